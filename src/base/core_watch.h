@@ -8,18 +8,18 @@
 
 namespace burnish {
 
-/// A thread that looks now and then whether others have the cores of this process, and has threads sleep while they wait for each other as
-/// long as that is so (`SleepDecision`, `ShortWaits`). The first time it says so. Where a system does not count what threads wait for, by
-/// the files below `root`, nothing is watched.
+/// A thread that looks now and then whether others have the cores of this process, and as long as they have them makes threads sleep while
+/// they wait for each other (`SleepDecision`, `ShortWaits`). The first time it says so. Where a system does not count what threads wait
+/// for, by the files below `root`, nothing is watched.
 class CoreWatch {
  public:
-  /// For a process that may take `cores`, or the time of a part of one. `SleepDecision` is made for looks that are half a second apart.
+  /// Watches for a process that may take `cores`, a part of one too. `SleepDecision` is made for looks that are half a second apart.
   explicit CoreWatch(double cores, std::string root = "", std::chrono::milliseconds apart = std::chrono::milliseconds(500));
   ~CoreWatch();
   CoreWatch(const CoreWatch&) = delete;
   CoreWatch& operator=(const CoreWatch&) = delete;
 
-  /// Whether waiting threads sleep now.
+  /// Tells whether waiting threads sleep now.
   bool sleeps() const { return sleeps_; }
 
  private:

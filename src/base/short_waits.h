@@ -5,15 +5,15 @@
 
 namespace burnish {
 
-/// While one lives, threads of parallel loops that wait for each other sleep at once instead of spinning for milliseconds first. How many
-/// threads share a loop stays as it is, and so do results.
+/// While an object of this class lives, threads of parallel loops that wait for each other sleep at once instead of spinning for
+/// milliseconds first. How many threads share a loop stays as it is, and so do results.
 ///
 /// libgomp spins 300,000 times before a thread sleeps, but 100 times while it manages more threads than there are cores. So a thread opens
 /// one parallel region of one thread more than there are cores and sleeps until this ends; the region's threads sleep as well, and end with
 /// it. Other OpenMP runtimes wait as before.
 class ShortWaits {
  public:
-  /// Where the system has no room for so many threads, there is no effect.
+  /// Has no effect where the system has no room for so many threads.
   ShortWaits();
   ~ShortWaits();
   ShortWaits(const ShortWaits&) = delete;

@@ -9,23 +9,23 @@
 
 namespace burnish::config {
 
-/// What a file name of a text becomes when the text stood in `folder` instead of the current one.
+/// Rewrites a file name in a text that stood in `folder` for the current folder.
 using Relocate = std::string (*)(const std::string& text, const std::filesystem::path& folder);
 
-/// A Relocate: relative names begin in the folder.
+/// Moves relative names into the folder, as a Relocate.
 std::string seen_from(const std::string& name, const std::filesystem::path& folder);
-/// A Relocate for what may be a name or something else, a model's id say: a name where there is such a file in the folder. Of
+/// Moves what may be a name or something else, a model's id say, as a Relocate: it is a name where there is such a file in the folder. In
 /// "file:part" the file is looked for.
 std::string seen_from_if_there(const std::string& name, const std::filesystem::path& folder);
 
-/// What an option needs to decide anything.
+/// A condition that must hold for an option to decide anything.
 struct Condition {
-  std::string belongs_to;        ///< in words, as "lora_type dora"
-  std::function<bool()> counts;  ///< whether it is there, by the values that the options have when it is asked
-  bool may_be_repeated = false;  ///< whether to give the option at its own value is no wish
+  std::string belongs_to;        ///< the condition in words, as "lora_type dora"
+  std::function<bool()> counts;  ///< tells whether it holds, by the values that the options have when it is asked
+  bool may_be_repeated = false;  ///< whether an option that is given at its own value is no wish
 };
 
-/// Who needs to know of an option: whoever trains for the first time, whoever trains often, or whoever looks for it.
+/// Says who needs to know of an option: whoever trains for the first time, whoever trains often, or whoever looks for it.
 enum class Level { first_run, usual, all };
 
 /// An option of a verb: its name on the command line (`--name`, dashes work too) and in TOML, and where its value lives.
@@ -39,11 +39,11 @@ struct Field {
   bool takes_numbers = false;             ///< whether TOML may write numbers into this list: see Fields::numbers
   Relocate relocate = nullptr;            ///< moves the file names of an option that names files
   std::vector<std::string> choices = {};  ///< the words that a text may be; none: any
-  bool checks_choices = false;            ///< whether another word is refused here
+  bool checks_choices = false;            ///< whether a word that is not among them is refused here
   std::optional<double> least = {}, most = {};
-  std::string unit = {};                   ///< of a number: "pixels", "GiB", "steps"
-  std::vector<Condition> conditions = {};  ///< all of them have to hold for it to count
-  bool decides_what_is_learned = false;    ///< so that a saved state is no good under another value
+  std::string unit = {};                   ///< unit of a number: "pixels", "GiB", "steps"
+  std::vector<Condition> conditions = {};  ///< conditions that all have to hold for it to count
+  bool decides_what_is_learned = false;    ///< whether it decides what is learned, so that a saved state is no good under another value
   Level level = Level::usual;
 };
 
@@ -55,7 +55,7 @@ class Row {
     field_->checks_choices = true;
     return field_->choices = std::move(choices), *this;
   }
-  /// The same of words that somebody else looks at, who may know more of them.
+  /// Lists words that somebody else checks, who may know more of them.
   Row& known(std::vector<std::string> choices) { return field_->choices = std::move(choices), *this; }
   Row& at_least(double least) { return field_->least = least, *this; }
   Row& at_most(double most) { return field_->most = most, *this; }
@@ -63,7 +63,7 @@ class Row {
   Row& counts_when(std::string belongs_to, std::function<bool()> counts) {
     return field_->conditions.push_back({std::move(belongs_to), std::move(counts)}), *this;
   }
-  /// The same of an option that commands repeat at its own value.
+  /// Adds a condition to an option that commands repeat at its own value.
   Row& matters_when(std::string belongs_to, std::function<bool()> counts) {
     return field_->conditions.push_back({std::move(belongs_to), std::move(counts), true}), *this;
   }
@@ -71,7 +71,7 @@ class Row {
   Row& level(Level level) { return field_->level = level, *this; }
 
  private:
-  Field* field_;  ///< until the next is listed
+  Field* field_;  ///< valid until the next field is listed
 };
 
 /// An option of another program, listed so that its commands can be pasted.
@@ -97,28 +97,28 @@ class Fields {
   Row operator()(std::string name, T& value, std::string doc, std::vector<std::string> aliases = {}) {
     return (*this)(std::move(name), Field::Slot(&value), std::move(doc), std::move(aliases));
   }
-  /// An option whose text names a file, or whose list names files: names in a TOML file begin in that file's folder.
+  /// Lists an option whose text names a file, or whose list names files: names in a TOML file begin in that file's folder.
   template <class T>
   Row path(std::string name, T& value, std::string doc, std::vector<std::string> aliases = {}, Relocate relocate = seen_from) {
     auto row = (*this)(std::move(name), Field::Slot(&value), std::move(doc), std::move(aliases));
     list_.back().relocate = relocate;
     return row;
   }
-  /// A list that is given on the command line without the option's name, before, between or behind the options.
+  /// Lists an option whose list is given without the option's name, before, between or behind the options.
   Row positional(std::string name, std::vector<std::string>& list, std::string doc) {
     return add({.group = group_, .name = std::move(name), .slot = &list, .doc = std::move(doc), .aliases = {}, .positional = true});
   }
-  /// A list of which TOML may write whole numbers: each, or each list of them, is an item as it stands on the command line: 768,512.
+  /// Lists an option whose list TOML may write as whole numbers: each, or each list of them, is an item as on the command line: 768,512.
   Row numbers(std::string name, std::vector<std::string>& list, std::string doc) {
     return add({.group = group_, .name = std::move(name), .slot = &list, .doc = std::move(doc), .aliases = {}, .takes_numbers = true});
   }
-  /// An option that is listed already; std::logic_error for another name.
+  /// Returns the row of an option that is listed already; std::logic_error for another name.
   Row row(const std::string& name);
-  /// An option of another program that means nothing here: it is taken, with its value, and reported in Parsed.
+  /// Lists an option of another program that means nothing here: it is taken, with its value, and reported in Parsed.
   void no_effect(std::string name, bool takes_value, std::string doc) {
     no_effect_.push_back({std::move(name), takes_value, std::move(doc)});
   }
-  /// An option of another program that cannot be honoured: to give it is a config Error that says `why`.
+  /// Lists an option of another program that cannot be honoured: to give it is a config Error that says `why`.
   void refused(std::string name, std::string why) { refused_.push_back({std::move(name), true, std::move(why)}); }
   /// Heads the options without effect in --help.
   void title_no_effect(std::string title) { title_no_effect_ = std::move(title); }
@@ -143,13 +143,13 @@ class Fields {
   std::string title_no_effect_;
 };
 
-/// Reads a TOML file into the fields and returns the names of keys without effect. File names in it begin in its folder. A file that cannot
-/// be read or is no TOML is a data Error; unknown keys (with the nearest name) and values of another kind are a Refusal of all of them.
+/// Reads a TOML file into the fields and returns the names of keys without effect. File names in it begin in its folder. Throws a data
+/// Error for a file that cannot be read or is no TOML, and a Refusal of all unknown keys (with the nearest name) and wrong values.
 std::vector<std::string> read_toml(const std::string& path, const Fields& fields);
-/// The same of a text, in which file names stay as they are.
+/// Reads a text of TOML in that way; file names in it stay as they are.
 std::vector<std::string> read_toml_text(const std::string& text, const Fields& fields);
 
-/// The field's file names as seen from the current folder when they are written from `folder`; nothing for a field that names no files.
+/// Moves the field's file names, written from `folder`, to names seen from the current folder; nothing for a field that names no files.
 void relocate(const Field& field, const std::filesystem::path& folder);
 
 /// Reads a TOML file of things in two levels whose keys are handed down: [general], then [[`list`]], then [[`list`.`items`]]. For each
@@ -157,13 +157,13 @@ void relocate(const Field& field, const std::filesystem::path& folder);
 /// entry and of the item are read, in this order. Errors are those of read_toml.
 void read_toml_items(const std::string& path, const std::string& list, const std::string& items, const std::function<Fields()>& begin);
 
-/// A sentence about an option or key that is not among the fields: why it is refused, or the nearest name. `where`: "option".
+/// Says why an option or key that is not among the fields is refused, or gives the nearest name, in a sentence. `where` names it: "option".
 std::string why_unknown(const std::string& where, const std::string& name, const Fields& fields);
 
 /// Writes a field's value as TOML does.
 std::string value_text(const Field& field);
 
-/// The values as TOML, grouped, each with its doc as a comment.
+/// Writes the values as TOML, grouped, each with its doc as a comment.
 std::string to_toml(const Fields& fields);
 
 }  // namespace burnish::config

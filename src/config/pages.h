@@ -3,14 +3,14 @@
 
 namespace burnish::config {
 
-/// The options as a page of Markdown: a table a group, of names, values when they are not given, what they may be, and docs.
+/// Writes the options as a page of Markdown: a table a group, of names, values when they are not given, what they may be, and docs.
 std::string to_markdown(const std::string& verb, const std::string& summary, const Fields& fields);
 
-/// The options as JSON, from which another program can draw a form: of each its name, group, type, value when it is not given, meaning,
-/// level, and where it has such its aliases, choices, range, unit and what it belongs to.
+/// Writes the options as JSON, from which another program can draw a form: for each its name, group, type, value when it is not given,
+/// meaning, level, and where it has such its aliases, choices, range, unit and what it belongs to.
 std::string to_json(const std::string& verb, const std::string& summary, const Fields& fields);
 
-/// What --help prints beside the other arguments (read_command_line).
+/// Returns what --help prints beside the other arguments (read_command_line).
 std::string help_of(const std::string& verb, const std::string& summary, const Fields& fields, const std::vector<std::string>& args);
 
 }  // namespace burnish::config

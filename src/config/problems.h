@@ -7,7 +7,7 @@
 
 namespace burnish::config {
 
-/// Gathers what is wrong with the options of a run, so that all of it is said at once: of each option the first thing that is found. A
+/// Gathers what is wrong with the options of a run, so that all of it is said at once: for each option the first thing that is found. A
 /// sentence names options as they are spelled, and the first that it names is the one that it is about.
 class Problems {
  public:
@@ -27,7 +27,7 @@ class Problems {
   /// Adds values that are no numbers, outside of their range or none of their choices, and settles them.
   void check_values();
   const std::vector<Problem>& list() const { return list_; }
-  /// A Refusal where there are any.
+  /// Throws a Refusal where there are any problems.
   void refuse(const char* room) const;
 
  private:
@@ -36,7 +36,7 @@ class Problems {
 
   const Fields& fields_;
   std::vector<Problem> list_;
-  std::set<std::string> wrong_values_;  ///< options of which check_values found something
+  std::set<std::string> wrong_values_;  ///< options about which check_values found something
 };
 
 }  // namespace burnish::config

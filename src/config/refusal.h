@@ -6,7 +6,7 @@
 
 namespace burnish::config {
 
-/// What is wrong with an option: a sentence that names it, and perhaps others that it does not go with.
+/// A problem of an option: a sentence that names it, and perhaps others that it does not go with.
 struct Problem {
   std::string option;  ///< "" where the sentence names none
   std::string sentence;
@@ -18,7 +18,7 @@ class Refusal : public Error {
   Refusal(const char* room, std::vector<Problem> problems)
       : Error(Exit::config, room, problems.at(0).sentence), room_(room), problems_(std::move(problems)) {}
   const std::vector<Problem>& problems() const { return problems_; }
-  /// A line a problem, each as what() has one.
+  /// Returns a line for each problem, as what() has one.
   std::string lines() const;
 
  private:
@@ -26,7 +26,7 @@ class Refusal : public Error {
   std::vector<Problem> problems_;
 };
 
-/// [{"option": ..., "sentence": ...}]
+/// Writes [{"option": ..., "sentence": ...}].
 std::string to_json(const std::vector<Problem>& problems);
 
 }  // namespace burnish::config

@@ -13,7 +13,7 @@ struct Setting {
   std::string doc;    ///< the comment behind it
 };
 
-/// The keys of a TOML file in the order they stand in; a data Error when it cannot be read.
+/// Reads the keys of a TOML file in the order in which they stand; a data Error when it cannot be read.
 std::vector<Setting> read_settings(const std::filesystem::path& path);
 
 }  // namespace burnish::config

@@ -14,17 +14,17 @@
 
 namespace burnish::models {
 
-/// The component that a part belongs to: what stands before the first dot.
+/// Returns the component that a part belongs to: what stands before the first dot.
 using pipeline::component_of;
 
-/// Where a component's weights come from.
+/// The place in files that a component's weights come from.
 struct Source {
   const ModelEntry* entry = nullptr;        ///< null when the files hold no such component
   std::optional<io::TensorSource> tensors;  ///< below the component's prefix; absent for a config.json without weights
-  io::KeyMap keys;                          ///< from their names to ours
-  /// Under our names; empty without weights.
+  io::KeyMap keys;                          ///< rules from their names to ours
+  /// Returns shapes under our names; empty without weights.
   io::Shapes shapes() const { return tensors ? io::shapes_in_our_names(*tensors, keys) : io::Shapes{}; }
-  /// What `of` reads of config.json (null for none) and the shapes; `otherwise` where the files hold no such component.
+  /// Reads a configuration by `of` from config.json (null for none) and the shapes; `otherwise` where the files hold no such component.
   template <class Config>
   Config read(Config (*of)(const nlohmann::json*, const io::Shapes&), const Config& otherwise = {}) const {
     return entry ? of(entry->config.is_null() ? nullptr : &entry->config, shapes()) : otherwise;
@@ -35,11 +35,11 @@ struct Source {
   }
 };
 
-/// A text encoder's tokenizer.
+/// How a text encoder's tokenizer is found and loaded.
 struct TokenizerRecipe {
-  std::function<std::filesystem::path()> folder;  ///< where it lies; a data Error when there is none
+  std::function<std::filesystem::path()> folder;  ///< finds its folder; throws a data Error when there is none
   std::function<std::unique_ptr<tokenizers::Tokenizer>(const std::filesystem::path& folder)> load;
-  /// The tokens of a text that the encoder reads, special ones counted; what is beyond them is cut.
+  /// Returns how many tokens of a text the encoder reads, special ones counted; what is beyond them is cut.
   std::function<int64_t(const tokenizers::Tokenizer& tokenizer)> limit;
   const char* option;      ///< the option that sets the limit; null: none does
   int64_t vocab_size = 0;  ///< tokens that the encoder knows
@@ -48,18 +48,18 @@ struct TokenizerRecipe {
 /// How a component is made, as its family says.
 struct Recipe {
   std::string name;  ///< "dit", "vae", "text_encoder"
-  std::string what;  ///< in messages: "KL autoencoder"
+  std::string what;  ///< what messages call it: "KL autoencoder"
   Source source = {};
-  /// Its module with unset parameters, or that of one of its parts.
+  /// Makes its module, or the module of one of its parts, with unset parameters.
   std::function<std::unique_ptr<nn::Module>(const std::string& part, const at::TensorOptions& options)> build = {};
-  std::optional<c10::ScalarType> dtype = {};  ///< what it is held in; none takes the run's
+  std::optional<c10::ScalarType> dtype = {};  ///< dtype that it is held in; none takes the run's
   std::vector<std::string> parts = {};        ///< see Components::parts; none: it is always whole
-  /// Of a denoiser: draws the parameters of the whole, on the CPU, for a run that asks for random weights.
+  /// Draws the parameters of a whole denoiser, on the CPU, for a run that asks for random weights.
   std::function<void(nn::Module& whole)> initialise = {};
-  /// What beside files, config.json, dtype and storage decides what the component or a part computes; none: nothing.
+  /// Names what decides its results, or a part's, beside files, config.json, dtype and storage; none: nothing else does.
   std::function<std::string(const std::string& part)> settings = {};
   std::optional<TokenizerRecipe> tokenizer = {};
-  /// Its blocks in order of execution; none: in the order of its tree.
+  /// Lists its blocks in order of execution; none: in the order of its tree.
   std::function<std::vector<nn::Block*>(nn::Module& whole)> blocks = {};
 };
 
@@ -67,8 +67,8 @@ struct Recipe {
 struct Component {
   std::string name;
   std::string origin;     ///< the files it comes from, for messages
-  int64_t num_bytes = 0;  ///< of its weights as they will be held
-  /// Linear layers whose weights will be held as codes, and as parameters; of what is held as codes, the share of all numbers.
+  int64_t num_bytes = 0;  ///< bytes of its weights as they will be held
+  /// Linear layers whose weights will be held as codes, and as parameters; and the share of all numbers that is held as codes.
   int64_t num_stored = 0, num_kept = 0;
   double stored_share = 0;
 };
@@ -79,67 +79,67 @@ struct Provenance {
   std::string settings;                      ///< config.json, dtype, and options that reach the result
 };
 
-/// What becomes of a component's linear weights while they are read.
+/// The ways in which a component's linear weights change while they are read.
 struct Holding {
-  std::shared_ptr<nn::WeightStore> store = {};  ///< how they are held; null: as parameters
-  std::shared_ptr<const Merge> merge = {};      ///< what is merged into them before; null: nothing
+  std::shared_ptr<nn::WeightStore> store = {};  ///< stores them as codes; null: they are parameters
+  std::shared_ptr<const Merge> merge = {};      ///< is merged into them before; null: nothing is
 };
 
-/// The components of a model: which there are, and what of them is loaded. Each is built on the meta device and filled from its source,
-/// whole or in parts, so that a run holds only what its current stage computes with. Wherever a name is asked for, that of a component or
-/// of one of its parts will do; parts of one component are loaded together as what their names have in common, up to a dot.
+/// The components of a model, and what of them is loaded. Each is built on the meta device and filled from its source, whole or in parts,
+/// so that a run holds only what its current stage computes with. Wherever a name is asked for, that of a component or of one of its parts
+/// will do; parts of one component are loaded together under what their names have in common, up to a dot.
 class Components {
  public:
   /// Both must outlive this, and so must what recipes refer to.
   Components(const ModelFiles& files, const ModelOptions& options) : files_(files), options_(options) {}
 
-  /// In the order of `list`. A data Error for a config.json without weights, unless the run initialises the component.
+  /// Adds a component to `list`, behind the others. Throws a data Error for a config.json without weights, unless the run initialises it.
   void add(Recipe recipe);
   /// Gives a component other parts than it had.
   void set_parts(const std::string& component, std::vector<std::string> parts);
-  /// How the linear weights of a component are held from its next load on; null: as parameters, FP8 numbers in its file turned into them.
+  /// Sets how a component's linear weights are held from its next load on; null: as parameters, FP8 numbers in its file turned into them.
   void set_store(const std::string& component, std::shared_ptr<nn::WeightStore> store);
-  /// What is merged into a component's weights as they are read; null: nothing. Where the component is loaded, the layers that this changes
-  /// are read anew, one at a time, but for those whose weights train. The component may be one that the files lack.
+  /// Sets what is merged into a component's weights as they are read; null: nothing. Where the component is loaded, the layers that this
+  /// changes are read anew, one at a time, but for those whose weights train. The component may be one that the files lack.
   void set_merge(const std::string& component, std::shared_ptr<const Merge> merge);
 
-  /// How it is made; null when there is no such component.
+  /// Returns how a component is made; null when there is no such component.
   const Recipe* find(const std::string& name) const;
   const Holding& holding(const std::string& name) const;
-  /// Whether the files hold it.
+  /// Tells whether the files hold it.
   bool has(const std::string& name) const { return source(name).entry != nullptr; }
-  /// Whether it is made without weights when the run asks for random ones.
+  /// Tells whether it is made without weights when the run asks for random ones.
   bool can_initialise(const std::string& name) const;
-  /// Those that the files hold.
+  /// Lists the components that the files hold.
   std::vector<Component> list() const;
-  /// One without an entry when the files hold no such component.
+  /// Returns a component's source, without an entry when the files hold no such component.
   const Source& source(const std::string& name) const;
-  /// What of a component can be loaded apart, by the names that units give it ("dit.modulation" and "dit.body" of "dit"); the component
-  /// itself when it is always whole.
+  /// Returns the parts of a component that can be loaded apart, by the names that units give them ("dit.modulation" and "dit.body" of
+  /// "dit"); the component itself when it is always whole.
   std::vector<std::string> parts(const std::string& component) const;
-  /// Bytes of its weights as they will be held; 0 when the files hold no such component.
+  /// Counts the bytes of its weights as they will be held; 0 when the files hold no such component.
   int64_t num_bytes(const std::string& name) const { return held(name).num_bytes; }
-  /// Empty when the files hold no such component.
+  /// Returns what decides a component's results; empty when the files hold no such component.
   Provenance provenance(const std::string& name) const;
-  /// The parameter tree on the meta device: names and shapes, no weights.
+  /// Builds the parameter tree on the meta device: names and shapes, no weights.
   std::unique_ptr<nn::Module> skeleton(const std::string& name) const;
 
-  /// Refuses by file headers alone what `load` would refuse: a data Error when the files lack the component, one of its tensors, or its
-  /// tokenizer, which is loaded for that and kept.
+  /// Refuses by file headers alone what `load` would refuse: throws a data Error when the files lack the component, one of its tensors, or
+  /// its tokenizer, which is loaded for that and kept.
   void check(const std::string& name);
   /// Streams the weights from their files; for a model on the meta device, makes what would hold them. Loading what is loaded does nothing.
   /// `placed` is given the component's blocks each time a weight has come to where it is held, and once at the end.
   using Placed = std::function<void(const std::vector<nn::Block*>& blocks)>;
   void load(const std::string& name, const Placed& placed = {});
   void unload(const std::string& name) { loaded_.erase(name); }
-  /// Whether it was loaded under this very name.
+  /// Tells whether it was loaded under this very name.
   bool is_loaded(const std::string& name) const { return loaded_.contains(name); }
-  /// The loaded parameter tree: of a component, what is loaded of it; of a part, the whole component where that is loaded.
+  /// Returns the loaded parameter tree: of a component the loaded part of it; of a part the whole component where that is loaded. Throws
   /// std::logic_error when it is not loaded.
   nn::Module& module(const std::string& name);
-  /// The blocks of a loaded component in order of execution.
+  /// Returns the blocks of a loaded component in order of execution.
   std::vector<nn::Block*> blocks(const std::string& component);
-  /// Of a text encoder that was checked or loaded.
+  /// Returns the tokenizer of a text encoder that was checked or loaded.
   const tokenizers::Tokenizer& tokenizer(const std::string& component) const { return *tokenizers_.at(component); }
 
  private:
@@ -154,7 +154,7 @@ class Components {
   std::map<std::string, std::shared_ptr<const tokenizers::Tokenizer>> tokenizers_;
   std::set<std::string> checked_;  ///< components that the files hold whole
   std::map<std::string, std::unique_ptr<nn::Module>> loaded_;
-  mutable std::map<std::string, Component> held_;  ///< what was found out of components and parts; building their trees takes time
+  mutable std::map<std::string, Component> held_;  ///< components and parts that were described before; building their trees takes time
 };
 
 }  // namespace burnish::models

@@ -6,7 +6,7 @@
 // What families do alike when they read the numbers of an architecture from the shapes of tensors and from a config.json.
 namespace burnish::models {
 
-/// Overwrites `value` with config.json's, where it has one. A data Error where `value` was read from the shapes of tensors and is another.
+/// Overwrites `value` with config.json's, where it has one. Throws a data Error where `value` was read from shapes and is another.
 template <class T>
 void agree_on(const nlohmann::json& config, const char* key, T& value, bool from_shapes, const char* what = "transformer") {
   auto stated = value;
@@ -16,7 +16,7 @@ void agree_on(const nlohmann::json& config, const char* key, T& value, bool from
   value = stated;
 }
 
-/// A data Error where config.json states another value than the one that all models of a family have.
+/// Throws a data Error where config.json states another value than the one that all models of a family have.
 template <class T>
 void agree_on_known(const nlohmann::json& config, const char* key, T value) {
   agree_on(config, key, value, true);
@@ -26,14 +26,14 @@ void agree_on_known(const nlohmann::json& config, const char* key, T value) {
 template <class Config>
 struct Number {
   int64_t Config::*field;
-  /// The tensor of which it is the side `dim`; with "{}" in the name, the number is how many such tensors there are, counted from 0. Null
-  /// where no tensor says it.
+  /// The tensor of which the number is the side `dim`; with "{}" in the name, the number is how many such tensors there are, counted from
+  /// 0. Null where no tensor says it.
   const char* tensor;
   size_t dim;
-  const char* key;  ///< of config.json; null where that does not say it
+  const char* key;  ///< key in config.json; null where that does not say it
 };
 
-/// Reads the numbers that tensors say. A data Error when one of them is missing.
+/// Reads the numbers that tensors say. Throws a data Error when one of them is missing.
 template <class Config, size_t N>
 void read_tensors(Config& config, const Number<Config> (&numbers)[N], const io::Shapes& shapes) {
   for (const auto& [field, tensor, dim, key] : numbers) {
@@ -43,7 +43,7 @@ void read_tensors(Config& config, const Number<Config> (&numbers)[N], const io::
   }
 }
 
-/// Reads the numbers that config.json says. A data Error where tensors were read before and said another.
+/// Reads the numbers that config.json says. Throws a data Error where tensors were read before and said another.
 template <class Config, size_t N>
 void read_keys(Config& config, const Number<Config> (&numbers)[N], const nlohmann::json& json, bool from_shapes) {
   for (const auto& [field, tensor, dim, key] : numbers) {
@@ -54,11 +54,11 @@ void read_keys(Config& config, const Number<Config> (&numbers)[N], const nlohman
 /// Sizes of a transformer are at most this, and it has at most so many blocks.
 inline constexpr int64_t kLargestSize = 1 << 20, kMostBlocks = 4096;
 
-/// A data Error unless every size of a transformer is from 1 to kLargestSize.
+/// Throws a data Error unless every size of a transformer is from 1 to kLargestSize.
 void check_sizes(std::initializer_list<int64_t> sizes);
-/// How FLUX.1 and its kin split a head among three axes: one of 128 as 16 + 56 + 56, others in these proportions on even numbers.
+/// Splits a head among three axes as FLUX.1 and its kin do: a head of 128 as 16 + 56 + 56, others in these proportions on even numbers.
 std::vector<int64_t> three_axes(int64_t head_dim);
-/// A data Error unless `count` even numbers share out a head among the axes of places. `key` is what config.json calls them.
+/// Throws a data Error unless `count` even numbers share out a head among the axes of places. `key` is config.json's name for them.
 void check_axes(const char* key, const std::vector<int64_t>& axes, size_t count, int64_t head_dim);
 
 }  // namespace burnish::models

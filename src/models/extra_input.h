@@ -11,11 +11,11 @@ struct ExtraInput {
     text,      ///< a text, or a list as JSON
     file,      ///< a safetensors file, whose one tensor is read: [1, N] fp32
   };
-  std::string_view column;  ///< as DiffSynth-Studio calls it
+  std::string_view column;  ///< its name as DiffSynth-Studio has it
   Kind kind = Kind::pictures;
-  std::string_view needs = {};    ///< what of a model reads it, for messages: "a ControlNet"
-  bool fits_picture = false;      ///< its pictures are cut to the size of the row's picture
-  std::string_view example = {};  ///< of numbers and texts, one that a plan without samples takes; of files, how many numbers they hold
+  std::string_view needs = {};    ///< the part of a model that reads it, for messages: "a ControlNet"
+  bool fits_picture = false;      ///< whether its pictures are cut to the size of the row's picture
+  std::string_view example = {};  ///< a number or text that a plan without samples takes; of a file, how many numbers it holds
 };
 
 }  // namespace burnish::models

@@ -7,8 +7,8 @@
 
 namespace burnish::models {
 
-/// The value that units read of a further column which holds no pictures. `where` names the cell in messages ("row 3"). A data Error for a
-/// cell of another kind, and for a file that is none of one tensor.
+/// Reads the value that units have of a further column which holds no pictures. `where` names the cell in messages ("row 3"). Throws a data
+/// Error for a cell of another kind, and for a file that does not hold one tensor.
 pipeline::Value extra_value(const ExtraInput& input, const nlohmann::json& cell, const std::string& where);
 
 }  // namespace burnish::models

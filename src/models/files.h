@@ -16,36 +16,36 @@ namespace burnish::models {
 
 /// One set of weight files that belong together (a component folder, a list of shards, or one file), with what is beside them.
 struct ModelEntry {
-  std::string label;                        ///< how the user named it, for messages
+  std::string label;                        ///< the user's name for it, for messages
   std::filesystem::path folder;             ///< the folder the files lie in
   std::string component;                    ///< "transformer", "vae", ... when a model_index.json says so; else ""
   nlohmann::json config;                    ///< config.json beside the weights; null without one
   std::optional<io::TensorSource> tensors;  ///< absent for a folder that holds a config.json and no weights
-  bool is_sizes = false;                    ///< of a published model that is only named: `tensors` has shapes and no numbers
+  bool is_sizes = false;                    ///< whether it is a published model that is only named: `tensors` has shapes and no numbers
 };
 
-/// Tokenizers that were loaded, by component and folder.
+/// The tokenizers that were loaded, by component and folder.
 struct LoadedTokenizers {
   std::map<std::pair<std::string, std::filesystem::path>, std::shared_ptr<const tokenizers::Tokenizer>> by_place;
 };
 
-/// All files of a run, as the user named them.
+/// The files of a run, as the user named them.
 struct ModelFiles {
   std::vector<ModelEntry> entries;
   /// Folders that may hold tokenizers and a scheduler: diffusers folders (with model_index.json) and the folders of model ids.
   std::vector<std::filesystem::path> pipeline_folders;
-  /// Copies share them: a vocabulary is read once.
+  /// The loaded tokenizers, which copies share: a vocabulary is read once.
   std::shared_ptr<LoadedTokenizers> tokenizers = std::make_shared<LoadedTokenizers>();
 
-  /// The first entry that `wanted` accepts, or null.
+  /// Returns the first entry that `wanted` accepts, or null.
   const ModelEntry* find(const std::function<bool(const ModelEntry&)>& wanted) const;
-  /// A sub-folder or file of the first pipeline folder that has it, or nothing.
+  /// Returns a sub-folder or file of the first pipeline folder that has it, or nothing.
   std::optional<std::filesystem::path> in_pipeline(const std::string& relative) const;
-  /// The labels, for messages.
+  /// Lists the labels, for messages.
   std::string describe() const;
 };
 
-/// What `read` gives; a data Error of it begins with where the values that it reads are.
+/// Returns what `read` gives; a data Error of it then begins with where the values lie that it reads.
 template <class Read>
 auto naming(const std::string& place, Read&& read) {
   try {
@@ -55,10 +55,10 @@ auto naming(const std::string& place, Read&& read) {
   }
 }
 
-/// The stems of weight files in component folders, those that are looked for first.
+/// The stems of weight files in component folders; those that are looked for first stand first.
 extern const std::vector<std::string> kWeightStems;
 
-/// Whether a component of a model_index.json may be missing, since no model here runs it.
+/// Tells whether a component of a model_index.json may be missing, since no model here runs it.
 bool is_unused_component(const std::string& name);
 
 }  // namespace burnish::models

@@ -6,36 +6,36 @@
 // How components that families share are found among a run's files, by the names of their tensors. Sources point into the files.
 namespace burnish::models {
 
-/// Where the components of a family with one text encoder come from.
+/// The sources of the components of a family with one text encoder.
 struct Sources {
   Source dit, text_encoder, vae;
 };
 
-/// The tensors of an entry below the first of these prefixes under which it has one of this name; nothing where it has none.
+/// Returns an entry's tensors below the first of these prefixes under which it has the tensor `mark`; nothing where it has none.
 std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::vector<std::string>& prefixes, const std::string& mark);
 
-/// A denoiser in its own files or in a single one of ComfyUI's checkpoints: the first entry that has a tensor of one of these names, or
-/// that is a config.json of this class without weights. Entries with a tensor `unlike` are passed over. `keys` are left to the family.
+/// Finds a denoiser in its own files or in a single one of ComfyUI's checkpoints: the first entry that has a tensor of one of these names,
+/// or that is a config.json of this class without weights. Entries with a tensor `unlike` are passed over. `keys` are left to the family.
 Source find_transformer(const ModelFiles& files, const std::vector<std::string>& marks, const std::string& class_name,
                         const std::string& unlike = "");
 
-/// A KL autoencoder in its own files or in a single one.
+/// Finds a KL autoencoder in its own files or in a single one.
 Source find_autoencoder(const ModelFiles& files);
-/// A KL autoencoder of latents in patches: it has statistics of them.
+/// Finds a KL autoencoder of latents in patches, which has statistics of them.
 Source find_patch_autoencoder(const ModelFiles& files);
-/// A causal autoencoder in its own files or in a single one.
+/// Finds a causal autoencoder in its own files or in a single one.
 Source find_causal_autoencoder(const ModelFiles& files);
-/// A T5 encoder in its own files or below one of these prefixes of a single one.
+/// Finds a T5 encoder in its own files or below one of these prefixes of a single one.
 Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes);
-/// A Qwen text encoder in its own files or below one of these prefixes of a single one. Its first layer's attention has a tensor `mark`:
-/// "q_norm.weight" of Qwen3, "q_proj.bias" of Qwen2 and Qwen2.5.
+/// Finds a Qwen text encoder in its own files or below one of these prefixes of a single one. Its first layer's attention has a tensor
+/// `mark`: "q_norm.weight" of Qwen3, "q_proj.bias" of Qwen2 and Qwen2.5.
 Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark);
-/// The vision tower of Qwen2.5-VL among the text encoder's files, below one of these prefixes.
+/// Finds the vision tower of Qwen2.5-VL among the text encoder's files, below one of these prefixes.
 Source find_vision_tower(const ModelFiles& files, const std::vector<std::string>& prefixes);
 
 /// Components with a few words for each.
 using Described = std::vector<std::pair<Source, std::string>>;
-/// Joins the words for those components whose weights were found, for Family::describe: "T5 encoder + KL autoencoder".
+/// Joins the words for components whose weights were found, for Family::describe: "T5 encoder + KL autoencoder".
 std::string words_of(const Described& components);
 
 }  // namespace burnish::models

@@ -8,33 +8,33 @@
 
 namespace burnish::models {
 
-/// The first stream's latents, as units call them.
+/// The name that units give the latents of the first stream.
 inline const std::string kLatents = "latents";
 
-/// What units call a value of the stream with these latents. The values of the first stream, "latents", are called "noise", "latent_noise",
-/// "noisy", "target", "prediction" and kLossMap; of another stream the same stands behind its name and an underscore:
-/// "audio_latents_noise", "audio_latents_prediction". `of_first` "latents" gives the stream's own name.
+/// Returns the name that units give a value of the stream with these latents. The values of the first stream, "latents", are called
+/// "noise", "latent_noise", "noisy", "target", "prediction" and kLossMap; in another stream such a name stands behind the stream's and an
+/// underscore: "audio_latents_noise", "audio_latents_prediction". `of_first` "latents" gives the stream's own name.
 std::string stream_value(const std::string& stream, const std::string& of_first);
 
-/// Names the draws of a stream by the first stream's key, which is its own.
+/// Returns the key of a stream's draws, from the key of the first stream's, which is its own.
 uint64_t stream_key(uint64_t key, const std::string& stream);
 
 /// The latents that a denoiser works on: what they are called, and how many of them a clip has. Plain data of a Model.
 struct LatentSpace {
-  /// A value of latents, which has noise of its own, and at every visit the time of all others. A sample may lack a further stream: it has
-  /// latents of it without elements then, by which units see that nothing is to be computed of it, and its loss none of it. Samples of a
-  /// batch have the same streams.
+  /// A value of latents, which has noise of its own, and at every visit the time of all others. A sample may lack a further stream: its
+  /// latents of that stream have no elements then, by which units see that nothing is to be computed of it, and the sample's loss has
+  /// nothing of it. Samples of a batch have equal streams.
   struct Stream {
-    std::string name;      ///< as units call its latents: "latents"
+    std::string name;      ///< name that units give its latents: "latents"
     int64_t channels = 0;  ///< numbers of a latent
     int64_t spatial = 8;   ///< pixels to a latent along height and width
     int64_t temporal = 1;  ///< frames to a latent, but for the first latent of a clip, which is made of `first_frames`
     int64_t patch = 2;     ///< latents to a token along height and width
     double weight = 1;     ///< factor on the mean over its errors; a sample's loss is the sum over the streams that it has
     std::string column =
-        {};  ///< of the metadata (ExtraInput), that it is made of: a row that leaves it empty lacks it; "": all rows have it
+        {};  ///< the metadata column (ExtraInput) that it is made of: a row that leaves it empty lacks the stream; "": all rows have it
 
-    /// stream_value of this stream.
+    /// Returns stream_value of this stream.
     std::string value(const std::string& of_first) const { return stream_value(name, of_first); }
   };
   std::vector<Stream> streams;  ///< the first is of frames, and called kLatents
@@ -43,24 +43,24 @@ struct LatentSpace {
   /// a dimension of time.
   int64_t frames_step = 0, first_frames = 1;
 
-  /// Sizes of a stream's latents without the batch, h and w being height and width over `spatial`: [C, h, w] of pictures; of clips
-  /// [C, F, h, w], F being (frames - first_frames) / temporal + 1. A config Error for an extent that `check` refuses.
+  /// Returns the sizes of a stream's latents without the batch, h and w being height and width over `spatial`: [C, h, w] of pictures; of
+  /// clips [C, F, h, w], F being (frames - first_frames) / temporal + 1. Throws a config Error for an extent that `check` refuses.
   std::vector<int64_t> shape(const Stream& stream, const Extent& extent) const;
-  /// The sizes of the first stream's latents.
+  /// Returns the sizes of the first stream's latents.
   std::vector<int64_t> shape(const Extent& extent) const { return shape(streams.at(0), extent); }
 
   /// Counts the tokens that the denoiser makes of the first stream: F · (h / patch) · (w / patch). Shifts of the noise depend on this
   /// number; tokens of texts, reference pictures and further streams are not in it.
   int64_t num_tokens(const Extent& extent) const { return num_tokens(shape(extent)); }
-  /// Counts the same for latents of this shape, without the batch.
+  /// Counts these tokens for latents of this shape, without the batch.
   int64_t num_tokens(at::IntArrayRef shape) const;
 
-  /// A config Error for sides that are not multiples of `side`, and for a number of frames that no clip of this model has.
+  /// Throws a config Error for sides that are not multiples of `side`, and for a number of frames that no clip of this model has.
   void check(const Extent& extent) const;
 };
 
-/// The space of pictures with one stream, "latents": a latent stands for `spatial` × `spatial` pixels, a token for `patch` × `patch`
-/// latents.
+/// Returns the space of pictures with one stream, "latents": a latent stands for `spatial` × `spatial` pixels, a token for `patch` ×
+/// `patch` latents.
 LatentSpace picture_space(int64_t channels, int64_t spatial, int64_t patch);
 
 }  // namespace burnish::models

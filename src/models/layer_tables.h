@@ -16,7 +16,7 @@ struct RenamedLayer {
 using RenamedLayers = std::vector<RenamedLayer>;
 
 std::vector<std::string> each_behind(const std::string& prefix, std::vector<std::string> names);
-/// A path as kohya's files write it.
+/// Writes a path as kohya's files do.
 std::string with_underscores(std::string path);
 
 /// Adds `layers` of every block, with both sides' prefixes and the block's number before them: "double_blocks.", "transformer_blocks.".

@@ -8,17 +8,17 @@
 
 namespace burnish::models {
 
-/// What is merged into a component's parameters while they are read; implemented by `loras/`.
+/// A change that is merged into a component's parameters while they are read; implemented by `loras/`.
 class Merge {
  public:
   virtual ~Merge() = default;
-  /// Whether the parameter of this name ("blocks.0.to_q.weight") changes.
+  /// Tells whether the parameter of this name ("blocks.0.to_q.weight") changes.
   virtual bool touches(const std::string& name) const = 0;
-  /// Changes it; the layer holds it as an fp32 parameter. Biases and weights of norms are matrices [n, 1]. `parameter_of` gives what
-  /// another one is before, in the same way.
+  /// Changes a parameter, which the layer holds in fp32. Biases and weights of norms are matrices [n, 1]. `parameter_of` gives in this way
+  /// what another parameter is before it changes.
   using ParameterOf = std::function<at::Tensor(const std::string& name)>;
   virtual void apply(const std::string& name, nn::LinearMap& layer, const ParameterOf& parameter_of) const = 0;
-  /// The files that decide what changes, and in a few words the rest of it.
+  /// The first names the files that decide what changes, the second says the rest in a few words.
   virtual std::vector<std::filesystem::path> files() const = 0;
   virtual std::string settings() const = 0;
 };
@@ -27,8 +27,8 @@ class Merge {
 struct Reading {
   io::TensorSource tensors;
   const io::KeyMap& keys;
-  std::string what;                  ///< in messages
-  at::TensorOptions options;         ///< of parameters
+  std::string what;                  ///< the component's name in messages
+  at::TensorOptions options;         ///< options of its parameters
   nn::WeightStore* store = nullptr;  ///< takes weights of linear layers and convolutions; null: they are parameters
   const Merge* merge = nullptr;      ///< changes parameters before they are rounded to what they are held in; null: nothing does
 };
@@ -40,31 +40,31 @@ struct Reading {
 /// it is not empty, is called after each.
 void load_weights(nn::Module& module, const Reading& reading, const std::function<void()>& placed = {});
 
-/// Reads some of the parameters anew, by their names; `skeleton` is what was filled first, on the meta device. Deltas on them are told.
+/// Reads some parameters anew, by their names; `skeleton` is the module as it was built, on the meta device. Deltas on them are told.
 void reload_weights(nn::Module& module, nn::Module& skeleton, const std::set<std::string>& names, const Reading& reading);
 
 /// Hands the weights of a module that was made without a file to `store`, which leaves some of them parameters.
 void store_weights(nn::Module& module, nn::WeightStore& store, c10::Device device);
 
-/// The scales of FP8 weights by our weight names: one number, or [rows, 1].
+/// Returns the scales of FP8 weights by our weight names: one number, or [rows, 1].
 std::map<std::string, at::Tensor> scales_of(const io::TensorSource& tensors, const io::KeyMap& keys, const io::Shapes& wanted);
 
-/// FP8 numbers times their scale, in fp32.
+/// Multiplies FP8 numbers with their scale, in fp32.
 at::Tensor scaled(const at::Tensor& codes, const at::Tensor& scale);
-/// load_weights without numbers: parameters of the skeleton are placed one at a time on the meta device, and where `store` (null: nowhere)
-/// turns weights into codes, codes without numbers. `tensors` (null: from no file) say in what dtype weights come.
+/// Does what load_weights does without numbers: parameters of the skeleton are placed one at a time on the meta device, as codes without
+/// numbers where `store` (null: nowhere) turns weights into codes. `tensors` (null: from no file) say in what dtype weights come.
 void place_shapes(nn::Module& skeleton, const io::TensorSource* tensors, const io::KeyMap& keys, nn::WeightStore* store,
                   const Merge* merge);
 
-/// The tensors that are weights: without scales of FP8 weights and the marks that go with them.
+/// Returns the tensors that are weights: scales of FP8 weights and the marks that go with them are left out.
 io::TensorSource without_scales(const io::TensorSource& tensors);
 
-/// The shapes of a module's parameters, by their paths.
+/// Returns the shapes of a module's parameters, by their paths.
 io::Shapes shapes_of(nn::Module& module);
 
-/// What a store will make of a module's weights, from names and shapes alone.
+/// The form in which a store will hold a module's weights, from names and shapes alone.
 struct StoragePlan {
-  int64_t num_bytes = 0;                 ///< of the whole module
+  int64_t num_bytes = 0;                 ///< bytes of the whole module
   int64_t num_stored = 0, num_kept = 0;  ///< linear layers and convolutions held as codes, and as parameters
   int64_t stored_elements = 0, elements = 0;
 };

@@ -13,18 +13,18 @@
 // Shape letters: B batch, I image tokens, T text tokens, L = T + I, D width, H heads, P rotated pairs of a head.
 namespace burnish::models::mmdit {
 
-/// Which layers a transformer holds. The modulation, which makes shifts, scales and gates of the time, needs no tokens, so it can be run,
-/// loaded and dropped apart from the body. Either may be of some blocks alone, counted in order of execution, double blocks first: those
-/// from `begin` to before `end`. All that comes before the blocks belongs to those from 0 on. What comes after them counts as one more
-/// block.
+/// The layers that a transformer holds. The modulation, which makes shifts, scales and gates of the time, needs no tokens, so it can be
+/// run, loaded and dropped apart from the body. Either may be of some blocks alone, counted in order of execution, double blocks first:
+/// from block `begin` to before `end`. All that comes before the blocks belongs to a part that begins at 0. What comes after them counts as
+/// one more block.
 struct Part {
   bool modulation = true, body = true;
   int64_t begin = 0, end = -1;  ///< -1: all that follow
 };
-/// The part that units call so: "….modulation" and "….body" are one of the two, other names stand for both.
+/// Returns the part that units call so: "….modulation" and "….body" are one of the two, other names stand for both.
 Part part_named(const std::string& name);
 
-/// As many modules of a kind, all made of the same arguments.
+/// Makes so many modules of a kind, all with equal arguments.
 template <class T, class... Arguments>
 std::vector<std::unique_ptr<T>> several(int64_t count, const Arguments&... arguments) {
   std::vector<std::unique_ptr<T>> all;
@@ -32,15 +32,15 @@ std::vector<std::unique_ptr<T>> several(int64_t count, const Arguments&... argum
   return all;
 }
 
-/// Sinusoids [B, 256] of 1000·t: [cos | sin] over 128 frequencies falling from 1 to 1/10000 (diffusers: Timesteps, flip_sin_to_cos).
+/// Computes sinusoids [B, 256] of 1000·t: [cos | sin], 128 frequencies falling from 1 to 1/10000 (diffusers: Timesteps, flip_sin_to_cos).
 at::Tensor time_projection(const at::Tensor& t_B, at::ScalarType dtype);
 inline constexpr int64_t kTimeChannels = 256;
 
-/// Rotary tables {cos, sin} [L, P] in fp32 of the places of L tokens along several axes, each of which has a share of every head: `dims`.
-/// Places are fp64, and so is what is computed of them (diffusers: get_1d_rotary_pos_embed).
+/// Computes rotary tables {cos, sin} [L, P] in fp32 for the places of L tokens along several axes, each of which has a share of every head:
+/// `dims`. Places are fp64, and so is what is computed of them (diffusers: get_1d_rotary_pos_embed).
 std::pair<at::Tensor, at::Tensor> rotary_tables(const std::vector<at::Tensor>& places_L, const std::vector<int64_t>& dims, double theta);
 
-/// linear, SiLU, linear: the embedders of timestep, guidance and pooled text; named linear_1 and linear_2.
+/// Runs linear, SiLU, linear: it embeds timestep, guidance and pooled text; its layers are linear_1 and linear_2.
 class EmbedMlp : public nn::Module {
  public:
   EmbedMlp(int64_t in, int64_t out, const at::TensorOptions& options, bool with_biases = true);
@@ -53,16 +53,16 @@ class EmbedMlp : public nn::Module {
 /// Sizes and kinds of a block's layers: its heads side by side are as wide as its tokens.
 struct Widths {
   int64_t num_heads, head_dim;
-  int64_t hidden;           ///< of the MLPs
-  bool with_biases = true;  ///< of linear layers
+  int64_t hidden;           ///< width between the layers of the MLPs
+  bool with_biases = true;  ///< whether linear layers have biases
   bool is_gated = false;    ///< whether the MLPs are gated by SiLU
   int64_t width() const { return num_heads * head_dim; }
 };
 
-/// SiLU of the first half of the last dimension, times the second half (Shazeer 2020, arXiv 2002.05202).
+/// Computes SiLU of the first half of the last dimension, times the second half (Shazeer 2020, arXiv 2002.05202).
 at::Tensor swiglu(const at::Tensor& x);
 
-/// linear, tanh-GELU, linear, named net.0.proj and net.2; or linear, swiglu, linear, named linear_in and linear_out, as in diffusers.
+/// Runs linear, tanh-GELU, linear (net.0.proj and net.2), or linear, swiglu, linear (linear_in and linear_out), as diffusers names them.
 class FeedForward : public nn::Module {
  public:
   FeedForward(const Widths& widths, const at::TensorOptions& options);
@@ -73,7 +73,7 @@ class FeedForward : public nn::Module {
   nn::Linear up_, down_;
 };
 
-/// Query, key and value of one token stream, with the RMS norm of query and key per head.
+/// Makes query, key and value of one token stream, with the RMS norm of query and key per head.
 class StreamQkv : public nn::Module {
  public:
   struct Names {
@@ -83,9 +83,9 @@ class StreamQkv : public nn::Module {
   static constexpr Names kText{"add_q_proj", "add_k_proj", "add_v_proj", "norm_added_q", "norm_added_k"};
   StreamQkv(const Widths& widths, const at::TensorOptions& options, const Names& names);
 
-  /// x [B, L, D] -> {query, key, value [B, L, heads, D/heads]}, and behind them what `beside`, which reads the same x, gives.
+  /// Projects x [B, L, D] -> {query, key, value [B, L, heads, D/heads]}, and behind them what `beside` gives, which reads x too.
   nn::Tensors project(const at::Tensor& x_BLD, const nn::Linear* beside = nullptr) const;
-  /// Of the norms of query and key.
+  /// Returns the weights of the norms of query and key.
   nn::Tensors norm_weights() const { return {norm_q_.weight, norm_k_.weight}; }
 
  private:
@@ -94,30 +94,30 @@ class StreamQkv : public nn::Module {
   nn::RMSNorm norm_q_, norm_k_;
 };
 
-// What blocks make anew for backward (nn::remade).
-/// {x [B,L,D], scale, shift}, once or for several runs of tokens -> {their modulated norms, one behind the other}.
+// Blocks make these values anew for backward (nn::remade).
+/// Norms and modulates {x [B,L,D], scale, shift}, given once or for several runs of tokens -> {the results, one behind the other}.
 nn::Tensors normed_by(const nn::Tensors& in);
-/// {query, key [B,L,H,D/H], weights of their norms, cos, sin [L,P]} -> {query, key [B,H,L,D/H]}, ready for attention.
+/// Norms and rotates {query, key [B,L,H,D/H], norm weights, cos, sin [L,P]} -> {query, key [B,H,L,D/H]}, ready for attention.
 nn::Tensors heads_of(const nn::Tensors& in);
 
-/// What a block's attention can have beside its tokens.
+/// The tensors that a block's attention can have beside its tokens.
 struct Further {
-  at::Tensor bias;          ///< of attention, broadcast to [B,H,L,L]; undefined: none
-  at::Tensor keys, values;  ///< [B,H,N,D/H]: what is attended to apart, its result added (IP-Adapter, arXiv 2308.06721); undefined: nothing
+  at::Tensor bias;          ///< bias of attention, broadcast to [B,H,L,L]; undefined: none
+  at::Tensor keys, values;  ///< [B,H,N,D/H], attended to apart, the result added (IP-Adapter, arXiv 2308.06721); undefined: nothing
 };
-/// A block's inputs with these behind them, those that are defined.
+/// Returns a block's inputs with the defined tensors of `further` behind them.
 nn::Tensors with_further(nn::Tensors inputs, const Further& further);
-/// What stands behind the first `count` of a block's inputs.
+/// Returns what stands behind the first `count` of a block's inputs.
 Further further_in(const nn::Tensors& inputs, size_t count);
 
-/// Joint attention over separate image and text streams, text first. Inputs and outputs of `body`: {image [B,I,D], text [B,T,D], modulation
-/// of image and text [B,12D], cos, sin [T+I,P], and Further} -> {image, text}. Further keys are attended to by image tokens alone, with
-/// queries that have no place. Image tokens that are modulated otherwise stand apart, and I counts them: their modulation is behind that of
-/// the text [B,18D], and they are the input behind sin and the last output. Where tokens are shared out, the inputs are this place's, but
-/// cos, sin and what Further has of all tokens, which are those of all in the order of places (nn/token_shares.h).
+/// Runs joint attention over separate image and text streams, text first. Inputs and outputs of `body`: {image [B,I,D], text [B,T,D],
+/// modulation of image and text [B,12D], cos, sin [T+I,P], and Further} -> {image, text}. Further keys are attended to by image tokens
+/// alone, with queries that have no place. Image tokens that are modulated otherwise stand apart, and I counts them: their modulation is
+/// behind that of the text [B,18D], and they are the input behind sin and the last output. Where tokens are shared out, inputs are this
+/// place's, but cos, sin and Further, which are of all tokens in the order of places (nn/token_shares.h).
 class DoubleBlock : public nn::Block, public nn::SharesTokens {
  public:
-  /// What the MLPs of the two streams are called.
+  /// The names of the two streams' MLPs.
   struct Names {
     const char *image_mlp, *text_mlp;
   };
@@ -130,9 +130,9 @@ class DoubleBlock : public nn::Block, public nn::SharesTokens {
   FeedForward image_mlp_, text_mlp_;
 };
 
-/// Attention and MLP side by side over text and image tokens in one stream, named attn, proj_mlp and proj_out.
-/// {tokens [B,L,D], modulation [B,3D], cos, sin [L,P], and Further} -> {tokens}. Further keys are attended to by all tokens, with queries
-/// in their places. Tokens are shared out as in DoubleBlock.
+/// Runs attention and MLP side by side over text and image tokens in one stream, named attn, proj_mlp and proj_out. {tokens [B,L,D],
+/// modulation [B,3D], cos, sin [L,P], and Further} -> {tokens}. Further keys are attended to by all tokens, with queries in their places.
+/// Tokens are shared out as in DoubleBlock.
 class SingleBlock : public nn::Block, public nn::SharesTokens {
  public:
   SingleBlock(const Widths& widths, const at::TensorOptions& options);
@@ -143,11 +143,11 @@ class SingleBlock : public nn::Block, public nn::SharesTokens {
   nn::Linear proj_mlp_, proj_out_;
 };
 
-/// [B, C, H, W] -> [B, H/2 · W/2, 4 C]: each 2×2 patch becomes one token; and the way back.
+/// Turns latents [B, C, H, W] -> [B, H/2 · W/2, 4 C], each 2×2 patch into one token; and tokens back into latents.
 at::Tensor to_tokens(const at::Tensor& latents_BCHW);
 at::Tensor from_tokens(const at::Tensor& tokens_BIC, int64_t rows, int64_t columns);
 
-/// A bias of attention [B, 1, 1, T + I] in fp32: zero on what is read, the picture too, and minus infinity where mask [B, T] is 0.
+/// Makes a bias of attention [B, 1, 1, T + I] in fp32: zero on what is read, the picture too, and minus infinity where mask [B, T] is 0.
 at::Tensor padding_bias(const at::Tensor& mask_BT, int64_t num_image);
 
 /// Fills the parameters of a transformer for training from scratch: Xavier for matrices, one for weights of norms, zero for biases and for

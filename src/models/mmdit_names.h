@@ -7,19 +7,19 @@
 // What files of several families call the layers of blocks of two streams and of one: the names of Black Forest Labs, with ours.
 namespace burnish::models {
 
-/// Behind "double_blocks.N." and "transformer_blocks.N."; and behind "single_blocks.N." and "single_transformer_blocks.N.".
+/// Layers behind "double_blocks.N." and "transformer_blocks.N."; and behind "single_blocks.N." and "single_transformer_blocks.N.".
 extern const RenamedLayers kDoubleBlockLayers, kSingleBlockLayers;
-/// Weights of norms, whole names with {} for a block's number.
+/// Weights of norms, as whole names with {} for a block's number.
 extern const RenamedLayers kBlockNorms;
 
 /// Adds layers of all double blocks, and of all single ones, in these names.
 void add_original_blocks(RenamedLayers& all, const RenamedLayers& of_double, const RenamedLayers& of_single, int64_t num_double,
                          int64_t num_single);
-/// Original names as ComfyUI writes them in adapter files, and as kohya's programs do (ComponentNames::written).
+/// Returns original names as ComfyUI writes them in adapter files, and as kohya's programs do (ComponentNames::written).
 std::map<std::string, LayerTable> written_in(const RenamedLayers& originals);
 
-/// How many blocks run before the first that has a parameter that trains, double blocks first: 0 where one trains that comes before all
-/// blocks, and all of them where none trains but below one of the paths `behind`, which come after them.
+/// Counts the blocks that run before the first with a parameter that trains, double blocks first: 0 where a parameter trains that comes
+/// before all blocks, and all of them where none trains but below one of the paths `behind`, which come after them.
 int64_t blocks_before_training(nn::Module& transformer, const std::function<bool(const std::string& path)>& trains, int64_t num_double,
                                int64_t num_single, const std::vector<std::string>& behind);
 

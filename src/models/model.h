@@ -14,7 +14,7 @@ namespace burnish::models {
 
 inline const std::string kLossMap = "loss_map";
 
-/// The units of a family, grouped by what a run puts together. Values they share are named the same in every family:
+/// The units of a family, grouped by what a run puts together. Values that they share have one name in every family:
 /// prompt (text), image [B,3,H,W] in [-1,1], latents, noise and latent_noise [B,C,h,w], of clips [B,C,F,h,w], the process's time [B] fp32
 /// by its name (sigma or timestep), noisy, target and prediction of the latents' shape, and size_conditioning [B,6]
 /// fp32: height and width of the picture before it was cut, top and left of the cut, height and width of what is trained or drawn;
@@ -22,14 +22,14 @@ inline const std::string kLossMap = "loss_map";
 /// element of it counts, from 0 to 1: objectives compare prediction and target and take a sample's loss by it
 /// (train/objectives/sample_loss.h). Values of further columns (ExtraInput) have the columns' names.
 struct UnitGroups {
-  pipeline::Units encode_prompt;      ///< prompt (and further inputs) -> what the denoiser reads of it
+  pipeline::Units encode_prompt;      ///< prompt (and further inputs) -> values that the denoiser reads
   pipeline::Units encode_image;       ///< image (and latent_noise) -> latents: latent_units()
-  pipeline::Units encode_references;  ///< reference_images and extra inputs -> what the denoiser reads of them; none where it reads none
-  pipeline::Units encode_size;        ///< size_conditioning -> what the denoiser reads of it; none where it reads nothing
+  pipeline::Units encode_references;  ///< reference_images and extra inputs -> values that the denoiser reads; none where it reads none
+  pipeline::Units encode_size;        ///< size_conditioning -> values that the denoiser reads; none where it reads nothing of it
   pipeline::Units add_noise;          ///< latents, noise, time -> noisy, target
   pipeline::Units denoise;            ///< noisy, time, prompt values (and kExpert) -> prediction
   pipeline::Units weigh;              ///< what is known of a sample -> loss_map; none where all of a prediction counts
-  pipeline::Units draw;               ///< denoise, for pictures that are drawn to be looked at; none where that is the same
+  pipeline::Units draw;               ///< units in place of denoise, for pictures that are drawn to be looked at; none where denoise serves
   pipeline::Units decode;             ///< latents -> image
 
   const pipeline::Units& drawing() const { return draw.empty() ? denoise : draw; }
@@ -38,7 +38,7 @@ struct UnitGroups {
 struct AutoencoderPart;
 struct TextPart;
 
-/// A model whose files were opened and whose sizes are known: what it computes, with its components and its tables of names beside that.
+/// A model whose files were opened and whose sizes are known: the units that it computes, its components and its tables of names.
 class Model {
  public:
   virtual ~Model() = default;
@@ -49,30 +49,30 @@ class Model {
   const Names& names() const { return names_; }
   Components& components() { return components_; }
   const Components& components() const { return components_; }
-  /// Where it computes.
+  /// Returns the device on which it computes.
   c10::Device device() const { return options_.device; }
-  /// How latents become noise and the way back.
+  /// Returns the process by which latents become noise and noise becomes latents.
   const diffusion::Process& process() const { return *process_; }
-  /// Which latents a clip has.
+  /// Returns the space of latents, which says which latents a clip has.
   const LatentSpace& latent_space() const { return latent_space_; }
 
-  /// The units of the model with one of its experts as the denoiser.
+  /// Returns the units of the model with one of its experts as the denoiser.
   virtual UnitGroups units_of(const Expert& expert) = 0;
-  /// The units with several of them: `denoise` and `draw` read kExpert, run the one of that number, and declare the models of all.
+  /// Returns the units with several experts: `denoise` and `draw` read kExpert, run that expert, and declare the models of all.
   UnitGroups units_of(const std::vector<Expert>& experts);
-  /// The units with all of them.
+  /// Returns the units with all experts.
   UnitGroups units() { return units_of(names_.experts); }
-  /// The experts whose files are there; all where none is.
+  /// Returns the experts whose files are there; all where none is.
   std::vector<Expert> experts_there() const;
-  /// Whether its units scale reference pictures themselves, and are to be given them whole; the others take them as a run cuts pictures.
+  /// Tells whether its units scale reference pictures themselves, and are to be given them whole; others take them as a run cuts pictures.
   virtual bool scales_references() const { return false; }
-  /// As how large the denoiser sees a reference picture that units are given in this size.
+  /// Returns the extent at which the denoiser sees a reference picture that units are given at this extent.
   virtual Extent seen_reference(const Extent& given) const { return given; }
   /// Splits off, as a part of its own, the blocks of the denoiser that run before the first of which a parameter trains, by its path. To be
-  /// called before `units`, which run the new parts from then on ("dit.first_blocks.body"). The name of what was split off
+  /// called before `units`, which run the new parts from then on ("dit.first_blocks.body"). Returns the name of the split-off part
   /// ("dit.first_blocks"); "" where the first block trains, or the family cannot do it.
   virtual std::string split_first_blocks(const std::function<bool(const std::string& path)>& /*trains*/) { return ""; }
-  /// How two predictions become one under classifier-free guidance.
+  /// Returns how two predictions become one under classifier-free guidance.
   virtual diffusion::Guide guide() const { return diffusion::guide; }
 
  protected:
@@ -81,9 +81,9 @@ class Model {
 
   void add(const Recipe& recipe, const ComponentNames& names);
   void add(const TextPart& encoder);
-  /// The latent space becomes that of pictures with its latents, of which the denoiser makes a token of `patch` × `patch`.
+  /// Adds an autoencoder; the latent space becomes that of its pictures, and the denoiser makes a token of `patch` × `patch` latents.
   void add(const AutoencoderPart& autoencoder, int64_t patch);
-  /// The groups that are the same in families with one of these autoencoders: encode_image, add_noise and decode, and
+  /// Returns the groups that are equal in all families with one of these autoencoders: encode_image, add_noise and decode, and
   /// encode_references where the names have a reference column.
   UnitGroups shared_units(const AutoencoderPart& autoencoder);
   template <class T>

@@ -9,7 +9,7 @@
 
 namespace burnish::models {
 
-/// How the three ways to name models are spelled on the command line.
+/// The three ways in which models are named on the command line.
 struct ModelNames {
   std::vector<std::string> model;          ///< --model: diffusers folders, component folders, single files or ids on a hub
   std::string model_paths;                 ///< --model_paths: JSON list of paths, or of lists of shards
@@ -17,11 +17,11 @@ struct ModelNames {
   HubUse hub = HubUse::all;
 };
 
-/// The components of a published model by its name, sizes alone; nothing for another name.
+/// Gives the components of a published model by its name, sizes alone; nothing for another name.
 using PublishedSizes = std::function<std::optional<std::vector<ModelEntry>>(const std::string& name)>;
 
-/// Opens every file named (headers only), and fetches models that are named by their ids on a hub. A name of --model for which no file is
-/// there may be one of the `published` models. A file that is not there is a data Error that says where it was looked for.
+/// Opens every file named (headers only), and fetches models that are named by their ids on a hub. A name of --model without a file may be
+/// one of the `published` models. Throws a data Error for a missing file, which says where it was looked for.
 ModelFiles open_files(const ModelNames& names, const PublishedSizes& published);
 
 }  // namespace burnish::models

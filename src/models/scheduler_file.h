@@ -5,10 +5,10 @@
 
 namespace burnish::models {
 
-/// `scheduler/scheduler_config.json` of the first pipeline folder that has one; nothing otherwise.
+/// Reads `scheduler/scheduler_config.json` of the first pipeline folder that has one; nothing otherwise.
 std::optional<diffusion::SchedulerValues> read_scheduler(const ModelFiles& files);
 
-/// What that file says of a flow-matching sampler; `otherwise` without one.
+/// Reads from that file the configuration of a flow-matching sampler; `otherwise` without one.
 diffusion::FlowSamplerConfig flow_config(const ModelFiles& files, const diffusion::FlowSamplerConfig& otherwise);
 
 }  // namespace burnish::models

@@ -12,10 +12,10 @@
 // Recipes refer to the files and options that they are given, which must outlive them.
 namespace burnish::models {
 
-/// How parts of a family that are apart from its Model add components to it: Model::add.
+/// Adds components to a family for parts of it that are apart from its Model: Model::add.
 using AddComponent = std::function<void(const Recipe& recipe, const ComponentNames& names)>;
 
-/// The transformer "dit". `part_of` makes of a part's name what the constructor takes to build that part; `seed` draws random weights.
+/// Makes the recipe of the transformer "dit". `part_of` makes of a part's name what builds the part; `seed` draws random weights.
 template <class Transformer, class Config, class PartOf>
 Recipe transformer_recipe(const Source& source, const Config& config, uint64_t seed, const PartOf& part_of) {
   return {.name = "dit",
@@ -32,39 +32,39 @@ struct TextPart {
   ComponentNames names;
 };
 
-/// What a family says of a text encoder.
+/// The facts of a text encoder that its family states.
 struct TextUse {
   std::string name = "text_encoder";
-  std::string tokenizer = "tokenizer";   ///< its tokenizer's folder beside the model; with "_path" behind it the option that names another
+  std::string tokenizer = "tokenizer";   ///< folder of its tokenizer beside the model; with "_path" behind it the option that names another
   std::string kohya = "lora_te_";        ///< LayerNames::kohya
   std::string comfyui = {};              ///< LayerNames::comfyui, which stands before its tensors in single files too
   std::vector<std::string> others = {};  ///< LayerNames::others
   int64_t length = 0;                    ///< tokens of a text that the model was trained with; see prompt_length_option
 };
 
-/// A CLIP text encoder, which reads one chunk of tokens whatever `length` says.
+/// Makes a CLIP text encoder, which reads one chunk of tokens whatever `length` says.
 TextPart clip_part(const Source& source, const text::ClipConfig& config, const TextUse& use, const ModelFiles& files,
                    const ModelOptions& options);
 
-/// A T5 encoder. It reads no more tokens than its tokenizer says, unless the user asks for more.
+/// Makes a T5 encoder. It reads no more tokens than its tokenizer says, unless the user asks for more.
 TextPart t5_part(const Source& source, const text::T5Config& config, const TextUse& use, const ModelFiles& files,
                  const ModelOptions& options);
 
-/// What a family says of a Qwen text encoder.
+/// The facts of a Qwen text encoder that its family states.
 struct QwenUse {
   TextUse text;
   tokenizers::ChatTemplate chat = {};  ///< what stands around a prompt
-  bool drops_before = false;           ///< whether the states of what stands before the prompt are dropped, and not counted in `length`
-  int64_t num_read = 0;                ///< layers that the model runs; those behind them get no gradient
+  bool drops_before = false;           ///< whether states of the tokens before the prompt are dropped, and not counted in `length`
+  int64_t num_read = 0;                ///< layers that the model runs; layers behind them get no gradient
 };
 TextPart qwen_part(const Source& source, const text::QwenConfig& config, const QwenUse& use, const ModelFiles& files,
                    const ModelOptions& options);
 
-/// The vision tower of Qwen2.5-VL, shown pictures by `pixels`. Its layers lie below "visual." in the text encoder's files.
+/// Makes the vision tower of Qwen2.5-VL, shown pictures by `pixels`. Its layers lie below "visual." in the text encoder's files.
 Recipe vision_recipe(const std::string& name, const Source& source, const text::VisionConfig& config, const text::PixelRule& pixels);
 ComponentNames vision_names(const std::string& name, const std::string& kohya);
 
-/// What an autoencoder makes of a picture, in the space that the denoiser works in: a normal distribution for each number.
+/// The latents that an autoencoder makes of a picture, in the space that the denoiser works in: a normal distribution for each number.
 using Moments = vae::Encoder::Moments;
 
 /// The autoencoder "vae", which computes in fp32 and of which no weight is stored as codes. It runs in tiles where tile_option says so.
@@ -78,36 +78,36 @@ struct AutoencoderPart {
   std::function<at::Tensor(nn::Module& autoencoder, const at::Tensor& latents)> decode;
 };
 
-/// What a family says of a KL autoencoder.
+/// The facts of a KL autoencoder that its family states.
 struct KlUse {
-  int64_t channels = 16;               ///< of its latents, where the files hold none
-  double scale = 0;                    ///< of its latents, where no config.json says it (vae::kl_config)
+  int64_t channels = 16;               ///< numbers of its latents, where the files hold none
+  double scale = 0;                    ///< scale of its latents, where no config.json says it (vae::kl_config)
   std::string single_prefix = "vae.";  ///< what stands before its tensors in single files
 };
 AutoencoderPart kl_part(const Source& source, const ModelOptions& options, const KlUse& use = {});
-/// A KL autoencoder of latents in patches.
+/// Makes a KL autoencoder of latents in patches.
 AutoencoderPart patch_part(const Source& source, const ModelOptions& options);
-/// A causal autoencoder, for pictures.
+/// Makes a causal autoencoder, for pictures.
 AutoencoderPart causal_part(const Source& source, const ModelOptions& options);
 
-/// A data Error where the transformer reads other latents than the autoencoder makes; nothing where one of them is not there.
+/// Throws a data Error where the transformer reads other latents than the autoencoder makes; not where one of them is missing.
 void check_latents(const Source& transformer, int64_t channels_read, const AutoencoderPart& autoencoder);
-/// A data Error where the transformer reads other states than an encoder makes: "texts" of the "text encoder"; nothing where one of them is
-/// not there.
+/// Throws a data Error where the transformer reads other states than an encoder makes: "texts" of the "text encoder"; not where one of them
+/// is missing.
 void check_widths(const Source& transformer, const char* what, int64_t width_read, const Source& encoder, const char* name,
                   int64_t width_made);
 
-/// The option vae_tile_size, of families with one of these autoencoders.
+/// Returns the option vae_tile_size, of families with one of these autoencoders.
 Option tile_option();
-/// The option max_sequence_length: tokens that the text encoder reads of a prompt, 0 for as many as the model was trained with.
+/// Returns the option max_sequence_length: tokens that the text encoder reads of a prompt, 0 for as many as the model was trained with.
 Option prompt_length_option();
-/// Its value, or `otherwise` where that is 0.
+/// Returns the value of max_sequence_length, or `otherwise` where it is 0.
 int64_t prompt_length(const ModelOptions& options, int64_t otherwise);
 
-/// The folder of a tokenizer: the chosen one, which may be a folder of a model on a hub ("author/model:tokenizer/"), or that of this name
-/// beside the model; nothing when there is neither.
+/// Finds the folder of a tokenizer: the chosen one, which may be a folder of a model on a hub ("author/model:tokenizer/"), or the folder of
+/// this name beside the model; nothing when there is neither.
 std::optional<std::filesystem::path> find_tokenizer(const ModelFiles& files, const std::string& chosen, const std::string& folder);
-/// The same folder; a data Error that names `kind` and the option when there is neither.
+/// Finds that folder too; throws a data Error that names `kind` and the option when there is neither.
 std::filesystem::path tokenizer_folder(const ModelFiles& files, const std::string& chosen, const std::string& folder, const char* kind);
 
 }  // namespace burnish::models

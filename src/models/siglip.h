@@ -10,10 +10,10 @@ namespace burnish::models {
 /// Numbers of a SigLIP vision tower. Defaults are so400m-patch14-384's.
 struct SiglipConfig {
   int64_t width = 1152, hidden = 4304, num_layers = 27, num_heads = 16;
-  int64_t patch = 14, num_patches = 729;  ///< a patch's side in pixels; of a picture, a square number
+  int64_t patch = 14, num_patches = 729;  ///< a patch's side in pixels; patches of a picture, a square number
   double eps = 1e-6;
 
-  /// Pixels of a side of its pictures: those of its patches, and what does not fill another one (384 for 27 patches of 14).
+  /// Pixels along a side of its pictures: sides of whole patches, and what does not fill another one (384 for 27 patches of 14).
   int64_t image_size = 384;
 };
 SiglipConfig siglip_config(const nlohmann::json& config_json, const io::Shapes& shapes);
@@ -27,7 +27,7 @@ class SiglipVision : public nn::Module {
   struct Output {
     at::Tensor tokens_BLE, pooled_BE;
   };
-  /// image [B, 3, S, S] in [-1, 1], S = image_size -> a token a patch, and what its attention pool makes of them.
+  /// Takes image [B, 3, S, S] in [-1, 1], S = image_size -> a token for each patch, and what the attention pool makes of the tokens.
   Output forward(const at::Tensor& image_B3SS);
   const SiglipConfig& config() const { return config_; }
 
@@ -41,15 +41,15 @@ class SiglipVision : public nn::Module {
   std::unique_ptr<Pool> pool_;
 };
 
-/// In its own file or beside a text tower, of which nothing is read.
+/// Finds a SigLIP vision tower in its own file or beside a text tower, of which nothing is read.
 Source find_siglip(const ModelFiles& files);
-/// Whether an entry has SigLIP's towers, whose text tower is no CLIP.
+/// Tells whether an entry has SigLIP's towers, whose text tower is no CLIP.
 bool is_siglip(const ModelEntry& entry);
 Recipe siglip_recipe(const std::string& name, const Source& source, const SiglipConfig& config);
 ComponentNames siglip_names(const std::string& name, const Source& source);
 
-/// A picture [3, H, W] in [-1, 1] of 256 levels as PIL's bicubic resize gives it (Pillow: Resample.c): smoothed where it shrinks, columns
-/// before rows, each rounded to a level.
+/// Resizes a picture [3, H, W] in [-1, 1] of 256 levels as PIL's bicubic resize does (Pillow: Resample.c): smoothed where it shrinks,
+/// columns before rows, each rounded to a level.
 at::Tensor resized_bicubic(const at::Tensor& image_3HW, int64_t height, int64_t width);
 
 }  // namespace burnish::models

@@ -5,11 +5,11 @@
 
 namespace burnish::models::chroma {
 
-/// Rules between the names of lodestones' files and ours.
+/// Returns the rules between the names of lodestones' files and ours.
 io::KeyMap original_keys();
-/// Layer names of kohya's sd-scripts, ComfyUI and OneTrainer.
+/// Returns the layer names of kohya's sd-scripts, ComfyUI and OneTrainer.
 LayerTable foreign_layers(const Config& config);
-/// Names of all our layers in adapter files of kohya's sd-scripts and ComfyUI.
+/// Returns the names of all our layers in adapter files of kohya's sd-scripts and ComfyUI.
 std::map<std::string, LayerTable> written_layers(const Config& config);
 
 }  // namespace burnish::models::chroma

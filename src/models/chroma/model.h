@@ -6,7 +6,7 @@
 
 namespace burnish::models::chroma {
 
-/// The three components of Chroma found among a run's files; detection reads tensor names only.
+/// Finds the three components of Chroma among a run's files; detection reads tensor names only.
 Sources find_sources(const ModelFiles& files);
 Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
 

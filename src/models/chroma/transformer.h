@@ -15,17 +15,17 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
   ~Transformer() override;
 
-  /// Every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: of each single block 3 D, of each double block 6 D for the
-  /// picture, then 6 D for the caption, then shift and scale of the last norm. Needs the modulation.
+  /// Computes every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: 3 D for each single block, 6 D for the picture, then
+  /// 6 D for the caption of each double block, then shift and scale of the last norm. Needs the modulation.
   at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const;
 
   struct Inputs {
     at::Tensor noisy_BCHW;
     at::Tensor text_BTE;       ///< T5's states
     at::Tensor mask_BT;        ///< 1 for a caption's tokens, which come first, and 0 behind them, where nothing is read
-    at::Tensor modulation_BM;  ///< of `modulate`
+    at::Tensor modulation_BM;  ///< the result of `modulate`
   };
-  /// The velocity, noise - latents [B, C, H, W]. Needs the body.
+  /// Computes the velocity, noise - latents [B, C, H, W]. Needs the body.
   at::Tensor forward(const Inputs& in);
 
   const Config& config() const { return config_; }

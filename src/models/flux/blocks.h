@@ -10,7 +10,7 @@ class DoubleBlock : public mmdit::DoubleBlock {
   DoubleBlock(const Config& c, const at::TensorOptions& options);
 };
 
-/// The block of one stream.
+/// The block of one stream, with FLUX.1's names.
 class SingleBlock : public mmdit::SingleBlock {
  public:
   SingleBlock(const Config& c, const at::TensorOptions& options);

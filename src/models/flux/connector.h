@@ -5,7 +5,7 @@
 
 namespace burnish::models::flux {
 
-/// Makes of a text encoder's states and of the time what FLUX.1 reads of a prompt (Step1X-Edit, Liu et al. 2025, arXiv 2504.17761; the
+/// Makes from a text encoder's states and the time what FLUX.1 reads of a prompt (Step1X-Edit, Liu et al. 2025, arXiv 2504.17761; the
 /// tensors are those below "connector." of its file). Shape letters: T tokens, F width of the states, E of texts.
 class Connector : public nn::Module {
  public:
@@ -13,7 +13,7 @@ class Connector : public nn::Module {
     int64_t num_features = 3584, width = 4096, hidden = 16384, num_blocks = 2, num_heads = 32;
     int64_t pooled_width = 768;
   };
-  /// Heads are 128 wide; what is narrower has one.
+  /// Reads the sizes. Heads are 128 wide; a connector that is narrower has one.
   static Config detect(const io::Shapes& shapes);
   Connector(const Config& config, const at::TensorOptions& options);
   ~Connector() override;
@@ -21,7 +21,7 @@ class Connector : public nn::Module {
   struct Text {
     at::Tensor text_BTE, pooled_BE;
   };
-  /// states [B, T, F]; mask [B, T], 1 for the tokens of the text and 0 for what fills it up, which gives tokens as well; sigma [B], fp32.
+  /// Takes states [B, T, F]; mask [B, T], 1 for the text's tokens and 0 for what fills it up, which gives tokens as well; sigma [B], fp32.
   Text forward(const at::Tensor& states_BTF, const at::Tensor& mask_BT, const at::Tensor& sigma_B) const;
   const Config& config() const { return config_; }
 

@@ -5,8 +5,8 @@ namespace burnish::models::flux {
 
 /// Numbers of a ControlNet, read as the transformer's are.
 struct ControlConfig {
-  Config trunk = {};              ///< of its copies of the transformer's first blocks
-  int64_t control_channels = 64;  ///< 4 × channels of what controls: latents, and of an inpainting one the mask
+  Config trunk = {};              ///< numbers of its copies of the transformer's first blocks
+  int64_t control_channels = 64;  ///< 4 × channels of what controls: latents, and the mask where it inpaints
   int64_t num_modes = 0;          ///< kinds of control that it tells apart; 0: one alone
 };
 ControlConfig detect_control(const nlohmann::json* config_json, const Shapes& shapes);
@@ -20,12 +20,12 @@ class ControlNet : public nn::Module {
   struct Inputs {
     Transformer::Conditions conditions;
     at::Tensor latents_BIC;  ///< packed noisy latents
-    at::Tensor control_BIC;  ///< packed, of control_channels
+    at::Tensor control_BIC;  ///< packed latents that control, of control_channels
     at::Tensor text_BTE;
-    at::Tensor mode_B{};  ///< int64, below num_modes; of one without modes undefined
+    at::Tensor mode_B{};  ///< int64, below num_modes; undefined for a ControlNet without modes
     Grid grid = {};
   };
-  /// Of each of its blocks, double blocks first, what is to be added to image tokens [B, N, I, D].
+  /// Computes what each of its blocks, double blocks first, adds to image tokens: [B, N, I, D].
   at::Tensor forward(const Inputs& in);
 
   const ControlConfig& config() const { return config_; }
@@ -38,12 +38,12 @@ class ControlNet : public nn::Module {
   std::vector<std::unique_ptr<nn::Linear>> out_;
 };
 
-/// The residual for a block of the transformer, undefined where there is none. Each of a ControlNet's blocks serves as many of the
+/// Returns the residual for a block of the transformer, undefined where there is none. Each of a ControlNet's blocks serves as many of the
 /// transformer's as it takes to serve them all.
 at::Tensor residual_for(int64_t block, const Config& transformer, const Config& trunk, const at::Tensor& residuals_BNID);
 
-/// The number of a control's kind: its number as text, or its name in InstantX's FLUX.1-dev-Controlnet-Union ("canny"); a data Error
-/// for another.
+/// Returns the number of a control's kind: its number as text, or its name in InstantX's FLUX.1-dev-Controlnet-Union ("canny"); a data
+/// Error for another.
 int64_t control_mode(const std::string& name, int64_t num_modes);
 
 }  // namespace burnish::models::flux

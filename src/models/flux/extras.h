@@ -10,7 +10,7 @@
 
 namespace burnish::models::flux {
 
-/// Components that FLUX.1 can have beside its own; those that train are called as DiffSynth-Studio calls them.
+/// Components that FLUX.1 can have beside its own; those that train have DiffSynth-Studio's names.
 inline const std::string kControlNet = "controlnet", kIpAdapter = "ipadapter", kValueController = "value_controller",
                          kRedux = "flux_redux_image_embedder", kImageEncoder = "image_encoder", kLoraEncoder = "lora_encoder",
                          kFaceProjector = "image_proj_model";
@@ -41,48 +41,48 @@ inline constexpr ExtraInput kExtraInputs[] = {
     {.column = "lora_encoder_inputs", .kind = ExtraInput::Kind::text, .needs = "an encoder of LoRAs"},
 };
 
-/// These components among some files, in a few words each.
+/// Finds these components among some files, and describes each in a few words.
 Described extras_in(const ModelFiles& files);
 
-/// What a run gives the transformer beside picture and prompt: the components for it that are among its files, how they are made and
+/// Gives the transformer what it reads beside picture and prompt: the components for it that are among a run's files, how they are made and
 /// called, and the units between the columns of extra_inputs and the transformer. Formulas are those of DiffSynth-Studio's
 /// pipelines/flux_image.py.
 class Extras {
  public:
-  /// A config Error for columns that do not go together, a data Error for components of another model than the transformer, where the files
-  /// hold one. All must outlive this.
+  /// Throws a config Error for columns that do not go together, a data Error for components of another model than the transformer, where
+  /// the files hold one. All must outlive this.
   Extras(const ModelFiles& files, const ModelOptions& options, const Config& dit, bool has_dit);
 
   /// Adds those components that the files hold. `dit` are the names of the transformer.
   void add_components(const AddComponent& add, const ComponentNames& dit) const;
-  /// The columns of this run that can be read.
+  /// Adds the columns of this run that can be read.
   void add_names(Names& names) const;
 
-  /// The pixels behind a latent along a side, and how pictures become latents.
+  /// The number of pixels behind a latent along a side, and how pictures become latents.
   struct Encoding {
     int64_t downsampling = 8;
     std::function<Moments(const at::Tensor& image)> encode;
-    std::function<at::Tensor(const std::string& prompt)> encode_text;  ///< by T5: [1, T, E]
+    std::function<at::Tensor(const std::string& prompt)> encode_text;  ///< encodes a text by T5: [1, T, E]
     std::string text_encoder;
-    int64_t text_length = 512;  ///< of a text that is none
+    int64_t text_length = 512;  ///< tokens of zeros that take the place of a text
   };
-  /// From columns to what the transformer or its ControlNet reads.
+  /// Makes the units from columns to what the transformer or its ControlNet reads.
   pipeline::Units encode_units(Components& components, const Encoding& encoding) const;
-  /// In place of the text encoders, where a picture takes the prompt's place (Redux).
+  /// Makes the units that stand in place of the text encoders, where a picture takes the prompt's place (Redux).
   pipeline::Units prompt_units(Components& components, const Encoding& encoding) const;
-  /// What a ControlNet makes of noisy latents at every step, to be run before the transformer.
+  /// Gives the conditions of a step to `control_units`, which run the ControlNet on noisy latents at every step, before the transformer.
   using ConditionsOf = std::function<Transformer::Conditions(pipeline::Scope&)>;
   pipeline::Units control_units(Components& components, const ConditionsOf& conditions) const;
 
-  /// Values that the unit of the transformer reads further, and components that it runs.
+  /// The further values that the unit of the transformer reads, and the further components that it runs.
   std::vector<std::string> reads() const;
   std::vector<std::string> models() const;
-  /// Puts them where the transformer takes them. `in` has latents of the target and the text.
+  /// Puts these values where the transformer takes them. `in` has latents of the target and the text.
   void give(Components& components, pipeline::Scope& scope, Transformer::Inputs& in) const;
-  /// The channels that stand behind those of noisy latents [B, C, h, w]: read of the scope, or where the run names no columns those of a
-  /// picture of which all is to be drawn. Undefined for a transformer that reads none.
+  /// Returns the channels that stand behind those of noisy latents [B, C, h, w]: read from the scope, or where the run names no columns,
+  /// channels of a picture of which all is to be drawn. Undefined for a transformer that reads none.
   at::Tensor channels(pipeline::Scope& scope, const at::Tensor& noisy_BCHW) const;
-  /// Whether the run names any column.
+  /// Tells whether the run names any column.
   bool any() const { return !options_.extra_inputs.empty(); }
 
  private:
@@ -98,8 +98,8 @@ class Extras {
 
   const ModelOptions& options_;
   const Config& dit_;
-  bool has_dit_;  ///< else it is of any, and a stage that only encodes
-  /// Those without an entry are not among the files.
+  bool has_dit_;  ///< else it may belong to any transformer, in a stage that only encodes
+  /// The sources of these components; a source without an entry is not among the files.
   struct Found {
     Source controlnet, ip_adapter, value_controller, redux, image_encoder, lora_encoder, face_projector;
   } found_;

@@ -11,8 +11,8 @@ struct LoraPair {
   at::Tensor down_RI, up_OR;
 };
 
-/// Tokens out of a LoRA (DiffSynth-Studio's models/flux_lora_encoder.py, whose tensor names these are): each layer's matrices turn vectors
-/// of its own into tokens, and a transformer makes a few of them all.
+/// Makes tokens of a LoRA (DiffSynth-Studio's models/flux_lora_encoder.py, whose tensor names these are): each layer's matrices turn
+/// vectors of its own into tokens, and a transformer makes a few of them all.
 class LoraEncoder : public nn::Module {
  public:
   /// A layer of the transformer that the LoRA adapts, as DiffSynth-Studio calls it.
@@ -29,7 +29,7 @@ class LoraEncoder : public nn::Module {
   LoraEncoder(const Config& config, const at::TensorOptions& options);
   ~LoraEncoder() override;
 
-  /// Of each of the config's layers its matrices -> [1, num_tokens, width].
+  /// Takes the matrices of each of the config's layers -> [1, num_tokens, width].
   at::Tensor forward(const std::vector<LoraPair>& lora);
   const Config& config() const { return config_; }
 
@@ -44,8 +44,8 @@ class LoraEncoder : public nn::Module {
   nn::Linear final_linear_;
 };
 
-/// The matrices of a LoRA file on every layer of a LoraEncoder, in fp32, the scale alpha / rank in the first. A data Error for a file that
-/// is not there, or that lacks a layer in the names of kohya and of DiffSynth-Studio.
+/// Reads the matrices of a LoRA file on every layer of a LoraEncoder, in fp32, the scale alpha / rank in the first. Throws a data Error for
+/// a file that is not there, or that lacks a layer in the names of kohya and of DiffSynth-Studio.
 std::vector<LoraPair> read_lora_pairs(const std::string& path, const LoraEncoder::Config& config, const flux::Config& transformer);
 
 }  // namespace burnish::models::flux

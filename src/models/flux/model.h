@@ -8,7 +8,7 @@
 
 namespace burnish::models::flux {
 
-/// Where FLUX.1 Kontext finds reference pictures, as DiffSynth-Studio calls them (pipelines/flux_image.py).
+/// The column in which FLUX.1 Kontext finds reference pictures, by DiffSynth-Studio's name (pipelines/flux_image.py).
 inline constexpr const char* kReferenceColumn = "kontext_images";
 
 /// The four components of FLUX.1 found among a run's files; detection reads tensor names only.

@@ -10,8 +10,8 @@ class DoubleBlock : public mmdit::DoubleBlock {
   DoubleBlock(const Config& c, const at::TensorOptions& options);
 };
 
-/// Attention and gated MLP side by side over text and image tokens in one stream, one linear layer before both and one behind.
-/// {tokens [B,L,D], modulation [B,3D], cos, sin [L,P]} -> {tokens}. Tokens are shared out as in mmdit::DoubleBlock.
+/// Runs attention and gated MLP side by side over text and image tokens in one stream, one linear layer before both and one behind. {tokens
+/// [B,L,D], modulation [B,3D], cos, sin [L,P]} -> {tokens}. Tokens are shared out as in mmdit::DoubleBlock.
 class SingleBlock : public nn::Block, public nn::SharesTokens {
  public:
   SingleBlock(const Config& c, const at::TensorOptions& options);

@@ -5,14 +5,14 @@
 
 namespace burnish::models::flux2 {
 
-/// Rules between the original names of Black Forest Labs, which ComfyUI's files have as well, and ours.
+/// Returns the rules between Black Forest Labs' original names, which ComfyUI's files have as well, and ours.
 io::KeyMap original_keys();
 
-/// Layer names of adapters of kohya's and musubi-tuner's kind and of ai-toolkit and ComfyUI.
+/// Returns the layer names of adapters of kohya's and musubi-tuner's kind and of ai-toolkit and ComfyUI.
 LayerTable foreign_layers(const Config& config);
-/// Those whose rows stand the second half first.
+/// Returns the foreign layers whose rows stand the second half first.
 std::set<std::string> swapped_layers();
-/// The names in which adapters are written, by format: ComponentNames::written.
+/// Returns the names in which adapters are written, by format: ComponentNames::written.
 std::map<std::string, LayerTable> written_layers(const Config& config);
 
 }  // namespace burnish::models::flux2

@@ -6,14 +6,14 @@
 
 namespace burnish::models::flux2 {
 
-/// Where it finds reference pictures, as DiffSynth-Studio calls them (pipelines/flux2_image.py).
+/// The column in which FLUX.2 finds reference pictures, by DiffSynth-Studio's name (pipelines/flux2_image.py).
 inline constexpr const char* kReferenceColumn = "edit_image";
 
-/// The three components of FLUX.2 klein found among a run's files; detection reads tensor names only.
+/// Finds the three components of FLUX.2 klein among a run's files; detection reads tensor names only.
 Sources find_sources(const ModelFiles& files);
 Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
 
-/// mu of the shift when drawing in so many steps (diffusers: compute_empirical_mu of pipeline_flux2_klein.py).
+/// Returns mu of the shift when drawing in so many steps (diffusers: compute_empirical_mu of pipeline_flux2_klein.py).
 double empirical_mu(int64_t num_image_tokens, int64_t num_steps);
 
 class Flux2Model : public Model {

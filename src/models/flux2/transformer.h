@@ -16,19 +16,19 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
   ~Transformer() override;
 
-  /// Every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: of double blocks 6 D for the picture and 6 D for the text, of
-  /// single blocks 3 D, then scale and shift of the last norm. Needs the modulation.
+  /// Computes every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: 6 D for the picture and 6 D for the text of double
+  /// blocks, 3 D of single blocks, then scale and shift of the last norm. Needs the modulation.
   at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const;
 
   struct Inputs {
     at::Tensor noisy_BCHW;
     std::vector<at::Tensor> references_BCHW = {};  ///< latents of reference pictures, of any sizes
     at::Tensor text_BTE;                           ///< the text encoder's states
-    at::Tensor modulation_BM;                      ///< of `modulate`
-    at::Tensor hidden_BLD{};                       ///< in place of the text where the blocks begin later: what those before them gave
+    at::Tensor modulation_BM;                      ///< the result of `modulate`
+    at::Tensor hidden_BLD{};                       ///< replaces the text where the blocks begin later: the result of the blocks before
   };
-  /// The velocity, noise - latents [B, C, H, W]; where later blocks are to follow, the tokens [B, L, D] after the blocks that are held,
-  /// text before image. Needs the body.
+  /// Computes the velocity, noise - latents [B, C, H, W]; where later blocks are to follow, the tokens [B, L, D] after the blocks that are
+  /// held, text before image. Needs the body.
   at::Tensor forward(const Inputs& in);
 
   const Config& config() const { return config_; }

@@ -7,54 +7,54 @@
 // What Qwen-Image-Edit makes of reference pictures before text encoder and autoencoder see them.
 namespace burnish::models::qwen_image {
 
-/// Where reference pictures are found, as DiffSynth-Studio calls them (pipelines/qwen_image.py).
+/// The column in which reference pictures are found, by DiffSynth-Studio's name (pipelines/qwen_image.py).
 inline constexpr const char* kReferenceColumn = "edit_image";
 
-/// How a prompt tells of its reference pictures.
+/// The ways in which a prompt tells of its reference pictures.
 enum class Naming {
   by_count,  ///< plain for one, numbered for several, as DiffSynth-Studio tells them apart
   plain,     ///< one, without a name: Qwen-Image-Edit
   numbered,  ///< "Picture 1: " and so on: Qwen-Image-Edit-2509 and 2511
 };
-/// The words of the option.
+/// Returns the option's word for a way.
 std::string word_of(Naming naming);
 
-/// What the model_index.json of a pipeline that edits says; nothing where there is none.
+/// Returns what the model_index.json of a pipeline that edits says; nothing where there is none.
 std::optional<Naming> published_naming(const ModelFiles& files);
-/// By the option reference_prompt: "auto" takes what is published, or else by_count. `namings` lists its words.
+/// Reads the option reference_prompt: "auto" takes what is published, or else by_count. `namings` lists its words.
 Naming naming_of(const std::string& word, const ModelFiles& files);
 std::vector<std::string> namings();
 
-/// Whether `count` pictures are numbered; a data Error for several that have no numbers.
+/// Tells whether `count` pictures are numbered; a data Error for several that have no numbers.
 bool is_numbered(Naming naming, size_t count);
 
-/// The sides of a picture scaled to an area, multiples of 32 (diffusers: calculate_dimensions of pipeline_qwenimage_edit.py).
+/// Returns the sides of a picture scaled to an area, multiples of 32 (diffusers: calculate_dimensions of pipeline_qwenimage_edit.py).
 Extent scaled_to(const Extent& picture, int64_t area);
 
-/// A picture [3, H, W] in [-1, 1] scaled to an area, as whole numbers from 0 to 255 in fp64.
+/// Scales a picture [3, H, W] in [-1, 1] to an area, as whole numbers from 0 to 255 in fp64.
 at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area);
 
-/// The area of the reference pictures that the autoencoder sees, and, where they are numbered, of those that the vision tower sees; without
-/// numbers it sees those of the autoencoder.
+/// The area of reference pictures that the autoencoder sees, and the area of numbered ones that the vision tower sees; pictures without
+/// numbers it sees as the autoencoder does.
 inline constexpr int64_t kReferenceArea = 1024 * 1024, kNumberedArea = 384 * 384;
 
-/// What the text encoder reads of a prompt and its pictures.
+/// The tokens that the text encoder reads of a prompt and its pictures.
 struct EditText {
   std::vector<int64_t> ids = {};
   std::vector<text::SeenPicture> pictures = {};
-  int64_t num_dropped = 0;  ///< of the first tokens, whose states are dropped
+  int64_t num_dropped = 0;  ///< number of the first tokens, whose states are dropped
 };
 
-/// The conversation around a prompt (diffusers: pipeline_qwenimage_edit.py, pipeline_qwenimage_edit_plus.py). `seen` [R, C, E] are the
-/// vision tower's tokens of its pictures; the prompt is cut so that it has, with what stands behind it, `limit` tokens.
+/// Makes the conversation around a prompt (diffusers: pipeline_qwenimage_edit.py, pipeline_qwenimage_edit_plus.py). `seen` [R, C, E] are
+/// the vision tower's tokens of its pictures; the prompt is cut so that it has, with what stands behind it, `limit` tokens.
 EditText edit_text(const tokenizers::ChatTokenizer& tokenizer, std::string_view prompt, const std::vector<at::Tensor>& seen, bool numbered,
                    int64_t limit);
-/// In place of a prompt that is not known, the longest.
+/// Makes the longest conversation, in place of a prompt that is not known.
 EditText longest_edit_text(const std::vector<at::Tensor>& seen, int64_t limit);
-/// The token that stands for a picture; a data Error where the vocabulary has none.
+/// Returns the token that stands for a picture; a data Error where the vocabulary has none.
 int64_t picture_token(const tokenizers::ChatTokenizer& tokenizer);
 
-/// From the folder of the processor: the chosen one, or that beside the model; the published rule where there is none.
+/// Reads the rule from the processor's folder: the chosen one, or that beside the model; the published rule where there is none.
 text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen);
 
 }  // namespace burnish::models::qwen_image

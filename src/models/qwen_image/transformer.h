@@ -11,15 +11,15 @@ namespace burnish::models::qwen_image {
 // width, P rotated pairs, M modulation values.
 
 /// The transformer of Qwen-Image (arXiv 2508.02324; parameter names are those of diffusers' QwenImageTransformer2DModel): picture and
-/// caption in two streams with one attention. What the last block makes of the caption is not read.
+/// caption run in two streams with one attention. The last block's caption tokens are not read.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
   Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
   ~Transformer() override;
 
-  /// Every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: of each block 6 D for the picture and 6 D for the caption,
-  /// then scale and shift of the last norm. Where the config says zero_cond_t and there are references, 6 D more behind those of each
-  /// block: for the reference pictures, of sigma 0. Needs the modulation.
+  /// Computes every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: 6 D for the picture and 6 D for the caption of each
+  /// block, then scale and shift of the last norm. Where the config says zero_cond_t and there are references, 6 D more stand behind those
+  /// of each block: for the reference pictures, of sigma 0. Needs the modulation.
   at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype, bool with_references = false) const;
 
   struct Inputs {
@@ -27,11 +27,11 @@ class Transformer : public nn::Module, public nn::SharesTokens {
     std::vector<at::Tensor> references = {};  ///< latents of the reference pictures [B, C, h, w], each of its own size
     at::Tensor text_BTE;                      ///< the text encoder's states
     at::Tensor mask_BT;                       ///< 1 for a caption's tokens, which come first, and 0 behind them, where nothing is read
-    at::Tensor modulation_BM;                 ///< of `modulate`
-    /// Given the target's tokens [B, I, D] behind a block, gives what takes their place; empty: nothing.
+    at::Tensor modulation_BM;                 ///< the result of `modulate`
+    /// Given the target's tokens [B, I, D] behind a block, returns tokens that take their place; empty: nothing.
     std::function<at::Tensor(int64_t block, const at::Tensor& image_BID)> after_block = {};
   };
-  /// The velocity, noise - latents [B, C, H, W]. Needs the body.
+  /// Computes the velocity, noise - latents [B, C, H, W]. Needs the body.
   at::Tensor forward(const Inputs& in);
 
   const Config& config() const { return config_; }
@@ -50,7 +50,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   std::unique_ptr<Body> body_;
 };
 
-/// [B, C, H, W] as [B, C, rows, 2, columns, 2]: the last three of C, 2 and 2 are the numbers of a token.
+/// Views [B, C, H, W] as [B, C, rows, 2, columns, 2]: the dimensions C, 2 and 2 are the numbers of a token.
 at::Tensor as_patches(const at::Tensor& latents_BCHW);
 
 }  // namespace burnish::models::qwen_image

@@ -9,7 +9,7 @@ namespace burnish::models::stable_diffusion {
 
 /// Every architecture number of the UNet. Defaults are SDXL base's.
 struct Config {
-  /// Transformer blocks behind each residual block of each level, 0 where there is no attention.
+  /// The numbers of transformer blocks behind each residual block of each level, 0 where there is no attention.
   using Depths = std::vector<std::vector<int64_t>>;
 
   int64_t in_channels = 4;
@@ -21,23 +21,23 @@ struct Config {
   std::vector<int64_t> num_heads = {5, 10, 20};             ///< per level; diffusers' config.json calls it attention_head_dim
   int64_t cross_attention_dim = 2048;                       ///< width of the text embedding
   bool use_linear_projection = true;                        ///< attention's proj_in and proj_out are linear; else 1×1 convolutions
-  int64_t pooled_dim = 1280;                                ///< width of the pooled embedding; 0: none of it, and no time ids
+  int64_t pooled_dim = 1280;                                ///< width of the pooled embedding; 0: the model has none, and no time ids
   int64_t addition_time_embed_dim = 256;                    ///< sinusoids per time id
-  int64_t num_groups = 32;                                  ///< of every group norm
+  int64_t num_groups = 32;                                  ///< groups of every group norm
   double norm_eps = 1e-5;
   bool flip_sin_to_cos = true;
   double freq_shift = 0;
 };
 inline size_t num_levels(const Config& c) { return c.block_out_channels.size(); }
 inline int64_t time_width(const Config& c) { return 4 * c.block_out_channels.front(); }
-/// Whether a pooled embedding and time ids condition the model (diffusers: addition_embed_type "text_time").
+/// Tells whether a pooled embedding and time ids condition the model (diffusers: addition_embed_type "text_time").
 inline bool has_added_embedding(const Config& c) { return c.pooled_dim > 0; }
 
-/// Stable Diffusion 1.5's numbers.
+/// Returns Stable Diffusion 1.5's numbers.
 Config sd15();
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;
-/// Whether a name starts with the prefix.
+/// Tells whether any name starts with the prefix.
 bool any_below(const Shapes& shapes, const std::string& prefix);
 
 /// Reads the numbers from tensor shapes (our names) and, where there is one, from unet/config.json, which wins for what shapes cannot

@@ -14,13 +14,13 @@ struct Sources {
 Sources find_sources(const ModelFiles& files);
 Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
 
-/// Token ids of a prompt in chunks of `length` each [chunks, length]: between the start and the end token each holds the next
+/// Splits a prompt's token ids into chunks of `length` each [chunks, length]: between the start and the end token each holds the next
 /// length - 2 tokens; what is left is padding, and a chunk without text holds an end token. Further tokens are left out.
 std::vector<std::vector<int64_t>> chunks_of(const tokenizers::Tokenizer& tokenizer, std::string_view text, int64_t num_chunks,
                                             int64_t length);
 
-/// The states of a prompt's chunks [N, L, E] in one row [1, 2 + N (L-2), E]: the first start token, every chunk's inner tokens, the last
-/// end token, as sd-scripts joins them.
+/// Joins the states of a prompt's chunks [N, L, E] in one row [1, 2 + N (L-2), E]: the first start token, every chunk's inner tokens, the
+/// last end token, as sd-scripts joins them.
 at::Tensor join_chunks(const at::Tensor& states_NLE);
 
 /// SDXL and SD 1.5: UNet, one or two CLIP text encoders, KL autoencoder.

@@ -10,7 +10,7 @@ namespace burnish::models::stable_diffusion {
 
 // Shape letters: B batch, C latent channels, H, W latent rows and columns, T text tokens, E width of an embedding.
 
-/// linear, SiLU, linear: the embedders of time and of the added conditions.
+/// Runs linear, SiLU, linear: it embeds time and the added conditions.
 class EmbedMlp : public nn::Module {
  public:
   EmbedMlp(int64_t in, int64_t out, const at::TensorOptions& options);
@@ -38,10 +38,10 @@ class UNet : public nn::Module {
     at::Tensor time_ids_B6;   ///< SDXL: original height, width, crop top, left, target height, width; ignored without
   };
 
-  /// What the model was trained to predict (noise or velocity) [B, out_channels, H, W] in the dtype of the weights.
+  /// Computes what the model was trained to predict (noise or velocity) [B, out_channels, H, W] in the dtype of the weights.
   at::Tensor forward(const Inputs& in);
 
-  /// Residual and transformer blocks in the order they run.
+  /// Returns residual and transformer blocks in the order in which they run.
   std::vector<nn::Block*> blocks();
   const Config& config() const { return config_; }
 

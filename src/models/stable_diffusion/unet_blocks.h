@@ -8,9 +8,9 @@
 
 namespace burnish::models::stable_diffusion {
 
-/// Two convolutions, each behind a group norm and SiLU, with the time embedding between them and a shortcut around.
-/// {x [B,in,H,W], silu(time) [B,T]} -> {[B,out,H,W]}; with {x, skip, silu(time)} the skip's channels follow x's, and the joined tensor
-/// lives inside the block only.
+/// Runs two convolutions, each behind a group norm and SiLU, with the time embedding between them and a shortcut around. {x [B,in,H,W],
+/// silu(time) [B,T]} -> {[B,out,H,W]}; with {x, skip, silu(time)} the skip's channels follow x's, and the joined tensor lives inside the
+/// block only.
 class ResnetBlock : public nn::Block {
  public:
   ResnetBlock(const Config& c, int64_t in, int64_t out, const at::TensorOptions& options);
@@ -23,7 +23,7 @@ class ResnetBlock : public nn::Block {
   std::unique_ptr<nn::Conv2d> conv_shortcut_;
 };
 
-/// Attention of `width` queries to keys and values of width `context`; names of diffusers' Attention.
+/// Attends with `width` queries to keys and values of width `context`; names are those of diffusers' Attention.
 class Attention : public nn::Module {
  public:
   Attention(int64_t width, int64_t context, int64_t num_heads, const at::TensorOptions& options);
@@ -34,8 +34,8 @@ class Attention : public nn::Module {
   nn::Linear to_q_, to_k_, to_v_, to_out_;
 };
 
-/// Self-attention, cross-attention to the text and a gated MLP (GEGLU), each behind a layer norm.
-/// {tokens [B,L,D], text [B,T,E]} -> {tokens}.
+/// Runs self-attention, cross-attention to the text and a gated MLP (GEGLU), each behind a layer norm. {tokens [B,L,D], text [B,T,E]} ->
+/// {tokens}.
 class TransformerBlock : public nn::Block {
  public:
   TransformerBlock(const Config& c, int64_t width, int64_t num_heads, const at::TensorOptions& options);
@@ -47,16 +47,16 @@ class TransformerBlock : public nn::Block {
   nn::Linear ff_in_, ff_out_;
 };
 
-/// Transformer blocks over the pixels of a feature map (diffusers: Transformer2DModel).
+/// Runs transformer blocks over the pixels of a feature map (diffusers: Transformer2DModel).
 class SpatialTransformer : public nn::Module {
  public:
   SpatialTransformer(const Config& c, int64_t channels, int64_t num_heads, int64_t depth, const at::TensorOptions& options);
-  /// x [B,C,H,W], text [B,T,E] -> [B,C,H,W].
+  /// Maps x [B,C,H,W], text [B,T,E] -> [B,C,H,W].
   at::Tensor forward(const at::Tensor& x_BCHW, const at::Tensor& text_BTE);
   void list_blocks(std::vector<nn::Block*>& all);
 
  private:
-  /// Exactly one of each pair is there.
+  /// A projection of tokens, of which exactly one of the two is there.
   struct Projection {
     std::unique_ptr<nn::Linear> linear;
     std::unique_ptr<nn::Conv2d> conv;

@@ -12,7 +12,7 @@ namespace burnish::models::text {
 struct ClipConfig {
   int64_t vocab_size = 49408;
   int64_t width = 768;
-  int64_t hidden = 3072;  ///< of the MLP
+  int64_t hidden = 3072;  ///< width between the layers of the MLP
   int64_t num_layers = 12;
   int64_t num_heads = 12;
   int64_t max_positions = 77;
@@ -22,7 +22,7 @@ struct ClipConfig {
   int64_t projection_dim = 0;  ///< width of the projected pooled embedding; 0: the model has no projection
 };
 
-/// OpenCLIP's ViT-bigG, SDXL's second text encoder.
+/// Returns the numbers of OpenCLIP's ViT-bigG, SDXL's second text encoder.
 ClipConfig open_clip_big_g();
 
 /// Reads sizes from shapes (our names) and the rest from config.json, or takes it from `otherwise` where that says nothing.
@@ -30,20 +30,20 @@ ClipConfig clip_config(const nlohmann::json& config_json, const io::Shapes& shap
 
 enum class Projection { leave_out, keep };
 
-/// The weights of a CLIP text encoder within `source`, with or without a `text_model.` prefix there: position ids and, unless it is to be
-/// kept, the projection of the pooled embedding are left out.
+/// Returns the weights of a CLIP text encoder within `source`, with or without a `text_model.` prefix there: position ids and, unless it is
+/// to be kept, the projection of the pooled embedding are left out.
 io::TensorSource clip_tensors(const io::TensorSource& source, Projection projection = Projection::leave_out);
 
-/// Whether `source` names its tensors as OpenCLIP does (`transformer.resblocks.…`, query, key and value in one matrix).
+/// Tells whether `source` names its tensors as OpenCLIP does (`transformer.resblocks.…`, query, key and value in one matrix).
 bool has_open_clip_names(const io::TensorSource& source);
 
-/// Rules between OpenCLIP's names and ours.
+/// Returns the rules between OpenCLIP's names and ours.
 io::KeyMap open_clip_keys();
 
-/// Rules between transformers' names (CLIPTextModel, CLIPTextModelWithProjection) and ours.
+/// Returns the rules between transformers' names (CLIPTextModel, CLIPTextModelWithProjection) and ours.
 io::KeyMap transformers_clip_keys();
 
-/// Rules between the names of `source` (OpenCLIP's or transformers') and ours.
+/// Returns the rules between the names of `source` (OpenCLIP's or transformers') and ours.
 io::KeyMap clip_keys(const io::TensorSource& source);
 
 /// CLIP's text encoder (Radford et al. 2021, arXiv 2103.00020; names of transformers' CLIPTextModel and, with a projection,
@@ -54,14 +54,14 @@ class ClipTextModel : public nn::Module {
   ~ClipTextModel() override;
 
   struct Out {
-    at::Tensor hidden_BLE;               ///< after the final layer norm
-    at::Tensor pooled_BE;                ///< its row at the end-of-text token
+    at::Tensor hidden_BLE;               ///< states after the final layer norm
+    at::Tensor pooled_BE;                ///< their row at the end-of-text token
     at::Tensor projected_BP;             ///< the pooled embedding projected; undefined without projection
-    std::vector<at::Tensor> states_BLE;  ///< before the final layer norm: the embeddings, then what each layer makes of them
+    std::vector<at::Tensor> states_BLE;  ///< states before the final layer norm: the embeddings, then what each layer makes of them
   };
-  /// ids [B, L] int64, L at most max_positions.
+  /// Takes ids [B, L] int64, L at most max_positions.
   Out forward(const at::Tensor& ids_BL);
-  /// The final layer norm, for models that read an earlier state through it (clip skip).
+  /// Applies the final layer norm, for models that read an earlier state through it (clip skip).
   at::Tensor normalise(const at::Tensor& state_BLE) const { return final_layer_norm_.forward(state_BLE); }
   const ClipConfig& config() const { return config_; }
 

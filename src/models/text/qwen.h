@@ -13,16 +13,16 @@ namespace burnish::models::text {
 struct QwenConfig {
   int64_t vocab_size = 151936;
   int64_t width = 2560;
-  int64_t hidden = 9728;  ///< of the MLP
+  int64_t hidden = 9728;  ///< width between the layers of the MLP
   int64_t num_layers = 36;
   int64_t num_heads = 32;
-  int64_t num_kv_heads = 8;  ///< of keys and values, each for num_heads / num_kv_heads queries
+  int64_t num_kv_heads = 8;  ///< heads of keys and values, each for num_heads / num_kv_heads queries
   int64_t head_dim = 128;
   double eps = 1e-6;
   double rope_theta = 1e6;
-  bool qkv_bias = false;  ///< Qwen2 and Qwen2.5
-  bool qk_norm = true;    ///< RMS norm of every head's query and key: Qwen3
-  /// Of the rotated pairs of a head, how many turn with the place in time, with the row and with the column: Qwen2.5-VL. Without pictures
+  bool qkv_bias = false;  ///< whether query, key and value have biases: Qwen2 and Qwen2.5
+  bool qk_norm = true;    ///< whether every head's query and key have an RMS norm: Qwen3
+  /// The numbers of a head's rotated pairs that turn with the place in time, with the row and with the column: Qwen2.5-VL. Without pictures
   /// all three are the place in the text.
   std::vector<int64_t> sections = {16, 24, 24};
 };
@@ -31,17 +31,17 @@ struct QwenConfig {
 /// Heads are as wide as the query norm, or else as config.json says, or 128.
 QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shapes);
 
-/// The weights of a Qwen model within `source`, under our names, which are transformers' below "model.", or, of models that also see, below
-/// "model.language_model."; what sees and the head that predicts tokens are left out.
+/// Returns the weights of a Qwen model within `source`, under our names, which are transformers' below "model.", or, where models also see,
+/// below "model.language_model."; what sees and the head that predicts tokens are left out.
 io::TensorSource qwen_tensors(const io::TensorSource& source);
 
-/// Rules between the names that transformers writes, below "model.", and ours.
+/// Returns the rules between the names that transformers writes, below "model.", and ours.
 io::KeyMap transformers_qwen_keys();
 
-/// What the tokens of a text from `first` on are, that stand for a picture.
+/// The tokens of a text that stand for a picture: they begin at `first`.
 struct SeenPicture {
   int64_t first = 0;
-  at::Tensor tokens_RCE;  ///< of each row and column
+  at::Tensor tokens_RCE;  ///< the token of each row and column
 };
 
 /// The decoder of Qwen2, Qwen2.5 and Qwen3 as an encoder of texts (Yang et al. 2025, arXiv 2505.09388; names of transformers' Qwen3Model).
@@ -49,11 +49,11 @@ class QwenEncoder : public nn::Module {
  public:
   QwenEncoder(const QwenConfig& config, const at::TensorOptions& options);
   ~QwenEncoder() override;
-  /// ids [B, L] int64 -> [B, L, E] for each of `after`, which ascends: the states after so many layers, of all layers after the final norm
-  /// as well (transformers: hidden_states[after]). Layers behind the last are not run. A token sees those before it alone, so what stands
-  /// behind a text changes nothing of it. A picture's tokens share one place in time; the text behind it goes on after its longer side
-  /// (transformers: Qwen2_5_VLModel.get_rope_index). `pictures`, in their order, are of all texts alike.
-  /// attention_mask has it: what they become belongs to the text.
+  /// Maps ids [B, L] int64 -> [B, L, E] for each of `after`, which ascends: states after so many layers, after all of them with the final
+  /// norm (transformers: hidden_states[after]). Layers behind the last are not run. A token sees those before it alone, so what stands
+  /// behind a text changes nothing of it; where `num_tokens` is given it sees these first tokens only, as transformers' attention_mask has
+  /// it. A picture's tokens share one place in time; the text behind it goes on after its longer side (transformers:
+  /// Qwen2_5_VLModel.get_rope_index). `pictures`, in their order, are in every text of the batch.
   nn::Tensors forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after, const std::vector<SeenPicture>& pictures = {},
                       std::optional<int64_t> num_tokens = {});
 

@@ -6,12 +6,12 @@ namespace burnish::models::text {
 /// Filters of Pillow's Image.resize, by the pixels that they reach on either side.
 enum class Filter { bicubic = 2, lanczos = 3 };
 
-/// A picture of whole numbers from 0 to 255, fp64 [3, H, W], scaled to [3, height, width]: the bytes that Pillow's Image.resize makes, with
-/// its fixed-point weights (Pillow: src/libImaging/Resample.c), whose sums fp64 holds exactly, so that every processor makes the same.
-/// Columns are scaled first, as by all of Pillow before 13, which begins with the rows where they shrink much more.
+/// Scales a picture of whole numbers from 0 to 255, fp64 [3, H, W], to [3, height, width]: to the bytes that Pillow's Image.resize makes,
+/// with its fixed-point weights (Pillow: src/libImaging/Resample.c), whose sums fp64 holds exactly, so that every processor makes equal
+/// bytes. Columns are scaled first, as by all of Pillow before 13, which begins with the rows where they shrink much more.
 at::Tensor resampled(const at::Tensor& levels_3HW, int64_t height, int64_t width, Filter filter);
 
-/// A picture in [-1, 1] as such numbers, and the way back in fp32.
+/// Turns a picture in [-1, 1] into such numbers, and numbers into a picture in fp32.
 at::Tensor to_levels(const at::Tensor& image_3HW);
 at::Tensor from_levels(const at::Tensor& levels_3HW);
 

@@ -6,7 +6,7 @@
 
 namespace burnish::models::text {
 
-/// A dimension of a named tensor; a data Error when the encoder's weights lack it.
+/// Returns a dimension of a named tensor; a data Error when the encoder's weights lack it.
 inline int64_t dim_of(const io::Shapes& shapes, const std::string& name, size_t dim) {
   return io::side_of(shapes, name, dim, "text encoder");
 }

@@ -14,7 +14,7 @@ struct T5Config {
   int64_t vocab_size = 32128;
   int64_t width = 4096;
   int64_t head_dim = 64;
-  int64_t hidden = 10240;  ///< of the MLP
+  int64_t hidden = 10240;  ///< width between the layers of the MLP
   int64_t num_layers = 24;
   int64_t num_heads = 64;
   int64_t num_buckets = 32;
@@ -27,11 +27,11 @@ struct T5Config {
 /// Reads sizes from shapes (our names) and the rest from config.json (null for none; v1.1's values then).
 T5Config t5_config(const nlohmann::json& config_json, const io::Shapes& shapes);
 
-/// The weights of a T5 encoder within `source`, under our names; the token table may be called `shared` or `encoder.embed_tokens`,
+/// Returns the weights of a T5 encoder within `source`, under our names; the token table may be called `shared` or `encoder.embed_tokens`,
 /// and a decoder is left out.
 io::TensorSource t5_tensors(const io::TensorSource& source);
 
-/// Rules for a file that names the token table only `encoder.embed_tokens.weight`.
+/// Returns the rules for a file that names the token table only `encoder.embed_tokens.weight`.
 io::KeyMap t5_keys(const io::TensorSource& tensors);
 
 /// The encoder of T5 (Raffel et al. 2020, arXiv 1910.10683; names of transformers' T5EncoderModel).
@@ -39,7 +39,7 @@ class T5Encoder : public nn::Module {
  public:
   T5Encoder(const T5Config& config, const at::TensorOptions& options);
   ~T5Encoder() override;
-  /// ids [B, L] int64 -> [B, L, E]. Only the first `num_tokens` are attended to, or all, padding among them.
+  /// Maps ids [B, L] int64 -> [B, L, E]. Only the first `num_tokens` are attended to, or all, padding among them.
   at::Tensor forward(const at::Tensor& ids_BL, std::optional<int64_t> num_tokens = {});
 
  private:

@@ -19,29 +19,29 @@ struct KlConfig {
   bool use_post_quant_conv = false;
   int64_t tile_size = 0;  ///< larger pictures are encoded and decoded in tiles of so many pixels a side (vae/tiles.h); 0: whole
 
-  /// Pixels per latent along a side.
+  /// Returns the pixels per latent along a side.
   int64_t downsampling() const { return int64_t{1} << (block_out_channels.size() - 1); }
 };
 
-/// Reads sizes from shapes (our names) and the rest from config.json (null for none; FLUX.1's values then, and without
-/// `scale_without_config` its scale).
+/// Reads sizes from shapes (our names) and the rest from config.json (null for none; FLUX.1's values then, and the scale
+/// `scale_without_config` where it is given).
 KlConfig kl_config(const nlohmann::json& config_json, const io::Shapes& shapes, double scale_without_config = 0);
 
-/// Whether `source` names its tensors as the original latent-diffusion code does (`ae.safetensors`).
+/// Tells whether `source` names its tensors as the original latent-diffusion code does (`ae.safetensors`).
 bool has_original_names(const io::TensorSource& source);
 
-/// Rules between the original names of an autoencoder with this many levels, or diffusers' names, and ours. The convolutions of latents
-/// stand beside the original encoder and decoder, or else within them.
+/// Returns the rules between the original names of an autoencoder with this many levels, or diffusers' names, and ours. The convolutions of
+/// latents stand beside the original encoder and decoder, or else within them.
 io::KeyMap original_kl_keys(size_t num_levels, bool beside = true);
 io::KeyMap diffusers_kl_keys();
 
-/// Rules between the names of `source` (original or diffusers') and ours.
+/// Returns the rules between the names of `source` (original or diffusers') and ours.
 io::KeyMap kl_keys(const io::TensorSource& source);
 
 struct Level;
 struct MidBlock;
 
-/// Pictures to the moments of their latents (Rombach et al. 2022, arXiv 2112.10752; names of diffusers' AutoencoderKL).
+/// Encodes pictures as the moments of their latents (Rombach et al. 2022, arXiv 2112.10752; names of diffusers' AutoencoderKL).
 class Encoder : public nn::Module {
  public:
   Encoder(const KlConfig& config, const at::TensorOptions& options);
@@ -49,9 +49,9 @@ class Encoder : public nn::Module {
   struct Moments {
     at::Tensor mean_BCHW, logvar_BCHW;  ///< logvar clamped to -30..20
   };
-  /// image [B, 3, H, W] in [-1, 1]; H and W multiples of downsampling().
+  /// Takes image [B, 3, H, W] in [-1, 1]; H and W are multiples of downsampling().
   Moments forward(const at::Tensor& image_B3HW) const { return moments_of(run(image_B3HW)); }
-  /// Mean and logvar side by side in one tensor [B, 2C, h, w], as the layers make them; and taken apart.
+  /// Computes mean and logvar side by side in one tensor [B, 2C, h, w], as the layers make them; `moments_of` takes them apart.
   at::Tensor run(const at::Tensor& image_B3HW) const;
   static Moments moments_of(const at::Tensor& both_BCHW);
 
@@ -63,12 +63,12 @@ class Encoder : public nn::Module {
   std::unique_ptr<nn::Conv2d> quant_conv_;
 };
 
-/// Latents to pictures.
+/// Decodes latents as pictures.
 class Decoder : public nn::Module {
  public:
   Decoder(const KlConfig& config, const at::TensorOptions& options);
   ~Decoder() override;
-  /// latents [B, C, h, w] as the encoder's mean has them -> [B, 3, H, W], about [-1, 1].
+  /// Takes latents [B, C, h, w] as the encoder's mean has them -> [B, 3, H, W], about [-1, 1].
   at::Tensor forward(const at::Tensor& latents_BCHW) const;
 
  private:
@@ -79,15 +79,15 @@ class Decoder : public nn::Module {
   std::unique_ptr<nn::Conv2d> post_quant_conv_;
 };
 
-/// Both halves, with the affine map between raw latents and those the denoiser sees: (z - shift) · scale.
+/// Has both halves, with the affine map between raw latents and those the denoiser sees: (z - shift) · scale.
 class AutoencoderKL : public nn::Module {
  public:
   AutoencoderKL(const KlConfig& config, const at::TensorOptions& options);
   at::Tensor to_model(const at::Tensor& mean_BCHW) const;
-  /// The moments of `image` after that map.
+  /// Returns the moments of `image` after that map.
   Encoder::Moments encode(const at::Tensor& image_B3HW) const;
   at::Tensor from_model(const at::Tensor& latents_BCHW) const;
-  /// The way back: latents as the denoiser sees them -> image [B, 3, H, W].
+  /// Decodes latents as the denoiser sees them -> image [B, 3, H, W].
   at::Tensor decode(const at::Tensor& latents_BCHW) const;
 
   Encoder encoder;

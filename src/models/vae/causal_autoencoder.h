@@ -9,7 +9,7 @@ namespace burnish::models::vae {
 struct CausalConfig {
   int64_t first_channels = 96;
   std::vector<int64_t> block_out_channels = {96, 192, 384, 384};
-  std::vector<int64_t> decoder_channels = {96, 192, 384, 384};  ///< of the decoder's levels, in the encoder's order
+  std::vector<int64_t> decoder_channels = {96, 192, 384, 384};  ///< channels of the decoder's levels, in the encoder's order
   int64_t layers_per_block = 2;
   int64_t latent_channels = 16;
   std::vector<double> latents_mean = {-0.7571, -0.7089, -0.9113, 0.1075,  -0.1745, 0.9653,  -0.1517, 1.5508,
@@ -18,61 +18,61 @@ struct CausalConfig {
                                      3.2687, 2.1526, 2.8652, 1.5579, 1.6382, 1.1253, 2.8251, 1.9160};
   int64_t tile_size = 0;  ///< see KlConfig
 
-  /// Whether kernels have a length in time. Without it, clips of one frame, pictures, are all that can be encoded and decoded.
+  /// Says whether kernels have a length in time. Without it, clips of one frame, pictures, are all that can be encoded and decoded.
   bool in_time = false;
-  /// Of the encoder's steps from level to level, those that halve the frames; the decoder's are their mirror. None but `in_time`.
+  /// Says which of the encoder's steps from level to level halve the frames; the decoder's steps mirror them. None but `in_time`.
   std::vector<bool> halves_frames = {};
-  /// As of Wan 2.2: what enters a level is added to what leaves it, brought to its size without weights.
+  /// Says whether what enters a level is added to what leaves it, brought to its size without weights, as in Wan 2.2.
   bool shortcuts = false;
   int64_t patch = 1;  ///< the side of a patch of pixels that the encoder takes as one place
 
-  /// Pixels per latent along a side.
+  /// Returns the pixels per latent along a side.
   int64_t downsampling() const { return patch << (block_out_channels.size() - 1); }
-  /// Frames per latent in time, behind the first of a clip, which is a latent of its own.
+  /// Returns the frames per latent in time, behind the first frame of a clip, which has a latent of its own.
   int64_t frames_per_latent() const;
 };
 
 /// Reads sizes from shapes (our names), and mean and deviation from config.json (null for none).
 CausalConfig causal_config(const nlohmann::json& config_json, const io::Shapes& shapes);
 
-/// Of what a causal autoencoder is made: for pictures, of the weights that meet one, kernels of a single slice in time.
+/// The uses that a causal autoencoder is made for: for pictures, it has the weights that meet one, kernels of a single slice in time.
 enum class CausalFor { pictures, clips };
 
-/// The weights of `source` that are needed: for pictures, not those that join frames in time alone.
+/// Returns the weights of `source` that are needed: for pictures, not those that join frames in time alone.
 io::TensorSource causal_tensors(const io::TensorSource& source, CausalFor use = CausalFor::pictures);
 
-/// Rules between the names of `source` (original or diffusers') and ours, which are diffusers'.
+/// Returns the rules between the names of `source` (original or diffusers') and ours, which are diffusers'.
 io::KeyMap causal_keys(const io::TensorSource& source, CausalFor use = CausalFor::pictures);
-/// Those of diffusers, and the original ones of an autoencoder of this size without shortcuts.
+/// Returns the rules for diffusers' names, and for the original names of an autoencoder of this size without shortcuts.
 io::KeyMap diffusers_causal_keys(CausalFor use = CausalFor::pictures);
 io::KeyMap original_causal_keys(const CausalConfig& config);
 
 class CausalConv;
 
-/// Takes frames [B, 3, F, H, W] in [-1, 1] of a clip, of which those before `first` came before.
+/// Takes frames [B, 3, F, H, W] in [-1, 1] of a clip; `first` is the number of the first, and earlier frames were given before.
 using TakeFrames = std::function<void(int64_t first, const at::Tensor& frames_B3FHW)>;
 
 /// The autoencoder of Qwen-Image (for pictures) and of Wan 2.1 and 2.2 (names of diffusers' AutoencoderKLQwenImage and AutoencoderKLWan).
 /// Its convolutions in time are causal and begin with zeros. A clip has 1 + k · frames_per_latent() frames and 1 + k latents; a picture is
-/// one of a single frame, of which kernels' last slices alone have a part in it, and may come without the dimension F.
+/// a clip of a single frame, of which kernels' last slices alone have a part in it, and may come without the dimension F.
 ///
-/// A clip goes through frame by frame of latents: what is there at once does not grow with its length, but for the clip itself.
+/// A clip goes through in chunks of one frame of latents: what is there at once does not grow with its length, but for the clip itself.
 class CausalAutoencoder : public nn::Module {
  public:
   CausalAutoencoder(const CausalConfig& config, const at::TensorOptions& options);
   ~CausalAutoencoder() override;
-  /// A clip [B, 3, F, H, W] or picture [B, 3, H, W], in [-1, 1] or in bytes that stand for it, H and W multiples of downsampling() -> the
-  /// moments of its latents [B, C, f, h, w] or [B, C, h, w], brought to mean 0 and deviation 1.
+  /// Encodes a clip [B, 3, F, H, W] or picture [B, 3, H, W], in [-1, 1] or in bytes that stand for it, H and W multiples of downsampling()
+  /// -> the moments of its latents [B, C, f, h, w] or [B, C, h, w], brought to mean 0 and deviation 1.
   Encoder::Moments encode(const at::Tensor& clip) const;
-  /// The way back: latents as the denoiser sees them. `take` is given the frames as they are made, in order.
+  /// Decodes latents as the denoiser sees them. `take` is given the frames as they are made, in order.
   void decode(const at::Tensor& latents_BCFHW, const TakeFrames& take) const;
-  /// All frames [B, 3, F, H, W] in [-1, 1], of a picture's latents [B, C, h, w] the picture [B, 3, H, W].
+  /// Returns all frames [B, 3, F, H, W] in [-1, 1], for a picture's latents [B, C, h, w] the picture [B, 3, H, W].
   at::Tensor decode(const at::Tensor& latents) const;
 
  private:
   struct Down;
   struct Up;
-  /// The moments of a clip, or of a tile of one, side by side and as the layers make them.
+  /// Computes the moments of a clip, or of a tile of one, side by side and as the layers make them.
   at::Tensor run_encoder(const at::Tensor& clip_B3FHW) const;
 
   CausalConfig config_;

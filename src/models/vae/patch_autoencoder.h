@@ -8,21 +8,21 @@ struct PatchConfig {
   KlConfig kl{.latent_channels = 32, .use_quant_conv = true, .use_post_quant_conv = true};
   double norm_eps = 1e-4;  ///< added to the variance of latents
 
-  /// Of the latents that the denoiser sees, a patch of 2 × 2 each.
+  /// Returns the numbers of a latent that the denoiser sees, a patch of 2 × 2 raw ones.
   int64_t channels() const { return 4 * kl.latent_channels; }
-  /// Pixels per latent of those along a side.
+  /// Returns the pixels per such latent along a side.
   int64_t downsampling() const { return 2 * kl.downsampling(); }
 };
 
 /// Reads sizes from shapes (our names) and the rest from config.json (null for none; FLUX.2's values then).
 PatchConfig patch_config(const nlohmann::json& config_json, const io::Shapes& shapes);
 
-/// Whether `source` has the statistics by which its latents are normalised.
+/// Tells whether `source` has the statistics by which its latents are normalised.
 bool has_patch_statistics(const io::TensorSource& source);
-/// The weights of `source`, without a count of batches that no code reads.
+/// Returns the weights of `source`, without a count of batches that no code reads.
 io::TensorSource patch_tensors(const io::TensorSource& source);
 
-/// What latents are on average and how far they are from it, by channel: the running statistics of a batch norm.
+/// The mean and the variance of latents, by channel: the running statistics of a batch norm.
 class LatentStatistics : public nn::Module {
  public:
   LatentStatistics(int64_t channels, const at::TensorOptions& options);
@@ -34,9 +34,9 @@ class LatentStatistics : public nn::Module {
 class PatchAutoencoder : public nn::Module {
  public:
   PatchAutoencoder(const PatchConfig& config, const at::TensorOptions& options);
-  /// image [B, 3, H, W] in [-1, 1], H and W multiples of downsampling() -> the moments of its latents [B, 4 C, h, w], normalised.
+  /// Encodes image [B, 3, H, W] in [-1, 1], H and W multiples of downsampling() -> the moments of its latents [B, 4 C, h, w], normalised.
   Encoder::Moments encode(const at::Tensor& image_B3HW) const;
-  /// The way back: latents as the denoiser sees them -> image [B, 3, H, W].
+  /// Decodes latents as the denoiser sees them -> image [B, 3, H, W].
   at::Tensor decode(const at::Tensor& latents_BCHW) const;
 
  private:

@@ -7,7 +7,7 @@
 
 namespace burnish::models::zimage {
 
-/// w2(SiLU(w1 x) · w3 x).
+/// Computes w2(SiLU(w1 x) · w3 x).
 class GatedMlp : public nn::Module {
  public:
   GatedMlp(const Config& c, const at::TensorOptions& options);
@@ -17,14 +17,14 @@ class GatedMlp : public nn::Module {
   nn::Linear w1_, w2_, w3_;
 };
 
-/// Self-attention with an RMS norm of every head's query and key, and rotary positions.
+/// Runs self-attention with an RMS norm of every head's query and key, and rotary positions.
 class SelfAttention : public nn::Module, public nn::SharesTokens {
  public:
   SelfAttention(const Config& c, const at::TensorOptions& options);
-  /// x [B, L, D] -> {query, key, value [B, L, H, D]}.
+  /// Projects x [B, L, D] -> {query, key, value [B, L, H, D]}.
   nn::Tensors project(const at::Tensor& x_BLD) const;
-  /// What the tokens read of each other, from what `project` gives; cos and sin [L, P] or [B, L, P]; bias [B, 1, 1, L] on the keys, or
-  /// undefined -> [B, L, D]. Where tokens are shared out, cos, sin and bias are of all of them, in the order of places.
+  /// Attends by what `project` gives; cos and sin [L, P] or [B, L, P]; bias [B, 1, 1, L] on the keys, or undefined -> [B, L, D]. Where
+  /// tokens are shared out, cos, sin and bias are of all of them, in the order of places.
   at::Tensor attend(const nn::Tensors& projected, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& bias) const;
 
  private:
@@ -33,8 +33,8 @@ class SelfAttention : public nn::Module, public nn::SharesTokens {
   nn::RMSNorm norm_q_, norm_k_;
 };
 
-/// Attention and MLP, each between two RMS norms: x + tanh(gate) · norm2(f(norm1(x) (1 + scale))). Captions are refined without scales and
-/// gates. {tokens [B,L,D], cos, sin, conditioning [B,C] where modulated, and where tokens are masked the bias of attention} -> {tokens}.
+/// Runs attention and MLP, each between two RMS norms: x + tanh(gate) · norm2(f(norm1(x) (1 + scale))). Captions have no scales and gates.
+/// {tokens [B,L,D], cos, sin, conditioning [B,C] where modulated, and where tokens are masked attention's bias} -> {tokens}.
 class RefinedBlock : public nn::Block {
  public:
   RefinedBlock(const Config& c, bool modulated, const at::TensorOptions& options);

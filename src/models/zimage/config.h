@@ -10,21 +10,21 @@ namespace burnish::models::zimage {
 
 /// Every architecture number of the transformer. Defaults are Z-Image's, base and Turbo.
 struct Config {
-  int64_t latent_channels = 16;  ///< a token holds 2 × 2 of them
+  int64_t latent_channels = 16;  ///< numbers of a latent; a token holds 2 × 2 latents
   int64_t width = 3840;
   int64_t num_layers = 30;
-  int64_t num_refiner_layers = 2;  ///< of each of the two refiners
+  int64_t num_refiner_layers = 2;  ///< layers of each of the two refiners
   int64_t head_dim = 128;
-  int64_t hidden = 10240;        ///< of the MLP
-  int64_t caption_width = 2560;  ///< of the text encoder's states
-  int64_t time_hidden = 1024;    ///< of the timestep embedder
+  int64_t hidden = 10240;        ///< width between the layers of the MLP
+  int64_t caption_width = 2560;  ///< width of the text encoder's states
+  int64_t time_hidden = 1024;    ///< width inside the timestep embedder
   double norm_eps = 1e-5;
   double rope_theta = 256;
   double time_scale = 1000;
-  std::vector<int64_t> axes_dims = {32, 48, 48};  ///< per position (caption, row, column); sums to head_dim
+  std::vector<int64_t> axes_dims = {32, 48, 48};  ///< numbers of a head for each position (caption, row, column); they sum to head_dim
 
   int64_t num_heads() const { return width / head_dim; }
-  /// Of what is made of the time, from which all modulation is made.
+  /// Returns the width of the vector that is made of the time, from which all modulation is made.
   int64_t condition_width() const { return std::min<int64_t>(width, 256); }
 };
 

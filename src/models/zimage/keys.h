@@ -5,10 +5,10 @@
 
 namespace burnish::models::zimage {
 
-/// Rules between the names of ComfyUI's files, which are those of the original code, and ours (diffusers').
+/// Returns the rules between the names of ComfyUI's files, which are those of the original code, and ours (diffusers').
 io::KeyMap original_keys();
 
-/// Layer names of other programs, beside our paths behind a prefix: original ones, plain and with underscores as in kohya's files.
+/// Maps other programs' layer names to ours, beside our paths behind a prefix: original ones, plain and with kohya's underscores.
 LayerTable foreign_layers(const Config& config);
 
 }  // namespace burnish::models::zimage

@@ -6,7 +6,7 @@
 
 namespace burnish::models::zimage {
 
-/// The three components of Z-Image found among a run's files; detection reads tensor names only.
+/// Finds the three components of Z-Image among a run's files; detection reads tensor names only.
 Sources find_sources(const ModelFiles& files);
 Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
 
@@ -29,7 +29,7 @@ class ZImageModel : public Model {
 
   Config config_;
   std::optional<int64_t> split_;  ///< main layers before the split, where there is one
-  int64_t num_text_layers_ = 0;   ///< of the text encoder, that are run: all but the last
+  int64_t num_text_layers_ = 0;   ///< layers of the text encoder that are run: all but the last
   AutoencoderPart autoencoder_;
 };
 

@@ -11,7 +11,7 @@ namespace burnish::models::zimage {
 
 // Shape letters: B batch, T caption tokens, L tokens of picture and caption, D width, E caption width, C conditioning, P rotated pairs.
 
-/// Which layers a Transformer holds: of its main layers those from `begin` to before `end`; all that comes before these, the refiners too,
+/// The layers that a Transformer holds: main layers from `begin` to before `end`; all that comes before the main layers, the refiners too,
 /// with `start`; what comes after them counts as one more layer.
 struct Part {
   bool start = true;
@@ -31,13 +31,13 @@ class Transformer : public nn::Module, public nn::SharesTokens {
     at::Tensor mask_BT;            ///< 1 for a caption's tokens, which come first, and 0 behind them
     at::Tensor text_BTE{};         ///< the text encoder's states; read by the start alone, as sigma is
     at::Tensor sigma_B{};          ///< fp32 in [0, 1]
-    at::Tensor hidden_BLD{};       ///< in place of these where the part begins later: what those before it gave
-    at::Tensor conditioning_BC{};  ///< likewise
+    at::Tensor hidden_BLD{};       ///< replaces text and sigma where the part begins later: tokens from the layers before
+    at::Tensor conditioning_BC{};  ///< replaces them too: `conditioning_BC` from the layers before
   };
   struct Out {
-    at::Tensor velocity_BCHW;    ///< noise - latents, which is the negative of what the layers make; of a part that holds the end
-    at::Tensor hidden_BLD;       ///< of other parts: the tokens after the layers that are held
-    at::Tensor conditioning_BC;  ///< likewise: of the time
+    at::Tensor velocity_BCHW;    ///< noise - latents, which is the negative of what the layers make; from a part that holds the end
+    at::Tensor hidden_BLD;       ///< the tokens after the layers that are held, from other parts
+    at::Tensor conditioning_BC;  ///< what is made of the time, from other parts
   };
   Out forward(const Inputs& in);
 

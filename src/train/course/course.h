@@ -7,8 +7,8 @@
 
 namespace burnish::train {
 
-/// Names a batch of a run: one that is trained, by its place in the run, or one on which held-out samples are judged; and what of it this
-/// process runs at once.
+/// Names a batch of a run, a trained one by its number in the run, or one on which held-out samples are judged; and the part of it that
+/// this process runs at once.
 struct BatchId {
   bool held_out = false;
   int64_t number = 0;
@@ -16,30 +16,30 @@ struct BatchId {
   auto operator<=>(const BatchId&) const = default;
 };
 
-/// What of a batch a process runs at once.
+/// The part of a batch that a process runs at once.
 struct BatchPart {
-  int64_t first = 0, count = 1;  ///< of the batch's visits
-  double share = 1;              ///< of the batch's loss; 0 for what only stands in where a process has nothing to do
-  bool is_last = true;           ///< of what this process runs of the batch
-  bool counts = true;            ///< whether its samples are counted here: of places that run them together, by the first
+  int64_t first = 0, count = 1;  ///< the visits of the batch that are in the part
+  double share = 1;              ///< its share of the batch's loss; 0 for a part that only stands in where a process has nothing to do
+  bool is_last = true;           ///< whether it is the last part of the batch that this process runs
+  bool counts = true;            ///< whether its samples are counted here: where places run them together, the first place counts
 };
 
-/// What this process runs after such a part of a batch.
+/// Returns what this process runs after such a part of a batch.
 inline BatchId next(const BatchId& id, const BatchPart& part) {
   return part.is_last ? BatchId{id.held_out, id.number + 1, 0} : BatchId{id.held_out, id.number, id.part + 1};
 }
 
-/// A batch by what is visited in it, as far as this process runs it at once.
+/// The visits of a batch, as far as this process runs it at once.
 struct BatchVisits {
   BatchId id;
   BatchPart part;
-  data::Visits visits;      ///< none of held-out samples, nor where recorded draws are replayed
-  std::vector<Pick> picks;  ///< a sample in one of its ways for each
-  data::Visit lead = {};    ///< the first of the whole batch
+  data::Visits visits;      ///< no visits for held-out samples, nor where recorded draws are replayed
+  std::vector<Pick> picks;  ///< for each visit a sample in one of its ways
+  data::Visit lead = {};    ///< the first visit of the whole batch
 };
 
-/// Which samples each batch has and what is drawn for it: a pure function of the batch's name, so that a run can be taken up anywhere and
-/// what it will draw is known before it starts.
+/// A course decides which samples each batch has and what is drawn for it: a pure function of the batch's name, so that a run can be taken
+/// up anywhere and what it will draw is known before it starts.
 class Course {
  public:
   /// `held_out` may be null. All that is named here must outlive the course.
@@ -50,20 +50,20 @@ class Course {
   int64_t num_batches() const { return num_steps_ * settings_.batches_per_step; }
   int64_t batches_per_step() const { return settings_.batches_per_step; }
   int64_t batches_per_epoch() const { return sampler_.batches_per_epoch(); }
-  /// How often each sample of a dataset is; not of a class set.
+  /// Returns how often an epoch visits each sample of a dataset; not for a class set.
   double visits_an_epoch(size_t set) const;
   int64_t num_held_out() const;
-  /// How often the samples of all batches are visited.
+  /// Counts the visits of all batches.
   int64_t num_visits() const { return num_batches() * settings_.visits_a_batch(); }
 
-  /// Of N processes, process r runs the visits from s·r/N to s·(r+1)/N of the s of a batch, in parts of at most batch_size: none is left
-  /// out or run twice. Of what N places run together, each has an Nth of the share.
+  /// Returns a batch's part for this process. Of N processes, process r runs the visits from s·r/N to s·(r+1)/N of the s of a batch, in
+  /// parts of at most batch_size: none is left out or run twice. Where N places run a part together, each has an Nth of its share.
   BatchVisits batch(const BatchId& id) const;
 
-  /// A data Error when recorded draws do not fit the samples.
+  /// Throws a data Error when recorded draws do not fit the samples.
   void check() const;
 
-  /// The draws of these names [B, ...] on the CPU for a batch, with what the objective adds.
+  /// Returns the draws of these names [B, ...] on the CPU for a batch, with what the objective adds.
   pipeline::Values draws(const BatchVisits& batch, const std::set<std::string>& names) const;
 
  private:

@@ -8,7 +8,7 @@ namespace burnish::train {
 
 /// A batch as a stage takes it, on the CPU.
 struct Batch {
-  std::vector<pipeline::Values> samples;  ///< of each visit, its pictures as bytes
+  std::vector<pipeline::Values> samples;  ///< values of each visit's sample, its pictures as bytes
   pipeline::Values draws;
   BatchPart part = {};
 };
@@ -16,29 +16,29 @@ struct Batch {
 /// Brings the pictures of a batch into the range of models, where they lie (train/samples/pixels.h).
 Batch in_model_range(Batch batch);
 
-/// What was computed ahead of training, by batch.
+/// The keys of results that were computed ahead of training, by batch.
 struct AheadResults {
   data::CacheSection* section = nullptr;
   std::map<BatchId, std::string> keys;
 };
 
-/// Samples and what was kept of them.
+/// Samples and the results that were kept of them.
 struct Source {
   const Samples& samples;
   const Kept& kept;
 };
 
-/// Puts batches together: what is kept of their samples, what else units read of those, draws, and what was computed of these ahead.
+/// Puts batches together: kept results of samples, what else units read of these, draws, and results computed ahead of the draws.
 class Feed {
  public:
-  /// All that is named here must outlive the feed.
+  /// Everything that is named here must outlive the feed.
   Feed(const Course& course, const Source& training, std::optional<Source> held_out)
       : course_(course), training_(training), held_out_(held_out) {}
 
-  /// What `stage` reads of a batch; of what the stage takes from `ahead`, too, once that is there.
+  /// Reads what `stage` needs of a batch, and what it takes from `ahead` once that is there.
   Batch batch(const pipeline::Stage& stage, const BatchId& id, const AheadResults* ahead = nullptr) const;
-  /// Has the stored values of a batch read from disk, and its pictures decoded, while something else is computed. Of pictures it is for the
-  /// batch that is asked for next.
+  /// Has the stored values of a batch read from disk, and its pictures decoded, while something else is computed. Pictures are decoded for
+  /// the batch that is asked for next.
   void prefetch(const pipeline::Stage& stage, const BatchId& id) const;
 
  private:
@@ -56,8 +56,8 @@ class Feed {
   const Course& course_;
   Source training_;
   std::optional<Source> held_out_;
-  mutable std::optional<BatchVisits> visits_;  ///< of the batch that was asked for last: it is fetched ahead, and then taken
-  mutable std::unique_ptr<Loading> loading_;   ///< null when nothing is; its threads read all of the above
+  mutable std::optional<BatchVisits> visits_;  ///< visits of the batch that was asked for last: it is fetched ahead, and then taken
+  mutable std::unique_ptr<Loading> loading_;   ///< null when nothing is loading; its threads read all of the above
 };
 
 }  // namespace burnish::train

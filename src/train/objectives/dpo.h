@@ -8,7 +8,7 @@ namespace burnish::train {
 /// The metadata column of the picture that was liked less; `image` is the one that was preferred.
 inline const char* const kRejectedImage = "rejected_image";
 
-/// From the mean squared errors [B] of both pictures, by the model and by the reference, to loss [B] and margin [B]:
+/// Makes the unit from the mean squared errors [B] of both pictures, by the model and by the reference, to loss [B] and margin [B]:
 ///   margin = -β/2 ((error - rejected_error) - (reference_error - reference_rejected_error)),  loss = -log sigmoid(margin).
 /// The factors are those of the authors' program (SalesforceAIResearch/DiffusionDPO, train.py), so that its numbers carry over: errors are
 /// means over elements, and β/2 stands for the paper's β T ω(λ) times the number of elements. diffusers' example

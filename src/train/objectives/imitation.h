@@ -8,10 +8,10 @@ namespace burnish::train {
 // trained one learn to come by the same places. The idea is that of DiffSynth-Studio's training of Z-Image-Turbo
 // (diffsynth/diffusion/loss.py); its second term, over a decoded picture, passes no gradient on and is left out.
 
-/// Before the names of what there is of no prompt.
+/// The prefix of names of values that belong to no prompt.
 inline const std::string kNegative = "negative_";
 
-/// Its options as they are used.
+/// The options of trajectory imitation as numbers.
 struct ImitationOptions {
   int64_t num_student_steps = 8, num_teacher_steps = 50;
   double teacher_cfg_scale = 2;
@@ -20,20 +20,20 @@ struct ImitationOptions {
 std::vector<models::Option> imitation_options();
 ImitationOptions imitation_options_of(const models::OptionValues& values);
 
-/// Where the student's steps begin and the last one ends, in the model's own schedule: num_steps + 1 falling times.
+/// Returns where the student's steps begin and the last one ends, in the model's own schedule: num_steps + 1 falling times.
 std::vector<double> student_times(const ImitationOptions& options, const diffusion::Process& process, int64_t num_image_tokens);
 
-/// A finer walk by way of all `times`: of each of their steps the times of the steps that it is made of, with both ends. The times nearest
-/// to `times` among `fine` make way for them.
+/// Refines a walk so that it comes by all `times`: for each step between two of them it returns the times of its finer steps, with both
+/// ends. The times of `fine` nearest to `times` make way for them.
 std::vector<std::vector<double>> walk_through(const std::vector<double>& times, const std::vector<double>& fine);
 
-/// The unit "walk" from trajectory_noise [1, C, h, w] and the denoiser's conditions (and under guidance, as negative_*, those of no prompt)
-/// to trajectory [1, steps, C, h, w], fp32: of each of the student's steps the mean velocity with which the walk gets from its beginning
-/// to its end. `negative`: the conditions that there are of no prompt.
+/// Makes the unit "walk" from trajectory_noise [1, C, h, w] and the denoiser's conditions (under guidance also those of no prompt, as
+/// negative_*) to trajectory [1, steps, C, h, w], fp32: for each of the student's steps the mean velocity with which the walk gets from its
+/// beginning to its end. `negative` names the conditions that there are of no prompt.
 pipeline::Unit walk_unit(models::Model& model, const ObjectiveSettings& settings, const std::set<std::string>& negative);
 
-/// The unit from a trajectory, its noise and trajectory_step [B] to noisy and target: the place where that step begins, which the noise and
-/// the velocities before it lead to, and its velocity.
+/// Makes the unit from a trajectory, its noise and trajectory_step [B] to noisy and target: the point where that step begins, to which the
+/// noise and the velocities before it lead, and the step's velocity.
 pipeline::Unit place_unit(models::Model& model, const ObjectiveSettings& settings, const std::string& trajectory);
 
 }  // namespace burnish::train

@@ -6,62 +6,62 @@
 
 namespace burnish::train {
 
-/// A batch of which draws are asked.
+/// A batch for which draws are asked.
 struct DrawRequest {
   data::Visits visits;
-  std::vector<const SampleInfo*> samples;  ///< of each visit; equal latent shapes
-  std::set<std::string> names;             ///< values that are wanted; others need not be made
+  std::vector<const SampleInfo*> samples;  ///< the sample of each visit; all have equal latent shapes
+  std::set<std::string> names;             ///< names of the values that are wanted; others need not be made
   data::Visit lead = {};                   ///< the first visit of the whole batch, whoever runs it
 };
 
-/// The factor on the loss of each sample of a batch [B], among the draws of every batch: what the sample brings, times what the objective
-/// makes of its draws.
+/// The name, among the draws of every batch, of the factor on the loss of each of its samples [B]: the sample's own factor times what the
+/// objective makes of its draws.
 inline const char* const kLossWeight = "loss_weight";
 
-/// What a run makes of its samples: the units from a sample to its loss, what is drawn for a visit, and how losses count. One file each,
-/// listed in objective_kind.h.
+/// An objective decides what a run makes of its samples: the units from a sample to its loss, what is drawn for a visit, and how losses
+/// count. Each has one file, listed in objective_kind.h.
 class Objective {
  public:
   virtual ~Objective() = default;
-  /// Encoders first; the last unit writes loss [B].
+  /// Returns the units, encoders first; the last unit writes loss [B].
   virtual pipeline::Units units() const = 0;
-  /// Metadata columns that it reads of every sample.
+  /// Returns the metadata columns that it reads of every sample.
   virtual std::vector<std::string> columns() const { return {}; }
-  /// A data Error for a sample that it cannot use.
+  /// Throws a data Error for a sample that it cannot use.
   virtual void check(const SampleInfo&) const {}
   SampleNeeds needs() const {
     return {columns(), [this](const SampleInfo& sample) { check(sample); }};
   }
 
-  /// How often the denoiser runs on the way from the sample to its loss, with gradients through all of them.
+  /// Counts how often the denoiser runs on the way from the sample to its loss, with gradients through all of these runs.
   virtual int64_t num_passes(const SampleInfo&) const { return 1; }
 
-  /// What is drawn for the visits, joined along the first dimension, on the CPU; a number that units read is one for all of them, without
-  /// dimensions. A function of the visits' keys: resumed and re-batched runs draw the same.
+  /// Draws what the visits need, joined along the first dimension, on the CPU; a number that units read is one for all visits, without
+  /// dimensions. It is a function of the visits' keys: resumed and re-batched runs draw equal values.
   virtual pipeline::Values draws(const DrawRequest& request) const = 0;
-  /// Held-out samples are judged on this many draws each, the same in every run.
+  /// Held-out samples are judged on this many draws each, which are equal in every run.
   virtual int64_t num_held_out_draws() const { return 1; }
   virtual pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const = 0;
   /// Completes draws, wherever they come from: multiplies kLossWeight, and adds what `reduce` reads besides.
   virtual void complete(pipeline::Values& /*draws*/) const {}
-  /// How each sample of a batch counts, for the log: where its time lies between no noise (0) and noise alone (1), and the factor on its
-  /// loss. None where samples have no time of their own.
+  /// How a sample of a batch counts, for the log: `share` is where its time lies between no noise (0) and noise alone (1), and `weight` the
+  /// factor on its loss. `counted` returns none where samples have no time of their own.
   struct Counted {
     double share = 0, weight = 1;
   };
   virtual std::vector<Counted> counted(const pipeline::Values& /*draws*/) const { return {}; }
 
-  /// Values [B] that units write beside loss and whose means the log has, by these names.
+  /// Returns the names of values [B] that units write beside loss; the log has their means by these names.
   virtual std::vector<std::string> logged() const { return {}; }
 
-  /// The loss of a batch out of its samples' [B]: the mean of loss · kLossWeight. Runs on the device, without waiting for it.
+  /// Reduces the losses of a batch's samples [B] to its loss: the mean of loss · kLossWeight. Runs on the device, without waiting for it.
   virtual at::Tensor reduce(const at::Tensor& loss_B, const pipeline::Values& draws) const;
 };
 
-/// A config Error when the options do not fit the model's process. The subject's model must outlive the objective.
+/// Throws a config Error when the options do not fit the model's process. The subject's model must outlive the objective.
 std::unique_ptr<Objective> make_objective(const ObjectiveSettings& settings, const Subject& subject);
 
-/// Supervised fine-tuning, of whose draws and weights other objectives make use.
+/// Makes supervised fine-tuning, whose draws and weights other objectives use.
 std::unique_ptr<Objective> make_sft(const ObjectiveSettings& settings, const Subject& subject);
 
 }  // namespace burnish::train

@@ -17,33 +17,33 @@ struct Subject;
 /// A value that an objective draws for a visit, beside noise, what draws latents, and the time.
 struct Drawn {
   std::string name;
-  bool is_noise = false;  ///< of the shape of latents; otherwise a whole number
+  bool is_noise = false;  ///< whether it has the shape of latents; otherwise it is a whole number
 };
 
-/// What an objective looks at of a run's options before it agrees to them.
+/// The options of a run that an objective looks at before it agrees to them.
 struct RunForObjective {
-  const models::OptionValues& own;  ///< ObjectiveKind::options
-  bool augments = false;            ///< pictures are cut in several ways
-  bool draws_latents = false;       ///< from the autoencoder's distribution
-  bool replays = false;             ///< recorded draws
+  const models::OptionValues& own;  ///< values of ObjectiveKind::options
+  bool augments = false;            ///< whether pictures are cut in several ways
+  bool draws_latents = false;       ///< whether latents are drawn from the autoencoder's distribution
+  bool replays = false;             ///< whether draws are recorded ones
   double noise_offset = 0;
-  std::string loss_type;    ///< robust_loss.h
-  bool is_weighed = false;  ///< by time, in another way than uniformly, as the options say
+  std::string loss_type;    ///< word of the loss (robust_loss.h)
+  bool is_weighed = false;  ///< whether options weigh losses by time, other than uniformly
 };
 
 /// An objective as options speak of it, defined in the file of the objective.
 struct ObjectiveKind {
-  std::string word;                        ///< what the task names before its stage
-  std::vector<std::string> columns = {};   ///< of the metadata, beside picture and caption, in the words of --help
-  std::vector<std::string> pictures = {};  ///< those that name a further picture of the sample; units read it by the column's name
+  std::string word;                        ///< the word that the task names before its stage
+  std::vector<std::string> columns = {};   ///< metadata columns beside picture and caption, in the words of --help
+  std::vector<std::string> pictures = {};  ///< the columns that name a further picture of the sample; units read it by the column's name
   std::vector<Drawn> drawn = {};
-  std::vector<Input> (*inputs)() = nullptr;  ///< what else its units read of a sample (train/samples/inputs.h)
-  bool imports_diffsynth = false;            ///< whether a cache of DiffSynth-Studio holds what it reads
-  /// Its own options. One that several objectives have is the same in each.
+  std::vector<Input> (*inputs)() = nullptr;  ///< the further inputs that its units read of a sample (train/samples/inputs.h)
+  bool imports_diffsynth = false;            ///< whether a cache of DiffSynth-Studio holds the values that it reads
+  /// The objective's own options. An option of several objectives is equal in each.
   std::vector<models::Option> options = {};
   /// Refuses options that mean nothing to it, or that contradict it.
   void (*check)(const RunForObjective&) = nullptr;
-  /// Its own options that decide what is learned, in words that follow its word.
+  /// Names its own options that decide what is learned, in words that follow its word.
   std::string (*fingerprint)(const models::OptionValues&) = nullptr;
   std::unique_ptr<Objective> (*make)(const ObjectiveSettings&, const Subject&);
 };
@@ -53,23 +53,23 @@ const ObjectiveKind& direct_distill();
 const ObjectiveKind& dpo();
 const ObjectiveKind& trajectory_imitation();
 
-/// All of them, in the order of --help.
+/// The objectives of this program, in the order of --help.
 inline constexpr std::array kObjectives{sft, direct_distill, dpo, trajectory_imitation};
 
-/// The options of all objectives, each once, and what they are when they are not given.
+/// The first returns the options of all objectives, each once; the second their values when none is given.
 std::vector<models::Option> objective_options();
 models::OptionValues default_objective_options();
-/// The words of the objectives that have an option of this name; none where it is no objective's own.
+/// Returns the words of the objectives that have an option of this name; none where it is no objective's own.
 std::vector<std::string> objectives_with(const std::string& option);
 
-/// The words of all objectives.
+/// Returns the words of all objectives.
 std::vector<std::string> objective_words();
-/// The columns that models read beside picture and caption, references first.
+/// Returns the columns that models read beside picture and caption, references first.
 std::vector<std::string> columns_of_models();
-/// The options that choose an objective, and those of single ones.
+/// Lists the options that choose an objective, and the options of single objectives.
 void objective_fields(config::Fields& f, std::string& task, std::string& extra_inputs, models::OptionValues& own);
 
-/// What units may read of a sample: what every run has, the columns that families read, and what objectives read.
+/// Makes the table of what units may read of a sample: inputs of every run, columns that families read, and what objectives read.
 InputTable input_table();
 
 }  // namespace burnish::train

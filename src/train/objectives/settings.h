@@ -5,17 +5,17 @@
 
 namespace burnish::train {
 
-/// What a sample's loss is.
+/// Settings that say what a sample's loss is.
 struct ObjectiveSettings {
   const ObjectiveKind* kind = &sft();
-  models::OptionValues own = default_objective_options();  ///< those of the kind among them
+  models::OptionValues own = default_objective_options();  ///< values of options, the kind's own among them
   diffusion::TimestepOptions timesteps = {};
   diffusion::LossOptions loss = {};
   SampleLoss sample_loss = {};
   double noise_offset = 0;
-  bool draws_latents = false;                              ///< from the autoencoder's distribution, at every visit
-  c10::ScalarType dtype = c10::kBFloat16;                  ///< of the model
-  c10::Device device = c10::Device(c10::DeviceType::CPU);  ///< likewise
+  bool draws_latents = false;                              ///< whether latents are drawn from the autoencoder's distribution at every visit
+  c10::ScalarType dtype = c10::kBFloat16;                  ///< the model's dtype
+  c10::Device device = c10::Device(c10::DeviceType::CPU);  ///< the model's device
   uint64_t seed = 0;
 };
 

@@ -5,7 +5,7 @@
 
 namespace burnish::train {
 
-/// A sentence about a learning rate far from what is usual for the optimizer and for what trains (docs/train.md), or "".
+/// Returns a sentence about a learning rate far from what is usual for the optimizer and for what trains (docs/train.md), or "".
 std::string learning_rate_hint(const TrainOptions& o);
 
 }  // namespace burnish::train

@@ -5,29 +5,29 @@
 
 namespace burnish::train {
 
-// What single options mean, for the checks that come before a run's settings and for the settings themselves.
+// What single options mean is said here, for the checks that come before a run's settings and for the settings themselves.
 
-/// The stages of split training: `encodes` runs frozen models over the data, `trains` runs the steps.
+/// The stages of split training: a task that `encodes` runs frozen models over the data, one that `trains` runs the steps.
 bool encodes(const TrainOptions& o);
 bool trains(const TrainOptions& o);
-/// Whether blocks are recomputed in backward.
+/// Tells whether blocks are recomputed in backward.
 bool recomputes(const TrainOptions& o);
-/// How many of the denoiser's blocks wait in main memory; kAllBlocks stands for as many as there are.
+/// Returns how many of the denoiser's blocks wait in main memory; kAllBlocks stands for as many as there are.
 int64_t waiting_blocks(const TrainOptions& o);
-/// The metadata file, or the folder of pictures with captions.
+/// Returns the metadata file, or the folder of pictures with captions.
 std::string metadata_path(const TrainOptions& o);
-/// text_encoder_lr as (component, rate); the component is "" for a rate of everything but the denoiser. A config Error for what is no rate.
+/// Reads text_encoder_lr as (component, rate); "" stands for everything but the denoiser. Throws a config Error where a rate is none.
 std::vector<std::pair<std::string, double>> component_rates(const TrainOptions& o);
-/// Where results of frozen models are kept; "" in memory.
+/// Returns the folder where results of frozen models are kept; "" keeps them in memory.
 std::string cache_folder(const TrainOptions& o);
 
-/// The datasets of a run that reads pictures: those of dataset_config, or that of dataset_metadata_path and the class set.
+/// Returns the datasets of a run that reads pictures: those of dataset_config, or that of dataset_metadata_path and the class set.
 std::vector<DatasetChoice> datasets_of(const TrainOptions& o);
-/// Whether the pictures of any of them are cut in several ways.
+/// Tells whether the pictures of any dataset are cut in several ways.
 bool augments(const TrainOptions& o);
 
 optim::OptimizerOptions optimizer_options(const TrainOptions& o);
-/// Of a run of that many steps; 0 while they are not known.
+/// Returns the schedule of a run of that many steps; 0 while they are not known.
 optim::ScheduleOptions schedule_options(const TrainOptions& o, int64_t max_steps);
 adapters::AdapterOptions adapter_options(const TrainOptions& o);
 

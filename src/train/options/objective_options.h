@@ -3,22 +3,22 @@
 
 namespace burnish::train {
 
-/// The objective that the task names; a config Error for an unknown word.
+/// Returns the objective that the task names; a config Error for an unknown word.
 const ObjectiveKind& objective_of(const TrainOptions& o);
 bool is_sft(const TrainOptions& o);
-/// Whether the task is more than a stage of split training.
+/// Tells whether the task is more than a stage of split training.
 bool is_whole(const TrainOptions& o);
 
-/// The one of extra_inputs whose pictures are references to the model; "" when it names none.
+/// Returns the one of extra_inputs whose pictures are references to the model; "" when it names none.
 std::string reference_column(const TrainOptions& o);
 
-/// Those of extra_inputs that the model reads under their own names (models::ExtraInput).
+/// Returns the columns of extra_inputs that the model reads under their own names (models::ExtraInput).
 std::set<std::string> extra_columns(const TrainOptions& o);
 
 /// Refuses options that mean nothing to the objective, or that contradict it.
 void check_objective(const TrainOptions& o);
 
-/// What of the objective decides what is learned, as ", words"; "" for plain fine-tuning.
+/// Names the options of the objective that decide what is learned, as ", words"; "" for plain fine-tuning.
 std::string objective_fingerprint(const TrainOptions& o);
 
 }  // namespace burnish::train

@@ -11,20 +11,20 @@
 
 namespace burnish::train {
 
-// A run as its options mean it. Words of options are compared where they become settings; from here on nothing changes them.
+// Settings are a run as its options mean it. Nothing in a run changes them; planning changes copies.
 
 struct PreviewSettings {
-  std::string prompts;     ///< a file; "" draws none
-  int64_t every = 0;       ///< steps; 0 draws before the first and after the last only
-  int64_t num_steps = 20;  ///< of the sampler, where a prompt does not say
+  std::string prompts;     ///< a file of prompts; "" draws none
+  int64_t every = 0;       ///< steps from one drawing to the next; 0 draws before the first and after the last only
+  int64_t num_steps = 20;  ///< steps of the sampler, where a prompt does not say
   uint64_t seed = 0;
-  bool with_presets = false;  ///< with the presets that are merged while training
+  bool with_presets = false;  ///< whether presets that are merged while training are in the model that draws
 };
 
 struct OutputSettings {
   std::filesystem::path folder;
   SaveSettings save;
-  int64_t validation_steps = 0;  ///< 0 judges held-out samples before and after only
+  int64_t validation_steps = 0;  ///< steps from one validation to the next; 0 judges held-out samples before and after only
   PreviewSettings previews;
   bool tensorboard = false, csv = false;
   c10::ScalarType dtype = c10::kBFloat16;
@@ -32,17 +32,17 @@ struct OutputSettings {
   std::filesystem::path state() const { return folder / "state"; }
 };
 
-/// What a plan of the run's memory goes by.
+/// Settings that a plan of the run's memory goes by.
 struct PlanSettings {
-  bool refuses = true;                                        ///< a run that does not fit
-  std::optional<int64_t> device_bytes = {}, host_bytes = {};  ///< that it may take; nothing asks device and machine
-  int64_t processes_here = 1;                                 ///< which share this machine
+  bool refuses = true;                                        ///< whether it refuses a run that does not fit
+  std::optional<int64_t> device_bytes = {}, host_bytes = {};  ///< bytes that the run may take; nothing: device and machine are asked
+  int64_t processes_here = 1;                                 ///< number of the run's processes that share this machine
 };
 
 struct Settings {
-  TrainOptions given;        ///< as they were written, for config.toml and the fingerprint
-  Portion together;          ///< which of the processes that train together this one is
-  bool makes_cache = false;  ///< a cache and no training
+  TrainOptions given;        ///< the options as they were written, for config.toml and the fingerprint
+  Portion together;          ///< the portion of this process among those that train together
+  bool makes_cache = false;  ///< whether the run makes a cache and trains nothing
   ModelSettings model;
   TrainedSettings trained;
   DataSettings data;
@@ -54,17 +54,17 @@ struct Settings {
   PlanSettings plan;
 };
 
-/// Refuses what contradicts itself (check), and says what the rest means of a run whose processes are not told apart yet.
+/// Refuses contradictions (check), and says what options mean of a run whose processes are not told apart yet.
 Settings understood(const TrainOptions& options);
-/// The settings of one of several processes that train together. Refuses what these cannot do together.
+/// Returns the settings of one of several processes that train together. Refuses what these cannot do together.
 Settings shared_out(Settings settings, Portion together);
-/// Both: `portion` is what of the run this process does.
+/// Does both, understood and shared_out; `portion` is the portion of the run that this process does.
 Settings settle(const TrainOptions& options, Portion portion = {});
 
 /// Keeps results of frozen models in a folder, and beside them what is remembered of the pictures.
 void keep_in(DataSettings& data, const std::filesystem::path& folder);
 
-/// Options that a saved state is only good for, in words.
+/// Puts in words the options under which a saved state is good; under others it is not.
 std::string fingerprint(const TrainOptions& options, int64_t global_batch_size, const std::string& trained, bool has_adapters,
                         bool has_whole, int64_t num_samples);
 

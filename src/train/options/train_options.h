@@ -11,9 +11,9 @@
 
 namespace burnish::train {
 
-/// Everything `burnish train` can be told. Names are DiffSynth-Studio's where it has the option.
+/// The options that `burnish train` can be told. Names are DiffSynth-Studio's where it has the option.
 struct TrainOptions {
-  std::vector<std::string> given;  ///< names of options on the command line; a run's config.toml holds all, whether they were meant or not
+  std::vector<std::string> given;  ///< options named on the command line; a run's config.toml holds all, whether they were meant or not
   ModelChoice model;
   std::string init = "pretrained";
 
@@ -34,7 +34,7 @@ struct TrainOptions {
   std::string extra_inputs;
   models::OptionValues objective = default_objective_options();
   std::string experts, trainable_models, lora_base_model, lora_target_modules = "default", lora_checkpoint;
-  adapters::AdapterOptions adapter;  ///< but for dora_norm
+  adapters::AdapterOptions adapter;  ///< without dora_norm, which stands below
   std::string dora_norm = "output", lora_format = "auto";
   std::string lora_rank_groups, lora_alpha_groups;
   std::vector<std::string> preset_lora_path;
@@ -45,7 +45,7 @@ struct TrainOptions {
   double weight_decay = 0.01, max_grad_norm = 0;
   std::string trained_weights = "stochastic";
   std::string optimizer = "adamw", optimizer_args;
-  optim::ScheduleOptions schedule;  ///< but for max_steps, which the course knows
+  optim::ScheduleOptions schedule;  ///< without max_steps, which the course knows
   optim::GroupOptions groups;
   double ema_decay = 0;
   int64_t max_steps = 0, num_epochs = 1, gradient_accumulation_steps = 1;

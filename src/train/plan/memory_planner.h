@@ -4,13 +4,13 @@
 
 namespace burnish::train {
 
-/// Plans runs on the model files and samples of one that was opened, and leaves their log lines out. What is opened must outlive the
-/// planner.
+/// Makes a planner for runs on the model files and samples of a run that was opened; their log lines are left out. Opened files must
+/// outlive the planner.
 ///
-/// What the settings leave open of what blocks keep for backward is decided here, since only a plan knows: with `activation_budget` what is
-/// computed again, so that it is the least work within it; without, whether the values of nn::remade are kept, which is faster: where the
-/// plan takes nine tenths of what there is at most. Where that is not known, or the run is not planned, they are made again. Config Errors
-/// where a budget is smaller than what is left when all is computed again.
+/// The planner decides what blocks keep for backward where settings leave it open, since only a plan knows it. With `activation_budget` it
+/// chooses what is computed again, so that it is the least work within the budget. Without, it keeps the values of nn::remade, which is
+/// faster, where the plan then takes nine tenths of what there is at most; where that is not known, or the run is not planned, they are
+/// made again. Throws config Errors where a budget is smaller than what is left when all is computed again.
 Planner planner_of(const OpenFiles& files);
 
 }  // namespace burnish::train

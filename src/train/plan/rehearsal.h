@@ -6,10 +6,10 @@
 
 namespace burnish::train {
 
-/// The settings of a run's plan: its model is on the meta device.
+/// Returns the settings of a run's plan: its model is on the meta device.
 Settings on_meta(Settings settings);
 
-/// What a run has opened, so that its plans need not open it again.
+/// The files and samples that a run has opened, so that its plans need not open them again.
 struct OpenFiles {
   const models::Model& model;
   const Listed& listed;
@@ -17,19 +17,19 @@ struct OpenFiles {
 };
 
 /// Goes through the stages of a run on tensors without numbers, by the functions that the run itself uses, and writes down what memory they
-/// take. `settings` are on_meta's, `device` is the run's own. The batch is that of the first epoch with the most latents, and the step is
-/// the second: it finds what the first has left. `limit` is what a GPU's driver has, as its caching allocator goes by it.
+/// take. `settings` are on_meta's, `device` is the run's own. The batch is the one of the first epoch with the most latents, and the step
+/// is the second: it finds what the first has left. `limit` is what a GPU's driver has, as its caching allocator goes by it.
 MemoryPlan rehearse(const Settings& settings, const KeptForBackward& kept, c10::Device device, std::optional<int64_t> limit,
                     const OpenFiles& files);
 
-/// What computing parts of blocks again would save.
+/// The bytes that computing parts of blocks again would save.
 struct Savings {
-  int64_t num_bytes = 0;  ///< that forward leaves for backward where nothing is computed again
+  int64_t num_bytes = 0;  ///< bytes that forward leaves for backward where nothing is computed again
   std::vector<std::string> names = {};
-  std::vector<memory::Choices> blocks = {};  ///< by those names; work counts bytes that are read and written, and products by their time
+  std::vector<memory::Choices> blocks = {};  ///< choices by those names; work counts bytes read and written, and products by their time
 };
 
-/// The same run with nothing computed again, and one batch to a step.
+/// Rehearses the run with nothing computed again, and one batch to a step.
 Savings rehearse_savings(Settings settings, c10::Device device, const OpenFiles& files);
 
 }  // namespace burnish::train

@@ -7,7 +7,7 @@
 
 namespace burnish::train {
 
-/// What every verb that runs or plans a run needs first, made in this order.
+/// The values that every verb which runs or plans a run needs first, made in this order.
 struct Opened {
   Settings settings;
   Subject subject;
@@ -20,7 +20,7 @@ struct Opened {
   const Samples& samples() const { return listed.samples; }
 };
 
-/// Opens headers, samples and cache. Config and data Errors for whatever can be refused before anything is computed.
+/// Opens headers, samples and cache. Throws config and data Errors for whatever can be refused before anything is computed.
 Opened open_run(Settings settings);
 
 }  // namespace burnish::train

@@ -4,7 +4,7 @@
 
 namespace burnish::train {
 
-/// What is drawn over and over while a run trains: the same prompts from the same noise.
+/// Pictures that are drawn over and over while a run trains, from equal prompts and noise.
 struct Previews {
   std::vector<drawing::Picture> pictures;
   drawing::Encoded encoded;
@@ -13,15 +13,15 @@ struct Previews {
 };
 
 /// Reads the prompts and checks that the model can draw them, without weights and before anything is computed; nothing when none are asked
-/// for. `extent` is what pictures are trained at: that of pictures whose line does not say. A config or data Error for what cannot be
-/// drawn.
+/// for. `extent` is the one that pictures are trained at: a picture whose line says no size has it. Throws a config or data Error for what
+/// cannot be drawn.
 std::optional<Previews> read_previews(const PreviewSettings& settings, models::Model& model, const Extent& extent, c10::Device device);
 
-/// The same with the prompts encoded, one encoder in memory at a time, before what trains is loaded.
+/// Reads previews and encodes their prompts, one encoder in memory at a time, before what trains is loaded.
 std::optional<Previews> prepare_previews(const PreviewSettings& settings, models::Model& model, const Extent& extent, c10::Device device);
 
-/// Draws all pictures with the denoiser as it is loaded (`held`: the names of what is), with preset LoRAs or without, and hands each
-/// [3, H, W] in [-1, 1] on the CPU to `take`. Without it no latents are decoded: for a process without which the others cannot draw.
+/// Draws all pictures with the denoiser as it is loaded (`held` names what is), with preset LoRAs or without, and hands each [3, H, W] in
+/// [-1, 1] on the CPU to `take`. Without `take` no latents are decoded: a process without which the others cannot draw gives none.
 using TakePreview = std::function<void(int64_t number, const drawing::Picture& picture, const at::Tensor& image)>;
 void draw_previews(const Previews& previews, models::Model& model, const std::vector<std::string>& held, const TakePreview& take);
 

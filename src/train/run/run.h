@@ -10,23 +10,23 @@ namespace burnish::train {
 // those before it, so what is not made yet cannot be named. What can be refused is refused before the first weight is read, for which
 // prompts of previews are read, and a cache is opened, before their turn.
 
-/// Trains, to the end or to Ctrl-C, together with the other processes of `world`: they share out encoding and batches, and the first of
-/// them writes all files. `status` is begun once the folder is the run's, and told what the run is at; how it ended is for the caller to
-/// say.
+/// Trains, to the end or to Ctrl-C, together with the other processes of `world`: they share out encoding and batches, and the first
+/// of them writes all files. `status` is begun once the folder is the run's, and told what the run is at; the caller says how it
+/// ended.
 void train(const TrainOptions& options, const dist::World& world = dist::World(), records::StatusFile* status = nullptr);
 
-/// Computes what the frozen models make of the samples, once, into a cache that can be trained from alone, and prints what is there.
+/// Makes a cache that can be trained from alone: computes once what the frozen models make of the samples, and prints what is there.
 void make_cache(const TrainOptions& options, const dist::World& world = dist::World());
 
-/// What a run needs of its device's memory, from a dry run of it on tensors without numbers: nothing of the weights is read, and no files
-/// are made. The batch is that of the first epoch with the most latents and the longest caption.
+/// Plans what a run needs of its device's memory, from a dry run on tensors without numbers: no weight is read, and no files are made. The
+/// batch is that of the first epoch with the most latents and the longest caption.
 MemoryPlan plan_memory(const Settings& settings);
-/// `portion`: which of several processes it is that is planned.
+/// Plans one of several processes; `portion` says which.
 MemoryPlan plan_memory(const TrainOptions& options, const Portion& portion = {});
-/// A plan with what could be changed; `wants_fit` looks for what fits.
+/// Returns a plan with what could be changed; `wants_fit` looks for what fits.
 Advice advise(const Settings& settings, bool wants_fit);
 
-/// What a run would compute once, ahead and at every step, measured on its first samples. Makes no files.
+/// Measures on a run's first samples what it would compute once, ahead and at every step. Makes no files.
 SplitPlan plan(const TrainOptions& options, const Portion& portion = {});
 
 }  // namespace burnish::train

@@ -12,19 +12,19 @@ namespace burnish::train {
 struct Taken {
   StepReport report;
   std::chrono::steady_clock::time_point start;
-  memory::Numbers last;                   ///< the numbers that come last: all are there when they are
-  std::function<void(StepReport&)> read;  ///< completes the report; a data Error where it says that the run cannot go on
+  memory::Numbers last;                   ///< numbers that come last: when they are there all are
+  std::function<void(StepReport&)> read;  ///< completes the report; throws a data Error where it says that the run cannot go on
 };
 
-/// Tells hooks of steps in their order, and does not wait for a device: of a step whose numbers are not there yet they hear when the next
-/// one was taken. Only a hook that looks at the weights (Hook::looks_at) hears at once.
+/// Tells hooks of steps in their order, and does not wait for a device: where a step's numbers are not there yet, hooks hear of it when the
+/// next step was taken. Only a hook that looks at the weights (Hook::looks_at) hears at once.
 class Telling {
  public:
   /// The hooks must outlive it.
   explicit Telling(const std::vector<std::unique_ptr<Hook>>& hooks) : hooks_(hooks) {}
 
   void add(Taken taken);
-  /// Tells of all that hooks have not heard of.
+  /// Tells hooks of all steps that they have not heard of.
   void finish();
 
  private:

@@ -4,7 +4,7 @@
 
 namespace burnish::train {
 
-/// Names of parameters without a gradient: those of which the family says that they get none, and the others.
+/// Names of parameters without a gradient: parameters that get none by what the family says, and the others.
 struct Ungraded {
   std::vector<std::string> expected, unexpected;
 };

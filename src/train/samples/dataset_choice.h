@@ -4,8 +4,8 @@
 
 namespace burnish::train {
 
-/// Options that say how the pictures and captions of a dataset are seen: those of the run, and those of each dataset in a dataset_config,
-/// which begins with the run's. Names are those of sd-scripts (library/config_util.py) where it has the option.
+/// Options that say how the pictures and captions of a dataset are seen: the run's options, and those of each dataset in a dataset_config,
+/// which begins with the run's. Names are sd-scripts' (library/config_util.py) where it has the option.
 struct DatasetChoice {
   int64_t height = 0, width = 0, max_pixels = 1048576;
   std::vector<std::string> resolution;
@@ -21,24 +21,24 @@ struct DatasetChoice {
   int64_t keep_tokens = 0;
   std::string keep_tokens_separator, caption_separator = ",", secondary_separator;
 
-  // Of a dataset in a dataset_config alone.
+  // These belong to a dataset in a dataset_config alone.
   std::string base_path, metadata_path, class_tokens;
   double num_repeats = 1, loss_weight = 1;
   bool is_reg = false;
 };
 void fields(config::Fields& f, DatasetChoice& o);
-/// A config Error for unknown names, numbers that make no sense, and what contradicts itself.
+/// Throws a config Error for unknown names, numbers that make no sense, and contradictions.
 void check(const DatasetChoice& o);
 bool augments(const DatasetChoice& o);
 
-/// The datasets of a TOML file of [general], [[datasets]] and [[datasets.subsets]], each beginning as `run`. File names start from the
-/// folder of that file. A config Error for what is none.
+/// Reads the datasets of a TOML file of [general], [[datasets]] and [[datasets.subsets]], each beginning as `run`. File names start from
+/// the folder of that file. Throws a config Error for a file that is none.
 std::vector<DatasetChoice> read_dataset_config(const std::string& path, const DatasetChoice& run);
 
-/// What the options mean: a subset for each resolution. `cache_variants` 0 becomes what the ways of cutting ask for.
+/// Makes of the options a subset for each resolution. `cache_variants` 0 becomes the number that the ways of cutting ask for.
 std::vector<data::Subset> subsets_of(const DatasetChoice& o, int64_t cache_variants);
 
-/// Where file names in a metadata file start from: `base_path`, or where it is empty the file's own folder.
+/// Returns the folder that file names in a metadata file start from: `base_path`, or where it is empty the file's own folder.
 std::string base_of(const std::string& metadata_path, const std::string& base_path);
 
 }  // namespace burnish::train

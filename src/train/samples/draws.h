@@ -7,10 +7,10 @@
 
 namespace burnish::train {
 
-/// The key of what a visit draws for a purpose: the same visit draws the same numbers in a resumed or re-batched run.
+/// Returns the key of what a visit draws for a purpose: in a resumed or re-batched run the visit draws equal numbers.
 uint64_t key_of(const data::Visit& visit, uint64_t seed, Purpose purpose);
 
-/// Standard normal numbers [B, ...] of `shape` for every visit, fp32 on the CPU; those of a further stream of latents are its own.
+/// Draws standard normal numbers [B, ...] of `shape` for every visit, fp32 on the CPU; a further stream of latents has its own.
 at::Tensor normal_noise(const data::Visits& visits, at::IntArrayRef shape, uint64_t seed, Purpose purpose,
                         const std::string& stream = models::kLatents);
 

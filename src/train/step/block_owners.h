@@ -8,22 +8,22 @@
 
 namespace burnish::train {
 
-/// Which of several processes owns each trained weight of a component's blocks: stretches, of about equal numbers of elements, of the list
-/// of these weights in the order in which blocks run. Settled by names, so that a weight goes to its owner as it is read from its file.
+/// The owner, among several processes, of each trained weight of a component's blocks. Each owns a stretch of the list of these weights in
+/// the order in which blocks run, about equal in elements. Names settle it, so that a weight goes to its owner as it is read from its file.
 class BlockOwners {
  public:
-  /// None.
+  /// Makes a list without owners.
   BlockOwners() = default;
-  /// `part`: what of the component is loaded.
+  /// `part` is the loaded part of the component.
   BlockOwners(const Subject& subject, const std::string& component, const std::string& part, int64_t num_processes);
 
-  /// Of the parameter of that name ("dit.blocks.0.linear.weight"); nothing where it is no weight of a block.
+  /// Returns the owner of the parameter of that name ("dit.blocks.0.linear.weight"); nothing where it is no weight of a block.
   std::optional<int64_t> find(const std::string& parameter) const;
-  /// Of the weights of that block, which has the number in which blocks run; for as long as this lives.
+  /// Returns the owners of the weights of the block of that number, in the order in which blocks run; valid as long as this lives.
   memory::OwnerOf of(size_t number) const;
 
  private:
-  std::vector<std::string> blocks_;  ///< with the component's name before them
+  std::vector<std::string> blocks_;  ///< names of blocks, with the component's name before them
   std::map<std::string, int64_t> owners_;
 };
 

@@ -4,16 +4,16 @@
 
 namespace burnish::train {
 
-/// Why the denoiser's blocks cannot wait in its files while a run computes in `dtype`, as the end of a sentence; "" where they can: their
-/// weights are frozen, and held as the files have them.
+/// Says why the denoiser's blocks cannot wait in its files while a run computes in `dtype`, as the end of a sentence; "" where they can:
+/// their weights are frozen, and held as the files have them.
 std::string why_not_on_disk(const Subject& subject, c10::ScalarType dtype);
 
 /// Weights of a component's blocks as its files have them. Nothing is read before it is looked at.
 class BlocksInFiles {
  public:
-  /// `part`: of a component, what is loaded.
+  /// `part` is the loaded part of a component.
   BlocksInFiles(const models::Components& components, const std::string& part);
-  /// Of the block of this number, by their names in it.
+  /// Returns the weights of the block of this number, by their names in it.
   memory::InFile of(size_t number) const;
 
  private:

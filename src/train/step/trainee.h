@@ -18,40 +18,40 @@
 
 namespace burnish::train {
 
-/// What batches are computed on.
+/// The device that batches are computed on, and what computing on it needs.
 struct Execution {
   c10::Device device;
-  std::unique_ptr<memory::Upload> upload;                   ///< of batches to it
+  std::unique_ptr<memory::Upload> upload;                   ///< brings batches to the device
   std::unique_ptr<Replays> replays = {};                    ///< null where every part is computed as usual
-  std::unique_ptr<optim::GradientsInPlace> gradients = {};  ///< there where parts may be replayed
-  std::shared_ptr<nn::TokenShares> token_shares = {};       ///< of the denoiser's; null where each process has all tokens
+  std::unique_ptr<optim::GradientsInPlace> gradients = {};  ///< gradients that stay in one place, where parts may be replayed
+  std::shared_ptr<nn::TokenShares> token_shares = {};       ///< shares of the denoiser's tokens; null where each process has all tokens
 };
 
-/// What a training step runs and changes.
+/// The model that a training step runs, and all that the step changes.
 struct Trainee {
-  models::Model& model;  ///< with all loaded that the live stage runs
+  models::Model& model;  ///< has all models loaded that the live stage runs
   pipeline::Stage live;
   Execution execution;
-  std::unique_ptr<Attached> attached = {};       ///< what trains of it
-  std::shared_ptr<memory::HostStore> host = {};  ///< null where nothing waits there
+  std::unique_ptr<Attached> attached = {};       ///< the trained values of the model
+  std::shared_ptr<memory::HostStore> host = {};  ///< null where nothing waits in host memory
   std::unique_ptr<optim::Optimizer> optimizer = {};
   std::unique_ptr<optim::Ema> ema = {};             ///< null where files take the weights themselves
-  std::unique_ptr<Ownership> ownership = {};        ///< of parameters; null where each process keeps all of them
-  std::unique_ptr<dist::Reduction> reduction = {};  ///< of gradients over processes; null where there is none
+  std::unique_ptr<Ownership> ownership = {};        ///< owners of parameters; null where each process keeps all of them
+  std::unique_ptr<dist::Reduction> reduction = {};  ///< sums gradients over processes; null where there is none
   checkpoint::Progress progress = {};
-  int64_t saved_step = -1;  ///< of the state on disk; -1 for none
-  std::string_view place;   ///< in the step: what goes on
+  int64_t saved_step = -1;  ///< step of the state on disk; -1 for none
+  std::string_view place;   ///< what goes on in the step: kForward and so on
 
-  /// As Averaged takes it.
+  /// Returns how the trainee's values are shared, as optim::Averaged takes it.
   optim::Sharing sharing() const;
 };
 
-// Places in a step.
+// Names of what goes on in a step (Trainee::place).
 inline constexpr std::string_view kForward = "forward", kBackward = "backward", kOptimizerStep = "optimizer step",
                                   kAfterStep = "after the step";
 
-/// By parameter of the optimizer, the number of the first among the models that the live stage runs which it belongs to; of what lies in a
-/// block, of the one that runs the block.
+/// Returns, by parameter of the optimizer, the number of the first model that uses it, among those that the live stage runs; for a
+/// parameter in a block, the number of the model that runs the block.
 std::vector<size_t> uses_of(const Trainee& trainee);
 
 /// The blocks of a loaded component in the order in which they run, by names as in "dit.transformer_blocks.3".

@@ -7,36 +7,36 @@
 
 namespace burnish::train {
 
-/// A file of what trains.
+/// A file of what trains, as a save writes it.
 struct TrainedFile {
-  /// A tensor of a file, had when it is asked for.
+  /// A tensor of a file, which is made when it is asked for.
   struct Value {
     io::TensorSpec spec;
     std::function<at::Tensor()> get;
   };
   std::string name;
   std::vector<Value> values;
-  io::Metadata metadata;     ///< what a reader of adapters needs
-  std::string readers = {};  ///< which programs read it as it was trained, where some that know its format do not
+  io::Metadata metadata;     ///< entries that a reader of adapters needs
+  std::string readers = {};  ///< the programs that read it as it was trained, where some that know its format do not
 };
 
-/// What trains, in the loaded model: adapters hang on its layers, and what takes gradients is marked.
+/// The trained values in the loaded model: adapters hang on its layers, and weights that train take gradients.
 class Attached {
  public:
-  /// All trained components are loaded. Both must outlive this. A config Error for adapters that the layout of their file cannot hold.
+  /// All trained components are loaded. Both must outlive this. Throws a config Error for adapters that their file's layout cannot hold.
   Attached(const Chosen& chosen, models::Model& model);
 
-  /// Shared by all adapters; null without any.
+  /// Returns the dropout that all adapters share; null without adapters.
   const std::shared_ptr<adapters::Dropout>& dropout() const { return dropout_; }
-  /// The trained parameters, named "component.path", those that layers share after the first of them.
+  /// Returns the trained parameters, named "component.path"; a parameter that layers share has the name of the first of them.
   optim::ParameterList parameters() const;
 
-  /// The value that a parameter of an optimizer is saved with, by its number; none: optim::kept_value in the dtype of the file.
+  /// Gives the value that a parameter of an optimizer is saved with, by its number; none: optim::kept_value in the dtype of the file.
   using Exact = std::function<at::Tensor(size_t parameter)>;
-  /// The files of a step. Adapters of all components share `step-N.safetensors`, but for those of experts, of which each has its own
+  /// Lists the files of a step. Adapters of all components share `step-N.safetensors`, but each expert's adapters have a file of their own,
   /// `step-N.EXPERT.safetensors`. An only denoiser that trains whole has the plain name when there are no adapters; other weights are in
-  /// `step-N.COMPONENT.safetensors`, under the names of the component's own file, with what `exact` gives for them. The values are those of
-  /// when they are asked for, which may not be later than this and `exact` live.
+  /// `step-N.COMPONENT.safetensors`, under the names of the component's own file, with the values that `exact` gives. Values are read when
+  /// they are asked for, which may not be later than this and `exact` live.
   std::vector<TrainedFile> files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer, Exact exact = {}) const;
 
  private:

@@ -8,30 +8,30 @@
 
 namespace burnish::train {
 
-/// Which files, what precision, where.
+/// Settings that say which model files are opened, in what precision and on what device.
 struct ModelSettings {
   models::ModelNames names;
   models::ModelOptions options;
   ModelChoice storage;                              ///< fp8_models and what goes with it
   bool trained_in_fp8 = false;                      ///< weights that train whole are kept as FP8 codes
   bool first_blocks_apart = false;                  ///< the blocks before the first trained one are a part of their own
-  std::vector<loras::LoraFile> presets = {};        ///< merged into the weights before anything is done with them
-  std::vector<std::string> preset_components = {};  ///< that they are merged into; none: all that the files adapt
-  std::string reference_column = {};                ///< of metadata, whose pictures the model is to read; "" for none (others: options)
+  std::vector<loras::LoraFile> presets = {};        ///< LoRAs that are merged into the weights before anything is done with them
+  std::vector<std::string> preset_components = {};  ///< the components that presets are merged into; none: all that the files adapt
+  std::string reference_column = {};                ///< metadata column with pictures that the model is to read; "" for none (others: own)
 };
 
-/// What trains.
+/// Settings that say what trains.
 struct TrainedSettings {
-  std::vector<std::string> whole;         ///< components, or parts of them
+  std::vector<std::string> whole;         ///< components, or parts of them, that train whole
   std::vector<std::string> adapted;       ///< components that carry adapters
-  std::vector<std::string> experts = {};  ///< by their names; none: all whose files are there
-  std::string lora_checkpoint;            ///< a file, or a comma list of those of several experts; "" starts anew
-  std::optional<std::string> targets;     ///< of adapters; none takes the family's own
+  std::vector<std::string> experts = {};  ///< names of the experts that train; none: all whose files are there
+  std::string lora_checkpoint;            ///< a file, or a comma list of the files of several experts; "" starts anew
+  std::optional<std::string> targets;     ///< targets of adapters; none takes the family's own
   adapters::AdapterOptions adapter;
-  std::vector<std::string> given = {};              ///< options that were asked for in so many words, so also where they say their default
-  std::string rank_groups = {}, alpha_groups = {};  ///< of layers that differ from it; lists as in base/numbers_by_name.h
-  adapters::Layout layout = {};                     ///< of adapter files
-  bool from_scratch = false;                        ///< the denoiser's weights are drawn
+  std::vector<std::string> given = {};              ///< options that were asked for in so many words, also where they say their default
+  std::string rank_groups = {}, alpha_groups = {};  ///< ranks and alphas of layers that differ from it (base/numbers_by_name.h)
+  adapters::Layout layout = {};                     ///< layout of adapter files
+  bool from_scratch = false;                        ///< whether the denoiser's weights are drawn
   double learning_rate = 0;
   std::vector<std::pair<std::string, double>> component_rates;  ///< see component_rates()
   uint64_t seed = 0;

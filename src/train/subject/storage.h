@@ -7,16 +7,16 @@ namespace burnish::train {
 
 /// The weights that train themselves, and how they are held.
 struct TrainedStorage {
-  std::map<std::string, std::vector<std::string>> paths;  ///< in each component, "" for all of it
-  bool in_fp8 = false;                                    ///< as codes that are trained; otherwise as parameters
+  std::map<std::string, std::vector<std::string>> paths;  ///< paths in each component, "" for all of it
+  bool in_fp8 = false;                                    ///< whether they are held as codes that are trained; otherwise as parameters
 };
 
-/// Settles how the linear weights of every component are held: those that `fp8_models` names in weight_format, FP8 files as they are,
-/// what trains as trained_weights says, everything else as parameters. By file headers alone.
-/// A config Error for an entry that names no model, names the trained one, or for fp8_compute without FP8 weights.
+/// Settles by file headers alone how the linear weights of every component are held: those that `fp8_models` names in weight_format, FP8
+/// files as they are, trained weights as trained_weights says, everything else as parameters. Throws a config Error for an entry that names
+/// no model or the trained one, and for fp8_compute without FP8 weights.
 void choose_storage(models::Model& model, const ModelChoice& choice, const TrainedStorage& trained = {});
 
-/// What became of a component's linear layers, for the log: "" when all are parameters.
+/// Says for the log how a component's linear layers are held: "" when all are parameters.
 std::string storage_text(const models::Model& model, const models::Component& component, const ModelChoice& choice,
                          const TrainedStorage& trained = {});
 
