@@ -202,3 +202,16 @@ TEST_F(Skeleton, ExpertsStartFromTheirFilesAndAreDrawnWith) {
   EXPECT_NE(refused.exit_code, 0);
   EXPECT_THAT(refused.output, testing::HasSubstr("does not say which expert of this model it adapts (high_noise, low_noise)"));
 }
+
+TEST_F(Skeleton, AnExpertsLoraIsConvertedAndStaysItsOwn) {
+  expect_ok(train(data() + "--lora_rank 2 ", "run"));
+  auto high = folder / "run/step-4.high_noise.safetensors", other = folder / "other.safetensors", back = folder / "back.safetensors";
+  const std::string model_option = " --model " + quote(model());
+  expect_ok("convert " + quote(high) + quote(other) + "--lora_format kohya" + model_option);
+  expect_ok("convert " + quote(other) + quote(back) + "--lora_format diffusers" + model_option);
+  auto first = io::SafetensorsFile::open(high), converted = io::SafetensorsFile::open(other), last = io::SafetensorsFile::open(back);
+  EXPECT_EQ(converted->metadata().at("expert"), "high_noise");
+  EXPECT_EQ(last->metadata().at("expert"), "high_noise");
+  ASSERT_EQ(last->tensors().size(), first->tensors().size());
+  for (const auto& [name, info] : first->tensors()) EXPECT_TRUE(at::equal(last->tensor(name), first->tensor(name))) << name;
+}
