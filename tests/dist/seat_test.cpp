@@ -102,6 +102,16 @@ TEST(Seat, NumbersThatDoNotFitAreRefused) {
   EXPECT_NE(refusal({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "3"}, {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}}), "");
 }
 
+TEST(Seat, HalfOfWhatALauncherSaysIsRefused) {
+  EXPECT_NE(refusal({{"RANK", "0"}}).find("has RANK and not WORLD_SIZE"), std::string::npos);
+  EXPECT_NE(refusal({{"WORLD_SIZE", "2"}}).find("has WORLD_SIZE and not RANK"), std::string::npos);
+  EXPECT_EQ(seat_in({{"SLURM_PROCID", "0"}}).size, 1) << "a script of a job";
+  for (const char* port : {"0", "99999"}) {
+    auto said = refusal({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", port}});
+    EXPECT_NE(said.find("MASTER_PORT must be from 1 to 65535"), std::string::npos) << port;
+  }
+}
+
 TEST(Seat, FirstHostOfAList) {
   EXPECT_EQ(first_host("a[001-003,7],b"), "a001");
   EXPECT_EQ(first_host("b,a[1-2]"), "b");

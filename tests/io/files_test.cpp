@@ -81,3 +81,25 @@ TEST(Files, SpaceIsLookedForBeforeItIsTaken) {
   EXPECT_THAT(error_of([&] { io::check_space(scratch / "large", uint64_t{1} << 62); }),
               HasSubstr("large will take 4194304.00 TiB, and there are"));
 }
+
+TEST(Files, WritingFollowsLinksAndTheUmask) {
+  test::Scratch scratch;
+  std::filesystem::create_directory(scratch / "elsewhere");
+  std::filesystem::create_symlink("elsewhere/target", scratch / "link");  // which is not there yet
+  const auto before = umask(002);
+  for (const char* text : {"first", "second"}) {
+    io::write_text_atomic(scratch / "link", text);
+    EXPECT_EQ(io::read_text(scratch / "elsewhere/target"), text);
+  }
+  umask(before);
+  EXPECT_TRUE(std::filesystem::is_symlink(scratch / "link"));
+  struct stat status {};
+  ASSERT_EQ(stat((scratch / "elsewhere/target").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0664U);
+}
+
+TEST(Files, DevicesAreWrittenToAndStay) {
+  io::write_text_atomic("/dev/null", "lost");
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  EXPECT_THAT(error_of([] { io::write_text_atomic("/dev/full", std::string(1 << 20, 'x')); }), HasSubstr("No space left on device"));
+}
