@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/scaling_order.h"
 #include "base/simd.h"
 
 namespace burnish::data {
@@ -92,25 +93,27 @@ RowScaler::Columns RowScaler::columns_of(const Side& side, int64_t channels, boo
 
 RowScaler::RowScaler(Size picture, int64_t channels, const Crop& crop) : channels_(channels) {
   auto scaled = covering_size(picture, crop.size);
-  auto row_bytes = crop.size.width * channels;
+  rows_first_ = scales_rows_first(picture.height, picture.width, scaled.height, scaled.width);
   rows_ = side_of(picture.height, scaled.height, crop.top, crop.size.height);
   columns_ = columns_of(side_of(picture.width, scaled.width, crop.left, crop.size.width), channels, crop.flip);
-  recent_.resize(static_cast<size_t>(rows_.widest * row_bytes));
-  sums_.resize(static_cast<size_t>(row_bytes));
+  auto row_bytes = crop.size.width * channels, recent_bytes = rows_first_ ? columns_.num_bytes : row_bytes;
+  recent_.resize(static_cast<size_t>(rows_.widest * recent_bytes));
+  sums_.resize(static_cast<size_t>(std::max(row_bytes, recent_bytes)));
   scaled_HWC_ = at::empty({crop.size.height, crop.size.width, channels}, at::TensorOptions().dtype(at::kByte));
 }
 
 void RowScaler::take(const uint8_t* row_WC) {
-  auto row_bytes = std::ssize(sums_), y = num_taken_++, height = std::ssize(rows_.first);
+  auto y = num_taken_++, height = std::ssize(rows_.first);
   if (num_finished_ == height || y < rows_.first.front()) return;
-  scale_columns(row_WC, recent_.data() + y % rows_.widest * row_bytes);
+  auto* place = recent_.data() + y % rows_.widest * (std::ssize(recent_) / rows_.widest);
+  std::memcpy(rows_first_ ? place : columns_.row.data(), row_WC + columns_.first_byte, static_cast<size_t>(columns_.num_bytes));
+  if (!rows_first_) scale_columns(place);
   while (num_finished_ < height && rows_.first[static_cast<size_t>(num_finished_)] + rows_.widest == num_taken_) finish_row();
 }
 
-void RowScaler::scale_columns(const uint8_t* row_WC, uint8_t* to) {
-  auto n = std::ssize(sums_), width = n / channels_;
+void RowScaler::scale_columns(uint8_t* to) {
+  auto width = scaled_HWC_.size(1), n = width * channels_;
   auto& c = columns_;
-  std::memcpy(c.row.data(), row_WC + c.first_byte, static_cast<size_t>(c.num_bytes));
   for (int64_t k = 0; k < c.widest; ++k) {
     const auto* offsets = c.offsets.data() + k * width;
     auto* picked = c.picked.data() + k * n;
@@ -122,11 +125,13 @@ void RowScaler::scale_columns(const uint8_t* row_WC, uint8_t* to) {
 }
 
 void RowScaler::finish_row() {
-  auto n = std::ssize(sums_), first = rows_.first[static_cast<size_t>(num_finished_)];
+  auto n = std::ssize(recent_) / rows_.widest, first = rows_.first[static_cast<size_t>(num_finished_)];
   for (int64_t k = 0; k < rows_.widest; ++k)
     (k == 0 ? begin_weighted : add_weighted)(recent_.data() + (first + k) % rows_.widest * n,
                                              rows_.weights[static_cast<size_t>(num_finished_ * rows_.widest + k)], sums_.data(), n);
-  round_to_bytes(sums_.data(), scaled_HWC_.mutable_data_ptr<uint8_t>() + num_finished_++ * n, n);
+  auto* to = scaled_HWC_.mutable_data_ptr<uint8_t>() + num_finished_++ * scaled_HWC_.size(1) * channels_;
+  round_to_bytes(sums_.data(), rows_first_ ? columns_.row.data() : to, n);
+  if (rows_first_) scale_columns(to);
 }
 
 }  // namespace burnish::data

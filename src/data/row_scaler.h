@@ -8,7 +8,8 @@
 namespace burnish::data {
 
 /// Scales a picture while its rows come one after the other, so that what it works on stays in the caches. The filter is the antialiased
-/// bilinear one of Pillow's Image.resize, in its 8-bit fixed-point arithmetic: the same bytes on every processor.
+/// bilinear one of Pillow's Image.resize, in its 8-bit fixed-point arithmetic and its order (base/scaling_order.h): the same bytes on every
+/// processor.
 class RowScaler {
  public:
   /// Makes a scaler of a picture of these sides and of 1 to 4 channels; only what is kept of it is computed.
@@ -34,14 +35,18 @@ class RowScaler {
   };
   static Side side_of(int64_t in, int64_t out, int64_t first, int64_t count);
   static Columns columns_of(const Side& side, int64_t channels, bool flip);
-  void scale_columns(const uint8_t* row_WC, uint8_t* to);
+  /// The columns of the bytes in columns_.row.
+  void scale_columns(uint8_t* to);
   void finish_row();
 
   int64_t channels_;
+  bool rows_first_;
   Side rows_;
   Columns columns_;
   int64_t num_taken_ = 0, num_finished_ = 0;
-  std::vector<uint8_t> recent_;  ///< rows_.widest rows of scaled columns, row y in place y % widest
+  /// rows_.widest rows, row y in place y % widest: of scaled columns, or with rows first of the bytes of the picture that the columns
+  /// reach.
+  std::vector<uint8_t> recent_;
   std::vector<int32_t> sums_;
   at::Tensor scaled_HWC_;
 };

@@ -1,7 +1,6 @@
 #include "models/siglip.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/_upsample_bicubic2d_aa.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -14,6 +13,7 @@
 #include "base/error.h"
 #include "io/model_values.h"
 #include "models/find_components.h"
+#include "models/text/resample.h"
 #include "nn/attention.h"
 #include "nn/block.h"
 
@@ -187,14 +187,7 @@ ComponentNames siglip_names(const std::string& name, const Source& source) {
 }
 
 at::Tensor resized_bicubic(const at::Tensor& image_3HW, int64_t height, int64_t width) {
-  auto levels = ((image_3HW.to(at::kFloat) + 1) * 127.5).round().unsqueeze(0);
-  auto resize = [](const at::Tensor& x, int64_t h, int64_t w) {
-    return at::_upsample_bicubic2d_aa(x, {h, w}, /*align_corners=*/false, std::optional<double>{}, std::optional<double>{})
-        .round()
-        .clamp(0, 255);
-  };
-  auto resized = resize(resize(levels, image_3HW.size(1), width), height, width);
-  return (resized / 127.5 - 1).squeeze(0);
+  return text::from_levels(text::resampled(text::to_levels(image_3HW), height, width, text::Filter::bicubic));
 }
 
 }  // namespace burnish::models

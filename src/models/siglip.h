@@ -48,8 +48,8 @@ bool is_siglip(const ModelEntry& entry);
 Recipe siglip_recipe(const std::string& name, const Source& source, const SiglipConfig& config);
 ComponentNames siglip_names(const std::string& name, const Source& source);
 
-/// Resizes a picture [3, H, W] in [-1, 1] of 256 levels as PIL's bicubic resize does (Pillow: Resample.c): smoothed where it shrinks,
-/// columns before rows, each rounded to a level.
+/// Resizes a picture [3, H, W] in [-1, 1] of 256 levels as Pillow's bicubic resize does: smoothed where it shrinks
+/// (models/text/resample.h).
 at::Tensor resized_bicubic(const at::Tensor& image_3HW, int64_t height, int64_t width);
 
 }  // namespace burnish::models

@@ -31,6 +31,22 @@ TEST(Resize, EqualsPillowBitForBit) {
   EXPECT_EQ(num_compared, 18);
 }
 
+TEST(Resize, ScalesRowsFirstWherePillowDoes) {
+  auto golden = test::golden("resample.safetensors");
+  int num_compared = 0;
+  for (const auto& name : golden.names()) {
+    if (!name.starts_with("cover.")) continue;
+    auto expected = golden.tensor(name), source = golden.tensor("source." + name.substr(6, name.find('.', 6) - 6));
+    const Size size{source.size(0), source.size(1)}, target{expected.size(0), expected.size(1)};
+    EXPECT_TRUE(at::equal(data::resize_and_crop(source, target), expected)) << name;
+    auto mirrored = data::centre_crop(size, target);
+    mirrored.flip = true;
+    EXPECT_TRUE(at::equal(data::resize_and_crop(source, mirrored).flip({1}), expected)) << name;
+    ++num_compared;
+  }
+  EXPECT_EQ(num_compared, 4);
+}
+
 TEST(Resize, ComputesOnlyWhatIsKept) {
   // Covering 512 x 512 with a strip this thin makes a picture of 512 x 10,240,000, of which almost all is cut off.
   auto strip = at::full({1, 20000, 3}, 200, at::kByte);

@@ -12,6 +12,8 @@
 #include <numbers>
 #include <vector>
 
+#include "base/scaling_order.h"
+
 namespace burnish::models::text {
 
 namespace {
@@ -64,8 +66,10 @@ at::Tensor scaled(const at::Tensor& levels, int64_t size, Filter filter) {
 }  // namespace
 
 at::Tensor resampled(const at::Tensor& levels_3HW, int64_t height, int64_t width, Filter filter) {
-  auto columns = scaled(levels_3HW, width, filter);
-  return scaled(columns.transpose(1, 2), height, filter).transpose(1, 2).contiguous();
+  const auto rows = [&](const at::Tensor& x) { return scaled(x.transpose(1, 2), height, filter).transpose(1, 2); };
+  const auto columns = [&](const at::Tensor& x) { return scaled(x, width, filter); };
+  const bool rows_first = scales_rows_first(levels_3HW.size(1), levels_3HW.size(2), height, width);
+  return (rows_first ? columns(rows(levels_3HW)) : rows(columns(levels_3HW))).contiguous();
 }
 
 at::Tensor to_levels(const at::Tensor& image_3HW) { return ((image_3HW.to(at::kDouble) + 1) * 127.5).round().clamp(0, 255); }

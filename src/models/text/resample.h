@@ -8,7 +8,7 @@ enum class Filter { bicubic = 2, lanczos = 3 };
 
 /// Scales a picture of whole numbers from 0 to 255, fp64 [3, H, W], to [3, height, width]: to the bytes that Pillow's Image.resize makes,
 /// with its fixed-point weights (Pillow: src/libImaging/Resample.c), whose sums fp64 holds exactly, so that every processor makes equal
-/// bytes. Columns are scaled first, as by all of Pillow before 13, which begins with the rows where they shrink much more.
+/// bytes. base/scaling_order.h says what is scaled first, columns or rows.
 at::Tensor resampled(const at::Tensor& levels_3HW, int64_t height, int64_t width, Filter filter);
 
 /// Turns a picture in [-1, 1] into such numbers, and numbers into a picture in fp32.

@@ -115,6 +115,22 @@ TEST(QwenVision, DamagedNumbersAreErrors) {
             std::string::npos);
 }
 
+/// Wider and narrower, rows first and columns first (tests/golden/make_resample.py).
+TEST(Resampled, EqualsPillowBitForBit) {
+  auto golden = test::golden("resample.safetensors");
+  int num_compared = 0;
+  for (const auto& name : golden.names()) {
+    const bool is_lanczos = name.starts_with("lanczos.");
+    if (!is_lanczos && !name.starts_with("bicubic.")) continue;
+    auto expected = golden.tensor(name), source = golden.tensor("source." + name.substr(8, name.find('.', 8) - 8));
+    auto found = text::resampled(source.permute({2, 0, 1}).to(at::kDouble), expected.size(0), expected.size(1),
+                                 is_lanczos ? text::Filter::lanczos : text::Filter::bicubic);
+    EXPECT_TRUE(at::equal(found.permute({1, 2, 0}).to(at::kByte), expected)) << name;
+    ++num_compared;
+  }
+  EXPECT_EQ(num_compared, 14);
+}
+
 TEST(Resampled, OfOneSizeIsItself) {
   auto levels = at::arange(2 * 3 * 4, at::kDouble).view({2, 3, 4});
   EXPECT_TRUE(at::equal(text::resampled(levels, 3, 4, text::Filter::lanczos), levels));
