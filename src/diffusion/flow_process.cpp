@@ -35,14 +35,16 @@ void FlowProcess::check_options(const TimestepOptions& timesteps, const LossOpti
 }
 
 double FlowProcess::draw_time(const TimestepOptions& options, uint64_t key, int64_t num_image_tokens) const {
-  return sample_sigma(options, key, num_image_tokens);
+  return sample_sigma(options, key, num_image_tokens, grid_.sigmas());
 }
 
 std::string FlowProcess::why_no_time(double time) const {
   return time > 0 && time <= 1 ? "" : "sigma is the share of noise, above 0 and at most 1";
 }
 
-double FlowProcess::loss_weight(const LossOptions& options, double time) const { return diffusion::loss_weight(options.weighting, time); }
+double FlowProcess::loss_weight(const LossOptions& options, double time) const {
+  return diffusion::loss_weight(options.weighting, time, grid_);
+}
 
 at::Tensor FlowProcess::add_noise(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& time_B) const {
   std::vector<int64_t> per_sample(x0.dim(), 1);
@@ -60,7 +62,7 @@ std::unique_ptr<Sampler> FlowProcess::sampler(const SamplerOptions& options) con
     config_error("diffusion", "sampler {} walks discrete timesteps, and this model flows; choose euler", options.name);
   if (!options.times.empty()) return std::make_unique<FlowEuler>(options.times);
   if (options.timestep_spacing == "diffsynth") {
-    auto sigmas = diffsynth_grid(options.num_steps);
+    auto sigmas = grid_of(grid_.config(), options.num_steps);
     sigmas.push_back(0);
     return std::make_unique<FlowEuler>(std::move(sigmas));
   }

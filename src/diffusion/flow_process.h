@@ -1,6 +1,7 @@
 #pragma once
 #include "diffusion/flow_sampler.h"
 #include "diffusion/process.h"
+#include "diffusion/training_grid.h"
 
 namespace burnish::diffusion {
 
@@ -8,7 +9,8 @@ namespace burnish::diffusion {
 /// predicts the velocity noise - x0 (Lipman et al. 2023, arXiv 2210.02747).
 class FlowProcess : public Process {
  public:
-  explicit FlowProcess(FlowSamplerConfig config) : config_(std::move(config)) {}
+  /// `grid`: that of DiffSynth-Studio for the family; timesteps, loss weights and steps that are called diffsynth are of it.
+  explicit FlowProcess(FlowSamplerConfig config, const GridConfig& grid = {}) : config_(std::move(config)), grid_(grid) {}
   std::string time_name() const override { return "sigma"; }
   void check_options(const TimestepOptions& timesteps, const LossOptions& loss) const override;
   double draw_time(const TimestepOptions& options, uint64_t key, int64_t num_image_tokens) const override;
@@ -23,6 +25,7 @@ class FlowProcess : public Process {
 
  private:
   FlowSamplerConfig config_;
+  TrainingGrid grid_;
 };
 
 }  // namespace burnish::diffusion

@@ -58,11 +58,7 @@ std::vector<double> sampling_sigmas(const FlowSamplerConfig& config, int64_t num
   for (int64_t i = 0; i < num_steps; ++i) {
     sigmas.push_back(shifted(config, mu, static_cast<double>(num_steps - i) / static_cast<double>(num_steps)));
   }
-  // One step starts and ends at sigma 1: there is nothing to stretch.
-  if (config.shift_terminal > 0 && sigmas.back() < 1) {
-    const double scale = (1.0 - sigmas.back()) / (1.0 - config.shift_terminal);
-    for (double& sigma : sigmas) sigma = 1.0 - (1.0 - sigma) / scale;
-  }
+  if (config.shift_terminal > 0) stretch_to(config.shift_terminal, sigmas);
   sigmas.push_back(0.0);
   return sigmas;
 }

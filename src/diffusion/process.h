@@ -29,7 +29,7 @@ void check(const LossOptions& options);
 
 struct SamplerOptions {
   std::string name = "default";  ///< one of sampler_names(), or default: the model's own
-  /// leading, trailing or linspace of discrete timesteps; diffsynth of flows: DiffSynth-Studio's training grid for that many steps;
+  /// leading, trailing or linspace of discrete timesteps; diffsynth of flows: the family's GridConfig for that many steps;
   /// default: the model's own
   std::string timestep_spacing = "default";
   int64_t num_steps = 28;

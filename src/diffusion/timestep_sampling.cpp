@@ -11,8 +11,6 @@
 namespace burnish::diffusion {
 namespace {
 
-constexpr int kNumTimesteps = 1000;
-
 /// Of the options' numbers, a share of draws or of noise, and the number of tokens.
 using NoiseFunction = double (*)(const TimestepOptions&, double, double);
 
@@ -219,6 +217,12 @@ double exponential_shift(double mu, double t) { return std::exp(mu) / (std::exp(
 
 double static_shift(double s, double t) { return s * t / (1.0 + (s - 1.0) * t); }
 
+void stretch_to(double terminal, std::vector<double>& sigmas) {
+  if (sigmas.back() >= 1) return;
+  const double scale = (1.0 - sigmas.back()) / (1.0 - terminal);
+  for (double& sigma : sigmas) sigma = 1.0 - (1.0 - sigma) / scale;
+}
+
 double noise_share(const TimestepOptions& options, double u, int64_t num_image_tokens) {
   return density_of(options).share(options, u, static_cast<double>(num_image_tokens));
 }
@@ -230,25 +234,10 @@ double sigma_at(const TimestepOptions& options, double u, int64_t num_image_toke
   return std::clamp(untruncated(options, low + (high - low) * u, tokens), options.min_t, options.max_t);
 }
 
-double sample_sigma(const TimestepOptions& options, uint64_t key, int64_t num_image_tokens) {
+double sample_sigma(const TimestepOptions& options, uint64_t key, int64_t num_image_tokens, const std::vector<double>& grid) {
   const double u = CounterRandom(key).uniform();
-  if (scheme_of(options).share == nullptr) return diffsynth_grid()[static_cast<size_t>(index_at(options, u, kNumTimesteps))];
+  if (scheme_of(options).share == nullptr) return grid[static_cast<size_t>(index_at(options, u, static_cast<int>(grid.size())))];
   return sigma_at(options, u, num_image_tokens);
-}
-
-std::vector<double> diffsynth_grid(int64_t num_steps) {
-  constexpr double kShift = 3.0, kLast = 0.003 / 1.002;
-  std::vector<double> sigmas;
-  for (int64_t i = 0; i < num_steps; ++i) {
-    auto share = num_steps > 1 ? static_cast<double>(i) / static_cast<double>(num_steps - 1) : 0.0;
-    sigmas.push_back(static_shift(kShift, 1.0 + (kLast - 1.0) * share));
-  }
-  return sigmas;
-}
-
-const std::vector<double>& diffsynth_grid() {
-  static const auto grid = diffsynth_grid(kNumTimesteps);
-  return grid;
 }
 
 }  // namespace burnish::diffusion

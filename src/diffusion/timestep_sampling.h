@@ -26,7 +26,7 @@ namespace burnish::diffusion {
 ///   logistic           density sigmoid(noising_weight (t - noising_bias - 1/2))           s = `shift`
 ///   beta               density t^(noising_weight - 1) (1 - t)^(noising_bias - 1)          s = `shift`
 ///   lognorm_blend      a quarter u, else 1 - e^(0.333 n) / M, cut where it falls below 0; M is the quantile at 750/751
-///   diffsynth          a uniform index into DiffSynth-Studio's grid (diffsynth_grid below)
+///   diffsynth          a uniform index into DiffSynth-Studio's grid of the family (training_grid.h)
 /// Sources: uniform to flux_shift, sigma, logit_normal and mode are sd-scripts' (library/flux_train_utils.py), the last two its
 /// `weighting_scheme`s, after SD3 (arXiv 2403.03206); qwen_shift to logsnr are musubi-tuner's (training/timesteps.py and the trainer);
 /// heavy_tail to beta OneTrainer's `timestep_distribution` (modelSetup/mixin/ModelSetupNoiseMixin.py), where logistic is SIGMOID;
@@ -66,13 +66,8 @@ double noise_share(const TimestepOptions& options, double u, int64_t num_image_t
 /// The sigma below which a share u of all draws lies: the quantile function of what is trained on.
 double sigma_at(const TimestepOptions& options, double u, int64_t num_image_tokens);
 
-/// The sigma of one sample, a function of the key alone; exactly 1 only in diffsynth's grid.
-double sample_sigma(const TimestepOptions& options, uint64_t key, int64_t num_image_tokens);
-
-/// The training grid of DiffSynth-Studio's most used template: 1,000 sigmas, shift 3, from 1 down to about 0.0089.
-const std::vector<double>& diffsynth_grid();
-/// Makes the grid of that template for another number of steps, both ends included; a single step is at 1.
-std::vector<double> diffsynth_grid(int64_t num_steps);
+/// The sigma of one sample, a function of the key alone; exactly 1 only where it is drawn from `grid`, that of diffsynth.
+double sample_sigma(const TimestepOptions& options, uint64_t key, int64_t num_image_tokens, const std::vector<double>& grid);
 
 /// mu of the exponential shift: linear in the number of image tokens through (min_tokens, min_mu) and (max_tokens, max_mu).
 double mu_of_tokens(double num_image_tokens, double min_tokens, double max_tokens, double min_mu, double max_mu);
@@ -82,5 +77,8 @@ double exponential_shift(double mu, double t);
 
 /// s t / (1 + (s-1) t).
 double static_shift(double s, double t);
+
+/// Stretches falling sigmas away from 1 so that the last one is `terminal`. A single one at 1 stays there.
+void stretch_to(double terminal, std::vector<double>& sigmas);
 
 }  // namespace burnish::diffusion

@@ -10,15 +10,18 @@
 #include "base/error.h"
 #include "diffusion/loss_weighting.h"
 #include "diffusion/timestep_sampling.h"
+#include "diffusion/training_grid.h"
 
 using namespace burnish;
 using namespace burnish::diffusion;
 
 namespace {
 
+const TrainingGrid kGrid{{}};
+
 std::vector<double> draw(const TimestepOptions& options, int count, int64_t tokens = 1024) {
   std::vector<double> sigmas;
-  for (int key = 0; key < count; ++key) sigmas.push_back(sample_sigma(options, key, tokens));
+  for (int key = 0; key < count; ++key) sigmas.push_back(sample_sigma(options, key, tokens, kGrid.sigmas()));
   return sigmas;
 }
 
@@ -51,8 +54,8 @@ std::string message_of(const std::function<void()>& action) {
 
 }  // namespace
 
-TEST(DiffsynthGrid, HasTheFiguresOfTheTemplate) {
-  const std::vector<double>& grid = diffsynth_grid();
+TEST(TrainingGrid, HasTheFiguresOfTheTemplateOfFlux) {
+  const std::vector<double>& grid = kGrid.sigmas();
   ASSERT_EQ(grid.size(), 1000u);
   EXPECT_EQ(grid.front(), 1.0);
   EXPECT_NEAR(grid[500], 0.751, 1e-3);
@@ -60,20 +63,20 @@ TEST(DiffsynthGrid, HasTheFiguresOfTheTemplate) {
   EXPECT_NEAR(mean(grid), 0.678, 5e-4);
   double peak = 0, sum = 0;
   for (const double sigma : grid) {
-    const double weight = loss_weight("diffsynth", sigma);
+    const double weight = loss_weight("diffsynth", sigma, kGrid);
     peak = std::max(peak, weight), sum += weight;
   }
   EXPECT_NEAR(peak, 1.794, 5e-4);
   EXPECT_NEAR(sum, 1000, 1e-9);
-  EXPECT_EQ(loss_weight("diffsynth", 1.0), 0.0);
-  EXPECT_NEAR(loss_weight("diffsynth", 0.5), peak, 1e-5);
+  EXPECT_EQ(loss_weight("diffsynth", 1.0, kGrid), 0.0);
+  EXPECT_NEAR(loss_weight("diffsynth", 0.5, kGrid), peak, 1e-5);
 }
 
 TEST(LossWeight, ClosedForms) {
-  EXPECT_EQ(loss_weight("uniform", 0.3), 1.0);
-  EXPECT_DOUBLE_EQ(loss_weight("sigma_sqrt", 0.5), 4.0);
-  EXPECT_DOUBLE_EQ(loss_weight("cosmap", 0.5), 4.0 / std::numbers::pi);
-  EXPECT_THAT(message_of([] { loss_weight("bell", 0.5); }), testing::HasSubstr("cosmap"));
+  EXPECT_EQ(loss_weight("uniform", 0.3, kGrid), 1.0);
+  EXPECT_DOUBLE_EQ(loss_weight("sigma_sqrt", 0.5, kGrid), 4.0);
+  EXPECT_DOUBLE_EQ(loss_weight("cosmap", 0.5, kGrid), 4.0 / std::numbers::pi);
+  EXPECT_THAT(message_of([] { loss_weight("bell", 0.5, kGrid); }), testing::HasSubstr("cosmap"));
   EXPECT_THAT(message_of([] { check_loss_weighting("difsynth"); }), testing::HasSubstr("did you mean \"diffsynth\"?"));
 }
 
@@ -238,7 +241,7 @@ TEST(SampleSigma, BoundariesAreFractionsFromTheNoisyEnd) {
   }
   TimestepOptions one;
   one.min_boundary = 0.999;
-  for (const double sigma : draw(one, 100)) EXPECT_EQ(sigma, diffsynth_grid().back());
+  for (const double sigma : draw(one, 100)) EXPECT_EQ(sigma, kGrid.sigmas().back());
 }
 
 TEST(SampleSigma, RefusesWhatItCannotDo) {

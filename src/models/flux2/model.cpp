@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "diffusion/flow_process.h"
@@ -51,7 +52,7 @@ Flux2Model::Flux2Model(const ModelFiles& files, const ModelOptions& options) : M
   fill_names();
   auto sampling = flow_config(files_, {});
   sampling.mu_of = empirical_mu;
-  process_ = std::make_unique<diffusion::FlowProcess>(sampling);
+  process_ = std::make_unique<diffusion::FlowProcess>(sampling, diffusion::GridConfig{.shift = std::exp(0.8), .last = 0});
 }
 
 mmdit::Part Flux2Model::part_of(const std::string& name) const {

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "diffusion/flow_process.h"
@@ -64,8 +65,9 @@ QwenImageModel::QwenImageModel(const ModelFiles& files, const ModelOptions& opti
   add(autoencoder_, /*patch=*/2);
   control_->add_components(components_);
   fill_names();
-  process_ =
-      std::make_unique<diffusion::FlowProcess>(flow_config(files_, {.max_shift = 0.9, .max_image_seq_len = 8192, .shift_terminal = 0.02}));
+  const diffusion::FlowSamplerConfig without_file{.max_shift = 0.9, .max_image_seq_len = 8192, .shift_terminal = 0.02};
+  const diffusion::GridConfig grid{.shift = std::exp(0.8), .last = 0, .terminal = 0.02};
+  process_ = std::make_unique<diffusion::FlowProcess>(flow_config(files_, without_file), grid);
 }
 
 /// What reference pictures are for.

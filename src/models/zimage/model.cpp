@@ -32,7 +32,8 @@ ZImageModel::ZImageModel(const ModelFiles& files, const ModelOptions& options) :
   add(qwen_part(text, text_config, use, files_, options_));
   add(autoencoder_, /*patch=*/2);
   fill_names();
-  process_ = std::make_unique<diffusion::FlowProcess>(flow_config(files_, {.shift = 3.0, .use_dynamic_shifting = false}));
+  process_ = std::make_unique<diffusion::FlowProcess>(flow_config(files_, {.shift = 3.0, .use_dynamic_shifting = false}),
+                                                      diffusion::GridConfig{.last = 0});
 }
 
 // ai-toolkit and ComfyUI have our paths behind "diffusion_model.", DiffSynth-Studio behind nothing, kohya's files ours or the original ones
