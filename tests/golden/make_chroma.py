@@ -8,12 +8,10 @@ expected.safetensors  {lora,full}.{loss,grad_norm} of ten steps, initial noise a
 transformer.safetensors  the transformer alone on two samples whose captions differ in length: in.<input>, out, out_weight, and grad.<parameter>: the digest of the
                       gradient of sum(out * out_weight)
 
-diffusers adds the mask of a caption to the scores of attention where the model leaves tokens out, so what the mask is 0 on is cut off here. What it makes of the numbers
-of modulation vectors is computed in fp64 here, since their angles are large.
+diffusers adds the mask of a caption to the scores of attention where the model leaves tokens out, so what the mask is 0 on is cut off here.
 """
 import shutil
 
-import numpy as np
 import torch
 from diffusers import ChromaPipeline, ChromaTransformer2DModel, FlowMatchEulerDiscreteScheduler
 from transformers import T5Config, T5EncoderModel, T5TokenizerFast
@@ -30,14 +28,6 @@ class Cut(ChromaPipeline):
         return embeds[:, :count], mask[:, :count]
 
 
-def numbers(model):
-    count, channels = model.time_text_embed.mod_proj.shape
-    half = channels // 2
-    angles = torch.arange(count, dtype=torch.float64)[:, None] * 1000 * torch.exp(-np.log(10000.0) / half * torch.arange(half, dtype=torch.float64))
-    model.time_text_embed.mod_proj = torch.cat([angles.cos(), angles.sin()], -1).float()
-    return model
-
-
 class Chroma(family.Family):
     OUT = family.HERE / "chroma_pipeline"
     TARGETS = ["to_q", "to_k", "to_v", "to_out.0", "add_q_proj", "to_add_out", "ff.net.0.proj", "ff.net.2", "proj_mlp", "proj_out"]
@@ -51,7 +41,7 @@ class Chroma(family.Family):
         transformer = randomise(ChromaTransformer2DModel(in_channels=64, num_layers=2, num_single_layers=2, attention_head_dim=16, num_attention_heads=2, joint_attention_dim=16,
                                                          axes_dims_rope=(4, 6, 6), approximator_num_channels=16, approximator_hidden_dim=24, approximator_layers=2), 0.7)
         scheduler = FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=False, shift=3.0)
-        return Cut(scheduler=scheduler, vae=rounded(vae), text_encoder=rounded(t5), tokenizer=tokens, transformer=numbers(rounded(transformer)))
+        return Cut(scheduler=scheduler, vae=rounded(vae), text_encoder=rounded(t5), tokenizer=tokens, transformer=rounded(transformer))
 
     def open(self):
         pipe = super().open()

@@ -22,12 +22,13 @@ constexpr double kTimeNormEps = std::numeric_limits<float>::epsilon();
 
 mmdit::Widths widths_of(const Config& c) { return {.num_heads = c.num_heads, .head_dim = c.head_dim, .hidden = c.mlp_hidden}; }
 
-/// Sinusoids of 1000 · t; computed in fp64, since the numbers of vectors make large angles.
+/// Sinusoids of 1000 · t in fp32, rounded where diffusers rounds (embeddings.py, get_timestep_embedding): the numbers of vectors make
+/// angles so large that their last bit moves a sinusoid by a hundredth.
 at::Tensor waves(const at::Tensor& t_N, int64_t channels) {
   auto half = channels / 2;
-  auto options = t_N.options().dtype(at::kDouble);
-  auto frequencies = (at::arange(half, options) * (-std::log(10000.0) / static_cast<double>(half))).exp();
-  auto angles = (t_N.to(at::kDouble) * 1000.0).unsqueeze(1) * frequencies.unsqueeze(0);
+  auto exponents = at::arange(half, t_N.options().dtype(at::kFloat)) * -std::log(10000.0) / static_cast<double>(half);
+  auto frequencies = exponents.to(at::kDouble).exp().to(at::kFloat);  // the nearest number in fp32, whatever the processor
+  auto angles = (t_N.to(at::kFloat) * 1000.0).unsqueeze(1) * frequencies.unsqueeze(0);
   return at::cat({angles.cos(), angles.sin()}, -1);
 }
 
