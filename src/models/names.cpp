@@ -56,10 +56,10 @@ std::map<std::string, std::vector<int64_t>> Names::shapes() const {
   return shapes;
 }
 
-std::map<std::string, std::string> Names::diffsynth_values() const {
-  std::map<std::string, std::string> theirs;
+std::map<std::string, DiffsynthValue> Names::diffsynth_values() const {
+  std::map<std::string, DiffsynthValue> theirs;
   for (const auto& [name, value] : values) {
-    if (!value.diffsynth.empty()) theirs[name] = value.diffsynth;
+    if (!value.diffsynth.name.empty()) theirs[name] = value.diffsynth;
   }
   return theirs;
 }

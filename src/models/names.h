@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -9,6 +10,7 @@
 #include "diffusion/process.h"
 #include "io/key_map.h"
 #include "models/extra_input.h"
+#include "pipeline/unit.h"
 
 namespace burnish::models {
 
@@ -68,12 +70,24 @@ struct ComponentNames {
 /// Makes the names of a component whose layers have our paths below its name in every file.
 ComponentNames plain_names(const std::string& component);
 
+/// Where the caches that DiffSynth-Studio writes have a value.
+struct DiffsynthValue {
+  /// What a sample holds under a name: a tensor, or those of a list of tensors; nothing where it has neither.
+  using Find = std::function<std::vector<at::Tensor>(const std::string& name)>;
+
+  std::string name = {};  ///< the name of the one tensor that the value is, or is made of; "" where those caches do not have it
+  /// Makes the value of a sample that has `name`; null where the value is that tensor. Throws a data Error where what is found does not fit.
+  std::function<pipeline::Value(const Find& find)> make = nullptr;
+  /// Whether the value is a list of what reference pictures became; a sample without them has no `name`, and an empty list.
+  bool of_references = false;
+};
+
 /// Facts of a value beside what the units that write and read it know.
 struct ValueNames {
   std::vector<int64_t> shape = {};  ///< sizes that the denoiser takes, -1 where any will do; none: not checked
-  std::string diffsynth = {};       ///< its name in the caches that DiffSynth-Studio writes; "" where these do not have it
-  bool of_prompt = false;           ///< whether a negative prompt replaces it under classifier-free guidance
-  bool padded = false;              ///< whether samples of a batch differ in its length: see pipeline::join
+  DiffsynthValue diffsynth = {};
+  bool of_prompt = false;  ///< whether a negative prompt replaces it under classifier-free guidance
+  bool padded = false;     ///< whether samples of a batch differ in its length: see pipeline::join
 };
 
 /// A component that predicts, and where on the way from noise to pictures it does.
@@ -115,7 +129,7 @@ struct Names {
   // These return columns of `values`, without the values of which a column says nothing.
 
   std::map<std::string, std::vector<int64_t>> shapes() const;
-  std::map<std::string, std::string> diffsynth_values() const;
+  std::map<std::string, DiffsynthValue> diffsynth_values() const;
   std::vector<std::string> prompt_values() const;
   std::set<std::string> padded_values() const;
 };

@@ -194,6 +194,24 @@ TEST(Import, ADiffSynthCacheTrainsAsItIsAndAsOneOfOurs) {
   expect_ok("cache " + denoiser + option("import_diffsynth", theirs) + option("cache_path", folder / "cache"));
 }
 
+/// One sample with two reference pictures and one without, of FLUX.2 (tests/golden/make_diffsynth_caches.py).
+TEST(Import, ADiffSynthCacheKeepsItsReferencePictures) {
+  Scratch folder;
+  fs::create_directories(folder / "theirs");
+  fs::copy_file(fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_caches/flux2_references.pth", folder / "theirs/0.pth");
+  fs::copy_file(fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_caches/flux2.pth", folder / "theirs/1.pth");
+  const std::string model = option("model", fs::path(BURNISH_SOURCE_DIR) / "tests/golden/flux2_pipeline/model") + "--dtype fp32 ",
+                    references = "--extra_inputs edit_image ";
+  const auto train = "train --task sft:train " + model + kTraining + "--batch_size 2 ";
+  expect_ok(train + references + option("dataset_base_path", folder / "theirs") + option("output_path", folder / "direct"));
+  expect_ok("cache " + model + references + option("import_diffsynth", folder / "theirs") + option("cache_path", folder / "cache"));
+  expect_ok(train + references + option("dataset_base_path", folder / "cache") + option("output_path", folder / "imported"));
+  EXPECT_EQ(logged_steps(folder / "direct"), logged_steps(folder / "imported"));
+  auto refused = run_burnish(train + option("dataset_base_path", folder / "theirs") + option("output_path", folder / "without"));
+  EXPECT_EQ(refused.exit_code, 2) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("holds reference pictures ('edit_latents')"));
+}
+
 TEST(Import, RefusesWhatItCannotTrainOn) {
   Scratch folder;
   auto golden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache";

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "diffusion/flow_process.h"
+#include "models/diffsynth_values.h"
 #include "models/flux/keys.h"
 #include "models/mmdit_names.h"
 #include "models/scheduler_file.h"
@@ -122,10 +123,14 @@ void FluxModel::fill_names() {
   if (options_.references) names_.reference_column = kReferenceColumn;
   extras_->add_names(names_);
   names_.values = {
-      {"latents", {.shape = {-1, config_.out_channels / 4, -1, -1}, .diffsynth = "input_latents"}},
-      {"text_embedding", {.shape = {-1, -1, config_.joint_attention_dim}, .diffsynth = "prompt_emb", .of_prompt = true}},
-      {"pooled_embedding", {.shape = {-1, config_.pooled_projection_dim}, .diffsynth = "pooled_prompt_emb", .of_prompt = true}},
+      {"latents", {.shape = {-1, config_.out_channels / 4, -1, -1}, .diffsynth = {"input_latents"}}},
+      {"text_embedding", {.shape = {-1, -1, config_.joint_attention_dim}, .diffsynth = {"prompt_emb"}, .of_prompt = true}},
+      {"pooled_embedding", {.shape = {-1, config_.pooled_projection_dim}, .diffsynth = {"pooled_prompt_emb"}, .of_prompt = true}},
   };
+  names_.values["latents_of_references"].diffsynth =
+      references_in_tokens("kontext_latents", "kontext_image_ids", [](const at::Tensor& tokens_NK, int64_t rows, int64_t columns) {
+        return mmdit::from_tokens(tokens_NK.unsqueeze(0), rows, columns)[0];
+      });
   if (step1x_->is_there()) step1x_->add_names(names_);
 }
 

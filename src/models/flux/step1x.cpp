@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "io/files.h"
+#include "models/diffsynth_values.h"
 #include "models/find_components.h"
 #include "models/shared_components.h"
 #include "models/shared_units.h"
@@ -154,8 +155,9 @@ void Step1x::add_names(Names& names) const {
   names.values.erase("text_embedding");
   names.values.erase("pooled_embedding");
   names.values["prompt_states"] = {
-      .shape = {-1, -1, connector_config_.num_features}, .diffsynth = "step1x_llm_embedding", .of_prompt = true};
-  names.values["prompt_mask"] = {.shape = {-1, -1}, .diffsynth = "step1x_mask", .of_prompt = true};
+      .shape = {-1, -1, connector_config_.num_features}, .diffsynth = {"step1x_llm_embedding"}, .of_prompt = true};
+  names.values["latents_of_references"].diffsynth = references_in_list("step1x_reference_latents");
+  names.values["prompt_mask"] = {.shape = {-1, -1}, .diffsynth = {"step1x_mask"}, .of_prompt = true};
 }
 
 void Step1x::encode_prompt(Components& components, Scope& scope) const {

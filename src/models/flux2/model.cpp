@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "diffusion/flow_process.h"
+#include "models/diffsynth_values.h"
 #include "models/flux2/keys.h"
 #include "models/mmdit_names.h"
 #include "models/scheduler_file.h"
@@ -90,9 +91,13 @@ void Flux2Model::fill_names() {
   names_.variant = "FLUX.2-klein";
   names_.experts = {{"dit"}};
   if (options_.references) names_.reference_column = kReferenceColumn;
+  const auto from_tokens = [](const at::Tensor& tokens_NK, int64_t rows, int64_t columns) {
+    return tokens_NK.t().reshape({-1, rows, columns});
+  };
   names_.values = {
-      {"latents", {.shape = {-1, config_.in_channels, -1, -1}}},
-      {"text_embedding", {.shape = {-1, -1, config_.caption_width}, .of_prompt = true}},
+      {"latents", {.shape = {-1, config_.in_channels, -1, -1}, .diffsynth = picture_in_tokens("input_latents", "image_ids", from_tokens)}},
+      {"text_embedding", {.shape = {-1, -1, config_.caption_width}, .diffsynth = {"prompt_embeds"}, .of_prompt = true}},
+      {"latents_of_references", {.diffsynth = references_in_tokens("edit_latents", "edit_image_ids", from_tokens)}},
   };
 }
 

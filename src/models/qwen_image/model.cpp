@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "diffusion/flow_process.h"
+#include "models/diffsynth_values.h"
 #include "models/scheduler_file.h"
 #include "models/shared_units.h"
 #include "models/text/resample.h"
@@ -136,9 +137,10 @@ void QwenImageModel::fill_names() {
   if (options_.references) names_.reference_column = kReferenceColumn;
   control_->add_names(names_);
   names_.values = {
-      {"latents", {.shape = {-1, config_.in_channels / 4, -1, -1}, .diffsynth = "input_latents"}},
-      {"text_embedding", {.shape = {-1, -1, config_.caption_width}, .diffsynth = "prompt_emb", .of_prompt = true, .padded = true}},
-      {"text_mask", {.shape = {-1, -1}, .diffsynth = "prompt_emb_mask", .of_prompt = true, .padded = true}},
+      {"latents", {.shape = {-1, config_.in_channels / 4, -1, -1}, .diffsynth = {"input_latents"}}},
+      {"text_embedding", {.shape = {-1, -1, config_.caption_width}, .diffsynth = {"prompt_emb"}, .of_prompt = true, .padded = true}},
+      {"text_mask", {.shape = {-1, -1}, .diffsynth = {"prompt_emb_mask"}, .of_prompt = true, .padded = true}},
+      {"latents_of_references", {.diffsynth = references_in_list("edit_latents")}},
   };
 }
 

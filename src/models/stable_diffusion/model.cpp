@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "io/json.h"
 #include "io/model_values.h"
+#include "models/diffsynth_values.h"
 #include "models/scheduler_file.h"
 
 namespace burnish::models::stable_diffusion {
@@ -133,14 +134,16 @@ void StableDiffusionModel::fill_names() {
   names_.family = "stable_diffusion";
   names_.variant = is_xl() ? "SDXL" : "SD 1.5";
   names_.experts = {{"unet"}};
-  names_.values["latents"].shape = {-1, config_.in_channels, -1, -1};
-  names_.values["text_embedding"].of_prompt = true;
+  names_.values["latents"] = {.shape = {-1, config_.in_channels, -1, -1}, .diffsynth = {"input_latents"}};
   if (is_xl()) {
-    names_.values["text_embedding_2"].of_prompt = true;
-    names_.values["pooled_embedding"] = {.shape = {-1, config_.pooled_dim}, .of_prompt = true};
-    names_.values["time_ids"].shape = {-1, 6};
+    // DiffSynth-Studio has the states of both encoders in one tensor.
+    const auto width = clip_configs_.at("text_encoder").width;
+    names_.values["text_embedding"] = {.diffsynth = channels_of("prompt_embeds", 0, width), .of_prompt = true};
+    names_.values["text_embedding_2"] = {.diffsynth = channels_of("prompt_embeds", width, -1), .of_prompt = true};
+    names_.values["pooled_embedding"] = {.shape = {-1, config_.pooled_dim}, .diffsynth = {"pooled_prompt_embeds"}, .of_prompt = true};
+    names_.values["time_ids"] = {.shape = {-1, 6}, .diffsynth = {"add_time_ids"}};
   } else {
-    names_.values["text_embedding"].shape = {-1, -1, config_.cross_attention_dim};
+    names_.values["text_embedding"] = {.shape = {-1, -1, config_.cross_attention_dim}, .diffsynth = {"prompt_embeds"}, .of_prompt = true};
   }
   names_.zeros_for_no_prompt = is_xl();
   if (auto index = files_.in_pipeline("model_index.json"))

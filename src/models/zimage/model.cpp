@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "diffusion/flow_process.h"
+#include "models/diffsynth_values.h"
 #include "models/scheduler_file.h"
 #include "models/shared_units.h"
 #include "models/zimage/keys.h"
@@ -60,9 +61,10 @@ void ZImageModel::fill_names() {
   names_.variant = "Z-Image";
   names_.experts = {{"dit"}};
   names_.values = {
-      {"latents", {.shape = {-1, config_.latent_channels, -1, -1}, .diffsynth = "input_latents"}},
-      {"text_embedding", {.shape = {-1, -1, config_.caption_width}, .of_prompt = true, .padded = true}},
-      {"text_mask", {.shape = {-1, -1}, .of_prompt = true, .padded = true}},
+      {"latents", {.shape = {-1, config_.latent_channels, -1, -1}, .diffsynth = {"input_latents"}}},
+      {"text_embedding",
+       {.shape = {-1, -1, config_.caption_width}, .diffsynth = text_in_list("prompt_embeds"), .of_prompt = true, .padded = true}},
+      {"text_mask", {.shape = {-1, -1}, .diffsynth = mask_of_text_in_list("prompt_embeds"), .of_prompt = true, .padded = true}},
   };
 }
 

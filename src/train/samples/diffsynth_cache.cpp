@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
+#include "base/text.h"
 #include "io/hash.h"
 #include "io/pth_file.h"
 
@@ -58,29 +59,79 @@ nlohmann::json column_of(const io::PickleValue& value) {
 struct Read {
   nlohmann::json columns = nlohmann::json::object();
   Extent extent;
-  data::Tensors values;
+  pipeline::Values values;
   std::map<std::string, std::string> keys;
 };
 
-Read read(const fs::path& path, const std::vector<std::string>& carried, const std::map<std::string, std::string>& their_names,
-          const std::vector<std::string>& columns) {
+/// The tensors of a value, a tensor or a list of them, with their checksums compared; none of any other value.
+std::vector<at::Tensor> tensors_of(io::PthFile& file, const io::PickleValue* value) {
+  std::vector<at::Tensor> tensors;
+  if (value == nullptr) return tensors;
+  const auto take = [&](const io::PickleValue& item) {
+    file.verify(item);
+    tensors.push_back(file.tensor(item).contiguous());
+  };
+  if (io::PthHeader::is_tensor(*value)) {
+    take(*value);
+  } else if (value->kind == Kind::list || value->kind == Kind::tuple) {
+    for (const auto* item : value->items) {
+      if (!io::PthHeader::is_tensor(*item)) return {};
+      take(*item);
+    }
+  }
+  return tensors;
+}
+
+std::string key_of(std::string_view bytes, const std::string& seed) {
+  return fmt::format("{:016x}{:016x}", io::xxh64(bytes, io::xxh64(seed)), io::xxh64(bytes, io::xxh64(seed, 1)));
+}
+
+/// A key made of contents: of a tensor's, or of those of a list.
+std::string key_of(const pipeline::Value& value) {
+  if (const auto* tensor = std::get_if<at::Tensor>(&value)) {
+    auto shape = fmt::format("{}|{}", io::safetensors_dtype(tensor->scalar_type()), fmt::join(tensor->sizes(), ","));
+    return key_of({static_cast<const char*>(tensor->const_data_ptr()), tensor->nbytes()}, shape);
+  }
+  std::string keys;
+  for (const auto& tensor : std::get<pipeline::TensorLists>(value).at(0)) keys += key_of(pipeline::Value(tensor));
+  return key_of(keys, "list");
+}
+
+using Theirs = std::map<std::string, models::DiffsynthValue>;
+
+pipeline::Value value_of(const fs::path& path, const std::string& name, const Theirs& theirs, const models::DiffsynthValue::Find& find) {
+  auto found = theirs.find(name);
+  auto tensors = found == theirs.end() ? std::vector<at::Tensor>() : find(found->second.name);
+  if (tensors.empty()) {
+    if (found != theirs.end() && found->second.of_references) return pipeline::TensorLists{{}};
+    data_error("train", "{} holds no {}, which this run reads{}", path.string(),
+               found == theirs.end() ? name : fmt::format("'{}' ({})", found->second.name, name),
+               name == "latents_mean" ? ": such a cache holds one latent a picture, so take --latents mean" : "");
+  }
+  if (!found->second.make) return tensors.front();
+  return models::naming(path.string(), [&] { return found->second.make(find); });
+}
+
+/// A sample with reference pictures is not trained from as if it had none.
+void check_references_read(const fs::path& path, const std::vector<std::string>& carried, const Theirs& theirs,
+                           const std::vector<const io::PickleValue*>& tables) {
+  for (const auto& [name, their] : theirs) {
+    const auto* value = their.of_references && !contains(carried, name) ? find(tables, their.name) : nullptr;
+    if (value != nullptr && value->kind != Kind::none)
+      config_error("train", "{} holds reference pictures ('{}'), which this run does not read; give the extra_inputs that it was made with",
+                   path.string(), their.name);
+  }
+}
+
+Read read(const fs::path& path, const std::vector<std::string>& carried, const Theirs& theirs, const std::vector<std::string>& columns) {
   auto file = io::PthFile::open(path);
   auto tables = dictionaries(*file);
+  check_references_read(path, carried, theirs, tables);
   Read sample;
+  const auto find_tensors = [&](const std::string& name) { return tensors_of(*file, find(tables, name)); };
   for (const auto& name : carried) {
-    auto theirs = their_names.find(name);
-    const auto* value = theirs == their_names.end() ? nullptr : find(tables, theirs->second);
-    if (!value || !io::PthHeader::is_tensor(*value)) {
-      data_error("train", "{} holds no {}, which this run reads{}", path.string(),
-                 theirs == their_names.end() ? name : fmt::format("'{}' ({})", theirs->second, name),
-                 name == "latents_mean" ? ": such a cache holds one latent a picture, so take --latents mean" : "");
-    }
-    file->verify(*value);
-    auto tensor = file->tensor(*value).contiguous();
-    std::string_view bytes(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes());
-    auto shape = fmt::format("{}|{}", io::safetensors_dtype(tensor.scalar_type()), fmt::join(tensor.sizes(), ","));
-    sample.keys[name] = fmt::format("{:016x}{:016x}", io::xxh64(bytes, io::xxh64(shape)), io::xxh64(bytes, io::xxh64(shape, 1)));
-    sample.values[name] = tensor;
+    sample.values[name] = value_of(path, name, theirs, find_tensors);
+    sample.keys[name] = key_of(sample.values[name]);
   }
   const auto *height = find(tables, "height"), *width = find(tables, "width");
   if (!height || !width || height->kind != Kind::integer || width->kind != Kind::integer)
@@ -105,7 +156,7 @@ std::vector<fs::path> diffsynth_files(const fs::path& folder) {
 }
 
 Listed import_diffsynth(const fs::path& folder, const std::vector<std::string>& carried,
-                        const std::map<std::string, std::string>& their_names, const std::vector<std::string>& columns,
+                        const std::map<std::string, models::DiffsynthValue>& theirs, const std::vector<std::string>& columns,
                         data::Cache& cache) {
   auto files = diffsynth_files(folder);
   if (files.empty()) data_error("train", "{} holds no .pth files of a DiffSynth-Studio cache", folder.string());
@@ -122,16 +173,18 @@ Listed import_diffsynth(const fs::path& folder, const std::vector<std::string>& 
     std::vector<Read> read_files(static_cast<size_t>(last - first));
     at::parallel_for(first, last, 1, [&](int64_t from, int64_t to) {
       for (auto i = from; i < to; ++i)
-        read_files[static_cast<size_t>(i - first)] = read(files[static_cast<size_t>(i)], carried, their_names, columns);
+        read_files[static_cast<size_t>(i - first)] = read(files[static_cast<size_t>(i)], carried, theirs, columns);
     });
     for (auto& sample : read_files) {
       auto row = std::ssize(listed.samples.list);
       Entries entries;
-      for (auto& [name, tensor] : sample.values) {
+      for (auto& [name, value] : sample.values) {
         const auto& key = sample.keys.at(name);
         auto* section = sections.at(name);
         section->verify({key});
-        section->add(key, {{name, tensor}});
+        data::Tensors entry;
+        put(entry, name, value);
+        section->add(key, entry);
         entries[name] = {section, key};
       }
       listed.samples.list.push_back({.row = row, .extent = sample.extent, .columns = std::move(sample.columns)});

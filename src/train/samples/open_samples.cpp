@@ -228,6 +228,21 @@ void find_latent_shapes(Listed& listed, const models::Model& model, const std::v
   }
 }
 
+/// A cache of another program says nothing of the sizes of reference pictures, which samples of a batch have in common: they are those of
+/// their latents.
+void find_reference_extents(Listed& listed, const models::Model& model) {
+  const std::string name = "latents_of_references";
+  const auto& column = model.names().reference_column;
+  const auto spatial = model.latent_space().streams.front().spatial;
+  for (auto& sample : listed.samples.list) {
+    if (column.empty() || !listed.kept.by_row.at(sample.row).front().contains(name)) continue;
+    auto& extents = sample.picture_extents[column];
+    auto values = listed.kept.values({sample.row}, {name});
+    for (const auto& latents_CHW : std::get<pipeline::TensorLists>(values.at(name)).at(0))
+      extents.push_back({.height = latents_CHW.size(-2) * spatial, .width = latents_CHW.size(-1) * spatial});
+  }
+}
+
 Listed open_list(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs, const pipeline::Schedule& schedule,
                  data::Cache& cache) {
   const auto& folder = settings.list_folder;
@@ -242,6 +257,7 @@ Listed open_list(const DataSettings& settings, const models::Model& model, const
   check_settings(listed, schedule, folder);
   listed.samples.inputs = settings.inputs;
   check_inputs_in_cache(listed.samples, schedule, folder);
+  if (is_foreign(folder)) find_reference_extents(listed, model);
   check_pictures_read(listed.samples, model, folder);
   find_latent_shapes(listed, model, kept);
   return listed;

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Samples in the layout of the caches that DiffSynth-Studio's `--task sft:data_process` writes for other families than FLUX.1, with made-up
+numbers -> diffsynth_caches/: FAMILY.pth, a tuple of three dictionaries written by torch.save, and FAMILY.safetensors, what is to be found in
+it by our names; a list is NAME.0, NAME.1 and so on. Names and forms are those of its pipelines/*.py, at the sizes of the small models of
+pipeline/, *_pipeline/.
+"""
+import pathlib
+import shutil
+
+import torch
+from safetensors.torch import save_file
+
+OUT = pathlib.Path(__file__).parent / "diffsynth_caches"
+
+
+def places(pictures, width, step):
+    """Of the tokens of pictures of (rows, columns): which picture, `step` of them apart, row, column, and zeros."""
+    rows = [[step * (i + 1) if step else i, r, c] + [0] * (width - 3) for i, (h, w) in enumerate(pictures) for r in range(h) for c in range(w)]
+    return torch.tensor([rows])
+
+
+def tokens(latents):
+    """[1, C, h, w] -> [1, h w, C]."""
+    return latents.flatten(2).transpose(1, 2).contiguous()
+
+
+def patches(latents):
+    """[1, C, 2 h, 2 w] -> [1, h w, 4 C]."""
+    _, c, h, w = latents.shape
+    return latents.reshape(1, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5).reshape(1, h * w // 4, 4 * c).contiguous()
+
+
+def save(family, shared, positive, expected, height=48, width=64):
+    noise = torch.randn(1, 3)
+    shared = {"height": height, "width": width, "cfg_scale": 1, "seed": None, "noise": noise, "latents": noise} | shared
+    positive = {"prompt": "red apple"} | positive
+    torch.save((shared, positive, positive | {"prompt": ""}), OUT / f"{family}.pth")
+    save_file({name: tensor.contiguous().clone() for name, tensor in expected.items()}, OUT / f"{family}.safetensors")
+
+
+def zimage():
+    latents, text = torch.randn(1, 16, 6, 8), torch.randn(7, 16)
+    save("zimage", {"input_latents": latents}, {"prompt_embeds": [text]}, {"latents": latents, "text_embedding": text[None], "text_mask": torch.ones(1, 7)})
+
+
+def flux2():
+    latents, text = torch.randn(1, 32, 3, 4), torch.randn(1, 9, 48)
+    references = [torch.randn(1, 32, 2, 3), torch.randn(1, 32, 4, 2)]
+    shared = {"input_latents": tokens(latents), "image_ids": places([(3, 4)], 4, 0)}
+    expected = {"latents": latents, "text_embedding": text}
+    save("flux2", shared, {"prompt_embeds": text, "text_ids": torch.zeros(1, 9, 4)}, expected)
+    shared |= {"edit_latents": torch.cat([tokens(x) for x in references], 1), "edit_image_ids": places([(2, 3), (4, 2)], 4, 10)}
+    expected |= {f"latents_of_references.{i}": x[0] for i, x in enumerate(references)}
+    save("flux2_references", shared, {"prompt_embeds": text}, expected)
+
+
+def kontext():
+    latents, text, pooled = torch.randn(1, 16, 6, 8), torch.randn(1, 12, 16), torch.randn(1, 12)
+    references = [torch.randn(1, 16, 6, 4), torch.randn(1, 16, 4, 10)]
+    ids = torch.cat([places([(x.shape[2] // 2, x.shape[3] // 2)], 3, 1) for x in references], 1).float()
+    shared = {"input_latents": latents, "kontext_latents": torch.cat([patches(x) for x in references], 1), "kontext_image_ids": ids}
+    save("kontext", shared, {"prompt_emb": text, "pooled_prompt_emb": pooled},
+         {"latents": latents, "text_embedding": text, "pooled_embedding": pooled} | {f"latents_of_references.{i}": x[0] for i, x in enumerate(references)})
+
+
+def qwen_edit():
+    latents, text, mask = torch.randn(1, 16, 6, 8), torch.randn(1, 9, 16), torch.ones(1, 9, dtype=torch.int64)
+    references = [torch.randn(1, 16, 6, 6), torch.randn(1, 16, 4, 8)]
+    positive, expected = {"prompt_emb": text, "prompt_emb_mask": mask}, {"latents": latents, "text_embedding": text, "text_mask": mask}
+    save("qwen_edit", {"input_latents": latents, "edit_latents": references}, positive,
+         expected | {f"latents_of_references.{i}": x[0] for i, x in enumerate(references)})
+    save("qwen_edit_one", {"input_latents": latents, "edit_latents": references[0]}, positive, expected | {"latents_of_references.0": references[0][0]})
+
+
+def stable_diffusion():
+    latents, text = torch.randn(1, 4, 6, 8), torch.randn(1, 77, 16)
+    save("sd15", {"input_latents": latents}, {"prompt_embeds": text}, {"latents": latents, "text_embedding": text})
+    first, second, pooled = torch.randn(1, 77, 16), torch.randn(1, 77, 24), torch.randn(1, 24)
+    ids = torch.tensor([[48.0, 64, 0, 0, 48, 64]])
+    save("sdxl", {"input_latents": latents, "add_time_ids": ids}, {"prompt_embeds": torch.cat([first, second], -1), "pooled_prompt_embeds": pooled},
+         {"latents": latents, "text_embedding": first, "text_embedding_2": second, "pooled_embedding": pooled, "time_ids": ids})
+
+
+if __name__ == "__main__":
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir()
+    torch.manual_seed(17)
+    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion):
+        write()
+    for file in OUT.iterdir():
+        file.chmod(0o644)
