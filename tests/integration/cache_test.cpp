@@ -194,14 +194,17 @@ TEST(Import, ADiffSynthCacheTrainsAsItIsAndAsOneOfOurs) {
   expect_ok("cache " + denoiser + option("import_diffsynth", theirs) + option("cache_path", folder / "cache"));
 }
 
-/// One sample with two reference pictures and one without, of FLUX.2 (tests/golden/make_diffsynth_caches.py).
-TEST(Import, ADiffSynthCacheKeepsItsReferencePictures) {
+namespace {
+
+/// Samples of tests/golden/make_diffsynth_caches.py with one reference picture or two, or none.
+void expect_references_kept(const std::string& pipeline, const std::vector<std::string>& samples) {
+  SCOPED_TRACE(pipeline);
+  const auto golden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden";
   Scratch folder;
   fs::create_directories(folder / "theirs");
-  fs::copy_file(fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_caches/flux2_references.pth", folder / "theirs/0.pth");
-  fs::copy_file(fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_caches/flux2.pth", folder / "theirs/1.pth");
-  const std::string model = option("model", fs::path(BURNISH_SOURCE_DIR) / "tests/golden/flux2_pipeline/model") + "--dtype fp32 ",
-                    references = "--extra_inputs edit_image ";
+  for (size_t i = 0; i < samples.size(); ++i)
+    fs::copy_file(golden / "diffsynth_caches" / (samples[i] + ".pth"), folder / "theirs" / (std::to_string(i) + ".pth"));
+  const std::string model = option("model", golden / pipeline / "model") + "--dtype fp32 ", references = "--extra_inputs edit_image ";
   const auto train = "train --task sft:train " + model + kTraining + "--batch_size 2 ";
   expect_ok(train + references + option("dataset_base_path", folder / "theirs") + option("output_path", folder / "direct"));
   expect_ok("cache " + model + references + option("import_diffsynth", folder / "theirs") + option("cache_path", folder / "cache"));
@@ -210,6 +213,13 @@ TEST(Import, ADiffSynthCacheKeepsItsReferencePictures) {
   auto refused = run_burnish(train + option("dataset_base_path", folder / "theirs") + option("output_path", folder / "without"));
   EXPECT_EQ(refused.exit_code, 2) << refused.output;
   EXPECT_THAT(refused.output, HasSubstr("holds reference pictures ('edit_latents')"));
+}
+
+}  // namespace
+
+TEST(Import, ADiffSynthCacheKeepsItsReferencePictures) {
+  expect_references_kept("flux2_pipeline", {"flux2_references", "flux2"});
+  expect_references_kept("qwen_edit_pipeline", {"qwen_edit", "qwen_edit_one"});
 }
 
 TEST(Import, RefusesWhatItCannotTrainOn) {

@@ -155,12 +155,14 @@ void check_inputs_in_cache(const Samples& samples, const pipeline::Schedule& sch
   }
 }
 
-/// What units with settings of their own made must have been made with these.
+/// What units with settings of their own made must have been made with these. What another program made says nothing of them.
 void check_settings(const Listed& listed, const pipeline::Schedule& schedule, const std::string& folder) {
   for (const auto& unit : schedule.once.units) {
     for (const auto& [name, place] : listed.kept.by_row.begin()->second.front()) {
       if (unit.settings.empty() || !contains(unit.writes, name)) continue;
-      auto made = nlohmann::json::parse(place.section->description()).value("settings", "");
+      const auto description = nlohmann::json::parse(place.section->description());
+      if (description.contains("from")) continue;
+      auto made = description.value("settings", "");
       if (made != unit.settings)
         data_error("train", "the {} in the cache {} was made with {}, and this run asks for {}; make it again, or ask for the same", name,
                    folder, made, unit.settings);
