@@ -76,7 +76,8 @@ struct DiffsynthValue {
   using Find = std::function<std::vector<at::Tensor>(const std::string& name)>;
 
   std::string name = {};  ///< the name of the one tensor that the value is, or is made of; "" where those caches do not have it
-  /// Makes the value of a sample that has `name`; null where the value is that tensor. Throws a data Error where what is found does not fit.
+  /// Makes the value of a sample that has `name`; null where the value is that tensor. Throws a data Error where what is found does not
+  /// fit.
   std::function<pipeline::Value(const Find& find)> make = nullptr;
   /// Whether the value is a list of what reference pictures became; a sample without them has no `name`, and an empty list.
   bool of_references = false;
