@@ -64,12 +64,12 @@ def encode(pipe):
         covering = Image.open(HERE / "pipeline/pictures" / name).resize((width, width * 48 // 64), Image.BILINEAR)
         top = (covering.height - height) // 2
         pixels = np.asarray(covering)[top:top + height]
-        x = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].float() / 127.5 - 1
+        x = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].to(pipe.vae.dtype) / 127.5 - 1
         samples.append((pipe.vae.encode(x).latent_dist.mode() * pipe.vae.config.scaling_factor, *encode_text(pipe, prompt)))
     return samples
 
 
-def train(pipe, samples, replay, parameters, scheduler, gamma=0):
+def train(pipe, samples, replay, parameters, scheduler, gamma=0, **adamw):
     (height, width) = size_of(pipe)
     v = scheduler.config.prediction_type == "v_prediction"
 
@@ -84,7 +84,7 @@ def train(pipe, samples, replay, parameters, scheduler, gamma=0):
             loss = loss * (torch.clamp(snr, max=gamma) / (snr + 1 if v else snr)).item()
         return loss
 
-    return training_loop.train(parameters, STEPS, loss_of)
+    return training_loop.train(parameters, STEPS, loss_of, **adamw)
 
 
 @torch.no_grad()

@@ -35,10 +35,10 @@ def adapter_state(component, model):
     return state | {k.replace(".lora_A.weight", ".alpha"): torch.tensor(2.0) for k in state if ".lora_A." in k}
 
 
-def train(parameters, num_steps, loss_of):
+def train(parameters, num_steps, loss_of, **adamw):
     """Losses, gradient norms and the first step's gradients of AdamW steps on `loss_of(step)`; parameters are (name, tensor). What the loss does not read has no gradient,
-    and stays."""
-    optimizer = torch.optim.AdamW([p for _, p in parameters], lr=1e-3, weight_decay=0.01)
+    and stays. `adamw`: what of AdamW is to be other than lr=1e-3, weight_decay=0.01 and torch's own."""
+    optimizer = torch.optim.AdamW([p for _, p in parameters], **{"lr": 1e-3, "weight_decay": 0.01} | adamw)
     losses, norms, first = [], [], None
     for step in range(num_steps):
         loss = loss_of(step)
