@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "base/say.h"
 #include "base/text.h"
+#include "base/threads.h"
 #include "config/command_line.h"
 #include "convert/lora_format.h"
 #include "convert/model.h"
@@ -51,6 +52,7 @@ void convert(const Arguments& arguments) {
   auto parsed =
       config::read_command_line("convert", "bring LoRAs and models into other formats; merge, extract, change ranks", arguments, listed);
   if (parsed.help) return print("{}", parsed.help_text);
+  start_threads();
   print("{}\n", convert::convert(options));
 }
 

@@ -6,8 +6,10 @@
 #include "base/count.h"
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "base/limits.h"
 #include "base/say.h"
 #include "base/text.h"
+#include "base/threads.h"
 #include "config/command_line.h"
 #include "data/survey.h"
 #include "models/family.h"
@@ -100,8 +102,8 @@ void data(const Arguments& arguments) {
   f.path("dataset_config", o.dataset_config, "TOML file of several datasets, in their place");
   f("data_file_keys", o.data_file_keys, "columns that hold files");
   train::fields(f, o.dataset);
-  f("division", o.division, "sides are multiples of this, as the model takes them: 16 or 8, say").at_least(1);
-  f("batch_size", o.batch_size, "samples of equal size in a batch").at_least(1);
+  f("division", o.division, "sides are multiples of this, as the model takes them: 16 or 8, say").at_least(1).at_most(kMostPixelsASide);
+  f("batch_size", o.batch_size, "samples of equal size in a batch").at_least(1).at_most(kMostInABatch);
   f.group("Model");
   f.path("model", o.model.model, "as for burnish train: counts the tokens that its text encoders make of the captions", {},
          config::seen_from_if_there);
@@ -114,6 +116,7 @@ void data(const Arguments& arguments) {
   auto parsed = config::read_command_line("data", "look at a dataset before training", arguments, f);
   if (parsed.help) return print("{}", parsed.help_text);
   watch_for_interrupt("interrupted: ends after this picture");
+  start_threads();
   const auto dataset = open(o);
   auto survey = data::survey(dataset, o.batch_size);
   print_sizes(survey, dataset);

@@ -52,7 +52,7 @@ void launch(const Arguments& arguments) {
   if (code == 0) return;
   if (!said.empty()) tell(stderr, "[launch] {}\n", said);
   std::fflush(nullptr);
-  std::exit(code);
+  std::_Exit(code);  // as main does
 }
 
 }  // namespace burnish::app

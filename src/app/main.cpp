@@ -1,7 +1,18 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "app/failure.h"
 #include "app/program.h"
+#include "memory/failure.h"
+
+namespace {
+
+void before_libraries() { burnish::memory::explain_uncaught(burnish::app::kNoMemory, static_cast<int>(burnish::Exit::no_fit)); }
+
+/// Libraries ask for memory while they are loaded, ahead of `main`; the loader calls this ahead of them.
+[[gnu::section(".preinit_array"), gnu::used]] void (*const g_before_libraries)() = before_libraries;
+
+}  // namespace
 
 int main(int argc, char** argv) {
   int code = burnish::app::run_program({argv + 1, argv + argc});

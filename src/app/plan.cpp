@@ -3,6 +3,7 @@
 #include "app/train_options.h"
 #include "app/verbs.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/say.h"
 #include "config/problems.h"
 #include "io/files.h"
@@ -29,8 +30,10 @@ struct PlanOptions {
 void plan_fields(config::Fields& f, PlanOptions& o) {
   f.group("Plan", config::Level::first_run);
   f("fit", o.fit, "look for the options that cost least speed and stay within device_memory and host_memory");
-  f("processes", o.processes, "of so many processes that train together, say what the first needs of its device").at_least(1);
-  f("nodes", o.nodes, "machines that they are on, as many on each").at_least(1);
+  f("processes", o.processes, "of so many processes that train together, say what the first needs of its device")
+      .at_least(1)
+      .at_most(kMostProcesses);
+  f("nodes", o.nodes, "machines that they are on, as many on each").at_least(1).at_most(kMostProcesses);
   f("link", o.link,
     "rate between machines, as 400Gb (bits a second) or 50GB (bytes): adds steps, waits and memory of 1 to 1024 processes as a model "
     "computes them");

@@ -39,8 +39,11 @@ void fields(config::Fields& f, SampleOptions& o) {
   f.group("Memory");
   f("blocks_to_swap", o.blocks_to_swap,
     "blocks of the denoiser whose weights wait in main memory and come to the device as they are needed")
-      .at_least(0);
-  f("blocks_on_disk", o.blocks_on_disk, "of blocks_to_swap, so many wait in the model's file instead").at_least(0);
+      .at_least(0)
+      .at_most(kMostBlocksNamed);
+  f("blocks_on_disk", o.blocks_on_disk, "of blocks_to_swap, so many wait in the model's file instead")
+      .at_least(0)
+      .at_most(kMostBlocksNamed);
   f.group("Extra inputs");
   for (const auto& input : models::extra_inputs()) {
     std::string column(input.column);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <exception>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -30,7 +31,12 @@ struct OfThisProcess {
 }  // namespace
 
 CoreWatch::CoreWatch(double cores, std::string root, std::chrono::milliseconds apart)
-    : cores_(cores), root_(std::move(root)), apart_(apart), thread_([this] { look(); }) {}
+    : cores_(cores), root_(std::move(root)), apart_(apart), thread_([this] {
+        try {
+          look();
+        } catch (const std::exception&) {  // no memory for looking: threads wait on as they did before
+        }
+      }) {}
 
 CoreWatch::~CoreWatch() {
   {

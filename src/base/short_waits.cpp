@@ -2,34 +2,29 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <system_error>
 #include <vector>
 
 namespace burnish {
 
-namespace {
-
-/// Whether the system lets this process have so many threads more. libgomp ends the program when it gets none.
-bool has_room_for(int num_threads) {
+int64_t startable_threads(int64_t wanted) {
   std::mutex hold;
   std::vector<std::thread> threads;
-  bool has_room = true;
+  threads.reserve(static_cast<size_t>(std::max<int64_t>(wanted, 0)));
   try {
     const std::lock_guard all_at_once(hold);
-    for (int i = 0; i < num_threads; ++i) threads.emplace_back([&hold] { const std::lock_guard wait(hold); });
-  } catch (const std::system_error&) {
-    has_room = false;
+    for (int64_t i = 0; i < wanted; ++i) threads.emplace_back([&hold] { const std::lock_guard wait(hold); });
+  } catch (const std::exception&) {  // of the system, or memory for the thread's own book-keeping
   }
   for (auto& thread : threads) thread.join();
-  return has_room;
+  return std::ssize(threads);
 }
-
-}  // namespace
 
 ShortWaits::ShortWaits() {
   auto num_threads = omp_get_num_procs() + 1;
-  if (!has_room_for(num_threads)) return;
+  if (startable_threads(num_threads) < num_threads) return;  // libgomp ends the program when it gets none
   try {
     thread_ = std::thread([this, num_threads] { hold(num_threads); });
   } catch (const std::system_error&) {

@@ -1,9 +1,14 @@
 #pragma once
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 
 namespace burnish {
+
+/// Counts how many threads more, up to `wanted`, the system lets this process have at once. Some libraries end the program when they get
+/// none, so whoever calls them asks first.
+int64_t startable_threads(int64_t wanted);
 
 /// While an object of this class lives, threads of parallel loops that wait for each other sleep at once instead of spinning for
 /// milliseconds first. How many threads share a loop stays as it is, and so do results.

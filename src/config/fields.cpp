@@ -49,7 +49,9 @@ std::string shown(const toml::node& node) {
 template <class T>
 T toml_value(const toml::node& node, const Key& key, const char* kind) {
   if (auto value = node.value_exact<T>()) return *value;
-  if (auto whole = node.value_exact<int64_t>(); whole && std::is_same_v<T, double>) return node.value<T>().value();
+  if constexpr (std::is_same_v<T, double>) {
+    if (auto whole = node.value_exact<int64_t>()) return static_cast<double>(*whole);  // rounded where it is beyond 2^53
+  }
   config_error("config", "{} must be {}, not {}", key.at(node), kind, shown(node));
 }
 

@@ -2,12 +2,10 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,10 +23,11 @@ class ReadAhead {
   /// `make` is called on several threads at once; what it refers to must outlive this object.
   ReadAhead(int64_t num_values, int64_t num_threads, std::function<T(int64_t)> make) : num_values_(num_values), make_(std::move(make)) {
     num_threads = std::min(num_threads, num_values);
-    most_ahead_ = 2 * num_threads;
+    threads_.reserve(static_cast<size_t>(std::max<int64_t>(num_threads, 0)));
+    made_.resize(2 * threads_.capacity());
     try {
       for (int64_t i = 0; i < num_threads; ++i) threads_.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {  // memory or the number of processes is limited: those that run are enough, and so is none
+    } catch (const std::exception&) {  // memory or the number of processes is limited: those that run are enough, and so is none
     }
   }
   ReadAhead(const ReadAhead&) = delete;
@@ -47,9 +46,9 @@ class ReadAhead {
   T next() {
     if (threads_.empty()) return make_(first_++);
     std::unique_lock lock(mutex_);
-    is_made_.wait(lock, [&] { return !made_.empty() && (made_.front().value || made_.front().error); });
-    auto made = std::move(made_.front());
-    made_.pop_front();
+    auto& place = place_of(first_);
+    is_made_.wait(lock, [&] { return place.value || place.error; });
+    auto made = std::exchange(place, Made());
     ++first_;
     may_make_.notify_one();
     if (made.error) std::rethrow_exception(made.error);
@@ -62,14 +61,19 @@ class ReadAhead {
     std::exception_ptr error = {};
   };
 
+  Made& place_of(int64_t number) { return made_[static_cast<size_t>(number % std::ssize(made_))]; }
+
+  /// Nothing may leave it, since that would end the program.
   void work() {
-    compute_on_one_thread();
+    try {
+      compute_on_one_thread();
+    } catch (const std::exception&) {  // all cores then have a part in it
+    }
     std::unique_lock lock(mutex_);
     while (true) {
-      may_make_.wait(lock, [&] { return begun_ >= num_values_ || std::ssize(made_) < most_ahead_; });
+      may_make_.wait(lock, [&] { return begun_ >= num_values_ || begun_ - first_ < std::ssize(made_); });
       if (begun_ >= num_values_) return;
       auto number = begun_++;
-      auto& place = made_.emplace_back();  // a deque leaves it where it is while its ends change
       lock.unlock();
       Made made;
       try {
@@ -78,17 +82,17 @@ class ReadAhead {
         made.error = std::current_exception();
       }
       lock.lock();
-      place = std::move(made);
+      place_of(number) = std::move(made);
       is_made_.notify_one();
     }
   }
 
-  int64_t num_values_, most_ahead_ = 0;
+  int64_t num_values_;
   std::function<T(int64_t)> make_;
   std::mutex mutex_;
   std::condition_variable may_make_, is_made_;
   int64_t first_ = 0, begun_ = 0;  ///< the value that is taken next, and the first that nobody makes yet
-  std::deque<Made> made_;          ///< values from `first_` on, in part still being made
+  std::vector<Made> made_;         ///< values from `first_` on, in part still being made, each in the place of its number
   std::vector<std::thread> threads_;
 };
 

@@ -267,20 +267,25 @@ std::shared_ptr<Store> serve_store(const std::string& host, int64_t port) {
   }
 }
 
+/// Refuses a name that no machine has.
+static void check_name(const std::string& host) {
+  if (!has_address(host)) config_error("dist", "no machine is called {}, where the processes are to meet; see what MASTER_ADDR says", host);
+}
+
 std::shared_ptr<Store> join_store(const std::string& host, int64_t port, const std::string& prefix, double seconds) {
   constexpr double kPatienceForNames = 60, kBetweenLooks = 5;  // a name may be known only once its machine has started
   const auto begin = std::chrono::steady_clock::now();
   auto waited = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   while (true) {
     if (interrupted()) throw Error(Exit::interrupted, "dist", fmt::format("interrupted while waiting for the others at {}:{}", host, port));
-    if (waited() > kPatienceForNames && !has_address(host))
-      config_error("dist", "no machine is called {}, where the processes are to meet; see what MASTER_ADDR says", host);
+    if (waited() > kPatienceForNames) check_name(host);
     try {
       auto store = c10::make_intrusive<c10d::TCPStore>(host, store_options(port, false, std::min(seconds, kBetweenLooks)));
       store->setTimeout(std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds)));
       return std::make_shared<C10dStore>(c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store)), port);
     } catch (const std::exception& error) {
       if (waited() < seconds) continue;
+      check_name(host);
       config_error("dist", "nobody answers at {}:{}, where the processes are to meet ({}); see that the first process started, and that {}",
                    host, port, first_line(error), "MASTER_ADDR and MASTER_PORT name it");
     }

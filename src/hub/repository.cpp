@@ -5,6 +5,7 @@
 #include <chrono>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -41,7 +42,11 @@ class Fetching {
     for (const auto& file : files_) total += std::max<int64_t>(file.size, 0);
     {
       std::vector<std::jthread> workers;
-      for (size_t i = 0; i < std::min(kNumConnections, files_.size()); ++i) workers.emplace_back([this] { work(); });
+      try {
+        for (size_t i = 0; i < std::min(kNumConnections, files_.size()); ++i) workers.emplace_back([this] { work(); });
+      } catch (const std::system_error&) {  // the number of processes is limited: one connection is enough
+        if (workers.empty()) throw;
+      }
       show(total);
     }
     if (error_) std::rethrow_exception(error_);

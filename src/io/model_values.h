@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -65,6 +66,21 @@ bool take(const nlohmann::json& config, const char* key, T& value, const char* w
   if (!fits)
     data_error("models", "the config.json of the {} has {} = {}, which is not understood here", what, key, it->dump(-1, ' ', true));
   return true;
+}
+
+/// Throws a data Error where config.json states another value than `told`, which the tensors say.
+template <class T>
+void agree(const nlohmann::json& config, const char* key, const T& told, const char* what) {
+  auto stated = told;
+  if (take(config, key, stated, what) && stated != told)
+    data_error("models", "config.json says {} = {} but the tensors say {}; the folder mixes two models", key, nlohmann::json(stated).dump(),
+               nlohmann::json(told).dump());
+}
+
+/// Throws a data Error unless the number that config.json has under `key` is above 0 and finite.
+inline void check_above_0(double value, const char* key, const char* what) {
+  if (!(value > 0 && std::isfinite(value)))
+    data_error("models", "the config.json of the {} has {} = {}, and a number above 0 was expected", what, key, value);
 }
 
 /// The name that config.json gives the part's class in diffusers, or "".

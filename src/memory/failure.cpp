@@ -10,6 +10,7 @@
 #include <cstring>
 #include <new>
 #include <string_view>
+#include <system_error>
 
 namespace burnish::memory {
 
@@ -17,17 +18,43 @@ namespace {
 
 const char* g_sentence = nullptr;
 int g_exit_code = 0;
+std::terminate_handler g_otherwise = nullptr;
+
+[[noreturn]] void end_with_sentence() {
+  auto written = write(STDERR_FILENO, g_sentence, std::strlen(g_sentence)) + write(STDERR_FILENO, "\n", 1);
+  _exit(written < 0 ? 1 : g_exit_code);
+}
+
+bool could_not_have_it(const std::exception& error) {
+  const auto* of_system = dynamic_cast<const std::system_error*>(&error);
+  return is_out_of_memory(error) || (of_system != nullptr && of_system->code() == std::errc::resource_unavailable_try_again);
+}
+
+void explain_exception() {
+  try {
+    if (auto uncaught = std::current_exception()) std::rethrow_exception(uncaught);
+  } catch (const std::exception& error) {
+    if (could_not_have_it(error)) end_with_sentence();
+  } catch (...) {  // of no kind that is known
+  }
+  g_otherwise();
+}
 
 /// On return the fault happens once more, with what the system does of itself.
 void explain_fault(int /*signal*/) {
   constexpr size_t kLeftAtLimit = 16 << 20;  // more than what a library asks for without looking whether it got it
   void* left = mmap(nullptr, kLeftAtLimit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (left != MAP_FAILED) return;
-  auto written = write(STDERR_FILENO, g_sentence, std::strlen(g_sentence)) + write(STDERR_FILENO, "\n", 1);
-  _exit(written < 0 ? 1 : g_exit_code);
+  end_with_sentence();
 }
 
 }  // namespace
+
+void explain_uncaught(const char* sentence, int exit_code) {
+  g_sentence = sentence;
+  g_exit_code = exit_code;
+  g_otherwise = std::set_terminate(explain_exception);
+}
 
 void explain_faults_at_limit(const char* sentence, int exit_code) {
   rlimit limit{};

@@ -9,11 +9,8 @@ namespace burnish::models {
 /// Overwrites `value` with config.json's, where it has one. Throws a data Error where `value` was read from shapes and is another.
 template <class T>
 void agree_on(const nlohmann::json& config, const char* key, T& value, bool from_shapes, const char* what = "transformer") {
-  auto stated = value;
-  if (!io::take(config, key, stated, what)) return;
-  if (from_shapes && stated != value)
-    data_error("models", "config.json says {} = {} but the tensors say {}; the folder mixes two models", key, stated, value);
-  value = stated;
+  if (from_shapes) return io::agree(config, key, value, what);
+  io::take(config, key, value, what);
 }
 
 /// Throws a data Error where config.json states another value than the one that all models of a family have.

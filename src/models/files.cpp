@@ -1,7 +1,9 @@
 #include "models/files.h"
 
+#include <system_error>
+
+#include "base/error.h"
 #include "base/text.h"
-#include "io/files.h"
 
 namespace burnish::models {
 
@@ -22,7 +24,11 @@ const ModelEntry* ModelFiles::find(const std::function<bool(const ModelEntry&)>&
 
 std::optional<fs::path> ModelFiles::in_pipeline(const std::string& relative) const {
   for (const auto& folder : pipeline_folders) {
-    if (io::is_there(folder / relative)) return folder / relative;
+    const auto path = folder / relative;
+    std::error_code failed;
+    if (fs::exists(path, failed)) return path;
+    // What may not be looked at is no part that the model lacks.
+    if (failed == std::errc::permission_denied) data_error("models", "cannot read {}: {}", path.string(), failed.message());
   }
   return std::nullopt;
 }

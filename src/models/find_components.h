@@ -33,6 +33,12 @@ Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefix
 /// Finds the vision tower of Qwen2.5-VL among the text encoder's files, below one of these prefixes.
 Source find_vision_tower(const ModelFiles& files, const std::vector<std::string>& prefixes);
 
+/// Reads a component's configuration, as Source::read; a data Error of it begins with where the component lies.
+template <class Read, class... Otherwise>
+auto read_named(const Source& source, Read of, const Otherwise&... otherwise) {
+  return naming(source.entry != nullptr ? source.entry->label : "", [&] { return source.read(of, otherwise...); });
+}
+
 /// Components with a few words for each.
 using Described = std::vector<std::pair<Source, std::string>>;
 /// Joins the words for components whose weights were found, for Family::describe: "T5 encoder + KL autoencoder".

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "io/files.h"
+#include "models/find_components.h"
 #include "models/hub_files.h"
 #include "models/vae/causal_autoencoder.h"
 #include "models/vae/patch_autoencoder.h"
@@ -148,12 +149,13 @@ Option tile_option() {
           .otherwise = int64_t{0},
           .elsewhere = "",
           .why_wrong = why_no_tile,
+          .most = kMostPixelsASide,
           .about = Option::About::tile_size};
 }
 
 AutoencoderPart kl_part(const Source& source, const ModelOptions& options, const KlUse& use) {
   vae::KlConfig config{.latent_channels = use.channels};
-  if (source.entry) config = vae::kl_config(source.entry->config, source.shapes(), use.scale);
+  if (source.entry) config = naming(source.entry->label, [&] { return vae::kl_config(source.entry->config, source.shapes(), use.scale); });
   config.tile_size = options.get<int64_t>("vae_tile_size");
   auto part = autoencoder_part<vae::AutoencoderKL>("KL autoencoder", source, config, config.latent_channels, config.tile_size);
   part.names.folder_file = {"", vae::diffusers_kl_keys()};
@@ -162,7 +164,7 @@ AutoencoderPart kl_part(const Source& source, const ModelOptions& options, const
 }
 
 AutoencoderPart patch_part(const Source& source, const ModelOptions& options) {
-  auto config = source.read(vae::patch_config);
+  auto config = read_named(source, vae::patch_config);
   config.kl.tile_size = options.get<int64_t>("vae_tile_size");
   auto part = autoencoder_part<vae::PatchAutoencoder>("KL autoencoder", source, config, config.channels(), config.kl.tile_size);
   part.names.folder_file = {"", vae::diffusers_kl_keys()};
@@ -172,7 +174,7 @@ AutoencoderPart patch_part(const Source& source, const ModelOptions& options) {
 }
 
 AutoencoderPart causal_part(const Source& source, const ModelOptions& options) {
-  auto config = source.read(vae::causal_config);
+  auto config = read_named(source, vae::causal_config);
   config.tile_size = options.get<int64_t>("vae_tile_size");
   auto part = autoencoder_part<vae::CausalAutoencoder>("causal autoencoder", source, config, config.latent_channels, config.tile_size);
   part.names.folder_file = {"", vae::diffusers_causal_keys()};

@@ -128,6 +128,11 @@ SiglipConfig siglip_config(const nlohmann::json& json, const io::Shapes& shapes)
   io::take(numbers, "num_attention_heads", c.num_heads, kSiglip);
   io::take(numbers, "layer_norm_eps", c.eps, kSiglip);
   io::take(numbers, "image_size", c.image_size, kSiglip);
+  io::agree(numbers, "hidden_size", c.width, kSiglip);
+  io::agree(numbers, "intermediate_size", c.hidden, kSiglip);
+  io::agree(numbers, "num_hidden_layers", c.num_layers, kSiglip);
+  io::agree(numbers, "patch_size", c.patch, kSiglip);
+  io::check_above_0(c.eps, "layer_norm_eps", kSiglip);
   if (c.num_heads < 1 || c.width % c.num_heads != 0)
     data_error("models", "the {}'s width {} does not divide into {} heads", kSiglip, c.width, c.num_heads);
   if (side * side != c.num_patches || c.image_size / c.patch != side)

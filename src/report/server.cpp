@@ -10,9 +10,11 @@
 #include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
+#include "base/short_waits.h"
 #include "io/files.h"
 #include "report/page.h"
 #include "report/run_follower.h"
@@ -134,7 +136,12 @@ void Server::add_routes() {
   });
 }
 
-void Server::serve() { http_->server.listen_after_bind(); }
+void Server::serve() {
+  // The library ends the program where it cannot start all of its threads.
+  if (startable_threads(kNumThreads) < static_cast<int64_t>(kNumThreads))
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+  http_->server.listen_after_bind();
+}
 
 void Server::stop() { http_->server.stop(); }
 

@@ -105,6 +105,15 @@ TEST(CommandLine, ALoneTomlFileIsThatOfConfig) {
   EXPECT_THAT(error_of([] { parse({"missing.toml"}); }), HasSubstr("cannot read missing.toml"));
 }
 
+TEST(CommandLine, AWholeNumberThatTomlWritesIsANumberHoweverLarge) {
+  Scratch scratch;
+  auto rate = [&](const std::string& number) {
+    return parse({"--config", scratch.write("run.toml", "learning_rate = " + number + "\n").string()}).learning_rate;
+  };
+  EXPECT_EQ(rate("3"), 3.0);
+  EXPECT_EQ(rate("1000000000000000001"), 1e18) << "beyond 2^53 not every whole number is one";
+}
+
 TEST(CommandLine, ValuesOfTheWrongKind) {
   EXPECT_THAT(refusal({"--max_steps", "many"}), HasSubstr("] max_steps must be a whole number of 64 bits, not 'many'"));
   EXPECT_THAT(refusal({"--max_steps", "2.5"}), HasSubstr("max_steps"));

@@ -4,6 +4,7 @@
 #include <ATen/TensorOperators.h>
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "dist/store.h"
 #include "dist/watch.h"
 #include "tests/dist/together.h"
+#include "tests/scratch.h"
 
 using namespace burnish;
 using namespace burnish::dist;
@@ -172,6 +174,14 @@ TEST(World, OneThatDoesNotComeIsNamedByOneOfTheOthers) {
   EXPECT_THAT(errors, testing::Contains(testing::HasSubstr("of 3 processes 2 did not come within")));
   EXPECT_THAT(errors, testing::Each(testing::HasSubstr("process")));
   EXPECT_EQ(tell[0] + tell[1], 1);
+}
+
+TEST(World, ANameThatNoMachineHasIsSaidOnceItWasWaitedFor) {
+  constexpr double kPatience = 0.5;
+  auto start = std::chrono::steady_clock::now();
+  auto error = test::error_of([&] { dist::join_store("no-such-machine.invalid", 29500, "run/0", kPatience); }, Exit::config);
+  EXPECT_THAT(error, testing::HasSubstr("no machine is called no-such-machine.invalid"));
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::duration<double>(kPatience)) << "it may be known a little later";
 }
 
 TEST(Watch, WithoutAStoreOneProcessOfEachMachineTells) {

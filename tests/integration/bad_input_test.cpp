@@ -1,5 +1,7 @@
 // Wrong options and wrong files, through the program: one line that says what was wrong and what to try, the right exit code, nothing
 // half-written. (Runs that go wrong later: bad_run_test.cpp.)
+#include <unistd.h>
+
 #include "tests/integration/refused.h"
 
 using namespace burnish;
@@ -156,6 +158,39 @@ TEST_F(DamagedModel, WithoutPartsThatNothingRuns) {
   write("model/model_index.json", index.dump());
   auto outcome = run_burnish(run("--max_steps 1"));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+/// Bits of permission do not bind root, under whom the program then runs as nobody.
+TEST_F(DamagedModel, PartsThatMayNotBeReadAreNamed) {
+  std::string as_nobody = geteuid() == 0 ? "setpriv --reuid=65534 --regid=65534 --clear-groups " : "";
+  for (const auto& folder : {at(""), model()}) fs::permissions(folder, fs::perms(0755));
+  auto command = as_nobody + "'" BURNISH_PROGRAM "' --version >/dev/null 2>&1";
+  if (std::system(command.c_str()) != 0) GTEST_SKIP() << "nobody may not run the program here, or there is no setpriv";
+  fs::create_directory(at("work"));
+  fs::permissions(at("work"), fs::perms(0777));
+  auto of_model = "--model " + quoted(model()) + " " + tokenizers() + "--dtype fp32 ";
+  const std::vector<std::string> commands{
+      "train " + of_model + golden_data() + "--max_steps 1 --output_path " + quoted(at("work/run")),
+      "plan " + of_model + golden_data() + "--max_steps 1",
+      "sample " + of_model + "--prompt cat --height 32 --width 32 --num_inference_steps 1 --output_path " + quoted(at("work/drawn")),
+      "inspect " + quoted(model()), "convert " + quoted(model()) + " " + quoted(at("work/converted.safetensors"))};
+  for (const std::string part : {"transformer", "transformer/config.json", "vae/diffusion_pytorch_model.safetensors"}) {
+    const auto path = model() / part;
+    const auto before = fs::status(path).permissions();
+    fs::permissions(path, fs::perms::none);
+    for (const auto& arguments : commands) {
+      SCOPED_TRACE(part + ": " + arguments);
+      auto outcome = run_burnish(arguments, "BURNISH_LOG=error HOME=" + quoted(at("work")) + " " + as_nobody);
+      expect_one_error(outcome, 3, {part, "Permission denied"});
+    }
+    fs::permissions(path, before);
+  }
+  fs::permissions(model() / "scheduler", fs::perms(0444));  // a folder that may be listed, and not be entered
+  for (size_t i : {size_t{0}, size_t{2}}) {
+    auto outcome = run_burnish(commands[i], "BURNISH_LOG=error HOME=" + quoted(at("work")) + " " + as_nobody);
+    expect_one_error(outcome, 3, {"scheduler/scheduler_config.json", "Permission denied"});
+  }
+  fs::permissions(model() / "scheduler", fs::perms(0755));
 }
 
 TEST_F(DamagedModel, AShardIsMissing) {

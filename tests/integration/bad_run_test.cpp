@@ -281,6 +281,53 @@ TEST_F(Memory, RunsOutInASentence) {
   }
 }
 
+/// Libraries ask for memory while they are loaded, before `main`: from where the loader has room for them on, what is missing is said.
+TEST_F(Memory, ThatIsMissingWhileTheProgramLoadsIsSaid) {
+  constexpr int kNotLoaded = 127;
+  int too_little = 100, loads = 4000;
+  while (loads - too_little > 4) {
+    auto megabytes = (too_little + loads) / 2;
+    (run_burnish("--version", under_limit(megabytes)).exit_code == kNotLoaded ? too_little : loads) = megabytes;
+  }
+  int num_said = 0;
+  for (auto megabytes = loads; megabytes < loads + 400; megabytes += 6) {
+    SCOPED_TRACE(fmt::format("{} MB", megabytes));
+    auto outcome = run_burnish("--version", under_limit(megabytes));
+    if (outcome.exit_code == 0) break;
+    if (outcome.exit_code == kNotLoaded || outcome.output.find("Fatal glibc error") != outcome.output.npos) continue;
+    expect_one_error(outcome, 4, {"[app] out of memory", "ulimit -v"});
+    ++num_said;
+  }
+  EXPECT_GT(num_said, 0);
+}
+
+/// A user that has no other process may have as many as are said here, threads counted. Limits of this kind do not bind root.
+TEST_F(Memory, ThreadsThatCannotBeStartedAreDoneWithoutOrMissedInASentence) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can run the program as a user without other processes";
+  const std::string as_user = "setpriv --reuid=64973 --regid=64973 --clear-groups ";
+  if (std::system((as_user + "'" BURNISH_PROGRAM "' --version >/dev/null 2>&1").c_str()) != 0)
+    GTEST_SKIP() << "another user may not run the program here, or there is no setpriv";
+  fs::create_directory(at("empty"));
+  for (const auto& folder : {at(""), at("empty")}) fs::permissions(folder, fs::perms(0777));
+  auto run = [&](int processes, const std::string& arguments) {
+    auto outcome = run_burnish(arguments, fmt::format("env BURNISH_LOG=error {}prlimit --nproc={} ", as_user, processes));
+    if (outcome.exit_code != 0) expect_one_error(outcome, 4, {"no further thread can be started", "ulimit -u"});
+    return outcome.exit_code;
+  };
+  for (int processes : {1, 2, 3}) {
+    SCOPED_TRACE(fmt::format("{} processes", processes));
+    EXPECT_EQ(run(processes, "data " + quoted(kGolden / "pictures/metadata.csv")), 0);
+    EXPECT_EQ(run(processes, "sample " + golden_model() + "--prompt cat --height 32 --width 32 --num_inference_steps 1 --output_path " +
+                                 quoted(at("drawn"))),
+              0);
+    run(processes, train("--overwrite --save_steps 1"));
+    auto watched =
+        run_burnish("watch --port 0 " + quoted(at("empty")), fmt::format("timeout 20 {}prlimit --nproc={} ", as_user, processes));
+    EXPECT_EQ(watched.exit_code, 4) << watched.output;
+    EXPECT_NE(watched.output.find("no further thread can be started"), std::string::npos) << watched.output;
+  }
+}
+
 class FullDiskAt : public BadInput, public testing::WithParamInterface<int> {};
 
 /// The limit on file sizes stands in for a disk without room: the write comes back with an error in the same place.

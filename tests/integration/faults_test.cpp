@@ -209,6 +209,47 @@ TEST_F(Faults, ASmallDiskOfOneEndsAll) {
   expect_end(processes, 2, 60, "No space left on device");
 }
 
+/// Whether a process has a handler for a signal (proc_pid_status(5)).
+static bool handles(pid_t process, int number) {
+  std::smatch found;
+  auto status = read_file(fmt::format("/proc/{}/status", process));
+  return std::regex_search(status, found, std::regex("SigCgt:\\s*([0-9a-f]+)")) &&
+         ((std::stoull(found[1], nullptr, 16) >> (number - 1)) & 1) != 0;
+}
+
+TEST_F(Faults, WaitingForANameThatNoMachineHasEndsByASignal) {
+  auto variables = "env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=no-such-machine.invalid MASTER_PORT=29500 ";
+  Running waiting(variables + quoted(BURNISH_PROGRAM) + " " + arguments("run", "--max_steps 2 "), folder / "output");
+  ASSERT_TRUE(within(60, [&] { return handles(waiting.pid(), SIGTERM); }));
+  waiting.send(SIGTERM);
+  ASSERT_TRUE(waiting.ends_within(30));
+  EXPECT_EQ(waiting.exit_code(), 130);
+  EXPECT_THAT(sentences(waiting.output()),
+              ElementsAre(HasSubstr("interrupted while waiting for the others at no-such-machine.invalid:29500")))
+      << waiting.output();
+  EXPECT_FALSE(fs::exists(folder / "run"));
+}
+
+TEST_F(Faults, PartnersThatRunDifferentVerbsAreToldOfIt) {
+  auto port = free_port();
+  std::vector<Running> processes;
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    auto variables =
+        fmt::format("env RANK={0} WORLD_SIZE=2 LOCAL_RANK={0} LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={1} ", rank, port);
+    auto command =
+        rank == 0 ? arguments("run", "--max_steps 2 ") : "cache " + model + data + "--cache_path " + quoted(folder / "cache") + " ";
+    processes.emplace_back(variables + quoted(BURNISH_PROGRAM) + " " + command + "--num_threads 1",
+                           folder / ("output-" + std::to_string(rank)));
+  }
+  std::string output;
+  for (auto& process : processes) {
+    ASSERT_TRUE(process.ends_within(60)) << process.output();
+    EXPECT_EQ(process.exit_code(), 2) << process.output();
+    output += process.output();
+  }
+  EXPECT_THAT(sentences(output), ElementsAre(HasSubstr("process 1 has other verbs than process 0 (cache and train)"))) << output;
+}
+
 TEST_F(Faults, OneThatComesLateIsWaitedFor) {
   auto processes =
       start(2, "--max_steps 2 ", [](int64_t rank) { return rank == 0 ? std::string("sh -c 'sleep 3; exec \"$0\" \"$@\"' ") : ""; });

@@ -21,6 +21,12 @@ TEST_F(Limits, NumbersThatNobodyMeans) {
   refused(2, train("--max_steps 9223372036854775807"), {"max_steps must be at most 1000000000000"});
   refused(2, train("--max_steps 1000000000000 --gradient_accumulation_steps 1000000 --batch_size 1000"),
           {"more samples than can be counted"});
+  refused(2, train("--batch_size 1000000000000000000"), {"batch_size must be at most 1000000, not 1000000000000000000"});
+  refused(2, train("--global_batch_size 9223372036854775807"), {"global_batch_size must be at most 1000000"});
+  refused(2, train("--random_flip true --cache_variants 1000000000000000000"), {"cache_variants must be at most 10000"});
+  refused(2, train("--blocks_to_swap 9223372036854775807"), {"blocks_to_swap must be at most 1000000"});
+  refused(2, train("--num_processes 1000000000000000000"), {"num_processes must be at most 1000000"});
+  refused(2, train("--vae_tile_size 1000000000000000000"), {"vae_tile_size must be at most 16384"});
   refused(2, train("--gradient_accumulation_steps 9223372036854775807"), {"gradient_accumulation_steps must be at most 1000000"});
   refused(2, train("--max_steps 0 --num_epochs 9223372036854775807"), {"num_epochs must be at most 1000000"});
   refused(2, train("--dataset_repeat 9223372036854775807"), {"9.22337e+18 repeats make of 4 samples more than", "dataset_repeat"});

@@ -194,6 +194,9 @@ TEST(UNetConfig, WhatDoesNotFitIsRefused) {
   };
   EXPECT_NO_THROW(stable_diffusion::detect(&good, file.below("w.").shapes()));
   refused("cross_attention_dim", 7);
+  refused("norm_eps", 0);
+  refused("freq_shift", 16);
+  refused("addition_time_embed_dim", 0);
   refused("block_out_channels", "many");
   refused("transformer_layers_per_block", {1, 2, 2});
   refused("transformer_layers_per_block", nlohmann::json::array());

@@ -4,7 +4,9 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <chrono>
+#include <future>
 #include <thread>
 
 #include "data/image.h"
@@ -151,4 +153,34 @@ TEST_F(PicturesTest, ThatCannotBeReadSayItWhereTheirBatchIsAskedFor) {
   EXPECT_THAT(test::error_of([&] { feed.batch(stage, {false, 1}); }), HasSubstr(name));
   scratch.write(name, bytes);
   EXPECT_EQ(seen(feed.batch(stage, {false, 1})), expected({false, 1}));
+}
+
+/// As where a run is interrupted: what trains goes, and with it the stage, while threads still load the next batch.
+TEST_F(PicturesTest, AreLoadedThoughTheStageIsGone) {
+  std::promise<void> gone;
+  auto is_gone = gone.get_future().share();
+  std::atomic<int64_t> begun = 0;
+  auto load = [&](const View&) -> pipeline::Value {
+    ++begun;
+    is_gone.wait();
+    return at::zeros({1});
+  };
+  auto no_content = [](const View&) { return std::string("slow"); };
+  samples.inputs = std::make_shared<InputTable>(std::vector<models::ExtraInput>{}, std::vector<std::string>{},
+                                                std::vector<Input>{{"slow", false, no_content, load}}, std::set<std::string>{});
+  Course six{{.batch_size = 6, .num_epochs = 1, .seed = 3}, any.subject.model->process(), *any.objective, samples, nullptr};
+  Feed of_six{six, {samples, kept}, std::nullopt};
+  pipeline::Stage passing;
+  passing.of_sample = {"slow"};
+  of_six.prefetch(passing, {false, 0});
+  auto come_to = [&](int64_t count) {
+    for (int i = 0; i < 2000 && begun < count; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return begun.load();
+  };
+  EXPECT_EQ(come_to(2), 2) << "one on each thread";
+  passing.of_sample = {"what stands where a stage was"};
+  gone.set_value();
+  EXPECT_EQ(come_to(4), 4) << "two a thread are loaded ahead";
+  passing.of_sample = {"slow"};
+  EXPECT_EQ(of_six.batch(passing, {false, 0}).samples.size(), 6u);
 }

@@ -29,6 +29,7 @@ void read_chroma_shapes(Config& c, const io::Shapes& shapes) {
 
 void read_chroma_config(Config& c, const nlohmann::json& json, bool tensors) {
   read_keys(c, kNumbers, json, tensors);
+  agree_on_known(json, "out_channels", c.in_channels);
   if (!tensors) {
     c.axes_dims = three_axes(c.head_dim);
     c.mlp_hidden = 4 * c.width();

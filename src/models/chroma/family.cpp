@@ -27,7 +27,7 @@ std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto [dit, text, vae] = find_sources(one);
   if (!dit.tensors) return "";
-  auto config = dit.read(detect);
+  auto config = read_named(dit, detect);
   auto transformer = fmt::format("Chroma transformer ({} double and {} single blocks, width {}, {} names)", config.num_double_blocks,
                                  config.num_single_blocks, config.width(), is_original(*dit.tensors) ? "original" : "diffusers");
   return words_of({{dit, transformer}, {text, "T5 encoder"}, {vae, "KL autoencoder"}});

@@ -19,8 +19,8 @@ const std::string kModulation = "dit.modulation", kBody = "dit.body", kText = "t
 
 ChromaModel::ChromaModel(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
   const auto [dit, text, vae] = find_sources(files_);
-  if (dit.entry) config_ = naming(dit.entry->label, [&] { return dit.read(detect); });
-  auto text_config = text.read(text::t5_config);
+  if (dit.entry) config_ = read_named(dit, detect);
+  auto text_config = read_named(text, text::t5_config);
   autoencoder_ = kl_part(vae, options_);
   check_latents(dit, config_.in_channels / 4, autoencoder_);
   check_widths(dit, "texts", config_.caption_width, text, "text encoder", text_config.width);

@@ -41,7 +41,7 @@ Source find_clip(const ModelFiles& files) {
 std::string describe(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto [dit, clip, t5, vae] = find_sources(one);
-  auto config = dit.tensors ? naming(entry.label, [&] { return dit.read(detect); }) : Config{};
+  auto config = dit.tensors ? read_named(dit, detect) : Config{};
   Described found{
       {dit, fmt::format("{} transformer ({} double and {} single blocks, width {}, {} names)",
                         config.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell", config.num_double_blocks, config.num_single_blocks,

@@ -28,7 +28,8 @@ const std::string kLastModulation = kLast + ".modulation", kLastBody = kLast + "
 constexpr int64_t kT5Length = 512;
 
 text::ClipConfig clip_config_of(const Source& source) {
-  return source.entry ? text::clip_config(source.entry->config, source.shapes()) : text::ClipConfig{};
+  if (!source.entry) return {};
+  return naming(source.entry->label, [&] { return text::clip_config(source.entry->config, source.shapes()); });
 }
 
 /// What units that run blocks read, where references are read as well.
@@ -60,9 +61,9 @@ at::Tensor tokens_of(pipeline::Scope& scope, const at::Tensor& target_BCHW, bool
 FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
   const auto sources = find_sources(files_);
   const auto& dit = sources.dit;
-  if (dit.entry) config_ = naming(dit.entry->label, [&] { return dit.read(detect); });
+  if (dit.entry) config_ = read_named(dit, detect);
   const auto clip_config = clip_config_of(sources.text_encoder);
-  const auto t5_config = sources.text_encoder_2.read(text::t5_config);
+  const auto t5_config = read_named(sources.text_encoder_2, text::t5_config);
   autoencoder_ = kl_part(sources.vae, options_);
   check_latents(dit, config_.out_channels / 4, autoencoder_);
   check_widths(dit, "pooled embeddings", config_.pooled_projection_dim, sources.text_encoder, "CLIP encoder", clip_config.width);
@@ -109,7 +110,7 @@ void FluxModel::add_text_encoders(const Sources& sources) {
                        .comfyui = "text_encoders.t5xxl.transformer.",
                        .others = {"lora_te2_"},
                        .length = kT5Length};
-  auto t5 = t5_part(sources.text_encoder_2, sources.text_encoder_2.read(text::t5_config), t5_use, files_, options_);
+  auto t5 = t5_part(sources.text_encoder_2, read_named(sources.text_encoder_2, text::t5_config), t5_use, files_, options_);
   t5.recipe.settings = [this](const std::string&) {
     return fmt::format("max_sequence_length {}", options_.get<int64_t>("max_sequence_length"));
   };

@@ -117,8 +117,8 @@ Step1x::Step1x(const ModelFiles& files, const ModelOptions& options, const Confi
   connector_config_ = naming(connector_.entry->label, [&] { return Connector::detect(connector_.shapes()); });
   text_ = find_qwen(files, {""}, kQwenMark);
   vision_ = find_vision_tower(files, {""});
-  text_config_ = text_.read(text::qwen_config);
-  vision_config_ = vision_.read(text::vision_config);
+  text_config_ = read_named(text_, text::qwen_config);
+  vision_config_ = read_named(vision_, text::vision_config);
   auto agree = [](const char* what, int64_t found, int64_t expected) {
     if (found != expected)
       data_error("models", "Step1X-Edit's {} is {}, and {} was expected; the files belong to different models", what, found, expected);

@@ -42,7 +42,7 @@ bool only_encode(const ModelFiles& files) {
 std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto [dit, text, vae] = find_sources(one);
-  auto config = dit.tensors ? dit.read(detect) : Config{};
+  auto config = dit.tensors ? read_named(dit, detect) : Config{};
   auto transformer =
       fmt::format("FLUX.2 klein transformer ({} double and {} single blocks, width {}, {} names)", config.num_double_blocks,
                   config.num_single_blocks, config.width(), dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers");

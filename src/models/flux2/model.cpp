@@ -37,8 +37,8 @@ double empirical_mu(int64_t num_image_tokens, int64_t num_steps) {
 
 Flux2Model::Flux2Model(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
   const auto [dit, text, vae] = find_sources(files_);
-  config_ = dit.read(detect);
-  auto text_config = text.read(text::qwen_config);
+  config_ = read_named(dit, detect);
+  auto text_config = read_named(text, text::qwen_config);
   autoencoder_ = patch_part(vae, options_);
   check_latents(dit, config_.in_channels, autoencoder_);
   if (text.entry && text_config.num_layers < kTextLayers.back())

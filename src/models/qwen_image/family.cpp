@@ -26,7 +26,7 @@ Source find_dit(const ModelFiles& files) {
 std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto [dit, text, image, vae] = find_sources(one);
-  auto config = dit.tensors ? dit.read(detect) : Config{};
+  auto config = dit.tensors ? read_named(dit, detect) : Config{};
   return words_of({{dit, fmt::format("Qwen-Image transformer ({} layers, width {})", config.num_layers, config.width())},
                    {find_control(one), "Qwen-Image blockwise ControlNet"},
                    {text, "Qwen2.5 text encoder"},
@@ -81,6 +81,7 @@ extern const Family kFamily{
                  .otherwise = int64_t{0},
                  .elsewhere = "its reference pictures are of the size that max_pixels, height and width say, leave it out",
                  .least = 0,
+                 .most = kMostPixelsASide * kMostPixelsASide,
                  .about = Option::About::references},
                 {.name = "processor_path",
                  .help = "folder of the vision tower's preprocessor_config.json, where it is not beside the model",

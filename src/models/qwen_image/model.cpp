@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "diffusion/flow_process.h"
 #include "models/diffsynth_values.h"
+#include "models/find_components.h"
 #include "models/scheduler_file.h"
 #include "models/shared_units.h"
 #include "models/text/resample.h"
@@ -54,8 +55,8 @@ text::QwenConfig published_text_config() {
 QwenImageModel::QwenImageModel(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
   const auto sources = find_sources(files_);
   const auto& [dit, text, image, vae] = sources;
-  config_ = dit.read(detect);
-  text_config_ = text.read(text::qwen_config, published_text_config());
+  config_ = read_named(dit, detect);
+  text_config_ = read_named(text, text::qwen_config, published_text_config());
   read_editing(sources);
   autoencoder_ = causal_part(vae, options_);
   check_latents(dit, config_.in_channels / 4, autoencoder_);
@@ -75,7 +76,7 @@ QwenImageModel::QwenImageModel(const ModelFiles& files, const ModelOptions& opti
 void QwenImageModel::read_editing(const Sources& sources) {
   const auto& dit = sources.dit;
   if (options_.references) {
-    vision_config_ = sources.image_encoder.read(text::vision_config);
+    vision_config_ = read_named(sources.image_encoder, text::vision_config);
     pixels_ = find_pixel_rule(files_, options_.get<std::string>("processor_path"));
   }
   naming_ = naming_of(options_.get<std::string>("reference_prompt"), files_);

@@ -225,6 +225,12 @@ void check(const Config& c) {
   }
   if (channels.front() % 2 != 0) data_error("models", "the UNet's first level has {} channels, an odd number", channels.front());
   if (c.mid_depth < 1) data_error("models", "the UNet has no attention in its middle: mid_block.attentions.0 is missing");
+  io::check_above_0(c.norm_eps, "norm_eps", kUNet);
+  if (c.freq_shift != 0 && c.freq_shift != 1)  // half of the sinusoids would be a division by zero
+    data_error("models", "the UNet's config.json has freq_shift = {}; 0 and 1 are known here", c.freq_shift);
+  if (c.addition_time_embed_dim < 2 || c.addition_time_embed_dim % 2 != 0)
+    data_error("models", "the UNet's config.json has addition_time_embed_dim = {}, and an even number above 0 was expected",
+               c.addition_time_embed_dim);
   if (c.pooled_dim < 0)
     data_error("models", "the UNet's added embedding is too narrow for six time ids of {} sinusoids", c.addition_time_embed_dim);
 }

@@ -35,7 +35,7 @@ bool recognises(const ModelFiles& files) {
 std::string describe(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto [unet, clip, open_clip, vae] = find_sources(one);
-  auto config = unet.tensors ? naming(entry.label, [&] { return unet.read(detect); }) : Config{};
+  auto config = unet.tensors ? read_named(unet, detect) : Config{};
   auto has = [&](const char* name) { return entry.tensors && entry.tensors->contains(name); };
   bool ours = unet.tensors && unet.tensors->contains("down_blocks.0.resnets.0.time_emb_proj.weight");
   return words_of(

@@ -6,6 +6,7 @@
 #include "io/json.h"
 #include "io/model_values.h"
 #include "models/diffsynth_values.h"
+#include "models/find_components.h"
 #include "models/scheduler_file.h"
 
 namespace burnish::models::stable_diffusion {
@@ -45,12 +46,15 @@ StableDiffusionModel::StableDiffusionModel(const ModelFiles& files, const ModelO
 
 void StableDiffusionModel::read_configs(const Sources& sources) {
   config_ = sources.text_encoder_2.entry ? Config{} : sd15();
-  if (const auto* entry = sources.unet.entry) config_ = naming(entry->label, [&] { return sources.unet.read(detect); });
+  if (sources.unet.entry) config_ = read_named(sources.unet, detect);
   for (const auto& name : text_encoders()) {
     auto& config = clip_configs_[name];
     const auto& from = source_of(sources, name);
     if (!from.entry && name == "text_encoder_2") config = text::open_clip_big_g();
-    if (from.entry) config = text::clip_config(from.entry->config, from.shapes(), published(from.shapes(), name == "text_encoder_2"));
+    if (!from.entry) continue;
+    config = naming(from.entry->label, [&] {
+      return text::clip_config(from.entry->config, from.shapes(), published(from.shapes(), name == "text_encoder_2"));
+    });
   }
   autoencoder_ = kl_part(sources.vae, options_,
                          {.channels = config_.out_channels, .scale = is_xl() ? 0.13025 : 0.18215, .single_prefix = "first_stage_model."});

@@ -60,6 +60,21 @@ ClipConfig open_clip_big_g() {
   return {.width = 1280, .hidden = 5120, .num_layers = 32, .num_heads = 20, .quick_gelu = false, .projection_dim = 1280};
 }
 
+static void check_clip(const ClipConfig& c, const nlohmann::json& json) {
+  agree(json, "vocab_size", c.vocab_size);
+  agree(json, "hidden_size", c.width);
+  agree(json, "intermediate_size", c.hidden);
+  agree(json, "num_hidden_layers", c.num_layers);
+  agree(json, "max_position_embeddings", c.max_positions);
+  if (c.projection_dim > 0) agree(json, "projection_dim", c.projection_dim);  // others state it without having one
+  if (c.num_heads < 1 || c.width % c.num_heads != 0)
+    data_error("models", "the CLIP text encoder's width {} does not divide into {} heads", c.width, c.num_heads);
+  if (c.eos_token_id < 0 || c.eos_token_id >= c.vocab_size)
+    data_error("models", "the config.json of the CLIP text encoder has eos_token_id = {}, and its tokens are from 0 to {}", c.eos_token_id,
+               c.vocab_size - 1);
+  io::check_above_0(c.eps, "layer_norm_eps", "CLIP text encoder");
+}
+
 ClipConfig clip_config(const nlohmann::json& json, const io::Shapes& shapes, const ClipConfig& otherwise) {
   auto c = otherwise;
   c.vocab_size = dim_of(shapes, "embeddings.token_embedding.weight", 0);
@@ -76,8 +91,7 @@ ClipConfig clip_config(const nlohmann::json& json, const io::Shapes& shapes, con
   take(json, "hidden_act", act);
   if (act != "quick_gelu" && act != "gelu") data_error("models", "the CLIP text encoder uses '{}'; quick_gelu and gelu are known", act);
   c.quick_gelu = act == "quick_gelu";
-  if (c.num_heads < 1 || c.width % c.num_heads != 0)
-    data_error("models", "the CLIP text encoder's width {} does not divide into {} heads", c.width, c.num_heads);
+  check_clip(c, json);
   return c;
 }
 

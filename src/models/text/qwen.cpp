@@ -91,6 +91,17 @@ void check_heads(const QwenConfig& c) {
                c.num_heads, c.num_kv_heads, c.head_dim);
 }
 
+/// What config.json says too of what the shapes say.
+void check_qwen(const QwenConfig& c, const nlohmann::json& json) {
+  agree(json, "vocab_size", c.vocab_size);
+  agree(json, "hidden_size", c.width);
+  agree(json, "intermediate_size", c.hidden);
+  agree(json, "num_hidden_layers", c.num_layers);
+  agree(json, "head_dim", c.head_dim);
+  agree(json, "num_attention_heads", c.num_heads);
+  agree(json, "num_key_value_heads", c.num_kv_heads);
+}
+
 /// Of Qwen2.5-VL, as config.json says; a quarter of the pairs for time and three eighths each for row and column where it does not.
 void read_sections(QwenConfig& c, const nlohmann::json& json) {
   auto pairs = c.head_dim / 2, plane = pairs * 3 / 8;
@@ -132,6 +143,7 @@ QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shap
   c.num_heads = query_width / c.head_dim;
   c.num_kv_heads = dim_of(shapes, kQwenLayer + "self_attn.k_proj.weight", 0) / c.head_dim;
   check_heads(c);
+  check_qwen(c, json);
   read_sections(c, json);
   take(json, "rms_norm_eps", c.eps);
   take(json, "rope_theta", c.rope_theta);

@@ -117,6 +117,19 @@ nn::Tensors rotary_of(const VisionConfig& c, int64_t rows, int64_t columns, c10:
   return {angles_NP.cos().to(at::kFloat), angles_NP.sin().to(at::kFloat)};
 }
 
+/// What config.json says too of what the shapes say.
+void check_vision_shapes(const VisionConfig& c, const nlohmann::json& json, const io::Shapes& shapes) {
+  agree(json, "hidden_size", c.width);
+  agree(json, "intermediate_size", c.hidden);
+  agree(json, "depth", c.num_layers);
+  agree(json, "patch_size", c.patch);
+  agree(json, "temporal_patch_size", c.num_frames);
+  agree(json, "out_hidden_size", c.out_width);
+  for (const char* key : {"in_channels", "in_chans"}) agree(json, key, dim_of(shapes, kVisionMark, 1));
+  auto merged = dim_of(shapes, "merger.mlp.0.weight", 1) / c.width;
+  agree(json, "spatial_merge_size", static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(merged)))));
+}
+
 void check_vision(const VisionConfig& c) {
   constexpr int64_t kMostMerged = 64, kMostWindow = 1 << 20;
   bool fits = c.num_heads > 0 && c.width % (4 * c.num_heads) == 0 && c.merge > 0 && c.merge <= kMostMerged && c.window >= c.cell() &&
@@ -147,6 +160,7 @@ VisionConfig vision_config(const nlohmann::json& config_json, const io::Shapes& 
     std::vector<int64_t> full(c.full_attention.begin(), c.full_attention.end());
     take(json, "fullatt_block_indexes", full);
     c.full_attention = {full.begin(), full.end()};
+    check_vision_shapes(c, json, shapes);
   }
   check_vision(c);
   return c;

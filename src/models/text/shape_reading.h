@@ -17,4 +17,10 @@ void take(const nlohmann::json& config, const char* key, T& value) {
   io::take(config, key, value, "text encoder");
 }
 
+/// Throws a data Error where config.json states another value than the tensors.
+template <class T>
+void agree(const nlohmann::json& config, const char* key, const T& told) {
+  io::agree(config, key, told, "text encoder");
+}
+
 }  // namespace burnish::models::text

@@ -74,6 +74,20 @@ const std::string kMlp = "encoder.block.0.layer.1.DenseReluDense.";
 
 }  // namespace
 
+static void check_t5(const T5Config& c, const nlohmann::json& json) {
+  agree(json, "vocab_size", c.vocab_size);
+  agree(json, "d_model", c.width);
+  agree(json, "d_ff", c.hidden);
+  agree(json, "d_kv", c.head_dim);
+  agree(json, "num_layers", c.num_layers);
+  agree(json, "num_heads", c.num_heads);
+  agree(json, "relative_attention_num_buckets", c.num_buckets);
+  agree(json, "is_gated_act", c.gated);
+  if (c.max_distance <= c.num_buckets / 4)
+    data_error("models", "the T5 encoder's relative_attention_max_distance is {}, and must be above {}", c.max_distance, c.num_buckets / 4);
+  io::check_above_0(c.eps, "layer_norm_epsilon", "T5 encoder");
+}
+
 T5Config t5_config(const nlohmann::json& json, const io::Shapes& shapes) {
   T5Config c;
   c.vocab_size = dim_of(shapes, "shared.weight", 0);
@@ -92,8 +106,7 @@ T5Config t5_config(const nlohmann::json& json, const io::Shapes& shapes) {
   c.gelu = act.find("gelu") != std::string::npos;
   take(json, "layer_norm_epsilon", c.eps);
   take(json, "relative_attention_max_distance", c.max_distance);
-  if (c.max_distance <= c.num_buckets / 4)
-    data_error("models", "the T5 encoder's relative_attention_max_distance is {}, and must be above {}", c.max_distance, c.num_buckets / 4);
+  check_t5(c, json);
   return c;
 }
 

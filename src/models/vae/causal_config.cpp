@@ -113,10 +113,27 @@ CausalConfig causal_sizes(const io::Shapes& shapes) {
   return c;
 }
 
+/// What config.json says too of what the shapes say. For pictures, the steps that halve the frames were left out of them.
+void check_causal_shapes(const CausalConfig& c, const nlohmann::json& json, const io::Shapes& shapes) {
+  io::agree(json, "base_dim", c.first_channels, kCausalWhat);
+  io::agree(json, "z_dim", c.latent_channels, kCausalWhat);
+  io::agree(json, "num_res_blocks", c.layers_per_block, kCausalWhat);
+  if (c.in_time) io::agree(json, "temperal_downsample", c.halves_frames, kCausalWhat);
+  for (const char* key : {"input_channels", "in_channels"})
+    io::agree(json, key, io::side_of(shapes, kCausalFirst, 1, kCausalWhat), kCausalWhat);
+  io::agree(json, "out_channels", io::side_of(shapes, "decoder.conv_out.weight", 0, kCausalWhat), kCausalWhat);
+  if (c.patch > 1) io::agree(json, "patch_size", c.patch, kCausalWhat);
+  io::agree(json, "is_residual", c.shortcuts, kCausalWhat);
+  std::vector<int64_t> times;
+  for (auto channels : c.block_out_channels) times.push_back(channels / c.first_channels);
+  io::agree(json, "dim_mult", times, kCausalWhat);
+}
+
 }  // namespace
 
 CausalConfig causal_config(const nlohmann::json& json, const io::Shapes& shapes) {
   auto c = causal_sizes(shapes);
+  check_causal_shapes(c, json, shapes);
   io::take(json, "latents_mean", c.latents_mean, kCausalWhat);
   io::take(json, "latents_std", c.latents_std, kCausalWhat);
   check_latents(c);

@@ -13,6 +13,26 @@ constexpr const char* kWhat = "autoencoder";
 
 int64_t dim_of(const io::Shapes& shapes, const std::string& name, size_t dim) { return io::side_of(shapes, name, dim, kWhat); }
 
+/// What config.json says too of what the shapes say.
+void check_kl_shapes(const KlConfig& c, const nlohmann::json& json, const io::Shapes& shapes) {
+  io::agree(json, "in_channels", dim_of(shapes, "encoder.conv_in.weight", 1), kWhat);
+  io::agree(json, "out_channels", dim_of(shapes, "decoder.conv_out.weight", 0), kWhat);
+  io::agree(json, "latent_channels", c.latent_channels, kWhat);
+  io::agree(json, "block_out_channels", c.block_out_channels, kWhat);
+  io::agree(json, "layers_per_block", c.layers_per_block, kWhat);
+  io::agree(json, "use_quant_conv", c.use_quant_conv, kWhat);
+  io::agree(json, "use_post_quant_conv", c.use_post_quant_conv, kWhat);
+}
+
+/// What no shape says.
+void check_kl_values(const KlConfig& c) {
+  io::check_above_0(c.scaling_factor, "scaling_factor", kWhat);
+  for (auto channels : c.block_out_channels) {
+    if (c.norm_num_groups < 1 || channels % c.norm_num_groups != 0)
+      data_error("models", "the autoencoder's {} channels do not divide into {} norm groups", channels, c.norm_num_groups);
+  }
+}
+
 }  // namespace
 
 KlConfig kl_config(const nlohmann::json& json, const io::Shapes& shapes, double scale_without_config) {
@@ -36,10 +56,8 @@ KlConfig kl_config(const nlohmann::json& json, const io::Shapes& shapes, double 
   c.shift_factor = c.latent_channels == 16 ? c.shift_factor : 0.0;
   if (json.is_object()) c.shift_factor = 0.0;  // diffusers' default where config.json has none
   io::take(json, "shift_factor", c.shift_factor, kWhat);
-  if (c.norm_num_groups < 1 || c.block_out_channels.front() % c.norm_num_groups != 0) {
-    data_error("models", "the autoencoder's {} channels do not divide into {} norm groups", c.block_out_channels.front(),
-               c.norm_num_groups);
-  }
+  check_kl_shapes(c, json, shapes);
+  check_kl_values(c);
   return c;
 }
 

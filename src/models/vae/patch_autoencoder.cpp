@@ -22,6 +22,7 @@ at::Tensor of_channels(const at::Tensor& x_C) { return x_C.unsqueeze(-1).unsquee
 PatchConfig patch_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
   PatchConfig c{.kl = kl_config(config_json, shapes)};
   io::take(config_json, "batch_norm_eps", c.norm_eps, "autoencoder");
+  io::check_above_0(c.norm_eps, "batch_norm_eps", "autoencoder");
   std::vector<int64_t> patch{2, 2};
   io::take(config_json, "patch_size", patch, "autoencoder");
   if (patch != std::vector<int64_t>{2, 2} || io::side_of(shapes, kMean, 0, "autoencoder") != c.channels())

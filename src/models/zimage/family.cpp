@@ -30,7 +30,7 @@ Source find_dit(const ModelFiles& files) {
 std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto [dit, text, vae] = find_sources(one);
-  auto config = dit.tensors ? dit.read(detect) : Config{};
+  auto config = dit.tensors ? read_named(dit, detect) : Config{};
   auto transformer =
       fmt::format("Z-Image transformer ({} layers, {} in each refiner, width {}, {} names)", config.num_layers, config.num_refiner_layers,
                   config.width, dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers");

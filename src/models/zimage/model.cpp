@@ -22,8 +22,8 @@ const tokenizers::ChatTemplate kChat{"<|im_start|>user\n", "<|im_end|>\n<|im_sta
 
 ZImageModel::ZImageModel(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
   const auto [dit, text, vae] = find_sources(files_);
-  config_ = dit.read(detect);
-  auto text_config = text.read(text::qwen_config);
+  config_ = read_named(dit, detect);
+  auto text_config = read_named(text, text::qwen_config);
   autoencoder_ = kl_part(vae, options_);
   check_latents(dit, config_.latent_channels, autoencoder_);
   check_widths(dit, "texts", config_.caption_width, text, "text encoder", text_config.width);

@@ -26,18 +26,17 @@ Reads reads_of(const pipeline::Stage& stage, const InputTable& inputs) {
   return reads;
 }
 
+pipeline::Values load(const Reads& reads, const Source& source, const Pick& pick) {
+  auto values = source.kept.values(pick, reads.kept);
+  for (const auto* input : reads.inputs) values[input->name] = input->load(source.samples.view(pick));
+  return values;
+}
+
 }  // namespace
 
 Batch in_model_range(Batch batch) {
   for (auto& sample : batch.samples) sample = in_model_range(std::move(sample));
   return batch;
-}
-
-pipeline::Values Feed::of_sample(const pipeline::Stage& stage, const Source& source, const Pick& pick) const {
-  auto reads = reads_of(stage, *source.samples.inputs);
-  auto values = source.kept.values(pick, reads.kept);
-  for (const auto* input : reads.inputs) values[input->name] = input->load(source.samples.view(pick));
-  return values;
 }
 
 const BatchVisits& Feed::visits(const BatchId& id) const {
@@ -50,7 +49,9 @@ Batch Feed::batch(const pipeline::Stage& stage, const BatchId& id, const AheadRe
   bool is_next = loading_ && loading_->stage == &stage && loading_->id == id;
   auto loading = is_next ? std::move(loading_) : nullptr;
   const auto& visited = visits(id);
-  for (const auto& pick : visited.picks) batch.samples.push_back(loading ? loading->samples.next() : of_sample(stage, source(id), pick));
+  const auto& from = source(id);
+  auto reads = reads_of(stage, *from.samples.inputs);
+  for (const auto& pick : visited.picks) batch.samples.push_back(loading ? loading->samples.next() : load(reads, from, pick));
   batch.part = visited.part;
   batch.draws = course_.draws(visited, {stage.drawn.begin(), stage.drawn.end()});
   if (ahead == nullptr) return batch;
@@ -65,8 +66,8 @@ void Feed::prefetch(const pipeline::Stage& stage, const BatchId& id) const {
   const auto picks = visits(id).picks;
   bool reads_files = std::ranges::any_of(reads.inputs, [](const auto* input) { return !input->in_list; });
   if (const auto* pictures = source(id).samples.pictures.get(); reads_files && pictures != nullptr && pictures->options().num_workers > 0) {
-    auto load = [this, &stage, &from = source(id), picks](int64_t i) { return of_sample(stage, from, picks[static_cast<size_t>(i)]); };
-    loading_.reset(new Loading{&stage, id, {std::ssize(picks), pictures->options().num_workers, load}});
+    auto load_one = [reads, &from = source(id), picks](int64_t i) { return load(reads, from, picks[static_cast<size_t>(i)]); };
+    loading_.reset(new Loading{&stage, id, {std::ssize(picks), pictures->options().num_workers, load_one}});
   }
   for (const auto& pick : picks) {
     for (const auto& [name, value] : source(id).kept.values(pick, reads.kept)) {

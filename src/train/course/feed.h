@@ -44,9 +44,8 @@ class Feed {
  private:
   const Source& source(const BatchId& id) const { return id.held_out ? *held_out_ : training_; }
   const BatchVisits& visits(const BatchId& id) const;
-  pipeline::Values of_sample(const pipeline::Stage& stage, const Source& source, const Pick& pick) const;
 
-  /// A batch whose samples are being loaded.
+  /// A batch whose samples are being loaded. The threads that load them read no more of the stage, which may be gone before they are.
   struct Loading {
     const pipeline::Stage* stage = nullptr;
     BatchId id;
@@ -57,7 +56,7 @@ class Feed {
   Source training_;
   std::optional<Source> held_out_;
   mutable std::optional<BatchVisits> visits_;  ///< visits of the batch that was asked for last: it is fetched ahead, and then taken
-  mutable std::unique_ptr<Loading> loading_;   ///< null when nothing is loading; its threads read all of the above
+  mutable std::unique_ptr<Loading> loading_;   ///< null when nothing is loading; its threads read the sources
 };
 
 }  // namespace burnish::train

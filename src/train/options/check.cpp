@@ -162,10 +162,10 @@ void check_memory(const TrainOptions& o, Problems& problems) {
     problems.add("{} needs all gradients before its first update; take fused_backward_pass out, or choose another optimizer", o.optimizer);
 }
 
-/// What can be counted, and is no slip of the finger.
+/// What can be counted, and is no slip of the finger. Numbers that their own rows refuse are not said twice.
 void check_limits(const TrainOptions& o, Problems& problems) {
   auto samples_a_step = static_cast<double>(o.gradient_accumulation_steps) * static_cast<double>(o.batch_size);
-  bool are_within = o.max_steps <= kMostSteps && o.gradient_accumulation_steps <= kMostBatchesAStep;  // which their rows say
+  bool are_within = o.max_steps <= kMostSteps && o.gradient_accumulation_steps <= kMostBatchesAStep && o.batch_size <= kMostInABatch;
   if (are_within && samples_a_step * static_cast<double>(std::max<int64_t>(o.max_steps, 1)) > static_cast<double>(kMostSamples))
     problems.add("{} steps of {} batches of {} are more samples than can be counted; lower max_steps", o.max_steps,
                  o.gradient_accumulation_steps, o.batch_size);

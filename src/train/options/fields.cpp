@@ -120,10 +120,12 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
   f("blocks_to_swap", o.blocks_to_swap,
     "so many of the denoiser's blocks wait in main memory and are brought to the device one ahead of their use")
       .at_least(0)
+      .at_most(kMostBlocksNamed)
       .level(Level::first_run);
   f("enable_model_cpu_offload", o.enable_model_cpu_offload, "blocks_to_swap of all the denoiser's blocks");
   f("blocks_on_disk", o.blocks_on_disk, "of blocks_to_swap, so many wait in the model's file instead, which frozen blocks are read from")
-      .at_least(0);
+      .at_least(0)
+      .at_most(kMostBlocksNamed);
 }
 
 static void optimizer_fields(config::Fields& f, TrainOptions& o) {
@@ -314,10 +316,14 @@ static void data_fields(config::Fields& f, TrainOptions& o) {
   fields(f, o.dataset);
   dataset_conditions(f, o);
   f("dataset_repeat", o.dataset_repeat, "visits of each sample in an epoch").at_least(1);
-  f("batch_size", o.batch_size, "samples of equal size that a process runs at once").at_least(1).level(Level::first_run);
+  f("batch_size", o.batch_size, "samples of equal size that a process runs at once")
+      .at_least(1)
+      .at_most(kMostInABatch)
+      .level(Level::first_run);
   f("global_batch_size", o.global_batch_size,
     "samples of equal size in a batch, which processes share out and run batch_size at a time; 0: batch_size times the processes")
-      .at_least(0);
+      .at_least(0)
+      .at_most(kMostInABatch);
   f("on_bad_sample", o.on_bad_sample, "stop, or skip samples that cannot be read").one_of({"stop", "skip"});
   f("dataset_num_workers", o.dataset_num_workers,
     "threads that decode pictures ahead of those who need them; 0 decodes them when they are needed")
@@ -325,7 +331,8 @@ static void data_fields(config::Fields& f, TrainOptions& o) {
       .at_most(kMostThreads);
   f("cache_variants", o.cache_variants,
     "ways in which each picture is cut, all encoded ahead, of which each visit takes one; 0 takes 4 with random_crop, 2 with random_flip")
-      .at_least(0);
+      .at_least(0)
+      .at_most(kMostVariants);
   f("latents", o.latents, "mean of the autoencoder's distribution, or sample: drawn from it at every visit").one_of({"mean", "sample"});
   f.path("cache_path", o.cache_path,
          "folder that keeps what the encoders make of the data, for this run and the next; empty keeps it in memory")
@@ -345,7 +352,7 @@ static void data_fields(config::Fields& f, TrainOptions& o) {
       .at_least(0)
       .in("GiB");
   f("memory_budget", o.memory_budget, "GiB of weights that may be loaded while training; 0: no limit").at_least(0).in("GiB");
-  f("num_processes", o.num_processes, "processes among which making a cache is shared out").level(Level::all);
+  f("num_processes", o.num_processes, "processes among which making a cache is shared out").at_most(kMostProcesses).level(Level::all);
   f("process_index", o.process_index, "which of num_processes this one is, from 0").level(Level::all);
 }
 

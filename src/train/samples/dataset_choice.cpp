@@ -63,7 +63,7 @@ void fields_of_one(config::Fields& f, DatasetChoice& o) {
   f.path("dataset_base_path", o.base_path, "folder that file names start from, or of pictures", {"image_dir"});
   f.path("dataset_metadata_path", o.metadata_path, "metadata", {"metadata_file"});
   f("class_tokens", o.class_tokens, "caption of pictures without a caption file");
-  f("num_repeats", o.num_repeats, "visits of each sample in an epoch");
+  f("num_repeats", o.num_repeats, "visits of each sample in an epoch").at_most(kMostRepeats);
   f("loss_weight", o.loss_weight, "factor on the loss of its samples").at_least(0);
   f("is_reg", o.is_reg, "a class set");
   f.no_effect("cache_info", true, "metadata is read at once");
@@ -94,9 +94,9 @@ void fields(config::Fields& f, DatasetChoice& o) {
   f("bucket_rule", o.bucket_rule, "kohya: the list of sd-scripts; onetrainer: OneTrainer's").one_of({"kohya", "onetrainer"});
   f("bucket_no_upscale", o.bucket_no_upscale,
     "false scales pictures up that are smaller than their bucket; else they keep their size, rounded down to steps");
-  f("min_bucket_reso", o.min_bucket_reso, "shortest side of a bucket of kohya");
+  f("min_bucket_reso", o.min_bucket_reso, "shortest side of a bucket of kohya").at_most(kMostPixelsASide).in("pixels");
   f("max_bucket_reso", o.max_bucket_reso, "longest side of a bucket of kohya").at_most(kMostPixelsASide).in("pixels");
-  f("bucket_reso_steps", o.bucket_reso_steps, "sides of buckets are multiples of this");
+  f("bucket_reso_steps", o.bucket_reso_steps, "sides of buckets are multiples of this").at_most(kMostPixelsASide).in("pixels");
   f("random_crop", o.random_crop, "cut pictures anywhere, not at the centre");
   f("random_flip", o.random_flip, "mirror every other variant of a picture left to right", {"flip_aug"});
   f("caption_extension", o.caption_extension,

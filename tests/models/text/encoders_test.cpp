@@ -5,6 +5,7 @@
 #include "models/text/qwen.h"
 #include "models/text/t5.h"
 #include "tests/golden.h"
+#include "tests/models/compared.h"
 
 using namespace burnish;
 using namespace burnish::models;
@@ -89,4 +90,40 @@ TEST(QwenNames, FilesWithAndWithoutThePrefixAreTheSame) {
   auto prefixed = file.renamed([](const std::string& name) { return "model." + name; });
   EXPECT_EQ(text::qwen_tensors(prefixed).names(), text::qwen_tensors(file).names());
   for (const auto& name : file.names()) EXPECT_EQ(text::transformers_qwen_keys().to_ours("model." + name).ours.front(), name);
+}
+
+TEST(EncoderConfig, OfClipIsComparedWithTheTensors) {
+  auto file = test::golden("clip_projected.safetensors");
+  auto good = nlohmann::json::parse(file.metadata().at("config"));
+  auto shapes = text::clip_tensors(file.below("w."), text::Projection::keep).shapes();
+  auto read = [&](const nlohmann::json& config) { text::clip_config(config, shapes); };
+  test::expect_compared(
+      good, {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "max_position_embeddings", "projection_dim"}, read);
+  test::expect_refused(good, "num_attention_heads", {0, -3, 7}, read);
+  test::expect_refused(good, "eos_token_id", {-1, 50}, read);
+  test::expect_refused(good, "layer_norm_eps", {0, -1e-5}, read);
+  auto without_projection = text::clip_tensors(file.below("w.")).shapes();
+  EXPECT_EQ(text::clip_config(good, without_projection).projection_dim, 0) << "a width is stated of a projection that is not there";
+}
+
+TEST(EncoderConfig, OfT5IsComparedWithTheTensors) {
+  auto file = test::golden("t5_v1_1.safetensors");
+  auto good = nlohmann::json::parse(file.metadata().at("config"));
+  auto tensors = text::t5_tensors(file.below("w."));
+  auto shapes = io::shapes_in_our_names(tensors, text::t5_keys(tensors));
+  auto read = [&](const nlohmann::json& config) { text::t5_config(config, shapes); };
+  test::expect_compared(good, {"vocab_size", "d_model", "d_ff", "d_kv", "num_layers", "num_heads", "relative_attention_num_buckets"}, read);
+  test::expect_refused(good, "is_gated_act", {false}, read);
+  test::expect_refused(good, "layer_norm_epsilon", {0, -1e-6}, read);
+  test::expect_refused(good, "relative_attention_max_distance", {0, 8, -128}, read);
+}
+
+TEST(EncoderConfig, OfQwenIsComparedWithTheTensors) {
+  auto file = test::golden("qwen_3.safetensors");
+  auto good = nlohmann::json::parse(file.metadata().at("config"));
+  auto shapes = text::qwen_tensors(file.below("w.")).shapes();
+  test::expect_compared(
+      good,
+      {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "head_dim", "num_attention_heads", "num_key_value_heads"},
+      [&](const nlohmann::json& config) { text::qwen_config(config, shapes); });
 }

@@ -7,6 +7,7 @@
 #include "models/text/qwen.h"
 #include "models/text/resample.h"
 #include "tests/golden.h"
+#include "tests/models/compared.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -108,6 +109,15 @@ TEST(QwenVision, DamagedNumbersAreErrors) {
     json["vision_config"][key] = value;
     EXPECT_NE(test::error_of([&] { text::vision_config(json, golden.tower.shapes()); }), "") << key;
   }
+  auto of_tower = [&](const nlohmann::json& vision) {
+    auto json = golden.json;
+    json["vision_config"] = vision;
+    text::vision_config(json, golden.tower.shapes());
+  };
+  test::expect_compared(golden.json.at("vision_config"),
+                        {"hidden_size", "intermediate_size", "depth", "patch_size", "temporal_patch_size", "out_hidden_size", "in_channels",
+                         "spatial_merge_size"},
+                        of_tower);
   EXPECT_NE(test::error_of([&] { text::pixel_rule({{"size", {{"shortest_edge", 100}, {"longest_edge", 10}}}}); }), "");
   auto json = golden.json;
   json["text_config"]["rope_parameters"]["mrope_section"] = {2, 2, 2};

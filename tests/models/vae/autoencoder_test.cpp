@@ -3,6 +3,7 @@
 
 #include "models/vae/autoencoder_kl.h"
 #include "tests/golden.h"
+#include "tests/models/compared.h"
 
 using namespace burnish;
 using namespace burnish::models;
@@ -74,4 +75,16 @@ TEST(AutoencoderParity, AttentionNamesOfTheFirstFilesAreRead) {
   });
   EXPECT_TRUE(old.contains("encoder.mid_block.attentions.0.proj_attn.bias"));
   EXPECT_EQ(io::shapes_in_our_names(old, vae::kl_keys(old)), io::shapes_in_our_names(file, vae::kl_keys(file)));
+}
+
+TEST(AutoencoderConfig, IsComparedWithTheTensors) {
+  auto file = test::golden("kl_quant_conv.safetensors");
+  auto good = nlohmann::json::parse(file.metadata().at("config"));
+  auto shapes = io::shapes_in_our_names(file.below("w."), vae::kl_keys(file.below("w.")));
+  auto read = [&](const nlohmann::json& config) { vae::kl_config(config, shapes); };
+  test::expect_compared(good, {"latent_channels", "layers_per_block", "in_channels", "out_channels"}, read);
+  test::expect_refused(good, "block_out_channels", {{8, 16, 16}, {8, 16}, nlohmann::json::array()}, read);
+  for (const char* key : {"use_quant_conv", "use_post_quant_conv"}) test::expect_refused(good, key, {false}, read);
+  test::expect_refused(good, "norm_num_groups", {0, -4, 3, 16}, read);
+  test::expect_refused(good, "scaling_factor", {0, -0.18215}, read);
 }

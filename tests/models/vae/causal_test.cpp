@@ -6,6 +6,7 @@
 #include "models/vae/tiles.h"
 #include "tests/allocations.h"
 #include "tests/golden.h"
+#include "tests/models/compared.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -172,4 +173,19 @@ TEST(CausalMemory, DoesNotGrowWithTheClip) {
   auto [encoded_longer, decoded_longer] = peaks(16);
   EXPECT_LE(static_cast<double>(encoded_longer), 1.02 * static_cast<double>(encoded));
   EXPECT_LE(static_cast<double>(decoded_longer), 1.02 * static_cast<double>(decoded));
+}
+
+TEST(CausalConfig, IsComparedWithTheTensors) {
+  for (const char* name : {"causal_video", "causal_video_residual"}) {
+    SCOPED_TRACE(name);
+    auto file = test::golden(std::string(name) + ".safetensors");
+    auto good = nlohmann::json::parse(file.metadata().at("config"));
+    auto weights = vae::causal_tensors(file.below("w."), CausalFor::clips);
+    auto shapes = io::shapes_in_our_names(weights, vae::causal_keys(weights, CausalFor::clips));
+    auto read = [&](const nlohmann::json& config) { vae::causal_config(config, shapes); };
+    test::expect_compared(good, {"base_dim", "z_dim", "num_res_blocks", "in_channels", "out_channels"}, read);
+    test::expect_refused(good, "dim_mult", {{1, 2, 4, 4}, {1, 1, 2}}, read);
+    test::expect_refused(good, "temperal_downsample", {{true, true, true}}, read);
+    test::expect_refused(good, "is_residual", {!good.at("is_residual").get<bool>()}, read);
+  }
 }

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <chrono>
 #include <future>
+#include <memory>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -148,12 +150,25 @@ class Save final : public Hook {
     take_state(snapshot, training_.trainee);
     make_own(snapshot.state.tensors);
     writing_step_ = by_step ? snapshot.step : training_.trainee.saved_step;
-    writing_ = std::async(std::launch::async, [this, snapshot = std::move(snapshot)] {
-      omp_set_num_threads(1);  // the other cores are training
-      write_weights(snapshot);
-      write_state(snapshot);
-    });
+    write_beside(std::make_shared<const Snapshot>(std::move(snapshot)));
     return names;
+  }
+
+  /// Where no further thread can be started, training waits for it.
+  void write_beside(const std::shared_ptr<const Snapshot>& snapshot) {
+    auto write = [this, snapshot] {
+      write_weights(*snapshot);
+      write_state(*snapshot);
+    };
+    try {
+      writing_ = std::async(std::launch::async, [write] {
+        omp_set_num_threads(1);  // the other cores are training
+        write();
+      });
+    } catch (const std::system_error&) {
+      writing_ = std::async(std::launch::deferred, write);
+      finish();
+    }
   }
 
   /// Once a run: whoever takes a file to another program reads it here.
