@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "app/survey_text.h"
 #include "app/verbs.h"
 #include "base/count.h"
 #include "base/error.h"
@@ -53,11 +54,7 @@ data::Dataset open(const DataOptions& o) {
 }
 
 void print_sizes(const data::Survey& survey, const data::Dataset& dataset) {
-  auto num_rows = std::ssize(dataset.rows());
-  print("{}, {}, from {}x{} to {}x{} pixels\n", count_of(survey.num_files, "picture"), count_of(num_rows, "sample"), survey.smallest.width,
-        survey.smallest.height, survey.largest.width, survey.largest.height);
-  print("{:.1f} % of a picture is cut off in the mean; {} scaled up\n\n", 100 * survey.cut_away,
-        count_of(survey.num_enlarged, "sample is", "samples are"));
+  print("{}\n", text_of_sizes(survey, dataset));
   print("{:<12} {:>9} {:>9} {:>9} {:>11}\n", "size", "samples", "visits", "batches", "in a batch");
   for (const auto& b : survey.buckets) {
     print("{:<12} {:>9} {:>9} {:>9} {:>11.2f}\n", text_of(b.extent), b.rows.size(), b.num_visits, b.num_batches,
@@ -83,13 +80,6 @@ void print_tokens(const train::ModelChoice& choice, const data::Dataset& dataset
   for (const auto& count : models::count_tokens(model->components(), model->units().encode_prompt, {captions.begin(), captions.end()}))
     print("the longest caption has {} tokens for {}, which reads {}; {} cut\n", count.longest, count.encoder, count.limit,
           count_of(count.num_cut, "caption is", "captions are"));
-}
-
-void print_problems(const data::Survey& survey, const data::Dataset& dataset) {
-  if (!dataset.bad_samples().empty()) print("\n{} cannot be used:\n", count_of(std::ssize(dataset.bad_samples()), "sample"));
-  for (const auto& [row, reason] : dataset.bad_samples()) print("  {}: {}\n", dataset.name_of(row), reason);
-  if (!survey.alike.empty()) print("\npictures that look the same:\n");
-  for (const auto& group : survey.alike) print("  {}\n", join(group));
 }
 
 }  // namespace
@@ -122,7 +112,7 @@ void data(const Arguments& arguments) {
   print_sizes(survey, dataset);
   print_captions(survey.captions);
   if (!o.model.model.empty()) print_tokens(o.model, dataset);
-  print_problems(survey, dataset);
+  print("{}", text_of_problems(survey, dataset));
   if (o.contact_sheet.empty()) return;
   report::write_contact_sheet(o.contact_sheet, dataset, survey, o.num_pictures);
   print("\n{}\n", o.contact_sheet);

@@ -26,6 +26,7 @@ struct Verb {
   const char* summary;
 };
 constexpr Verb kVerbs[] = {
+    {"new", new_run, "ask for what a first run needs, and write its settings"},
     {"train", train, "fine-tune a model: a LoRA, or all of it"},
     {"launch", launch, "train in several processes of this machine"},
     {"plan", plan, "say what a run computes once and what at every step"},

@@ -7,6 +7,7 @@ namespace burnish::app {
 using Arguments = std::vector<std::string>;
 
 // Each verb takes its arguments without program and verb name, and throws Error for what a user can mend.
+void new_run(const Arguments& arguments);
 void train(const Arguments& arguments);
 void launch(const Arguments& arguments);
 void plan(const Arguments& arguments);

@@ -197,6 +197,23 @@ Repository in_model_base(const std::string& id, const Settings& settings) {
   return {id, std::move(hub), plain_folder(settings.model_base / id), settings};
 }
 
+std::vector<std::string> ids_in_cache(const Settings& settings) {
+  const bool is_huggingface = settings.source.value_or(Source::huggingface) == Source::huggingface;
+  const auto folder = is_huggingface ? settings.huggingface_cache : settings.modelscope_cache / "models";
+  const std::string before = is_huggingface ? "models--" : "";
+  std::vector<std::string> ids;
+  std::error_code failed;
+  for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed)) {
+    auto name = it->path().filename().string();
+    auto split = name.find("--", before.size());
+    if (!name.starts_with(before) || split == name.npos) continue;
+    auto id = name.substr(before.size(), split - before.size()) + "/" + name.substr(split + 2);
+    if (is_model_id(id)) ids.push_back(id);
+  }
+  std::ranges::sort(ids);
+  return ids;
+}
+
 Repository in_cache(const std::string& id, const Settings& settings) {
   auto source = settings.source.value_or(Source::huggingface);
   auto hub = make_hub(source, settings);

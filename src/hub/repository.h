@@ -38,6 +38,9 @@ class Repository {
 /// A model whose files lie by their paths in the folder `base/<id>`; from ModelScope unless the settings name a hub.
 Repository in_model_base(const std::string& id, const Settings& settings);
 
+/// Lists the ids of the models of which something is in the cache of that hub, sorted.
+std::vector<std::string> ids_in_cache(const Settings& settings);
+
 /// A model in the cache of its hub; from Hugging Face unless the settings name another.
 Repository in_cache(const std::string& id, const Settings& settings);
 

@@ -7,10 +7,20 @@
 
 namespace burnish::models {
 
+/// Numbers by which models of a kind are usually drawn.
+struct UsualDrawing {
+  int64_t side = 1024;  ///< pixels: a picture has the area of a square of this side
+  int64_t num_inference_steps = 28;
+  double cfg_scale = 1;
+};
+
 /// A published model that is known by its name alone, for whoever reads no weights.
 struct Variant {
   std::string_view name;                 ///< "flux-dev"
   std::vector<ModelEntry> (*entries)();  ///< makes its components, each by sizes_of
+  std::string_view title = {};           ///< what models of its kind are called once they are open (Names::variant)
+  std::string_view id = {};              ///< its id on Hugging Face
+  UsualDrawing drawn = {};
 };
 
 /// Makes the entry of files that hold a module (on the meta device): names and shapes alone.
@@ -68,6 +78,10 @@ const ExtraInput* find_extra_input(const std::vector<ExtraInput>& inputs, const 
 /// The first returns the names of published models, the second opens one without files: names and sizes alone. Null for another name.
 std::vector<std::string> published_models();
 std::unique_ptr<Model> open_published_model(const std::string& name);
+/// Finds a published model by its name or its id on Hugging Face; null for another name.
+const Variant* find_published(const std::string& name_or_id);
+/// Returns the first published model of the kind of an open one; null where none is.
+const Variant* published_of_kind(const Model& model);
 
 /// Opens the model behind `files` with the family that recognises it; a data Error lists the families when none does. Throws a config Error
 /// for an option that the family does not have.

@@ -55,15 +55,29 @@ ModelEntry sizes_of(std::string_view variant, nn::Module& module) {
           .is_sizes = true};
 }
 
+/// The first published model that is `wanted`; null when no family has one.
+template <class Wanted>
+static const Variant* find_variant(const Wanted& wanted) {
+  for (const auto* family : all_families()) {
+    auto found = std::ranges::find_if(family->variants, wanted);
+    if (found != family->variants.end()) return &*found;
+  }
+  return nullptr;
+}
+
 /// The components of the published model of that name; nothing when no family has one.
 static std::optional<std::vector<ModelEntry>> published_sizes(const std::string& name) {
   kernels::Aside aside;
-  for (const auto* family : all_families()) {
-    for (const auto& variant : family->variants) {
-      if (variant.name == name) return variant.entries();
-    }
-  }
-  return std::nullopt;
+  const auto* variant = find_variant([&](const Variant& one) { return one.name == name; });
+  return variant != nullptr ? std::optional(variant->entries()) : std::nullopt;
+}
+
+const Variant* find_published(const std::string& name_or_id) {
+  return find_variant([&](const Variant& one) { return one.name == name_or_id || (!one.id.empty() && one.id == name_or_id); });
+}
+
+const Variant* published_of_kind(const Model& model) {
+  return find_variant([&](const Variant& one) { return one.title == model.names().variant; });
 }
 
 ModelFiles open_model_files(const ModelNames& names) { return open_files(names, published_sizes); }

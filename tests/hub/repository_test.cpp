@@ -167,3 +167,18 @@ TEST(Hub, NamesAndPaths) {
   for (const char* other : {"", "/etc/passwd", "../x", "a/../x", "a//b", "a/."}) EXPECT_FALSE(hub::is_safe_path(other)) << other;
   EXPECT_EQ(hub::url_encoded("a b/ü+.json", "/"), "a%20b/%C3%BC%2B.json");
 }
+
+TEST(Hub, ListsModelsOfACache) {
+  Scratch folder;
+  for (const char* name :
+       {"hf/models--b--two--x", "hf/models--a--one", "hf/datasets--a--pictures", "hf/models--alone", "ms/models/c--three"})
+    fs::create_directories(folder / name);
+  hub::Settings settings;
+  settings.huggingface_cache = folder / "hf";
+  settings.modelscope_cache = folder / "ms";
+  EXPECT_THAT(hub::ids_in_cache(settings), ElementsAre("a/one", "b/two--x"));
+  settings.source = hub::Source::modelscope;
+  EXPECT_THAT(hub::ids_in_cache(settings), ElementsAre("c/three"));
+  settings.modelscope_cache = folder / "nowhere";
+  EXPECT_THAT(hub::ids_in_cache(settings), ElementsAre());
+}

@@ -1,17 +1,7 @@
 // Programs whose terminal is closed, and whose readers go away: what they tell is lost, and nothing else.
-#include <fcntl.h>
 #include <gmock/gmock.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
-#include <array>
-#include <chrono>
-#include <csignal>
-#include <stdexcept>
-#include <thread>
-#include <utility>
-
-#include "tests/integration/program.h"
+#include "tests/integration/on_terminal.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -19,53 +9,6 @@ using namespace burnish::test;
 namespace {
 
 using namespace std::chrono_literals;
-
-/// A program on a terminal of its own, as a shell starts it.
-class OnTerminal {
- public:
-  explicit OnTerminal(const std::string& command) : master_(::posix_openpt(O_RDWR | O_NOCTTY)) {
-    if (master_ < 0 || ::grantpt(master_) != 0 || ::unlockpt(master_) != 0) throw std::runtime_error("no terminal");
-    const std::string name = ::ptsname(master_);
-    child_ = ::fork();
-    if (child_ == 0) {
-      ::setsid();
-      const int terminal = ::open(name.c_str(), O_RDWR);
-      ::ioctl(terminal, TIOCSCTTY, 0);
-      for (int stream : {0, 1, 2}) ::dup2(terminal, stream);
-      ::close(master_);
-      ::execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
-      _exit(127);
-    }
-  }
-  OnTerminal(const OnTerminal&) = delete;
-  ~OnTerminal() { hang_up(); }
-
-  /// Reads what it shows for so long, as a terminal does.
-  void show(std::chrono::milliseconds time) const {
-    std::array<char, 4096> text{};
-    ::fcntl(master_, F_SETFL, O_NONBLOCK);
-    for (auto end = std::chrono::steady_clock::now() + time; std::chrono::steady_clock::now() < end; std::this_thread::sleep_for(5ms)) {
-      while (::read(master_, text.data(), text.size()) > 0) continue;
-    }
-  }
-  void hang_up() {
-    if (master_ >= 0) ::close(std::exchange(master_, -1));
-  }
-  /// How it ended, as waitpid has it.
-  int wait() const {
-    int status = 0;
-    ::waitpid(child_, &status, 0);
-    return status;
-  }
-
- private:
-  int master_;
-  pid_t child_ = -1;
-};
-
-std::string ended(int status) {
-  return WIFEXITED(status) ? "code " + std::to_string(WEXITSTATUS(status)) : "signal " + std::to_string(WTERMSIG(status));
-}
 
 class Terminal : public testing::Test {
  protected:

@@ -48,7 +48,7 @@ extern const Family kFamily{
     .open = open_as<ChromaModel>,
     .describe = describe_entry,
     .options = {prompt_length_option(), tile_option()},
-    .variants = {{"chroma", published}},
+    .variants = {{"chroma", published, "Chroma", "lodestones/Chroma1-HD", {.cfg_scale = 5}}},
 };
 
 }  // namespace burnish::models::chroma

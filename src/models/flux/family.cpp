@@ -80,8 +80,12 @@ extern const Family kFamily{
                 tile_option()},
     .reference_columns = {kReferenceColumn, kStep1xColumn},
     .extra_inputs = {std::begin(kExtraInputs), std::end(kExtraInputs)},
-    .variants = {{"flux-dev", [] { return named_sizes("flux-dev", {}); }},
-                 {"flux-schnell", [] { return named_sizes("flux-schnell", {.guidance_embeds = false}); }}},
+    .variants = {{"flux-dev", [] { return named_sizes("flux-dev", {}); }, "FLUX.1-dev", "black-forest-labs/FLUX.1-dev"},
+                 {"flux-schnell",
+                  [] { return named_sizes("flux-schnell", {.guidance_embeds = false}); },
+                  "FLUX.1-schnell",
+                  "black-forest-labs/FLUX.1-schnell",
+                  {.num_inference_steps = 4}}},
 };
 
 }  // namespace burnish::models::flux

@@ -67,8 +67,16 @@ extern const Family kFamily{
     .describe = describe_entry,
     .options = {prompt_length_option(), tile_option()},
     .reference_columns = {kReferenceColumn},
-    .variants = {{"flux2-klein-4b", [] { return published("flux2-klein-4b", {}, {}); }},
-                 {"flux2-klein-9b", [] { return published("flux2-klein-9b", klein_9b(), {.width = 4096, .hidden = 12288}); }}},
+    .variants = {{"flux2-klein-4b",
+                  [] { return published("flux2-klein-4b", {}, {}); },
+                  "FLUX.2-klein",
+                  "black-forest-labs/FLUX.2-klein-base-4B",
+                  {.num_inference_steps = 50, .cfg_scale = 4}},
+                 {"flux2-klein-9b",
+                  [] { return published("flux2-klein-9b", klein_9b(), {.width = 4096, .hidden = 12288}); },
+                  "FLUX.2-klein",
+                  "black-forest-labs/FLUX.2-klein-base-9B",
+                  {.num_inference_steps = 50, .cfg_scale = 4}}},
 };
 
 }  // namespace burnish::models::flux2

@@ -90,8 +90,16 @@ extern const Family kFamily{
                  .about = Option::About::references}},
     .reference_columns = {kReferenceColumn},
     .extra_inputs = {std::begin(kExtraInputs), std::end(kExtraInputs)},
-    .variants = {{"qwen-image", [] { return named_sizes("qwen-image"); }},
-                 {"qwen-image-edit", [] { return edit_sizes("qwen-image-edit"); }}},
+    .variants = {{"qwen-image",
+                  [] { return named_sizes("qwen-image"); },
+                  "Qwen-Image",
+                  "Qwen/Qwen-Image",
+                  {.num_inference_steps = 50, .cfg_scale = 4}},
+                 {"qwen-image-edit",
+                  [] { return edit_sizes("qwen-image-edit"); },
+                  "Qwen-Image-Edit",
+                  "Qwen/Qwen-Image-Edit",
+                  {.num_inference_steps = 50, .cfg_scale = 4}}},
 };
 
 }  // namespace burnish::models::qwen_image

@@ -105,7 +105,12 @@ extern const Family kFamily{
     .describe = describe,
     .options = options(),
     .takes_fp16 = true,
-    .variants = {{"sdxl", published_sdxl}, {"sd15", [] { return named_sizes("sd15", sd15()); }}},
+    .variants = {{"sdxl", published_sdxl, "SDXL", "stabilityai/stable-diffusion-xl-base-1.0", {.num_inference_steps = 30, .cfg_scale = 6}},
+                 {"sd15",
+                  [] { return named_sizes("sd15", sd15()); },
+                  "SD 1.5",
+                  "stable-diffusion-v1-5/stable-diffusion-v1-5",
+                  {.side = 512, .num_inference_steps = 30, .cfg_scale = 7}}},
 };
 
 }  // namespace burnish::models::stable_diffusion

@@ -55,7 +55,9 @@ extern const Family kFamily{
     .open = open_as<ZImageModel>,
     .describe = describe_entry,
     .options = {prompt_length_option(), tile_option()},
-    .variants = {{"z-image", [] { return published("z-image"); }}, {"z-image-turbo", [] { return published("z-image-turbo"); }}},
+    .variants =
+        {{"z-image", [] { return published("z-image"); }, "Z-Image", "Tongyi-MAI/Z-Image", {.num_inference_steps = 50, .cfg_scale = 5}},
+         {"z-image-turbo", [] { return published("z-image-turbo"); }, "Z-Image", "Tongyi-MAI/Z-Image-Turbo", {.num_inference_steps = 8}}},
 };
 
 }  // namespace burnish::models::zimage

@@ -102,6 +102,7 @@ void fields(config::Fields& f, DatasetChoice& o) {
   f("caption_extension", o.caption_extension,
     "comma list of endings of caption files, the first that is there counts; with enable_wildcard one is drawn, ENDING=WEIGHT times as "
     "often");
+  f("trigger_word", o.trigger_word, "words");
   f("caption_prefix", o.caption_prefix, "before every caption");
   f("caption_suffix", o.caption_suffix, "behind every caption");
   f("caption_dropout", o.caption_dropout, "share of visits under the empty caption", {"caption_dropout_rate"});
@@ -165,7 +166,7 @@ std::vector<data::Subset> subsets_of(const DatasetChoice& o, int64_t cache_varia
     data::Subset subset{base_of(o.metadata_path, o.base_path), o.metadata_path, size_rule(o, resolution)};
     subset.augmentation = {o.random_crop, o.random_flip, augments(o) ? variants : 1};
     subset.loss_weight = o.loss_weight;
-    subset.caption_files = {o.caption_extension, o.class_tokens};
+    subset.caption_files = {o.caption_extension, o.class_tokens.empty() ? o.trigger_word : o.class_tokens};
     subset.visits = {o.num_repeats, o.is_reg, caption_rule(o)};
     if (o.multi_resolution == "one" && !o.is_reg) subset.visits.num_repeats /= static_cast<double>(resolutions.size());
     subsets.push_back(std::move(subset));

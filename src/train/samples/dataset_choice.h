@@ -15,7 +15,7 @@ struct DatasetChoice {
   int64_t min_bucket_reso = 256, max_bucket_reso = 1024, bucket_reso_steps = 64;
   bool random_crop = false, random_flip = false;
 
-  std::string caption_extension = ".txt", caption_prefix, caption_suffix;
+  std::string caption_extension = ".txt", trigger_word, caption_prefix, caption_suffix;
   double caption_dropout = 0, caption_tag_dropout_rate = 0;
   bool enable_wildcard = false, shuffle_caption = false;
   int64_t keep_tokens = 0;

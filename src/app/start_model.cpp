@@ -1,0 +1,109 @@
+#include "app/start_model.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "hub/repository.h"
+#include "io/files.h"
+#include "io/tensor_file.h"
+
+namespace burnish::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The option that names the tokenizer which a text encoder lacks; "" where all are there.
+std::string missing_tokenizer(const models::Model& model) {
+  for (const auto& component : model.components().list()) {
+    const auto* recipe = model.components().find(component.name);
+    if (recipe == nullptr || !recipe->tokenizer || recipe->source.entry->is_sizes) continue;
+    try {
+      recipe->tokenizer->folder();
+    } catch (const Error& error) {
+      const std::string sentence = error.what();
+      for (const char* option : {"tokenizer_2_path", "tokenizer_path"}) {
+        if (sentence.ends_with(std::string("--") + option)) return option;
+      }
+      throw;  // one that is named, and cannot be had
+    }
+  }
+  return "";
+}
+
+StartModel open_here(const std::vector<std::string>& names, const models::ModelOptions& options) {
+  const auto model = models::open_model(models::open_model_files({names, "", "", models::HubUse::nothing}), options);
+  for (const auto& expert : model->experts_there()) {
+    if (!model->components().has(expert.component))
+      data_error("new", "{} holds no denoiser, which is what trains; name a whole model", join(names));
+  }
+  StartModel start{.names = names, .sizes = names, .title = model->names().variant};
+  start.missing_tokenizer = missing_tokenizer(*model);
+  const auto* published = models::find_published(names.front());
+  if (published == nullptr) published = models::published_of_kind(*model);
+  if (published != nullptr) start.drawn = published->drawn;
+  return start;
+}
+
+StartModel not_here(const models::Variant& published, const std::string& id) {
+  return {.names = {id},
+          .sizes = {std::string(published.name)},
+          .title = std::string(published.title),
+          .drawn = published.drawn,
+          .is_here = false};
+}
+
+void add_folder(const fs::path& folder, std::vector<std::string>& names) {
+  std::error_code failed;
+  for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed)) {
+    const auto path = it->path().lexically_relative(".");
+    const bool is_pipeline = io::is_there(it->path() / "model_index.json");
+    std::error_code unreachable;
+    if (is_pipeline || (it->is_regular_file(unreachable) && io::is_tensor_file(path))) names.push_back(path.string());
+  }
+}
+
+}  // namespace
+
+StartModel choose_model(const std::vector<std::string>& names, const models::ModelOptions& options) {
+  if (names.empty() || names.front().empty()) config_error("new", "name a model: its folder or file, an id on a hub, or a published name");
+  const auto* published = names.size() == 1 && !io::is_there(names.front()) ? models::find_published(names.front()) : nullptr;
+  const auto first = published != nullptr && !published->id.empty() ? std::string(published->id) : names.front();
+  try {
+    return names.size() == 1 ? open_here({first}, options) : open_here(names, options);
+  } catch (const Error& error) {
+    if (published != nullptr) return not_here(*published, first);
+    if (names.size() > 1 || !models::is_hub_model(first)) throw;
+    data_error(
+        "new",
+        "'{}' is not on this machine, and of its sizes nothing is known; `burnish plan --model {} --height 1024 --width 1024` fetches "
+        "it, or name one of {}",
+        first, first, join(models::published_models()));
+  }
+}
+
+std::vector<StartModel> find_models() {
+  std::vector<std::string> names;
+  add_folder(".", names);
+  add_folder("models", names);
+  std::error_code failed;
+  for (fs::directory_iterator it("models", failed), end; !failed && it != end; it.increment(failed)) {
+    if (io::is_folder(it->path())) add_folder(it->path(), names);
+  }
+  std::ranges::sort(names);
+  for (auto& id : hub::ids_in_cache(hub::settings_from_environment())) names.push_back(std::move(id));
+  models::ModelOptions options;
+  options.own = models::default_options();
+  std::vector<StartModel> found;
+  for (const auto& name : names) {
+    try {
+      found.push_back(open_here({name}, options));
+    } catch (const std::exception&) {  // a LoRA, a part of a model, a file that is damaged
+    }
+  }
+  return found;
+}
+
+}  // namespace burnish::app
