@@ -68,8 +68,8 @@ def strip(folder):
 
 def loss_curve(folder, validation):
     with open(folder / "run/log.jsonl") as f:
-        log = [json.loads(line) for line in f]
-    losses = [line["loss"] for line in log]
+        log = [line for line in map(json.loads, f) if line["step"] > 0]
+    losses = [line["raw_loss"] for line in log]
     window = 20
     smooth = [sum(losses[max(0, i - window + 1):i + 1]) / min(i + 1, window) for i in range(len(losses))]
     figure, axis = plt.subplots(figsize=(7, 4))

@@ -5,6 +5,7 @@
 
 #include "app/sample_options.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/text.h"
 #include "io/files.h"
 #include "train/options/fields.h"
@@ -36,12 +37,14 @@ int64_t newness(const std::string& stem) {
 }
 
 /// The files of the save that is drawn with: the part each holds, and where it is.
-std::vector<std::pair<std::string, fs::path>> saved_files(const fs::path& run) {
+std::vector<std::pair<std::string, fs::path>> saved_files(const fs::path& run, const std::string& prefix) {
   std::vector<std::pair<std::string, fs::path>> files;
   int64_t newest = -1;
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(run, failed)) {
-    auto [stem, part] = stem_and_part(entry.path().filename().string());
+    auto name = entry.path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    auto [stem, part] = stem_and_part(name.substr(prefix.size()));
     auto age = newness(stem);
     if (age < 0 || age < newest) continue;
     if (age > newest) files.clear();
@@ -49,12 +52,24 @@ std::vector<std::pair<std::string, fs::path>> saved_files(const fs::path& run) {
     files.emplace_back(part, entry.path());
   }
   std::sort(files.begin(), files.end());
-  if (files.empty()) data_error("sample", "{} holds no weights that a run saved, step-100.safetensors say", run.string());
+  if (files.empty()) data_error("sample", "{} holds no weights that a run saved, {}step-100.safetensors say", run.string(), prefix);
   return files;
 }
 
-/// The extent of the first dataset's pictures, or a square of about their area where each keeps its shape.
-Extent trained_extent(const train::TrainOptions& o) {
+/// The extent in "768x512"; nothing where the text is none.
+std::optional<Extent> extent_of(const std::string& text) {
+  Extent extent;
+  auto read = [&, at = text.data(), end = text.data() + text.size()](int64_t& side) mutable {
+    auto result = std::from_chars(at, end, side);
+    at = std::min(end, result.ptr + 1);
+    return result.ec == std::errc() && side > 0 && side <= kMostPixelsASide;
+  };
+  return read(extent.width) && read(extent.height) ? std::optional(extent) : std::nullopt;
+}
+
+/// What options alone say of a run's pictures: the extent of the first dataset's, or a square of about their area where each keeps its
+/// shape.
+Extent asked_extent(const train::TrainOptions& o) {
   bool has_file = !o.dataset_config.empty() && io::is_there(o.dataset_config);
   auto rule = train::subsets_of(has_file ? train::datasets_of(o).front() : o.dataset, 1).front().size;
   if (rule.height > 0) return data::extent_of(rule.fixed());
@@ -76,9 +91,11 @@ void take_run(SampleOptions& o) {
   o.model = trained.model;
   o.model.seed = seed;
   o.model.own.begin_with_drawing();
-  o.extent = trained_extent(trained);
-  for (const auto& [part, file] : saved_files(o.run)) {
-    if (io::SafetensorsFile::open(file)->metadata().contains("adapter")) o.lora.push_back(file.string());
+  o.extent = asked_extent(trained);
+  for (const auto& [part, file] : saved_files(o.run, trained.output_name.empty() ? "" : trained.output_name + "-")) {
+    const auto metadata = io::SafetensorsFile::open(file)->metadata();
+    if (auto size = metadata.find("resolution"); size != metadata.end()) o.extent = extent_of(size->second).value_or(o.extent);
+    if (metadata.contains("adapter")) o.lora.push_back(file.string());
     else o.model.model.insert(o.model.model.begin(), file.string());  // of two files that hold a part the first is used
   }
 }

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <filesystem>
 #include <functional>
 
 #include "app/together.h"
@@ -9,6 +10,7 @@
 #include "base/log.h"
 #include "base/say.h"
 #include "base/text.h"
+#include "io/files.h"
 #include "report/page.h"
 #include "train/options/fields.h"
 #include "train/options/meaning.h"
@@ -33,7 +35,7 @@ bool read_options(const char* verb, const char* summary, const Arguments& argume
   return !parsed.help;
 }
 
-/// The page about a run that has ended. What was trained is saved: that the page cannot be written is no failure of the run.
+/// The page about a run that has ended. What was trained is saved: that the page cannot be written does not change how the run ended.
 void write_report(const std::string& run) {
   try {
     info("{} shows the run", report::write_report({.runs = {run}, .output = ""}).string());
@@ -62,9 +64,20 @@ void train(const Arguments& arguments) {
   if (!train::trains(options))
     return run_together("cache", options, kCacheAnswer, [&](const auto& world, auto&) { train::make_cache(options, world); });
   run_together("train", options, kTrainAnswer, [&](const auto& world, auto& status) {
-    train::train(options, world, &status);
+    auto report = [&] {
+      if (options.write_report && world.is_first()) write_report(options.output_path);
+    };
+    try {
+      train::train(options, world, &status);
+    } catch (const Error& error) {
+      // What was trained until Ctrl-C is shown as well; a run without a step has no curves.
+      if (error.code() != Exit::interrupted || !io::is_there(std::filesystem::path(options.output_path) / "log.jsonl")) throw;
+      status.end(Exit::interrupted, without_source(error));
+      report();
+      throw;
+    }
     status.end(Exit::done);
-    if (options.write_report && world.is_first()) write_report(options.output_path);
+    report();
   });
 }
 

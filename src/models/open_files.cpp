@@ -51,6 +51,31 @@ ModelEntry entry_of_component(const std::string& label, const fs::path& folder, 
   return entry;
 }
 
+/// Whether a run of this program saved the weights of a component in this file, which has no config.json of its own.
+bool is_trained(const ModelEntry& entry) {
+  if (!entry.tensors || !entry.config.is_null() || entry.is_sizes) return false;
+  const auto& metadata = entry.tensors->metadata();
+  auto trainer = metadata.find("trainer");
+  return trainer != metadata.end() && trainer->second == "burnish";
+}
+
+/// Whether all tensors of `part` are tensors of `whole`, by name and shape.
+bool has_all(const io::TensorSource& whole, const io::TensorSource& part) {
+  return std::ranges::all_of(part.names(),
+                             [&](const auto& name) { return whole.contains(name) && whole.info(name).shape == part.info(name).shape; });
+}
+
+/// What is trained keeps the shape of the component that it was trained from: heads and the like, which no tensor tells.
+void take_configs(std::vector<ModelEntry>& entries) {
+  for (auto& entry : entries) {
+    if (!is_trained(entry)) continue;
+    auto from = std::ranges::find_if(entries, [&](const ModelEntry& other) {
+      return other.tensors && is_component_config(other.config) && has_all(*other.tensors, *entry.tensors);
+    });
+    if (from != entries.end()) entry.config = from->config;
+  }
+}
+
 /// Adds what each name stands for.
 class Opener {
  public:
@@ -62,6 +87,7 @@ class Opener {
     for (const auto& entry : split_list(names_.model_id_with_origin_paths)) add_model_id(entry);
     if (files_.entries.empty())
       config_error("models", "no model given; name one with --model FOLDER_OR_FILE, --model_paths or --model_id_with_origin_paths");
+    take_configs(files_.entries);
     return std::move(files_);
   }
 

@@ -50,7 +50,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.text("h1"), "fox-lora")
         self.assertIn("LoRA of rank 16 on dit", self.text("#about"))
         self.assertIn("640of 800", self.text(".facts"))
-        self.assertEqual(browser.evaluate("document.querySelectorAll('#charts .chart').length"), 8)
+        self.assertEqual(browser.evaluate("document.querySelectorAll('#charts .chart').length"), 9, "with one of the loss as it is weighted")
         self.assertEqual(browser.evaluate("document.querySelectorAll('#timestep-charts .line').length"), runs.NUM_BINS + 2)
         # A prompt is text, whatever it holds.
         self.assertEqual([browser.evaluate(f"document.querySelectorAll('.card .prompt')[{i}].textContent") for i in range(3)], runs.PROMPTS)

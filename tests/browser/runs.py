@@ -15,7 +15,8 @@ def record(step, total, rng, level, start=1.76e9):
         seen = rng.random() < 0.4
         bins.append({"raw": raw if seen else None, "weighted": raw * 0.7 if seen else None, "count": int(seen)})
     seconds = 0.41 * rng.lognormvariate(0, 0.05) + (0.6 if step % 97 == 0 else 0)
-    line = {"step": step, "loss": falling * rng.lognormvariate(0, 0.45), "grad_norm": 0.8 * falling * rng.lognormvariate(0, 0.4) * (9 if step % 151 == 0 else 1),
+    raw_loss = falling * rng.lognormvariate(0, 0.45)
+    line = {"step": step, "loss": raw_loss * rng.uniform(0, 1.8), "raw_loss": raw_loss, "grad_norm": 0.8 * falling * rng.lognormvariate(0, 0.4) * (9 if step % 151 == 0 else 1),
             "lr": 1e-4 * min(1, step / 40) * (0.5 + 0.5 * math.cos(math.pi * share)), "samples_per_second": 4 / seconds, "step_seconds": seconds,
             "data_seconds": 0.004 * rng.lognormvariate(0, 0.3), "time": start + 0.45 * step, "peak_memory_bytes": int(6.2e9 + 3e8 * min(1, step / 30)),
             "loss_by_time": bins, "note": "unknown fields do no harm"}

@@ -68,6 +68,7 @@ TEST_F(Dpo, EqualsPlainTorch) {
       EXPECT_NEAR(log[i]["loss"].get<double>(), of("loss"), 2e-5) << name << " step " << i;
       EXPECT_NEAR(log[i]["grad_norm"].get<double>(), of("grad_norm"), 2e-4 * of("grad_norm")) << name << " step " << i;
       EXPECT_EQ(log[i]["implicit_accuracy"].get<double>(), of("margin") > 0 ? 1 : 0);
+      EXPECT_NEAR(log[i]["gradient_weight"].get<double>(), 1 / (1 + std::exp(of("margin"))), 1e-5);
     }
   }
 }

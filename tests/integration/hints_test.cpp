@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include "data/image.h"
+#include "data/resize.h"
+#include "tests/golden.h"
 #include "tests/integration/refused.h"
 
 using namespace burnish;
@@ -28,6 +31,8 @@ TEST(Hints, RatesFarFromWhatIsUsual) {
 
 namespace {
 
+std::string page(const std::string& name) { return read_file(fs::path(BURNISH_SOURCE_DIR) / "docs" / name); }
+
 class DrawnRun : public BadInput {
  protected:
   void trained(const std::string& more) const {
@@ -45,6 +50,16 @@ class DrawnRun : public BadInput {
 };
 
 }  // namespace
+
+TEST(Hints, RatesOfTextEncodersStandInOneTable) {
+  EXPECT_THAT(page("train.md"), HasSubstr("| SDXL | 1e-4 | 1e-5 each"));
+  EXPECT_THAT(page("stable-diffusion.md"), HasSubstr("--text_encoder_lr 1e-5"));
+  for (const char* other : {"optimizers.md", "stable-diffusion.md"}) {
+    EXPECT_THAT(page(other), HasSubstr("(train.md#learning-rates)"));
+    EXPECT_THAT(page(other), Not(HasSubstr("text encoders 5e-5"))) << other;
+    EXPECT_THAT(page(other), Not(HasSubstr("text_encoder_lr 5e-5"))) << other;
+  }
+}
 
 TEST_F(DrawnRun, IsAllThatSampleNeeds) {
   trained("--learning_rate 0.01 --save_steps 1");
@@ -71,6 +86,47 @@ TEST_F(DrawnRun, PicturesAreAsLargeAsThoseOfTheFirstDataset) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_EQ(drawn("of_run", "--run " + quoted(at("a"))),
             drawn("of_file", golden_model() + "--height 48 --width 64 --lora " + quoted(at("a/step-1.safetensors"))));
+}
+
+/// Pictures keep their shapes here; three of four are upright.
+TEST_F(DrawnRun, PicturesAreAsLargeAsMostOfTheRun) {
+  auto pixels = data::decode_image(kGolden / "pictures/0.png");
+  fs::create_directories(at("mixed"));
+  std::string rows = "image,prompt\n";
+  for (int i = 0; i < 4; ++i) {
+    auto name = std::to_string(i) + ".png";
+    data::write_png(at("mixed") / name, data::resize_and_crop(pixels, i == 0 ? data::Size{96, 96} : data::Size{64, 32}), {});
+    rows += name + ",cat\n";
+  }
+  write("mixed/metadata.csv", rows);
+  auto outcome = run_burnish(train_with(golden_model() + "--dataset_metadata_path " + quoted(at("mixed/metadata.csv")),
+                                        "--max_steps 1 --output_name cat --output_path " + quoted(at("run"))));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("saved " + (at("run") / "cat-step-1.safetensors").string()));
+  drawn("drawn", "--run " + quoted(at("run")));
+  EXPECT_EQ(data::image_size(at("drawn/0000.png")), (data::Size{64, 32}));
+  drawn("given", "--run " + quoted(at("run")) + " --height 48");
+  EXPECT_EQ(data::image_size(at("given/0000.png")), (data::Size{48, 32})) << "what is given wins";
+}
+
+/// Two heads where published UNets of this width have one: no tensor tells, the config of the model does.
+TEST_F(DrawnRun, OfAWholeModelOfOtherSizesHasItsOwnShape) {
+  fs::copy(golden_path("sdxl_pipeline/model"), at("model"), fs::copy_options::recursive);
+  auto path = at("model/unet/config.json");
+  auto config = nlohmann::json::parse(read_file(path));
+  config["attention_head_dim"] = 2;
+  fs::remove(path);
+  std::ofstream(path) << config;
+  const auto model = "--model " + quoted(at("model")) + " --tokenizer_path " + quoted(kAssets / "tokenizer") + " ";
+  auto outcome = run_burnish("train " + model + golden_data() + "--height 40 --width 64 --dtype fp32 --trainable_models unet " +
+                             "--learning_rate 1e-5 --max_steps 1 --output_path " + quoted(out()));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  auto of_run = drawn("of_run", "--run " + quoted(out()));
+  for (const auto& entry : fs::directory_iterator(at("model/unet"))) {
+    if (entry.path().extension() == ".safetensors")
+      fs::copy_file(out() / "step-1.safetensors", entry.path(), fs::copy_options::overwrite_existing);
+  }
+  EXPECT_EQ(of_run, drawn("of_folder", model + "--dtype fp32 --height 40 --width 64"));
 }
 
 TEST_F(DrawnRun, WithoutARunIsRefused) {

@@ -43,10 +43,14 @@ inline Outcome run_burnish(const std::string& arguments, const std::string& befo
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_file(log)};
 }
 
+/// The lines of a run's steps: without that of step 0, which has what was measured before training.
 inline std::vector<nlohmann::json> read_log(const fs::path& run) {
   std::vector<nlohmann::json> lines;
   std::ifstream file(run / "log.jsonl");
-  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(file, line);) {
+    auto of_step = nlohmann::json::parse(line);
+    if (of_step.at("step") > 0) lines.push_back(std::move(of_step));
+  }
   return lines;
 }
 

@@ -38,6 +38,8 @@ class Together : public testing::Test {
     for (size_t i = 0; i < lines.size(); ++i) {
       double loss = lines[i]["loss"], norm = lines[i]["grad_norm"];
       EXPECT_NEAR(loss, others[i]["loss"], 2e-6 * std::abs(loss)) << "step " << i;
+      double raw = lines[i]["raw_loss"];
+      EXPECT_NEAR(raw, others[i]["raw_loss"], 2e-6 * std::abs(raw)) << "step " << i;
       EXPECT_NEAR(norm, others[i]["grad_norm"], tolerance(1e-5) * norm) << "step " << i;
       EXPECT_EQ(lines[i]["loss_by_time"].size(), others[i]["loss_by_time"].size());
     }

@@ -6,12 +6,14 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include "base/text.h"
 #include "config/command_line.h"
 #include "config/settings.h"
 #include "io/files.h"
 #include "records/previews.h"
 #include "tests/scratch.h"
 #include "tests/train/skeleton_run.h"
+#include "train/objectives/dpo.h"
 #include "train/options/fields.h"
 
 using namespace burnish;
@@ -121,9 +123,11 @@ TEST_F(HooksTest, TheLogGoesOnAfterTheStepThatIsResumedAt) {
     run.loop(list(make_validate(run.training), make_log(run.training)));
   }
   auto before = lines();
-  ASSERT_EQ(before.size(), 4u);
-  EXPECT_TRUE(before[0]["validation_loss"].is_null()) << "a column from the first row on";
-  EXPECT_TRUE(before[1]["validation_loss"].is_number());
+  ASSERT_EQ(before.size(), 5u);
+  EXPECT_EQ(before[0]["step"], 0);
+  EXPECT_TRUE(before[0]["validation_loss"].is_number());
+  EXPECT_TRUE(before[1]["validation_loss"].is_null()) << "a column from the first row on";
+  EXPECT_TRUE(before[2]["validation_loss"].is_number());
   test::SkeletonRun run(settings, {.num_held_out = 1});
   run.training.trainee.progress.step = 3;  // a state of step 3, of a run that was killed after its fourth
   run.settings.output.resume = true;
@@ -131,11 +135,11 @@ TEST_F(HooksTest, TheLogGoesOnAfterTheStepThatIsResumedAt) {
   log->before();
   tell(*log, test::report_of(4, 7));
   auto after = lines();
-  ASSERT_EQ(after.size(), 4u);
-  EXPECT_TRUE(std::equal(after.begin(), after.begin() + 3, before.begin()));
-  EXPECT_EQ(after[3]["loss"], 7);
+  ASSERT_EQ(after.size(), 5u);
+  EXPECT_TRUE(std::equal(after.begin(), after.begin() + 4, before.begin()));
+  EXPECT_EQ(after[4]["loss"], 7);
   auto table = io::read_text(run_folder() / "log.csv");
-  EXPECT_EQ(times_in(table, "\n"), 5u);
+  EXPECT_EQ(times_in(table, "\n"), 6u);
   auto events = fs::directory_iterator(run_folder() / "tensorboard");
   EXPECT_EQ(std::distance(begin(events), end(events)), 2) << "a file a session";
 }
@@ -179,6 +183,99 @@ TEST_F(HooksTest, ValidationIsTheMeanOfAllHeldOutDraws) {
   EXPECT_EQ(validation(), (nlohmann::json{{"before", expected[0]}, {"after", expected[4]}}));
   EXPECT_THAT(said, HasSubstr(fmt::format("before {:.5f}, after {:.5f}", expected[0], expected[4])));
   EXPECT_NE(expected[0], expected[4]);
+}
+
+TEST_F(HooksTest, EveryPlaceHasTheSameValidationLosses) {
+  settings.output.csv = true;
+  for (int64_t every : {0, 3}) {  // neither measures the last step on its way
+    settings.output.validation_steps = every;
+    test::SkeletonRun run(settings, {.num_held_out = 1});
+    auto said = said_by([&] { run.loop(list(make_validate(run.training), make_log(run.training))); });
+    const auto found = lines();
+    ASSERT_EQ(found.size(), 5u) << "and nothing of the run before";
+    EXPECT_EQ(found[0]["step"], 0);
+    EXPECT_EQ(found[0]["validation_loss"], validation()["before"]);
+    EXPECT_EQ(found[4]["validation_loss"], validation()["after"]);
+    EXPECT_EQ(found[3]["validation_loss"].is_number(), every == 3);
+    EXPECT_THAT(said, HasSubstr(fmt::format("before {:.5f}, after {:.5f}", found[0]["validation_loss"].get<double>(),
+                                            found[4]["validation_loss"].get<double>())));
+    const auto table = split_list(io::read_text(run_folder() / "log.csv"), '\n');
+    EXPECT_TRUE(table.at(1).starts_with("0,") && table.at(2).starts_with("1,")) << table.at(1);
+    EXPECT_THAT(table.at(1), HasSubstr(fmt::format("{}", validation()["before"].get<double>())));
+    EXPECT_EQ(times_in(table.at(1), ","), times_in(table.at(2), ","));
+  }
+}
+
+/// DiffSynth-Studio's weights go from nothing at noise alone to nearly twice the loss half-way.
+TEST_F(HooksTest, TheLossIsShownBeforeItIsWeighted) {
+  settings.objective.loss.weighting = "diffsynth";
+  settings.course.batch_size = 2;
+  settings.course.batches_per_step = 2;
+  test::SkeletonRun run(settings);
+  run.loop(list(make_log(run.training)));
+  for (const auto& line : lines()) {
+    double raw = 0, weighted = 0;
+    for (const auto& bin : line["loss_by_time"]) {
+      if (bin["count"] == 0) continue;
+      raw += bin["raw"].get<double>() * bin["count"].get<double>();
+      weighted += bin["weighted"].get<double>() * bin["count"].get<double>();
+    }
+    EXPECT_NEAR(line["raw_loss"].get<double>(), raw / 4, 1e-6 * raw) << line;
+    EXPECT_NEAR(line["loss"].get<double>(), weighted / 4, 1e-5 * weighted) << line;
+    EXPECT_GT(std::abs(line["raw_loss"].get<double>() / line["loss"].get<double>() - 1), 1e-3);
+  }
+
+  test::SkeletonRun again(settings);
+  setenv("BURNISH_PROGRESS_SECONDS", "1e-9", 1);
+  auto said = said_by([&] {
+    auto bar = make_bar(again.training);
+    bar->before();
+    auto report = test::report_of(1, 22);
+    report.raw_loss = 0.5;
+    tell(*bar, report);
+    bar->ended();
+  });
+  unsetenv("BURNISH_PROGRESS_SECONDS");
+  EXPECT_THAT(said, HasSubstr("loss 0.5000, mean of 1 step 0.5000"));
+}
+
+namespace {
+
+/// An objective that logs what preferences log.
+class Preferring final : public Objective {
+ public:
+  pipeline::Units units() const override { return {}; }
+  pipeline::Values draws(const DrawRequest&) const override { return {}; }
+  pipeline::Values held_out_draws(const DrawRequest&, int64_t) const override { return {}; }
+  std::vector<std::string> logged() const override { return {"margin", kGradientWeight}; }
+};
+
+}  // namespace
+
+TEST_F(HooksTest, AMarginBeyondWhatBetaTellsApartIsSaidOnce) {
+  test::SkeletonRun run(settings);
+  EXPECT_FALSE(make_saturation(run.training)) << "nothing is preferred";
+  const Preferring objective;
+  const Training training{run.settings, run.subject, objective, run.schedule,         run.course,         run.feed,
+                          nullptr,      nullptr,     nullptr,   run.training.trainee, run.training.world, run.training.status};
+  auto said = [&](const std::vector<double>& weights) {
+    auto hook = make_saturation(training);
+    return said_by([&] {
+      int64_t step = 0;
+      for (auto weight : weights) {
+        auto report = test::report_of(++step);
+        report.logged = {{"margin", 9}, {kGradientWeight, weight}};
+        tell(*hook, report);
+      }
+    });
+  };
+  std::vector<double> healthy(200, 0.4), gone(200, 0.4);
+  for (size_t i = 0; i < healthy.size(); i += 2) healthy[i] = 0;  // single steps may well have none
+  for (size_t i = 100; i < gone.size(); ++i) gone[i] = 0.001;
+  EXPECT_EQ(said(healthy), "");
+  EXPECT_EQ(said(std::vector<double>(49, 0.0)), "") << "too few steps to know";
+  EXPECT_EQ(times_in(said(gone), "beyond what beta_dpo tells apart"), 1u);
+  EXPECT_THAT(said(gone), HasSubstr("step 144: the margin of preferred over rejected pictures (9)"));
 }
 
 TEST_F(HooksTest, ValidationRemembersWhatARunBeganWith) {

@@ -151,6 +151,41 @@ TEST_F(SaveHook, KeepsTheLastAndLeavesOtherFilesAlone) {
   EXPECT_TRUE(is_there("step-2.txt"));
 }
 
+TEST_F(SaveHook, FilesBeginWithTheNameOfTheRun) {
+  auto none = std::nan("");
+  settings.output.name = "my.cat";
+  settings.output.save = {.steps = 2, .keep_last = 1, .keep_best = true};
+  for (const char* other : {"step-1.safetensors", "my.dog-step-1.safetensors"}) std::ofstream(folder() / other) << "other";
+  test::SkeletonRun run(settings);
+  auto said = [&] {
+    testing::internal::CaptureStdout();
+    tell(run, {0.5, none, 0.3, none, none});
+    return testing::internal::GetCapturedStdout();
+  }();
+  EXPECT_THAT(weights(), ElementsAre("my.cat-best", "my.cat-step-5", "my.dog-step-1", "step-1")) << "other runs' files stay";
+  EXPECT_EQ(step_in("my.cat-best.safetensors"), "3");
+  EXPECT_THAT(said, HasSubstr("saved " + (folder() / "my.cat-step-5.safetensors").string()));
+  EXPECT_THAT(said, HasSubstr("burnish sample --run '" + folder().string() + "'"));
+}
+
+TEST_F(SaveHook, TheSizeOfTheRunsPicturesIsInTheFile) {
+  test::SkeletonRun run(settings);
+  for (size_t i : {0, 1, 2}) run.listed.samples.list[i].extent = {1, 48, 64};  // of four
+  tell(run, {std::nan("")});
+  EXPECT_EQ(io::SafetensorsFile::open(folder() / "step-1.safetensors")->metadata().at("resolution"), "64x48");
+}
+
+TEST_F(SaveHook, TheLossBeforeTrainingIsNotTheBest) {
+  settings.output.save = {.keep_best = true};
+  records::JsonLog log(folder() / "log.jsonl", -1);
+  log.write({{"step", 0}, {"validation_loss", 0.1}});
+  log.write({{"step", 1}, {"validation_loss", 0.5}});
+  test::SkeletonRun run(settings);
+  run.settings.output.resume = true;  // of a state that is not there
+  tell(run, {0.4}, /*ends=*/false);
+  EXPECT_TRUE(is_there("best.safetensors"));
+}
+
 TEST_F(SaveHook, KeepsTheBestBesideThem) {
   auto none = std::nan("");
   settings.output.save = {.steps = 3, .keep_last = 1, .keep_best = true};

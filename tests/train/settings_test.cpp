@@ -86,6 +86,8 @@ TEST(Settle, SavesWhenItIsAsked) {
   auto judged = settled("--validation_steps 3 --keep_best --validation_metadata_path held-out.csv").output;
   EXPECT_EQ(judged.validation_steps, 3);
   EXPECT_TRUE(judged.save.keep_best);
+  EXPECT_EQ(settled("").output.prefix(), "");
+  EXPECT_EQ(settled("--output_name cat").output.prefix(), "cat-");
   auto logs = settled("--enable_csv_log").output;
   EXPECT_TRUE(logs.csv);
   EXPECT_FALSE(logs.tensorboard);
@@ -95,6 +97,8 @@ TEST(Settle, SavesWhenItIsAsked) {
 TEST(Settle, RefusesWhatLacksItsNeeds) {
   for (const auto& [flags, sentence] : {std::pair{"--validation_steps 2", "name their metadata in validation_metadata_path"},
                                         {"--keep_best", "set validation_steps"},
+                                        {"--output_name runs/cat", "output_name 'runs/cat' is no name of a file"},
+                                        {"--output_name .cat", "is no name of a file"},
                                         {"--preview_steps 2", "in preview_prompts"},
                                         {"--preview_with_presets", "in preview_prompts"},
                                         {"--keep_last 2 --save_steps 0", "set save_steps"},

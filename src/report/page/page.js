@@ -23,7 +23,35 @@ function column(run, name) {
 }
 
 const mean = values => values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length;
+const sum = values => values.reduce((a, b) => a + b, 0);
 const lastShare = (values, share) => values.slice(-Math.max(1, Math.ceil(values.length * share)));
+
+/** The column of the loss that is shown: before weighting, where the log has it, since weights go by the times that a step drew. */
+const lossName = run => "raw_loss" in run.log.columns ? "raw_loss" : "loss";
+
+/** Whether weights make the loss that is trained on another one. */
+function isWeighted(run) {
+  const {raw_loss: raw = [], loss = []} = run.log.columns;
+  return raw.some((value, i) => value !== null && loss[i] !== null && Math.abs(value - loss[i]) > 1e-4 * Math.abs(value));
+}
+
+/** Losses of held-out samples before training and as late as they are known: the log's from step 0 on, or the file's of a log without that. */
+function validationOf(run) {
+  const {xs, ys} = column(run, "validation_loss"), file = run.validation ?? {};
+  return xs[0] === 0 ? [ys[0], ys.at(-1)] : [file.before ?? ys[0], file.after ?? ys.at(-1)];
+}
+
+/** Samples over seconds of the last tenth of the steps. */
+function speedOf(speeds, seconds) {
+  const samples = lastShare(speeds.map((speed, i) => speed * seconds[i]), 0.1);
+  return samples.length === 0 ? null : sum(samples) / sum(lastShare(seconds, 0.1));
+}
+
+/** Seconds that are left of training; as its own bar says it while it goes on. */
+function secondsLeft(run, steps, secondsOfStep) {
+  const {stage, seconds_left: left} = run.status ?? {};
+  return stateOf(run) === "training" && stage === "train" && typeof left === "number" ? left : steps * secondsOfStep;
+}
 
 // --- what came -----------------------------------------------------------------------------------------------------------------
 
@@ -76,18 +104,18 @@ function showSoon() {
 // --- summary -------------------------------------------------------------------------------------------------------------------
 
 function facts(run) {
-  const loss = column(run, "loss").ys, speeds = column(run, "samples_per_second").ys, seconds = column(run, "step_seconds").ys;
-  const validation = column(run, "validation_loss").ys, onDevice = column(run, "peak_device_memory_bytes").ys;
+  const loss = column(run, lossName(run)).ys, speeds = column(run, "samples_per_second").ys, seconds = column(run, "step_seconds").ys;
+  const onDevice = column(run, "peak_device_memory_bytes").ys;
   const peaks = onDevice.length > 0 ? onDevice : column(run, "peak_memory_bytes").ys, tenth = Math.ceil(loss.length / 10);
   const step = run.log.steps.at(-1) ?? 0, total = Number(setting(run, "max_steps") ?? 0), recent = mean(lastShare(seconds, 0.1));
-  const [before, after] = validation.length > 0 ? [validation[0], validation.at(-1)] : [run.validation?.before, run.validation?.after];
-  const left = total > step && recent ? `${duration((total - step) * recent)} to go` : "";
+  const [before, after] = validationOf(run);
+  const left = total > step && recent ? `${duration(secondsLeft(run, total - step, recent))} to go` : "";
   return {
     steps: {label: "Steps", value: whole(step), more: total > 0 ? `of ${whole(total)}` : "", share: total > 0 ? Math.min(1, step / total) : undefined},
-    time: {label: "Training time", value: seconds.length > 0 ? duration(seconds.reduce((a, b) => a + b, 0)) : "–", more: left},
+    time: {label: "Training time", value: seconds.length > 0 ? duration(sum(seconds)) : "–", more: left},
     loss: {label: "Loss, last tenth", value: number(mean(lastShare(loss, 0.1))), more: loss.length > 9 ? `first tenth ${number(mean(loss.slice(0, tenth)))}` : ""},
-    validation: after === undefined ? null : {label: "Validation loss", value: number(after), more: `first ${number(before)}`},
-    speed: {label: "Samples per second", value: number(mean(lastShare(speeds, 0.1)), 3), more: recent ? `${duration(recent)} a step` : ""},
+    validation: after === undefined ? null : {label: "Validation loss", value: number(after), more: `before training ${number(before)}`},
+    speed: {label: "Samples per second", value: number(speedOf(speeds, seconds), 3), more: recent ? `${duration(recent)} a step` : ""},
     memory: peaks.length === 0 ? null :
       {label: "Peak memory", value: bytes(peaks.reduce((a, b) => Math.max(a, b))), more: onDevice.length > 0 ? "on the device" : "main memory"},
   };
@@ -115,16 +143,17 @@ function showSummary() {
   $("standing").replaceChildren(one ? standingBox(runs[0], data.live) ?? "" : "");
   const awaited = one && runs[0].status && runs[0].log.steps.length === 0;  // where it stands is all there is
   $("summary").replaceChildren(awaited ? "" : one ? factList(runs[0]) : runs.length > 1 ? factTable() : "");
-  const skipped = runs.reduce((sum, run) => sum + run.log.num_skipped, 0), empty = runs.every(run => run.log.steps.length === 0);
+  const skipped = sum(runs.map(run => run.log.num_skipped)), empty = runs.every(run => run.log.steps.length === 0);
   $("note").hidden = skipped === 0 && (!empty || awaited);
   $("note").textContent = empty ? one && !runs[0].settings.length ? "No run has begun here yet." : "No step is logged yet." : `${whole(skipped)} lines of log.jsonl are no records and were left out.`;
 }
 
 // --- curves --------------------------------------------------------------------------------------------------------------------
 
+/** Charts by the column that has to be there for them; `of` names the one that a run's curve is of, where that is another. */
 const known = [
-  {name: "loss", title: "Loss", canLog: true, height: 320, wide: true},
-  {name: "raw_loss", title: "Loss before weighting", canLog: true},
+  {name: "loss", of: lossName, title: "Loss", canLog: true, height: 320, wide: true},
+  {name: "raw_loss", of: () => "loss", isFor: isWeighted, title: "Loss as weighted for training", canLog: true},
   {name: "validation_loss", title: "Validation loss", canLog: true, smooth: false, points: true},
   {name: "lr", title: "Learning rate", smooth: false},
   {name: "grad_norm", title: "Gradient norm", canLog: true},
@@ -148,15 +177,18 @@ function chartOf(name, place, chartView, options) {
 }
 
 const shownRuns = () => runs.filter(run => !hidden.has(run.name));
-const seriesOf = name => shownRuns().map(run => ({label: run.name, color: run.color, ...column(run, name)}));
+const seriesOf = ({name, of = () => name}) => shownRuns().map(run => ({label: run.name, color: run.color, ...column(run, of(run))}));
 
 function showCurves() {
   const names = new Set(runs.flatMap(run => Object.keys(run.log.columns)));
   $("curves").hidden = runs.every(run => run.log.steps.length === 0);
-  for (const options of known) if (names.has(options.name)) chartOf(options.name, $("charts"), view, options).set(seriesOf(options.name));
+  for (const options of known) {
+    const isShown = names.has(options.name) && (!options.isFor || runs.some(options.isFor));
+    if (isShown) chartOf(options.name, $("charts"), view, options).set(seriesOf(options));
+  }
   for (const name of [...names].sort()) {
     const isOther = name !== "time" && !binPattern.test(name) && !known.some(one => one.name === name);
-    if (isOther) chartOf(name, $("charts"), view, {title: name, canLog: true}).set(seriesOf(name));
+    if (isOther) chartOf(name, $("charts"), view, {title: name, canLog: true}).set(seriesOf({name}));
   }
   for (const [name, chart] of charts) if (!names.has(name) && !name.startsWith("by_time")) chart.set([]);
   $("legend").replaceChildren(...runs.length > 1 ? runs.map(legendButton) : []);

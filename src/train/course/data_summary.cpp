@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "base/count.h"
 #include "base/log.h"
@@ -70,6 +71,23 @@ std::string sizes_of(const Samples& samples) {
   return join(named);
 }
 
+/// Counts the samples of each extent, those of class sets only where there are no others.
+std::map<Extent, int64_t> counts_by_extent(const Samples& samples) {
+  std::map<Extent, int64_t> counts, of_class_sets;
+  for (const auto& sample : samples.list) ++(samples.sets.at(sample.set).of_class_set ? of_class_sets : counts)[sample.extent];
+  return counts.empty() ? of_class_sets : counts;
+}
+
+int64_t area_of(const Extent& extent) { return extent.height * extent.width; }
+
+int64_t median_area(const std::map<Extent, int64_t>& counts) {
+  std::vector<int64_t> areas;
+  for (const auto& [extent, count] : counts) areas.insert(areas.end(), static_cast<size_t>(count), area_of(extent));
+  auto middle = areas.begin() + std::ssize(areas) / 2;
+  std::ranges::nth_element(areas, middle);
+  return *middle;
+}
+
 void say_left_out(const data::Dataset& pictures) {
   const auto& bad = pictures.bad_samples();
   if (bad.empty()) return;
@@ -89,6 +107,18 @@ void say_samples(const Samples& samples, const Course* course) {
   say_datasets(samples, course);
   info("  sizes: {}", sizes_of(samples));
   if (samples.pictures) say_left_out(*samples.pictures);
+}
+
+Extent usual_extent(const Samples& samples) {
+  const auto counts = counts_by_extent(samples);
+  const auto median = median_area(counts);
+  auto distance = [&](const Extent& extent) { return std::abs(area_of(extent) - median); };
+  // First what is near the median, then what many have.
+  auto rank = [&](const std::pair<const Extent, int64_t>& size) {
+    const auto& [extent, count] = size;
+    return std::tuple(10 * distance(extent) <= median, count, -distance(extent));
+  };
+  return std::ranges::max_element(counts, {}, rank)->first;
 }
 
 }  // namespace burnish::train

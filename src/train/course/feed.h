@@ -40,6 +40,8 @@ class Feed {
   /// Has the stored values of a batch read from disk, and its pictures decoded, while something else is computed. Pictures are decoded for
   /// the batch that is asked for next.
   void prefetch(const pipeline::Stage& stage, const BatchId& id) const;
+  /// Returns the samples that are trained.
+  const Samples& samples() const { return training_.samples; }
 
  private:
   const Source& source(const BatchId& id) const { return id.held_out ? *held_out_ : training_; }

@@ -4,6 +4,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/log_sigmoid.h>
+#include <ATen/ops/sigmoid.h>
 #include <fmt/core.h>
 
 #include "base/error.h"
@@ -42,7 +43,7 @@ class Dpo final : public Objective {
     if (!sample.further_files.contains(kRejectedImage))
       data_error("train", "row {}: the column {} must name the picture that was liked less than the row's own", sample.row, kRejectedImage);
   }
-  std::vector<std::string> logged() const override { return {"implicit_accuracy", "margin"}; }
+  std::vector<std::string> logged() const override { return {"implicit_accuracy", "margin", kGradientWeight}; }
 
   // Visits are those of supervised fine-tuning, without weights by time.
   pipeline::Values draws(const DrawRequest& request) const override { return visits_->draws(request); }
@@ -84,9 +85,14 @@ pipeline::Unit dpo_unit(double beta) {
     auto margin_B = -beta / 2 * (difference_B - (s.tensor(reference) - s.tensor(reference_rejected)));
     s.write("loss", -at::log_sigmoid(margin_B));
     s.write("margin", margin_B.detach());
+    s.write(kGradientWeight, at::sigmoid(-margin_B.detach()));
     s.write("implicit_accuracy", (margin_B > 0).to(at::kFloat));
   };
-  return {"dpo", {kError, kRejected + kError, reference, reference_rejected}, {"loss", "margin", "implicit_accuracy"}, {}, std::move(run)};
+  return {"dpo",
+          {kError, kRejected + kError, reference, reference_rejected},
+          {"loss", "margin", "implicit_accuracy", kGradientWeight},
+          {},
+          std::move(run)};
 }
 
 const ObjectiveKind& dpo() {

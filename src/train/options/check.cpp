@@ -119,8 +119,17 @@ void check_presets(const TrainOptions& o, Problems& problems) {
     problems.add("preview_with_presets draws with preset LoRAs, and there are none; take it out, or name them in preset_lora_path");
 }
 
+/// Longer ones leave no room for a step and a component in the name of a file.
+constexpr size_t kLongestName = 150;
+
 /// What happens beside steps needs what it is about.
 void check_hooks(const TrainOptions& o, Problems& problems) {
+  if (o.output_name.find_first_of(std::string_view("/\\\n\0", 4)) != o.output_name.npos || o.output_name.starts_with('.') ||
+      o.output_name.size() > kLongestName)
+    problems.add(
+        "output_name '{}' is no name of a file: take slashes and a dot at its start out of it, up to {} bytes; folders are named "
+        "in output_path",
+        o.output_name.substr(0, kLongestName), kLongestName);
   if (o.validation_steps > 0 && o.validation_metadata_path.empty())
     problems.add("validation_steps judges held-out samples, and there are none; name their metadata in validation_metadata_path");
   if (o.keep_best && o.validation_steps == 0)

@@ -228,6 +228,7 @@ static void loss_fields(config::Fields& f, TrainOptions& o) {
 static void output_fields(config::Fields& f, TrainOptions& o) {
   f.group("Output");
   f.path("output_path", o.output_path, "run folder").level(Level::first_run);
+  f("output_name", o.output_name, "name of the saved weights: NAME-step-N.safetensors; empty for step-N.safetensors");
   f("save_steps", o.save_steps,
     "also save every N steps; -1, where no other save is asked for, ten times in a run, at least 250 steps apart; 0 saves at the end only")
       .at_least(-1)

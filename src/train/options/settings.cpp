@@ -156,6 +156,7 @@ StepSettings step_settings(const TrainOptions& o) {
 
 OutputSettings output_settings(const TrainOptions& o) {
   OutputSettings s{.folder = o.output_path,
+                   .name = o.output_name,
                    .save = {o.save_steps, o.save_epochs, o.save_minutes, o.keep_last, o.keep_best},
                    .validation_steps = o.validation_steps,
                    .previews = {o.preview_prompts, o.preview_steps, o.preview_num_inference_steps, static_cast<uint64_t>(o.model.seed),

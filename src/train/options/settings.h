@@ -23,6 +23,7 @@ struct PreviewSettings {
 
 struct OutputSettings {
   std::filesystem::path folder;
+  std::string name = {};  ///< what the names of saved weights begin with, before a dash; "" for nothing
   SaveSettings save;
   int64_t validation_steps = 0;  ///< steps from one validation to the next; 0 judges held-out samples before and after only
   PreviewSettings previews;
@@ -30,6 +31,8 @@ struct OutputSettings {
   c10::ScalarType dtype = c10::kBFloat16;
   bool resume = false, overwrite = false;
   std::filesystem::path state() const { return folder / "state"; }
+  /// What stands before "step-N" and "best" in names of files.
+  std::string prefix() const { return name.empty() ? "" : name + "-"; }
 };
 
 /// Settings that a plan of the run's memory goes by.

@@ -67,7 +67,7 @@ struct TrainOptions {
   std::string reduction = "fast";
   int64_t zero_stage = 0, shard_size = 0, sequence_size = 1;
 
-  std::string output_path = "./models/train";
+  std::string output_path = "./models/train", output_name;
   int64_t save_steps = -1, save_epochs = 0, keep_last = 0;
   double save_minutes = 0;
   bool keep_best = false;

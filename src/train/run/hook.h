@@ -38,6 +38,7 @@ struct StepReport {
   double loss = 0, grad_norm = 0, learning_rate = 0;
   int64_t num_samples = 0;
   double seconds = 0;
+  std::optional<double> raw_loss;         ///< the loss before weighting: comparable between steps, and with a validation loss
   double data_seconds = 0;                ///< seconds of these for fetching what is kept and drawing noise
   std::vector<LossBin> by_time;           ///< losses by equal stretches from no noise to noise alone; none where samples have no time
   std::map<std::string, double> logged;   ///< other values that the objective has logged
@@ -50,6 +51,8 @@ class Hook {
  public:
   virtual ~Hook() = default;
   virtual void before() {}  ///< called before the first step
+  /// Called once all hooks are ready, where nothing was trained yet: step 0, of which the report holds what hooks measured.
+  virtual void begun(StepReport& /*r*/) {}
   /// Tells whether `stepped` of this step looks at weights as the step left them; asked once of each step after it was taken.
   virtual bool looks_at(int64_t /*step*/) { return false; }
   /// Called after every step; later hooks see what earlier ones add to the report. Where it looks at no weights, the next step may have

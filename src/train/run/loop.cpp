@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <numeric>
 #include <span>
 
 #include "base/error.h"
@@ -54,14 +55,25 @@ std::vector<LossBin> by_time(std::span<const double> losses, const std::vector<O
   return bins;
 }
 
+/// How the samples of a step count, one after the other.
+struct Counting {
+  std::vector<Objective::Counted> by_time;  ///< none where samples have no time of their own
+  std::vector<double> shares;               ///< shares of the step's loss that they would have without weights
+};
+
+/// The mean of samples' losses before they are weighted, as far as this process has them.
+double unweighted(std::span<const double> losses, const std::vector<double>& shares) {
+  return std::inner_product(losses.begin(), losses.end(), shares.begin(), 0.0);
+}
+
 /// What came of a step's batches, on its way to the host.
 struct OnTheWay {
-  std::vector<Objective::Counted> counted;  ///< how samples count
+  Counting counting;
   std::vector<std::string> logged;
   memory::Numbers numbers;  ///< loss, gradient norm, what the objective has logged, the losses of samples
 
   OnTheWay() = default;
-  OnTheWay(const Gradients& gradients, std::vector<Objective::Counted> of_samples) : counted(std::move(of_samples)) {
+  OnTheWay(const Gradients& gradients, Counting of_samples) : counting(std::move(of_samples)) {
     std::vector<at::Tensor> all{gradients.loss, gradients.norm};
     for (const auto& [name, mean] : gradients.logged) {
       logged.push_back(name);
@@ -77,15 +89,19 @@ struct OnTheWay {
     report.loss = all[0];
     report.grad_norm = all[1];
     for (size_t i = 0; i < logged.size(); ++i) report.logged[logged[i]] = all[2 + i];
-    report.by_time = by_time(std::span(all).subspan(2 + logged.size()), counted);
+    auto losses = std::span<const double>(all).subspan(2 + logged.size());
+    report.raw_loss = unweighted(losses, counting.shares);
+    report.by_time = by_time(losses, counting.by_time);
   }
 };
 
 /// What comes of the next step's batches: their gradients, or the whole step where parameters are updated inside backward. Adds the host's
 /// time for its data to the report, and says how its samples count.
-Gradients next_gradients(const Training& training, StepReport& report, std::vector<Objective::Counted>& counted) {
-  counted.clear();
+Gradients next_gradients(const Training& training, StepReport& report, Counting& counting) {
+  counting = {};
   auto& trainee = training.trainee;
+  const auto num_batches = training.course.batches_per_step();
+  const auto num_places = training.settings.step.division.num_places;  // of which the first counts for all
   BatchId id{.number = trainee.progress.batch};
   auto next = [&] {
     auto start = Clock::now();
@@ -95,12 +111,14 @@ Gradients next_gradients(const Training& training, StepReport& report, std::vect
     report.data_seconds += seconds_since(start);
     if (!batch.part.counts) return batch;
     auto of_batch = training.objective.counted(batch.draws);
-    counted.insert(counted.end(), of_batch.begin(), of_batch.end());
+    counting.by_time.insert(counting.by_time.end(), of_batch.begin(), of_batch.end());
+    auto share = batch.part.share * static_cast<double>(num_places) / static_cast<double>(num_batches * std::ssize(batch.samples));
+    counting.shares.insert(counting.shares.end(), batch.samples.size(), share);
     return batch;
   };
   const auto& settings = training.settings.step;
   if (settings.memory.updates_in_backward) return update_in_backward(trainee, training.objective, next(), settings, report.learning_rate);
-  return compute_gradients(trainee, training.objective, training.course.batches_per_step(), next);
+  return compute_gradients(trainee, training.objective, num_batches, next);
 }
 
 /// What a step came to on this process, as numbers that add up to what it came to on all of them. The norm is of all of them already, and
@@ -109,9 +127,13 @@ Gradients next_gradients(const Training& training, StepReport& report, std::vect
 std::string sum_over_processes(const dist::World& world, const dist::Reduction* gradients, StepReport& report, bool& stops) {
   if (world.size() == 1) return "";
   bool is_finite = std::isfinite(report.loss) && (gradients == nullptr || gradients->was_finite());
-  std::vector<double> numbers{
-      report.loss,         world.is_first() ? report.grad_norm : 0,           static_cast<double>(report.num_samples), stops ? 1. : 0.,
-      is_finite ? 0. : 1., is_finite ? 0. : static_cast<double>(world.rank())};
+  std::vector<double> numbers{report.loss,
+                              world.is_first() ? report.grad_norm : 0,
+                              static_cast<double>(report.num_samples),
+                              stops ? 1. : 0.,
+                              is_finite ? 0. : 1.,
+                              is_finite ? 0. : static_cast<double>(world.rank()),
+                              report.raw_loss.value_or(0)};
   for (const auto& [name, mean] : report.logged) numbers.push_back(mean);
   for (size_t bin = 0; bin < kTimeBins; ++bin) {
     auto mine = bin < report.by_time.size() ? report.by_time[bin] : LossBin{};
@@ -122,7 +144,8 @@ std::string sum_over_processes(const dist::World& world, const dist::Reduction* 
   report.grad_norm = sums[1];
   report.num_samples = static_cast<int64_t>(sums[2]);
   stops = sums[3] > 0;
-  size_t at = 6;
+  report.raw_loss = sums[6];
+  size_t at = 7;
   for (auto& [name, mean] : report.logged) mean = sums[at++];
   std::vector<LossBin> bins;
   for (; at < sums.size(); at += 3) bins.push_back({sums[at], sums[at + 1], static_cast<int64_t>(sums[at + 2])});
@@ -156,10 +179,10 @@ Taken step(const Training& training, bool& stops) {
   std::string where;
   bool is_read = false;
   do {
-    std::vector<Objective::Counted> counted;
-    gradients = next_gradients(training, report, counted);
+    Counting counting;
+    gradients = next_gradients(training, report, counting);
     report.num_samples = gradients.num_samples;
-    on_the_way = OnTheWay(gradients, std::move(counted));
+    on_the_way = OnTheWay(gradients, std::move(counting));
     is_read = decides || on_the_way.numbers.are_there();
     if (!is_read) break;
     on_the_way.read(report);
@@ -211,6 +234,10 @@ std::optional<NoMemory> loop(const Training& training, const std::vector<std::un
   const auto& progress = training.trainee.progress;
   Telling telling(hooks);
   for (const auto& hook : hooks) hook->before();
+  if (progress.step == 0) {
+    StepReport start;
+    for (const auto& hook : hooks) hook->begun(start);
+  }
   while (progress.step < training.course.num_steps()) {
     bool stops = false;
     try {

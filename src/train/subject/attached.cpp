@@ -119,7 +119,8 @@ TrainedFile Attached::adapter_file(int64_t step, c10::ScalarType dtype, const st
   if (!expert.empty()) file.metadata[loras::kExpertKey] = expert;
   std::vector<adapters::AdaptedList> all;
   for (const auto* a : adapted) all.push_back(a->adapted);
-  auto layout = adapters::settled(chosen_->settings.layout, all);
+  const auto layout = adapters::settled(chosen_->settings.layout, all);
+  file.layout = layout;
   std::vector<std::string> ranks, alphas;
   auto note = [](std::vector<std::string>& seen, const std::string& number) {
     if (!contains(seen, number)) seen.push_back(number);

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <optional>
 
 #include "io/safetensors.h"
 #include "optim/optimizer.h"
@@ -16,8 +17,9 @@ struct TrainedFile {
   };
   std::string name;
   std::vector<Value> values;
-  io::Metadata metadata;     ///< entries that a reader of adapters needs
-  std::string readers = {};  ///< the programs that read it as it was trained, where some that know its format do not
+  io::Metadata metadata;                        ///< entries that a reader of adapters needs
+  std::string readers = {};                     ///< the programs that read it as it was trained, where some that know its format do not
+  std::optional<adapters::Layout> layout = {};  ///< the layout of its adapters; none of whole weights
 };
 
 /// The trained values in the loaded model: adapters hang on its layers, and weights that train take gradients.

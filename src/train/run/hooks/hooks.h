@@ -20,6 +20,8 @@ std::unique_ptr<Hook> make_log(const Training& training);
 std::unique_ptr<Hook> make_bar(const Training& training);
 /// Names trained parameters that the first step gave no gradient.
 std::unique_ptr<Hook> make_gradients(const Training& training);
+/// Warns once when preferences are told apart so clearly that next to no gradient is left.
+std::unique_ptr<Hook> make_saturation(const Training& training);
 /// Draws pictures of equal prompts and noise over time.
 std::unique_ptr<Hook> make_preview(const Training& training);
 /// Saves weights and state.
@@ -30,7 +32,8 @@ struct HookMaker {
   bool on_all = false;  ///< whether all processes make it; otherwise the first alone
 };
 /// The makers of all hooks, in the order in which hooks are called.
-inline constexpr std::array kHookMakers{HookMaker{make_validate, true},  HookMaker{make_log},           HookMaker{make_bar},
-                                        HookMaker{make_gradients, true}, HookMaker{make_preview, true}, HookMaker{make_save, true}};
+inline constexpr std::array kHookMakers{HookMaker{make_validate, true},  HookMaker{make_log},        HookMaker{make_bar},
+                                        HookMaker{make_gradients, true}, HookMaker{make_saturation}, HookMaker{make_preview, true},
+                                        HookMaker{make_save, true}};
 
 }  // namespace burnish::train

@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -26,6 +27,9 @@ int64_t peak_memory() {
   return usage.ru_maxrss * 1024;
 }
 
+/// Seconds since 1970.
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
 nlohmann::json line_of(const StepReport& r, const Training& training) {
   nlohmann::json line{{"step", r.step},
                       {"loss", r.loss},
@@ -34,8 +38,9 @@ nlohmann::json line_of(const StepReport& r, const Training& training) {
                       {"samples_per_second", static_cast<double>(r.num_samples) / r.seconds},
                       {"step_seconds", r.seconds},
                       {"data_seconds", r.data_seconds},
-                      {"time", std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()},
+                      {"time", now()},
                       {"peak_memory_bytes", peak_memory()}};
+  if (r.raw_loss) line["raw_loss"] = *r.raw_loss;
   if (auto bytes = memory::most_gpu_bytes(); bytes > 0) line["peak_device_memory_bytes"] = bytes;
   for (const auto& [name, mean] : r.logged) line[name] = mean;
   for (const auto& bin : r.by_time) {
@@ -43,10 +48,20 @@ nlohmann::json line_of(const StepReport& r, const Training& training) {
     line["loss_by_time"].push_back({{"raw", mean(bin.raw)}, {"weighted", mean(bin.weighted)}, {"count", bin.count}});
   }
   // A table's columns are those of its first row, so what is not there at every step is null at the others.
-  if (training.settings.output.validation_steps > 0)
+  if (training.course.num_held_out() > 0)
     line["validation_loss"] = r.validation_loss ? nlohmann::json(*r.validation_loss) : nlohmann::json();
   if (r.learned_rate) line["learned_rate"] = *r.learned_rate;
   return line;
+}
+
+/// `few` under the names that `all` has, NaN where it lacks one.
+records::Record with_columns_of(const records::Record& all, const records::Record& few) {
+  records::Record record{.step = few.step, .time = few.time, .values = {}};
+  for (const auto& [name, value] : all.values) {
+    auto has = std::ranges::find(few.values, name, &std::pair<std::string, double>::first);
+    record.values.emplace_back(name, has == few.values.end() ? std::numeric_limits<double>::quiet_NaN() : has->second);
+  }
+  return record;
 }
 
 /// The plan beside the run's other records, for its report. A run that cannot keep it is none the worse.
@@ -65,12 +80,11 @@ class Log final : public Hook {
 
   void before() override {
     const auto& output = training_.settings.output;
-    auto last = output.resume ? training_.trainee.progress.step : 0;
+    auto last = output.resume ? training_.trainee.progress.step : -1;  // a new run has nothing, nor what was there at step 0
     if (last < training_.course.num_steps()) write_config();
     lines_.emplace(output.folder / "log.jsonl", last);
     if (output.csv) table_.emplace(output.folder / "log.csv", last);
-    auto now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    if (output.tensorboard) events_.emplace(output.folder / "tensorboard", last, now);
+    if (output.tensorboard) events_.emplace(output.folder / "tensorboard", last, now());
     save_plan(training_.plan, output.folder / "plan.json");
   }
 
@@ -84,11 +98,22 @@ class Log final : public Hook {
     io::write_text_atomic(training_.settings.output.folder / "config.toml", config::to_toml(resolved));
   }
 
+  /// Of what was there before the first step there is the validation loss alone.
+  void begun(StepReport& r) override {
+    if (!r.validation_loss) return;
+    nlohmann::json line{{"step", r.step}, {"time", now()}, {"validation_loss", *r.validation_loss}};
+    lines_->write(line);
+    start_ = records::to_record(line);
+    if (events_) events_->write(*start_);
+  }
+
   void stepped(StepReport& r) override {
     auto line = line_of(r, training_);
     lines_->write(line);
     if (!table_ && !events_) return;
     auto record = *records::to_record(line);
+    if (table_ && start_) table_->write(with_columns_of(record, *start_));
+    start_.reset();
     if (table_) table_->write(record);
     if (events_) events_->write(record);
   }
@@ -98,6 +123,7 @@ class Log final : public Hook {
   std::optional<records::JsonLog> lines_;
   std::optional<records::CsvLog> table_;
   std::optional<records::EventFile> events_;
+  std::optional<records::Record> start_;  ///< the record of step 0, which a table takes when it knows its columns
 };
 
 }  // namespace

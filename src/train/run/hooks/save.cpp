@@ -11,7 +11,9 @@
 #include "base/log.h"
 #include "io/hash.h"
 #include "records/json_log.h"
+#include "train/course/data_summary.h"
 #include "train/run/hooks/hooks.h"
+#include "train/run/ways_to_load.h"
 #include "train/step/snapshot.h"
 
 namespace burnish::train {
@@ -50,9 +52,11 @@ void have_values(const TrainedFile& file) {
   for (const auto& value : file.values) value.get();
 }
 
-/// The step in the name of a file that was saved by step, or -1: "step-12.safetensors", "step-12.vae.safetensors".
-int64_t step_of(const fs::path& path) {
+/// The step in the name of a file that was saved by step, or -1: behind the prefix "step-12.safetensors", "step-12.vae.safetensors".
+int64_t step_of(const fs::path& path, const std::string& prefix) {
   auto name = path.filename().string();
+  if (!name.starts_with(prefix)) return -1;
+  name.erase(0, prefix.size());
   if (!name.starts_with("step-") || !name.ends_with(".safetensors")) return -1;
   int64_t step = -1;
   auto end = name.data() + name.find('.');
@@ -61,10 +65,10 @@ int64_t step_of(const fs::path& path) {
 }
 
 /// Removes weights saved by step, but for those of the last `count` steps up to `step`.
-void keep_last(const fs::path& folder, int64_t count, int64_t step) {
+void keep_last(const OutputSettings& output, int64_t count, int64_t step) {
   std::map<int64_t, std::vector<fs::path>> by_step;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (auto of_file = step_of(entry.path()); of_file >= 0 && of_file <= step) by_step[of_file].push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(output.folder)) {
+    if (auto of_file = step_of(entry.path(), output.prefix()); of_file >= 0 && of_file <= step) by_step[of_file].push_back(entry.path());
   }
   while (std::ssize(by_step) > count) {
     for (const auto& path : by_step.begin()->second) fs::remove(path);
@@ -85,8 +89,9 @@ class Save final : public Hook {
   void before() override {
     if (!settings_.save.keep_best || !settings_.resume) return;
     auto log = records::LogFollower(settings_.folder / "log.jsonl").next().log;
-    for (auto loss : log.columns["validation_loss"]) {
-      if (loss < lowest_) lowest_ = loss;  // not for the NaN of steps without one
+    const auto& losses = log.columns["validation_loss"];
+    for (size_t i = 0; i < losses.size(); ++i) {
+      if (log.steps[i] > 0 && losses[i] < lowest_) lowest_ = losses[i];  // not for the NaN of steps without one
     }
   }
 
@@ -108,8 +113,8 @@ class Save final : public Hook {
   void interrupted() override { ended(); }
   void ended() override {
     training_.status.enter(records::State::saving);
-    auto names = save(true, false, /*beside=*/false);
-    for (const auto& name : names) info("saved {}", (settings_.folder / name).string());
+    for (const auto& name : save(true, false, /*beside=*/false)) info("saved {}", (settings_.folder / name).string());
+    for (const auto& way : ways_) info("{}", way);
   }
 
  private:
@@ -134,7 +139,11 @@ class Save final : public Hook {
     finish();
     auto snapshot = take_snapshot(training_.trainee, {settings_.dtype, training_.settings.step.optimizer.rounding, by_step, is_best});
     std::vector<std::string> names;
-    for (const auto& file : snapshot.files) names.push_back(file.name);
+    for (auto& file : snapshot.files) {
+      file.name = settings_.prefix() + file.name;
+      names.push_back(file.name);
+    }
+    ways_ = ways_to_load(snapshot.files, settings_.folder);
     bool all_there = std::all_of(names.begin(), names.end(), [&](const auto& name) { return fs::exists(settings_.folder / name); });
     if (!is_best && as_first(training_.trainee.saved_step == snapshot.step && all_there)) return names;
     if (by_step) last_ = std::chrono::steady_clock::now();
@@ -171,6 +180,12 @@ class Save final : public Hook {
     }
   }
 
+  /// The name that a file has among the best weights: "best.vae.safetensors" for "step-12.vae.safetensors".
+  std::string best_name(const std::string& name) const {
+    const auto prefix = settings_.prefix();
+    return prefix + "best" + name.substr(name.find('.', prefix.size()));
+  }
+
   /// Once a run: whoever takes a file to another program reads it here.
   void say_readers(const Snapshot& snapshot) {
     for (const auto& file : snapshot.files) {
@@ -188,11 +203,13 @@ class Save final : public Hook {
                           {"base_model", training_.subject.model->names().variant},
                           {"step", std::to_string(snapshot.step)},
                           {"trainer", "burnish"}};
+    const auto size = usual_extent(training_.feed.samples());
+    metadata["resolution"] = text_of(Extent{1, size.height, size.width});
     for (const auto& file : snapshot.files) {
       auto own = metadata;
       own.insert(file.metadata.begin(), file.metadata.end());
       if (snapshot.by_step) write(file.name, file, own);
-      if (snapshot.is_best) write("best" + file.name.substr(file.name.find('.')), file, own);
+      if (snapshot.is_best) write(best_name(file.name), file, own);
     }
   }
 
@@ -200,7 +217,7 @@ class Save final : public Hook {
   void write_state(const Snapshot& snapshot) const {
     if (!snapshot.by_step) return;
     save_state(snapshot);
-    if (when_.keep_last > 0 && training_.world.is_first()) keep_last(settings_.folder, when_.keep_last, snapshot.step);
+    if (when_.keep_last > 0 && training_.world.is_first()) keep_last(settings_, when_.keep_last, snapshot.step);
   }
 
   /// Where each process has a part of it, all write theirs, and the first has the state count when all are there.
@@ -232,6 +249,7 @@ class Save final : public Hook {
   std::future<void> writing_;
   int64_t writing_step_ = -1;
   bool said_readers_ = false;
+  std::vector<std::string> ways_;  ///< ways to load what was saved last
 };
 
 }  // namespace

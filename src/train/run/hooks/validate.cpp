@@ -26,10 +26,11 @@ class Validate final : public Hook {
     before_ = lowest_ = at_start ? *at_start : loss();
     write({{"before", before_}});
   }
+  void begun(StepReport& r) override { r.validation_loss = before_; }
 
   bool looks_at(int64_t step) override {
     auto every = training_.settings.output.validation_steps;
-    return every > 0 && step % every == 0;
+    return step == training_.course.num_steps() || (every > 0 && step % every == 0);
   }
 
   void stepped(StepReport& r) override {
