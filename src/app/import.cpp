@@ -50,6 +50,20 @@ void check(const std::string& toml) {
   }
 }
 
+/// Further files are replaced where the output may be, and are named after it or say in their first line whose they are: others are lost by
+/// nobody's wish.
+void check_beside(const foreign::Import& imported, bool overwrite) {
+  for (const auto& [file, text] : imported.beside) {
+    std::error_code failed;
+    if (!io::is_there(file) && !std::filesystem::is_symlink(file, failed)) continue;
+    if (!overwrite) config_error("import", "{} is there already; move it away, or add --overwrite", file.string());
+    bool says_whose = text.starts_with('#'), is_file = std::filesystem::is_regular_file(file, failed);
+    if (says_whose && is_file && !io::read_text(file).starts_with(text.substr(0, text.find('\n') + 1)))
+      config_error("import", "{} is there already and was not written for this output; move it away, or name an output elsewhere",
+                   file.string());
+  }
+}
+
 }  // namespace
 
 void import_settings(const Arguments& arguments) {
@@ -76,15 +90,13 @@ void import_settings(const Arguments& arguments) {
   config::Fields trained;
   train::fields(trained, options);
   auto [program, imported] = foreign::import_settings(files[0], from, trained, output);
-  for (const auto& [file, text] : imported.beside) {
-    if (!overwrite && io::is_there(file)) config_error("import", "{} is there already; move it away, or add --overwrite", file.string());
-  }
-  for (const auto& [file, text] : imported.beside) io::write_text_atomic(file.string(), text);
+  check_beside(imported, overwrite);
   drop_idle(options, imported);
   auto toml = foreign::to_toml(trained, imported, fmt::format("{} of {}", files[0], program));
   say(imported);
   check(toml);
   if (output.empty()) return print("{}", toml);
+  for (const auto& [file, text] : imported.beside) io::write_text_atomic(file, text);
   io::write_text_atomic(output, toml);
   for (const auto& [file, text] : imported.beside) info("{} is beside it, and named in it", file.string());
   info("{} holds {} settings of {}; burnish train --config {}", output, imported.origins.size(), program, output);

@@ -9,6 +9,7 @@
 #include "dist/seat.h"
 #include "foreign/import.h"
 #include "train/options/check.h"
+#include "train/options/diffsynth_names.h"
 #include "train/options/fields.h"
 #include "train/options/idle_options.h"
 
@@ -70,9 +71,12 @@ config::Parsed read_train_options(const char* verb, const char* summary, const A
   std::string file;
   fields.group("Launcher");
   fields.path("config_file", file, kDoc);
+  train::DiffSynthNames theirs;
+  train::fields(fields, theirs);
   auto read = [&] {
     return config::read_command_line(verb, summary, arguments, fields, [&] {
       if (prepare) prepare();
+      train::put(theirs, options);
       train::check(options);
     });
   };
@@ -87,6 +91,10 @@ config::Parsed read_train_options(const char* verb, const char* summary, const A
     if (seat.rank == 0) tell(file, taken, fields, seat.size == 1);
   }
   options.given = parsed.given;
+  if (parsed.help) return parsed;
+  const auto lines = train::put(theirs, options);
+  if (!lines.empty() && dist::find_seat(dist::of_process).rank == 0)
+    std::ranges::for_each(lines, [](const auto& line) { info("{}", line); });
   return parsed;
 }
 

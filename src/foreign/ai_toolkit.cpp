@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "foreign/program.h"
+#include "foreign/prompts.h"
 
 // Names and defaults: config/examples/ and toolkit/config_modules.py of ai-toolkit.
 namespace burnish::foreign {
@@ -184,6 +185,25 @@ Value keys_of_dataset(const Value& one) {
   return ours;
 }
 
+/// One sample: what it says of itself, in flags of its prompt too, goes before what is said of all.
+PromptLine line_of(const Value& item, const Value& sample, const std::string& trigger) {
+  auto prompt = item.is_object() ? text_of(item.value("prompt", Value(""))) : text_of(item);
+  for (size_t at = 0; (at = prompt.find("[trigger]", at)) != prompt.npos; at += trigger.size()) prompt.replace(at, 9, trigger);
+  auto line = read_prompt_line(prompt);
+  auto fill = [&](Value& value, const char* name, const Value& otherwise) {
+    if (!value.is_null()) return;
+    auto of_all = sample.value(name, otherwise);
+    value = item.is_object() ? item.value(name, of_all) : of_all;
+  };
+  fill(line.width, "width", 512);
+  fill(line.height, "height", 512);
+  fill(line.steps, "sample_steps", 20);
+  fill(line.guidance, "guidance_scale", 7);
+  fill(line.negative, "neg", "");
+  fill(line.seed, "seed", 0);
+  return line;
+}
+
 /// Prompts of samples as lines of a file, and when they are drawn.
 void put_samples(Value& process, Arranged& arranged) {
   const auto& sample = process["sample"];
@@ -191,25 +211,14 @@ void put_samples(Value& process, Arranged& arranged) {
   const auto list = sample.value(has_samples ? "samples" : "prompts", Value::array());
   arranged.prompts_from = has_samples ? "sample.samples" : "sample.prompts";
   auto trigger = text_of(process.value("trigger_word", Value("")));
-  int64_t index = 0;
+  std::vector<PromptLine> lines;
   for (const auto& item : list.is_array() ? list : Value::array()) {
-    auto of = [&](const char* name, Value otherwise) {
-      auto of_all = sample.value(name, otherwise);
-      return item.is_object() ? item.value(name, of_all) : of_all;
-    };
-    auto prompt = item.is_object() ? text_of(item.value("prompt", Value(""))) : text_of(item);
-    for (size_t at = 0; (at = prompt.find("[trigger]", at)) != prompt.npos;) prompt.replace(at, 9, trigger);
-    auto seed = number_of(of("seed", 0));
-    if (seed && sample.value("walk_seed", false)) *seed += static_cast<double>(index);
-    arranged.prompts += text_of(PromptLine{.prompt = prompt,
-                                           .width = of("width", 512),
-                                           .height = of("height", 512),
-                                           .seed = seed ? Value(static_cast<int64_t>(*seed)) : Value(),
-                                           .steps = of("sample_steps", 20),
-                                           .guidance = of("guidance_scale", 7),
-                                           .negative = of("neg", "")});
-    ++index;
+    auto line = line_of(item, sample, trigger);
+    if (auto seed = number_of(line.seed); seed && sample.value("walk_seed", false)) line.seed = *seed + static_cast<double>(lines.size());
+    if (auto seed = number_of(line.seed)) line.seed = *seed < 0 ? Value() : Value(static_cast<int64_t>(*seed));
+    lines.push_back(line);
   }
+  put_lines(lines, arranged);
   auto every = number_of(sample.value("sample_every", Value(100))).value_or(0);
   if (arranged.prompts.empty() || every < 1) return;
   auto batches = number_of(process.value(Value::json_pointer("/train/gradient_accumulation_steps"), Value(1))).value_or(1);
@@ -228,13 +237,13 @@ Arranged arrange(Value tree, const Open&) {
   auto list = process.value("datasets", Value::array());
   std::vector<Dataset> datasets;
   for (size_t i = 0; i < list.size(); ++i) {
-    bool is_class_set = list[i].is_object() && list[i].value("is_reg", false) && !process.contains("class_set");
-    if (is_class_set) process["class_set"] = list[i].value("folder_path", Value());
-    else if (list[i].is_object())
-      datasets.push_back({"datasets[" + std::to_string(i) + "].folder_path", list[i], keys_of_dataset(list[i])});
+    if (!list[i].is_object()) continue;
+    datasets.push_back({"datasets[" + std::to_string(i) + "].folder_path", list[i], keys_of_dataset(list[i])});
+    if (list[i].value("is_reg", false)) datasets.back().ours["is_reg"] = true;
   }
   process.erase("datasets");
-  process["dataset"] = first_of(datasets, arranged);
+  auto first = first_of(datasets, arranged, {"class_set", "folder_path"});
+  process["dataset"] = first;
   arranged.dataset_key = "dataset";
   if (process.contains("sample") && process["sample"].is_object()) put_samples(process, arranged);
   return arranged;

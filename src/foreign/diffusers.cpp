@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "foreign/program.h"
+#include "foreign/prompts.h"
 
 // Names and defaults: examples/dreambooth/train_dreambooth*.py of diffusers.
 namespace burnish::foreign {
@@ -105,7 +106,7 @@ Arranged arrange(Value tree, const Open&) {
   Arranged arranged{.tree = tree};
   if (!tree.contains("script")) arranged.tree["script"] = "train_dreambooth_lora.py";
   arranged.prompts_from = "validation_prompt";
-  if (tree.contains("validation_prompt")) arranged.prompts = text_of(PromptLine{.prompt = text_of(tree["validation_prompt"])});
+  if (tree.contains("validation_prompt")) put_lines({{.prompt = text_of(tree["validation_prompt"])}}, arranged);
   if (tree.contains("instance_data_dir") && tree.contains("instance_prompt")) {
     Dataset one{"instance_data_dir", arranged.tree};
     one.ours["class_tokens"] = tree["instance_prompt"];

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/choice.h"
 #include "base/error.h"
@@ -100,19 +101,13 @@ void put_back(const std::string& option, const std::map<std::string, std::string
   imported.origins.erase(option);
 }
 
-std::string class_set_of(const config::Fields& fields, const Import& imported) {
-  if (!imported.origins.contains("class_metadata_path")) return "";
-  for (const auto& field : fields.list()) {
-    if (field.name == "class_metadata_path") return "\n[[datasets]]\nimage_dir = " + config::value_text(field) + "\nis_reg = true\n";
-  }
-  return "";
-}
-
-/// One dataset as a table of a dataset_config.
+/// One dataset as a table of a dataset_config. A class set has as many visits as all that is learned.
 std::string table_of(const Dataset& dataset, const config::Fields& fields, const Import& imported) {
+  bool is_class = dataset.ours.value("is_reg", false);
   auto text = "\n[[datasets]]  # " + one_line(dataset.name) + "\n";
   for (const auto& field : fields.list()) {
     if (!kOfDatasets.contains(field.name) || !imported.origins.contains(field.name)) continue;
+    if ((is_class && field.name == "dataset_repeat") || dataset.ours.contains(key_of_dataset(field.name))) continue;
     relocate(field, fs::current_path());
     text += fmt::format("{} = {}\n", key_of_dataset(field.name), config::value_text(field));
   }
@@ -120,56 +115,122 @@ std::string table_of(const Dataset& dataset, const config::Fields& fields, const
   return text;
 }
 
+/// Without a file beside the settings: the first dataset, and the first class set, which have options of a run.
+void tell_first_alone(const Arranged& arranged, Import& imported) {
+  bool has_class = !imported.origins.contains("class_metadata_path");
+  for (size_t i = 1; i < arranged.datasets.size(); ++i) {
+    const auto& [name, settings, ours] = arranged.datasets[i];
+    if (ours.value("is_reg", false) && !std::exchange(has_class, true)) continue;
+    imported.not_carried.push_back(name + ": the first dataset is taken; with --output all are written beside it");
+  }
+  for (const auto& [key, value] : arranged.datasets[0].ours.items())
+    imported.not_carried.push_back(fmt::format("{}: {} = {} stands in a dataset_config; with --output it is written beside it",
+                                               arranged.datasets[0].name, key, value.dump()));
+}
+
+/// The settings of one dataset in place of the first's.
+Value tree_of(const Dataset& dataset, const Arranged& arranged) {
+  auto tree = arranged.tree;
+  if (!arranged.dataset_key.empty()) {
+    tree[arranged.dataset_key] = dataset.settings;
+    return tree;
+  }
+  for (const auto& [key, value] : arranged.datasets[0].settings.items()) {
+    if (arranged.without_datasets.contains(key)) tree[key] = arranged.without_datasets[key];
+    else tree.erase(key);
+  }
+  tree.update(dataset.settings);
+  return tree;
+}
+
+/// Imports one dataset alone, and returns its table; the fields are as they were before.
+std::string import_dataset(const Dataset& dataset, const Arranged& arranged, const Table& table, config::Fields& fields, Import& imported) {
+  Import of_one;
+  const auto run = values_of(fields);
+  apply(table, Settings(tree_of(dataset, arranged)), arranged.whole, fields, of_one);
+  auto text = table_of(dataset, fields, of_one);
+  for (const auto& [option, value] : values_of(fields)) {
+    if (value == run.at(option)) continue;
+    if (!kOfDatasets.contains(option) && option != "class_metadata_path")
+      imported.not_carried.push_back(
+          fmt::format("{}: {} = {}: all datasets of a run share one, {}", dataset.name, option, value, run.at(option)));
+    config::read_toml_text(option + " = " + run.at(option), fields);
+  }
+  for (const auto& line : of_one.not_carried) {
+    if (!contains(imported.not_carried, line)) imported.not_carried.push_back(dataset.name + ": " + line);
+  }
+  for (const auto& line : of_one.different) {
+    if (!contains(imported.different, line)) imported.different.push_back(dataset.name + ": " + line);
+  }
+  return text;
+}
+
 /// Several datasets: a file of them, in place of the options that are each one's own.
 void put_datasets(const Arranged& arranged, const Table& table, const std::map<std::string, std::string>& before, const fs::path& output,
                   config::Fields& fields, Import& imported) {
-  if (output.empty()) {
-    for (size_t i = 1; i < arranged.datasets.size(); ++i)
-      imported.not_carried.push_back(arranged.datasets[i].name + ": the first dataset is taken; with --output all are written beside it");
-    for (const auto& [key, value] : arranged.datasets[0].ours.items())
-      imported.not_carried.push_back(fmt::format("{}: {} = {} stands in a dataset_config; with --output it is written beside it",
-                                                 arranged.datasets[0].name, key, value.dump()));
-    return;
+  if (output.empty()) return tell_first_alone(arranged, imported);
+  auto datasets = arranged.datasets;
+  bool has_classes = std::ranges::any_of(datasets, [](const Dataset& one) { return one.ours.value("is_reg", false); });
+  auto classes = std::ranges::find(fields.list(), "class_metadata_path", &config::Field::name);
+  if (!has_classes && imported.origins.contains("class_metadata_path")) {  // a folder, seen as the first dataset is
+    relocate(*classes, fs::current_path());
+    datasets.push_back(
+        {classes->name, datasets[0].settings, {{"is_reg", true}, {"image_dir", Value::parse(config::value_text(*classes))}}});
   }
-  auto text = "# Datasets of " + one_line(output.filename().string()) + ", by `burnish import`.\n" + class_set_of(fields, imported);
   if (imported.origins.contains("class_metadata_path")) put_back("class_metadata_path", before, fields, imported);
+  auto text = "# Datasets of " + one_line(output.filename().string()) + ", by `burnish import`.\n";
   std::vector<std::string> origins;
-  for (const auto& dataset : arranged.datasets) {
+  for (const auto& dataset : datasets) {
     for (const auto& option : kOfDatasets) {
       if (before.contains(option)) put_back(option, before, fields, imported);
     }
-    auto tree = arranged.tree;
-    if (arranged.dataset_key.empty()) tree.update(dataset.settings);
-    else tree[arranged.dataset_key] = dataset.settings;
-    Import of_one;
-    const auto run = values_of(fields);
-    apply(table, Settings(tree), arranged.whole, fields, of_one);
-    text += table_of(dataset, fields, of_one);
+    text += import_dataset(dataset, arranged, table, fields, imported);
     origins.push_back(dataset.name);
-    for (const auto& [option, value] : values_of(fields)) {
-      if (value != run.at(option)) config::read_toml_text(option + " = " + run.at(option), fields);
-    }
-    for (const auto& line : of_one.not_carried) {
-      if (!contains(imported.not_carried, line)) imported.not_carried.push_back(dataset.name + ": " + line);
-    }
   }
-  for (const auto& option : kOfDatasets) imported.origins.erase(option);
   const auto file = fs::absolute(output).parent_path() / "datasets.toml";
   config::read_toml_text("dataset_config = " + Value(file.string()).dump(), fields);
   imported.origins["dataset_config"] = origins;
   imported.beside[file] = text;
 }
 
-void put_prompts(const Arranged& arranged, const fs::path& output, config::Fields& fields, Import& imported) {
+void put_prompts(const Arranged& arranged, const std::map<std::string, std::string>& before, const fs::path& output, config::Fields& fields,
+                 Import& imported) {
   if (arranged.prompts.empty()) return;
   if (output.empty()) {
+    if (imported.origins.contains("preview_prompts")) return;  // a file that settings name
     imported.not_carried.push_back(arranged.prompts_from + ": with --output they are written into a file beside it, for preview_prompts");
+    if (imported.origins.contains("preview_steps")) put_back("preview_steps", before, fields, imported);
     return;
   }
   const auto file = fs::absolute(output).parent_path() / (output.stem().string() + ".prompts.txt");
   config::read_toml_text("preview_prompts = " + Value(file.string()).dump(), fields);
   imported.origins["preview_prompts"] = {arranged.prompts_from};
   imported.beside[file] = arranged.prompts;
+}
+
+/// A file that settings name, as a value; a text of lines as it is.
+Value read_named_file(const fs::path& path) {
+  if (lower(path.extension().string()) != ".txt") return read_settings_file(path);
+  auto text = io::read_text(path);
+  if (!is_utf8(text)) data_error("import", "{} is not UTF-8 text; save the file in that encoding", path.string());
+  return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text;
+}
+
+/// Files beside the output, which must be a file for that: none of them is it, or one that was read.
+void check_beside(const Import& imported, const fs::path& output, const std::vector<fs::path>& read) {
+  for (const auto& [file, text] : imported.beside) {
+    std::error_code failed;
+    if (file == fs::absolute(output).lexically_normal() || fs::equivalent(file, output, failed))
+      config_error("import", "{} is written beside the output; name another --output", file.string());
+    for (const auto& one : read) {
+      if (fs::equivalent(file, one, failed)) config_error("import", "{} is read and written; name another --output", file.string());
+    }
+  }
+}
+
+bool is_or_becomes_a_file(const fs::path& path) {
+  std::error_code failed;
+  return !path.empty() && (fs::is_regular_file(path, failed) || !fs::exists(path, failed));
 }
 
 }  // namespace
@@ -182,12 +243,16 @@ std::vector<std::string> program_words() {
 
 std::pair<std::string, Import> import_settings(const fs::path& path, const std::string& from, config::Fields& fields,
                                                const fs::path& output) {
+  const auto beside = is_or_becomes_a_file(output) ? output : fs::path();
+  std::vector<fs::path> read{path};
   auto tree = read_settings_file(path);
   auto program = choose_program(tree, from, path.string());
   if (!tree.is_object()) data_error("import", "{} holds a list, and settings are a table", path.string());
   auto open = [&](const std::string& name) {
     for (const auto& there : {fs::path(name), path.parent_path() / name, path.parent_path() / fs::path(name).filename()}) {
-      if (io::is_there(there) && !io::is_folder(there)) return read_settings_file(there);
+      if (!io::is_there(there) || io::is_folder(there)) continue;
+      read.push_back(there);
+      return read_named_file(there);
     }
     return Value();
   };
@@ -198,11 +263,12 @@ std::pair<std::string, Import> import_settings(const fs::path& path, const std::
     const auto before = values_of(fields);
     const auto table = program.table();
     apply(table, Settings(arranged.tree), arranged.whole, fields, imported);
-    if (!arranged.datasets.empty()) put_datasets(arranged, table, before, output, fields, imported);
-    put_prompts(arranged, output, fields, imported);
+    if (!arranged.datasets.empty()) put_datasets(arranged, table, before, beside, fields, imported);
+    put_prompts(arranged, before, beside, fields, imported);
   } catch (const Value::exception&) {
     data_error("import", "{} has a value of another kind than {} writes there", path.string(), program.title);
   }
+  check_beside(imported, beside, read);
   for (const auto& field : fields.list()) {
     if (imported.origins.contains(field.name)) relocate(field, fs::current_path());
   }

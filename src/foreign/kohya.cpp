@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "foreign/kohya_gui.h"
 #include "foreign/program.h"
+#include "foreign/prompts.h"
 
 // Names and defaults: library/train_util.py, train_network.py, library/flux_train_utils.py and docs/config_README-en.md of sd-scripts.
 namespace burnish::foreign {
@@ -301,12 +302,11 @@ void merge_datasets(const Value& file, Arranged& arranged) {
       merged.update(list[k]);
       merged.erase("subsets");
       auto name = "datasets[" + std::to_string(i) + "].subsets[" + std::to_string(k) + "].image_dir";
-      bool is_class_set = merged.value("is_reg", false) && !arranged.tree.contains("reg_data_dir");
-      if (is_class_set) arranged.tree["reg_data_dir"] = merged.value("image_dir", Value());
-      else subsets.push_back({name, merged, keys_of_dataset(merged)});
+      subsets.push_back({name, merged, keys_of_dataset(merged)});
+      if (merged.value("is_reg", false)) subsets.back().ours["is_reg"] = true;
     }
   }
-  arranged.tree.update(first_of(subsets, arranged));
+  arranged.tree.update(first_of(subsets, arranged, {"reg_data_dir", "image_dir"}));
 }
 
 Arranged arrange(Value tree, const Open& open) {
@@ -336,6 +336,7 @@ Arranged arrange(Value tree, const Open& open) {
   if (!tree.contains("mixed_precision") && tree.contains("launch") && tree["launch"].contains("mixed_precision"))
     arranged.tree["mixed_precision"] = tree["launch"]["mixed_precision"];
   if (auto kind = find_kind(tree); !kind.empty()) arranged.tree["kind_of_model"] = kind;
+  put_sample_prompts(arranged, open, flows(Settings(arranged.tree)) ? kPromptsOfFlows : kPromptsOfUnets);
   if (tree.contains("train_data_dir") && !tree.contains("in_json")) {
     auto datasets = numbered_folders(text_of(tree["train_data_dir"]));
     if (!datasets.empty()) {
@@ -569,10 +570,12 @@ void loss_rows(Table& table) {
 }
 
 void run_rows(Table& table) {
-  table << same("sample_prompts", "preview_prompts")
-        << rewritten("sample_every_n_steps", "preview_steps",
-                     [](const Value& value, const Settings& all) { return all.has("sample_prompts") ? carried(value) : left_out(""); });
+  table << prompts_row() << rewritten("sample_every_n_steps", "preview_steps", [](const Value& value, const Settings& all) {
+    return all.has("sample_prompts") ? carried(value) : left_out("");
+  });
   table << no_place({"sample_every_n_epochs"}, "previews are drawn every preview_steps steps");
+  table << looked_at(
+      {"positive_prompts", "negative_prompts", "sample_width", "sample_height", "sample_cfg", "sample_seed", "sample_steps"});
   table << no_place({{"sample_sampler", "ddim"}}, "previews take the model's own sampler");
   table << needless({{"sample_at_first", false}}, "previews are drawn before the first step and after the last");
   table << no_place(

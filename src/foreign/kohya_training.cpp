@@ -36,12 +36,25 @@ std::string optimizer_of(const Settings& all) {
   return it == kOptimizers.end() ? "" : it->second;
 }
 
-/// Whole numbers are steps, what lies below 1 is a share of all.
+/// A number of steps: whole, or below 1, or "10%", a share of all.
+struct Steps {
+  double number = 0;
+  bool is_share = false;
+};
+
+Steps steps_of(const Settings& all, const std::string& name) {
+  auto text = all.text(name);
+  if (text.ends_with('%')) return {number_of(Value(text.substr(0, text.size() - 1))).value_or(0) / 100, true};
+  auto number = all.number(name).value_or(0);
+  return number > 0 && number < 1 ? Steps{number, true} : Steps{std::floor(number)};
+}
+
+/// The same in steps; nothing for a share of steps that epochs say.
 std::optional<double> steps_or_share(const Settings& all, const std::string& name) {
-  auto number = all.number(name);
-  if (!number || *number >= 1 || *number <= 0) return number.value_or(0);
-  auto steps = all.number("max_train_steps").value_or(1600);
-  return all.has("max_train_epochs") ? std::nullopt : std::optional(std::floor(*number * steps));
+  auto steps = steps_of(all, name);
+  if (!steps.is_share) return steps.number;
+  return all.has("max_train_epochs") ? std::nullopt
+                                     : std::optional(std::floor(steps.number * all.number("max_train_steps").value_or(1600)));
 }
 
 const char* const kUnknownShare = "a share of a run whose steps are not known here; write steps";
@@ -93,9 +106,14 @@ Outcome same_value(const Value& value, const Settings&) { return carried(value);
 
 Outcome warmup(const Value&, const Settings& all) {
   auto steps = steps_or_share(all, "lr_warmup_steps");
-  if (is_schedule_free(all)) return left_out("");
-  if (!steps) return left_out(kUnknownShare);
+  if (is_schedule_free(all) || !steps) return left_out("");
   return carried(*steps, note_on_warmup(*steps));
+}
+
+/// A share of steps that epochs say is one of the run's steps, whatever they come to.
+Outcome warmup_share(const Value&, const Settings& all) {
+  if (is_schedule_free(all) || steps_or_share(all, "lr_warmup_steps")) return left_out("");
+  return carried(steps_of(all, "lr_warmup_steps").number, note_on_warmup(1));
 }
 
 Outcome decay_steps(const Value&, const Settings& all) {
@@ -139,7 +157,7 @@ void optimizer_rows(Table& table) {
         << rewritten("lr_scheduler_power", "lr_scheduler_min_lr_ratio", of_schedules({"polynomial"}, end_of_polynomial), 1)
         << rewritten("lr_scheduler_min_lr_ratio", "lr_scheduler_min_lr_ratio",
                      of_schedules({"cosine_with_min_lr", "warmup_stable_decay", "rex"}, same_value));
-  table << rewritten("lr_warmup_steps", "lr_warmup_steps", warmup, 0)
+  table << rewritten("lr_warmup_steps", "lr_warmup_steps", warmup, 0) << rewritten("lr_warmup_steps", "lr_warmup_ratio", warmup_share)
         << rewritten("lr_decay_steps", "lr_decay_steps", of_schedules({"warmup_stable_decay"}, decay_steps), 0);
   table << rewritten("lr_scheduler_timescale", "", [](const Value& value, const Settings& all) {
     auto warmup = steps_or_share(all, "lr_warmup_steps").value_or(0);

@@ -1,5 +1,6 @@
 #include "base/text.h"
 #include "foreign/program.h"
+#include "foreign/prompts.h"
 
 // Names and defaults: src/musubi_tuner/hv_train_network.py and docs/dataset_config.md of musubi-tuner.
 namespace burnish::foreign {
@@ -41,6 +42,7 @@ Arranged arrange(Value tree, const Open& open) {
   for (const char* name : {"network_args", "optimizer_args"}) {
     if (tree.contains(name)) arranged.tree[name] = named_arguments(tree[name]);
   }
+  put_sample_prompts(arranged, open, kPromptsOfMusubi);
   if (auto file = open(text_of(tree["dataset_config"])); is_dataset_file(file)) {
     arranged.tree.erase("dataset_config");
     merge_datasets(file, arranged);
@@ -161,9 +163,9 @@ Table table() {
              if (!asks_for_something(value)) return carried("remainder");  // in fp32, multiplied in bf16
              return carried(kohya_optimizer()(all) == "adafactor" && all.on("fused_backward_pass") ? "stochastic" : "nearest");
            }).otherwise(false);
-  table << same("sample_prompts", "preview_prompts")
-        << rewritten("sample_every_n_steps", "preview_steps",
-                     [](const Value& value, const Settings& all) { return all.has("sample_prompts") ? carried(value) : left_out(""); });
+  table << prompts_row() << rewritten("sample_every_n_steps", "preview_steps", [](const Value& value, const Settings& all) {
+    return all.has("sample_prompts") ? carried(value) : left_out("");
+  });
   table << no_place({"sample_every_n_epochs"}, "previews are drawn every preview_steps steps");
   table << no_place({"num_timestep_buckets", {"preserve_distribution_shape", false}}, "timesteps are drawn one by one");
   table << same("blocks_to_swap", "blocks_to_swap")

@@ -175,9 +175,15 @@ Outcome layers(const Value& value, const Settings& all) {
 Outcome warmup(const Value& value, const Settings& all) {
   auto number = number_of(value).value_or(0);
   if (number <= 0 || is_schedule_free(all)) return left_out("");
-  if (number <= 1) return left_out("a share of a run whose steps are not known here; write lr_warmup_steps");
+  if (number <= 1) return left_out("");
   auto steps = std::floor(number / batches_per_update(all));
   return carried(steps, note_on_warmup(steps));
+}
+
+/// Of a run's updates, whatever they come to.
+Outcome warmup_share(const Value& value, const Settings& all) {
+  auto number = is_schedule_free(all) ? 0 : number_of(value).value_or(0);
+  return number > 0 && number <= 1 ? carried(number, note_on_warmup(1)) : left_out("");
 }
 
 /// Whole waves of a cosine end at the full rate, hard restarts are halves: one half is a plain cosine.
@@ -221,9 +227,10 @@ Outcome rate(const Value& value, const Settings& all) {
   return carried(*number * std::sqrt(factor), "times the root of " + fmt::format("{:g}", factor) + ", by learning_rate_scaler");
 }
 
-/// Sides of squares, one of which a picture takes at a visit: "512,768"; or one exact size: "768x512".
+/// Sides of squares, one of which a picture takes at a visit: "512,768"; or one exact size: "768x512". A concept may have its own.
 std::vector<std::string> resolutions(const Settings& all) {
-  auto parts = split_list(all.text("resolution", "512"));
+  const char* name = all.on("concept.image.enable_resolution_override") ? "concept.image.resolution_override" : "resolution";
+  auto parts = split_list(all.text(name, "512"));
   for (auto& part : parts) std::replace(part.begin(), part.end(), 'x', ',');
   return parts;
 }
@@ -399,8 +406,10 @@ void data_rows(Table& table) {
   table << same("dataloader_threads", "dataset_num_workers").otherwise(2);
   table << rewritten("concept.balancing", "dataset_repeat", [](const Value& value, const Settings& all) {
              auto number = number_of(value).value_or(1);
-             bool repeats = all.text("concept.balancing_strategy", "REPEATS") == "REPEATS" && number >= 1 && number == std::floor(number);
-             return repeats ? carried(number) : left_out("a sample is visited a whole number of times in an epoch (dataset_repeat)");
+             if (all.text("concept.balancing_strategy", "REPEATS") != "REPEATS")
+               return left_out(
+                   "says how many samples an epoch has; say how often it has each of them (num_repeats, which may be a fraction)");
+             return number == std::floor(number) && number >= 1 ? carried(number) : left_out("");
            }).otherwise(1.0);
   table << rewritten("concept.text.prompt_source", "", [](const Value& value, const Settings&) {
              return left_out(text_of(value) == "sample" ? "" : "captions are in a text file beside each picture, or in a metadata file");
@@ -431,7 +440,7 @@ void data_rows(Table& table) {
   });
   table << looked_at({{"concept.text.tag_dropout_mode", "FULL"}, {"concept.text.tag_dropout_probability", 0.0}});
   table << no_place({"concept.text.caps_randomize_enable"}, "letters stay as they are written");
-  table << no_place({"concept.image.enable_resolution_override"}, "give the dataset its own resolution in a dataset_config");
+  table << looked_at({{"concept.image.enable_resolution_override", false}, {"concept.image.resolution_override", "512"}});
   table << rewritten("concept.include_subdirectories", "", [](const Value& value, const Settings& all) {
              bool told = !asks_for_something(value) && all.has("concept.path") && may_have_folders(all.text("concept.path"));
              return left_out(told ? "pictures in folders below count here; move them away if there are any" : "");
@@ -554,7 +563,8 @@ void optimizer_rows(Table& table) {
       true);
   table << onetrainer_numbers(optimizer_of);
   table << rewritten("learning_rate_scheduler", "lr_scheduler", schedule, "CONSTANT");
-  table << rewritten("learning_rate_warmup_steps", "lr_warmup_steps", warmup, 200.0);
+  table << rewritten("learning_rate_warmup_steps", "lr_warmup_steps", warmup, 200.0)
+        << rewritten("learning_rate_warmup_steps", "lr_warmup_ratio", warmup_share, 200.0);
   table << rewritten(
       "learning_rate_cycles", "lr_scheduler_num_cycles",
       [](const Value& value, const Settings& all) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "foreign/onetrainer_rows.h"
+#include "foreign/prompts.h"
 
 // Concepts and samples of OneTrainer, which have files of their own.
 namespace burnish::foreign {
@@ -14,6 +15,9 @@ Value keys_of_dataset(const Value& one) {
   auto ours = Value::object();
   auto weight = number_of(one.value("loss_weight", Value(1.0))).value_or(1);
   if (weight != 1) ours["loss_weight"] = weight;
+  auto repeats = number_of(one.value("balancing", Value(1.0))).value_or(1);
+  bool are_repeats = text_of(one.value("balancing_strategy", Value("REPEATS"))) == "REPEATS";
+  if (are_repeats && repeats > 0 && repeats != std::floor(repeats)) ours["num_repeats"] = repeats;
   return ours;
 }
 
@@ -25,18 +29,20 @@ void put_samples(const Value& tree, const Open& open, Arranged& arranged) {
     samples = open(text_of(tree["sample_definition_file_name"]));
     arranged.prompts_from = "sample_definition_file_name";
   }
+  std::vector<PromptLine> lines;
   for (size_t i = 0; samples.is_array() && i < samples.size(); ++i) {
     const auto& one = samples[i];
-    if (!one.is_object() || !one.value("enabled", true) || !one.contains("prompt")) continue;
-    auto of = [&](const char* name) { return one.value(name, Value()); };
-    arranged.prompts += text_of(PromptLine{.prompt = text_of(one["prompt"]),
-                                           .width = of("width"),
-                                           .height = of("height"),
-                                           .seed = one.value("random_seed", false) ? Value() : of("seed"),
-                                           .steps = of("diffusion_steps"),
-                                           .guidance = of("cfg_scale"),
-                                           .negative = of("negative_prompt")});
+    if (!one.is_object() || !one.value("enabled", true)) continue;
+    // What is not given is as in modules/util/config/SampleConfig.py.
+    lines.push_back({.prompt = text_of(one.value("prompt", Value(""))),
+                     .width = one.value("width", Value(512)),
+                     .height = one.value("height", Value(512)),
+                     .seed = one.value("random_seed", false) ? Value() : one.value("seed", Value(42)),
+                     .steps = one.value("diffusion_steps", Value(20)),
+                     .guidance = one.value("cfg_scale", Value(7.0)),
+                     .negative = one.value("negative_prompt", Value(""))});
   }
+  put_lines(lines, arranged);
   auto every = number_of(tree.value("sample_after", Value(10))).value_or(0);
   auto unit = text_of(tree.value("sample_after_unit", Value("MINUTE")));
   if (arranged.prompts.empty() || unit == "NEVER" || every <= 0) return;
@@ -70,11 +76,13 @@ Arranged onetrainer_arrange(Value tree, const Open& open) {
     one.erase("concept_stats");
     auto type = one.value("type", std::string("STANDARD"));
     auto name = "concepts[" + std::to_string(i) + "]";
-    if (type == "VALIDATION") settings["validation_path"] = one.value("path", Value());
+    if (type == "VALIDATION" && !settings.contains("validation_path")) settings["validation_path"] = one.value("path", Value());
+    else if (type == "VALIDATION") arranged.not_carried.push_back(name + ".path: one folder of held-out samples is judged");
     else if (type == "STANDARD") datasets.push_back({name + ".path", one, keys_of_dataset(one)});
     else arranged.not_carried.push_back(name + ".type = " + type + ": class_metadata_path keeps what a model knows of a class");
   }
-  settings["concept"] = first_of(datasets, arranged);
+  auto first = first_of(datasets, arranged);
+  settings["concept"] = first;
   arranged.dataset_key = "concept";
   put_samples(tree, open, arranged);
   return arranged;

@@ -231,7 +231,6 @@ std::vector<Row> onetrainer_concepts() {
   for (const std::string what :
        {"rotate_max_angle", "brightness_max_strength", "contrast_max_strength", "saturation_max_strength", "hue_max_strength"})
     table << needless({{"concept.image.random_" + what, 0.0}}, "it says how much of what enable_… asks for, and that is told");
-  table << needless({{"concept.image.resolution_override", "512"}}, "enable_resolution_override asks for it, and that is told");
   table << needless({"concept.text.prompt_path"}, "prompt_source asks for it, and that is told");
   table << no_place({{"concept.text.tag_dropout_special_tags_mode", "NONE"}}, "all tags are left out alike but the first (keep_tokens)")
         << needless({"concept.text.tag_dropout_special_tags", "concept.text.tag_dropout_special_tags_regex"},

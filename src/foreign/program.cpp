@@ -14,22 +14,16 @@ namespace burnish::foreign {
 
 std::vector<Program> programs() { return {diffusion_pipe(), ai_toolkit(), onetrainer(), musubi(), diffusers(), kohya(), accelerate()}; }
 
-Value first_of(std::vector<Dataset> datasets, Arranged& arranged) {
-  if (datasets.empty()) return Value::object();
+Value first_of(std::vector<Dataset> datasets, Arranged& arranged, const ClassSetKey& of_class) {
+  arranged.without_datasets = arranged.tree;
+  auto is_learned = [](const Dataset& one) { return !one.ours.value("is_reg", false); };
+  auto classes = std::stable_partition(datasets.begin(), datasets.end(), is_learned);
+  if (classes != datasets.end() && of_class.key != nullptr) arranged.tree[of_class.key] = classes->settings.value(of_class.folder, Value());
+  if (classes == datasets.begin()) return Value::object();
   auto first = datasets[0].settings;
-  if (datasets.size() > 1 || !datasets[0].ours.empty()) arranged.datasets = std::move(datasets);
+  bool is_enough = classes - datasets.begin() == 1 && datasets.end() - classes <= 1 && datasets[0].ours.empty();
+  if (!is_enough) arranged.datasets = std::move(datasets);
   return first;
-}
-
-std::string text_of(const PromptLine& line) {
-  auto text = one_line(line.prompt);
-  const std::pair<const char*, const Value*> flags[] = {{"w", &line.width}, {"h", &line.height},   {"d", &line.seed},
-                                                        {"s", &line.steps}, {"l", &line.guidance}, {"n", &line.negative}};
-  for (const auto& [name, value] : flags) {
-    auto written = value->is_null() || value->is_boolean() ? "" : one_line(text_of(*value));
-    if (!written.empty()) text += std::string(" --") + name + " " + written;
-  }
-  return trim(text).empty() ? "" : std::string(trim(text)) + "\n";
 }
 
 Value named_arguments(const Value& list) {

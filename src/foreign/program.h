@@ -8,7 +8,7 @@
 
 namespace burnish::foreign {
 
-/// Reads a file that settings name; null when it is not there.
+/// Reads a file that settings name, one of .txt as a text; null when it is not there.
 using Open = std::function<Value(const std::string& path)>;
 
 /// One of a program's datasets.
@@ -26,6 +26,7 @@ struct Arranged {
   std::string prompts = "";                   ///< of previews, a line each, with their flags
   std::string prompts_from = "";              ///< name of theirs that the prompts come from
   std::vector<Dataset> datasets = {};         ///< all of them, where one table cannot hold them; the first is in the tree
+  Value without_datasets = Value::object();   ///< the tree as it is without the first
   std::string dataset_key = "";               ///< name in the tree that a dataset lies under; "" for the tree itself
 };
 
@@ -62,15 +63,15 @@ Table kohya_training(bool (*flows)(const Settings&));
 /// Reads fp32, bf16 or fp16 as a run's dtype; models that flow, and weights that train, are not held in fp16 (`too_narrow`).
 Outcome dtype_of_run(const std::string& bits, bool too_narrow);
 
-/// Keeps all datasets in `arranged` where one is not enough, and returns the settings of the first.
-Value first_of(std::vector<Dataset> datasets, Arranged& arranged);
-
-/// A line of a file of prompts, with the flags that `sample` has: null for what is not known.
-struct PromptLine {
-  std::string prompt;
-  Value width = nullptr, height = nullptr, seed = nullptr, steps = nullptr, guidance = nullptr, negative = nullptr;
+/// Names in a program's tree: of a class set, and of a dataset's folder.
+struct ClassSetKey {
+  const char* key = nullptr;  ///< null for a program whose datasets are never one
+  const char* folder = nullptr;
 };
-std::string text_of(const PromptLine& line);
+
+/// Keeps all datasets in `arranged` where one is not enough, and returns the settings of the first that is learned. One class set (`is_reg`
+/// in `ours`) is also in the tree, beside it.
+Value first_of(std::vector<Dataset> datasets, Arranged& arranged, const ClassSetKey& of_class = {});
 
 /// Reads "a=1" entries of an argument list as an object.
 Value named_arguments(const Value& list);

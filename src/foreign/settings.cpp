@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "foreign/scripts.h"
 #include "io/files.h"
 
 namespace burnish::foreign {
@@ -67,49 +68,6 @@ Value value_of(const YAML::Node& node, size_t& num_nodes, int level) {
     return list;
   }
   return node.IsScalar() ? scalar_of(node) : Value();
-}
-
-/// The words of a shell's command lines: quotes taken off, comments left out, lines that go on (\ of sh, ` of PowerShell, ^ of cmd) joined.
-/// An empty word stands for the end of a command.
-std::vector<std::string> shell_words(std::string_view text) {
-  std::vector<std::string> words;
-  std::string word;
-  bool inside = false;
-  auto end_word = [&] {
-    if (inside) words.push_back(word);
-    word.clear();
-    inside = false;
-  };
-  char quote = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    char c = text[i], next = i + 1 < text.size() ? text[i + 1] : '\n';
-    bool goes_on = (c == '\\' || c == '`' || c == '^') && (next == '\n' || next == '\r');
-    if (quote != 0) {
-      if (c == quote) quote = 0;
-      else if (c == '\\' && quote == '"' && (next == '"' || next == '\\')) word += text[++i];
-      else word += c;
-    } else if (goes_on) {
-      end_word();
-      i = std::min(text.find('\n', i), text.size());
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-      inside = true;
-    } else if (c == '#' && !inside) {
-      i = std::min(text.find('\n', i), text.size()) - 1;
-    } else if (c == '\n' || c == ';') {
-      end_word();
-      // Command lines in documents go on without a mark: a next line that begins with an option belongs to this one.
-      auto rest = trim(text.substr(i + 1).substr(0, text.substr(i + 1).find('\n')));
-      if (!rest.starts_with("--")) words.emplace_back();
-    } else if (c == ' ' || c == '\t' || c == '\r') {
-      end_word();
-    } else {
-      word += c;
-      inside = true;
-    }
-  }
-  end_word();
-  return words;
 }
 
 /// Options of the words [first, last) into an object.
@@ -177,17 +135,26 @@ Value parse_json(const std::string& text, const std::string& name) {
   }
 }
 
-Value parse_command_line(std::string_view text) {
-  auto words = shell_words(text);
-  auto script = std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.ends_with(".py"); });
-  size_t at = script == words.end() ? 0 : static_cast<size_t>(script - words.begin());
-  if (script == words.end()) return options_of(words, 0, words.size());
-  auto begin = at;
-  while (begin > 0 && !words[begin - 1].empty()) --begin;
-  auto end = static_cast<size_t>(std::find(script, words.end(), "") - words.begin());
-  auto object = options_of(words, at + 1, end);
-  object["script"] = std::filesystem::path(*script).filename().string();
-  if (auto launch = options_of(words, begin, at); !launch.empty()) object["launch"] = launch;
+Value parse_command_line(std::string_view text, bool is_batch_file) {
+  auto commands = is_batch_file || looks_like_batch(text) ? commands_of_batch(text) : commands_of_shell(text);
+  auto is_script = [](const std::string& word) { return word.ends_with(".py"); };
+  auto starts = [&](const Command& words) { return std::ranges::any_of(words, is_script); };
+  // Scripts that prepare what another trains with come before it.
+  auto trains = [&](const Command& words) {
+    auto script = std::ranges::find_if(words, is_script);
+    return script != words.end() && std::filesystem::path(*script).filename().string().find("train") != std::string::npos;
+  };
+  auto command = std::ranges::find_if(commands, trains);
+  if (command == commands.end()) command = std::ranges::find_if(commands, starts);
+  if (command == commands.end()) {
+    Command all;
+    for (const auto& words : commands) all.insert(all.end(), words.begin(), words.end());
+    return options_of(all, 0, all.size());
+  }
+  auto at = static_cast<size_t>(std::ranges::find_if(*command, is_script) - command->begin());
+  auto object = options_of(*command, at + 1, command->size());
+  object["script"] = std::filesystem::path((*command)[at]).filename().string();
+  if (auto launch = options_of(*command, 0, at); !launch.empty()) object["launch"] = launch;
   return object;
 }
 
@@ -200,7 +167,7 @@ Value read_settings_file(const std::filesystem::path& path) {
   auto tree = ending == ".toml"                       ? parse_toml(text, name)
               : ending == ".json"                     ? parse_json(text, name)
               : ending == ".yaml" || ending == ".yml" ? parse_yaml(text, name)
-                                                      : parse_command_line(text);
+                                                      : parse_command_line(text, ending == ".bat" || ending == ".cmd");
   if (!tree.is_object() && !tree.is_array()) data_error("import", "{} holds no settings", name);
   return tree;
 }

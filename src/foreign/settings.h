@@ -11,8 +11,9 @@ namespace burnish::foreign {
 /// A value of another program's settings, whatever file it stood in.
 using Value = nlohmann::json;
 
-/// Reads a settings file by its ending: .toml, .json, .yaml or .yml. Anything else is a command line, in a shell script or as text: the
-/// options behind the first word that ends in .py (or all of them) as an object, an option without a value as true, one with several as a
+/// Reads a settings file by its ending: .toml, .json, .yaml or .yml. Anything else is a command line, in a script of a shell, in a batch
+/// file (.bat, .cmd) or as text: the options behind the first script (a word that ends in .py) that trains by its name, or the first of all
+/// (without one, all of them) as an object, an option without a value as true, one with several as a
 /// list; the script's name as "script" and the launcher's options under "launch". A data Error for what cannot be read.
 Value read_settings_file(const std::filesystem::path& path);
 
@@ -20,7 +21,7 @@ Value read_settings_file(const std::filesystem::path& path);
 Value parse_toml(const std::string& text, const std::string& name);
 Value parse_yaml(const std::string& text, const std::string& name);
 Value parse_json(const std::string& text, const std::string& name);
-Value parse_command_line(std::string_view text);
+Value parse_command_line(std::string_view text, bool is_batch_file = false);
 
 /// A value as people write it: a text without its quotes.
 std::string text_of(const Value& value);

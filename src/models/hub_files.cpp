@@ -124,21 +124,6 @@ bool is_whole(const hub::Repository& repository, const std::string& folder, HubU
       .model(folder, use);
 }
 
-/// Fetches what opening a folder of the model needs.
-void fetch_folder(hub::Repository& repository, const std::string& folder, HubUse use) {
-  auto paths = repository.paths();
-  auto fetch = [&](const Paths& wanted) {
-    repository.fetch(wanted);
-    return true;
-  };
-  if (!Opening(
-           paths, [&] { return repository.folder(); }, fetch)
-           .model(folder, use)) {
-    data_error("models", "'{}' holds no weights that are read here{}; name the file with --model_id_with_origin_paths {}:FILE",
-               repository.id(), folder.empty() ? "" : " in " + folder, repository.id());
-  }
-}
-
 /// Whether none is missing of the shards that number themselves ("-00001-of-00003").
 bool have_all_shards(const std::vector<fs::path>& files) {
   std::map<std::string, std::pair<int, int>> counts;  // here, and in all
@@ -171,6 +156,25 @@ Paths companions(const Paths& paths, const Paths& matches) {
       beside.push_back(path);
   }
   return beside;
+}
+
+/// Fetches what opening a folder of the model needs.
+void fetch_folder(hub::Repository& repository, const std::string& folder, HubUse use) {
+  auto paths = repository.paths();
+  auto fetch = [&](const Paths& wanted) {
+    repository.fetch(wanted);
+    return true;
+  };
+  if (!Opening(
+           paths, [&] { return repository.folder(); }, fetch)
+           .model(folder, use)) {
+    data_error("models", "'{}' holds no weights that are read here{}; name the file with --model_id_with_origin_paths {}:FILE",
+               repository.id(), folder.empty() ? "" : " in " + folder, repository.id());
+  }
+  Paths inside;
+  std::ranges::copy_if(paths, std::back_inserter(inside), [&](const std::string& path) { return path.starts_with(folder); });
+  bool is_component = !folder.empty() && std::ranges::any_of(inside, [](const std::string& path) { return io::is_tensor_file(path); });
+  if (is_component) repository.fetch(companions(paths, inside));
 }
 
 /// The first few tensor files, for a message.

@@ -165,9 +165,9 @@ class Opener {
                  "DIFFSYNTH_SKIP_DOWNLOAD and HF_HUB_OFFLINE)",
                  entry, is_folder ? "no folder" : "nothing matches", fs::absolute(base / pattern).lexically_normal().string());
     }
-    if (is_folder) return add_path(found[0].string());
-    files_.entries.push_back(entry_of_files(entry, found));
-    files_.pipeline_folders.push_back(base);
+    if (is_folder) add_path(found[0].string());
+    else files_.entries.push_back(entry_of_files(entry, found));
+    if (std::ranges::find(files_.pipeline_folders, base) == files_.pipeline_folders.end()) files_.pipeline_folders.push_back(base);
   }
 
   const ModelNames& names_;

@@ -6,6 +6,9 @@
 
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/log.h"
+#include "hub/hub.h"
+#include "hub/settings.h"
 #include "io/files.h"
 #include "models/find_components.h"
 #include "models/hub_files.h"
@@ -218,8 +221,41 @@ std::optional<std::filesystem::path> find_tokenizer(const ModelFiles& files, con
   return found.empty() ? std::filesystem::path(chosen) : found[0];
 }
 
+namespace {
+
+/// The tokenizer that lies beside the folder of a text encoder, as in a diffusers folder of which components are named one by one.
+std::optional<std::filesystem::path> beside_encoder(const ModelFiles& files, const std::string& folder) {
+  for (const auto& entry : files.entries) {
+    auto whole = std::filesystem::absolute(entry.folder / "").parent_path();
+    if (!whole.filename().string().starts_with("text_encoder")) continue;
+    if (auto beside = whole.parent_path() / folder; io::is_folder(beside)) return beside;
+  }
+  return std::nullopt;
+}
+
+/// Fetches the tokenizer of a model whose folder below DIFFSYNTH_MODEL_BASE_PATH is `base`. Nothing where `base` is no such folder, the hub
+/// may not be asked, or it does not give the tokenizer, which a line says.
+std::optional<std::filesystem::path> fetched(const std::filesystem::path& base, const std::string& folder) {
+  auto of_all = hub::settings_from_environment().model_base.lexically_normal();
+  auto id = base.lexically_normal().lexically_relative(of_all).generic_string();
+  if (!hub::is_model_id(id)) return std::nullopt;
+  try {
+    auto found = model_base_files(id, folder + "/", HubUse::all);
+    return found.empty() ? std::nullopt : std::optional(found[0]);
+  } catch (const Error& error) {
+    warn("{}:{}/ was not fetched: {}", id, folder, without_source(error));
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
 std::filesystem::path tokenizer_folder(const ModelFiles& files, const std::string& chosen, const std::string& folder, const char* kind) {
   if (auto found = find_tokenizer(files, chosen, folder)) return *found;
+  if (auto found = beside_encoder(files, folder)) return *found;
+  for (const auto& base : files.pipeline_folders) {
+    if (auto found = fetched(base, folder)) return *found;
+  }
   data_error("models", "no {} tokenizer beside the model; name its folder with --{}_path", kind, folder);
 }
 

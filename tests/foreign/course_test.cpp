@@ -288,3 +288,45 @@ TEST(Course, DiffusersScripts) {
   EXPECT_EQ(ours.number("embedded_guidance"), 3.5);
   EXPECT_EQ(ours.number("max_steps"), 500);
 }
+
+/// The steps of a warm-up of a run of so many, as train/options/meaning.cpp has them.
+static int64_t warmup_of(const Ours& ours, int64_t num_steps) {
+  auto ratio = ours.number("lr_warmup_ratio");
+  return ratio > 0 ? static_cast<int64_t>(ratio * static_cast<double>(num_steps)) : static_cast<int64_t>(ours.number("lr_warmup_steps"));
+}
+
+TEST(Course, WarmUpsThatAreAShare) {
+  // int(share * steps) of sd-scripts, whether steps are known or follow from epochs.
+  for (const char* share : {"0.1", "\"0.1\"", "\"10%\""}) {
+    auto known = kohya((R"({"max_train_steps": 255, "lr_scheduler": "cosine", "lr_warmup_steps": )" + std::string(share) + "}").c_str());
+    EXPECT_EQ(known.number("lr_warmup_steps"), 25) << share;
+    EXPECT_EQ(known.number("lr_warmup_ratio"), 0);
+    auto epochs = kohya((R"({"max_train_epochs": 3, "lr_scheduler": "cosine", "lr_warmup_steps": )" + std::string(share) + "}").c_str());
+    EXPECT_EQ(epochs.number("lr_warmup_steps"), 0) << share;
+    EXPECT_EQ(warmup_of(epochs, 255), 25) << share;
+    EXPECT_THAT(epochs.said.not_carried, ::testing::Not(Contains(HasSubstr("lr_warmup"))));
+    EXPECT_THAT(epochs.said.different, Contains(HasSubstr("one step ahead")));
+  }
+  EXPECT_EQ(kohya(R"({"max_train_epochs": 3, "lr_warmup_steps": 40})").number("lr_warmup_steps"), 40);
+  // The window over them has percent, and epochs.
+  auto gui = [](const char* more) {
+    return imported(foreign::kohya(), Value::parse(R"({"LoRA_type": "Standard", "max_resolution": "512,512", "lr_scheduler": "cosine", )" +
+                                                   std::string(more) + "}"));
+  };
+  EXPECT_EQ(warmup_of(gui(R"("epoch": 4, "lr_warmup": 10, "lr_warmup_steps": 0)"), 400), 40);
+  EXPECT_EQ(warmup_of(gui(R"("epoch": 4, "lr_warmup": "12.5")"), 400), 50);
+  EXPECT_EQ(gui(R"("max_train_steps": 1600, "lr_warmup": 10)").number("lr_warmup_steps"), 160);
+  EXPECT_EQ(gui(R"("epoch": 4, "lr_warmup": 10, "lr_warmup_steps": 7)").number("lr_warmup_steps"), 7);
+  EXPECT_EQ(warmup_of(gui(R"("epoch": 4, "lr_warmup": 0)"), 400), 0);
+  auto musubi = imported(foreign::musubi(),
+                         Value::parse(R"({"dit": "x", "dataset_config": "none.toml", "max_train_epochs": 2, "lr_warmup_steps": 0.2})"));
+  EXPECT_EQ(warmup_of(musubi, 50), 10);
+  // OneTrainer's up to 1 is a share of the run, above it batches.
+  EXPECT_EQ(warmup_of(onetrainer(R"({"learning_rate_warmup_steps": 0.05})"), 999), 49);
+  EXPECT_EQ(warmup_of(onetrainer(R"({"learning_rate_warmup_steps": 1.0})"), 30), 30);
+  EXPECT_EQ(onetrainer(R"({"learning_rate_warmup_steps": 100.0})").number("lr_warmup_ratio"), 0);
+  auto easy =
+      imported(foreign::kohya(), Value::parse(R"({"general_args": {"args": {"pretrained_model_name_or_path": "x", "max_train_epochs": 3}},
+      "optimizer_args": {"args": {"lr_scheduler": "cosine", "warmup_ratio": 0.1}}})"));
+  EXPECT_EQ(warmup_of(easy, 100), 10);
+}

@@ -99,6 +99,29 @@ TEST_F(HubProgram, DiffSynthStudiosOptionFetchesIntoTheModelBase) {
   EXPECT_THAT(hub_.requests().back(), HasSubstr("/author/model/resolve/"));
 }
 
+TEST_F(HubProgram, TokenizersOfFoldersAreFetchedToo) {
+  const std::string folders =
+      "--model_id_with_origin_paths 'author/model:transformer/,author/model:text_encoder/,author/model:text_encoder_2/,author/model:vae/' ";
+  auto outcome = run_burnish("train " + folders + data("run"), environment());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_TRUE(fs::exists(folder_ / "models/author/model/scheduler/scheduler_config.json"));
+  // Weights that another program left here without them.
+  const auto tokenizer = folder_ / "models/author/model/tokenizer_2";
+  for (const auto& models : {folders, four_parts_}) {
+    fs::remove_all(tokenizer);
+    outcome = run_burnish("train " + models + data("offline"), environment("DIFFSYNTH_SKIP_DOWNLOAD=true"));
+    EXPECT_THAT(outcome.output, HasSubstr("no T5 tokenizer beside the model"));
+    outcome = run_burnish("train --overwrite " + models + data("again"), environment());
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_TRUE(fs::exists(tokenizer / "spiece.model"));
+  }
+  fs::remove_all(tokenizer);
+  std::erase_if(hub_.files, [](const auto& file) { return file.first.starts_with("tokenizer_2/"); });
+  outcome = run_burnish("train " + folders + data("none"), environment());
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.output, HasSubstr("no T5 tokenizer beside the model"));
+}
+
 TEST_F(HubProgram, AMissingShardIsFetched) {
   hub_.files = {{"transformer/model-00001-of-00002.safetensors", "one"}, {"transformer/model-00002-of-00002.safetensors", "two"}};
   fs::create_directories(folder_ / "models/author/model/transformer");

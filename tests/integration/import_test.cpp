@@ -503,6 +503,86 @@ TEST_F(ImportVerb, FilesOfOtherProgramsAreRefusedByName) {
   EXPECT_THAT(read_file(at("datasets.toml")), HasSubstr("class_tokens = \"a dog\""));
 }
 
+TEST_F(ImportVerb, DatasetsAndPromptsLieBesideTheOutputAndTrain) {
+  fs::copy(kGolden / "pictures", at("cats"), fs::copy_options::recursive);
+  write("data.toml", "[general]\ncaption_extension = '.txt'\nresolution = [64, 48]\n[[datasets]]\n[[datasets.subsets]]\nimage_dir = '" +
+                         pictures() + "'\n[[datasets.subsets]]\nimage_dir = 'cats'\nnum_repeats = 2\n");
+  write("prompts.txt", "a cat --w 64 --h 48 --s 1 --l 1 --d 3\n");
+  const std::string command = "accelerate launch flux_train_network.py --pretrained_model_name_or_path " + in_model("transformer") +
+                              " --clip_l " + in_model("text_encoder") + " --t5xxl " + in_model("text_encoder_2") + " --ae " +
+                              in_model("vae") +
+                              " --dataset_config data.toml --network_module networks.lora_flux --network_dim 2 --network_train_unet_only "
+                              "--sample_prompts prompts.txt --sample_every_n_steps 1 --max_train_steps 1\n";
+  auto imports = [&](const std::string& more = "") {
+    return run_burnish("import train.sh --output run.toml " + more, "cd " + quoted(folder_ / "") + " &&");
+  };
+  write("train.sh", command);
+  auto outcome = imports();
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("datasets.toml is beside it"), HasSubstr("run.prompts.txt is beside it")));
+  EXPECT_THAT(outcome.output, Not(HasSubstr("before it trains")));
+  starts();
+  EXPECT_TRUE(fs::exists(out() / "previews")) << toml();
+
+  // What stands there is nobody else's to lose.
+  EXPECT_EQ(imports("--overwrite").exit_code, 0);
+  fs::remove(at("run.toml"));
+  outcome = imports();
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.output, HasSubstr("is there already; move it away, or add --overwrite"));
+  write("datasets.toml", "# mine\n[[datasets]]\nimage_dir = 'a'\n");
+  outcome = imports("--overwrite");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.output, HasSubstr("datasets.toml is there already and was not written for this output"));
+  EXPECT_EQ(read_file(at("datasets.toml")), "# mine\n[[datasets]]\nimage_dir = 'a'\n");
+  EXPECT_FALSE(fs::exists(at("run.toml")));
+  // A link is followed, and a device gets the settings alone.
+  fs::remove(at("datasets.toml"));
+  fs::rename(at("run.prompts.txt"), at("elsewhere.txt"));
+  fs::create_symlink("elsewhere.txt", at("run.prompts.txt"));
+  EXPECT_EQ(imports("--overwrite").exit_code, 0);
+  EXPECT_TRUE(fs::is_symlink(at("run.prompts.txt")));
+  EXPECT_THAT(read_file(at("elsewhere.txt")), HasSubstr("a cat"));
+  fs::remove(at("datasets.toml"));
+  outcome = run_burnish("import train.sh --overwrite --output /dev/stdout", "cd " + quoted(folder_ / "") + " && BURNISH_LOG=error");
+  EXPECT_THAT(outcome.output, HasSubstr("lora_rank = 2"));
+  EXPECT_FALSE(fs::exists(at("datasets.toml")));
+  EXPECT_FALSE(fs::exists("/dev/datasets.toml"));
+}
+
+TEST_F(ImportVerb, ScriptsThatSetVariables) {
+  const std::string options = "--network_module networks.lora --network_dim ";
+  import_file("train.sh",
+              "MODEL=/models/sd15.safetensors\nDIM=12\naccelerate launch train_network.py \\\n  "
+              "--pretrained_model_name_or_path \"$MODEL\" " +
+                  options + "${DIM}\n");
+  EXPECT_THAT(toml(), AllOf(HasSubstr("model = [\"/models/sd15.safetensors\"]"), HasSubstr("lora_rank = 12")));
+  import_file("train.bat",
+              "@echo off\r\nset DIM=24\r\nset MODEL=/models/sd15.safetensors\r\naccelerate launch train_network.py ^\r\n  "
+              "--pretrained_model_name_or_path \"%MODEL%\" ^\r\n  " +
+                  options + "%dim%\r\n",
+              "--overwrite");
+  EXPECT_THAT(toml(), AllOf(HasSubstr("model = [\"/models/sd15.safetensors\"]"), HasSubstr("lora_rank = 24")));
+}
+
+TEST_F(ImportVerb, WarmUpsInPercentFollowTheRunsSteps) {
+  import_file("preset.json", R"({"LoRA_type": "Flux1", "flux1_checkbox": true, "pretrained_model_name_or_path": ")" +
+                                 in_model("transformer") + R"(", "clip_l": ")" + in_model("text_encoder") + R"(", "t5xxl": ")" +
+                                 in_model("text_encoder_2") + R"(", "ae": ")" + in_model("vae") + R"(", "train_data_dir": ")" + pictures() +
+                                 R"(", "caption_extension": ".txt", "max_resolution": "64,48", "network_dim": 2, "unet_lr": 0.001,
+      "text_encoder_lr": 0, "optimizer": "AdamW", "epoch": 2, "lr_warmup": 50, "lr_scheduler": "constant_with_warmup"})");
+  EXPECT_THAT(toml(), HasSubstr("lr_warmup_ratio = 0.5  # lr_warmup_steps"));
+  auto outcome = run_burnish("train --config " + quoted(at("run.toml")) + " " + tokenizers() +
+                             "--device cpu --num_threads 1 --output_path " + quoted(out()));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output << toml();
+  auto log = read_log(out());
+  const auto num_warm = log.size() / 2;
+  for (size_t i = 0; i < log.size(); ++i) {
+    auto share = i < num_warm ? static_cast<double>(i + 1) / static_cast<double>(num_warm) : 1.0;
+    EXPECT_NEAR(log[i]["lr"].get<double>(), 0.001 * share, 1e-12) << i;
+  }
+}
+
 TEST_F(ImportVerb, PrintsWithoutAFileToWrite) {
   auto outcome = run_burnish("import " + quoted(write("a.yaml", "compute_environment: X\ndistributed_type: 'NO'\nmixed_precision: bf16\n")),
                              "BURNISH_LOG=error");

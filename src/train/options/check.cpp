@@ -101,6 +101,8 @@ void check_masks(const TrainOptions& o, Problems& problems) {
 }
 
 void check_groups(const TrainOptions& o, Problems& problems) {
+  if (o.lr_warmup_ratio > 0 && o.schedule.warmup_steps > 0)
+    problems.add("lr_warmup_ratio says the warm-up as a share of the run and lr_warmup_steps in steps; take one of them out");
   NumbersByName("train", "lora_rank_groups", o.lora_rank_groups, 1, kMostRank);
   NumbersByName("train", "lora_alpha_groups", o.lora_alpha_groups);
   if (!o.lora_checkpoint.empty() && !(o.lora_rank_groups + o.lora_alpha_groups).empty())

@@ -76,14 +76,12 @@ static void diffsynth_options(config::Fields& f) {
   f.no_effect("offload_models", true, "a stage loads only the models it runs");
   f.refused("base_weights_multiplier", "write the strength behind the file: --base_weights FILE:0.8");
   for (const char* name : {"template_model_id_or_path", "enable_lora_hot_loading"}) f.refused(name, "no plug-in models are trained");
-  f.refused("resume_from_checkpoint", "name a LoRA with --lora_checkpoint and a whole denoiser with --model; --resume goes on with a run");
   for (const char* name :
        {"dmd2_discriminator_learning_rate", "dmd2_fake_score_learning_rate", "dmd2_feature_indices", "dmd2_gan_loss_weight",
         "dmd2_gan_r1_reg_alpha", "dmd2_gan_r1_reg_weight", "dmd2_matching_t_max", "dmd2_matching_t_mean", "dmd2_matching_t_min",
         "dmd2_matching_t_sampling", "dmd2_matching_t_std", "dmd2_student_grad_clip_norm", "dmd2_student_sample_steps",
         "dmd2_student_sample_type", "dmd2_student_schedule", "dmd2_student_t_list", "dmd2_student_update_freq", "dmd2_teacher_cfg_scale"})
     f.refused(name, "DMD2 is no task here; direct_distill and trajectory_imitation are");
-  f.refused("customized_optimizer", "name one of those that --optimizer knows");
   f.refused("num_frames", "videos are not trained");
 }
 
@@ -138,6 +136,9 @@ static void optimizer_fields(config::Fields& f, TrainOptions& o) {
     "constant, linear, cosine, cosine_with_restarts, polynomial, rex, warmup_stable_decay or inverse_sqrt, each after the warm-up")
       .known({"constant", "linear", "cosine", "cosine_with_restarts", "polynomial", "rex", "warmup_stable_decay", "inverse_sqrt"});
   f("lr_warmup_steps", o.schedule.warmup_steps, "steps over which the learning rate rises").at_most(kMostSteps).in("steps");
+  f("lr_warmup_ratio", o.lr_warmup_ratio, "share of the run's steps over which the learning rate rises, in place of lr_warmup_steps")
+      .at_least(0)
+      .at_most(1);
   f("lr_scheduler_min_lr_ratio", o.schedule.min_lr_ratio, "share of the learning rate at which the schedule ends");
   f("lr_scheduler_num_cycles", o.schedule.num_cycles, "cycles of lr_scheduler cosine_with_restarts");
   f("lr_scheduler_power", o.schedule.power, "exponent of lr_scheduler polynomial").level(Level::all);

@@ -34,6 +34,9 @@ optim::OptimizerOptions optimizer_options(const TrainOptions& o) {
 optim::ScheduleOptions schedule_options(const TrainOptions& o, int64_t max_steps) {
   auto schedule = o.schedule;
   schedule.max_steps = max_steps;
+  // int(share * steps), as sd-scripts and OneTrainer have it; while steps are not known, a warm-up of some.
+  if (o.lr_warmup_ratio > 0)
+    schedule.warmup_steps = max_steps > 0 ? static_cast<int64_t>(o.lr_warmup_ratio * static_cast<double>(max_steps)) : 1;
   return schedule;
 }
 

@@ -225,6 +225,13 @@ void keep_in(DataSettings& data, const std::filesystem::path& folder) {
   data.held_out.checks_folder = data.pictures.checks_folder;
 }
 
+optim::ScheduleOptions schedule_of(const Settings& settings, int64_t num_steps) {
+  auto schedule = settings.step.schedule;
+  schedule.max_steps = num_steps;
+  if (settings.given.lr_warmup_ratio > 0) schedule.warmup_steps = schedule_options(settings.given, num_steps).warmup_steps;
+  return schedule;
+}
+
 Settings understood(const TrainOptions& o) {
   check(o);
   auto settings = Settings{.given = o,

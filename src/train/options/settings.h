@@ -67,6 +67,9 @@ Settings settle(const TrainOptions& options, Portion portion = {});
 /// Keeps results of frozen models in a folder, and beside them what is remembered of the pictures.
 void keep_in(DataSettings& data, const std::filesystem::path& folder);
 
+/// Returns the schedule of a run of that many steps.
+optim::ScheduleOptions schedule_of(const Settings& settings, int64_t num_steps);
+
 /// Puts in words the options under which a saved state is good; under others it is not.
 std::string fingerprint(const TrainOptions& options, int64_t global_batch_size, const std::string& trained, bool has_adapters,
                         bool has_whole, int64_t num_samples);

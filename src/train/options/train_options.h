@@ -46,6 +46,7 @@ struct TrainOptions {
   std::string trained_weights = "stochastic";
   std::string optimizer = "adamw", optimizer_args;
   optim::ScheduleOptions schedule;  ///< without max_steps, which the course knows
+  double lr_warmup_ratio = 0;       ///< warm-up as a share of those steps
   optim::GroupOptions groups;
   double ema_decay = 0;
   int64_t max_steps = 0, num_epochs = 1, gradient_accumulation_steps = 1;
