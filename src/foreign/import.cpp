@@ -71,6 +71,8 @@ const std::set<std::string> kOfDatasets{"width",
                                         "random_crop",
                                         "random_flip",
                                         "caption_extension",
+                                        "class_tokens",
+                                        "trigger_word",
                                         "caption_prefix",
                                         "caption_suffix",
                                         "caption_dropout",
@@ -102,10 +104,12 @@ void put_back(const std::string& option, const std::map<std::string, std::string
 
 std::string class_set_of(const config::Fields& fields, const Import& imported) {
   if (!imported.origins.contains("class_metadata_path")) return "";
+  std::string text = "\n[[datasets]]\nis_reg = true\n";
   for (const auto& field : fields.list()) {
-    if (field.name == "class_metadata_path") return "\n[[datasets]]\nimage_dir = " + config::value_text(field) + "\nis_reg = true\n";
+    if (field.name == "class_metadata_path") text += "image_dir = " + config::value_text(field) + "\n";
+    if (field.name == "class_prompt" && imported.origins.contains(field.name)) text += "class_tokens = " + config::value_text(field) + "\n";
   }
-  return "";
+  return text;
 }
 
 /// One dataset as a table of a dataset_config.
@@ -132,7 +136,9 @@ void put_datasets(const Arranged& arranged, const Table& table, const std::map<s
     return;
   }
   auto text = "# Datasets of " + one_line(output.filename().string()) + ", by `burnish import`.\n" + class_set_of(fields, imported);
-  if (imported.origins.contains("class_metadata_path")) put_back("class_metadata_path", before, fields, imported);
+  for (const char* option : {"class_metadata_path", "class_prompt"}) {
+    if (imported.origins.contains(option)) put_back(option, before, fields, imported);
+  }
   std::vector<std::string> origins;
   for (const auto& dataset : arranged.datasets) {
     for (const auto& option : kOfDatasets) {

@@ -32,6 +32,8 @@ std::string text_of(const PromptLine& line) {
   return trim(text).empty() ? "" : std::string(trim(text)) + "\n";
 }
 
+Outcome given_caption(const Value& value, const Settings&) { return asks_for_something(value) ? carried(text_of(value)) : left_out(""); }
+
 Value named_arguments(const Value& list) {
   if (list.is_object()) return list;
   auto object = Value::object();

@@ -15,7 +15,7 @@ using Open = std::function<Value(const std::string& path)>;
 struct Dataset {
   std::string name;              ///< as messages have it: "datasets[1].folder_path"
   Value settings;                ///< the program's, as its table has them
-  Value ours = Value::object();  ///< keys that only a dataset_config has: loss_weight, class_tokens, is_reg
+  Value ours = Value::object();  ///< keys that only a dataset_config has: loss_weight, is_reg
 };
 
 /// Settings in the form that a program's table is written for.
@@ -95,6 +95,9 @@ extern const char* const kNameReferences;
 
 /// The ending of caption files, whose point may be left out.
 Row caption_ending_row(const std::string& theirs);
+
+/// One caption for samples that have none, where the program is given one.
+Outcome given_caption(const Value& value, const Settings& all);
 
 /// A sentence: an optimizer that is not there.
 extern const char* const kNoOptimizer;
