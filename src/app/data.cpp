@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <set>
 
 #include "app/survey_text.h"
@@ -12,6 +13,7 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "config/command_line.h"
+#include "data/mask_check.h"
 #include "data/survey.h"
 #include "models/family.h"
 #include "models/shared_units.h"
@@ -25,13 +27,21 @@ namespace {
 
 struct DataOptions {
   std::vector<std::string> data;
-  std::string dataset_config, data_file_keys = "image,video";
+  std::string dataset_config, data_file_keys = "image,video", masked_loss = "none", mask_column = "mask";
   train::DatasetChoice dataset;
   train::ModelChoice model;
   int64_t batch_size = 1, division = 16;
   std::string contact_sheet;
   int64_t num_pictures = 30;
 };
+
+data::MaskSource mask_source(const DataOptions& o) {
+  using From = data::MaskSource::From;
+  return {o.masked_loss == "alpha"    ? From::alpha
+          : o.masked_loss == "column" ? From::column
+                                      : From::nothing,
+          o.masked_loss == "column" ? o.mask_column : ""};
+}
 
 data::Dataset open(const DataOptions& o) {
   if (o.data.empty() == o.dataset_config.empty())
@@ -44,6 +54,8 @@ data::Dataset open(const DataOptions& o) {
     datasets.back().metadata_path = path;
   }
   data::DatasetOptions options{.data_file_keys = o.data_file_keys, .skip_bad_samples = true};
+  options.mask = mask_source(o);
+  if (o.masked_loss == "none") options.extra_columns.push_back(o.mask_column);  // looked at, and not asked to be right
   for (const auto& dataset : datasets) {
     for (auto& subset : train::subsets_of(dataset, 1)) {
       subset.size.division = o.division;
@@ -82,6 +94,16 @@ void print_tokens(const train::ModelChoice& choice, const data::Dataset& dataset
           count_of(count.num_cut, "caption is", "captions are"));
 }
 
+/// Of samples that would be visited for nothing.
+void print_without_effect(const DataOptions& o, const data::Dataset& dataset) {
+  auto num_zero = std::ranges::count_if(dataset.rows(), [&](auto row) { return dataset.entry(row).loss_weight == 0; });
+  if (num_zero > 0)
+    print("\nwarning: {} a loss_weight of 0, so nothing is learned of it\n", count_of(num_zero, "sample has", "samples have"));
+  auto source = mask_source(o);
+  if (source.from == data::MaskSource::From::nothing) source = {data::MaskSource::From::column, o.mask_column};
+  for (const auto& line : data::warnings_of_masks(dataset, source)) print("\nwarning: {}\n", line);
+}
+
 }  // namespace
 
 void data(const Arguments& arguments) {
@@ -92,6 +114,9 @@ void data(const Arguments& arguments) {
   f.path("dataset_config", o.dataset_config, "TOML file of several datasets, in their place");
   f("data_file_keys", o.data_file_keys, "columns that hold files");
   train::fields(f, o.dataset);
+  f("masked_loss", o.masked_loss, "where masks are that a run is to read: column, alpha, or none, where those of mask_column are looked at")
+      .one_of({"none", "column", "alpha"});
+  f("mask_column", o.mask_column, "column that names masks");
   f("division", o.division, "sides are multiples of this, as the model takes them: 16 or 8, say").at_least(1).at_most(kMostPixelsASide);
   f("batch_size", o.batch_size, "samples of equal size in a batch").at_least(1).at_most(kMostInABatch);
   f.group("Model");
@@ -113,6 +138,7 @@ void data(const Arguments& arguments) {
   print_captions(survey.captions);
   if (!o.model.model.empty()) print_tokens(o.model, dataset);
   print("{}", text_of_problems(survey, dataset));
+  print_without_effect(o, dataset);
   if (o.contact_sheet.empty()) return;
   report::write_contact_sheet(o.contact_sheet, dataset, survey, o.num_pictures);
   print("\n{}\n", o.contact_sheet);

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/escapes.h"
 #include "base/overloaded.h"
 #include "base/text.h"
 #include "config/refusal.h"
@@ -90,6 +91,18 @@ void assign(const Field& field, const toml::node& node, const Key& key) {
              field.slot);
 }
 
+/// A path that was written with the backslashes of Windows: "D:\train" is one with a tab.
+void check_path(const Field& field, const toml::node& node, const Key& key) {
+  if (!field.relocate) return;
+  auto check = [&](const std::string& text) {
+    if (holds_escapes(text))
+      config_error("config", "{} is {}, where a backslash in double quotes began an escape; write a path in single quotes, or with /",
+                   key.at(node), shown(node));
+  };
+  if (const auto* text = std::get_if<std::string*>(&field.slot)) check(**text);
+  if (const auto* list = std::get_if<std::vector<std::string>*>(&field.slot)) std::ranges::for_each(**list, check);
+}
+
 std::string toml_quoted(const std::string& text) {
   std::string out = "\"";
   for (char c : text) {
@@ -151,7 +164,7 @@ toml::table parse_toml(const std::string& path) {
   try {
     return toml::parse_file(path);
   } catch (const toml::parse_error& e) {
-    data_error("config", "{} line {}: {}", path, e.source().begin.line, std::string(e.description()));
+    data_error("config", "{} line {}: {}{}", path, e.source().begin.line, std::string(e.description()), hint_in_toml(e.description()));
   }
 }
 
@@ -178,6 +191,7 @@ std::vector<std::string> read_table(const toml::table& table, const std::string&
     }
     try {
       assign(*field, node, {path, std::string(key.str())});
+      check_path(*field, node, {path, std::string(key.str())});
       relocate(*field, std::filesystem::path(path).parent_path());
     } catch (const Error& error) {
       problems.push_back({name, without_source(error)});
@@ -231,7 +245,7 @@ std::vector<std::string> read_toml_text(const std::string& text, const Fields& f
   try {
     return read_table(toml::parse(text), "", fields);
   } catch (const toml::parse_error& e) {
-    data_error("config", "line {}: {}", e.source().begin.line, std::string(e.description()));
+    data_error("config", "line {}: {}{}", e.source().begin.line, std::string(e.description()), hint_in_toml(e.description()));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/escapes.h"
 #include "base/text.h"
 
 namespace burnish::config {
@@ -46,7 +47,8 @@ std::vector<Setting> read_settings(const std::filesystem::path& path) {
   try {
     table = toml::parse(join(lines, "\n"));
   } catch (const toml::parse_error& e) {
-    data_error("config", "{} line {}: {}", path.string(), e.source().begin.line, std::string(e.description()));
+    data_error("config", "{} line {}: {}{}", path.string(), e.source().begin.line, std::string(e.description()),
+               hint_in_toml(e.description()));
   }
   std::vector<std::pair<size_t, Setting>> found;  // with the line, for the order
   for (const auto& [key, node] : table) {

@@ -15,6 +15,7 @@
 #include "data/archive_path.h"
 #include "data/archived_files.h"
 #include "data/parquet.h"
+#include "data/spelling.h"
 #include "data/tar.h"
 #include "io/files.h"
 
@@ -134,22 +135,34 @@ void take_training_parts(std::set<fs::path>& parquets) {
     info("{} left out, by name for tests or validation; name such a file itself to use it", count_of(left, "Parquet file"));
 }
 
-/// The mask of `cat.png` is `cat.mask.png`, or as OneTrainer names it `cat-masklabel.png`: takes masks out of the pictures, by the path of
-/// their picture without its ending.
-std::map<fs::path, fs::path> take_masks(std::set<fs::path>& pictures) {
-  auto key_of = [](const fs::path& path) { return path.parent_path() / path.stem(); };
-  std::set<fs::path> keys;
+/// A picture's path without its ending, whichever system spelled it: what files that belong to it have in common.
+std::string key_of(const fs::path& path) { return composed((path.parent_path() / path.stem()).string()); }
+
+/// The mask of `cat.png` is `cat.mask.png`, or as OneTrainer names it `cat-masklabel.png`: takes masks out of the pictures, by the key of
+/// their picture. OneTrainer's `cat-condlabel.png`, which steers the picture, is taken out too, and said.
+std::map<std::string, fs::path> take_masks(std::set<fs::path>& pictures) {
+  std::set<std::string> keys;
   for (const auto& picture : pictures) keys.insert(key_of(picture));
-  std::map<fs::path, fs::path> masks;
+  std::map<std::string, fs::path> masks;
+  std::vector<fs::path> conditions;
   for (auto it = pictures.begin(); it != pictures.end();) {
-    constexpr std::string_view kLabel = "-masklabel";
     auto key = key_of(*it);
-    auto of = key.extension() == ".mask" ? key_of(key) : fs::path();
-    if (auto name = key.string(); name.ends_with(kLabel)) of = name.substr(0, name.size() - kLabel.size());
-    bool is_mask = !of.empty() && keys.contains(of);
-    if (is_mask) masks[of] = *it;
-    it = is_mask ? pictures.erase(it) : std::next(it);
+    auto belongs = [&](std::string_view ending) {
+      return key.ends_with(ending) && keys.contains(key.substr(0, key.size() - ending.size()));
+    };
+    bool is_mask = false;
+    for (std::string_view ending : {".mask", "-masklabel"}) {
+      if (!belongs(ending)) continue;
+      masks[key.substr(0, key.size() - ending.size())] = *it;
+      is_mask = true;
+    }
+    bool is_condition = belongs("-condlabel");
+    if (is_condition) conditions.push_back(*it);
+    it = is_mask || is_condition ? pictures.erase(it) : std::next(it);
   }
+  if (!conditions.empty())
+    warn("{} left out: name what a picture is made from in a column of a metadata file; the first is {}",
+         count_of(std::ssize(conditions), "picture -condlabel", "pictures -condlabel"), conditions.front().string());
   return masks;
 }
 
@@ -194,20 +207,19 @@ std::string read_caption(const fs::path& file) {
   return std::string(trim(text));
 }
 
-/// The file beside a picture with that ending, in small or capital letters too; none where there is none.
-std::optional<fs::path> file_beside(const fs::path& picture, const std::string& ending) {
+/// The file beside a picture with that ending, in small or capital letters too, however its name is spelled; none where there is none.
+std::optional<fs::path> file_beside(const fs::path& picture, const std::string& ending, SpelledFiles& there) {
   auto capital = ending;
   std::ranges::transform(capital, capital.begin(), [](unsigned char c) { return std::toupper(c); });
   for (const auto& spelled : {ending, in_small_letters(ending), capital}) {
-    auto file = fs::path(picture).replace_extension(spelled);
-    if (is_file_there(file)) return file;
+    if (auto file = there.find("", fs::path(picture).replace_extension(spelled).string())) return file;
   }
   return std::nullopt;
 }
 
 /// The object in the JSON file of a picture; null where there is none.
-nlohmann::json object_beside(const fs::path& picture) {
-  auto file = file_beside(picture, ".json");
+nlohmann::json object_beside(const fs::path& picture, SpelledFiles& there) {
+  auto file = file_beside(picture, ".json", there);
   if (!file) return nullptr;
   auto json = nlohmann::json::parse(read_caption(*file), nullptr, /*allow_exceptions=*/false);
   return json.is_object() ? json : nlohmann::json();
@@ -215,10 +227,10 @@ nlohmann::json object_beside(const fs::path& picture) {
 
 /// The captions of a picture as its row has them; null where there is none.
 nlohmann::json captions_beside(const fs::path& picture, const nlohmann::json& object,
-                               const std::vector<std::pair<std::string, double>>& endings) {
+                               const std::vector<std::pair<std::string, double>>& endings, SpelledFiles& there) {
   nlohmann::json list;
   for (const auto& [ending, weight] : endings) {
-    if (auto file = file_beside(picture, ending)) list.push_back({{"text", read_caption(*file)}, {"weight", weight}});
+    if (auto file = file_beside(picture, ending, there)) list.push_back({{"text", read_caption(*file)}, {"weight", weight}});
   }
   if (!list.is_null()) return list.size() == 1 ? list[0]["text"] : list;
   for (const char* key : {"prompt", "caption", "text"}) {
@@ -237,16 +249,19 @@ std::string words_of_folder(const fs::path& picture) {
 }
 
 /// The fields of its JSON file, its path and its captions.
-nlohmann::json row_of(const fs::path& picture, const CaptionFiles& captions, const std::vector<std::pair<std::string, double>>& endings) {
-  auto row = object_beside(picture);
-  auto prompt = captions_beside(picture, row, endings);
+nlohmann::json row_of(const fs::path& picture, const CaptionFiles& captions, const std::vector<std::pair<std::string, double>>& endings,
+                      SpelledFiles& there) {
+  auto row = object_beside(picture, there);
+  auto prompt = captions_beside(picture, row, endings, there);
   auto text_file = fs::path(picture).replace_extension(endings.front().first).filename().string();
   auto for_all = captions.class_tokens.empty() ? words_of_folder(picture) : captions.class_tokens;
+  if (for_all.empty()) for_all = captions.trigger_word;
   if (prompt.is_null() && for_all.empty())
     data_error(
         "data",
         "{} has no caption; it is looked for in {}, as the prompt, caption or text of the object in its .json file, and in the name of "
-        "a folder like 3_sks dog",
+        "a folder like 3_sks dog; class_tokens 'a dog' is the caption of all that have none (class_prompt in a class set), and a "
+        "trigger_word begins every caption, or is one",
         picture.string(), text_file);
   row["image"] = picture.string();
   row["prompt"] = prompt.is_null() ? nlohmann::json(for_all) : prompt;
@@ -309,12 +324,13 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
   auto masks = take_masks(found.pictures);
   Metadata m{.rows = {}, .columns = {"image", "prompt"}};
   std::set<fs::path> said;
+  SpelledFiles there;
   for (const auto& picture : found.pictures) {
     auto repeats = static_cast<size_t>(repeats_by_folder(picture, root, said));
     if (repeats == 0) continue;
     try {
-      auto row = row_of(picture, captions, endings);
-      if (auto mask = masks.find(picture.parent_path() / picture.stem()); mask != masks.end()) row["mask"] = mask->second.string();
+      auto row = row_of(picture, captions, endings, there);
+      if (auto mask = masks.find(key_of(picture)); mask != masks.end()) row["mask"] = mask->second.string();
       m.rows.insert(m.rows.end(), repeats, row);
     } catch (const Error& error) {
       m.bad[m.rows.size()] = without_source(error);

@@ -6,10 +6,11 @@
 
 namespace burnish::data {
 
-/// Which text files beside the pictures of a folder hold their captions.
+/// Which text files beside the pictures of a folder hold their captions, and what those have that are without.
 struct CaptionFiles {
   std::string endings = ".txt";   ///< comma list of ENDING or ENDING=WEIGHT: how often that caption is drawn beside those of other endings
-  std::string class_tokens = {};  ///< the caption of pictures that have no such file; "" where each must have one
+  std::string class_tokens = {};  ///< the caption of samples that have none; "" where each must have one
+  std::string trigger_word = {};  ///< the caption of those for which nothing else says one
 };
 
 /// The pictures of a folder or a tar archive (WebDataset's, say), in the order of their names, each with the caption in the text file of
@@ -24,7 +25,8 @@ struct CaptionFiles {
 ///
 /// Subfolders and archives in it count as well; hidden files and what links to folders lead to do not. In a folder whose name begins with a
 /// number, as in sd-scripts' `train_data_dir` (`10_cat`), every picture gives that many rows. Pictures without caption, or with one that
-/// cannot be read, are bad rows (without class tokens), and so are damaged archives. A data Error when there is no picture.
+/// cannot be read, are bad rows (without class tokens and trigger word), and so are damaged archives. A data Error when there is no
+/// picture.
 Metadata load_captioned_folder(const std::filesystem::path& folder, const CaptionFiles& captions = {});
 
 }  // namespace burnish::data

@@ -35,14 +35,15 @@ const std::string& choose(const Captions& captions, Choice& choice) {
   return captions.front().text;
 }
 
+void replace_all(std::string& text, const std::string& from, const std::string& to) {
+  for (auto at = text.find(from); at != text.npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+}
+
 /// Replaces each {a|b} that holds no other by one of its parts, until none is left: braces within braces are alternatives of alternatives.
 std::string without_alternatives(std::string text, Choice& choice) {
   // Bytes that occur in no UTF-8 text stand for braces that are meant.
-  auto replace_all = [&](const std::string& from, const std::string& to) {
-    for (auto at = text.find(from); at != text.npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
-  };
-  replace_all("{{", "\xFE");
-  replace_all("}}", "\xFF");
+  replace_all(text, "{{", "\xFE");
+  replace_all(text, "}}", "\xFF");
   for (auto close = text.find('}'); close != text.npos; close = text.find('}')) {
     auto open = text.rfind('{', close);
     if (open == text.npos) {
@@ -58,8 +59,8 @@ std::string without_alternatives(std::string text, Choice& choice) {
     }
     text.replace(open, close - open + 1, parts[choice.below(parts.size())]);
   }
-  replace_all("\xFE", "{");
-  replace_all("\xFF", "}");
+  replace_all(text, "\xFE", "{");
+  replace_all(text, "\xFF", "}");
   return text;
 }
 
@@ -132,6 +133,13 @@ std::string plain_caption(const CaptionRule& rule, const Captions& captions) { r
 
 std::string draw_caption(const CaptionRule& rule, const Captions& captions, CounterRandom& random) {
   return caption(rule, captions, Choice(&random));
+}
+
+std::string with_trigger_word(const std::string& trigger_word, std::string caption) {
+  if (trigger_word.empty()) return caption;
+  for (const char* place : {"[trigger]", "[name]"}) replace_all(caption, place, trigger_word);
+  if (caption.find(trigger_word) != caption.npos) return caption;
+  return caption.empty() ? trigger_word : trigger_word + " " + caption;
 }
 
 }  // namespace burnish::data

@@ -39,4 +39,8 @@ std::string plain_caption(const CaptionRule& rule, const Captions& captions);
 /// The caption of a visit that does not drop it; `random` is the visit's.
 std::string draw_caption(const CaptionRule& rule, const Captions& captions, CounterRandom& random);
 
+/// A caption that was made or drawn, with the trigger word of its dataset, as ai-toolkit has it (toolkit/prompt_utils.py): the word takes
+/// the place of [trigger] and [name], and stands before a caption that does not hold it. "" changes nothing.
+std::string with_trigger_word(const std::string& trigger_word, std::string caption);
+
 }  // namespace burnish::data

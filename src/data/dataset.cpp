@@ -17,6 +17,7 @@
 #include "data/archived_files.h"
 #include "data/image.h"
 #include "data/load_metadata.h"
+#include "data/spelling.h"
 #include "io/files.h"
 #include "io/hash.h"
 
@@ -54,7 +55,7 @@ Captions read_captions(const nlohmann::json& row, const std::vector<std::string>
     auto it = row.find(key);
     if (it != row.end()) return captions_in(*it, key);
   }
-  data_error("data", "no column named prompt (or caption, or text); there are: {}", join(columns));
+  data_error("data", "no column named prompt (or caption, or text); there are: {}; class_tokens gives one caption to all", join(columns));
 }
 
 /// Each line as a caption of its own; those of one share its weight.
@@ -68,12 +69,19 @@ Captions by_line(const Captions& captions) {
   return lines;
 }
 
-std::string find_file(const std::string& given, const std::string& base_path) {
-  fs::path path(given);
-  if (path.is_relative()) path = fs::path(base_path) / path;
-  if (!is_file_there(path)) data_error("data", "the file {} does not exist", path.string());
-  return path.string();
-}
+/// Finds the files that rows of one dataset name.
+class Files {
+ public:
+  explicit Files(const std::string& base_path) : base_(base_path) {}
+  std::string find(const std::string& given) {
+    if (auto path = spelled_.find(base_, given)) return path->string();
+    data_error("data", "the file {} does not exist", (base_ / given).string());
+  }
+
+ private:
+  fs::path base_;
+  SpelledFiles spelled_;
+};
 
 std::string read_file(const nlohmann::json& row, const DatasetOptions& options) {
   // file_name is what datasets of the Hugging Face hub call it.
@@ -86,14 +94,13 @@ std::string read_file(const nlohmann::json& row, const DatasetOptions& options) 
   data_error("data", "none of the columns {} is there", options.data_file_keys);
 }
 
-std::map<std::string, std::string> read_further(const nlohmann::json& row, const std::vector<std::string>& columns,
-                                                const std::string& base_path) {
+std::map<std::string, std::string> read_further(const nlohmann::json& row, const std::vector<std::string>& columns, Files& there) {
   std::map<std::string, std::string> files;
   for (const auto& column : columns) {
     auto it = row.find(column);
     if (it == row.end() || it->is_null()) continue;
     if (!it->is_string()) data_error("data", "the column '{}' holds no file name but a {}", column, it->type_name());
-    if (auto given = it->get<std::string>(); !trim(given).empty()) files[column] = find_file(given, base_path);
+    if (auto given = it->get<std::string>(); !trim(given).empty()) files[column] = there.find(given);
   }
   return files;
 }
@@ -107,7 +114,7 @@ nlohmann::json list_in(const std::string& text) {
 }
 
 /// One file or a list of them, under the names that they have among further pictures.
-std::map<std::string, std::string> read_own_sized(const nlohmann::json& row, const std::string& column, const std::string& base_path) {
+std::map<std::string, std::string> read_own_sized(const nlohmann::json& row, const std::string& column, Files& there) {
   std::map<std::string, std::string> files;
   auto it = row.find(column);
   if (it == row.end() || it->is_null()) return files;
@@ -117,7 +124,7 @@ std::map<std::string, std::string> read_own_sized(const nlohmann::json& row, con
       data_error("data", "the column '{}' must hold a file name or a list of them, and holds a {}", column, file.type_name());
     auto given = file.get<std::string>();
     if (trim(given).empty() && !cell.is_array()) continue;
-    files[picture_name(column, files.size())] = find_file(given, base_path);
+    files[picture_name(column, files.size())] = there.find(given);
   }
   return files;
 }
@@ -146,23 +153,23 @@ void check_lengths(const Captions& captions) {
   }
 }
 
-Dataset::Entry read_entry(const nlohmann::json& row, const Metadata& metadata, const DatasetOptions& options, const Subset& subset) {
+Dataset::Entry read_entry(const nlohmann::json& row, const Metadata& metadata, const DatasetOptions& options, const Subset& subset,
+                          Files& there) {
   Dataset::Entry entry;
   for (const auto& column : options.extra_columns) {
     if (row.contains(column)) entry.extra[column] = row[column];
   }
-  for (const auto& [column, path] : read_further(row, options.extra_files, subset.base_path))
-    entry.extra[column] = fs::absolute(path).string();
+  for (const auto& [column, path] : read_further(row, options.extra_files, there)) entry.extra[column] = fs::absolute(path).string();
   const auto& rule = subset.visits.captions;
   entry.captions = read_captions(row, metadata.columns);
   check_lengths(entry.captions);
   if (rule.wildcards) entry.captions = by_line(entry.captions);
-  entry.prompt = plain_caption(rule, entry.captions);
+  entry.prompt = with_trigger_word(subset.visits.trigger_word, plain_caption(rule, entry.captions));
   auto file = read_file(row, options);
   entry.name = io::xxh64(fs::path(file).string());
-  entry.file = find_file(file, subset.base_path);
-  entry.further = read_further(row, options.further_pictures, subset.base_path);
-  for (const auto& column : options.own_sized_pictures) entry.further.merge(read_own_sized(row, column, subset.base_path));
+  entry.file = there.find(file);
+  entry.further = read_further(row, options.further_pictures, there);
+  for (const auto& column : options.own_sized_pictures) entry.further.merge(read_own_sized(row, column, there));
   entry.loss_weight = read_loss_weight(row) * subset.loss_weight;
   return entry;
 }
@@ -178,7 +185,8 @@ void check_columns(const Metadata& metadata, const std::string& path, const std:
   if (!is_there(split_list(data_file_keys + ",file_name")))
     data_error("data", "{}: none of the columns {} is there; there are: {}", path, data_file_keys, columns);
   if (metadata.bad.size() < metadata.rows.size() && !is_there({"prompt", "caption", "text"}))
-    data_error("data", "{}: no column named prompt (or caption, or text); there are: {}", path, columns);
+    data_error("data", "{}: no column named prompt (or caption, or text); there are: {}; class_tokens gives one caption to all", path,
+               columns);
 }
 
 void check_same_size(const Dataset::Entry& entry, const std::string& column, const Size& size) {
@@ -326,11 +334,12 @@ void Dataset::read(size_t index) {
   auto metadata = load_metadata(subset.metadata_path, subset.caption_files);
   check_columns(metadata, subset.metadata_path, options_.data_file_keys);
   first_rows_.push_back(std::ssize(entries_));
+  Files there(subset.base_path);
   for (size_t i = 0; i < metadata.rows.size(); ++i) {
     entries_.emplace_back();
     try {
       if (auto bad = metadata.bad.find(i); bad != metadata.bad.end()) throw Error(Exit::data, "data", bad->second);
-      entries_.back() = read_entry(metadata.rows[i], metadata, options_, subset);
+      entries_.back() = read_entry(metadata.rows[i], metadata, options_, subset, there);
     } catch (const Error& error) {
       bad_[std::ssize(entries_) - 1] = without_source(error);
     }

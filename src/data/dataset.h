@@ -35,6 +35,7 @@ struct VisitRule {
   double num_repeats = 1;     ///< visits of each row in an epoch; where it is no whole number, the rows take turns
   bool of_class_set = false;  ///< a class set has as many visits as all other rows together, and no repeats of its own
   CaptionRule captions = {};
+  std::string trigger_word = {};  ///< what each of its captions has in it; "": none
 };
 
 /// A dataset of a run, which may have several.

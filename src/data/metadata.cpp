@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/escapes.h"
 #include "base/text.h"
 
 namespace burnish::data {
@@ -85,7 +86,7 @@ nlohmann::json parse_json(std::string_view text, std::string_view file, int64_t 
     return nlohmann::json::parse(text, not_too_deep);
   } catch (const nlohmann::json::parse_error& e) {
     auto before = text.substr(0, e.byte > 0 ? e.byte - 1 : 0);
-    data_error("data", "{} line {}: not valid JSON", file, line + std::count(before.begin(), before.end(), '\n'));
+    data_error("data", "{} line {}: not valid JSON{}", file, line + std::count(before.begin(), before.end(), '\n'), hint_in_json(e.what()));
   } catch (const nlohmann::json::exception&) {
     data_error("data", "{} line {}: a number that is out of range", file, line);
   }

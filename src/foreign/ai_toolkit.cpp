@@ -178,8 +178,6 @@ bool recognises(const Value& tree) {
 
 Value keys_of_dataset(const Value& one) {
   auto ours = Value::object();
-  if (auto caption = text_of(one.value("default_caption", Value(""))); !caption.empty() && caption != "null")
-    ours["class_tokens"] = caption;
   auto weight = number_of(one.value("loss_multiplier", Value(1.0))).value_or(1);
   if (weight != 1) ours["loss_weight"] = weight;
   return ours;
@@ -242,7 +240,7 @@ Arranged arrange(Value tree, const Open&) {
     if (list[i].value("is_reg", false)) datasets.back().ours["is_reg"] = true;
   }
   process.erase("datasets");
-  auto first = first_of(datasets, arranged, {"class_set", "folder_path"});
+  auto first = first_of(datasets, arranged, {"class_set", "folder_path", "class_set_caption", "default_caption"});
   process["dataset"] = first;
   arranged.dataset_key = "dataset";
   if (process.contains("sample") && process["sample"].is_object()) put_samples(process, arranged);
@@ -452,11 +450,13 @@ void data_rows(Table& table) {
              return carried(value, asks_for_something(value) ? "they keep their places too" : "");
            }).otherwise(0);
   for (const char* name : {"dataset.trigger_word", "trigger_word"}) {
-    table << rewritten(name, "caption_prefix", [](const Value& value, const Settings&) {
-      return asks_for_something(value) ? carried(value, "stands before every caption; [trigger] in one is not replaced") : left_out("");
+    table << rewritten(name, "trigger_word", [](const Value& value, const Settings&) {
+      return asks_for_something(value) ? carried(value, "a caption that caption_dropout leaves out stays empty") : left_out("");
     });
   }
-  table << looked_at({"dataset.default_caption", {"dataset.loss_multiplier", 1.0}});
+  table << rewritten("dataset.default_caption", "class_tokens", given_caption)
+        << rewritten("class_set_caption", "class_prompt", given_caption);
+  table << looked_at({{"dataset.loss_multiplier", 1.0}});
   table << needless({{"dataset.random_triggers_max", 1}}, "random_triggers asks for it, and that is told");
   table << no_place({"dataset.random_triggers"}, "enable_wildcard draws one of {a|b|c} at each visit");
   table << no_place({"dataset.mask_path", {"dataset.alpha_mask", false}},

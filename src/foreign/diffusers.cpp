@@ -107,11 +107,6 @@ Arranged arrange(Value tree, const Open&) {
   if (!tree.contains("script")) arranged.tree["script"] = "train_dreambooth_lora.py";
   arranged.prompts_from = "validation_prompt";
   if (tree.contains("validation_prompt")) put_lines({{.prompt = text_of(tree["validation_prompt"])}}, arranged);
-  if (tree.contains("instance_data_dir") && tree.contains("instance_prompt")) {
-    Dataset one{"instance_data_dir", arranged.tree};
-    one.ours["class_tokens"] = tree["instance_prompt"];
-    first_of({one}, arranged);
-  }
   if (!tree.contains("mixed_precision") && tree.contains("launch") && tree["launch"].contains("mixed_precision"))
     arranged.tree["mixed_precision"] = tree["launch"]["mixed_precision"];
   return arranged;
@@ -184,11 +179,11 @@ void data_rows(Table& table) {
   table << no_place({"dataset_name", "dataset_config_name"}, "name a folder, or a parquet file, in dataset_metadata_path");
   table << no_place({{"image_column", "image"}, "caption_column", "cond_image_column"},
                     "columns are called image and prompt (data_file_keys)");
-  table << rewritten("instance_prompt", "", [](const Value&, const Settings& all) {
-    return left_out(all.has("dataset_name") || !all.has("instance_data_dir") ? "give a dataset its class_tokens in a dataset_config" : "");
-  });
+  table << rewritten("instance_prompt", "class_tokens", given_caption);
   table << looked_at({{"with_prior_preservation", false}}) << same("repeats", "dataset_repeat").otherwise(1);
-  table << no_place({"class_prompt"}, "pictures of class_metadata_path have captions of their own, or class_tokens in a dataset_config");
+  table << rewritten("class_prompt", "class_prompt", [](const Value& value, const Settings& all) {
+    return all.on("with_prior_preservation") && all.has("class_data_dir") ? given_caption(value, all) : left_out("");
+  });
   table << needless({{"num_class_images", 100}, {"prior_generation_precision", nullptr}, {"sample_batch_size", 4}},
                     "pictures of a class are not drawn here");
   table << same("prior_loss_weight", "prior_loss_weight").otherwise(1.0);

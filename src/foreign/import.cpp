@@ -72,6 +72,8 @@ const std::set<std::string> kOfDatasets{"width",
                                         "random_crop",
                                         "random_flip",
                                         "caption_extension",
+                                        "class_tokens",
+                                        "trigger_word",
                                         "caption_prefix",
                                         "caption_suffix",
                                         "caption_dropout",
@@ -151,7 +153,7 @@ std::string import_dataset(const Dataset& dataset, const Arranged& arranged, con
   auto text = table_of(dataset, fields, of_one);
   for (const auto& [option, value] : values_of(fields)) {
     if (value == run.at(option)) continue;
-    if (!kOfDatasets.contains(option) && option != "class_metadata_path")
+    if (!kOfDatasets.contains(option) && !option.starts_with("class_"))
       imported.not_carried.push_back(
           fmt::format("{}: {} = {}: all datasets of a run share one, {}", dataset.name, option, value, run.at(option)));
     config::read_toml_text(option + " = " + run.at(option), fields);
@@ -174,10 +176,14 @@ void put_datasets(const Arranged& arranged, const Table& table, const std::map<s
   auto classes = std::ranges::find(fields.list(), "class_metadata_path", &config::Field::name);
   if (!has_classes && imported.origins.contains("class_metadata_path")) {  // a folder, seen as the first dataset is
     relocate(*classes, fs::current_path());
-    datasets.push_back(
-        {classes->name, datasets[0].settings, {{"is_reg", true}, {"image_dir", Value::parse(config::value_text(*classes))}}});
+    Dataset set{classes->name, datasets[0].settings, {{"is_reg", true}, {"image_dir", Value::parse(config::value_text(*classes))}}};
+    auto caption = std::ranges::find(fields.list(), "class_prompt", &config::Field::name);
+    set.ours["class_tokens"] = imported.origins.contains("class_prompt") ? Value::parse(config::value_text(*caption)) : Value("");
+    datasets.push_back(std::move(set));
   }
-  if (imported.origins.contains("class_metadata_path")) put_back("class_metadata_path", before, fields, imported);
+  for (const char* option : {"class_metadata_path", "class_prompt"}) {
+    if (imported.origins.contains(option)) put_back(option, before, fields, imported);
+  }
   auto text = "# Datasets of " + one_line(output.filename().string()) + ", by `burnish import`.\n";
   std::vector<std::string> origins;
   for (const auto& dataset : datasets) {

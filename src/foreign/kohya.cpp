@@ -253,7 +253,6 @@ void flatten_sections(Value& tree) {
 
 Value keys_of_dataset(const Value& subset) {
   auto ours = Value::object();
-  if (auto words = text_of(subset.value("class_tokens", Value(""))); !words.empty() && words != "null") ours["class_tokens"] = words;
   if (auto weight = number_of(subset.value("loss_weight", Value()))) ours["loss_weight"] = *weight;
   return ours;
 }
@@ -270,7 +269,7 @@ std::vector<Dataset> numbered_folders(const std::string& folder) {
     auto repeats = number_of(Value(name.substr(0, line)));
     if (!entry.is_directory() || line == name.npos || !repeats || *repeats < 1) continue;
     Dataset one{entry.path().string(), {{"image_dir", entry.path().string()}, {"num_repeats", *repeats}}};
-    one.ours["class_tokens"] = name.substr(line + 1);
+    one.settings["class_tokens"] = name.substr(line + 1);
     datasets.push_back(one);
   }
   std::ranges::sort(datasets, {}, &Dataset::name);
@@ -306,7 +305,7 @@ void merge_datasets(const Value& file, Arranged& arranged) {
       if (merged.value("is_reg", false)) subsets.back().ours["is_reg"] = true;
     }
   }
-  arranged.tree.update(first_of(subsets, arranged, {"reg_data_dir", "image_dir"}));
+  arranged.tree.update(first_of(subsets, arranged, {"reg_data_dir", "image_dir", "reg_class_tokens", "class_tokens"}));
 }
 
 Arranged arrange(Value tree, const Open& open) {
@@ -466,10 +465,7 @@ void caption_rows(Table& table) {
   table << no_place({{"token_warmup_step", 0}}, "leave tags out with caption_tag_dropout_rate")
         << needless({{"token_warmup_min", 1}}, "token_warmup_step asks for it, and that is told");
   table << no_place({{"weighted_captions", false}}, "captions are taken as they are written");
-  table << rewritten("class_tokens", "", [](const Value& value, const Settings& all) {
-    bool told = asks_for_something(value) && !all.has("image_dir");
-    return left_out(told ? "a dataset in a dataset_config may have it; else every picture has a caption file" : "");
-  });
+  table << rewritten("class_tokens", "class_tokens", given_caption) << rewritten("reg_class_tokens", "class_prompt", given_caption);
   table << looked_at({"loss_weight"});
 }
 

@@ -411,9 +411,7 @@ void data_rows(Table& table) {
                    "says how many samples an epoch has; say how often it has each of them (num_repeats, which may be a fraction)");
              return number == std::floor(number) && number >= 1 ? carried(number) : left_out("");
            }).otherwise(1.0);
-  table << rewritten("concept.text.prompt_source", "", [](const Value& value, const Settings&) {
-             return left_out(text_of(value) == "sample" ? "" : "captions are in a text file beside each picture, or in a metadata file");
-           }).otherwise("sample");
+  table << rewritten("concept.text.prompt_source", "class_tokens", prompt_of_concept, "sample");
   table << rewritten("concept.image.enable_random_flip", "random_flip",
                      [](const Value& value, const Settings&) { return carried(asks_for_something(value)); });
   table << rewritten(
@@ -507,8 +505,9 @@ void loss_rows(Table& table) {
   table << no_place({"generalized_offset_noise", "perturbation_noise_weight"}, "this noise is not there");
   auto masked = [](const Value& value, const Settings& all) { return all.on("masked_training") ? carried(value) : left_out(""); };
   table << rewritten("masked_training", "masked_loss", [](const Value& value, const Settings&) {
-    return asks_for_something(value) ? carried("column", "masks are named in the column `mask` of a metadata file, not by -masklabel")
-                                     : left_out("");
+    return asks_for_something(value)
+               ? carried("column", "of a folder masks are read by -masklabel, else they are named in the column `mask` of a metadata file")
+               : left_out("");
   });
   table << rewritten("unmasked_weight", "unmasked_weight", masked, 0.1);
   table << rewritten("normalize_masked_area_loss", "normalize_masked_area_loss", masked, false);

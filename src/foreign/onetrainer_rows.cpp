@@ -1,5 +1,10 @@
 #include "foreign/onetrainer_rows.h"
 
+#include <filesystem>
+#include <fstream>
+
+#include "base/text.h"
+
 // Names and defaults: modules/util/config/TrainConfig.py of OneTrainer.
 namespace burnish::foreign {
 
@@ -258,6 +263,21 @@ std::vector<Row> onetrainer_other_part(const std::string& part) {
                     absent_part);
   if (part != "vae") table << needless({name("model_name")}, absent_part);
   return table.rows;
+}
+
+Outcome prompt_of_concept(const Value& value, const Settings& all) {
+  auto source = text_of(value);
+  if (source == "sample") return left_out("");
+  auto path = all.text("concept.text.prompt_path");
+  std::error_code failed;
+  bool is_file = source == "concept" && std::filesystem::is_regular_file(path, failed);
+  std::ifstream file(is_file ? path : "");
+  std::vector<std::string> prompts;
+  for (std::string line; prompts.size() < 2 && std::getline(file, line);) {
+    if (auto prompt = trim(line); !prompt.empty()) prompts.emplace_back(prompt);
+  }
+  if (prompts.size() == 1 && is_utf8(prompts[0])) return carried(prompts[0], "the caption of pictures that have no text file");
+  return left_out("captions are in a text file beside each picture, or in a metadata file; class_tokens is one for all that have none");
 }
 
 }  // namespace burnish::foreign

@@ -16,6 +16,9 @@ std::vector<Row> onetrainer_numbers(const OptimizerOf& optimizer_of);
 /// Rows of what concepts ask for and no dataset has.
 std::vector<Row> onetrainer_concepts();
 
+/// What text.prompt_source says: captions of a concept that come from one file, a line each, are one for all where that is a single line.
+Outcome prompt_of_concept(const Value& value, const Settings& all);
+
 /// Rows of a part that the models trained here do not have, or that does not train.
 std::vector<Row> onetrainer_other_part(const std::string& part);
 

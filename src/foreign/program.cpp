@@ -18,13 +18,18 @@ Value first_of(std::vector<Dataset> datasets, Arranged& arranged, const ClassSet
   arranged.without_datasets = arranged.tree;
   auto is_learned = [](const Dataset& one) { return !one.ours.value("is_reg", false); };
   auto classes = std::stable_partition(datasets.begin(), datasets.end(), is_learned);
-  if (classes != datasets.end() && of_class.key != nullptr) arranged.tree[of_class.key] = classes->settings.value(of_class.folder, Value());
+  if (classes != datasets.end() && of_class.key != nullptr) {
+    arranged.tree[of_class.key] = classes->settings.value(of_class.folder, Value());
+    arranged.tree[of_class.caption_key] = classes->settings.value(of_class.caption, Value());
+  }
   if (classes == datasets.begin()) return Value::object();
   auto first = datasets[0].settings;
   bool is_enough = classes - datasets.begin() == 1 && datasets.end() - classes <= 1 && datasets[0].ours.empty();
   if (!is_enough) arranged.datasets = std::move(datasets);
   return first;
 }
+
+Outcome given_caption(const Value& value, const Settings&) { return asks_for_something(value) ? carried(text_of(value)) : left_out(""); }
 
 Value named_arguments(const Value& list) {
   if (list.is_object()) return list;

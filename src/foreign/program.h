@@ -15,7 +15,7 @@ using Open = std::function<Value(const std::string& path)>;
 struct Dataset {
   std::string name;              ///< as messages have it: "datasets[1].folder_path"
   Value settings;                ///< the program's, as its table has them
-  Value ours = Value::object();  ///< keys that only a dataset_config has: loss_weight, class_tokens, is_reg
+  Value ours = Value::object();  ///< keys that only a dataset_config has: loss_weight, is_reg
 };
 
 /// Settings in the form that a program's table is written for.
@@ -63,10 +63,12 @@ Table kohya_training(bool (*flows)(const Settings&));
 /// Reads fp32, bf16 or fp16 as a run's dtype; models that flow, and weights that train, are not held in fp16 (`too_narrow`).
 Outcome dtype_of_run(const std::string& bits, bool too_narrow);
 
-/// Names in a program's tree: of a class set, and of a dataset's folder.
+/// Names in a program's tree: of a class set and of the caption of its pictures; and those of a dataset's folder and caption.
 struct ClassSetKey {
   const char* key = nullptr;  ///< null for a program whose datasets are never one
   const char* folder = nullptr;
+  const char* caption_key = nullptr;
+  const char* caption = nullptr;
 };
 
 /// Keeps all datasets in `arranged` where one is not enough, and returns the settings of the first that is learned. One class set (`is_reg`
@@ -96,6 +98,9 @@ extern const char* const kNameReferences;
 
 /// The ending of caption files, whose point may be left out.
 Row caption_ending_row(const std::string& theirs);
+
+/// One caption for samples that have none, where the program is given one.
+Outcome given_caption(const Value& value, const Settings& all);
 
 /// A sentence: an optimizer that is not there.
 extern const char* const kNoOptimizer;

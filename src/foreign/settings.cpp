@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/escapes.h"
 #include "base/text.h"
 #include "foreign/scripts.h"
 #include "io/files.h"
@@ -110,7 +111,7 @@ Value parse_toml(const std::string& text, const std::string& name) {
   try {
     return value_of(toml::parse(text));
   } catch (const toml::parse_error& e) {
-    data_error("import", "{} line {}: {}", name, e.source().begin.line, std::string(e.description()));
+    data_error("import", "{} line {}: {}{}", name, e.source().begin.line, std::string(e.description()), hint_in_toml(e.description()));
   }
 }
 
@@ -119,7 +120,7 @@ Value parse_yaml(const std::string& text, const std::string& name) {
     size_t num_nodes = 0;
     return value_of(YAML::Load(text), num_nodes, 0);
   } catch (const YAML::Exception& e) {
-    data_error("import", "{} line {}: {}", name, e.mark.line + 1, e.msg);
+    data_error("import", "{} line {}: {}{}", name, e.mark.line + 1, e.msg, hint_in_toml(e.msg));
   }
 }
 
@@ -130,8 +131,8 @@ Value parse_json(const std::string& text, const std::string& name) {
   };
   try {
     return Value::parse(text, not_too_deep);
-  } catch (const Value::exception&) {
-    data_error("import", "{} is not valid JSON", name);
+  } catch (const Value::exception& e) {
+    data_error("import", "{} is not valid JSON{}", name, hint_in_json(e.what()));
   }
 }
 

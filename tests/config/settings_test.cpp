@@ -41,3 +41,34 @@ TEST(Settings, NameTheLineThatIsNoToml) {
   EXPECT_THAT(error_of([&] { config::read_settings(path); }), HasSubstr("config.toml line 2"));
   EXPECT_THAT(error_of([&] { config::read_settings(folder / "none.toml"); }), HasSubstr("none.toml"));
 }
+
+TEST(Settings, ABackslashInDoubleQuotesIsExplained) {
+  Scratch folder;
+  std::string model;
+  std::vector<std::string> files;
+  config::Fields fields;
+  fields.path("model", model, "");
+  fields.path("files", files, "");
+  auto read = [&](const std::string& text, Exit code) {
+    return error_of([&] { config::read_toml(folder.write("a.toml", text), fields); }, code);
+  };
+  for (const char* windows : {"C:\\Users\\me", "C:\\Umbria", "D:\\data", "D:\\xyz", "C:\\u12"}) {
+    auto said = read("model = \"" + std::string(windows) + "\"\n", Exit::data);
+    EXPECT_THAT(said, HasSubstr("line 1")) << windows;
+    EXPECT_THAT(said, HasSubstr("write a path in single quotes")) << windows;
+  }
+  for (const char* windows : {"D:\\train", "D:\\new", "D:\\bin", "D:\\runs", "D:\\flux"}) {
+    EXPECT_THAT(read("model = \"" + std::string(windows) + "\"\n", Exit::config), HasSubstr("write a path in single quotes, or with /"))
+        << windows;
+    EXPECT_THAT(read("files = ['a', \"" + std::string(windows) + "\"]\n", Exit::config), HasSubstr("line 1: 'files'")) << windows;
+  }
+  config::read_toml(folder.write("a.toml", "model = '/C:\\Users\\new'\n"), fields);
+  EXPECT_EQ(model, "/C:\\Users\\new");
+  EXPECT_THAT(error_of([&] { config::read_toml_text("model = \"C:\\Users\"", fields); }), HasSubstr("single quotes"));
+  EXPECT_THAT(error_of([&] { config::read_settings(folder.write("b.toml", "m = \"C:\\Users\"\n")); }), HasSubstr("single quotes"));
+  EXPECT_THAT(error_of([&] {
+                config::read_toml_items(folder.write("c.toml", "[[datasets]]\nmodel = \"C:\\Users\"\n"), "datasets", "subsets",
+                                        [&] { return fields; });
+              }),
+              HasSubstr("single quotes"));
+}

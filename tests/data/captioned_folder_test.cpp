@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <set>
 
 #include "data/load_metadata.h"
 #include "tests/scratch.h"
@@ -194,4 +195,44 @@ TEST_F(CaptionedFolder, AFolderNameWithACountIsTheCaptionOfPicturesWithoutOne) {
   file("3_sks dog/b.txt", "sks dog on a chair");
   EXPECT_THAT(captions(), ElementsAre("sks dog", "sks dog", "sks dog", "sks dog on a chair", "sks dog on a chair", "sks dog on a chair"));
   EXPECT_EQ(data::load_metadata(folder, {.class_tokens = "x"}).rows[0]["prompt"], "x");
+}
+
+TEST_F(CaptionedFolder, OneCaptionOrATriggerWordIsForThoseWithoutOne) {
+  file("a.png");
+  file("b.png");
+  file("b.txt", "a dog");
+  file("c.png");
+  file("c.txt", "");
+  file("3_sks dog/d.png");
+  EXPECT_THAT(data::load_metadata(folder).bad.at(3),
+              AllOf(HasSubstr("a.png has no caption"), HasSubstr("class_tokens"), HasSubstr("trigger_word"), HasSubstr("class_prompt")));
+  auto prompts = [&](const data::CaptionFiles& captions) {
+    std::set<std::string> all;
+    for (const auto& row : data::load_metadata(folder, captions).rows) all.insert(row.value("prompt", "none"));
+    return all;
+  };
+  using Prompts = std::set<std::string>;
+  EXPECT_EQ(prompts({.class_tokens = "one for all"}), (Prompts{"", "a dog", "one for all"}));
+  EXPECT_EQ(prompts({.trigger_word = "sks"}), (Prompts{"", "a dog", "sks", "sks dog"})) << "the name of a folder says more";
+  EXPECT_EQ(prompts({.class_tokens = "one for all", .trigger_word = "sks"}), (Prompts{"", "a dog", "one for all"}));
+}
+
+TEST_F(CaptionedFolder, CaptionsAndMasksOfTheOtherNormalFormBelongToTheirPicture) {
+  const std::string apart = "cafe\xCC\x81", one = "caf\xC3\xA9";
+  file(apart + ".png");
+  file(one + ".txt", "a cup");
+  file(one + ".mask.png");
+  auto m = data::load_metadata(folder);
+  ASSERT_EQ(m.rows.size(), 1u);
+  EXPECT_EQ(m.rows[0]["prompt"], "a cup");
+  EXPECT_EQ(m.rows[0]["mask"], (fs::canonical(folder) / (one + ".mask.png")).string());
+}
+
+TEST_F(CaptionedFolder, PicturesThatSteerOthersInOneTrainerAreLeftOut) {
+  file("a.png");
+  file("a.txt", "cat");
+  file("a-condlabel.png");
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(data::load_metadata(folder).rows.size(), 1u);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), AllOf(HasSubstr("1 picture -condlabel left out"), HasSubstr("a-condlabel.png")));
 }

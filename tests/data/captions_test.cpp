@@ -110,3 +110,11 @@ TEST(Captions, RulesThatMakeNoSenseAreRefused) {
   EXPECT_THAT(test::error_of([] { data::check(CaptionRule{.tag_dropout = -1}); }, Exit::config), HasSubstr("tag_dropout_rate must lie"));
   EXPECT_THAT(test::error_of([] { data::check(CaptionRule{.separator = ""}); }, Exit::config), HasSubstr("caption_separator is empty"));
 }
+
+TEST(Captions, ATriggerWordIsInEveryCaption) {
+  EXPECT_EQ(data::with_trigger_word("sks", "a dog"), "sks a dog");
+  EXPECT_EQ(data::with_trigger_word("sks", "a [trigger] dog, [name]"), "a sks dog, sks");
+  EXPECT_EQ(data::with_trigger_word("sks", "a dog called sks"), "a dog called sks") << "it is there already";
+  EXPECT_EQ(data::with_trigger_word("sks", ""), "sks");
+  EXPECT_EQ(data::with_trigger_word("", "a [trigger] dog"), "a [trigger] dog");
+}

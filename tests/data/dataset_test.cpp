@@ -388,3 +388,31 @@ TEST_F(Pictures, CaptionsOfAListAreTextsWithWeightsAboveZero) {
   for (const auto* caption : {"[]", "{}", R"([{"weight":1}])", R"([{"text":"a","weight":0}])", R"([{"text":"a","weight":"b"}])"})
     EXPECT_THAT(refusal("m.jsonl", std::string(R"({"image":"rgb.png","prompt":)") + caption + "}"), HasSubstr("1 of 1 samples")) << caption;
 }
+
+TEST_F(Pictures, NamesThatAnotherSystemWroteAreFound) {
+  const std::string apart = "cafe\xCC\x81.jpg", one = "caf\xC3\xA9.jpg";
+  std::filesystem::create_directory(scratch / "sub");
+  copy("rgb.jpg", apart);
+  copy("rgb.png", "sub/p0.png");
+  auto o = options("m.csv", "image,prompt,mask\n" + one + ",a,\nsub\\p0.png,b,.\\sub\\p0.png\n.\\rgb.jpg,c,\n");
+  o.further_pictures = {"mask"};
+  Dataset dataset(o);
+  EXPECT_THAT(dataset.rows(), ElementsAre(0, 1, 2));
+  EXPECT_TRUE(std::filesystem::equivalent(dataset.entry(0).file, scratch / apart));
+  EXPECT_TRUE(std::filesystem::equivalent(dataset.entry(1).further.at("mask"), scratch / "sub/p0.png"));
+}
+
+TEST_F(Pictures, RowsWithoutACaptionHaveTheClassTokens) {
+  auto o = options("m.jsonl", R"({"image": "rgb.jpg"}
+{"image": "rgb.png", "prompt": null}
+{"image": "rgb.png", "prompt": " "}
+{"image": "rgb.png", "caption": "a tree"}
+)");
+  EXPECT_THAT(error_of([&] { Dataset{options("n.csv", "image\nrgb.jpg\n")}; }),
+              AllOf(HasSubstr("no column named prompt"), HasSubstr("class_tokens")));
+  o.subsets[0].caption_files.class_tokens = "a dog";
+  o.subsets[0].visits.trigger_word = "sks";
+  Dataset dataset(o);
+  for (int row : {0, 1, 2}) EXPECT_EQ(dataset.entry(row).prompt, "sks a dog");
+  EXPECT_EQ(dataset.entry(3).prompt, "sks a tree");
+}

@@ -116,3 +116,8 @@ TEST(LoadMetadata, TheNameTellsTheKind) {
               HasSubstr("must be a .csv, .json, .jsonl or .parquet file"));
   EXPECT_THAT(error_of([&] { data::load_metadata(scratch / "absent.csv"); }), AllOf(HasSubstr("absent.csv"), HasSubstr("No such file")));
 }
+
+TEST(Metadata, ABackslashInJsonIsExplained) {
+  EXPECT_THAT(error_of([] { data::parse_json_lines("{\"image\": \"sub\\p0.png\"}", "m.jsonl"); }),
+              AllOf(HasSubstr("m.jsonl line 1: not valid JSON"), HasSubstr("with /, or each backslash twice")));
+}

@@ -8,6 +8,7 @@
 #include "foreign/program.h"
 #include "optim/lr_schedule.h"
 #include "tests/foreign/run_options.h"
+#include "tests/scratch.h"
 
 using namespace burnish;
 using foreign::Settings;
@@ -329,4 +330,43 @@ TEST(Course, WarmUpsThatAreAShare) {
       imported(foreign::kohya(), Value::parse(R"({"general_args": {"args": {"pretrained_model_name_or_path": "x", "max_train_epochs": 3}},
       "optimizer_args": {"args": {"lr_scheduler": "cosine", "warmup_ratio": 0.1}}})"));
   EXPECT_EQ(warmup_of(easy, 100), 10);
+}
+
+TEST(Course, CaptionsForAllAndTriggerWords) {
+  auto dataset = [](const char* json) {
+    return ai_toolkit((R"({"datasets": [)" + std::string(json) + R"(], "trigger_word": "p3rson"})").c_str());
+  };
+  auto ours =
+      dataset(R"({"folder_path": "x", "default_caption": "a man"}, {"folder_path": "y", "is_reg": true, "default_caption": "people"})");
+  EXPECT_EQ(ours.text("class_tokens"), "a man");
+  EXPECT_EQ(ours.text("trigger_word"), "p3rson");
+  EXPECT_EQ(ours.text("class_prompt"), "people");
+  EXPECT_EQ(ours.text("caption_prefix"), "");
+  EXPECT_EQ(dataset(R"({"folder_path": "x", "default_caption": null})").text("class_tokens"), "");
+  EXPECT_EQ(kohya(R"({"train_data_dir": "x", "class_tokens": "a dog"})").text("class_tokens"), "a dog");
+  auto of_file = imported(foreign::kohya(), Value::parse(R"({"datasets": [{"subsets": [{"image_dir": "x", "class_tokens": "sks dog"},
+      {"image_dir": "y", "is_reg": true, "class_tokens": "dog"}]}]})"));
+  EXPECT_EQ(of_file.text("class_tokens"), "sks dog");
+  EXPECT_EQ(of_file.text("class_prompt"), "dog");
+  auto dreambooth = Value{{"script", "train_dreambooth_lora.py"},
+                          {"pretrained_model_name_or_path", "x"},
+                          {"instance_data_dir", "y"},
+                          {"instance_prompt", "sks dog"},
+                          {"class_prompt", "dog"},
+                          {"class_data_dir", "z"}};
+  EXPECT_EQ(imported(foreign::diffusers(), dreambooth).text("class_tokens"), "sks dog");
+  EXPECT_EQ(imported(foreign::diffusers(), dreambooth).text("class_prompt"), "") << "only with_prior_preservation";
+  dreambooth["with_prior_preservation"] = true;
+  EXPECT_EQ(imported(foreign::diffusers(), dreambooth).text("class_prompt"), "dog");
+}
+
+TEST(Course, OneTrainersPromptsOfAConcept) {
+  test::Scratch folder;
+  auto of = [&](const std::string& text) {
+    Value concept_{{"path", "x"}, {"text", {{"prompt_source", "concept"}, {"prompt_path", folder.write("p.txt", text).string()}}}};
+    return onetrainer(Value{{"concepts", Value::array({concept_})}}.dump().c_str());
+  };
+  EXPECT_EQ(of("a sks dog\n\n").text("class_tokens"), "a sks dog");
+  EXPECT_EQ(of("a dog\na cat\n").text("class_tokens"), "");
+  EXPECT_THAT(of("a dog\na cat\n").said.not_carried, Contains(HasSubstr("class_tokens is one for all")));
 }

@@ -68,6 +68,14 @@ TEST(ForeignSettings, DamagedFilesAreOneSentence) {
   EXPECT_THAT(error_of([] { foreign::parse_yaml("a: [1\nb: 2", "x.yaml"); }), HasSubstr("x.yaml line"));
   EXPECT_THAT(error_of([] { foreign::parse_toml("a = 1\nb = \n", "x.toml"); }), HasSubstr("x.toml line 2"));
   EXPECT_THAT(error_of([] { foreign::parse_json("{\"a\": ", "x.json"); }), HasSubstr("x.json is not valid JSON"));
+  for (const char* windows : {"C:\\Users\\me", "D:\\data", "D:\\xyz"}) {
+    auto quoted = '"' + std::string(windows) + '"';
+    EXPECT_THAT(error_of([&] { foreign::parse_toml("a = " + quoted + "\n", "x.toml"); }), HasSubstr("write a path in single quotes"))
+        << windows;
+    EXPECT_THAT(error_of([&] { foreign::parse_yaml("a: " + quoted + "\n", "x.yaml"); }), HasSubstr("write a path in single quotes"))
+        << windows;
+    EXPECT_THAT(error_of([&] { foreign::parse_json("{\"a\": " + quoted + "}", "x.json"); }), HasSubstr("write a path with /")) << windows;
+  }
   EXPECT_THAT(error_of([] { foreign::parse_json(std::string(200, '[') + std::string(200, ']'), "x.json"); }), HasSubstr("deeper than"));
   // Aliases of aliases: a few lines that would become 10^9 values.
   std::string bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\n";

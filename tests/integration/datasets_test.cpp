@@ -205,3 +205,57 @@ TEST_F(Datasets, DataLooksAtThemAndShowsThem) {
   refused(2, "data '" + at("first").string() + "' --enable_bucket", {"name it with resolution"});
   refused(3, "data '" + at("gone").string() + "'", {"gone"});
 }
+
+TEST_F(Datasets, OneCaptionAndATriggerWordAreInWhatIsCached) {
+  for (int i : {0, 1}) fs::remove(at("first/" + std::to_string(i) + ".txt"));
+  write("first/2.txt", "a [trigger] on a table");
+  auto folder = golden_model() + option("dataset_base_path", at("first")) + "--height 48 --width 64 ";
+  refused(3, train_with(folder, ""), {"has no caption", "class_tokens", "trigger_word"});
+  auto prompts = [&](const std::string& options) {
+    fs::remove_all(at("cache"));
+    ok("train --task sft:data_process " + options + option("output_path", at("cache")));
+    std::vector<std::string> found;
+    const auto list = nlohmann::json::parse(read_file(at("cache/samples.json")));
+    for (const auto& sample : list["samples"]) found.push_back(sample["prompt"]);
+    return found;
+  };
+  using Prompts = std::vector<std::string>;
+  EXPECT_EQ(prompts(folder + "--class_tokens 'a bowl' --trigger_word sks "), (Prompts{"sks a bowl", "sks a bowl", "a sks on a table"}));
+  train("--task sft:train " + option("dataset_base_path", at("cache")), "run");
+  EXPECT_EQ(prompts(folder + "--trigger_word sks "), (Prompts{"sks", "sks", "a sks on a table"}));
+  train("--task sft:train " + option("dataset_base_path", at("cache")), "run2");
+  auto several = config(
+      "[[datasets]]\nimage_dir = 'first'\nclass_tokens = 'a jar'\n[[datasets]]\nimage_dir = 'second'\ntrigger_word = ''\n"
+      "[[datasets]]\nimage_dir = 'plain'\nis_reg = true\nclass_tokens = 'a thing'\n");
+  fs::create_directory(at("plain"));
+  fs::copy(at("second/3.png"), at("plain/a.png"));
+  EXPECT_EQ(prompts(golden_model() + several + "--height 48 --width 64 --trigger_word sks "),
+            (Prompts{"sks a jar", "sks a jar", "a sks on a table", "red, round, shiny, on a table, number 3", "a thing"}));
+}
+
+TEST_F(Datasets, AClassSetHasACaptionOfItsOwn) {
+  fs::create_directories(at("reg/1_fruit"));
+  fs::create_directories(at("plain"));
+  for (const char* to : {"reg/1_fruit/a.png", "plain/a.png"}) fs::copy(at("second/3.png"), at(to));
+  auto common = "train --task sft:data_process " + golden_model() + option("dataset_base_path", at("second")) +
+                "--height 48 --width 64 --trigger_word sks --class_tokens 'sks apple' ";
+  auto last_prompt = [&](const std::string& options) {
+    fs::remove_all(at("cache"));
+    ok(common + options + option("output_path", at("cache")));
+    return nlohmann::json::parse(read_file(at("cache/samples.json")))["samples"].back()["prompt"].get<std::string>();
+  };
+  EXPECT_EQ(last_prompt(option("class_metadata_path", at("reg"))), "fruit");
+  EXPECT_EQ(last_prompt(option("class_metadata_path", at("reg/1_fruit"))), "fruit");
+  EXPECT_EQ(last_prompt(option("class_metadata_path", at("plain")) + "--class_prompt 'an apple' "), "an apple");
+  refused(3, common + option("class_metadata_path", at("plain")) + option("output_path", at("other")), {"has no caption", "class_prompt"});
+}
+
+TEST_F(Datasets, FoldersThatAnotherSystemNamedAreFound) {
+  const std::string apart = "cafe\xCC\x81", one = "caf\xC3\xA9";
+  fs::create_directory(at(apart));
+  fs::copy(at("second"), at(apart + "/second"));
+  write(apart + "/m.csv", "image,prompt\nsecond\\3.png,a jar\n");
+  EXPECT_THAT(
+      ok("data " + config("[[datasets]]\nimage_dir = '.\\" + one + "\\second'\n[[datasets]]\nmetadata_file = '" + one + "/m.csv'\n")),
+      HasSubstr("2 samples"));
+}

@@ -86,8 +86,9 @@ TEST(IdleOptionsTable, EachCountsWithWhatItBelongsTo) {
 }
 
 TEST(IdleOptionsTable, OverACacheHowSamplesWereEncodedIsSettled) {
-  for (const std::string asked : {"--height 32 --width 32", "--max_pixels 65536", "--resolution 32 --enable_bucket", "--caption_prefix x",
-                                  "--caption_extension .cap", "--max_sequence_length 64", "--vae_tile_size 512"}) {
+  for (const std::string asked :
+       {"--height 32 --width 32", "--max_pixels 65536", "--resolution 32 --enable_bucket", "--caption_prefix x", "--class_tokens x",
+        "--trigger_word x", "--caption_extension .cap", "--max_sequence_length 64", "--vae_tile_size 512"}) {
     SCOPED_TRACE(asked);
     EXPECT_EQ(idle(asked), std::vector<std::string>{});
     EXPECT_NE(idle("--task sft:train " + asked), std::vector<std::string>{});

@@ -90,6 +90,21 @@ TEST_F(Masked, BlackIsNothingAndWhiteIsAll) {
   expect_equal(folder / "floor", folder / "plain");
 }
 
+TEST_F(Masked, MasksThatTrainNothingAreSaid) {
+  auto run = "train --overwrite --masked_loss column " + golden_model() + kSize + kTraining + option("output_path", folder / "run");
+  EXPECT_THAT(run_burnish(run + metadata("black")).output, HasSubstr("3 samples have a black mask where the picture is cut out"));
+  EXPECT_THAT(run_burnish(run + metadata("left")).output, testing::Not(HasSubstr("mask where")));
+  auto size = data::image_size(folder / "pictures/0.png");
+  data::write_png(folder / "pictures/one.png", at::ones({size.height, size.width, 3}, at::kByte));
+  EXPECT_THAT(run_burnish(run + metadata("one")).output, HasSubstr("3 samples have a mask without a pixel above 1 of 255"));
+  auto survey = run_burnish("data '" + (folder / "pictures/one.csv").string() + "'");
+  EXPECT_EQ(survey.exit_code, 0);
+  EXPECT_THAT(survey.output, HasSubstr("warning: 3 samples have a mask without a pixel above 1 of 255"));
+  std::ofstream(folder / "pictures/weights.csv") << "image,prompt,loss_weight\n0.png,a,0\n1.png,b,1\n";
+  survey = run_burnish("data '" + (folder / "pictures/weights.csv").string() + "'");
+  EXPECT_THAT(survey.output, HasSubstr("warning: 1 sample has a loss_weight of 0"));
+}
+
 TEST_F(Masked, AlphaAndColumnAgree) {
   auto rgba = fs::path(golden_path("data/rgba.png"));
   data::write_png(folder / "alpha.png", data::decode_alpha(rgba).expand({-1, -1, 3}));

@@ -131,6 +131,23 @@ TEST(Course, ACaptionIsDrawnForEachVisitWhateverTheBatch) {
   EXPECT_NE(one[10], one[12]);
 }
 
+TEST(Course, ADrawnCaptionHasTheTriggerWord) {
+  Rows objective;
+  auto samples = ten();
+  samples.sets = {{.captions = {.shuffle = true, .tag_dropout = 0.5}, .trigger_word = "sks"}};
+  for (auto& sample : samples.list) sample.captions = {{"a, b, [trigger] c"}};
+  Course course({.batch_size = 5, .num_epochs = 3, .seed = 5}, kProcess, objective, samples, nullptr);
+  int64_t num_before = 0;
+  for (int64_t i = 0; i < course.num_steps(); ++i) {
+    for (const auto& pick : course.batch({false, i}).picks) {
+      EXPECT_THAT(pick.caption.value(), testing::HasSubstr("sks"));
+      EXPECT_THAT(pick.caption.value(), testing::Not(testing::HasSubstr("[trigger]")));
+      num_before += pick.caption->starts_with("sks ");
+    }
+  }
+  EXPECT_GT(num_before, 0) << "where the tag that held it was left out";
+}
+
 TEST(Course, EveryBatchHasTheWeightsOfItsSamples) {
   Rows objective;
   auto samples = ten();

@@ -39,9 +39,10 @@ void check_class_set(const CourseSettings& settings, const Samples& samples) {
 Pick pick(const data::Visit& visit, const Samples& samples, uint64_t seed) {
   CounterRandom variant(key_of(visit, seed, Purpose::variant)), caption(key_of(visit, seed, Purpose::caption));
   const auto& sample = samples.at(visit.row);
-  const auto& rule = samples.sets[sample.set].captions;
+  const auto& set = samples.sets[sample.set];
+  const auto& rule = set.captions;
   Pick pick{visit.row, static_cast<int64_t>(variant.below(static_cast<uint64_t>(samples.num_variants))), caption.uniform() < rule.dropout};
-  if (rule.varies()) pick.caption = data::draw_caption(rule, sample.captions, caption);
+  if (rule.varies()) pick.caption = data::with_trigger_word(set.trigger_word, data::draw_caption(rule, sample.captions, caption));
   return pick;
 }
 

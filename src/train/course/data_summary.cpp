@@ -11,6 +11,7 @@
 #include "base/count.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "data/mask_check.h"
 
 namespace burnish::train {
 
@@ -100,6 +101,14 @@ void say_left_out(const data::Dataset& pictures) {
   if (bad.size() > kMostNamed) warn("  and {} more, which `burnish data` lists", bad.size() - kMostNamed);
 }
 
+/// Samples that are visited and change nothing, or next to nothing.
+void say_without_effect(const Samples& samples) {
+  auto num_zero = std::ranges::count(samples.list, 0.0, &SampleInfo::loss_weight);
+  if (num_zero > 0) warn("{} a loss_weight of 0, so nothing is learned of it", count_of(num_zero, "sample has", "samples have"));
+  if (!samples.pictures) return;
+  for (const auto& line : data::warnings_of_masks(*samples.pictures, samples.pictures->options().mask)) warn("{}", line);
+}
+
 }  // namespace
 
 void say_samples(const Samples& samples, const Course* course) {
@@ -107,6 +116,7 @@ void say_samples(const Samples& samples, const Course* course) {
   say_datasets(samples, course);
   info("  sizes: {}", sizes_of(samples));
   if (samples.pictures) say_left_out(*samples.pictures);
+  say_without_effect(samples);
 }
 
 Extent usual_extent(const Samples& samples) {

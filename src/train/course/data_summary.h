@@ -4,7 +4,8 @@
 namespace burnish::train {
 
 /// Says in a few lines of the log what a run trains on: samples by dataset and how often each is visited, the sizes with most samples
-/// first, and what is left out and why. With a course, which may be null, also what an epoch and the run have.
+/// first, what is left out and why, and what is visited without an effect. With a course, which may be null, also what an epoch and the run
+/// have.
 void say_samples(const Samples& samples, const Course* course);
 
 /// Returns the extent that stands for all samples, class sets aside: of extents within a tenth of the median area the one that most samples

@@ -275,7 +275,7 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
 /// What the options of a dataset belong to in a run: a dataset_config begins with them, and a cache was made with them.
 static void dataset_conditions(config::Fields& f, const TrainOptions& o) {
   for (const char* name : {"height", "width", "max_pixels", "resolution", "multi_resolution", "enable_bucket", "caption_extension",
-                           "caption_prefix", "caption_suffix"})
+                           "class_tokens", "trigger_word", "caption_prefix", "caption_suffix"})
     f.row(name).matters_when(kCacheMaker, [&o] { return reads_samples(o); });
   for (const char* name : {"bucket_rule", "bucket_no_upscale", "bucket_reso_steps"})
     f.row(name).counts_when("enable_bucket", [&o] { return buckets(o); });
@@ -312,6 +312,8 @@ static void data_fields(config::Fields& f, TrainOptions& o) {
          "visits an "
          "epoch as the others have");
   f.path("class_base_path", o.class_base_path, "folder that file names in class_metadata_path start from; empty takes its own");
+  f("class_prompt", o.class_prompt, "caption of samples of the class set that have none; class_tokens are not for them")
+      .counts_when("class_metadata_path", [&o] { return !o.class_metadata_path.empty(); });
   f("data_file_keys", o.data_file_keys, "columns that hold files").level(Level::all);
   f.path("dataset_config", o.dataset_config,
          "TOML file of several datasets, each with its own sizes, repeats, captions and weight (docs/data.md)");

@@ -18,6 +18,8 @@ std::vector<DatasetChoice> datasets_of(const TrainOptions& o) {
   all.push_back(o.dataset);
   all[1].metadata_path = o.class_metadata_path;
   all[1].base_path = o.class_base_path;
+  all[1].class_tokens = o.class_prompt;
+  all[1].trigger_word.clear();
   all[1].is_reg = true;
   return all;
 }

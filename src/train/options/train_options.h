@@ -55,7 +55,7 @@ struct TrainOptions {
   double noise_offset = 0;
   std::string loss_type = "l2", huber_schedule = "snr";
   double huber_c = 0.1, huber_scale = 1;
-  std::string class_metadata_path, class_base_path;
+  std::string class_metadata_path, class_base_path, class_prompt;
   double prior_loss_weight = 1;
   std::string masked_loss = "none", mask_column = "mask";
   double unmasked_weight = 0;

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "config/problems.h"
 #include "data/load_metadata.h"
+#include "data/spelling.h"
 
 namespace burnish::train {
 
@@ -62,7 +63,6 @@ void fields_of_one(config::Fields& f, DatasetChoice& o) {
   fields(f, o);
   f.path("dataset_base_path", o.base_path, "folder that file names start from, or of pictures", {"image_dir"});
   f.path("dataset_metadata_path", o.metadata_path, "metadata", {"metadata_file"});
-  f("class_tokens", o.class_tokens, "caption of pictures without a caption file");
   f("num_repeats", o.num_repeats, "visits of each sample in an epoch").at_most(kMostRepeats);
   f("loss_weight", o.loss_weight, "factor on the loss of its samples").at_least(0);
   f("is_reg", o.is_reg, "a class set");
@@ -73,6 +73,18 @@ void fields_of_one(config::Fields& f, DatasetChoice& o) {
   for (const char* name : {"color_aug", "face_crop_aug_range"}) f.refused(name, "colours and faces are left as they are");
   for (const char* name : {"token_warmup_min", "token_warmup_step"}) f.refused(name, "leave tags out with caption_tag_dropout_rate");
   f.refused("network_multiplier", "weigh the dataset's loss with loss_weight");
+}
+
+/// A path as what is there is spelled, where another system wrote it.
+std::string as_there(const std::string& path) {
+  auto found = path.empty() ? std::nullopt : data::SpelledFiles().find("", path);
+  return found ? found->string() : path;
+}
+
+/// A class set shows what a model knows already: what names the subject of the run is not for it.
+void as_class_set(DatasetChoice& o, const DatasetChoice& run) {
+  o.trigger_word.clear();
+  if (o.class_tokens == run.class_tokens) o.class_tokens.clear();
 }
 
 }  // namespace
@@ -102,7 +114,9 @@ void fields(config::Fields& f, DatasetChoice& o) {
   f("caption_extension", o.caption_extension,
     "comma list of endings of caption files, the first that is there counts; with enable_wildcard one is drawn, ENDING=WEIGHT times as "
     "often");
-  f("trigger_word", o.trigger_word, "words");
+  f("class_tokens", o.class_tokens, "caption of samples that have none", {"default_caption"});
+  f("trigger_word", o.trigger_word,
+    "takes the place of [trigger] in captions, and stands before every caption that does not hold it; not for class sets");
   f("caption_prefix", o.caption_prefix, "before every caption");
   f("caption_suffix", o.caption_suffix, "behind every caption");
   f("caption_dropout", o.caption_dropout, "share of visits under the empty caption", {"caption_dropout_rate"});
@@ -147,6 +161,7 @@ std::vector<DatasetChoice> read_dataset_config(const std::string& path, const Da
     return f;
   });
   for (auto& one : read) {
+    if (one.is_reg) as_class_set(one, run);
     if (one.metadata_path.empty()) one.metadata_path = one.base_path;
     if (one.metadata_path.empty())
       config_error("train", "{}: a dataset names no data; give a folder in image_dir, or a metadata file in metadata_file", path);
@@ -160,14 +175,15 @@ std::vector<DatasetChoice> read_dataset_config(const std::string& path, const Da
 
 std::vector<data::Subset> subsets_of(const DatasetChoice& o, int64_t cache_variants) {
   auto variants = cache_variants > 0 ? cache_variants : o.random_crop ? 4 : o.random_flip ? 2 : 1;
+  auto metadata_path = as_there(o.metadata_path);
   auto resolutions = o.resolution.empty() ? std::vector<std::string>{""} : o.resolution;
   std::vector<data::Subset> subsets;
   for (const auto& resolution : resolutions) {
-    data::Subset subset{base_of(o.metadata_path, o.base_path), o.metadata_path, size_rule(o, resolution)};
+    data::Subset subset{base_of(metadata_path, as_there(o.base_path)), metadata_path, size_rule(o, resolution)};
     subset.augmentation = {o.random_crop, o.random_flip, augments(o) ? variants : 1};
     subset.loss_weight = o.loss_weight;
-    subset.caption_files = {o.caption_extension, o.class_tokens.empty() ? o.trigger_word : o.class_tokens};
-    subset.visits = {o.num_repeats, o.is_reg, caption_rule(o)};
+    subset.caption_files = {o.caption_extension, o.class_tokens, o.trigger_word};
+    subset.visits = {o.num_repeats, o.is_reg, caption_rule(o), o.trigger_word};
     if (o.multi_resolution == "one" && !o.is_reg) subset.visits.num_repeats /= static_cast<double>(resolutions.size());
     subsets.push_back(std::move(subset));
   }

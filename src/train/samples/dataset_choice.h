@@ -15,14 +15,14 @@ struct DatasetChoice {
   int64_t min_bucket_reso = 256, max_bucket_reso = 1024, bucket_reso_steps = 64;
   bool random_crop = false, random_flip = false;
 
-  std::string caption_extension = ".txt", trigger_word, caption_prefix, caption_suffix;
+  std::string caption_extension = ".txt", class_tokens, trigger_word, caption_prefix, caption_suffix;
   double caption_dropout = 0, caption_tag_dropout_rate = 0;
   bool enable_wildcard = false, shuffle_caption = false;
   int64_t keep_tokens = 0;
   std::string keep_tokens_separator, caption_separator = ",", secondary_separator;
 
   // These belong to a dataset in a dataset_config alone.
-  std::string base_path, metadata_path, class_tokens;
+  std::string base_path, metadata_path;
   double num_repeats = 1, loss_weight = 1;
   bool is_reg = false;
 };
