@@ -67,6 +67,7 @@ class Log final : public Hook {
     const auto& output = training_.settings.output;
     auto last = output.resume ? training_.trainee.progress.step : 0;
     if (last < training_.course.num_steps()) write_config();
+    training_.status.count_steps(training_.course.num_steps());
     lines_.emplace(output.folder / "log.jsonl", last);
     if (output.csv) table_.emplace(output.folder / "log.csv", last);
     auto now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -75,8 +76,7 @@ class Log final : public Hook {
   }
 
   void write_config() const {
-    auto again = training_.settings.given;
-    again.max_steps = training_.course.num_steps();
+    auto again = training_.settings.given;                // what was asked for: epochs are counted anew, of the data that is there then
     again.resume = again.auto_resume = again.overwrite = false;  // the file starts a run, in a folder of its own
     config::Fields resolved;
     fields(resolved, again);
