@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "adapters/adapter_file.h"
+#include "adapters/lokr.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/limits.h"
@@ -101,7 +102,11 @@ void check_masks(const TrainOptions& o, Problems& problems) {
 }
 
 void check_groups(const TrainOptions& o, Problems& problems) {
-  NumbersByName("train", "lora_rank_groups", o.lora_rank_groups, 1, kMostRank);
+  const auto most = o.adapter.type == "lokr" ? adapters::kMostLokrRank : kMostRank;
+  if (o.adapter.rank > most && most == kMostRank)
+    problems.add("lora_rank must be at most {}, not {}; lora_type lokr alone takes more, which leaves its second factor whole", most,
+                 o.adapter.rank);
+  NumbersByName("train", "lora_rank_groups", o.lora_rank_groups, 1, static_cast<double>(most));
   NumbersByName("train", "lora_alpha_groups", o.lora_alpha_groups);
   if (!o.lora_checkpoint.empty() && !(o.lora_rank_groups + o.lora_alpha_groups).empty())
     problems.add("lora_rank_groups and lora_alpha_groups are for a new adapter, and lora_checkpoint has ranks and alphas; take one out");

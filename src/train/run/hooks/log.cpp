@@ -13,6 +13,7 @@
 #include "records/event_file.h"
 #include "records/json_log.h"
 #include "train/options/fields.h"
+#include "train/options/meaning.h"
 #include "train/run/hooks/hooks.h"
 
 namespace burnish::train {
@@ -77,6 +78,7 @@ class Log final : public Hook {
 
   void write_config() const {
     auto again = training_.settings.given;                // what was asked for: epochs are counted anew, of the data that is there then
+    again.lora_checkpoint_rank = checkpoint_rank(again);  // a lora_rank that says its default is told from none by this alone
     again.resume = again.auto_resume = again.overwrite = false;  // the file starts a run, in a folder of its own
     config::Fields resolved;
     fields(resolved, again);
