@@ -15,6 +15,8 @@
 #include <map>
 #include <utility>
 
+#include "adapters/fresh.h"
+#include "adapters/lokr.h"
 #include "adapters/make_change.h"
 #include "base/choice.h"
 #include "base/error.h"
@@ -33,24 +35,6 @@ double scale_of(const AdapterOptions& o) {
   auto rank = static_cast<double>(o.rank);
   return alpha_of(o) / (o.use_rslora ? std::sqrt(rank) : rank);
 }
-
-/// Where a parameter begins.
-struct Fresh {
-  at::Generator generator;  ///< undefined for shapes without numbers, of a model on the meta device
-  at::Tensor normal(int64_t rows, int64_t columns, double deviation) {
-    if (!generator.defined()) return zeros(rows, columns);
-    return at::empty({rows, columns}, kFp32).normal_(0, deviation, generator);
-  }
-  /// Kaiming-uniform with a = √5: bound 1 / √columns.
-  at::Tensor kaiming(int64_t rows, int64_t columns) {
-    if (!generator.defined()) return zeros(rows, columns);
-    auto bound = 1.0 / std::sqrt(static_cast<double>(columns));
-    return at::empty({rows, columns}, kFp32).uniform_(-bound, bound, generator);
-  }
-  at::Tensor zeros(int64_t rows, int64_t columns) {
-    return generator.defined() ? at::zeros({rows, columns}, kFp32) : at::zeros({}, kFp32).expand({rows, columns});
-  }
-};
 
 struct Start {
   Parameters parameters;
@@ -74,7 +58,7 @@ Start start_of(const AdapterOptions& o, int64_t out, int64_t in, int64_t area, F
   auto [out_1, out_2] = lokr_split(out, o.lokr_factor);
   auto [in_1, in_2] = lokr_split(in / area, o.lokr_factor);
   Parameters parameters{{"lokr_w1", fresh.kaiming(out_1, in_1)}};
-  if (2 * o.rank >= std::max(out_2, in_2)) {  // two thin matrices would be no smaller
+  if (is_whole_lokr(o.rank, out_2, in_2)) {
     parameters.emplace_back("lokr_w2", fresh.zeros(out_2, in_2 * area));
     return {parameters, 1.0};
   }

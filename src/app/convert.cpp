@@ -2,15 +2,22 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "app/verbs.h"
 #include "base/dtype.h"
+#include "base/error.h"
+#include "base/limits.h"
 #include "base/say.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "config/command_line.h"
 #include "convert/lora_format.h"
 #include "convert/model.h"
+#include "io/files.h"
 #include "models/family.h"
+#include "train/options/fields.h"
 
 namespace burnish::app {
 
@@ -28,10 +35,16 @@ void fields(config::Fields& f, convert::Options& o) {
   f.group("LoRA");
   f("lora_format", o.lora_format, "diffusers, peft, kohya, onetrainer, lycoris, comfyui or diffsynth").known(convert::lora_formats());
   f("model", o.model,
-    fmt::format("what the LoRA is for: {}, or the model's files; without it the names in the LoRA tell", join(models::published_models())));
+    fmt::format("what the LoRA is for: {}, or the model's files; without it the names in the LoRA tell, what it says of itself, or the run "
+                "beside it",
+                join(models::published_models())));
   f("lora_base_model", o.lora_base_model, "of these components alone, with commas between");
   f("lora_type", o.lora_type, "lora makes a LoRA of DoRA, LoHa and LoKr; keep leaves them").one_of({"keep", "lora"});
-  f("lora_rank", o.lora_rank, "largest rank that is written; 0: no limit").at_least(0);
+  f("lora_rank", o.lora_rank,
+    "rank that is written: larger ones are cut by SVD, smaller ones padded; with lora_energy, and of other kinds made LoRA, the largest; "
+    "0: any")
+      .at_least(0)
+      .at_most(kMostRank);
   f("lora_energy", o.lora_energy, "share of each layer's squared norm to keep, from 0 to 1; 0: all that the rank holds")
       .at_least(0)
       .at_most(1);
@@ -41,6 +54,22 @@ void fields(config::Fields& f, convert::Options& o) {
   f("weight_format", o.weight_format, "of linear weights: fp8_tensor, fp8, fp8_plain or fp8_e5m2, none for numbers, or keep")
       .known(convert::weight_formats());
   f("config_from", o.config_from, "diffusers folder whose configs, tokenizers and scheduler go into the folder that is written");
+}
+
+/// The files of the model that a run trained, of an adapter in its folder; none where there is no run or they are not there.
+std::vector<std::string> model_of_run(const std::string& adapter) {
+  auto config = std::filesystem::path(adapter).parent_path() / "config.toml";
+  if (!io::is_there(config)) return {};
+  train::TrainOptions trained;
+  config::Fields listed;
+  train::fields(listed, trained);
+  try {
+    config::read_toml(config.string(), listed);
+  } catch (const Error&) {  // of something else
+    return {};
+  }
+  const auto& names = trained.model.model;
+  return std::ranges::all_of(names, [](const auto& name) { return io::is_there(name); }) ? names : std::vector<std::string>();
 }
 
 }  // namespace
@@ -53,6 +82,7 @@ void convert(const Arguments& arguments) {
       config::read_command_line("convert", "bring LoRAs and models into other formats; merge, extract, change ranks", arguments, listed);
   if (parsed.help) return print("{}", parsed.help_text);
   start_threads();
+  if (!options.paths.empty()) options.model_of_run = model_of_run(options.paths.front());
   print("{}\n", convert::convert(options));
 }
 

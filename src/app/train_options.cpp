@@ -1,6 +1,7 @@
 #include "app/train_options.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -64,6 +65,21 @@ void tell(const std::string& file, const Taken& taken, const config::Fields& fie
   if (!names.empty()) info("{}: nothing to set here: {}", file, join(names));
 }
 
+bool names(const Arguments& arguments, const std::string& option) {
+  return std::ranges::any_of(arguments, [&](std::string word) {
+    word = word.substr(0, word.find('='));
+    std::ranges::replace(word, '-', '_');
+    return word == "__" + option;
+  });
+}
+
+/// Of two ways to say how long a run is, that of the command line wins over that of a file, as one option does over itself. The max_steps
+/// that it takes the place of; 0 for none.
+int64_t take_back_steps(train::TrainOptions& options, const Arguments& arguments) {
+  bool asks_for_epochs = names(arguments, "num_epochs") && !names(arguments, "max_steps") && options.num_epochs > 0;
+  return asks_for_epochs ? std::exchange(options.max_steps, 0) : 0;
+}
+
 }  // namespace
 
 config::Parsed read_train_options(const char* verb, const char* summary, const Arguments& arguments, config::Fields& fields,
@@ -77,6 +93,7 @@ config::Parsed read_train_options(const char* verb, const char* summary, const A
     return config::read_command_line(verb, summary, arguments, fields, [&] {
       if (prepare) prepare();
       train::put(theirs, options);
+      take_back_steps(options, arguments);
       train::check(options);
     });
   };
@@ -95,6 +112,8 @@ config::Parsed read_train_options(const char* verb, const char* summary, const A
   const auto lines = train::put(theirs, options);
   if (!lines.empty() && dist::find_seat(dist::of_process).rank == 0)
     std::ranges::for_each(lines, [](const auto& line) { info("{}", line); });
+  if (auto steps = take_back_steps(options, arguments); steps > 0 && dist::find_seat(dist::of_process).rank == 0)
+    info("num_epochs {} of the command line takes the place of max_steps {} of the settings file", options.num_epochs, steps);
   return parsed;
 }
 

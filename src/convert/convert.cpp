@@ -52,6 +52,7 @@ void refuse(const std::string& what, std::initializer_list<std::pair<const char*
 
 std::string text_of(const LoraReport& report) {
   auto text = fmt::format("{}: {} layers", report.path, report.num_layers);
+  if (report.num_widened > 0) text += fmt::format("; {} padded to the rank that is asked for, adding what they added", report.num_widened);
   if (report.num_changed == 0) return text;
   return text + fmt::format("; {} by SVD, relative error {:.3g} (median) to {:.3g} ({})", report.num_changed, report.median_error,
                             report.largest_error, report.worst_layer);

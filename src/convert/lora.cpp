@@ -1,22 +1,31 @@
 #include "convert/lora.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "adapters/adapter_config.h"
+#include "adapters/fresh.h"
 #include "adapters/layers_in_file.h"
 #include "adapters/make_change.h"
+#include "adapters/widen.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/progress.h"
+#include "base/random_key.h"
 #include "base/text.h"
 #include "convert/lora_format.h"
+#include "convert/metadata.h"
 #include "convert/weights.h"
 #include "io/files.h"
+#include "io/json.h"
 #include "models/loading.h"
 
 namespace burnish::convert {
@@ -65,31 +74,54 @@ class Reshaping {
 
   /// The adapters to write; what is lost goes into `errors`.
   std::vector<AdapterWeights> apply(const std::string& component, const std::vector<AdapterWeights>& all, Errors& errors) {
+    auto wide = all;
+    if (grows()) {
+      wide = adapters::widened(all, rule_.rank, kSeed);
+      for (size_t i = 0; i < all.size(); ++i) {
+        bool is_kept = is_lora(all[i]) || !bakes_;
+        if (!is_kept) wide[i] = all[i];
+        else num_widened_ += adapters::has_rank_to_widen(all[i]) && adapters::rank_of(all[i]) < rule_.rank;
+      }
+    }
     std::vector<AdapterWeights> reshaped;
-    for (const auto& w : all) reshaped.push_back(reshape(component, w, all, errors));
+    for (const auto& w : wide) reshaped.push_back(reshape(component, w, wide, errors));
     return reshaped;
   }
 
+  /// How many adapters got a larger rank.
+  int64_t num_widened() const { return num_widened_; }
+
  private:
+  static constexpr uint64_t kSeed = 0;
+
+  static bool is_lora(const AdapterWeights& w) { return w.kind == adapters::Kind::lora && !w.magnitude.m.defined(); }
+
   AdapterWeights reshape(const std::string& component, const AdapterWeights& w, const std::vector<AdapterWeights>& all, Errors& errors) {
-    bool is_lora = w.kind == adapters::Kind::lora && !w.magnitude.m.defined();
     auto name = component + "." + w.path;
-    if (!is_lora && !bakes_) {
-      if (has_rule()) config_error("convert", "'{}' is no plain LoRA, whose rank alone can be changed; add --lora_type lora", name);
+    if (is_lora(w)) return with_rule(name, w, errors);
+    if (!bakes_) {
+      bool has_rank = adapters::has_rank_to_widen(w) || w.kind == adapters::Kind::lokr;  // LoKr of whole factors has any
+      bool fits = grows() && has_rank && adapters::rank_of(w) <= rule_.rank;
+      if (has_rule() && !fits)
+        config_error("convert", "'{}' is no plain LoRA, whose rank alone can become smaller; add --lora_type lora", name);
       return w;
     }
-    auto own = is_lora ? adapters::cut(w) : w;
-    if (adapters::is_zero(own)) return w;
-    if (!is_lora && !has_rule())
-      config_error("convert", "say how large the LoRA may become: --lora_rank, or --lora_energy with the share to keep");
-    if (!is_lora) {
-      auto delta = delta_of(component, w, all);
-      if (!delta.any().item<bool>()) return w;
-      auto factors = factor(delta, rule_, name);
-      errors.add(name, factors.error);
-      return lora_of(w.path, factors);
-    }
-    if (!has_rule()) return w;
+    if (!has_rule()) config_error("convert", "say how large the LoRA may become: --lora_rank, or --lora_energy with the share to keep");
+    if (adapters::is_zero(w)) return unchanging(component, w.path);
+    auto delta = delta_of(component, w, all);
+    if (!delta.any().item<bool>()) return unchanging(component, w.path);
+    auto factors = factor(delta, rule_, name);
+    errors.add(name, factors.error);
+    return lora_of(w.path, factors);
+  }
+
+  /// A plain LoRA of the rank that is asked for.
+  AdapterWeights with_rule(const std::string& name, const AdapterWeights& w, Errors& errors) {
+    auto rank = adapters::rank_of(w);
+    bool fits = rule_.energy == 0 && (rule_.rank == 0 || rank <= rule_.rank);
+    if (fits) return w;
+    auto own = adapters::cut(w);
+    if (adapters::is_zero(own)) return rule_.rank > 0 ? first_ranks(own, std::min(rank, rule_.rank)) : w;
     auto a = own.parameters[0].second, b = own.parameters[1].second;
     if (own.parameters[0].first == "lora_B.weight") std::swap(a, b);
     auto factors = factor_product(b.to(at::kDouble) * w.scale, a, rule_);
@@ -98,6 +130,23 @@ class Reshaping {
     return lora_of(w.path, factors);
   }
 
+  /// A LoRA that adds nothing, as at a fresh start, of as many ranks as others may have: a layer that is there stays there.
+  AdapterWeights unchanging(const std::string& component, const std::string& path) {
+    const auto& layer = *layers_of(component).layer(path);
+    auto out = layer.out_features(), in = layer.in_features();
+    auto rank = std::min({std::max<int64_t>(1, rule_.rank), out, in});
+    adapters::Fresh fresh{at::make_generator<at::CPUGeneratorImpl>(kSeed ^ mix64(path))};
+    return lora_of(path, {fresh.kaiming(rank, in), fresh.zeros(out, rank)});
+  }
+
+  /// Of a LoRA that adds nothing, whose ranks are all alike.
+  static AdapterWeights first_ranks(AdapterWeights w, int64_t rank) {
+    for (auto& [name, factor] : w.parameters) factor = factor.narrow(name == "lora_A.weight" ? 0 : 1, 0, rank);
+    return w;
+  }
+
+  /// Whether ranks below the one asked for become that one: under an energy it is a limit alone.
+  bool grows() const { return rule_.rank > 0 && rule_.energy == 0; }
   bool has_rule() const { return rule_.rank > 0 || rule_.energy > 0; }
 
   /// What the adapter adds to its weight, as a matrix.
@@ -126,6 +175,7 @@ class Reshaping {
 
   RankRule rule_;
   bool bakes_ = false;
+  int64_t num_widened_ = 0;
   models::Model& model_;
   std::map<std::string, std::unique_ptr<ComponentWeights>> weights_;
 };
@@ -140,6 +190,47 @@ void choose_components(AdaptersByComponent& all, const std::string& wanted, cons
   std::erase_if(all, [&](const auto& item) { return !contains(names, item.first); });
 }
 
+/// A number, or all that occur: "16", "16/8".
+template <class NumberOf>
+std::string all_of(const AdaptersByComponent& all, NumberOf number_of) {
+  std::vector<std::string> seen;
+  for (const auto& [component, weights] : all) {
+    for (const auto& w : weights) {
+      if (auto text = number_of(w); !contains(seen, text)) seen.push_back(text);
+    }
+  }
+  return join(seen, "/");
+}
+
+std::string type_of(const AdapterWeights& w) { return w.magnitude.m.defined() ? "dora" : std::string(adapters::kind_name(w.kind)); }
+
+double alpha_of(const AdapterWeights& w) { return w.scale * static_cast<double>(std::max<int64_t>(1, adapters::rank_of(w))); }
+
+std::string norm_of(const AdapterWeights& w) { return w.magnitude.axis == adapters::NormAxis::input ? "input" : "output"; }
+
+/// Has what burnish, sd-scripts and modelspec say of a file's adapters be true of these, and leaves out sums over what was in it.
+void describe(io::Metadata& metadata, const AdaptersByComponent& all) {
+  // Their numbers stand in the tensors, or in peft's own file; DyLoRA's block would count twice.
+  for (const char* key : {"lora_adapter_metadata", "ss_network_args", "dora_norm"}) metadata.erase(key);
+  drop_checksums(metadata);
+  metadata["format"] = "pt";
+  auto types = all_of(all, type_of), ranks = all_of(all, [](const auto&w) { return std::to_string(adapters::rank_of(w)); }),
+       alphas = all_of(all, [](const auto&w) { return fmt::format("{}", static_cast<float>(alpha_of(w))); });
+  auto set = [&](const char* key, const std::string& value) {
+    if (auto it = metadata.find(key); it != metadata.end()) it->second = value;
+  };
+  if (metadata.contains("adapter") && types == "dora") metadata["dora_norm"] = all_of(all, norm_of);
+  set("adapter", types);
+  set("rank", ranks);
+  set("alpha", alphas);
+  // sd-scripts has one number, or this word.
+  auto one = [](const std::string& numbers) { return numbers.find('/') == numbers.npos ? numbers : "Dynamic"; };
+  set("ss_network_dim", one(ranks));
+  set("ss_network_alpha", one(alphas));
+  if (auto it = metadata.find("ss_network_module"); it != metadata.end() && types == "lora" && it->second.starts_with("lycoris"))
+    it->second = "networks.lora";
+}
+
 /// Writes the file, or peft's folder, of adapters.
 void write_lora(const Options& o, const models::Model& model, const AdaptersByComponent& all, io::Metadata metadata) {
   auto format = parse_lora_format(o.lora_format);
@@ -147,9 +238,7 @@ void write_lora(const Options& o, const models::Model& model, const AdaptersByCo
   if (format == LoraFormat::peft && all.size() > 1)
     config_error("convert", "a folder of peft holds the adapters of one component, and these are of {}; choose one with --lora_base_model",
                  all.size());
-  // Their numbers stand in the tensors, or in peft's own file; DyLoRA's block would count twice.
-  for (const char* key : {"lora_adapter_metadata", "ss_network_args"}) metadata.erase(key);
-  metadata["format"] = "pt";
+  describe(metadata, all);
   io::NamedTensors tensors;
   std::string config;
   for (const auto& [component, weights] : all) {
@@ -207,6 +296,69 @@ io::Shapes layers_of_adapted(models::Model& model, const loras::AdaptersByCompon
   return layers;
 }
 
+std::unique_ptr<models::Model> open_with_references(const std::vector<std::string>& names) {
+  models::ModelOptions options{.references = true};  // a LoRA may adapt what sees them
+  options.own = models::default_options();
+  return models::open_model(models::open_model_files({names, "", ""}), options);
+}
+
+std::unique_ptr<models::Model> open_told(const std::string& lora, const std::string& name) {
+  info("{}: a LoRA for {}", lora, name);
+  return models::open_published_model(name);
+}
+
+/// A published model that has the layers of an adapter.
+struct Fit {
+  std::string name, variant;
+  bool is_part = false;  ///< those of another that fits have all of its own
+};
+
+std::vector<Fit> published_models_for(const std::string& lora) {
+  std::vector<Fit> fitting;
+  std::vector<io::Shapes> layers;  // of those that are no part of others
+  for (const auto& name : models::published_models()) {
+    auto model = models::open_published_model(name);
+    loras::AdaptersByComponent read;
+    try {
+      read = loras::read(*model, lora, loras::Absent::as_published);
+    } catch (const Error&) {
+      continue;
+    }
+    auto own = layers_of_adapted(*model, read);
+    fitting.push_back({name, model->names().variant});
+    fitting.back().is_part = std::any_of(layers.begin(), layers.end(), [&](const auto& of) { return has_all(of, own); });
+    if (!fitting.back().is_part)
+      layers.push_back(models::shapes_of(*model->components().skeleton(model->names().experts.front().component)));
+  }
+  return fitting;
+}
+
+/// What an adapter says that it was trained on: burnish in the file's header, peft beside it; "" where neither does.
+std::string said_base(const std::string& lora) {
+  auto place = adapters::find_adapter(lora);
+  auto metadata = io::TensorSource::open({place.tensors}).metadata();
+  if (auto it = metadata.find("base_model"); it != metadata.end()) return it->second;
+  if (place.config.empty()) return "";
+  auto config = io::read_json(place.config);
+  auto it = config.is_object() ? config.find("base_model_name_or_path") : config.end();
+  return it != config.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+/// In small letters and digits alone.
+std::string letters_of(const std::string& text) {
+  std::string letters;
+  for (unsigned char c : text) {
+    if (std::isalnum(c) != 0) letters += static_cast<char>(std::tolower(c));
+  }
+  return letters;
+}
+
+/// Whether a word is the published name of a model or its variant's, be it behind the name of who published it ("owner/FLUX.1-dev").
+bool is_called(const std::string& word, const Fit& fit) {
+  auto letters = letters_of(word.substr(word.rfind('/') + 1));
+  return !letters.empty() && (letters == letters_of(fit.name) || letters == letters_of(fit.variant));
+}
+
 }  // namespace
 
 bool is_lora(const std::string& path) {
@@ -219,41 +371,36 @@ bool is_lora(const std::string& path) {
   return !adapters::kinds_in(io::TensorSource::open({adapters::find_adapter(path).tensors})).empty();
 }
 
-std::unique_ptr<models::Model> model_of(const std::string& lora, const std::vector<std::string>& names) {
-  if (!names.empty()) {
-    models::ModelOptions options{.references = true};  // a LoRA may adapt what sees them
-    options.own = models::default_options();
-    return models::open_model(models::open_model_files({names, "", ""}), options);
+std::unique_ptr<models::Model> model_of(const std::string& lora, const std::vector<std::string>& names,
+                                        const std::vector<std::string>& of_run) {
+  if (!names.empty()) return open_with_references(names);
+  auto fitting = published_models_for(lora);
+  std::vector<std::string> apart;  // schnell's layers are dev's: what is written is the same
+  for (const auto& fit : fitting) {
+    if (!fit.is_part) apart.push_back(fit.name);
   }
-  std::vector<std::string> fitting;
-  std::vector<io::Shapes> layers;  // of those
-  for (const auto& name : models::published_models()) {
-    auto model = models::open_published_model(name);
-    loras::AdaptersByComponent read;
-    try {
-      read = loras::read(*model, lora, loras::Absent::as_published);
-    } catch (const Error&) {
-      continue;
-    }
-    auto own = layers_of_adapted(*model, read);
-    bool is_part = std::any_of(layers.begin(), layers.end(), [&](const auto& of) { return has_all(of, own); });
-    if (is_part) continue;  // schnell's layers are dev's: what is written is the same
-    fitting.push_back(name);
-    layers.push_back(models::shapes_of(*model->components().skeleton(model->names().experts.front().component)));
+  if (apart.size() == 1) return open_told(lora, apart[0]);
+  const auto said = said_base(lora);
+  std::vector<std::string> named;
+  for (const auto& fit : fitting) {
+    if (is_called(said, fit)) named.push_back(fit.name);
   }
-  if (fitting.size() != 1) {
-    data_error("convert",
-               "the names and shapes in {} do not tell which model it is for ({}); give --model with one of {}, or with the model's files",
-               lora, fitting.empty() ? "none of the published ones known here has such layers" : join(fitting) + " have such layers",
-               join(models::published_models()));
+  if (named.size() == 1) return open_told(lora, named[0]);
+  if (io::is_there(said)) return open_with_references({said});
+  if (!of_run.empty()) {
+    info("{}: a LoRA for {}, which the run beside it trained", lora, join(of_run));
+    return open_with_references(of_run);
   }
-  info("{}: a LoRA for {}", lora, fitting[0]);
-  return models::open_published_model(fitting[0]);
+  data_error("convert",
+             "the names and shapes in {} do not tell which model it is for ({}){}; give --model with one of {}, or with the model's files",
+             lora, apart.empty() ? "none of the published ones known here has such layers" : join(apart) + " have such layers",
+             said.empty() ? "" : fmt::format(", and its metadata names {}, which is none of these and no file here", said),
+             join(models::published_models()));
 }
 
 LoraReport convert_lora(const Options& o) {
   const auto& file = o.paths[0];
-  auto model = model_of(file, o.model);
+  auto model = model_of(file, o.model, o.model_of_run);
   auto all = loras::read(*model, file, loras::Absent::as_published);
   choose_components(all, o.lora_base_model, file);
   drop_vectors(all, *model, file);
@@ -263,7 +410,7 @@ LoraReport convert_lora(const Options& o) {
     split_blocks(weights);
     weights = reshaping.apply(component, weights, errors);
   }
-  LoraReport report{.path = o.paths.back(), .num_layers = num_layers(all)};
+  LoraReport report{.path = o.paths.back(), .num_layers = num_layers(all), .num_widened = reshaping.num_widened()};
   errors.report(report);
   write_lora(o, *model, all, io::TensorSource::open({adapters::find_adapter(file).tensors}).metadata());
   return report;

@@ -8,7 +8,8 @@ namespace burnish::convert {
 /// A report of what was written, and how far it is from what was read.
 struct LoraReport {
   std::string path;
-  int64_t num_layers = 0, num_changed = 0;     ///< changed: baked, or of another rank
+  int64_t num_layers = 0, num_changed = 0;     ///< changed: baked, or of a smaller rank
+  int64_t num_widened = 0;                     ///< of a larger rank, by the same product
   double median_error = 0, largest_error = 0;  ///< relative Frobenius norm of the changed layers
   std::string worst_layer = {};
 };
@@ -24,7 +25,10 @@ LoraReport convert_lora(const Options& options);
 /// its SVD. What differs beside the weights of linear layers and convolutions is counted in a line.
 LoraReport extract_lora(const Options& options);
 
-/// The model that an adapter file fits: `names` is empty, or the name of a published model, or files.
-std::unique_ptr<models::Model> model_of(const std::string& lora, const std::vector<std::string>& names);
+/// The model that an adapter file is for: that of `names`, where it says the name of a published model, or files. Else the published one
+/// that its names and shapes fit alone, or of several the one that its metadata names; else the files that its metadata names; else those
+/// of `of_run`, the run that wrote it. A data Error where none of these tells.
+std::unique_ptr<models::Model> model_of(const std::string& lora, const std::vector<std::string>& names,
+                                        const std::vector<std::string>& of_run = {});
 
 }  // namespace burnish::convert

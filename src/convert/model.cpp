@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/text.h"
+#include "convert/metadata.h"
 #include "convert/written_component.h"
 #include "io/files.h"
 #include "io/json.h"
@@ -140,6 +141,7 @@ std::string write_single(const Options& o, const models::ModelFiles& files, cons
     }
     if (!left_out.empty()) warn("{} tensors that are no part of the model are left out ({} first)", left_out.size(), left_out[0]);
     file.metadata = files.entries[0].tensors->metadata();
+    drop_checksums(file.metadata);
   }
   for (const auto& mark : model.names().marks) {
     bool is_there = std::any_of(file.others.begin(), file.others.end(), [&](const auto& item) { return item.first == mark; });

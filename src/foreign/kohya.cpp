@@ -381,6 +381,8 @@ void model_rows(Table& table) {
       3.5);
 }
 
+constexpr int64_t kWholeLokr = 10000;  ///< a rank from which on LoKr's second factor is whole, as full_matrix has it
+
 void network_rows(Table& table) {
   table << rewritten("network_module", "lora_type", adapter_type);
   table << rewritten("network_module", "lora_format", [](const Value& value, const Settings& all) {
@@ -397,7 +399,11 @@ void network_rows(Table& table) {
       false);
   table << rewritten(
       "network_dim", "lora_rank",
-      [](const Value& value, const Settings& all) { return trains_whole(all) ? left_out("") : when_new(value, all); }, 4);
+      [](const Value& value, const Settings& all) {
+        bool is_whole = lower(all.text("network_args.algo")) == "lokr" && all.on("network_args.full_matrix");
+        return trains_whole(all) ? left_out("") : when_new(is_whole ? Value(kWholeLokr) : value, all);
+      },
+      4);
   table << rewritten(
       "network_alpha", "lora_alpha",
       [](const Value& value, const Settings& all) { return trains_whole(all) ? left_out("") : when_new(value, all); }, 1);
@@ -407,6 +413,7 @@ void network_rows(Table& table) {
   table << no_place({"network_args.loraplus_unet_lr_ratio", "network_args.loraplus_text_encoder_lr_ratio"},
                     "there is one ratio, loraplus_lr_ratio");
   table << looked_at({"network_args.algo",
+                      {"network_args.full_matrix", false},
                       "network_args.dora_wd",
                       "network_args.train_t5xxl",
                       {"network_train_text_encoder_only", false},

@@ -83,11 +83,11 @@ Status from_json(const json& file) {
           .done = file.at("done").get<int64_t>(),
           .total = file.at("total").get<int64_t>(),
           .seconds_left = optional_at<double>(file, "seconds_left"),
+          .steps = file.value("steps", int64_t{0}),
           .sentence = file.at("sentence").get<std::string>(),
           .exit_code = optional_at<int64_t>(file, "exit_code"),
           .process = {process.at("id").get<int64_t>(), process.at("start").get<int64_t>(), process.at("host").get<std::string>()},
-          .started = file.at("started").get<double>(),
-          .written = file.at("written").get<double>()};
+          .times = {file.at("started").get<double>(), file.at("written").get<double>()}};
 }
 
 }  // namespace
@@ -107,11 +107,12 @@ json to_json(const Status& s) {
           {"done", s.done},
           {"total", s.total},
           {"seconds_left", or_null(s.seconds_left)},
+          {"steps", s.steps},
           {"sentence", s.sentence},
           {"exit_code", or_null(s.exit_code)},
           {"process", {{"id", s.process.id}, {"start", s.process.start}, {"host", s.process.host}}},
-          {"started", s.started},
-          {"written", s.written}};
+          {"started", s.times.started},
+          {"written", s.times.written}};
 }
 
 std::optional<Status> read_status(const fs::path& run) {
@@ -129,11 +130,11 @@ std::optional<Status> read_status(const fs::path& run) {
 struct StatusFile::Writer {
   explicit Writer(const fs::path& run) : path(status_path(run)) {
     status.process = own_process();
-    status.started = now();
+    status.times.started = now();
   }
 
   void write() {
-    status.written = now();
+    status.times.written = now();
     last = std::chrono::steady_clock::now();
     try {
       io::tell(path, to_json(status).dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
@@ -177,6 +178,10 @@ void StatusFile::enter(State state) const {
   status.done = status.total = 0;
   status.seconds_left.reset();
   writer_->write();
+}
+
+void StatusFile::count_steps(int64_t steps) const {
+  if (writer_) writer_->status.steps = steps;
 }
 
 void StatusFile::end(Exit code, const std::string& sentence) const {

@@ -31,10 +31,13 @@ struct Status {
   std::string stage = {};                             ///< the piece of work that it is at, as its progress bar calls it; "" for none
   int64_t done = 0, total = 0;                        ///< of the stage; a total of 0 where nothing is counted
   std::optional<double> seconds_left = std::nullopt;  ///< of the stage
+  int64_t steps = 0;                                  ///< of the whole run; 0 until they are counted
   std::string sentence = {};                          ///< why it ended, if not well
   std::optional<int64_t> exit_code = std::nullopt;    ///< once it has ended
   Process process = {};
-  double started = 0, written = 0;  ///< seconds since 1970
+  struct Times {
+    double started = 0, written = 0;
+  } times = {};  ///< seconds since 1970: of the run, and of the file
 
   bool has_ended() const { return state >= State::done; }
 };
@@ -61,6 +64,8 @@ class StatusFile {
   void begin(const std::filesystem::path& run);
   /// What the run is at now, without a stage yet.
   void enter(State state) const;
+  /// How many steps the whole run has, which no setting need say. It is written with the next change.
+  void count_steps(int64_t steps) const;
   /// The run has ended: done, interrupted or failed by its exit code, at the stage that it was at, or, without one, the state.
   void end(Exit code, const std::string& sentence = "") const;
 

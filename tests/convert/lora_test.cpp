@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "base/error.h"
 #include "convert/compare.h"
 #include "convert/low_rank.h"
@@ -164,6 +166,32 @@ TEST(LoraNames, TheFamilyIsToldFromNamesAndShapes) {
   expect_refused([&] { convert::model_of(file, {}); }, "none of the published ones");
 }
 
+TEST(LoraNames, WhereSeveralModelsFitTheMetadataTells) {
+  Scratch folder;
+  auto file = at_path(folder, "lora.safetensors");
+  auto says = [&](const std::string& base) {
+    const std::string layer = "lora_te_text_model_encoder_layers_0_mlp_fc1";  // CLIP-L's, which three have
+    io::save_safetensors(file, {{layer + ".lora_down.weight", at::ones({1, 768})}, {layer + ".lora_up.weight", at::ones({3072, 1})}},
+                         {{"base_model", base}});
+  };
+  for (const auto& [base, variant] : {std::pair<std::string, std::string>("SDXL", "SDXL"),
+                                      {"SD 1.5", "SD 1.5"},
+                                      {"sd15", "SD 1.5"},
+                                      {"FLUX.1-dev", "FLUX.1-dev"},
+                                      {"someone/FLUX.1-schnell", "FLUX.1-schnell"}}) {
+    says(base);
+    EXPECT_EQ(convert::model_of(file, {})->names().variant, variant) << base;
+  }
+  says("SDXL");
+  EXPECT_EQ(convert::model_of(file, {"sd15"})->names().variant, "SD 1.5") << "what is asked for wins";
+  says("Z-Image");
+  expect_refused([&] { convert::model_of(file, {}); }, "its metadata names Z-Image, which is none of these and no file here; give --model");
+  says(model_path("sdxl_pipeline"));
+  EXPECT_EQ(convert::model_of(file, {})->names().variant, "SDXL");
+  says("SD 1.5 of mine");
+  EXPECT_EQ(convert::model_of(file, {}, {model_path("sd15_pipeline")})->names().variant, "SD 1.5") << "the run's";
+}
+
 TEST(LoraNames, WhatReadersDoNotTakeIsRefused) {
   Scratch folder;
   auto refused = [&](const adapters::AdapterOptions& adapter, const std::string& format, const std::string& words) {
@@ -249,6 +277,148 @@ void expect_same_merged(const std::string& a, const std::string& b) {
   }
   auto expected = all[0]->components().module("unet").parameters(), found = all[1]->components().module("unet").parameters();
   for (const auto& [name, value] : expected) EXPECT_LE(relative_error(*found.at(name), *value), 1e-5) << name;
+}
+
+/// The sides that are ranks in a file of one kind.
+std::set<int64_t> ranks_in(const std::string& path) {
+  std::set<int64_t> ranks;
+  for (const auto& name : open_file(path).names()) {
+    const auto& shape = open_file(path).info(name).shape;
+    for (const char* end : {"lora_down.weight", "hada_w1_b", "hada_w2_b", "lokr_w2_b"}) {
+      if (name.ends_with(end)) ranks.insert(shape[0]);
+    }
+  }
+  return ranks;
+}
+
+TEST(LoraRank, BecomesLargerByNothing) {
+  Scratch folder;
+  auto start = at_path(folder, "start.safetensors"), there = at_path(folder, "there.safetensors");
+  convert::Options options{.lora_format = "onetrainer", .lora_rank = 6, .model = {model_path("sdxl_pipeline")}, .overwrite = true};
+  for (const auto& [type, format] : {std::pair<std::string, std::string>("lora", "onetrainer"),
+                                     {"lora", "kohya"},
+                                     {"dora", "onetrainer"},
+                                     {"loha", "lycoris"},
+                                     {"lokr", "lycoris"}}) {
+    SCOPED_TRACE(type + " " + format);
+    write_adapters(start, "sdxl_pipeline", {.type = type, .rank = 2, .lokr_factor = 2}, 3);
+    EXPECT_EQ(ranks_in(start), std::set<int64_t>{2});
+    options.lora_format = format;
+    EXPECT_THAT(convert_to(options, {start, there}), HasSubstr("padded to the rank that is asked for"));
+    EXPECT_EQ(ranks_in(there), std::set<int64_t>{6});
+    EXPECT_LE(largest_difference(start, there, model_path("sdxl_pipeline")), 1e-6);
+    for (const auto& name : open_file(there).names()) {
+      if (!name.ends_with(".alpha") || !open_file(there).contains(name.substr(0, name.size() - 6) + ".lora_down.weight")) continue;
+      EXPECT_EQ(open_file(there).tensor(name).item<float>(), 9) << "3 of rank 2, as strong of rank 6";
+    }
+  }
+  // Under an energy the rank is a limit alone.
+  write_adapters(start, "sdxl_pipeline", {.type = "lora", .rank = 2}, 3);
+  options.lora_energy = 1;
+  EXPECT_THAT(convert_to(options, {start, there}), testing::Not(HasSubstr("padded")));
+  EXPECT_EQ(ranks_in(there), std::set<int64_t>{2});
+}
+
+TEST(LoraRank, OfOtherKindsBecomesNoSmaller) {
+  Scratch folder;
+  auto start = at_path(folder, "start.safetensors"), there = at_path(folder, "there.safetensors");
+  convert::Options options{.lora_format = "lycoris", .lora_rank = 2, .model = {model_path("sdxl_pipeline")}};
+  for (const std::string type : {"dora", "loha"}) {
+    write_adapters(start, "sdxl_pipeline", {.type = type, .rank = 4}, 5);
+    expect_refused([&] { convert_to(options, {start, there}); }, "whose rank alone can become smaller; add --lora_type lora");
+  }
+}
+
+TEST(LoraRank, OfALayerThatAddsNothingIsCutToo) {
+  Scratch folder;
+  auto start = at_path(folder, "start.safetensors"), there = at_path(folder, "there.safetensors");
+  const std::string layer = "lora_unet_down_blocks_0_attentions_0_transformer_blocks_0_attn1_to_q";
+  io::save_safetensors(start, {{layer + ".lora_down.weight", at::ones({8, 320})}, {layer + ".lora_up.weight", at::zeros({320, 8})}});
+  convert_to({.lora_format = "kohya", .lora_rank = 4}, {start, there});
+  EXPECT_EQ(ranks_in(there), std::set<int64_t>{4});
+}
+
+TEST(LoraType, ALayerThatAddsNothingBecomesALoraThatAddsNothing) {
+  Scratch folder;
+  auto drawn = at_path(folder, "drawn.safetensors"), silent = at_path(folder, "silent.safetensors"),
+       there = at_path(folder, "there.safetensors");
+  for (const auto& [kind, part] :
+       {std::pair<std::string, std::string>("loha", ".hada_w2_a"), {"lokr", ".lokr_w1"}, {"oft", ".oft_blocks"}, {"full", ".diff"}}) {
+    SCOPED_TRACE(kind);
+    bool has_scale = kind == "loha" || kind == "lokr";
+    if (has_scale) write_adapters(drawn, "sdxl_pipeline", {.type = kind, .rank = 2}, 7);
+    auto start = open_file(has_scale ? drawn : golden_path("wild/kinds/lycoris_" + kind + ".safetensors"));
+    io::NamedTensors tensors;
+    int64_t num_layers = 0;
+    for (const auto& name : start.names()) {
+      bool is_first = name.ends_with(part) && num_layers++ == 0;  // which is to add nothing
+      auto tensor = start.tensor(name);
+      tensors.emplace_back(name, is_first ? at::zeros_like(tensor) : tensor.clone());
+    }
+    io::save_safetensors(silent, tensors);
+    convert_to(
+        {.lora_format = "onetrainer", .lora_type = "lora", .lora_rank = 4, .model = {model_path("sdxl_pipeline")}, .overwrite = true},
+        {silent, there});
+    auto file = open_file(there);
+    int64_t num_written = 0, num_silent = 0;
+    for (const auto& name : file.names()) {
+      EXPECT_THAT(name, testing::ContainsRegex("lora_down|lora_up|alpha"));
+      EXPECT_TRUE(file.tensor(name).any().item<bool>() || name.ends_with("lora_up.weight")) << name << ", which is to learn";
+      num_written += name.ends_with("lora_up.weight");
+      num_silent += !file.tensor(name).any().item<bool>();
+    }
+    EXPECT_EQ(num_written, num_layers);
+    EXPECT_EQ(num_silent, 1);
+  }
+}
+
+TEST(LoraMetadata, DescribesTheFileThatIsWritten) {
+  Scratch folder;
+  auto start = at_path(folder, "start.safetensors"), said = at_path(folder, "said.safetensors"),
+       there = at_path(folder, "there.safetensors");
+  write_adapters(start, "sdxl_pipeline", {.type = "dora", .rank = 4}, 5);
+  io::NamedTensors tensors;
+  for (const auto& name : open_file(start).names()) tensors.emplace_back(name, open_file(start).tensor(name).clone());
+  const io::Metadata before{{"adapter", "dora"},
+                            {"rank", "4"},
+                            {"alpha", "3"},
+                            {"dora_norm", "output"},
+                            {"base_model", "SDXL"},
+                            {"step", "12"},
+                            {"ss_network_dim", "4"},
+                            {"ss_network_alpha", "3"},
+                            {"ss_network_module", "lycoris.kohya"},
+                            {"sshs_model_hash", "ab"},
+                            {"modelspec.hash_sha256", "0xab"},
+                            {"ss_epoch", "7"}};
+  io::save_safetensors(said, tensors, before);
+  auto written = [&](const convert::Options& options) {
+    convert_to(options, {said, there});
+    return open_file(there).metadata();
+  };
+  convert::Options options{.lora_format = "kohya", .model = {model_path("sdxl_pipeline")}, .overwrite = true};
+  auto kept = written(options);
+  for (const char* key : {"adapter", "rank", "alpha", "dora_norm", "base_model", "step", "ss_epoch"})
+    EXPECT_EQ(kept[key], before.at(key)) << key;
+  EXPECT_FALSE(kept.contains("sshs_model_hash") || kept.contains("modelspec.hash_sha256")) << "sums over another file";
+  options.lora_rank = 8;
+  auto wide = written(options);
+  EXPECT_EQ(wide["rank"], "8");
+  EXPECT_EQ(wide["alpha"], "6");
+  EXPECT_EQ(wide["ss_network_dim"], "8");
+  options.lora_type = "lora";
+  options.lora_rank = 2;
+  auto lora = written(options);
+  EXPECT_EQ(lora["adapter"], "lora");
+  EXPECT_EQ(lora["rank"], "2");
+  EXPECT_EQ(lora["alpha"], "2");
+  EXPECT_EQ(lora["ss_network_dim"], "2");
+  EXPECT_EQ(lora["ss_network_alpha"], "2");
+  EXPECT_EQ(lora["ss_network_module"], "networks.lora");
+  EXPECT_FALSE(lora.contains("dora_norm"));
+  EXPECT_EQ(lora["ss_epoch"], "7");
+  io::save_safetensors(said, tensors);
+  EXPECT_EQ(written(options), (io::Metadata{{"format", "pt"}})) << "what said nothing says nothing";
 }
 
 TEST(LoraType, OtherKindsBecomeLoras) {

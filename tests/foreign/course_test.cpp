@@ -178,6 +178,17 @@ TEST(Course, ScalesOfAdapters) {
   EXPECT_EQ(of(R"({"type": "lora", "rank": 16, "alpha": 4})", R"({"arch": "sd1"})", "{}").scale(), 4. / 16);
   EXPECT_EQ(of(R"({"type": "lora"})", R"({"arch": "sd1"})", "{}").number("lora_rank"), 4);
   EXPECT_GT(of(R"({"type": "lokr", "linear": 16})", R"({"arch": "flux"})").number("lora_rank"), 65536);
+  for (int64_t rank : {10000, 100000}) {  // LoKr whose second factor is whole, to whoever writes these
+    auto text = std::to_string(rank);
+    EXPECT_EQ(onetrainer((R"({"peft_type": "LOKR", "lokr_dim": )" + text + "}").c_str()).number("lora_rank"), rank);
+    EXPECT_EQ(kohya((R"({"network_module": "lycoris.kohya", "network_dim": )" + text + R"(, "network_args": ["algo=lokr"]})").c_str())
+                  .number("lora_rank"),
+              rank);
+  }
+  EXPECT_GE(onetrainer(R"({"peft_type": "LOKR", "lokr_dim": 8, "lokr_full_matrix": true})").number("lora_rank"), 10000);
+  EXPECT_EQ(kohya(R"({"network_module": "lycoris.kohya", "network_dim": 8, "network_args": ["algo=lokr", "full_matrix=True"]})")
+                .number("lora_rank"),
+            10000);
   EXPECT_EQ(kohya(R"({"network_dim": 8})").scale(), 1. / 8);
   EXPECT_EQ(kohya("{}").scale(), 1. / 4);
   EXPECT_EQ(onetrainer("{}").scale(), 1. / 16);

@@ -60,6 +60,7 @@ TEST(IdleOptionsTable, EachCountsWithWhatItBelongsTo) {
            {"keep_tokens_separator", "|||", "--caption_tag_dropout_rate 0.1"},
            {"secondary_separator", ";;", "--shuffle_caption"},
            {"lokr_factor", "4", "--lora_type lokr"},
+           {"lora_checkpoint_rank", "8", "--lora_checkpoint lora.safetensors"},
            {"dora_norm", "input", "--lora_type dora"},
            {"text_encoder_lr", "1e-5", "--lora_base_model dit,text_encoder"},
            {"beta_dpo", "100", "--task dpo"},

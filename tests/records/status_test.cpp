@@ -37,14 +37,18 @@ TEST(StatusFile, FollowsStatesStagesAndTheEnd) {
   EXPECT_EQ(is_running(begun.process), true);
   EXPECT_FALSE(begun.has_ended() || begun.exit_code);
 
+  file.count_steps(12);
+  EXPECT_EQ(begun.steps, 0) << "not known yet";
+
   file.enter(State::encoding);
+  EXPECT_EQ(status_in(folder).steps, 12);
   Progress bar("vae", 4);
   auto status = status_in(folder);
   EXPECT_EQ(status.state, State::encoding);
   EXPECT_EQ(status.stage, "vae");
   EXPECT_EQ(status.done, 0);
   EXPECT_EQ(status.total, 4);
-  EXPECT_EQ(status.started, begun.started);
+  EXPECT_EQ(status.times.started, begun.times.started);
   bar.update(1);
   EXPECT_EQ(status_in(folder).done, 0) << "written twice within a second";
   std::this_thread::sleep_for(std::chrono::milliseconds(1010));
@@ -52,7 +56,7 @@ TEST(StatusFile, FollowsStatesStagesAndTheEnd) {
   status = status_in(folder);
   EXPECT_EQ(status.done, 2);
   EXPECT_GT(status.seconds_left.value(), 0.5);
-  EXPECT_GE(status.written, status.started + 1);
+  EXPECT_GE(status.times.written, status.times.started + 1);
   bar.update(3);
 
   file.end(Exit::data, "3.png is no picture");

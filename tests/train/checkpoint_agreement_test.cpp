@@ -52,14 +52,36 @@ TEST_F(CheckpointAgreement, TheSameOrNothingIsTaken) {
   EXPECT_NO_THROW(choose(settings, *model));
 }
 
-TEST_F(CheckpointAgreement, AnotherRankIsRefused) {
+TEST_F(CheckpointAgreement, ASmallerRankIsRefused) {
+  settings.adapter.rank = 2;
+  refused("lora_rank 2", "'blocks.0.to_q' has 4");
+  refused("lora_rank 2", "burnish convert --lora_rank 2");
+}
+
+TEST_F(CheckpointAgreement, ALargerRankPadsTheFactors) {
+  auto expect_rank = [&](int64_t rank) {
+    auto chosen = choose(settings, *model);
+    EXPECT_EQ(chosen.rank, rank);
+    for (const auto& w : chosen.adapted[0].weights) {
+      EXPECT_EQ(adapters::rank_of(w), rank);
+      EXPECT_EQ(w.scale, 0.5) << "as in the file, whose alpha is 2";
+    }
+  };
+  expect_rank(4);
   settings.adapter.rank = 8;
-  refused("lora_rank 8", "'blocks.0.to_q' has 4");
+  expect_rank(8);
+  settings.adapter.alpha = 2;  // what the file says
+  expect_rank(8);
+  settings.adapter.alpha = 4;  // what that is of the larger rank
+  expect_rank(8);
+  settings.adapter.alpha = 8;
+  refused("lora_alpha 8", "has 4");
+  settings.adapter = {};
+  settings.given = {"lora_rank"};  // which says its default
+  expect_rank(32);
 }
 
 TEST_F(CheckpointAgreement, ADefaultThatIsAskedForIsRefused) {
-  settings.given = {"lora_rank"};
-  refused("lora_rank 32", "'blocks.0.to_q' has 4");
   settings.given = {"lora_alpha"};
   refused("lora_alpha 4", "has 2");
   settings.given = {"lora_type", "dora_norm", "learning_rate"};

@@ -6,6 +6,7 @@
 #include "config/problems.h"
 #include "tests/train/small_run.h"
 #include "train/options/check.h"
+#include "train/options/meaning.h"
 
 using namespace burnish;
 using namespace burnish::train;
@@ -74,3 +75,34 @@ TEST(Options, AreAllJudgedAtOnce) {
 }
 
 TEST(Options, ThatAreRightHaveNoProblem) { EXPECT_THAT(problems_of(some()), testing::IsEmpty()); }
+
+TEST(Options, RanksOfLokrMayStandForAWholeFactor) {
+  for (int64_t rank : {10000, 100000, 1000000}) {
+    auto options = some();
+    options.adapter.type = "lokr";
+    options.adapter.rank = rank;
+    options.lora_rank_groups = "dit=100000";
+    EXPECT_THAT(problems_of(options), testing::IsEmpty()) << rank;
+  }
+  auto options = some();
+  options.adapter.rank = 100000;
+  EXPECT_THAT(problems_of(options), Contains(HasSubstr("lora_rank must be at most 16384, not 100000; lora_type lokr alone takes more")));
+}
+
+TEST(Options, ARankOfALoraToStartFromIsAskedForInFourWays) {
+  auto rank_of = [](const std::vector<std::string>& given, int64_t rank, int64_t own, const char* file = "lora.safetensors") {
+    TrainOptions options;
+    options.given = given;
+    options.adapter.rank = rank;
+    options.lora_checkpoint_rank = own;
+    options.lora_checkpoint = file;
+    return checkpoint_rank(options);
+  };
+  EXPECT_EQ(rank_of({}, 32, 0), 0) << "its default, which a config.toml holds too";
+  EXPECT_EQ(rank_of({"lora_rank"}, 32, 0), 32);
+  EXPECT_EQ(rank_of({}, 64, 0), 64);
+  EXPECT_EQ(rank_of({}, 32, 48), 48);
+  EXPECT_EQ(rank_of({"lora_rank"}, 64, 48), 64) << "typed beside a config.toml";
+  EXPECT_EQ(rank_of({"lora_rank", "lora_checkpoint_rank"}, 64, 48), 48);
+  EXPECT_EQ(rank_of({"lora_rank"}, 64, 0, ""), 0);
+}

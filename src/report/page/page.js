@@ -103,11 +103,14 @@ function showSoon() {
 
 // --- summary -------------------------------------------------------------------------------------------------------------------
 
+/** Steps of the whole run: as it counted them, or, of one that has not said, as many as it was asked for. */
+const stepsOf = run => run.status?.steps || Number(setting(run, "max_steps") ?? 0);
+
 function facts(run) {
   const loss = column(run, lossName(run)).ys, speeds = column(run, "samples_per_second").ys, seconds = column(run, "step_seconds").ys;
   const onDevice = column(run, "peak_device_memory_bytes").ys;
   const peaks = onDevice.length > 0 ? onDevice : column(run, "peak_memory_bytes").ys, tenth = Math.ceil(loss.length / 10);
-  const step = run.log.steps.at(-1) ?? 0, total = Number(setting(run, "max_steps") ?? 0), recent = mean(lastShare(seconds, 0.1));
+  const step = run.log.steps.at(-1) ?? 0, total = stepsOf(run), recent = mean(lastShare(seconds, 0.1));
   const [before, after] = validationOf(run);
   const left = total > step && recent ? `${duration(secondsLeft(run, total - step, recent))} to go` : "";
   return {

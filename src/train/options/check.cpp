@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "adapters/adapter_file.h"
+#include "adapters/lokr.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/limits.h"
@@ -103,7 +104,11 @@ void check_masks(const TrainOptions& o, Problems& problems) {
 void check_groups(const TrainOptions& o, Problems& problems) {
   if (o.lr_warmup_ratio > 0 && o.schedule.warmup_steps > 0)
     problems.add("lr_warmup_ratio says the warm-up as a share of the run and lr_warmup_steps in steps; take one of them out");
-  NumbersByName("train", "lora_rank_groups", o.lora_rank_groups, 1, kMostRank);
+  const auto most = o.adapter.type == "lokr" ? adapters::kMostLokrRank : kMostRank;
+  if (o.adapter.rank > most && most == kMostRank)
+    problems.add("lora_rank must be at most {}, not {}; lora_type lokr alone takes more, which leaves its second factor whole", most,
+                 o.adapter.rank);
+  NumbersByName("train", "lora_rank_groups", o.lora_rank_groups, 1, static_cast<double>(most));
   NumbersByName("train", "lora_alpha_groups", o.lora_alpha_groups);
   if (!o.lora_checkpoint.empty() && !(o.lora_rank_groups + o.lora_alpha_groups).empty())
     problems.add("lora_rank_groups and lora_alpha_groups are for a new adapter, and lora_checkpoint has ranks and alphas; take one out");

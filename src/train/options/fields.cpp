@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 
+#include "adapters/lokr.h"
 #include "base/dtype.h"
 #include "base/limits.h"
 #include "train/options/meaning.h"
@@ -373,7 +374,10 @@ static void trained_fields(config::Fields& f, TrainOptions& o) {
     "comma list of components that carry adapters; empty takes the denoiser, or those in lora_checkpoint");
   f("lora_target_modules", o.lora_target_modules, "layer names, one regular expression, \"\" for every large layer, or default");
   f("lora_type", o.adapter.type, "lora, dora, loha, lokr, oft or full").known({"lora", "dora", "loha", "lokr", "oft", "full"});
-  f("lora_rank", o.adapter.rank, "rank of the adapters").at_least(1).at_most(kMostRank).level(Level::first_run);
+  f("lora_rank", o.adapter.rank, "rank of the adapters; of lokr 10000 and more leave its second factor whole")
+      .at_least(1)
+      .at_most(adapters::kMostLokrRank)
+      .level(Level::first_run);
   f("lora_alpha", o.adapter.alpha, "scale is alpha / rank; 0 takes the rank").at_least(0).level(Level::first_run);
   f("lora_rank_groups", o.lora_rank_groups,
     "comma list of name=rank for components, layers or regular expressions: text_encoder=4,.*to_q=64");
@@ -389,8 +393,15 @@ static void trained_fields(config::Fields& f, TrainOptions& o) {
       .counts_when("lora_type lokr", [&o] { return is_lokr(o); })
       .level(Level::all);
   f.path("lora_checkpoint", o.lora_checkpoint,
-         "LoRA file to start from, for several experts a comma list of theirs; it decides type, targets, rank and alpha, and options that "
-         "contradict it are refused");
+         "LoRA file to start from, for several experts a comma list of theirs; it decides type, targets and alpha, and options that "
+         "contradict it are refused; a larger lora_rank pads its factors");
+  f("lora_checkpoint_rank", o.lora_checkpoint_rank,
+    "rank that the factors of lora_checkpoint are padded to, adding what they added; 0 takes lora_rank where that is asked for, else "
+    "theirs")
+      .at_least(0)
+      .at_most(kMostRank)
+      .counts_when("lora_checkpoint", [&o] { return !o.lora_checkpoint.empty(); })
+      .level(Level::all);
   f.path(
       "preset_lora_path", o.preset_lora_path,
       "LoRA file, or file:strength, that is part of the frozen weights while training and of no file that is written; may be given several "

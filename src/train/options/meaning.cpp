@@ -29,6 +29,13 @@ bool augments(const TrainOptions& o) {
   return std::ranges::any_of(datasets_of(o), [](const auto& dataset) { return augments(dataset); });
 }
 
+int64_t checkpoint_rank(const TrainOptions& o) {
+  if (o.lora_checkpoint.empty()) return 0;
+  bool is_typed = contains(o.given, "lora_rank");  // it may say its default
+  if (o.lora_checkpoint_rank > 0 && (!is_typed || contains(o.given, "lora_checkpoint_rank"))) return o.lora_checkpoint_rank;
+  return is_typed || o.adapter.rank != adapters::AdapterOptions().rank ? o.adapter.rank : 0;
+}
+
 optim::OptimizerOptions optimizer_options(const TrainOptions& o) {
   return {o.optimizer, o.weight_decay, optim::parse_rounding(o.trained_weights), static_cast<uint64_t>(o.model.seed), o.optimizer_args};
 }

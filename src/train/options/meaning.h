@@ -26,6 +26,9 @@ std::vector<DatasetChoice> datasets_of(const TrainOptions& o);
 /// Tells whether the pictures of any dataset are cut in several ways.
 bool augments(const TrainOptions& o);
 
+/// Returns the rank that adapters of lora_checkpoint are padded to; 0 keeps the file's.
+int64_t checkpoint_rank(const TrainOptions& o);
+
 optim::OptimizerOptions optimizer_options(const TrainOptions& o);
 /// Returns the schedule of a run of that many steps; 0 while they are not known.
 optim::ScheduleOptions schedule_options(const TrainOptions& o, int64_t max_steps);

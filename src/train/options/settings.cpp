@@ -55,13 +55,19 @@ ModelSettings model_settings(const TrainOptions& o) {
 }
 
 TrainedSettings trained_settings(const TrainOptions& o) {
+  auto adapter = adapter_options(o);
+  auto given = o.given;
+  if (auto rank = checkpoint_rank(o); rank > 0) {
+    adapter.rank = rank;
+    given.emplace_back("lora_rank");
+  }
   return {.whole = split_list(o.trainable_models),
           .adapted = split_list(o.lora_base_model),
           .experts = split_list(o.experts),
           .lora_checkpoint = o.lora_checkpoint,
           .targets = o.lora_target_modules == "default" ? std::nullopt : std::optional(o.lora_target_modules),
-          .adapter = adapter_options(o),
-          .given = o.given,
+          .adapter = adapter,
+          .given = given,
           .rank_groups = o.lora_rank_groups,
           .alpha_groups = o.lora_alpha_groups,
           .layout = adapters::parse_layout(o.lora_format),

@@ -34,6 +34,7 @@ struct TrainOptions {
   std::string extra_inputs;
   models::OptionValues objective = default_objective_options();
   std::string experts, trainable_models, lora_base_model, lora_target_modules = "default", lora_checkpoint;
+  int64_t lora_checkpoint_rank = 0;
   adapters::AdapterOptions adapter;  ///< without dora_norm, which stands below
   std::string dora_norm = "output", lora_format = "auto";
   std::string lora_rank_groups, lora_alpha_groups;

@@ -37,13 +37,19 @@ void check_agreement(const adapters::AdapterOptions& o, const std::vector<std::s
     }
     // LoKr of whole factors and full deltas have neither rank nor alpha; OFT's blocks have the side that fits a layer, and no alpha.
     if (rank == 0 || w.kind == adapters::Kind::oft) continue;
-    if (asks("lora_rank", o.rank != defaults.rank) && o.rank != rank)
-      contradicts(fmt::format("lora_rank {}", o.rank), w.path, std::to_string(rank), file);
-    auto divisor = o.use_rslora ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank);
-    auto alpha = w.scale * divisor, asked = o.alpha > 0 ? o.alpha : static_cast<double>(rank);
-    if (asks_scale && std::abs(alpha - asked) > 1e-5 * asked)
-      contradicts(fmt::format("lora_alpha {}{}", asked, o.use_rslora ? " with use_rslora" : ""), w.path, fmt::format("{:.6g}", alpha),
-                  file);
+    bool asks_rank = asks("lora_rank", o.rank != defaults.rank);
+    if (asks_rank && o.rank < rank)
+      config_error("train",
+                   "lora_rank {} is asked for, and '{}' has {} in {}; burnish convert --lora_rank {} writes a file of the smaller rank, or "
+                   "take the option out",
+                   o.rank, w.path, rank, file, o.rank);
+    auto padded = asks_rank ? o.rank : rank;  // by which an alpha grows, for the scale stays
+    auto asked_at = [&](int64_t at) { return o.alpha > 0 ? o.alpha : static_cast<double>(at); };
+    auto alpha_at = [&](int64_t at) { return w.scale * (o.use_rslora ? std::sqrt(static_cast<double>(at)) : static_cast<double>(at)); };
+    auto agrees = [&](int64_t at) { return std::abs(alpha_at(at) - asked_at(at)) <= 1e-5 * asked_at(at); };
+    if (asks_scale && !agrees(rank) && !agrees(padded))
+      contradicts(fmt::format("lora_alpha {}{}", asked_at(padded), o.use_rslora ? " with use_rslora" : ""), w.path,
+                  fmt::format("{:.6g}", alpha_at(padded)), file);
   }
 }
 

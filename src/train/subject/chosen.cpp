@@ -8,8 +8,11 @@
 #include <iterator>
 
 #include "adapters/adapter_config.h"
+#include "adapters/widen.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/numbers_by_name.h"
+#include "base/random_key.h"
 #include "base/text.h"
 #include "io/checkpoint_files.h"
 #include "loras/lora_file.h"
@@ -74,6 +77,7 @@ class Choosing {
   void choose_fused();
   void check_layout() const;
   void read_checkpoint();
+  void pad(Chosen::Adapters& adapters) const;
   std::vector<std::string> targeted(const std::string& component);
   const Tree& tree(const std::string& component);
   void note_whole_parameters();
@@ -209,12 +213,26 @@ void Choosing::read_checkpoint() {
     adapters::check_trainable(*tree(adapters.component).skeleton, adapters.weights, settings_.lora_checkpoint);
     for (const auto& w : adapters.weights) adapters.paths.push_back(w.path);
     check_agreement(asked, given, adapters.weights, settings_.lora_checkpoint);
+    bool asks_rank = contains(given, "lora_rank") || asked.rank != adapters::AdapterOptions().rank;
+    if (asks_rank) pad(adapters);
     if (settings_.targets) check_same_layers(targeted(adapters.component), adapters.paths, adapters.component, settings_.lora_checkpoint);
   }
   if (!by_component.empty())
     config_error("train", "{} holds adapters of {}, which lora_base_model leaves out; name it too", settings_.lora_checkpoint,
                  by_component.begin()->first);
   chosen_.rank = adapters::rank_of(chosen_.adapted[0].weights[0]);
+}
+
+/// Gives the factors of a file the larger rank that is asked for; their scales stay.
+void Choosing::pad(Chosen::Adapters& adapters) const {
+  auto rank = settings_.adapter.rank;
+  auto is_smaller = [&](const auto& w) { return adapters::has_rank_to_widen(w) && adapters::rank_of(w) < rank; };
+  auto count = std::ranges::count_if(adapters.weights, is_smaller);
+  if (count == 0) return;
+  auto first = std::ranges::find_if(adapters.weights, is_smaller);
+  info("{} on {} layers of {} padded from rank {} to {}: what they add stays, so alpha is {:.6g} now", adapters::kind_name(first->kind),
+       count, adapters.component, adapters::rank_of(*first), rank, first->scale * static_cast<double>(rank));
+  adapters.weights = adapters::widened(std::move(adapters.weights), rank, settings_.seed ^ mix64(adapters.component));
 }
 
 void Choosing::choose_layers() {

@@ -14,6 +14,7 @@
 #include "records/event_file.h"
 #include "records/json_log.h"
 #include "train/options/fields.h"
+#include "train/options/meaning.h"
 #include "train/run/hooks/hooks.h"
 
 namespace burnish::train {
@@ -82,6 +83,7 @@ class Log final : public Hook {
     const auto& output = training_.settings.output;
     auto last = output.resume ? training_.trainee.progress.step : -1;  // a new run has nothing, nor what was there at step 0
     if (last < training_.course.num_steps()) write_config();
+    training_.status.count_steps(training_.course.num_steps());
     lines_.emplace(output.folder / "log.jsonl", last);
     if (output.csv) table_.emplace(output.folder / "log.csv", last);
     if (output.tensorboard) events_.emplace(output.folder / "tensorboard", last, now());
@@ -89,8 +91,8 @@ class Log final : public Hook {
   }
 
   void write_config() const {
-    auto again = training_.settings.given;
-    again.max_steps = training_.course.num_steps();
+    auto again = training_.settings.given;                // what was asked for: epochs are counted anew, of the data that is there then
+    again.lora_checkpoint_rank = checkpoint_rank(again);  // a lora_rank that says its default is told from none by this alone
     again.resume = again.auto_resume = again.overwrite = false;  // the file starts a run, in a folder of its own
     config::Fields resolved;
     fields(resolved, again);
