@@ -2,7 +2,7 @@
 """Validation loss after the same run on the demo's base, its weights held in every way, several seeds each.
 
 `frozen`: a LoRA on every linear layer, so that it hangs on stored weights and on those that stay in bf16. `trained`: the whole denoiser, with
-every --trained_weights, at two learning rates. The demo's pictures and settings otherwise.
+every --trained_weights, at two learning rates. Settings otherwise are those of quality.toml, pictures the demo's.
 Seeds run in the outer loop, so a table can be made of whole ones. Runs that are there already are kept: a broken one goes on.
 """
 import argparse
@@ -55,7 +55,7 @@ def run(name, options, seed, args):
     result = out / "validation.json"
     if args.again or not result.exists():
         kept = ["--high_precision_layers", args.high_precision_layers] if "--fp8_models" in options else []
-        measure.run([measure.burnish(), "train", "--config", measure.ROOT / "examples/demo/demo.toml", "--model", BASE, "--dtype", "bf16",
+        measure.run([measure.burnish(), "train", "--config", measure.ROOT / "benchmarks/quality.toml", "--model", BASE, "--dtype", "bf16",
                      "--dataset_metadata_path", PICTURES / "lora/metadata.csv", "--validation_metadata_path",
                      PICTURES / "held_out/metadata.csv", "--max_steps", args.steps, "--seed", seed, "--num_threads", args.threads,
                      "--overwrite", "--output_path", out, *kept, *options],

@@ -14,16 +14,19 @@ python3 examples/demo/sheet.py prompts "$OUT"
 
 rm -rf "$OUT/run"
 "$BURNISH" train --config examples/demo/demo.toml --output_path "$OUT/run"
-cp "$OUT/run/best.safetensors" "$OUT/delft-lora.safetensors"
+cp "$OUT/run/step-100.safetensors" "$OUT/delft-lora.safetensors"
 
 draw() {  # draw FOLDER [options]: the same captions from the same noise each time; some guidance makes outlines of a small model firmer
   local folder=$1
   shift
   rm -rf "$folder"
-  "$BURNISH" sample --model assets/tiny-flux --dtype fp32 --prompts "$OUT/prompts.txt" --height 48 --width 48 --num_inference_steps 24 --cfg_scale 1.5 \
-    --batch_size 16 --seed 7 --output_path "$folder" "$@"
+  "$BURNISH" sample --model assets/tiny-flux --dtype fp32 --prompts "$OUT/prompts.txt" --height 48 --width 48 --num_inference_steps 16 --cfg_scale 1.5 \
+    --batch_size 12 --seed 7 --output_path "$folder" "$@"
 }
-draw "$OUT/before"
-draw "$OUT/after" --lora "$OUT/delft-lora.safetensors"
+rm -rf "$OUT/drawn"
+draw "$OUT/drawn/0"
+for step in 10 25 50 100; do
+  draw "$OUT/drawn/$step" --lora "$OUT/run/step-$step.safetensors"
+done
 
 python3 examples/demo/sheet.py sheet "$OUT"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What the demo shows.
 
-    sheet.py prompts FOLDER   writes FOLDER/prompts.txt: captions of the contact sheet, held-out ones first; and preview.txt, some of them
-    sheet.py sheet FOLDER     writes FOLDER/sheet.png (target style | before | after), FOLDER/strip.png (held-out captions as the run went
-                              on) and FOLDER/loss.png, and prints the validation loss
+    sheet.py prompts FOLDER   writes FOLDER/prompts.txt: the captions that the LoRA never sees; and preview.txt, some of them
+    sheet.py sheet FOLDER     writes FOLDER/sheet.png (what the LoRA was trained on; before and after of the captions that it never saw),
+                              FOLDER/strip.png (some of them as the run went on) and FOLDER/loss.png, and prints the validation loss
 """
 import csv, json, pathlib, sys
 import matplotlib
@@ -11,59 +11,68 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from PIL import Image
 
-NUM_HELD_OUT, NUM_TRAINED = 12, 4
-PREVIEWED = (0, 2, 6, 9)  # of the held-out captions, as the run goes on
-SCALE = 2
+COLUMNS, TRAINED = 6, 12  # pairs beside each other, and pictures of the training set above them
+TRAINED_EVERY = 33
+IN_STRIP = (0, 2, 6, 9)  # of the held-out captions
+SHARP = 4  # times the side of a picture, so that it is not enlarged by whoever shows the page
 
 
-def chosen(folder):
-    """(caption, target picture, held out?) of every row of the sheet."""
-    rows = []
-    for split, count in (("held_out", NUM_HELD_OUT), ("lora", NUM_TRAINED)):
-        with open(folder / "pictures" / split / "metadata.csv", newline="") as f:
-            for row in list(csv.DictReader(f))[:count]:
-                rows.append((row["prompt"], folder / "pictures" / split / row["image"], split == "held_out"))
-    return rows
+def rows_of(folder, split):
+    with open(folder / "pictures" / split / "metadata.csv", newline="") as f:
+        return [(row["prompt"], folder / "pictures" / split / row["image"]) for row in csv.DictReader(f)]
 
 
-def enlarged(path):
+def show(axis, path):
     picture = Image.open(path).convert("RGB")
-    return picture.resize((picture.width * SCALE, picture.height * SCALE), Image.LANCZOS)
+    axis.imshow(picture.resize((picture.width * SHARP, picture.height * SHARP), Image.BICUBIC))
+    axis.set_xticks([])
+    axis.set_yticks([])
+    for side in axis.spines.values():
+        side.set_color("#cccccc")
+
+
+def steps_drawn(folder):
+    return sorted((int(p.name) for p in (folder / "drawn").iterdir()))
 
 
 def contact_sheet(folder):
-    rows = chosen(folder)
-    columns = 4
-    figure, axes = plt.subplots((len(rows) + columns - 1) // columns, columns, figsize=(14, 6.8))
-    figure.suptitle("target style  |  base model  |  with the LoRA        (same caption, same noise)", fontsize=13)
-    for i, (axis, (caption, target, held_out)) in enumerate(zip(axes.flat, rows)):
-        parts = [enlarged(p) for p in (target, folder / "before" / f"{i:04}.png", folder / "after" / f"{i:04}.png")]
-        strip = Image.new("RGB", (sum(p.width for p in parts) + 8, parts[0].height), (200, 200, 200))
-        x = 0
-        for part in parts:
-            strip.paste(part, (x, 0))
-            x += part.width + 4
-        axis.imshow(strip)
-        axis.set_title(f"{caption} ({'held out' if held_out else 'trained on'})", fontsize=9, color="black" if held_out else "tab:blue")
-    for axis in axes.flat:
-        axis.axis("off")
-    figure.tight_layout()
-    figure.savefig(folder / "sheet.png", dpi=80)
+    captions = [caption for caption, _ in rows_of(folder, "held_out")]
+    trained = rows_of(folder, "lora")
+    last = steps_drawn(folder)[-1]
+    bands = len(captions) // COLUMNS
+    figure = plt.figure(figsize=(10, 1.15 + 3.65 * bands))
+    outer = figure.add_gridspec(1 + bands, 1, height_ratios=[1.15, *[3.65] * bands], hspace=0.16, left=0.075, right=0.995, top=0.95, bottom=0.01)
+    top = outer[0].subgridspec(1, TRAINED, wspace=0.06)
+    for i in range(TRAINED):
+        show(figure.add_subplot(top[i]), trained[i * TRAINED_EVERY][1])
+    figure.text(0.075, 0.965, f"The LoRA saw {len(trained)} pictures, of other things than those below. Here are {TRAINED}:", fontsize=11)
+    for band in range(bands):
+        grid = outer[1 + band].subgridspec(2, COLUMNS, wspace=0.04, hspace=0.04)
+        for column in range(COLUMNS):
+            i = band * COLUMNS + column
+            for line, (step, what) in enumerate(((0, "before"), (last, "after"))):
+                axis = figure.add_subplot(grid[line, column])
+                show(axis, folder / "drawn" / str(step) / f"{i:04}.png")
+                if line == 0:
+                    axis.set_title(captions[i].replace(" with ", "\nwith "), fontsize=9.5, pad=4)
+                if column == 0:
+                    axis.set_ylabel(what, fontsize=13)
+    figure.savefig(folder / "sheet.png", dpi=100)
+    Image.open(folder / "sheet.png").convert("P", palette=Image.ADAPTIVE, colors=256).save(folder / "sheet.png", optimize=True)
 
 
 def strip(folder):
-    """One row for every caption of preview.txt, one column for every time at which the run drew it."""
-    drawn = sorted((folder / "run/samples").glob("step-*"))
-    captions = (folder / "preview.txt").read_text().splitlines()
-    figure, axes = plt.subplots(len(captions), len(drawn), figsize=(1.2 * len(drawn), 1.25 * len(captions)), squeeze=False)
-    for i, caption in enumerate(captions):
-        for axis, step in zip(axes[i], drawn):
-            axis.imshow(enlarged(step / f"{i:02}.png"))
-            axis.axis("off")
-            if i == 0:
-                axis.set_title(f"step {int(step.name.removeprefix('step-'))}", fontsize=9)
+    """One row for every caption, one column for every step that was drawn."""
+    steps = steps_drawn(folder)
+    figure, axes = plt.subplots(len(IN_STRIP), len(steps), figsize=(1.5 * len(steps), 1.53 * len(IN_STRIP) + 0.2), squeeze=False)
+    for i, row in zip(IN_STRIP, axes):
+        for step, axis in zip(steps, row):
+            show(axis, folder / "drawn" / str(step) / f"{i:04}.png")
+            if i == IN_STRIP[0]:
+                axis.set_title(f"step {step}", fontsize=10)
     figure.tight_layout(pad=0.3)
-    figure.savefig(folder / "strip.png", dpi=90)
+    figure.savefig(folder / "strip.png", dpi=100)
+    Image.open(folder / "strip.png").convert("P", palette=Image.ADAPTIVE, colors=256).save(folder / "strip.png", optimize=True)
 
 
 def loss_curve(folder, validation):
@@ -89,9 +98,9 @@ def main():
         sys.exit(__doc__)
     folder = pathlib.Path(sys.argv[2])
     if sys.argv[1] == "prompts":
-        captions = [caption + "\n" for caption, _, _ in chosen(folder)]
+        captions = [caption + "\n" for caption, _ in rows_of(folder, "held_out")]
         (folder / "prompts.txt").write_text("".join(captions))
-        (folder / "preview.txt").write_text("".join(captions[i] for i in PREVIEWED))
+        (folder / "preview.txt").write_text("".join(captions[i] for i in IN_STRIP))
         return
     validation = json.loads((folder / "run/validation.json").read_text())
     contact_sheet(folder)
