@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "base/limits.h"
 #include "models/find_components.h"
 #include "models/qwen_image/model.h"
 #include "models/vae/causal_autoencoder.h"
