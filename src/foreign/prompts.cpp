@@ -14,8 +14,6 @@ namespace burnish::foreign {
 namespace of_prompts {
 namespace {
 
-constexpr int64_t kLeastSide = 64;
-
 /// Where a flag begins, two dashes before a letter, at the start or behind a blank.
 size_t find_flag(const std::string& text, size_t from) {
   for (auto at = text.find("--", from); at != text.npos; at = text.find("--", at + 1)) {
@@ -35,10 +33,10 @@ std::string without_flags(const std::string& text, bool& is_changed) {
   return std::string(trim(plain));
 }
 
-Value rounded_side(const Value& side, int64_t multiple) {
+Value rounded_side(const Value& side, int64_t multiple, int64_t least) {
   auto number = number_of(side);
   if (!number || *number < 1 || *number > 1e6) return nullptr;
-  return std::max(kLeastSide, static_cast<int64_t>(*number) / multiple * multiple);
+  return std::max(least, static_cast<int64_t>(*number) / multiple * multiple);
 }
 
 Value whole(const Value& value, int64_t least) {
@@ -47,7 +45,7 @@ Value whole(const Value& value, int64_t least) {
   return is_one ? Value(static_cast<int64_t>(*number)) : Value();
 }
 
-std::string text_of_line(const PromptLine& line, int64_t multiple, Arranged& arranged) {
+std::string text_of_line(const PromptLine& line, int64_t multiple, int64_t least, Arranged& arranged) {
   bool is_changed = false;
   auto text = without_flags(line.prompt, is_changed);
   while (text.starts_with('#')) {  // else the line would be a comment
@@ -60,8 +58,8 @@ std::string text_of_line(const PromptLine& line, int64_t multiple, Arranged& arr
   auto add = [&](const char* flag, const Value& value) {
     if (!value.is_null() && !text_of(value).empty()) text += fmt::format("{}--{} {}", text.empty() ? "" : " ", flag, text_of(value));
   };
-  add("w", rounded_side(line.width, multiple));
-  add("h", rounded_side(line.height, multiple));
+  add("w", rounded_side(line.width, multiple, least));
+  add("h", rounded_side(line.height, multiple, least));
   add("d", whole(line.seed, 0));
   add("s", whole(line.steps, 1));
   auto guidance = number_of(line.guidance);
@@ -183,10 +181,10 @@ PromptLine read_prompt_line(const std::string& text) {
   return line;
 }
 
-void put_lines(const std::vector<PromptLine>& lines, Arranged& arranged, int64_t multiple) {
+void put_lines(const std::vector<PromptLine>& lines, Arranged& arranged, int64_t multiple, int64_t least) {
   std::vector<std::string> others;
   for (const auto& line : lines) {
-    arranged.prompts += of_prompts::text_of_line(line, multiple, arranged);
+    arranged.prompts += of_prompts::text_of_line(line, multiple, least, arranged);
     for (const auto& other : line.others) {
       if (!contains(others, other)) others.push_back(other);
     }
@@ -204,7 +202,7 @@ void put_sample_prompts(Arranged& arranged, const Open& open, const PromptDefaul
     if (line.steps.is_null()) line.steps = defaults.steps;
     if (line.guidance.is_null() && defaults.guidance > 0) line.guidance = defaults.guidance;
   }
-  put_lines(lines, arranged, defaults.multiple);
+  put_lines(lines, arranged, defaults.multiple, defaults.least);
 }
 
 Row prompts_row() {

@@ -17,8 +17,9 @@ struct PromptLine {
 /// What a program draws where a prompt does not say.
 struct PromptDefaults {
   int64_t side, steps;
-  double guidance;   ///< 0: the model's own
-  int64_t multiple;  ///< sides are rounded down to it
+  double guidance;     ///< 0: the model's own
+  int64_t multiple;    ///< sides are rounded down to it
+  int64_t least = 64;  ///< sides are at least this
 };
 
 // Of library/train_util.py and flux_train_utils.py of sd-scripts, and of hv_train_network.py of musubi-tuner.
@@ -29,9 +30,9 @@ inline constexpr PromptDefaults kPromptsOfMusubi{256, 20, 0, 16};
 /// Reads a prompt with flags behind it (--w --h --d --s --l --n --ci), as sd-scripts, musubi-tuner and ai-toolkit have them.
 PromptLine read_prompt_line(const std::string& text);
 
-/// Writes prompts into `arranged`, a line each, and tells what of them is not carried. Sides are rounded down to the multiple. What reads
-/// as a flag in a prompt whose program has none is set apart.
-void put_lines(const std::vector<PromptLine>& lines, Arranged& arranged, int64_t multiple = 16);
+/// Writes prompts into `arranged`, a line each, and tells what of them is not carried. Sides are rounded down to the multiple, and at
+/// least `least`. What reads as a flag in a prompt whose program has none is set apart.
+void put_lines(const std::vector<PromptLine>& lines, Arranged& arranged, int64_t multiple = 16, int64_t least = 16);
 
 /// Reads what `sample_prompts` names, a file of lines, a TOML or a JSON file as sd-scripts has them, or holds as its text, or SD-Trainer's
 /// `positive_prompts`. A file that is not there stays as it is named.

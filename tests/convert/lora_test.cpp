@@ -282,8 +282,9 @@ void expect_same_merged(const std::string& a, const std::string& b) {
 /// The sides that are ranks in a file of one kind.
 std::set<int64_t> ranks_in(const std::string& path) {
   std::set<int64_t> ranks;
-  for (const auto& name : open_file(path).names()) {
-    const auto& shape = open_file(path).info(name).shape;
+  const auto file = open_file(path);
+  for (const auto& name : file.names()) {
+    const auto& shape = file.info(name).shape;
     for (const char* end : {"lora_down.weight", "hada_w1_b", "hada_w2_b", "lokr_w2_b"}) {
       if (name.ends_with(end)) ranks.insert(shape[0]);
     }

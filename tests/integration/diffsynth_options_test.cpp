@@ -63,13 +63,9 @@ class ModelIds : public BadInput, public testing::WithParamInterface<Family> {
 TEST_P(ModelIds, FindTokenizersAndSchedulersOfTheModel) {
   auto of_folders = loss(ids("/"));
   EXPECT_EQ(loss(ids("/*.safetensors")), of_folders);
-  EXPECT_EQ(loss("--model_id_with_origin_paths author/model:" + GetParam().parts[0] + "/*.safetensors" +
-                 [&] {
-                   std::string rest;
-                   for (size_t i = 1; i < GetParam().parts.size(); ++i) rest += ",author/model:" + GetParam().parts[i] + "/";
-                   return rest;
-                 }()),
-            of_folders);
+  auto mixed = "author/model:" + GetParam().parts[0] + "/*.safetensors";
+  for (size_t i = 1; i < GetParam().parts.size(); ++i) mixed += ",author/model:" + GetParam().parts[i] + "/";
+  EXPECT_EQ(loss("--model_id_with_origin_paths '" + mixed + "'"), of_folders);
   // Folders that are named one by one, whose tokenizers lie beside that of the text encoder.
   fs::remove_all(model_ / "scheduler");
   auto without_scheduler = loss(ids("/"));

@@ -89,11 +89,11 @@ TEST_F(RunStatus, OfARunThatIsKilledIsNotBelieved) {
   EXPECT_EQ(run_burnish("report " + quoted(out())).exit_code, 0);
   EXPECT_THAT(read_file(out() / "report.html"), HasSubstr("\"is_running\":false"));
 
-  auto started = status()->started;
+  auto started = status()->times.started;
   ASSERT_EQ(run_burnish(train("")).exit_code, 0);
   EXPECT_EQ(status()->state, State::done);
   EXPECT_EQ(status()->exit_code, 0);
-  EXPECT_GT(status()->started, started);
+  EXPECT_GT(status()->times.started, started);
   EXPECT_THAT(read_file(out() / "report.html"), HasSubstr("\"state\":\"done\"")) << "the page that a run writes at its end";
 }
 
