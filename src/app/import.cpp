@@ -94,9 +94,9 @@ void import_settings(const Arguments& arguments) {
   drop_idle(options, imported);
   auto toml = foreign::to_toml(trained, imported, fmt::format("{} of {}", files[0], program));
   say(imported);
-  check(toml);
-  if (output.empty()) return print("{}", toml);
   for (const auto& [file, text] : imported.beside) io::write_text_atomic(file, text);
+  check(toml);  // which reads them
+  if (output.empty()) return print("{}", toml);
   io::write_text_atomic(output, toml);
   for (const auto& [file, text] : imported.beside) info("{} is beside it, and named in it", file.string());
   info("{} holds {} settings of {}; burnish train --config {}", output, imported.origins.size(), program, output);

@@ -234,9 +234,13 @@ void check_beside(const Import& imported, const fs::path& output, const std::vec
   }
 }
 
+/// Not what the system names so that it leads wherever a program writes, such as /dev/stdout, even where that is a file.
 bool is_or_becomes_a_file(const fs::path& path) {
   std::error_code failed;
-  return !path.empty() && (fs::is_regular_file(path, failed) || !fs::exists(path, failed));
+  if (path.empty()) return false;
+  const auto whole = fs::absolute(path).lexically_normal().generic_string();
+  if (whole.starts_with("/dev/") || whole.starts_with("/proc/")) return false;
+  return fs::is_regular_file(path, failed) || !fs::exists(path, failed);
 }
 
 }  // namespace

@@ -168,7 +168,7 @@ void optimizer_rows(Table& table) {
 }
 
 void saving_rows(Table& table) {
-  table << same("output_dir", "output_path");
+  table << same("output_dir", "output_path") << same("output_name", "output_name");
   table << rewritten("save_precision", "save_dtype", [](const Value& value, const Settings&) {
     auto word = lower(text_of(value));
     return carried(word == "float" || word == "float32" ? Value("fp32") : Value(word));
@@ -214,8 +214,7 @@ void saving_rows(Table& table) {
                      "metadata_reso",
                      "metadata_arch",
                      {"no_metadata", false},
-                     "training_comment",
-                     "output_name"},
+                     "training_comment"},
                     "says what the file tells of itself");
   table << rewritten("log_with", "enable_tensorboard_log", [](const Value& value, const Settings&) {
     auto word = lower(text_of(value));

@@ -172,7 +172,7 @@ TEST_F(Datasets, WhatContradictsItselfIsRefused) {
   refuses(std::string(dataset) + "shufle_caption = true\n", {"'shufle_caption' is not known; did you mean 'shuffle_caption'?"});
   refuses(std::string(dataset) + "color_aug = true\n", {"color_aug", "not supported"});
   refuses(std::string(dataset) + "num_repeats = 0\n", {"num_repeats must be more than 0"});
-  refuses(std::string(dataset) + "num_repeats = 1000000000000000000\n", {"num_repeats must be at most 1e+12, not 1e+18"});
+  refuses(std::string(dataset) + "num_repeats = 1000000000000000000\n", {"num_repeats must be at most 1000000000000, not 1e+18"});
   refuses(std::string(dataset) + "is_reg = true\n", {"class sets (is_reg) alone"});
   refuses(std::string(dataset) + "enable_bucket = true\n", {"name it with resolution"});
   refuses(std::string(dataset) + "caption_extension = 'txt'\n", {"no ending like .txt"});

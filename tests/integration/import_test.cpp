@@ -74,9 +74,10 @@ TEST_F(ImportVerb, KohyasCommandLineWithItsDatasetFile) {
                       "--gradient_checkpointing --max_data_loader_n_workers 3 --output_dir=\"" +
                       out().string() + "\" --output_name x\n");
   for (const char* words : {"different here: blocks_to_swap = 2: a number of blocks",
-                            "nothing to set here: cache_latents, launch.num_cpu_threads_per_process, output_name"})
+                            "nothing to set here: cache_latents, launch.num_cpu_threads_per_process\n"})
     EXPECT_THAT(said, HasSubstr(words));
-  for (const char* line : {"lora_rank = 4  # network_dim\n",
+  for (const char* line : {"output_name = \"x\"  # output_name\n",
+                           "lora_rank = 4  # network_dim\n",
                            "lora_alpha = 1.0  # network_alpha (its default)\n",
                            "optimizer = \"adamw8bit\"",
                            "num_epochs = 10",
@@ -522,7 +523,7 @@ TEST_F(ImportVerb, DatasetsAndPromptsLieBesideTheOutputAndTrain) {
   EXPECT_THAT(outcome.output, AllOf(HasSubstr("datasets.toml is beside it"), HasSubstr("run.prompts.txt is beside it")));
   EXPECT_THAT(outcome.output, Not(HasSubstr("before it trains")));
   starts();
-  EXPECT_TRUE(fs::exists(out() / "previews")) << toml();
+  EXPECT_TRUE(fs::exists(out() / "samples")) << toml();
 
   // What stands there is nobody else's to lose.
   EXPECT_EQ(imports("--overwrite").exit_code, 0);

@@ -137,11 +137,15 @@ TEST_F(New, WhatMakesARunFitIsAmongTheSettings) {
   pictures(4, {});
   const auto plan = "plan " + quoted(at("run.toml")) + " --device cuda --device_memory ";
   made(answers("--memory 1GB"));
-  auto needs = nlohmann::json::parse(made(plan + "1GB --json").output);
+  auto planned = [&](const std::string& memory) {
+    auto output = made(plan + memory + " --json").output;  // behind lines of the log
+    return nlohmann::json::parse(output.substr(output.find("\n{") + 1));
+  };
+  auto needs = planned("1GB");
   ASSERT_TRUE(needs.at("fits").get<bool>());
   const auto less = std::to_string(needs.at("bytes").get<int64_t>() / (1 << 20) - 4) + "MiB";
   made(answers("--overwrite --memory " + less));
-  EXPECT_TRUE(nlohmann::json::parse(made(plan + less + " --json").output).at("fits").get<bool>()) << read_file(at("run.toml"));
+  EXPECT_TRUE(planned(less).at("fits").get<bool>()) << read_file(at("run.toml"));
   EXPECT_THAT(read_file(at("run.toml")), HasSubstr("# To fit"));
   refused(4, answers("--overwrite --memory 1MiB"), {"does not fit", "smaller model", "1MiB"});
 }
