@@ -37,7 +37,8 @@ class ImportVerb : public BadInput {
         run_burnish("train --config " + quoted(at("run.toml")) + " " + tokenizers + "--max_steps 1 --lr_warmup_steps 0 --device cpu " +
                     "--num_threads 1 --output_path " + quoted(out()) + " " + more);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output << toml();
-    EXPECT_TRUE(fs::exists(out() / "step-1.safetensors"));
+    const bool is_named = toml().find("output_name = \"x\"") != std::string::npos;
+    EXPECT_TRUE(fs::exists(out() / (is_named ? "x-step-1.safetensors" : "step-1.safetensors")));
     return outcome.output;
   }
 };
