@@ -5,7 +5,6 @@
 #include "models/text/qwen.h"
 #include "models/text/qwen_vision.h"
 #include "models/text/t5.h"
-#include "models/vae/causal_autoencoder.h"
 #include "models/vae/patch_autoencoder.h"
 
 namespace burnish::models {
@@ -48,11 +47,11 @@ Source find_patch_autoencoder(const ModelFiles& files) {
   return {};
 }
 
-Source find_causal_autoencoder(const ModelFiles& files) {
+Source find_causal_autoencoder(const ModelFiles& files, vae::CausalFor use) {
   for (const auto& entry : files.entries) {
     for (const char* mark : {"decoder.up_blocks.0.resnets.0.norm1.gamma", "decoder.upsamples.0.residual.0.gamma"}) {
       auto tensors = find_below(entry, {"", "vae.", "first_stage_model."}, mark);
-      if (tensors) return {&entry, vae::causal_tensors(*tensors), vae::causal_keys(*tensors)};
+      if (tensors) return {&entry, vae::causal_tensors(*tensors, use), vae::causal_keys(*tensors, use)};
     }
   }
   return {};
@@ -60,7 +59,9 @@ Source find_causal_autoencoder(const ModelFiles& files) {
 
 Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes) {
   for (const auto& entry : files.entries) {
-    if (auto found = find_below(entry, prefixes, "encoder.block.0.layer.0.SelfAttention.q.weight")) {
+    for (const char* mark : {"encoder.block.0.layer.0.SelfAttention.q.weight", "blocks.0.pos_embedding.embedding.weight"}) {
+      auto found = find_below(entry, prefixes, mark);
+      if (!found) continue;
       auto tensors = text::t5_tensors(*found);
       return {&entry, tensors, text::t5_keys(tensors)};
     }

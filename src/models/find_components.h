@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "models/components.h"
+#include "models/vae/causal_autoencoder.h"
 
 // How components that families share are found among a run's files, by the names of their tensors. Sources point into the files.
 namespace burnish::models {
@@ -23,9 +24,9 @@ Source find_transformer(const ModelFiles& files, const std::vector<std::string>&
 Source find_autoencoder(const ModelFiles& files);
 /// Finds a KL autoencoder of latents in patches, which has statistics of them.
 Source find_patch_autoencoder(const ModelFiles& files);
-/// Finds a causal autoencoder in its own files or in a single one.
-Source find_causal_autoencoder(const ModelFiles& files);
-/// Finds a T5 encoder in its own files or below one of these prefixes of a single one.
+/// Finds a causal autoencoder in its own files or in a single one, as it serves for pictures, or for clips.
+Source find_causal_autoencoder(const ModelFiles& files, vae::CausalFor use = vae::CausalFor::pictures);
+/// Finds a T5 or umT5 encoder in its own files, those of Wan among them, or below one of these prefixes of a single one.
 Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes);
 /// Finds a Qwen text encoder in its own files or below one of these prefixes of a single one. Its first layer's attention has a tensor
 /// `mark`: "q_norm.weight" of Qwen3, "q_proj.bias" of Qwen2 and Qwen2.5.

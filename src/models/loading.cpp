@@ -131,7 +131,9 @@ class Placing {
       if (source) return map->second->set_source(source);
     }
     if (scale.defined()) value = scaled(value, scale);
-    auto& slot = *slots_.at(name) = value.to(reading_.options, /*non_blocking=*/false, /*copy=*/true).contiguous();
+    auto& slot = *slots_.at(name);
+    // In the dtype that the module made it with, which may be wider than the run's.
+    slot = value.to(reading_.options.dtype(slot.scalar_type()), /*non_blocking=*/false, /*copy=*/true).contiguous();
     check_finite(slot, value, name, reading_.what);
   }
 

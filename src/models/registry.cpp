@@ -24,12 +24,15 @@ extern const Family kFamily;
 namespace stable_diffusion {
 extern const Family kFamily;
 }
+namespace wan {
+extern const Family kFamily;
+}
 namespace zimage {
 extern const Family kFamily;
 }
 
 static constexpr const Family* kFamilies[] = {
-    &flux::kFamily, &flux2::kFamily, &chroma::kFamily, &qwen_image::kFamily, &stable_diffusion::kFamily, &zimage::kFamily,
+    &flux::kFamily, &flux2::kFamily, &chroma::kFamily, &qwen_image::kFamily, &stable_diffusion::kFamily, &wan::kFamily, &zimage::kFamily,
 };
 
 static std::vector<const Family*>& added() {

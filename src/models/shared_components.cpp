@@ -176,11 +176,11 @@ AutoencoderPart patch_part(const Source& source, const ModelOptions& options) {
   return part;
 }
 
-AutoencoderPart causal_part(const Source& source, const ModelOptions& options) {
+AutoencoderPart causal_part(const Source& source, const ModelOptions& options, vae::CausalFor use) {
   auto config = read_named(source, vae::causal_config);
   config.tile_size = options.get<int64_t>("vae_tile_size");
   auto part = autoencoder_part<vae::CausalAutoencoder>("causal autoencoder", source, config, config.latent_channels, config.tile_size);
-  part.names.folder_file = {"", vae::diffusers_causal_keys()};
+  part.names.folder_file = {"", vae::diffusers_causal_keys(use)};
   part.names.single_file = {"vae.", vae::original_causal_keys(config)};
   return part;
 }

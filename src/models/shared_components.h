@@ -6,6 +6,7 @@
 #include "models/text/qwen_vision.h"
 #include "models/text/t5.h"
 #include "models/vae/autoencoder_kl.h"
+#include "models/vae/causal_autoencoder.h"
 #include "tokenizers/qwen.h"
 
 // Components that families share, as values that a family adds to itself (Model::add): how they are made, what their layers are called.
@@ -87,8 +88,8 @@ struct KlUse {
 AutoencoderPart kl_part(const Source& source, const ModelOptions& options, const KlUse& use = {});
 /// Makes a KL autoencoder of latents in patches.
 AutoencoderPart patch_part(const Source& source, const ModelOptions& options);
-/// Makes a causal autoencoder, for pictures.
-AutoencoderPart causal_part(const Source& source, const ModelOptions& options);
+/// Makes a causal autoencoder, for pictures or for clips.
+AutoencoderPart causal_part(const Source& source, const ModelOptions& options, vae::CausalFor use = vae::CausalFor::pictures);
 
 /// Throws a data Error where the transformer reads other latents than the autoencoder makes; not where one of them is missing.
 void check_latents(const Source& transformer, int64_t channels_read, const AutoencoderPart& autoencoder);

@@ -8,7 +8,7 @@ import json, pathlib
 import torch
 from diffusers import AutoencoderKL
 from safetensors.torch import save_file
-from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, T5Config, T5EncoderModel
+from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, T5Config, T5EncoderModel, UMT5Config, UMT5EncoderModel
 
 HERE = pathlib.Path(__file__).parent
 
@@ -62,9 +62,9 @@ def clip_projected(seed):
           {"hidden": out.last_hidden_state, "projected": out.text_embeds} | {f"state.{i}": h for i, h in enumerate(out.hidden_states)})
 
 
-def t5(kind, seed, **config):
+def t5(kind, seed, of=(T5EncoderModel, T5Config), **config):
     torch.manual_seed(seed)
-    model = T5EncoderModel(T5Config(vocab_size=60, d_model=24, d_kv=6, d_ff=40, num_layers=3, num_heads=4, **config))
+    model = of[0](of[1](vocab_size=60, d_model=24, d_kv=6, d_ff=40, num_layers=3, num_heads=4, **config))
     randomise(model, 1.0)
     ids = torch.randint(0, 60, (2, 140))  # longer than relative_attention_max_distance
     write(f"t5_{kind}", model, model.config.to_dict(), {"ids": ids}, {"hidden": model(ids).last_hidden_state})
@@ -93,6 +93,7 @@ if __name__ == "__main__":
         clip_projected(7)
         t5("v1_1", 3, feed_forward_proj="gated-gelu")
         t5("plain", 4, feed_forward_proj="relu")
+        t5("umt5", 9, of=(UMT5EncoderModel, UMT5Config))
         kl("shifted", 5, block_out_channels=(8, 16, 16), latent_channels=16, shift_factor=0.1159, scaling_factor=0.3611,
            use_quant_conv=False, use_post_quant_conv=False)
         kl("quant_conv", 6, block_out_channels=(8, 16, 8), latent_channels=4, scaling_factor=0.18215)

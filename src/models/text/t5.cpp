@@ -70,6 +70,7 @@ class T5Layer : public nn::Block {
 };
 
 const std::string kFirst = "encoder.block.0.layer.0.SelfAttention.";
+const std::string kBias = "layer.0.SelfAttention.relative_attention_bias";
 const std::string kMlp = "encoder.block.0.layer.1.DenseReluDense.";
 
 }  // namespace
@@ -99,6 +100,7 @@ T5Config t5_config(const nlohmann::json& json, const io::Shapes& shapes) {
   if (c.head_dim < 1 || c.num_buckets < 4)
     data_error("models", "the T5 encoder's tensors give it {} heads of {} and {} distances: '{}' is damaged", c.num_heads, c.head_dim,
                c.num_buckets, kFirst + "relative_attention_bias.weight");
+  c.bias_by_layer = shapes.contains("encoder.block.1." + kBias + ".weight");
   c.gated = shapes.contains(kMlp + "wi_0.weight");
   c.hidden = dim_of(shapes, kMlp + (c.gated ? "wi_0.weight" : "wi.weight"), 0);
   std::string act = c.gated ? "gated-gelu" : "relu";
@@ -117,19 +119,36 @@ io::TensorSource t5_tensors(const io::TensorSource& source) {
 
 io::KeyMap t5_keys(const io::TensorSource& tensors) {
   if (tensors.contains("shared.weight")) return {};
-  return io::KeyMap(std::vector<io::KeyRule>{{"encoder.embed_tokens.weight", {"shared.weight"}}});
+  if (!tensors.contains("token_embedding.weight"))
+    return io::KeyMap(std::vector<io::KeyRule>{{"encoder.embed_tokens.weight", {"shared.weight"}}});
+  // Facts: Wan-Video's wan/modules/t5.py.
+  const std::string theirs = "blocks.{}.", attention = "encoder.block.{}.layer.0.", mlp = "encoder.block.{}.layer.1.";
+  std::vector<io::KeyRule> rules{
+      {"token_embedding.weight", {"shared.weight"}},
+      {"norm.weight", {"encoder.final_layer_norm.weight"}},
+      {theirs + "norm1.weight", {attention + "layer_norm.weight"}},
+      {theirs + "norm2.weight", {mlp + "layer_norm.weight"}},
+      {theirs + "pos_embedding.embedding.weight", {attention + "SelfAttention.relative_attention_bias.weight"}},
+      {theirs + "ffn.gate.0.weight", {mlp + "DenseReluDense.wi_0.weight"}},
+      {theirs + "ffn.fc1.weight", {mlp + "DenseReluDense.wi_1.weight"}},
+      {theirs + "ffn.fc2.weight", {mlp + "DenseReluDense.wo.weight"}},
+  };
+  for (const std::string layer : {"q", "k", "v", "o"})
+    rules.push_back({theirs + "attn." + layer + ".weight", {attention + "SelfAttention." + layer + ".weight"}});
+  return io::KeyMap(rules);
 }
 
 T5Encoder::T5Encoder(const T5Config& c, const at::TensorOptions& options)
-    : config_(c),
-      shared_(c.vocab_size, c.width, options),
-      relative_bias_(c.num_buckets, c.num_heads, options),
-      final_layer_norm_(c.width, c.eps, options) {
+    : config_(c), shared_(c.vocab_size, c.width, options), final_layer_norm_(c.width, c.eps, options) {
   own("shared", shared_);
-  own(kFirst + "relative_attention_bias", relative_bias_);
   for (int64_t i = 0; i < c.num_layers; ++i) {
+    auto name = "encoder.block." + std::to_string(i);
+    if (i == 0 || c.bias_by_layer) {
+      relative_biases_.push_back(std::make_unique<nn::Embedding>(c.num_buckets, c.num_heads, options));
+      own(name + "." + kBias, *relative_biases_.back());
+    }
     layers_.push_back(std::make_unique<T5Layer>(c, options));
-    own("encoder.block." + std::to_string(i), *layers_.back());
+    own(name, *layers_.back());
   }
   own("encoder.final_layer_norm", final_layer_norm_);
 }
@@ -137,8 +156,8 @@ T5Encoder::T5Encoder(const T5Config& c, const at::TensorOptions& options)
 T5Encoder::~T5Encoder() = default;
 
 /// Half of the buckets for each direction; near distances have one each, far ones share logarithmically.
-at::Tensor T5Encoder::position_bias(int64_t length) const {
-  auto options = relative_bias_.weight.options().dtype(at::kLong);
+at::Tensor T5Encoder::buckets(int64_t length) const {
+  auto options = shared_.weight.options().dtype(at::kLong);
   auto position = at::arange(length, options);
   auto relative = position.unsqueeze(0) - position.unsqueeze(1);  // key - query
   auto half = config_.num_buckets / 2, exact = half / 2;
@@ -147,19 +166,24 @@ at::Tensor T5Encoder::position_bias(int64_t length) const {
   auto far =
       ((distance.to(at::kFloat) / static_cast<double>(exact)).log() / log_ratio * static_cast<double>(half - exact)).to(at::kLong) + exact;
   far = at::minimum(far, at::full_like(far, half - 1));
-  auto bucket = (relative > 0).to(at::kLong) * half + at::where(distance < exact, distance, far);
-  return relative_bias_.forward(bucket).permute({2, 0, 1}).unsqueeze(0).contiguous();
+  return (relative > 0).to(at::kLong) * half + at::where(distance < exact, distance, far);
 }
 
 at::Tensor T5Encoder::forward(const at::Tensor& ids_BL, std::optional<int64_t> num_tokens) {
   auto x = shared_.forward(ids_BL);
   const auto length = ids_BL.size(1);
-  auto bias = position_bias(length);
-  if (num_tokens && *num_tokens < length) {
-    auto is_read = at::arange(length, bias.options().dtype(at::kLong)) < *num_tokens;
-    bias = at::where(is_read, bias, at::full({}, -std::numeric_limits<double>::infinity(), bias.options()));
+  const auto bucket_LL = buckets(length);
+  auto bias_of = [&](const nn::Embedding& table) {
+    auto bias = table.forward(bucket_LL).permute({2, 0, 1}).unsqueeze(0).contiguous();
+    if (!num_tokens || *num_tokens >= length) return bias;
+    auto is_read = at::arange(length, bucket_LL.options()) < *num_tokens;
+    return at::where(is_read, bias, at::full({}, -std::numeric_limits<double>::infinity(), bias.options()));
+  };
+  at::Tensor bias;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (i < relative_biases_.size()) bias = bias_of(*relative_biases_[i]);
+    x = layers_[i]->run({x, bias})[0];
   }
-  for (auto& layer : layers_) x = layer->run({x, bias})[0];
   return final_layer_norm_.forward(x);
 }
 

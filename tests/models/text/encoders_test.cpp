@@ -48,7 +48,7 @@ TEST(ClipParity, ProjectionAndEveryState) {
 
 TEST(T5Parity, Hidden) {
   at::NoGradGuard no_grad;
-  for (const char* name : {"t5_v1_1.safetensors", "t5_plain.safetensors"}) {
+  for (const char* name : {"t5_v1_1.safetensors", "t5_plain.safetensors", "t5_umt5.safetensors"}) {
     auto file = test::golden(name);
     auto tensors = text::t5_tensors(file.below("w."));
     auto keys = text::t5_keys(tensors);

@@ -1,0 +1,112 @@
+#include "models/wan/config.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "models/config_values.h"
+
+namespace burnish::models::wan {
+
+namespace {
+
+constexpr const char* kWhat = "transformer";
+
+constexpr Number<Config> kNumbers[] = {
+    {&Config::in_channels, "patch_embedding.weight", 1, "in_channels"},
+    {&Config::num_layers, "blocks.{}.attn1.norm_q.weight", 0, "num_layers"},
+    {&Config::num_heads, nullptr, 0, "num_attention_heads"},
+    {&Config::head_dim, nullptr, 0, "attention_head_dim"},
+    {&Config::hidden, "blocks.0.ffn.net.0.proj.weight", 0, "ffn_dim"},
+    {&Config::caption_width, "condition_embedder.text_embedder.linear_1.weight", 1, "text_dim"},
+    {&Config::time_channels, "condition_embedder.time_embedder.linear_1.weight", 1, "freq_dim"},
+    {&Config::image_width, nullptr, 0, "image_dim"},
+    {&Config::image_places, nullptr, 0, "pos_embed_seq_len"},
+};
+
+/// What the original config.json calls the same numbers; "dim" is the width.
+constexpr Number<Config> kOriginalNumbers[] = {
+    {&Config::in_channels, nullptr, 0, "in_dim"},
+    {&Config::out_channels, nullptr, 0, "out_dim"},
+    {&Config::num_heads, nullptr, 0, "num_heads"},
+};
+
+int64_t side_or_none(const io::Shapes& shapes, const std::string& name, size_t dim) {
+  return shapes.contains(name) ? io::side_of(shapes, name, dim, kWhat) : 0;
+}
+
+void read_shapes(Config& c, const io::Shapes& shapes) {
+  read_tensors(c, kNumbers, shapes);
+  c.out_channels = io::side_of(shapes, "proj_out.weight", 0, kWhat) / (kPatch * kPatch);
+  // The width alone is told; heads are as wide as published ones unless config.json says how many there are.
+  const auto width = io::side_of(shapes, "patch_embedding.weight", 0, kWhat);
+  c.num_heads = std::max<int64_t>(1, width / c.head_dim);
+  c.head_dim = width / c.num_heads;
+  c.image_width = side_or_none(shapes, "condition_embedder.image_embedder.norm1.weight", 0);
+  c.image_places = side_or_none(shapes, "condition_embedder.image_embedder.pos_embed", 1);
+}
+
+void read_heads(Config& c, const nlohmann::json& json, int64_t width) {
+  bool wide = io::take(json, "attention_head_dim", c.head_dim, kWhat);
+  int64_t stated = 0;
+  bool many = io::take(json, "num_attention_heads", stated, kWhat) || io::take(json, "num_heads", stated, kWhat);
+  if (many && stated < 1) data_error("models", "config.json gives the transformer {} heads; at least 1 was expected", stated);
+  if (many && !wide) c.head_dim = width / stated;
+  if (c.head_dim < 1) data_error("models", "config.json gives the transformer heads of width {}; at least 1 was expected", c.head_dim);
+  c.num_heads = width / c.head_dim;
+}
+
+/// Switches of models that are not this one.
+void refuse_others(const nlohmann::json& json) {
+  std::vector<int64_t> patch{1, kPatch, kPatch};
+  io::take(json, "patch_size", patch, kWhat);
+  if (patch != std::vector<int64_t>{1, kPatch, kPatch})
+    data_error("models", "the transformer's config.json says patch_size = [{}]; [1, 2, 2] was expected, as all of Wan have it",
+               fmt::join(patch, ", "));
+  std::string norm = "rms_norm_across_heads";
+  if (auto it = json.find("qk_norm"); it != json.end() && it->is_string()) norm = it->get<std::string>();
+  if (norm != "rms_norm_across_heads")
+    data_error("models", "the transformer's config.json says qk_norm = {}; rms_norm_across_heads was expected, as all of Wan have it",
+               norm);
+  agree_on_known(json, "cross_attn_norm", true);
+}
+
+void read_config(Config& c, const nlohmann::json& json, bool tensors) {
+  int64_t width = tensors ? c.width() : 0;
+  agree_on(json, "dim", width, tensors);
+  if (width > 0) read_heads(c, json, width);
+  read_keys(c, kNumbers, json, tensors);
+  read_keys(c, kOriginalNumbers, json, tensors);
+  agree_on(json, "out_channels", c.out_channels, tensors);
+  refuse_others(json);
+}
+
+void check_config(const Config& c, const io::Shapes& shapes) {
+  check_sizes({c.in_channels, c.out_channels, c.num_heads, c.head_dim, c.hidden, c.caption_width, c.width()});
+  if (c.num_layers < 1 || c.num_layers > kMostBlocks)
+    data_error("models", "the transformer's config.json or tensors give it {} layers; 1 to {} were expected", c.num_layers, kMostBlocks);
+  if (c.in_channels < c.out_channels)
+    data_error("models", "the transformer reads {} channels and predicts {}; it was expected to read at least what it predicts",
+               c.in_channels, c.out_channels);
+  if (c.head_dim % 2 != 0 || c.head_dim < 6)
+    data_error("models", "the transformer's heads are {} wide; an even number from 6 on was expected", c.head_dim);
+  if (c.time_channels < 2 || c.time_channels % 2 != 0)
+    data_error("models", "the transformer reads {} sinusoids of the time; an even number from 2 on was expected", c.time_channels);
+  if (!shapes.empty() && !shapes.contains("blocks.0.norm2.weight"))
+    data_error("models", "the transformer lacks 'blocks.0.norm2.weight', the norm before its attention to texts, which all of Wan have");
+}
+
+}  // namespace
+
+Config detect(const nlohmann::json* config_json, const io::Shapes& shapes) {
+  Config c;
+  bool tensors = !shapes.empty();
+  if (tensors) read_shapes(c, shapes);
+  else if (!config_json) data_error("models", "neither config.json nor weights to read the transformer's size from");
+  if (config_json) read_config(c, *config_json, tensors);
+  check_config(c, shapes);
+  return c;
+}
+
+}  // namespace burnish::models::wan

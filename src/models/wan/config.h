@@ -1,0 +1,35 @@
+#pragma once
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "io/key_map.h"
+
+namespace burnish::models::wan {
+
+/// Every architecture number of the transformer. Defaults are those of Wan2.1-T2V-14B, and of both experts of Wan2.2-T2V-A14B.
+struct Config {
+  int64_t in_channels = 16;   ///< channels of the noisy latents, and of what stands behind them (Wan: y)
+  int64_t out_channels = 16;  ///< channels of the latents
+  int64_t num_layers = 40;
+  int64_t num_heads = 40;
+  int64_t head_dim = 128;
+  int64_t hidden = 13824;        ///< width between the layers of the MLP
+  int64_t caption_width = 4096;  ///< width of umT5's states
+  int64_t time_channels = 256;   ///< sinusoids of the time
+  int64_t image_width = 0;       ///< width of CLIP's states of a picture; 0: none are read
+  int64_t image_places = 0;      ///< rows of the table of places of these states, for first and last frame; 0: there is none
+
+  int64_t width() const { return num_heads * head_dim; }
+  /// Returns the numbers of a head for each place: frame, row and column.
+  std::vector<int64_t> axes_dims() const { return {head_dim - 4 * (head_dim / 6), 2 * (head_dim / 6), 2 * (head_dim / 6)}; }
+};
+
+/// Latents of a token along height and width; a token is of one frame of latents.
+inline constexpr int64_t kPatch = 2;
+
+/// Reads the numbers from tensor shapes (our names) and, where there is one, the component's config.json, diffusers' or the original's,
+/// which wins for what shapes cannot tell: the number of heads. Throws a data Error when the two disagree.
+Config detect(const nlohmann::json* config_json, const io::Shapes& shapes);
+
+}  // namespace burnish::models::wan

@@ -1,0 +1,99 @@
+#include "models/family.h"
+
+#include <fmt/core.h>
+
+#include "io/model_values.h"
+#include "models/find_components.h"
+#include "models/wan/keys.h"
+#include "models/wan/model.h"
+
+namespace burnish::models::wan {
+
+namespace {
+
+/// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
+const std::vector<std::string> kTextPrefixes{"", "text_encoders.umt5xxl.transformer.", "text_encoders.umt5xxl."};
+/// The projection of the time, in our names and in the original ones: of its kin, Wan alone has it beside a table in the last layer.
+constexpr const char* kMark = "condition_embedder.time_proj.weight";
+constexpr const char* kOriginalMark = "head.modulation";
+
+bool is_original(const io::TensorSource& tensors) { return tensors.contains(kOriginalMark); }
+
+Source find_dit(const ModelEntry& entry) {
+  static const std::vector<std::string> kPrefixes{"", "model.diffusion_model.", "diffusion_model."};
+  for (const char* mark : {kMark, kOriginalMark}) {
+    if (auto tensors = find_below(entry, kPrefixes, mark)) return {&entry, tensors, is_original(*tensors) ? original_keys() : io::KeyMap{}};
+  }
+  auto name = io::class_name(entry.config);
+  bool is_config = !entry.tensors && (name == "WanTransformer3DModel" || name == "WanModel");
+  return is_config ? Source{&entry, std::nullopt, {}} : Source{};
+}
+
+enum class Expertise { all, high_noise, low_noise };
+
+/// Which noise an entry's denoiser is for, by the names that Wan's, ComfyUI's and diffusers' files have.
+Expertise expertise_of(const ModelEntry& entry, bool has_second) {
+  const auto name = entry.folder.filename().string() + "/" + entry.label;
+  if (entry.component == "transformer_2" || name.find("low_noise") != name.npos) return Expertise::low_noise;
+  if (name.find("high_noise") != name.npos || (entry.component == "transformer" && has_second)) return Expertise::high_noise;
+  return Expertise::all;
+}
+
+std::string describe_entry(const ModelEntry& entry) {
+  const ModelFiles one{{entry}, {}};
+  const auto found = find_sources(one);
+  const auto& dit = found.high_noise.entry ? found.high_noise : found.low_noise;
+  auto config = dit.tensors ? dit.read(detect) : Config{};
+  return words_of({{dit, fmt::format("Wan transformer ({} layers, width {}, {} names)", config.num_layers, config.width(),
+                                     dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers")},
+                   {found.text_encoder, "umT5 encoder"},
+                   {found.vae, "causal autoencoder"}});
+}
+
+text::T5Config published_text_config() { return {.vocab_size = 256384, .bias_by_layer = true}; }
+
+/// The autoencoder of Wan 2.1.
+vae::CausalConfig published_vae_config() { return {.in_time = true, .halves_frames = {false, true, true}}; }
+
+std::vector<ModelEntry> named_sizes(std::string_view name, const Config& config) {
+  return {sizes_of<Transformer, Config>(name, config), sizes_of<text::T5Encoder>(name, published_text_config()),
+          sizes_of<vae::CausalAutoencoder>(name, published_vae_config())};
+}
+
+}  // namespace
+
+Found find_sources(const ModelFiles& files) {
+  Found found;
+  found.text_encoder = find_t5(files, kTextPrefixes);
+  found.vae = find_causal_autoencoder(files, vae::CausalFor::clips);
+  bool has_second = files.find([](const ModelEntry& entry) { return entry.component == "transformer_2"; }) != nullptr;
+  for (const auto& entry : files.entries) {
+    auto dit = find_dit(entry);
+    if (!dit.entry) continue;
+    auto expertise = expertise_of(entry, has_second);
+    auto& slot = expertise == Expertise::low_noise ? found.low_noise : found.high_noise;
+    if (slot.entry)
+      data_error("models",
+                 "{} and {} both hold a transformer of Wan, and their names do not say which is for much noise and which for little; name "
+                 "the files or folders ..high_noise.. and ..low_noise..",
+                 slot.entry->label, entry.label);
+    slot = dit;
+    found.has_experts = found.has_experts || expertise != Expertise::all;
+  }
+  return found;
+}
+
+extern const Family kFamily{
+    .name = "wan",
+    .recognises =
+        [](const ModelFiles& files) {
+          return files.find([](const ModelEntry& entry) { return find_dit(entry).entry != nullptr; }) != nullptr;
+        },
+    .open = open_as<WanModel>,
+    .describe = describe_entry,
+    .options = {prompt_length_option(), tile_option()},
+    .variants = {{"wan-t2v-1.3b", [] { return named_sizes("wan-t2v-1.3b", {.num_layers = 30, .num_heads = 12, .hidden = 8960}); }},
+                 {"wan-t2v-14b", [] { return named_sizes("wan-t2v-14b", {}); }}},
+};
+
+}  // namespace burnish::models::wan

@@ -1,0 +1,96 @@
+#include "models/wan/keys.h"
+
+#include "models/layer_tables.h"
+#include "models/mmdit_names.h"
+
+namespace burnish::models::wan {
+
+namespace {
+
+// Facts: Wan-Video's wan/modules/model.py and diffusers' convert_wan_to_diffusers.py.
+const RenamedLayers kInBlocks{
+    {"self_attn.q", {"attn1.to_q"}},
+    {"self_attn.k", {"attn1.to_k"}},
+    {"self_attn.v", {"attn1.to_v"}},
+    {"self_attn.o", {"attn1.to_out.0"}},
+    {"cross_attn.q", {"attn2.to_q"}},
+    {"cross_attn.k", {"attn2.to_k"}},
+    {"cross_attn.v", {"attn2.to_v"}},
+    {"cross_attn.o", {"attn2.to_out.0"}},
+    {"cross_attn.k_img", {"attn2.add_k_proj"}},
+    {"cross_attn.v_img", {"attn2.add_v_proj"}},
+    {"ffn.0", {"ffn.net.0.proj"}},
+    {"ffn.2", {"ffn.net.2"}},
+};
+/// The norm before attention to texts is the third of the original, and the second with parameters here.
+const RenamedLayers kNormsInBlocks{
+    {"norm3", {"norm2"}},
+    {"self_attn.norm_q", {"attn1.norm_q"}},
+    {"self_attn.norm_k", {"attn1.norm_k"}},
+    {"cross_attn.norm_q", {"attn2.norm_q"}},
+    {"cross_attn.norm_k", {"attn2.norm_k"}},
+    {"cross_attn.norm_k_img", {"attn2.norm_added_k"}},
+};
+const RenamedLayers kOutside{
+    {"patch_embedding", {"patch_embedding"}},
+    {"text_embedding.0", {"condition_embedder.text_embedder.linear_1"}},
+    {"text_embedding.2", {"condition_embedder.text_embedder.linear_2"}},
+    {"time_embedding.0", {"condition_embedder.time_embedder.linear_1"}},
+    {"time_embedding.2", {"condition_embedder.time_embedder.linear_2"}},
+    {"time_projection.1", {"condition_embedder.time_proj"}},
+    {"img_emb.proj.1", {"condition_embedder.image_embedder.ff.net.0.proj"}},
+    {"img_emb.proj.3", {"condition_embedder.image_embedder.ff.net.2"}},
+    {"head.head", {"proj_out"}},
+};
+const RenamedLayers kNormsOutside{
+    {"img_emb.proj.0", {"condition_embedder.image_embedder.norm1"}},
+    {"img_emb.proj.4", {"condition_embedder.image_embedder.norm2"}},
+};
+
+RenamedLayers all_layers(const Config& config) {
+  auto all = kOutside;
+  add_blocks(all, kInBlocks, "blocks.", "blocks.", config.num_layers);
+  return all;
+}
+
+}  // namespace
+
+io::KeyMap original_keys() {
+  std::vector<io::KeyRule> rules;
+  for (const auto* layers : {&kInBlocks, &kNormsInBlocks}) add_rules(rules, *layers, "blocks.{}.", "blocks.{}.");
+  for (const auto* layers : {&kOutside, &kNormsOutside}) add_rules(rules, *layers);
+  rules.push_back({"blocks.{}.modulation", {"blocks.{}.scale_shift_table"}});
+  rules.push_back({"head.modulation", {"scale_shift_table"}});
+  rules.push_back({"img_emb.emb_pos", {"condition_embedder.image_embedder.pos_embed"}});
+  return io::KeyMap(rules);
+}
+
+LayerTable foreign_layers(const Config& config) {
+  LayerTable table;
+  for (const auto& layer : all_layers(config)) {
+    table[layer.theirs] = table["diffusion_model." + layer.theirs] = layer.ours;
+    table["lora_unet_" + with_underscores(layer.theirs)] = layer.ours;
+  }
+  return table;
+}
+
+std::map<std::string, LayerTable> written_layers(const Config& config) {
+  auto all = all_layers(config);
+  auto written = written_in(all);
+  for (const auto& layer : all) written["diffsynth"][layer.theirs] = layer.ours;
+  return written;
+}
+
+std::vector<std::string> original_names(const std::string& path) {
+  for (const auto& layer : kInBlocks) {
+    const auto& ours = layer.ours[0];
+    if (!path.ends_with("." + ours)) continue;
+    return {path.substr(0, path.size() - ours.size()) + layer.theirs};
+  }
+  for (const auto& layer : kOutside) {
+    if (path == layer.ours[0]) return {layer.theirs};
+  }
+  return {};
+}
+
+}  // namespace burnish::models::wan

@@ -1,0 +1,17 @@
+#pragma once
+#include "io/key_map.h"
+#include "models/names.h"
+#include "models/wan/config.h"
+
+namespace burnish::models::wan {
+
+/// Returns the rules between the names of Wan's own files, which ComfyUI keeps, and ours.
+io::KeyMap original_keys();
+/// Returns the layer names of ComfyUI, musubi-tuner, DiffSynth-Studio and diffusion-pipe.
+LayerTable foreign_layers(const Config& config);
+/// Returns the names of all our layers in adapter files of ComfyUI, kohya's musubi-tuner and DiffSynth-Studio.
+std::map<std::string, LayerTable> written_layers(const Config& config);
+/// Returns the original names of a layer, for --lora_target_modules: DiffSynth-Studio's "q", "ffn.0".
+std::vector<std::string> original_names(const std::string& path);
+
+}  // namespace burnish::models::wan

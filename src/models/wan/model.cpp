@@ -1,0 +1,148 @@
+#include "models/wan/model.h"
+
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/ones.h>
+
+#include <algorithm>
+
+#include "diffusion/flow_process.h"
+#include "io/json.h"
+#include "io/model_values.h"
+#include "models/scheduler_file.h"
+#include "models/shared_units.h"
+#include "models/wan/keys.h"
+#include "models/wan/prompt.h"
+
+namespace burnish::models::wan {
+
+namespace {
+
+const std::string kText = "text_encoder";
+/// Tokens of a text as Wan was trained; shorter ones were filled up with zeros that are attended to.
+constexpr int64_t kTextLength = 512;
+/// The noise at which the experts meet: of text to video, and of picture to video (Wan-Video: wan/configs).
+constexpr double kTextBoundary = 0.875, kPictureBoundary = 0.9;
+
+/// What model_index.json says of that noise.
+double boundary_of(const ModelFiles& files, double otherwise) {
+  auto index = files.in_pipeline("model_index.json");
+  if (index) io::take(io::read_json(*index), "boundary_ratio", otherwise, "model");
+  if (!(otherwise > 0 && otherwise < 1))
+    data_error("models", "model_index.json says boundary_ratio = {}; a number between 0 and 1 was expected", otherwise);
+  return otherwise;
+}
+
+AutoencoderPart clip_autoencoder(const Source& source, const ModelOptions& options) {
+  auto part = causal_part(source, options, vae::CausalFor::clips);
+  // A picture is a clip of one frame.
+  part.encode = [encode = part.encode](nn::Module& module, const at::Tensor& image) {
+    return encode(module, image.dim() == 4 ? image.unsqueeze(2) : image);
+  };
+  return part;
+}
+
+}  // namespace
+
+WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
+  const auto found = find_sources(files_);
+  for (const auto* dit : {&found.low_noise, &found.high_noise}) {
+    if (dit->entry) config_ = read_named(*dit, detect);
+  }
+  auto text_config = read_named(found.text_encoder, text::t5_config);
+  autoencoder_ = clip_autoencoder(found.vae, options_);
+  fill_names(found);
+  const Source* of_expert[] = {&found.high_noise, &found.low_noise};
+  for (size_t i = 0; i < names_.experts.size(); ++i) {
+    check_latents(*of_expert[i], config_.out_channels, autoencoder_);
+    check_widths(*of_expert[i], "texts", config_.caption_width, found.text_encoder, "text encoder", text_config.width);
+    add_transformer(names_.experts[i].component, *of_expert[i]);
+  }
+  const TextUse use{.kohya = "lora_te_", .comfyui = "text_encoders.umt5xxl.transformer.", .length = kTextLength};
+  add(t5_part(found.text_encoder, text_config, use, files_, options_));
+  add(autoencoder_, kPatch);
+  auto vae_config = read_named(found.vae, vae::causal_config);
+  latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();
+  process_ = std::make_unique<diffusion::FlowProcess>(flow_config(files_, {.shift = 5.0, .use_dynamic_shifting = false}));
+}
+
+void WanModel::add_transformer(const std::string& name, const Source& source) {
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::part_named);
+  recipe.name = name;
+  recipe.parts = {name + ".modulation", name + ".body"};
+  const bool is_second = name != "dit";
+  add(recipe,
+      {.layers = {.weights = "",
+                  .diffusers = is_second ? "transformer_2." : "transformer.",
+                  .kohya = "lora_transformer_",
+                  .others = is_second ? std::vector<std::string>{"transformer."} : std::vector<std::string>{}},
+       .lora_targets = "attn1.to_q,attn1.to_k,attn1.to_v,attn1.to_out.0,attn2.to_q,attn2.to_k,attn2.to_v,attn2.to_out.0,ffn.net.0.proj,"
+                       "ffn.net.2",
+       .high_precision = {"patch_embedding", "condition_embedder\\..*", "proj_out"},
+       .foreign_layers = foreign_layers(config_),
+       .written = written_layers(config_),
+       .single_file = {"model.diffusion_model.", original_keys()},
+       .aliases = original_names});
+}
+
+void WanModel::fill_names(const Found& found) {
+  names_.family = "wan";
+  names_.variant = found.has_experts ? "Wan2.2-T2V-A14B" : config_.out_channels == 48 ? "Wan2.2-TI2V-5B" : "Wan2.1-T2V";
+  names_.experts = {{"dit"}};
+  if (found.has_experts) {
+    auto boundary = boundary_of(files_, config_.in_channels > config_.out_channels ? kPictureBoundary : kTextBoundary);
+    names_.experts = {{"dit", "high_noise", {boundary, 1}}, {"dit_2", "low_noise", {0, boundary}}};
+  }
+  names_.values = {
+      {"latents", {.shape = {-1, config_.out_channels, -1, -1, -1}, .diffsynth = {"input_latents"}}},
+      {"text_embedding", {.shape = {-1, -1, config_.caption_width}, .of_prompt = true, .padded = true}},
+      {"text_counts", {.shape = {-1, -1}, .of_prompt = true, .padded = true}},
+  };
+}
+
+// States of padding are zeros that are attended to: one row that counts for all of them gives the same result.
+void WanModel::encode_prompt(pipeline::Scope& scope) {
+  scope.uses(kText);
+  const auto limit = token_limit(components_, kText);
+  auto encoded = components_.tokenizer(kText).encode_padded(tidy_prompt(scope.text("prompt")), limit);
+  bool is_named = components_.source(kText).entry->is_sizes;  // of which no text is known; it may be as long as any
+  if (!is_named) encoded.ids.resize(static_cast<size_t>(encoded.num_tokens));
+  auto states = loaded<text::T5Encoder>(kText).forward(as_batch(encoded.ids, options_.device));
+  auto counts = at::ones({1, states.size(1)}, states.options().dtype(at::kFloat));
+  if (auto missing = limit - states.size(1); missing > 0) {
+    states = at::constant_pad_nd(states, {0, 0, 0, 1});
+    counts = at::constant_pad_nd(counts, {0, 1}, static_cast<double>(missing));
+  }
+  scope.write("text_embedding", states);
+  scope.write("text_counts", counts);
+}
+
+void WanModel::modulate(pipeline::Scope& scope, const std::string& dit) {
+  const auto part = dit + ".modulation";
+  scope.uses(part);
+  scope.write("modulation", loaded<Transformer>(part).modulate(scope.tensor("sigma").to(options_.device, at::kFloat)));
+}
+
+void WanModel::denoise(pipeline::Scope& scope, const std::string& dit) {
+  const auto part = dit + ".body";
+  scope.uses(part);
+  scope.write("prediction", loaded<Transformer>(part).forward({.noisy_BCFHW = scope.tensor("noisy"),
+                                                               .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
+                                                               .counts_BT = scope.tensor("text_counts").to(options_.device),
+                                                               .modulation_BM = scope.tensor("modulation")}));
+}
+
+UnitGroups WanModel::units_of(const Expert& expert) {
+  using pipeline::Scope;
+  auto groups = shared_units(autoencoder_);
+  groups.encode_prompt = {
+      {"encode_prompt", {"prompt"}, {"text_embedding", "text_counts"}, {kText}, [this](Scope& s) { encode_prompt(s); }}};
+  const auto dit = expert.component;
+  groups.denoise = {
+      {"modulate", {"sigma"}, {"modulation"}, {dit + ".modulation"}, [this, dit](Scope& s) { modulate(s, dit); }},
+      {"denoise", {"noisy", "text_embedding", "text_counts", "modulation"}, {"prediction"}, {dit + ".body"}, [this, dit](Scope& s) {
+         denoise(s, dit);
+       }}};
+  return groups;
+}
+
+}  // namespace burnish::models::wan

@@ -1,0 +1,183 @@
+#include "models/wan/transformer.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/stack.h>
+
+#include <cmath>
+
+#include "kernels/gelu_tanh/gelu_tanh.h"
+#include "nn/remade.h"
+
+namespace burnish::models::wan {
+
+namespace {
+
+constexpr double kRopeTheta = 10000.0, kImageEps = 1e-5;
+constexpr int64_t kParts = 6;
+
+/// Sinusoids of 1000 t, cosines first, computed in fp64 (official: sinusoidal_embedding_1d) and kept in fp32.
+at::Tensor waves(const at::Tensor& t_B, int64_t channels) {
+  auto half = channels / 2;
+  auto t = t_B.to(at::kDouble) * 1000.0;
+  auto frequencies = (at::arange(half, t.options()) * (-std::log(10000.0) / static_cast<double>(half))).exp();
+  auto angles = t.unsqueeze(1) * frequencies.unsqueeze(0);
+  return at::cat({angles.cos(), angles.sin()}, -1).to(at::kFloat);
+}
+
+/// [B, F · rows · columns, 4 · C] -> [B, C, F, H, W]; a token's numbers are by row, column and channel.
+at::Tensor from_tokens(const at::Tensor& x, int64_t frames, int64_t rows, int64_t columns) {
+  auto patches = x.reshape({x.size(0), frames, rows, columns, kPatch, kPatch, -1}).permute({0, 6, 1, 2, 4, 3, 5});
+  return patches.reshape({x.size(0), -1, frames, rows * kPatch, columns * kPatch});
+}
+
+/// Runs linear, tanh-GELU, linear: linear_1 and linear_2.
+class TextEmbedder : public nn::Module {
+ public:
+  TextEmbedder(const Config& c, const at::TensorOptions& o) : first_(c.caption_width, c.width(), o), second_(c.width(), c.width(), o) {
+    own("linear_1", first_);
+    own("linear_2", second_);
+  }
+  at::Tensor forward(const at::Tensor& x) const { return second_.forward(kernels::gelu_tanh(first_.forward(x))); }
+
+ private:
+  nn::Linear first_, second_;
+};
+
+/// Makes of CLIP's states what blocks attend to: norm, linear, GELU, linear, norm.
+class ImageEmbedder : public nn::Module {
+ public:
+  ImageEmbedder(const Config& c, const at::TensorOptions& o)
+      : norm1_(c.image_width, kImageEps, o),
+        up_(c.image_width, c.image_width, o),
+        down_(c.image_width, c.width(), o),
+        norm2_(c.width(), kImageEps, o) {
+    own("norm1", norm1_);
+    own("ff.net.0.proj", up_);
+    own("ff.net.2", down_);
+    own("norm2", norm2_);
+    if (c.image_places == 0) return;
+    places_ = at::empty({1, c.image_places, c.image_width}, o);
+    own("pos_embed", places_);
+  }
+  at::Tensor forward(at::Tensor x_BNW) const {
+    if (places_.defined()) x_BNW = x_BNW + places_.narrow(1, 0, x_BNW.size(1));
+    return norm2_.forward(down_.forward(at::gelu(up_.forward(norm1_.forward(x_BNW)))));
+  }
+
+ private:
+  nn::LayerNorm norm1_;
+  nn::Linear up_, down_;
+  nn::LayerNorm norm2_;
+  at::Tensor places_;
+};
+
+/// Rotary tables [L, P] of tokens by frame, row and column, counted from 0 on.
+std::pair<at::Tensor, at::Tensor> rope(const Config& c, int64_t frames, int64_t rows, int64_t columns, const at::TensorOptions& options) {
+  auto opts = options.dtype(at::kDouble);
+  auto along = [&](int64_t count, at::IntArrayRef shape) {
+    return at::arange(count, opts).view(shape).expand({frames, rows, columns}).reshape({-1});
+  };
+  return mmdit::rotary_tables({along(frames, {-1, 1, 1}), along(rows, {1, -1, 1}), along(columns, {1, 1, -1})}, c.axes_dims(), kRopeTheta);
+}
+
+}  // namespace
+
+struct Transformer::Time {
+  Time(const Config& c, const at::TensorOptions& o)
+      : embedder(c.time_channels, c.width(), o.dtype(at::kFloat)), projection(c.width(), kParts * c.width(), o.dtype(at::kFloat)) {}
+  mmdit::EmbedMlp embedder;
+  nn::Linear projection;
+};
+
+struct Transformer::Body {
+  Body(const Config& c, const at::TensorOptions& o)
+      : patch_in(c.in_channels, c.width(), kernels::Window{{1, kPatch, kPatch}, {1, kPatch, kPatch}, {0, 0, 0}, {1, 1, 1}}, o),
+        text(c, o),
+        image(c.image_width > 0 ? std::make_unique<ImageEmbedder>(c, o) : nullptr),
+        blocks(mmdit::several<Block>(c.num_layers, c, o)),
+        table(at::empty({1, 2, c.width()}, o.dtype(at::kFloat))),
+        out(c.width(), c.out_channels * kPatch * kPatch, o) {}
+  nn::Conv patch_in;
+  TextEmbedder text;
+  std::unique_ptr<ImageEmbedder> image;
+  std::vector<std::unique_ptr<Block>> blocks;
+  at::Tensor table;  ///< [1, 2, D], fp32: shift and scale of the last norm
+  nn::Linear out;
+};
+
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
+  if (part.body) {
+    body_ = std::make_unique<Body>(c, options);
+    own("patch_embedding", body_->patch_in);
+  }
+  if (part.modulation) {
+    time_ = std::make_unique<Time>(c, options);
+    own("condition_embedder.time_embedder", time_->embedder);
+    own("condition_embedder.time_proj", time_->projection);
+  }
+  if (!body_) return;
+  own("condition_embedder.text_embedder", body_->text);
+  if (body_->image) own("condition_embedder.image_embedder", *body_->image);
+  for (size_t i = 0; i < body_->blocks.size(); ++i) own("blocks." + std::to_string(i), *body_->blocks[i]);
+  own("scale_shift_table", body_->table);
+  own("proj_out", body_->out);
+}
+
+Transformer::~Transformer() = default;
+
+at::Tensor Transformer::modulate(const at::Tensor& sigma_B) const {
+  auto embedded = time_->embedder.forward(waves(sigma_B, config_.time_channels));
+  return at::cat({time_->projection.forward(at::silu(embedded)), embedded}, -1);
+}
+
+at::Tensor Transformer::forward(const Inputs& in) {
+  auto& b = *body_;
+  const auto width = config_.width(), of_blocks = kParts * width;
+  const auto frames = in.noisy_BCFHW.size(2), rows = in.noisy_BCFHW.size(3) / kPatch, columns = in.noisy_BCFHW.size(4) / kPatch;
+  const bool has_given = in.num_given > 0;
+  auto modulation = has_given ? at::stack({in.modulation_BM, in.given_modulation_BM}, 1) : in.modulation_BM.unsqueeze(1);
+
+  auto tokens = b.patch_in.forward(in.noisy_BCFHW.to(in.text_BTE.scalar_type())).flatten(2).transpose(1, 2).contiguous();
+  const auto num_given = in.num_given * rows * columns, num_noisy = tokens.size(1) - num_given;
+  auto [cos, sin] = rope(config_, frames, rows, columns, in.modulation_BM.options());
+  const nn::Streams streams(shares(), has_given ? std::vector<int64_t>{num_given, num_noisy} : std::vector<int64_t>{num_noisy});
+  const size_t noisy_run = has_given ? 1 : 0;
+  auto noisy = streams.here(noisy_run, has_given ? tokens.narrow(1, num_given, num_noisy).contiguous() : tokens);
+
+  nn::Tensors inputs{noisy,
+                     modulation.narrow(-1, 0, of_blocks),
+                     b.text.forward(in.text_BTE),
+                     in.counts_BT.to(at::kFloat).log().unsqueeze(1).unsqueeze(1),
+                     streams.by_place(cos, 0),
+                     streams.by_place(sin, 0)};
+  if (b.image) inputs.push_back(b.image->forward(in.image_BNW.to(in.text_BTE.scalar_type())));
+  if (has_given) inputs.push_back(streams.here(0, tokens.narrow(1, 0, num_given).contiguous()));
+  for (auto& block : b.blocks) {
+    auto out = block->run(inputs);
+    inputs.front() = out[0];
+    if (has_given) inputs.back() = out[1];
+  }
+
+  // A given frame's prediction is never read; it is predicted all the same, as a frame of the latents' shape.
+  auto last = b.table.flatten(1).unsqueeze(1) + modulation.narrow(-1, of_blocks, width).repeat({1, 1, 2});
+  auto predicted = [&](const at::Tensor& x, int64_t row, size_t run) {
+    auto m = last.select(1, row).chunk(2, -1);  // shift, scale
+    return streams.joined(run, b.out.forward(modulated(x, m[1], m[0])));
+  };
+  auto all = predicted(inputs.front(), 0, noisy_run);
+  if (has_given) all = at::cat({predicted(inputs.back(), 1, 0), all}, 1);
+  return from_tokens(all, frames, rows, columns);
+}
+
+void Transformer::initialise(uint64_t seed) {
+  mmdit::initialise(*this, seed, [](const std::string& path) {
+    return path.ends_with("scale_shift_table") || path.starts_with("condition_embedder.time_proj.") || path.starts_with("proj_out.");
+  });
+}
+
+}  // namespace burnish::models::wan
