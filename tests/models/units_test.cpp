@@ -56,6 +56,7 @@ const Tiny kTiny[] = {
     {"flux2", "tests/golden/flux2_pipeline/model", "tests/golden/tokenizers/qwen", "", "single_transformer_blocks.0."},
     {"flux2", "tests/golden/flux2_pipeline/model", "tests/golden/tokenizers/qwen", "", "proj_out."},
     {"chroma", "tests/golden/chroma_pipeline/model", "assets/tiny-flux/tokenizer_2", ""},
+    {"wan", "tests/golden/wan_pipeline/model", "tests/golden/wan_pipeline/model/tokenizer", ""},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "layers.2."},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "all_final_layer."},
@@ -101,6 +102,7 @@ pipeline::Units units_in_order(Model& model) {
 pipeline::Values first_values(const Model& model) {
   auto side = 4 * model.latent_space().side;
   auto shape = model.latent_space().shape({.height = side, .width = side});
+  shape.insert(shape.begin(), 1);
   pipeline::Values values;
   for (const auto& input : model.names().extra_inputs) {
     auto& value = values[std::string(input.column)];
@@ -113,7 +115,7 @@ pipeline::Values first_values(const Model& model) {
                                 {"image", at::linspace(-1, 1, 3 * side * side).view({1, 3, side, side})},
                                 {"reference_images", pipeline::TensorLists{{at::linspace(-1, 1, 3 * side * side).view({3, side, side}),
                                                                             at::zeros({3, side / 2, side})}}},
-                                {"noise", at::linspace(-2, 2, shape[0] * shape[1] * shape[2]).view({1, shape[0], shape[1], shape[2]})},
+                                {"noise", at::linspace(-2, 2, c10::multiply_integers(shape)).view(shape)},
                                 {"size_conditioning", at::full({1, 6}, side, at::kFloat)},
                                 {model.process().time_name(), at::full({1}, model.process().time_at(0.5), at::kFloat)}});
   return values;

@@ -55,6 +55,8 @@ text::T5Config published_text_config() { return {.vocab_size = 256384, .bias_by_
 /// The autoencoder of Wan 2.1.
 vae::CausalConfig published_vae_config() { return {.in_time = true, .halves_frames = {false, true, true}}; }
 
+constexpr UsualDrawing kDrawn{.side = 512, .num_inference_steps = 50, .cfg_scale = 5};
+
 std::vector<ModelEntry> named_sizes(std::string_view name, const Config& config) {
   return {sizes_of<Transformer, Config>(name, config), sizes_of<text::T5Encoder>(name, published_text_config()),
           sizes_of<vae::CausalAutoencoder>(name, published_vae_config())};
@@ -92,8 +94,10 @@ extern const Family kFamily{
     .open = open_as<WanModel>,
     .describe = describe_entry,
     .options = {prompt_length_option(), tile_option()},
-    .variants = {{"wan-t2v-1.3b", [] { return named_sizes("wan-t2v-1.3b", {.num_layers = 30, .num_heads = 12, .hidden = 8960}); }},
-                 {"wan-t2v-14b", [] { return named_sizes("wan-t2v-14b", {}); }}},
+    .variants = {{"wan-t2v-1.3b", [] { return named_sizes("wan-t2v-1.3b", {.num_layers = 30, .num_heads = 12, .hidden = 8960}); },
+                  "Wan2.1-T2V-1.3B", "Wan-AI/Wan2.1-T2V-1.3B-Diffusers", kDrawn},
+                 {"wan-t2v-14b", [] { return named_sizes("wan-t2v-14b", {}); }, "Wan2.1-T2V-14B", "Wan-AI/Wan2.1-T2V-14B-Diffusers",
+                  kDrawn}},
 };
 
 }  // namespace burnish::models::wan

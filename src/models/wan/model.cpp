@@ -32,6 +32,13 @@ double boundary_of(const ModelFiles& files, double otherwise) {
   return otherwise;
 }
 
+/// What shapes tell of a published model's name; the experts of A14B, each alone, are as Wan2.1-T2V-14B.
+std::string variant_of(const Config& c, bool has_experts) {
+  if (has_experts) return "Wan2.2-T2V-A14B";
+  if (c.out_channels == 48) return "Wan2.2-TI2V-5B";
+  return c.width() == 1536 ? "Wan2.1-T2V-1.3B" : c.width() == 5120 ? "Wan2.1-T2V-14B" : "Wan2.1-T2V";
+}
+
 AutoencoderPart clip_autoencoder(const Source& source, const ModelOptions& options) {
   auto part = causal_part(source, options, vae::CausalFor::clips);
   // A picture is a clip of one frame.
@@ -86,7 +93,7 @@ void WanModel::add_transformer(const std::string& name, const Source& source) {
 
 void WanModel::fill_names(const Found& found) {
   names_.family = "wan";
-  names_.variant = found.has_experts ? "Wan2.2-T2V-A14B" : config_.out_channels == 48 ? "Wan2.2-TI2V-5B" : "Wan2.1-T2V";
+  names_.variant = variant_of(config_, found.has_experts);
   names_.experts = {{"dit"}};
   if (found.has_experts) {
     auto boundary = boundary_of(files_, config_.in_channels > config_.out_channels ? kPictureBoundary : kTextBoundary);
