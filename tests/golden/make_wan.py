@@ -10,6 +10,7 @@ transformer.safetensors  the transformer alone on two clips whose captions diffe
                       diffusers does: in.<input>, out, out_weight, and grad.<parameter>: the digest of the gradient of sum(out * out_weight)
 """
 import json, shutil
+import numpy as np
 import torch
 import torch.nn.functional as F
 from diffusers import AutoencoderKLWan, FlowMatchEulerDiscreteScheduler, WanPipeline, WanTransformer3DModel
@@ -20,6 +21,16 @@ from make_encoders import randomise, rounded
 from make_pipeline import ASSETS
 
 TOKENS = 512  # of a text, as Wan was trained
+
+
+class Spaced(FlowMatchEulerDiscreteScheduler):
+    """Sigmas from 1 to 1/n before the shift, as the pipelines of other families give them to this scheduler."""
+
+    def set_timesteps(self, num_inference_steps, device=None, **options):
+        super().set_timesteps(sigmas=np.linspace(1, 1 / num_inference_steps, num_inference_steps), device=device)
+
+
+Spaced.__name__, Spaced.__module__ = FlowMatchEulerDiscreteScheduler.__name__, FlowMatchEulerDiscreteScheduler.__module__
 
 
 class Wan(family.Family):
@@ -38,7 +49,7 @@ class Wan(family.Family):
                 p.data = 1 + 0.2 * torch.randn_like(p)
         transformer = randomise(WanTransformer3DModel(num_attention_heads=2, attention_head_dim=12, in_channels=16, out_channels=16, text_dim=16, freq_dim=32, ffn_dim=32,
                                                       num_layers=2, rope_max_seq_len=32), 0.7)
-        return WanPipeline(scheduler=FlowMatchEulerDiscreteScheduler(shift=3.0), vae=rounded(vae), text_encoder=rounded(text), tokenizer=tokens, transformer=rounded(transformer))
+        return WanPipeline(scheduler=Spaced(shift=3.0), vae=rounded(vae), text_encoder=rounded(text), tokenizer=tokens, transformer=rounded(transformer))
 
     def open(self):
         pipe = super().open()

@@ -81,16 +81,16 @@ std::map<std::string, LayerTable> written_layers(const Config& config) {
   return written;
 }
 
-std::vector<std::string> original_names(const std::string& path) {
+std::vector<std::string> target_names(const std::string& path) {
   for (const auto& layer : kInBlocks) {
     const auto& ours = layer.ours[0];
     if (!path.ends_with("." + ours)) continue;
-    return {path.substr(0, path.size() - ours.size()) + layer.theirs};
+    return {path, path.substr(0, path.size() - ours.size()) + layer.theirs};
   }
   for (const auto& layer : kOutside) {
-    if (path == layer.ours[0]) return {layer.theirs};
+    if (path == layer.ours[0]) return {path, layer.theirs};
   }
-  return {};
+  return {path};
 }
 
 }  // namespace burnish::models::wan

@@ -11,7 +11,8 @@ io::KeyMap original_keys();
 LayerTable foreign_layers(const Config& config);
 /// Returns the names of all our layers in adapter files of ComfyUI, kohya's musubi-tuner and DiffSynth-Studio.
 std::map<std::string, LayerTable> written_layers(const Config& config);
-/// Returns the original names of a layer, for --lora_target_modules: DiffSynth-Studio's "q", "ffn.0".
-std::vector<std::string> original_names(const std::string& path);
+/// Returns the names by which --lora_target_modules knows a layer: its path, and the original one, of which DiffSynth-Studio's commands
+/// have the ends "q" and "ffn.0".
+std::vector<std::string> target_names(const std::string& path);
 
 }  // namespace burnish::models::wan

@@ -45,6 +45,10 @@ AutoencoderPart clip_autoencoder(const Source& source, const ModelOptions& optio
   part.encode = [encode = part.encode](nn::Module& module, const at::Tensor& image) {
     return encode(module, image.dim() == 4 ? image.unsqueeze(2) : image);
   };
+  part.decode = [decode = part.decode](nn::Module& module, const at::Tensor& latents) {
+    auto clip = decode(module, latents);
+    return clip.size(2) == 1 ? clip.squeeze(2) : clip;
+  };
   return part;
 }
 
@@ -77,18 +81,16 @@ void WanModel::add_transformer(const std::string& name, const Source& source) {
   recipe.name = name;
   recipe.parts = {name + ".modulation", name + ".body"};
   const bool is_second = name != "dit";
-  add(recipe,
-      {.layers = {.weights = "",
-                  .diffusers = is_second ? "transformer_2." : "transformer.",
-                  .kohya = "lora_transformer_",
-                  .others = is_second ? std::vector<std::string>{"transformer."} : std::vector<std::string>{}},
-       .lora_targets = "attn1.to_q,attn1.to_k,attn1.to_v,attn1.to_out.0,attn2.to_q,attn2.to_k,attn2.to_v,attn2.to_out.0,ffn.net.0.proj,"
-                       "ffn.net.2",
-       .high_precision = {"patch_embedding", "condition_embedder\\..*", "proj_out"},
-       .foreign_layers = foreign_layers(config_),
-       .written = written_layers(config_),
-       .single_file = {"model.diffusion_model.", original_keys()},
-       .aliases = original_names});
+  add(recipe, {.layers = {.weights = "",
+                          .diffusers = is_second ? "transformer_2." : "transformer.",
+                          .kohya = "lora_transformer_",
+                          .others = is_second ? std::vector<std::string>{"transformer."} : std::vector<std::string>{}},
+               .lora_targets = "to_q,to_k,to_v,to_out.0,ffn.net.0.proj,ffn.net.2",
+               .high_precision = {"patch_embedding", "condition_embedder\\..*", "proj_out"},
+               .foreign_layers = foreign_layers(config_),
+               .written = written_layers(config_),
+               .single_file = {"model.diffusion_model.", original_keys()},
+               .aliases = target_names});
 }
 
 void WanModel::fill_names(const Found& found) {
