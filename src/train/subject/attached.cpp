@@ -66,7 +66,8 @@ void Attached::note_adapters() const {
     std::map<std::pair<int64_t, double>, int64_t> counts;  // by rank and scale
     for (const auto& item : a.adapted) ++counts[{item.adapter->update().rank(), item.adapter->update().scale()}];
     for (const auto& [kind, count] : counts)
-      info("{} of rank {}, scale {:.4g} on {} layers of {}", type_of(*a.adapted[0].adapter), kind.first, kind.second, count, a.component);
+      info("{} {}, scale {:.4g} on {} layers of {}", type_of(*a.adapted[0].adapter),
+           kind.first > 0 ? fmt::format("of rank {}", kind.first) : "of full rank", kind.second, count, a.component);
   }
   if (adapted_.empty()) return;
   const auto& first = *adapted_[0].adapted[0].adapter;
