@@ -39,7 +39,7 @@ package_wheel() {
   # What torch and pyarrow bring stays theirs; every other library goes into the wheel.
   LD_LIBRARY_PATH=$TORCH/lib:$DEPS/arrow/pyarrow PYTHONPATH=$DEPS/package PATH=$DEPS/package/bin:$PATH python3 -m auditwheel repair --plat manylinux_2_36_x86_64 --strip \
     --exclude 'libtorch*.so*' --exclude 'libc10*.so*' --exclude 'libgomp*.so*' --exclude 'libcu[bdfps]*.so*' --exclude 'libcurand*.so*' --exclude 'libnv*.so*' \
-    --exclude 'libarrow.so*' --exclude 'libparquet.so*' \
+    --exclude 'libarrow.so*' --exclude 'libparquet.so*' --exclude 'libav*.so*' --exclude 'libsw*.so*' \
     -w dist "$work"/dist/*.whl >"$DEPS/package.log" 2>&1 ||
     die "auditwheel could not bundle the libraries: $(tail -n 1 "$DEPS/package.log") (all of it: .deps/package.log)"
   rm -rf "$work"

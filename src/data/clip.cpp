@@ -1,0 +1,166 @@
+#include "data/clip.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/rot90.h>
+#include <ATen/ops/stack.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <utility>
+
+#include "base/error.h"
+#include "base/library.h"
+#include "data/animation.h"
+#include "data/archived_files.h"
+#include "data/codecs.h"
+#include "data/image.h"
+#include "io/files.h"
+
+namespace burnish::data {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::array<std::string_view, 9> kVideos{".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".ts", ".mpg", ".mpeg"};
+
+std::string ending_of(const fs::path& path) {
+  auto ending = path.extension().string();
+  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  return ending;
+}
+
+/// Our library that is linked to FFmpeg's, opened when the first video comes.
+struct Clips {
+  Library library{companion("clips").string()};
+  OpenClip* open = library.find(kOpenClip);
+};
+
+const Clips& ffmpeg(const std::string& file) {
+  static const Clips loaded;
+  if (!loaded.library.is_open())
+    data_error("data",
+               "{} is read by FFmpeg's libraries, which cannot be opened ({}); install the packages libavformat59, libavcodec59 and "
+               "libswscale6, or convert the clip to a GIF or WebP animation",
+               file, loaded.library.problem());
+  return loaded;
+}
+
+/// A picture as a clip of one frame, which is shown for a second.
+class StillFrame : public ClipFrames {
+ public:
+  explicit StillFrame(at::Tensor pixels_HW3) : pixels_HW3_(pixels_HW3.contiguous()) {}
+  bool next() override { return !std::exchange(is_past_, true); }
+  Fraction tick() const override { return {1, 1}; }
+  int64_t end() const override { return 1; }
+  int64_t height() const override { return pixels_HW3_.size(0); }
+  int64_t width() const override { return pixels_HW3_.size(1); }
+  void write_pixels(uint8_t* to_HW3) override { std::copy_n(pixels_HW3_.const_data_ptr<uint8_t>(), pixels_HW3_.numel(), to_HW3); }
+
+ private:
+  at::Tensor pixels_HW3_;
+  bool is_past_ = false;
+};
+
+/// A clip with the bytes that it is read from.
+class HeldFrames : public ClipFrames {
+ public:
+  HeldFrames(std::string bytes, const std::string& file) : bytes_(std::move(bytes)) {
+    frames_ = open_animation(bytes_, file);
+    if (!frames_) frames_ = std::make_unique<StillFrame>(decode_upright(bytes_, file));
+  }
+  HeldFrames(std::string bytes, const Clips& library) : bytes_(std::move(bytes)), frames_(library.open("", bytes_)) {}
+  bool next() override { return frames_->next(); }
+  Fraction tick() const override { return frames_->tick(); }
+  int64_t end() const override { return frames_->end(); }
+  int64_t height() const override { return frames_->height(); }
+  int64_t width() const override { return frames_->width(); }
+  int quarter_turns() const override { return frames_->quarter_turns(); }
+  bool is_mirrored() const override { return frames_->is_mirrored(); }
+  void write_pixels(uint8_t* to_HW3) override { frames_->write_pixels(to_HW3); }
+  std::string damage() const override { return frames_->damage(); }
+
+ private:
+  std::string bytes_;
+  std::unique_ptr<ClipFrames> frames_;
+};
+
+/// Says of what a library throws which file it is about.
+template <class Action>
+auto naming(const fs::path& path, const Action& action) {
+  try {
+    return action();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    refuse_picture(path.string(), error.what());
+  }
+}
+
+at::Tensor upright_frame(ClipFrames& clip) {
+  auto pixels_HW3 = at::empty({clip.height(), clip.width(), 3}, at::TensorOptions().dtype(at::kByte));
+  clip.write_pixels(pixels_HW3.mutable_data_ptr<uint8_t>());
+  if (clip.is_mirrored()) pixels_HW3 = pixels_HW3.flip({1});
+  return at::rot90(pixels_HW3, clip.quarter_turns(), {0, 1}).contiguous();
+}
+
+/// Whether that time comes before what is `end` ticks after the first frame, by more than half a tick.
+bool is_before(const Fraction& time, int64_t end, const Fraction& tick) {
+  return 2 * time.num * tick.den < (2 * end - 1) * tick.num * time.den;
+}
+
+std::string seconds_of(int64_t end, const Fraction& tick) {
+  return fmt::format("{:.2f} s", static_cast<double>(end) * static_cast<double>(tick.num) / static_cast<double>(tick.den));
+}
+
+}  // namespace
+
+bool is_video(const fs::path& path) { return std::ranges::find(kVideos, ending_of(path)) != kVideos.end(); }
+
+bool may_be_clip(const fs::path& path) { return is_video(path) || ending_of(path) == ".gif" || ending_of(path) == ".webp"; }
+
+std::unique_ptr<ClipFrames> open_clip(const fs::path& path) {
+  return naming(path, [&]() -> std::unique_ptr<ClipFrames> {
+    if (!is_video(path)) return std::make_unique<HeldFrames>(read_file_bytes(path), path.string());
+    const auto& library = ffmpeg(path.string());
+    if (!io::is_there(path)) return std::make_unique<HeldFrames>(read_file_bytes(path), library);  // in an archive
+    return std::unique_ptr<ClipFrames>(library.open(path.c_str(), {}));
+  });
+}
+
+ClipLook look_at_clip(const fs::path& path) {
+  auto clip = open_clip(path);
+  return naming(path, [&] {
+    ClipLook look;
+    look.size = {clip->height(), clip->width()};
+    if (clip->quarter_turns() % 2 == 1) std::swap(look.size.height, look.size.width);
+    while (clip->next()) ++look.num_frames;
+    auto tick = clip->tick();
+    if (auto damage = clip->damage(); !damage.empty())
+      data_error("data", "{} is truncated or damaged ({}): {} frames, {}, could be decoded; cut off what is behind them, or leave it out",
+                 path.string(), damage, look.num_frames, seconds_of(clip->end(), tick));
+    look.duration = {clip->end() * tick.num, tick.den};
+    return look;
+  });
+}
+
+at::Tensor decode_frames(const fs::path& path, const std::vector<Fraction>& times) {
+  auto clip = open_clip(path);
+  return naming(path, [&] {
+    std::vector<at::Tensor> frames;
+    while (frames.size() < times.size() && clip->next()) {
+      if (!is_before(times[frames.size()], clip->end(), clip->tick())) continue;
+      auto frame = upright_frame(*clip);
+      while (frames.size() < times.size() && is_before(times[frames.size()], clip->end(), clip->tick())) frames.push_back(frame);
+    }
+    if (frames.size() < times.size())
+      data_error("data", "{} ends {} after its first frame, and a later frame was asked for; was it changed?", path.string(),
+                 seconds_of(clip->end(), clip->tick()));
+    return at::stack(frames);
+  });
+}
+
+}  // namespace burnish::data

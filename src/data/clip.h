@@ -1,0 +1,37 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "data/clip_frames.h"
+#include "data/size.h"
+
+namespace burnish::data {
+
+/// A clip as it is shown.
+struct ClipLook {
+  Size size;               ///< height and width of its frames, upright and in square pixels
+  int64_t num_frames = 0;  ///< frames that are shown, whatever its container says of their number
+  Fraction duration;       ///< seconds from the first frame to the end of the last one
+};
+
+/// Tells by its ending whether a file may be a clip: a video, or a GIF or WebP picture, which may be an animation.
+bool may_be_clip(const std::filesystem::path& path);
+/// Tells by its ending whether a file is a video, which FFmpeg's libraries read.
+bool is_video(const std::filesystem::path& path);
+
+/// Opens a clip: a video, by FFmpeg's libraries; without them a GIF or WebP animation, and a picture, which is a clip of one frame. A data
+/// Error names the file and the reason when it cannot be read.
+std::unique_ptr<ClipFrames> open_clip(const std::filesystem::path& path);
+
+/// Decodes all of a clip. A data Error says of a truncated or damaged one how much of it could be decoded.
+ClipLook look_at_clip(const std::filesystem::path& path);
+
+/// Decodes the frames that are shown at these times, which rise and count from the first frame, as uint8 [F, H, W, 3]: upright, in square
+/// pixels and in full range. At a time the frame is shown that was there last, to half a tick of the clip's clock. A data Error where the
+/// clip ends before.
+at::Tensor decode_frames(const std::filesystem::path& path, const std::vector<Fraction>& times);
+
+}  // namespace burnish::data

@@ -1,0 +1,42 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+// What lies between those who read clips and the formats that they are in; of the library libburnish_clips.so, which alone is linked to
+// FFmpeg, it is all that the program sees.
+namespace burnish::data {
+
+/// A number of seconds, or of frames a second, as a fraction.
+struct Fraction {
+  int64_t num = 0, den = 1;
+};
+
+/// The frames of a clip in the order in which they are shown, one in memory at a time. What is wrong with a file is thrown as
+/// std::runtime_error, in words that say why it cannot be decoded.
+class ClipFrames {
+ public:
+  virtual ~ClipFrames() = default;
+  /// Goes on to the next frame; false behind the last one.
+  virtual bool next() = 0;
+  /// Returns the unit of times.
+  virtual Fraction tick() const = 0;
+  /// Returns the time at which the frame is no longer shown, in ticks after the first frame was.
+  virtual int64_t end() const = 0;
+  /// Returns the sides of a frame in square pixels, before it is turned.
+  virtual int64_t height() const = 0;
+  virtual int64_t width() const = 0;
+  /// Returns the number of quarter turns to the left that make the frame upright, 0 to 3, and whether its rows are mirrored before that.
+  virtual int quarter_turns() const { return 0; }
+  virtual bool is_mirrored() const { return false; }
+  /// Writes the frame as RGB, height() rows of width() pixels.
+  virtual void write_pixels(uint8_t* to_HW3) = 0;
+  /// Returns a reason to think that the file was to have more frames, or better ones, after the last one; "" where it has what it says.
+  virtual std::string damage() const { return ""; }
+};
+
+/// The name of the library's one function. It opens the file of that name, or the bytes of a file where there are any; they must stay.
+constexpr const char* kOpenClip = "burnish_open_clip";
+using OpenClip = ClipFrames*(const char* file, std::string_view bytes);
+
+}  // namespace burnish::data

@@ -1,0 +1,307 @@
+// The library libburnish_clips.so: clips by FFmpeg's libraries. It is opened when the first clip comes (data/clip.cpp), so that the program
+// itself needs none of them.
+extern "C" {
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
+#include <libavutil/display.h>
+#include <libavutil/opt.h>
+#include <libswscale/swscale.h>
+}
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "data/clip_frames.h"
+
+namespace burnish::data {
+
+namespace {
+
+/// Most pixels that a frame may have, as pictures (data/codecs.h).
+constexpr int64_t kMostPixels = int64_t{1} << 28;
+
+std::string text_of(int error) {
+  char text[AV_ERROR_MAX_STRING_SIZE] = {};
+  return av_make_error_string(text, sizeof(text), error);
+}
+
+int check(int result) {
+  if (result == AVERROR(ENOMEM)) throw std::bad_alloc();
+  if (result < 0) throw std::runtime_error(text_of(result));
+  return result;
+}
+
+/// The bytes of a file, read as FFmpeg asks.
+struct Bytes {
+  std::string_view all;
+  int64_t at = 0;
+};
+
+int read_bytes(void* opaque, uint8_t* to, int count) {
+  auto& bytes = *static_cast<Bytes*>(opaque);
+  auto length = std::min<int64_t>(count, static_cast<int64_t>(bytes.all.size()) - bytes.at);
+  if (length <= 0) return AVERROR_EOF;
+  std::memcpy(to, bytes.all.data() + bytes.at, static_cast<size_t>(length));
+  bytes.at += length;
+  return static_cast<int>(length);
+}
+
+int64_t seek_bytes(void* opaque, int64_t offset, int whence) {
+  auto& bytes = *static_cast<Bytes*>(opaque);
+  auto size = static_cast<int64_t>(bytes.all.size());
+  if (whence & AVSEEK_SIZE) return size;
+  auto to = offset + (whence == SEEK_CUR ? bytes.at : whence == SEEK_END ? size : 0);
+  return to < 0 || to > size ? AVERROR(EINVAL) : bytes.at = to;
+}
+
+/// An opened file; of bytes in memory with what reads them.
+class Input {
+ public:
+  Input(const char* file, std::string_view bytes) : bytes_{bytes} {
+    av_log_set_level(AV_LOG_QUIET);
+    context_ = avformat_alloc_context();
+    if (!bytes.empty()) {
+      constexpr int kBufferBytes = 1 << 16;
+      io_ = avio_alloc_context(static_cast<uint8_t*>(av_malloc(kBufferBytes)), kBufferBytes, 0, &bytes_, read_bytes, nullptr, seek_bytes);
+      context_->pb = io_;
+    }
+    // Of the protocols "file" alone, so that no file makes the program open an address.
+    av_opt_set(context_, "protocol_whitelist", "file", 0);
+    auto opened = avformat_open_input(&context_, bytes.empty() ? (std::string("file:") + file).c_str() : nullptr, nullptr, nullptr);
+    if (opened >= 0) opened = avformat_find_stream_info(context_, nullptr);
+    if (opened < 0) close();
+    check(opened);
+  }
+  ~Input() { close(); }
+  Input(const Input&) = delete;
+  Input& operator=(const Input&) = delete;
+  AVFormatContext* get() const { return context_; }
+
+ private:
+  void close() {
+    avformat_close_input(&context_);
+    if (io_) av_freep(&io_->buffer);
+    avio_context_free(&io_);
+  }
+  Bytes bytes_;
+  AVFormatContext* context_ = nullptr;
+  AVIOContext* io_ = nullptr;
+};
+
+template <auto free>
+struct Freed {
+  template <class T>
+  void operator()(T* pointer) const {
+    free(&pointer);
+  }
+};
+struct FreedScaler {
+  void operator()(SwsContext* scaler) const { sws_freeContext(scaler); }
+};
+using Frame = std::unique_ptr<AVFrame, Freed<av_frame_free>>;
+
+/// The stream of frames: not the cover of a sound file, which is one too.
+AVStream* find_stream(AVFormatContext* input) {
+  auto index = av_find_best_stream(input, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0);
+  if (index < 0 || input->streams[index]->disposition & AV_DISPOSITION_ATTACHED_PIC) throw std::runtime_error("it holds no video");
+  for (unsigned i = 0; i < input->nb_streams; ++i) {
+    if (static_cast<int>(i) != index) input->streams[i]->discard = AVDISCARD_ALL;
+  }
+  return input->streams[index];
+}
+
+/// Full-range formats of their own names, as the ones that they are but for the range.
+AVPixelFormat without_range(AVPixelFormat format) {
+  switch (format) {
+    case AV_PIX_FMT_YUVJ420P: return AV_PIX_FMT_YUV420P;
+    case AV_PIX_FMT_YUVJ422P: return AV_PIX_FMT_YUV422P;
+    case AV_PIX_FMT_YUVJ444P: return AV_PIX_FMT_YUV444P;
+    case AV_PIX_FMT_YUVJ440P: return AV_PIX_FMT_YUV440P;
+    default: return format;
+  }
+}
+
+int colors_of(const AVFrame& frame) {
+  if (frame.colorspace == AVCOL_SPC_BT2020_NCL || frame.colorspace == AVCOL_SPC_BT2020_CL) return SWS_CS_BT2020;
+  if (frame.colorspace != AVCOL_SPC_UNSPECIFIED && frame.colorspace != AVCOL_SPC_RGB) return frame.colorspace;
+  return frame.height < 720 ? SWS_CS_ITU601 : SWS_CS_ITU709;
+}
+
+class FfmpegFrames : public ClipFrames {
+ public:
+  FfmpegFrames(const char* file, std::string_view bytes) : input_(file, bytes), stream_(find_stream(input_.get())) {
+    const auto* parameters = stream_->codecpar;
+    const auto* codec = avcodec_find_decoder(parameters->codec_id);
+    if (codec == nullptr)
+      throw std::runtime_error(std::string("FFmpeg's libraries here have no decoder for ") + avcodec_get_name(parameters->codec_id));
+    decoder_.reset(avcodec_alloc_context3(codec));
+    check(avcodec_parameters_to_context(decoder_.get(), parameters));
+    decoder_->pkt_timebase = stream_->time_base;
+    decoder_->thread_count = 1;
+    check(avcodec_open2(decoder_.get(), codec, nullptr));
+    read_turn();
+    if (decode_ahead()) first_ = ahead_pts_;
+    else throw std::runtime_error("none of its frames can be decoded");
+    find_size(*ahead_);
+  }
+
+  bool next() override {
+    if (is_done_) return false;
+    std::swap(current_, ahead_);
+    auto shown = ahead_pts_;
+    if (decode_ahead()) {
+      ahead_pts_ = std::max(ahead_pts_, shown + 1);
+      end_ = ahead_pts_;
+    } else {
+      is_done_ = true;
+      end_ = shown + std::max<int64_t>(last_duration_, 1);
+    }
+    return true;
+  }
+  Fraction tick() const override { return {stream_->time_base.num, stream_->time_base.den}; }
+  int64_t end() const override { return end_ - first_; }
+  int64_t height() const override { return height_; }
+  int64_t width() const override { return width_; }
+  int quarter_turns() const override { return turns_; }
+  bool is_mirrored() const override { return mirrored_; }
+  void write_pixels(uint8_t* to_HW3) override;
+  std::string damage() const override;
+
+ private:
+  void read_turn();
+  void find_size(const AVFrame& frame);
+  bool decode_ahead();
+  void send_packet();
+  void take_ahead();
+
+  Input input_;
+  AVStream* stream_;
+  std::unique_ptr<AVCodecContext, Freed<avcodec_free_context>> decoder_;
+  Frame current_{av_frame_alloc()}, ahead_{av_frame_alloc()};
+  std::unique_ptr<AVPacket, Freed<av_packet_free>> packet_{av_packet_alloc()};
+  std::unique_ptr<SwsContext, FreedScaler> scaler_;
+  int64_t first_ = 0, ahead_pts_ = 0, last_duration_ = 0, end_ = 0;
+  int64_t height_ = 0, width_ = 0, num_damaged_ = 0;
+  int turns_ = 0;
+  bool mirrored_ = false, is_done_ = false, is_drained_ = false;
+  int read_error_ = 0;
+};
+
+/// The display matrix says how a frame is turned; one with a negative determinant mirrors it.
+void FfmpegFrames::read_turn() {
+  const auto* matrix = reinterpret_cast<const int32_t*>(av_stream_get_side_data(stream_, AV_PKT_DATA_DISPLAYMATRIX, nullptr));
+  if (matrix == nullptr) return;
+  int32_t own[9];
+  std::copy(matrix, matrix + 9, own);
+  mirrored_ = static_cast<int64_t>(own[0]) * own[4] - static_cast<int64_t>(own[1]) * own[3] < 0;
+  if (mirrored_) av_display_matrix_flip(own, 1, 0);
+  auto angle = av_display_rotation_get(own);
+  if (std::isfinite(angle)) turns_ = (static_cast<int>(std::lround(angle / 90)) % 4 + 4) % 4;
+}
+
+void FfmpegFrames::find_size(const AVFrame& frame) {
+  if (frame.color_trc == AVCOL_TRC_SMPTE2084 || frame.color_trc == AVCOL_TRC_ARIB_STD_B67)
+    throw std::runtime_error("it is an HDR clip (PQ or HLG), whose colours would come out wrong; convert it to SDR");
+  auto aspect = av_guess_sample_aspect_ratio(input_.get(), stream_, const_cast<AVFrame*>(&frame));
+  height_ = frame.height;
+  width_ = aspect.num > 0 && aspect.den > 0 ? std::max<int64_t>(1, av_rescale(frame.width, aspect.num, aspect.den)) : frame.width;
+  if (height_ < 1 || width_ < 1 || height_ > kMostPixels / width_) throw std::runtime_error("its frames have no size that is read");
+}
+
+void FfmpegFrames::send_packet() {
+  while (true) {
+    auto read = av_read_frame(input_.get(), packet_.get());
+    if (read < 0) {
+      if (read != AVERROR_EOF) read_error_ = read;
+      if (input_.get()->pb && input_.get()->pb->error < 0) read_error_ = input_.get()->pb->error;
+      avcodec_send_packet(decoder_.get(), nullptr);
+      is_drained_ = true;
+      return;
+    }
+    bool is_ours = packet_->stream_index == stream_->index;
+    if (is_ours) {
+      auto sent = avcodec_send_packet(decoder_.get(), packet_.get());
+      if (sent == AVERROR(ENOMEM)) throw std::bad_alloc();
+      num_damaged_ += sent < 0 || (packet_->flags & AV_PKT_FLAG_CORRUPT) != 0;
+    }
+    av_packet_unref(packet_.get());
+    if (is_ours) return;
+  }
+}
+
+/// Counts what is wrong with the frame ahead, and finds when it is shown.
+void FfmpegFrames::take_ahead() {
+  num_damaged_ += ahead_->decode_error_flags != 0 || (ahead_->flags & AV_FRAME_FLAG_CORRUPT) != 0;
+#if LIBAVUTIL_VERSION_MAJOR >= 58
+  auto duration = ahead_->duration;
+#else
+  auto duration = ahead_->pkt_duration;
+#endif
+  auto usual = stream_->avg_frame_rate.num > 0 ? av_rescale_q(1, av_inv_q(stream_->avg_frame_rate), stream_->time_base) : 1;
+  auto pts = ahead_->best_effort_timestamp;
+  ahead_pts_ = pts == AV_NOPTS_VALUE ? ahead_pts_ + last_duration_ : pts;
+  last_duration_ = duration > 0 ? duration : usual;
+}
+
+bool FfmpegFrames::decode_ahead() {
+  while (true) {
+    av_frame_unref(ahead_.get());
+    auto received = avcodec_receive_frame(decoder_.get(), ahead_.get());
+    if (received >= 0) {
+      take_ahead();
+      return true;
+    }
+    if (received == AVERROR(ENOMEM)) throw std::bad_alloc();
+    if (received == AVERROR_EOF || (is_drained_ && received != AVERROR(EAGAIN))) return false;
+    if (received != AVERROR(EAGAIN)) ++num_damaged_;
+    if (is_drained_) return false;
+    send_packet();
+  }
+}
+
+// Without the colours' own coefficients every clip would be taken for BT.601, and without the accurate flags sharp red loses 2 of 255.
+void FfmpegFrames::write_pixels(uint8_t* to_HW3) {
+  auto& frame = *current_;
+  auto format = static_cast<AVPixelFormat>(frame.format);
+  auto plain = without_range(format);
+  int full = plain != format || frame.color_range == AVCOL_RANGE_JPEG;
+  constexpr int kHow = SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_BITEXACT;
+  auto height = static_cast<int>(height_), width = static_cast<int>(width_);
+  scaler_.reset(sws_getCachedContext(scaler_.release(), frame.width, frame.height, plain, width, height, AV_PIX_FMT_RGB24, kHow, nullptr,
+                                     nullptr, nullptr));
+  if (!scaler_) throw std::runtime_error("its pixels are in a format that is not read");
+  constexpr int kOne = 1 << 16;
+  sws_setColorspaceDetails(scaler_.get(), sws_getCoefficients(colors_of(frame)), full, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, kOne,
+                           kOne);
+  // swscale writes whole vectors, behind the end of a row too.
+  const int stride = (width * 3 + 63) / 64 * 64;
+  std::vector<uint8_t> rows(static_cast<size_t>(stride) * static_cast<size_t>(height) + 64);
+  uint8_t* planes[4] = {rows.data()};
+  const int strides[4] = {stride};
+  check(sws_scale(scaler_.get(), frame.data, frame.linesize, 0, frame.height, planes, strides));
+  for (int y = 0; y < height; ++y)
+    std::memcpy(to_HW3 + static_cast<ptrdiff_t>(y) * width * 3, rows.data() + static_cast<ptrdiff_t>(y) * stride,
+                static_cast<size_t>(width) * 3);
+}
+
+std::string FfmpegFrames::damage() const {
+  if (read_error_ < 0) return text_of(read_error_);
+  if (num_damaged_ > 0) return std::to_string(num_damaged_) + " of its packets or frames are damaged";
+  // What a container says of its duration is never exact; one that is cut off lacks more.
+  if (stream_->duration == AV_NOPTS_VALUE || stream_->duration <= 0) return "";
+  auto lacking = stream_->duration - end();
+  auto second = av_rescale_q(1, {1, 1}, stream_->time_base);
+  return lacking > stream_->duration / 10 && lacking > second / 5 ? "it ends before its header says" : "";
+}
+
+}  // namespace
+
+}  // namespace burnish::data
+
+extern "C" burnish::data::ClipFrames* burnish_open_clip(const char* file, std::string_view bytes) {
+  return new burnish::data::FfmpegFrames(file, bytes);
+}

@@ -1,0 +1,53 @@
+"""Makes clips/: small clips of every kind that the reader of clips must get right, by Debian's ffmpeg.
+
+In most of them frame n is gray of luma 16 + 5n, so that a frame tells its number.
+
+Usage: python3 make_clips.py
+"""
+import pathlib
+import shlex
+import subprocess
+
+FOLDER = pathlib.Path(__file__).parent / "clips"
+GRAY = "-f lavfi -i \"color=black:s=64x48:r=30:d=2,geq=lum='16+5*N':cb=128:cr=128\""
+X264 = "-c:v libx264 -qp 0 -pix_fmt yuv420p"
+
+
+def make(name, arguments):
+    subprocess.run(["ffmpeg", "-v", "error", "-y", *shlex.split(arguments), name], cwd=FOLDER, check=True)
+
+
+def main():
+    FOLDER.mkdir(exist_ok=True)
+    make("base30.mp4", f"{GRAY} -frames:v 40 {X264} -g 12")
+    make("opengop.mp4", f"{GRAY} -frames:v 40 {X264} -x264-params keyint=12:bframes=3:b-adapt=0:open-gop=1:scenecut=0")
+    make("vfr.mp4", f"{GRAY} {X264} -vf select='not(eq(mod(n\\,3)\\,1))' -vsync vfr -frames:v 24 -video_track_timescale 90000")
+    quarters = "color=black:s=64x32:r=10:d=0.5,geq=lum='40+50*(gte(X,32)+2*gte(Y,16))':cb=128:cr=128"
+    make("quad.mp4", f"-f lavfi -i \"{quarters}\" {X264}")
+    for angle in 90, 180, 270:
+        make(f"rot{angle}.mp4", f"-i quad.mp4 -c copy -metadata:s:v:0 rotate={angle}")
+    for matrix in "bt709", "smpte170m":
+        for levels in "tv", "pc":
+            make(f"red_{matrix}_{levels}.mp4",
+                 f"-f lavfi -i color=red:s=64x48:r=10:d=0.3 -vf scale=out_color_matrix={matrix}:out_range={levels},format=yuv420p "
+                 f"-c:v libx264 -qp 0 -colorspace {matrix} -color_primaries {matrix} -color_trc {matrix} -color_range {levels}")
+    x265 = "-c:v libx265 -pix_fmt yuv420p10le -tag:v hvc1 -x265-params log-level=none"
+    make("hdr10.mp4", f"-f lavfi -i testsrc2=s=64x48:r=10:d=0.3 {x265} -colorspace bt2020nc -color_primaries bt2020 -color_trc smpte2084")
+    make("tenbit.mp4", f"-f lavfi -i \"color=black:s=64x48:r=10:d=0.5,geq=lum=16+20*N:cb=128:cr=128\" {x265}:lossless=1")
+    make("odd.webm", "-f lavfi -i testsrc=s=97x63:r=10:d=0.5 -c:v libvpx-vp9 -crf 50 -b:v 0")
+    make("ntsc.mp4", f"{GRAY.replace('r=30', 'r=30000/1001')} -frames:v 40 {X264}")
+    make("sar.mp4", f"-f lavfi -i color=gray:s=32x48:r=10:d=0.3 -vf setsar=2/1 {X264}")
+    make("base.ts", f"{GRAY} -frames:v 20 {X264} -f mpegts")
+    make("base.mkv", f"{GRAY} -frames:v 40 -c:v libvpx-vp9 -lossless 1")
+    make("frag.mp4", "-i base30.mp4 -c copy -movflags +frag_keyframe+empty_moov")
+    make("cut.mp4", "-ss 0.5 -i base30.mp4 -c copy")  # an edit list: the frames from the key before on are in it
+    make("base.gif", f"{GRAY} -frames:v 40 -vf fps=10,format=gray")
+    make("anim.webp", f"{GRAY} -frames:v 40 -vf fps=10 -c:v libwebp_anim -lossless 1 -loop 0")
+    make("faststart.mp4", "-i base30.mp4 -c copy -movflags +faststart")
+    whole = (FOLDER / "faststart.mp4").read_bytes()
+    (FOLDER / "truncated.mp4").write_bytes(whole[:len(whole) * 7 // 8])
+    (FOLDER / "faststart.mp4").unlink()
+
+
+if __name__ == "__main__":
+    main()
