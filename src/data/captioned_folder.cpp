@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "data/archive_path.h"
 #include "data/archived_files.h"
+#include "data/clip.h"
 #include "data/parquet.h"
 #include "data/spelling.h"
 #include "data/tar.h"
@@ -39,7 +40,9 @@ std::string in_small_letters(std::string text) {
 
 std::string ending_of(const fs::path& path) { return in_small_letters(path.extension().string()); }
 
-bool is_picture(const fs::path& path) { return std::ranges::find(kEndings, ending_of(path)) != kEndings.end(); }
+bool is_picture(const fs::path& path, bool or_video) {
+  return std::ranges::find(kEndings, ending_of(path)) != kEndings.end() || (or_video && is_video(path));
+}
 
 /// As systems make them beside what users put there: `.DS_Store`, `._cat.png`.
 bool is_hidden(const fs::path& path) {
@@ -54,26 +57,26 @@ struct Found {
   std::map<std::string, std::set<fs::path>> passed_over = {};  ///< files that are no pictures by their endings
 };
 
-void add_members(const fs::path& archive, Found& found) {
+void add_members(const fs::path& archive, bool with_videos, Found& found) {
   for (const auto& member : read_tar(archive)) {
     if (is_hidden(member.name)) continue;
-    if (is_picture(member.name)) found.pictures.insert(archive / member.name);
+    if (is_picture(member.name, with_videos)) found.pictures.insert(archive / member.name);
     else found.passed_over[ending_of(member.name)].insert(archive / member.name);
   }
 }
 
-void add_file(const fs::directory_entry& file, Found& found) {
+void add_file(const fs::directory_entry& file, bool with_videos, Found& found) {
   std::error_code unreachable;  // a link that leads to itself, say
   auto status = file.status(unreachable);
   if (file.is_symlink() && !fs::exists(status)) found.dangling.push_back(file.path());
   if (file.is_symlink() && fs::is_directory(status)) found.linked_folders.push_back(file.path());
   if (!fs::is_regular_file(status)) return;
-  if (is_picture(file.path())) found.pictures.insert(file.path());
+  if (is_picture(file.path(), with_videos)) found.pictures.insert(file.path());
   else found.passed_over[ending_of(file.path())].insert(file.path());
   if (is_parquet(file.path())) found.parquets.insert(file.path());
   if (file.path().extension() != ".tar") return;
   try {
-    add_members(file.path(), found);
+    add_members(file.path(), with_videos, found);
   } catch (const Error& error) {
     found.damaged[file.path()] = without_source(error);
   }
@@ -98,10 +101,10 @@ void say_passed_over(Found& found, const std::vector<std::pair<std::string, doub
        join(counts), found.passed_over.begin()->second.begin()->string());
 }
 
-Found look_into(const fs::path& folder) {
+Found look_into(const fs::path& folder, bool with_videos) {
   Found found;
   if (!io::is_folder(folder)) {
-    add_members(folder, found);
+    add_members(folder, with_videos, found);
     return found;
   }
   std::error_code failed;
@@ -110,7 +113,7 @@ Found look_into(const fs::path& folder) {
     if (is_hidden(it->path().filename())) {
       it.disable_recursion_pending();
     } else {
-      add_file(*it, found);
+      add_file(*it, with_videos, found);
     }
   }
   if (failed) data_error("data", "cannot read the folder {}: {}", folder.string(), failed.message());
@@ -310,7 +313,7 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
   if (!io::is_there(folder))
     data_error("data", "the archive {} does not exist; name one that does, or a folder of pictures", folder.string());
   auto root = fs::canonical(folder);
-  auto found = look_into(root);
+  auto found = look_into(root, captions.with_videos);
   take_training_parts(found.parquets);
   if (found.pictures.empty() && found.parquets.empty() && found.damaged.empty()) {
     data_error("data",

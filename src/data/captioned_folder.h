@@ -11,6 +11,7 @@ struct CaptionFiles {
   std::string endings = ".txt";   ///< comma list of ENDING or ENDING=WEIGHT: how often that caption is drawn beside those of other endings
   std::string class_tokens = {};  ///< the caption of samples that have none; "" where each must have one
   std::string trigger_word = {};  ///< the caption of those for which nothing else says one
+  bool with_videos = false;       ///< whether videos count as pictures do
 };
 
 /// The pictures of a folder or a tar archive (WebDataset's, say), in the order of their names, each with the caption in the text file of

@@ -1,5 +1,7 @@
 #include "data/dataset.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/stack.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -202,32 +204,56 @@ at::Tensor cut(const at::Tensor& pixels_HWC, const Crop& crop, const Size& known
   return resize_and_crop(pixels_HWC, crop);
 }
 
+/// The frames of a clip, each cut alike, uint8 [F, H, W, 3]; a single one is a picture, [H, W, 3].
+at::Tensor cut_frames(const std::string& file, const ClipWindow& window, const Size& known, const Crop& crop) {
+  std::vector<at::Tensor> frames;
+  for (const auto& frame : decode_frames(file, window.times()).unbind()) frames.push_back(cut(frame, crop, known, file));
+  return frames.size() == 1 ? frames[0] : at::stack(frames);
+}
+
+bool reads_clips(const DatasetOptions& options) {
+  return std::ranges::any_of(options.subsets, [](const auto& subset) { return subset.clips.step > 0; });
+}
+
 /// One for all subsets, named by where their metadata is.
 fs::path checks_path(const DatasetOptions& options) {
   if (options.checks_folder.empty()) return {};
   std::set<std::string> metadata;
   for (const auto& subset : options.subsets) metadata.insert(fs::absolute(subset.metadata_path).lexically_normal().string());
   auto name = io::xxh64(join(std::vector<std::string>(metadata.begin(), metadata.end()), "\n"));
-  return fs::path(options.checks_folder) / fmt::format("checked-pictures-{:016x}.json", name);
+  const auto* kind = reads_clips(options) ? "clips" : "pictures";
+  return fs::path(options.checks_folder) / fmt::format("checked-{}-{:016x}.json", kind, name);
 }
 
-std::string text_of(const Size& size) { return fmt::format("{} {}", size.height, size.width); }
-
-/// What text_of wrote, or no size.
-Size size_of(const std::string& text) {
-  Size size;
-  std::istringstream(text) >> size.height >> size.width;
-  return size;
+/// Decodes a file: its size, and of a clip its length behind that.
+std::string look_at_file(const fs::path& file, bool as_clip) {
+  if (as_clip && may_be_clip(file)) {
+    auto found = look_at_clip(file);
+    if (found.num_frames > 1 || is_video(file))
+      return fmt::format("{} {} {} {} {}", found.size.height, found.size.width, found.num_frames, found.duration.num, found.duration.den);
+  }
+  auto pixels_HW3 = decode_image(file);
+  return fmt::format("{} {}", pixels_HW3.size(0), pixels_HW3.size(1));
 }
 
-/// A file's size in pixels, or why it cannot be decoded.
+/// What was found in a file: its size in pixels, and of a clip its length; or why it cannot be decoded.
 struct Looked {
   Size size;
-  std::string reason;
+  ClipLook clip = {.size = {}, .num_frames = 1, .duration = {}};
+  std::string reason = {};
+
+  /// Reads what look_at_file wrote; no size where it is something else.
+  void read(const std::string& text) {
+    std::istringstream from(text);
+    from >> size.height >> size.width >> clip.num_frames >> clip.duration.num >> clip.duration.den;
+    if (from.fail()) clip.num_frames = 1;
+    clip.size = size;
+  }
 };
 
 /// Every file once, however many rows name it.
-std::map<std::string, Looked> look_at_files(const std::vector<Dataset::Entry>& entries, FileNotes& checks, const fs::path& remembered_in) {
+std::map<std::string, Looked> look_at_files(const std::vector<Dataset::Entry>& entries, FileNotes& checks, const fs::path& remembered_in,
+                                            bool as_clips) {
   std::map<std::string, Looked> looked;
   for (const auto& entry : entries) {
     if (!entry.file.empty()) looked[entry.file];
@@ -242,8 +268,7 @@ std::map<std::string, Looked> look_at_files(const std::vector<Dataset::Entry>& e
     for (files.clear(); it != looked.end() && files.size() < kAtOnce; ++it) files.emplace_back(it->first);
     auto notes = checks.get(files, [&](const fs::path& file) -> std::string {
       try {
-        auto pixels_HW3 = decode_image(file);
-        return text_of({pixels_HW3.size(0), pixels_HW3.size(1)});
+        return look_at_file(file, as_clips);
       } catch (const Error& error) {
         std::lock_guard lock(mutex);
         looked.at(file.string()).reason = without_source(error);
@@ -252,13 +277,49 @@ std::map<std::string, Looked> look_at_files(const std::vector<Dataset::Entry>& e
     });
     for (size_t i = 0; i < files.size(); ++i) {
       auto& found = looked.at(files[i].string());
-      found.size = size_of(notes[i]);
+      found.read(notes[i]);
       if (found.reason.empty() && (found.size.height < 1 || found.size.width < 1))
         found.reason = fmt::format("what is remembered of {} is damaged; remove {}", files[i].string(), remembered_in.string());
     }
     progress.update(std::distance(looked.begin(), it));
   }
   return looked;
+}
+
+/// The rows of a dataset, and what is known of them while it is opened.
+struct Rows {
+  std::vector<Dataset::Entry> entries = {};
+  std::vector<int64_t> first = {};  ///< first row of each subset
+  std::map<int64_t, std::string> bad = {};
+};
+
+/// Puts a row for each window in the place of a clip's row.
+Rows with_windows(Rows given, const std::vector<Subset>& subsets, const std::map<std::string, Looked>& looked) {
+  Rows rows;
+  auto begin_subsets = [&](int64_t row) {
+    while (rows.first.size() < given.first.size() && given.first[rows.first.size()] <= row) rows.first.push_back(std::ssize(rows.entries));
+  };
+  for (int64_t row = 0; row < std::ssize(given.entries); ++row) {
+    begin_subsets(row);
+    auto& entry = given.entries[static_cast<size_t>(row)];
+    const auto next = std::ssize(rows.entries);
+    if (auto known = given.bad.find(row); known != given.bad.end()) {
+      rows.bad[next] = known->second;
+    } else if (const auto& found = looked.at(entry.file); found.reason.empty() && (found.clip.num_frames > 1 || is_video(entry.file))) {
+      try {
+        for (const auto& window : windows_of(subsets[entry.subset].clips, found.clip, entry.file)) {
+          rows.entries.push_back(entry);
+          rows.entries.back().window = window;
+        }
+        continue;
+      } catch (const Error& error) {
+        rows.bad[next] = without_source(error);
+      }
+    }
+    rows.entries.push_back(std::move(entry));
+  }
+  begin_subsets(std::ssize(given.entries));
+  return rows;
 }
 
 /// Sizes of an entry's pictures in a column, each large enough for the rule where there is one.
@@ -289,7 +350,10 @@ std::string metadata_hash(const Metadata& metadata) {
 Dataset::Dataset(const DatasetOptions& options) : options_(options), checks_(checks_path(options)) {
   if (const auto& column = options_.mask.column; !column.empty() && !contains(options_.further_pictures, column))
     options_.further_pictures.push_back(column);
-  for (const auto& subset : options_.subsets) check_rule(subset.size);
+  for (const auto& subset : options_.subsets) {
+    check_rule(subset.size);
+    check_rule(subset.clips);
+  }
   for (size_t i = 0; i < options_.subsets.size(); ++i) read(i);
   check_pictures();
   check_enough_good();
@@ -349,7 +413,13 @@ void Dataset::read(size_t index) {
 }
 
 void Dataset::check_pictures() {
-  const auto looked = look_at_files(entries_, checks_, checks_path(options_));
+  const auto looked = look_at_files(entries_, checks_, checks_path(options_), reads_clips(options_));
+  if (reads_clips(options_)) {
+    auto rows = with_windows({std::move(entries_), std::move(first_rows_), std::move(bad_)}, options_.subsets, looked);
+    entries_ = std::move(rows.entries);
+    first_rows_ = std::move(rows.first);
+    bad_ = std::move(rows.bad);
+  }
   auto whole = [&](const std::string& file) {
     const auto& found = looked.at(file);
     if (!found.reason.empty()) throw Error(Exit::data, "data", found.reason);
@@ -404,7 +474,10 @@ void Dataset::check_usable(int64_t row) const {
 Sample Dataset::load(int64_t row, int64_t variant) const {
   check_usable(row);
   const auto& from = entry(row);
-  return {row, from.prompt, from.file, decode_and_crop(from.file, from.original_size, crop(row, variant))};
+  auto crop = this->crop(row, variant);
+  auto pixels =
+      from.window ? cut_frames(from.file, *from.window, from.original_size, crop) : decode_and_crop(from.file, from.original_size, crop);
+  return {row, from.prompt, from.file, pixels};
 }
 
 at::Tensor Dataset::load_further(int64_t row, const std::string& column, int64_t variant) const {

@@ -5,6 +5,7 @@
 
 #include "data/captioned_folder.h"
 #include "data/captions.h"
+#include "data/clip_window.h"
 #include "data/file_notes.h"
 #include "data/resize.h"
 
@@ -47,6 +48,7 @@ struct Subset {
   double loss_weight = 1;  ///< factor on the loss of each of its samples
   CaptionFiles caption_files = {};
   VisitRule visits = {};
+  ClipRule clips = {};
 };
 
 /// The rows of the subsets are counted on from one to the next.
@@ -68,12 +70,12 @@ struct DatasetOptions {
   std::string checks_folder = {};
 };
 
-/// A picture with its caption, as it is trained.
+/// A picture or clip with its caption, as it is trained.
 struct Sample {
   int64_t row = 0;
   std::string prompt;
   std::string file;
-  at::Tensor pixels_HW3;  ///< uint8
+  at::Tensor pixels_HW3;  ///< uint8; of a clip [F, H, W, 3]
 };
 
 /// Names a row's picture of that number, from 0 on, in a column of own-sized pictures, among its further pictures: the column's name, and
@@ -83,7 +85,8 @@ std::string picture_name(const std::string& column, size_t number);
 /// Names the content of a metadata file, or of a folder with captions.
 std::string metadata_hash(const Metadata& metadata);
 
-/// Pictures and captions behind a metadata file. Opening it checks every row: that its files are there, that the whole pictures can be
+/// Pictures, clips and captions behind a metadata file. A clip gives a row for each window that its subset's rule takes out of it, from the
+/// place of its own row on. Opening a dataset checks every row: that its files are there, that the whole pictures can be
 /// decoded (each file once, or never where that is remembered), that the row's is large enough and further ones have its size; so a damaged
 /// file is known before a model is loaded.
 class Dataset {
@@ -96,9 +99,10 @@ class Dataset {
     std::map<std::string, std::string> further = {};  ///< paths of its further pictures, by column
     /// The sizes of its own-sized pictures before they are scaled and cut, by column; their files are further.
     std::map<std::string, std::vector<Size>> picture_sizes = {};
-    double loss_weight = 1;   ///< the row's column loss_weight, a number of at least 0, times its subset's
-    size_t subset = 0;        ///< number of the subset that it is of
-    Size original_size = {};  ///< size of the picture before it is scaled and cut
+    double loss_weight = 1;                 ///< the row's column loss_weight, a number of at least 0, times its subset's
+    size_t subset = 0;                      ///< number of the subset that it is of
+    Size original_size = {};                ///< size of the picture before it is scaled and cut
+    std::optional<ClipWindow> window = {};  ///< the frames of a clip that the row is; none where it is a picture
   };
 
   /// Throws a data Error when no usable row is left, or (unless bad samples are skipped) at the first bad one; the message counts them all.
@@ -107,7 +111,10 @@ class Dataset {
   /// Rows that can be used, in file order.
   const std::vector<int64_t>& rows() const { return rows_; }
   /// The extent that a row is trained at.
-  Extent extent(int64_t row) const { return extent_of(sizes_.at(row)); }
+  Extent extent(int64_t row) const {
+    const auto& window = entry(row).window;
+    return extent_of(sizes_.at(row), window ? window->count : 1);
+  }
   /// The most that a subset asks for; those of a subset without augmentation are equal.
   int64_t num_variants() const;
   /// Says how a variant of a row is cut; without augmentation every variant is the centre.

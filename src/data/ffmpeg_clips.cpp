@@ -144,30 +144,30 @@ class FfmpegFrames : public ClipFrames {
     decoder_->thread_count = 1;
     check(avcodec_open2(decoder_.get(), codec, nullptr));
     read_turn();
-    if (decode_ahead()) first_ = ahead_pts_;
+    if (decode_ahead()) clock_.first = clock_.ahead;
     else throw std::runtime_error("none of its frames can be decoded");
     find_size(*ahead_);
   }
 
   bool next() override {
-    if (is_done_) return false;
+    if (state_.is_done) return false;
     std::swap(current_, ahead_);
-    auto shown = ahead_pts_;
+    auto shown = clock_.ahead;
     if (decode_ahead()) {
-      ahead_pts_ = std::max(ahead_pts_, shown + 1);
-      end_ = ahead_pts_;
+      clock_.ahead = std::max(clock_.ahead, shown + 1);
+      clock_.end = clock_.ahead;
     } else {
-      is_done_ = true;
-      end_ = shown + std::max<int64_t>(last_duration_, 1);
+      state_.is_done = true;
+      clock_.end = shown + std::max<int64_t>(clock_.last_duration, 1);
     }
     return true;
   }
   Fraction tick() const override { return {stream_->time_base.num, stream_->time_base.den}; }
-  int64_t end() const override { return end_ - first_; }
-  int64_t height() const override { return height_; }
-  int64_t width() const override { return width_; }
-  int quarter_turns() const override { return turns_; }
-  bool is_mirrored() const override { return mirrored_; }
+  int64_t end() const override { return clock_.end - clock_.first; }
+  int64_t height() const override { return shape_.height; }
+  int64_t width() const override { return shape_.width; }
+  int quarter_turns() const override { return shape_.turns; }
+  bool is_mirrored() const override { return shape_.is_mirrored; }
   void write_pixels(uint8_t* to_HW3) override;
   std::string damage() const override;
 
@@ -184,11 +184,20 @@ class FfmpegFrames : public ClipFrames {
   Frame current_{av_frame_alloc()}, ahead_{av_frame_alloc()};
   std::unique_ptr<AVPacket, Freed<av_packet_free>> packet_{av_packet_alloc()};
   std::unique_ptr<SwsContext, FreedScaler> scaler_;
-  int64_t first_ = 0, ahead_pts_ = 0, last_duration_ = 0, end_ = 0;
-  int64_t height_ = 0, width_ = 0, num_damaged_ = 0;
-  int turns_ = 0;
-  bool mirrored_ = false, is_done_ = false, is_drained_ = false;
-  int read_error_ = 0;
+  /// Times in ticks of the stream's clock.
+  struct {
+    int64_t first = 0, ahead = 0, last_duration = 0, end = 0;
+  } clock_;
+  struct {
+    int64_t height = 0, width = 0;
+    int turns = 0;
+    bool is_mirrored = false;
+  } shape_;
+  struct {
+    bool is_done = false, is_drained = false;
+    int read_error = 0;
+    int64_t num_damaged = 0;
+  } state_;
 };
 
 /// The display matrix says how a frame is turned; one with a negative determinant mirrors it.
@@ -197,36 +206,37 @@ void FfmpegFrames::read_turn() {
   if (matrix == nullptr) return;
   int32_t own[9];
   std::copy(matrix, matrix + 9, own);
-  mirrored_ = static_cast<int64_t>(own[0]) * own[4] - static_cast<int64_t>(own[1]) * own[3] < 0;
-  if (mirrored_) av_display_matrix_flip(own, 1, 0);
+  shape_.is_mirrored = static_cast<int64_t>(own[0]) * own[4] - static_cast<int64_t>(own[1]) * own[3] < 0;
+  if (shape_.is_mirrored) av_display_matrix_flip(own, 1, 0);
   auto angle = av_display_rotation_get(own);
-  if (std::isfinite(angle)) turns_ = (static_cast<int>(std::lround(angle / 90)) % 4 + 4) % 4;
+  if (std::isfinite(angle)) shape_.turns = (static_cast<int>(std::lround(angle / 90)) % 4 + 4) % 4;
 }
 
 void FfmpegFrames::find_size(const AVFrame& frame) {
   if (frame.color_trc == AVCOL_TRC_SMPTE2084 || frame.color_trc == AVCOL_TRC_ARIB_STD_B67)
     throw std::runtime_error("it is an HDR clip (PQ or HLG), whose colours would come out wrong; convert it to SDR");
   auto aspect = av_guess_sample_aspect_ratio(input_.get(), stream_, const_cast<AVFrame*>(&frame));
-  height_ = frame.height;
-  width_ = aspect.num > 0 && aspect.den > 0 ? std::max<int64_t>(1, av_rescale(frame.width, aspect.num, aspect.den)) : frame.width;
-  if (height_ < 1 || width_ < 1 || height_ > kMostPixels / width_) throw std::runtime_error("its frames have no size that is read");
+  shape_.height = frame.height;
+  shape_.width = aspect.num > 0 && aspect.den > 0 ? std::max<int64_t>(1, av_rescale(frame.width, aspect.num, aspect.den)) : frame.width;
+  if (shape_.height < 1 || shape_.width < 1 || shape_.height > kMostPixels / shape_.width)
+    throw std::runtime_error("its frames have no size that is read");
 }
 
 void FfmpegFrames::send_packet() {
   while (true) {
     auto read = av_read_frame(input_.get(), packet_.get());
     if (read < 0) {
-      if (read != AVERROR_EOF) read_error_ = read;
-      if (input_.get()->pb && input_.get()->pb->error < 0) read_error_ = input_.get()->pb->error;
+      if (read != AVERROR_EOF) state_.read_error = read;
+      if (input_.get()->pb && input_.get()->pb->error < 0) state_.read_error = input_.get()->pb->error;
       avcodec_send_packet(decoder_.get(), nullptr);
-      is_drained_ = true;
+      state_.is_drained = true;
       return;
     }
     bool is_ours = packet_->stream_index == stream_->index;
     if (is_ours) {
       auto sent = avcodec_send_packet(decoder_.get(), packet_.get());
       if (sent == AVERROR(ENOMEM)) throw std::bad_alloc();
-      num_damaged_ += sent < 0 || (packet_->flags & AV_PKT_FLAG_CORRUPT) != 0;
+      state_.num_damaged += sent < 0 || (packet_->flags & AV_PKT_FLAG_CORRUPT) != 0;
     }
     av_packet_unref(packet_.get());
     if (is_ours) return;
@@ -235,7 +245,7 @@ void FfmpegFrames::send_packet() {
 
 /// Counts what is wrong with the frame ahead, and finds when it is shown.
 void FfmpegFrames::take_ahead() {
-  num_damaged_ += ahead_->decode_error_flags != 0 || (ahead_->flags & AV_FRAME_FLAG_CORRUPT) != 0;
+  state_.num_damaged += ahead_->decode_error_flags != 0 || (ahead_->flags & AV_FRAME_FLAG_CORRUPT) != 0;
 #if LIBAVUTIL_VERSION_MAJOR >= 58
   auto duration = ahead_->duration;
 #else
@@ -243,8 +253,8 @@ void FfmpegFrames::take_ahead() {
 #endif
   auto usual = stream_->avg_frame_rate.num > 0 ? av_rescale_q(1, av_inv_q(stream_->avg_frame_rate), stream_->time_base) : 1;
   auto pts = ahead_->best_effort_timestamp;
-  ahead_pts_ = pts == AV_NOPTS_VALUE ? ahead_pts_ + last_duration_ : pts;
-  last_duration_ = duration > 0 ? duration : usual;
+  clock_.ahead = pts == AV_NOPTS_VALUE ? clock_.ahead + clock_.last_duration : pts;
+  clock_.last_duration = duration > 0 ? duration : usual;
 }
 
 bool FfmpegFrames::decode_ahead() {
@@ -256,9 +266,9 @@ bool FfmpegFrames::decode_ahead() {
       return true;
     }
     if (received == AVERROR(ENOMEM)) throw std::bad_alloc();
-    if (received == AVERROR_EOF || (is_drained_ && received != AVERROR(EAGAIN))) return false;
-    if (received != AVERROR(EAGAIN)) ++num_damaged_;
-    if (is_drained_) return false;
+    if (received == AVERROR_EOF || (state_.is_drained && received != AVERROR(EAGAIN))) return false;
+    if (received != AVERROR(EAGAIN)) ++state_.num_damaged;
+    if (state_.is_drained) return false;
     send_packet();
   }
 }
@@ -270,7 +280,7 @@ void FfmpegFrames::write_pixels(uint8_t* to_HW3) {
   auto plain = without_range(format);
   int full = plain != format || frame.color_range == AVCOL_RANGE_JPEG;
   constexpr int kHow = SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_BITEXACT;
-  auto height = static_cast<int>(height_), width = static_cast<int>(width_);
+  auto height = static_cast<int>(shape_.height), width = static_cast<int>(shape_.width);
   scaler_.reset(sws_getCachedContext(scaler_.release(), frame.width, frame.height, plain, width, height, AV_PIX_FMT_RGB24, kHow, nullptr,
                                      nullptr, nullptr));
   if (!scaler_) throw std::runtime_error("its pixels are in a format that is not read");
@@ -289,8 +299,8 @@ void FfmpegFrames::write_pixels(uint8_t* to_HW3) {
 }
 
 std::string FfmpegFrames::damage() const {
-  if (read_error_ < 0) return text_of(read_error_);
-  if (num_damaged_ > 0) return std::to_string(num_damaged_) + " of its packets or frames are damaged";
+  if (state_.read_error < 0) return text_of(state_.read_error);
+  if (state_.num_damaged > 0) return std::to_string(state_.num_damaged) + " of its packets or frames are damaged";
   // What a container says of its duration is never exact; one that is cut off lacks more.
   if (stream_->duration == AV_NOPTS_VALUE || stream_->duration <= 0) return "";
   auto lacking = stream_->duration - end();

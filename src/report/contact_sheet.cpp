@@ -41,6 +41,7 @@ std::string in_html(std::string_view text) {
 
 std::string thumbnail(const data::Dataset& dataset, int64_t row) {
   auto pixels = dataset.load(row).pixels_HW3;
+  if (pixels.dim() == 4) pixels = pixels[0];  // the first frame of a clip
   auto size = data::frame_of(dataset.extent(row));
   auto longest = std::max({size.height, size.width, kLongestSide});
   data::Size smaller{std::max<int64_t>(1, size.height * kLongestSide / longest), std::max<int64_t>(1, size.width * kLongestSide / longest)};

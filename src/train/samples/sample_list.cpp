@@ -61,10 +61,10 @@ nlohmann::ordered_json json_of(const data::CaptionRule& rule) {
 void read_set(const nlohmann::json& json, Samples& samples) {
   samples.sets.push_back(
       {json.at("num_repeats").get<double>(), json.at("of_class_set").get<bool>(), read_caption_rule(json), json.value("trigger_word", "")});
-  samples.origins.push_back(
-      {json.at("metadata").get<std::string>(),
-       json.at("metadata_hash").get<std::string>(),
-       {json.at("caption_extension").get<std::string>(), json.at("class_tokens").get<std::string>(), samples.sets.back().trigger_word}});
+  samples.origins.push_back({json.at("metadata").get<std::string>(),
+                             json.at("metadata_hash").get<std::string>(),
+                             {json.at("caption_extension").get<std::string>(), json.at("class_tokens").get<std::string>(),
+                              samples.sets.back().trigger_word, json.value("with_videos", false)}});
 }
 
 nlohmann::ordered_json json_of(const data::VisitRule& set, const data::MetadataOrigin& origin) {
@@ -76,6 +76,7 @@ nlohmann::ordered_json json_of(const data::VisitRule& set, const data::MetadataO
                               {"of_class_set", set.of_class_set}};
   json.update(json_of(set.captions));
   if (!set.trigger_word.empty()) json["trigger_word"] = set.trigger_word;
+  if (origin.captions.with_videos) json["with_videos"] = true;
   return json;
 }
 

@@ -1,0 +1,92 @@
+#include "data/clip_window.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace burnish::data {
+
+namespace {
+
+double value_of(const Fraction& fraction) { return static_cast<double>(fraction.num) / static_cast<double>(fraction.den); }
+
+/// The frames a second of a clip.
+Fraction own_rate(const ClipLook& clip) {
+  Fraction rate{clip.num_frames * clip.duration.den, std::max<int64_t>(clip.duration.num, 1)};
+  auto common = std::gcd(rate.num, rate.den);
+  return {rate.num / common, rate.den / common};
+}
+
+/// A clip of 24000/1001 frames a second has the frames of one of 24.
+constexpr double kNearlyAsFast = 0.95;
+
+Fraction taken_rate(const ClipRule& rule, const ClipLook& clip, const std::string& file) {
+  auto own = own_rate(clip);
+  if (value_of(own) >= value_of(rule.rate)) return rule.rate;
+  if (value_of(own) >= kNearlyAsFast * value_of(rule.rate)) return own;
+  data_error("data",
+             "{} has {:.4g} frames a second, and {:.4g} are asked for, so that frames would be shown twice; ask for fewer with "
+             "--frame_rate, or convert the clip",
+             file, value_of(own), value_of(rule.rate));
+}
+
+/// The most frames of at most `most` that a model takes; 0 where it takes none.
+int64_t on_grid(const ClipRule& rule, int64_t most) {
+  return most < rule.first_frames ? 0 : rule.first_frames + (most - rule.first_frames) / rule.step * rule.step;
+}
+
+/// The frames that a clip has at a rate: those whose time comes before its end, by more than a tenth of a frame, which is what containers
+/// round.
+int64_t count_at(const Fraction& rate, const ClipLook& clip) {
+  constexpr double kRounded = 0.9;
+  return std::max<int64_t>(1, static_cast<int64_t>(value_of(clip.duration) * value_of(rate) + kRounded));
+}
+
+}  // namespace
+
+std::vector<Fraction> ClipWindow::times() const {
+  std::vector<Fraction> times;
+  for (int64_t k = first; k < first + count; ++k) times.push_back({k * rate.den, rate.num});
+  return times;
+}
+
+void check_rule(const ClipRule& rule) {
+  if (rule.step == 0 || rule.num_frames == 0) return;
+  auto below = on_grid(rule, rule.num_frames);
+  if (below == rule.num_frames) return;
+  if (below == 0) config_error("data", "num_frames is {}, and this model takes {} frames at least", rule.num_frames, rule.first_frames);
+  config_error("data", "num_frames is {}, and clips of this model have {} or {} frames ({} and a multiple of {}); give one of them",
+               rule.num_frames, below, below + rule.step, rule.first_frames, rule.step);
+}
+
+std::vector<ClipWindow> windows_of(const ClipRule& rule, const ClipLook& clip, const std::string& file) {
+  using Extraction = ClipRule::Extraction;
+  const auto rate = taken_rate(rule, clip, file);
+  const auto length = count_at(rate, clip);
+  const bool is_whole = rule.extraction == Extraction::whole && rule.num_frames == 0;
+  const auto count = on_grid(rule, is_whole ? length : std::min(length, rule.num_frames == 0 ? kUsualFrames : rule.num_frames));
+  if (count == 0) data_error("data", "{} has {} frames at this rate, and the model takes {} at least", file, length, rule.first_frames);
+  const auto room = length - count;
+  std::vector<int64_t> starts;
+  switch (rule.extraction) {
+    case Extraction::head:
+    case Extraction::whole: starts = {0}; break;
+    case Extraction::middle: starts = {room / 2}; break;
+    case Extraction::chunks:
+      for (int64_t start = 0; start <= room; start += count) starts.push_back(start);
+      break;
+    case Extraction::slide:
+      for (int64_t start = 0; start <= room; start += rule.stride) starts.push_back(start);
+      break;
+    case Extraction::uniform:
+      for (int64_t i = 0; i < rule.num_windows; ++i) starts.push_back(rule.num_windows == 1 ? 0 : i * room / (rule.num_windows - 1));
+      starts.erase(std::ranges::unique(starts).begin(), starts.end());
+      break;
+  }
+  std::vector<ClipWindow> windows;
+  for (auto start : starts) windows.push_back({start, count, rate});
+  return windows;
+}
+
+}  // namespace burnish::data

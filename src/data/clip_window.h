@@ -1,0 +1,45 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "data/clip.h"
+
+namespace burnish::data {
+
+/// Frames of a clip that are trained as one sample: `count` of them, one every 1 / rate seconds, from number `first` on.
+struct ClipWindow {
+  int64_t first = 0, count = 1;
+  Fraction rate = {16, 1};
+
+  /// Returns the times at which these frames are shown.
+  std::vector<Fraction> times() const;
+};
+
+/// The rule by which windows are taken out of clips. A model takes first_frames + k · step frames; one that takes pictures has a step of 0,
+/// and no clips are read for it.
+struct ClipRule {
+  enum class Extraction {
+    head,    ///< one window, from the start
+    middle,  ///< one in the middle
+    whole,   ///< one of as many frames as there are, up to num_frames where that is given
+    chunks,  ///< as many as there is room for, one behind the other
+    slide,   ///< one every `stride` frames
+    uniform  ///< `num_windows`, spread evenly from the start to the end
+  } extraction = Extraction::head;
+  int64_t num_frames = 0;  ///< frames of a window, fewer where a clip is shorter; 0: kUsualFrames
+  Fraction rate = {16, 1};
+  int64_t stride = 1, num_windows = 4;
+  int64_t first_frames = 1, step = 0;
+};
+
+/// The frames that DiffSynth-Studio's commands take where they name no number.
+constexpr int64_t kUsualFrames = 81;
+
+/// Throws a config Error for a number of frames that the model does not take; it names the two nearest.
+void check_rule(const ClipRule& rule);
+
+/// Returns the windows of a clip. No frame is taken twice: a clip whose own rate is within a twentieth below the rule's is taken frame by
+/// frame, a slower one is refused with a data Error that names `file`, and so is one that is too short for any window.
+std::vector<ClipWindow> windows_of(const ClipRule& rule, const ClipLook& clip, const std::string& file);
+
+}  // namespace burnish::data

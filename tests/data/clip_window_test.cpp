@@ -1,0 +1,81 @@
+// Which frames of a clip are trained, and datasets of clips.
+#include "data/clip_window.h"
+
+#include <ATen/ATen.h>
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+
+#include "data/dataset.h"
+#include "tests/golden.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using data::ClipRule;
+using Extraction = ClipRule::Extraction;
+using test::error_of;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+namespace {
+
+/// A clip of 40 frames, 30 a second: 22 at 16.
+const data::ClipLook kClip{.size = {48, 64}, .num_frames = 40, .duration = {4, 3}};
+
+/// "first+count" of every window that a model of 1 + 4 k frames takes of the clip.
+std::vector<std::string> windows(ClipRule rule, const data::ClipLook& clip = kClip) {
+  rule.step = 4;
+  std::vector<std::string> found;
+  for (const auto& window : data::windows_of(rule, clip, "a.mp4")) found.push_back(fmt::format("{}+{}", window.first, window.count));
+  return found;
+}
+
+}  // namespace
+
+TEST(ClipWindow, Extractions) {
+  EXPECT_THAT(windows({.num_frames = 9}), ElementsAre("0+9"));
+  EXPECT_THAT(windows({.num_frames = 0}), ElementsAre("0+21")) << "as many as the clip has, on the model's grid";
+  EXPECT_THAT(windows({.extraction = Extraction::middle, .num_frames = 9}), ElementsAre("6+9"));
+  EXPECT_THAT(windows({.extraction = Extraction::whole}), ElementsAre("0+21"));
+  EXPECT_THAT(windows({.extraction = Extraction::whole, .num_frames = 17}), ElementsAre("0+17"));
+  EXPECT_THAT(windows({.extraction = Extraction::chunks, .num_frames = 9}), ElementsAre("0+9", "9+9"));
+  EXPECT_THAT(windows({.extraction = Extraction::slide, .num_frames = 9, .stride = 6}), ElementsAre("0+9", "6+9", "12+9"));
+  EXPECT_THAT(windows({.extraction = Extraction::uniform, .num_frames = 9, .num_windows = 3}), ElementsAre("0+9", "6+9", "13+9"));
+  EXPECT_THAT(windows({.extraction = Extraction::uniform, .num_frames = 21, .num_windows = 3}), ElementsAre("0+21", "1+21"));
+}
+
+TEST(ClipWindow, NoFrameIsTakenTwice) {
+  EXPECT_THAT(windows({.num_frames = 41, .rate = {30, 1}}), ElementsAre("0+37"));
+  const data::ClipLook ntsc{.size = {48, 64}, .num_frames = 24, .duration = {1001, 1000}};
+  auto window = data::windows_of({.num_frames = 21, .rate = {24, 1}, .step = 4}, ntsc, "a.mp4").at(0);
+  EXPECT_EQ(window.rate.num * 1001, window.rate.den * 24000) << "frame by frame";
+  const data::ClipLook slow{.size = {48, 64}, .num_frames = 20, .duration = {2, 1}};
+  EXPECT_THAT(error_of([&] { windows({.num_frames = 9}, slow); }), AllOf(HasSubstr("a.mp4 has 10 frames"), HasSubstr("--frame_rate")));
+  EXPECT_THAT(windows({.num_frames = 9, .rate = {10, 1}}, slow), ElementsAre("0+9"));
+}
+
+TEST(ClipWindow, OffTheGridIsRefusedWithTheTwoNearest) {
+  EXPECT_THAT(error_of([] { data::check_rule(ClipRule{.num_frames = 50, .step = 4}); }, Exit::config), HasSubstr("have 49 or 53 frames"));
+  EXPECT_NO_THROW(data::check_rule(ClipRule{.num_frames = 81, .step = 4}));
+}
+
+TEST(ClipWindow, AFolderOfClipsAndPictures) {
+  test::Scratch scratch;
+  for (const auto& [name, from] : {std::pair("a.mp4", "clips/base30.mp4"), {"b.png", "data/rgba.png"}, {"c.gif", "clips/base.gif"}}) {
+    scratch.write(name, test::content(test::golden_path(from)));
+    scratch.write(std::string(name, 1) + ".txt", "a caption");
+  }
+  data::Subset subset{.base_path = "", .metadata_path = scratch.path(), .size = {.height = 16, .width = 32, .division = 16}};
+  subset.caption_files.with_videos = true;
+  subset.clips = {.extraction = Extraction::chunks, .num_frames = 9, .rate = {10, 1}, .step = 4};
+  data::Dataset dataset({.subsets = {subset}});
+  ASSERT_EQ(dataset.rows().size(), 4) << "9 of 13 frames, a picture, and 9 of 20 frames twice";
+  EXPECT_EQ(dataset.extent(0), (Extent{9, 16, 32}));
+  EXPECT_EQ(dataset.extent(1), (Extent{1, 16, 32}));
+  EXPECT_EQ(dataset.load(1).pixels_HW3.sizes().vec(), (std::vector<int64_t>{16, 32, 3}));
+  auto frames = dataset.load(0).pixels_HW3;
+  ASSERT_EQ(frames.sizes().vec(), (std::vector<int64_t>{9, 16, 32, 3}));
+  for (int64_t k = 0; k < 9; ++k)
+    EXPECT_NEAR(frames[k][8][8][0].item<double>(), static_cast<double>(3 * k) * 5 * 255 / 219, 1.01) << "every third of 30 a second";
+  EXPECT_EQ(dataset.entry(3).window->first, 9);
+}
