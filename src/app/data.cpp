@@ -25,12 +25,14 @@ namespace burnish::app {
 
 namespace {
 
+constexpr int64_t kMostFramesStep = 64;
+
 struct DataOptions {
   std::vector<std::string> data;
   std::string dataset_config, data_file_keys = "image,video", masked_loss = "none", mask_column = "mask";
   train::DatasetChoice dataset;
   train::ModelChoice model;
-  int64_t batch_size = 1, division = 16;
+  int64_t batch_size = 1, division = 16, frames_step = 0;
   std::string contact_sheet;
   int64_t num_pictures = 30;
 };
@@ -59,6 +61,8 @@ data::Dataset open(const DataOptions& o) {
   for (const auto& dataset : datasets) {
     for (auto& subset : train::subsets_of(dataset, 1)) {
       subset.size.division = o.division;
+      subset.clips.step = o.frames_step;
+      subset.caption_files.with_videos = o.frames_step > 0;
       options.subsets.push_back(std::move(subset));
     }
   }
@@ -118,6 +122,10 @@ void data(const Arguments& arguments) {
       .one_of({"none", "column", "alpha"});
   f("mask_column", o.mask_column, "column that names masks");
   f("division", o.division, "sides are multiples of this, as the model takes them: 16 or 8, say").at_least(1).at_most(kMostPixelsASide);
+  f("frames_step", o.frames_step,
+    "look at clips too, of 1 + a multiple of so many frames, as the model takes them, 4 say; 0 looks at pictures alone")
+      .at_least(0)
+      .at_most(kMostFramesStep);
   f("batch_size", o.batch_size, "samples of equal size in a batch").at_least(1).at_most(kMostInABatch);
   f.group("Model");
   f.path("model", o.model.model, "as for burnish train: counts the tokens that its text encoders make of the captions", {},

@@ -83,7 +83,6 @@ static void diffsynth_options(config::Fields& f) {
         "dmd2_matching_t_sampling", "dmd2_matching_t_std", "dmd2_student_grad_clip_norm", "dmd2_student_sample_steps",
         "dmd2_student_sample_type", "dmd2_student_schedule", "dmd2_student_t_list", "dmd2_student_update_freq", "dmd2_teacher_cfg_scale"})
     f.refused(name, "DMD2 is no task here; direct_distill and trajectory_imitation are");
-  f.refused("num_frames", "videos are not trained");
 }
 
 static void memory_fields(config::Fields& f, TrainOptions& o) {
@@ -282,6 +281,8 @@ static void dataset_conditions(config::Fields& f, const TrainOptions& o) {
     f.row(name).counts_when("enable_bucket", [&o] { return buckets(o); });
   for (const char* name : {"min_bucket_reso", "max_bucket_reso"})
     f.row(name).counts_when("enable_bucket with bucket_rule kohya", [&o] { return kohyas_buckets(o); });
+  f.row("frame_stride").counts_when("frame_extraction slide", [&o] { return each_says(o) || o.dataset.frame_extraction == "slide"; });
+  f.row("frame_sample").counts_when("frame_extraction uniform", [&o] { return each_says(o) || o.dataset.frame_extraction == "uniform"; });
   f.row("multi_resolution").counts_when("several values of resolution", [&o] { return has_resolutions(o); });
   f.row("max_pixels").counts_when("pictures that keep their shape, without height, width and resolution", [&o] { return keeps_shapes(o); });
   for (const char* name : {"keep_tokens", "keep_tokens_separator", "caption_separator", "secondary_separator"})

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <deque>
+#include <map>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/limits.h"
@@ -14,6 +17,8 @@
 namespace burnish::train {
 
 namespace {
+
+constexpr int64_t kMostFrames = 100000;
 
 /// "1024", "768,1024" and "768x1024": a square's side, or width and height.
 data::Size parse_resolution(const std::string& text) {
@@ -56,6 +61,21 @@ data::CaptionRule caption_rule(const DatasetChoice& o) {
           .keep_separator = o.keep_tokens_separator,
           .separator = o.caption_separator,
           .secondary_separator = o.secondary_separator};
+}
+
+void clip_fields(config::Fields& f, DatasetChoice& o) {
+  f("num_frames", o.num_frames, "frames of a clip, where the model makes clips; a shorter clip has fewer; 0: 81")
+      .at_least(0)
+      .at_most(kMostFrames);
+  f("frame_rate", o.frame_rate, "frames a second that are taken of a clip, by the times at which they are shown")
+      .at_least(0.1)
+      .at_most(1000);
+  f("frame_extraction", o.frame_extraction,
+    "which frames of a clip are trained: those at its head or in its middle, the whole clip, chunks one behind the other, slide (a clip "
+    "every frame_stride frames), or uniform (frame_sample clips, spread evenly)")
+      .one_of({"head", "middle", "whole", "chunks", "slide", "uniform"});
+  f("frame_stride", o.frame_stride, "of slide: frames from one clip to the next").at_least(1).at_most(kMostFrames);
+  f("frame_sample", o.frame_sample, "of uniform: clips that are taken of each file").at_least(1).at_most(kMostFrames);
 }
 
 /// Keys of a dataset_config beside those of a run.
@@ -111,6 +131,7 @@ void fields(config::Fields& f, DatasetChoice& o) {
   f("bucket_reso_steps", o.bucket_reso_steps, "sides of buckets are multiples of this").at_most(kMostPixelsASide).in("pixels");
   f("random_crop", o.random_crop, "cut pictures anywhere, not at the centre");
   f("random_flip", o.random_flip, "mirror every other variant of a picture left to right", {"flip_aug"});
+  clip_fields(f, o);
   f("caption_extension", o.caption_extension,
     "comma list of endings of caption files, the first that is there counts; with enable_wildcard one is drawn, ENDING=WEIGHT times as "
     "often");
@@ -173,6 +194,22 @@ std::vector<DatasetChoice> read_dataset_config(const std::string& path, const Da
   return {read.begin(), read.end()};
 }
 
+data::ClipRule clip_rule(const DatasetChoice& o) {
+  using Extraction = data::ClipRule::Extraction;
+  static const std::map<std::string, Extraction> kinds{{"head", Extraction::head},   {"middle", Extraction::middle},
+                                                       {"whole", Extraction::whole}, {"chunks", Extraction::chunks},
+                                                       {"slide", Extraction::slide}, {"uniform", Extraction::uniform}};
+  // As a fraction: 23.976 is 23976 / 1000.
+  constexpr int64_t kParts = 1000;
+  auto parts = std::llround(o.frame_rate * static_cast<double>(kParts));
+  auto common = std::gcd(parts, static_cast<decltype(parts)>(kParts));
+  return {.extraction = kinds.at(o.frame_extraction),
+          .num_frames = o.num_frames,
+          .rate = {parts / common, kParts / common},
+          .stride = o.frame_stride,
+          .num_windows = o.frame_sample};
+}
+
 std::vector<data::Subset> subsets_of(const DatasetChoice& o, int64_t cache_variants) {
   auto variants = cache_variants > 0 ? cache_variants : o.random_crop ? 4 : o.random_flip ? 2 : 1;
   auto metadata_path = as_there(o.metadata_path);
@@ -183,6 +220,7 @@ std::vector<data::Subset> subsets_of(const DatasetChoice& o, int64_t cache_varia
     subset.augmentation = {o.random_crop, o.random_flip, augments(o) ? variants : 1};
     subset.loss_weight = o.loss_weight;
     subset.caption_files = {o.caption_extension, o.class_tokens, o.trigger_word};
+    subset.clips = clip_rule(o);
     subset.visits = {o.num_repeats, o.is_reg, caption_rule(o), o.trigger_word};
     if (o.multi_resolution == "one" && !o.is_reg) subset.visits.num_repeats /= static_cast<double>(resolutions.size());
     subsets.push_back(std::move(subset));

@@ -14,6 +14,9 @@ struct DatasetChoice {
   std::string bucket_rule = "kohya";
   int64_t min_bucket_reso = 256, max_bucket_reso = 1024, bucket_reso_steps = 64;
   bool random_crop = false, random_flip = false;
+  int64_t num_frames = 0, frame_stride = 1, frame_sample = 4;
+  double frame_rate = 16;
+  std::string frame_extraction = "head";
 
   std::string caption_extension = ".txt", class_tokens, trigger_word, caption_prefix, caption_suffix;
   double caption_dropout = 0, caption_tag_dropout_rate = 0;
@@ -34,6 +37,9 @@ bool augments(const DatasetChoice& o);
 /// Reads the datasets of a TOML file of [general], [[datasets]] and [[datasets.subsets]], each beginning as `run`. File names start from
 /// the folder of that file. Throws a config Error for a file that is none.
 std::vector<DatasetChoice> read_dataset_config(const std::string& path, const DatasetChoice& run);
+
+/// Returns the rule by which clips become samples, without what the model says of their lengths.
+data::ClipRule clip_rule(const DatasetChoice& o);
 
 /// Makes of the options a subset for each resolution. `cache_variants` 0 becomes the number that the ways of cutting ask for.
 std::vector<data::Subset> subsets_of(const DatasetChoice& o, int64_t cache_variants);

@@ -38,6 +38,8 @@ std::string cut_content(const View& view) {
   auto content = "cut to " + spelled(data::extent_of(crop.size));
   if (!view.pictures->is_centre(row, crop)) content += fmt::format(" from {},{}", crop.top, crop.left);
   if (crop.flip) content += " mirrored";
+  if (const auto& window = view.pictures->entry(row).window)
+    content += fmt::format(", {} frames from {} at {}/{} a second", window->count, window->first, window->rate.num, window->rate.den);
   return content;
 }
 
@@ -45,8 +47,11 @@ std::string image_content(const View& view) {
   return view.sample == nullptr ? "" : fmt::format("sRGB picture {} {}", view.picture_hash, cut_content(view));
 }
 
-/// Bytes [H, W, 3] in place of a picture that a plan does without.
-at::Tensor any_pixels(const Extent& extent) { return at::zeros({}, at::kByte).expand({extent.height, extent.width, 3}); }
+/// Bytes [H, W, 3], of a clip [F, H, W, 3], in place of those that a plan does without.
+at::Tensor any_pixels(const Extent& extent) {
+  auto any = at::zeros({}, at::kByte);
+  return extent.frames == 1 ? any.expand({extent.height, extent.width, 3}) : any.expand({extent.frames, extent.height, extent.width, 3});
+}
 
 pipeline::Value load_image(const View& view) {
   if (view.pictures == nullptr) return any_pixels(view.sample->extent).unsqueeze(0);

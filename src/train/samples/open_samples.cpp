@@ -17,8 +17,19 @@ namespace {
 
 constexpr double kManyVisits = 1024;
 
+/// What a model takes of a dataset: sides, and of clips their lengths.
+void fit(data::Subset& subset, const models::LatentSpace& space) {
+  subset.size.division = space.side;
+  if (space.frames_step == 0 && subset.clips.num_frames > 1)
+    config_error("train", "num_frames {} asks for clips, and this model makes pictures; take num_frames out, or name a model of clips",
+                 subset.clips.num_frames);
+  subset.clips.step = space.frames_step;
+  subset.clips.first_frames = space.first_frames;
+  subset.caption_files.with_videos = space.frames_step > 0;
+}
+
 std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const models::Model& model, const SampleNeeds& needs) {
-  for (auto& subset : options.subsets) subset.size.division = model.latent_space().side;
+  for (auto& subset : options.subsets) fit(subset, model.latent_space());
   options.extra_columns = needs.columns;
   for (const auto& input : model.names().extra_inputs) {
     using Kind = models::ExtraInput::Kind;
@@ -113,10 +124,12 @@ Samples look_at_pictures(const DataSettings& settings, const models::Model& mode
 Samples without_pictures(const DataSettings& settings, const models::Model& model) {
   Samples samples;
   samples.sets.clear();
-  for (const auto& subset : settings.pictures.subsets) {
-    auto rule = subset.size;
-    rule.division = model.latent_space().side;
-    auto extent = data::extent_of(data::target_size(rule, rule.buckets ? rule.buckets->resolution : rule.fixed(), "a picture"));
+  for (auto subset : settings.pictures.subsets) {
+    fit(subset, model.latent_space());
+    data::check_rule(subset.clips);
+    const auto& rule = subset.size;
+    auto size = data::target_size(rule, rule.buckets ? rule.buckets->resolution : rule.fixed(), "a picture");
+    auto extent = data::extent_of(size, std::max<int64_t>(1, subset.clips.num_frames));
     auto set = samples.sets.size();
     std::map<std::string, std::vector<Extent>> extents;
     if (const auto& column = model.names().reference_column; !column.empty()) extents[column] = {model.seen_reference(extent)};

@@ -1,13 +1,28 @@
 #include "train/samples/pixels.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+
 #include "data/resize.h"
 
 namespace burnish::train {
+
+namespace {
+
+/// [1, F, H, W, 3] -> [1, 3, F, H, W]
+at::Tensor clip_in_model_range(const at::Tensor& clip) {
+  auto out = at::empty({1, 3, clip.size(1), clip.size(2), clip.size(3)}, clip.options().dtype(at::kFloat));
+  for (int64_t k = 0; k < clip.size(1); ++k) out[0].select(1, k).copy_(data::to_model_range(clip[0][k]));
+  return out;
+}
+
+}  // namespace
 
 pipeline::Values in_model_range(pipeline::Values values, std::optional<c10::Device> device) {
   auto convert = [&](const at::Tensor& tensor) {
     if (tensor.scalar_type() != at::kByte) return tensor;
     auto pixels = tensor.to(device.value_or(tensor.device()));
+    if (pixels.dim() == 5) return clip_in_model_range(pixels);
     return pixels.dim() == 4 ? data::to_model_range(pixels.squeeze(0)).unsqueeze(0) : data::to_model_range(pixels);
   };
   for (auto& [name, value] : values) pipeline::change_tensors(value, convert);
