@@ -26,7 +26,8 @@ void fields(config::Fields& f, SampleOptions& o) {
   f("height", o.extent.height, "height of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels");
   f("width", o.extent.width, "width of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels");
   f("num_inference_steps", o.num_inference_steps, "steps of the sampler").at_least(1).at_most(kMostSamplerSteps).in("steps");
-  f("sampler", o.sampler, "euler, or for models with discrete timesteps also euler_a, dpmpp_2m or ddim; default takes the model's own")
+  f("sampler", o.sampler,
+    "euler, for models that flow also unipc, for models with discrete timesteps euler_a, dpmpp_2m or ddim; default takes the model's own")
       .known(diffusion::sampler_names());
   f("timestep_spacing", o.timestep_spacing, "where discrete steps lie: leading, trailing or linspace; default takes the model's own")
       .known(diffusion::spacing_names());

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "diffusion/loss_weighting.h"
+#include "diffusion/unipc.h"
 
 namespace burnish::diffusion {
 namespace {
@@ -58,17 +59,22 @@ at::Tensor FlowProcess::target(const at::Tensor& x0, const at::Tensor& noise, co
 }
 
 std::unique_ptr<Sampler> FlowProcess::sampler(const SamplerOptions& options) const {
-  if (options.name != "default" && options.name != "euler")
-    config_error("diffusion", "sampler {} walks discrete timesteps, and this model flows; choose euler", options.name);
+  const auto name = options.name == "default" ? config_.sampler : options.name;
+  if (name != "euler" && name != "unipc")
+    config_error("diffusion", "sampler {} walks discrete timesteps, and this model flows; choose euler or unipc", name);
   if (!options.times.empty()) return std::make_unique<FlowEuler>(options.times);
+  auto over = [&](std::vector<double> sigmas) -> std::unique_ptr<Sampler> {
+    if (name == "unipc") return unipc_sampler(config_.unipc_order, std::move(sigmas));
+    return std::make_unique<FlowEuler>(std::move(sigmas));
+  };
   if (options.timestep_spacing == "diffsynth") {
     auto sigmas = grid_of(grid_.config(), options.num_steps);
     sigmas.push_back(0);
-    return std::make_unique<FlowEuler>(std::move(sigmas));
+    return over(std::move(sigmas));
   }
   if (options.timestep_spacing != "default")
     config_error("diffusion", "timestep_spacing {} spaces discrete timesteps, and this model flows; take it out", options.timestep_spacing);
-  return std::make_unique<FlowEuler>(sampling_sigmas(config_, options.num_steps, options.num_image_tokens));
+  return over(sampling_sigmas(config_, options.num_steps, options.num_image_tokens, name));
 }
 
 }  // namespace burnish::diffusion

@@ -20,7 +20,7 @@ class FlowProcess : public Process {
   double loss_weight(const LossOptions& options, double time) const override;
   at::Tensor add_noise(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& time_B) const override;
   at::Tensor target(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& time_B) const override;
-  /// Makes an Euler sampler over sampling_sigmas.
+  /// Makes an Euler or UniPC sampler over sampling_sigmas.
   std::unique_ptr<Sampler> sampler(const SamplerOptions& options) const override;
 
  private:

@@ -7,8 +7,7 @@
 
 namespace burnish::diffusion {
 
-/// A flow-matching Euler sampler as `scheduler_config.json` has it; the defaults are for a model that comes without the
-/// file.
+/// A flow-matching sampler as `scheduler_config.json` has it; the defaults are for a model that comes without the file.
 struct FlowSamplerConfig {
   double shift = 3.0;                ///< s of the static shift s t / (1 + (s-1) t), used without dynamic shifting
   bool use_dynamic_shifting = true;  ///< shift by mu, which depends on the number of image tokens
@@ -20,16 +19,21 @@ struct FlowSamplerConfig {
   double shift_terminal = 0;                    ///< when above 0, sigmas are stretched so that the last one before 0 is this
   /// mu of a model whose shift depends on the number of steps as well, which is in no file; null: the line above.
   double (*mu_of)(int64_t num_image_tokens, int64_t num_steps) = nullptr;
+  std::string sampler = "euler";  ///< or "unipc"
+  int64_t unipc_order = 2;
 };
 
-/// Reads the keys above; an absent one takes the default of diffusers' FlowMatchEulerDiscreteScheduler (no dynamic shifting, shift 1).
-/// Keys that do not change the schedule are ignored. Throws a data Error for another scheduler class, a value of another type or out of
-/// range, or a switch that is on and not supported (Karras, exponential or beta sigmas, inverted sigmas, stochastic sampling).
+/// Reads the keys above; an absent one takes the default of diffusers' FlowMatchEulerDiscreteScheduler (no dynamic shifting, shift 1). Of
+/// its UniPCMultistepScheduler, whose shift is called flow_shift, the file must say that it is for flows. Keys that do not change the
+/// schedule are ignored. Throws a data Error for another scheduler class, a value of another type or out of range, or a switch that is on
+/// and not supported (Karras, exponential or beta sigmas, inverted sigmas, stochastic sampling).
 FlowSamplerConfig flow_sampler_config(const SchedulerValues& values);
 
-/// The num_steps + 1 sigmas of one picture, from 1 down to an appended 0: linspace(1, 1/n, n), shifted.
+/// The num_steps + 1 sigmas of one picture, from 1 down to an appended 0: linspace(1, 1/n, n), shifted; for `sampler` unipc that without
+/// its last of linspace(1, 1/1000, n + 1).
 /// The timestep of a step is its sigma: models here take sigma in [0, 1], diffusers' `timesteps` are 1000 times that.
 /// num_image_tokens matters to dynamic shifting only. Throws a config Error for num_steps < 1.
-std::vector<double> sampling_sigmas(const FlowSamplerConfig& config, int64_t num_steps, int64_t num_image_tokens);
+std::vector<double> sampling_sigmas(const FlowSamplerConfig& config, int64_t num_steps, int64_t num_image_tokens,
+                                    const std::string& sampler = "euler");
 
 }  // namespace burnish::diffusion

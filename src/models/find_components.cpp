@@ -49,7 +49,8 @@ Source find_patch_autoencoder(const ModelFiles& files) {
 
 Source find_causal_autoencoder(const ModelFiles& files, vae::CausalFor use) {
   for (const auto& entry : files.entries) {
-    for (const char* mark : {"decoder.up_blocks.0.resnets.0.norm1.gamma", "decoder.upsamples.0.residual.0.gamma"}) {
+    for (const char* mark : {"decoder.up_blocks.0.resnets.0.norm1.gamma", "decoder.upsamples.0.residual.0.gamma",
+                             "decoder.upsamples.0.upsamples.0.residual.0.gamma"}) {
       auto tensors = find_below(entry, {"", "vae.", "first_stage_model."}, mark);
       if (tensors) return {&entry, vae::causal_tensors(*tensors, use), vae::causal_keys(*tensors, use)};
     }

@@ -25,6 +25,12 @@ bool is_component_config(const nlohmann::json& config) {
   return config.is_object() && (config.contains("_class_name") || config.contains("architectures"));
 }
 
+/// Wan's own folders hold the config.json of the transformer alone, and the other components beside it as files of torch.save.
+bool is_of_another(const fs::path& file) {
+  const auto name = file.filename().string();
+  return file.extension() == ".pth" && std::ranges::none_of(kWeightStems, [&](const auto& stem) { return name.starts_with(stem); });
+}
+
 ModelEntry entry_of_files(const std::string& label, const std::vector<fs::path>& files) {
   for (const auto& file : files) {
     if (!io::is_there(file))
@@ -34,6 +40,7 @@ ModelEntry entry_of_files(const std::string& label, const std::vector<fs::path>&
       data_error("models", "{} is neither a .safetensors file nor one of torch.save (.pth, .pt, .bin, .ckpt)", file.string());
   }
   ModelEntry entry{label, files.front().parent_path(), "", nullptr, io::TensorSource::open(files)};
+  if (is_of_another(files.front())) return entry;
   if (auto config = config_beside(entry.folder); is_component_config(config)) entry.config = config;
   return entry;
 }
@@ -50,6 +57,9 @@ ModelEntry entry_of_component(const std::string& label, const fs::path& folder, 
   if (has_weights(folder)) entry.tensors = io::TensorSource::open_folder(folder, kWeightStems);
   return entry;
 }
+
+/// Whether a folder is one of a component.
+bool is_component(const fs::path& folder) { return io::is_folder(folder) && (io::is_there(folder / "config.json") || has_weights(folder)); }
 
 /// Whether a run of this program saved the weights of a component in this file, which has no config.json of its own.
 bool is_trained(const ModelEntry& entry) {
@@ -111,6 +121,22 @@ class Opener {
     }
   }
 
+  /// A folder as Wan publishes it: a transformer, or two in folders of their own, with other components as files of torch.save beside.
+  /// Returns whether it is one.
+  bool add_original_folder(const fs::path& folder, const fs::path& name) {
+    std::vector<ModelEntry> entries;
+    for (const char* expert : {"high_noise_model", "low_noise_model"}) {
+      if (is_component(folder / expert)) entries.push_back(entry_of_component((name / expert).string(), folder / expert, ""));
+    }
+    if (entries.empty() && is_component(folder)) entries.push_back(entry_of_component(name.string(), folder, ""));
+    auto others = io::glob(folder, "*.pth");
+    if (entries.empty() || (entries.size() == 1 && others.empty() && entries[0].folder == folder)) return false;
+    for (const auto& file : others) entries.push_back(entry_of_files((name / file.filename()).string(), {file}));
+    for (auto& entry : entries) files_.entries.push_back(std::move(entry));
+    files_.pipeline_folders.push_back(folder);
+    return true;
+  }
+
   void add_path(const std::string& name) {
     fs::path path = name;
     if (auto sizes = io::is_there(path) ? std::nullopt : published_(name)) {
@@ -126,7 +152,9 @@ class Opener {
       files_.entries.push_back(entry_of_files(name, {path}));
     } else if (io::is_there(path / "model_index.json")) {
       add_pipeline_folder(path, name);
-    } else if (io::is_there(path / "config.json") || has_weights(path)) {
+    } else if (add_original_folder(path, name)) {
+      return;
+    } else if (is_component(path)) {
       files_.entries.push_back(entry_of_component(name, path, ""));
     } else {
       data_error("models", "folder '{}' holds neither a model_index.json nor a config.json nor safetensors files", name);

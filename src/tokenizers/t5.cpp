@@ -1,4 +1,6 @@
 // T5's tokenizer: a SentencePiece unigram model; ids of the text, then </s>.
+#include "tokenizers/t5.h"
+
 #include <sentencepiece_processor.h>
 #include <utf8proc.h>
 
@@ -7,6 +9,7 @@
 
 #include "base/error.h"
 #include "io/files.h"
+#include "io/json.h"
 #include "tokenizers/charsmap.h"
 #include "tokenizers/special_tokens.h"
 #include "tokenizers/tokenizer.h"
@@ -35,6 +38,14 @@ std::string tidied(std::string_view text, bool words_end_at_any) {
   return out;
 }
 
+/// Whether a tokenizer.json makes bytes of text that its vocabulary does not know. One that is not there does not.
+bool says_byte_fallback(const std::filesystem::path& path) {
+  if (!io::is_there(path)) return false;
+  const auto file = io::read_json(path);
+  const auto model = file.is_object() ? file.find("model") : file.end();
+  return model != file.end() && model->is_object() && model->value("byte_fallback", nlohmann::json(false)) == true;
+}
+
 class T5Tokenizer : public Tokenizer {
  public:
   explicit T5Tokenizer(const std::filesystem::path& folder) {
@@ -42,18 +53,25 @@ class T5Tokenizer : public Tokenizer {
     if (io::is_there(folder / "spiece.model")) {
       load(io::read_text(folder / "spiece.model"), folder / "spiece.model");
       add_specials(settings);
+      knows_bytes_ = has_bytes() && says_byte_fallback(folder / "tokenizer.json");
     } else if (io::is_there(folder / "tokenizer.json")) {
       auto json = read_unigram_json(folder / "tokenizer.json");
       load(std::move(json.model), folder / "tokenizer.json");
       special_ = std::move(json.added);
       any_white_space_ = json.any_white_space;
+      knows_bytes_ = has_bytes();
     } else {
       data_error("tokenizers", "no T5 tokenizer in {}: expected spiece.model or tokenizer.json", folder.string());
     }
-    num_ids_ = pieces_.GetPieceSize();  // tokens <extra_id_N> behind them occur in no caption
-    end_id_ = id_of(special_token(settings, "eos_token", "</s>"), folder);
-    pad_id_ = id_of(special_token(settings, "pad_token", "<pad>"), folder);
-    model_max_length_ = max_length(settings);
+    finish(settings, folder);
+  }
+
+  T5Tokenizer(std::string model, const std::filesystem::path& from) {
+    const nlohmann::json settings{{"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}, {"extra_ids", 0}};
+    load(std::move(model), from);
+    add_specials(settings);
+    knows_bytes_ = has_bytes();
+    finish(settings, from);
   }
 
   std::vector<int64_t> encode(std::string_view text) const override {
@@ -64,6 +82,15 @@ class T5Tokenizer : public Tokenizer {
   }
 
  private:
+  void finish(const nlohmann::json& settings, const std::filesystem::path& place) {
+    num_ids_ = pieces_.GetPieceSize();  // tokens <extra_id_N> behind them occur in no caption
+    end_id_ = id_of(special_token(settings, "eos_token", "</s>"), place);
+    pad_id_ = id_of(special_token(settings, "pad_token", "<pad>"), place);
+    model_max_length_ = max_length(settings);
+  }
+
+  bool has_bytes() const { return pieces_.IsByte(pieces_.PieceToId("<0x00>")); }
+
   void load(std::string bytes, const std::filesystem::path& path) {
     charsmap_.emplace(bytes);
     if (auto status = pieces_.LoadFromSerializedProto(bytes); !status.ok())
@@ -93,9 +120,10 @@ class T5Tokenizer : public Tokenizer {
     auto normal = tidied(charsmap_->apply(text), any_white_space_);
     std::vector<int> found;
     if (auto status = pieces_.Encode(normal, &found); !status.ok()) data_error("tokenizers", "cannot tokenize: {}", status.ToString());
-    // transformers knows no byte pieces in a T5 vocabulary: a run of them is one unknown token, as any unknown text is.
+    // Without byte_fallback in tokenizer.json transformers knows no byte pieces: a run of them is one unknown token, as any unknown text
+    // is.
     for (size_t i = 0; i < found.size(); ++i) {
-      if (!pieces_.IsByte(found[i])) ids.push_back(found[i]);
+      if (knows_bytes_ || !pieces_.IsByte(found[i])) ids.push_back(found[i]);
       else if (i == 0 || !pieces_.IsByte(found[i - 1])) ids.push_back(pieces_.unk_id());
     }
   }
@@ -104,10 +132,15 @@ class T5Tokenizer : public Tokenizer {
   sentencepiece::SentencePieceProcessor pieces_;
   std::vector<SpecialToken> special_;
   bool any_white_space_ = true;
+  bool knows_bytes_ = false;  ///< whether text that no piece knows becomes its bytes
 };
 
 }  // namespace
 
 std::unique_ptr<Tokenizer> load_t5(const std::filesystem::path& folder) { return std::make_unique<T5Tokenizer>(folder); }
+
+std::unique_ptr<Tokenizer> t5_of_bytes(std::string model, const std::filesystem::path& from) {
+  return std::make_unique<T5Tokenizer>(std::move(model), from);
+}
 
 }  // namespace burnish::tokenizers

@@ -17,7 +17,8 @@ using nlohmann::json;
 // Field numbers and values of sentencepiece_model.proto.
 constexpr uint64_t kPieces = 1, kTrainerSpec = 2, kNormalizer = 3;
 constexpr uint64_t kPiece = 1, kScore = 2, kType = 3, kUnkPiece = 45, kCharsmap = 2;
-constexpr uint64_t kNormal = 1, kUnknown = 2, kControl = 3;
+constexpr uint64_t kNormal = 1, kUnknown = 2, kControl = 3, kByte = 6;
+constexpr uint64_t kByteFallback = 35;
 
 std::string from_base64(const std::string& text) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -84,25 +85,43 @@ bool splits_at_white_space(const json& file, const std::filesystem::path& path) 
   return any;
 }
 
+/// Whether a piece is a byte, as "<0x0A>".
+bool is_byte(const std::string& piece) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  return piece.size() == 6 && piece.starts_with("<0x") && piece[5] == '>' && kDigits.find(piece[3]) != kDigits.npos &&
+         kDigits.find(piece[4]) != kDigits.npos;
+}
+
+/// SentencePiece wants all bytes where it is to fall back on them, and so does tokenizers, which otherwise takes the unknown token.
+bool has_all_bytes(const json& vocab) {
+  std::set<std::string> bytes;
+  for (const auto& entry : vocab) {
+    if (auto piece = entry.at(0).get<std::string>(); is_byte(piece)) bytes.insert(piece);
+  }
+  return bytes.size() == 256;
+}
+
 std::string model_of(const json& file, const std::string& charsmap, const std::set<std::string>& added) {
   const auto& vocab = file.at("model").at("vocab");
   const auto unknown = static_cast<size_t>(token_id(file.at("model").at("unk_id")));
+  const bool falls_back = file.at("model").value("byte_fallback", false) && has_all_bytes(vocab);
   std::string bytes;
   for (size_t id = 0; id < vocab.size(); ++id) {
     auto piece = vocab[id].at(0).get<std::string>();
-    auto type = id == unknown ? kUnknown : added.contains(piece) ? kControl : kNormal;
+    auto type = id == unknown ? kUnknown : added.contains(piece) ? kControl : falls_back && is_byte(piece) ? kByte : kNormal;
     bytes +=
         bytes_field(kPieces, bytes_field(kPiece, piece) + float_field(kScore, vocab[id].at(1).get<float>()) + number_field(kType, type));
   }
-  bytes += bytes_field(kTrainerSpec, bytes_field(kUnkPiece, vocab.at(unknown).at(0).get<std::string>()));
+  auto trainer = bytes_field(kUnkPiece, vocab.at(unknown).at(0).get<std::string>());
+  if (falls_back) trainer += number_field(kByteFallback, 1);
+  bytes += bytes_field(kTrainerSpec, trainer);
   return bytes + bytes_field(kNormalizer, bytes_field(kCharsmap, charsmap));
 }
 
 UnigramJson unigram_of(const json& file, const std::filesystem::path& path) {
   const auto& model = file.at("model");
-  if (model.at("type") != "Unigram" || model.value("byte_fallback", false))
-    data_error("tokenizers", "{} holds no unigram model without byte pieces, as T5's is: its model is of type {}", path.string(),
-               model.at("type").dump());
+  if (model.at("type") != "Unigram")
+    data_error("tokenizers", "{} holds no unigram model, as T5's is: its model is of type {}", path.string(), model.at("type").dump());
   UnigramJson found;
   std::set<std::string> added;
   for (const auto& token : file.value("added_tokens", json::array())) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/error.h"
 #include "diffusion/flow_match.h"
 #include "diffusion/flow_process.h"
@@ -68,6 +70,61 @@ TEST(FlowSampler, RefusesSchedulersItDoesNotDo) {
   EXPECT_THAT(message({{"time_shift_type", std::string("cubic")}}), testing::HasSubstr("cubic"));
   EXPECT_EQ(message({{"use_karras_sigmas", false}, {"shift", 3.0}}), "no error");
   EXPECT_THROW(sampling_sigmas({}, 0, 256), Error);
+}
+
+/// A file of UniPCMultistepScheduler as diffusers' folders of Wan have it, with other values in it.
+SchedulerValues unipc_file(const SchedulerValues& others) {
+  SchedulerValues values{{"_class_name", std::string("UniPCMultistepScheduler")},
+                         {"prediction_type", std::string("flow_prediction")},
+                         {"use_flow_sigmas", true},
+                         {"num_train_timesteps", 1000.0},
+                         {"disable_corrector", std::string("[]")},
+                         {"solver_type", std::string("bh2")},
+                         {"solver_order", 2.0}};
+  for (const auto& [key, value] : others) values[key] = value;
+  return values;
+}
+
+TEST(FlowSampler, UniPcEqualsDiffusers) {
+  const auto file = io::SafetensorsFile::open(BURNISH_SOURCE_DIR "/tests/golden/unipc.safetensors");
+  const std::map<std::string, SchedulerValues> cases{{"shift3.8", {{"flow_shift", 3.0}}},
+                                                     {"shift5.27", {{"flow_shift", 5.0}}},
+                                                     {"shift1.9", {}},
+                                                     {"one", {{"flow_shift", 3.0}}},
+                                                     {"two", {{"flow_shift", 3.0}}},
+                                                     {"order1.6", {{"flow_shift", 3.0}, {"solver_order", 1.0}}},
+                                                     {"terminal.6", {{"flow_shift", 3.0}, {"shift_terminal", 0.1}}}};
+  for (const auto& [name, values] : cases) {
+    SCOPED_TRACE(name);
+    const auto times = file->tensor(name + ".timesteps");
+    const auto walk = FlowProcess(flow_sampler_config(unipc_file(values))).sampler({"default", "default", times.numel(), 0});
+    ASSERT_EQ(walk->num_steps(), times.numel());
+    at::Tensor latents = walk->start(file->tensor("x"));
+    for (int64_t step = 0; step < walk->num_steps(); ++step) {
+      EXPECT_EQ(std::lround(walk->time(step) * 1000), times[step].item<int64_t>()) << step;
+      latents = walk->update(latents, 0.3 * latents - 0.5 * at::cos(3 * latents) * walk->time(step), step, nullptr);
+    }
+    EXPECT_LT((latents - file->tensor(name + ".latents")).abs().max().item<float>(), 1e-5);
+  }
+}
+
+TEST(FlowSampler, UniPcIsRefusedWhereItIsAnother) {
+  const auto message = [](const SchedulerValues& others) -> std::string {
+    try {
+      flow_sampler_config(unipc_file(others));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message({{"solver_type", std::string("midpoint")}}), "no error");
+  EXPECT_THAT(message({{"use_flow_sigmas", false}}), testing::HasSubstr("UniPCMultistepScheduler is for flows here"));
+  EXPECT_THAT(message({{"solver_type", std::string("bh1")}}), testing::HasSubstr("\"solver_type\" must be bh2, found bh1"));
+  EXPECT_THAT(message({{"solver_order", 3.0}}), testing::HasSubstr("\"solver_order\" must be 1 or 2, found 3"));
+  EXPECT_THAT(message({{"predict_x0", false}}), testing::HasSubstr("\"predict_x0\" must be true, found false"));
+  EXPECT_THAT(message({{"disable_corrector", std::string("[0]")}}), testing::HasSubstr("must be [], found [0]"));
+  EXPECT_THAT(message({{"flow_shift", 0.0}}), testing::HasSubstr("\"flow_shift\" must be above 0"));
+  EXPECT_THAT(message({{"use_dynamic_shifting", true}}), testing::HasSubstr("use_dynamic_shifting"));
 }
 
 TEST(FlowProcess, NoisedTargetAndLoss) {

@@ -3,6 +3,7 @@
 #include "tokenizers/tokenizer.h"
 
 #include <ATen/core/Tensor.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -155,6 +156,24 @@ TEST(Tokenizer, JsonOfOtherWritersEqualsTokenizers) {
   EXPECT_NE(test::error_of([&] { load(lower, splits); }).find("Lowercase"), std::string::npos);
   marks["prepend_scheme"] = "first";
   EXPECT_NE(test::error_of([&] { load(charsmap, marks); }).find("Metaspace"), std::string::npos);
+}
+
+/// tests/golden/make_byte_fallback.py
+TEST(Tokenizer, TextThatAVocabularyLacksIsItsBytesWhereTheFileSaysSo) {
+  test::Scratch scratch;
+  auto json = io::read_json(kGolden / "t5_json/tokenizer.json");
+  auto& model = json["model"];
+  for (int byte = 0; byte < 256; ++byte) model["vocab"].push_back({fmt::format("<0x{:02X}>", byte), 0.0});
+  auto ids_of = [&](bool falls_back, const std::string& text) {
+    model["byte_fallback"] = falls_back;
+    io::write_text_atomic(scratch / "tokenizer.json", json.dump());
+    return tokenizers::load_t5(scratch.path())->encode(text);
+  };
+  for (const auto& one : io::read_json(kGolden.parent_path() / "byte_fallback.json")) {
+    const auto text = one.at("text").get<std::string>();
+    EXPECT_EQ(ids_of(true, text), one.at("ids").get<std::vector<int64_t>>()) << text;
+  }
+  EXPECT_EQ(ids_of(false, "\u72ac").size(), 3u) << "a blank, the unknown token, the end";
 }
 
 /// A tokenizer.json in which any one value is missing, or of another kind, ends in a sentence, or is not asked for.

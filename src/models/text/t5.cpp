@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "models/text/shape_reading.h"
+#include "models/text/vocabulary_tensor.h"
 #include "nn/attention.h"
 
 namespace burnish::models::text {
@@ -113,7 +114,7 @@ T5Config t5_config(const nlohmann::json& json, const io::Shapes& shapes) {
 }
 
 io::TensorSource t5_tensors(const io::TensorSource& source) {
-  auto part = source.without({"decoder.", "lm_head."});
+  auto part = source.without({"decoder.", "lm_head.", kVocabularyTensor});
   return part.contains("shared.weight") ? part.without({"encoder.embed_tokens."}) : part;
 }
 

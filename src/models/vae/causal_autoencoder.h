@@ -43,7 +43,7 @@ io::TensorSource causal_tensors(const io::TensorSource& source, CausalFor use = 
 
 /// Returns the rules between the names of `source` (original or diffusers') and ours, which are diffusers'.
 io::KeyMap causal_keys(const io::TensorSource& source, CausalFor use = CausalFor::pictures);
-/// Returns the rules for diffusers' names, and for the original names of an autoencoder of this size without shortcuts.
+/// Returns the rules for diffusers' names, and for the original names of an autoencoder of this size.
 io::KeyMap diffusers_causal_keys(CausalFor use = CausalFor::pictures);
 io::KeyMap original_causal_keys(const CausalConfig& config);
 

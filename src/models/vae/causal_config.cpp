@@ -46,6 +46,17 @@ struct CausalRules {
   }
 };
 
+/// Mean and deviation of the latents of Wan 2.2's autoencoder, whose original files hold neither (Wan-Video/Wan2.2: wan/modules/vae2_2.py).
+const std::vector<double> kMeanOf48 = {-0.2289, -0.0052, -0.1323, -0.2339, -0.2799, 0.0174,  0.1838,  0.1557,  -0.1382, 0.0542,
+                                       0.2813,  0.0891,  0.157,   -0.0098, 0.0375,  -0.1825, -0.2246, -0.1207, -0.0698, 0.5109,
+                                       0.2665,  -0.2108, -0.2158, 0.2502,  -0.2055, -0.0322, 0.1109,  0.1567,  -0.0729, 0.0899,
+                                       -0.2799, -0.123,  -0.0313, -0.1649, 0.0117,  0.0723,  -0.2839, -0.2083, -0.052,  0.3748,
+                                       0.0152,  0.1957,  0.1433,  -0.2944, 0.3573,  -0.0548, -0.1681, -0.0667};
+const std::vector<double> kDeviationOf48 = {0.4765, 1.0364, 0.4514, 1.1677, 0.5313, 0.499,  0.4818, 0.5013, 0.8158, 1.0344, 0.5894, 1.0901,
+                                            0.6885, 0.6165, 0.8454, 0.4978, 0.5759, 0.3523, 0.7135, 0.6804, 0.5833, 1.4146, 0.8986, 0.5659,
+                                            0.7069, 0.5338, 0.4889, 0.4917, 0.4069, 0.4999, 0.6866, 0.4093, 0.5709, 0.6065, 0.6415, 0.4944,
+                                            0.5726, 1.2042, 0.5458, 1.6887, 0.3971, 1.06,   0.3943, 0.5537, 0.5444, 0.4089, 0.7468, 0.7744};
+
 void check_latents(const CausalConfig& c) {
   auto count = static_cast<size_t>(c.latent_channels);
   bool above = std::ranges::all_of(c.latents_std, [](double deviation) { return deviation > 0; });
@@ -134,6 +145,7 @@ void check_causal_shapes(const CausalConfig& c, const nlohmann::json& json, cons
 CausalConfig causal_config(const nlohmann::json& json, const io::Shapes& shapes) {
   auto c = causal_sizes(shapes);
   check_causal_shapes(c, json, shapes);
+  if (c.shortcuts && c.latent_channels == std::ssize(kMeanOf48)) c.latents_mean = kMeanOf48, c.latents_std = kDeviationOf48;
   io::take(json, "latents_mean", c.latents_mean, kCausalWhat);
   io::take(json, "latents_std", c.latents_std, kCausalWhat);
   check_latents(c);
@@ -158,6 +170,16 @@ io::KeyMap diffusers_causal_keys(CausalFor use) {
   return io::KeyMap(all.rules);
 }
 
+/// Adds those of levels that have lists of their own, as Wan 2.2's autoencoder: the step to the next one is the last of a list.
+static io::KeyMap levels_by_name(CausalRules all, const CausalConfig& c) {
+  const auto blocks = c.layers_per_block;
+  all.resnet("encoder.downsamples.{}.downsamples.{}", "encoder.down_blocks.{}.resnets.{}");
+  all.resnet("decoder.upsamples.{}.upsamples.{}", "decoder.up_blocks.{}.resnets.{}");
+  all.step("encoder.downsamples.{}.downsamples." + std::to_string(blocks), "encoder.down_blocks.{}.downsampler");
+  all.step("decoder.upsamples.{}.upsamples." + std::to_string(blocks + 1), "decoder.up_blocks.{}.upsampler");
+  return io::KeyMap(all.rules);
+}
+
 // Facts: Wan-Video/Wan2.1's modules/vae.py and diffusers' convert_wan_to_diffusers.py.
 io::KeyMap original_causal_keys(const CausalConfig& c) {
   CausalRules all{.in_time = c.in_time};
@@ -173,6 +195,7 @@ io::KeyMap original_causal_keys(const CausalConfig& c) {
     all.norm(theirs + "norm", ours + "norm");
     for (const char* layer : {"to_qkv", "proj"}) all.plain_conv(theirs + layer, ours + layer);
   }
+  if (c.shortcuts) return levels_by_name(all, c);
   all.resnet("encoder.downsamples.{}", "encoder.down_blocks.{}");
   all.step("encoder.downsamples.{}", "encoder.down_blocks.{}");
   int64_t number = 0;
@@ -186,6 +209,12 @@ io::KeyMap original_causal_keys(const CausalConfig& c) {
 }
 
 io::KeyMap causal_keys(const io::TensorSource& source, CausalFor use) {
+  const std::string list = "encoder.downsamples.0.downsamples.";
+  if (source.contains(list + "0.residual.2.weight")) {
+    int64_t blocks = 1;
+    while (source.contains(list + std::to_string(blocks) + ".residual.2.weight")) ++blocks;
+    return original_causal_keys({.layers_per_block = blocks, .in_time = use == CausalFor::clips, .shortcuts = true});
+  }
   if (!source.contains("encoder.downsamples.0.residual.2.weight")) return diffusers_causal_keys(use);
   // Numbers of the decoder's layers follow from the encoder's sizes, whose names need none.
   auto shapes = io::shapes_in_our_names(source, original_causal_keys({.in_time = use == CausalFor::clips}));

@@ -10,8 +10,10 @@
 #include "io/model_values.h"
 #include "models/scheduler_file.h"
 #include "models/shared_units.h"
+#include "models/text/vocabulary_tensor.h"
 #include "models/wan/keys.h"
 #include "models/wan/prompt.h"
+#include "tokenizers/t5.h"
 
 namespace burnish::models::wan {
 
@@ -37,6 +39,36 @@ std::string variant_of(const Config& c, bool has_experts) {
   if (has_experts) return "Wan2.2-T2V-A14B";
   if (c.out_channels == 48) return "Wan2.2-TI2V-5B";
   return c.width() == 1536 ? "Wan2.1-T2V-1.3B" : c.width() == 5120 ? "Wan2.1-T2V-14B" : "Wan2.1-T2V";
+}
+
+/// Whether the text encoder's file carries its vocabulary, as ComfyUI's do: the name of the tensor, or "".
+std::string vocabulary_in(const ModelEntry& entry) {
+  if (!entry.tensors) return "";
+  auto names = entry.tensors->names();
+  auto found = std::ranges::find_if(names, [](const std::string& name) {
+    return name == text::kVocabularyTensor || name.ends_with(std::string(".") + text::kVocabularyTensor);
+  });
+  return found == names.end() ? "" : *found;
+}
+
+/// umT5's tokenizer lies in a folder of its own beside the original files, or in the text encoder's file.
+TextPart text_part(const Source& source, const text::T5Config& config, const TextUse& use, const ModelFiles& files,
+                   const ModelOptions& options) {
+  auto part = t5_part(source, config, use, files, options);
+  auto& tokenizer = *part.recipe.tokenizer;
+  const bool is_beside = !options.tokenizer_path.empty() || files.in_pipeline(use.tokenizer);
+  if (is_beside) return part;
+  if (auto original = files.in_pipeline("google/umt5-xxl")) {
+    tokenizer.folder = [folder = *original] { return folder; };
+  } else if (auto name = source.entry != nullptr ? vocabulary_in(*source.entry) : ""; !name.empty()) {
+    const auto tensors = *source.entry->tensors;
+    tokenizer.folder = [tensors] { return tensors.files().front()->path(); };
+    tokenizer.load = [tensors, name](const auto& from) {
+      auto bytes = tensors.tensor(name).contiguous();
+      return tokenizers::t5_of_bytes({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}, from);
+    };
+  }
+  return part;
 }
 
 AutoencoderPart clip_autoencoder(const Source& source, const ModelOptions& options) {
@@ -69,7 +101,7 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
     add_transformer(names_.experts[i].component, *of_expert[i]);
   }
   const TextUse use{.kohya = "lora_te_", .comfyui = "text_encoders.umt5xxl.transformer.", .length = kTextLength};
-  add(t5_part(found.text_encoder, text_config, use, files_, options_));
+  add(text_part(found.text_encoder, text_config, use, files_, options_));
   add(autoencoder_, kPatch);
   auto vae_config = read_named(found.vae, vae::causal_config);
   latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();

@@ -1,6 +1,7 @@
 // Causal autoencoders on clips: parity with diffusers' (tests/golden/make_causal_video.py), and what a clip takes.
 #include <nlohmann/json.hpp>
 
+#include "io/json.h"
 #include "io/safetensors.h"
 #include "models/vae/causal_autoencoder.h"
 #include "models/vae/tiles.h"
@@ -152,6 +153,33 @@ TEST(CausalKeys, OriginalNamesKeepTheLayersInTime) {
   test::load_weights(again, original, keys);
   auto slots = again.parameters();
   for (const auto& [name, tensor] : ours) EXPECT_TRUE(at::equal(*slots.at(name), tensor)) << name;
+}
+
+/// Names and their meaning from tests/golden/make_wan_files.py.
+TEST(CausalKeys, OriginalNamesOfLevelsByName) {
+  const auto file = test::golden("causal_video_residual.safetensors").below("w.");
+  const auto names = io::read_json(test::golden_path("wan_residual_vae.json"));
+  io::Shapes shapes;
+  for (const auto& [theirs, ours] : names.items()) shapes[theirs] = file.info(ours.get<std::string>()).shape;
+  const auto source = io::TensorSource::of_shapes("original", shapes, at::kFloat);
+  const auto keys = vae::causal_keys(source, CausalFor::clips);
+  for (const auto& [theirs, ours] : names.items()) EXPECT_EQ(keys.to_ours(theirs).ours, std::vector{ours.get<std::string>()}) << theirs;
+  EXPECT_EQ(names.size(), file.names().size());
+  EXPECT_EQ(io::shapes_in_our_names(source, keys), file.shapes());
+}
+
+TEST(CausalConfig, LatentsOfWan22AreBuiltIn) {
+  vae::CausalConfig config{.latent_channels = 48, .in_time = true, .halves_frames = {false, true, true}, .shortcuts = true, .patch = 2};
+  config.block_out_channels = config.decoder_channels = {16, 16, 32, 32};
+  config.first_channels = 16;
+  vae::CausalAutoencoder model(config, at::TensorOptions().device(at::kMeta));
+  io::Shapes shapes;
+  model.visit_parameters([&](const std::string& name, at::Tensor& p) { shapes[name] = p.sizes().vec(); });
+  const auto found = vae::causal_config(nullptr, shapes);
+  ASSERT_EQ(found.latents_mean.size(), 48u);
+  EXPECT_EQ(found.latents_mean[0], -0.2289);
+  EXPECT_EQ(found.latents_mean[47], -0.0667);
+  EXPECT_EQ(found.latents_std[47], 0.7744);
 }
 
 TEST(CausalMemory, DoesNotGrowWithTheClip) {

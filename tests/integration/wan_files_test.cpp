@@ -1,0 +1,154 @@
+// Wan's files in every layout in which they are published: diffusers' folder, the original one, single files as ComfyUI has them.
+#include <gmock/gmock.h>
+
+#include "io/safetensors.h"
+#include "tests/integration/refused.h"
+#include "tests/integration/wan.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+const fs::path kOriginal = golden_path("wan_original");
+constexpr const char *kText = "models_t5_umt5-xxl-enc-bf16.pth", *kVae = "Wan2.1_VAE.pth", *kDit = "diffusion_pytorch_model.safetensors";
+
+void copy_into(const fs::path& from, const fs::path& folder) {
+  fs::create_directories(folder);
+  fs::copy(from, folder, fs::copy_options::recursive);
+}
+
+/// The original folder, with its tokenizer where Wan has it.
+fs::path original_folder(const fs::path& folder) {
+  copy_into(kOriginal, folder);
+  copy_into(kWan / "model/tokenizer", folder / "google/umt5-xxl");
+  return folder;
+}
+
+io::NamedTensors tensors_of(const fs::path& file, const std::string& prefix = "") {
+  auto source = io::TensorSource::open({file});
+  io::NamedTensors all;
+  for (const auto& name : source.names()) all.emplace_back(prefix + name, source.tensor(name).clone());
+  return all;
+}
+
+/// The weights of linear layers in blocks as FP8 numbers, each with a scale, and the mark of such files.
+io::NamedTensors in_fp8(const io::NamedTensors& tensors, const std::string& prefix) {
+  io::NamedTensors all{{prefix + "scaled_fp8", at::zeros({0}, at::kFloat8_e4m3fn)}};
+  for (const auto& [name, tensor] : tensors) {
+    bool is_linear = name.find("blocks.") != name.npos && name.ends_with(".weight") && tensor.dim() == 2;
+    if (!is_linear) {
+      all.emplace_back(name, tensor);
+      continue;
+    }
+    auto scale = tensor.to(at::kFloat).abs().max() / 448;
+    all.emplace_back(name, (tensor.to(at::kFloat) / scale).to(at::kFloat8_e4m3fn));
+    all.emplace_back(name.substr(0, name.size() - 6) + "scale_weight", scale);
+  }
+  return all;
+}
+
+class WanFiles : public BadInput {
+ protected:
+  std::string trained(const std::string& name, const std::string& model) const {
+    auto outcome = run_burnish("train " + model + "--dtype fp32 " + golden_data() +
+                               "--lora_rank 4 --max_steps 3 --learning_rate 1e-2 --num_threads 1 --output_path " + quoted(at(name)));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return outcome.exit_code == 0 ? logged(name) : outcome.output;
+  }
+  std::string logged(const std::string& name) const {
+    std::string text;
+    for (auto& line : read_log(at(name))) text += nlohmann::json{line["loss"], line["grad_norm"]}.dump() + "\n";
+    return text;
+  }
+  /// ComfyUI's text encoder: transformers' names, and the vocabulary as a tensor.
+  fs::path comfy_text() const {
+    auto tensors = tensors_of(kWan / "model/text_encoder/model.safetensors");
+    auto bytes = read_file(kWan / "model/tokenizer/spiece.model");
+    tensors.emplace_back("spiece_model", at::from_blob(bytes.data(), {std::ssize(bytes)}, at::kByte).clone());
+    io::save_safetensors(at("umt5_xxl_fp16.safetensors"), tensors);
+    return at("umt5_xxl_fp16.safetensors");
+  }
+  fs::path comfy_vae() const {
+    io::save_safetensors(at("wan_2.1_vae.safetensors"), tensors_of(kOriginal / kVae));
+    return at("wan_2.1_vae.safetensors");
+  }
+  /// ComfyUI's files hold no number of heads, which the small model has fewer of than its width says.
+  std::string comfy_files(const fs::path& dit) const {
+    fs::copy(kOriginal / "config.json", dit.parent_path() / "config.json", fs::copy_options::overwrite_existing);
+    return "--model " + quoted(dit) + " --model " + quoted(comfy_text()) + " --model " + quoted(comfy_vae()) + " ";
+  }
+  fs::path dit(const std::string& name, const io::NamedTensors& tensors) const {
+    fs::create_directories(at("dit"));
+    io::save_safetensors(at("dit") / name, tensors);
+    return at("dit") / name;
+  }
+};
+
+}  // namespace
+
+TEST_F(WanFiles, OfEveryLayoutTrainAlike) {
+  const auto expected = trained("diffusers", wan_model());
+  EXPECT_EQ(trained("original", "--model " + quoted(original_folder(at("original_model"))) + " "), expected);
+  EXPECT_EQ(trained("bare", comfy_files(dit("bare.safetensors", tensors_of(kOriginal / kDit)))), expected);
+  EXPECT_EQ(trained("prefixed", comfy_files(dit("prefixed.safetensors", tensors_of(kOriginal / kDit, "model.diffusion_model.")))),
+            expected);
+}
+
+TEST_F(WanFiles, OfOriginalNamesByThemselvesTrainAlike) {
+  original_folder(at("whole"));
+  auto one_by_one = "--model " + quoted(at("whole") / kDit) + " --model " + quoted(at("whole") / kText) + " --model " +
+                    quoted(at("whole") / kVae) + " --tokenizer_path " + quoted(at("whole") / "google/umt5-xxl") + " ";
+  EXPECT_EQ(trained("one_by_one", one_by_one), trained("diffusers", wan_model()));
+}
+
+TEST_F(WanFiles, OfScaledFp8AreReadAsTheirNumbers) {
+  const auto codes = in_fp8(tensors_of(kOriginal / kDit, "model.diffusion_model."), "model.diffusion_model.");
+  io::NamedTensors numbers;
+  for (const auto& [name, tensor] : codes) {
+    if (name.ends_with("scaled_fp8") || name.ends_with(".scale_weight")) continue;
+    auto layer = name.substr(0, name.size() - 6);
+    auto scale = std::ranges::find_if(codes, [&](const auto& item) { return item.first == layer + "scale_weight"; });
+    numbers.emplace_back(name, scale == codes.end() ? tensor : tensor.to(at::kFloat) * scale->second);
+  }
+  auto stored = trained("codes", comfy_files(dit("codes.safetensors", codes)));
+  EXPECT_EQ(stored, trained("numbers", comfy_files(dit("numbers.safetensors", numbers))));
+  EXPECT_NE(stored, trained("diffusers", wan_model()));
+}
+
+TEST_F(WanFiles, AreDescribed) {
+  original_folder(at("whole"));
+  auto whole = run_burnish("inspect " + quoted(at("whole")));
+  EXPECT_EQ(whole.exit_code, 0) << whole.output;
+  for (const char* words : {"Wan transformer (2 layers, width 24, original names)", "T5 encoder", "causal autoencoder"})
+    EXPECT_THAT(whole.output, HasSubstr(words));
+}
+
+TEST_F(WanFiles, AreConvertedIntoEachOther) {
+  original_folder(at("whole"));
+  auto convert = [&](const std::string& arguments) {
+    auto outcome = run_burnish("convert " + arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << arguments << "\n" << outcome.output;
+  };
+  convert(quoted(at("whole")) + " " + quoted(at("folder")) + " --config_from " + quoted(kWan / "model"));
+  convert(quoted(kWan / "model") + " " + quoted(at("single.safetensors")));
+  for (const char* part : {"transformer/diffusion_pytorch_model.safetensors", "vae/diffusion_pytorch_model.safetensors"}) {
+    auto ours = io::TensorSource::open({kWan / "model" / part}), back = io::TensorSource::open({at("folder") / part});
+    ASSERT_EQ(ours.names(), back.names()) << part;
+    for (const auto& name : ours.names()) EXPECT_TRUE(at::equal(ours.tensor(name), back.tensor(name))) << name;
+  }
+  auto single = io::TensorSource::open({at("single.safetensors")});
+  for (const auto& [name, tensor] : tensors_of(kOriginal / kDit, "model.diffusion_model.")) {
+    ASSERT_TRUE(single.contains(name)) << name;
+    EXPECT_TRUE(at::equal(single.tensor(name), tensor)) << name;
+  }
+  for (const auto& [name, tensor] : tensors_of(kOriginal / kVae, "vae.")) EXPECT_TRUE(single.contains(name)) << name;
+}
+
+TEST_F(WanFiles, WithoutATokenizerAreRefusedInASentence) {
+  auto files = "--model " + quoted(kOriginal) + " " + golden_data();
+  refused(3, "train --dtype fp32 --lora_rank 2 " + files, {"no T5 tokenizer beside the model", "--tokenizer_path"});
+  refused(3, "train --dtype fp32 --lora_rank 2 --model " + quoted(kOriginal / kDit) + " " + golden_data(),
+          {"needs a", "and there is none in", "name it with a further --model"});
+}
