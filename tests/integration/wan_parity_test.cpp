@@ -1,5 +1,8 @@
 // Wan in the whole program beside diffusers and peft: sampled latents and replayed training steps on pictures, which are clips of one frame
 // (tests/golden/make_wan.py).
+#include <gmock/gmock.h>
+
+#include "data/animated_webp.h"
 #include "tests/integration/parity.h"
 
 using namespace burnish;
@@ -26,6 +29,36 @@ const std::string kLoraFile = "'" + (kWan / "lora.safetensors").string() + "' ";
 TEST(WanSampleParity, FourSteps) { expect_latents("latents.plain", ""); }
 TEST(WanSampleParity, Guidance) { expect_latents("latents.cfg", "--negative_prompt cat --cfg_scale 2.5"); }
 TEST(WanSampleParity, WithLora) { expect_latents("latents.lora", "--lora " + kLoraFile); }
+
+TEST(WanSampleParity, ClipsOfNineFrames) {
+  Scratch folder;
+  auto source = expected_in(kWan);
+  io::save_safetensors(folder / "noise.safetensors", {{"noise", source.tensor("clip_noise")}});
+  auto sample = [&](const std::string& options) {
+    return run_burnish("sample " + wan_model() + "--prompt 'red apple' --prompt 'tree of the north, a cat' --height 48 --width 64 " +
+                       "--num_inference_steps 4 --output_path " + (folder / "out").string() + " " + options);
+  };
+  auto noise = "--noise " + (folder / "noise.safetensors").string() + " ";
+  auto out = sample("--num_frames 9 --save_latents " + (folder / "latents.safetensors").string() + " " + noise);
+  ASSERT_EQ(out.exit_code, 0) << out.output;
+  auto latents = io::SafetensorsFile::open(folder / "latents.safetensors")->tensor("latents");
+  EXPECT_LE(relative_error(latents, source.tensor("latents.clip")), tolerance(1e-4));
+  EXPECT_TRUE(fs::exists(folder / "out/0001.webp"));
+  auto text = data::read_webp_text(folder / "out/0001.webp");
+  EXPECT_EQ(text["prompt"], "tree of the north, a cat");
+  EXPECT_EQ(text["num_frames"] + " at " + text["frame_rate"], "9 at 16");
+
+  auto refused = [&](const std::string& options) {
+    auto outcome = sample(options);
+    EXPECT_EQ(outcome.exit_code, 2) << options;
+    return outcome.output;
+  };
+  EXPECT_THAT(refused("--num_frames 8"), testing::HasSubstr("1 + a multiple of 4 frames, and not 8; the nearest are 5 and 9"));
+  EXPECT_THAT(refused("--frame_rate 24"), testing::HasSubstr("frame_rate says how clips play, and all that is drawn is one frame"));
+  auto other = sample("--num_frames 5 " + noise);
+  EXPECT_EQ(other.exit_code, 3);
+  EXPECT_THAT(other.output, testing::HasSubstr("2 pictures of this size need [2, 16, 2, 6, 8]"));
+}
 
 TEST(WanReplayParity, Lora) { expect_steps("lora", "--lora_checkpoint " + kLoraFile); }
 TEST(WanReplayParity, LoraCheckpointed) { expect_steps("lora", "--use_gradient_checkpointing --lora_checkpoint " + kLoraFile); }
