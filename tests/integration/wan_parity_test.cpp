@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "data/animated_webp.h"
+#include "data/image.h"
 #include "tests/integration/parity.h"
 
 using namespace burnish;
@@ -58,6 +59,33 @@ TEST(WanSampleParity, ClipsOfNineFrames) {
   auto other = sample("--num_frames 5 " + noise);
   EXPECT_EQ(other.exit_code, 3);
   EXPECT_THAT(other.output, testing::HasSubstr("2 pictures of this size need [2, 16, 2, 6, 8]"));
+}
+
+TEST(WanSample, ARunOfClipsIsDrawnAsClips) {
+  Scratch folder;
+  const auto run = folder / "run", out = folder / "out";
+  auto trained = run_burnish("train " + wan_model() + golden_data() + "--max_steps 1 --lora_rank 2 --output_path " + run.string());
+  ASSERT_EQ(trained.exit_code, 0) << trained.output;
+  auto saved = io::SafetensorsFile::open(run / "step-1.safetensors");
+  io::NamedTensors tensors;
+  for (const auto& [name, info] : saved->tensors()) tensors.emplace_back(name, saved->tensor(name).clone());
+  auto metadata = saved->metadata();
+  EXPECT_EQ(metadata["resolution"], "64x48");
+  metadata["resolution"] = "64x48x5";  // as of a run on clips
+  io::save_safetensors(run / "step-1.safetensors", tensors, metadata);
+  auto sample = [&](const std::string& options) {
+    auto outcome =
+        run_burnish("sample --run " + run.string() + " --prompt cat --num_inference_steps 1 --output_path " + out.string() + options);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  };
+  sample("");
+  EXPECT_EQ(data::read_webp_text(out / "0000.webp")["num_frames"], "5");
+  auto frames = [&] { return std::distance(fs::directory_iterator(out / "0000"), fs::directory_iterator()); };
+  sample(" --num_frames 9 --format png");
+  EXPECT_EQ(frames(), 9);
+  sample(" --format png");
+  EXPECT_EQ(frames(), 5) << "and what was left of the longer clip is gone";
+  EXPECT_EQ(data::image_size(out / "0000/00004.png"), (data::Size{48, 64}));
 }
 
 TEST(WanReplayParity, Lora) { expect_steps("lora", "--lora_checkpoint " + kLoraFile); }
