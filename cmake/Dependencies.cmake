@@ -49,7 +49,7 @@ find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
-pkg_check_modules(webp REQUIRED IMPORTED_TARGET libwebp libwebpdemux)
+pkg_check_modules(webp REQUIRED IMPORTED_TARGET libwebp libwebpdemux libwebpmux)
 pkg_check_modules(heif REQUIRED libheif) # its header: the library is opened when a picture needs it
 pkg_check_modules(tiff REQUIRED IMPORTED_TARGET libtiff-4) # likewise, and through a companion (docs/decisions/0042)
 pkg_check_modules(jxl REQUIRED IMPORTED_TARGET libjxl) # through a companion

@@ -43,7 +43,11 @@ AutoencoderPart autoencoder(const Source& source, const Config& config) {
           [](nn::Module& vae, const at::Tensor& image) {
             return Moments{static_cast<Autoencoder&>(vae).encode(image), {}};
           },
-      .decode = [](nn::Module& vae, const at::Tensor& latents) { return static_cast<Autoencoder&>(vae).decode(latents); }};
+      .decode =
+          [](nn::Module& vae, const at::Tensor& latents) {
+            auto frames = static_cast<Autoencoder&>(vae).decode(latents);
+            return frames.dim() == 5 ? pixels_of(frames) : frames;
+          }};
   part.names.high_precision = {".*"};
   part.names.without_gradient = {"decoder"};
   return part;

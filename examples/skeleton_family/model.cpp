@@ -65,9 +65,11 @@ at::Tensor Autoencoder::encode(const at::Tensor& image) {
 }
 
 at::Tensor Autoencoder::decode(const at::Tensor& latents) {
-  auto p = config_.patch, b = latents.size(0), h = latents.size(3), w = latents.size(4);
-  auto patches = decoder_.forward(latents.select(2, 0).permute({0, 2, 3, 1})).reshape({b, h, w, 3, p, p});
-  return patches.permute({0, 3, 1, 4, 2, 5}).reshape({b, 3, h * p, w * p});
+  auto p = config_.patch, b = latents.size(0), f = latents.size(2), h = latents.size(3), w = latents.size(4);
+  auto patches = decoder_.forward(latents.permute({0, 2, 3, 4, 1})).reshape({b, f, h, w, 3, p, p});
+  auto frames = patches.permute({0, 4, 1, 2, 5, 3, 6}).reshape({b, 3, f, h * p, w * p});
+  if (f == 1) return frames.squeeze(2);
+  return at::cat({frames.narrow(2, 0, 1), frames.narrow(2, 1, f - 1).repeat_interleave(2, 2)}, 2);
 }
 
 DenoiserBlock::DenoiserBlock(int64_t width, const at::TensorOptions& options)

@@ -7,10 +7,18 @@
 #include "base/limits.h"
 #include "config/problems.h"
 #include "diffusion/process.h"
+#include "drawing/picture.h"
 #include "loras/merged.h"
 #include "models/family.h"
 
 namespace burnish::app {
+
+namespace {
+
+constexpr double kLeastFrameRate = 0.1;
+constexpr double kMostFrameRate = 1000;  // at which a frame lasts a millisecond, the unit of files
+
+}  // namespace
 
 void fields(config::Fields& f, SampleOptions& o) {
   train::fields(f, o.model);
@@ -18,13 +26,18 @@ void fields(config::Fields& f, SampleOptions& o) {
   f.group("Picture");
   f("prompt", o.prompt, "what to draw; may be given several times");
   f.path("prompts", o.prompts,
-         "file with one prompt a line, and flags for it behind it: --w 512 --h 512 --d 42 --s 20 --l 7.5 --n negative prompt --ci "
+         "file with one prompt a line, and flags for it behind it: --w 512 --h 512 --f 81 --d 42 --s 20 --l 7.5 --n negative prompt --ci "
          "picture.png");
   f.path("reference", o.reference, "reference picture that the model is to see, for models that read some; may be given several times");
   f("negative_prompt", o.negative_prompt, "what to steer away from, with cfg_scale above 1");
   f.path("lora", o.lora, "LoRA file, or file:strength; may be given several times");
   f("height", o.extent.height, "height of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels");
   f("width", o.extent.width, "width of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels");
+  f("num_frames", o.extent.frames, "frames of a clip, for models that make clips; 1 makes a picture")
+      .at_least(1)
+      .at_most(drawing::kMostFrames)
+      .in("frames");
+  f("frame_rate", o.frame_rate, "frames a second at which clips play").at_least(kLeastFrameRate).at_most(kMostFrameRate);
   f("num_inference_steps", o.num_inference_steps, "steps of the sampler").at_least(1).at_most(kMostSamplerSteps).in("steps");
   f("sampler", o.sampler,
     "euler, for models that flow also unipc, for models with discrete timesteps euler_a, dpmpp_2m or ddim; default takes the model's own")
@@ -54,8 +67,11 @@ void fields(config::Fields& f, SampleOptions& o) {
     else f(column, o.inputs[column], help);
   }
   f.group("Files");
-  f.path("output_path", o.output_path, "folder for 0000.png, 0001.png, ...");
-  f.path("noise", o.noise, "safetensors with the initial noise [N, C, h, w] instead of seeds");
+  f.path("output_path", o.output_path, "folder for 0000.png, 0001.png, ...; for clips 0000.webp, ...");
+  f("format", o.format,
+    "png (of a clip a folder of frames) or webp (of a clip animated); default takes png for pictures and webp for clips")
+      .one_of({"default", "png", "webp"});
+  f.path("noise", o.noise, "safetensors with the initial noise [N, C, h, w], of clips [N, C, F, h, w], instead of seeds");
   f.path("save_latents", o.save_latents, "also write the final latents to this safetensors file");
 }
 

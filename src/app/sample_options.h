@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 
+#include "data/animated_webp.h"
 #include "train/options/train_options.h"
 
 namespace burnish::app {
@@ -18,7 +19,8 @@ struct SampleOptions {
   double cfg_scale = 1.0, guidance_rescale = 0;
   int64_t blocks_to_swap = 0, blocks_on_disk = 0;
   std::string sampler = "default", timestep_spacing = "default";
-  std::string output_path = "./samples", noise, save_latents;
+  double frame_rate = data::kUsualFrameRate;
+  std::string output_path = "./samples", format = "default", noise, save_latents;
 };
 void fields(config::Fields& f, SampleOptions& o);
 

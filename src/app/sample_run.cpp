@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "drawing/picture.h"
 #include "io/files.h"
 #include "train/options/fields.h"
 #include "train/options/meaning.h"
@@ -56,15 +57,18 @@ std::vector<std::pair<std::string, fs::path>> saved_files(const fs::path& run, c
   return files;
 }
 
-/// The extent in "768x512"; nothing where the text is none.
+/// The extent in "768x512" or, of clips, "768x512x49"; nothing where the text is none.
 std::optional<Extent> extent_of(const std::string& text) {
   Extent extent;
-  auto read = [&, at = text.data(), end = text.data() + text.size()](int64_t& side) mutable {
-    auto result = std::from_chars(at, end, side);
+  auto read = [&, at = text.data(), end = text.data() + text.size()](int64_t& number, int64_t most) mutable {
+    auto result = std::from_chars(at, end, number);
     at = std::min(end, result.ptr + 1);
-    return result.ec == std::errc() && side > 0 && side <= kMostPixelsASide;
+    return result.ec == std::errc() && number > 0 && number <= most;
   };
-  return read(extent.width) && read(extent.height) ? std::optional(extent) : std::nullopt;
+  if (!read(extent.width, kMostPixelsASide) || !read(extent.height, kMostPixelsASide)) return std::nullopt;
+  int64_t frames = 1;
+  if (read(frames, drawing::kMostFrames)) extent.frames = frames;
+  return extent;
 }
 
 /// What options alone say of a run's pictures: the extent of the first dataset's, or a square of about their area where each keeps its

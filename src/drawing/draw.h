@@ -30,7 +30,8 @@ std::vector<Latents> draw(loras::Loader& loader, const Encoded& encoded, const s
                           const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on = {},
                           const std::function<void(const std::vector<Latents>& finished)>& pause = {});
 
-/// Decodes latents, those from `first` on, one by one and hands each image [3, H, W] in [-1, 1] to `take`, on the model's device.
+/// Decodes latents, those from `first` on, one by one and hands each picture [3, H, W] in [-1, 1], or each clip of more frames than one,
+/// uint8 [3, F, H, W], to `take`, on the model's device.
 void decode(loras::Loader& loader, const std::vector<Latents>& latents,
             const std::function<void(int64_t index, const at::Tensor& image)>& take, int64_t first = 0);
 

@@ -53,6 +53,8 @@ class Line {
       picture_.extent.width = whole(name, value, 1, kMostPixelsASide);
     } else if (name == "h") {
       picture_.extent.height = whole(name, value, 1, kMostPixelsASide);
+    } else if (name == "f") {
+      picture_.extent.frames = whole(name, value, 1, kMostFrames);
     } else if (name == "d") {
       picture_.seed = whole(name, value, 0);
     } else if (name == "s") {
@@ -69,8 +71,8 @@ class Line {
       add_input(std::string(name), value);
     } else {
       data_error("drawing",
-                 "{}: --{} is not known; behind a prompt there may be --w, --h, --d (seed), --s (steps), --l (guidance scale), --n "
-                 "(negative prompt), --ci (reference picture) and the extra inputs of models",
+                 "{}: --{} is not known; behind a prompt there may be --w, --h, --f (frames), --d (seed), --s (steps), --l (guidance "
+                 "scale), --n (negative prompt), --ci (reference picture) and the extra inputs of models",
                  where_, name);
     }
   }

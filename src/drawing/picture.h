@@ -10,7 +10,10 @@
 
 namespace burnish::drawing {
 
-/// A picture that is to be drawn: its prompt, size, seed and guidance.
+/// The most frames that a clip is drawn of; no model makes clips of a tenth as many.
+constexpr int64_t kMostFrames = 100'000;
+
+/// A picture, or a clip of several frames, that is to be drawn: its prompt, size, seed and guidance.
 struct Picture {
   std::string prompt = {}, negative_prompt = {};
   std::optional<int64_t> seed = {};  ///< seed of its noise; none before `numbered`, unless the picture has one of its own
@@ -26,10 +29,10 @@ struct Picture {
 
 /// The pictures of a prompt file's text: a prompt a line, blank lines and those that begin with # skipped. Behind a prompt, flags as in
 /// kohya's sd-scripts (library/train_util.py) replace a value of `defaults`: --w and --h (pixels), --d (seed), --s (steps), --l (guidance
-/// scale), --n (negative prompt); as in musubi-tuner, --ci (a reference picture; may be given several times); and further columns under
-/// their names (--controlnet_image FILE), which may be given several times as well. A flag is two dashes
-/// before a letter, at the line's start or behind a blank. A data Error names `origin` and the line for text that is not UTF-8, a flag that
-/// is not known, or a value that makes no sense.
+/// scale), --n (negative prompt); as in musubi-tuner, --f (frames) and --ci (a reference picture; may be given several times); and further
+/// columns under their names (--controlnet_image FILE), which may be given several times as well. A flag is two dashes before a letter, at
+/// the line's start or behind a blank. A data Error names `origin` and the line for text that is not UTF-8, a flag that is not known, or a
+/// value that makes no sense.
 std::vector<Picture> parse_prompts(std::string_view text, const std::string& origin, const Picture& defaults);
 
 /// Repeats each picture `num_copies` times in a row, every one with a seed: copies count up from a picture's own seed; without one the i-th

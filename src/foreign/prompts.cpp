@@ -60,6 +60,7 @@ std::string text_of_line(const PromptLine& line, int64_t multiple, int64_t least
   };
   add("w", rounded_side(line.width, multiple, least));
   add("h", rounded_side(line.height, multiple, least));
+  add("f", whole(line.frames, 1));
   add("d", whole(line.seed, 0));
   add("s", whole(line.steps, 1));
   auto guidance = number_of(line.guidance);
@@ -77,6 +78,7 @@ void read_flag(const std::string& flag, PromptLine& line) {
   auto first = value.substr(0, value.find_first_of(" \t"));
   if (name == "w") line.width = first;
   else if (name == "h") line.height = first;
+  else if (name == "f") line.frames = first;
   else if (name == "d") line.seed = first;
   else if (name == "s") line.steps = first;
   else if (name == "l") line.guidance = first;
@@ -93,6 +95,7 @@ PromptLine line_of_table(const Value& table) {
     else if (name == "negative_prompt") line.negative = value;
     else if (name == "width") line.width = value;
     else if (name == "height") line.height = value;
+    else if (name == "frame_count") line.frames = value;
     else if (name == "seed") line.seed = value;
     else if (name == "sample_steps") line.steps = value;
     else if (name == "scale" || name == "cfg_scale") line.guidance = value;

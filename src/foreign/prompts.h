@@ -9,7 +9,7 @@ namespace burnish::foreign {
 /// A line of a file of prompts, with the flags that `sample` has: null for what is not known.
 struct PromptLine {
   std::string prompt;
-  Value width = nullptr, height = nullptr, seed = nullptr, steps = nullptr, guidance = nullptr, negative = nullptr;
+  Value width = nullptr, height = nullptr, frames = nullptr, seed = nullptr, steps = nullptr, guidance = nullptr, negative = nullptr;
   std::vector<std::string> references = {};  ///< files of reference pictures
   std::vector<std::string> others = {};      ///< flags that previews do not have
 };
@@ -27,7 +27,7 @@ inline constexpr PromptDefaults kPromptsOfUnets{512, 30, 7.5, 8};
 inline constexpr PromptDefaults kPromptsOfFlows{512, 20, 1, 16};
 inline constexpr PromptDefaults kPromptsOfMusubi{256, 20, 0, 16};
 
-/// Reads a prompt with flags behind it (--w --h --d --s --l --n --ci), as sd-scripts, musubi-tuner and ai-toolkit have them.
+/// Reads a prompt with flags behind it (--w --h --f --d --s --l --n --ci), as sd-scripts, musubi-tuner and ai-toolkit have them.
 PromptLine read_prompt_line(const std::string& text);
 
 /// Writes prompts into `arranged`, a line each, and tells what of them is not carried. Sides are rounded down to the multiple, and at

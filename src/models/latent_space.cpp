@@ -32,8 +32,10 @@ void LatentSpace::check(const Extent& extent) const {
   if (height < side || width < side || height % side || width % side)
     config_error("models", "height and width must be multiples of {} pixels for this model, not {} and {}", side, height, width);
   if (frames_step == 0 && frames != first_frames) config_error("models", "this model makes pictures, which are one frame, not {}", frames);
-  if (frames_step > 0 && (frames < first_frames || (frames - first_frames) % frames_step != 0))
-    config_error("models", "the clips of this model have {} + a multiple of {} frames, and not {}", first_frames, frames_step, frames);
+  if (frames_step == 0 || (frames >= first_frames && (frames - first_frames) % frames_step == 0)) return;
+  const auto below = frames < first_frames ? first_frames : frames - (frames - first_frames) % frames_step;
+  config_error("models", "the clips of this model have {} + a multiple of {} frames, and not {}; the nearest are {} and {}", first_frames,
+               frames_step, frames, below, below + frames_step);
 }
 
 LatentSpace picture_space(int64_t channels, int64_t spatial, int64_t patch) {

@@ -1,5 +1,7 @@
 #include "models/shared_components.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -57,6 +59,15 @@ AutoencoderPart autoencoder_part(const char* what, const Source& source, const C
   return part;
 }
 
+/// Decodes a clip in stretches, each of which becomes bytes before the next is made; a clip of one frame becomes a picture.
+at::Tensor decode_clip(nn::Module& module, const at::Tensor& latents) {
+  const auto& autoencoder = static_cast<vae::CausalAutoencoder&>(module);
+  if (latents.size(2) == 1) return autoencoder.decode(latents).squeeze(2);
+  std::vector<at::Tensor> stretches;
+  autoencoder.decode(latents, [&](int64_t, const at::Tensor& frames) { stretches.push_back(pixels_of(frames)); });
+  return at::cat(stretches, 2);
+}
+
 std::string why_no_tile(const std::string& name, const OptionValue& value) {
   constexpr int64_t kMultiple = 32;  // so that steps of three quarters are whole latents
   auto size = std::get<int64_t>(value);
@@ -65,6 +76,8 @@ std::string why_no_tile(const std::string& name, const OptionValue& value) {
 }
 
 }  // namespace
+
+at::Tensor pixels_of(const at::Tensor& frames) { return ((frames.to(at::kFloat) / 2 + 0.5).clamp(0, 1) * 255).round().to(at::kByte); }
 
 TextPart clip_part(const Source& source, const text::ClipConfig& config, const TextUse& use, const ModelFiles& files,
                    const ModelOptions& options) {
@@ -180,6 +193,7 @@ AutoencoderPart causal_part(const Source& source, const ModelOptions& options, v
   auto config = read_named(source, vae::causal_config);
   config.tile_size = options.get<int64_t>("vae_tile_size");
   auto part = autoencoder_part<vae::CausalAutoencoder>("causal autoencoder", source, config, config.latent_channels, config.tile_size);
+  if (use == vae::CausalFor::clips) part.decode = decode_clip;
   part.names.folder_file = {"", vae::diffusers_causal_keys(use)};
   part.names.single_file = {"vae.", vae::original_causal_keys(config)};
   return part;

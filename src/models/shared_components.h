@@ -68,13 +68,18 @@ ComponentNames vision_names(const std::string& name, const std::string& kohya);
 /// The latents that an autoencoder makes of a picture, in the space that the denoiser works in: a normal distribution for each number.
 using Moments = vae::Encoder::Moments;
 
+/// Turns frames in [-1, 1] into uint8 of their shape, clamped and rounded.
+at::Tensor pixels_of(const at::Tensor& frames);
+
 /// The autoencoder "vae", which computes in fp32 and of which no weight is stored as codes. It runs in tiles where tile_option says so.
 struct AutoencoderPart {
   Recipe recipe;
   ComponentNames names;
   int64_t channels = 16;     ///< numbers of a latent
   int64_t downsampling = 8;  ///< pixels to a latent along a side
-  /// Run the loaded module: image [B, 3, H, W] in [-1, 1] to latents [B, C, h, w] as the denoiser sees them, and back.
+  /// Run the loaded module: image [B, 3, H, W] in [-1, 1] to latents [B, C, h, w] as the denoiser sees them, and back. Latents
+  /// [B, C, F, h, w] of one frame become a picture as well, those of more a clip [B, 3, frames, H, W] of bytes (pixels_of), which takes a
+  /// quarter of the memory.
   std::function<Moments(nn::Module& autoencoder, const at::Tensor& image)> encode;
   std::function<at::Tensor(nn::Module& autoencoder, const at::Tensor& latents)> decode;
 };

@@ -54,7 +54,7 @@ void write_text(pipeline::Scope& scope, const at::Tensor& states_1LD);
 /// Makes a unit for each stream from latents, noise and the process's time to noisy and target. `process` must outlive the units.
 pipeline::Units noise_units(const diffusion::Process& process, const std::vector<LatentSpace::Stream>& streams);
 
-/// Makes the unit from latents to image. `decode` runs the model `vae` on latents [B, C, h, w] as the denoiser sees them.
+/// Makes the unit from latents to image. `decode` runs the model `vae` on latents as the denoiser sees them (AutoencoderPart).
 pipeline::Units decode_units(const std::string& vae, std::function<at::Tensor(const at::Tensor& latents)> decode);
 
 /// The numbers of tokens that texts have for a text encoder.

@@ -13,6 +13,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+const char* ending_of(PreviewKind kind) { return kind == PreviewKind::clip ? ".webp" : ".png"; }
+
 std::optional<int64_t> number_in(std::string_view text, std::string_view before, std::string_view after) {
   if (!text.starts_with(before) || !text.ends_with(after) || text.size() < before.size() + after.size()) return std::nullopt;
   text = text.substr(before.size(), text.size() - before.size() - after.size());
@@ -30,9 +32,11 @@ std::vector<fs::path> entries(const fs::path& folder) {
 
 }  // namespace
 
-fs::path preview_path(const fs::path& run, int64_t step, int64_t number) {
-  return run / "samples" / fmt::format("step-{:06}", step) / fmt::format("{:02}.png", number);
+fs::path preview_path(const fs::path& run, int64_t step, int64_t number, PreviewKind kind) {
+  return run / "samples" / fmt::format("step-{:06}", step) / fmt::format("{:02}{}", number, ending_of(kind));
 }
+
+const char* media_type(PreviewKind kind) { return kind == PreviewKind::clip ? "image/webp" : "image/png"; }
 
 std::vector<Preview> find_previews(const fs::path& run) {
   std::vector<Preview> found;
@@ -40,8 +44,10 @@ std::vector<Preview> find_previews(const fs::path& run) {
     auto step = number_in(folder.filename().native(), "step-", "");
     if (!step) continue;
     for (const auto& file : entries(folder)) {
-      auto number = number_in(file.filename().native(), "", ".png");
-      if (number && preview_path(run, *step, *number) == file) found.push_back({*step, *number});
+      for (auto kind : {PreviewKind::picture, PreviewKind::clip}) {
+        auto number = number_in(file.filename().native(), "", ending_of(kind));
+        if (number && preview_path(run, *step, *number, kind) == file) found.push_back({*step, *number, kind});
+      }
     }
   }
   std::sort(found.begin(), found.end());

@@ -41,11 +41,12 @@ void fill(std::string& html, size_t& from, const std::string& name, std::string_
   from = at + value.size();
 }
 
-/// The picture itself as a URL; one with a larger side than `limit` is scaled down and becomes WebP.
-std::string url_of(const fs::path& path, int64_t limit) {
+/// The preview itself as a URL; a picture with a larger side than `limit` is scaled down and becomes WebP. Clips are WebP as they are.
+std::string url_of(const fs::path& path, records::PreviewKind kind, int64_t limit) {
+  if (kind == records::PreviewKind::clip) return data_url(records::media_type(kind), io::read_text(path));
   auto size = data::image_size(path);
   auto longest = std::max(size.height, size.width);
-  if (limit == 0 || longest <= limit) return data_url("image/png", io::read_text(path));
+  if (limit == 0 || longest <= limit) return data_url(records::media_type(kind), io::read_text(path));
   data::Size smaller{std::max<int64_t>(1, size.height * limit / longest), std::max<int64_t>(1, size.width * limit / longest)};
   constexpr float kQuality = 85;
   return data_url("image/webp", data::encode_webp(data::resize_and_crop(data::decode_image(path), smaller), kQuality));
@@ -75,7 +76,7 @@ fs::path write_report(const ReportOptions& options) {
   auto names = run_names(options.runs);
   auto runs = json::array();
   for (size_t i = 0; i < names.size(); ++i) {
-    auto link = [&](const fs::path& picture, const records::Preview&) { return url_of(picture, options.picture_size); };
+    auto link = [&](const fs::path& file, const records::Preview& preview) { return url_of(file, preview.kind, options.picture_size); };
     runs.push_back(RunFollower(options.runs[i], names[i], link).next());
   }
   io::write_text_atomic(path, page(runs, /*live=*/false));

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/settings.h"
+#include "data/animated_webp.h"
 #include "data/image.h"
 #include "io/files.h"
 #include "io/json.h"
@@ -123,12 +124,12 @@ json RunFollower::status() const {
 json RunFollower::new_previews() {
   auto list = json::array();
   for (const auto& preview : records::find_previews(run_)) {
-    auto path = records::preview_path(run_, preview.step, preview.number);
+    auto path = records::preview_path(run_, preview.step, preview.number, preview.kind);
     auto time = time_of(path);
     auto [known, is_new] = previews_.try_emplace(preview, time);
     if (!is_new && std::exchange(known->second, time) == time) continue;
     auto described = read_or_leave_out(path, [&](const fs::path&) -> json {
-      auto text = data::read_png_text(path);
+      auto text = preview.kind == records::PreviewKind::clip ? data::read_webp_text(path) : data::read_png_text(path);
       return {{"step", preview.step}, {"number", preview.number}, {"url", link_(path, preview)}, {"prompt", text["prompt"]}};
     });
     if (!described.is_null()) list.push_back(std::move(described));

@@ -128,11 +128,14 @@ void Server::add_routes() {
     response.status = 404;
     auto run = static_cast<size_t>(to_number(request.matches[1]));
     if (run >= runs_.size()) return;
-    auto path = records::preview_path(runs_[run], to_number(request.matches[2]), to_number(request.matches[3]));
-    if (!io::is_there(path)) return;
-    response.status = 200;
-    response.set_header("Cache-Control", "private, max-age=86400");
-    response.set_content(io::read_text(path), "image/png");
+    for (auto kind : {records::PreviewKind::picture, records::PreviewKind::clip}) {
+      auto path = records::preview_path(runs_[run], to_number(request.matches[2]), to_number(request.matches[3]), kind);
+      if (!io::is_there(path)) continue;
+      response.status = request.ranges.empty() ? 200 : 206;
+      response.set_header("Cache-Control", "private, max-age=86400");
+      response.set_content(io::read_text(path), records::media_type(kind));
+      return;
+    }
   });
 }
 

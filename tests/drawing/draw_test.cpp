@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "data/resize.h"
 #include "drawing/walk.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
@@ -213,6 +214,22 @@ TEST_F(Draws, DecodeOneByOne) {
   at::NoGradGuard no_grad;
   pipeline::run(model->units().decode, values);
   EXPECT_TRUE(at::equal(images[1], std::get<at::Tensor>(values.at("image"))[0]));
+}
+
+TEST_F(Draws, ClipsOfFramesThatBecomeBytes) {
+  auto latents = draw(parse("cat --f 5\ndog --f 5 --d 9\nsun"), 2);
+  ASSERT_EQ(latents.size(), 3u);
+  EXPECT_EQ(latents[0].sizes(), (std::vector<int64_t>{1, 4, 3, 4, 4}));
+  EXPECT_EQ(latents[2].sizes(), (std::vector<int64_t>{1, 4, 1, 4, 4}));
+  std::vector<at::Tensor> drawn;
+  loras::Loader loader(*model);
+  drawing::decode(loader, {{{models::kLatents, latents[0]}}, {{models::kLatents, latents[0].narrow(2, 1, 1)}}},
+                  [&](int64_t, const at::Tensor& frames) { drawn.push_back(frames); });
+  ASSERT_EQ(drawn.size(), 2u);
+  EXPECT_EQ(drawn[0].scalar_type(), at::kByte);
+  EXPECT_EQ(drawn[0].sizes(), (std::vector<int64_t>{3, 5, 16, 16}));
+  EXPECT_TRUE(at::equal(drawn[0].select(1, 1), data::to_pixels(drawn[1]).permute({2, 0, 1})));
+  EXPECT_FALSE(at::equal(drawn[0].select(1, 1), drawn[0].select(1, 0)));
 }
 
 TEST_F(Draws, RefuseBeforeAnythingIsLoaded) {

@@ -52,6 +52,12 @@ TEST(PromptFile, IsAPromptALine) {
   EXPECT_EQ(prompts("# cats\n a cat #1\n  #a dog --w 3\n"), Prompts{"a cat #1"}) << "lines that begin with # are notes, as in sd-scripts";
 }
 
+TEST(PromptFile, SaysHowManyFramesAClipHas) {
+  EXPECT_EQ(parse("a cat")[0].extent.frames, 1);
+  EXPECT_EQ(parse("a cat --f 49 --w 32")[0].extent, (Extent{.frames = 49, .height = 48, .width = 32}));
+  EXPECT_THAT(error_of([] { parse("a cat --f 0"); }), HasSubstr("line 1: --f must be a whole number of at least 1, not '0'"));
+}
+
 TEST(PromptFile, LinesWithoutFlagsTakeTheDefaults) {
   auto picture = parse("a cat")[0];
   EXPECT_EQ(picture.negative_prompt, "blurry");

@@ -52,7 +52,9 @@ TEST(LatentSpace, RefusesWhatIsNoClipOfTheModel) {
             "[models] height and width must be multiples of 16 pixels for this model, not 24 and 32");
   EXPECT_EQ(refusal(picture, {.frames = 5, .height = 32, .width = 32}), "[models] this model makes pictures, which are one frame, not 5");
   EXPECT_EQ(refusal(kClips, {.frames = 8, .height = 32, .width = 32}),
-            "[models] the clips of this model have 1 + a multiple of 4 frames, and not 8");
+            "[models] the clips of this model have 1 + a multiple of 4 frames, and not 8; the nearest are 5 and 9");
+  EXPECT_EQ(refusal(kClips, {.frames = 0, .height = 32, .width = 32}),
+            "[models] the clips of this model have 1 + a multiple of 4 frames, and not 0; the nearest are 1 and 5");
   EXPECT_EQ(refusal(kClips, {.frames = 81, .height = 16, .width = 16}), "");
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "data/animated_webp.h"
 #include "data/image.h"
 #include "io/told_file.h"
 #include "records/previews.h"
@@ -25,6 +26,13 @@ inline void append(const std::filesystem::path& path, const std::string& text) {
 inline void draw_preview(const std::filesystem::path& run, int64_t step, const std::string& prompt, int64_t side = 8) {
   auto gray = at::full({side, side, 3}, static_cast<double>(step % 200), at::TensorOptions().dtype(at::kByte));
   data::write_png(records::preview_path(run, step, 0), gray, {{"prompt", prompt}});
+}
+
+/// A clip of two frames.
+inline void draw_clip(const std::filesystem::path& run, int64_t step, int64_t number, const std::string& prompt) {
+  auto path = records::preview_path(run, step, number, records::PreviewKind::clip);
+  std::filesystem::create_directories(path.parent_path());
+  data::write_webp(path, at::full({3, 2, 8, 8}, 90, at::TensorOptions().dtype(at::kByte)), 16, {{"prompt", prompt}});
 }
 
 inline void make_run(const std::filesystem::path& run, int64_t num_steps, int64_t rank = 16) {

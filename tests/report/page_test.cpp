@@ -213,6 +213,11 @@ TEST(Report, IsOneFileWithItsPictures) {
   report::write_report({.runs = {run.string()}, .output = (folder / "as_it_is.html").string(), .picture_size = 0});
   url = data_in(content(folder / "as_it_is.html"))["runs"][0]["previews"][1]["url"];
   EXPECT_THAT(url, StartsWith("data:image/png"));
+  draw_clip(run, 100, 1, "a fox that runs");
+  report::write_report({.runs = {run.string()}, .output = "", .picture_size = 4});
+  auto clip = data_in(content(path))["runs"][0]["previews"][2];
+  EXPECT_EQ(clip["prompt"], "a fox that runs");
+  EXPECT_THAT(clip["url"].get<std::string>(), StartsWith("data:image/webp;base64,UklGR")) << "as it is, with all of its frames";
 }
 
 TEST(Report, TellsRunsOfOneNameApart) {

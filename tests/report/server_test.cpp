@@ -66,6 +66,13 @@ TEST_F(ServerTest, GivesThePageAndPicturesAndNothingElse) {
     EXPECT_EQ(picture->status, 200);
     EXPECT_EQ(picture->body, content(records::preview_path(i == 0 ? run_ : other_, 0, 0)));
   }
+  draw_clip(run_, 4, 2, "a fox that runs");
+  auto clip = client_->Get("/previews/0/4/2?17");
+  EXPECT_EQ(clip->get_header_value("Content-Type"), "image/webp");
+  EXPECT_EQ(clip->body, content(records::preview_path(run_, 4, 2, records::PreviewKind::clip)));
+  auto part = client_->Get("/previews/0/4/2", {{"Range", "bytes=0-3"}});
+  EXPECT_EQ(part->status, 206);
+  EXPECT_EQ(part->body, "RIFF");
   for (const char* path : {"/previews/0/0/1", "/previews/0/7/0", "/previews/2/0/0", "/log.jsonl", "/previews/0/0/../../../log.jsonl",
                            "/..%2flog.jsonl", "/previews/-1/0/0", "/previews/0/0/00.png", "/previews/0/99999999999999999999/0"})
     EXPECT_EQ(client_->Get(path)->status, 404) << path;

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "config/command_line.h"
 #include "config/settings.h"
+#include "data/animated_webp.h"
 #include "io/files.h"
 #include "records/previews.h"
 #include "tests/scratch.h"
@@ -399,4 +400,21 @@ TEST_F(HooksTest, PreviewsAreDrawnWhileTheWeightsChange) {
   EXPECT_EQ(picture("ends", 0), picture("every", 0));
   EXPECT_EQ(picture("ends", 4), picture("last", 4));
   EXPECT_NE(picture("ends", 0), picture("ends", 4));
+}
+
+TEST_F(HooksTest, PreviewsOfSeveralFramesAreClips) {
+  settings.output.folder = scratch / "clips";
+  settings.output.previews = {.prompts = scratch.write("prompts.txt", "a cat --s 2 --f 3\na dog --s 2\n").string()};
+  test::SkeletonRun run(settings);
+  auto previews = prepare_previews(settings.output.previews, *run.subject, {1, 16, 16}, at::kCPU);
+  run.training.previews = &*previews;
+  auto old = records::preview_path(settings.output.folder, 0, 0);  // of a run before, when it was a picture
+  std::filesystem::create_directories(old.parent_path());
+  std::ofstream(old) << "old";
+  run.loop(list(make_preview(run.training)));
+  using P = records::Preview;
+  constexpr auto kClip = records::PreviewKind::clip;
+  EXPECT_THAT(records::find_previews(settings.output.folder), testing::ElementsAre(P{0, 0, kClip}, P{0, 1}, P{4, 0, kClip}, P{4, 1}));
+  auto text = data::read_webp_text(records::preview_path(settings.output.folder, 4, 0, kClip));
+  EXPECT_EQ(text["prompt"] + " " + text["step"], "a cat 4");
 }

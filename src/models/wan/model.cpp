@@ -77,10 +77,6 @@ AutoencoderPart clip_autoencoder(const Source& source, const ModelOptions& optio
   part.encode = [encode = part.encode](nn::Module& module, const at::Tensor& image) {
     return encode(module, image.dim() == 4 ? image.unsqueeze(2) : image);
   };
-  part.decode = [decode = part.decode](nn::Module& module, const at::Tensor& latents) {
-    auto clip = decode(module, latents);
-    return clip.size(2) == 1 ? clip.squeeze(2) : clip;
-  };
   return part;
 }
 

@@ -249,7 +249,8 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f.path("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
   f("validation_steps", o.validation_steps, "also judge held-out samples every N steps").at_least(0).in("steps");
   f.path("preview_prompts", o.preview_prompts,
-         "file with a prompt a line (and --w --h --d --s --l --n behind it): pictures drawn before the first step and after the last, into "
+         "file with a prompt a line (and --w --h --f --d --s --l --n behind it): pictures or clips drawn before the first step and after "
+         "the last, into "
          "samples/",
          {"sample_prompts"})
       .level(Level::first_run);

@@ -20,9 +20,10 @@ std::optional<Previews> read_previews(const PreviewSettings& settings, models::M
 /// Reads previews and encodes their prompts, one encoder in memory at a time, before what trains is loaded.
 std::optional<Previews> prepare_previews(const PreviewSettings& settings, models::Model& model, const Extent& extent, c10::Device device);
 
-/// Draws all pictures with the denoiser as it is loaded (`held` names what is), with preset LoRAs or without, and hands each [3, H, W] in
-/// [-1, 1] on the CPU to `take`. Without `take` no latents are decoded: a process without which the others cannot draw gives none.
-using TakePreview = std::function<void(int64_t number, const drawing::Picture& picture, const at::Tensor& image)>;
+/// Draws all pictures with the denoiser as it is loaded (`held` names what is), with preset LoRAs or without, and hands each, as
+/// drawing::decode does but on the CPU, to `take`. Without `take` no latents are decoded: a process without which the others cannot draw
+/// gives none.
+using TakePreview = std::function<void(int64_t number, const drawing::Picture& picture, const at::Tensor& drawn)>;
 void draw_previews(const Previews& previews, models::Model& model, const std::vector<std::string>& held, const TakePreview& take);
 
 }  // namespace burnish::train

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include "data/animated_webp.h"
 #include "data/image.h"
 #include "loras/merged.h"
 #include "records/previews.h"
@@ -33,22 +34,28 @@ class Preview final : public Hook {
     if (training_.previews == nullptr) return;
     TakePreview take;
     if (training_.world.is_first())
-      take = [this](int64_t number, const drawing::Picture& picture, const at::Tensor& image) { write(number, picture, image); };
+      take = [this](int64_t number, const drawing::Picture& picture, const at::Tensor& drawn) { write(number, picture, drawn); };
     draw_previews(*training_.previews, trainee.model, pipeline::models_of(trainee.live.units), take);
     const bool reads_anew = !training_.previews->with_presets && loras::has_merged(trainee.model);
     if (reads_anew && trainee.execution.replays) trainee.execution.replays->forget();  // the weights lie elsewhere now
   }
 
-  void write(int64_t number, const drawing::Picture& picture, const at::Tensor& image) const {
-    auto path = records::preview_path(training_.settings.output.folder, last_, number);
+  /// A preview of a run before this one in the folder may have been of the other kind.
+  void write(int64_t number, const drawing::Picture& picture, const at::Tensor& drawn) const {
+    using records::PreviewKind;
+    const bool is_clip = drawn.dim() == 4;
+    const auto& run = training_.settings.output.folder;
+    auto path = records::preview_path(run, last_, number, is_clip ? PreviewKind::clip : PreviewKind::picture);
     std::filesystem::create_directories(path.parent_path());
-    data::write_png(path, data::to_pixels(image),
-                    {{"prompt", picture.prompt},
-                     {"negative_prompt", picture.negative_prompt},
-                     {"seed", std::to_string(picture.seed.value_or(0))},
-                     {"num_inference_steps", std::to_string(picture.num_inference_steps)},
-                     {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
-                     {"step", std::to_string(last_)}});
+    std::filesystem::remove(records::preview_path(run, last_, number, is_clip ? PreviewKind::picture : PreviewKind::clip));
+    std::vector<std::pair<std::string, std::string>> text{{"prompt", picture.prompt},
+                                                          {"negative_prompt", picture.negative_prompt},
+                                                          {"seed", std::to_string(picture.seed.value_or(0))},
+                                                          {"num_inference_steps", std::to_string(picture.num_inference_steps)},
+                                                          {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
+                                                          {"step", std::to_string(last_)}};
+    if (is_clip) data::write_webp(path, drawn, data::kUsualFrameRate, text);
+    else data::write_png(path, data::to_pixels(drawn), text);
   }
 
   const Training& training_;

@@ -203,8 +203,7 @@ class Save final : public Hook {
                           {"base_model", training_.subject.model->names().variant},
                           {"step", std::to_string(snapshot.step)},
                           {"trainer", "burnish"}};
-    const auto size = usual_extent(training_.feed.samples());
-    metadata["resolution"] = text_of(Extent{1, size.height, size.width});
+    metadata["resolution"] = text_of(usual_extent(training_.feed.samples()));
     for (const auto& file : snapshot.files) {
       auto own = metadata;
       own.insert(file.metadata.begin(), file.metadata.end());
