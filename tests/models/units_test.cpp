@@ -3,6 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
+#include <span>
+
 #include "models/family.h"
 
 using namespace burnish;
@@ -57,6 +59,7 @@ const Tiny kTiny[] = {
     {"flux2", "tests/golden/flux2_pipeline/model", "tests/golden/tokenizers/qwen", "", "proj_out."},
     {"chroma", "tests/golden/chroma_pipeline/model", "assets/tiny-flux/tokenizer_2", ""},
     {"wan", "tests/golden/wan_pipeline/model", "tests/golden/wan_pipeline/model/tokenizer", ""},
+    {"wan", "tests/golden/wan_pipeline/model", "tests/golden/wan_pipeline/model/tokenizer", "", "", false, {"wan_experts/low_noise_model"}},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "layers.2."},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "all_final_layer."},
@@ -89,8 +92,14 @@ std::unique_ptr<Model> open(const Tiny& tiny) {
   return model;
 }
 
+/// Units of every expert by itself.
 pipeline::Units units_in_order(Model& model) {
-  auto groups = model.units();
+  const auto& experts = model.names().experts;
+  auto groups = model.units_of(experts.front());
+  for (const auto& expert : std::span(experts).subspan(1)) {
+    auto more = model.units_of(expert).denoise;
+    groups.denoise.insert(groups.denoise.end(), more.begin(), more.end());
+  }
   pipeline::Units all;
   for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size, &groups.add_noise,
                             &groups.denoise, &groups.weigh, &groups.decode})

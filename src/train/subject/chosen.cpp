@@ -59,6 +59,20 @@ struct Tree {
   adapters::AliasesOf names;             ///< by which targets call a layer
 };
 
+/// The settings for a model of which the files of one expert alone are there, and not the first: as a component the first stands for it, as
+/// in DiffSynth-Studio's commands, which call the expert of the run dit.
+TrainedSettings for_expert_there(TrainedSettings settings, const models::Model& model) {
+  const auto there = model.experts_there();
+  const auto& first = model.names().experts.front().component;
+  if (there.size() != 1 || there[0].component == first) return settings;
+  for (auto* names : {&settings.whole, &settings.adapted}) {
+    for (auto& name : *names) {
+      if (pipeline::component_of(name) == first) name = there[0].component + name.substr(first.size());
+    }
+  }
+  return settings;
+}
+
 /// Settles what trains, step by step: what is named, which layers that is, and how their adapters look.
 class Choosing {
  public:
@@ -82,7 +96,7 @@ class Choosing {
   const Tree& tree(const std::string& component);
   void note_whole_parameters();
 
-  const TrainedSettings& settings_;
+  const TrainedSettings settings_;
   models::Model& model_;
   Chosen chosen_;
   loras::AdaptersByComponent checkpoint_;  ///< what lora_checkpoint holds
@@ -90,17 +104,17 @@ class Choosing {
 };
 
 Choosing::Choosing(const TrainedSettings& settings, models::Model& model)
-    : settings_(settings), model_(model), chosen_{.settings = settings} {
-  bool from_file = !settings.lora_checkpoint.empty() && settings.adapted.empty();  // then the file decides
-  if (from_file && !settings.whole.empty())
+    : settings_(for_expert_there(settings, model)), model_(model), chosen_{.settings = settings_} {
+  bool from_file = !settings.lora_checkpoint.empty() && settings_.adapted.empty();  // then the file decides
+  if (from_file && !settings_.whole.empty())
     config_error("train",
                  "trainable_models and lora_checkpoint are given, and lora_base_model does not say what carries the adapters; name it, or "
                  "give one of them");
   read_checkpoint_files();
   chosen_.experts = choose_experts();
   chosen_.components = pipeline::components_of(training_units(model, chosen_.experts));
-  for (const auto& name : settings.whole) add_whole(name);
-  for (const auto& name : settings.adapted) add_adapters(component_called(name, chosen_.components));
+  for (const auto& name : settings_.whole) add_whole(name);
+  for (const auto& name : settings_.adapted) add_adapters(component_called(name, chosen_.components));
   for (const auto& expert : chosen_.experts) {
     if (settings.from_scratch && !chosen_.whole_components().contains(expert.component))
       config_error("train", "init random needs trainable_models {}; a LoRA on random weights teaches nothing", expert.component);
