@@ -2,11 +2,13 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "data/image.h"
 #include "data/resize.h"
@@ -17,9 +19,14 @@ namespace burnish::drawing {
 
 namespace {
 
+/// Whether what is drawn are clips, of which a reference picture is the first frame.
+bool begins_with_reference(const models::Model& model) {
+  return model.latent_space().frames_step > 0 && !model.names().reference_column.empty();
+}
+
 Given given_of(const models::Model& model, const Picture& picture) {
   Given given{picture.references, model.scales_references() ? 0 : picture.extent.height * picture.extent.width, picture.inputs};
-  if (!picture.inputs.empty()) given.extent = picture.extent;
+  if (!picture.inputs.empty() || begins_with_reference(model)) given.extent = picture.extent;
   return given;
 }
 
@@ -74,6 +81,18 @@ at::Tensor load_fitting(const std::string& file, const Given& given) {
   return data::to_model_range(data::resize_and_crop(data::decode_image(file), data::frame_of(given.extent)));
 }
 
+/// A clip [1, 3, F, H, W] of which the first frame alone is known, and the rest is gray.
+at::Tensor load_first_frame(const Given& given) {
+  if (given.references.size() != 1)
+    config_error("drawing",
+                 "this model goes on from one picture, and {} are given for a clip; give one with --reference, or --ci behind a "
+                 "prompt",
+                 given.references.size());
+  auto clip = at::zeros({1, 3, given.extent.frames, given.extent.height, given.extent.width});
+  clip.select(2, 0).copy_(load_fitting(given.references.front(), given).unsqueeze(0));
+  return clip;
+}
+
 /// The value of a further column.
 pipeline::Value load_input(const models::ExtraInput& input, const Given& given, int64_t division) {
   const auto& cells = given.inputs.at(std::string(input.column));
@@ -97,6 +116,10 @@ std::map<Given, pipeline::Values> load_given(models::Model& model, const std::ve
     for (const auto& input : model.names().extra_inputs)
       values[std::string(input.column)] = load_input(input, given, model.latent_space().side);
     if (model.names().reference_column.empty()) continue;
+    if (begins_with_reference(model)) {
+      values["image"] = load_first_frame(given);
+      continue;
+    }
     std::vector<at::Tensor> images;
     for (const auto& file : given.references) images.push_back(load_reference(file, given.max_pixels, model.latent_space().side));
     values["reference_images"] = pipeline::TensorLists{std::move(images)};

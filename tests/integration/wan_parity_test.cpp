@@ -160,23 +160,18 @@ TEST_F(WanExperts, OneIsTrainedByItsFileAlone) {
   fs::create_directories(base);
   fs::copy(kExperts / "low_noise_model", base / "low_noise_model");
   for (const char* part : {"text_encoder", "vae"}) fs::copy(kWan / "model" / part, base / part);
+  fs::create_directories(base / "google");
   fs::copy(kWan / "model/tokenizer", base / "google/umt5-xxl", fs::copy_options::recursive);
-  auto train = [&](const std::string& boundaries) {
-    return run_burnish(
-        "train " + golden_data() +
-            "--dataset_repeat 1 --model_id_with_origin_paths "
-            "\"Wan-AI/Wan2.2-T2V-A14B:low_noise_model/diffusion_pytorch_model*.safetensors,Wan-AI/Wan2.2-T2V-A14B:text_encoder/"
-            "model.safetensors,Wan-AI/Wan2.2-T2V-A14B:vae/diffusion_pytorch_model.safetensors\" --learning_rate 1e-4 --num_epochs 1 "
-            "--remove_prefix_in_ckpt \"pipe.dit.\" --lora_base_model \"dit\" --lora_target_modules \"q,k,v,o,ffn.0,ffn.2\" --lora_rank "
-            "32 --tokenizer_path '" +
-            (base / "google/umt5-xxl").string() + "' " + boundaries + option("output_path", run),
-        "DIFFSYNTH_MODEL_BASE_PATH='" + (folder_ / "models").string() + "'");
-  };
-  auto done = train("--max_timestep_boundary 1 --min_timestep_boundary 0.417 ");
+  auto done = run_burnish(
+      "train " + golden_data() +
+          "--dataset_repeat 1 --model_id_with_origin_paths "
+          "\"Wan-AI/Wan2.2-T2V-A14B:low_noise_model/diffusion_pytorch_model*.safetensors,Wan-AI/Wan2.2-T2V-A14B:text_encoder/"
+          "model.safetensors,Wan-AI/Wan2.2-T2V-A14B:vae/diffusion_pytorch_model.safetensors\" --learning_rate 1e-4 --num_epochs 1 "
+          "--remove_prefix_in_ckpt \"pipe.dit.\" --lora_base_model \"dit\" --lora_target_modules \"q,k,v,o,ffn.0,ffn.2\" --lora_rank "
+          "32 --tokenizer_path '" +
+          (base / "google/umt5-xxl").string() + "' --max_timestep_boundary 1 --min_timestep_boundary 0.417 " + option("output_path", run),
+      "DIFFSYNTH_MODEL_BASE_PATH='" + (folder_ / "models").string() + "'");
   ASSERT_EQ(done.exit_code, 0) << done.output;
   EXPECT_THAT(done.output, testing::HasSubstr("lora of rank 32, scale 1 on 20 layers"));
   EXPECT_TRUE(fs::exists(run / "step-4.low_noise.safetensors")) << done.output;
-  auto other = train("--max_timestep_boundary 0.417 --min_timestep_boundary 0 --max_steps 8 ");
-  EXPECT_NE(other.exit_code, 0);
-  EXPECT_THAT(other.output, testing::HasSubstr("in which the trained expert predicts"));
 }

@@ -94,6 +94,7 @@ extern const Family kFamily{
     .open = open_as<WanModel>,
     .describe = describe_entry,
     .options = {prompt_length_option(), tile_option()},
+    .reference_columns = {kFirstFrameColumn},
     .variants = {{"wan-t2v-1.3b", [] { return named_sizes("wan-t2v-1.3b", {.num_layers = 30, .num_heads = 12, .hidden = 8960}); },
                   "Wan2.1-T2V-1.3B", "Wan-AI/Wan2.1-T2V-1.3B-Diffusers", kDrawn},
                  {"wan-t2v-14b", [] { return named_sizes("wan-t2v-14b", {}); }, "Wan2.1-T2V-14B", "Wan-AI/Wan2.1-T2V-14B-Diffusers",

@@ -1,10 +1,14 @@
 #include "models/wan/model.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "diffusion/flow_process.h"
 #include "io/json.h"
 #include "io/model_values.h"
@@ -36,7 +40,7 @@ double boundary_of(const ModelFiles& files, double otherwise) {
 
 /// What shapes tell of a published model's name; the experts of A14B, each alone, are as Wan2.1-T2V-14B.
 std::string variant_of(const Config& c, bool has_experts) {
-  if (has_experts) return "Wan2.2-T2V-A14B";
+  if (has_experts) return c.in_channels > c.out_channels ? "Wan2.2-I2V-A14B" : "Wan2.2-T2V-A14B";
   if (c.out_channels == 48) return "Wan2.2-TI2V-5B";
   return c.width() == 1536 ? "Wan2.1-T2V-1.3B" : c.width() == 5120 ? "Wan2.1-T2V-14B" : "Wan2.1-T2V";
 }
@@ -89,6 +93,8 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
   }
   auto text_config = read_named(found.text_encoder, text::t5_config);
   autoencoder_ = clip_autoencoder(found.vae, options_);
+  auto vae_config = read_named(found.vae, vae::causal_config);
+  first_frame_ = first_frame_of(config_, vae_config);
   fill_names(found);
   const Source* of_expert[] = {&found.high_noise, &found.low_noise};
   for (size_t i = 0; i < names_.experts.size(); ++i) {
@@ -99,7 +105,6 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
   const TextUse use{.kohya = "lora_te_", .comfyui = "text_encoders.umt5xxl.transformer.", .length = kTextLength};
   add(text_part(found.text_encoder, text_config, use, files_, options_));
   add(autoencoder_, kPatch);
-  auto vae_config = read_named(found.vae, vae::causal_config);
   latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();
   process_ = std::make_unique<diffusion::FlowProcess>(flow_config(files_, {.shift = 5.0, .use_dynamic_shifting = false}));
 }
@@ -134,6 +139,10 @@ void WanModel::fill_names(const Found& found) {
       {"text_embedding", {.shape = {-1, -1, config_.caption_width}, .of_prompt = true, .padded = true}},
       {"text_counts", {.shape = {-1, -1}, .of_prompt = true, .padded = true}},
   };
+  if (!options_.references || first_frame_ == FirstFrame::none) return;
+  names_.reference_column = kFirstFrameColumn;
+  if (first_frame_ == FirstFrame::held) names_.values["first_latents"] = {.shape = {-1, config_.out_channels, 1, -1, -1}};
+  else names_.values["beside_latents"] = {.shape = {-1, config_.in_channels - config_.out_channels, -1, -1, -1}};
 }
 
 // States of padding are zeros that are attended to: one row that counts for all of them gives the same result.
@@ -156,21 +165,63 @@ void WanModel::encode_prompt(pipeline::Scope& scope) {
 void WanModel::modulate(pipeline::Scope& scope, const std::string& dit) {
   const auto part = dit + ".modulation";
   scope.uses(part);
-  scope.write("modulation", loaded<Transformer>(part).modulate(scope.tensor("sigma").to(options_.device, at::kFloat)));
+  auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
+  auto& transformer = loaded<Transformer>(part);
+  scope.write("modulation", transformer.modulate(sigma));
+  if (gives(FirstFrame::held)) scope.write("first_modulation", transformer.modulate(at::zeros_like(sigma)));
 }
 
 void WanModel::denoise(pipeline::Scope& scope, const std::string& dit) {
   const auto part = dit + ".body";
   scope.uses(part);
-  scope.write("prediction", loaded<Transformer>(part).forward({.noisy_BCFHW = scope.tensor("noisy"),
-                                                               .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
-                                                               .counts_BT = scope.tensor("text_counts").to(options_.device),
-                                                               .modulation_BM = scope.tensor("modulation")}));
+  if (config_.image_width > 0)
+    config_error(
+        "models",
+        "this transformer reads a picture through CLIP (Wan 2.1, picture to video), which is not supported; of models that go on from "
+        "a picture take Wan2.2-I2V-A14B or Wan2.2-TI2V-5B");
+  const auto noisy = scope.tensor("noisy");
+  Transformer::Inputs in{.noisy_BCFHW = noisy,
+                         .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
+                         .counts_BT = scope.tensor("text_counts").to(options_.device),
+                         .modulation_BM = scope.tensor("modulation")};
+  const bool is_held = gives(FirstFrame::held);
+  if (is_held) {
+    in.noisy_BCFHW = with_first(noisy, scope.tensor("first_latents"));
+    in.given_modulation_BM = scope.tensor("first_modulation");
+    in.num_given = 1;
+  } else if (first_frame_ == FirstFrame::beside) {
+    auto shape = noisy.sizes().vec();
+    shape[1] = config_.in_channels - config_.out_channels;
+    auto beside = options_.references ? scope.tensor("beside_latents") : at::zeros(shape, noisy.options());
+    in.noisy_BCFHW = at::cat({noisy, beside.to(noisy.options())}, 1);
+  }
+  auto prediction = loaded<Transformer>(part).forward(in);
+  scope.write("prediction",
+              is_held ? leading_to_first(prediction, noisy, scope.tensor("first_latents"), scope.tensor("sigma")) : prediction);
+}
+
+/// What the first frame adds, where a run gives it.
+void WanModel::add_frame_units(UnitGroups& groups) {
+  if (!options_.references || first_frame_ == FirstFrame::none) return;
+  const auto& vae = autoencoder_.recipe.name;
+  auto encode = encoding_by(autoencoder_, components_, options_.device);
+  auto& modulate = groups.denoise.front();
+  auto& denoise = groups.denoise.back();
+  if (first_frame_ == FirstFrame::beside) {
+    groups.encode_references = beside_frame_units(vae, encode);
+    denoise.reads.emplace_back("beside_latents");
+    return;
+  }
+  groups.encode_references = held_frame_units(vae, encode);
+  groups.weigh = held_frame_weights();
+  modulate.writes.emplace_back("first_modulation");
+  denoise.reads.insert(denoise.reads.end(), {"first_modulation", "first_latents", "sigma"});
 }
 
 UnitGroups WanModel::units_of(const Expert& expert) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
+  groups.encode_references = {};  // which reads the clip itself
   groups.encode_prompt = {
       {"encode_prompt", {"prompt"}, {"text_embedding", "text_counts"}, {kText}, [this](Scope& s) { encode_prompt(s); }}};
   const auto dit = expert.component;
@@ -179,6 +230,7 @@ UnitGroups WanModel::units_of(const Expert& expert) {
       {"denoise", {"noisy", "text_embedding", "text_counts", "modulation"}, {"prediction"}, {dit + ".body"}, [this, dit](Scope& s) {
          denoise(s, dit);
        }}};
+  add_frame_units(groups);
   return groups;
 }
 

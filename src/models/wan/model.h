@@ -2,6 +2,7 @@
 #include "models/find_components.h"
 #include "models/model.h"
 #include "models/shared_components.h"
+#include "models/wan/frames.h"
 #include "models/wan/transformer.h"
 
 namespace burnish::models::wan {
@@ -27,8 +28,12 @@ class WanModel : public Model {
   void encode_prompt(pipeline::Scope& scope);
   void modulate(pipeline::Scope& scope, const std::string& dit);
   void denoise(pipeline::Scope& scope, const std::string& dit);
+  void add_frame_units(UnitGroups& groups);
+  /// Tells whether the run gives a first frame, to a model that takes it in this way.
+  bool gives(FirstFrame how) const { return options_.references && first_frame_ == how; }
 
   Config config_;
+  FirstFrame first_frame_ = FirstFrame::none;
   AutoencoderPart autoencoder_;
 };
 

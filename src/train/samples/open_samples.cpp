@@ -28,6 +28,12 @@ void fit(data::Subset& subset, const models::LatentSpace& space) {
   subset.caption_files.with_videos = space.frames_step > 0;
 }
 
+/// The column of reference pictures that the model reads; "" for none, and for models of clips: what they call one is a frame of the clip,
+/// which units take from it.
+std::string reference_column(const models::Model& model) {
+  return model.latent_space().frames_step > 0 ? "" : model.names().reference_column;
+}
+
 std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const models::Model& model, const SampleNeeds& needs) {
   for (auto& subset : options.subsets) fit(subset, model.latent_space());
   options.extra_columns = needs.columns;
@@ -38,7 +44,7 @@ std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const
                                                  : options.extra_columns;
     columns.emplace_back(input.column);
   }
-  if (const auto& column = model.names().reference_column; !column.empty()) {
+  if (const auto column = reference_column(model); !column.empty()) {
     options.own_sized_pictures.push_back(column);
     if (model.scales_references()) options.whole_pictures.insert(column);
   }
@@ -69,7 +75,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
     std::map<std::string, std::vector<Extent>> extents;
     for (const auto& column : pictures->options().own_sized_pictures) {
       extents[column] = {};
-      bool is_reference = column == model.names().reference_column;
+      bool is_reference = column == reference_column(model);
       for (const auto& crop : pictures->picture_crops(row, column)) {
         auto given = data::extent_of(crop.size);
         extents[column].push_back(is_reference ? model.seen_reference(given) : given);
@@ -113,7 +119,7 @@ Samples look_at_pictures(const DataSettings& settings, const models::Model& mode
   }
   auto pictures = open_pictures(settings.pictures, model, needs);
   check_any_mask(*pictures);
-  check_any_reference(*pictures, model.names().reference_column);
+  check_any_reference(*pictures, reference_column(model));
   auto samples = samples_of(std::move(pictures), model);
   samples.inputs = settings.inputs;
   return samples;
@@ -132,7 +138,7 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
     auto extent = data::extent_of(size, std::max<int64_t>(1, subset.clips.num_frames));
     auto set = samples.sets.size();
     std::map<std::string, std::vector<Extent>> extents;
-    if (const auto& column = model.names().reference_column; !column.empty()) extents[column] = {model.seen_reference(extent)};
+    if (const auto column = reference_column(model); !column.empty()) extents[column] = {model.seen_reference(extent)};
     auto columns = nlohmann::json::object();
     for (const auto& input : model.names().extra_inputs) {
       if (input.kind == models::ExtraInput::Kind::pictures) extents[std::string(input.column)] = {extent};
@@ -187,7 +193,7 @@ void check_settings(const Listed& listed, const pipeline::Schedule& schedule, co
 void check_pictures_read(const Samples& samples, const models::Model& model, const std::string& folder) {
   for (const auto& sample : samples.list) {
     for (const auto& [column, extents] : sample.picture_extents) {
-      bool is_read = column == model.names().reference_column || models::find_extra_input(model.names().extra_inputs, column) != nullptr;
+      bool is_read = column == reference_column(model) || models::find_extra_input(model.names().extra_inputs, column) != nullptr;
       if (!extents.empty() && !is_read)
         config_error("train", "the cache {} was made of samples with reference pictures ({}); give the extra_inputs that it was made with",
                      folder, column);
@@ -247,7 +253,7 @@ void find_latent_shapes(Listed& listed, const models::Model& model, const std::v
 /// their latents.
 void find_reference_extents(Listed& listed, const models::Model& model) {
   const std::string name = "latents_of_references";
-  const auto& column = model.names().reference_column;
+  const auto column = reference_column(model);
   const auto spatial = model.latent_space().streams.front().spatial;
   for (auto& sample : listed.samples.list) {
     if (column.empty() || !listed.kept.by_row.at(sample.row).front().contains(name)) continue;

@@ -1,0 +1,75 @@
+#include "models/wan/frames.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "base/error.h"
+
+namespace burnish::models::wan {
+
+namespace {
+
+/// Pictures are clips of one frame.
+at::Tensor as_clip(const at::Tensor& image) {
+  auto clip = image.dim() == 4 ? image.unsqueeze(2) : image;
+  return clip.scalar_type() == at::kByte ? clip.to(at::kFloat).div_(127.5).sub_(1) : clip;
+}
+
+/// Channels of the mask: the four frames of the clip that a frame of the latents stands for.
+constexpr int64_t kMaskChannels = 4;
+
+}  // namespace
+
+FirstFrame first_frame_of(const Config& c, const vae::CausalConfig& autoencoder) {
+  if (c.in_channels == 2 * c.out_channels + kMaskChannels) return FirstFrame::beside;
+  return c.in_channels == c.out_channels && (c.out_channels == 48 || autoencoder.patch > 1) ? FirstFrame::held : FirstFrame::none;
+}
+
+pipeline::Units held_frame_units(const std::string& vae, const Encode& encode) {
+  return {{"encode_first_frame", {"image"}, {"first_latents"}, {vae}, [vae, encode](pipeline::Scope& s) {
+             s.uses(vae);
+             const auto& image = s.tensor("image");
+             s.write("first_latents", encode(as_clip(image.dim() == 5 ? image.narrow(2, 0, 1) : image)).mean_BCHW);
+           }}};
+}
+
+pipeline::Units beside_frame_units(const std::string& vae, const Encode& encode) {
+  return {{"encode_first_frame", {"image"}, {"beside_latents"}, {vae}, [vae, encode](pipeline::Scope& s) {
+             s.uses(vae);
+             auto clip = as_clip(s.tensor("image"));
+             auto first = clip.narrow(2, 0, 1), unknown = at::zeros_like(clip.narrow(2, 1, clip.size(2) - 1));
+             auto latents = encode(at::cat({first, unknown}, 2)).mean_BCHW;
+             auto mask = at::zeros({latents.size(0), kMaskChannels, latents.size(2), latents.size(3), latents.size(4)}, latents.options());
+             mask.select(2, 0).fill_(1);
+             s.write("beside_latents", at::cat({mask, latents}, 1));
+           }}};
+}
+
+pipeline::Units held_frame_weights() {
+  return {{"weigh_frames", {"latents"}, {"loss_map"}, {}, [](pipeline::Scope& s) {
+             const auto& latents = s.tensor("latents");
+             if (latents.size(2) == 1)
+               config_error(
+                   "models",
+                   "extra_inputs input_image gives a clip's first frame, and this one has no other that could be predicted; take it "
+                   "out, or give clips of more frames");
+             auto map = at::ones({latents.size(0), 1, latents.size(2), 1, 1}, latents.options());
+             map.select(2, 0).fill_(0);
+             s.write("loss_map", map);
+           }}};
+}
+
+at::Tensor with_first(const at::Tensor& noisy, const at::Tensor& first) {
+  return at::cat({first.to(noisy.options()), noisy.narrow(2, 1, noisy.size(2) - 1)}, 2);
+}
+
+at::Tensor leading_to_first(const at::Tensor& prediction, const at::Tensor& noisy, const at::Tensor& first, const at::Tensor& sigma_B) {
+  auto sigma = sigma_B.to(prediction.device(), at::kFloat).view({-1, 1, 1, 1, 1});
+  auto velocity = (noisy.narrow(2, 0, 1).to(prediction.device()) - first.to(prediction.device())) / sigma;
+  return with_first(prediction, velocity);
+}
+
+}  // namespace burnish::models::wan

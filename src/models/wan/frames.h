@@ -1,0 +1,35 @@
+#pragma once
+#include <string_view>
+
+#include "models/shared_units.h"
+#include "models/wan/config.h"
+
+// What Wan reads of a clip's first frame, where a run gives it.
+namespace burnish::models::wan {
+
+/// How a model goes on from a picture.
+enum class FirstFrame {
+  none,    ///< it does not: text to video
+  held,    ///< the first frame of the latents is that of the picture, without noise (TI2V-5B)
+  beside,  ///< a mask of four channels and the latents of the clip, of which that frame alone is known, stand behind the noisy ones
+};
+/// Tells it by the channels that the transformer reads, and by the autoencoder, that of Wan 2.2 being for frames that are held.
+FirstFrame first_frame_of(const Config& config, const vae::CausalConfig& autoencoder);
+
+/// The column of the metadata that asks for it, as DiffSynth-Studio calls it. The picture is the clip's own first frame.
+inline constexpr std::string_view kFirstFrameColumn = "input_image";
+
+/// Makes the unit from a clip, of which it reads the first frame, to first_latents [B, C, 1, h, w].
+pipeline::Units held_frame_units(const std::string& vae, const Encode& encode);
+/// Makes the unit from a clip, of which it reads the first frame and the length, to beside_latents [B, 4 + C, f, h, w].
+pipeline::Units beside_frame_units(const std::string& vae, const Encode& encode);
+/// Makes the unit from latents to the loss_map that leaves out their first frame.
+pipeline::Units held_frame_weights();
+
+/// The noisy latents with the given frame in place of their first.
+at::Tensor with_first(const at::Tensor& noisy_BCFHW, const at::Tensor& first_BC1HW);
+/// Puts in place of a prediction's first frame the velocity that leads from the noisy one to the given one, wherever a walk is.
+at::Tensor leading_to_first(const at::Tensor& prediction_BCFHW, const at::Tensor& noisy_BCFHW, const at::Tensor& first_BC1HW,
+                            const at::Tensor& sigma_B);
+
+}  // namespace burnish::models::wan
