@@ -1,10 +1,9 @@
-// LoRAs of Z-Image, Qwen-Image and Wan under the names of every program that writes them, and in every format that burnish writes.
+// LoRAs of Z-Image and Qwen-Image under the names of every program that writes them, and in every format that burnish writes.
 #include <algorithm>
 
 #include "io/safetensors.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
-#include "tests/integration/wan.h"
 #include "tests/integration/zimage.h"
 
 using namespace burnish;
@@ -57,10 +56,9 @@ void respell(const fs::path& from, const fs::path& to, const Spelling& spelling)
 
 class LoraNames : public BadInput, public testing::WithParamInterface<const char*> {
  protected:
-  fs::path golden() const { return is_qwen() ? kQwenImage : is_wan() ? kWan : kZImage; }
+  fs::path golden() const { return is_qwen() ? kQwenImage : kZImage; }
   fs::path lora() const { return golden() / "lora.safetensors"; }
-  std::string model() const { return is_qwen() ? qwen_image_model() : is_wan() ? wan_model() : zimage_model(); }
-  bool is_wan() const { return std::string(GetParam()) == "wan"; }
+  std::string model() const { return is_qwen() ? qwen_image_model() : zimage_model(); }
   bool is_qwen() const { return std::string(GetParam()) == "qwen_image"; }
   void ok(const std::string& arguments) const {
     auto outcome = run_burnish(arguments);
@@ -98,8 +96,7 @@ TEST_P(LoraNames, OfEveryFormatAreReadBack) {
   for (const auto& name : io::TensorSource::open({at("diffusers.safetensors")}).names()) EXPECT_FALSE(name.ends_with(".alpha")) << name;
 }
 
-/// A trained file is in the names that DiffSynth-Studio gives its own module tree, which has diffusers' layers for these models, and the
-/// original ones for Wan.
+/// A trained file is in the names that DiffSynth-Studio gives its own module tree, which has diffusers' layers for these models.
 TEST_P(LoraNames, OfDiffSynthStudioAreWrittenByTraining) {
   auto train = [&](const std::string& format) {
     ok("train " + model() + golden_data() +
@@ -111,11 +108,9 @@ TEST_P(LoraNames, OfDiffSynthStudioAreWrittenByTraining) {
   auto source = io::TensorSource::open({file});
   for (const auto& name : source.names())
     EXPECT_TRUE((name.ends_with(kDefaultA) || name.ends_with(kDefaultB)) && !name.starts_with("transformer.")) << name;
-  EXPECT_TRUE(source.contains(is_qwen()  ? "transformer_blocks.0.attn.to_out.0.lora_A.default.weight"
-                              : is_wan() ? "blocks.0.self_attn.o.lora_A.default.weight"
-                                         : "layers.0.feed_forward.w1.lora_A.default.weight"));
+  EXPECT_TRUE(source.contains(is_qwen() ? "transformer_blocks.0.attn.to_out.0.lora_A.default.weight"
+                                        : "layers.0.feed_forward.w1.lora_A.default.weight"));
   EXPECT_LE(relative_error(latents(file), latents(train("kohya"))), tolerance(1e-6));
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, LoraNames, testing::Values("zimage", "qwen_image", "wan"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Of, LoraNames, testing::Values("zimage", "qwen_image"), [](const auto& info) { return std::string(info.param); });
