@@ -9,7 +9,7 @@ import torch
 from diffusers import UniPCMultistepScheduler, WanPipeline
 from safetensors.torch import load_file, save_file
 
-from make_wan import FAMILY, TOKENS
+from make_wan import FAMILY
 
 HERE = pathlib.Path(__file__).parent
 FLOW = dict(prediction_type="flow_prediction", use_flow_sigmas=True, num_train_timesteps=1000)
