@@ -356,7 +356,8 @@ TEST_P(FullDiskAt, KeepsWhatWasSavedAndGoesOnLater) {
 INSTANTIATE_TEST_SUITE_P(Blocks, FullDiskAt, testing::Values(128, 1600));
 
 TEST_F(FullDisk, TheLogAndTheFirstFile) {
-  auto outcome = run_burnish(train("--max_steps 60"), "ulimit -f 40; BURNISH_LOG=error");
+  // The settings have room, and the log of so many steps has none.
+  auto outcome = run_burnish(train("--max_steps 100"), "ulimit -f 64; BURNISH_LOG=error");
   expect_one_error(outcome, 3, {"cannot write", "log.jsonl", "--resume"});
   fs::remove_all(out());
   outcome = run_burnish(train(""), "ulimit -f 1; BURNISH_LOG=error");
