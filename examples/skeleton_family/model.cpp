@@ -59,9 +59,10 @@ Autoencoder::Autoencoder(const Config& c, const at::TensorOptions& options)
 }
 
 at::Tensor Autoencoder::encode(const at::Tensor& image) {
-  auto p = config_.patch, b = image.size(0), h = image.size(2) / p, w = image.size(3) / p;
-  auto patches = image.reshape({b, 3, h, p, w, p}).permute({0, 2, 4, 1, 3, 5}).reshape({b, h, w, 3 * p * p});
-  return encoder_.forward(patches).permute({0, 3, 1, 2}).unsqueeze(2);
+  const auto clip = image.dim() == 5 ? image.slice(2, 0, std::nullopt, 2) : image.unsqueeze(2);
+  auto p = config_.patch, b = clip.size(0), f = clip.size(2), h = clip.size(3) / p, w = clip.size(4) / p;
+  auto patches = clip.reshape({b, 3, f, h, p, w, p}).permute({0, 2, 3, 5, 1, 4, 6}).reshape({b, f, h, w, 3 * p * p});
+  return encoder_.forward(patches).permute({0, 4, 1, 2, 3});
 }
 
 at::Tensor Autoencoder::decode(const at::Tensor& latents) {

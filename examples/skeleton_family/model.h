@@ -50,12 +50,12 @@ class TextEncoder : public nn::Module {
   std::unique_ptr<Projector> projector;
 };
 
-/// Pictures [B,3,H,W] <-> latents [B,C,1,H/patch,W/patch], one patch at a time. Latents of a clip, [B,C,1+k,h,w], become 1 + 2k frames:
-/// behind the first every latent is two equal ones.
+/// Pictures [B,3,H,W] <-> latents [B,C,1,H/patch,W/patch], one patch at a time. Of a clip [B,3,1+2k,H,W] every second frame becomes a
+/// latent, and its latents [B,C,1+k,h,w] become 1 + 2k frames: behind the first every latent is two equal ones.
 class Autoencoder : public nn::Module {
  public:
   Autoencoder(const Config& config, const at::TensorOptions& options);
-  at::Tensor encode(const at::Tensor& image_B3HW);
+  at::Tensor encode(const at::Tensor& image);
   at::Tensor decode(const at::Tensor& latents_BCFHW);
 
  private:
