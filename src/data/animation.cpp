@@ -1,15 +1,13 @@
 #include "data/animation.h"
 
-#include <gif_lib.h>
 #include <webp/demux.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <stdexcept>
 #include <vector>
 
 #include "data/codecs.h"
+#include "data/gif_file.h"
 
 namespace burnish::data {
 
@@ -19,8 +17,7 @@ namespace {
 void write_over_white(const uint8_t* from_HW4, int64_t num_pixels, uint8_t* to_HW3) {
   for (int64_t i = 0; i < num_pixels; ++i) {
     const int alpha = from_HW4[i * 4 + 3];
-    for (int64_t c = 0; c < 3; ++c)
-      to_HW3[i * 3 + c] = static_cast<uint8_t>((from_HW4[i * 4 + c] * alpha + (255 - alpha) * 255 + 127) / 255);
+    for (int64_t c = 0; c < 3; ++c) to_HW3[i * 3 + c] = over_white(from_HW4[i * 4 + c], alpha);
   }
 }
 
@@ -55,23 +52,10 @@ class WebpFrames : public ClipFrames {
   int64_t end_ = 0;
 };
 
-int read_gif(GifFileType* gif, GifByteType* to, int count) {
-  auto& bytes = *static_cast<std::string_view*>(gif->UserData);
-  auto length = std::min(bytes.size(), static_cast<size_t>(count));
-  std::memcpy(to, bytes.data(), length);
-  bytes.remove_prefix(length);
-  return static_cast<int>(length);
-}
-
-void close_gif(GifFileType* gif) {
-  int reason = 0;
-  DGifCloseFile(gif, &reason);
-}
-
 /// A frame is drawn over what was there before it, once that is disposed of as the frame before asks.
 class GifFrames : public ClipFrames {
  public:
-  GifFrames(std::string_view bytes, const std::string& file) : bytes_(bytes), gif_(DGifOpen(&bytes_, read_gif, nullptr), close_gif) {
+  GifFrames(std::string_view bytes, const std::string& file) : bytes_(bytes), gif_(open_gif(bytes_)) {
     if (!gif_) throw std::runtime_error("it is truncated or not a GIF picture");
     check_size(height(), width(), file);
     canvas_HW4_.resize(static_cast<size_t>(height() * width() * 4));
@@ -106,7 +90,7 @@ class GifFrames : public ClipFrames {
   }
 
   std::string_view bytes_;
-  std::unique_ptr<GifFileType, decltype(&close_gif)> gif_;
+  GifFile gif_;
   std::vector<uint8_t> canvas_HW4_, before_HW4_;
   GraphicsControlBlock control_{};
   Box last_;
@@ -151,29 +135,15 @@ void GifFrames::draw() {
   bool fits = last_.left >= 0 && last_.top >= 0 && last_.width > 0 && last_.height > 0 && last_.left + last_.width <= width() &&
               last_.top + last_.height <= height();
   if (!fits) throw std::runtime_error("one of its frames lies outside of the picture");
-  const auto* map = image.ColorMap ? image.ColorMap : gif_->SColorMap;
+  const auto colors = colors_of(*gif_, NO_TRANSPARENT_COLOR);
   std::vector<GifPixelType> indices(static_cast<size_t>(last_.width));
-  auto row = [&](int y) {
+  for (int y : row_order(last_.height, image.Interlace)) {
     check(DGifGetLine(gif_.get(), indices.data(), last_.width));
     auto* pixel = at(last_.left, last_.top + y);
     for (auto index : indices) {
-      if (index != control_.TransparentColor) {
-        auto color = map != nullptr && index < map->ColorCount ? map->Colors[index] : GifColorType{};
-        pixel[0] = color.Red;
-        pixel[1] = color.Green;
-        pixel[2] = color.Blue;
-        pixel[3] = 255;
-      }
+      if (index != control_.TransparentColor) std::ranges::copy(colors[index], pixel);
       pixel += 4;
     }
-  };
-  constexpr std::array<std::pair<int, int>, 4> kPasses{{{0, 8}, {4, 8}, {2, 4}, {1, 2}}};
-  if (!image.Interlace) {
-    for (int y = 0; y < last_.height; ++y) row(y);
-    return;
-  }
-  for (auto [first, step] : kPasses) {
-    for (int y = first; y < last_.height; y += step) row(y);
   }
 }
 

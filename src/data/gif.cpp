@@ -1,40 +1,10 @@
-#include <gif_lib.h>
-
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <memory>
-#include <vector>
-
 #include "base/error.h"
 #include "data/codecs.h"
+#include "data/gif_file.h"
 
 namespace burnish::data {
 
 namespace {
-
-int read_gif(GifFileType* gif, GifByteType* to, int count) {
-  auto& bytes = *static_cast<std::string_view*>(gif->UserData);
-  auto length = std::min(bytes.size(), static_cast<size_t>(count));
-  std::memcpy(to, bytes.data(), length);
-  bytes.remove_prefix(length);
-  return static_cast<int>(length);
-}
-
-void close_gif(GifFileType* gif) {
-  int reason = 0;
-  DGifCloseFile(gif, &reason);
-}
-
-/// The colours of a frame, as RGBA by index; what has no colour is black.
-std::vector<std::array<uint8_t, 4>> colors_of(const GifFileType& gif, int transparent) {
-  std::vector<std::array<uint8_t, 4>> colors(256, {0, 0, 0, 255});
-  const auto* map = gif.Image.ColorMap ? gif.Image.ColorMap : gif.SColorMap;
-  for (int i = 0; map != nullptr && i < std::min(map->ColorCount, 256); ++i)
-    colors[static_cast<size_t>(i)] = {map->Colors[i].Red, map->Colors[i].Green, map->Colors[i].Blue, 255};
-  if (transparent >= 0 && transparent < 256) colors[static_cast<size_t>(transparent)] = {0, 0, 0, 0};
-  return colors;
-}
 
 /// Reads up to the first frame's header. The index of its transparent colour, or -1; -2 where there is no frame.
 int find_frame(GifFileType& gif) {
@@ -55,23 +25,11 @@ int find_frame(GifFileType& gif) {
   return -2;
 }
 
-/// The rows of a picture of that height in the order in which the file has them.
-std::vector<int> row_order(int height, bool interlaced) {
-  std::vector<int> rows;
-  auto add = [&](int first, int step) {
-    for (int y = first; y < height; y += step) rows.push_back(y);
-  };
-  if (!interlaced) add(0, 1);
-  else
-    for (auto [first, step] : {std::pair(0, 8), {4, 8}, {2, 4}, {1, 2}}) add(first, step);
-  return rows;
-}
-
 }  // namespace
 
 // GIF: what the first frame leaves free of the picture is transparent.
 Decoded decode_gif(std::string_view bytes, const std::string& file, bool header_only) {
-  std::unique_ptr<GifFileType, decltype(&close_gif)> gif(DGifOpen(&bytes, read_gif, nullptr), close_gif);
+  auto gif = open_gif(bytes);
   if (!gif) data_error("data", "{} cannot be decoded: it is truncated or not a GIF picture", file);
   Size size{gif->SHeight, gif->SWidth};
   check_size(size.height, size.width, file);

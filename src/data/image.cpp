@@ -22,10 +22,7 @@ void lay_over_white(Decoded& picture) {
   if (!picture.alpha_HW1.defined()) return;
   auto* color = picture.pixels_HW3.mutable_data_ptr<uint8_t>();
   const auto* opacity = picture.alpha_HW1.const_data_ptr<uint8_t>();
-  for (int64_t i = 0; i < picture.pixels_HW3.numel(); ++i) {
-    const int alpha = opacity[i / 3];
-    color[i] = static_cast<uint8_t>((color[i] * alpha + (255 - alpha) * 255 + 127) / 255);
-  }
+  for (int64_t i = 0; i < picture.pixels_HW3.numel(); ++i) color[i] = over_white(color[i], opacity[i / 3]);
 }
 
 /// EXIF orientations 1 to 8 as mirror and quarter turns.

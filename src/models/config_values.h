@@ -48,6 +48,20 @@ void read_keys(Config& config, const Number<Config> (&numbers)[N], const nlohman
   }
 }
 
+/// Reads the numbers of a transformer: from its tensors where there are any, then from its config.json where there is one, which is told
+/// whether tensors were read before, and checks them. Throws a data Error where neither is there.
+template <class Config>
+Config detected(const nlohmann::json* config_json, const io::Shapes& shapes, void (*read_shapes)(Config&, const io::Shapes&),
+                void (*read_config)(Config&, const nlohmann::json&, bool tensors), void (*check)(const Config&)) {
+  Config config;
+  const bool tensors = !shapes.empty();
+  if (!tensors && !config_json) data_error("models", "neither config.json nor weights to read the transformer's size from");
+  if (tensors) read_shapes(config, shapes);
+  if (config_json) read_config(config, *config_json, tensors);
+  check(config);
+  return config;
+}
+
 /// Sizes of a transformer are at most this, and it has at most so many blocks.
 inline constexpr int64_t kLargestSize = 1 << 20, kMostBlocks = 4096;
 

@@ -59,6 +59,11 @@ AutoencoderPart autoencoder_part(const char* what, const Source& source, const C
   return part;
 }
 
+/// Encodes a clip, or a picture as a clip of one frame.
+Moments encode_clip(nn::Module& module, const at::Tensor& image) {
+  return static_cast<vae::CausalAutoencoder&>(module).encode(image.dim() == 4 ? image.unsqueeze(2) : image);
+}
+
 /// Decodes a clip in stretches, each of which becomes bytes before the next is made; a clip of one frame becomes a picture.
 at::Tensor decode_clip(nn::Module& module, const at::Tensor& latents) {
   const auto& autoencoder = static_cast<vae::CausalAutoencoder&>(module);
@@ -193,7 +198,10 @@ AutoencoderPart causal_part(const Source& source, const ModelOptions& options, v
   auto config = read_named(source, vae::causal_config);
   config.tile_size = options.get<int64_t>("vae_tile_size");
   auto part = autoencoder_part<vae::CausalAutoencoder>("causal autoencoder", source, config, config.latent_channels, config.tile_size);
-  if (use == vae::CausalFor::clips) part.decode = decode_clip;
+  if (use == vae::CausalFor::clips) {
+    part.encode = encode_clip;
+    part.decode = decode_clip;
+  }
   part.names.folder_file = {"", vae::diffusers_causal_keys(use)};
   part.names.single_file = {"vae.", vae::original_causal_keys(config)};
   return part;

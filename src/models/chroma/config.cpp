@@ -52,13 +52,7 @@ void check_chroma(const Config& c) {
 }  // namespace
 
 Config detect(const nlohmann::json* config_json, const io::Shapes& shapes) {
-  Config c;
-  bool tensors = !shapes.empty();
-  if (tensors) read_chroma_shapes(c, shapes);
-  if (config_json) read_chroma_config(c, *config_json, tensors);
-  else if (!tensors) data_error("models", "neither config.json nor weights to read the transformer's size from");
-  check_chroma(c);
-  return c;
+  return detected(config_json, shapes, read_chroma_shapes, read_chroma_config, check_chroma);
 }
 
 }  // namespace burnish::models::chroma

@@ -58,13 +58,7 @@ void check_config(const Config& c) {
 }  // namespace
 
 Config detect(const nlohmann::json* config_json, const Shapes& shapes) {
-  Config c;
-  bool tensors = !shapes.empty();
-  if (tensors) read_shapes(c, shapes);
-  else if (!config_json) data_error("models", "neither config.json nor weights to read the transformer's size from");
-  if (config_json) read_config(c, *config_json, tensors);
-  check_config(c);
-  return c;
+  return detected(config_json, shapes, read_shapes, read_config, check_config);
 }
 
 }  // namespace burnish::models::flux

@@ -67,14 +67,8 @@ void check_config(const Config& c) {
 Config klein_9b() { return {.num_double_blocks = 8, .num_single_blocks = 24, .num_heads = 32, .hidden = 12288, .caption_width = 12288}; }
 
 Config detect(const nlohmann::json* config_json, const io::Shapes& shapes) {
-  Config c;
-  bool tensors = !shapes.empty();
-  if (!tensors && !config_json) data_error("models", "neither config.json nor weights to read the transformer's size from");
   refuse_dev(config_json, shapes);
-  if (tensors) read_shapes(c, shapes);
-  if (config_json) read_config(c, *config_json, tensors);
-  check_config(c);
-  return c;
+  return detected(config_json, shapes, read_shapes, read_config, check_config);
 }
 
 }  // namespace burnish::models::flux2

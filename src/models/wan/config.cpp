@@ -45,6 +45,8 @@ void read_shapes(Config& c, const io::Shapes& shapes) {
   c.head_dim = width / c.num_heads;
   c.image_width = side_or_none(shapes, "condition_embedder.image_embedder.norm1.weight", 0);
   c.image_places = side_or_none(shapes, "condition_embedder.image_embedder.pos_embed", 1);
+  if (!shapes.contains("blocks.0.norm2.weight"))
+    data_error("models", "the transformer lacks 'blocks.0.norm2.weight', the norm before its attention to texts, which all of Wan have");
 }
 
 void read_heads(Config& c, const nlohmann::json& json, int64_t width) {
@@ -82,7 +84,7 @@ void read_config(Config& c, const nlohmann::json& json, bool tensors) {
   refuse_others(json);
 }
 
-void check_config(const Config& c, const io::Shapes& shapes) {
+void check_config(const Config& c) {
   check_sizes({c.in_channels, c.out_channels, c.num_heads, c.head_dim, c.hidden, c.caption_width, c.width()});
   if (c.num_layers < 1 || c.num_layers > kMostBlocks)
     data_error("models", "the transformer's config.json or tensors give it {} layers; 1 to {} were expected", c.num_layers, kMostBlocks);
@@ -93,20 +95,12 @@ void check_config(const Config& c, const io::Shapes& shapes) {
     data_error("models", "the transformer's heads are {} wide; an even number from 6 on was expected", c.head_dim);
   if (c.time_channels < 2 || c.time_channels % 2 != 0)
     data_error("models", "the transformer reads {} sinusoids of the time; an even number from 2 on was expected", c.time_channels);
-  if (!shapes.empty() && !shapes.contains("blocks.0.norm2.weight"))
-    data_error("models", "the transformer lacks 'blocks.0.norm2.weight', the norm before its attention to texts, which all of Wan have");
 }
 
 }  // namespace
 
 Config detect(const nlohmann::json* config_json, const io::Shapes& shapes) {
-  Config c;
-  bool tensors = !shapes.empty();
-  if (tensors) read_shapes(c, shapes);
-  else if (!config_json) data_error("models", "neither config.json nor weights to read the transformer's size from");
-  if (config_json) read_config(c, *config_json, tensors);
-  check_config(c, shapes);
-  return c;
+  return detected(config_json, shapes, read_shapes, read_config, check_config);
 }
 
 }  // namespace burnish::models::wan

@@ -75,15 +75,6 @@ TextPart text_part(const Source& source, const text::T5Config& config, const Tex
   return part;
 }
 
-AutoencoderPart clip_autoencoder(const Source& source, const ModelOptions& options) {
-  auto part = causal_part(source, options, vae::CausalFor::clips);
-  // A picture is a clip of one frame.
-  part.encode = [encode = part.encode](nn::Module& module, const at::Tensor& image) {
-    return encode(module, image.dim() == 4 ? image.unsqueeze(2) : image);
-  };
-  return part;
-}
-
 }  // namespace
 
 WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
@@ -92,7 +83,7 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
     if (dit->entry) config_ = read_named(*dit, detect);
   }
   auto text_config = read_named(found.text_encoder, text::t5_config);
-  autoencoder_ = clip_autoencoder(found.vae, options_);
+  autoencoder_ = causal_part(found.vae, options_, vae::CausalFor::clips);
   auto vae_config = read_named(found.vae, vae::causal_config);
   first_frame_ = first_frame_of(config_, vae_config);
   fill_names(found);
