@@ -217,7 +217,7 @@ TEST_P(UnitsOf, SpeakOfComponentsAndValuesThatTheTablesName) {
   EXPECT_THROW(names.of("nothing"), std::logic_error);
 }
 
-TEST(FirstBlocks, AreNotInWhatIsLoadedOfTheLast) {
+TEST(UnitsOfFirstBlocks, AreNotInWhatIsLoadedOfTheLast) {
   auto model = open({"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2"});
   auto trains = [](const std::string& path) { return path == "single_transformer_blocks.1.attn.to_q.weight"; };
   EXPECT_EQ(model->split_first_blocks(trains), "dit.first_blocks");

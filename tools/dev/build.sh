@@ -47,17 +47,17 @@ build_bench() {
   cmake --build build -j "$(build_jobs)" --target "$1"
 }
 
-# The grids of tests/grids.txt as a filter of GoogleTest, or nothing. With a commit: those that cannot have changed since.
-grids_to_leave_out() {
+# The grids of tests/grids.txt as a filter of GoogleTest. With a commit: those that may have changed since, or nothing.
+grids() {
   local commit=${1:-} suite rooms paths suites=()
   while IFS=: read -r suite rooms; do
     # shellcheck disable=SC2086
     paths="$(printf 'src/%s ' $rooms) $(grep -lw "$suite" tests/*/*.cpp)" || die "tests/grids.txt: no file of tests/ has a suite $suite"
     ls -d $paths >/dev/null || die "tests/grids.txt: $suite names a room that is not there"
     # shellcheck disable=SC2086
-    if [[ -z $commit ]] || git diff --quiet "$commit" -- $paths; then suites+=("*/$suite.*" "$suite.*"); fi
+    if [[ -z $commit ]] || ! git diff --quiet "$commit" -- $paths; then suites+=("*/$suite.*" "$suite.*"); fi
   done < <(grep '^[A-Z]' tests/grids.txt)
-  ((${#suites[@]} == 0)) || (IFS=:; echo "-${suites[*]}")
+  (IFS=:; echo "${suites[*]}")
 }
 
 # Lines for run_parts: a PROGRAM in so many PARTS, of the tests that FILTER names.
@@ -65,6 +65,9 @@ parts_of() {
   local program=$1 parts=$2 filter=$3 number
   for ((number = 0; number < parts; ++number)); do echo "$program $parts $number $filter"; done
 }
+
+# Every second of such lines; which ones, the commit says, so that one run is repeated and the next one has the others.
+half() { awk -v odd=$((0x$(git rev-parse HEAD | cut -c1-4) % 2)) 'NR % 2 == odd'; }
 
 # Runs such lines, a process each, one more at a time than there are cores, since some tests wait. For most tests, loading libtorch takes longer than
 # the test.
@@ -74,12 +77,15 @@ run_parts() {
       { echo "[dev] $0, part $2 of $1: $?"; false; }'
 }
 
-# All tests: of each room's program a process on each core, of the longest ones many, which begin first, so that the cores end together. What
-# failed is said once more at the end, and all of it is in FOLDER/tests.log.
+# The tests of FILTER: of each room's program a process on each core, of the longest ones many, which begin first, so that the cores end
+# together; before them half of the cases of HALVED, which are grids of the two longest. What failed is said once more at the end, and all of it is in FOLDER/tests.log.
 run_tests() {
-  local folder=$1 filter=${2:-*} cores program status=0
+  local folder=$1 filter=$2 halved=$3 cores program status=0
   cores=$(nproc)
   {
+    if [[ -n $halved ]]; then
+      for program in "$folder"/test_{integration,train*}; do parts_of "$program" "$((24 * cores))" "$halved"; done | half
+    fi
     parts_of "$folder/test_integration" "$((12 * cores))" "$filter"
     for program in "$folder"/test_train*; do parts_of "$program" "$((4 * cores))" "$filter"; done
     for program in "$folder"/test_*; do
@@ -118,7 +124,7 @@ run_numeric_tests() {
 }
 
 verb_test() {
-  local preset=release folder regex="" numeric="" all="" since="" left_out=""
+  local preset=release folder regex="" numeric="" all="" filter="*" since="" halved=""
   while (($#)); do
     case $1 in
       --asan) preset=asan ;;
@@ -137,10 +143,11 @@ verb_test() {
   configure "$preset" "$folder"
   cmake --build "$folder" -j "$(build_jobs)"
   if [[ -n $numeric ]]; then run_numeric_tests "$folder"; return; fi
-  if [[ -z $all && -z $regex ]]; then left_out=$(grids_to_leave_out "$since"); fi
   if [[ -n $regex ]]; then ctest --preset "$preset" -j "$(nproc)" -R "$regex"; return; fi
-  say "running the tests${left_out:+ but for the grids $left_out}"
-  run_tests "$folder" "$left_out" || die "tests fail, see above"
+  if [[ -z $all ]]; then filter=-$(grids); fi
+  if [[ -n $since ]]; then halved=$(grids "$since"); fi
+  say "running the tests${all:+ with all grids}${halved:+ with half of the cases of $halved}"
+  run_tests "$folder" "$filter" "$halved" || die "tests fail, see above"
 }
 
 # The pages of `burnish report` and `burnish watch` in headless Chromium; the screenshots stay in build/pages/ to be looked at.
