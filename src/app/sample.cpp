@@ -22,8 +22,10 @@
 #include "base/threads.h"
 #include "config/command_line.h"
 #include "data/animated_webp.h"
+#include "data/clip_window.h"
 #include "data/image.h"
 #include "data/resize.h"
+#include "data/video_file.h"
 #include "drawing/draw.h"
 #include "io/files.h"
 #include "io/output_file.h"
@@ -44,9 +46,14 @@ bool is_clip(const Picture& picture) { return picture.extent.frames > 1; }
 /// Whether what is drawn of a picture becomes WebP, or else PNG.
 bool is_webp(const SampleOptions& o, const Picture& picture) { return o.format == "webp" || (o.format == "default" && is_clip(picture)); }
 
+bool is_video(const SampleOptions& o) { return o.format == "mp4" || o.format == "webm"; }
+
 /// Refuses what no file of the format can hold, and a rate that nothing plays at.
 void check_format(const SampleOptions& o, const std::vector<Picture>& pictures) {
-  if (o.frame_rate != data::kUsualFrameRate && std::ranges::none_of(pictures, is_clip))
+  if (is_video(o) && !std::ranges::all_of(pictures, is_clip))
+    config_error("sample", "format {} holds clips, and some of what is drawn is one frame; give num_frames, or set format png", o.format);
+  if (is_video(o)) data::check_video(std::filesystem::path(o.output_path) / ("0000." + o.format));
+  if (o.frame_rate > 0 && std::ranges::none_of(pictures, is_clip))
     config_error("sample", "frame_rate says how clips play, and all that is drawn is one frame; give num_frames, or take it out");
   for (const auto& picture : pictures) {
     const auto& [frames, height, width] = picture.extent;
@@ -206,6 +213,7 @@ void write_drawn(const SampleOptions& o, const Picture& picture, int64_t number,
     auto clip = has_frames ? drawn : data::to_pixels(drawn).permute({2, 0, 1}).unsqueeze(1);
     return data::write_webp(path.string() + ".webp", clip, o.frame_rate, text);
   }
+  if (is_video(o)) return data::write_video(path.string() + "." + o.format, drawn, data::as_fraction(o.frame_rate), text);
   if (has_frames) return write_frames(path, drawn, text);
   data::write_png(path.string() + ".png", data::to_pixels(drawn), text);
 }
@@ -251,12 +259,13 @@ std::vector<drawing::Latents> draw(const SampleOptions& o, loras::Loader& loader
   return latents;
 }
 
-void run(const SampleOptions& o) {
+void run(SampleOptions o) {
   check(o);
   auto pictures = pictures_of(o);
   set_threads(o.model.num_threads, o.model.local_size);
   at::NoGradGuard no_grad;
   auto model = open_model(o, pictures);
+  if (o.frame_rate == 0) o.frame_rate = o.frame_rate_of_run > 0 ? o.frame_rate_of_run : model->latent_space().frame_rate;
   auto noise = o.noise.empty() ? drawing::Noise(pictures) : read_noise(o.noise, pictures, *model);
   drawing::DrawOptions drawing_options{o.sampler, o.timestep_spacing, o.batch_size, train::model_options(o.model).device};
   drawing::check(*model, pictures, drawing_options);

@@ -37,7 +37,9 @@ void fields(config::Fields& f, SampleOptions& o) {
       .at_least(1)
       .at_most(drawing::kMostFrames)
       .in("frames");
-  f("frame_rate", o.frame_rate, "frames a second at which clips play").at_least(kLeastFrameRate).at_most(kMostFrameRate);
+  f("frame_rate", o.frame_rate, "frames a second at which clips play; 0: as many as the model was made with")
+      .at_least(0)
+      .at_most(kMostFrameRate);
   f("num_inference_steps", o.num_inference_steps, "steps of the sampler").at_least(1).at_most(kMostSamplerSteps).in("steps");
   f("sampler", o.sampler,
     "euler, for models that flow also unipc, for models with discrete timesteps euler_a, dpmpp_2m or ddim; default takes the model's own")
@@ -69,8 +71,9 @@ void fields(config::Fields& f, SampleOptions& o) {
   f.group("Files");
   f.path("output_path", o.output_path, "folder for 0000.png, 0001.png, ...; for clips 0000.webp, ...");
   f("format", o.format,
-    "png (of a clip a folder of frames) or webp (of a clip animated); default takes png for pictures and webp for clips")
-      .one_of({"default", "png", "webp"});
+    "png (of a clip a folder of frames), webp (of a clip animated), and of clips mp4 or webm; default takes png for pictures and webp for "
+    "clips")
+      .one_of({"default", "png", "webp", "mp4", "webm"});
   f.path("noise", o.noise, "safetensors with the initial noise [N, C, h, w], of clips [N, C, F, h, w], instead of seeds");
   f.path("save_latents", o.save_latents, "also write the final latents to this safetensors file");
 }
@@ -85,6 +88,8 @@ void check(const SampleOptions& o) {
   if (o.blocks_on_disk > o.blocks_to_swap)
     problems.add("blocks_on_disk {} is more than blocks_to_swap {}, of which they are; raise blocks_to_swap", o.blocks_on_disk,
                  o.blocks_to_swap);
+  if (o.frame_rate > 0 && o.frame_rate < kLeastFrameRate)
+    problems.add("frame_rate must be at least {}, or 0 for the model's, and is {}", kLeastFrameRate, o.frame_rate);
   problems.gather(
       [&] { diffusion::check({.name = o.sampler, .timestep_spacing = o.timestep_spacing, .num_steps = o.num_inference_steps}); });
   for (const auto& text : o.lora) {

@@ -1,7 +1,6 @@
 #pragma once
 #include <map>
 
-#include "data/animated_webp.h"
 #include "train/options/train_options.h"
 
 namespace burnish::app {
@@ -19,7 +18,7 @@ struct SampleOptions {
   double cfg_scale = 1.0, guidance_rescale = 0;
   int64_t blocks_to_swap = 0, blocks_on_disk = 0;
   std::string sampler = "default", timestep_spacing = "default";
-  double frame_rate = data::kUsualFrameRate;
+  double frame_rate = 0, frame_rate_of_run = 0;  ///< 0: the model's
   std::string output_path = "./samples", format = "default", noise, save_latents;
 };
 void fields(config::Fields& f, SampleOptions& o);

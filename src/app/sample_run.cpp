@@ -71,11 +71,16 @@ std::optional<Extent> extent_of(const std::string& text) {
   return extent;
 }
 
+/// The first dataset of a run.
+train::DatasetChoice first_dataset(const train::TrainOptions& o) {
+  bool has_file = !o.dataset_config.empty() && io::is_there(o.dataset_config);
+  return has_file ? train::datasets_of(o).front() : o.dataset;
+}
+
 /// What options alone say of a run's pictures: the extent of the first dataset's, or a square of about their area where each keeps its
 /// shape.
 Extent asked_extent(const train::TrainOptions& o) {
-  bool has_file = !o.dataset_config.empty() && io::is_there(o.dataset_config);
-  auto rule = train::subsets_of(has_file ? train::datasets_of(o).front() : o.dataset, 1).front().size;
+  auto rule = train::subsets_of(first_dataset(o), 1).front().size;
   if (rule.height > 0) return data::extent_of(rule.fixed());
   auto area = rule.buckets ? rule.buckets->resolution.height * rule.buckets->resolution.width : rule.max_pixels;
   auto side = std::max<int64_t>(64, static_cast<int64_t>(std::sqrt(static_cast<double>(area))) / 64 * 64);
@@ -96,6 +101,7 @@ void take_run(SampleOptions& o) {
   o.model.seed = seed;
   o.model.own.begin_with_drawing();
   o.extent = asked_extent(trained);
+  o.frame_rate_of_run = first_dataset(trained).frame_rate;
   for (const auto& [part, file] : saved_files(o.run, trained.output_name.empty() ? "" : trained.output_name + "-")) {
     const auto metadata = io::SafetensorsFile::open(file)->metadata();
     if (auto size = metadata.find("resolution"); size != metadata.end()) o.extent = extent_of(size->second).value_or(o.extent);

@@ -9,8 +9,6 @@
 
 namespace burnish::data {
 
-/// Frames a second of the clips of most models.
-constexpr double kUsualFrameRate = 16;
 /// The most pixels that a side of a WebP picture has.
 constexpr int64_t kMostWebpPixelsASide = 16383;
 

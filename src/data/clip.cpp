@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/library.h"
 #include "data/animation.h"
 #include "data/archived_files.h"
+#include "data/clip_library.h"
 #include "data/codecs.h"
 #include "data/image.h"
 #include "io/files.h"
@@ -31,22 +31,6 @@ std::string ending_of(const fs::path& path) {
   auto ending = path.extension().string();
   std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
   return ending;
-}
-
-/// Our library that is linked to FFmpeg's, opened when the first video comes.
-struct Clips {
-  Library library{companion("clips").string()};
-  OpenClip* open = library.find(kOpenClip);
-};
-
-const Clips& ffmpeg(const std::string& file) {
-  static const Clips loaded;
-  if (!loaded.library.is_open())
-    data_error("data",
-               "{} is read by FFmpeg's libraries, which cannot be opened ({}); install the packages libavformat59, libavcodec59 and "
-               "libswscale6, or convert the clip to a GIF or WebP animation",
-               file, loaded.library.problem());
-  return loaded;
 }
 
 /// A picture as a clip of one frame, which is shown for a second.
@@ -72,8 +56,9 @@ class HeldFrames : public ClipFrames {
     frames_ = open_animation(bytes_, file);
     if (!frames_) frames_ = std::make_unique<StillFrame>(decode_upright(bytes_, file));
   }
-  HeldFrames(std::string bytes, const Clips& library) : bytes_(std::move(bytes)), frames_(library.open("", bytes_)) {}
+  HeldFrames(std::string bytes, OpenClip* open) : bytes_(std::move(bytes)), frames_(open("", bytes_)) {}
   bool next() override { return frames_->next(); }
+  bool skip_to(const Fraction& time) override { return frames_->skip_to(time); }
   Fraction tick() const override { return frames_->tick(); }
   int64_t end() const override { return frames_->end(); }
   int64_t height() const override { return frames_->height(); }
@@ -125,9 +110,9 @@ bool may_be_clip(const fs::path& path) { return is_video(path) || ending_of(path
 std::unique_ptr<ClipFrames> open_clip(const fs::path& path) {
   return naming(path, [&]() -> std::unique_ptr<ClipFrames> {
     if (!is_video(path)) return std::make_unique<HeldFrames>(read_file_bytes(path), path.string());
-    const auto& library = ffmpeg(path.string());
-    if (!io::is_there(path)) return std::make_unique<HeldFrames>(read_file_bytes(path), library);  // in an archive
-    return std::unique_ptr<ClipFrames>(library.open(path.c_str(), {}));
+    auto* open = clip_library_for(path).open;
+    if (!io::is_there(path)) return std::make_unique<HeldFrames>(read_file_bytes(path), open);  // in an archive
+    return std::unique_ptr<ClipFrames>(open(path.c_str(), {}));
   });
 }
 
@@ -151,6 +136,7 @@ at::Tensor decode_frames(const fs::path& path, const std::vector<Fraction>& time
   auto clip = open_clip(path);
   return naming(path, [&] {
     std::vector<at::Tensor> frames;
+    if (!times.empty() && !clip->skip_to(times[0])) clip = open_clip(path);
     while (frames.size() < times.size() && clip->next()) {
       if (!is_before(times[frames.size()], clip->end(), clip->tick())) continue;
       auto frame = upright_frame(*clip);

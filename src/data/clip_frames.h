@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 // What lies between those who read clips and the formats that they are in; of the library libburnish_clips.so, which alone is linked to
 // FFmpeg, it is all that the program sees.
@@ -19,6 +21,9 @@ class ClipFrames {
   virtual ~ClipFrames() = default;
   /// Goes on to the next frame; false behind the last one.
   virtual bool next() = 0;
+  /// Leaves out frames up to a time, in seconds after the first frame was shown, if that is far: next() then goes on to one that is shown
+  /// at this time or before it. False where that cannot be told; then the clip must be opened anew.
+  virtual bool skip_to(const Fraction& /*time*/) { return true; }
   /// Returns the unit of times.
   virtual Fraction tick() const = 0;
   /// Returns the time at which the frame is no longer shown, in ticks after the first frame was.
@@ -35,8 +40,33 @@ class ClipFrames {
   virtual std::string damage() const { return ""; }
 };
 
-/// The name of the library's one function. It opens the file of that name, or the bytes of a file where there are any; they must stay.
+/// The name of the library's function that opens the file of that name, or the bytes of a file where there are any; they must stay.
 constexpr const char* kOpenClip = "burnish_open_clip";
 using OpenClip = ClipFrames*(const char* file, std::string_view bytes);
+
+/// What a video is written as.
+struct VideoFormat {
+  std::string container;              ///< "mp4" or "webm"
+  std::vector<std::string> encoders;  ///< names of FFmpeg's encoders, of which the first that is there is taken
+  int64_t height = 0, width = 0;
+  Fraction rate = {16, 1};
+  std::vector<std::pair<std::string, std::string>> text = {};  ///< its metadata, UTF-8
+};
+
+/// A video that is written frame by frame. What cannot be done is thrown as std::runtime_error.
+class VideoWriter {
+ public:
+  virtual ~VideoWriter() = default;
+  /// Returns the encoder that was taken.
+  virtual std::string encoder() const = 0;
+  /// Writes the next frame, RGB, rows of `width` pixels.
+  virtual void add(const uint8_t* pixels_HW3) = 0;
+  /// Returns the bytes of the file. Nothing may be added after that.
+  virtual std::string finish() = 0;
+};
+
+/// The name of the library's function that begins a video.
+constexpr const char* kBeginVideo = "burnish_begin_video";
+using BeginVideo = VideoWriter*(const VideoFormat& format);
 
 }  // namespace burnish::data

@@ -1,6 +1,7 @@
 #include "data/clip_window.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/error.h"
@@ -44,6 +45,13 @@ int64_t count_at(const Fraction& rate, const ClipLook& clip) {
 }
 
 }  // namespace
+
+Fraction as_fraction(double number) {
+  constexpr int64_t kParts = 1000;
+  auto parts = static_cast<int64_t>(std::llround(number * static_cast<double>(kParts)));
+  auto common = std::gcd(parts, kParts);
+  return {parts / common, kParts / common};
+}
 
 std::vector<Fraction> ClipWindow::times() const {
   std::vector<Fraction> times;

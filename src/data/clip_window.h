@@ -26,11 +26,14 @@ struct ClipRule {
     slide,   ///< one every `stride` frames
     uniform  ///< `num_windows`, spread evenly from the start to the end
   } extraction = Extraction::head;
-  int64_t num_frames = 0;  ///< frames of a window, fewer where a clip is shorter; 0: kUsualFrames
-  Fraction rate = {16, 1};
+  int64_t num_frames = 0;   ///< frames of a window, fewer where a clip is shorter; 0: kUsualFrames
+  Fraction rate = {16, 1};  ///< frames a second; 0: those of the model
   int64_t stride = 1, num_windows = 4;
   int64_t first_frames = 1, step = 0;
 };
+
+/// Returns a number as a fraction of thousandths: 23.976 is 23976 / 1000.
+Fraction as_fraction(double number);
 
 /// The frames that DiffSynth-Studio's commands take where they name no number.
 constexpr int64_t kUsualFrames = 81;

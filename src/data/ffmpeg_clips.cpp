@@ -1,10 +1,7 @@
 // The library libburnish_clips.so: clips by FFmpeg's libraries. It is opened when the first clip comes (data/clip.cpp), so that the program
 // itself needs none of them.
 extern "C" {
-#include <libavcodec/avcodec.h>
-#include <libavformat/avformat.h>
 #include <libavutil/display.h>
-#include <libavutil/opt.h>
 #include <libswscale/swscale.h>
 }
 
@@ -16,6 +13,7 @@ extern "C" {
 #include <vector>
 
 #include "data/clip_frames.h"
+#include "data/ffmpeg_input.h"
 
 namespace burnish::data {
 
@@ -24,93 +22,14 @@ namespace {
 /// Most pixels that a frame may have, as pictures (data/codecs.h).
 constexpr int64_t kMostPixels = int64_t{1} << 28;
 
-std::string text_of(int error) {
-  char text[AV_ERROR_MAX_STRING_SIZE] = {};
-  return av_make_error_string(text, sizeof(text), error);
-}
-
-int check(int result) {
-  if (result == AVERROR(ENOMEM)) throw std::bad_alloc();
-  if (result < 0) throw std::runtime_error(text_of(result));
-  return result;
-}
-
-/// The bytes of a file, read as FFmpeg asks.
-struct Bytes {
-  std::string_view all;
-  int64_t at = 0;
-};
-
-int read_bytes(void* opaque, uint8_t* to, int count) {
-  auto& bytes = *static_cast<Bytes*>(opaque);
-  auto length = std::min<int64_t>(count, static_cast<int64_t>(bytes.all.size()) - bytes.at);
-  if (length <= 0) return AVERROR_EOF;
-  std::memcpy(to, bytes.all.data() + bytes.at, static_cast<size_t>(length));
-  bytes.at += length;
-  return static_cast<int>(length);
-}
-
-int64_t seek_bytes(void* opaque, int64_t offset, int whence) {
-  auto& bytes = *static_cast<Bytes*>(opaque);
-  auto size = static_cast<int64_t>(bytes.all.size());
-  if (whence & AVSEEK_SIZE) return size;
-  auto to = offset + (whence == SEEK_CUR ? bytes.at : whence == SEEK_END ? size : 0);
-  return to < 0 || to > size ? AVERROR(EINVAL) : bytes.at = to;
-}
-
-/// An opened file; of bytes in memory with what reads them.
-class Input {
- public:
-  Input(const char* file, std::string_view bytes) : bytes_{bytes} {
-    av_log_set_level(AV_LOG_QUIET);
-    context_ = avformat_alloc_context();
-    if (!bytes.empty()) {
-      constexpr int kBufferBytes = 1 << 16;
-      io_ = avio_alloc_context(static_cast<uint8_t*>(av_malloc(kBufferBytes)), kBufferBytes, 0, &bytes_, read_bytes, nullptr, seek_bytes);
-      context_->pb = io_;
-    }
-    // Of the protocols "file" alone, so that no file makes the program open an address.
-    av_opt_set(context_, "protocol_whitelist", "file", 0);
-    auto opened = avformat_open_input(&context_, bytes.empty() ? (std::string("file:") + file).c_str() : nullptr, nullptr, nullptr);
-    if (opened >= 0) opened = avformat_find_stream_info(context_, nullptr);
-    if (opened < 0) close();
-    check(opened);
-  }
-  ~Input() { close(); }
-  Input(const Input&) = delete;
-  Input& operator=(const Input&) = delete;
-  AVFormatContext* get() const { return context_; }
-
- private:
-  void close() {
-    avformat_close_input(&context_);
-    if (io_) av_freep(&io_->buffer);
-    avio_context_free(&io_);
-  }
-  Bytes bytes_;
-  AVFormatContext* context_ = nullptr;
-  AVIOContext* io_ = nullptr;
-};
-
-template <auto free>
-struct Freed {
-  template <class T>
-  void operator()(T* pointer) const {
-    free(&pointer);
-  }
-};
 struct FreedScaler {
   void operator()(SwsContext* scaler) const { sws_freeContext(scaler); }
 };
-using Frame = std::unique_ptr<AVFrame, Freed<av_frame_free>>;
 
 /// The stream of frames: not the cover of a sound file, which is one too.
 AVStream* find_stream(AVFormatContext* input) {
   auto index = av_find_best_stream(input, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0);
   if (index < 0 || input->streams[index]->disposition & AV_DISPOSITION_ATTACHED_PIC) throw std::runtime_error("it holds no video");
-  for (unsigned i = 0; i < input->nb_streams; ++i) {
-    if (static_cast<int>(i) != index) input->streams[i]->discard = AVDISCARD_ALL;
-  }
   return input->streams[index];
 }
 
@@ -133,16 +52,8 @@ int colors_of(const AVFrame& frame) {
 
 class FfmpegFrames : public ClipFrames {
  public:
-  FfmpegFrames(const char* file, std::string_view bytes) : input_(file, bytes), stream_(find_stream(input_.get())) {
-    const auto* parameters = stream_->codecpar;
-    const auto* codec = avcodec_find_decoder(parameters->codec_id);
-    if (codec == nullptr)
-      throw std::runtime_error(std::string("FFmpeg's libraries here have no decoder for ") + avcodec_get_name(parameters->codec_id));
-    decoder_.reset(avcodec_alloc_context3(codec));
-    check(avcodec_parameters_to_context(decoder_.get(), parameters));
-    decoder_->pkt_timebase = stream_->time_base;
-    decoder_->thread_count = 1;
-    check(avcodec_open2(decoder_.get(), codec, nullptr));
+  FfmpegFrames(const char* file, std::string_view bytes)
+      : input_(file, bytes), stream_(find_stream(input_.get())), decoder_(open_decoder(input_.get(), stream_)) {
     read_turn();
     if (decode_ahead()) clock_.first = clock_.ahead;
     else throw std::runtime_error("none of its frames can be decoded");
@@ -162,6 +73,7 @@ class FfmpegFrames : public ClipFrames {
     }
     return true;
   }
+  bool skip_to(const Fraction& time) override;
   Fraction tick() const override { return {stream_->time_base.num, stream_->time_base.den}; }
   int64_t end() const override { return clock_.end - clock_.first; }
   int64_t height() const override { return shape_.height; }
@@ -180,13 +92,14 @@ class FfmpegFrames : public ClipFrames {
 
   Input input_;
   AVStream* stream_;
-  std::unique_ptr<AVCodecContext, Freed<avcodec_free_context>> decoder_;
+  Codec decoder_;
   Frame current_{av_frame_alloc()}, ahead_{av_frame_alloc()};
-  std::unique_ptr<AVPacket, Freed<av_packet_free>> packet_{av_packet_alloc()};
+  Packet packet_{av_packet_alloc()};
   std::unique_ptr<SwsContext, FreedScaler> scaler_;
   /// Times in ticks of the stream's clock.
   struct {
     int64_t first = 0, ahead = 0, last_duration = 0, end = 0;
+    int64_t key = AV_NOPTS_VALUE;  // of the frame that was skipped to, before which none is shown
   } clock_;
   struct {
     int64_t height = 0, width = 0;
@@ -197,6 +110,7 @@ class FfmpegFrames : public ClipFrames {
     bool is_done = false, is_drained = false;
     int read_error = 0;
     int64_t num_damaged = 0;
+    bool awaits_key = false;  // after a skip, until a frame comes that needs none before it
   } state_;
 };
 
@@ -233,6 +147,11 @@ void FfmpegFrames::send_packet() {
       return;
     }
     bool is_ours = packet_->stream_index == stream_->index;
+    if (is_ours && state_.awaits_key) {
+      state_.awaits_key = (packet_->flags & AV_PKT_FLAG_KEY) == 0;
+      clock_.key = packet_->pts;
+      is_ours = !state_.awaits_key;
+    }
     if (is_ours) {
       auto sent = avcodec_send_packet(decoder_.get(), packet_.get());
       if (sent == AVERROR(ENOMEM)) throw std::bad_alloc();
@@ -263,6 +182,8 @@ bool FfmpegFrames::decode_ahead() {
     auto received = avcodec_receive_frame(decoder_.get(), ahead_.get());
     if (received >= 0) {
       take_ahead();
+      // Those of an open group are predicted from frames that were skipped.
+      if (clock_.key != AV_NOPTS_VALUE && clock_.ahead < clock_.key) continue;
       return true;
     }
     if (received == AVERROR(ENOMEM)) throw std::bad_alloc();
@@ -271,6 +192,17 @@ bool FfmpegFrames::decode_ahead() {
     if (state_.is_drained) return false;
     send_packet();
   }
+}
+
+// A container's index is by the times at which frames are decoded, which are up to a few frames before they are shown.
+bool FfmpegFrames::skip_to(const Fraction& time) {
+  const auto wanted = clock_.first + av_rescale(time.num, stream_->time_base.den, time.den * stream_->time_base.num);
+  const auto second = av_rescale_q(1, {1, 1}, stream_->time_base);
+  if (wanted - second <= clock_.ahead + 2 * second) return true;  // decoding goes there as fast
+  if (av_seek_frame(input_.get(), stream_->index, wanted - second, AVSEEK_FLAG_BACKWARD) < 0) return false;
+  avcodec_flush_buffers(decoder_.get());
+  state_ = {.awaits_key = true};
+  return decode_ahead() && clock_.key != AV_NOPTS_VALUE && clock_.ahead <= wanted;
 }
 
 // Without the colours' own coefficients every clip would be taken for BT.601, and without the accurate flags sharp red loses 2 of 255.

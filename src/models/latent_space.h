@@ -42,6 +42,7 @@ struct LatentSpace {
   /// A clip has first_frames + k · frames_step frames, k being 0 or more. A step of 0 stands for pictures: one frame, and latents without
   /// a dimension of time.
   int64_t frames_step = 0, first_frames = 1;
+  double frame_rate = 16;  ///< frames a second of the clips that the model was made with
 
   /// Returns the sizes of a stream's latents without the batch, h and w being height and width over `spatial`: [C, h, w] of pictures; of
   /// clips [C, F, h, w], F being (frames - first_frames) / temporal + 1. Throws a config Error for an extent that `check` refuses.

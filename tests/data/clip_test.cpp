@@ -95,6 +95,26 @@ TEST(Clip, FramesAreTakenByTheirTimes) {
     EXPECT_THAT(numbers_at(name, at_rate({10, 1}, 5)), ElementsAre(1, 4, 7, 10, 13)) << name;
 }
 
+TEST(Clip, LateFramesAreFoundWithoutThoseBefore) {
+  for (const char* name : {"long.mp4", "long.mkv"}) {
+    for (int64_t first : {0, 53, 89, 90, 91, 119, 150, 197}) {
+      std::vector<Fraction> times;
+      std::vector<int64_t> expected;
+      for (int64_t k = first; k < first + 3; ++k) {
+        times.push_back({k, 10});
+        expected.push_back(k % 40);
+      }
+      EXPECT_EQ(numbers_at(name, times), expected) << name << " from " << first << " on";
+    }
+    auto frames = data::open_clip(clip(name));
+    ASSERT_TRUE(frames->skip_to({17, 1}));
+    ASSERT_TRUE(frames->next());
+    auto end = static_cast<double>(frames->end()) * static_cast<double>(frames->tick().num) / static_cast<double>(frames->tick().den);
+    EXPECT_GT(end, 12) << name << " was decoded from its start";
+    EXPECT_LE(end, 17.2) << name;
+  }
+}
+
 TEST(Clip, LengthIsWhatIsShown) {
   EXPECT_THAT(look("base30.mp4"), ElementsAre(40, 48, 64, ::testing::DoubleNear(4.0 / 3, 1e-3)));
   EXPECT_THAT(look("cut.mp4"), ElementsAre(25, 48, 64, ::testing::DoubleNear(25.0 / 30, 1e-3)));

@@ -66,4 +66,8 @@ TEST_P(FromPicture, WhatIsGivenIsNotInTheLoss) {
   EXPECT_LE(relative_error(std::get<at::Tensor>(values.at("latents")).narrow(2, 0, 1), first), tolerance(1e-5));
 }
 
+TEST_P(FromPicture, ClipsHaveTheRateOfTheModel) {
+  EXPECT_EQ(model->latent_space().frame_rate, std::string(GetParam()) == "ti2v" ? 24 : 16);
+}
+
 INSTANTIATE_TEST_SUITE_P(Wan, FromPicture, testing::Values("ti2v", "i2v"), [](const auto& info) { return std::string(info.param); });

@@ -43,6 +43,9 @@ def main():
     make("cut.mp4", "-ss 0.5 -i base30.mp4 -c copy")  # an edit list: the frames from the key before on are in it
     make("base.gif", f"{GRAY} -frames:v 40 -vf fps=10,format=gray")
     make("anim.webp", f"{GRAY} -frames:v 40 -vf fps=10 -c:v libwebp_anim -lossless 1 -loop 0")
+    long = GRAY.replace("r=30:d=2", "r=10:d=20").replace("5*N", "5*mod(N,40)")
+    make("long.mp4", f"{long} {X264} -x264-params keyint=30:bframes=3:b-adapt=0:open-gop=1:scenecut=0")
+    make("long.mkv", "-i long.mp4 -c copy")
     make("faststart.mp4", "-i base30.mp4 -c copy -movflags +faststart")
     whole = (FOLDER / "faststart.mp4").read_bytes()
     (FOLDER / "truncated.mp4").write_bytes(whole[:len(whole) * 7 // 8])

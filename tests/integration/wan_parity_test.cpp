@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "data/animated_webp.h"
+#include "data/clip.h"
 #include "data/image.h"
 #include "tests/integration/parity.h"
 #include "tests/integration/refused.h"
@@ -74,6 +75,7 @@ TEST(WanSampleParity, ClipsOfNineFrames) {
   };
   EXPECT_THAT(refused("--num_frames 8"), testing::HasSubstr("1 + a multiple of 4 frames, and not 8; the nearest are 5 and 9"));
   EXPECT_THAT(refused("--frame_rate 24"), testing::HasSubstr("frame_rate says how clips play, and all that is drawn is one frame"));
+  EXPECT_THAT(refused("--format mp4"), testing::HasSubstr("format mp4 holds clips, and some of what is drawn is one frame"));
   auto other = sample("--num_frames 5 " + noise);
   EXPECT_EQ(other.exit_code, 3);
   EXPECT_THAT(other.output, testing::HasSubstr("2 pictures of this size need [2, 16, 2, 6, 8]"));
@@ -82,7 +84,8 @@ TEST(WanSampleParity, ClipsOfNineFrames) {
 TEST(WanSample, ARunOfClipsIsDrawnAsClips) {
   Scratch folder;
   const auto run = folder / "run", out = folder / "out";
-  auto trained = run_burnish("train " + wan_model() + golden_data() + "--max_steps 1 --lora_rank 2 --output_path " + run.string());
+  auto trained =
+      run_burnish("train " + wan_model() + golden_data() + "--max_steps 1 --lora_rank 2 --frame_rate 12 --output_path " + run.string());
   ASSERT_EQ(trained.exit_code, 0) << trained.output;
   auto saved = io::SafetensorsFile::open(run / "step-1.safetensors");
   io::NamedTensors tensors;
@@ -98,12 +101,19 @@ TEST(WanSample, ARunOfClipsIsDrawnAsClips) {
   };
   sample("");
   EXPECT_EQ(data::read_webp_text(out / "0000.webp")["num_frames"], "5");
+  EXPECT_EQ(data::read_webp_text(out / "0000.webp")["frame_rate"], "12") << "as the run's clips";
   auto frames = [&] { return std::distance(fs::directory_iterator(out / "0000"), fs::directory_iterator()); };
   sample(" --num_frames 9 --format png");
   EXPECT_EQ(frames(), 9);
   sample(" --format png");
   EXPECT_EQ(frames(), 5) << "and what was left of the longer clip is gone";
   EXPECT_EQ(data::image_size(out / "0000/00004.png"), (data::Size{48, 64}));
+  for (const char* format : {"mp4", "webm"}) {
+    sample(std::string(" --frame_rate 10 --format ") + format);
+    auto found = data::look_at_clip(out / (std::string("0000.") + format));
+    EXPECT_EQ(found.num_frames, 5) << format;
+    EXPECT_NEAR(static_cast<double>(found.duration.num) / static_cast<double>(found.duration.den), 0.5, 2e-3) << format;
+  }
 }
 
 TEST(WanReplayParity, Lora) { expect_steps("lora", "--lora_checkpoint " + kLoraFile); }

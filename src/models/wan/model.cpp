@@ -97,6 +97,7 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
   add(text_part(found.text_encoder, text_config, use, files_, options_));
   add(autoencoder_, kPatch);
   latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();
+  if (first_frame_ == FirstFrame::held) latent_space_.frame_rate = 24;  // Wan2.2-TI2V-5B
   process_ = std::make_unique<diffusion::FlowProcess>(flow_config(files_, {.shift = 5.0, .use_dynamic_shifting = false}));
 }
 

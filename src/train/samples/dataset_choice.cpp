@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <deque>
 #include <map>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/limits.h"
@@ -19,6 +17,7 @@ namespace burnish::train {
 namespace {
 
 constexpr int64_t kMostFrames = 100000;
+constexpr double kLeastFrameRate = 0.1, kMostFrameRate = 1000;
 
 /// "1024", "768,1024" and "768x1024": a square's side, or width and height.
 data::Size parse_resolution(const std::string& text) {
@@ -67,9 +66,10 @@ void clip_fields(config::Fields& f, DatasetChoice& o) {
   f("num_frames", o.num_frames, "frames of a clip, where the model makes clips; a shorter clip has fewer; 0: 81")
       .at_least(0)
       .at_most(kMostFrames);
-  f("frame_rate", o.frame_rate, "frames a second that are taken of a clip, by the times at which they are shown")
-      .at_least(0.1)
-      .at_most(1000);
+  f("frame_rate", o.frame_rate,
+    "frames a second that are taken of a clip, by the times at which they are shown; 0: as many as the model was made with")
+      .at_least(0)
+      .at_most(kMostFrameRate);
   f("frame_extraction", o.frame_extraction,
     "which frames of a clip are trained: those at its head or in its middle, the whole clip, chunks one behind the other, slide (a clip "
     "every frame_stride frames), or uniform (frame_sample clips, spread evenly)")
@@ -167,6 +167,8 @@ void check(const DatasetChoice& o) {
   if (o.enable_bucket && o.resolution.empty())
     config_error("train", "enable_bucket makes sizes of one area; name it with resolution, 1024 say");
   for (const auto& resolution : o.resolution) parse_resolution(resolution);
+  if (o.frame_rate > 0 && o.frame_rate < kLeastFrameRate)
+    config_error("train", "frame_rate must be at least {}, or 0 for the model's, and is {}", kLeastFrameRate, o.frame_rate);
   if (!(o.num_repeats > 0)) config_error("train", "num_repeats must be more than 0, not {}", o.num_repeats);
   if (o.is_reg && o.num_repeats != 1)
     config_error("train", "a class set has as many visits as all other samples, and num_repeats {} asks for others; take it out",
@@ -199,13 +201,9 @@ data::ClipRule clip_rule(const DatasetChoice& o) {
   static const std::map<std::string, Extraction> kinds{{"head", Extraction::head},   {"middle", Extraction::middle},
                                                        {"whole", Extraction::whole}, {"chunks", Extraction::chunks},
                                                        {"slide", Extraction::slide}, {"uniform", Extraction::uniform}};
-  // As a fraction: 23.976 is 23976 / 1000.
-  constexpr int64_t kParts = 1000;
-  auto parts = std::llround(o.frame_rate * static_cast<double>(kParts));
-  auto common = std::gcd(parts, static_cast<decltype(parts)>(kParts));
   return {.extraction = kinds.at(o.frame_extraction),
           .num_frames = o.num_frames,
-          .rate = {parts / common, kParts / common},
+          .rate = data::as_fraction(o.frame_rate),
           .stride = o.frame_stride,
           .num_windows = o.frame_sample};
 }

@@ -15,7 +15,7 @@ struct DatasetChoice {
   int64_t min_bucket_reso = 256, max_bucket_reso = 1024, bucket_reso_steps = 64;
   bool random_crop = false, random_flip = false;
   int64_t num_frames = 0, frame_stride = 1, frame_sample = 4;
-  double frame_rate = 16;
+  double frame_rate = 0;
   std::string frame_extraction = "head";
 
   std::string caption_extension = ".txt", class_tokens, trigger_word, caption_prefix, caption_suffix;

@@ -54,8 +54,14 @@ class Preview final : public Hook {
                                                           {"num_inference_steps", std::to_string(picture.num_inference_steps)},
                                                           {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
                                                           {"step", std::to_string(last_)}};
-    if (is_clip) data::write_webp(path, drawn, data::kUsualFrameRate, text);
+    if (is_clip) data::write_webp(path, drawn, frame_rate(), text);
     else data::write_png(path, data::to_pixels(drawn), text);
+  }
+
+  /// Previews play as fast as the clips that the run trains.
+  double frame_rate() const {
+    auto given = training_.settings.given.dataset.frame_rate;
+    return given > 0 ? given : training_.trainee.model.latent_space().frame_rate;
   }
 
   const Training& training_;
