@@ -15,6 +15,7 @@
 #include "data/archive_path.h"
 #include "data/archived_files.h"
 #include "data/clip.h"
+#include "data/frame_folder.h"
 #include "data/parquet.h"
 #include "data/spelling.h"
 #include "data/tar.h"
@@ -26,8 +27,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<std::string_view, 17> kEndings{".png", ".apng", ".jpg",  ".jpeg", ".jfif", ".jpe", ".jpg_large", ".mpo", ".webp",
-                                                    ".tif", ".tiff", ".heic", ".heif", ".avif", ".jxl", ".gif",       ".bmp"};
 /// Of files that stand beside pictures and are none: captions, settings, tables, what other programs keep of a picture.
 constexpr std::array<std::string_view, 12> kBeside{".txt",     ".caption", ".json", ".jsonl", ".csv", ".toml",
                                                    ".parquet", ".tar",     ".npz",  ".yaml",  ".md",  ".safetensors"};
@@ -40,13 +39,41 @@ std::string in_small_letters(std::string text) {
 
 std::string ending_of(const fs::path& path) { return in_small_letters(path.extension().string()); }
 
-bool is_picture(const fs::path& path, bool or_video) {
-  return std::ranges::find(kEndings, ending_of(path)) != kEndings.end() || (or_video && is_video(path));
-}
+bool is_picture(const fs::path& path, bool or_video) { return is_picture_name(path) || (or_video && is_video(path)); }
 
 /// As systems make them beside what users put there: `.DS_Store`, `._cat.png`.
 bool is_hidden(const fs::path& path) {
   return std::any_of(path.begin(), path.end(), [](const fs::path& part) { return part.string().starts_with('.'); });
+}
+
+/// Endings of caption files, and how often each is drawn.
+using Endings = std::vector<std::pair<std::string, double>>;
+
+/// ".txt" and 1 for ".txt"; ".long" and 3 for ".long=3".
+Endings parse_endings(const std::string& list) {
+  Endings endings;
+  for (const auto& entry : split_list(list)) {
+    auto equals = std::min(entry.find('='), entry.size());
+    auto number = entry.substr(std::min(equals + 1, entry.size()));
+    double weight = 1;
+    auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), weight);
+    bool is_weight = equals == entry.size() || (error == std::errc() && end == number.data() + number.size() && weight > 0 && weight < 1e9);
+    if (!is_weight || !entry.starts_with('.') || equals < 2)
+      config_error("data", "caption_extension '{}' is no ending like .txt, or .txt=3 with how often it is drawn", entry);
+    endings.emplace_back(entry.substr(0, equals), weight);
+  }
+  if (endings.empty()) config_error("data", "caption_extension is empty; give the ending of the files with captions, .txt say");
+  return endings;
+}
+
+/// The file beside a picture with that ending, in small or capital letters too, however its name is spelled; none where there is none.
+std::optional<fs::path> file_beside(const fs::path& picture, const std::string& ending, SpelledFiles& there) {
+  auto capital = ending;
+  std::ranges::transform(capital, capital.begin(), [](unsigned char c) { return std::toupper(c); });
+  for (const auto& spelled : {ending, in_small_letters(ending), capital}) {
+    if (auto file = there.find("", fs::path(picture).replace_extension(spelled).string())) return file;
+  }
+  return std::nullopt;
 }
 
 /// What a folder or an archive holds.
@@ -87,7 +114,7 @@ void say_links(const std::vector<fs::path>& links, const std::string& kind, cons
 }
 
 /// Counts what was not taken for a picture and is not one of the files that stand beside pictures.
-void say_passed_over(Found& found, const std::vector<std::pair<std::string, double>>& captions) {
+void say_passed_over(Found& found, const Endings& captions) {
   for (const auto& ending : kBeside) found.passed_over.erase(std::string(ending));
   for (const auto& [ending, weight] : captions) found.passed_over.erase(in_small_letters(ending));
   if (found.passed_over.empty()) return;
@@ -101,7 +128,17 @@ void say_passed_over(Found& found, const std::vector<std::pair<std::string, doub
        join(counts), found.passed_over.begin()->second.begin()->string());
 }
 
-Found look_into(const fs::path& folder, bool with_videos) {
+/// The name that files beside a picture have but for their endings; those of a folder of frames have its whole name.
+fs::path named_by(const fs::path& picture) { return io::is_folder(picture) ? fs::path(picture.string() + ".frames") : picture; }
+
+/// Whether a folder is a clip: one of pictures with a caption beside it. Of other folders each picture is one by itself.
+bool is_clip_folder(const fs::path& folder, const Endings& endings, SpelledFiles& there) {
+  auto has = [&](const std::string& ending) { return file_beside(named_by(folder), ending, there).has_value(); };
+  bool has_caption = has(".json") || std::ranges::any_of(endings, [&](const auto& ending) { return has(ending.first); });
+  return has_caption && !frame_files(folder).empty();
+}
+
+Found look_into(const fs::path& folder, const Endings& endings, bool with_videos, SpelledFiles& there) {
   Found found;
   if (!io::is_folder(folder)) {
     add_members(folder, with_videos, found);
@@ -112,6 +149,9 @@ Found look_into(const fs::path& folder, bool with_videos) {
        it.increment(failed)) {
     if (is_hidden(it->path().filename())) {
       it.disable_recursion_pending();
+    } else if (with_videos && it->is_directory() && !it->is_symlink() && is_clip_folder(it->path(), endings, there)) {
+      it.disable_recursion_pending();
+      found.pictures.insert(it->path());
     } else {
       add_file(*it, with_videos, found);
     }
@@ -186,38 +226,11 @@ int repeats_of(const fs::path& folder) {
   return repeats;
 }
 
-/// ".txt" and 1 for ".txt"; ".long" and 3 for ".long=3".
-std::vector<std::pair<std::string, double>> parse_endings(const std::string& list) {
-  std::vector<std::pair<std::string, double>> endings;
-  for (const auto& entry : split_list(list)) {
-    auto equals = std::min(entry.find('='), entry.size());
-    auto number = entry.substr(std::min(equals + 1, entry.size()));
-    double weight = 1;
-    auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), weight);
-    bool is_weight = equals == entry.size() || (error == std::errc() && end == number.data() + number.size() && weight > 0 && weight < 1e9);
-    if (!is_weight || !entry.starts_with('.') || equals < 2)
-      config_error("data", "caption_extension '{}' is no ending like .txt, or .txt=3 with how often it is drawn", entry);
-    endings.emplace_back(entry.substr(0, equals), weight);
-  }
-  if (endings.empty()) config_error("data", "caption_extension is empty; give the ending of the files with captions, .txt say");
-  return endings;
-}
-
 std::string read_caption(const fs::path& file) {
   auto text = read_file_bytes(file);
   if (!is_utf8(text)) data_error("data", "the caption {} is not UTF-8; save the file in that encoding", file.string());
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
   return std::string(trim(text));
-}
-
-/// The file beside a picture with that ending, in small or capital letters too, however its name is spelled; none where there is none.
-std::optional<fs::path> file_beside(const fs::path& picture, const std::string& ending, SpelledFiles& there) {
-  auto capital = ending;
-  std::ranges::transform(capital, capital.begin(), [](unsigned char c) { return std::toupper(c); });
-  for (const auto& spelled : {ending, in_small_letters(ending), capital}) {
-    if (auto file = there.find("", fs::path(picture).replace_extension(spelled).string())) return file;
-  }
-  return std::nullopt;
 }
 
 /// The object in the JSON file of a picture; null where there is none.
@@ -229,8 +242,7 @@ nlohmann::json object_beside(const fs::path& picture, SpelledFiles& there) {
 }
 
 /// The captions of a picture as its row has them; null where there is none.
-nlohmann::json captions_beside(const fs::path& picture, const nlohmann::json& object,
-                               const std::vector<std::pair<std::string, double>>& endings, SpelledFiles& there) {
+nlohmann::json captions_beside(const fs::path& picture, const nlohmann::json& object, const Endings& endings, SpelledFiles& there) {
   nlohmann::json list;
   for (const auto& [ending, weight] : endings) {
     if (auto file = file_beside(picture, ending, there)) list.push_back({{"text", read_caption(*file)}, {"weight", weight}});
@@ -252,11 +264,10 @@ std::string words_of_folder(const fs::path& picture) {
 }
 
 /// The fields of its JSON file, its path and its captions.
-nlohmann::json row_of(const fs::path& picture, const CaptionFiles& captions, const std::vector<std::pair<std::string, double>>& endings,
-                      SpelledFiles& there) {
-  auto row = object_beside(picture, there);
-  auto prompt = captions_beside(picture, row, endings, there);
-  auto text_file = fs::path(picture).replace_extension(endings.front().first).filename().string();
+nlohmann::json row_of(const fs::path& picture, const CaptionFiles& captions, const Endings& endings, SpelledFiles& there) {
+  auto row = object_beside(named_by(picture), there);
+  auto prompt = captions_beside(named_by(picture), row, endings, there);
+  auto text_file = named_by(picture).replace_extension(endings.front().first).filename().string();
   auto for_all = captions.class_tokens.empty() ? words_of_folder(picture) : captions.class_tokens;
   if (for_all.empty()) for_all = captions.trigger_word;
   if (prompt.is_null() && for_all.empty())
@@ -313,7 +324,9 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
   if (!io::is_there(folder))
     data_error("data", "the archive {} does not exist; name one that does, or a folder of pictures", folder.string());
   auto root = fs::canonical(folder);
-  auto found = look_into(root, captions.with_videos);
+  auto endings = parse_endings(captions.endings);
+  SpelledFiles there;
+  auto found = look_into(root, endings, captions.with_videos, there);
   take_training_parts(found.parquets);
   if (found.pictures.empty() && found.parquets.empty() && found.damaged.empty()) {
     data_error("data",
@@ -322,12 +335,10 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
                "metadata file",
                folder.string());
   }
-  auto endings = parse_endings(captions.endings);
   say_passed_over(found, endings);
   auto masks = take_masks(found.pictures);
   Metadata m{.rows = {}, .columns = {"image", "prompt"}};
   std::set<fs::path> said;
-  SpelledFiles there;
   for (const auto& picture : found.pictures) {
     auto repeats = static_cast<size_t>(repeats_by_folder(picture, root, said));
     if (repeats == 0) continue;

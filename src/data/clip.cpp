@@ -16,6 +16,7 @@
 #include "data/archived_files.h"
 #include "data/clip_library.h"
 #include "data/codecs.h"
+#include "data/frame_folder.h"
 #include "data/image.h"
 #include "io/files.h"
 
@@ -105,10 +106,13 @@ std::string seconds_of(int64_t end, const Fraction& tick) {
 
 bool is_video(const fs::path& path) { return std::ranges::find(kVideos, ending_of(path)) != kVideos.end(); }
 
-bool may_be_clip(const fs::path& path) { return is_video(path) || ending_of(path) == ".gif" || ending_of(path) == ".webp"; }
+bool is_clip_alone(const fs::path& path) { return is_video(path) || io::is_folder(path); }
+
+bool may_be_clip(const fs::path& path) { return is_clip_alone(path) || ending_of(path) == ".gif" || ending_of(path) == ".webp"; }
 
 std::unique_ptr<ClipFrames> open_clip(const fs::path& path) {
   return naming(path, [&]() -> std::unique_ptr<ClipFrames> {
+    if (io::is_folder(path)) return open_frame_folder(path);
     if (!is_video(path)) return std::make_unique<HeldFrames>(read_file_bytes(path), path.string());
     auto* open = clip_library_for(path).open;
     if (!io::is_there(path)) return std::make_unique<HeldFrames>(read_file_bytes(path), open);  // in an archive
@@ -127,7 +131,7 @@ ClipLook look_at_clip(const fs::path& path) {
     if (auto damage = clip->damage(); !damage.empty())
       data_error("data", "{} is truncated or damaged ({}): {} frames, {}, could be decoded; cut off what is behind them, or leave it out",
                  path.string(), damage, look.num_frames, seconds_of(clip->end(), tick));
-    look.duration = {clip->end() * tick.num, tick.den};
+    if (clip->has_times()) look.duration = {clip->end() * tick.num, tick.den};
     return look;
   });
 }

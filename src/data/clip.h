@@ -14,16 +14,19 @@ namespace burnish::data {
 struct ClipLook {
   Size size;               ///< height and width of its frames, upright and in square pixels
   int64_t num_frames = 0;  ///< frames that are shown, whatever its container says of their number
-  Fraction duration;       ///< seconds from the first frame to the end of the last one
+  Fraction duration;       ///< seconds from the first frame to the end of the last one; 0 where frames have numbers and no times
 };
 
-/// Tells by its ending whether a file may be a clip: a video, or a GIF or WebP picture, which may be an animation.
+/// Tells by its ending whether a file may be a clip: what is one alone, and a GIF or WebP picture, which may be an animation.
 bool may_be_clip(const std::filesystem::path& path);
 /// Tells by its ending whether a file is a video, which FFmpeg's libraries read.
 bool is_video(const std::filesystem::path& path);
 
-/// Opens a clip: a video, by FFmpeg's libraries; without them a GIF or WebP animation, and a picture, which is a clip of one frame. A data
-/// Error names the file and the reason when it cannot be read.
+/// Tells of a file or folder whether it is a clip and never a picture: a video, and a folder, which holds frames.
+bool is_clip_alone(const std::filesystem::path& path);
+
+/// Opens a clip: a folder of frames (frame_folder.h); a video, by FFmpeg's libraries; without them a GIF or WebP animation, and a picture,
+/// which is a clip of one frame. A data Error names the file and the reason when it cannot be read.
 std::unique_ptr<ClipFrames> open_clip(const std::filesystem::path& path);
 
 /// Decodes all of a clip. A data Error says of a truncated or damaged one how much of it could be decoded.

@@ -24,6 +24,8 @@ class ClipFrames {
   /// Leaves out frames up to a time, in seconds after the first frame was shown, if that is far: next() then goes on to one that is shown
   /// at this time or before it. False where that cannot be told; then the clip must be opened anew.
   virtual bool skip_to(const Fraction& /*time*/) { return true; }
+  /// Tells whether frames have times, or only numbers: then each is shown for a tick.
+  virtual bool has_times() const { return true; }
   /// Returns the unit of times.
   virtual Fraction tick() const = 0;
   /// Returns the time at which the frame is no longer shown, in ticks after the first frame was.

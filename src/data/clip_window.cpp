@@ -12,9 +12,12 @@ namespace {
 
 double value_of(const Fraction& fraction) { return static_cast<double>(fraction.num) / static_cast<double>(fraction.den); }
 
+/// Frames without times are taken one by one, at whatever rate they are asked for.
+bool has_times(const ClipLook& clip) { return clip.duration.num > 0; }
+
 /// The frames a second of a clip.
 Fraction own_rate(const ClipLook& clip) {
-  Fraction rate{clip.num_frames * clip.duration.den, std::max<int64_t>(clip.duration.num, 1)};
+  Fraction rate{clip.num_frames * clip.duration.den, clip.duration.num};
   auto common = std::gcd(rate.num, rate.den);
   return {rate.num / common, rate.den / common};
 }
@@ -23,6 +26,7 @@ Fraction own_rate(const ClipLook& clip) {
 constexpr double kNearlyAsFast = 0.95;
 
 Fraction taken_rate(const ClipRule& rule, const ClipLook& clip, const std::string& file) {
+  if (!has_times(clip)) return {1, 1};
   auto own = own_rate(clip);
   if (value_of(own) >= value_of(rule.rate)) return rule.rate;
   if (value_of(own) >= kNearlyAsFast * value_of(rule.rate)) return own;
@@ -40,6 +44,7 @@ int64_t on_grid(const ClipRule& rule, int64_t most) {
 /// The frames that a clip has at a rate: those whose time comes before its end, by more than a tenth of a frame, which is what containers
 /// round.
 int64_t count_at(const Fraction& rate, const ClipLook& clip) {
+  if (!has_times(clip)) return clip.num_frames;
   constexpr double kRounded = 0.9;
   return std::max<int64_t>(1, static_cast<int64_t>(value_of(clip.duration) * value_of(rate) + kRounded));
 }

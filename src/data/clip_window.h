@@ -42,7 +42,8 @@ constexpr int64_t kUsualFrames = 81;
 void check_rule(const ClipRule& rule);
 
 /// Returns the windows of a clip. No frame is taken twice: a clip whose own rate is within a twentieth below the rule's is taken frame by
-/// frame, a slower one is refused with a data Error that names `file`, and so is one that is too short for any window.
+/// frame, and so is one without times; a slower one is refused with a data Error that names `file`, and so is one that is too short for any
+/// window.
 std::vector<ClipWindow> windows_of(const ClipRule& rule, const ClipLook& clip, const std::string& file);
 
 }  // namespace burnish::data

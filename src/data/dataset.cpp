@@ -229,7 +229,7 @@ fs::path checks_path(const DatasetOptions& options) {
 std::string look_at_file(const fs::path& file, bool as_clip) {
   if (as_clip && may_be_clip(file)) {
     auto found = look_at_clip(file);
-    if (found.num_frames > 1 || is_video(file))
+    if (found.num_frames > 1 || is_clip_alone(file))
       return fmt::format("{} {} {} {} {}", found.size.height, found.size.width, found.num_frames, found.duration.num, found.duration.den);
   }
   auto pixels_HW3 = decode_image(file);
@@ -305,7 +305,8 @@ Rows with_windows(Rows given, const std::vector<Subset>& subsets, const std::map
     const auto next = std::ssize(rows.entries);
     if (auto known = given.bad.find(row); known != given.bad.end()) {
       rows.bad[next] = known->second;
-    } else if (const auto& found = looked.at(entry.file); found.reason.empty() && (found.clip.num_frames > 1 || is_video(entry.file))) {
+    } else if (const auto& found = looked.at(entry.file);
+               found.reason.empty() && (found.clip.num_frames > 1 || is_clip_alone(entry.file))) {
       try {
         for (const auto& window : windows_of(subsets[entry.subset].clips, found.clip, entry.file)) {
           rows.entries.push_back(entry);

@@ -1,5 +1,5 @@
-// Inside of the library libburnish_clips.so: files as FFmpeg's libraries open them, and what owns what they give.
 #pragma once
+// Inside of the library libburnish_clips.so: files as FFmpeg's libraries open them, and what owns what they give.
 extern "C" {
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>

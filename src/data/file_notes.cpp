@@ -9,7 +9,9 @@
 
 #include "base/error.h"
 #include "data/archive_path.h"
+#include "data/frame_folder.h"
 #include "io/files.h"
+#include "io/hash.h"
 
 namespace burnish::data {
 
@@ -24,13 +26,28 @@ struct Identity {
   bool settled;
 };
 
-Identity identity(const fs::path& file) {
+Identity identity_of_file(const fs::path& file) {
   struct stat s {};
   if (stat(file_behind(file).c_str(), &s) != 0) data_error("data", "cannot read {}: no such file", file.string());
   auto text = fmt::format("{}|{}|{}|{}.{:09}|{}.{:09}", fs::absolute(file).lexically_normal().string(), s.st_size, s.st_ino,
                           s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec, s.st_ctim.tv_nsec);
   return {text, std::max(s.st_mtim.tv_sec, s.st_ctim.tv_sec) + kSettledSeconds < std::time(nullptr)};
 }
+
+/// A file that is written anew changes nothing of its folder.
+Identity identity_of_frames(const fs::path& folder) {
+  Identity all{fs::absolute(folder).lexically_normal().string(), true};
+  std::string texts;
+  for (const auto& file : frame_files(folder)) {
+    auto one = identity_of_file(file);
+    texts += one.text + "\n";
+    all.settled = all.settled && one.settled;
+  }
+  all.text += fmt::format("|{:016x}", io::xxh64(texts));
+  return all;
+}
+
+Identity identity(const fs::path& file) { return io::is_folder(file) ? identity_of_frames(file) : identity_of_file(file); }
 
 }  // namespace
 

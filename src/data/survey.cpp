@@ -40,7 +40,7 @@ std::vector<uint64_t> looks_of(const std::vector<std::string>& files) {
     auto last = std::min<int64_t>(first + kAtOnce, std::ssize(files));
     at::parallel_for(first, last, 1, [&](int64_t from, int64_t to) {
       for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i)
-        looks[i] = look_of(is_video(files[i]) ? decode_frames(files[i], {{0, 1}})[0] : decode_image(files[i]));
+        looks[i] = look_of(is_clip_alone(files[i]) ? decode_frames(files[i], {{0, 1}})[0] : decode_image(files[i]));
     });
     progress.update(last);
   }
