@@ -53,7 +53,7 @@ pkg_check_modules(webp REQUIRED IMPORTED_TARGET libwebp libwebpdemux libwebpmux)
 pkg_check_modules(heif REQUIRED libheif) # its header: the library is opened when a picture needs it
 pkg_check_modules(tiff REQUIRED IMPORTED_TARGET libtiff-4) # likewise, and through a companion (docs/decisions/0042)
 pkg_check_modules(jxl REQUIRED IMPORTED_TARGET libjxl) # through a companion
-pkg_check_modules(ffmpeg IMPORTED_TARGET libavformat libavcodec libavutil libswscale) # videos, through a companion
+pkg_check_modules(ffmpeg IMPORTED_TARGET libavformat libavcodec libavutil libswscale libswresample) # videos, through a companion
 pkg_check_modules(lcms REQUIRED IMPORTED_TARGET lcms2)
 find_package(GIF REQUIRED)
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)

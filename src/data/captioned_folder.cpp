@@ -15,7 +15,7 @@
 #include "data/archive_path.h"
 #include "data/archived_files.h"
 #include "data/clip.h"
-#include "data/frame_folder.h"
+#include "data/frame_files.h"
 #include "data/parquet.h"
 #include "data/spelling.h"
 #include "data/tar.h"

@@ -1,7 +1,7 @@
 #pragma once
 #include <filesystem>
 
-#include "data/clip_frames.h"
+#include "data/raw_sound.h"
 
 namespace burnish::data {
 
@@ -9,6 +9,7 @@ namespace burnish::data {
 struct ClipLibrary {
   OpenClip* open;
   BeginVideo* begin_video;
+  DecodeSound* decode_sound;
 };
 
 /// Opens the library when the first video comes. A data Error names `file`, for which it is needed, and what is missing.

@@ -27,10 +27,15 @@ struct FreedScaler {
 };
 
 /// The stream of frames: not the cover of a sound file, which is one too.
-AVStream* find_stream(AVFormatContext* input) {
+AVStream* look_for_stream(AVFormatContext* input) {
   auto index = av_find_best_stream(input, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0);
-  if (index < 0 || input->streams[index]->disposition & AV_DISPOSITION_ATTACHED_PIC) throw std::runtime_error("it holds no video");
-  return input->streams[index];
+  return index < 0 || input->streams[index]->disposition & AV_DISPOSITION_ATTACHED_PIC ? nullptr : input->streams[index];
+}
+
+AVStream* find_stream(AVFormatContext* input) {
+  auto* stream = look_for_stream(input);
+  if (stream == nullptr) throw std::runtime_error("it holds no video");
+  return stream;
 }
 
 /// Full-range formats of their own names, as the ones that they are but for the range.
@@ -82,6 +87,7 @@ class FfmpegFrames : public ClipFrames {
   bool is_mirrored() const override { return shape_.is_mirrored; }
   void write_pixels(uint8_t* to_HW3) override;
   std::string damage() const override;
+  Fraction first_shown() const { return {clock_.first * stream_->time_base.num, stream_->time_base.den}; }
 
  private:
   void read_turn();
@@ -241,6 +247,11 @@ std::string FfmpegFrames::damage() const {
 }
 
 }  // namespace
+
+std::optional<Fraction> first_shown(const char* file, std::string_view bytes) {
+  if (Input input(file, bytes); look_for_stream(input.get()) == nullptr) return std::nullopt;
+  return FfmpegFrames(file, bytes).first_shown();
+}
 
 }  // namespace burnish::data
 

@@ -6,8 +6,11 @@ extern "C" {
 }
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "data/clip_frames.h"
 
 namespace burnish::data {
 
@@ -59,5 +62,8 @@ using Codec = std::unique_ptr<AVCodecContext, Freed<avcodec_free_context>>;
 
 /// Opens a decoder of a stream, and leaves the other streams out of what is read. Throws std::runtime_error where there is no decoder.
 Codec open_decoder(AVFormatContext* input, AVStream* stream);
+
+/// Returns when the first frame of a file is shown, in seconds by its container's clock; nothing where it has no frames.
+std::optional<Fraction> first_shown(const char* file, std::string_view bytes);
 
 }  // namespace burnish::data

@@ -2,7 +2,7 @@
 
 #include "data/archive_path.h"
 #include "data/archived_files.h"
-#include "data/frame_folder.h"
+#include "data/frame_files.h"
 #include "io/files.h"
 #include "io/hash.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "data/archive_path.h"
-#include "data/frame_folder.h"
+#include "data/frame_files.h"
 #include "io/files.h"
 #include "io/hash.h"
 

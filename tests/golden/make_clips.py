@@ -46,6 +46,14 @@ def main():
     long = GRAY.replace("r=30:d=2", "r=10:d=20").replace("5*N", "5*mod(N,40)")
     make("long.mp4", f"{long} {X264} -x264-params keyint=30:bframes=3:b-adapt=0:open-gop=1:scenecut=0")
     make("long.mkv", "-i long.mp4 -c copy")
+    # Sound with one click, at 0.5 s: beside frames of 25 a second, delayed by 0.3 s, cut by an edit list, and alone.
+    click = "-f lavfi -i \"aevalsrc='if(between(t,0.5,0.5005),0.9,0)|if(between(t,0.5,0.5005),0.3,0)':s={}:d=1\""
+    frames = "-f lavfi -i \"color=black:s=32x16:r=25:d=1,geq=lum='16+5*N':cb=128:cr=128\""
+    make("sound.mp4", f"{frames} {click.format(44100)} {X264} -g 12 -c:a aac -b:a 48k")
+    make("sound.mkv", f"{frames} {click.format(48000)} {X264} -g 12 -c:a libopus -b:a 32k")
+    make("sound_late.mp4", "-i sound.mp4 -itsoffset 0.3 -i sound.mp4 -map 0:v -map 1:a -c copy")
+    make("sound_cut.mp4", "-ss 0.4 -i sound.mp4 -c copy")
+    make("sound.wav", f"{click.format(4000)} -t 0.6 -c:a pcm_s16le -fflags +bitexact")
     make("faststart.mp4", "-i base30.mp4 -c copy -movflags +faststart")
     whole = (FOLDER / "faststart.mp4").read_bytes()
     (FOLDER / "truncated.mp4").write_bytes(whole[:len(whole) * 7 // 8])
