@@ -2,59 +2,12 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/sigmoid.h>
 
 #include "base/error.h"
+#include "models/text/clip_layer.h"
 #include "models/text/shape_reading.h"
-#include "nn/attention.h"
 
 namespace burnish::models::text {
-
-namespace {
-
-/// {tokens [B,L,E]} -> {tokens}: causal self-attention and MLP, each behind a layer norm.
-class ClipLayer : public nn::Block {
- public:
-  ClipLayer(const ClipConfig& c, const at::TensorOptions& options)
-      : num_heads_(c.num_heads),
-        quick_gelu_(c.quick_gelu),
-        norm1_(c.width, c.eps, options),
-        norm2_(c.width, c.eps, options),
-        q_(c.width, c.width, options),
-        k_(c.width, c.width, options),
-        v_(c.width, c.width, options),
-        out_(c.width, c.width, options),
-        fc1_(c.width, c.hidden, options),
-        fc2_(c.hidden, c.width, options) {
-    own("layer_norm1", norm1_);
-    own("layer_norm2", norm2_);
-    own("self_attn.q_proj", q_);
-    own("self_attn.k_proj", k_);
-    own("self_attn.v_proj", v_);
-    own("self_attn.out_proj", out_);
-    own("mlp.fc1", fc1_);
-    own("mlp.fc2", fc2_);
-  }
-
-  nn::Tensors body(const nn::Tensors& in) override {
-    const auto& x = in[0];
-    auto normed = norm1_.forward(x);
-    auto qkv = nn::forward_all({&q_, &k_, &v_}, normed);
-    for (auto& heads : qkv) heads = nn::split_heads(heads, num_heads_);
-    auto mid = x + out_.forward(nn::merge_heads(nn::attention(qkv[0], qkv[1], qkv[2], {}, /*causal=*/true)));
-    auto up = fc1_.forward(norm2_.forward(mid));
-    return {mid + fc2_.forward(quick_gelu_ ? up * at::sigmoid(up * 1.702) : at::gelu(up))};
-  }
-
- private:
-  int64_t num_heads_;
-  bool quick_gelu_;
-  nn::LayerNorm norm1_, norm2_;
-  nn::Linear q_, k_, v_, out_, fc1_, fc2_;
-};
-
-}  // namespace
 
 ClipConfig open_clip_big_g() {
   return {.width = 1280, .hidden = 5120, .num_layers = 32, .num_heads = 20, .quick_gelu = false, .projection_dim = 1280};
@@ -153,7 +106,8 @@ ClipTextModel::ClipTextModel(const ClipConfig& c, const at::TensorOptions& optio
   own("embeddings.token_embedding", token_embedding_);
   own("embeddings.position_embedding", position_embedding_);
   for (int64_t i = 0; i < c.num_layers; ++i) {
-    layers_.push_back(std::make_unique<ClipLayer>(c, options));
+    const ClipLayer::Sizes sizes{c.width, c.hidden, c.num_heads, c.eps, c.quick_gelu, /*causal=*/true};
+    layers_.push_back(std::make_unique<ClipLayer>(sizes, options));
     own("encoder.layers." + std::to_string(i), *layers_.back());
   }
   own("final_layer_norm", final_layer_norm_);
