@@ -51,7 +51,9 @@ Paths components_of(const nlohmann::json& index, HubUse use) {
   Paths components;
   for (const auto& [name, kind] : index.items()) {
     bool is_component = !name.starts_with("_") && kind.is_array() && !kind.empty() && !kind[0].is_null();
-    if (is_component && !is_unused_component(name) && !(is_told && leaves_out(use, name))) components.push_back(name);
+    // Of image encoders, Wan's is of this class and read by its transformer; others are for adapters that bring their own.
+    bool is_unused = is_unused_component(name) && !(kind.size() > 1 && kind[1] == "CLIPVisionModel");
+    if (is_component && !is_unused && !(is_told && leaves_out(use, name))) components.push_back(name);
   }
   return components;
 }

@@ -53,7 +53,7 @@ TEST_P(PublishedPlan, IsOfAModelThatIsOnlyNamed) {
 
 INSTANTIATE_TEST_SUITE_P(Of, PublishedPlan,
                          testing::Values("sdxl", "sd15", "flux-schnell", "z-image", "z-image-turbo", "qwen-image", "flux2-klein-4b",
-                                         "flux2-klein-9b", "chroma", "wan-t2v-1.3b"));
+                                         "flux2-klein-9b", "chroma", "wan-t2v-1.3b", "wan-ti2v-5b"));
 
 TEST(MemoryPlan, IsMadeOfALoraThatIsWrittenInFusedLayers) {
   auto of = [&](const std::string& format) {

@@ -87,6 +87,62 @@ TEST(Wan, GivenFramesAtTheTimeOfOthersChangeNothing) {
   EXPECT_GT(relative_error(clean, whole), 1e-3) << "the time of given frames is not read";
 }
 
+namespace {
+
+/// The small model that sees pictures through CLIP (tests/golden/make_wan_image.py); with `both`, first and last frame.
+struct WanOfImage {
+  explicit WanOfImage(bool sees_both) : both(sees_both) {
+    const std::string folder = "wan_image/transformer/";
+    auto weights = test::golden(folder + "diffusion_pytorch_model.safetensors");
+    auto config = wan::detect(nullptr, weights.shapes());
+    config.head_dim = 12;
+    config.num_heads = 2;
+    auto places = test::golden("wan_image/expected.safetensors").tensor("places");
+    if (both) config.image_places = places.size(1);
+    model = std::make_unique<Transformer>(config, at::TensorOptions().device(at::kMeta));
+    for (auto& [path, slot] : model->parameters()) {
+      auto tensor = path.ends_with("pos_embed") ? places : weights.tensor(path);
+      *slot = tensor.to(test::device(), at::kFloat, false, true).set_requires_grad(true);
+    }
+  }
+  /// Diffusers takes the states of both frames one behind the other along the batch, here they are so along the tokens.
+  at::Tensor states() const {
+    auto all = file.tensor("in.states").unflatten(0, {2, 2});
+    return on_device((both ? all.flatten(1, 2) : all.select(1, 0)).contiguous());
+  }
+  at::Tensor run() {
+    test::Captions captions(file);
+    auto text = at::constant_pad_nd(captions.text_BTE, {0, 0, 0, 1}), counts = at::constant_pad_nd(captions.mask_BT, {0, 1});
+    counts.select(1, counts.size(1) - 1).copy_(512 - captions.mask_BT.sum(1));
+    return model->forward({.noisy_BCFHW = on_device(file.tensor("in.noisy")),
+                           .text_BTE = text,
+                           .counts_BT = counts,
+                           .modulation_BM = model->modulate(on_device(file.tensor("in.sigma"))),
+                           .image_BNW = states()});
+  }
+
+  bool both;
+  io::TensorSource file = test::golden("wan_image/transformer.safetensors");
+  std::unique_ptr<Transformer> model;
+};
+
+}  // namespace
+
+TEST(Wan, StatesOfPicturesAreReadAsDiffusersDoes) {
+  for (bool both : {false, true}) {
+    const std::string name = both ? "flf2v" : "i2v";
+    WanOfImage wan(both);
+    auto out = wan.run();
+    EXPECT_LE(relative_error(out, wan.file.tensor(name + ".out")), tolerance(2e-6)) << name;
+    torch::autograd::backward({(out * on_device(wan.file.tensor("out_weight"))).sum()}, {});
+    const auto expected = wan.file.below(name + ".grad.");
+    auto slots = wan.model->parameters();
+    EXPECT_EQ(expected.names().size(), both ? 19U : 18U) << "norm, two linear layers and norm of the states, in blocks keys, values, norm";
+    for (const auto& path : expected.names())
+      EXPECT_LE(relative_error(test::digest(slots.at(path)->grad()), expected.tensor(path)), tolerance(1e-4)) << name << " " << path;
+  }
+}
+
 TEST(Wan, OriginalNamesAreOurs) {
   auto model = load_transformer();
   io::NamedTensors ours;

@@ -47,6 +47,7 @@ std::string describe_entry(const ModelEntry& entry) {
   return words_of({{dit, fmt::format("Wan transformer ({} layers, width {}, {} names)", config.num_layers, config.width(),
                                      dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers")},
                    {found.text_encoder, "umT5 encoder"},
+                   {found.image_encoder, "CLIP image encoder"},
                    {found.vae, "causal autoencoder"}});
 }
 
@@ -55,12 +56,39 @@ text::T5Config published_text_config() { return {.vocab_size = 256384, .bias_by_
 /// The autoencoder of Wan 2.1.
 vae::CausalConfig published_vae_config() { return {.in_time = true, .halves_frames = {false, true, true}}; }
 
-constexpr UsualDrawing kDrawn{.side = 512, .num_inference_steps = 50, .cfg_scale = 5};
-
-std::vector<ModelEntry> named_sizes(std::string_view name, const Config& config) {
-  return {sizes_of<Transformer, Config>(name, config), sizes_of<text::T5Encoder>(name, published_text_config()),
-          sizes_of<vae::CausalAutoencoder>(name, published_vae_config())};
+/// That of Wan 2.2's TI2V-5B.
+vae::CausalConfig published_residual_vae_config() {
+  return {.first_channels = 160,
+          .block_out_channels = {160, 320, 640, 640},
+          .decoder_channels = {256, 512, 1024, 1024},
+          .latent_channels = 48,
+          .in_time = true,
+          .halves_frames = {false, true, true},
+          .shortcuts = true,
+          .patch = 2};
 }
+
+constexpr UsualDrawing kDrawn{.side = 512, .num_inference_steps = 50, .cfg_scale = 5};
+constexpr UsualDrawing kDrawnLarge{.side = 960, .num_inference_steps = 50, .cfg_scale = 5};
+
+std::vector<ModelEntry> named_sizes(std::string_view name, const Config& config, const vae::CausalConfig& vae = published_vae_config()) {
+  std::vector<ModelEntry> entries{sizes_of<Transformer, Config>(name, config), sizes_of<text::T5Encoder>(name, published_text_config()),
+                                  sizes_of<vae::CausalAutoencoder>(name, vae)};
+  if (config.image_width > 0) entries.push_back(sizes_of<ClipVision, ClipVisionConfig>(name, {}));
+  return entries;
+}
+
+/// A model of two transformers, of which diffusers' folders call the one for little noise transformer_2.
+std::vector<ModelEntry> named_experts(std::string_view name, const Config& config) {
+  auto entries = named_sizes(name, config);
+  entries.push_back(entries.front());
+  entries.front().component = "transformer";
+  entries.back().component = "transformer_2";
+  return entries;
+}
+
+/// What picture to video adds to Wan2.1-T2V-14B; first and last frame also have `places`.
+Config reading_image(int64_t places = 0) { return {.in_channels = 36, .image_width = 1280, .image_places = places}; }
 
 }  // namespace
 
@@ -68,6 +96,7 @@ Found find_sources(const ModelFiles& files) {
   Found found;
   found.text_encoder = find_t5(files, kTextPrefixes);
   found.vae = find_causal_autoencoder(files, vae::CausalFor::clips);
+  found.image_encoder = find_clip_vision(files);
   bool has_second = files.find([](const ModelEntry& entry) { return entry.component == "transformer_2"; }) != nullptr;
   for (const auto& entry : files.entries) {
     auto dit = find_dit(entry);
@@ -95,10 +124,28 @@ extern const Family kFamily{
     .describe = describe_entry,
     .options = {prompt_length_option(), tile_option()},
     .reference_columns = {kFirstFrameColumn},
+    .extra_inputs = {kLastFrame},
     .variants = {{"wan-t2v-1.3b", [] { return named_sizes("wan-t2v-1.3b", {.num_layers = 30, .num_heads = 12, .hidden = 8960}); },
                   "Wan2.1-T2V-1.3B", "Wan-AI/Wan2.1-T2V-1.3B-Diffusers", kDrawn},
                  {"wan-t2v-14b", [] { return named_sizes("wan-t2v-14b", {}); }, "Wan2.1-T2V-14B", "Wan-AI/Wan2.1-T2V-14B-Diffusers",
-                  kDrawn}},
+                  kDrawn},
+                 {"wan-i2v-14b-480p", [] { return named_sizes("wan-i2v-14b-480p", reading_image()); }, "Wan2.1-I2V-14B",
+                  "Wan-AI/Wan2.1-I2V-14B-480P-Diffusers", kDrawn},
+                 {"wan-i2v-14b-720p", [] { return named_sizes("wan-i2v-14b-720p", reading_image()); }, "Wan2.1-I2V-14B",
+                  "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers", kDrawnLarge},
+                 {"wan-flf2v-14b", [] { return named_sizes("wan-flf2v-14b", reading_image(514)); }, "Wan2.1-FLF2V-14B",
+                  "Wan-AI/Wan2.1-FLF2V-14B-720P-diffusers", kDrawnLarge},
+                 {"wan-t2v-a14b", [] { return named_experts("wan-t2v-a14b", {}); }, "Wan2.2-T2V-A14B", "Wan-AI/Wan2.2-T2V-A14B-Diffusers",
+                  UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 4}},
+                 {"wan-i2v-a14b", [] { return named_experts("wan-i2v-a14b", {.in_channels = 36}); }, "Wan2.2-I2V-A14B",
+                  "Wan-AI/Wan2.2-I2V-A14B-Diffusers", UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 3.5}},
+                 {"wan-ti2v-5b",
+                  [] {
+                    Config config{.in_channels = 48, .out_channels = 48, .num_layers = 30, .num_heads = 24, .hidden = 14336};
+                    return named_sizes("wan-ti2v-5b", config, published_residual_vae_config());
+                  },
+                  "Wan2.2-TI2V-5B", "Wan-AI/Wan2.2-TI2V-5B-Diffusers",
+                  UsualDrawing{.side = 704, .num_inference_steps = 50, .cfg_scale = 5}}},
 };
 
 }  // namespace burnish::models::wan

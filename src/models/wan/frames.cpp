@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -21,6 +22,30 @@ at::Tensor as_clip(const at::Tensor& image) {
 /// Channels of the mask: the four frames of the clip that a frame of the latents stands for.
 constexpr int64_t kMaskChannels = 4;
 
+std::vector<std::string> read_with(bool last) {
+  if (!last) return {"image"};
+  return {"image", std::string(kLastFrame.column)};
+}
+
+/// The last frame of each clip [B, 3, H, W]: what stands in the column, or where it is empty the clip's own.
+at::Tensor last_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW) {
+  const auto num_frames = clip_BCFHW.size(2);
+  if (num_frames == 1)
+    config_error(
+        "models",
+        "extra_inputs end_image gives a clip's last frame, and this one has no other than its first; take it out, or give clips of "
+        "more frames");
+  const auto& pictures = s.lists(std::string(kLastFrame.column));
+  std::vector<at::Tensor> frames;
+  for (int64_t b = 0; b < clip_BCFHW.size(0); ++b) {
+    const auto& given = pictures.at(static_cast<size_t>(b));
+    if (given.size() > 1) data_error("models", "the column '{}' has {} pictures, and one was expected", kLastFrame.column, given.size());
+    auto own = clip_BCFHW[b].select(1, num_frames - 1);
+    frames.push_back(given.empty() ? own : given[0].to(own.options()));
+  }
+  return at::stack(frames);
+}
+
 }  // namespace
 
 FirstFrame first_frame_of(const Config& c, const vae::CausalConfig& autoencoder) {
@@ -36,15 +61,27 @@ pipeline::Units held_frame_units(const std::string& vae, const Encode& encode) {
            }}};
 }
 
-pipeline::Units beside_frame_units(const std::string& vae, const Encode& encode) {
-  return {{"encode_first_frame", {"image"}, {"beside_latents"}, {vae}, [vae, encode](pipeline::Scope& s) {
+pipeline::Units beside_frame_units(const std::string& vae, const Encode& encode, bool has_last) {
+  return {{"encode_first_frame", read_with(has_last), {"beside_latents"}, {vae}, [=](pipeline::Scope& s) {
              s.uses(vae);
              auto clip = as_clip(s.tensor("image"));
-             auto first = clip.narrow(2, 0, 1), unknown = at::zeros_like(clip.narrow(2, 1, clip.size(2) - 1));
-             auto latents = encode(at::cat({first, unknown}, 2)).mean_BCHW;
+             auto known = at::zeros_like(clip);
+             known.select(2, 0).copy_(clip.select(2, 0));
+             if (has_last) known.select(2, clip.size(2) - 1).copy_(last_frames(s, clip));
+             auto latents = encode(known).mean_BCHW;
              auto mask = at::zeros({latents.size(0), kMaskChannels, latents.size(2), latents.size(3), latents.size(4)}, latents.options());
              mask.select(2, 0).fill_(1);
+             if (has_last) mask.select(2, latents.size(2) - 1).select(1, kMaskChannels - 1).fill_(1);
              s.write("beside_latents", at::cat({mask, latents}, 1));
+           }}};
+}
+
+pipeline::Units image_state_units(const std::string& encoder, const std::function<at::Tensor(const at::Tensor& image)>& see, bool both) {
+  return {{"encode_image_states", read_with(both), {"image_states"}, {encoder}, [=](pipeline::Scope& s) {
+             s.uses(encoder);
+             auto clip = as_clip(s.tensor("image"));
+             auto states = see(clip.select(2, 0));
+             s.write("image_states", both ? at::cat({states, see(last_frames(s, clip))}, 1) : states);
            }}};
 }
 

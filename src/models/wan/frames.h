@@ -1,10 +1,12 @@
 #pragma once
 #include <string_view>
 
+#include "models/clip_vision.h"
+#include "models/extra_input.h"
 #include "models/shared_units.h"
 #include "models/wan/config.h"
 
-// What Wan reads of a clip's first frame, where a run gives it.
+// What Wan reads of a clip's first and last frame, where a run gives them.
 namespace burnish::models::wan {
 
 /// How a model goes on from a picture.
@@ -19,10 +21,19 @@ FirstFrame first_frame_of(const Config& config, const vae::CausalConfig& autoenc
 /// The column of the metadata that asks for it, as DiffSynth-Studio calls it. The picture is the clip's own first frame.
 inline constexpr std::string_view kFirstFrameColumn = "input_image";
 
+/// The column that asks for the last frame too, of models that read frames beside the noisy latents. Where a row names a picture in it,
+/// this is the last frame; else it is the clip's own.
+inline constexpr ExtraInput kLastFrame{
+    .column = "end_image", .needs = "a model that goes on from frames beside the noise", .fits_picture = true};
+
 /// Makes the unit from a clip, of which it reads the first frame, to first_latents [B, C, 1, h, w].
 pipeline::Units held_frame_units(const std::string& vae, const Encode& encode);
-/// Makes the unit from a clip, of which it reads the first frame and the length, to beside_latents [B, 4 + C, f, h, w].
-pipeline::Units beside_frame_units(const std::string& vae, const Encode& encode);
+/// Makes the unit from a clip, of which it reads the first frame, the last where it is given and the length, to beside_latents
+/// [B, 4 + C, f, h, w].
+pipeline::Units beside_frame_units(const std::string& vae, const Encode& encode, bool has_last);
+/// Makes the unit from a clip, of which it reads the first frame and for `both` the last, to image_states [B, N, W]: what CLIP makes of
+/// them, one behind the other. `see` runs the model `encoder` on pictures [B, 3, H, W] in [-1, 1].
+pipeline::Units image_state_units(const std::string& encoder, const std::function<at::Tensor(const at::Tensor& image)>& see, bool both);
 /// Makes the unit from latents to the loss_map that leaves out their first frame.
 pipeline::Units held_frame_weights();
 

@@ -23,7 +23,7 @@ namespace burnish::models::wan {
 
 namespace {
 
-const std::string kText = "text_encoder";
+const std::string kText = "text_encoder", kImageEncoder = "image_encoder";
 /// Tokens of a text as Wan was trained; shorter ones were filled up with zeros that are attended to.
 constexpr int64_t kTextLength = 512;
 /// The noise at which the experts meet: of text to video, and of picture to video (Wan-Video: wan/configs).
@@ -42,7 +42,10 @@ double boundary_of(const ModelFiles& files, double otherwise) {
 std::string variant_of(const Config& c, bool has_experts) {
   if (has_experts) return c.in_channels > c.out_channels ? "Wan2.2-I2V-A14B" : "Wan2.2-T2V-A14B";
   if (c.out_channels == 48) return "Wan2.2-TI2V-5B";
-  return c.width() == 1536 ? "Wan2.1-T2V-1.3B" : c.width() == 5120 ? "Wan2.1-T2V-14B" : "Wan2.1-T2V";
+  const std::string size = c.width() == 1536 ? "-1.3B" : c.width() == 5120 ? "-14B" : "";
+  if (c.image_places > 0) return "Wan2.1-FLF2V" + size;
+  if (c.image_width > 0) return size == "-1.3B" ? "Wan2.1-Fun-1.3B-InP" : "Wan2.1-I2V" + size;
+  return "Wan2.1-T2V" + size;
 }
 
 /// Whether the text encoder's file carries its vocabulary, as ComfyUI's do: the name of the tensor, or "".
@@ -86,6 +89,10 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
   autoencoder_ = causal_part(found.vae, options_, vae::CausalFor::clips);
   auto vae_config = read_named(found.vae, vae::causal_config);
   first_frame_ = first_frame_of(config_, vae_config);
+  if (!options_.references && options_.extra_inputs.contains(std::string(kLastFrame.column)))
+    config_error(
+        "models",
+        "end_image is a clip's last frame and goes with its first; name input_image in extra_inputs too, when drawing --reference");
   fill_names(found);
   const Source* of_expert[] = {&found.high_noise, &found.low_noise};
   for (size_t i = 0; i < names_.experts.size(); ++i) {
@@ -95,6 +102,7 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
   }
   const TextUse use{.kohya = "lora_te_", .comfyui = "text_encoders.umt5xxl.transformer.", .length = kTextLength};
   add(text_part(found.text_encoder, text_config, use, files_, options_));
+  add_image_encoder(found);
   add(autoencoder_, kPatch);
   latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();
   if (first_frame_ == FirstFrame::held) latent_space_.frame_rate = 24;  // Wan2.2-TI2V-5B
@@ -119,6 +127,21 @@ void WanModel::add_transformer(const std::string& name, const Source& source) {
                .aliases = target_names});
 }
 
+void WanModel::add_image_encoder(const Found& found) {
+  if (!reads_image()) return;
+  const auto& source = found.image_encoder;
+  clip_config_ = read_named(source, clip_vision_config);
+  const auto& dit = found.high_noise.entry != nullptr ? found.high_noise : found.low_noise;
+  check_widths(dit, "pictures", config_.image_width, source, "image encoder", clip_config_.width);
+  const auto of_both = 2 * clip_config_.num_places;
+  if (dit.entry && source.entry && config_.image_places > 0 && config_.image_places != of_both)
+    data_error("models",
+               "the transformer has places for {} states of first and last frame, and the image encoder makes {} of them; they "
+               "belong to different models",
+               config_.image_places, of_both);
+  add(clip_vision_recipe(kImageEncoder, source, clip_config_), clip_vision_names(kImageEncoder, clip_config_));
+}
+
 void WanModel::fill_names(const Found& found) {
   names_.family = "wan";
   names_.variant = variant_of(config_, found.has_experts);
@@ -136,6 +159,8 @@ void WanModel::fill_names(const Found& found) {
   names_.reference_column = kFirstFrameColumn;
   if (first_frame_ == FirstFrame::held) names_.values["first_latents"] = {.shape = {-1, config_.out_channels, 1, -1, -1}};
   else names_.values["beside_latents"] = {.shape = {-1, config_.in_channels - config_.out_channels, -1, -1, -1}};
+  if (reads_image()) names_.values["image_states"] = {.shape = {-1, -1, config_.image_width}};
+  if (gives_last()) names_.extra_inputs = {kLastFrame};
 }
 
 // States of padding are zeros that are attended to: one row that counts for all of them gives the same result.
@@ -167,11 +192,6 @@ void WanModel::modulate(pipeline::Scope& scope, const std::string& dit) {
 void WanModel::denoise(pipeline::Scope& scope, const std::string& dit) {
   const auto part = dit + ".body";
   scope.uses(part);
-  if (config_.image_width > 0)
-    config_error(
-        "models",
-        "this transformer reads a picture through CLIP (Wan 2.1, picture to video), which is not supported; of models that go on from "
-        "a picture take Wan2.2-I2V-A14B or Wan2.2-TI2V-5B");
   const auto noisy = scope.tensor("noisy");
   Transformer::Inputs in{.noisy_BCFHW = noisy,
                          .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
@@ -183,17 +203,28 @@ void WanModel::denoise(pipeline::Scope& scope, const std::string& dit) {
     in.given_modulation_BM = scope.tensor("first_modulation");
     in.num_given = 1;
   } else if (first_frame_ == FirstFrame::beside) {
-    auto shape = noisy.sizes().vec();
-    shape[1] = config_.in_channels - config_.out_channels;
-    auto beside = options_.references ? scope.tensor("beside_latents") : at::zeros(shape, noisy.options());
-    in.noisy_BCFHW = at::cat({noisy, beside.to(noisy.options())}, 1);
+    in.noisy_BCFHW = at::cat({noisy, beside(scope, noisy)}, 1);
   }
+  if (reads_image()) in.image_BNW = image_states(scope, noisy.size(0));
   auto prediction = loaded<Transformer>(part).forward(in);
   scope.write("prediction",
               is_held ? leading_to_first(prediction, noisy, scope.tensor("first_latents"), scope.tensor("sigma")) : prediction);
 }
 
-/// What the first frame adds, where a run gives it.
+at::Tensor WanModel::beside(pipeline::Scope& scope, const at::Tensor& noisy) const {
+  if (options_.references) return scope.tensor("beside_latents").to(noisy.options());
+  auto shape = noisy.sizes().vec();
+  shape[1] = config_.in_channels - config_.out_channels;
+  return at::zeros(shape, noisy.options());
+}
+
+at::Tensor WanModel::image_states(pipeline::Scope& scope, int64_t batch_size) const {
+  if (options_.references) return scope.tensor("image_states").to(options_.device);
+  const auto num_rows = config_.image_places > 0 ? config_.image_places : clip_config_.num_places;
+  return at::zeros({batch_size, num_rows, config_.image_width}, at::TensorOptions().device(options_.device).dtype(options_.dtype));
+}
+
+/// What given frames add, where a run gives them.
 void WanModel::add_frame_units(UnitGroups& groups) {
   if (!options_.references || first_frame_ == FirstFrame::none) return;
   const auto& vae = autoencoder_.recipe.name;
@@ -201,8 +232,15 @@ void WanModel::add_frame_units(UnitGroups& groups) {
   auto& modulate = groups.denoise.front();
   auto& denoise = groups.denoise.back();
   if (first_frame_ == FirstFrame::beside) {
-    groups.encode_references = beside_frame_units(vae, encode);
+    groups.encode_references = beside_frame_units(vae, encode, gives_last());
     denoise.reads.emplace_back("beside_latents");
+    if (!reads_image()) return;
+    auto see = [this](const at::Tensor& image) {
+      auto& encoder = loaded<ClipVision>(kImageEncoder);
+      return encoder.states_before_last(seen_by_clip(image, clip_config_.image_size()).to(options_.device, options_.dtype));
+    };
+    for (auto& unit : image_state_units(kImageEncoder, see, config_.image_places > 0)) groups.encode_references.push_back(std::move(unit));
+    denoise.reads.emplace_back("image_states");
     return;
   }
   groups.encode_references = held_frame_units(vae, encode);

@@ -12,6 +12,7 @@ struct Found {
   Source high_noise, low_noise;  ///< models of one denoiser have `high_noise` alone
   bool has_experts = false;      ///< whether the model has two denoisers, of which the files may hold one
   Source text_encoder, vae;
+  Source image_encoder;  ///< CLIP, which some of Wan 2.1 see a clip's first frame with, one its last too
 };
 /// Finds them; detection reads tensor names, and tells experts by folder, file or component name.
 Found find_sources(const ModelFiles& files);
@@ -24,17 +25,27 @@ class WanModel : public Model {
 
  private:
   void add_transformer(const std::string& name, const Source& source);
+  void add_image_encoder(const Found& found);
   void fill_names(const Found& found);
   void encode_prompt(pipeline::Scope& scope);
   void modulate(pipeline::Scope& scope, const std::string& dit);
   void denoise(pipeline::Scope& scope, const std::string& dit);
   void add_frame_units(UnitGroups& groups);
+  /// What the transformer reads beside the noisy latents; zeros where the run gives no frames.
+  at::Tensor beside(pipeline::Scope& scope, const at::Tensor& noisy_BCFHW) const;
+  at::Tensor image_states(pipeline::Scope& scope, int64_t batch_size) const;
   /// Tells whether the run gives a first frame, to a model that takes it in this way.
   bool gives(FirstFrame how) const { return options_.references && first_frame_ == how; }
+  /// Tells whether the run gives a last frame too, to a model that takes it; one with places for both takes no first frame alone.
+  bool gives_last() const {
+    return gives(FirstFrame::beside) && (config_.image_places > 0 || options_.extra_inputs.contains(std::string(kLastFrame.column)));
+  }
+  bool reads_image() const { return config_.image_width > 0; }
 
   Config config_;
   FirstFrame first_frame_ = FirstFrame::none;
   AutoencoderPart autoencoder_;
+  ClipVisionConfig clip_config_;
 };
 
 }  // namespace burnish::models::wan

@@ -142,7 +142,7 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
     if (const auto column = reference_column(model); !column.empty()) extents[column] = {model.seen_reference(extent)};
     auto columns = nlohmann::json::object();
     for (const auto& input : model.names().extra_inputs) {
-      if (input.kind == models::ExtraInput::Kind::pictures) extents[std::string(input.column)] = {extent};
+      if (input.kind == models::ExtraInput::Kind::pictures) extents[std::string(input.column)] = {{1, extent.height, extent.width}};
       else columns[std::string(input.column)] = input.example;
     }
     samples.list.push_back({.row = static_cast<int64_t>(set),
@@ -208,8 +208,9 @@ void check_extra_inputs(const SampleInfo& sample, const models::Model& model) {
   for (const auto& input : model.names().extra_inputs) {
     std::string column(input.column);
     bool is_picture = input.kind == models::ExtraInput::Kind::pictures;
-    bool may_be_empty = std::ranges::find(streams, column, &models::LatentSpace::Stream::column) != streams.end();
-    if (may_be_empty && !has_column(sample, column)) continue;
+    bool is_of_stream = std::ranges::find(streams, column, &models::LatentSpace::Stream::column) != streams.end();
+    bool is_frame = is_picture && input.fits_picture && model.latent_space().frames_step > 0;  // left out, it is one of the clip's own
+    if ((is_of_stream || is_frame) && !has_column(sample, column)) continue;
     if (!has_column(sample, column))
       data_error("train", "row {} has nothing in the column '{}', which extra_inputs names; fill it in, or leave the row out", sample.row,
                  column);
@@ -219,7 +220,7 @@ void check_extra_inputs(const SampleInfo& sample, const models::Model& model) {
           "row {}: the column '{}' names {}, and a safetensors file with one tensor was expected; docs/train.md says how one is made",
           sample.row, column, sample.columns.at(column).get<std::string>());
     for (const auto& extent : is_picture&& input.fits_picture ? sample.picture_extents.at(column) : std::vector<Extent>{}) {
-      if (extent != sample.extent)
+      if (extent != Extent{1, sample.extent.height, sample.extent.width})
         data_error("train",
                    "row {}: the picture in the column '{}' is cut to {} by {} pixels and the picture that is trained to {} by {}; scale it "
                    "to the picture's size",

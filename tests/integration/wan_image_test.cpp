@@ -1,0 +1,216 @@
+// Wan 2.1 going on from a first frame that it sees through CLIP, and between a first and a last one, in the whole program beside diffusers,
+// transformers and peft (tests/golden/make_wan_image.py).
+#include <gmock/gmock.h>
+
+#include "tests/integration/parity.h"
+#include "tests/integration/refused.h"
+#include "tests/integration/wan.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+const fs::path kImage = golden_path("wan_image"), kPictures = kGolden / "pictures";
+
+class WanImage : public BadInput {
+ protected:
+  /// The small model by its parts; `transformer` is that of I2V unless a test made another.
+  std::string model(const fs::path& transformer = kImage / "transformer", const fs::path& clip = kImage / "image_encoder") const {
+    std::string options;
+    for (const auto& part : {transformer, clip, kWan / "model/text_encoder", kWan / "model/vae"})
+      options += "--model " + quoted(part) + " ";
+    return options + "--tokenizer_path " + quoted(kWan / "model/tokenizer") + " --dtype fp32 ";
+  }
+  /// The transformer with places for the states of two frames.
+  fs::path flf2v() const {
+    const auto folder = at("flf2v");
+    if (fs::exists(folder)) return folder;
+    fs::create_directories(folder);
+    auto config = nlohmann::json::parse(read_file(kImage / "transformer/config.json"));
+    auto places = expected_in(kImage).tensor("places").clone();
+    config["pos_embed_seq_len"] = places.size(1);
+    std::ofstream(folder / "config.json") << config.dump();
+    auto weights = io::TensorSource::open({kImage / "transformer/diffusion_pytorch_model.safetensors"});
+    io::NamedTensors all{{"condition_embedder.image_embedder.pos_embed", places}};
+    for (const auto& name : weights.names()) all.emplace_back(name, weights.tensor(name).clone());
+    io::save_safetensors(folder / "diffusion_pytorch_model.safetensors", all);
+    return folder;
+  }
+  /// Two clips of five frames, ten a second, where a test can change their metadata.
+  std::string clips() const {
+    if (!fs::exists(at("clips"))) fs::copy(kImage / "clips", at("clips"));
+    return "--dataset_metadata_path " + quoted(at("clips/metadata.csv")) + " --height 48 --width 64 --num_frames 5 --frame_rate 10 ";
+  }
+  void latents(const std::string& name, const std::string& options) const {
+    auto expected = expected_in(kImage);
+    io::save_safetensors(at("noise.safetensors"), {{"noise", expected.tensor("noise")}});
+    auto out = run_burnish("sample --height 48 --width 64 --num_frames 9 --num_inference_steps 4 --prompt 'red apple' --noise " +
+                           quoted(at("noise.safetensors")) + " --save_latents " + quoted(at("latents.safetensors")) + " --output_path " +
+                           quoted(at("drawn")) + " --reference " + quoted(kPictures / "0.png") + " " + options);
+    ASSERT_EQ(out.exit_code, 0) << out.output;
+    auto drawn = io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents");
+    EXPECT_LE(relative_error(drawn, expected.tensor("latents." + name)), tolerance(1e-5)) << name;
+    EXPECT_TRUE(fs::exists(at("drawn/0000.webp")));
+  }
+  void steps(const std::string& name, const std::string& options) const {
+    auto out = run_burnish("train --max_steps 4 --learning_rate 1e-3 --loss_weighting uniform --replay " +
+                           quoted(kImage / "replay.safetensors") + " --lora_checkpoint " + quoted(kImage / "lora.safetensors") +
+                           " --output_path " + quoted(at("replayed")) + " " + clips() + options);
+    ASSERT_EQ(out.exit_code, 0) << out.output;
+    auto log = read_log(at("replayed"));
+    auto expected = expected_in(kImage);
+    expect_logged(log, "loss", expected.tensor(name + ".loss"), 2e-6);
+    expect_logged(log, "grad_norm", expected.tensor(name + ".grad_norm"), 1e-4);
+  }
+  /// Losses and gradient norms of a run, every digit.
+  std::string trained(const std::string& name, const std::string& options) const {
+    auto outcome = run_burnish("train " + clips() + "--lora_rank 4 --max_steps 3 --learning_rate 1e-2 --num_threads 1 --output_path " +
+                               quoted(at(name)) + " " + options);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    std::string text;
+    for (auto& line : read_log(at(name))) text += nlohmann::json{line["loss"], line["grad_norm"]}.dump() + "\n";
+    return text;
+  }
+};
+
+const std::string kFirst = "--extra_inputs input_image ", kBoth = "--extra_inputs input_image,end_image ";
+const std::string kEnd = "--end_image '" + (kPictures / "1.png").string() + "' ";
+
+}  // namespace
+
+TEST_F(WanImage, IsDrawnFromAFirstFrame) { latents("i2v", model()); }
+TEST_F(WanImage, IsDrawnToALastFrameThatClipDoesNotSee) { latents("inp", model() + kEnd); }
+TEST_F(WanImage, IsDrawnBetweenFramesThatClipSees) { latents("flf2v", model(flf2v()) + kEnd); }
+
+TEST_F(WanImage, TrainsOnFirstFrames) { steps("i2v", model() + kFirst); }
+TEST_F(WanImage, TrainsOnFirstAndLastFrames) { steps("flf2v", model(flf2v()) + kBoth); }
+TEST_F(WanImage, TrainsCheckpointed) { steps("i2v", model() + kFirst + "--use_gradient_checkpointing "); }
+
+TEST_F(WanImage, LastFramesOfAColumnTakeThePlaceOfTheClipsOwn) {
+  const auto own = trained("own", model(flf2v()) + kBoth);
+  auto with_column = [&](const std::string& name, const std::string& of_row_0) {
+    std::ofstream metadata(at("clips/metadata.csv"));
+    metadata << "video,prompt,end_image\n0.gif,red apple," << of_row_0 << "\n1.gif,red apple,\n";
+    metadata.close();
+    return trained(name, model(flf2v()) + kBoth);
+  };
+  EXPECT_EQ(with_column("empty", ""), own);
+  EXPECT_NE(with_column("other", (kPictures / "3.png").string()), own);
+}
+
+TEST_F(WanImage, SplitAndCachedRunsAreAsUnsplitOnes) {
+  const auto whole = trained("whole", model(flf2v()) + kBoth);
+  EXPECT_EQ(trained("cached", model(flf2v()) + kBoth + "--cache_path " + quoted(at("cache"))), whole);
+  auto made = run_burnish("train --task sft:data_process " + clips() + model(flf2v()) + kBoth + "--output_path " + quoted(at("encoded")));
+  ASSERT_EQ(made.exit_code, 0) << made.output;
+  const auto split =
+      run_burnish("train --task sft:train --dataset_base_path " + quoted(at("encoded")) + " --model " + quoted(flf2v()) + " --dtype fp32 " +
+                  kBoth + "--lora_rank 4 --max_steps 3 --learning_rate 1e-2 --num_threads 1 " + "--output_path " + quoted(at("split")));
+  ASSERT_EQ(split.exit_code, 0) << split.output;
+  std::string text;
+  for (auto& line : read_log(at("split"))) text += nlohmann::json{line["loss"], line["grad_norm"]}.dump() + "\n";
+  EXPECT_EQ(text, whole);
+}
+
+// Without a first frame the transformer reads zeros, as Fun's models do for texts alone.
+TEST_F(WanImage, TrainsOnTextsAlone) { EXPECT_NE(trained("texts", model()), trained("frames", model() + kFirst)); }
+
+TEST_F(WanImage, ClipsFileOfComfyUiTrainsAlike) {
+  auto weights = io::TensorSource::open({kImage / "image_encoder/model.safetensors"});
+  io::NamedTensors comfy{{"visual_projection.weight", at::zeros({4, 16})}};
+  for (const auto& name : weights.names()) comfy.emplace_back("vision_model." + name, weights.tensor(name).clone());
+  io::save_safetensors(at("clip_vision_h.safetensors"), comfy);
+  fs::copy_file(kImage / "image_encoder/config.json", at("config.json"));
+  EXPECT_EQ(trained("comfy", model(kImage / "transformer", at("clip_vision_h.safetensors")) + kFirst), trained("folder", model() + kFirst));
+}
+
+TEST_F(WanImage, IsDescribedAndConverted) {
+  auto told = run_burnish("inspect " + quoted(kImage / "image_encoder"));
+  EXPECT_THAT(told.output, HasSubstr("CLIP image encoder"));
+  auto parts = quoted(kImage / "transformer") + " " + quoted(kImage / "image_encoder");
+  fs::copy(kWan / "model", at("pipeline"), fs::copy_options::recursive);
+  fs::remove_all(at("pipeline/transformer"));
+  fs::copy(kImage / "transformer", at("pipeline/transformer"));
+  fs::copy(kImage / "image_encoder", at("pipeline/image_encoder"));
+  auto index = nlohmann::json::parse(read_file(at("pipeline/model_index.json")));
+  index["_class_name"] = "WanImageToVideoPipeline";
+  index["image_encoder"] = {"transformers", "CLIPVisionModel"};
+  std::ofstream(at("pipeline/model_index.json")) << index.dump();
+  auto convert = [&](const std::string& arguments) {
+    auto outcome = run_burnish("convert " + arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << arguments << "\n" << outcome.output;
+  };
+  convert(quoted(at("pipeline")) + " " + quoted(at("single.safetensors")));
+  convert(quoted(at("single.safetensors")) + " " + quoted(at("back")) + " --config_from " + quoted(at("pipeline")));
+  auto ours = io::TensorSource::open({kImage / "image_encoder/model.safetensors"});
+  auto back = io::TensorSource::open({at("back/image_encoder/model.safetensors")});
+  for (const auto& name : ours.names()) {
+    ASSERT_TRUE(back.contains("vision_model." + name)) << name;
+    EXPECT_TRUE(::at::equal(back.tensor("vision_model." + name), ours.tensor(name))) << name;
+  }
+}
+
+TEST_F(WanImage, WhatIsMissingIsSaid) {
+  const auto data = clips();
+  auto train = [&](const std::string& options) {
+    return "train --lora_rank 2 --max_steps 1 --output_path " + quoted(out()) + " " + data + options;
+  };
+  refused(2, train(model() + "--extra_inputs end_image"), {"end_image is a clip's last frame", "input_image"});
+  refused(2, train(model(kImage / "transformer", kImage / "image_encoder") + kBoth + "--num_frames 1"), {"no other than its first"});
+  refused(2, train(wan_model() + kBoth), {"names reference pictures", "wan models read none"});
+  auto without_clip = "--model " + quoted(kImage / "transformer") + " --model " + quoted(kWan / "model/text_encoder") + " --model " +
+                      quoted(kWan / "model/vae") + " --tokenizer_path " + quoted(kWan / "model/tokenizer") + " --dtype fp32 ";
+  refused(3, train(without_clip + kFirst), {"needs a CLIP image encoder", "name it with a further --model"});
+  refused(2,
+          "sample --prompt cat --height 48 --width 64 --num_frames 5 --output_path " + quoted(out()) + " " + model(flf2v()) +
+              "--reference " + quoted(kPictures / "0.png"),
+          {"no end_image", "--end_image"});
+}
+
+namespace {
+
+/// DiffSynth-Studio's commands, with what its training of each model differs in.
+struct StudioCommand {
+  std::string name, extra_inputs;
+  bool sees_both = false;
+};
+
+struct WanStudio : WanImage, testing::WithParamInterface<StudioCommand> {};
+
+}  // namespace
+
+TEST_P(WanStudio, CommandRunsAsItIs) {
+  const auto& [name, inputs, sees_both] = GetParam();
+  const auto base = at("models") / name;
+  fs::create_directories(base);
+  const auto transformer = sees_both ? flf2v() : kImage / "transformer";
+  for (const char* file : {"config.json", "diffusion_pytorch_model.safetensors"}) fs::copy_file(transformer / file, base / file);
+  fs::copy_file(golden_path("wan_original/models_t5_umt5-xxl-enc-bf16.pth"), base / "models_t5_umt5-xxl-enc-bf16.pth");
+  fs::copy_file(golden_path("wan_original/Wan2.1_VAE.pth"), base / "Wan2.1_VAE.pth");
+  fs::create_directories(base / "google");
+  fs::copy(kWan / "model/tokenizer", base / "google/umt5-xxl", fs::copy_options::recursive);
+  fs::copy(kImage / "image_encoder", base / "image_encoder");
+  auto file = [&](const std::string& pattern) { return name + ":" + pattern; };
+  auto done = run_burnish(
+      "train --dataset_base_path " + quoted(at("clips")) + " " + clips() + "--dataset_repeat 1 --model_id_with_origin_paths \"" +
+          file("diffusion_pytorch_model*.safetensors") + "," + file("models_t5_umt5-xxl-enc-bf16.pth") + "," + file("Wan2.1_VAE.pth") +
+          "," + file("image_encoder/model.safetensors") +
+          "\" --learning_rate 1e-4 --num_epochs 1 --remove_prefix_in_ckpt \"pipe.dit.\" --output_path " + quoted(out()) +
+          " --lora_base_model \"dit\" --lora_target_modules \"q,k,v,o,ffn.0,ffn.2\" --lora_rank 32 --extra_inputs \"" + inputs + "\"",
+      "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
+  ASSERT_EQ(done.exit_code, 0) << done.output;
+  EXPECT_THAT(done.output, HasSubstr("lora of rank 32, scale 1 on 20 layers"));
+  EXPECT_TRUE(fs::exists(out() / "step-2.safetensors"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, WanStudio,
+                         testing::Values(StudioCommand{"Wan-AI/Wan2.1-I2V-14B-480P", "input_image"},
+                                         StudioCommand{"Wan-AI/Wan2.1-FLF2V-14B-720P", "input_image,end_image", true},
+                                         StudioCommand{"PAI/Wan2.1-Fun-1.3B-InP", "input_image,end_image"}),
+                         [](const auto& info) {
+                           auto name = info.param.name.substr(info.param.name.find('/') + 1);
+                           std::erase_if(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; });
+                           return name;
+                         });
