@@ -211,6 +211,16 @@ at::Tensor cut_frames(const std::string& file, const ClipWindow& window, const S
   return frames.size() == 1 ? frames[0] : at::stack(frames);
 }
 
+/// How much each pixel counts by a frame of a mask: the mean of its channels.
+at::Tensor gray_of(const at::Tensor& frame_HW3) { return frame_HW3.to(at::kFloat).mean(2, /*keepdim=*/true).round().to(at::kByte); }
+
+/// The frames of a mask that are shown at the times of a clip's, cut alike, uint8 [F, H, W, 1].
+at::Tensor cut_masks(const std::string& file, const ClipWindow& window, const Size& known, const Crop& crop) {
+  std::vector<at::Tensor> frames;
+  for (const auto& frame : decode_frames(file, window.times()).unbind()) frames.push_back(cut(gray_of(frame), crop, known, file));
+  return at::stack(frames);
+}
+
 bool reads_clips(const DatasetOptions& options) {
   return std::ranges::any_of(options.subsets, [](const auto& subset) { return subset.clips.step > 0; });
 }
@@ -250,6 +260,31 @@ struct Looked {
     clip.size = size;
   }
 };
+
+/// What a row says counts of a clip: a picture, for all frames, or a clip that is as long as the row's.
+void check_mask(const Dataset::Entry& entry, const MaskSource& source, const std::map<std::string, Looked>& looked) {
+  if (source.from == MaskSource::From::nothing || !entry.window) return;
+  if (source.from == MaskSource::From::alpha)
+    data_error("data",
+               "{} is a clip, and the transparency of pictures alone is read as a mask; name masks in a column, with masked_loss column",
+               entry.file);
+  auto file = entry.further.find(source.column);
+  if (file == entry.further.end()) return;
+  const auto& mask = looked.at(file->second).clip;
+  if (mask.num_frames == 1) return;
+  const auto& window = *entry.window;
+  const auto& clip = looked.at(entry.file).clip;
+  if ((mask.duration.num > 0) != (clip.duration.num > 0))
+    data_error("data",
+               "of the mask {} and the clip {} one is numbered frames and the other has times; give both in one way, or one picture",
+               file->second, entry.file);
+  const auto last = window.first + window.count - 1;
+  bool is_there =
+      mask.duration.num > 0 ? last * window.rate.den * mask.duration.den < mask.duration.num * window.rate.num : last < mask.num_frames;
+  if (!is_there)
+    data_error("data", "the mask {} is shorter than the clip {}; give one that is as long, or one picture for all frames", file->second,
+               entry.file);
+}
 
 /// Every file once, however many rows name it.
 std::map<std::string, Looked> look_at_files(const std::vector<Dataset::Entry>& entries, FileNotes& checks, const fs::path& remembered_in,
@@ -434,6 +469,7 @@ void Dataset::check_pictures() {
       for (const auto& [column, file] : entry.further) {
         if (contains(options_.further_pictures, column)) check_same_size(entry, column, whole(file));
       }
+      check_mask(entry, options_.mask, looked);
       const auto& rule = options_.subsets[entry.subset].size;
       for (const auto& column : options_.own_sized_pictures)
         entry.picture_sizes[column] = look_at_own_sized(entry, column, options_.whole_pictures.contains(column) ? nullptr : &rule, whole);
@@ -518,6 +554,8 @@ at::Tensor Dataset::load_mask(int64_t row, int64_t variant) const {
   if (source == MaskSource::From::alpha) return cut(decode_alpha(from.file), crop(row, variant), from.original_size, from.file);
   auto mask = from.further.find(options_.mask.column);
   if (source == MaskSource::From::nothing || mask == from.further.end()) return {};
+  bool is_clip = from.window && may_be_clip(mask->second) && (is_clip_alone(mask->second) || look_at_clip(mask->second).num_frames > 1);
+  if (is_clip) return cut_masks(mask->second, *from.window, from.original_size, crop(row, variant));
   return cut(decode_gray(mask->second), crop(row, variant), from.original_size, mask->second);
 }
 

@@ -131,7 +131,8 @@ class Dataset {
   std::vector<Crop> picture_crops(int64_t row, const std::string& column, int64_t variant = 0) const;
   /// Loads these pictures in their order, each uint8 [H, W, 3], scaled and cut.
   std::vector<at::Tensor> load_pictures(int64_t row, const std::string& column, int64_t variant = 0) const;
-  /// Loads how much each pixel of the row's picture counts, uint8 [H, W, 1], scaled, cut and mirrored as it is; undefined without a mask.
+  /// Loads how much each pixel of the row's picture counts, uint8 [H, W, 1], scaled, cut and mirrored as it is; of a clip whose mask is a
+  /// clip as well, each frame's, [F, H, W, 1]. Undefined without a mask.
   at::Tensor load_mask(int64_t row, int64_t variant = 0) const;
   const DatasetOptions& options() const { return options_; }
   /// Returns all that is known of a row.

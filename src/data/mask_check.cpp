@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
+#include "data/clip.h"
 #include "data/image.h"
 #include "data/spelling.h"
 #include "io/files.h"
@@ -77,6 +78,7 @@ std::map<int64_t, std::string> mask_files(const Dataset& dataset, const MaskSour
       if (auto file = there.find(dataset.subsets()[entry.subset].base_path, name); file && !name.empty()) files[row] = file->string();
     }
   }
+  std::erase_if(files, [](const auto& file) { return is_clip_alone(file.second); });  // of clips nothing is said
   return files;
 }
 

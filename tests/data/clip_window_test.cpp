@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 
 #include "data/dataset.h"
+#include "data/image.h"
+#include "data/row_sound.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 
@@ -78,4 +80,57 @@ TEST(ClipWindow, AFolderOfClipsAndPictures) {
   for (int64_t k = 0; k < 9; ++k)
     EXPECT_NEAR(frames[k][8][8][0].item<double>(), static_cast<double>(3 * k) * 5 * 255 / 219, 1.01) << "every third of 30 a second";
   EXPECT_EQ(dataset.entry(3).window->first, 9);
+}
+
+namespace {
+
+/// A dataset of a clip at 10 frames a second, 5 of which are taken from its second window on, with these further columns.
+data::Dataset with_columns(const test::Scratch& scratch, const std::string& clip, const std::string& columns,
+                           data::MaskSource mask = {data::MaskSource::From::column, "mask"}) {
+  auto metadata = scratch.write("data.jsonl", fmt::format(R"({{"video": "{}", "prompt": "a"{}}})", clip, columns));
+  data::Subset subset{.base_path = test::golden_path("clips"), .metadata_path = metadata.string(), .size = {48, 64, 4096, 16}};
+  subset.clips = {.extraction = Extraction::chunks, .num_frames = 5, .rate = {10, 1}, .step = 4};
+  return data::Dataset({.subsets = {subset}, .extra_files = {data::kSoundColumn}, .mask = mask});
+}
+
+}  // namespace
+
+TEST(ClipMask, AClipIsTheMaskOfEachFrame) {
+  test::Scratch scratch;
+  auto dataset = with_columns(scratch, "base30.mp4", R"(, "mask": "base.gif")");
+  auto mask = dataset.load_mask(1);
+  ASSERT_EQ(mask.sizes().vec(), (std::vector<int64_t>{5, 48, 64, 1}));
+  for (int64_t k = 0; k < 5; ++k)
+    EXPECT_NEAR(mask[k][8][8][0].item<double>(), static_cast<double>(1 + 3 * (5 + k)) * 5 * 255 / 219, 1.01) << k;
+}
+
+TEST(ClipMask, APictureIsTheMaskOfAllFrames) {
+  test::Scratch scratch;
+  data::write_png(scratch / "mask.png", at::full({48, 64, 3}, 255, at::kByte));
+  auto dataset = with_columns(scratch, "base30.mp4", fmt::format(R"(, "mask": "{}")", (scratch / "mask.png").string()));
+  EXPECT_EQ(dataset.load_mask(1).sizes().vec(), (std::vector<int64_t>{48, 64, 1}));
+}
+
+TEST(ClipMask, WhatCannotBeOneIsRefused) {
+  test::Scratch scratch;
+  EXPECT_THAT(error_of([&] { with_columns(scratch, "base30.mp4", R"(, "mask": "cut.mp4")"); }),
+              AllOf(HasSubstr("cut.mp4 is shorter than the clip"), HasSubstr("base30.mp4")));
+  EXPECT_THAT(error_of([&] {
+                with_columns(scratch, "base30.mp4", "", {data::MaskSource::From::alpha, ""});
+              }),
+              AllOf(HasSubstr("base30.mp4 is a clip"), HasSubstr("masked_loss column")));
+}
+
+TEST(ClipSound, LiesBesideTheFramesOfTheRow) {
+  test::Scratch scratch;
+  auto dataset = with_columns(scratch, "sound.mp4", "");
+  ASSERT_EQ(dataset.rows().size(), 2) << "of 10 frames at this rate";
+  EXPECT_EQ(data::load_sound(dataset, 0, 16000).sizes().vec(), (std::vector<int64_t>{8000}));
+  EXPECT_LE(data::load_sound(dataset, 1, 16000).abs().argmax().item<int64_t>(), 16) << "the click at 0.5 s";
+  auto beside = with_columns(scratch, "sound.mp4", R"(, "input_audio": "sound.wav")");
+  EXPECT_THAT(data::sound_file(beside, 1), HasSubstr("sound.wav"));
+  EXPECT_LE(data::load_sound(beside, 1, 16000).abs().argmax().item<int64_t>(), 24);
+  auto silent = data::load_sound(with_columns(scratch, "base.gif", ""), 0, 16000);
+  EXPECT_EQ(silent.sizes().vec(), (std::vector<int64_t>{8000}));
+  EXPECT_EQ(silent.abs().max().item<double>(), 0);
 }

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -13,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/row_sound.h"
 #include "io/hash.h"
 #include "models/extra_values.h"
 #include "models/family.h"
@@ -171,23 +173,61 @@ std::string mask_origin(const View& view) {
   return hash == view.further_hashes.end() ? "" : "mask " + hash->second;
 }
 
-/// [h, w] of the sample's latents.
-at::IntArrayRef grid_of(const View& view) { return at::IntArrayRef(view.sample->latent_shape).slice(view.sample->latent_shape.size() - 2); }
+/// [h, w] of the sample's latents; of a clip's [F, h, w].
+at::IntArrayRef grid_of(const View& view) {
+  at::IntArrayRef shape(view.sample->latent_shape);
+  return shape.slice(shape.size() == 4 && shape[1] > 1 ? 1 : shape.size() - 2);
+}
+
+/// [1, 1, h, w] or [1, 1, F, h, w].
+std::vector<int64_t> mask_shape(at::IntArrayRef grid) {
+  std::vector<int64_t> shape{1, 1};
+  shape.insert(shape.end(), grid.begin(), grid.end());
+  return shape;
+}
 
 std::string mask_content(const View& view) {
   if (view.sample == nullptr) return "";
   auto origin = mask_origin(view);
   auto grid = grid_of(view);
-  return origin.empty() ? fmt::format("all of {}x{}", grid[0], grid[1])
-                        : fmt::format("{} {} on {}x{}", origin, cut_content(view), grid[0], grid[1]);
+  auto size = fmt::format("{}", fmt::join(grid, "x"));
+  return origin.empty() ? "all of " + size : fmt::format("{} {} on {}", origin, cut_content(view), size);
 }
 
-/// [1, 1, h, w] fp32 on the grid of latents: of the pixels below each, the mean of how much they count, from 0 to 1.
+/// [F, 1, h, w] on the grid of latents: the first is of the first frame, each other one the mean over as many frames as it is made of.
+at::Tensor over_frames(const at::Tensor& mask_F1hw, int64_t num_latents) {
+  if (mask_F1hw.size(0) == 1) return mask_F1hw.expand({num_latents, -1, -1, -1});
+  auto rest = mask_F1hw.narrow(0, 1, mask_F1hw.size(0) - 1);
+  return at::cat({mask_F1hw.narrow(0, 0, 1), rest.unflatten(0, {num_latents - 1, -1}).mean(1)});
+}
+
+/// [1, 1, h, w] fp32 on the grid of latents, of a clip [1, 1, F, h, w]: of the pixels below each, the mean of how much they count, from 0
+/// to 1.
 pipeline::Value load_mask(const View& view) {
   auto grid = grid_of(view);
-  auto mask_HW1 = view.pictures == nullptr ? at::Tensor() : view.pictures->load_mask(view.sample->row, view.variant);
-  if (!mask_HW1.defined()) return at::ones({1, 1, grid[0], grid[1]});
-  return at::adaptive_avg_pool2d(mask_HW1.permute({2, 0, 1}).unsqueeze(0).to(at::kFloat), grid) / 255;
+  auto mask = view.pictures == nullptr ? at::Tensor() : view.pictures->load_mask(view.sample->row, view.variant);
+  if (!mask.defined()) return at::ones(mask_shape(grid));
+  auto frames = mask.dim() == 4 ? mask : mask.unsqueeze(0);  // [F, H, W, 1]
+  auto pooled = at::adaptive_avg_pool2d(frames.permute({0, 3, 1, 2}).to(at::kFloat), grid.slice(grid.size() - 2)) / 255;
+  return grid.size() == 2 ? pooled : over_frames(pooled, grid[0]).transpose(0, 1).unsqueeze(0).contiguous();
+}
+
+/// Samples a second of the sound that units read.
+constexpr int64_t kSoundRate = 16000;
+
+std::string sound_content(const View& view) {
+  if (view.sample == nullptr) return "";
+  auto row = view.sample->row;
+  auto file = data::sound_file(*view.pictures, row);
+  auto hash = file == view.pictures->entry(row).file ? view.picture_hash : io::file_hash(file);
+  return fmt::format("sound of {} at {}, {}", hash, kSoundRate, cut_content(view));
+}
+
+/// [1, N] fp32, mono.
+pipeline::Value load_sound(const View& view) {
+  constexpr int64_t kFrameSamples = 1000;  // of 16 frames a second
+  if (view.pictures == nullptr) return at::zeros({1, view.sample->extent.frames * kFrameSamples});
+  return data::load_sound(*view.pictures, view.sample->row, kSoundRate).unsqueeze(0);
 }
 
 }  // namespace
@@ -209,7 +249,8 @@ InputTable::InputTable(const std::vector<models::ExtraInput>& columns, const std
             {"mask", false, mask_content, load_mask},
             {"negative_prompt", true, no_prompt_content, load_no_prompt},
             {"reference_images", false, references_content, load_references},
-            {"size_conditioning", false, size_content, load_size}},
+            {"size_conditioning", false, size_content, load_size},
+            {"sound", false, sound_content, load_sound}},
       drawn_(std::move(drawn)) {
   for (const auto& column : columns) rows_.push_back(input_of(column));
   for (const auto& column : pictures) rows_.push_back(further_picture(column));
