@@ -145,6 +145,7 @@ void data(const Arguments& arguments) {
   auto survey = data::survey(dataset, o.batch_size);
   print_sizes(survey, dataset);
   print_captions(survey.captions);
+  print("{}", text_of_clips(survey));
   if (!o.model.model.empty()) print_tokens(o.model, dataset);
   print("{}", text_of_problems(survey, dataset));
   print_without_effect(o, dataset);

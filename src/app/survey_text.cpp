@@ -15,6 +15,23 @@ std::string text_of_sizes(const data::Survey& survey, const data::Dataset& datas
                      count_of(survey.num_enlarged, "sample is", "samples are"));
 }
 
+std::string text_of_clips(const data::Survey& survey) {
+  if (survey.clips.empty()) return "";
+  auto text = fmt::format("\n{}:\n", count_of(std::ssize(survey.clips), "clip"));
+  for (const auto& clip : survey.clips) {
+    const auto& look = clip.look;
+    const bool has_times = look.duration.num > 0;
+    const auto seconds = static_cast<double>(look.duration.num) / static_cast<double>(look.duration.den);
+    text += fmt::format("  {}: {}, ", clip.file, count_of(look.num_frames, "frame"));
+    if (has_times) text += fmt::format("{:.4g} a second, {:.2f} s, ", static_cast<double>(look.num_frames) / seconds, seconds);
+    text += fmt::format("{}x{} pixels", look.size.width, look.size.height);
+    for (size_t i = 0; i < clip.cuts.size(); ++i)
+      text += fmt::format("{}{:.4g}", i > 0 ? ", " : has_times ? "; cut at seconds " : "; cut before frames ", clip.cuts[i]);
+    text += "\n";
+  }
+  return text;
+}
+
 std::string text_of_problems(const data::Survey& survey, const data::Dataset& dataset) {
   std::string text;
   const auto& bad = dataset.bad_samples();

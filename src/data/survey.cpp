@@ -47,6 +47,27 @@ std::vector<uint64_t> looks_of(const std::vector<std::string>& files) {
   return looks;
 }
 
+/// Of every clip, each once.
+std::vector<ClipSurvey> clips_of(const Dataset& dataset) {
+  std::vector<std::string> files;
+  for (auto row : dataset.rows()) {
+    const auto& entry = dataset.entry(row);
+    if (entry.window && !contains(files, entry.file)) files.push_back(entry.file);
+  }
+  std::vector<ClipSurvey> found(files.size());
+  Progress progress("look at clips", std::ssize(files));
+  constexpr int64_t kAtOnce = 16;
+  for (int64_t first = 0; first < std::ssize(files); first += kAtOnce) {
+    if (interrupted()) throw Error(Exit::interrupted, "data", "interrupted while looking at clips");
+    auto last = std::min<int64_t>(first + kAtOnce, std::ssize(files));
+    at::parallel_for(first, last, 1, [&](int64_t from, int64_t to) {
+      for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i) found[i] = survey_clip(files[i]);
+    });
+    progress.update(last);
+  }
+  return found;
+}
+
 int64_t count_words(const std::string& text) {
   int64_t words = 0;
   bool inside = false;
@@ -182,6 +203,7 @@ Survey survey(const Dataset& dataset, int64_t batch_size) {
     for (auto i : group) found.alike.back().push_back(files[i]);
   }
   found.captions = count_captions(dataset);
+  found.clips = clips_of(dataset);
   return found;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "data/clip_survey.h"
 #include "data/dataset.h"
 
 namespace burnish::data {
@@ -32,6 +33,7 @@ struct Survey {
   std::vector<BucketCount> buckets = {};             ///< counts of buckets by size
   std::vector<std::vector<std::string>> alike = {};  ///< files that look the same
   CaptionCounts captions = {};
+  std::vector<ClipSurvey> clips = {};  ///< each clip that rows are windows of, once
 };
 
 /// Looks at all pictures of a dataset, in batches of `batch_size`. Of captions, tags are told apart by each subset's separator.

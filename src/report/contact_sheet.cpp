@@ -24,6 +24,8 @@ constexpr std::string_view kSheetCss =
     ".sheet{display:flex;flex-wrap:wrap;gap:12px;align-items:flex-end}"
     ".sheet figure{margin:0;width:160px}"
     ".sheet img{display:block}"
+    ".sheet .strip{width:auto}"
+    ".sheet .strip img{display:inline-block;margin-right:2px}"
     ".sheet figcaption{font-size:12px;max-height:4.5em;overflow:hidden;overflow-wrap:anywhere}";
 
 /// Text as it stands in HTML, also within quotes.
@@ -39,19 +41,33 @@ std::string in_html(std::string_view text) {
   return out;
 }
 
-std::string thumbnail(const data::Dataset& dataset, int64_t row) {
-  auto pixels = dataset.load(row).pixels_HW3;
-  if (pixels.dim() == 4) pixels = pixels[0];  // the first frame of a clip
+/// Frames of a clip that stand side by side.
+constexpr int64_t kFramesInStrip = 6;
+
+std::string thumbnail(const data::Dataset& dataset, const at::Tensor& pixels, int64_t row) {
   auto size = data::frame_of(dataset.extent(row));
   auto longest = std::max({size.height, size.width, kLongestSide});
   data::Size smaller{std::max<int64_t>(1, size.height * kLongestSide / longest), std::max<int64_t>(1, size.width * kLongestSide / longest)};
   return data_url("image/webp", data::encode_webp(data::resize_and_crop(pixels, smaller), kQuality));
 }
 
+/// A picture, or of a clip a strip of frames that are evenly spread, with the first and the last one.
+std::vector<std::string> thumbnails(const data::Dataset& dataset, int64_t row) {
+  auto pixels = dataset.load(row).pixels_HW3;
+  if (pixels.dim() == 3) return {thumbnail(dataset, pixels, row)};
+  std::vector<std::string> strip;
+  const auto last = pixels.size(0) - 1, num_shown = std::min(kFramesInStrip, pixels.size(0));
+  for (int64_t i = 0; i < num_shown; ++i) strip.push_back(thumbnail(dataset, pixels[i * last / std::max<int64_t>(1, num_shown - 1)], row));
+  return strip;
+}
+
 std::string figure(const data::Dataset& dataset, int64_t row) {
   auto name = std::filesystem::path(dataset.entry(row).file).filename().string();
-  return fmt::format("<figure><img src=\"{}\" alt=\"{}\" title=\"{}\"><figcaption>{}</figcaption></figure>\n", thumbnail(dataset, row),
-                     in_html(name), in_html(dataset.name_of(row) + ": " + dataset.entry(row).file), in_html(dataset.entry(row).prompt));
+  auto title = dataset.name_of(row) + ": " + dataset.entry(row).file;
+  auto images = thumbnails(dataset, row);
+  std::string html = images.size() > 1 ? "<figure class=\"strip\">" : "<figure>";
+  for (const auto& image : images) html += fmt::format("<img src=\"{}\" alt=\"{}\" title=\"{}\">", image, in_html(name), in_html(title));
+  return html + fmt::format("<figcaption>{}</figcaption></figure>\n", in_html(dataset.entry(row).prompt));
 }
 
 }  // namespace
