@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "data/animation.h"
 #include "data/archived_files.h"
 #include "data/clip_library.h"
@@ -67,6 +68,7 @@ class HeldFrames : public ClipFrames {
   int quarter_turns() const override { return frames_->quarter_turns(); }
   bool is_mirrored() const override { return frames_->is_mirrored(); }
   void write_pixels(uint8_t* to_HW3) override { frames_->write_pixels(to_HW3); }
+  bool is_interlaced() const override { return frames_->is_interlaced(); }
   std::string damage() const override { return frames_->damage(); }
 
  private:
@@ -131,6 +133,8 @@ ClipLook look_at_clip(const fs::path& path) {
     if (auto damage = clip->damage(); !damage.empty())
       data_error("data", "{} is truncated or damaged ({}): {} frames, {}, could be decoded; cut off what is behind them, or leave it out",
                  path.string(), damage, look.num_frames, seconds_of(clip->end(), tick));
+    if (clip->is_interlaced())
+      warn("{} is interlaced: what moves in its frames has combs for edges; take them out with ffmpeg's filter bwdif, say", path.string());
     if (clip->has_times()) look.duration = {clip->end() * tick.num, tick.den};
     return look;
   });

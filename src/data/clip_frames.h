@@ -38,6 +38,8 @@ class ClipFrames {
   virtual bool is_mirrored() const { return false; }
   /// Writes the frame as RGB, height() rows of width() pixels.
   virtual void write_pixels(uint8_t* to_HW3) = 0;
+  /// Tells whether a frame so far was interlaced: of lines of two times.
+  virtual bool is_interlaced() const { return false; }
   /// Returns a reason to think that the file was to have more frames, or better ones, after the last one; "" where it has what it says.
   virtual std::string damage() const { return ""; }
 };

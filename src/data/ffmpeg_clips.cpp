@@ -86,6 +86,7 @@ class FfmpegFrames : public ClipFrames {
   int quarter_turns() const override { return shape_.turns; }
   bool is_mirrored() const override { return shape_.is_mirrored; }
   void write_pixels(uint8_t* to_HW3) override;
+  bool is_interlaced() const override { return state_.is_interlaced; }
   std::string damage() const override;
   Fraction first_shown() const { return {clock_.first * stream_->time_base.num, stream_->time_base.den}; }
 
@@ -116,6 +117,7 @@ class FfmpegFrames : public ClipFrames {
     bool is_done = false, is_drained = false;
     int read_error = 0;
     int64_t num_damaged = 0;
+    bool is_interlaced = false;
     bool awaits_key = false;  // after a skip, until a frame comes that needs none before it
   } state_;
 };
@@ -171,6 +173,11 @@ void FfmpegFrames::send_packet() {
 /// Counts what is wrong with the frame ahead, and finds when it is shown.
 void FfmpegFrames::take_ahead() {
   state_.num_damaged += ahead_->decode_error_flags != 0 || (ahead_->flags & AV_FRAME_FLAG_CORRUPT) != 0;
+#if LIBAVUTIL_VERSION_INT >= AV_VERSION_INT(58, 7, 100)
+  state_.is_interlaced = state_.is_interlaced || (ahead_->flags & AV_FRAME_FLAG_INTERLACED) != 0;
+#else
+  state_.is_interlaced = state_.is_interlaced || ahead_->interlaced_frame != 0;
+#endif
 #if LIBAVUTIL_VERSION_MAJOR >= 58
   auto duration = ahead_->duration;
 #else

@@ -143,6 +143,16 @@ TEST(Clip, FramesAreUprightAndOfSquarePixels) {
   EXPECT_EQ(data::decode_frames(clip("odd.webm"), {{0, 1}}).sizes().vec(), (std::vector<int64_t>{1, 63, 97, 3}));
 }
 
+TEST(Clip, InterlacedFramesAreToldFromOthers) {
+  auto is_interlaced = [](const char* name) {
+    auto frames = data::open_clip(clip(name));
+    while (frames->next()) continue;
+    return frames->is_interlaced();
+  };
+  EXPECT_TRUE(is_interlaced("inter.mp4"));
+  EXPECT_FALSE(is_interlaced("base30.mp4"));
+}
+
 TEST(Clip, WhatCannotBeReadIsSaid) {
   EXPECT_THAT(refusal("hdr10.mp4"), AllOf(HasSubstr("hdr10.mp4"), HasSubstr("HDR")));
   EXPECT_THAT(refusal("truncated.mp4"), AllOf(HasSubstr("truncated"), HasSubstr("frames"), HasSubstr("could be decoded")));

@@ -37,6 +37,7 @@ def main():
     make("odd.webm", "-f lavfi -i testsrc=s=97x63:r=10:d=0.5 -c:v libvpx-vp9 -crf 50 -b:v 0")
     make("ntsc.mp4", f"{GRAY.replace('r=30', 'r=30000/1001')} -frames:v 40 {X264}")
     make("sar.mp4", f"-f lavfi -i color=gray:s=32x48:r=10:d=0.3 -vf setsar=2/1 {X264}")
+    make("inter.mp4", f"{GRAY} -frames:v 20 -vf interlace {X264} -flags +ildct+ilme")
     make("base.ts", f"{GRAY} -frames:v 20 {X264} -f mpegts")
     make("base.mkv", f"{GRAY} -frames:v 40 -c:v libvpx-vp9 -lossless 1")
     make("frag.mp4", "-i base30.mp4 -c copy -movflags +frag_keyframe+empty_moov")
