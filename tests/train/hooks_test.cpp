@@ -10,6 +10,7 @@
 #include "config/command_line.h"
 #include "config/settings.h"
 #include "data/animated_webp.h"
+#include "data/clip.h"
 #include "io/files.h"
 #include "records/previews.h"
 #include "tests/scratch.h"
@@ -405,6 +406,7 @@ TEST_F(HooksTest, PreviewsAreDrawnWhileTheWeightsChange) {
 TEST_F(HooksTest, PreviewsOfSeveralFramesAreClips) {
   settings.output.folder = scratch / "clips";
   settings.output.previews = {.prompts = scratch.write("prompts.txt", "a cat --s 2 --f 3\na dog --s 2\n").string()};
+  settings.given.dataset.frame_rate = 8;
   test::SkeletonRun run(settings);
   auto previews = prepare_previews(settings.output.previews, *run.subject, {1, 16, 16}, at::kCPU);
   run.training.previews = &*previews;
@@ -417,4 +419,6 @@ TEST_F(HooksTest, PreviewsOfSeveralFramesAreClips) {
   EXPECT_THAT(records::find_previews(settings.output.folder), testing::ElementsAre(P{0, 0, kClip}, P{0, 1}, P{4, 0, kClip}, P{4, 1}));
   auto text = data::read_webp_text(records::preview_path(settings.output.folder, 4, 0, kClip));
   EXPECT_EQ(text["prompt"] + " " + text["step"], "a cat 4");
+  auto look = data::look_at_clip(records::preview_path(settings.output.folder, 4, 0, kClip));
+  EXPECT_EQ(look.duration.num * 1000, 375 * look.duration.den) << "three frames at the rate of the run";
 }
