@@ -152,6 +152,32 @@ TEST_F(WanImage, IsDescribedAndConverted) {
   }
 }
 
+TEST_F(WanImage, PreviewsAreDrawnBetweenFrames) {
+  std::ofstream(at("prompts.txt")) << "red apple --f 5 --ci " << (kPictures / "0.png").string() << " --end_image "
+                                   << (kPictures / "1.png").string() << "\n";
+  trained("previewed",
+          model(flf2v()) + kBoth + "--preview_steps 3 --preview_num_inference_steps 2 --preview_prompts " + quoted(at("prompts.txt")));
+  EXPECT_TRUE(fs::exists(at("previewed/samples/step-000003/00.webp")));
+}
+
+TEST_F(WanImage, MemoryIsSavedWithoutChangingNumbers) {
+  const auto plain = trained("plain", model() + kFirst + "--use_gradient_checkpointing ");
+  EXPECT_EQ(trained("paged", model() + kFirst + "--use_gradient_checkpointing --blocks_to_swap 2 "), plain);
+  EXPECT_EQ(trained("unchecked", model() + kFirst), plain);
+}
+
+// As Wan2.2-Fun-A14B-InP: one expert of two, which reads frames beside the noise and not through CLIP.
+TEST_F(WanImage, AnExpertTrainsBetweenFramesWithoutClip) {
+  const fs::path expert = at("low_noise_model"), frames = golden_path("wan_frames/i2v");
+  fs::copy(frames / "transformer", expert);
+  auto parts = "--model " + quoted(expert) + " --model " + quoted(frames / "vae") + " --model " + quoted(kWan / "model/text_encoder") +
+               " --tokenizer_path " + quoted(kWan / "model/tokenizer") + " --dtype fp32 --max_timestep_boundary 1 " +
+               "--min_timestep_boundary 0.358 ";
+  const auto both = trained("both", parts + kBoth);
+  EXPECT_NE(both, trained("first", parts + kFirst));
+  EXPECT_TRUE(fs::exists(at("both/step-3.low_noise.safetensors")));
+}
+
 TEST_F(WanImage, WhatIsMissingIsSaid) {
   const auto data = clips();
   auto train = [&](const std::string& options) {
