@@ -63,8 +63,10 @@ void fields(config::Fields& f, SampleOptions& o) {
   f.group("Extra inputs");
   for (const auto& input : models::extra_inputs()) {
     std::string column(input.column);
-    bool names_file = input.kind == models::ExtraInput::Kind::pictures || input.kind == models::ExtraInput::Kind::file;
-    auto help = fmt::format("{} for {}; a list: several times", names_file ? "file" : "value", input.needs);
+    bool names_file = input.is_seen() || input.kind == models::ExtraInput::Kind::file;
+    auto help = input.kind == models::ExtraInput::Kind::clip
+                    ? fmt::format("clip for {}, at least as long as what is drawn", input.needs)
+                    : fmt::format("{} for {}; a list: several times", names_file ? "file" : "value", input.needs);
     if (names_file) f.path(column, o.inputs[column], help);
     else f(column, o.inputs[column], help);
   }

@@ -223,8 +223,10 @@ std::string write_folder(const Options& o, const models::ModelFiles& files, cons
   for (const auto& name : component_names(model)) {
     auto config = config_of(model, name, from);
     auto folder = out.place() / folder_of(model, name);
-    auto& file = written.emplace_back();
-    file.path = folder / (config.contains("_class_name") ? "diffusion_pytorch_model.safetensors" : "model.safetensors");
+    const auto path = folder / (config.contains("_class_name") ? "diffusion_pytorch_model.safetensors" : "model.safetensors");
+    auto same = std::ranges::find(written, path, &WrittenFile::path);
+    auto& file = same == written.end() ? written.emplace_back() : *same;
+    file.path = path;
     file.components.push_back(std::make_unique<WrittenComponent>(model, name, model.names().of(name).folder_file, format));
     io::write_text_atomic(folder / "config.json", config.dump(2) + "\n");
   }

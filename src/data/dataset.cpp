@@ -261,6 +261,22 @@ struct Looked {
   }
 };
 
+/// That a clip beside the row's, which `what` calls, has all frames that are taken of that.
+void check_as_long(const Dataset::Entry& entry, const std::string& file, const std::string& what,
+                   const std::map<std::string, Looked>& looked) {
+  const auto &beside = looked.at(file).clip, &clip = looked.at(entry.file).clip;
+  const auto& window = *entry.window;
+  if ((beside.duration.num > 0) != (clip.duration.num > 0))
+    data_error("data", "of the {} {} and the clip {} one is numbered frames and the other has times; give both in one way, or one picture",
+               what, file, entry.file);
+  const auto last = window.first + window.count - 1;
+  bool is_there = beside.duration.num > 0 ? last * window.rate.den * beside.duration.den < beside.duration.num * window.rate.num
+                                          : last < beside.num_frames;
+  if (!is_there)
+    data_error("data", "the {} {} is shorter than the clip {}; give one that is as long, or one picture for all frames", what, file,
+               entry.file);
+}
+
 /// What a row says counts of a clip: a picture, for all frames, or a clip that is as long as the row's.
 void check_mask(const Dataset::Entry& entry, const MaskSource& source, const std::map<std::string, Looked>& looked) {
   if (source.from == MaskSource::From::nothing || !entry.window) return;
@@ -269,21 +285,14 @@ void check_mask(const Dataset::Entry& entry, const MaskSource& source, const std
                "{} is a clip, and the transparency of pictures alone is read as a mask; name masks in a column, with masked_loss column",
                entry.file);
   auto file = entry.further.find(source.column);
-  if (file == entry.further.end()) return;
-  const auto& mask = looked.at(file->second).clip;
-  if (mask.num_frames == 1) return;
-  const auto& window = *entry.window;
-  const auto& clip = looked.at(entry.file).clip;
-  if ((mask.duration.num > 0) != (clip.duration.num > 0))
-    data_error("data",
-               "of the mask {} and the clip {} one is numbered frames and the other has times; give both in one way, or one picture",
-               file->second, entry.file);
-  const auto last = window.first + window.count - 1;
-  bool is_there =
-      mask.duration.num > 0 ? last * window.rate.den * mask.duration.den < mask.duration.num * window.rate.num : last < mask.num_frames;
-  if (!is_there)
-    data_error("data", "the mask {} is shorter than the clip {}; give one that is as long, or one picture for all frames", file->second,
-               entry.file);
+  if (file != entry.further.end() && looked.at(file->second).clip.num_frames > 1) check_as_long(entry, file->second, "mask", looked);
+}
+
+void check_further_clip(const Dataset::Entry& entry, const std::string& column, const std::map<std::string, Looked>& looked) {
+  const auto& file = entry.further.at(column);
+  if (looked.at(file).clip.num_frames == 1)
+    data_error("data", "{} names the picture {}, and {} is a clip; give a clip that is as long", column, file, entry.file);
+  check_as_long(entry, file, column, looked);
 }
 
 /// Every file once, however many rows name it.
@@ -467,7 +476,9 @@ void Dataset::check_pictures() {
     try {
       entry.original_size = whole(entry.file);
       for (const auto& [column, file] : entry.further) {
-        if (contains(options_.further_pictures, column)) check_same_size(entry, column, whole(file));
+        if (!contains(options_.further_pictures, column)) continue;
+        check_same_size(entry, column, whole(file));
+        if (entry.window && column != options_.mask.column) check_further_clip(entry, column, looked);
       }
       check_mask(entry, options_.mask, looked);
       const auto& rule = options_.subsets[entry.subset].size;
@@ -522,7 +533,9 @@ at::Tensor Dataset::load_further(int64_t row, const std::string& column, int64_t
   const auto& from = entry(row);
   auto file = from.further.find(column);
   if (file == from.further.end()) data_error("data", "{} names no picture in the column '{}'", name_of(row), column);
-  return decode_and_crop(file->second, from.original_size, crop(row, variant));
+  auto crop = this->crop(row, variant);
+  return from.window ? cut_frames(file->second, *from.window, from.original_size, crop)
+                     : decode_and_crop(file->second, from.original_size, crop);
 }
 
 std::vector<Crop> Dataset::picture_crops(int64_t row, const std::string& column, int64_t variant) const {

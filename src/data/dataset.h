@@ -58,7 +58,8 @@ struct DatasetOptions {
   bool skip_bad_samples = false;                ///< name and count them and go on; else the first one stops the run
   std::vector<std::string> extra_columns = {};  ///< further columns that are kept
   std::vector<std::string> extra_files = {};    ///< further ones that name files; what is kept of them is the path
-  /// Columns that name further pictures, of the size of the row's picture and cut as it is; a row may leave them empty.
+  /// Columns that name further pictures, of the size of the row's picture and cut as it is, and of a row that is a clip further clips, of
+  /// which the same frames are taken; a row may leave them empty.
   std::vector<std::string> further_pictures = {};
   /// Columns that name pictures of sizes of their own, one or a list, or none in a row that leaves it empty; each is scaled and cut by its
   /// own size.
@@ -123,8 +124,8 @@ class Dataset {
   bool is_centre(int64_t row, const Crop& crop) const;
   /// Decodes, resizes and cuts; a data Error when `row` is not usable.
   Sample load(int64_t row, int64_t variant = 0) const;
-  /// A further picture of the row, uint8 [H, W, 3], scaled, cut and mirrored as the row's picture is; a data Error when the row
-  /// has none in that column.
+  /// A further picture of the row, uint8 [H, W, 3], or the frames of a further clip [F, H, W, 3], scaled, cut and mirrored as the row's are;
+  /// a data Error when the row has none in that column.
   at::Tensor load_further(int64_t row, const std::string& column, int64_t variant = 0) const;
   /// Says how each of a row's pictures in a column of own-sized ones is cut: the centre, of the size that its subset's rule gives a picture
   /// like it, or all of it where they are whole, mirrored where the row's picture is.

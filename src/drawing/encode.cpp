@@ -1,6 +1,7 @@
 #include "drawing/encode.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -10,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/clip_window.h"
 #include "data/image.h"
 #include "data/resize.h"
 #include "models/extra_values.h"
@@ -93,15 +95,35 @@ at::Tensor load_first_frame(const Given& given) {
   return clip;
 }
 
+/// The first frames of a clip, as many as are drawn, at the rate at which clips are trained: [1, 3, F, H, W] in [-1, 1], each frame as
+/// load_fitting has it.
+at::Tensor load_fitting_clip(const std::string& file, const Given& given, const models::LatentSpace& space) {
+  const auto num_frames = given.extent.frames;
+  if (num_frames == 1 && !data::is_video(file)) return load_fitting(file, given).unsqueeze(0);
+  const data::ClipRule rule{.num_frames = num_frames, .rate = data::as_fraction(space.frame_rate), .step = space.frames_step};
+  const auto window = data::windows_of(rule, data::look_at_clip(file), file).front();
+  if (window.count < num_frames)
+    data_error("drawing", "{} has {} frames at {} a second, and {} are drawn; give a longer clip, or ask for fewer with --num_frames", file,
+               window.count, window.rate.num / window.rate.den, num_frames);
+  std::vector<at::Tensor> frames;
+  for (const auto& frame : data::decode_frames(file, window.times()).unbind())
+    frames.push_back(data::to_model_range(data::resize_and_crop(frame, data::frame_of(given.extent))));
+  return at::stack(frames, 1).unsqueeze(0);
+}
+
 /// The value of a further column.
-pipeline::Value load_input(const models::ExtraInput& input, const Given& given, int64_t division) {
+pipeline::Value load_input(const models::ExtraInput& input, const Given& given, const models::LatentSpace& space) {
   const auto& cells = given.inputs.at(std::string(input.column));
+  if (input.kind == models::ExtraInput::Kind::clip) {
+    if (cells.size() == 1) return load_fitting_clip(cells[0], given, space);
+    config_error("drawing", "{} names one clip for each that is drawn, and {} are given", input.column, cells.size());
+  }
   if (input.kind != models::ExtraInput::Kind::pictures)
     return models::extra_value(input, cells.size() == 1 ? nlohmann::json(cells[0]) : nlohmann::json(cells), "a prompt");
   std::vector<at::Tensor> images;
   for (const auto& file : cells)
     images.push_back(input.fits_picture ? load_fitting(file, given)
-                                        : load_reference(file, given.extent.height * given.extent.width, division));
+                                        : load_reference(file, given.extent.height * given.extent.width, space.side));
   return pipeline::TensorLists{std::move(images)};
 }
 
@@ -113,8 +135,7 @@ std::map<Given, pipeline::Values> load_given(models::Model& model, const std::ve
     auto given = given_of(model, picture);
     if (all.contains(given)) continue;
     auto& values = all[given];
-    for (const auto& input : model.names().extra_inputs)
-      values[std::string(input.column)] = load_input(input, given, model.latent_space().side);
+    for (const auto& input : model.names().extra_inputs) values[std::string(input.column)] = load_input(input, given, model.latent_space());
     if (model.names().reference_column.empty()) continue;
     if (begins_with_reference(model)) {
       values["image"] = load_first_frame(given);

@@ -152,11 +152,17 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
   for (const auto& component : component_names(model, denoiser)) all.push_back(names_of(model, component, is_known(component)));
   // adapters/ knows layers by one name; ours start with the component here.
   auto layers_of = [&](const std::string& name) {
+    // Of components that files call alike, it is the one that has the layer.
+    std::optional<adapters::Behind> first;
     for (const auto& names : all) {
       auto found = behind(model, names, name);
+      if (found.layers.empty()) continue;
+      const bool has_all = std::ranges::all_of(found.layers, [&](const auto& path) { return names.outputs.contains(path); });
       for (auto& path : found.layers) path.insert(0, names.component + ".");
-      if (!found.layers.empty()) return found;
+      if (has_all) return found;
+      if (!first) first = found;
     }
+    if (first) return *first;
     auto path = name;
     auto component = component_with(all, denoiser, path);
     return adapters::Behind{{component + "." + path}};

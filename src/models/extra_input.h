@@ -10,7 +10,12 @@ struct ExtraInput {
     numbers,   ///< one or a list: [1, N] fp32
     text,      ///< a text, or a list as JSON
     file,      ///< a safetensors file, whose one tensor is read: [1, N] fp32
+    clip,      ///< of a row that is a clip the same frames of another one, else a picture of its size: [1, 3, F, H, W] in [-1, 1] or
+               ///< [1, 3, H, W]
   };
+  /// Tells whether it names files of pictures or clips.
+  bool is_seen() const { return kind == Kind::pictures || kind == Kind::clip; }
+
   std::string_view column;  ///< its name as DiffSynth-Studio has it
   Kind kind = Kind::pictures;
   std::string_view needs = {};    ///< the part of a model that reads it, for messages: "a ControlNet"

@@ -25,12 +25,13 @@ struct LatentSpace {
   /// latents of that stream have no elements then, by which units see that nothing is to be computed of it, and the sample's loss has
   /// nothing of it. Samples of a batch have equal streams.
   struct Stream {
-    std::string name;      ///< name that units give its latents: "latents"
-    int64_t channels = 0;  ///< numbers of a latent
-    int64_t spatial = 8;   ///< pixels to a latent along height and width
-    int64_t temporal = 1;  ///< frames to a latent, but for the first latent of a clip, which is made of `first_frames`
-    int64_t patch = 2;     ///< latents to a token along height and width
-    double weight = 1;     ///< factor on the mean over its errors; a sample's loss is the sum over the streams that it has
+    std::string name;        ///< name that units give its latents: "latents"
+    int64_t channels = 0;    ///< numbers of a latent
+    int64_t spatial = 8;     ///< pixels to a latent along height and width
+    int64_t temporal = 1;    ///< frames to a latent, but for the first latent of a clip, which is made of `first_frames`
+    int64_t patch = 2;       ///< latents to a token along height and width
+    double weight = 1;       ///< factor on the mean over its errors; a sample's loss is the sum over the streams that it has
+    int64_t num_before = 0;  ///< latents in front of those of the clip, made of something else that the sample has
     std::string column =
         {};  ///< the metadata column (ExtraInput) that it is made of: a row that leaves it empty lacks the stream; "": all rows have it
 
@@ -45,7 +46,8 @@ struct LatentSpace {
   double frame_rate = 16;  ///< frames a second of the clips that the model was made with
 
   /// Returns the sizes of a stream's latents without the batch, h and w being height and width over `spatial`: [C, h, w] of pictures; of
-  /// clips [C, F, h, w], F being (frames - first_frames) / temporal + 1. Throws a config Error for an extent that `check` refuses.
+  /// clips [C, F, h, w], F being num_before + (frames - first_frames) / temporal + 1. Throws a config Error for an extent that `check`
+  /// refuses.
   std::vector<int64_t> shape(const Stream& stream, const Extent& extent) const;
   /// Returns the sizes of the first stream's latents.
   std::vector<int64_t> shape(const Extent& extent) const { return shape(streams.at(0), extent); }

@@ -134,3 +134,21 @@ TEST(ClipSound, LiesBesideTheFramesOfTheRow) {
   EXPECT_EQ(silent.sizes().vec(), (std::vector<int64_t>{8000}));
   EXPECT_EQ(silent.abs().max().item<double>(), 0);
 }
+
+TEST(ClipWindow, AFurtherClipHasTheFramesOfItsRows) {
+  test::Scratch scratch;
+  data::write_png(scratch / "still.png", at::full({48, 64, 3}, 255, at::kByte));
+  scratch.write("a.gif", test::content(test::golden_path("clips/base.gif")));
+  auto open = [&](const std::string& control) {
+    auto rows = scratch.write("rows.csv", "video,control,prompt\na.gif," + control + ",x\n");
+    data::Subset subset{.base_path = scratch.path(), .metadata_path = rows, .size = {.height = 16, .width = 32, .division = 16}};
+    subset.clips = {.extraction = Extraction::chunks, .num_frames = 9, .rate = {10, 1}, .step = 4};
+    return data::Dataset({.subsets = {subset}, .further_pictures = {"control"}});
+  };
+  auto dataset = open("a.gif");
+  ASSERT_EQ(dataset.rows().size(), 2);
+  for (int64_t row : {0, 1}) EXPECT_TRUE(at::equal(dataset.load_further(row, "control"), dataset.load(row).pixels_HW3)) << row;
+  EXPECT_FALSE(at::equal(dataset.load_further(0, "control"), dataset.load_further(1, "control"))) << "of another window";
+
+  EXPECT_THAT(error_of([&] { open("still.png"); }), HasSubstr("control names the picture"));
+}

@@ -41,6 +41,13 @@ TEST(LatentSpace, FramesBecomeLatentsBehindTheFirst) {
   EXPECT_THAT(kClips.shape(kClips.streams[1], {.frames = 9, .height = 32, .width = 48}), ElementsAre(3, 5, 8, 12));
 }
 
+TEST(LatentSpace, LatentsOfSomethingElseMayStandInFront) {
+  auto space = kClips;
+  space.streams[0].num_before = 1;
+  EXPECT_THAT(space.shape({.frames = 9, .height = 32, .width = 48}), ElementsAre(16, 4, 4, 6));
+  EXPECT_EQ(space.num_tokens({.frames = 9, .height = 32, .width = 48}), 4 * 2 * 3);
+}
+
 TEST(LatentSpace, TokensAreThoseOfTheFirstStreamInAllFrames) {
   EXPECT_EQ(kClips.num_tokens({.frames = 9, .height = 32, .width = 48}), 3 * 2 * 3);
   EXPECT_EQ(kClips.num_tokens(std::vector<int64_t>{16, 3, 4, 6}), 3 * 2 * 3);

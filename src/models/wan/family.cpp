@@ -22,10 +22,12 @@ bool is_original(const io::TensorSource& tensors) { return tensors.contains(kOri
 Source find_dit(const ModelEntry& entry) {
   static const std::vector<std::string> kPrefixes{"", "model.diffusion_model.", "diffusion_model."};
   for (const char* mark : {kMark, kOriginalMark}) {
-    if (auto tensors = find_below(entry, kPrefixes, mark)) return {&entry, tensors, is_original(*tensors) ? original_keys() : io::KeyMap{}};
+    if (auto tensors = find_below(entry, kPrefixes, mark))
+      return {&entry, tensors->without({"vace_"}), is_original(*tensors) ? original_keys() : io::KeyMap{}};
   }
   auto name = io::class_name(entry.config);
-  bool is_config = !entry.tensors && (name == "WanTransformer3DModel" || name == "WanModel");
+  bool is_config = !entry.tensors &&
+                   (name == "WanTransformer3DModel" || name == "WanModel" || name == "WanVACETransformer3DModel" || name == "VaceWanModel");
   return is_config ? Source{&entry, std::nullopt, {}} : Source{};
 }
 
@@ -46,6 +48,7 @@ std::string describe_entry(const ModelEntry& entry) {
   auto config = dit.tensors ? dit.read(detect) : Config{};
   return words_of({{dit, fmt::format("Wan transformer ({} layers, width {}, {} names)", config.num_layers, config.width(),
                                      dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers")},
+                   {found.vace.front(), "VACE"},
                    {found.text_encoder, "umT5 encoder"},
                    {found.image_encoder, "CLIP image encoder"},
                    {found.vae, "causal autoencoder"}});
@@ -90,6 +93,26 @@ std::vector<ModelEntry> named_experts(std::string_view name, const Config& confi
 /// What picture to video adds to Wan2.1-T2V-14B; first and last frame also have `places`.
 Config reading_image(int64_t places = 0) { return {.in_channels = 36, .image_width = 1280, .image_places = places}; }
 
+std::vector<ModelEntry> named_with_vace(std::string_view name, const Config& config, const VaceConfig& vace_config) {
+  auto entries = named_sizes(name, config);
+  Vace vace(config, vace_config, at::TensorOptions().device(at::kMeta));
+  entries.push_back(sizes_of(name, vace));
+  return entries;
+}
+
+std::vector<ExtraInput> all_inputs() {
+  std::vector<ExtraInput> all{kLastFrame};
+  all.insert(all.end(), std::begin(kVaceInputs), std::end(kVaceInputs));
+  return all;
+}
+
+constexpr const char *kSmallVace = "wan-vace-1.3b", *kLargeVace = "wan-vace-14b";
+
+std::vector<ModelEntry> small_vace() {
+  VaceConfig config{.num_blocks = 15, .layers = {}};
+  return named_with_vace(kSmallVace, {.num_layers = 30, .num_heads = 12, .hidden = 8960}, config);
+}
+
 }  // namespace
 
 Found find_sources(const ModelFiles& files) {
@@ -99,9 +122,10 @@ Found find_sources(const ModelFiles& files) {
   found.image_encoder = find_clip_vision(files);
   bool has_second = files.find([](const ModelEntry& entry) { return entry.component == "transformer_2"; }) != nullptr;
   for (const auto& entry : files.entries) {
+    auto expertise = expertise_of(entry, has_second);
+    if (auto vace = find_vace(entry); vace.entry) found.vace[expertise == Expertise::low_noise] = vace;
     auto dit = find_dit(entry);
     if (!dit.entry) continue;
-    auto expertise = expertise_of(entry, has_second);
     auto& slot = expertise == Expertise::low_noise ? found.low_noise : found.high_noise;
     if (slot.entry)
       data_error("models",
@@ -124,28 +148,29 @@ extern const Family kFamily{
     .describe = describe_entry,
     .options = {prompt_length_option(), tile_option()},
     .reference_columns = {kFirstFrameColumn},
-    .extra_inputs = {kLastFrame},
-    .variants = {{"wan-t2v-1.3b", [] { return named_sizes("wan-t2v-1.3b", {.num_layers = 30, .num_heads = 12, .hidden = 8960}); },
-                  "Wan2.1-T2V-1.3B", "Wan-AI/Wan2.1-T2V-1.3B-Diffusers", kDrawn},
-                 {"wan-t2v-14b", [] { return named_sizes("wan-t2v-14b", {}); }, "Wan2.1-T2V-14B", "Wan-AI/Wan2.1-T2V-14B-Diffusers",
-                  kDrawn},
-                 {"wan-i2v-14b-480p", [] { return named_sizes("wan-i2v-14b-480p", reading_image()); }, "Wan2.1-I2V-14B",
-                  "Wan-AI/Wan2.1-I2V-14B-480P-Diffusers", kDrawn},
-                 {"wan-i2v-14b-720p", [] { return named_sizes("wan-i2v-14b-720p", reading_image()); }, "Wan2.1-I2V-14B",
-                  "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers", kDrawnLarge},
-                 {"wan-flf2v-14b", [] { return named_sizes("wan-flf2v-14b", reading_image(514)); }, "Wan2.1-FLF2V-14B",
-                  "Wan-AI/Wan2.1-FLF2V-14B-720P-diffusers", kDrawnLarge},
-                 {"wan-t2v-a14b", [] { return named_experts("wan-t2v-a14b", {}); }, "Wan2.2-T2V-A14B", "Wan-AI/Wan2.2-T2V-A14B-Diffusers",
-                  UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 4}},
-                 {"wan-i2v-a14b", [] { return named_experts("wan-i2v-a14b", {.in_channels = 36}); }, "Wan2.2-I2V-A14B",
-                  "Wan-AI/Wan2.2-I2V-A14B-Diffusers", UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 3.5}},
-                 {"wan-ti2v-5b",
-                  [] {
-                    Config config{.in_channels = 48, .out_channels = 48, .num_layers = 30, .num_heads = 24, .hidden = 14336};
-                    return named_sizes("wan-ti2v-5b", config, published_residual_vae_config());
-                  },
-                  "Wan2.2-TI2V-5B", "Wan-AI/Wan2.2-TI2V-5B-Diffusers",
-                  UsualDrawing{.side = 704, .num_inference_steps = 50, .cfg_scale = 5}}},
+    .extra_inputs = all_inputs(),
+    .variants =
+        {{"wan-t2v-1.3b", [] { return named_sizes("wan-t2v-1.3b", {.num_layers = 30, .num_heads = 12, .hidden = 8960}); },
+          "Wan2.1-T2V-1.3B", "Wan-AI/Wan2.1-T2V-1.3B-Diffusers", kDrawn},
+         {"wan-t2v-14b", [] { return named_sizes("wan-t2v-14b", {}); }, "Wan2.1-T2V-14B", "Wan-AI/Wan2.1-T2V-14B-Diffusers", kDrawn},
+         {"wan-i2v-14b-480p", [] { return named_sizes("wan-i2v-14b-480p", reading_image()); }, "Wan2.1-I2V-14B",
+          "Wan-AI/Wan2.1-I2V-14B-480P-Diffusers", kDrawn},
+         {"wan-i2v-14b-720p", [] { return named_sizes("wan-i2v-14b-720p", reading_image()); }, "Wan2.1-I2V-14B",
+          "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers", kDrawnLarge},
+         {"wan-flf2v-14b", [] { return named_sizes("wan-flf2v-14b", reading_image(514)); }, "Wan2.1-FLF2V-14B",
+          "Wan-AI/Wan2.1-FLF2V-14B-720P-diffusers", kDrawnLarge},
+         {"wan-t2v-a14b", [] { return named_experts("wan-t2v-a14b", {}); }, "Wan2.2-T2V-A14B", "Wan-AI/Wan2.2-T2V-A14B-Diffusers",
+          UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 4}},
+         {"wan-i2v-a14b", [] { return named_experts("wan-i2v-a14b", {.in_channels = 36}); }, "Wan2.2-I2V-A14B",
+          "Wan-AI/Wan2.2-I2V-A14B-Diffusers", UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 3.5}},
+         {"wan-ti2v-5b",
+          [] {
+            Config config{.in_channels = 48, .out_channels = 48, .num_layers = 30, .num_heads = 24, .hidden = 14336};
+            return named_sizes("wan-ti2v-5b", config, published_residual_vae_config());
+          },
+          "Wan2.2-TI2V-5B", "Wan-AI/Wan2.2-TI2V-5B-Diffusers", UsualDrawing{.side = 704, .num_inference_steps = 50, .cfg_scale = 5}},
+         {kSmallVace, small_vace, "Wan2.1-VACE-1.3B", "Wan-AI/Wan2.1-VACE-1.3B-diffusers", kDrawn},
+         {kLargeVace, [] { return named_with_vace(kLargeVace, {}, {}); }, "Wan2.1-VACE-14B", "Wan-AI/Wan2.1-VACE-14B-diffusers", kDrawn}},
 };
 
 }  // namespace burnish::models::wan

@@ -13,12 +13,6 @@ namespace burnish::models::wan {
 
 namespace {
 
-/// Pictures are clips of one frame.
-at::Tensor as_clip(const at::Tensor& image) {
-  auto clip = image.dim() == 4 ? image.unsqueeze(2) : image;
-  return clip.scalar_type() == at::kByte ? clip.to(at::kFloat).div_(127.5).sub_(1) : clip;
-}
-
 /// Channels of the mask: the four frames of the clip that a frame of the latents stands for.
 constexpr int64_t kMaskChannels = 4;
 
@@ -47,6 +41,11 @@ at::Tensor last_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW) {
 }
 
 }  // namespace
+
+at::Tensor as_clip(const at::Tensor& image) {
+  auto clip = image.dim() == 4 ? image.unsqueeze(2) : image;
+  return clip.scalar_type() == at::kByte ? clip.to(at::kFloat).div_(127.5).sub_(1) : clip;
+}
 
 FirstFrame first_frame_of(const Config& c, const vae::CausalConfig& autoencoder) {
   if (c.in_channels == 2 * c.out_channels + kMaskChannels) return FirstFrame::beside;

@@ -9,6 +9,9 @@
 // What Wan reads of a clip's first and last frame, where a run gives them.
 namespace burnish::models::wan {
 
+/// Returns pictures [B, 3, H, W] as clips of one frame, and clips [B, 3, F, H, W] as they are, in [-1, 1].
+at::Tensor as_clip(const at::Tensor& image);
+
 /// How a model goes on from a picture.
 enum class FirstFrame {
   none,    ///< it does not: text to video

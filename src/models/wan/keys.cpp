@@ -31,6 +31,8 @@ const RenamedLayers kNormsInBlocks{
     {"cross_attn.norm_k", {"attn2.norm_k"}},
     {"cross_attn.norm_k_img", {"attn2.norm_added_k"}},
 };
+/// Layers that blocks of VACE have beside those.
+const RenamedLayers kInHintBlocks{{"before_proj", {"proj_in"}}, {"after_proj", {"proj_out"}}};
 const RenamedLayers kOutside{
     {"patch_embedding", {"patch_embedding"}},
     {"text_embedding.0", {"condition_embedder.text_embedder.linear_1"}},
@@ -53,39 +55,57 @@ RenamedLayers all_layers(const Config& config) {
   return all;
 }
 
-}  // namespace
-
-io::KeyMap original_keys() {
-  std::vector<io::KeyRule> rules;
-  for (const auto* layers : {&kInBlocks, &kNormsInBlocks}) add_rules(rules, *layers, "blocks.{}.", "blocks.{}.");
-  for (const auto* layers : {&kOutside, &kNormsOutside}) add_rules(rules, *layers);
-  rules.push_back({"blocks.{}.modulation", {"blocks.{}.scale_shift_table"}});
-  rules.push_back({"head.modulation", {"scale_shift_table"}});
-  rules.push_back({"img_emb.emb_pos", {"condition_embedder.image_embedder.pos_embed"}});
-  return io::KeyMap(rules);
+RenamedLayers all_layers(const VaceConfig& config) {
+  RenamedLayers all{{"vace_patch_embedding", {"vace_patch_embedding"}}};
+  add_blocks(all, kInBlocks, "vace_blocks.", "vace_blocks.", config.num_blocks);
+  add_blocks(all, {kInHintBlocks[0]}, "vace_blocks.", "vace_blocks.", 1);
+  add_blocks(all, {kInHintBlocks[1]}, "vace_blocks.", "vace_blocks.", config.num_blocks);
+  return all;
 }
 
-LayerTable foreign_layers(const Config& config) {
+LayerTable foreign_of(const RenamedLayers& layers) {
   LayerTable table;
-  for (const auto& layer : all_layers(config)) {
+  for (const auto& layer : layers) {
     table[layer.theirs] = table["diffusion_model." + layer.theirs] = layer.ours;
     table["lora_unet_" + with_underscores(layer.theirs)] = layer.ours;
   }
   return table;
 }
 
-std::map<std::string, LayerTable> written_layers(const Config& config) {
-  auto all = all_layers(config);
-  auto written = written_in(all);
-  for (const auto& layer : all) written["diffsynth"][layer.theirs] = layer.ours;
+std::map<std::string, LayerTable> written_of(const RenamedLayers& layers) {
+  auto written = written_in(layers);
+  for (const auto& layer : layers) written["diffsynth"][layer.theirs] = layer.ours;
   return written;
 }
 
+}  // namespace
+
+io::KeyMap original_keys() {
+  std::vector<io::KeyRule> rules;
+  for (const char* blocks : {"blocks.{}.", "vace_blocks.{}."}) {
+    for (const auto* layers : {&kInBlocks, &kNormsInBlocks}) add_rules(rules, *layers, blocks, blocks);
+    rules.push_back({std::string(blocks) + "modulation", {std::string(blocks) + "scale_shift_table"}});
+  }
+  add_rules(rules, kInHintBlocks, "vace_blocks.{}.", "vace_blocks.{}.");
+  for (const auto* layers : {&kOutside, &kNormsOutside}) add_rules(rules, *layers);
+  rules.push_back({"head.modulation", {"scale_shift_table"}});
+  rules.push_back({"img_emb.emb_pos", {"condition_embedder.image_embedder.pos_embed"}});
+  return io::KeyMap(rules);
+}
+
+LayerTable foreign_layers(const Config& config) { return foreign_of(all_layers(config)); }
+LayerTable foreign_layers(const VaceConfig& config) { return foreign_of(all_layers(config)); }
+
+std::map<std::string, LayerTable> written_layers(const Config& config) { return written_of(all_layers(config)); }
+std::map<std::string, LayerTable> written_layers(const VaceConfig& config) { return written_of(all_layers(config)); }
+
 std::vector<std::string> target_names(const std::string& path) {
-  for (const auto& layer : kInBlocks) {
-    const auto& ours = layer.ours[0];
-    if (!path.ends_with("." + ours)) continue;
-    return {path, path.substr(0, path.size() - ours.size()) + layer.theirs};
+  for (const auto* layers : {&kInBlocks, &kInHintBlocks}) {
+    for (const auto& layer : *layers) {
+      const auto& ours = layer.ours[0];
+      if (!path.ends_with("." + ours)) continue;
+      return {path, path.substr(0, path.size() - ours.size()) + layer.theirs};
+    }
   }
   for (const auto& layer : kOutside) {
     if (path == layer.ours[0]) return {path, layer.theirs};

@@ -1,7 +1,7 @@
 #pragma once
 #include "io/key_map.h"
 #include "models/names.h"
-#include "models/wan/config.h"
+#include "models/wan/vace_config.h"
 
 namespace burnish::models::wan {
 
@@ -9,8 +9,10 @@ namespace burnish::models::wan {
 io::KeyMap original_keys();
 /// Returns the layer names of ComfyUI, musubi-tuner, DiffSynth-Studio and diffusion-pipe.
 LayerTable foreign_layers(const Config& config);
+LayerTable foreign_layers(const VaceConfig& config);
 /// Returns the names of all our layers in adapter files of ComfyUI, kohya's musubi-tuner and DiffSynth-Studio.
 std::map<std::string, LayerTable> written_layers(const Config& config);
+std::map<std::string, LayerTable> written_layers(const VaceConfig& config);
 /// Returns the names by which --lora_target_modules knows a layer: its path, and the original one, of which DiffSynth-Studio's commands
 /// have the ends "q" and "ffn.0".
 std::vector<std::string> target_names(const std::string& path);

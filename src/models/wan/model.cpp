@@ -39,7 +39,8 @@ double boundary_of(const ModelFiles& files, double otherwise) {
 }
 
 /// What shapes tell of a published model's name; the experts of A14B, each alone, are as Wan2.1-T2V-14B.
-std::string variant_of(const Config& c, bool has_experts) {
+std::string variant_of(const Config& c, bool has_experts, bool has_vace) {
+  if (has_vace) return has_experts ? "Wan2.2-VACE-Fun-A14B" : c.width() == 5120 ? "Wan2.1-VACE-14B" : "Wan2.1-VACE-1.3B";
   if (has_experts) return c.in_channels > c.out_channels ? "Wan2.2-I2V-A14B" : "Wan2.2-T2V-A14B";
   if (c.out_channels == 48) return "Wan2.2-TI2V-5B";
   const std::string size = c.width() == 1536 ? "-1.3B" : c.width() == 5120 ? "-14B" : "";
@@ -47,6 +48,9 @@ std::string variant_of(const Config& c, bool has_experts) {
   if (c.image_width > 0) return size == "-1.3B" ? "Wan2.1-Fun-1.3B-InP" : "Wan2.1-I2V" + size;
   return "Wan2.1-T2V" + size;
 }
+
+/// The module of VACE beside a transformer.
+std::string vace_of(const std::string& dit) { return dit == "dit" ? kVace : kVace + "_2"; }
 
 /// Whether the text encoder's file carries its vocabulary, as ComfyUI's do: the name of the tensor, or "".
 std::string vocabulary_in(const ModelEntry& entry) {
@@ -93,17 +97,20 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
     config_error(
         "models",
         "end_image is a clip's last frame and goes with its first; name input_image in extra_inputs too, when drawing --reference");
+  read_vace(found);
   fill_names(found);
   const Source* of_expert[] = {&found.high_noise, &found.low_noise};
   for (size_t i = 0; i < names_.experts.size(); ++i) {
     check_latents(*of_expert[i], config_.out_channels, autoencoder_);
     check_widths(*of_expert[i], "texts", config_.caption_width, found.text_encoder, "text encoder", text_config.width);
     add_transformer(names_.experts[i].component, *of_expert[i]);
+    if (found.has_vace() || reads_vace_) add_vace(vace_of(names_.experts[i].component), found.vace[i]);
   }
   const TextUse use{.kohya = "lora_te_", .comfyui = "text_encoders.umt5xxl.transformer.", .length = kTextLength};
   add(text_part(found.text_encoder, text_config, use, files_, options_));
   add_image_encoder(found);
   add(autoencoder_, kPatch);
+  if (reads_vace_ && options_.extra_inputs.contains(kVaceReference)) latent_space_.streams[0].num_before = 1;
   latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();
   if (first_frame_ == FirstFrame::held) latent_space_.frame_rate = 24;  // Wan2.2-TI2V-5B
   process_ = std::make_unique<diffusion::FlowProcess>(flow_config(files_, {.shift = 5.0, .use_dynamic_shifting = false}));
@@ -142,9 +149,39 @@ void WanModel::add_image_encoder(const Found& found) {
   add(clip_vision_recipe(kImageEncoder, source, clip_config_), clip_vision_names(kImageEncoder, clip_config_));
 }
 
+/// A stage without a transformer encodes for any.
+void WanModel::read_vace(const Found& found) {
+  const bool has_dit = found.high_noise.entry || found.low_noise.entry;
+  for (const auto& vace : found.vace) {
+    if (!vace.entry || !has_dit) continue;
+    vace_config_ = naming(vace.entry->label, [&] { return detect_vace(vace.entry->config, vace.shapes(), config_); });
+  }
+  reads_vace_ = reads_vace(options_.extra_inputs) && (found.has_vace() || !has_dit);
+  if (reads_vace_ && options_.latents != "mean" && options_.extra_inputs.contains(kVaceReference))
+    config_error("models", "latents sample draws them at every visit, and those of {} are the mean; take one of them out", kVaceReference);
+}
+
+void WanModel::add_vace(const std::string& name, const Source& source) {
+  const auto& dit = names_.of(name == kVace ? "dit" : "dit_2");
+  auto high_precision = dit.high_precision;
+  high_precision.emplace_back("vace_patch_embedding");
+  add({.name = name,
+       .what = "module of VACE",
+       .source = source,
+       .build = [dit = config_, config = vace_config_](const std::string&,
+                                                       const at::TensorOptions& o) { return std::make_unique<Vace>(dit, config, o); }},
+      {.layers = dit.layers,
+       .lora_targets = dit.lora_targets,
+       .high_precision = high_precision,
+       .foreign_layers = foreign_layers(vace_config_),
+       .written = written_layers(vace_config_),
+       .single_file = {"model.diffusion_model.", original_keys()},
+       .aliases = target_names});
+}
+
 void WanModel::fill_names(const Found& found) {
   names_.family = "wan";
-  names_.variant = variant_of(config_, found.has_experts);
+  names_.variant = variant_of(config_, found.has_experts, found.has_vace());
   names_.experts = {{"dit"}};
   if (found.has_experts) {
     auto boundary = boundary_of(files_, config_.in_channels > config_.out_channels ? kPictureBoundary : kTextBoundary);
@@ -155,12 +192,18 @@ void WanModel::fill_names(const Found& found) {
       {"text_embedding", {.shape = {-1, -1, config_.caption_width}, .of_prompt = true, .padded = true}},
       {"text_counts", {.shape = {-1, -1}, .of_prompt = true, .padded = true}},
   };
+  if (reads_vace_) {
+    names_.values["vace_context"] = {.shape = {-1, vace_config_.in_channels, -1, -1, -1}};
+    for (const auto& input : kVaceInputs) {
+      if (options_.extra_inputs.contains(std::string(input.column))) names_.extra_inputs.push_back(input);
+    }
+  }
   if (!options_.references || first_frame_ == FirstFrame::none) return;
   names_.reference_column = kFirstFrameColumn;
   if (first_frame_ == FirstFrame::held) names_.values["first_latents"] = {.shape = {-1, config_.out_channels, 1, -1, -1}};
   else names_.values["beside_latents"] = {.shape = {-1, config_.in_channels - config_.out_channels, -1, -1, -1}};
   if (reads_image()) names_.values["image_states"] = {.shape = {-1, -1, config_.image_width}};
-  if (gives_last()) names_.extra_inputs = {kLastFrame};
+  if (gives_last()) names_.extra_inputs.push_back(kLastFrame);
 }
 
 // States of padding are zeros that are attended to: one row that counts for all of them gives the same result.
@@ -206,6 +249,11 @@ void WanModel::denoise(pipeline::Scope& scope, const std::string& dit) {
     in.noisy_BCFHW = at::cat({noisy, beside(scope, noisy)}, 1);
   }
   if (reads_image()) in.image_BNW = image_states(scope, noisy.size(0));
+  if (reads_vace_) {
+    const auto vace = vace_of(dit);
+    scope.uses(vace);
+    in.hints = loaded<Vace>(vace).hints(scope.tensor("vace_context").to(options_.device, options_.dtype));
+  }
   auto prediction = loaded<Transformer>(part).forward(in);
   scope.write("prediction",
               is_held ? leading_to_first(prediction, noisy, scope.tensor("first_latents"), scope.tensor("sigma")) : prediction);
@@ -249,6 +297,22 @@ void WanModel::add_frame_units(UnitGroups& groups) {
   denoise.reads.insert(denoise.reads.end(), {"first_modulation", "first_latents", "sigma"});
 }
 
+void WanModel::add_vace_units(UnitGroups& groups, const std::string& dit) {
+  if (!reads_vace_) return;
+  const auto& vae = autoencoder_.recipe.name;
+  auto encode = encoding_by(autoencoder_, components_, options_.device);
+  auto units = vace_units(options_.extra_inputs, vae, encode);
+  groups.encode_references.insert(groups.encode_references.end(), units.begin(), units.end());
+  auto& denoise = groups.denoise.back();
+  denoise.reads.emplace_back("vace_context");
+  denoise.models.push_back(vace_of(dit));
+  if (latent_space_.streams[0].num_before == 0) return;
+  groups.encode_image = latents_behind_reference(vae, encode);
+  groups.decode = decode_units(vae, [this, vae, num = latent_space_.streams[0].num_before](const at::Tensor& latents) {
+    return autoencoder_.decode(components_.module(vae), latents.narrow(2, num, latents.size(2) - num));
+  });
+}
+
 UnitGroups WanModel::units_of(const Expert& expert) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
@@ -262,6 +326,7 @@ UnitGroups WanModel::units_of(const Expert& expert) {
          denoise(s, dit);
        }}};
   add_frame_units(groups);
+  add_vace_units(groups, dit);
   return groups;
 }
 

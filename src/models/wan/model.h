@@ -1,16 +1,20 @@
 #pragma once
+#include <array>
+
 #include "models/find_components.h"
 #include "models/model.h"
 #include "models/shared_components.h"
 #include "models/wan/frames.h"
-#include "models/wan/transformer.h"
+#include "models/wan/vace.h"
 
 namespace burnish::models::wan {
 
 /// The components of Wan among a run's files. A14B has two denoisers: one where there is much noise, one where there is little.
 struct Found {
   Source high_noise, low_noise;  ///< models of one denoiser have `high_noise` alone
-  bool has_experts = false;      ///< whether the model has two denoisers, of which the files may hold one
+  std::array<Source, 2> vace;    ///< VACE's module beside each of them
+  bool has_vace() const { return vace[0].entry || vace[1].entry; }
+  bool has_experts = false;  ///< whether the model has two denoisers, of which the files may hold one
   Source text_encoder, vae;
   Source image_encoder;  ///< CLIP, which some of Wan 2.1 see a clip's first frame with, one its last too
 };
@@ -26,6 +30,8 @@ class WanModel : public Model {
  private:
   void add_transformer(const std::string& name, const Source& source);
   void add_image_encoder(const Found& found);
+  void read_vace(const Found& found);
+  void add_vace(const std::string& name, const Source& source);
   void fill_names(const Found& found);
   void encode_prompt(pipeline::Scope& scope);
   void modulate(pipeline::Scope& scope, const std::string& dit);
@@ -34,6 +40,7 @@ class WanModel : public Model {
   /// What the transformer reads beside the noisy latents; zeros where the run gives no frames.
   at::Tensor beside(pipeline::Scope& scope, const at::Tensor& noisy_BCFHW) const;
   at::Tensor image_states(pipeline::Scope& scope, int64_t batch_size) const;
+  void add_vace_units(UnitGroups& groups, const std::string& dit);
   /// Tells whether the run gives a first frame, to a model that takes it in this way.
   bool gives(FirstFrame how) const { return options_.references && first_frame_ == how; }
   /// Tells whether the run gives a last frame too, to a model that takes it; one with places for both takes no first frame alone.
@@ -44,6 +51,8 @@ class WanModel : public Model {
 
   Config config_;
   FirstFrame first_frame_ = FirstFrame::none;
+  VaceConfig vace_config_;
+  bool reads_vace_ = false;  ///< whether the run has columns for VACE
   AutoencoderPart autoencoder_;
   ClipVisionConfig clip_config_;
 };

@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+#include "base/error.h"
 #include "kernels/gelu_tanh/gelu_tanh.h"
 #include "nn/remade.h"
 
@@ -135,6 +136,19 @@ at::Tensor Transformer::modulate(const at::Tensor& sigma_B) const {
   return at::cat({time_->projection.forward(at::silu(embedded)), embedded}, -1);
 }
 
+void Transformer::run_blocks(nn::Tensors& inputs, bool has_given, const Hints& hints) {
+  if (hints && shares())
+    config_error("models", "the module of VACE reads all tokens of a sample, which sequence_size shares out; leave it at 1");
+  const auto hint_of = hints ? hints(inputs) : nullptr;
+  for (size_t i = 0; i < body_->blocks.size(); ++i) {
+    auto out = body_->blocks[i]->run(inputs);
+    inputs.front() = out[0];
+    if (has_given) inputs.back() = out[1];
+    if (!hint_of) continue;
+    if (auto hint = hint_of(static_cast<int64_t>(i)); hint.defined()) inputs.front() = inputs.front() + hint;
+  }
+}
+
 at::Tensor Transformer::forward(const Inputs& in) {
   auto& b = *body_;
   const auto width = config_.width(), of_blocks = kParts * width;
@@ -157,11 +171,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
                      streams.by_place(sin, 0)};
   if (b.image) inputs.push_back(b.image->forward(in.image_BNW.to(in.text_BTE.scalar_type())));
   if (has_given) inputs.push_back(streams.here(0, tokens.narrow(1, 0, num_given).contiguous()));
-  for (auto& block : b.blocks) {
-    auto out = block->run(inputs);
-    inputs.front() = out[0];
-    if (has_given) inputs.back() = out[1];
-  }
+  run_blocks(inputs, has_given, in.hints);
 
   // A given frame's prediction is never read; it is predicted all the same, as a frame of the latents' shape.
   auto last = b.table.flatten(1).unsqueeze(1) + modulation.narrow(-1, of_blocks, width).repeat({1, 1, 2});

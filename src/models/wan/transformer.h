@@ -19,6 +19,10 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   /// the last norm reads. Needs the modulation.
   at::Tensor modulate(const at::Tensor& sigma_B) const;
 
+  /// Makes of the inputs of the first block (Block) what is to be added to the tokens behind each block, by its number; undefined where
+  /// nothing is.
+  using Hints = std::function<std::function<at::Tensor(int64_t block)>(const nn::Tensors& inputs)>;
+
   struct Inputs {
     at::Tensor noisy_BCFHW;  ///< noisy latents, and behind them along C what the model reads beside
     /// Umt5's states, and behind them a row of zeros for each text that is shorter than what the model was trained with.
@@ -28,6 +32,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
     at::Tensor image_BNW = {};  ///< CLIP's states of first and last frame, one behind the other
     at::Tensor given_modulation_BM = {};  ///< of sigma 0, where frames are given
     int64_t num_given = 0;                ///< first frames of the latents that are given, without noise
+    Hints hints = {};                     ///< of a module beside the transformer
   };
   /// Computes the velocity, noise - latents [B, C, F, H, W]. Needs the body.
   at::Tensor forward(const Inputs& in);
@@ -41,6 +46,8 @@ class Transformer : public nn::Module, public nn::SharesTokens {
  private:
   struct Time;
   struct Body;
+
+  void run_blocks(nn::Tensors& inputs, bool has_given, const Hints& hints);
 
   Config config_;
   std::unique_ptr<Time> time_;

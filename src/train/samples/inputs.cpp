@@ -121,20 +121,7 @@ pipeline::Value load_cell(const View& view, const models::ExtraInput& extra) {
   return at::zeros({1, 0});
 }
 
-/// A column that units read under its name.
-Input input_of(const models::ExtraInput& extra) {
-  using Kind = models::ExtraInput::Kind;
-  std::string column(extra.column);
-  if (extra.kind == Kind::pictures)
-    return {column, false, [=](const View& view) { return pictures_content(view, column); },
-            [=](const View& view) { return load_pictures(view, column); }};
-  return {column, true, [=](const View& view) { return text_content(view, column); },
-          [=](const View& view) { return load_cell(view, extra); }};
-}
-
-pipeline::Value load_no_prompt(const View&) { return std::string(); }
-
-/// A picture beside the sample's own, cut as that is.
+/// A picture or clip beside the sample's own, cut as that is.
 Input further_picture(const std::string& column) {
   auto content = [=](const View& view) {
     auto hash = view.further_hashes.find(column);
@@ -146,6 +133,20 @@ Input further_picture(const std::string& column) {
   };
   return {column, false, content, load};
 }
+
+/// A column that units read under its name.
+Input input_of(const models::ExtraInput& extra) {
+  using Kind = models::ExtraInput::Kind;
+  std::string column(extra.column);
+  if (extra.kind == Kind::pictures)
+    return {column, false, [=](const View& view) { return pictures_content(view, column); },
+            [=](const View& view) { return load_pictures(view, column); }};
+  if (extra.kind == Kind::clip) return further_picture(column);
+  return {column, true, [=](const View& view) { return text_content(view, column); },
+          [=](const View& view) { return load_cell(view, extra); }};
+}
+
+pipeline::Value load_no_prompt(const View&) { return std::string(); }
 
 std::string size_content(const View& view) {
   if (view.sample == nullptr) return "";

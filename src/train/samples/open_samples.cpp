@@ -41,6 +41,7 @@ std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const
   for (const auto& input : model.names().extra_inputs) {
     using Kind = models::ExtraInput::Kind;
     auto& columns = input.kind == Kind::pictures ? options.own_sized_pictures
+                    : input.kind == Kind::clip   ? options.further_pictures
                     : input.kind == Kind::file   ? options.extra_files
                                                  : options.extra_columns;
     columns.emplace_back(input.column);
@@ -81,6 +82,11 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
         auto given = data::extent_of(crop.size);
         extents[column].push_back(is_reference ? model.seen_reference(given) : given);
       }
+    }
+    for (const auto& input : model.names().extra_inputs) {
+      if (input.kind != models::ExtraInput::Kind::clip) continue;
+      const std::string column(input.column);
+      extents[column] = entry.further.contains(column) ? std::vector{extent} : std::vector<Extent>{};
     }
     samples.list.push_back({row, extent, entry.prompt, entry.captions, entry.extra, file, further, model.latent_space().shape(extent),
                             entry.loss_weight, entry.subset, std::move(extents)});
@@ -142,7 +148,8 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
     if (const auto column = reference_column(model); !column.empty()) extents[column] = {model.seen_reference(extent)};
     auto columns = nlohmann::json::object();
     for (const auto& input : model.names().extra_inputs) {
-      if (input.kind == models::ExtraInput::Kind::pictures) extents[std::string(input.column)] = {{1, extent.height, extent.width}};
+      const bool is_picture = input.kind == models::ExtraInput::Kind::pictures;
+      if (input.is_seen()) extents[std::string(input.column)] = {{is_picture ? 1 : extent.frames, extent.height, extent.width}};
       else columns[std::string(input.column)] = input.example;
     }
     samples.list.push_back({.row = static_cast<int64_t>(set),

@@ -1,0 +1,179 @@
+#include "models/wan/vace.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "io/model_values.h"
+#include "models/config_values.h"
+#include "models/find_components.h"
+#include "models/wan/frames.h"
+#include "models/wan/keys.h"
+
+namespace burnish::models::wan {
+
+namespace {
+
+constexpr const char *kWhat = "transformer", *kMark = "vace_patch_embedding.weight";
+/// Pixels of the mask along a side of a latent, each a channel.
+constexpr int64_t kMaskSide = 8;
+
+/// Places that spread evenly over the transformer's blocks, from the first on.
+std::vector<int64_t> spread(int64_t count, int64_t num_blocks) {
+  std::vector<int64_t> layers;
+  for (int64_t i = 0; i < count; ++i) layers.push_back(i * (num_blocks / count));
+  return layers;
+}
+
+/// The mask [B, 3, F, H, W] in [-1, 1] as a channel for each of the pixels and as many frames as latents have: [B, 64, f, h, w] in [0, 1].
+at::Tensor mask_channels(const at::Tensor& mask_BCFHW, int64_t frames) {
+  auto gray = (mask_BCFHW.select(1, 0) + 1) / 2;
+  auto pixels = gray.unflatten(3, {-1, kMaskSide}).unflatten(2, {-1, kMaskSide});  // [B, F, h, 8, w, 8]
+  auto channels = pixels.permute({0, 3, 5, 2, 4, 1}).flatten(1, 2);                // [B, 64, h, w, F]
+  auto shape = channels.sizes().vec();
+  // Of the frames that a latent stands for, the one in the middle speaks for all.
+  std::vector<at::Tensor> taken;
+  for (int64_t f = 0; f < frames; ++f) taken.push_back(channels.select(4, ((2 * f + 1) * shape[4]) / (2 * frames)));
+  return at::stack(taken, 2);
+}
+
+/// What is read of a clip and a mask: the clip outside the mask, the clip inside it, gray elsewhere, and the mask. [B, K, f, h, w].
+at::Tensor clip_context(const at::Tensor& clip, const at::Tensor& mask, const Encode& encode) {
+  auto white = (mask > 0).to(clip.scalar_type());
+  auto outside = encode(clip * (1 - white)).mean_BCHW, inside = encode(clip * white).mean_BCHW;
+  return at::cat({outside, inside, mask_channels(mask, outside.size(2)).to(outside.options())}, 1);
+}
+
+}  // namespace
+
+VaceConfig detect_vace(const nlohmann::json& json, const io::Shapes& shapes, const Config& dit) {
+  VaceConfig c;
+  if (!shapes.empty()) {
+    c.in_channels = io::side_of(shapes, kMark, 1, kWhat);
+    c.num_blocks = io::count_of(shapes, "vace_blocks.{}.proj_out.weight");
+    const auto width = io::side_of(shapes, kMark, 0, kWhat);
+    if (width != dit.width())
+      data_error("models", "the module of VACE is {} wide and the transformer {}; they belong to different models", width, dit.width());
+  }
+  if (c.num_blocks < 1 || c.num_blocks > dit.num_layers)
+    data_error("models", "the module of VACE has {} blocks and the transformer {}; 1 to as many were expected", c.num_blocks,
+               dit.num_layers);
+  c.layers = spread(c.num_blocks, dit.num_layers);
+  const bool is_stated = json.is_object() && io::take(json, "vace_layers", c.layers, kWhat);
+  if (is_stated && shapes.empty()) c.num_blocks = std::ssize(c.layers);
+  const bool is_rising = std::ranges::adjacent_find(c.layers, std::greater_equal<>()) == c.layers.end();
+  if (std::ssize(c.layers) != c.num_blocks || !is_rising || c.layers.empty() || c.layers.front() != 0 || c.layers.back() >= dit.num_layers)
+    data_error("models", "config.json says vace_layers = [{}]; {} rising numbers from 0 to {} were expected", fmt::join(c.layers, ", "),
+               c.num_blocks, dit.num_layers - 1);
+  return c;
+}
+
+/// A block of the transformer's kind on the module's own tokens. Inputs are those of Block, then for the first the transformer's tokens
+/// [B, L, D] -> {tokens, what is added [B, L, D]}.
+class Vace::HintBlock : public Block {
+ public:
+  HintBlock(const Config& c, bool is_first, const at::TensorOptions& options) : Block(c, options), out_(c.width(), c.width(), options) {
+    if (is_first) {
+      in_.emplace(c.width(), c.width(), options);
+      own("proj_in", *in_);
+    }
+    own("proj_out", out_);
+  }
+
+  nn::Tensors body(const nn::Tensors& in) override {
+    auto inputs = in;
+    if (in_) {
+      inputs[0] = in_->forward(in[0]) + in.back();
+      inputs.pop_back();
+    }
+    auto tokens = Block::body(inputs)[0];
+    return {tokens, out_.forward(tokens)};
+  }
+
+ private:
+  std::optional<nn::Linear> in_;
+  nn::Linear out_;
+};
+
+Vace::Vace(const Config& dit, const VaceConfig& config, const at::TensorOptions& options)
+    : config_(config),
+      patch_in_(config.in_channels, dit.width(), kernels::Window{{1, kPatch, kPatch}, {1, kPatch, kPatch}, {0, 0, 0}, {1, 1, 1}}, options) {
+  own("vace_patch_embedding", patch_in_);
+  auto of_blocks = dit;
+  of_blocks.image_width = 0;
+  for (int64_t i = 0; i < config.num_blocks; ++i) {
+    blocks_.push_back(std::make_unique<HintBlock>(of_blocks, i == 0, options));
+    own("vace_blocks." + std::to_string(i), *blocks_.back());
+  }
+}
+
+Vace::~Vace() = default;
+
+Transformer::Hints Vace::hints(const at::Tensor& context) {
+  return [this, context](const nn::Tensors& of_block) {
+    auto inputs = of_block;
+    inputs[0] = patch_in_.forward(context.to(of_block[0].options())).flatten(2).transpose(1, 2).contiguous();
+    return [this, inputs, first = of_block[0]](int64_t block) mutable -> at::Tensor {
+      auto place = std::ranges::find(config_.layers, block);
+      if (place == config_.layers.end()) return {};
+      const auto i = static_cast<size_t>(place - config_.layers.begin());
+      auto given = inputs;
+      if (i == 0) given.push_back(std::exchange(first, {}));
+      auto out = blocks_[i]->run(given);
+      inputs[0] = out[0];
+      return out[1];
+    };
+  };
+}
+
+Source find_vace(const ModelEntry& entry) {
+  auto tensors = find_below(entry, {"", "model.diffusion_model.", "diffusion_model."}, kMark);
+  if (!tensors) return {};
+  auto alone = tensors->renamed([](const std::string& name) { return name.starts_with("vace_") ? name : ""; });
+  const bool is_original = alone.contains("vace_blocks.0.after_proj.weight");
+  return {&entry, alone, is_original ? original_keys() : io::KeyMap{}};
+}
+
+bool reads_vace(const std::set<std::string>& columns) {
+  for (const char* column : {kVaceMask, kVaceReference}) {
+    if (columns.contains(column) && !columns.contains(kVaceVideo))
+      config_error("models", "extra_inputs names {}, which is read together with {}; name both", column, kVaceVideo);
+  }
+  return columns.contains(kVaceVideo);
+}
+
+pipeline::Units latents_behind_reference(const std::string& vae, const Encode& encode) {
+  return {{"encode_image", {"image", kVaceReference}, {"latents"}, {vae}, [=](pipeline::Scope& s) {
+             s.uses(vae);
+             auto picture = encode(as_clip(picture_of(s, kVaceReference).unsqueeze(0))).mean_BCHW;
+             s.write("latents", at::cat({picture, encode(as_clip(s.tensor("image"))).mean_BCHW}, 2));
+           }}};
+}
+
+pipeline::Units vace_units(const std::set<std::string>& columns, const std::string& vae, const Encode& encode) {
+  const bool masks = columns.contains(kVaceMask), refers = columns.contains(kVaceReference);
+  std::vector<std::string> reads{kVaceVideo};
+  if (masks) reads.emplace_back(kVaceMask);
+  if (refers) reads.emplace_back(kVaceReference);
+  return {{"encode_vace", reads, {"vace_context"}, {vae}, [=](pipeline::Scope& s) {
+             s.uses(vae);
+             auto clip = as_clip(s.tensor(kVaceVideo));
+             auto context = clip_context(clip, masks ? as_clip(s.tensor(kVaceMask)) : at::ones_like(clip), encode);
+             if (refers) {
+               auto picture = encode(as_clip(picture_of(s, kVaceReference).unsqueeze(0))).mean_BCHW;
+               auto shape = picture.sizes().vec();
+               shape[1] = context.size(1) - shape[1];
+               context = at::cat({at::cat({picture, at::zeros(shape, picture.options())}, 1), context}, 2);
+             }
+             s.write("vace_context", context);
+           }}};
+}
+
+}  // namespace burnish::models::wan
