@@ -124,8 +124,8 @@ class Dataset {
   bool is_centre(int64_t row, const Crop& crop) const;
   /// Decodes, resizes and cuts; a data Error when `row` is not usable.
   Sample load(int64_t row, int64_t variant = 0) const;
-  /// A further picture of the row, uint8 [H, W, 3], or the frames of a further clip [F, H, W, 3], scaled, cut and mirrored as the row's are;
-  /// a data Error when the row has none in that column.
+  /// A further picture of the row, uint8 [H, W, 3], or the frames of a further clip [F, H, W, 3], scaled, cut and mirrored as the row's
+  /// are; a data Error when the row has none in that column.
   at::Tensor load_further(int64_t row, const std::string& column, int64_t variant = 0) const;
   /// Says how each of a row's pictures in a column of own-sized ones is cut: the centre, of the size that its subset's rule gives a picture
   /// like it, or all of it where they are whole, mirrored where the row's picture is.

@@ -124,6 +124,7 @@ pipeline::Values first_values(const Model& model) {
     auto& value = values[std::string(input.column)];
     auto picture = at::linspace(-1, 1, 3 * side * side).view({3, side, side});
     if (input.kind == ExtraInput::Kind::pictures) value = pipeline::TensorLists{{picture}};
+    else if (input.kind == ExtraInput::Kind::clip) value = picture.unsqueeze(0);
     else if (input.kind == ExtraInput::Kind::numbers) value = at::full({1, 1}, 0.5, at::kFloat);
     else value = std::string(input.example);
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/config_values.h"
+#include "models/wan/camera.h"
 
 namespace burnish::models::wan {
 
@@ -98,6 +99,18 @@ void check_config(const Config& c) {
 }
 
 }  // namespace
+
+ControlConfig detect_control(const nlohmann::json* config_json, const io::Shapes& shapes) {
+  constexpr const char* kCamera = "control_adapter.conv.weight";
+  constexpr int64_t kChannels = 64 * kRayChannels;
+  ControlConfig c{.has_reference = shapes.contains("ref_conv.weight"), .has_camera = shapes.contains(kCamera)};
+  if (const auto channels = side_or_none(shapes, kCamera, 1); c.has_camera && channels != kChannels)
+    data_error("models", "the transformer's adapter of cameras reads {} channels; {} were expected", channels, kChannels);
+  if (!shapes.empty() || config_json == nullptr) return c;
+  io::take(*config_json, "add_ref_conv", c.has_reference, kWhat);
+  io::take(*config_json, "add_control_adapter", c.has_camera, kWhat);
+  return c;
+}
 
 Config detect(const nlohmann::json* config_json, const io::Shapes& shapes) {
   return detected(config_json, shapes, read_shapes, read_config, check_config);

@@ -25,11 +25,19 @@ struct Config {
   std::vector<int64_t> axes_dims() const { return {head_dim - 4 * (head_dim / 6), 2 * (head_dim / 6), 2 * (head_dim / 6)}; }
 };
 
+/// What transformers of the Fun models have beside that.
+struct ControlConfig {
+  bool has_reference = false;  ///< whether it takes a reference picture
+  bool has_camera = false;     ///< whether it takes rays of a camera
+};
+
 /// Latents of a token along height and width; a token is of one frame of latents.
 inline constexpr int64_t kPatch = 2;
 
 /// Reads the numbers from tensor shapes (our names) and, where there is one, the component's config.json, diffusers' or the original's,
 /// which wins for what shapes cannot tell: the number of heads. Throws a data Error when the two disagree.
 Config detect(const nlohmann::json* config_json, const io::Shapes& shapes);
+/// Reads what it has of the Fun models, by config.json where there are no tensors. Throws a data Error for an adapter of other rays.
+ControlConfig detect_control(const nlohmann::json* config_json, const io::Shapes& shapes);
 
 }  // namespace burnish::models::wan

@@ -49,6 +49,7 @@ std::string describe_entry(const ModelEntry& entry) {
   return words_of({{dit, fmt::format("Wan transformer ({} layers, width {}, {} names)", config.num_layers, config.width(),
                                      dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers")},
                    {found.vace.front(), "VACE"},
+                   {found.motion, "Wan motion controller"},
                    {found.text_encoder, "umT5 encoder"},
                    {found.image_encoder, "CLIP image encoder"},
                    {found.vae, "causal autoencoder"}});
@@ -103,6 +104,8 @@ std::vector<ModelEntry> named_with_vace(std::string_view name, const Config& con
 std::vector<ExtraInput> all_inputs() {
   std::vector<ExtraInput> all{kLastFrame};
   all.insert(all.end(), std::begin(kVaceInputs), std::end(kVaceInputs));
+  all.insert(all.end(), std::begin(kControlInputs), std::end(kControlInputs));
+  all.push_back(kMotionInput);
   return all;
 }
 
@@ -118,6 +121,7 @@ std::vector<ModelEntry> small_vace() {
 Found find_sources(const ModelFiles& files) {
   Found found;
   found.text_encoder = find_t5(files, kTextPrefixes);
+  found.motion = find_motion(files);
   found.vae = find_causal_autoencoder(files, vae::CausalFor::clips);
   found.image_encoder = find_clip_vision(files);
   bool has_second = files.find([](const ModelEntry& entry) { return entry.component == "transformer_2"; }) != nullptr;

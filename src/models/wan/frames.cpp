@@ -13,9 +13,6 @@ namespace burnish::models::wan {
 
 namespace {
 
-/// Channels of the mask: the four frames of the clip that a frame of the latents stands for.
-constexpr int64_t kMaskChannels = 4;
-
 std::vector<std::string> read_with(bool last) {
   if (!last) return {"image"};
   return {"image", std::string(kLastFrame.column)};
@@ -48,8 +45,8 @@ at::Tensor as_clip(const at::Tensor& image) {
 }
 
 FirstFrame first_frame_of(const Config& c, const vae::CausalConfig& autoencoder) {
-  if (c.in_channels == 2 * c.out_channels + kMaskChannels) return FirstFrame::beside;
-  return c.in_channels == c.out_channels && (c.out_channels == 48 || autoencoder.patch > 1) ? FirstFrame::held : FirstFrame::none;
+  if (c.in_channels > c.out_channels) return FirstFrame::beside;
+  return c.out_channels == 48 || autoencoder.patch > 1 ? FirstFrame::held : FirstFrame::none;
 }
 
 pipeline::Units held_frame_units(const std::string& vae, const Encode& encode) {

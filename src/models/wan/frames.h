@@ -9,6 +9,9 @@
 // What Wan reads of a clip's first and last frame, where a run gives them.
 namespace burnish::models::wan {
 
+/// Channels of the mask of given frames: the four frames of the clip that a frame of the latents stands for.
+inline constexpr int64_t kMaskChannels = 4;
+
 /// Returns pictures [B, 3, H, W] as clips of one frame, and clips [B, 3, F, H, W] as they are, in [-1, 1].
 at::Tensor as_clip(const at::Tensor& image);
 

@@ -43,6 +43,10 @@ const RenamedLayers kOutside{
     {"img_emb.proj.1", {"condition_embedder.image_embedder.ff.net.0.proj"}},
     {"img_emb.proj.3", {"condition_embedder.image_embedder.ff.net.2"}},
     {"head.head", {"proj_out"}},
+    {"ref_conv", {"ref_conv"}},
+    {"control_adapter.conv", {"control_adapter.conv"}},
+    {"control_adapter.residual_blocks.0.conv1", {"control_adapter.residual_blocks.0.conv1"}},
+    {"control_adapter.residual_blocks.0.conv2", {"control_adapter.residual_blocks.0.conv2"}},
 };
 const RenamedLayers kNormsOutside{
     {"img_emb.proj.0", {"condition_embedder.image_embedder.norm1"}},

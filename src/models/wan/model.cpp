@@ -1,5 +1,6 @@
 #include "models/wan/model.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/ones.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "diffusion/flow_process.h"
 #include "io/json.h"
 #include "io/model_values.h"
@@ -39,7 +41,10 @@ double boundary_of(const ModelFiles& files, double otherwise) {
 }
 
 /// What shapes tell of a published model's name; the experts of A14B, each alone, are as Wan2.1-T2V-14B.
-std::string variant_of(const Config& c, bool has_experts, bool has_vace) {
+std::string variant_of(const Config& c, const ControlConfig& control, bool has_experts, bool has_vace) {
+  const std::string fun = has_experts ? "2.2-Fun-A14B" : c.width() == 1536 ? "2.1-Fun-1.3B" : "2.1-Fun-14B";
+  if (control.has_camera) return "Wan" + fun + "-Control-Camera";
+  if (c.in_channels > 2 * c.out_channels + kMaskChannels) return "Wan" + fun + "-Control";
   if (has_vace) return has_experts ? "Wan2.2-VACE-Fun-A14B" : c.width() == 5120 ? "Wan2.1-VACE-14B" : "Wan2.1-VACE-1.3B";
   if (has_experts) return c.in_channels > c.out_channels ? "Wan2.2-I2V-A14B" : "Wan2.2-T2V-A14B";
   if (c.out_channels == 48) return "Wan2.2-TI2V-5B";
@@ -98,6 +103,8 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
         "models",
         "end_image is a clip's last frame and goes with its first; name input_image in extra_inputs too, when drawing --reference");
   read_vace(found);
+  const auto& dit = found.high_noise.entry ? found.high_noise : found.low_noise;
+  control_ = std::make_unique<Control>(options_, config_, read_named(dit, detect_control), dit.entry != nullptr);
   fill_names(found);
   const Source* of_expert[] = {&found.high_noise, &found.low_noise};
   for (size_t i = 0; i < names_.experts.size(); ++i) {
@@ -107,6 +114,7 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
     if (found.has_vace() || reads_vace_) add_vace(vace_of(names_.experts[i].component), found.vace[i]);
   }
   const TextUse use{.kohya = "lora_te_", .comfyui = "text_encoders.umt5xxl.transformer.", .length = kTextLength};
+  add_motion(found);
   add(text_part(found.text_encoder, text_config, use, files_, options_));
   add_image_encoder(found);
   add(autoencoder_, kPatch);
@@ -119,6 +127,9 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
 void WanModel::add_transformer(const std::string& name, const Source& source) {
   auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::part_named);
   recipe.name = name;
+  recipe.build = [dit = config_, control = control_->config()](const std::string& part, const at::TensorOptions& o) {
+    return std::make_unique<Transformer>(dit, o, mmdit::part_named(part), control);
+  };
   recipe.parts = {name + ".modulation", name + ".body"};
   const bool is_second = name != "dit";
   add(recipe, {.layers = {.weights = "",
@@ -127,7 +138,7 @@ void WanModel::add_transformer(const std::string& name, const Source& source) {
                           .others = is_second ? std::vector<std::string>{"transformer."} : std::vector<std::string>{},
                           .diffusers_alpha = false},
                .lora_targets = "to_q,to_k,to_v,to_out.0,ffn.net.0.proj,ffn.net.2",
-               .high_precision = {"patch_embedding", "condition_embedder\\..*", "proj_out"},
+               .high_precision = {"patch_embedding", "condition_embedder\\..*", "proj_out", "ref_conv", "control_adapter\\..*"},
                .foreign_layers = foreign_layers(config_),
                .written = written_layers(config_),
                .single_file = {"model.diffusion_model.", original_keys()},
@@ -179,12 +190,30 @@ void WanModel::add_vace(const std::string& name, const Source& source) {
        .aliases = target_names});
 }
 
+void WanModel::add_motion(const Found& found) {
+  const bool has_dit = found.high_noise.entry || found.low_noise.entry;
+  reads_motion_ = options_.extra_inputs.contains(std::string(kMotionInput.column)) && (found.motion.entry || !has_dit);
+  if (reads_motion_) names_.extra_inputs.push_back(kMotionInput);
+  MotionController::Config config{.width = config_.width()};
+  if (found.motion.entry) config = naming(found.motion.entry->label, [&] { return MotionController::detect(found.motion.shapes()); });
+  if (found.motion.entry && has_dit && config.width != config_.width())
+    data_error("models", "{}: the motion controller is {} wide and the transformer {}; they belong to different models",
+               found.motion.entry->label, config.width, config_.width());
+  if (!found.motion.entry && !reads_motion_) return;
+  add({.name = kMotion,
+       .what = "motion controller",
+       .source = found.motion,
+       .build = [config](const std::string&, const at::TensorOptions& o) { return std::make_unique<MotionController>(config, o); }},
+      plain_names(kMotion));
+}
+
 void WanModel::fill_names(const Found& found) {
   names_.family = "wan";
-  names_.variant = variant_of(config_, found.has_experts, found.has_vace());
+  names_.variant = variant_of(config_, control_->config(), found.has_experts, found.has_vace());
   names_.experts = {{"dit"}};
   if (found.has_experts) {
-    auto boundary = boundary_of(files_, config_.in_channels > config_.out_channels ? kPictureBoundary : kTextBoundary);
+    const bool sees = config_.in_channels > config_.out_channels || found.has_vace();
+    auto boundary = boundary_of(files_, sees ? kPictureBoundary : kTextBoundary);
     names_.experts = {{"dit", "high_noise", {boundary, 1}}, {"dit_2", "low_noise", {0, boundary}}};
   }
   names_.values = {
@@ -192,6 +221,7 @@ void WanModel::fill_names(const Found& found) {
       {"text_embedding", {.shape = {-1, -1, config_.caption_width}, .of_prompt = true, .padded = true}},
       {"text_counts", {.shape = {-1, -1}, .of_prompt = true, .padded = true}},
   };
+  control_->add_names(names_);
   if (reads_vace_) {
     names_.values["vace_context"] = {.shape = {-1, vace_config_.in_channels, -1, -1, -1}};
     for (const auto& input : kVaceInputs) {
@@ -201,7 +231,7 @@ void WanModel::fill_names(const Found& found) {
   if (!options_.references || first_frame_ == FirstFrame::none) return;
   names_.reference_column = kFirstFrameColumn;
   if (first_frame_ == FirstFrame::held) names_.values["first_latents"] = {.shape = {-1, config_.out_channels, 1, -1, -1}};
-  else names_.values["beside_latents"] = {.shape = {-1, config_.in_channels - config_.out_channels, -1, -1, -1}};
+  else names_.values["beside_latents"] = {.shape = {-1, kMaskChannels + config_.out_channels, -1, -1, -1}};
   if (reads_image()) names_.values["image_states"] = {.shape = {-1, -1, config_.image_width}};
   if (gives_last()) names_.extra_inputs.push_back(kLastFrame);
 }
@@ -228,7 +258,13 @@ void WanModel::modulate(pipeline::Scope& scope, const std::string& dit) {
   scope.uses(part);
   auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
   auto& transformer = loaded<Transformer>(part);
-  scope.write("modulation", transformer.modulate(sigma));
+  auto modulation = transformer.modulate(sigma);
+  if (reads_motion_) {
+    scope.uses(kMotion);
+    auto more = loaded<MotionController>(kMotion).forward(scope.tensor(std::string(kMotionInput.column)).to(options_.device));
+    modulation = modulation + at::constant_pad_nd(more, {0, config_.width()});  // none for the last norm
+  }
+  scope.write("modulation", modulation);
   if (gives(FirstFrame::held)) scope.write("first_modulation", transformer.modulate(at::zeros_like(sigma)));
 }
 
@@ -246,9 +282,11 @@ void WanModel::denoise(pipeline::Scope& scope, const std::string& dit) {
     in.given_modulation_BM = scope.tensor("first_modulation");
     in.num_given = 1;
   } else if (first_frame_ == FirstFrame::beside) {
-    in.noisy_BCFHW = at::cat({noisy, beside(scope, noisy)}, 1);
+    const auto first = options_.references ? scope.tensor("beside_latents") : at::Tensor();
+    in.noisy_BCFHW = at::cat({noisy, control_->behind_noise(scope, noisy, first)}, 1);
   }
   if (reads_image()) in.image_BNW = image_states(scope, noisy.size(0));
+  control_->give(scope, in);
   if (reads_vace_) {
     const auto vace = vace_of(dit);
     scope.uses(vace);
@@ -259,17 +297,18 @@ void WanModel::denoise(pipeline::Scope& scope, const std::string& dit) {
               is_held ? leading_to_first(prediction, noisy, scope.tensor("first_latents"), scope.tensor("sigma")) : prediction);
 }
 
-at::Tensor WanModel::beside(pipeline::Scope& scope, const at::Tensor& noisy) const {
-  if (options_.references) return scope.tensor("beside_latents").to(noisy.options());
-  auto shape = noisy.sizes().vec();
-  shape[1] = config_.in_channels - config_.out_channels;
-  return at::zeros(shape, noisy.options());
-}
-
 at::Tensor WanModel::image_states(pipeline::Scope& scope, int64_t batch_size) const {
-  if (options_.references) return scope.tensor("image_states").to(options_.device);
+  if (options_.references || sees_reference()) return scope.tensor("image_states").to(options_.device);
   const auto num_rows = config_.image_places > 0 ? config_.image_places : clip_config_.num_places;
   return at::zeros({batch_size, num_rows, config_.image_width}, at::TensorOptions().device(options_.device).dtype(options_.dtype));
+}
+
+/// What CLIP makes of pictures [B, 3, H, W].
+std::function<at::Tensor(const at::Tensor&)> WanModel::seeing() {
+  return [this](const at::Tensor& image) {
+    auto& encoder = loaded<ClipVision>(kImageEncoder);
+    return encoder.states_before_last(seen_by_clip(image, clip_config_.image_size()).to(options_.device, options_.dtype));
+  };
 }
 
 /// What given frames add, where a run gives them.
@@ -283,11 +322,8 @@ void WanModel::add_frame_units(UnitGroups& groups) {
     groups.encode_references = beside_frame_units(vae, encode, gives_last());
     denoise.reads.emplace_back("beside_latents");
     if (!reads_image()) return;
-    auto see = [this](const at::Tensor& image) {
-      auto& encoder = loaded<ClipVision>(kImageEncoder);
-      return encoder.states_before_last(seen_by_clip(image, clip_config_.image_size()).to(options_.device, options_.dtype));
-    };
-    for (auto& unit : image_state_units(kImageEncoder, see, config_.image_places > 0)) groups.encode_references.push_back(std::move(unit));
+    for (auto& unit : image_state_units(kImageEncoder, seeing(), config_.image_places > 0))
+      groups.encode_references.push_back(std::move(unit));
     denoise.reads.emplace_back("image_states");
     return;
   }
@@ -295,6 +331,22 @@ void WanModel::add_frame_units(UnitGroups& groups) {
   groups.weigh = held_frame_weights();
   modulate.writes.emplace_back("first_modulation");
   denoise.reads.insert(denoise.reads.end(), {"first_modulation", "first_latents", "sigma"});
+}
+
+void WanModel::add_control_units(UnitGroups& groups) {
+  auto units = control_->encode_units(autoencoder_.recipe.name, encoding_by(autoencoder_, components_, options_.device));
+  auto &modulate = groups.denoise.front(), &denoise = groups.denoise.back();
+  if (reads_motion_) {
+    modulate.reads.emplace_back(kMotionInput.column);
+    modulate.models.push_back(kMotion);
+  }
+  groups.encode_references.insert(groups.encode_references.end(), units.begin(), units.end());
+  for (const auto& value : control_->reads()) denoise.reads.push_back(value);
+  if (!sees_reference()) return;
+  // CLIP sees the reference picture in place of the first frame.
+  std::erase_if(groups.encode_references, [](const auto& unit) { return contains(unit.writes, "image_states"); });
+  groups.encode_references.push_back(control_->seen_reference_unit(kImageEncoder, seeing()));
+  if (!contains(denoise.reads, "image_states")) denoise.reads.emplace_back("image_states");
 }
 
 void WanModel::add_vace_units(UnitGroups& groups, const std::string& dit) {
@@ -326,6 +378,7 @@ UnitGroups WanModel::units_of(const Expert& expert) {
          denoise(s, dit);
        }}};
   add_frame_units(groups);
+  add_control_units(groups);
   add_vace_units(groups, dit);
   return groups;
 }

@@ -4,7 +4,9 @@
 #include "models/find_components.h"
 #include "models/model.h"
 #include "models/shared_components.h"
+#include "models/wan/control.h"
 #include "models/wan/frames.h"
+#include "models/wan/motion.h"
 #include "models/wan/vace.h"
 
 namespace burnish::models::wan {
@@ -15,7 +17,7 @@ struct Found {
   std::array<Source, 2> vace;    ///< VACE's module beside each of them
   bool has_vace() const { return vace[0].entry || vace[1].entry; }
   bool has_experts = false;  ///< whether the model has two denoisers, of which the files may hold one
-  Source text_encoder, vae;
+  Source text_encoder, vae, motion;
   Source image_encoder;  ///< CLIP, which some of Wan 2.1 see a clip's first frame with, one its last too
 };
 /// Finds them; detection reads tensor names, and tells experts by folder, file or component name.
@@ -37,9 +39,9 @@ class WanModel : public Model {
   void modulate(pipeline::Scope& scope, const std::string& dit);
   void denoise(pipeline::Scope& scope, const std::string& dit);
   void add_frame_units(UnitGroups& groups);
-  /// What the transformer reads beside the noisy latents; zeros where the run gives no frames.
-  at::Tensor beside(pipeline::Scope& scope, const at::Tensor& noisy_BCFHW) const;
   at::Tensor image_states(pipeline::Scope& scope, int64_t batch_size) const;
+  void add_control_units(UnitGroups& groups);
+  void add_motion(const Found& found);
   void add_vace_units(UnitGroups& groups, const std::string& dit);
   /// Tells whether the run gives a first frame, to a model that takes it in this way.
   bool gives(FirstFrame how) const { return options_.references && first_frame_ == how; }
@@ -47,12 +49,17 @@ class WanModel : public Model {
   bool gives_last() const {
     return gives(FirstFrame::beside) && (config_.image_places > 0 || options_.extra_inputs.contains(std::string(kLastFrame.column)));
   }
+  std::function<at::Tensor(const at::Tensor& image_B3HW)> seeing();
+  /// Tells whether CLIP sees the run's reference picture.
+  bool sees_reference() const { return reads_image() && control_->gives_reference() && components_.has("image_encoder"); }
   bool reads_image() const { return config_.image_width > 0; }
 
   Config config_;
   FirstFrame first_frame_ = FirstFrame::none;
   VaceConfig vace_config_;
-  bool reads_vace_ = false;  ///< whether the run has columns for VACE
+  std::unique_ptr<Control> control_;
+  bool reads_motion_ = false;  ///< whether the run has a column for the motion controller
+  bool reads_vace_ = false;    ///< whether the run has columns for VACE
   AutoencoderPart autoencoder_;
   ClipVisionConfig clip_config_;
 };

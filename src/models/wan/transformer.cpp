@@ -8,10 +8,10 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/stack.h>
 
-#include <cmath>
-
 #include "base/error.h"
 #include "kernels/gelu_tanh/gelu_tanh.h"
+#include "models/wan/camera.h"
+#include "models/wan/waves.h"
 #include "nn/remade.h"
 
 namespace burnish::models::wan {
@@ -20,15 +20,6 @@ namespace {
 
 constexpr double kRopeTheta = 10000.0, kImageEps = 1e-5;
 constexpr int64_t kParts = 6;
-
-/// Sinusoids of 1000 t, cosines first, computed in fp64 (official: sinusoidal_embedding_1d) and kept in fp32.
-at::Tensor waves(const at::Tensor& t_B, int64_t channels) {
-  auto half = channels / 2;
-  auto t = t_B.to(at::kDouble) * 1000.0;
-  auto frequencies = (at::arange(half, t.options()) * (-std::log(10000.0) / static_cast<double>(half))).exp();
-  auto angles = t.unsqueeze(1) * frequencies.unsqueeze(0);
-  return at::cat({angles.cos(), angles.sin()}, -1).to(at::kFloat);
-}
 
 /// [B, F · rows · columns, 4 · C] -> [B, C, F, H, W]; a token's numbers are by row, column and channel.
 at::Tensor from_tokens(const at::Tensor& x, int64_t frames, int64_t rows, int64_t columns) {
@@ -96,24 +87,29 @@ struct Transformer::Time {
 };
 
 struct Transformer::Body {
-  Body(const Config& c, const at::TensorOptions& o)
+  Body(const Config& c, const ControlConfig& control, const at::TensorOptions& o)
       : patch_in(c.in_channels, c.width(), kernels::Window{{1, kPatch, kPatch}, {1, kPatch, kPatch}, {0, 0, 0}, {1, 1, 1}}, o),
         text(c, o),
         image(c.image_width > 0 ? std::make_unique<ImageEmbedder>(c, o) : nullptr),
         blocks(mmdit::several<Block>(c.num_layers, c, o)),
         table(at::empty({1, 2, c.width()}, o.dtype(at::kFloat))),
-        out(c.width(), c.out_channels * kPatch * kPatch, o) {}
+        out(c.width(), c.out_channels * kPatch * kPatch, o) {
+    if (control.has_reference) reference_in = std::make_unique<nn::Conv2d>(c.out_channels, c.width(), kPatch, kPatch, 0, o);
+    if (control.has_camera) camera = std::make_unique<CameraAdapter>(c.width(), o);
+  }
   nn::Conv patch_in;
   TextEmbedder text;
   std::unique_ptr<ImageEmbedder> image;
   std::vector<std::unique_ptr<Block>> blocks;
   at::Tensor table;  ///< [1, 2, D], fp32: shift and scale of the last norm
   nn::Linear out;
+  std::unique_ptr<nn::Conv2d> reference_in;  ///< of latents of a reference picture, to a frame of tokens
+  std::unique_ptr<CameraAdapter> camera;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part, const ControlConfig& control) : config_(c) {
   if (part.body) {
-    body_ = std::make_unique<Body>(c, options);
+    body_ = std::make_unique<Body>(c, control, options);
     own("patch_embedding", body_->patch_in);
   }
   if (part.modulation) {
@@ -127,12 +123,14 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdi
   for (size_t i = 0; i < body_->blocks.size(); ++i) own("blocks." + std::to_string(i), *body_->blocks[i]);
   own("scale_shift_table", body_->table);
   own("proj_out", body_->out);
+  if (body_->reference_in) own("ref_conv", *body_->reference_in);
+  if (body_->camera) own("control_adapter", *body_->camera);
 }
 
 Transformer::~Transformer() = default;
 
 at::Tensor Transformer::modulate(const at::Tensor& sigma_B) const {
-  auto embedded = time_->embedder.forward(waves(sigma_B, config_.time_channels));
+  auto embedded = time_->embedder.forward(waves(sigma_B.to(at::kDouble) * 1000.0, config_.time_channels));
   return at::cat({time_->projection.forward(at::silu(embedded)), embedded}, -1);
 }
 
@@ -149,14 +147,27 @@ void Transformer::run_blocks(nn::Tensors& inputs, bool has_given, const Hints& h
   }
 }
 
+at::Tensor Transformer::tokens_of(const Inputs& in) const {
+  const auto& b = *body_;
+  const auto dtype = in.text_BTE.scalar_type();
+  auto patches = b.patch_in.forward(in.noisy_BCFHW.to(dtype));
+  if (in.rays_BKFHW.defined()) patches = patches + b.camera->forward(in.rays_BKFHW.to(dtype));
+  auto tokens = patches.flatten(2).transpose(1, 2);
+  if (in.reference_BCHW.defined())
+    tokens = at::cat({b.reference_in->forward(in.reference_BCHW.to(dtype)).flatten(2).transpose(1, 2), tokens}, 1);
+  return tokens.contiguous();
+}
+
 at::Tensor Transformer::forward(const Inputs& in) {
   auto& b = *body_;
   const auto width = config_.width(), of_blocks = kParts * width;
-  const auto frames = in.noisy_BCFHW.size(2), rows = in.noisy_BCFHW.size(3) / kPatch, columns = in.noisy_BCFHW.size(4) / kPatch;
+  const int64_t num_before = in.reference_BCHW.defined() ? 1 : 0;
+  const auto frames = num_before + in.noisy_BCFHW.size(2), rows = in.noisy_BCFHW.size(3) / kPatch,
+             columns = in.noisy_BCFHW.size(4) / kPatch;
   const bool has_given = in.num_given > 0;
   auto modulation = has_given ? at::stack({in.modulation_BM, in.given_modulation_BM}, 1) : in.modulation_BM.unsqueeze(1);
 
-  auto tokens = b.patch_in.forward(in.noisy_BCFHW.to(in.text_BTE.scalar_type())).flatten(2).transpose(1, 2).contiguous();
+  auto tokens = tokens_of(in);
   const auto num_given = in.num_given * rows * columns, num_noisy = tokens.size(1) - num_given;
   auto [cos, sin] = rope(config_, frames, rows, columns, in.modulation_BM.options());
   const nn::Streams streams(shares(), has_given ? std::vector<int64_t>{num_given, num_noisy} : std::vector<int64_t>{num_noisy});
@@ -181,7 +192,8 @@ at::Tensor Transformer::forward(const Inputs& in) {
   };
   auto all = predicted(inputs.front(), 0, noisy_run);
   if (has_given) all = at::cat({predicted(inputs.back(), 1, 0), all}, 1);
-  return from_tokens(all, frames, rows, columns);
+  const auto num_drop = num_before * rows * columns;
+  return from_tokens(all.narrow(1, num_drop, all.size(1) - num_drop), frames - num_before, rows, columns);
 }
 
 void Transformer::initialise(uint64_t seed) {

@@ -12,7 +12,7 @@ namespace burnish::models::wan {
 /// the time is computed in fp32, and so is what it modulates.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {}, const ControlConfig& control = {});
   ~Transformer() override;
 
   /// Makes of sigma, fp32 in [0, 1], what modulates [B, 7 D] in fp32: the six parts of every block, to which each adds its table, and what
@@ -33,6 +33,8 @@ class Transformer : public nn::Module, public nn::SharesTokens {
     at::Tensor given_modulation_BM = {};  ///< of sigma 0, where frames are given
     int64_t num_given = 0;                ///< first frames of the latents that are given, without noise
     Hints hints = {};                     ///< of a module beside the transformer
+    at::Tensor reference_BCHW = {};       ///< latents of a reference picture, a frame of tokens in front of the clip's
+    at::Tensor rays_BKFHW = {};           ///< of the camera (camera_rays)
   };
   /// Computes the velocity, noise - latents [B, C, F, H, W]. Needs the body.
   at::Tensor forward(const Inputs& in);
@@ -47,6 +49,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   struct Time;
   struct Body;
 
+  at::Tensor tokens_of(const Inputs& in) const;
   void run_blocks(nn::Tensors& inputs, bool has_given, const Hints& hints);
 
   Config config_;

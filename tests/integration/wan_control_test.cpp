@@ -1,0 +1,104 @@
+// Wan's Fun models and the motion controller in the whole program, on transformers of random weights that a config.json alone describes.
+#include <gmock/gmock.h>
+
+#include "tests/integration/model_run.h"
+#include "tests/integration/wan.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+class WanControl : public BadInput {
+ protected:
+  WanControl() { fs::copy(kWan / "model", at("model"), fs::copy_options::recursive); }
+  /// Puts in place of the transformer one of so many channels.
+  void describe(int64_t channels, const std::string& more) const {
+    fs::remove_all(at("model") / "transformer");
+    fs::create_directory(at("model") / "transformer");
+    std::ofstream(at("model") / "transformer/config.json")
+        << R"({"_class_name": "WanModel", "dim": 24, "num_heads": 2, "ffn_dim": 32, "freq_dim": 32, "text_dim": 16, "num_layers": 2, )"
+        << R"("in_dim": )" << channels << R"(, "out_dim": 16, )" << more << "}";
+  }
+  std::string data() const {
+    auto rows = nlohmann::json::array();
+    const char* pictures[] = {"0.png", "1.png", "2.png", "3.png"};
+    for (size_t i = 0; i < 4; ++i)
+      rows.push_back({{"image", pictures[i]},
+                      {"prompt", "a cat"},
+                      {"control_video", pictures[(i + 1) % 4]},
+                      {"reference_image", {pictures[(i + 2) % 4]}},
+                      {"camera_control_direction", i % 2 == 0 ? "Left" : "Up"},
+                      {"camera_control_speed", 0.01},
+                      {"motion_bucket_id", 10 * i}});
+    return "--dataset_base_path '" + (kGolden / "pictures").string() + "' --dataset_metadata_path " +
+           quoted(write("rows.json", rows.dump())) + " --height 48 --width 64 ";
+  }
+  std::string ok(const std::string& arguments) const {
+    auto out = run_burnish(arguments);
+    EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
+    return out.output;
+  }
+  std::vector<double> losses(const std::string& name, const std::string& more) const {
+    ok("train " + wan_model(at("model")) + more + " --max_steps 3 --learning_rate 1e-3 " + option("output_path", at(name)));
+    std::vector<double> values;
+    for (auto& line : read_log(at(name))) values.push_back(line["loss"]);
+    return values;
+  }
+  /// A run from files and one from a cache take the same steps; another one, without the last of the columns, others.
+  void expect_read(const std::string& columns, const std::string& fewer) const {
+    const std::string extra = "--extra_inputs " + columns + " ";
+    losses("made", data() + "--init random --trainable_models dit " + extra);
+    fs::copy(at("made") / "step-3.safetensors", at("model") / "transformer/diffusion_pytorch_model.safetensors");
+    const std::string how = "--lora_rank 2 ";
+    auto live = losses("live", data() + how + extra);
+    ok("train " + wan_model(at("model")) + data() + extra + "--task sft:data_process " + option("output_path", at("cache")));
+    EXPECT_EQ(losses("split", "--task sft:train " + option("dataset_base_path", at("cache")) + how + extra), live);
+    EXPECT_NE(losses("fewer", data() + how + "--extra_inputs " + fewer + " "), live);
+  }
+};
+
+}  // namespace
+
+TEST_F(WanControl, AClipThatControlsAndAReferencePicture) {
+  describe(52, R"("add_ref_conv": true)");
+  expect_read("control_video,reference_image", "control_video");
+}
+
+TEST_F(WanControl, AClipThatControlsBesideAFirstFrame) {
+  describe(48, R"("add_ref_conv": false)");
+  expect_read("control_video,input_image", "control_video");
+}
+
+TEST_F(WanControl, ACameraThatMovesFromAFirstFrame) {
+  describe(36, R"("add_control_adapter": true)");
+  expect_read("input_image,camera_control_direction,camera_control_speed", "input_image");
+  describe(32, R"("add_control_adapter": true)");
+  losses("bare", data() + "--init random --trainable_models dit --extra_inputs input_image,camera_control_direction,camera_control_speed ");
+}
+
+TEST_F(WanControl, HowMuchMoves) {
+  io::NamedTensors tensors;
+  for (const auto& [name, out, in] : {std::tuple("linear.0", 24, 256), {"linear.2", 24, 24}, {"linear.4", 144, 24}}) {
+    tensors.emplace_back(std::string(name) + ".weight", at::arange(int64_t{out} * in).to(at::kFloat).sin().mul_(0.1).view({out, in}));
+    tensors.emplace_back(std::string(name) + ".bias", at::zeros({out}));
+  }
+  io::save_safetensors(at("motion.safetensors"), tensors);
+  const auto motion = option("model", at("motion.safetensors")) + "--extra_inputs motion_bucket_id ";
+  auto whole = losses("whole", data() + motion + "--trainable_models motion_controller ");
+  EXPECT_TRUE(io::TensorSource::open({(at("whole") / "step-3.motion_controller.safetensors").string()}).contains("linear.4.weight"));
+  EXPECT_NE(losses("lora", data() + motion), losses("without", data()));
+}
+
+TEST_F(WanControl, RefusesColumnsThatTheModelLacks) {
+  auto refused = [&](const std::string& columns) {
+    auto out = run_burnish("train " + wan_model(at("model")) + data() + "--extra_inputs " + columns + " --max_steps 1 " +
+                           option("output_path", at("refused")));
+    EXPECT_EQ(out.exit_code, 2) << out.output;
+    return out.output;
+  };
+  EXPECT_THAT(refused("control_video"), HasSubstr("is for a Fun Control model"));
+  EXPECT_THAT(refused("motion_bucket_id"), HasSubstr("is for a motion controller"));
+  EXPECT_THAT(refused("camera_control_direction"), HasSubstr("is read together with camera_control_speed"));
+}
