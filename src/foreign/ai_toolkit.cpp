@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "foreign/ai_toolkit_clips.h"
 #include "foreign/program.h"
 #include "foreign/prompts.h"
 
@@ -199,6 +200,8 @@ PromptLine line_of(const Value& item, const Value& sample, const std::string& tr
   fill(line.guidance, "guidance_scale", 7);
   fill(line.negative, "neg", "");
   fill(line.seed, "seed", 0);
+  fill(line.frames, "num_frames", Value());
+  if (number_of(line.frames) == 1) line.frames = Value();  // a picture
   return line;
 }
 
@@ -248,6 +251,7 @@ Arranged arrange(Value tree, const Open&) {
 }
 
 void model_rows(Table& table) {
+  table << of_ai_toolkit_experts().rows;
   table << same("model.vae_path", "model") << same("model.unet_path", "model") << same("model.name_or_path", "model");
   table << rewritten("train.dtype", "dtype", dtype, "fp32") << rewritten("model.quantize", "fp8_models", quantized, false);
   table << looked_at({{"model.qtype", "qfloat8"}})
@@ -271,7 +275,7 @@ void model_rows(Table& table) {
                      {"model.split_model_other_module_param_count_scale", 0.3}},
                     "layer_offloading asks for it, and that is told");
   table << kind_row("model.arch", {"sd", "sd1", "sd15", "sdxl", "flux", "flux_kontext", "flux2_klein*", "qwen_image", "qwen_image_edit*",
-                                   "zimage", "chroma"});
+                                   "zimage", "chroma", "wan21*", "wan22*"});
   table << no_place({{"model.is_v2", false},
                      {"model.is_v3", false},
                      {"model.is_pixart", false},
@@ -359,7 +363,7 @@ void network_rows(Table& table) {
 
 /// What a run has no option for, and what needs none.
 void further_data_rows(Table& table) {
-  table << no_place({{"dataset.num_frames", 1}}, "a sample is a picture and a caption");
+  table << of_ai_toolkit_clips().rows;
   table << rewritten("dataset.batch_size", "batch_size", [](const Value& value, const Settings& all) {
     return all.has("train.batch_size") ? left_out("batches of all datasets have train.batch_size samples") : carried(value);
   });
@@ -412,15 +416,8 @@ void further_data_rows(Table& table) {
       "control pictures ask for it, and these are told");
   table << no_place({{"dataset.invert_mask", false}, {"dataset.mask_min_value", 0.0}},
                     "masks are told, and unmasked_weight says how much counts outside");
-  table << needless({{"dataset.shrink_video_to_frames", true},
-                     {"dataset.fps", 24},
-                     {"dataset.auto_frame_count", false},
-                     {"dataset.trim_auto_frame_count_tail", true},
-                     {"dataset.do_i2v", false},
-                     {"dataset.do_audio", false},
-                     {"dataset.audio_preserve_pitch", false},
-                     {"dataset.audio_normalize", false}},
-                    "a sample is a picture");
+  table << needless({{"dataset.do_audio", false}, {"dataset.audio_preserve_pitch", false}, {"dataset.audio_normalize", false}},
+                    "models here make no sound");
 }
 
 void data_rows(Table& table) {
@@ -666,8 +663,8 @@ void run_rows(Table& table) {
 /// What changes nothing of what is learned.
 void needless_rows(Table& table) {
   table << needless({"save.hf_repo_id", {"save.hf_private", false}}, "nothing is sent elsewhere");
+  table << looked_at({{"sample.num_frames", 1}});
   table << needless({{"sample.sampler", "ddpm"},
-                     {"sample.num_frames", 1},
                      {"sample.fps", 16},
                      "sample.ext",
                      {"sample.format", "jpg"},

@@ -127,9 +127,9 @@ Outcome encoder_rates(const Value&, const Settings& all) {
 }
 
 void model_rows(Table& table) {
-  table << kind_row("model.type", {"sdxl", "flux", "flux2", "qwen_image", "z_image", "chroma"});
+  table << kind_row("model.type", {"sdxl", "flux", "flux2", "qwen_image", "z_image", "chroma", "wan"});
   for (const char* name : {"model.transformer_path", "model.diffusion_model", "model.text_encoder_path", "model.vae_path", "model.vae",
-                           "model.checkpoint_path", "model.diffusers_path"})
+                           "model.checkpoint_path", "model.diffusers_path", "model.ckpt_path", "model.llm_path"})
     table << same(name, "model");
   table << rewritten("model.text_encoders", "model", paths) << rewritten("model.merge_adapters", "preset_lora_path", paths);
   table << rewritten("model.dtype", "dtype", dtype);
@@ -214,6 +214,28 @@ void optimizer_rows(Table& table) {
   table << no_place({"optimizer.*"}, "no number of the optimizers here");
 }
 
+bool makes_clips(const Settings& all) { return all.text("model.type") == "wan"; }
+
+/// A clip goes to the longest of its lengths that it has; here a shorter clip has as many frames as the model takes of it.
+Outcome frame_buckets(const Value& value, const Settings& all) {
+  if (!makes_clips(all)) return left_out("");
+  std::vector<double> lengths;
+  for (const auto& item : value.is_array() ? value : Value::array({value})) lengths.push_back(number_of(item).value_or(0));
+  const auto longest = lengths.empty() ? 0 : *std::ranges::max_element(lengths);
+  if (longest < 1) return left_out("is no list of numbers of frames");
+  const bool has_others = std::ranges::any_of(lengths, [&](double length) { return length > 1 && length < longest; });
+  return carried(static_cast<int64_t>(longest),
+                 has_others ? "a clip that is shorter has as many frames as it holds, not the next of these numbers" : "");
+}
+
+Outcome clip_mode(const Value& value, const Settings& all) {
+  if (!makes_clips(all)) return left_out("");
+  auto mode = lower(text_of(value));
+  if (mode == "multiple_overlapping") return carried("chunks", "clips of a file lie one behind the other here, without an overlap");
+  if (mode != "single_beginning" && mode != "single_middle") return left_out("no such way to take frames out of a clip");
+  return carried(mode == "single_middle" ? "middle" : "head");
+}
+
 void data_rows(Table& table) {
   table << same("dataset.path", "dataset_metadata_path") << same("dataset.num_repeats", "dataset_repeat").otherwise(1);
   table << rewritten("dataset.resolutions", "resolution", [](const Value& value, const Settings&) {
@@ -246,7 +268,7 @@ void data_rows(Table& table) {
   for (const char* name : {"dataset.min_ar", "dataset.max_ar", "dataset.num_ar_buckets", "dataset.ar_buckets"})
     table << rewritten(name, "", of_buckets("shapes are those of bucket_rule, from 1:4 to 4:1"));
   table << no_place({"dataset.size_buckets"}, "sizes are those of bucket_rule, or height and width");
-  table << needless({"dataset.frame_buckets"}, "a picture is one frame");
+  table << rewritten("dataset.frame_buckets", "num_frames", frame_buckets);
   table << no_place({{"dataset.skip_empty_caption", true}},
                     "a picture without a caption file is refused, and one whose file is empty trains")
         << no_place({"dataset.subsample_ratio"}, "num_repeats of a dataset in a dataset_config may be a fraction")
@@ -340,7 +362,7 @@ void run_rows(Table& table) {
                      "map_num_proc",
                      {"compile", false}},
                     "says how the same is computed");
-  table << needless({"video_clip_mode"}, "a sample is a picture");
+  table << rewritten("video_clip_mode", "frame_extraction", clip_mode);
 }
 
 Table table() {

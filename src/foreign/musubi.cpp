@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/text.h"
 #include "foreign/program.h"
 #include "foreign/prompts.h"
@@ -56,10 +58,54 @@ std::vector<Row> sizes() {
   for (auto& row : rows) {
     row.absent = Value::array({960, 544});
     row.convert = [convert = row.convert](const Value& value, const Settings& all) {
-      return all.has("resolution") || all.has("image_directory") ? convert(value, all) : left_out("");
+      return all.has("resolution") || all.has("image_directory") || all.has("video_directory") ? convert(value, all) : left_out("");
     };
   }
   return rows;
+}
+
+std::string extraction(const Settings& all) { return lower(all.text("frame_extraction", "head")); }
+
+/// It takes 1 and a multiple of 4 frames, the next number below.
+int64_t whole_frames(double number) { return std::max<int64_t>(1, (static_cast<int64_t>(number) - 1) / 4 * 4 + 1); }
+
+/// Where several numbers are given, it takes clips of each out of every file.
+Outcome target_frames(const Value& value, const Settings& all) {
+  if (extraction(all) == "full") return left_out("");
+  double largest = 0;
+  int64_t count = 0;
+  for (const auto& item : value.is_array() ? value : Value::array({value})) {
+    largest = std::max(largest, number_of(item).value_or(0));
+    ++count;
+  }
+  if (largest < 1) return left_out("is no list of numbers of frames");
+  return carried(whole_frames(largest), count > 1 ? "of each file clips of every number are taken there, here of the largest; give a "
+                                                    "dataset for each number in a dataset_config"
+                                                  : "");
+}
+
+/// What counts under one way of taking frames.
+Convert under(const char* way, std::function<Outcome(const Value&)> convert) {
+  return [way, convert](const Value& value, const Settings& all) {
+    return all.has("video_directory") && extraction(all) == way ? convert(value) : left_out("");
+  };
+}
+
+void clip_rows(Table& table) {
+  table << rewritten("video_directory", "dataset_metadata_path", [](const Value& value, const Settings& all) {
+    return carried(value, all.has("source_fps") ? "" : "its frames are taken one by one there, and here at frame_rate, by their times");
+  });
+  table << rewritten("target_frames", "num_frames", target_frames);
+  table << rewritten("max_frames", "num_frames",
+                     under("full", [](const Value& value) { return carried(whole_frames(number_of(value).value_or(1))); }))
+               .otherwise(129);
+  const std::map<std::string, std::string> ways{
+      {"head", "head"}, {"chunk", "chunks"}, {"slide", "slide"}, {"uniform", "uniform"}, {"full", "whole"}};
+  table << words("frame_extraction", "frame_extraction", ways, "no such way to take frames out of a clip", "head");
+  table << rewritten("frame_stride", "frame_stride", under("slide", [](const Value& value) { return carried(value); })).otherwise(1)
+        << rewritten("frame_sample", "frame_sample", under("uniform", [](const Value& value) { return carried(value); })).otherwise(1);
+  table << needless({"source_fps"}, "a clip says its own rate; its frames are taken by their times");
+  table << no_place({"video_jsonl_file"}, "its columns are called otherwise; write a metadata file with the columns video and prompt");
 }
 
 void data_rows(Table& table) {
@@ -73,21 +119,20 @@ void data_rows(Table& table) {
                     "a model for videos alone reads it");
   table << caption_ending_row("caption_extension");
   table << no_place({"image_jsonl_file"}, "its columns are called otherwise; write a metadata file with the columns image and prompt");
-  table << no_place({"video_directory", "video_jsonl_file", "source_fps"}, "videos are not trained");
-  table << needless({"target_frames", {"frame_extraction", "head"}, {"frame_stride", 1}, {"frame_sample", 1}, {"max_frames", 129}},
-                    "videos alone have frames");
+  clip_rows(table);
   table << no_place({"control_directory"}, kNameReferences);
   table << no_place({{"multiple_target", false}, {"no_resize_control", false}, "control_resolution"},
                     "reference pictures have the sizes that extra_inputs gives them");
   table << no_place({"dataset_config"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");
 }
 
-/// Of these models it leaves out modulation, and the blocks that refine (networks/lora_{qwen_image,flux_2,zimage}.py).
+/// Of these models it leaves out modulation, and the blocks that refine (networks/lora_{qwen_image,flux_2,zimage,wan}.py).
 Outcome layers(const Value& module, const Settings& all) {
   if (all.has("network_weights")) return left_out("");
   auto name = text_of(module);
   if (name.ends_with("lora_qwen_image")) return carried("transformer_blocks\\.[0-9]+\\.(attn|img_mlp|txt_mlp)\\..*");
   if (name.ends_with("lora_flux_2")) return carried("(single_)?transformer_blocks\\.[0-9]+\\..*");
+  if (name.ends_with("lora_wan")) return carried("blocks\\.[0-9]+\\..*");
   if (name.ends_with("lora_zimage")) return carried("layers\\.[0-9]+\\.(attention|feed_forward)\\..*");
   return left_out("");
 }
@@ -117,9 +162,39 @@ void network_rows(Table& table) {
   table << no_place({"base_weights_multiplier"}, "write the strength behind the file: preset_lora_path FILE:0.8");
 }
 
+/// How the same is held and computed.
+void held_rows(Table& table) {
+  table << needless({{"block_swap_h2d_only", false},
+                     {"use_pinned_memory_for_block_swap", false},
+                     {"block_swap_ring_size", 2},
+                     {"fp8_t5", false},
+                     {"fp8_llm", false},
+                     {"fp8_vl", false},
+                     {"fp8_text_encoder", false},
+                     "vae_dtype",
+                     "dit_dtype",
+                     "text_encoder_dtype",
+                     {"use_32bit_attention", false},
+                     {"disable_numpy_memmap", false},
+                     {"mem_eff_save", false},
+                     {"block_swap_optimizer_patch_params", false},
+                     {"vae_disable_cache", false},
+                     {"vae_cache_cpu", false},
+                     {"offload_inactive_dit", false},
+                     {"force_v2_1_time_embedding", false}},
+                    "says how the same is held and computed");
+  table << needless({{"compile_mode", "default"},
+                     "compile_cache_size_limit",
+                     "compile_dynamic",
+                     {"compile_fullgraph", false},
+                     {"cuda_allow_tf32", false},
+                     {"cuda_cudnn_benchmark", false}},
+                    "says how the same is computed");
+}
+
 Table table() {
   Table table;
-  for (const char* name : {"dit", "vae", "ae", "text_encoder", "text_encoder1", "text_encoder2", "clip", "t5"})
+  for (const char* name : {"dit", "dit_high_noise", "vae", "ae", "text_encoder", "text_encoder1", "text_encoder2", "clip", "t5"})
     table << same(name, "model");
   network_rows(table);
   data_rows(table);
@@ -157,6 +232,9 @@ Table table() {
              return carried(value);
            }).otherwise(1.0);
   table << no_place({{"img_in_txt_in_offloading", false}}, "nothing is moved to main memory while a step runs");
+  table << no_place({"timestep_boundary"},
+                    "experts meet at the noise that the model's model_index.json says, or else where the published ones do");
+  table << no_place({{"one_frame", false}}, "previews of one frame are pictures");
   table << no_place({"num_layers", {"remove_first_image_from_target", false}}, "this model is not trained here");
   table << rewritten("full_bf16", "trained_weights", [](const Value& value, const Settings& all) {
              if (all.has("network_module") || lower(all.text("mixed_precision", "no")) != "bf16") return left_out("");
@@ -181,32 +259,10 @@ Table table() {
     bool is_dev = text_of(value).starts_with("flux_2_train") && !all.has("model_version");
     return is_dev ? left_out("its model_version is dev where none is given, and of FLUX.2 klein is trained here") : left_out("");
   });
-  table << kind_row("script", {"qwen_image_train*", "zimage_train*", "flux_kontext_train*", "flux_2_train*"});
+  table << kind_row("script", {"qwen_image_train*", "zimage_train*", "flux_kontext_train*", "flux_2_train*", "wan_train*"});
   table << kind_row("model_version", {"original", "edit*", "klein*"});
   table << looked_at({{"fp8_scaled", false}});
-  table << needless({{"block_swap_h2d_only", false},
-                     {"use_pinned_memory_for_block_swap", false},
-                     {"block_swap_ring_size", 2},
-                     {"fp8_t5", false},
-                     {"fp8_llm", false},
-                     {"fp8_vl", false},
-                     {"fp8_text_encoder", false},
-                     "vae_dtype",
-                     "dit_dtype",
-                     "text_encoder_dtype",
-                     {"use_32bit_attention", false},
-                     {"disable_numpy_memmap", false},
-                     {"mem_eff_save", false},
-                     {"block_swap_optimizer_patch_params", false},
-                     {"vae_disable_cache", false}},
-                    "says how the same is held and computed");
-  table << needless({{"compile_mode", "default"},
-                     "compile_cache_size_limit",
-                     "compile_dynamic",
-                     {"compile_fullgraph", false},
-                     {"cuda_allow_tf32", false},
-                     {"cuda_cudnn_benchmark", false}},
-                    "says how the same is computed");
+  held_rows(table);
   table << needless({"show_timesteps"}, "shows and does not train") << needless({{"dit_in_channels", 16}}, "the model's files say it")
         << needless({"task"}, "the model's files say it")
         << needless({{"sample_at_first", false}}, "previews are drawn before the first step and after the last");

@@ -71,7 +71,9 @@ std::vector<std::string> bases(const std::string& program) {
        {R"({"network": {"type": "lora"}, "train": {"noise_scheduler": "flowmatch"}, "model": {"arch": "flux"}, "dataset": {"folder_path": "x"}})",
         R"({"network": {"type": "lora"}, "model": {"arch": "sdxl"}, "train": {"train_text_encoder": true}})",
         R"({"network": {"type": "lokr"}, "model": {"arch": "sd1"}, "train": {"lr_scheduler": "linear", "optimizer": "prodigy"}})",
-        R"({"train": {"noise_scheduler": "flowmatch", "optimizer": "adafactor", "ema_config": {"use_ema": true}}})"}},
+        R"({"train": {"noise_scheduler": "flowmatch", "optimizer": "adafactor", "ema_config": {"use_ema": true}}})",
+        R"({"network": {"type": "lora"}, "train": {"noise_scheduler": "flowmatch"}, "model": {"arch": "wan22_14b_i2v"}, "dataset": {"folder_path": "x"}})",
+        R"({"network": {"type": "lora"}, "train": {"noise_scheduler": "flowmatch"}, "model": {"arch": "wan21"}, "dataset": {"auto_frame_count": true}})"}},
       {"kohya",
        {R"({"script": "train_network.py", "network_module": "networks.lora", "train_data_dir": "x"})",
         R"({"script": "sdxl_train_network.py", "train_data_dir": "x", "network_module": "networks.lora", "enable_bucket": true, "lr_scheduler": "polynomial"})",
@@ -81,14 +83,17 @@ std::vector<std::string> bases(const std::string& program) {
         R"({"pretrained_model_name_or_path": "x", "train_data_dir": "x", "network_module": "networks.lora"})"}},
       {"musubi",
        {R"({"script": "qwen_image_train_network.py", "network_module": "networks.lora_qwen_image", "image_directory": "x", "model_version": "original"})",
-        R"({"script": "zimage_train.py", "image_directory": "x", "mixed_precision": "bf16"})"}},
+        R"({"script": "zimage_train.py", "image_directory": "x", "mixed_precision": "bf16"})",
+        R"({"script": "wan_train_network.py", "network_module": "networks.lora_wan", "video_directory": "x", "target_frames": [33]})",
+        R"({"script": "wan_train_network.py", "network_module": "networks.lora_wan", "video_directory": "x", "frame_extraction": "uniform"})"}},
       {"diffusers",
        {R"({"script": "train_dreambooth_lora_flux.py", "instance_data_dir": "x"})",
         R"({"script": "train_dreambooth_lora_flux.py", "train_text_encoder": true, "lr_scheduler": "polynomial", "optimizer": "prodigy"})"}},
       {"diffusion-pipe",
        {R"({"model": {"type": "flux", "dtype": "bfloat16"}, "adapter": {"type": "lora", "rank": 4}, "optimizer": {"type": "adamw_optimi", "lr": 1e-4},
             "dataset": {"path": "x"}})",
-        R"({"model": {"type": "sdxl", "dtype": "bfloat16"}, "optimizer": {"type": "Prodigy"}, "lr_scheduler": "cosine"})"}}};
+        R"({"model": {"type": "sdxl", "dtype": "bfloat16"}, "optimizer": {"type": "Prodigy"}, "lr_scheduler": "cosine"})",
+        R"({"model": {"type": "wan", "dtype": "bfloat16"}, "adapter": {"type": "lora", "rank": 4}, "dataset": {"frame_buckets": [1, 33]}})"}}};
   auto it = kBases.find(program);
   return it == kBases.end() ? std::vector<std::string>{"{}"} : it->second;
 }

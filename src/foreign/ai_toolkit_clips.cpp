@@ -1,0 +1,72 @@
+#include "foreign/ai_toolkit_clips.h"
+
+#include "foreign/program.h"
+
+namespace burnish::foreign {
+
+namespace {
+
+bool makes_clips(const Settings& all) { return all.text("model.arch").starts_with("wan2"); }
+bool is_left_on(const Settings& all, const char* name) { return !all.has(name) || all.on(name); }
+/// A dataset of one frame has pictures.
+bool has_clips(const Settings& all) {
+  return makes_clips(all) && (all.number("dataset.num_frames").value_or(1) > 1 || all.on("dataset.auto_frame_count"));
+}
+bool takes_a_rate(const Settings& all) {
+  return has_clips(all) && (all.on("dataset.auto_frame_count") || !is_left_on(all, "dataset.shrink_video_to_frames"));
+}
+
+/// Its two switches, each of which turns one expert off.
+Outcome experts(const Value&, const Settings& all) {
+  const bool high = is_left_on(all, "model.model_kwargs.train_high_noise"), low = is_left_on(all, "model.model_kwargs.train_low_noise");
+  if (high == low) return left_out("");
+  return carried(high ? "high_noise" : "low_noise");
+}
+
+}  // namespace
+
+Table of_ai_toolkit_experts() {
+  Table table;
+  for (const char* name : {"model.model_kwargs.train_high_noise", "model.model_kwargs.train_low_noise"})
+    table << rewritten(name, "experts", experts, true);
+  table << rewritten("model.arch", "extra_inputs", [](const Value& value, const Settings& all) {
+    return makes_clips(all) && text_of(value).find("_i2v") != std::string::npos ? carried("input_image") : left_out("");
+  });
+  table << rewritten("dataset.do_i2v", "extra_inputs", [](const Value& value, const Settings& all) {
+             return asks_for_something(value) && all.text("model.arch") == "wan22_5b" && has_clips(all) ? carried("input_image")
+                                                                                                        : left_out("");
+           }).otherwise(false);
+  return table;
+}
+
+Table of_ai_toolkit_clips() {
+  Table table;
+  table << rewritten(
+      "dataset.num_frames", "num_frames",
+      [](const Value& value, const Settings& all) {
+        if (!makes_clips(all)) return left_out(number_of(value).value_or(1) > 1 ? "a sample is a picture and a caption" : "");
+        return all.on("dataset.auto_frame_count") ? left_out("") : carried(value);
+      },
+      1);
+  table << rewritten("dataset.auto_frame_count", "frame_extraction", [](const Value& value, const Settings& all) {
+             return asks_for_something(value) && makes_clips(all) ? carried("whole") : left_out("");
+           }).otherwise(false);
+  table << rewritten("dataset.shrink_video_to_frames", "", [](const Value& value, const Settings& all) {
+             const bool spreads = asks_for_something(value) && has_clips(all) && !all.on("dataset.auto_frame_count");
+             return left_out(spreads ? "frames are spread over the whole clip there; here they follow each other at frame_rate" : "");
+           }).otherwise(true);
+  table << rewritten(
+      "dataset.fps", "frame_rate",
+      [](const Value& value, const Settings& all) {
+        if (!takes_a_rate(all)) return left_out("");
+        return carried(value, all.on("dataset.auto_frame_count") ? "" : "a clip begins anywhere in a file there, here at its head");
+      },
+      24);
+  table << rewritten("dataset.trim_auto_frame_count_tail", "", [](const Value& value, const Settings& all) {
+             const bool stretches = !asks_for_something(value) && has_clips(all) && all.on("dataset.auto_frame_count");
+             return left_out(stretches ? "frames behind the last that the model takes are left out, not squeezed in" : "");
+           }).otherwise(true);
+  return table;
+}
+
+}  // namespace burnish::foreign
