@@ -1,11 +1,13 @@
 // The one file to touch when adding a family: one declaration, one entry.
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "kernels/aside.h"
 #include "models/family.h"
+#include "models/not_supported.h"
 
 namespace burnish::models {
 
@@ -26,7 +28,8 @@ extern const Family kFamily;
 }
 namespace wan {
 extern const Family kFamily;
-}
+extern const std::vector<NotSupported> kNotSupported;
+}  // namespace wan
 namespace zimage {
 extern const Family kFamily;
 }
@@ -83,7 +86,23 @@ const Variant* published_of_kind(const Model& model) {
   return find_variant([&](const Variant& one) { return one.title == model.names().variant; });
 }
 
-ModelFiles open_model_files(const ModelNames& names) { return open_files(names, published_sizes); }
+/// A data Error for a model of a hub that is known and cannot be run, before anything of it is fetched.
+static void refuse_not_supported(const std::string& name) {
+  const auto id = name.substr(0, name.find(':'));
+  for (const auto& [word, why] : wan::kNotSupported) {
+    const bool is_id = std::ranges::count(id, '/') == 1 && id.substr(id.find('/') + 1).starts_with(word);
+    if (is_id) data_error("models", "{} is not supported: {}; `burnish plan --help` names the models that are", id, why);
+  }
+}
+
+ModelFiles open_model_files(const ModelNames& names) {
+  for (const auto& entry : split_list(names.model_id_with_origin_paths)) refuse_not_supported(entry);
+  for (const auto& name : names.model) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(name, ignored)) refuse_not_supported(name);
+  }
+  return open_files(names, published_sizes);
+}
 
 std::vector<Option> family_options() {
   std::vector<Option> all;

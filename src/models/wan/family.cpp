@@ -4,6 +4,7 @@
 
 #include "io/model_values.h"
 #include "models/find_components.h"
+#include "models/not_supported.h"
 #include "models/wan/keys.h"
 #include "models/wan/model.h"
 
@@ -141,6 +142,12 @@ Found find_sources(const ModelFiles& files) {
   }
   return found;
 }
+
+extern const std::vector<NotSupported> kNotSupported{
+    {"LongCat-Video", "its blocks are not those of Wan, whose text encoder and autoencoder it has"},
+    {"Wan-Dancer", "it reads music"},
+    {"Video-As-Prompt-Wan", "it reads a clip as its prompt, through blocks of their own"},
+};
 
 extern const Family kFamily{
     .name = "wan",
