@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/dtype.h"
@@ -9,7 +10,6 @@
 #include "convert/lora.h"
 #include "convert/lora_format.h"
 #include "convert/model.h"
-#include "io/files.h"
 
 namespace burnish::convert {
 
@@ -25,7 +25,7 @@ void check_words(const Options& o) {
 void check_paths(const Options& o) {
   if (o.paths.size() < 2) config_error("convert", "name what is read and what is written: burnish convert INPUT OUTPUT");
   const fs::path out = o.paths.back();
-  if (!o.overwrite && io::is_there(out)) config_error("convert", "{} is there already; name another, or add --overwrite", out.string());
+  check_free(o, out);
   std::error_code ignored;
   for (size_t i = 0; i + 1 < o.paths.size(); ++i) {
     if (fs::equivalent(o.paths[i], out, ignored))
@@ -68,7 +68,8 @@ std::string convert(const Options& o) {
   if (to_lora) {
     refuse("a LoRA is written",
            {{"weight_format", o.weight_format != plain.weight_format}, {"config_from", !o.config_from.empty()}, {"lora", !o.lora.empty()}});
-    if (from_lora) refuse("a LoRA is read", {{"base", !o.base.empty()}, {"a second input", o.paths.size() > 2}});
+    auto no_lora = std::find_if_not(o.paths.begin(), o.paths.end() - 1, is_lora);
+    if (from_lora) refuse("a LoRA is read", {{"base", !o.base.empty()}, {"a second input", no_lora != o.paths.end() - 1}});
     else refuse("a LoRA is extracted", {{"model", !o.model.empty()}, {"lora_type", o.lora_type != plain.lora_type}});
     if (!from_lora && o.lora_rank == 0 && o.lora_energy == 0)
       config_error("convert", "say how large the LoRA may become: --lora_rank, or --lora_energy with the share to keep");

@@ -231,18 +231,30 @@ void describe(io::Metadata& metadata, const AdaptersByComponent& all) {
     it->second = "networks.lora";
 }
 
-/// Writes the file, or peft's folder, of adapters.
-void write_lora(const Options& o, const models::Model& model, const AdaptersByComponent& all, io::Metadata metadata) {
+int64_t num_layers(const AdaptersByComponent& all) {
+  int64_t count = 0;
+  for (const auto& [component, weights] : all) count += std::ssize(weights);
+  return count;
+}
+
+/// What is written: changes of weights, and beside them those of biases and norms.
+struct Changes {
+  AdaptersByComponent weights, vectors = {};
+};
+
+/// Writes one file, or peft's folder.
+void write_file(const Options& o, const models::Model& model, const Changes& changes, io::Metadata metadata, const fs::path& out) {
   auto format = parse_lora_format(o.lora_format);
-  const fs::path out = o.paths.back();
-  if (format == LoraFormat::peft && all.size() > 1)
+  if (format == LoraFormat::peft && changes.weights.size() > 1)
     config_error("convert", "a folder of peft holds the adapters of one component, and these are of {}; choose one with --lora_base_model",
-                 all.size());
-  describe(metadata, all);
+                 changes.weights.size());
+  describe(metadata, changes.weights);
   io::NamedTensors tensors;
   std::string config;
-  for (const auto& [component, weights] : all) {
-    auto spelled = spell(weights, model, component, format, chosen_dtype(o));
+  for (const auto& [component, weights] : changes.weights) {
+    auto vectors = changes.vectors.find(component);
+    auto spelled = spell(weights, vectors == changes.vectors.end() ? std::vector<AdapterWeights>() : vectors->second, model, component,
+                         format, chosen_dtype(o));
     tensors.insert(tensors.end(), spelled.tensors.begin(), spelled.tensors.end());
     config = spelled.peft_config;
   }
@@ -254,26 +266,62 @@ void write_lora(const Options& o, const models::Model& model, const AdaptersByCo
   io::write_text_atomic(out / "adapter_config.json", config);
 }
 
-int64_t num_layers(const AdaptersByComponent& all) {
-  int64_t count = 0;
-  for (const auto& [component, weights] : all) count += std::ssize(weights);
-  return count;
+/// "x.safetensors" as "x_high_noise.safetensors".
+fs::path named_for(const fs::path& out, const models::Expert& expert) {
+  return out.parent_path() / (out.stem().string() + "_" + expert.name + out.extension().string());
 }
 
-/// Takes out what no file that is written here holds.
-void drop_vectors(AdaptersByComponent& all, const models::Model& model, const std::string& file) {
-  size_t num_dropped = 0;
+/// Writes adapters: those of several experts into a file each, since no format has both in one; the paths of what was written. What is no
+/// expert's goes into the first.
+std::vector<std::string> write_lora(const Options& o, const models::Model& model, const Changes& changes, const io::Metadata& metadata) {
+  const fs::path out = o.paths.back();
+  std::vector<models::Expert> experts;
+  std::ranges::copy_if(model.names().experts, std::back_inserter(experts),
+                       [&](const auto& expert) { return changes.weights.contains(expert.component); });
+  if (experts.size() < 2) {
+    write_file(o, model, changes, metadata, out);
+    return {out.string()};
+  }
+  std::vector<std::string> paths;
+  for (const auto& expert : experts) {
+    check_free(o, named_for(out, expert));
+    paths.push_back(named_for(out, expert).string());
+  }
+  for (const auto& expert : experts) {
+    Changes own{.weights = {}, .vectors = changes.vectors};
+    for (const auto& [component, weights] : changes.weights) {
+      const bool is_first = expert.component == experts.front().component;
+      if (component == expert.component || (is_first && !model.names().is_denoiser(component))) own.weights[component] = weights;
+    }
+    auto of_expert = metadata;
+    of_expert[loras::kExpertKey] = expert.name;
+    write_file(o, model, own, of_expert, named_for(out, expert));
+  }
+  return paths;
+}
+
+/// Takes out what changes biases and norms; what of it the format holds.
+AdaptersByComponent take_vectors(AdaptersByComponent& all, const models::Model& model, const std::string& file, LoraFormat format) {
+  AdaptersByComponent held;
+  int64_t num_dropped = 0;
   for (auto& [component, weights] : all) {
     ComponentWeights layers(model, component);
-    num_dropped += std::erase_if(weights, [&](const auto& w) { return w.target != "weight" || !layers.layer(w.path); });
+    auto vectors = std::ranges::stable_partition(weights, [&](const auto& w) { return w.target == "weight" && layers.layer(w.path); });
+    const std::vector<AdapterWeights> taken(vectors.begin(), vectors.end());
+    weights.erase(vectors.begin(), vectors.end());
+    for (const auto& vector : taken) {
+      if (holds_vector(vector, weights, model, component, format)) held[component].push_back(vector);
+      else ++num_dropped;
+    }
   }
-  if (num_layers(all) == 0)
+  if (num_layers(all) + num_layers(held) == 0)
     data_error("convert",
                "{} changes norms and biases alone, which a LoRA does not hold; merge it into the model: burnish convert --lora {}", file,
                file);
   if (num_dropped > 0)
     warn("{} changes of biases and norms are left out, which a LoRA does not hold; merged into a model they stay (burnish convert --lora)",
          num_dropped);
+  return held;
 }
 
 bool has_all(const io::Shapes& shapes, const io::Shapes& wanted) {
@@ -361,6 +409,10 @@ bool is_called(const std::string& word, const Fit& fit) {
 
 }  // namespace
 
+void check_free(const Options& o, const fs::path& out) {
+  if (!o.overwrite && io::is_there(out)) config_error("convert", "{} is there already; name another, or add --overwrite", out.string());
+}
+
 bool is_lora(const std::string& path) {
   std::error_code ignored;
   bool is_folder = fs::is_directory(path, ignored);
@@ -398,21 +450,34 @@ std::unique_ptr<models::Model> model_of(const std::string& lora, const std::vect
              join(models::published_models()));
 }
 
+/// The adapters of all files that are read, which are of different experts where there are several.
+AdaptersByComponent read_all(const Options& o, models::Model& model) {
+  AdaptersByComponent all;
+  for (size_t i = 0; i + 1 < o.paths.size(); ++i) {
+    for (auto& [component, weights] : loras::read(model, o.paths[i], loras::Absent::as_published)) {
+      if (!all.emplace(component, std::move(weights)).second)
+        config_error("convert", "{} and {} both adapt {}; several LoRAs are read for one model's experts alone, a file for each",
+                     o.paths[0], o.paths[i], component);
+    }
+  }
+  return all;
+}
+
 LoraReport convert_lora(const Options& o) {
   const auto& file = o.paths[0];
   auto model = model_of(file, o.model, o.model_of_run);
-  auto all = loras::read(*model, file, loras::Absent::as_published);
-  choose_components(all, o.lora_base_model, file);
-  drop_vectors(all, *model, file);
+  Changes changes{read_all(o, *model)};
+  choose_components(changes.weights, o.lora_base_model, file);
+  changes.vectors = take_vectors(changes.weights, *model, file, parse_lora_format(o.lora_format));
   Reshaping reshaping(o, *model);
   Errors errors;
-  for (auto& [component, weights] : all) {
+  for (auto& [component, weights] : changes.weights) {
     split_blocks(weights);
     weights = reshaping.apply(component, weights, errors);
   }
-  LoraReport report{.path = o.paths.back(), .num_layers = num_layers(all), .num_widened = reshaping.num_widened()};
+  LoraReport report{.num_layers = num_layers(changes.weights), .num_widened = reshaping.num_widened()};
   errors.report(report);
-  write_lora(o, *model, all, io::TensorSource::open({adapters::find_adapter(file).tensors}).metadata());
+  report.path = join(write_lora(o, *model, changes, io::TensorSource::open({adapters::find_adapter(file).tensors}).metadata()));
   return report;
 }
 
@@ -455,9 +520,9 @@ LoraReport extract_lora(const Options& o) {
     data_error("convert", "the weights of {} and {} are equal: there is nothing to extract", o.paths[0], o.base[0]);
   choose_components(all, o.lora_base_model, o.paths[0]);
   if (num_others > 0) warn("{} norms, biases and tables differ too, which a LoRA does not hold", num_others);
-  LoraReport report{.path = o.paths.back(), .num_layers = num_layers(all)};
+  LoraReport report{.num_layers = num_layers(all)};
   errors.report(report);
-  write_lora(o, *base, all, {});
+  report.path = join(write_lora(o, *base, {all}, {}));
   return report;
 }
 

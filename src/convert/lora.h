@@ -1,4 +1,6 @@
 #pragma once
+#include <filesystem>
+
 #include "convert/low_rank.h"
 #include "convert/options.h"
 #include "loras/lora_file.h"
@@ -7,17 +9,21 @@ namespace burnish::convert {
 
 /// A report of what was written, and how far it is from what was read.
 struct LoraReport {
-  std::string path;
+  std::string path = {};
   int64_t num_layers = 0, num_changed = 0;     ///< changed: baked, or of a smaller rank
   int64_t num_widened = 0;                     ///< of a larger rank, by the same product
   double median_error = 0, largest_error = 0;  ///< relative Frobenius norm of the changed layers
   std::string worst_layer = {};
 };
 
+/// A config Error where a file that is to be written is there, and may not be written over.
+void check_free(const Options& options, const std::filesystem::path& out);
+
 /// Tells whether the path holds an adapter.
 bool is_lora(const std::string& path);
 
-/// Reads the adapter options.paths[0] and writes it as options say. What model it is for is told from its names and shapes where that is
+/// Reads the adapter options.paths[0], or several files of a model's experts, and writes it as options say: a file for each expert, whose
+/// name it has behind its own, where there are several. What model it is for is told from its names and shapes where that is
 /// one of the published ones; a data Error otherwise, and for another model than options.model.
 LoraReport convert_lora(const Options& options);
 

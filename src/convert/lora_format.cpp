@@ -1,6 +1,7 @@
 #include "convert/lora_format.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -39,7 +40,7 @@ struct Spelling {
 std::string prefix_of(const models::Model& model, const std::string& component, LoraFormat format) {
   const auto& layers = model.names().of(component).layers;
   switch (format) {
-    case LoraFormat::diffusers: return layers.diffusers + layers.weights;
+    case LoraFormat::diffusers: return loras::diffusers_prefix(model, component) + layers.weights;
     case LoraFormat::peft: return "base_model.model." + layers.weights;
     case LoraFormat::kohya:
     case LoraFormat::onetrainer: return layers.kohya + layers.weights;
@@ -174,7 +175,52 @@ struct PeftNumbers {
   }
 };
 
-std::string peft_config(const std::vector<AdapterWeights>& weights, const std::string& prefix) {
+bool is_of_bias(const AdapterWeights& w) { return w.target == "bias"; }
+
+/// What stands behind a name for a change of the bias or of the norm of that name.
+const char* ending_of(const AdapterWeights& vector, bool is_norm, LoraFormat format) {
+  if (format == LoraFormat::diffusers || format == LoraFormat::peft) return ".lora_B.bias";
+  if (format == LoraFormat::lycoris && is_norm) return is_of_bias(vector) ? ".b_norm" : ".w_norm";
+  return is_of_bias(vector) ? ".diff_b" : ".diff";
+}
+
+/// A vector with a number for each row of our layer.
+at::Tensor own_rows(const AdapterWeights& vector) {
+  auto diff = part_of(vector, "diff").flatten();
+  if (vector.fused_rows.count > 0) diff = diff.narrow(0, vector.fused_rows.begin, vector.fused_rows.count);
+  return diff * vector.scale;
+}
+
+using ByPath = std::map<std::string, const AdapterWeights*>;
+
+/// The changes of biases, or those of norms, in the names of a file: parts of a fused layer one behind the other, zeros for parts without.
+io::NamedTensors vector_tensors(const ByPath& vectors, const ByPath& weights, const std::map<std::string, nn::LinearMap*>& layers,
+                                const models::Model& model, const std::string& component, LoraFormat format) {
+  io::NamedTensors tensors;
+  const auto& names = model.names().of(component).layers;
+  const bool takes_alpha = format == LoraFormat::peft || names.diffusers_alpha;
+  for (const auto& spelling : spellings(model, component, format, vectors)) {
+    std::vector<at::Tensor> parts;
+    const AdapterWeights* last = nullptr;
+    for (const auto& path : spelling.layers) {
+      auto it = vectors.find(path);
+      if (it != vectors.end()) last = it->second;
+      parts.push_back(it == vectors.end() ? at::zeros({layers.at(path)->out_features()}) : own_rows(*it->second));
+    }
+    if (spelling.swapped_halves) {
+      auto halves = at::cat(parts).chunk(2);
+      parts = {halves.at(1), halves.at(0)};
+    }
+    auto value = at::cat(parts);
+    const std::string ending = ending_of(*last, !layers.contains(last->path), format);
+    // A bias of the second factor is multiplied with the LoRA's scale.
+    if (ending == ".lora_B.bias" && takes_alpha) value = value / weights.at(last->path)->scale;
+    tensors.emplace_back(spelling.name + ending, value);
+  }
+  return tensors;
+}
+
+std::string peft_config(const std::vector<AdapterWeights>& weights, const std::string& prefix, bool has_biases) {
   PeftNumbers ranks, alphas;
   bool use_dora = false;
   auto targets = nlohmann::json::array();
@@ -201,6 +247,7 @@ std::string peft_config(const std::vector<AdapterWeights>& weights, const std::s
                               {"fan_in_fan_out", false},
                               {"init_lora_weights", true},
                               {"inference_mode", true}};
+  if (has_biases) json["lora_bias"] = true;
   return json.dump(2) + "\n";
 }
 
@@ -215,13 +262,26 @@ LoraFormat parse_lora_format(std::string_view name) {
   unknown_choice("convert", "lora_format", name, kFormatNames);
 }
 
-Spelled spell(const std::vector<AdapterWeights>& weights, const models::Model& model, const std::string& component, LoraFormat format,
-              std::optional<c10::ScalarType> dtype) {
+bool holds_vector(const AdapterWeights& vector, const std::vector<AdapterWeights>& weights, const models::Model& model,
+                  const std::string& component, LoraFormat format) {
+  if (vector.kind != Kind::full || vector.parameters.size() != 1) return false;
+  if (format == LoraFormat::diffusers || format == LoraFormat::peft)
+    return is_of_bias(vector) && std::ranges::any_of(weights, [&](const auto& w) { return w.path == vector.path && w.kind == Kind::lora; });
+  if (format != LoraFormat::comfyui && format != LoraFormat::lycoris) return false;
+  const auto& written = model.names().of(component).written;
+  auto table = written.find(name_of(format));
+  return table == written.end() || std::ranges::any_of(table->second, [&](const auto& row) {
+           return std::ranges::find(row.second, vector.path) != row.second.end();
+         });
+}
+
+Spelled spell(const std::vector<AdapterWeights>& weights, const std::vector<AdapterWeights>& vectors, const models::Model& model,
+              const std::string& component, LoraFormat format, std::optional<c10::ScalarType> dtype) {
   auto skeleton = model.components().skeleton(component);
   const auto& names = model.names().of(component);
   auto list = adapters::all_layers(*skeleton);
   std::map<std::string, nn::LinearMap*> layers(list.begin(), list.end());
-  std::map<std::string, const AdapterWeights*> by_path;
+  ByPath by_path;
   for (const auto& w : weights) {
     check_kind(w, format);
     by_path[w.path] = &w;
@@ -239,7 +299,13 @@ Spelled spell(const std::vector<AdapterWeights>& weights, const models::Model& m
       if (format != LoraFormat::peft || !name.ends_with(".alpha")) file.tensors.emplace_back(name, tensor);
     }
   }
-  if (format == LoraFormat::peft) file.peft_config = peft_config(weights, names.layers.weights);
+  ByPath of_biases, of_norms;
+  for (const auto& w : vectors) (is_of_bias(w) ? of_biases : of_norms)[w.path] = &w;
+  for (const auto* part : {&of_biases, &of_norms}) {
+    for (const auto& [name, value] : vector_tensors(*part, by_path, layers, model, component, format))
+      file.tensors.emplace_back(name, value.to(dtype.value_or(at::kFloat)));
+  }
+  if (format == LoraFormat::peft) file.peft_config = peft_config(weights, names.layers.weights, !vectors.empty());
   return file;
 }
 

@@ -30,9 +30,14 @@ struct Spelled {
 /// blocks beside each other, or above each other where the parts share everything else, as those of a fused layer that was split do. Where
 /// the readers of a format know no alpha, the scale is multiplied into lora_B, and a factor of 16 bits becomes fp32 unless the scale is a
 /// power of two. Without `dtype` tensors have the dtype that they were read in. A config Error for what the readers of the format
-/// cannot hold.
-Spelled spell(const std::vector<adapters::AdapterWeights>& weights, const models::Model& model, const std::string& component,
-              LoraFormat format, std::optional<c10::ScalarType> dtype);
+/// cannot hold. `vectors` are changes of biases and norms of which `holds_vector` says that the format has them; in fp32 without `dtype`.
+Spelled spell(const std::vector<adapters::AdapterWeights>& weights, const std::vector<adapters::AdapterWeights>& vectors,
+              const models::Model& model, const std::string& component, LoraFormat format, std::optional<c10::ScalarType> dtype);
+
+/// Tells whether files of a format have a change of a bias or a norm beside these changes of weights: `.diff`, `.diff_b` and the like, or
+/// a bias of LoRA's second factor.
+bool holds_vector(const adapters::AdapterWeights& vector, const std::vector<adapters::AdapterWeights>& weights, const models::Model& model,
+                  const std::string& component, LoraFormat format);
 
 /// Takes the blocks apart that `spell` made of layers that have no common factors; other adapters stay as they are.
 void split_blocks(std::vector<adapters::AdapterWeights>& weights);

@@ -22,6 +22,7 @@
 #include "loras/merged.h"
 #include "models/family.h"
 #include "models/loading.h"
+#include "models/vocabulary.h"
 
 namespace burnish::convert {
 
@@ -122,6 +123,17 @@ std::map<std::string, io::TensorSource> unread_tensors(const models::ModelFiles&
   return unread;
 }
 
+/// Puts the vocabularies that files of text encoders carry into the file that is written, with their names in it.
+void add_vocabularies(const models::Model& model, WrittenFile& file) {
+  for (const auto& component : file.components) {
+    const auto* recipe = model.components().find(component->component());
+    const auto* entry = model.components().source(component->component()).entry;
+    if (!recipe->tokenizer || entry == nullptr) continue;
+    if (auto name = models::vocabulary_in(*entry); !name.empty())
+      file.others.emplace_back(component->prefix() + name.substr(name.rfind('.') + 1), entry->tensors->tensor(name));
+  }
+}
+
 /// One file with all components, or with one alone, whose names then have no prefix.
 std::string write_single(const Options& o, const models::ModelFiles& files, const models::Model& model, const NumberFormat& format) {
   constexpr int64_t kLargestExtra = 1 << 20;
@@ -132,9 +144,11 @@ std::string write_single(const Options& o, const models::ModelFiles& files, cons
     if (names.size() == 1) spelled.prefix = "";
     file.components.push_back(std::make_unique<WrittenComponent>(model, name, spelled, format));
   }
+  add_vocabularies(model, file);
   if (files.entries.size() == 1 && files.pipeline_folders.empty() && names.size() > 1) {
     std::vector<std::string> left_out;
     for (const auto& [name, source] : unread_tensors(files, model)) {
+      if (name == models::vocabulary_in(files.entries[0])) continue;
       auto tensor = source.tensor(name);
       if (static_cast<int64_t>(tensor.nbytes()) <= kLargestExtra) file.others.emplace_back(name, tensor);
       else left_out.push_back(name);
@@ -161,9 +175,12 @@ std::string folder_of(const models::Model& model, const std::string& component) 
 
 /// Where configs, tokenizers and a scheduler are taken from; empty when nothing has them.
 fs::path template_folder(const Options& o, const models::ModelFiles& files) {
-  if (o.config_from.empty()) return files.pipeline_folders.empty() ? fs::path() : files.pipeline_folders.front();
-  if (!io::is_there(fs::path(o.config_from) / "model_index.json"))
-    data_error("convert", "{} is no diffusers folder: it has no model_index.json", o.config_from);
+  auto is_whole = [](const fs::path& folder) { return io::is_there(folder / "model_index.json"); };
+  if (o.config_from.empty()) {
+    auto found = std::ranges::find_if(files.pipeline_folders, is_whole);
+    return found == files.pipeline_folders.end() ? fs::path() : *found;
+  }
+  if (!is_whole(o.config_from)) data_error("convert", "{} is no diffusers folder: it has no model_index.json", o.config_from);
   return o.config_from;
 }
 

@@ -24,6 +24,9 @@ class WrittenComponent {
   /// Calls `write` with every tensor. A data Error for weights that are not finite after a merge, or do not fit their format.
   void make(const std::function<void(const std::string& name, const at::Tensor& tensor)>& write) const;
   int64_t num_tensors() const { return std::ssize(items_); }
+  const std::string& component() const { return what_; }
+  /// Returns what stands before the names of its tensors in the file.
+  const std::string& prefix() const { return prefix_; }
 
  private:
   /// An item of the file: how one of its tensors is made of ours.

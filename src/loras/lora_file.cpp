@@ -31,6 +31,7 @@ struct Names {
   io::Shapes parameters;                                   ///< of every parameter by its name
   std::map<std::string, int64_t> outputs, inputs;          ///< by the path of a layer or norm
   std::map<std::string, std::string> path_of_underscored;  ///< "layers_0_q" and, with the file's prefix, "text_model_layers_0_q"
+  bool is_other_expert = false;                            ///< whether only names that are its own alone are of this component
 };
 
 Names names_of(models::Model& model, const std::string& component, bool is_there) {
@@ -104,6 +105,7 @@ const models::Expert* expert_of(const models::Names& names, const std::string& f
 std::string component_with(const std::vector<Names>& all, const std::string& denoiser, std::string& name) {
   std::vector<std::pair<std::string, std::string>> found;
   for (const auto& names : all) {
+    if (names.is_other_expert) continue;
     auto path = without(name, names.prefixes.weights).value_or(name);
     if (names.outputs.contains(path)) found.emplace_back(names.component, path);
   }
@@ -123,6 +125,22 @@ std::vector<std::string> component_names(models::Model& model, const std::string
     }
   }
   return names;
+}
+
+/// A file may hold the layers of several experts, under names that are of one alone ("transformer_2."); all others are its own expert's.
+void add_other_experts(models::Model& model, const std::string& denoiser, const std::function<bool(const std::string&)>& is_known,
+                       std::vector<Names>& all) {
+  for (const auto& expert : model.names().experts) {
+    if (expert.component == denoiser) continue;
+    all.push_back(names_of(model, expert.component, is_known(expert.component)));
+    all.back().is_other_expert = true;
+  }
+}
+
+bool is_of_one_expert(const models::Model& model, const std::vector<Names>& all, const std::string& name) {
+  return std::ranges::count_if(all, [&](const Names& names) {
+           return model.names().is_denoiser(names.component) && !behind(model, names, name).layers.empty();
+         }) == 1;
 }
 
 /// Whether a change is of a bias that its layer lacks, and a factor of it.
@@ -150,6 +168,8 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
   const auto* expert = expert_of(model.names(), file);
   const auto denoiser = (expert ? *expert : model.names().experts.front()).component;
   for (const auto& component : component_names(model, denoiser)) all.push_back(names_of(model, component, is_known(component)));
+  add_other_experts(model, denoiser, is_known, all);
+  bool is_told = expert != nullptr;
   // adapters/ knows layers by one name; ours start with the component here.
   auto layers_of = [&](const std::string& name) {
     // Of components that files call alike, it is the one that has the layer.
@@ -157,6 +177,7 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
     for (const auto& names : all) {
       auto found = behind(model, names, name);
       if (found.layers.empty()) continue;
+      is_told = is_told || (model.names().is_denoiser(names.component) && is_of_one_expert(model, all, name));
       const bool has_all = std::ranges::all_of(found.layers, [&](const auto& path) { return names.outputs.contains(path); });
       for (auto& path : found.layers) path.insert(0, names.component + ".");
       if (has_all) return found;
@@ -194,7 +215,7 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
   if (by_component.empty())
     data_error("train", "{} is a LoRA for another model: it adapts '{}' (and {} more), and this one has or runs no such layers", file,
                skipped.at(0), skipped.size() - 1);
-  if (!expert && by_component.contains(denoiser) && absent != Absent::as_published) refuse_unknown_expert(model.names(), file);
+  if (!is_told && by_component.contains(denoiser) && absent != Absent::as_published) refuse_unknown_expert(model.names(), file);
   for (const auto& [component, weights] : by_component) {
     if (!is_known(component) && absent == Absent::unchecked) continue;
     if (!is_known(component))
@@ -206,6 +227,11 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
   return by_component;
 }
 
+std::string diffusers_prefix(const models::Model& model, const std::string& component) {
+  const auto& names = model.names();
+  return names.of(names.is_denoiser(component) ? names.experts.front().component : component).layers.diffusers;
+}
+
 adapters::LayerPrefixes layer_prefixes(const models::Model& model, const std::string& component) {
   const auto& known = model.names().of(component);
   const auto& names = known.layers;
@@ -215,7 +241,7 @@ adapters::LayerPrefixes layer_prefixes(const models::Model& model, const std::st
     auto it = known.written.find(format);
     return it == known.written.end() ? models::LayerTable() : it->second;
   };
-  adapters::LayerPrefixes prefixes{names.diffusers + names.weights,
+  adapters::LayerPrefixes prefixes{diffusers_prefix(model, component) + names.weights,
                                    kohya,
                                    lycoris,
                                    names.diffusers_alpha,

@@ -23,6 +23,9 @@ enum class Absent {
 using AdaptersByComponent = std::map<std::string, std::vector<adapters::AdapterWeights>>;
 AdaptersByComponent read(models::Model& model, const std::string& file, Absent absent = Absent::refused);
 
+/// What stands before a component's layers in files of diffusers, which reads those of every expert as if it were the first.
+std::string diffusers_prefix(const models::Model& model, const std::string& component);
+
 /// The names of a component's layers in an adapter file that burnish writes.
 adapters::LayerPrefixes layer_prefixes(const models::Model& model, const std::string& component);
 

@@ -23,7 +23,8 @@ struct MergeOptions {
 };
 
 /// Has the adapters of files merged into the model's weights whenever they are read (models::Components::set_merge), one file after the
-/// other, in fp32 (adapters::merge_into). A data Error for a LoRA of another model, a config Error for a component that none of the files
+/// other, in fp32 (adapters::merge_into); of a pair of files for two experts ("x_high_noise.safetensors", "x_low_noise.safetensors") one
+/// may be named for both. A data Error for a LoRA of another model, a config Error for a component that none of the files
 /// adapts; by headers alone.
 void merge(models::Model& model, const std::vector<LoraFile>& files, const MergeOptions& options = {});
 

@@ -4,7 +4,7 @@
 Trains two steps with $BURNISH on the pipeline of make_pipeline.py, loads the LoRAs (of the transformer, and with CLIP) with diffusers'
 load_lora_weights, the whole transformer, the whole CLIP and a whole ControlNet with from_pretrained, and compares the latents that both programs draw from the
 same noise. Then the same with the pipelines of make_stable_diffusion.py: LoRA and DoRA that were trained over FP8 weights in bf16 and fp16,
-kohya's names, adapters of the UNet with all text encoders, the whole UNet; with those of make_zimage.py, make_qwen_image.py, make_flux2.py and make_chroma.py: LoRA in the names
+kohya's names, adapters of the UNet with all text encoders, the whole UNet; with those of make_zimage.py, make_qwen_image.py, make_flux2.py, make_chroma.py and make_wan.py: LoRA in the names
 of diffusers, kohya and DiffSynth-Studio, the whole transformer; with reference pictures as FLUX.1 Kontext takes them, LoRA and the whole transformer, and as Qwen-Image-Edit does, LoRA; and a
 blockwise ControlNet in DiffSynth-Studio's class. Exits 1 when they differ.
 """
@@ -12,7 +12,7 @@ import os, pathlib, shutil, subprocess, sys, tempfile
 import torch
 from diffsynth.models.qwen_image_controlnet import QwenImageBlockWiseControlNet
 from diffusers import (ChromaTransformer2DModel, EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Transformer2DModel, FluxControlNetModel, FluxKontextPipeline, FluxPipeline, FluxTransformer2DModel, QwenImagePipeline, QwenImageTransformer2DModel,
-                       UNet2DConditionModel, ZImagePipeline, ZImageTransformer2DModel)
+                       UNet2DConditionModel, WanPipeline, WanTransformer3DModel, ZImagePipeline, ZImageTransformer2DModel)
 from safetensors.torch import load_file, save_file
 from transformers import CLIPTextModel, CLIPTokenizer, T5TokenizerFast
 
@@ -26,6 +26,7 @@ from make_chroma import FAMILY as chroma, Cut, numbers
 from make_flux2 import FAMILY as flux2
 from make_pipeline import ASSETS, OUT, sampled
 from make_qwen_image import FAMILY as qwen_image
+from make_wan import FAMILY as wan, Spaced
 from make_zimage import FAMILY as zimage
 
 HERE = pathlib.Path(__file__).parent
@@ -150,6 +151,31 @@ def qwen_image_pipeline(**parts):
     return pipe
 
 
+def wan_pipeline(**parts):
+    pipe = WanPipeline.from_pretrained(wan.OUT / "model", torch_dtype=torch.float32, scheduler=Spaced(shift=3.0), **parts)
+    pipe.set_progress_bar_config(disable=True)
+    return pipe
+
+
+def check_wan_lora(folder):
+    """LoRAs of other programs, of which `convert` makes files in the names of each; the golden one of ComfyUI adds to biases and norms."""
+    noise, good = noise_of(wan, folder), True
+    for name in ("comfyui", "musubi"):
+        source = wan.OUT.parent / "wan_lora" / f"{name}.safetensors"
+        for names in ("diffusers", "kohya", "comfyui"):
+            if name == "comfyui" and names == "kohya":  # whose readers know no layers outside of the blocks
+                continue
+            file = folder / f"{name}_as_{names}.safetensors"
+            burnish("convert", source, file, "--lora_format", names, "--model", wan.OUT / "model")
+            if names == "comfyui":  # diffusers leaves norms out
+                save_file({k: v for k, v in load_file(file).items() if "norm" not in k}, file)
+            pipe = wan_pipeline()
+            pipe.load_lora_weights(str(file))
+            good &= report(f"{wan.OUT.name}: LoRA of {name} in the names of {names} through load_lora_weights", small_draw(wan, wan.OUT / "model", folder, "--lora", file),
+                           wan.sampled(pipe, noise))
+    return good
+
+
 def noise_of(golden, folder):
     noise = load_file(golden.OUT / "expected.safetensors")["noise"]
     save_file({"noise": noise}, folder / "noise.safetensors")
@@ -175,7 +201,7 @@ def check_small(golden, pipeline, transformer, folder):
     plain, good = golden.sampled(pipeline(), noise), True
     for what, options in (("LoRA", []), ("LoRA in kohya's names", ["--lora_format", "kohya"]), ("LoRA in DiffSynth-Studio's names", ["--lora_format", "diffsynth"]),
                           ("LoRA over FP8", ["--fp8_models", "dit"])):
-        if golden in (flux2, chroma) and "DiffSynth" in what:  # their LoRAs are not written in these names
+        if golden in (flux2, chroma, wan) and "DiffSynth" in what:  # their LoRAs are not written in these names, or read
             continue
         if golden is chroma and "kohya" in what:  # diffusers' reader has the width of the published model written into it
             continue
@@ -315,10 +341,10 @@ def main():
             (folder / name).mkdir()
             good &= check_stable_diffusion(name, folder / name)
         for golden, pipe, transformer in ((zimage, zimage_pipeline, ZImageTransformer2DModel), (qwen_image, qwen_image_pipeline, QwenImageTransformer2DModel),
-                                         (flux2, flux2_pipeline, Flux2Transformer2DModel), (chroma, chroma_pipeline, ChromaTransformer2DModel)):
+                                         (flux2, flux2_pipeline, Flux2Transformer2DModel), (chroma, chroma_pipeline, ChromaTransformer2DModel), (wan, wan_pipeline, WanTransformer3DModel)):
             (folder / golden.OUT.name).mkdir()
             good &= check_small(golden, pipe, transformer, folder / golden.OUT.name)
-        for check in (check_kontext, check_qwen_edit, check_blockwise):
+        for check in (check_kontext, check_qwen_edit, check_blockwise, check_wan_lora):
             (folder / check.__name__).mkdir()
             good &= check(folder / check.__name__)
     sys.exit(0 if good and changed > 0 else 1)

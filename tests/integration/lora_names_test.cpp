@@ -1,9 +1,10 @@
-// LoRAs of Z-Image and Qwen-Image under the names of every program that writes them, and in every format that burnish writes.
+// LoRAs of Z-Image, Qwen-Image and Wan under the names of every program that writes them, and in every format that burnish writes.
 #include <algorithm>
 
 #include "io/safetensors.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
+#include "tests/integration/wan.h"
 #include "tests/integration/zimage.h"
 
 using namespace burnish;
@@ -36,8 +37,38 @@ constexpr Spelling kSpellings[] = {
     {"DiffSynth-Studio, with its prefix", "pipe.dit.", false, kDefaultA, kDefaultB},
 };
 
+/// Of Wan, whose own names most programs keep.
+struct WanSpelling {
+  Spelling names;
+  bool is_original;
+};
+
+constexpr WanSpelling kSpellingsOfWan[] = {
+    {{"ComfyUI, ai-toolkit, diffusion-pipe, musubi-tuner's conversion", "diffusion_model.", false, kA, kB}, true},
+    {{"ComfyUI, with the other factors", "diffusion_model.", false, kDown, kUp}, true},
+    {{"checkpoints in ComfyUI", "model.diffusion_model.", false, kA, kB}, true},
+    {{"musubi-tuner", "lora_unet_", true, kDown, kUp}, true},
+    {{"DiffSynth-Studio", "", false, kDefaultA, kDefaultB}, true},
+    {{"DiffSynth-Studio, with its prefix", "pipe.dit.", false, kDefaultA, kDefaultB}, true},
+    {{"diffusers, SimpleTuner", "transformer.", false, kA, kB}, false},
+    {{"peft", "base_model.model.", false, kA, kB}, false},
+    {{"LyCORIS in SimpleTuner", "lycoris_", true, kDown, kUp}, false},
+    {{"LyCORIS on Wan's own modules", "lycoris_", true, kDown, kUp}, true},
+};
+
+/// Wan's own name of a layer of diffusers.
+std::string original_of_wan(std::string path) {
+  const std::pair<const char*, const char*> parts[] = {{"attn1.", "self_attn."},    {"attn2.", "cross_attn."},
+                                                       {"to_out.0", "o"},           {"to_", ""},
+                                                       {"ffn.net.0.proj", "ffn.0"}, {"ffn.net.2", "ffn.2"}};
+  for (const auto& [ours, theirs] : parts) {
+    if (auto at = path.find(ours); at != path.npos) path.replace(at, std::string(ours).size(), theirs);
+  }
+  return path;
+}
+
 /// An adapter of diffusers under other names.
-void respell(const fs::path& from, const fs::path& to, const Spelling& spelling) {
+void respell(const fs::path& from, const fs::path& to, const Spelling& spelling, bool is_original_of_wan = false) {
   auto source = io::TensorSource::open({from});
   io::NamedTensors renamed;
   const std::string prefix = "transformer.";
@@ -46,6 +77,7 @@ void respell(const fs::path& from, const fs::path& to, const Spelling& spelling)
     for (const auto& [ours, theirs] : endings) {
       if (!name.ends_with(ours)) continue;
       auto path = name.substr(prefix.size(), name.size() - prefix.size() - ours.size());
+      if (is_original_of_wan) path = original_of_wan(path);
       if (spelling.underscores) std::ranges::replace(path, '.', '_');
       renamed.emplace_back(spelling.before + path + theirs, source.tensor(name));
     }
@@ -56,9 +88,10 @@ void respell(const fs::path& from, const fs::path& to, const Spelling& spelling)
 
 class LoraNames : public BadInput, public testing::WithParamInterface<const char*> {
  protected:
-  fs::path golden() const { return is_qwen() ? kQwenImage : kZImage; }
+  fs::path golden() const { return is_qwen() ? kQwenImage : is_wan() ? kWan : kZImage; }
   fs::path lora() const { return golden() / "lora.safetensors"; }
-  std::string model() const { return is_qwen() ? qwen_image_model() : zimage_model(); }
+  std::string model() const { return is_qwen() ? qwen_image_model() : is_wan() ? wan_model() : zimage_model(); }
+  bool is_wan() const { return std::string(GetParam()) == "wan"; }
   bool is_qwen() const { return std::string(GetParam()) == "qwen_image"; }
   void ok(const std::string& arguments) const {
     auto outcome = run_burnish(arguments);
@@ -77,10 +110,15 @@ class LoraNames : public BadInput, public testing::WithParamInterface<const char
 TEST_P(LoraNames, OfOtherProgramsMeanTheSameLayers) {
   auto expected = latents(lora());
   EXPECT_GT(relative_error(latents(""), expected), 1e-3);
-  for (const auto& spelling : kSpellings) {
+  auto means_the_same = [&](const Spelling& spelling, bool is_original_of_wan) {
     SCOPED_TRACE(spelling.program);
-    respell(lora(), at("respelled.safetensors"), spelling);
+    respell(lora(), at("respelled.safetensors"), spelling, is_original_of_wan);
     EXPECT_TRUE(at::equal(latents(at("respelled.safetensors")), expected));
+  };
+  if (is_wan()) {
+    for (const auto& [spelling, is_original] : kSpellingsOfWan) means_the_same(spelling, is_original);
+  } else {
+    for (const auto& spelling : kSpellings) means_the_same(spelling, false);
   }
 }
 
@@ -96,7 +134,8 @@ TEST_P(LoraNames, OfEveryFormatAreReadBack) {
   for (const auto& name : io::TensorSource::open({at("diffusers.safetensors")}).names()) EXPECT_FALSE(name.ends_with(".alpha")) << name;
 }
 
-/// A trained file is in the names that DiffSynth-Studio gives its own module tree, which has diffusers' layers for these models.
+/// A trained file is in the names that DiffSynth-Studio gives its own module tree, which has diffusers' layers for these models, and
+/// Wan's own for Wan.
 TEST_P(LoraNames, OfDiffSynthStudioAreWrittenByTraining) {
   auto train = [&](const std::string& format) {
     ok("train " + model() + golden_data() +
@@ -108,9 +147,11 @@ TEST_P(LoraNames, OfDiffSynthStudioAreWrittenByTraining) {
   auto source = io::TensorSource::open({file});
   for (const auto& name : source.names())
     EXPECT_TRUE((name.ends_with(kDefaultA) || name.ends_with(kDefaultB)) && !name.starts_with("transformer.")) << name;
-  EXPECT_TRUE(source.contains(is_qwen() ? "transformer_blocks.0.attn.to_out.0.lora_A.default.weight"
-                                        : "layers.0.feed_forward.w1.lora_A.default.weight"));
+  EXPECT_TRUE(source.contains(is_qwen()  ? "transformer_blocks.0.attn.to_out.0.lora_A.default.weight"
+                              : is_wan() ? "blocks.0.self_attn.o.lora_A.default.weight"
+                                         : "layers.0.feed_forward.w1.lora_A.default.weight"));
   EXPECT_LE(relative_error(latents(file), latents(train("kohya"))), tolerance(1e-6));
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, LoraNames, testing::Values("zimage", "qwen_image"), [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Of, LoraNames, testing::Values("zimage", "qwen_image", "wan"),
+                         [](const auto& info) { return std::string(info.param); });

@@ -3,7 +3,7 @@
 
 #include "io/safetensors.h"
 #include "tests/integration/refused.h"
-#include "tests/integration/wan.h"
+#include "tests/integration/wan_experts.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -151,4 +151,73 @@ TEST_F(WanFiles, WithoutATokenizerAreRefusedInASentence) {
   refused(3, "train --dtype fp32 --lora_rank 2 " + files, {"no T5 tokenizer beside the model", "--tokenizer_path"});
   refused(3, "train --dtype fp32 --lora_rank 2 --model " + quoted(kOriginal / kDit) + " " + golden_data(),
           {"needs a", "and there is none in", "name it with a further --model"});
+}
+
+/// The text encoder of ComfyUI carries its vocabulary, and so does the file that is written of it.
+TEST_F(WanFiles, KeepTheVocabularyInASingleFile) {
+  const auto transformer = dit("bare.safetensors", tensors_of(kOriginal / kDit));
+  const auto files = comfy_files(transformer);
+  fs::create_directories(at("single"));
+  auto done = run_burnish("convert " + quoted(transformer) + " " + quoted(at("umt5_xxl_fp16.safetensors")) + " " +
+                          quoted(at("wan_2.1_vae.safetensors")) + " " + quoted(at("single/wan.safetensors")));
+  ASSERT_EQ(done.exit_code, 0) << done.output;
+  EXPECT_TRUE(io::TensorSource::open({at("single/wan.safetensors")}).contains("text_encoders.umt5xxl.transformer.spiece_model"));
+  fs::copy(kOriginal / "config.json", at("single/config.json"));
+  EXPECT_EQ(trained("single_run", "--model " + quoted(at("single/wan.safetensors")) + " "), trained("files", files));
+}
+
+TEST_F(WanFiles, OfTheOriginalFolderNeedTheConfigsOfAnother) {
+  refused(2, "convert " + quoted(original_folder(at("whole"))) + " " + quoted(out()), {"needs the config.json", "--config_from"});
+}
+
+namespace {
+
+/// Both transformers, in diffusers' folder and in the original one.
+class WanExpertFiles : public WanFiles {
+ protected:
+  WanExpertFiles() {
+    make_wan_experts(at("diffusers_model"));
+    auto index = nlohmann::json::parse(read_file(at("diffusers_model/model_index.json")));
+    index["boundary_ratio"] = 0.875;  // as the original has it, which says none
+    std::ofstream(at("diffusers_model/model_index.json")) << index.dump();
+    original_folder(at("original_model"));
+    fs::create_directories(at("original_model/high_noise_model"));
+    for (const char* name : {kDit, "config.json"}) fs::rename(at("original_model") / name, at("original_model/high_noise_model") / name);
+    copy_into(kWanExperts / "low_noise_model", at("original_model/low_noise_model"));
+  }
+};
+
+}  // namespace
+
+TEST_F(WanExpertFiles, OfEitherLayoutTrainAlike) {
+  auto run = [&](const std::string& name) { return trained(name + "_run", "--model " + quoted(at(name)) + " "); };
+  const auto expected = run("diffusers_model");
+  EXPECT_EQ(run("original_model"), expected);
+  EXPECT_NE(expected, trained("one", wan_model()));
+}
+
+TEST_F(WanExpertFiles, AreConvertedIntoDiffusersFolder) {
+  auto done = run_burnish("convert " + quoted(at("original_model")) + " " + quoted(at("folder")) + " --config_from " +
+                          quoted(at("diffusers_model")));
+  ASSERT_EQ(done.exit_code, 0) << done.output;
+  for (const std::string part : {"transformer", "transformer_2"}) {
+    auto ours = io::TensorSource::open({at("diffusers_model") / part / kDit}), back = io::TensorSource::open({at("folder") / part / kDit});
+    ASSERT_EQ(ours.names(), back.names()) << part;
+    for (const auto& name : ours.names()) EXPECT_TRUE(at::equal(ours.tensor(name), back.tensor(name))) << part << ": " << name;
+  }
+}
+
+/// The file of one expert with the other's stretch of the noise.
+TEST_F(WanExpertFiles, OfOneExpertRefuseTheOthersNoise) {
+  auto model = [&](const std::string& expert) {
+    return "--model " + quoted(at("original_model") / expert) + " --model " + quoted(at("original_model") / kText) + " --model " +
+           quoted(at("original_model") / kVae) + " --tokenizer_path " + quoted(at("original_model/google/umt5-xxl")) + " ";
+  };
+  const std::string high = "--max_timestep_boundary 0.417 --min_timestep_boundary 0 ",
+                    low = "--max_timestep_boundary 1 --min_timestep_boundary 0.417 ";
+  trained("low", model("low_noise_model") + low);
+  trained("high", model("high_noise_model") + high);
+  for (const auto& contradiction : {model("low_noise_model") + high, model("high_noise_model") + low})
+    refused(2, "train --dtype fp32 --lora_rank 2 --max_steps 4 --output_path " + quoted(out()) + " " + golden_data() + contradiction,
+            {"lie between the shares", "in which the trained expert predicts", "other boundaries"});
 }

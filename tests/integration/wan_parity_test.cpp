@@ -7,7 +7,7 @@
 #include "data/image.h"
 #include "tests/integration/parity.h"
 #include "tests/integration/refused.h"
-#include "tests/integration/wan.h"
+#include "tests/integration/wan_experts.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -122,19 +122,11 @@ TEST(WanReplayParity, Full) { expect_steps("full", "--trainable_models dit"); }
 
 namespace {
 
-const fs::path kExperts = golden_path("wan_experts");
+const fs::path& kExperts = kWanExperts;
 
-/// A folder of diffusers with both transformers, which meet at a noise of 0.6.
 class WanExperts : public testing::Test {
  protected:
-  WanExperts() {
-    fs::copy(kWan / "model", model(), fs::copy_options::recursive);
-    fs::copy(kExperts / "low_noise_model", model() / "transformer_2");
-    auto index = nlohmann::json::parse(read_file(model() / "model_index.json"));
-    index["transformer_2"] = index["transformer"];
-    index["boundary_ratio"] = 0.6;
-    std::ofstream(model() / "model_index.json") << index.dump();
-  }
+  WanExperts() { make_wan_experts(model()); }
   fs::path model() const { return folder_ / "model"; }
   std::string options() const { return option("model", model()) + "--dtype fp32 "; }
   void latents(const std::string& name, const std::string& more) const {

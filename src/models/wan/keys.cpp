@@ -67,18 +67,36 @@ RenamedLayers all_layers(const VaceConfig& config) {
   return all;
 }
 
-LayerTable foreign_of(const RenamedLayers& layers) {
+RenamedLayers all_norms(const Config& config) {
+  auto all = kNormsOutside;
+  add_blocks(all, kNormsInBlocks, "blocks.", "blocks.", config.num_layers);
+  return all;
+}
+
+RenamedLayers all_norms(const VaceConfig& config) {
+  RenamedLayers all;
+  add_blocks(all, kNormsInBlocks, "vace_blocks.", "vace_blocks.", config.num_blocks);
+  return all;
+}
+
+template <class AnyConfig>
+LayerTable foreign_of(const AnyConfig& config, const std::string& in_both) {
   LayerTable table;
-  for (const auto& layer : layers) {
-    table[layer.theirs] = table["diffusion_model." + layer.theirs] = layer.ours;
-    table["lora_unet_" + with_underscores(layer.theirs)] = layer.ours;
+  for (const auto& layers : {all_layers(config), all_norms(config)}) {
+    for (const auto& layer : layers) {
+      table[layer.theirs] = table["diffusion_model." + layer.theirs] = table[in_both + layer.theirs] = layer.ours;
+      table["lora_unet_" + with_underscores(layer.theirs)] = layer.ours;
+    }
   }
   return table;
 }
 
-std::map<std::string, LayerTable> written_of(const RenamedLayers& layers) {
+template <class AnyConfig>
+std::map<std::string, LayerTable> written_of(const AnyConfig& config) {
+  const auto layers = all_layers(config);
   auto written = written_in(layers);
   for (const auto& layer : layers) written["diffsynth"][layer.theirs] = layer.ours;
+  for (const auto& norm : all_norms(config)) written["comfyui"]["diffusion_model." + norm.theirs] = norm.ours;
   return written;
 }
 
@@ -97,11 +115,11 @@ io::KeyMap original_keys() {
   return io::KeyMap(rules);
 }
 
-LayerTable foreign_layers(const Config& config) { return foreign_of(all_layers(config)); }
-LayerTable foreign_layers(const VaceConfig& config) { return foreign_of(all_layers(config)); }
+LayerTable foreign_layers(const Config& config, const std::string& in_both) { return foreign_of(config, in_both); }
+LayerTable foreign_layers(const VaceConfig& config, const std::string& in_both) { return foreign_of(config, in_both); }
 
-std::map<std::string, LayerTable> written_layers(const Config& config) { return written_of(all_layers(config)); }
-std::map<std::string, LayerTable> written_layers(const VaceConfig& config) { return written_of(all_layers(config)); }
+std::map<std::string, LayerTable> written_layers(const Config& config) { return written_of(config); }
+std::map<std::string, LayerTable> written_layers(const VaceConfig& config) { return written_of(config); }
 
 std::vector<std::string> target_names(const std::string& path) {
   for (const auto* layers : {&kInBlocks, &kInHintBlocks}) {

@@ -7,10 +7,11 @@ namespace burnish::models::wan {
 
 /// Returns the rules between the names of Wan's own files, which ComfyUI keeps, and ours.
 io::KeyMap original_keys();
-/// Returns the layer names of ComfyUI, musubi-tuner, DiffSynth-Studio and diffusion-pipe.
-LayerTable foreign_layers(const Config& config);
-LayerTable foreign_layers(const VaceConfig& config);
-/// Returns the names of all our layers in adapter files of ComfyUI, kohya's musubi-tuner and DiffSynth-Studio.
+/// Returns the names of layers and norms in files of ComfyUI, musubi-tuner, DiffSynth-Studio, diffusion-pipe and ai-toolkit, which puts
+/// `in_both` before them in a file for both experts.
+LayerTable foreign_layers(const Config& config, const std::string& in_both);
+LayerTable foreign_layers(const VaceConfig& config, const std::string& in_both);
+/// Returns the names of all our layers in adapter files of ComfyUI, kohya's musubi-tuner and DiffSynth-Studio, and of norms in ComfyUI's.
 std::map<std::string, LayerTable> written_layers(const Config& config);
 std::map<std::string, LayerTable> written_layers(const VaceConfig& config);
 /// Returns the names by which --lora_target_modules knows a layer: its path, and the original one, of which DiffSynth-Studio's commands

@@ -16,7 +16,7 @@
 #include "io/model_values.h"
 #include "models/scheduler_file.h"
 #include "models/shared_units.h"
-#include "models/text/vocabulary_tensor.h"
+#include "models/vocabulary.h"
 #include "models/wan/keys.h"
 #include "models/wan/prompt.h"
 #include "tokenizers/t5.h"
@@ -54,18 +54,11 @@ std::string variant_of(const Config& c, const ControlConfig& control, bool has_e
   return "Wan2.1-T2V" + size;
 }
 
+/// What ai-toolkit puts before the layers of an expert in a file for both.
+std::string in_both_of(bool is_second) { return is_second ? "transformer_2." : "transformer_1."; }
+
 /// The module of VACE beside a transformer.
 std::string vace_of(const std::string& dit) { return dit == "dit" ? kVace : kVace + "_2"; }
-
-/// Whether the text encoder's file carries its vocabulary, as ComfyUI's do: the name of the tensor, or "".
-std::string vocabulary_in(const ModelEntry& entry) {
-  if (!entry.tensors) return "";
-  auto names = entry.tensors->names();
-  auto found = std::ranges::find_if(names, [](const std::string& name) {
-    return name == text::kVocabularyTensor || name.ends_with(std::string(".") + text::kVocabularyTensor);
-  });
-  return found == names.end() ? "" : *found;
-}
 
 /// umT5's tokenizer lies in a folder of its own beside the original files, or in the text encoder's file.
 TextPart text_part(const Source& source, const text::T5Config& config, const TextUse& use, const ModelFiles& files,
@@ -121,7 +114,8 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
   if (reads_vace_ && options_.extra_inputs.contains(kVaceReference)) latent_space_.streams[0].num_before = 1;
   latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();
   if (first_frame_ == FirstFrame::held) latent_space_.frame_rate = 24;  // Wan2.2-TI2V-5B
-  process_ = std::make_unique<diffusion::FlowProcess>(flow_config(files_, {.shift = 5.0, .use_dynamic_shifting = false}));
+  process_ = std::make_unique<diffusion::FlowProcess>(flow_config(files_, {.shift = 5.0, .use_dynamic_shifting = false}),
+                                                      diffusion::GridConfig{.shift = 5.0, .last = 0});
 }
 
 void WanModel::add_transformer(const std::string& name, const Source& source) {
@@ -132,14 +126,15 @@ void WanModel::add_transformer(const std::string& name, const Source& source) {
   };
   recipe.parts = {name + ".modulation", name + ".body"};
   const bool is_second = name != "dit";
+  const auto in_both = in_both_of(is_second);
   add(recipe, {.layers = {.weights = "",
                           .diffusers = is_second ? "transformer_2." : "transformer.",
                           .kohya = "lora_transformer_",
-                          .others = is_second ? std::vector<std::string>{"transformer."} : std::vector<std::string>{},
+                          .others = {is_second ? "transformer." : in_both},
                           .diffusers_alpha = false},
                .lora_targets = "to_q,to_k,to_v,to_out.0,ffn.net.0.proj,ffn.net.2",
                .high_precision = {"patch_embedding", "condition_embedder\\..*", "proj_out", "ref_conv", "control_adapter\\..*"},
-               .foreign_layers = foreign_layers(config_),
+               .foreign_layers = foreign_layers(config_, in_both),
                .written = written_layers(config_),
                .single_file = {"model.diffusion_model.", original_keys()},
                .aliases = target_names});
@@ -184,7 +179,7 @@ void WanModel::add_vace(const std::string& name, const Source& source) {
       {.layers = dit.layers,
        .lora_targets = dit.lora_targets,
        .high_precision = high_precision,
-       .foreign_layers = foreign_layers(vace_config_),
+       .foreign_layers = foreign_layers(vace_config_, in_both_of(name != kVace)),
        .written = written_layers(vace_config_),
        .single_file = {"model.diffusion_model.", original_keys()},
        .aliases = target_names});
