@@ -25,18 +25,27 @@ void check(const SamplerOptions& options) {
   if (options.num_steps < 1) config_error("diffusion", "num_inference_steps must be at least 1, not {}", options.num_steps);
 }
 
+/// Refuses a stretch in which next to none of the times lie: what is drawn there would be one time again and again.
+static void check_share(const Stretch& stretch, const Process& process, const TimestepOptions& options, int64_t num_image_tokens) {
+  constexpr uint64_t kDrawn = 4096, kFewest = kDrawn / 200;
+  uint64_t num_inside = 0;
+  for (uint64_t i = 0; i < kDrawn; ++i) num_inside += stretch.has(process.share_of(process.draw_time(options, mix64(i), num_image_tokens)));
+  if (num_inside < kFewest)
+    config_error(
+        "diffusion",
+        "of {} times that timestep_sampling {} draws {} lie between the shares {} and {} of the noise, in which the trained expert "
+        "predicts; take another sampling, or other boundaries",
+        kDrawn, options.mode, num_inside, stretch.from, stretch.to);
+}
+
 double draw_time_in(const Stretch& stretch, const Process& process, const TimestepOptions& options, uint64_t key,
                     int64_t num_image_tokens) {
-  constexpr uint64_t kMostTries = 100000;
-  for (uint64_t attempt = 0; attempt < kMostTries; ++attempt) {
+  constexpr uint64_t kSuspicious = 64;  // so many times outside come seldom by chance
+  for (uint64_t attempt = 0;; ++attempt) {
     auto time = process.draw_time(options, attempt == 0 ? key : mix64(key + attempt), num_image_tokens);
     if (stretch.is_whole() || stretch.has(process.share_of(time))) return time;
+    if (attempt == kSuspicious) check_share(stretch, process, options, num_image_tokens);
   }
-  config_error(
-      "diffusion",
-      "of {} times that timestep_sampling {} draws none lies between the shares {} and {} of the noise, in which the trained expert "
-      "predicts; take another sampling, or other boundaries",
-      kMostTries, options.mode, stretch.from, stretch.to);
 }
 
 at::Tensor guide(const at::Tensor& conditional, const at::Tensor& unconditional, double scale, double rescale) {
