@@ -80,6 +80,14 @@ std::string why_no_tile(const std::string& name, const OptionValue& value) {
   return fmt::format("{} must be 0 or a multiple of {}, not {}", name, kMultiple, size);
 }
 
+/// Tiles overlap by a quarter of their side, which has to be whole latents.
+void check_tile(int64_t size, int64_t pixels_of_latent) {
+  const auto multiple = 4 * pixels_of_latent;
+  if (size % multiple == 0) return;
+  config_error("models", "vae_tile_size {} is no multiple of {}, which this autoencoder of {} pixels a latent needs; take {}", size,
+               multiple, pixels_of_latent, (size / multiple + 1) * multiple);
+}
+
 }  // namespace
 
 at::Tensor pixels_of(const at::Tensor& frames) { return ((frames.to(at::kFloat) / 2 + 0.5).clamp(0, 1) * 255).round().to(at::kByte); }
@@ -197,6 +205,7 @@ AutoencoderPart patch_part(const Source& source, const ModelOptions& options) {
 AutoencoderPart causal_part(const Source& source, const ModelOptions& options, vae::CausalFor use) {
   auto config = read_named(source, vae::causal_config);
   config.tile_size = options.get<int64_t>("vae_tile_size");
+  check_tile(config.tile_size, config.downsampling());
   auto part = autoencoder_part<vae::CausalAutoencoder>("causal autoencoder", source, config, config.latent_channels, config.tile_size);
   if (use == vae::CausalFor::clips) {
     part.encode = encode_clip;

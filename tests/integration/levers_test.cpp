@@ -8,6 +8,7 @@
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/stable_diffusion.h"
+#include "tests/integration/wan_experts.h"
 #include "tests/integration/zimage.h"
 #include "tests/skeleton_model.h"
 
@@ -39,6 +40,13 @@ std::string model_and_data(const Family& family, const fs::path& folder) {
   if (family.name == "chroma") return chroma_model() + golden_data();
   if (family.name == "flux2") return flux2_model() + "--max_sequence_length 48 " + golden_data();
   if (family.name == "qwen_image") return qwen_image_model() + golden_data();
+  if (family.name == "wan") return wan_model() + wan_clips();
+  if (family.name == "wan_i2v") return wan_from_frame("i2v") + wan_clips();
+  if (family.name == "wan_ti2v") return wan_from_frame("ti2v") + wan_clips(32);
+  if (family.name == "wan_experts") {
+    make_wan_experts(folder / "model");
+    return wan_model(folder / "model") + wan_clips();
+  }
   if (family.name != "skeleton") return sd_model(family.name + "_pipeline") + sd_data(family.name + "_pipeline");
   save_skeleton(folder / "skeleton.safetensors");
   return "--model " + quoted(folder / "skeleton.safetensors") + " --dtype fp32 " + golden_data();
@@ -83,7 +91,8 @@ class Runs {
 };
 
 const Family kFlux{"flux", "dit"}, kFluxInFp32{"flux_in_fp32", "dit"}, kSdxl{"sdxl", "unet"}, kSd15{"sd15", "unet"}, kZ{"zimage", "dit"},
-    kQwen{"qwen_image", "dit"}, kKlein{"flux2", "dit"}, kChromaSmall{"chroma", "dit"}, kSkeleton{"skeleton", "dit", BURNISH_SKELETON};
+    kQwen{"qwen_image", "dit"}, kKlein{"flux2", "dit"}, kChromaSmall{"chroma", "dit"}, kSkeleton{"skeleton", "dit", BURNISH_SKELETON},
+    kWanClip{"wan", "dit"}, kWanTi2v{"wan_ti2v", "dit"}, kWanI2v{"wan_i2v", "dit"}, kWanBoth{"wan_experts", "dit,dit_2"};
 
 std::string in_full(const Family& family) { return "--trainable_models " + family.denoiser + " "; }
 
@@ -102,7 +111,9 @@ TEST_P(CheckpointedRun, OfEveryKindIsTheSameBitForBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, CheckpointedRun, testing::Values(kFlux, kSdxl, kSd15, kZ, kQwen, kKlein, kChromaSmall, kSkeleton),
+INSTANTIATE_TEST_SUITE_P(Of, CheckpointedRun,
+                         testing::Values(kFlux, kSdxl, kSd15, kZ, kQwen, kKlein, kChromaSmall, kSkeleton, kWanClip, kWanTi2v, kWanI2v,
+                                         kWanBoth),
                          [](const auto& info) { return info.param.name; });
 
 /// What saves memory by itself, and no number of the run depends on.
@@ -158,6 +169,9 @@ INSTANTIATE_TEST_SUITE_P(Of, LeverPairs,
                                          LeverCase{kQwen, "qwen_image_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kKlein, "flux2_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kChromaSmall, "chroma_dora_over_fp8", kDora + "--fp8_models dit "},
+                                         LeverCase{kWanClip, "wan_dora", kDora + "--dtype bf16 ", true},
+                                         LeverCase{kWanTi2v, "wan_ti2v_dora_over_fp8", kDora + "--fp8_models dit "},
+                                         LeverCase{kWanBoth, "wan_experts_whole", in_full(kWanBoth)},
                                          LeverCase{kSkeleton, "skeleton_lora", kLora + "--lora_dropout 0.2 "}),
                          [](const auto& info) { return info.param.name; });
 

@@ -4,6 +4,7 @@
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/stable_diffusion.h"
+#include "tests/integration/wan.h"
 #include "tests/integration/zimage.h"
 
 using namespace burnish;
@@ -102,7 +103,8 @@ TEST_P(FamilyInFp8, LossFallsAndItsFileIsReadAgain) {
 INSTANTIATE_TEST_SUITE_P(Of, FamilyInFp8,
                          testing::Values(FamilyCase{"sdxl", sd_model("sdxl_pipeline"), sd_data("sdxl_pipeline"), "unet", "unet"},
                                          FamilyCase{"zimage", zimage_model()}, FamilyCase{"qwen_image", qwen_image_model()},
-                                         FamilyCase{"flux2", flux2_model()}, FamilyCase{"chroma", chroma_model()}),
+                                         FamilyCase{"flux2", flux2_model()}, FamilyCase{"chroma", chroma_model()},
+                                         FamilyCase{"wan", wan_model(), wan_clips()}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(TrainedInFp8, ComponentsPartsAndModelsFromScratch) {

@@ -7,6 +7,7 @@
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/stable_diffusion.h"
+#include "tests/integration/wan.h"
 #include "tests/integration/zimage.h"
 
 using namespace burnish;
@@ -47,7 +48,8 @@ void expect_same_files(const fs::path& a, const fs::path& b) {
 }  // namespace
 
 const std::string kXl = "sdxl_pipeline", k15 = "sd15_pipeline", kZ = "zimage_pipeline", kQwen = "qwen_image_pipeline",
-                  kEdit = "qwen_edit_pipeline", kKlein = "flux2_pipeline", kChromaSmall = "chroma_pipeline";
+                  kEdit = "qwen_edit_pipeline", kKlein = "flux2_pipeline", kChromaSmall = "chroma_pipeline", kT2v = "wan_pipeline",
+                  kTi2v = "wan_frames/ti2v", kI2v = "wan_frames/i2v";
 
 struct TrainedCase {
   std::string name, options, pipeline = "";  ///< FLUX's without a name
@@ -56,10 +58,13 @@ struct TrainedCase {
     if (pipeline == kEdit) return qwen_edit_model();
     if (pipeline == kKlein) return flux2_model();
     if (pipeline == kChromaSmall) return chroma_model();
+    if (pipeline == kT2v) return wan_model();
+    if (pipeline == kTi2v || pipeline == kI2v) return wan_from_frame(fs::path(pipeline).filename());
     return pipeline.empty() ? golden_model() : pipeline == kZ ? zimage_model() : sd_model(pipeline);
   }
   std::string data() const {
     if (pipeline == kEdit) return qwen_edit_data();
+    if (pipeline == kT2v || pipeline == kTi2v || pipeline == kI2v) return wan_clips(pipeline == kTi2v ? 32 : 48);
     return pipeline == kXl || pipeline == k15 ? sd_data(pipeline) : golden_data();
   }
 };
@@ -175,6 +180,22 @@ INSTANTIATE_TEST_SUITE_P(
                     TrainedCase{"edit_dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit,image_encoder --weight_format nf4 ",
                                 kEdit},
                     TrainedCase{"edit_text_lora", kSmall + "--lora_base_model dit,text_encoder ", kEdit}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Wan, Trained,
+    testing::Values(TrainedCase{"lora", kSmall, kT2v}, TrainedCase{"whole_denoiser", "--trainable_models dit ", kT2v},
+                    TrainedCase{"a_part", "--trainable_models dit.blocks.1.attn1,dit.blocks.0.ffn ", kT2v},
+                    TrainedCase{"lora_of_the_time", kSmall + "--lora_target_modules time_proj,to_q ", kT2v},
+                    TrainedCase{"lokr_over_int8", kSmall + "--lora_type lokr --fp8_models dit --weight_format int8 ", kT2v},
+                    TrainedCase{"both_loras_with_all_that_is_drawn",
+                                kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 --latents sample " +
+                                    "--use_gradient_checkpointing ",
+                                kT2v},
+                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kT2v},
+                    TrainedCase{"dora_over_nf4_from_a_held_frame",
+                                kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 --latents sample ", kTi2v},
+                    TrainedCase{"whole_denoiser_beside_a_frame", "--trainable_models dit --random_flip ", kI2v}),
     [](const auto& info) { return info.param.name; });
 
 TEST(TrainedEncoders, ResumeBitForBit) {

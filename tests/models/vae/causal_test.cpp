@@ -1,4 +1,6 @@
 // Causal autoencoders on clips: parity with diffusers' (tests/golden/make_causal_video.py), and what a clip takes.
+#include <c10/util/accumulate.h>
+
 #include <nlohmann/json.hpp>
 
 #include "io/json.h"
@@ -67,6 +69,33 @@ TEST_P(CausalClips, AreEncodedAndDecodedAsByDiffusers) {
       EXPECT_LE(relative_error(moments.logvar_BCHW + 2 * golden.deviation.log(), expected("out.logvar", count)), limit);
       EXPECT_LE(relative_error(golden.model->decode(golden.latents(dtype).narrow(2, 0, count)), expected("out.decoded", frames)), limit);
     }
+  }
+}
+
+namespace {
+
+/// cos(frequency · i²) for number i in the order of memory.
+at::Tensor waves(at::IntArrayRef sizes, double frequency) {
+  auto places = at::arange(c10::multiply_integers(sizes), at::kDouble);
+  return on_device((frequency * places * places).cos().view(sizes));
+}
+
+}  // namespace
+
+/// tests/golden/make_causal_lengths.py.
+TEST_P(CausalClips, OfOneToSeventeenFramesAndOddSidesAreThoseOfDiffusers) {
+  at::NoGradGuard no_grad;
+  Golden golden(GetParam(), CausalFor::clips, at::kDouble);
+  const auto expected = test::golden("causal_lengths.safetensors");
+  const auto ratio = golden.config.downsampling(), height = 3 * ratio, width = 5 * ratio;
+  for (int64_t frames : {1, 5, 9, 17}) {
+    const auto name = GetParam() + "." + std::to_string(frames) + ".";
+    auto mean = golden.model->encode(waves({1, 3, frames, height, width}, 0.37)).mean_BCHW * golden.deviation + golden.mean;
+    EXPECT_LE(relative_error(test::digest(mean), expected.tensor(name + "mean")), 1e-6) << name;
+    auto latents = 1.5 * waves({1, golden.config.latent_channels, (frames + 3) / 4, 3, 5}, 0.61);
+    auto decoded = golden.model->decode((latents - golden.mean) / golden.deviation);
+    EXPECT_EQ(decoded.size(2), frames);
+    EXPECT_LE(relative_error(test::digest(decoded), expected.tensor(name + "decoded")), 1e-6) << name;
   }
 }
 
