@@ -129,9 +129,12 @@ FeedForward::FeedForward(const Widths& c, const at::TensorOptions& options)
 }
 
 at::Tensor FeedForward::forward(const at::Tensor& x) const {
-  return nn::remade(
-      {up_.forward(x)}, [is_gated = is_gated_](const auto& in) { return is_gated ? swiglu(in[0]) : kernels::gelu_tanh(in[0]); },
-      [&](const at::Tensor& hidden) { return down_.forward(hidden); });
+  auto layers = [this](const nn::Tensors& in) {
+    return nn::remade(
+        {up_.forward(in[0])}, [is_gated = is_gated_](const auto& in) { return is_gated ? swiglu(in[0]) : kernels::gelu_tanh(in[0]); },
+        [&](const at::Tensor& hidden) { return down_.forward(hidden); });
+  };
+  return nn::by_tokens({{x}}, 1, tokens_at_once, layers, /*has_parameters=*/true);
 }
 
 StreamQkv::StreamQkv(const Widths& c, const at::TensorOptions& options, const Names& names)

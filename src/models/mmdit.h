@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "nn/block.h"
+#include "nn/by_tokens.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
 #include "nn/token_shares.h"
@@ -63,7 +64,7 @@ struct Widths {
 at::Tensor swiglu(const at::Tensor& x);
 
 /// Runs linear, tanh-GELU, linear (net.0.proj and net.2), or linear, swiglu, linear (linear_in and linear_out), as diffusers names them.
-class FeedForward : public nn::Module {
+class FeedForward : public nn::Module, public nn::GoesByTokens {
  public:
   FeedForward(const Widths& widths, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x) const;

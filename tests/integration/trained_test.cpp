@@ -195,7 +195,7 @@ INSTANTIATE_TEST_SUITE_P(
                     TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kT2v},
                     TrainedCase{"dora_over_nf4_from_a_held_frame",
                                 kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 --latents sample ", kTi2v},
-                    TrainedCase{"whole_denoiser_beside_a_frame", "--trainable_models dit --random_flip ", kI2v}),
+                    TrainedCase{"whole_denoiser_beside_a_frame", "--trainable_models dit ", kI2v}),
     [](const auto& info) { return info.param.name; });
 
 TEST(TrainedEncoders, ResumeBitForBit) {

@@ -2,6 +2,7 @@
 #include <ATen/ops/full.h>
 
 #include "data/image.h"
+#include "tests/integration/stable_diffusion.h"
 #include "tests/integration/together.h"
 #include "tests/integration/wan_experts.h"
 
@@ -113,6 +114,26 @@ TEST_P(WanRuns, LearnFromPairsOfClips) {
   for (const auto& line : read_log(folder / "same")) EXPECT_EQ(line["margin"], 0.0) << "the same clip is no better than itself";
 }
 
+/// The numbers of all tokens at once but for rounding, and in every way of running blocks the same bits.
+TEST_P(WanRuns, TakeFeedForwardLayersInChunks) {
+  const std::string steps = "--max_steps 3 --overwrite ", chunks = "--feed_forward_chunk_size 5 ";
+  for (const auto& trained : {kLora, "--lora_type dora " + kLora, in_full()}) {
+    train("whole", trained + data() + steps);
+    train("chunks", trained + data() + steps + chunks);
+    auto log = read_log(folder / "chunks"), expected = read_log(folder / "whole");
+    for (size_t i = 0; i < expected.size(); ++i) {
+      double loss = expected.at(i)["loss"], norm = expected[i]["grad_norm"];
+      EXPECT_NEAR(log.at(i)["loss"], loss, 2e-6 * loss) << trained;
+      EXPECT_NEAR(log[i]["grad_norm"], norm, tolerance(1e-5) * norm) << trained;
+    }
+    EXPECT_NE(weights("whole"), weights("chunks")) << "sums of gradients are rounded in another order";
+    for (const char* lever : {"--use_gradient_checkpointing_offload ", "--fused_backward_pass ", "--blocks_to_swap 2 --plan off "}) {
+      train("with lever", trained + data() + steps + chunks + lever);
+      EXPECT_EQ(weights("with lever"), weights("chunks")) << trained << lever;
+    }
+  }
+}
+
 /// A mask is a picture, for all frames of a clip.
 TEST_P(WanRuns, TakeMasks) {
   auto losses_under = [&](int64_t shade) {
@@ -150,6 +171,18 @@ TEST_F(WanTogether, StagesChangeNoBits) {
       }
     }
   }
+}
+
+TEST(FeedForwardChunks, AreRefusedWhereTheyMeanNothing) {
+  Scratch folder;
+  auto refused = [&](const std::string& options) {
+    auto outcome =
+        run_burnish("train --lora_rank 4 --max_steps 1 --feed_forward_chunk_size 8 " + options + option("output_path", folder / "run"));
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+    return outcome.output;
+  };
+  EXPECT_THAT(refused("--lora_dropout 0.1 " + wan_model() + wan_clips()), HasSubstr("feed_forward_chunk_size 8 takes some at a time"));
+  EXPECT_THAT(refused(sd_model("sd15_pipeline") + sd_data("sd15_pipeline")), HasSubstr("this model's unet has none"));
 }
 
 TEST(WanTiles, AreOfWholeLatents) {

@@ -70,7 +70,7 @@ const std::string kLarger = "--dtype bf16 --height 128 --width 192 --batch_size 
 /// The same for a family that makes a quarter of the tokens of a picture.
 const std::string kLargest = "--dtype bf16 --height 256 --width 384 --batch_size 4 ";
 
-const std::vector<std::string> kFamilies{"flux", "sdxl", "sd15", "zimage", "flux2", "chroma", "qwen_image"};
+const std::vector<std::string> kFamilies{"flux", "sdxl", "sd15", "zimage", "flux2", "chroma", "qwen_image", "wan"};
 
 /// What a family's denoiser trains as.
 std::vector<std::string> ways_of(const std::string& model) {
@@ -120,6 +120,10 @@ std::vector<Case> cases() {
   add("flux", "--dtype fp32 --gradient_accumulation_steps 5 " + kLora);
   add("flux", "--dtype fp32 --lora_format kohya " + kLora);
   add("flux", "--dtype fp32 --max_grad_norm 1 " + kFull);
+  for (const auto* model : {"flux", "wan"}) {
+    for (const auto& trained : {kLora, kFull})
+      add(model, "--dtype fp32 --feed_forward_chunk_size 8 --use_gradient_checkpointing " + trained);
+  }
   add("flux", "--dtype fp32 --ema_decay 0.99 " + kLora);
   add("flux", "--dtype fp32 --lora_dropout 0.1 " + kLora);
   add("flux", "--dtype fp32 --precompute_timesteps on --lora_target_modules to_q,to_v --lora_rank 4");

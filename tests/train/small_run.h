@@ -26,9 +26,11 @@ inline std::vector<std::string> small_run(const std::string& model, const std::s
   const auto golden = std::filesystem::path(BURNISH_SOURCE_DIR) / "tests/golden";
   const auto assets = std::filesystem::path(BURNISH_SOURCE_DIR) / "assets/tiny-flux";
   auto folder = model == "flux" ? "pipeline/model" : model + "_pipeline/model";
+  const bool is_of_clips = model == "wan";
   std::vector<std::string> all{"--model", (golden / folder).string(), "--dataset_metadata_path",
-                               (golden / "pipeline/pictures/metadata.csv").string()};
+                               (golden / (is_of_clips ? "wan_clips" : "pipeline/pictures") / "metadata.csv").string()};
   std::string rest = flags;
+  if (is_of_clips) rest += " --num_frames 9";
   if (!std::filesystem::exists(golden / folder / "tokenizer")) rest += " --tokenizer_path " + (assets / "tokenizer").string();
   if (model == "flux") rest += " --tokenizer_2_path " + (assets / "tokenizer_2").string();
   if (rest.find("--height") == rest.npos) rest += model == "sd15" ? " --height 128 --width 192" : " --height 64 --width 64";

@@ -5,10 +5,14 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/stack.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
 
 #include "kernels/gated_residual/gated_residual.h"
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "nn/attention.h"
+#include "nn/by_tokens.h"
 
 namespace burnish::models::wan {
 
@@ -24,12 +28,20 @@ at::Tensor rotated(const at::Tensor& x_BLHE, const at::Tensor& cos_LP, const at:
   return turned.flatten(-2).to(x_BLHE.scalar_type());
 }
 
-/// {query, key [B, L, D], weights of their norms, cos, sin} -> {query, key [B, H, L, E]}, ready for attention.
+/// Tokens of [.., L, D] whose numbers take 32 MiB in fp32.
+int64_t of_one_piece(const at::Tensor& x_BLD) {
+  return std::max<int64_t>(1, (int64_t{32} << 20) / (x_BLD.size(0) * x_BLD.size(2) * int64_t{sizeof(float)}));
+}
+
+/// {query, key [B, L, D], weights of their norms, cos, sin} -> {query, key [B, H, L, E]}, ready for attention. Both in fp32 would be as
+/// large as all that a block keeps.
 nn::Compute heads_of(int64_t num_heads) {
   return [num_heads](const nn::Tensors& in) {
     auto ready = [&](const at::Tensor& x, const at::Tensor& weight) {
-      auto normed = at::rms_norm(x, weight.sizes(), weight, kEps).unflatten(-1, {num_heads, -1});
-      return rotated(normed, in[4], in[5]);
+      return nn::by_tokens({{x}, {weight, nn::kShared}, {in[4], 0}, {in[5], 0}}, 2, of_one_piece(x), [num_heads](const nn::Tensors& some) {
+        auto normed = at::rms_norm(some[0], some[1].sizes(), some[1], kEps).unflatten(-1, {num_heads, -1});
+        return rotated(normed, some[2], some[3]);
+      });
     };
     return nn::Tensors{ready(in[0], in[2]), ready(in[1], in[3])};
   };
@@ -42,17 +54,37 @@ nn::Tensors normed_runs(const nn::Tensors& in) {
   return {runs.size() == 1 ? runs[0] : at::cat(runs, 1)};
 }
 
+/// x + gate · y in the gate's dtype, for a gate that needs no gradient: backward reads neither x nor y.
+struct AddGated : torch::autograd::Function<AddGated> {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& gate, const at::Tensor& y) {
+    ctx->save_for_backward({gate});
+    const at::NoGradGuard no_grad;
+    return nn::by_tokens({{x}, {gate, nn::kShared}, {y}}, 1, of_one_piece(x), in_dtype_of_gate);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+    auto of_y = nn::by_tokens({{grads[0]}, {ctx->get_saved_variables()[0], nn::kShared}}, 1, of_one_piece(grads[0]),
+                              [](const auto& in) { return (in[0].to(in[1].scalar_type()) * in[1].unsqueeze(1)).to(in[0].scalar_type()); });
+    return {grads[0], at::Tensor(), of_y};
+  }
+  static at::Tensor in_dtype_of_gate(const nn::Tensors& in) {
+    auto dtype = in[1].scalar_type();
+    return kernels::gated_residual(in[0].to(dtype), in[1], in[2].to(dtype)).to(in[0].scalar_type());
+  }
+};
+
 }  // namespace
 
 at::Tensor modulated(const at::Tensor& x_BLD, const at::Tensor& scale_BD, const at::Tensor& shift_BD) {
   if (x_BLD.scalar_type() == scale_BD.scalar_type()) return kernels::modulated_norm(x_BLD, scale_BD, shift_BD, kEps);
-  return kernels::modulated_norm(x_BLD.to(scale_BD.scalar_type()), scale_BD, shift_BD, kEps).to(x_BLD.scalar_type());
+  return nn::by_tokens({{x_BLD}, {scale_BD, nn::kShared}, {shift_BD, nn::kShared}}, 1, of_one_piece(x_BLD), [](const nn::Tensors& in) {
+    return kernels::modulated_norm(in[0].to(in[1].scalar_type()), in[1], in[2], kEps).to(in[0].scalar_type());
+  });
 }
 
 at::Tensor gated(const at::Tensor& x_BLD, const at::Tensor& gate_BD, const at::Tensor& y_BLD) {
   if (x_BLD.scalar_type() == gate_BD.scalar_type()) return kernels::gated_residual(x_BLD, gate_BD, y_BLD);
-  auto dtype = gate_BD.scalar_type();
-  return kernels::gated_residual(x_BLD.to(dtype), gate_BD, y_BLD.to(dtype)).to(x_BLD.scalar_type());
+  if (!gate_BD.requires_grad()) return AddGated::apply(x_BLD, gate_BD, y_BLD);
+  return nn::by_tokens({{x_BLD}, {gate_BD, nn::kShared}, {y_BLD}}, 1, of_one_piece(x_BLD), AddGated::in_dtype_of_gate);
 }
 
 Attention::ForImage::ForImage(int64_t width, const at::TensorOptions& options)
@@ -95,7 +127,8 @@ at::Tensor Attention::to_itself(const nn::Tensors& in_norm, const nn::Compute& n
 at::Tensor Attention::to_others(const at::Tensor& x_BLD, const at::Tensor& text_BTD, const at::Tensor& bias,
                                 const at::Tensor& image_BND) const {
   auto heads = [&](const at::Tensor& x) { return nn::split_heads(x, num_heads_); };
-  auto query = heads(norm_q_.forward(q_.forward(x_BLD)));
+  auto query = heads(nn::by_tokens({{q_.forward(x_BLD)}, {norm_q_.weight, nn::kShared}}, 1, of_one_piece(x_BLD),
+                                   [](const nn::Tensors& in) { return at::rms_norm(in[0], in[1].sizes(), in[1], kEps); }));
   auto of_text = nn::forward_all({&k_, &v_}, text_BTD);
   auto attended = nn::attention(query, heads(norm_k_.forward(of_text[0])), heads(of_text[1]), bias);
   if (image_) {

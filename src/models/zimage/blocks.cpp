@@ -37,9 +37,12 @@ GatedMlp::GatedMlp(const Config& c, const at::TensorOptions& options)
 }
 
 at::Tensor GatedMlp::forward(const at::Tensor& x) const {
-  return nn::remade(
-      nn::forward_all({&w1_, &w3_}, x), [](const nn::Tensors& in) { return at::silu(in[0]) * in[1]; },
-      [&](const at::Tensor& hidden) { return w2_.forward(hidden); });
+  auto layers = [this](const nn::Tensors& in) {
+    return nn::remade(
+        nn::forward_all({&w1_, &w3_}, in[0]), [](const nn::Tensors& in) { return at::silu(in[0]) * in[1]; },
+        [&](const at::Tensor& hidden) { return w2_.forward(hidden); });
+  };
+  return nn::by_tokens({{x}}, 1, tokens_at_once, layers, /*has_parameters=*/true);
 }
 
 SelfAttention::SelfAttention(const Config& c, const at::TensorOptions& options)

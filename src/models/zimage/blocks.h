@@ -1,6 +1,7 @@
 #pragma once
 #include "models/zimage/config.h"
 #include "nn/block.h"
+#include "nn/by_tokens.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
 #include "nn/token_shares.h"
@@ -8,7 +9,7 @@
 namespace burnish::models::zimage {
 
 /// Computes w2(SiLU(w1 x) · w3 x).
-class GatedMlp : public nn::Module {
+class GatedMlp : public nn::Module, public nn::GoesByTokens {
  public:
   GatedMlp(const Config& c, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x) const;

@@ -165,6 +165,11 @@ void check_memory(const TrainOptions& o, Problems& problems) {
           "activation_budget chooses which blocks are recomputed, and gradient_checkpointing_interval names them; take one of the "
           "two out");
   }
+  if (o.feed_forward_chunk_size > 0 && o.adapter.dropout > 0)
+    problems.add(
+        "lora_dropout draws what it drops for all tokens of a sample, and feed_forward_chunk_size {} takes some at a time; take one of the "
+        "two out",
+        o.feed_forward_chunk_size);
   if (!o.fused_backward_pass) return;
   if (o.gradient_accumulation_steps > 1)
     problems.add(

@@ -124,6 +124,10 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
   f("blocks_on_disk", o.blocks_on_disk, "of blocks_to_swap, so many wait in the model's file instead, which frozen blocks are read from")
       .at_least(0)
       .at_most(kMostBlocksNamed);
+  f("feed_forward_chunk_size", o.feed_forward_chunk_size,
+    "the denoiser's feed-forward layers take so many tokens of a sample at a time, and backward computes them again; 0: all")
+      .at_least(0)
+      .in("tokens");
 }
 
 static void optimizer_fields(config::Fields& f, TrainOptions& o) {

@@ -144,7 +144,8 @@ MemorySettings memory_settings(const TrainOptions& o) {
           .updates_in_backward = o.fused_backward_pass,
           .optimizer_in_host = o.enable_optimizer_cpu_offload,
           .paged_blocks = waiting_blocks(o),
-          .blocks_on_disk = o.blocks_on_disk};
+          .blocks_on_disk = o.blocks_on_disk,
+          .feed_forward_tokens = o.feed_forward_chunk_size};
 }
 
 StepSettings step_settings(const TrainOptions& o) {

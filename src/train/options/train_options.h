@@ -62,7 +62,7 @@ struct TrainOptions {
   double unmasked_weight = 0;
   bool normalize_masked_area_loss = false;
   bool use_gradient_checkpointing = false, use_gradient_checkpointing_offload = false;
-  int64_t gradient_checkpointing_interval = 1, blocks_to_swap = 0, blocks_on_disk = 0;
+  int64_t gradient_checkpointing_interval = 1, blocks_to_swap = 0, blocks_on_disk = 0, feed_forward_chunk_size = 0;
   std::string activation_budget;
   std::string graphs = "off";
   bool fused_backward_pass = false, enable_optimizer_cpu_offload = false, enable_model_cpu_offload = false;

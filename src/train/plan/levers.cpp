@@ -173,6 +173,13 @@ Lever offloading_optimizer() {
           .rows = {{"enable_optimizer_cpu_offload", set}}};
 }
 
+/// Of the feed-forward layers, a few thousand tokens at a time: more are those of clips.
+Lever cutting_feed_forward() {
+  return {.can = [](const auto& s, const auto&) { return s.step.memory.feed_forward_tokens == 0 && s.trained.adapter.dropout == 0; },
+          .pull = [](auto s, const auto&) { return s.step.memory.feed_forward_tokens = 8192, s; },
+          .rows = {{"feed_forward_chunk_size", [](const auto& s) { return said(s.step.memory.feed_forward_tokens); }}}};
+}
+
 /// Whether blocks may wait elsewhere: where processes divide them they do already, and where they divide what trains whole it may not.
 bool may_wait(const Settings& s) { return !s.step.division.divides_blocks() && (s.step.division.zero_stage == 0 || !trains_whole(s)); }
 
@@ -222,6 +229,7 @@ const std::vector<Lever>& levers() {
                                       recomputing_all(),
                                       offloading_checkpoints(),
                                       offloading_optimizer(),
+                                      cutting_feed_forward(),
                                       paging<2>(),
                                       paging<1>(),
                                       reading_blocks()};

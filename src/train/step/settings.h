@@ -18,8 +18,9 @@ struct MemorySettings {
   bool checkpoints_in_host = false;  ///< whether inputs of recomputed blocks wait in host memory
   bool updates_in_backward = false;
   bool optimizer_in_host = false;
-  int64_t paged_blocks = 0;    ///< blocks of the denoiser that wait elsewhere, or kAllBlocks
-  int64_t blocks_on_disk = 0;  ///< the blocks among them that wait in their file
+  int64_t paged_blocks = 0;         ///< blocks of the denoiser that wait elsewhere, or kAllBlocks
+  int64_t blocks_on_disk = 0;       ///< the blocks among them that wait in their file
+  int64_t feed_forward_tokens = 0;  ///< of a sample, at once in feed-forward layers; 0: all
   bool uses_host() const { return checkpoints_in_host || optimizer_in_host || paged_blocks > 0; }
 };
 

@@ -11,6 +11,7 @@
 #include "io/hash.h"
 #include "memory/heap.h"
 #include "memory/paging.h"
+#include "nn/by_tokens.h"
 #include "optim/paged_store.h"
 #include "train/step/paged_loading.h"
 
@@ -22,6 +23,15 @@ std::vector<std::string> parts_of(const std::string& component, const std::vecto
   std::vector<std::string> parts;
   std::copy_if(run.begin(), run.end(), std::back_inserter(parts), [&](const auto& m) { return pipeline::component_of(m) == component; });
   return parts;
+}
+
+void cut_feed_forward(models::Components& components, const std::string& component, int64_t tokens) {
+  if (tokens == 0) return;
+  if (nn::set_tokens_at_once(components.module(component), tokens) == 0)
+    config_error(
+        "train",
+        "feed_forward_chunk_size cuts the tokens of a transformer's feed-forward layers, and this model's {} has none; take it out",
+        component);
 }
 
 void say_loaded(models::Model& model, const std::string& component, const std::vector<std::string>& parts) {
@@ -123,6 +133,7 @@ std::vector<PagedBlocksOf> load_models(const Subject& subject, const StepSetting
     else if (is_denoiser && settings.paged_blocks > 0)
       paged.push_back({.pager = load_paged_component(model, component, run, settings, trainee)});
     else load_component(model, component, run, {});
+    if (is_denoiser) cut_feed_forward(model.components(), component, settings.feed_forward_tokens);
     keep_of_blocks(model.components(), component, settings, kept, checkpoints);
   }
   return paged;
