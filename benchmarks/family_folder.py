@@ -2,8 +2,8 @@
 """Writes a model folder (diffusers layout) of a family whose transformer is small and random but shaped as the published one:
 family_folder.py FAMILY FOLDER.
 
-Width 512 with heads of 128, as the small FLUX of flux_folder.py. Encoders, autoencoder and tokenizer are those of the golden files. Needs
-torch and diffusers.
+Width 512 with heads of 128, as the small FLUX of flux_folder.py. Encoders, autoencoder and tokenizer are those of the golden files. A family
+of clips has some beside them, in clips/. Needs torch, diffusers and Pillow.
 """
 import shutil
 import sys
@@ -19,6 +19,7 @@ class Family:
     transformer: str  # class in diffusers
     config: dict
     targets: str  # attention and feed-forward layers, as one regular expression for a whole path: peft and burnish read it alike
+    frames: int = 1  # of the clips that it trains on
 
 
 HEADS = dict(attention_head_dim=128, num_attention_heads=4)
@@ -37,7 +38,30 @@ FAMILIES = {
                      HEADS | dict(in_channels=64, num_layers=2, num_single_layers=4, joint_attention_dim=16, axes_dims_rope=(16, 56, 56),
                                   approximator_num_channels=64, approximator_hidden_dim=512, approximator_layers=3),
                      rf"transformer_blocks\.\d+\.(attn\.({JOINT})|ff(_context)?\.net\.(0\.proj|2))|single_transformer_blocks\.\d+\.(attn\.(to_q|to_k|to_v)|proj_mlp|proj_out)"),
+    "wan": Family("wan_pipeline", "WanTransformer3DModel",
+                  HEADS | dict(in_channels=16, out_channels=16, text_dim=16, freq_dim=256, ffn_dim=2048, num_layers=4, rope_max_seq_len=1024),
+                  r"blocks\.\d+\.(attn[12]\.(to_q|to_k|to_v|to_out\.0)|ffn\.net\.(0\.proj|2))", frames=17),
 }
+CLIP_SIDE = 128
+CAPTION = "a red apple on a tree of the north, and a cat " * 20  # longer than any limit
+
+
+def make_clips(folder, frames):
+    """Eight clips of a picture of few colours that moves by a column a frame, at 16 frames a second."""
+    import random
+
+    from PIL import Image, ImageChops
+    folder.mkdir()
+    draw = random.Random(0)
+    rows = ["video,prompt"]
+    for i in range(8):
+        small = Image.new("RGB", (16, 16))
+        small.putdata([tuple(draw.randrange(256) for _ in range(3)) for _ in range(256)])
+        picture = small.resize((CLIP_SIDE, CLIP_SIDE), Image.NEAREST)
+        moved = [ImageChops.offset(picture, k, 0) for k in range(frames)]
+        moved[0].save(folder / f"{i}.webp", save_all=True, append_images=moved[1:], duration=62, lossless=True)
+        rows.append(f"{i}.webp,{CAPTION}")
+    (folder / "metadata.csv").write_text("\n".join(rows) + "\n")
 
 
 def make(family, folder):
@@ -52,6 +76,8 @@ def make(family, folder):
             torch.nn.init.normal_(parameter, std=0.02)
     shutil.rmtree(folder / "transformer")
     model.to(torch.bfloat16).save_pretrained(folder / "transformer")
+    if family.frames > 1:
+        make_clips(folder / "clips", family.frames)
     (folder / "done").touch()
 
 

@@ -14,6 +14,8 @@ def arguments():
     p.add_argument("--transformer", required=True, help="folder with config.json and weights")
     p.add_argument("--train", choices=["lora", "full"], required=True)
     p.add_argument("--dtype", choices=["fp32", "bf16"], required=True, help="of every tensor")
+    p.add_argument("--latent_frames", type=int, default=1, help="of a clip's latents")
+    p.add_argument("--program", choices=["diffusers", "diffsynth"], default="diffusers", help="diffsynth: DiffSynth-Studio's own model, of wan")
     p.add_argument("--latent_side", type=int, required=True, help="the latents are this high and wide")
     peer_loop.add_options(p)
     return p.parse_args()
@@ -75,11 +77,47 @@ class Flux2:
         return out.transpose(1, 2).view(b, c, h, w)
 
 
-PREDICTIONS = {"z-image": ZImage, "qwen-image": QwenImage, "flux2": Flux2, "chroma": Chroma}
-TEXT_WIDTH = {"z-image": "cap_feat_dim"}
+class Wan:
+    def __init__(self, text):
+        self.text = text
+
+    def __call__(self, model, noisy, sigma):
+        if args.program == "diffsynth":
+            from diffsynth.pipelines.wan_video import model_fn_wan_video
+            return model_fn_wan_video(dit=model, latents=noisy, timestep=sigma * 1000, context=self.text)
+        return model(hidden_states=noisy, encoder_hidden_states=self.text, timestep=sigma * 1000, return_dict=False)[0]
+
+
+PREDICTIONS = {"wan": Wan, "z-image": ZImage, "qwen-image": QwenImage, "flux2": Flux2, "chroma": Chroma}
+TEXT_WIDTH = {"z-image": "cap_feat_dim", "wan": "text_dim"}
+# Diffusers' names of layers, which targets are said in, by DiffSynth-Studio's.
+OF_DIFFSYNTH = {"attn1": "self_attn", "attn2": "cross_attn", "to_q": "q", "to_k": "k", "to_v": "v", r"to_out\.0": "o", r"net\.(0\.proj|2)": "(0|2)"}
+
+
+def load_diffsynth():
+    """The model of diffsynth of the same sizes; its numbers are drawn, since only time and memory are compared."""
+    from diffsynth.models.wan_video_dit import WanModel
+    c = FAMILIES["wan"].config
+    model = WanModel(dim=c["num_attention_heads"] * c["attention_head_dim"], in_dim=c["in_channels"], ffn_dim=c["ffn_dim"], out_dim=c["out_channels"],
+                     text_dim=c["text_dim"], freq_dim=c["freq_dim"], eps=1e-6, patch_size=(1, 2, 2), num_heads=c["num_attention_heads"],
+                     num_layers=c["num_layers"], has_image_input=False).to(DTYPE)
+    if args.train == "full":
+        return model.train()
+    from peft import LoraConfig, inject_adapter_in_model
+    targets = args.targets.replace("attn[12]", "(attn1|attn2)")
+    for theirs, ours in OF_DIFFSYNTH.items():
+        targets = targets.replace(theirs, ours)
+    model.requires_grad_(False)
+    model = inject_adapter_in_model(LoraConfig(r=args.rank, lora_alpha=args.rank, target_modules=targets), model)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.to(DTYPE)
+    return model.train()
 
 
 def load():
+    if args.program == "diffsynth":
+        return load_diffsynth()
     model = getattr(diffusers, FAMILIES[args.family].transformer).from_pretrained(args.transformer, torch_dtype=DTYPE)
     if args.train == "lora":
         model.requires_grad_(False)
@@ -93,13 +131,14 @@ class Loop(peer_loop.Loop):
         c = FAMILIES[args.family].config
         # Tokens are 2x2 points but for FLUX.2, whose latents are packed already.
         channels = c["in_channels"] // (4 if issubclass(PREDICTIONS[args.family], Packed) else 1)
-        self.latents = torch.randn(args.batch_size, channels, args.latent_side, args.latent_side, dtype=DTYPE)
+        frames = [args.latent_frames] if FAMILIES[args.family].frames > 1 else []
+        self.latents = torch.randn(args.batch_size, channels, *frames, args.latent_side, args.latent_side, dtype=DTYPE)
         text = torch.randn(args.batch_size, args.text_tokens, c[TEXT_WIDTH.get(args.family, "joint_attention_dim")], dtype=DTYPE)
         self.predict = PREDICTIONS[args.family](text)
 
     def loss(self):
         sigma, noise = torch.rand(args.batch_size), torch.randn_like(self.latents)
-        s = sigma.to(DTYPE)[:, None, None, None]
+        s = sigma.to(DTYPE).view(-1, *[1] * (self.latents.dim() - 1))
         predicted = self.predict(self.model, (1 - s) * self.latents + s * noise, sigma)
         return F.mse_loss(predicted.float(), (noise - self.latents).float())
 

@@ -13,13 +13,14 @@ import re
 import sys
 
 import measure
-from family_folder import FAMILIES
+from family_folder import CLIP_SIDE, FAMILIES
 from flux_folder import LORA_TARGETS, SMALL, make_model, make_pictures
 
 IMAGE_SIDE, TEXT_TOKENS, RANK = 16, 64, 16
 DROPPED = 5  # first steps, which warm caches and allocators
 REQUIRED = {"flux": {"step_fp32": 0.95, "step_bf16": 0.6, "startup": 0.2, "memory": 0.7}}
 REQUIRED |= dict.fromkeys(FAMILIES, {"step_fp32": 0.85, "step_bf16": 0.6, "startup": 0.2, "memory": 0.7})
+REQUIRED["wan"] = {"step_fp32": 0.85, "step_bf16": 0.85, "startup": 0.2, "memory": 0.6}
 MODELS = list(REQUIRED)
 CASES = [f"{dtype}-{train}-b{batch}" for dtype, train, batch in itertools.product(("fp32", "bf16"), ("lora", "full"), (1, 4))]
 
@@ -29,6 +30,7 @@ def arguments():
     p.add_argument("--quick", action="store_true", help="one case, once, 10 steps unless said otherwise; nothing is recorded")
     p.add_argument("--models", default="flux", help="some of " + ",".join(MODELS) + "; flux unless said otherwise")
     p.add_argument("--cases", default="", help="regular expression; the cases of each model are " + ", ".join(CASES))
+    p.add_argument("--peer", choices=["diffusers", "diffsynth"], default="diffusers", help="the program beside burnish; diffsynth for wan alone")
     p.add_argument("--alternations", type=int, default=0, help="runs of each program in each case (3)")
     p.add_argument("--steps", type=int, default=0, help=f"of each process (20); the first {DROPPED} are dropped")
     p.add_argument("--threads", type=int, default=measure.cpu()["cores"])
@@ -39,6 +41,8 @@ def arguments():
     args.models = args.models.split(",")
     if unknown := set(args.models) - set(MODELS):
         p.error(f"--models names {', '.join(unknown)}; there are {', '.join(MODELS)}")
+    if args.peer == "diffsynth" and args.models != ["wan"]:
+        p.error("--peer diffsynth is for --models wan")
     return measure.with_chosen_cases(p, args, [f"{model}-{case}" for model in args.models for case in CASES], DROPPED)
 
 
@@ -50,7 +54,7 @@ def parts_of(case):
 
 class Flux:
     """The small FLUX: a picture of 128 pixels is 256 tokens, since the autoencoder of the small model scales by 4."""
-    pixels, targets = 128, LORA_TARGETS
+    pixels, frames, targets = 128, 1, LORA_TARGETS
 
     def __init__(self, _environment):
         self.folder = make_model(measure.SCRATCH / "flux-small", SMALL)
@@ -59,13 +63,19 @@ class Flux:
 
 
 class OfFamily:
-    """A family of family_folder.py: a picture of 256 pixels is 256 tokens. Its captions are longer than the limit, so that all have as many tokens."""
+    """A family of family_folder.py: a picture of 256 pixels is 256 tokens, a clip of 17 frames of 128 pixels 320. Its captions are longer than the limit, so that all have as many tokens."""
     pixels = 256
 
-    def __init__(self, name, environment):
+    def __init__(self, name, environment, peer):
         self.targets, self.folder = FAMILIES[name].targets, measure.SCRATCH / name
         if not (self.folder / "done").exists():
             measure.run([sys.executable, measure.ROOT / "benchmarks/family_folder.py", name, self.folder], measure.SCRATCH / "folder.txt", environment)
+        self.frames = FAMILIES[name].frames
+        if self.frames > 1:
+            self.pixels, self.metadata = CLIP_SIDE, self.folder / "clips/metadata.csv"
+            self.peer = [measure.ROOT / "benchmarks/peer_family.py", "--family", name, "--latent_side", self.pixels // 8, "--latent_frames", (self.frames + 3) // 4,
+                         "--program", peer]
+            return
         self.metadata = make_pictures(measure.SCRATCH / "pictures-long", 8, self.pixels, caption_repeats=20)
         side = IMAGE_SIDE if name == "flux2" else 2 * IMAGE_SIDE  # of latents; FLUX.2's are tokens already
         self.peer = [measure.ROOT / "benchmarks/peer_family.py", "--family", name, "--latent_side", side]
@@ -80,9 +90,9 @@ def figures(finished, step_seconds, first_step_end, **more):
 class Bench:
     def __init__(self, args):
         self.args, self.environment = args, measure.environment(args.threads)
-        if not measure.has_modules(["torch", "diffusers", "peft"], self.environment):
+        if not measure.has_modules(["torch", "diffusers", "peft"] + ["diffsynth"] * (args.peer == "diffsynth"), self.environment):
             sys.exit("python3 cannot import torch, diffusers and peft: run ./dev bench peers, which installs them into .deps/golden")
-        self.models = {name: Flux(self.environment) if name == "flux" else OfFamily(name, self.environment) for name in args.models}
+        self.models = {name: Flux(self.environment) if name == "flux" else OfFamily(name, self.environment, args.peer) for name in args.models}
 
     def peer(self, case, steps):
         name, dtype, train, batch = parts_of(case)
@@ -98,7 +108,8 @@ class Bench:
     def burnish(self, case, steps):
         name, dtype, train, batch = parts_of(case)
         out, log, model = measure.SCRATCH / "run", measure.SCRATCH / "burnish.txt", self.models[name]
-        what = ["--trainable_models", "dit"] if train == "full" else ["--lora_rank", RANK, "--lora_target_modules", model.targets]
+        clips = ["--num_frames", model.frames] if model.frames > 1 else []
+        what = clips + ["--trainable_models", "dit"] if train == "full" else clips + ["--lora_rank", RANK, "--lora_target_modules", model.targets]
         done = measure.run([measure.burnish(), "train", "--model", model.folder, "--dataset_metadata_path", model.metadata, "--height", model.pixels,
                             "--width", model.pixels, "--max_sequence_length", TEXT_TOKENS, "--dtype", dtype, "--batch_size", batch,
                             "--max_steps", steps, "--num_threads", self.args.threads, "--device", "cpu", "--overwrite", "--output_path", out, *what],
@@ -163,7 +174,7 @@ def report(args, results):
     bf16 = cpu["bf16_instructions"]
     others = max(run["other_cpu"] for both in results.values() for runs in both.values() for run in runs)
     versions = next(iter(results.values()))["peer"][0]["versions"]
-    text = (f"# burnish beside diffusers + peft, {datetime.date.today().isoformat()}\n\n"
+    text = (f"# burnish beside {'DiffSynth-Studio' if args.peer == 'diffsynth' else 'diffusers'} + peft, {datetime.date.today().isoformat()}\n\n"
             f"{cpu['name']}, {cpu['cores']} cores, {args.threads} threads, "
             f"{'bf16 instructions: ' + ', '.join(bf16) if bf16 else 'no bf16 instructions (neither avx512_bf16 nor amx_bf16)'}"
             f"{' (held back for both programs by ONEDNN_MAX_CPU_ISA=' + cpu['held_back'] + ')' if cpu['held_back'] else ''}; "
@@ -172,7 +183,7 @@ def report(args, results):
             f"steps of each in turn, medians, the first {DROPPED} steps dropped. Other processes used at most {others:.0%} of the CPU"
             f"{': above 5 %, so do not rely on the times' if others > 0.05 else ''}.\n\n{table(results, bool(bf16))}\n"
             f"Reproduce: `{'ONEDNN_MAX_CPU_ISA=' + cpu['held_back'] + ' ' if cpu['held_back'] else ''}./dev bench peers --alternations {args.alternations} --steps {args.steps} --threads {args.threads}"
-            f"{'' if args.models == ['flux'] else ' --models ' + ','.join(args.models)}{f' --cases {args.cases!r}' if args.cases else ''}`\n")
+            f"{'' if args.models == ['flux'] else ' --models ' + ','.join(args.models)}{' --peer diffsynth' if args.peer == 'diffsynth' else ''}{f' --cases {args.cases!r}' if args.cases else ''}`\n")
     print("\n" + text)
     if not args.quick:
         what = ["peers"] + ["families"] * (args.models != ["flux"]) + ["held-back"] * bool(cpu["held_back"])
