@@ -78,7 +78,7 @@ TEST_F(Clips, BatchesOfClipsAndOfPictures) {
 TEST_F(Clips, AMaskOfAClipIsInItsLoss) {
   auto loss = [&](const std::string& name, const std::string& mask, const std::string& options) {
     auto metadata = write(name + ".jsonl", R"({"video": "base30.mp4", "prompt": "red apple", "mask": ")" + mask + "\"}\n");
-    auto outcome = run_burnish(train(quoted(metadata), " --dataset_base_path " + quoted(golden_path("clips")) +
+    auto outcome = run_burnish(train(quoted(metadata), " --dataset_base_path " + quoted(fs::path(golden_path("clips"))) +
                                                            " --num_frames 9 --frame_rate 10 --max_steps 1 --overwrite " + options));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     return read_log(out()).at(0)["loss"].get<double>();
