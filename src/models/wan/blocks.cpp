@@ -140,7 +140,7 @@ at::Tensor Attention::to_others(const at::Tensor& x_BLD, const at::Tensor& text_
 
 Block::Block(const Config& c, const at::TensorOptions& options)
     : reads_image_(c.image_width > 0),
-      table_(at::empty({1, 6, c.width()}, options.dtype(at::kFloat))),
+      table_(at::empty({1, kModulations, c.width()}, options.dtype(at::kFloat))),
       attn1_(c, false, options),
       attn2_(c, c.image_width > 0, options),
       norm2_(c.width(), kEps, options),

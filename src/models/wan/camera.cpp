@@ -21,7 +21,6 @@ namespace {
 
 /// The published models' camera: focal lengths as shares of a picture of 1280 by 720 pixels, which a clip of another shape is cut from.
 constexpr double kFocalX = 0.532139961, kFocalY = 0.946026558, kShape = 1280.0 / 720.0;
-constexpr int64_t kSide = 8, kFramesPerLatent = 4;
 
 /// Focal lengths in pixels, along width and height.
 std::pair<double, double> focal_lengths(int64_t height, int64_t width) {

@@ -10,6 +10,8 @@ namespace burnish::models::wan {
 
 /// Channels of a frame of the latents: six numbers of a ray, for each of the four frames of the clip that it stands for.
 inline constexpr int64_t kRayChannels = 24;
+/// Pixels along a side of a latent, and frames of the clip that it stands for.
+inline constexpr int64_t kSide = 8, kFramesPerLatent = 4;
 
 /// Returns how far a camera turns to the side and upwards and goes forwards from one frame to the next, [1, 3] fp32, of a direction "Left",
 /// "Right", "Up", "Down", "In" and "Out" and what two of them make ("LeftUp"). Throws a data Error for another word.

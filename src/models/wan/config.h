@@ -7,6 +7,9 @@
 
 namespace burnish::models::wan {
 
+/// What the time gives every block: shift, scale and gate of attention, and of the MLP.
+inline constexpr int64_t kModulations = 6;
+
 /// Every architecture number of the transformer. Defaults are those of Wan2.1-T2V-14B, and of both experts of Wan2.2-T2V-A14B.
 struct Config {
   int64_t in_channels = 16;   ///< channels of the noisy latents, and of what stands behind them (Wan: y)

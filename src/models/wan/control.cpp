@@ -10,13 +10,6 @@
 
 namespace burnish::models::wan {
 
-namespace {
-
-/// Pixels along a side of a latent.
-constexpr int64_t kSide = 8, kFramesPerLatent = 4;
-
-}  // namespace
-
 Control::Control(const ModelOptions& options, const Config& dit, const ControlConfig& config, bool has_dit)
     : options_(options), dit_(dit), config_(config), has_dit_(has_dit) {
   const auto latents = dit.out_channels, rest = dit.in_channels - (can_control() ? 2 : 1) * latents;

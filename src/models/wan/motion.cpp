@@ -5,22 +5,24 @@
 
 #include "base/error.h"
 #include "io/model_values.h"
+#include "models/wan/config.h"
 #include "models/wan/waves.h"
 
 namespace burnish::models::wan {
 
 namespace {
 
-constexpr const char* kWhat = "motion controller";
-constexpr int64_t kParts = 6;
+constexpr const char* kController = "motion controller";
 
 }  // namespace
 
 MotionController::Config MotionController::detect(const io::Shapes& shapes) {
-  Config c{.channels = io::side_of(shapes, "linear.0.weight", 1, kWhat), .width = io::side_of(shapes, "linear.0.weight", 0, kWhat)};
-  const auto made = io::side_of(shapes, "linear.4.weight", 0, kWhat);
-  if (made != kParts * c.width)
-    data_error("models", "the motion controller makes {} numbers of a width of {}; {} were expected", made, c.width, kParts * c.width);
+  Config c{.channels = io::side_of(shapes, "linear.0.weight", 1, kController),
+           .width = io::side_of(shapes, "linear.0.weight", 0, kController)};
+  const auto made = io::side_of(shapes, "linear.4.weight", 0, kController);
+  if (made != kModulations * c.width)
+    data_error("models", "the motion controller makes {} numbers of a width of {}; {} were expected", made, c.width,
+               kModulations * c.width);
   return c;
 }
 
@@ -28,7 +30,7 @@ MotionController::MotionController(const Config& c, const at::TensorOptions& opt
     : channels_(c.channels),
       first_(c.channels, c.width, options.dtype(at::kFloat)),
       second_(c.width, c.width, options.dtype(at::kFloat)),
-      third_(c.width, kParts * c.width, options.dtype(at::kFloat)) {
+      third_(c.width, kModulations * c.width, options.dtype(at::kFloat)) {
   own("linear.0", first_);
   own("linear.2", second_);
   own("linear.4", third_);

@@ -19,7 +19,6 @@ namespace burnish::models::wan {
 namespace {
 
 constexpr double kRopeTheta = 10000.0, kImageEps = 1e-5;
-constexpr int64_t kParts = 6;
 
 /// [B, F · rows · columns, 4 · C] -> [B, C, F, H, W]; a token's numbers are by row, column and channel.
 at::Tensor from_tokens(const at::Tensor& x, int64_t frames, int64_t rows, int64_t columns) {
@@ -81,7 +80,7 @@ std::pair<at::Tensor, at::Tensor> rope(const Config& c, int64_t frames, int64_t 
 
 struct Transformer::Time {
   Time(const Config& c, const at::TensorOptions& o)
-      : embedder(c.time_channels, c.width(), o.dtype(at::kFloat)), projection(c.width(), kParts * c.width(), o.dtype(at::kFloat)) {}
+      : embedder(c.time_channels, c.width(), o.dtype(at::kFloat)), projection(c.width(), kModulations * c.width(), o.dtype(at::kFloat)) {}
   mmdit::EmbedMlp embedder;
   nn::Linear projection;
 };
@@ -160,7 +159,7 @@ at::Tensor Transformer::tokens_of(const Inputs& in) const {
 
 at::Tensor Transformer::forward(const Inputs& in) {
   auto& b = *body_;
-  const auto width = config_.width(), of_blocks = kParts * width;
+  const auto width = config_.width(), of_blocks = kModulations * width;
   const int64_t num_before = in.reference_BCHW.defined() ? 1 : 0;
   const auto frames = num_before + in.noisy_BCFHW.size(2), rows = in.noisy_BCFHW.size(3) / kPatch,
              columns = in.noisy_BCFHW.size(4) / kPatch;

@@ -21,7 +21,7 @@ namespace burnish::models::wan {
 
 namespace {
 
-constexpr const char *kWhat = "transformer", *kMark = "vace_patch_embedding.weight";
+constexpr const char *kBase = "transformer", *kVaceMark = "vace_patch_embedding.weight";
 /// Pixels of the mask along a side of a latent, each a channel.
 constexpr int64_t kMaskSide = 8;
 
@@ -56,9 +56,9 @@ at::Tensor clip_context(const at::Tensor& clip, const at::Tensor& mask, const En
 VaceConfig detect_vace(const nlohmann::json& json, const io::Shapes& shapes, const Config& dit) {
   VaceConfig c;
   if (!shapes.empty()) {
-    c.in_channels = io::side_of(shapes, kMark, 1, kWhat);
+    c.in_channels = io::side_of(shapes, kVaceMark, 1, kBase);
     c.num_blocks = io::count_of(shapes, "vace_blocks.{}.proj_out.weight");
-    const auto width = io::side_of(shapes, kMark, 0, kWhat);
+    const auto width = io::side_of(shapes, kVaceMark, 0, kBase);
     if (width != dit.width())
       data_error("models", "the module of VACE is {} wide and the transformer {}; they belong to different models", width, dit.width());
   }
@@ -66,7 +66,7 @@ VaceConfig detect_vace(const nlohmann::json& json, const io::Shapes& shapes, con
     data_error("models", "the module of VACE has {} blocks and the transformer {}; 1 to as many were expected", c.num_blocks,
                dit.num_layers);
   c.layers = spread(c.num_blocks, dit.num_layers);
-  const bool is_stated = json.is_object() && io::take(json, "vace_layers", c.layers, kWhat);
+  const bool is_stated = json.is_object() && io::take(json, "vace_layers", c.layers, kBase);
   if (is_stated && shapes.empty()) c.num_blocks = std::ssize(c.layers);
   const bool is_rising = std::ranges::adjacent_find(c.layers, std::greater_equal<>()) == c.layers.end();
   if (std::ssize(c.layers) != c.num_blocks || !is_rising || c.layers.empty() || c.layers.front() != 0 || c.layers.back() >= dit.num_layers)
@@ -134,7 +134,7 @@ Transformer::Hints Vace::hints(const at::Tensor& context) {
 }
 
 Source find_vace(const ModelEntry& entry) {
-  auto tensors = find_below(entry, {"", "model.diffusion_model.", "diffusion_model."}, kMark);
+  auto tensors = find_below(entry, {"", "model.diffusion_model.", "diffusion_model."}, kVaceMark);
   if (!tensors) return {};
   auto alone = tensors->renamed([](const std::string& name) { return name.starts_with("vace_") ? name : ""; });
   const bool is_original = alone.contains("vace_blocks.0.after_proj.weight");
