@@ -86,5 +86,5 @@ TEST(Distillation, RefusesWhatItCannotHonour) {
   refused(Teacher(), "--distill_spacing other ", 2, "choose default or diffsynth");
   auto sft = run_burnish("train " + golden_model() + Teacher().data() + "--max_steps 1");
   EXPECT_EQ(sft.exit_code, 2) << sft.output;
-  EXPECT_THAT(sft.output, HasSubstr("task sft reads a picture and a caption"));
+  EXPECT_THAT(sft.output, HasSubstr("is no column that task sft or a model here reads"));
 }

@@ -121,7 +121,7 @@ TEST_F(Dpo, RefusesWhatItCannotHonour) {
   expect_refused(flux() + "--loss_type huber ", 2, "dpo compares squared errors");
   expect_refused(flux() + "--loss_weighting diffsynth ", 2, "dpo has no loss weights");
   expect_refused(flux() + "--beta_dpo 0 ", 2, "beta_dpo must be above 0");
-  expect_refused(flux() + "--extra_inputs seed ", 2, "of further columns only rejected_image, kontext_images");
+  expect_refused(flux() + "--extra_inputs seed ", 2, "is no column that task dpo or a model here reads");
 }
 
 TEST_F(Dpo, ThePlanCountsItsPasses) {

@@ -83,5 +83,5 @@ TEST_F(BadInput, InputsOfModelsThatAreNotHereAreRefusedWithWhatTheyAreFor) {
   auto with = [&](const std::string& names) { return train("--extra_inputs \"" + names + "\""); };
   refused(2, with("insert_anything_ref_image"), {"Insert-Anything"});
   refused(2, with("blockwise_controlnet_image"), {"is for a blockwise ControlNet"});
-  refused(2, with("nosuch"), {"extra_inputs 'nosuch': task sft reads a picture and a caption"});
+  refused(2, with("nosuch"), {"extra_inputs 'nosuch' is no column that task sft or a model here reads"});
 }

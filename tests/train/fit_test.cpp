@@ -150,7 +150,7 @@ std::string text_of(const Settings& s) {
                      s.model.options.get<int64_t>("vae_tile_size"), s.model.storage.fp8_models, s.step.optimizer.name, s.course.batch_size,
                      s.course.batches_per_step, m.updates_in_backward, m.recompute_every, m.checkpoints_in_host, m.optimizer_in_host,
                      m.paged_blocks, m.blocks_on_disk) +
-         fmt::format(" {}", m.activation_bytes);
+         fmt::format(" {} {}", m.activation_bytes, m.feed_forward_tokens);
 }
 
 }  // namespace

@@ -23,29 +23,29 @@ using testing::HasSubstr;
 
 namespace {
 
-const models::ExtraInput kColumn{.column = "sound_numbers", .kind = models::ExtraInput::Kind::numbers, .needs = "a test", .example = "1"};
+const models::ExtraInput kColumn{.column = "tone_numbers", .kind = models::ExtraInput::Kind::numbers, .needs = "a test", .example = "1"};
 
 /// The skeleton family with a second stream, made of numbers in a column of the metadata, which a row may leave empty.
 class TwoStreams final : public models::skeleton::SkeletonModel {
  public:
   TwoStreams(const models::ModelFiles& files, const models::ModelOptions& options) : SkeletonModel(files, options) {
-    latent_space_.streams.push_back({.name = "sound", .channels = 2, .spatial = 4, .weight = 0.5, .column = std::string(kColumn.column)});
+    latent_space_.streams.push_back({.name = "tone", .channels = 2, .spatial = 4, .weight = 0.5, .column = std::string(kColumn.column)});
     names_.extra_inputs = {kColumn};
   }
   models::UnitGroups units_of(const models::Expert& expert) override {
     auto groups = SkeletonModel::units_of(expert);
-    groups.encode_references.push_back({"encode_sound", {"sound_numbers"}, {"sound"}, {}, [](pipeline::Scope& s) {
-                                          const auto& numbers = s.tensor("sound_numbers");
+    groups.encode_references.push_back({"encode_sound", {"tone_numbers"}, {"tone"}, {}, [](pipeline::Scope& s) {
+                                          const auto& numbers = s.tensor("tone_numbers");
                                           auto frames = numbers.numel() == 0 ? 0 : 1;
-                                          s.write("sound", at::full({1, 2, frames, 4, 4}, frames == 0 ? 0 : numbers.mean().item<double>()));
+                                          s.write("tone", at::full({1, 2, frames, 4, 4}, frames == 0 ? 0 : numbers.mean().item<double>()));
                                         }});
     groups.denoise.push_back(
-        {"denoise_sound", {"sound_noisy", "noisy", "sigma"}, {"sound_prediction"}, {}, [](pipeline::Scope& s) {
+        {"denoise_sound", {"tone_noisy", "noisy", "sigma"}, {"tone_prediction"}, {}, [](pipeline::Scope& s) {
            auto of_picture = s.tensor("noisy").mean({1, 2, 3, 4}, /*keepdim=*/true);
-           s.write("sound_prediction", s.tensor("sound_noisy") * 0.5 + of_picture * s.tensor("sigma").view({-1, 1, 1, 1, 1}));
+           s.write("tone_prediction", s.tensor("tone_noisy") * 0.5 + of_picture * s.tensor("sigma").view({-1, 1, 1, 1, 1}));
          }});
     groups.decode.push_back(
-        {"decode_sound", {"sound"}, {"heard"}, {}, [](pipeline::Scope& s) { s.write("heard", s.tensor("sound") * 2); }});
+        {"decode_sound", {"tone"}, {"heard"}, {}, [](pipeline::Scope& s) { s.write("heard", s.tensor("tone") * 2); }});
     return groups;
   }
 };
@@ -85,12 +85,12 @@ class Streams : public testing::Test {
     pipeline::Values given{{"prompt", std::string("a")},
                            {"image", random({1, 3, 16, 16}, 1).clamp(-1, 1)},
                            {kRejectedImage, random({1, 3, 16, 16}, 2).clamp(-1, 1)},
-                           {"sound_numbers", numbers},
+                           {"tone_numbers", numbers},
                            {"mask", random({1, 1, 4, 4}, 3).sigmoid()},
                            {"noise", random({1, 4, 1, 4, 4}, 4)},
-                           {"sound_noise", random({1, 2, frames, 4, 4}, 5)},
+                           {"tone_noise", random({1, 2, frames, 4, 4}, 5)},
                            {"start_noise", random({1, 4, 1, 4, 4}, 4)},
-                           {"sound_start_noise", random({1, 2, frames, 4, 4}, 5)},
+                           {"tone_start_noise", random({1, 2, frames, 4, 4}, 5)},
                            {"num_inference_steps", at::scalar_tensor(3, at::kLong)},
                            {"sigma", at::full({1}, 0.4)}};
     pipeline::run(make_objective(settings, subject)->units(), given);
@@ -103,7 +103,7 @@ class Streams : public testing::Test {
 
   /// Four pictures of one size, of which every other has sound.
   data::DatasetOptions pictures() const {
-    std::string rows = "image,prompt,sound_numbers\n";
+    std::string rows = "image,prompt,tone_numbers\n";
     for (int i = 0; i < 4; ++i) {
       data::write_png(scratch / (std::to_string(i) + ".png"), at::full({16, 16, 3}, 40 * i + 5, at::kByte));
       rows += std::to_string(i) + ".png,caption " + std::to_string(i) + "," + (i % 2 == 0 ? std::to_string(i + 1) : "") + "\n";
@@ -121,18 +121,18 @@ class Streams : public testing::Test {
 
 TEST(StreamNames, OfTheFirstStreamAreThoseOfPictures) {
   for (const char* name : {"latents", "noise", "noisy", "target", "prediction"}) EXPECT_EQ(models::stream_value("latents", name), name);
-  EXPECT_EQ(models::stream_value("sound", "latents"), "sound");
-  EXPECT_EQ(models::stream_value("sound", "noisy"), "sound_noisy");
+  EXPECT_EQ(models::stream_value("tone", "latents"), "tone");
+  EXPECT_EQ(models::stream_value("tone", "noisy"), "tone_noisy");
   EXPECT_EQ(models::stream_key(7, "latents"), 7u);
-  EXPECT_NE(models::stream_key(7, "sound"), models::stream_key(7, "other"));
+  EXPECT_NE(models::stream_key(7, "tone"), models::stream_key(7, "other"));
 }
 
 TEST_F(Streams, LossIsTheSumOfTheStreamsThatASampleHas) {
   auto both = values(1), silent = values(0);
-  auto of_picture = squares(both, "latents").mean().item<double>(), of_sound = squares(both, "sound").mean().item<double>();
+  auto of_picture = squares(both, "latents").mean().item<double>(), of_sound = squares(both, "tone").mean().item<double>();
   EXPECT_GT(of_sound, 1e-3);
   EXPECT_NEAR(number_of(both, "loss"), of_picture + 0.5 * of_sound, 1e-6);
-  EXPECT_EQ(tensor_of(silent, "sound_prediction").numel(), 0);
+  EXPECT_EQ(tensor_of(silent, "tone_prediction").numel(), 0);
   EXPECT_EQ(number_of(silent, "loss"), squares(silent, "latents").mean().item<float>());
 }
 
@@ -145,14 +145,14 @@ TEST_F(Streams, MasksCountPixelsAndRobustLossesAllErrors) {
                   tensor_of(both, models::stream_value(stream, "target")), at::full({1}, 0.3));
   };
   auto expected = masked_mean(settings.sample_loss.masked, error("latents"), tensor_of(both, "mask")).item<double>() +
-                  0.5 * error("sound").mean().item<double>();
+                  0.5 * error("tone").mean().item<double>();
   EXPECT_NEAR(number_of(both, "loss"), expected, 1e-6);
 }
 
 TEST_F(Streams, CountUnderPreferenceAndDistillation) {
   settings.kind = &dpo();
   auto both = values(1), silent = values(0);
-  auto of_sound = 0.5 * squares(both, "sound").mean().item<double>();
+  auto of_sound = 0.5 * squares(both, "tone").mean().item<double>();
   EXPECT_NEAR(number_of(both, "error") - squares(both, "latents").mean().item<double>(), of_sound, 1e-6);
   for (const char* error : {"error", "rejected_error", "reference_error"}) {
     EXPECT_GT(number_of(both, error), number_of(silent, error)) << error;
@@ -164,10 +164,10 @@ TEST_F(Streams, CountUnderPreferenceAndDistillation) {
     at::NoGradGuard no_grad;
     drawing::WalkOptions walking{.sampler = {.num_steps = 3, .num_image_tokens = 16}};
     auto denoiser = drawing::denoiser_of(*subject, subject.chosen.experts, drawing::UnitsFor::training);
-    pipeline::Values start{{"latents", all.at("start_noise")}, {"sound", all.at("sound_start_noise")}};
+    pipeline::Values start{{"latents", all.at("start_noise")}, {"tone", all.at("tone_start_noise")}};
     auto end = drawing::walk(denoiser, start, {{"text_embedding", all.at("text_embedding")}}, walking);
     auto mean = [&](const std::string& stream) { return (tensor_of(end, stream) - tensor_of(all, stream)).square().mean().item<double>(); };
-    EXPECT_NEAR(number_of(all, "loss"), mean("latents") + (frames == 0 ? 0 : 0.5 * mean("sound")), 1e-5) << frames;
+    EXPECT_NEAR(number_of(all, "loss"), mean("latents") + (frames == 0 ? 0 : 0.5 * mean("tone")), 1e-5) << frames;
   }
 }
 
@@ -179,19 +179,19 @@ TEST_F(Streams, NoiseOfTheFirstIsWhatItIsAlone) {
   auto chosen = choose(trained, *plain);
   const Subject alone{std::move(plain), std::move(chosen), ""};
   SampleInfo sample{.row = 3, .extent = {1, 16, 16}, .latent_shape = {4, 1, 4, 4}};
-  sample.further_latents["sound"] = {2, 1, 4, 4};
-  DrawRequest request{{{.row = 3, .epoch = 1}}, {&sample}, {"noise", "sound_noise"}};
+  sample.further_latents["tone"] = {2, 1, 4, 4};
+  DrawRequest request{{{.row = 3, .epoch = 1}}, {&sample}, {"noise", "tone_noise"}};
   auto two = make_objective(settings, subject)->draws(request), one = make_objective(settings, alone)->draws(request);
   EXPECT_TRUE(at::equal(tensor_of(two, "noise"), tensor_of(one, "noise")));
-  EXPECT_FALSE(one.contains("sound_noise"));
-  EXPECT_EQ(tensor_of(two, "sound_noise").sizes(), (std::vector<int64_t>{1, 2, 1, 4, 4}));
-  EXPECT_FALSE(at::equal(tensor_of(two, "sound_noise").flatten(), tensor_of(two, "noise").flatten().narrow(0, 0, 32)));
+  EXPECT_FALSE(one.contains("tone_noise"));
+  EXPECT_EQ(tensor_of(two, "tone_noise").sizes(), (std::vector<int64_t>{1, 2, 1, 4, 4}));
+  EXPECT_FALSE(at::equal(tensor_of(two, "tone_noise").flatten(), tensor_of(two, "noise").flatten().narrow(0, 0, 32)));
   request.names = {"noise"};
-  EXPECT_FALSE(make_objective(settings, subject)->draws(request).contains("sound_noise"));
-  sample.further_latents["sound"] = {2, 0, 4, 4};
-  request.names = {"noise", "sound_noise"};
-  EXPECT_EQ(tensor_of(make_objective(settings, subject)->draws(request), "sound_noise").numel(), 0);
-  EXPECT_EQ(tensor_of(make_objective(settings, subject)->held_out_draws(request, 0), "sound_noise").numel(), 0);
+  EXPECT_FALSE(make_objective(settings, subject)->draws(request).contains("tone_noise"));
+  sample.further_latents["tone"] = {2, 0, 4, 4};
+  request.names = {"noise", "tone_noise"};
+  EXPECT_EQ(tensor_of(make_objective(settings, subject)->draws(request), "tone_noise").numel(), 0);
+  EXPECT_EQ(tensor_of(make_objective(settings, subject)->held_out_draws(request, 0), "tone_noise").numel(), 0);
 }
 
 TEST_F(Streams, BatchesHoldSamplesOfTheSameStreamsFromMetadataToLoss) {
@@ -206,7 +206,7 @@ TEST_F(Streams, BatchesHoldSamplesOfTheSameStreamsFromMetadataToLoss) {
   auto listed = open_samples(run.data, *subject, objective->needs(), schedule, cache);
   ASSERT_EQ(listed.samples.list.size(), 4u);
   for (const auto& sample : listed.samples.list)
-    EXPECT_EQ(shape_of(sample, "sound"), (std::vector<int64_t>{2, sample.row % 2 == 0 ? 1 : 0, 4, 4})) << sample.row;
+    EXPECT_EQ(shape_of(sample, "tone"), (std::vector<int64_t>{2, sample.row % 2 == 0 ? 1 : 0, 4, 4})) << sample.row;
   auto kept = encode(*subject, schedule, listed.samples, cache);
   Course course({.batch_size = 2, .num_epochs = 2, .seed = 5}, subject.model->process(), *objective, listed.samples, nullptr);
   EXPECT_EQ(course.batches_per_epoch(), 2);
@@ -222,7 +222,7 @@ TEST_F(Streams, BatchesHoldSamplesOfTheSameStreamsFromMetadataToLoss) {
     for (const auto& pick : picks) seen.insert(pick.row);
     auto values = pipeline::run(schedule.live, batch.samples, batch.draws);
     auto of_picture = squares(values, "latents").flatten(1).mean(1), loss = tensor_of(values, "loss");
-    if (picks[0].row % 2 == 0) of_picture = of_picture + 0.5 * squares(values, "sound").flatten(1).mean(1);
+    if (picks[0].row % 2 == 0) of_picture = of_picture + 0.5 * squares(values, "tone").flatten(1).mean(1);
     EXPECT_TRUE(at::allclose(loss, of_picture)) << loss << of_picture;
   }
   EXPECT_EQ(seen.size(), 4u);
@@ -232,14 +232,14 @@ TEST_F(Streams, AreDrawnTogetherAndDecoded) {
   drawing::Picture picture{.prompt = "cat", .seed = 3, .extent = {1, 16, 16}, .num_inference_steps = 3};
   loras::Loader loader(*subject);
   at::NoGradGuard no_grad;
-  picture.inputs["sound_numbers"] = {"1"};
+  picture.inputs["tone_numbers"] = {"1"};
   auto encoded = drawing::encode(loader, {picture, picture}).value();
   drawing::Noise noise({picture, picture});
   auto latents = drawing::draw(loader, encoded, {picture, picture}, noise, {.batch_size = 2});
   ASSERT_EQ(latents.size(), 2u);
   EXPECT_EQ(tensor_of(latents[0], "latents").sizes(), (std::vector<int64_t>{1, 4, 1, 4, 4}));
-  EXPECT_EQ(tensor_of(latents[1], "sound").sizes(), (std::vector<int64_t>{1, 2, 1, 4, 4}));
-  EXPECT_TRUE(at::equal(tensor_of(latents[0], "sound"), tensor_of(latents[1], "sound")));
+  EXPECT_EQ(tensor_of(latents[1], "tone").sizes(), (std::vector<int64_t>{1, 2, 1, 4, 4}));
+  EXPECT_TRUE(at::equal(tensor_of(latents[0], "tone"), tensor_of(latents[1], "tone")));
   int64_t num_decoded = 0;
   drawing::decode(loader, latents, [&](int64_t, const at::Tensor& image) {
     EXPECT_EQ(image.sizes(), (std::vector<int64_t>{3, 16, 16}));

@@ -23,8 +23,6 @@ constexpr std::pair<const char*, const char*> kConditions[] = {
     {"nexus_gen_", "models that edit a picture (Nexus-Gen)"},
     {"insert_anything_", "models that put a thing into a picture (Insert-Anything)"},
     {"template_", "plug-in models"},
-    {"video", "videos"},
-    {"audio", "sound"},
 };
 
 void refuse_condition(const std::string& name) {
@@ -40,8 +38,9 @@ void check_extra_inputs(const TrainOptions& o) {
     refuse_condition(name);
     auto known = kind.columns;
     std::ranges::copy(columns_of_models(), std::back_inserter(known));
-    config_error("train", "extra_inputs '{}': task {} reads a picture and a caption, and of further columns only {}", name, kind.word,
-                 join(known));
+    const auto nearest = nearest_name(name, known);
+    config_error("train", "extra_inputs '{}' is no column that task {} or a model here reads{}; burnish train --help lists them", name,
+                 kind.word, nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
   }
   auto column = reference_column(o);
   if (column.empty() && !extra_columns(o).empty()) column = *extra_columns(o).begin();
