@@ -94,7 +94,8 @@ TEST(ClipsOfAiToolkit, AreTakenAsItTakesThem) {
   EXPECT_EQ(value(spread, "num_frames") + value(spread, "frame_rate"), "41");
   EXPECT_THAT(spread.said.not_carried, Contains(HasSubstr("frames are spread over the whole clip there")));
   auto at_rate = of_ai_toolkit("wan22_5b", R"(, "num_frames": 41, "shrink_video_to_frames": false, "do_i2v": true)");
-  EXPECT_EQ(value(at_rate, "num_frames") + " " + value(at_rate, "frame_rate") + " " + value(at_rate, "extra_inputs"), "41 24.0 input_image");
+  EXPECT_EQ(value(at_rate, "num_frames") + " " + value(at_rate, "frame_rate") + " " + value(at_rate, "extra_inputs"),
+            "41 24.0 input_image");
   auto whole = of_ai_toolkit("wan21", R"(, "num_frames": 41, "auto_frame_count": true, "fps": 12)");
   EXPECT_EQ(value(whole, "num_frames") + value(whole, "frame_extraction") + " " + value(whole, "frame_rate"), "whole 12.0");
   EXPECT_EQ(value(of_ai_toolkit("wan21", ""), "num_frames"), "1") << "pictures";

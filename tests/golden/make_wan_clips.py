@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from diffusers import AutoencoderKLWan, WanTransformer3DModel
 from PIL import Image
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 import family, training_loop
 from make_wan import Wan

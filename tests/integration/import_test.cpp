@@ -446,11 +446,12 @@ TEST_F(ImportVerb, KindsThatAreNotTrainedAreSaid) {
   EXPECT_THAT(toml(), Not(HasSubstr("trainable_models")));
   EXPECT_THAT(import_file("a.yaml", "config: {process: [{type: sd_trainer, model: {name_or_path: x, arch: hidream}}]}\n", "--overwrite"),
               HasSubstr("not carried: model.arch = hidream" + reason));
-  EXPECT_THAT(import_file("a.toml", "[model]\ntype = 'hunyuan-video'\n[adapter]\ntype = 'lora'\n[optimizer]\ntype = 'adamw'\n", "--overwrite"),
-              HasSubstr("not carried: model.type = hunyuan-video" + reason));
-  EXPECT_THAT(import_file("a.sh", "python hv_train_network.py --dit x --dataset_config d.toml --network_module networks.lora\n",
-                          "--overwrite"),
-              HasSubstr("not carried: script = hv_train_network.py" + reason));
+  EXPECT_THAT(
+      import_file("a.toml", "[model]\ntype = 'hunyuan-video'\n[adapter]\ntype = 'lora'\n[optimizer]\ntype = 'adamw'\n", "--overwrite"),
+      HasSubstr("not carried: model.type = hunyuan-video" + reason));
+  EXPECT_THAT(
+      import_file("a.sh", "python hv_train_network.py --dit x --dataset_config d.toml --network_module networks.lora\n", "--overwrite"),
+      HasSubstr("not carried: script = hv_train_network.py" + reason));
   EXPECT_THAT(import_file("b.sh", "python sd3_train_network.py --pretrained_model_name_or_path x --network_module networks.lora_sd3\n",
                           "--overwrite"),
               HasSubstr("not carried: script = sd3_train_network.py" + reason));

@@ -44,8 +44,7 @@ class TwoStreams final : public models::skeleton::SkeletonModel {
            auto of_picture = s.tensor("noisy").mean({1, 2, 3, 4}, /*keepdim=*/true);
            s.write("tone_prediction", s.tensor("tone_noisy") * 0.5 + of_picture * s.tensor("sigma").view({-1, 1, 1, 1, 1}));
          }});
-    groups.decode.push_back(
-        {"decode_sound", {"tone"}, {"heard"}, {}, [](pipeline::Scope& s) { s.write("heard", s.tensor("tone") * 2); }});
+    groups.decode.push_back({"decode_sound", {"tone"}, {"heard"}, {}, [](pipeline::Scope& s) { s.write("heard", s.tensor("tone") * 2); }});
     return groups;
   }
 };
