@@ -9,12 +9,9 @@ stacks uint8 [81, 480, 832, 3]. PyAV's frames are scaled by Pillow (BILINEAR, wh
 bench_micro on the same files. "decoder" is PyAV that decodes all frames up to the last one and does nothing with them: the bound.
 """
 import argparse
-import json
-import os
 import statistics
 import subprocess
-import sys
-import time
+from pathlib import Path
 
 import measure
 
@@ -87,30 +84,6 @@ def load_decoder(path):
 LOADERS = {"PyAV": load_pyav, "decord": load_decord, "decoder": load_decoder}
 
 
-def time_peer(name, folder):
-    """CPU milliseconds a clip, in this process."""
-    files = sorted(folder.glob("*.mp4"))
-    found = LOADERS[name](files[0])
-    assert name == "decoder" or found.shape == (FRAMES, TO_HEIGHT, TO_WIDTH, 3), found.shape
-    start = time.process_time()
-    for file in files:
-        LOADERS[name](file)
-    return 1e3 * (time.process_time() - start) / len(files)
-
-
-def run(command, **more):
-    environment = dict(os.environ, OMP_NUM_THREADS="1", BURNISH_BENCH_THREADS="1", **more)
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment)
-    if done.returncode != 0:
-        sys.exit(f"{command[0]} ended with {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
-
-
-def time_ours(folder):
-    output = run([measure.ROOT / "build/bench_micro", "--benchmark_filter=clips/", "--benchmark_format=json"], BURNISH_BENCH_CLIPS=str(folder))
-    return json.loads(output)["benchmarks"][0]["cpu_time"]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--clips", type=int, default=4)
@@ -119,13 +92,9 @@ def main():
     args = parser.parse_args()
     folder = measure.SCRATCH / f"clips-{args.clips}"
     if args.peer:
-        return print(time_peer(args.peer, folder))
+        return print(measure.cpu_per_file(LOADERS[args.peer], sorted(folder.glob("*.mp4"))))
     make_clips(folder, args.clips)
-    times = {name: [] for name in ("burnish", *LOADERS)}
-    for turn in range(args.alternations):
-        for name in sorted(times, reverse=bool(turn % 2)):
-            peer = [sys.executable, __file__, "--clips", args.clips, "--peer", name]
-            times[name].append(time_ours(folder) if name == "burnish" else float(run(peer)))
+    times = measure.loaders_in_turn(Path(__file__), LOADERS, "clips", args.clips, args.alternations, BURNISH_BENCH_CLIPS=str(folder))
     ours = statistics.median(times["burnish"])
     rows = [[name, f"{1e3 / statistics.median(of):.2f}", f"{statistics.median(of) / ours:.2f}"] for name, of in times.items()]
     machine = measure.cpu()

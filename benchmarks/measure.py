@@ -57,6 +57,37 @@ def run(command, log, environment):
     return Finished(start, seconds, usage.ru_maxrss / 1024, max(0.0, busy - own) / (seconds * os.cpu_count()), own)
 
 
+def cpu_per_file(load, files):
+    """CPU milliseconds a file in this process, behind one file that is not counted."""
+    load(files[0])
+    start = time.process_time()
+    for file in files:
+        load(file)
+    return 1e3 * (time.process_time() - start) / len(files)
+
+
+def output_on_one_thread(command, **more):
+    """What a command prints; stops everything when it fails."""
+    environment = dict(os.environ, OMP_NUM_THREADS="1", BURNISH_BENCH_THREADS="1", **more)
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        sys.exit(f"{command[0]} ended with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def loaders_in_turn(script, loaders, micro_filter, count, alternations, **variable):
+    """CPU milliseconds a file, a list a program: of bench_micro by a filter, and of each loader by a process of the script."""
+    times = {name: [] for name in ("burnish", *loaders)}
+    for turn in range(alternations):
+        for name in sorted(times, reverse=bool(turn % 2)):
+            if name == "burnish":
+                micro = [ROOT / "build/bench_micro", f"--benchmark_filter={micro_filter}/", "--benchmark_format=json"]
+                times[name].append(json.loads(output_on_one_thread(micro, **variable))["benchmarks"][0]["cpu_time"])
+            else:
+                times[name].append(float(output_on_one_thread([sys.executable, script, f"--{script.stem}", count, "--peer", name])))
+    return times
+
+
 def read_lines(path):
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
 

@@ -7,12 +7,8 @@ Each reads a file, decodes it, scales it by an antialiasing filter so that it co
 out the centre and makes float32 [3, H, W] from -1 to 1 of it. Pictures lie in the page cache. Ours is bench_micro on the same files.
 """
 import argparse
-import json
-import os
 import statistics
-import subprocess
-import sys
-import time
+from pathlib import Path
 
 import measure
 
@@ -64,29 +60,6 @@ def load_opencv(path):
 LOADERS = {"Pillow": load_pillow, "OpenCV": load_opencv}
 
 
-def time_peer(name, folder):
-    """CPU milliseconds a picture, in this process."""
-    files = sorted(folder.glob("*.jpg"))
-    LOADERS[name](files[0])
-    start = time.process_time()
-    for file in files:
-        LOADERS[name](file)
-    return 1e3 * (time.process_time() - start) / len(files)
-
-
-def run(command, **more):
-    environment = dict(os.environ, OMP_NUM_THREADS="1", BURNISH_BENCH_THREADS="1", **more)
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment)
-    if done.returncode != 0:
-        sys.exit(f"{command[0]} ended with {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
-
-
-def time_ours(folder):
-    output = run([measure.ROOT / "build/bench_micro", "--benchmark_filter=folder/", "--benchmark_format=json"], BURNISH_BENCH_PICTURES=str(folder))
-    return json.loads(output)["benchmarks"][0]["cpu_time"]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pictures", type=int, default=200)
@@ -95,13 +68,9 @@ def main():
     args = parser.parse_args()
     folder = measure.SCRATCH / f"pictures-{args.pictures}"
     if args.peer:
-        return print(time_peer(args.peer, folder))
+        return print(measure.cpu_per_file(LOADERS[args.peer], sorted(folder.glob("*.jpg"))))
     make_pictures(folder, args.pictures)
-    times = {name: [] for name in ("burnish", *LOADERS)}
-    for turn in range(args.alternations):
-        for name in sorted(times, reverse=bool(turn % 2)):
-            peer = [sys.executable, __file__, "--pictures", args.pictures, "--peer", name]
-            times[name].append(time_ours(folder) if name == "burnish" else float(run(peer)))
+    times = measure.loaders_in_turn(Path(__file__), LOADERS, "folder", args.pictures, args.alternations, BURNISH_BENCH_PICTURES=str(folder))
     ours = statistics.median(times["burnish"])
     rows = [[name, f"{statistics.median(of):.1f}", f"{ours / statistics.median(of):.2f}"] for name, of in times.items()]
     machine = measure.cpu()

@@ -100,7 +100,8 @@ ClipVision::ClipVision(const ClipVisionConfig& c, const at::TensorOptions& optio
   own("embeddings.patch_embedding", patch_embedding_);
   own("embeddings.position_embedding", position_embedding_);
   own("pre_layrnorm", pre_norm_);
-  const text::ClipLayer::Sizes sizes{c.width, c.hidden, c.num_heads, c.eps, c.quick_gelu, /*causal=*/false};
+  const text::ClipLayer::Sizes sizes{c.width,         c.hidden, c.num_heads, c.eps, c.quick_gelu ? text::Gelu::quick : text::Gelu::exact,
+                                     /*causal=*/false};
   for (int64_t i = 0; i < c.num_layers; ++i) {
     layers_.push_back(std::make_unique<text::ClipLayer>(sizes, options));
     own("encoder.layers." + std::to_string(i), *layers_.back());

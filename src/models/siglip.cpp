@@ -13,9 +13,9 @@
 #include "base/error.h"
 #include "io/model_values.h"
 #include "models/find_components.h"
+#include "models/text/clip_layer.h"
 #include "models/text/resample.h"
 #include "nn/attention.h"
-#include "nn/block.h"
 
 namespace burnish::models {
 
@@ -42,41 +42,6 @@ class SiglipMlp : public nn::Module {
 
  private:
   nn::Linear fc1_, fc2_;
-};
-
-/// {tokens [B,L,E]} -> {tokens}: self-attention and MLP, each behind a layer norm.
-class SiglipLayer : public nn::Block {
- public:
-  SiglipLayer(const SiglipConfig& c, const at::TensorOptions& options)
-      : num_heads_(c.num_heads),
-        norm1_(c.width, c.eps, options),
-        norm2_(c.width, c.eps, options),
-        q_(c.width, c.width, options),
-        k_(c.width, c.width, options),
-        v_(c.width, c.width, options),
-        out_(c.width, c.width, options),
-        mlp_(c, options) {
-    own("layer_norm1", norm1_);
-    own("layer_norm2", norm2_);
-    own("self_attn.q_proj", q_);
-    own("self_attn.k_proj", k_);
-    own("self_attn.v_proj", v_);
-    own("self_attn.out_proj", out_);
-    own("mlp", mlp_);
-  }
-
-  nn::Tensors body(const nn::Tensors& in) override {
-    auto normed = norm1_.forward(in[0]);
-    auto heads = [&](const nn::Linear& layer) { return nn::split_heads(layer.forward(normed), num_heads_); };
-    auto mid = in[0] + out_.forward(nn::merge_heads(nn::attention(heads(q_), heads(k_), heads(v_))));
-    return {mid + mlp_.forward(norm2_.forward(mid))};
-  }
-
- private:
-  int64_t num_heads_;
-  nn::LayerNorm norm1_, norm2_;
-  nn::Linear q_, k_, v_, out_;
-  SiglipMlp mlp_;
 };
 
 }  // namespace
@@ -149,8 +114,9 @@ SiglipVision::SiglipVision(const SiglipConfig& c, const at::TensorOptions& optio
       pool_(std::make_unique<Pool>(c, options)) {
   own("embeddings.patch_embedding", patch_embedding_);
   own("embeddings.position_embedding", position_embedding_);
+  const text::ClipLayer::Sizes sizes{c.width, c.hidden, c.num_heads, c.eps, text::Gelu::tanh, /*causal=*/false};
   for (int64_t i = 0; i < c.num_layers; ++i) {
-    layers_.push_back(std::make_unique<SiglipLayer>(c, options));
+    layers_.push_back(std::make_unique<text::ClipLayer>(sizes, options));
     own("encoder.layers." + std::to_string(i), *layers_.back());
   }
   own("post_layernorm", post_norm_);

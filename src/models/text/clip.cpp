@@ -106,7 +106,7 @@ ClipTextModel::ClipTextModel(const ClipConfig& c, const at::TensorOptions& optio
   own("embeddings.token_embedding", token_embedding_);
   own("embeddings.position_embedding", position_embedding_);
   for (int64_t i = 0; i < c.num_layers; ++i) {
-    const ClipLayer::Sizes sizes{c.width, c.hidden, c.num_heads, c.eps, c.quick_gelu, /*causal=*/true};
+    const ClipLayer::Sizes sizes{c.width, c.hidden, c.num_heads, c.eps, c.quick_gelu ? Gelu::quick : Gelu::exact, /*causal=*/true};
     layers_.push_back(std::make_unique<ClipLayer>(sizes, options));
     own("encoder.layers." + std::to_string(i), *layers_.back());
   }

@@ -8,6 +8,15 @@
 
 namespace burnish::models::text {
 
+namespace {
+
+at::Tensor activated(Gelu gelu, const at::Tensor& x) {
+  if (gelu == Gelu::quick) return x * at::sigmoid(x * 1.702);
+  return at::gelu(x, gelu == Gelu::tanh ? "tanh" : "none");
+}
+
+}  // namespace
+
 ClipLayer::ClipLayer(const Sizes& s, const at::TensorOptions& options)
     : sizes_(s),
       norm1_(s.width, s.eps, options),
@@ -34,8 +43,7 @@ nn::Tensors ClipLayer::body(const nn::Tensors& in) {
   auto qkv = nn::forward_all({&q_, &k_, &v_}, normed);
   for (auto& heads : qkv) heads = nn::split_heads(heads, sizes_.num_heads);
   auto mid = x + out_.forward(nn::merge_heads(nn::attention(qkv[0], qkv[1], qkv[2], {}, sizes_.causal)));
-  auto up = fc1_.forward(norm2_.forward(mid));
-  return {mid + fc2_.forward(sizes_.quick_gelu ? up * at::sigmoid(up * 1.702) : at::gelu(up))};
+  return {mid + fc2_.forward(activated(sizes_.gelu, fc1_.forward(norm2_.forward(mid))))};
 }
 
 }  // namespace burnish::models::text

@@ -5,14 +5,16 @@
 
 namespace burnish::models::text {
 
-/// A layer of CLIP's towers: {tokens [B,L,E]} -> {tokens}, self-attention and MLP, each behind a layer norm.
+enum class Gelu { exact, tanh, quick };  ///< quick: x·sigmoid(1.702 x)
+
+/// A layer of the towers of CLIP and SigLIP: {tokens [B,L,E]} -> {tokens}, self-attention and MLP, each behind a layer norm.
 class ClipLayer : public nn::Block {
  public:
   struct Sizes {
     int64_t width, hidden, num_heads;
     double eps;
-    bool quick_gelu;  ///< x·sigmoid(1.702 x); else exact GELU
-    bool causal;      ///< whether a token sees those before it alone, as in the tower of texts
+    Gelu gelu;
+    bool causal;  ///< whether a token sees those before it alone, as in the tower of texts
   };
   ClipLayer(const Sizes& sizes, const at::TensorOptions& options);
   nn::Tensors body(const nn::Tensors& inputs) override;
