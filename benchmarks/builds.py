@@ -26,8 +26,8 @@ def train(program, options, args):
     folder = measure.SCRATCH / "builds"
     shutil.rmtree(folder, ignore_errors=True)
     pictures = measure.ROOT / "tests/golden/pipeline/pictures/metadata.csv"
-    command = [program, "train", "--model", measure.ROOT / "assets/tiny-flux", "--dataset_metadata_path", pictures, "--dtype", "fp32",
-               "--height", 256, "--width", 256, "--max_steps", args.steps, "--num_threads", args.threads, "--output_path", folder,
+    command = [program, "train", "--model", measure.small_model(), "--dataset_metadata_path", pictures, "--dtype", "fp32",
+               "--height", 1024, "--width", 1024, "--max_steps", args.steps, "--num_threads", args.threads, "--output_path", folder,
                *options.split()]
     done = measure.run(command, measure.SCRATCH / "builds.log", dict(os.environ))
     lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
@@ -66,7 +66,7 @@ def main():
     table = measure.markdown(["case", "other, ms a step", "this", "step", "start", "peak", "losses"], rows)
     machine = measure.cpu()
     text = (f"# Two builds of burnish\n\n{machine['name']}, {machine['cores']} cores, {args.threads} threads; this build is {measure.commit()}.\n"
-            f"assets/tiny-flux at 256x256, batch 1, fp32; {args.alternations} runs of {args.steps} steps of each in turn, medians. "
+            f"assets/tiny-flux at 1024x1024, batch 1, fp32; {args.alternations} runs of {args.steps} steps of each in turn, medians. "
             f"Ratios are this build over the other.\n\n{table}\n"
             f"Reproduce: `./dev bench builds OTHER --steps {args.steps} --alternations {args.alternations} --threads {args.threads}`\n")
     print(text)

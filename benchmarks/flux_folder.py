@@ -1,6 +1,7 @@
 """Writes FLUX model folders (diffusers layout) with random weights, and pictures to train on. Standard library only.
 
-Encoders, autoencoder and tokenizers are those of assets/tiny-flux, widened where the transformer wants wider inputs.
+Encoders and tokenizers are those of assets/tiny-flux, widened where the transformer wants wider inputs; the autoencoder is that of
+tests/golden/pipeline.
 """
 import array
 import csv
@@ -13,7 +14,8 @@ import zlib
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-TINY = Path(__file__).resolve().parent.parent / "assets/tiny-flux"
+ROOT = Path(__file__).resolve().parent.parent
+TINY, GOLDEN_VAE = ROOT / "assets/tiny-flux", ROOT / "tests/golden/pipeline/model/vae"
 SHARD_BYTES = 5 << 30
 ITEM_BYTES = {"BF16": 2, "F32": 4}
 
@@ -189,25 +191,23 @@ def write_widened(folder, component, widths, config_changes, noise):
     write_safetensors(folder / component / "model.safetensors", entries)
 
 
-def write_deeper_vae(folder):
-    """tiny-flux's autoencoder with a further level, so that it scales by 8 as FLUX.1's does. The new blocks copy old ones."""
+def write_vae(folder, levels):
+    """The golden pipeline's autoencoder: its 4 levels scale by 8, as FLUX.1's do. Of fewer, those beside the pixels are left out."""
     (folder / "vae").mkdir()
-    config = json.loads((TINY / "vae/config.json").read_text())
-    config["block_out_channels"].append(config["block_out_channels"][-1])
-    config["down_block_types"].append(config["down_block_types"][-1])
-    config["up_block_types"].append(config["up_block_types"][-1])
+    config = json.loads((GOLDEN_VAE / "config.json").read_text())
+    dropped = len(config["block_out_channels"]) - levels
+    for key in ("block_out_channels", "down_block_types", "up_block_types"):
+        config[key] = config[key][dropped:]
     (folder / "vae/config.json").write_text(json.dumps(config, indent=2))
     entries = []
-    for name, dtype, shape, data in read_safetensors(TINY / "vae/diffusion_pytorch_model.safetensors"):
-        names = [name]
-        if name.startswith("decoder.up_blocks."):
-            level = int(name.split(".")[2])
-            names = [name.replace(f"up_blocks.{level}", f"up_blocks.{level + 1}")] + ([name] if level == 0 else [])
-            if ".0.upsamplers" in name:
-                names.append(name.replace("decoder.up_blocks.0.upsamplers", "encoder.down_blocks.2.downsamplers"))
-        elif name.startswith("encoder.mid_block.resnets.0."):
-            names.append(name.replace("mid_block", "down_blocks.3"))
-        entries += [(n, dtype, shape, bytes_writer(data)) for n in names]
+    for name, dtype, shape, data in read_safetensors(GOLDEN_VAE / "diffusion_pytorch_model.safetensors"):
+        side, part, *rest = name.split(".")
+        if part in ("down_blocks", "up_blocks"):
+            level = int(rest[0]) - (dropped if part == "down_blocks" else 0)
+            if not 0 <= level < levels or (part == "up_blocks" and level == levels - 1 and rest[1] == "upsamplers"):
+                continue
+            rest[0] = str(level)
+        entries.append((".".join([side, part, *rest]), dtype, shape, bytes_writer(data)))
     write_safetensors(folder / "vae/diffusion_pytorch_model.safetensors", entries)
 
 
@@ -235,12 +235,13 @@ def make_model(folder, config):
     write_transformer(folder / "transformer", config, noise)
     copy_from_tiny(folder, ["model_index.json", "scheduler", "tokenizer", "tokenizer_2"])
     if replace(config, **TINY_INPUTS) == config:
-        copy_from_tiny(folder, ["text_encoder", "text_encoder_2", "vae"])
+        copy_from_tiny(folder, ["text_encoder", "text_encoder_2"])
+        write_vae(folder, 3)
     else:
         pooled, joint = config.pooled_projection_dim, config.joint_attention_dim
         write_widened(folder, "text_encoder", {96: pooled}, {"hidden_size": pooled}, noise)
         write_widened(folder, "text_encoder_2", {128: joint}, {"d_model": joint, "d_kv": joint // 4}, noise)
-        write_deeper_vae(folder)
+        write_vae(folder, 4)
     (folder / "made_from.json").write_text(json.dumps(asdict(config)))
     return folder
 

@@ -58,7 +58,7 @@ class Subject:
 
 def flux():
     config, text_tokens = (flux_folder.FLUX_DEV, 512) if ON_GPU else (flux_folder.SMALL, 64)
-    side = PIXELS // (16 if ON_GPU else 8)  # in tokens; the small autoencoder scales by 4
+    side = PIXELS // (16 if ON_GPU else 8)  # in tokens; the small model's autoencoder scales by 4
     tokens, blocks = side**2 + text_tokens, config.num_layers + config.num_single_layers
     return Subject("FLUX.1", "transformer", 1, lambda folder: flux_folder.make_model(folder, config), config.num_parameters(),
                    flux_folder.LORA_TARGETS, ("--max_sequence_length", text_tokens),

@@ -105,6 +105,14 @@ def burnish():
     return program
 
 
+def small_model():
+    """assets/tiny-flux with its weights in bf16, where the file has FP8."""
+    folder = SCRATCH / "tiny-flux"
+    if not (folder / "model_index.json").exists():
+        run([burnish(), "convert", ROOT / "assets/tiny-flux", folder, "--weight_format", "none", "--overwrite"], SCRATCH / "tiny-flux.log", dict(os.environ))
+    return folder
+
+
 def has_modules(names, environ):
     """Whether a python3 of its own can import them all; asked of a process, so that this one stays small."""
     code = "import importlib.util as u, sys; sys.exit(not all(u.find_spec(n) for n in sys.argv[1:]))"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A run on cores that other programs use too: how threads wait, chosen by the program and by the environment, idle and beside busy processes.
 
-usage: neighbours.py [OTHER] [--busy 3] [--steps 60] [--alternations 4] [--threads 2] [--size 128]
+usage: neighbours.py [OTHER] [--busy 3] [--steps 60] [--alternations 4] [--threads 2] [--size 512]
 
 OTHER is a build of burnish to compare with; this one is named by BURNISH in the environment, or is build/burnish. The machine should do
 nothing else. Steps are those after the first two.
@@ -39,7 +39,7 @@ def train(program, policy, args):
     shutil.rmtree(folder, ignore_errors=True)
     pictures = measure.ROOT / "tests/golden/pipeline/pictures/metadata.csv"
     environment = {k: v for k, v in os.environ.items() if k not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")} | policy
-    command = [program, "train", "--model", measure.ROOT / "assets/tiny-flux", "--dataset_metadata_path", pictures, "--dtype", "fp32",
+    command = [program, "train", "--model", measure.small_model(), "--dataset_metadata_path", pictures, "--dtype", "fp32",
                "--height", args.size, "--width", args.size, "--max_steps", args.steps, "--num_threads", args.threads,
                "--lora_rank", 16, "--output_path", folder]
     done = measure.run(command, log, environment)
@@ -87,7 +87,7 @@ def main():
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--alternations", type=int, default=4)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--size", type=int, default=128)
+    parser.add_argument("--size", type=int, default=512)
     args = parser.parse_args()
     if args.steps <= DROPPED or args.alternations < 1 or args.busy < 1:
         parser.error(f"--steps must be above {DROPPED}, --alternations and --busy at least 1")

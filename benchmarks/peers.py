@@ -53,7 +53,7 @@ def parts_of(case):
 
 
 class Flux:
-    """The small FLUX: a picture of 128 pixels is 256 tokens, since the autoencoder of the small model scales by 4."""
+    """The small FLUX: a picture of 128 pixels is 256 tokens, since its autoencoder scales by 4."""
     pixels, frames, targets = 128, 1, LORA_TARGETS
 
     def __init__(self, _environment):

@@ -3,11 +3,13 @@
 
 `frozen`: a LoRA on every linear layer, so that it hangs on stored weights and on those that stay in bf16. `trained`: the whole denoiser, with
 every --trained_weights, at two learning rates. Settings otherwise are those of quality.toml, pictures the demo's.
+The base is assets/tiny-flux after some steps of all weights on pictures in colour, since numbers that come out of an FP8 file lose nothing in FP8.
 Seeds run in the outer loop, so a table can be made of whole ones. Runs that are there already are kept: a broken one goes on.
 """
 import argparse
 import datetime
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -28,8 +30,9 @@ LORA = ["--lora_target_modules", "all-linear", "--learning_rate", "1e-3"]
 # what runs, and the options of all its cases; the first is what the others are held against
 RUNS = {"frozen": {"": (LORA, FROZEN)},
         "trained": {rate: (["--trainable_models", "dit", "--learning_rate", rate], TRAINED) for rate in ("1e-4", "1e-5")}}
-BASE = measure.ROOT / "assets/tiny-flux"
+BASE, STEPS_OF_BASE = measure.SCRATCH / "quality-base", 100
 PICTURES = measure.ROOT / "build/demo/pictures"
+SETTINGS = ["--config", measure.ROOT / "benchmarks/quality.toml", "--dtype", "bf16", "--overwrite"]
 
 
 def arguments():
@@ -43,11 +46,23 @@ def arguments():
     return p.parse_args()
 
 
-def make_pictures():
-    for split in ("lora", "held_out"):
-        if not (PICTURES / split / "metadata.csv").exists():
-            subprocess.run([sys.executable, "recipes/tiny_flux/make_pictures.py", "--style", "delft", "--split", split, "--out",
-                            PICTURES / split], cwd=measure.ROOT, check=True)
+def make_pictures(folder, style, split):
+    if not (folder / "metadata.csv").exists():
+        subprocess.run([sys.executable, "recipes/tiny_flux/make_pictures.py", "--style", style, "--split", split, "--size", "192", "--out", folder],
+                       cwd=measure.ROOT, check=True)
+    return folder / "metadata.csv"
+
+
+def make_base(args):
+    if (BASE / "model_index.json").exists():
+        return
+    pictures, out = make_pictures(measure.SCRATCH / "quality-colour", "colour", "lora"), measure.SCRATCH / "quality-steps"
+    measure.run([measure.burnish(), "train", *SETTINGS, "--model", measure.small_model(), "--dataset_metadata_path", pictures, "--trainable_models", "dit",
+                 "--learning_rate", "5e-4", "--max_steps", STEPS_OF_BASE, "--num_threads", args.threads, "--output_path", out],
+                measure.SCRATCH / "quality-base.txt", measure.environment(args.threads))
+    shutil.copytree(measure.small_model(), BASE, dirs_exist_ok=True, ignore=shutil.ignore_patterns("model_index.json"))
+    shutil.copy(out / f"step-{STEPS_OF_BASE}.safetensors", BASE / "transformer/diffusion_pytorch_model.safetensors")
+    shutil.copy(measure.small_model() / "model_index.json", BASE)
 
 
 def run(name, options, seed, args):
@@ -55,10 +70,10 @@ def run(name, options, seed, args):
     result = out / "validation.json"
     if args.again or not result.exists():
         kept = ["--high_precision_layers", args.high_precision_layers] if "--fp8_models" in options else []
-        measure.run([measure.burnish(), "train", "--config", measure.ROOT / "benchmarks/quality.toml", "--model", BASE, "--dtype", "bf16",
+        measure.run([measure.burnish(), "train", *SETTINGS, "--model", BASE,
                      "--dataset_metadata_path", PICTURES / "lora/metadata.csv", "--validation_metadata_path",
                      PICTURES / "held_out/metadata.csv", "--max_steps", args.steps, "--seed", seed, "--num_threads", args.threads,
-                     "--overwrite", "--output_path", out, *kept, *options],
+                     "--output_path", out, *kept, *options],
                     measure.SCRATCH / "quality.txt", measure.environment(args.threads) | {"OMP_WAIT_POLICY": "passive"})
     got = json.loads(result.read_text())
     print(f"{name:<22} seed {seed}: {got['before']:.4f} -> {got['after']:.4f}", flush=True)
@@ -83,7 +98,7 @@ def report(args, results):
     cpu = measure.cpu()
     what = "a LoRA of rank 8 on every linear layer" if args.weights == "frozen" else "the whole denoiser"
     text = (f"# Validation loss by how {args.weights} weights are held, {datetime.date.today().isoformat()}\n\n"
-            f"{cpu['name']}; burnish {measure.commit()}. assets/tiny-flux, {what}, {args.steps} steps of 8 pictures, {args.seeds} seeds.\n")
+            f"{cpu['name']}; burnish {measure.commit()}. assets/tiny-flux after {STEPS_OF_BASE} steps, {what}, {args.steps} steps of 8 pictures, {args.seeds} seeds.\n")
     for rate, found in results.items():
         noise, rows = table(found)
         text += f"\n{f'Learning rate {rate}. ' if rate else ''}The standard deviation over the seeds of {next(iter(found))} is {noise:.4f}.\n\n{rows}"
@@ -95,7 +110,9 @@ def report(args, results):
 
 if __name__ == "__main__":
     chosen = arguments()
-    make_pictures()
+    for split in ("lora", "held_out"):
+        make_pictures(PICTURES / split, "pixel", split)
+    make_base(chosen)
     runs = RUNS[chosen.weights]
     found = {rate: {name: [] for name in cases} for rate, (_, cases) in runs.items()}
     for seed in range(chosen.seeds):

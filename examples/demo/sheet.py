@@ -9,12 +9,12 @@ import csv, json, pathlib, sys
 import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 COLUMNS, TRAINED = 6, 12  # pairs beside each other, and pictures of the training set above them
 TRAINED_EVERY = 33
 IN_STRIP = (0, 2, 6, 9)  # of the held-out captions
-SHARP = 4  # times the side of a picture, so that it is not enlarged by whoever shows the page
+SIDE, GAP, LABELS = 192, 8, 60  # pixels of a picture, between pictures, and left of them
 
 
 def rows_of(folder, split):
@@ -22,17 +22,31 @@ def rows_of(folder, split):
         return [(row["prompt"], folder / "pictures" / split / row["image"]) for row in csv.DictReader(f)]
 
 
-def show(axis, path):
-    picture = Image.open(path).convert("RGB")
-    axis.imshow(picture.resize((picture.width * SHARP, picture.height * SHARP), Image.BICUBIC))
-    axis.set_xticks([])
-    axis.set_yticks([])
-    for side in axis.spines.values():
-        side.set_color("#cccccc")
+class Sheet:
+    """Pictures at their own size (or a whole fraction of it, so that squares stay squares) and words on white."""
+
+    def __init__(self, width, height):
+        self.image = Image.new("RGB", (width, height), "white")
+        self.pen = ImageDraw.Draw(self.image)
+
+    def picture(self, path, x, y, side=SIDE):
+        self.image.paste(Image.open(path).convert("RGB").resize((side, side), Image.BOX), (x, y))
+        self.pen.rectangle((x - 1, y - 1, x + side, y + side), outline="#cccccc")
+
+    def words(self, text, x, y, size=17, anchor="la"):
+        font = ImageFont.truetype(str(pathlib.Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf"), size)
+        self.pen.text((x, y), text, fill="black", font=font, anchor=anchor, align="center")
+
+    def save(self, path):
+        self.image.convert("P", palette=Image.ADAPTIVE, colors=256, dither=Image.NONE).save(path, optimize=True)
 
 
 def steps_drawn(folder):
     return sorted((int(p.name) for p in (folder / "drawn").iterdir()))
+
+
+def drawn(folder, step, i):
+    return folder / "drawn" / str(step) / f"{i:04}.png"
 
 
 def contact_sheet(folder):
@@ -40,39 +54,32 @@ def contact_sheet(folder):
     trained = rows_of(folder, "lora")
     last = steps_drawn(folder)[-1]
     bands = len(captions) // COLUMNS
-    figure = plt.figure(figsize=(10, 1.15 + 3.65 * bands))
-    outer = figure.add_gridspec(1 + bands, 1, height_ratios=[1.15, *[3.65] * bands], hspace=0.16, left=0.075, right=0.995, top=0.95, bottom=0.01)
-    top = outer[0].subgridspec(1, TRAINED, wspace=0.06)
+    small, step = SIDE // 2, SIDE + GAP
+    top, band_height = 36 + small + GAP, 2 * step + 58
+    sheet = Sheet(LABELS + COLUMNS * step, top + bands * band_height)
+    sheet.words(f"The LoRA saw {len(trained)} pictures, of other things than those below. Here are {TRAINED}:", LABELS, 8)
     for i in range(TRAINED):
-        show(figure.add_subplot(top[i]), trained[i * TRAINED_EVERY][1])
-    figure.text(0.075, 0.965, f"The LoRA saw {len(trained)} pictures, of other things than those below. Here are {TRAINED}:", fontsize=11)
-    for band in range(bands):
-        grid = outer[1 + band].subgridspec(2, COLUMNS, wspace=0.04, hspace=0.04)
-        for column in range(COLUMNS):
-            i = band * COLUMNS + column
-            for line, (step, what) in enumerate(((0, "before"), (last, "after"))):
-                axis = figure.add_subplot(grid[line, column])
-                show(axis, folder / "drawn" / str(step) / f"{i:04}.png")
-                if line == 0:
-                    axis.set_title(captions[i].replace(" with ", "\nwith "), fontsize=9.5, pad=4)
-                if column == 0:
-                    axis.set_ylabel(what, fontsize=13)
-    figure.savefig(folder / "sheet.png", dpi=100)
-    Image.open(folder / "sheet.png").convert("P", palette=Image.ADAPTIVE, colors=256).save(folder / "sheet.png", optimize=True)
+        sheet.picture(trained[i * TRAINED_EVERY][1], LABELS + i * step * COLUMNS // TRAINED, 36, small)
+    for i, caption in enumerate(captions):
+        x, y = LABELS + i % COLUMNS * step, top + i // COLUMNS * band_height + 54
+        sheet.words(caption.replace(" with ", "\nwith "), x + SIDE // 2, y - 6, anchor="md")
+        for line, (at, what) in enumerate(((0, "before"), (last, "after"))):
+            sheet.picture(drawn(folder, at, i), x, y + line * step)
+            if i % COLUMNS == 0:
+                sheet.words(what, LABELS // 2 - 2, y + line * step + SIDE // 2, anchor="mm")
+    sheet.save(folder / "sheet.png")
 
 
 def strip(folder):
     """One row for every caption, one column for every step that was drawn."""
     steps = steps_drawn(folder)
-    figure, axes = plt.subplots(len(IN_STRIP), len(steps), figsize=(1.5 * len(steps), 1.53 * len(IN_STRIP) + 0.2), squeeze=False)
-    for i, row in zip(IN_STRIP, axes):
-        for step, axis in zip(steps, row):
-            show(axis, folder / "drawn" / str(step) / f"{i:04}.png")
-            if i == IN_STRIP[0]:
-                axis.set_title(f"step {step}", fontsize=10)
-    figure.tight_layout(pad=0.3)
-    figure.savefig(folder / "strip.png", dpi=100)
-    Image.open(folder / "strip.png").convert("P", palette=Image.ADAPTIVE, colors=256).save(folder / "strip.png", optimize=True)
+    sheet = Sheet(GAP + len(steps) * (SIDE + GAP), 36 + len(IN_STRIP) * (SIDE + GAP))
+    for column, step in enumerate(steps):
+        x = GAP + column * (SIDE + GAP)
+        sheet.words(f"step {step}", x + SIDE // 2, 18, anchor="mm")
+        for row, i in enumerate(IN_STRIP):
+            sheet.picture(drawn(folder, step, i), x, 36 + row * (SIDE + GAP))
+    sheet.save(folder / "strip.png")
 
 
 def loss_curve(folder, validation):
@@ -106,8 +113,8 @@ def main():
     contact_sheet(folder)
     strip(folder)
     loss_curve(folder, validation)
-    print(f"validation loss on held-out Delft blue: {validation['before']:.4f} before, {validation['after']:.4f} after the LoRA")
-    print(f"look at {folder}/sheet.png, strip.png and loss.png; the LoRA is {folder}/delft-lora.safetensors")
+    print(f"validation loss on held-out pixel art: {validation['before']:.4f} before, {validation['after']:.4f} after the LoRA")
+    print(f"look at {folder}/sheet.png, strip.png and loss.png; the LoRA is {folder}/pixel-lora.safetensors")
 
 
 if __name__ == "__main__":

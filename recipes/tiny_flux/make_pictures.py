@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Renders emoji as 48x48 pictures with their Unicode names as captions.
+"""Renders emoji as square pictures with their Unicode names as captions.
 
-    make_pictures.py --style STYLE [STYLE ...] --split all|lora|held_out --out DIR
+    make_pictures.py --style STYLE [STYLE ...] --split all|lora|held_out --out DIR [--size 48]
 
 Styles, all drawn from Noto Color Emoji (Debian fonts-noto-color-emoji): colour as the font has them; crayon, their edges in their own colours;
-silhouette; grey; delft, their light and edges in blue as on old tiles. Captions are the name alone for colour, "crayon NAME" and so on for the
-others. delft, which the base model does not know, goes by the nearest that it does: "grey NAME".
+silhouette; grey; block, the means of 24 x 24 squares; square, the same in brighter colours with a dark outline; pixel, pixel art: 24 x 24 squares
+in five colours of the picture's own with a dark outline. Captions are the name alone for colour, "crayon NAME" and so on for the others. pixel,
+which the base model does not know, goes by the name alone as well.
 Splits: all selected characters, held_out a dozen of them, lora all the others.
 Writes 0000.png ... and metadata.csv (image,prompt) to DIR. Needs Pillow, numpy and fontTools.
 """
@@ -14,9 +15,10 @@ import numpy as np
 from fontTools.ttLib import TTFont
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-SIZE, WORK = 48, 192  # of a picture, and while it is drawn
+WORK = 192  # pixels of a side while a picture is drawn
+SQUARES, TINTS = 24, 5  # of a side in pixel art, and of a picture
 FONT, FONT_SIZE = "/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf", 109
-INK, BLUE = np.array([20, 20, 40]) / 255, np.array([0.05, 0.16, 0.55])
+INK = np.array([20, 20, 40]) / 255
 HELD_OUT = "😍😡🐰🐻🐙🐝🍓🍔🌹🍄🚲🎈"
 # Ranges of pictures that are recognisable when small; flags, hands, people, clocks and signs are left out.
 RANGES = [
@@ -105,18 +107,48 @@ def grey(colours, opacity):
     return np.repeat((0.8 * light + 0.2 * (light > 0.97))[..., None], 3, axis=-1)
 
 
-def delft(colours, opacity):
-    tone = np.clip(1.25 * (1 - luminance(colours)) + 0.12 * opacity, 0, 1)[..., None]
-    return 1 - np.maximum(tone, 0.85 * edges(colours, opacity)) * (1 - BLUE)
+def in_squares(colours, opacity):
+    """Means of SQUARES x SQUARES squares: the glyph's own colours, where it is, and where its outline of one square is."""
+    square = WORK // SQUARES
+    mean = lambda plane: plane.reshape(SQUARES, square, SQUARES, square, -1).mean((1, 3))
+    covered = mean(opacity)
+    own = np.clip(mean(colours - 1 + opacity[..., None]) / np.maximum(covered, 1e-3), 0, 1)
+    inside = np.pad(covered[..., 0] > 0.4, 1)
+    beside = inside[:-2, 1:-1] | inside[2:, 1:-1] | inside[1:-1, :-2] | inside[1:-1, 2:]
+    return own, inside[1:-1, 1:-1, None], beside[..., None]
 
 
-STYLES = {"colour": lambda colours, opacity: colours, "crayon": crayon, "silhouette": silhouette, "grey": grey, "delft": delft}
-WORDS = {"colour": "", "delft": "grey "}  # before a name; the style's own otherwise
+def enlarged(squares):
+    return np.kron(squares, np.ones((WORK // SQUARES, WORK // SQUARES, 1)))
 
 
-def render(char, style):
+def block(colours, opacity):
+    own, inside, _ = in_squares(colours, opacity)
+    return enlarged(np.where(inside, own, 1))
+
+
+def square(colours, opacity):
+    own, inside, beside = in_squares(colours, opacity)
+    return enlarged(np.where(inside, np.round(np.clip(1.25 * own - 0.1, 0, 1) * 4) / 4, np.where(beside, INK, 1)))
+
+
+def pixel(colours, opacity):
+    own, inside, beside = in_squares(colours, opacity)
+    own = (own * 255).astype(np.uint8)
+    palette = Image.fromarray(own[inside[..., 0]][None]).quantize(TINTS, method=Image.MEDIANCUT, kmeans=2).getpalette()
+    tints = np.array(palette[:3 * TINTS]).reshape(-1, 3)
+    nearest = ((own[:, :, None].astype(int) - tints) ** 2).sum(-1).argmin(-1)
+    return enlarged(np.where(inside, tints[nearest] / 255, np.where(beside, INK, 1)))
+
+
+STYLES = {"colour": lambda colours, opacity: colours, "crayon": crayon, "silhouette": silhouette, "grey": grey, "block": block, "square": square,
+          "pixel": pixel}
+WORDS = {"colour": "", "pixel": ""}  # before a name; the style's own otherwise
+
+
+def render(char, style, size):
     pixels = np.clip(STYLES[style](*glyph(char)), 0, 1)
-    return Image.fromarray((pixels * 255).astype(np.uint8)).resize((SIZE, SIZE), Image.LANCZOS)
+    return Image.fromarray((pixels * 255).astype(np.uint8)).resize((size, size), Image.LANCZOS)
 
 
 def prompt(char, style):
@@ -127,6 +159,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--style", choices=STYLES, nargs="+", required=True)
     p.add_argument("--split", choices=["all", "lora", "held_out"], default="all")
+    p.add_argument("--size", type=int, default=48, help="pixels of a side (48)")
     p.add_argument("--out", type=pathlib.Path, required=True)
     args = p.parse_args()
     if not pathlib.Path(FONT).exists():
@@ -136,7 +169,7 @@ def main():
     rows = []
     for char, style in ((c, s) for c in chosen for s in args.style):
         rows.append((f"{len(rows):04d}.png", prompt(char, style)))
-        render(char, style).save(args.out / rows[-1][0])
+        render(char, style, args.size).save(args.out / rows[-1][0])
     with open(args.out / "metadata.csv", "w", newline="") as f:
         csv.writer(f).writerows([("image", "prompt"), *rows])
     print(f"{len(rows)} pictures in {args.out}")

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Trains the frozen parts of assets/tiny-flux: the autoencoder on pictures of both styles, then the two text encoders.
+"""Trains the frozen parts of assets/tiny-flux: a small autoencoder on pictures of both styles, which train_autoencoder.py makes the model's own
+of, then the two text encoders.
 
-    make_pictures.py --style colour --out P/colour; make_pictures.py --style delft --out P/delft
-    train_parts.py --pictures P/colour P/delft --out assets/tiny-flux [--vae_minutes 15]
+    make_pictures.py --style colour --out P/colour; make_pictures.py --style pixel --split lora --out P/pixel
+    train_parts.py --pictures P/colour P/pixel --out assets/tiny-flux [--vae_minutes 15]
 
 The text encoders learn to tell captions apart by matching them to a summary of their picture. Needs diffusers and transformers.
 """

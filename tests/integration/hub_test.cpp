@@ -21,8 +21,10 @@ class HubProgram : public testing::Test {
            " HF_HOME=" + quoted(folder_ / "hf") + " MODELSCOPE_CACHE=" + quoted(folder_ / "ms") +
            " DIFFSYNTH_MODEL_BASE_PATH=" + quoted(folder_ / "models") + " " + more;
   }
+  /// The golden pictures at a size that the small model takes.
+  std::string pictures() const { return option("dataset_metadata_path", kGolden / "pictures/metadata.csv") + "--height 64 --width 64 "; }
   std::string data(const std::string& out) const {
-    return golden_data() + "--lora_rank 2 --max_steps 1 --dtype fp32 --num_threads 1 --output_path " + quoted(folder_ / out) + " ";
+    return pictures() + "--lora_rank 2 --max_steps 1 --dtype fp32 --num_threads 1 --output_path " + quoted(folder_ / out) + " ";
   }
   fs::path snapshot() const { return folder_ / "hf/hub/models--author--model/snapshots" / FakeHub::kCommit; }
 
@@ -59,7 +61,7 @@ TEST_F(HubProgram, TrainsAModelByItsIdAndAsksOnce) {
 }
 
 TEST_F(HubProgram, ACacheOfEncodingsLeavesTheDenoiserOnTheHub) {
-  auto arguments = "cache --model author/model " + golden_data() + "--dtype fp32 --num_threads 1 --cache_path " + quoted(folder_ / "cache");
+  auto arguments = "cache --model author/model " + pictures() + "--dtype fp32 --num_threads 1 --cache_path " + quoted(folder_ / "cache");
   auto outcome = run_burnish(arguments, environment());
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_TRUE(fs::exists(snapshot() / "vae/diffusion_pytorch_model.safetensors"));
@@ -72,7 +74,7 @@ TEST_F(HubProgram, ACacheOfEncodingsLeavesTheDenoiserOnTheHub) {
 TEST_F(HubProgram, ARunOverACacheLeavesTheEncodersOnTheHub) {
   auto cache = quoted(folder_ / "cache");
   auto model = "--model author/model --dtype fp32 --num_threads 1 ";
-  auto outcome = run_burnish("train --task sft:data_process " + (model + golden_data()) + "--output_path " + cache, environment());
+  auto outcome = run_burnish("train --task sft:data_process " + (model + pictures()) + "--output_path " + cache, environment());
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   fs::remove_all(folder_ / "hf");
   auto train =

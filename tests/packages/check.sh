@@ -24,10 +24,10 @@ try() {
   local data=$1
   shift
   "$@" --version
-  "$@" train --model "$data/model" --dtype fp32 --num_threads 1 --dataset_metadata_path "$data/pictures/metadata.csv" --height 48 --width 48 \
+  "$@" train --model "$data/model" --dtype fp32 --num_threads 1 --dataset_metadata_path "$data/pictures/metadata.csv" --height 64 --width 64 \
     --lora_rank 4 --max_steps 3 --output_path "$data/run"
-  "$@" sample --model "$data/model" --dtype fp32 --num_threads 1 --lora "$data/run/step-3.safetensors" --prompt "a red apple" --height 48 \
-    --width 48 --num_inference_steps 2 --output_path "$data/drawn"
+  "$@" sample --model "$data/model" --dtype fp32 --num_threads 1 --lora "$data/run/step-3.safetensors" --prompt "a red apple" --height 64 \
+    --width 64 --num_inference_steps 2 --output_path "$data/drawn"
   rm -rf "$work/data/run" "$work/data/drawn"
 }
 
