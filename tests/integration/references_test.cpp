@@ -172,7 +172,7 @@ TEST_F(References, ThatCannotBeUsedAreRefused) {
   refused(2, train_with(base + mixed(), "--random_crop"), {"random_crop", "reference pictures (extra_inputs kontext_images)"});
   refused(3, train_with(base + golden_data(), kOn), {"no row names a reference picture in the column 'kontext_images'"});
   refused(2, train_with(sd_model("sdxl_pipeline") + sd_data("sdxl_pipeline"), kOn),
-          {"extra_inputs 'kontext_images' names reference pictures", "stable_diffusion models read none"});
+          {"extra_inputs 'kontext_images' names reference pictures", "this stable_diffusion model reads none"});
   refused(2,
           "sample " + sd_model("sdxl_pipeline") + sd_size("sdxl_pipeline") + "--prompt cat " + option("reference", picture("a.png")) +
               option("output_path", out()),

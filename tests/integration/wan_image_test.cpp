@@ -185,7 +185,7 @@ TEST_F(WanImage, WhatIsMissingIsSaid) {
   };
   refused(2, train(model() + "--extra_inputs end_image"), {"end_image is a clip's last frame", "input_image"});
   refused(2, train(model(kImage / "transformer", kImage / "image_encoder") + kBoth + "--num_frames 1"), {"no other than its first"});
-  refused(2, train(wan_model() + kBoth), {"names reference pictures", "wan models read none"});
+  refused(2, train(wan_model() + kBoth), {"names reference pictures", "this wan model reads none"});
   auto without_clip = "--model " + quoted(kImage / "transformer") + " --model " + quoted(kWan / "model/text_encoder") + " --model " +
                       quoted(kWan / "model/vae") + " --tokenizer_path " + quoted(kWan / "model/tokenizer") + " --dtype fp32 ";
   refused(3, train(without_clip + kFirst), {"needs a CLIP image encoder", "name it with a further --model"});

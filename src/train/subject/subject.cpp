@@ -37,7 +37,7 @@ void check_references(const models::Model& model, const std::string& column) {
     warn("{} was trained with reference pictures, and this run has none; name their column with --extra_inputs {}", model.names().variant,
          expected);
   if (column == read) return;
-  config_error("train", "extra_inputs '{}' names reference pictures, and {} models read {}; {}", column, model.names().family,
+  config_error("train", "extra_inputs '{}' names reference pictures, and this {} model reads {}; {}", column, model.names().family,
                read.empty() ? "none" : "those of '" + read + "'", read.empty() ? "take it out" : "name that column");
 }
 
