@@ -477,7 +477,8 @@ void Dataset::check_pictures() {
       entry.original_size = whole(entry.file);
       for (const auto& [column, file] : entry.further) {
         if (!contains(options_.further_pictures, column)) continue;
-        check_same_size(entry, column, whole(file));
+        if (options_.squares.contains(column)) entry.picture_sizes[column] = {whole(file)};
+        else check_same_size(entry, column, whole(file));
         if (entry.window && column != options_.mask.column) check_further_clip(entry, column, looked);
       }
       check_mask(entry, options_.mask, looked);
@@ -534,8 +535,14 @@ at::Tensor Dataset::load_further(int64_t row, const std::string& column, int64_t
   auto file = from.further.find(column);
   if (file == from.further.end()) data_error("data", "{} names no picture in the column '{}'", name_of(row), column);
   auto crop = this->crop(row, variant);
-  return from.window ? cut_frames(file->second, *from.window, from.original_size, crop)
-                     : decode_and_crop(file->second, from.original_size, crop);
+  auto size = from.original_size;
+  if (auto square = options_.squares.find(column); square != options_.squares.end()) {
+    size = from.picture_sizes.at(column)[0];
+    const bool flip = crop.flip;
+    crop = centre_crop(size, {square->second, square->second});
+    crop.flip = flip;
+  }
+  return from.window ? cut_frames(file->second, *from.window, size, crop) : decode_and_crop(file->second, size, crop);
 }
 
 std::vector<Crop> Dataset::picture_crops(int64_t row, const std::string& column, int64_t variant) const {

@@ -61,6 +61,7 @@ struct DatasetOptions {
   /// Columns that name further pictures, of the size of the row's picture and cut as it is, and of a row that is a clip further clips, of
   /// which the same frames are taken; a row may leave them empty.
   std::vector<std::string> further_pictures = {};
+  std::map<std::string, int64_t> squares = {};  ///< columns of these that are cut to a square of this side, whatever size they have
   /// Columns that name pictures of sizes of their own, one or a list, or none in a row that leaves it empty; each is scaled and cut by its
   /// own size.
   std::vector<std::string> own_sized_pictures = {};

@@ -79,8 +79,8 @@ at::Tensor load_reference(const std::string& file, int64_t max_pixels, int64_t d
 }
 
 /// fp32 [3, H, W] in [-1, 1], of the size of the picture that is drawn: scaled to cover it and cut around the centre.
-at::Tensor load_fitting(const std::string& file, const Given& given) {
-  return data::to_model_range(data::resize_and_crop(data::decode_image(file), data::frame_of(given.extent)));
+at::Tensor load_fitting(const std::string& file, const Extent& extent) {
+  return data::to_model_range(data::resize_and_crop(data::decode_image(file), data::frame_of(extent)));
 }
 
 /// A clip [1, 3, F, H, W] of which the first frame alone is known, and the rest is gray.
@@ -91,15 +91,15 @@ at::Tensor load_first_frame(const Given& given) {
                  "prompt",
                  given.references.size());
   auto clip = at::zeros({1, 3, given.extent.frames, given.extent.height, given.extent.width});
-  clip.select(2, 0).copy_(load_fitting(given.references.front(), given).unsqueeze(0));
+  clip.select(2, 0).copy_(load_fitting(given.references.front(), given.extent).unsqueeze(0));
   return clip;
 }
 
 /// The first frames of a clip, as many as are drawn, at the rate at which clips are trained: [1, 3, F, H, W] in [-1, 1], each frame as
 /// load_fitting has it.
-at::Tensor load_fitting_clip(const std::string& file, const Given& given, const models::LatentSpace& space) {
-  const auto num_frames = given.extent.frames;
-  if (num_frames == 1 && !data::is_video(file)) return load_fitting(file, given).unsqueeze(0);
+at::Tensor load_fitting_clip(const std::string& file, const Extent& extent, const models::LatentSpace& space) {
+  const auto num_frames = extent.frames;
+  if (num_frames == 1 && !data::is_video(file)) return load_fitting(file, extent).unsqueeze(0);
   const data::ClipRule rule{.num_frames = num_frames, .rate = data::as_fraction(space.frame_rate), .step = space.frames_step};
   const auto window = data::windows_of(rule, data::look_at_clip(file), file).front();
   if (window.count < num_frames)
@@ -107,7 +107,7 @@ at::Tensor load_fitting_clip(const std::string& file, const Given& given, const 
                window.count, window.rate.num / window.rate.den, num_frames);
   std::vector<at::Tensor> frames;
   for (const auto& frame : data::decode_frames(file, window.times()).unbind())
-    frames.push_back(data::to_model_range(data::resize_and_crop(frame, data::frame_of(given.extent))));
+    frames.push_back(data::to_model_range(data::resize_and_crop(frame, data::frame_of(extent))));
   return at::stack(frames, 1).unsqueeze(0);
 }
 
@@ -115,14 +115,14 @@ at::Tensor load_fitting_clip(const std::string& file, const Given& given, const 
 pipeline::Value load_input(const models::ExtraInput& input, const Given& given, const models::LatentSpace& space) {
   const auto& cells = given.inputs.at(std::string(input.column));
   if (input.kind == models::ExtraInput::Kind::clip) {
-    if (cells.size() == 1) return load_fitting_clip(cells[0], given, space);
+    if (cells.size() == 1) return load_fitting_clip(cells[0], input.extent_beside(given.extent), space);
     config_error("drawing", "{} names one clip for each that is drawn, and {} are given", input.column, cells.size());
   }
   if (input.kind != models::ExtraInput::Kind::pictures)
     return models::extra_value(input, cells.size() == 1 ? nlohmann::json(cells[0]) : nlohmann::json(cells), "a prompt");
   std::vector<at::Tensor> images;
   for (const auto& file : cells)
-    images.push_back(input.fits_picture ? load_fitting(file, given)
+    images.push_back(input.fits_picture ? load_fitting(file, given.extent)
                                         : load_reference(file, given.extent.height * given.extent.width, space.side));
   return pipeline::TensorLists{std::move(images)};
 }

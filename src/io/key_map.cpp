@@ -120,6 +120,7 @@ bool fits(const std::vector<int64_t>& theirs, const KeyMap::Match& match, const 
       const auto& shape = wanted.at(match.ours[0]);
       return theirs == std::vector<int64_t>(shape.rbegin(), shape.rend());
     }
+    case KeyRule::Op::channels:
     case KeyRule::Op::reshape: return count(theirs) == count(wanted.at(match.ours[0]));
     case KeyRule::Op::last_frame: return shape_of_frame(theirs) == wanted.at(match.ours[0]);
     default: return theirs == wanted.at(match.ours[0]);
@@ -181,6 +182,7 @@ at::Tensor tensor_in_file(const KeyRule& rule, const std::vector<at::Tensor>& ou
     case KeyRule::Op::swap_halves: return swap_halves(tensor);
     case KeyRule::Op::transpose: return tensor.t().contiguous();
     case KeyRule::Op::reshape: return tensor.dim() == 2 ? tensor.unsqueeze(-1).unsqueeze(-1) : tensor;
+    case KeyRule::Op::channels: return tensor.reshape({1, -1, 1, 1});
     case KeyRule::Op::last_frame: return causal_kernel(tensor);
     default: return tensor;
   }

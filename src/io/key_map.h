@@ -18,6 +18,7 @@ struct KeyRule {
     swap_halves,  ///< the two halves along the first dimension trade places
     transpose,    ///< a matrix whose rows are our columns
     reshape,      ///< the values in another shape (a 1×1 convolution that is a linear layer here)
+    channels,     ///< one number for each channel, in the file between dimensions of one: [1, C, 1, 1]
     last_frame,   ///< the last slice in time of a causal kernel [O, I, T, h, w], all that meets a picture; or that slice itself
   };
   std::string theirs;

@@ -1,5 +1,8 @@
 #pragma once
+#include <cstdint>
 #include <string_view>
+
+#include "base/extent.h"
 
 namespace burnish::models {
 
@@ -16,10 +19,14 @@ struct ExtraInput {
   /// Tells whether it names files of pictures or clips.
   bool is_seen() const { return kind == Kind::pictures || kind == Kind::clip; }
 
+  /// Returns the extent of a clip beside a row's.
+  Extent extent_beside(const Extent& row) const { return square > 0 ? Extent{row.frames, square, square} : row; }
+
   std::string_view column;  ///< its name as DiffSynth-Studio has it
   Kind kind = Kind::pictures;
   std::string_view needs = {};    ///< the part of a model that reads it, for messages: "a ControlNet"
   bool fits_picture = false;      ///< whether its pictures are cut to the size of the row's picture
+  int64_t square = 0;             ///< of a clip: the side of the square that it is cut to, whatever the row's size; 0: it is as the row's
   std::string_view example = {};  ///< a number or text that a plan without samples takes; of a file, how many numbers it holds
 };
 

@@ -216,6 +216,21 @@ TEST_F(Pictures, FurtherPicturesAndMasksAreCutAsTheRowsPicture) {
   EXPECT_THAT(error_of([&] { by_column.load_further(1, "rejected"); }), HasSubstr("row 1 names no picture in the column 'rejected'"));
 }
 
+TEST_F(Pictures, FurtherPicturesOfAnySizeAreCutToTheirSquare) {
+  auto o = options("m.csv", "image,prompt,face\nrgb.jpg,a,small.png\n");
+  o.subsets[0].size = {.height = 32, .width = 32};
+  o.subsets[0].augmentation = {.random_crop = true, .random_flip = true, .num_variants = 2};
+  o.further_pictures = {"face"};
+  o.squares = {{"face", 8}};
+  Dataset dataset(o);
+  auto small = data::decode_image(scratch / "small.png");
+  for (int64_t v = 0; v < 2; ++v) {
+    auto crop = data::centre_crop({small.size(0), small.size(1)}, {8, 8});
+    crop.flip = dataset.crop(0, v).flip;
+    EXPECT_TRUE(at::equal(dataset.load_further(0, "face", v), data::resize_and_crop(small, crop))) << v;
+  }
+}
+
 TEST_F(Pictures, FurtherPicturesThatCannotBeUsedAreNamed) {
   auto refused = [&](const std::string& cell) {
     auto o = options("m.csv", "image,prompt,mask\nrgb.jpg,a," + cell + "\n");

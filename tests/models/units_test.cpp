@@ -67,6 +67,14 @@ const Tiny kTiny[] = {
      "",
      true,
      {"wan_image/image_encoder", "wan_pipeline/model/text_encoder", "wan_pipeline/model/vae"}},
+    {"wan",
+     "tests/golden/wan_animate/transformer",
+     "tests/golden/wan_pipeline/model/tokenizer",
+     "",
+     "",
+     true,
+     {"wan_image/image_encoder", "wan_pipeline/model/text_encoder", "wan_pipeline/model/vae"},
+     {"animate_pose_video", "animate_face_video"}},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "layers.2."},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "all_final_layer."},
@@ -122,7 +130,8 @@ pipeline::Values first_values(const Model& model) {
   pipeline::Values values;
   for (const auto& input : model.names().extra_inputs) {
     auto& value = values[std::string(input.column)];
-    auto picture = at::linspace(-1, 1, 3 * side * side).view({3, side, side});
+    const auto s = input.extent_beside({.height = side, .width = side}).height;
+    auto picture = at::linspace(-1, 1, 3 * s * s).view({3, s, s});
     if (input.kind == ExtraInput::Kind::pictures) value = pipeline::TensorLists{{picture}};
     else if (input.kind == ExtraInput::Kind::clip) value = picture.unsqueeze(0);
     else if (input.kind == ExtraInput::Kind::numbers) value = at::full({1, 1}, 0.5, at::kFloat);

@@ -5,6 +5,7 @@
 #include "io/model_values.h"
 #include "models/find_components.h"
 #include "models/not_supported.h"
+#include "models/wan/animate.h"
 #include "models/wan/keys.h"
 #include "models/wan/model.h"
 
@@ -24,11 +25,13 @@ Source find_dit(const ModelEntry& entry) {
   static const std::vector<std::string> kPrefixes{"", "model.diffusion_model.", "diffusion_model."};
   for (const char* mark : {kMark, kOriginalMark}) {
     if (auto tensors = find_below(entry, kPrefixes, mark))
-      return {&entry, tensors->without({"vace_"}), is_original(*tensors) ? original_keys() : io::KeyMap{}};
+      return {&entry, tensors->without({"vace_", "pose_patch_embedding.", "motion_encoder.", "face_encoder.", "face_adapter."}),
+              is_original(*tensors) ? original_keys() : io::KeyMap{}};
   }
   auto name = io::class_name(entry.config);
-  bool is_config = !entry.tensors &&
-                   (name == "WanTransformer3DModel" || name == "WanModel" || name == "WanVACETransformer3DModel" || name == "VaceWanModel");
+  static const std::set<std::string> kClasses{"WanTransformer3DModel",        "WanModel",       "WanVACETransformer3DModel", "VaceWanModel",
+                                              "WanAnimateTransformer3DModel", "WanAnimateModel"};
+  bool is_config = !entry.tensors && kClasses.contains(name);
   return is_config ? Source{&entry, std::nullopt, {}} : Source{};
 }
 
@@ -50,6 +53,7 @@ std::string describe_entry(const ModelEntry& entry) {
   return words_of({{dit, fmt::format("Wan transformer ({} layers, width {}, {} names)", config.num_layers, config.width(),
                                      dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers")},
                    {found.vace.front(), "VACE"},
+                   {found.animate, "Wan-Animate"},
                    {found.motion, "Wan motion controller"},
                    {found.text_encoder, "umT5 encoder"},
                    {found.image_encoder, "CLIP image encoder"},
@@ -106,6 +110,7 @@ std::vector<ExtraInput> all_inputs() {
   std::vector<ExtraInput> all{kLastFrame};
   all.insert(all.end(), std::begin(kVaceInputs), std::end(kVaceInputs));
   all.insert(all.end(), std::begin(kControlInputs), std::end(kControlInputs));
+  all.insert(all.end(), std::begin(kAnimateInputs), std::end(kAnimateInputs));
   all.push_back(kMotionInput);
   return all;
 }
@@ -115,6 +120,15 @@ constexpr const char *kSmallVace = "wan-vace-1.3b", *kLargeVace = "wan-vace-14b"
 std::vector<ModelEntry> small_vace() {
   VaceConfig config{.num_blocks = 15, .layers = {}};
   return named_with_vace(kSmallVace, {.num_layers = 30, .num_heads = 12, .hidden = 8960}, config);
+}
+
+constexpr const char* kNamedAnimate = "wan-animate-14b";
+
+std::vector<ModelEntry> named_animate() {
+  auto entries = named_sizes(kNamedAnimate, reading_image());
+  Animate animate({}, {}, at::TensorOptions().device(at::kMeta));
+  entries.push_back(sizes_of(kNamedAnimate, animate));
+  return entries;
 }
 
 }  // namespace
@@ -129,6 +143,7 @@ Found find_sources(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
     auto expertise = expertise_of(entry, has_second);
     if (auto vace = find_vace(entry); vace.entry) found.vace[expertise == Expertise::low_noise] = vace;
+    if (auto animate = find_animate(entry); animate.entry) found.animate = animate;
     auto dit = find_dit(entry);
     if (!dit.entry) continue;
     auto& slot = expertise == Expertise::low_noise ? found.low_noise : found.high_noise;
@@ -181,7 +196,9 @@ extern const Family kFamily{
           },
           "Wan2.2-TI2V-5B", "Wan-AI/Wan2.2-TI2V-5B-Diffusers", UsualDrawing{.side = 704, .num_inference_steps = 50, .cfg_scale = 5}},
          {kSmallVace, small_vace, "Wan2.1-VACE-1.3B", "Wan-AI/Wan2.1-VACE-1.3B-diffusers", kDrawn},
-         {kLargeVace, [] { return named_with_vace(kLargeVace, {}, {}); }, "Wan2.1-VACE-14B", "Wan-AI/Wan2.1-VACE-14B-diffusers", kDrawn}},
+         {kLargeVace, [] { return named_with_vace(kLargeVace, {}, {}); }, "Wan2.1-VACE-14B", "Wan-AI/Wan2.1-VACE-14B-diffusers", kDrawn},
+         {kNamedAnimate, named_animate, "Wan2.2-Animate-14B", "Wan-AI/Wan2.2-Animate-14B-Diffusers",
+          UsualDrawing{.side = 960, .num_inference_steps = 20, .cfg_scale = 1}}},
 };
 
 }  // namespace burnish::models::wan

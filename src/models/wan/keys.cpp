@@ -52,6 +52,14 @@ const RenamedLayers kNormsOutside{
     {"img_emb.proj.0", {"condition_embedder.image_embedder.norm1"}},
     {"img_emb.proj.4", {"condition_embedder.image_embedder.norm2"}},
 };
+/// Of Wan-Animate's module; its convolutions of a face have names by their number.
+const RenamedLayers kInFusers{{"linear1_q", {"to_q"}}, {"linear1_kv", {"to_k", "to_v"}}, {"linear2", {"to_out"}}};
+const RenamedLayers kNormsInFusers{{"q_norm", {"norm_q"}}, {"k_norm", {"norm_k"}}};
+const RenamedLayers kOfFaces{{"pose_patch_embedding", {"pose_patch_embedding"}},
+                             {"face_encoder.conv1_local.conv", {"face_encoder.conv1_local"}},
+                             {"face_encoder.conv2.conv", {"face_encoder.conv2"}},
+                             {"face_encoder.conv3.conv", {"face_encoder.conv3"}},
+                             {"face_encoder.out_proj", {"face_encoder.out_proj"}}};
 
 RenamedLayers all_layers(const Config& config) {
   auto all = kOutside;
@@ -64,6 +72,20 @@ RenamedLayers all_layers(const VaceConfig& config) {
   add_blocks(all, kInBlocks, "vace_blocks.", "vace_blocks.", config.num_blocks);
   add_blocks(all, {kInHintBlocks[0]}, "vace_blocks.", "vace_blocks.", 1);
   add_blocks(all, {kInHintBlocks[1]}, "vace_blocks.", "vace_blocks.", config.num_blocks);
+  return all;
+}
+
+RenamedLayers all_layers(const AnimateConfig& config) {
+  auto all = kOfFaces;
+  add_blocks(all, kInFusers, "face_adapter.fuser_blocks.", "face_adapter.", config.num_fusers);
+  for (int64_t i = 0; i < config.num_linears; ++i)
+    all.push_back({"motion_encoder.enc.fc." + std::to_string(i), {"motion_encoder.motion_network." + std::to_string(i)}});
+  return all;
+}
+
+RenamedLayers all_norms(const AnimateConfig& config) {
+  RenamedLayers all;
+  add_blocks(all, kNormsInFusers, "face_adapter.fuser_blocks.", "face_adapter.", config.num_fusers);
   return all;
 }
 
@@ -115,11 +137,36 @@ io::KeyMap original_keys() {
   return io::KeyMap(rules);
 }
 
+io::KeyMap animate_keys(int64_t num_halvings) {
+  std::vector<io::KeyRule> rules;
+  const std::string theirs = "motion_encoder.enc.net_app.convs.", ours = "motion_encoder.";
+  auto conv = [&](const std::string& from, int64_t number, const std::string& to, bool has_bend) {
+    rules.push_back({theirs + from + std::to_string(number) + ".weight", {ours + to + ".weight"}});
+    if (!has_bend) return;
+    rules.push_back({theirs + from + std::to_string(number + 1) + ".bias", {ours + to + ".act_fn.bias"}, io::KeyRule::Op::channels});
+  };
+  conv("0.", 0, "conv_in", true);
+  for (int64_t i = 0; i < num_halvings; ++i) {
+    const auto from = std::to_string(i + 1) + ".", to = "res_blocks." + std::to_string(i) + ".";
+    conv(from + "conv1.", 0, to + "conv1", true);
+    conv(from + "conv2.", 1, to + "conv2", true);
+    conv(from + "skip.", 1, to + "conv_skip", false);
+  }
+  conv("", num_halvings + 1, "conv_out", false);
+  add_rules(rules, {{"enc.fc.{}", {"motion_network.{}"}}}, "motion_encoder.", "motion_encoder.");
+  rules.push_back({"motion_encoder.dec.direction.weight", {"motion_encoder.motion_synthesis_weight"}});
+  for (const auto* layers : {&kInFusers, &kNormsInFusers}) add_rules(rules, *layers, "face_adapter.fuser_blocks.{}.", "face_adapter.{}.");
+  add_rules(rules, kOfFaces);
+  return io::KeyMap(rules);
+}
+
 LayerTable foreign_layers(const Config& config, const std::string& in_both) { return foreign_of(config, in_both); }
 LayerTable foreign_layers(const VaceConfig& config, const std::string& in_both) { return foreign_of(config, in_both); }
+LayerTable foreign_layers(const AnimateConfig& config, const std::string& in_both) { return foreign_of(config, in_both); }
 
 std::map<std::string, LayerTable> written_layers(const Config& config) { return written_of(config); }
 std::map<std::string, LayerTable> written_layers(const VaceConfig& config) { return written_of(config); }
+std::map<std::string, LayerTable> written_layers(const AnimateConfig& config) { return written_of(config); }
 
 std::vector<std::string> target_names(const std::string& path) {
   for (const auto* layers : {&kInBlocks, &kInHintBlocks}) {

@@ -1,19 +1,24 @@
 #pragma once
 #include "io/key_map.h"
 #include "models/names.h"
+#include "models/wan/animate_config.h"
 #include "models/wan/vace_config.h"
 
 namespace burnish::models::wan {
 
 /// Returns the rules between the names of Wan's own files, which ComfyUI keeps, and ours.
 io::KeyMap original_keys();
+/// Returns those of Wan-Animate's module, whose faces are halved so often.
+io::KeyMap animate_keys(int64_t num_halvings);
 /// Returns the names of layers and norms in files of ComfyUI, musubi-tuner, DiffSynth-Studio, diffusion-pipe and ai-toolkit, which puts
 /// `in_both` before them in a file for both experts.
 LayerTable foreign_layers(const Config& config, const std::string& in_both);
 LayerTable foreign_layers(const VaceConfig& config, const std::string& in_both);
+LayerTable foreign_layers(const AnimateConfig& config, const std::string& in_both);
 /// Returns the names of all our layers in adapter files of ComfyUI, kohya's musubi-tuner and DiffSynth-Studio, and of norms in ComfyUI's.
 std::map<std::string, LayerTable> written_layers(const Config& config);
 std::map<std::string, LayerTable> written_layers(const VaceConfig& config);
+std::map<std::string, LayerTable> written_layers(const AnimateConfig& config);
 /// Returns the names by which --lora_target_modules knows a layer: its path, and the original one, of which DiffSynth-Studio's commands
 /// have the ends "q" and "ffn.0".
 std::vector<std::string> target_names(const std::string& path);

@@ -17,6 +17,7 @@
 #include "models/scheduler_file.h"
 #include "models/shared_units.h"
 #include "models/vocabulary.h"
+#include "models/wan/animate_units.h"
 #include "models/wan/keys.h"
 #include "models/wan/prompt.h"
 #include "tokenizers/t5.h"
@@ -41,7 +42,9 @@ double boundary_of(const ModelFiles& files, double otherwise) {
 }
 
 /// What shapes tell of a published model's name; the experts of A14B, each alone, are as Wan2.1-T2V-14B.
-std::string variant_of(const Config& c, const ControlConfig& control, bool has_experts, bool has_vace) {
+std::string variant_of(const Config& c, const ControlConfig& control, const Found& found) {
+  const bool has_experts = found.has_experts, has_vace = found.has_vace();
+  if (found.animate.entry) return "Wan2.2-Animate-14B";
   const std::string fun = has_experts ? "2.2-Fun-A14B" : c.width() == 1536 ? "2.1-Fun-1.3B" : "2.1-Fun-14B";
   if (control.has_camera) return "Wan" + fun + "-Control-Camera";
   if (c.in_channels > 2 * c.out_channels + kMaskChannels) return "Wan" + fun + "-Control";
@@ -98,6 +101,7 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
   read_vace(found);
   const auto& dit = found.high_noise.entry ? found.high_noise : found.low_noise;
   control_ = std::make_unique<Control>(options_, config_, read_named(dit, detect_control), dit.entry != nullptr);
+  add_further(found);
   fill_names(found);
   const Source* of_expert[] = {&found.high_noise, &found.low_noise};
   for (size_t i = 0; i < names_.experts.size(); ++i) {
@@ -108,10 +112,14 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
   }
   const TextUse use{.kohya = "lora_te_", .comfyui = "text_encoders.umt5xxl.transformer.", .length = kTextLength};
   add_motion(found);
+  for (const auto& further : further_) {
+    for (const auto& part : further->parts(names_.of("dit"))) add(part.recipe, part.names);
+  }
   add(text_part(found.text_encoder, text_config, use, files_, options_));
   add_image_encoder(found);
   add(autoencoder_, kPatch);
   if (reads_vace_ && options_.extra_inputs.contains(kVaceReference)) latent_space_.streams[0].num_before = 1;
+  for (const auto& further : further_) latent_space_.streams[0].num_before += further->num_before();
   latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();
   if (first_frame_ == FirstFrame::held) latent_space_.frame_rate = 24;  // Wan2.2-TI2V-5B
   process_ = std::make_unique<diffusion::FlowProcess>(flow_config(files_, {.shift = 5.0, .use_dynamic_shifting = false}),
@@ -202,9 +210,13 @@ void WanModel::add_motion(const Found& found) {
       plain_names(kMotion));
 }
 
+void WanModel::add_further(const Found& found) {
+  further_.push_back(std::make_unique<AnimateUnits>(options_, components_, found.animate, config_));
+}
+
 void WanModel::fill_names(const Found& found) {
   names_.family = "wan";
-  names_.variant = variant_of(config_, control_->config(), found.has_experts, found.has_vace());
+  names_.variant = variant_of(config_, control_->config(), found);
   names_.experts = {{"dit"}};
   if (found.has_experts) {
     const bool sees = config_.in_channels > config_.out_channels || found.has_vace();
@@ -217,6 +229,7 @@ void WanModel::fill_names(const Found& found) {
       {"text_counts", {.shape = {-1, -1}, .of_prompt = true, .padded = true}},
   };
   control_->add_names(names_);
+  for (const auto& further : further_) further->add_names(names_);
   if (reads_vace_) {
     names_.values["vace_context"] = {.shape = {-1, vace_config_.in_channels, -1, -1, -1}};
     for (const auto& input : kVaceInputs) {
@@ -282,6 +295,7 @@ void WanModel::denoise(pipeline::Scope& scope, const std::string& dit) {
   }
   if (reads_image()) in.image_BNW = image_states(scope, noisy.size(0));
   control_->give(scope, in);
+  for (const auto& further : further_) further->give(scope, in);
   if (reads_vace_) {
     const auto vace = vace_of(dit);
     scope.uses(vace);
@@ -353,11 +367,7 @@ void WanModel::add_vace_units(UnitGroups& groups, const std::string& dit) {
   auto& denoise = groups.denoise.back();
   denoise.reads.emplace_back("vace_context");
   denoise.models.push_back(vace_of(dit));
-  if (latent_space_.streams[0].num_before == 0) return;
-  groups.encode_image = latents_behind_reference(vae, encode);
-  groups.decode = decode_units(vae, [this, vae, num = latent_space_.streams[0].num_before](const at::Tensor& latents) {
-    return autoencoder_.decode(components_.module(vae), latents.narrow(2, num, latents.size(2) - num));
-  });
+  if (options_.extra_inputs.contains(kVaceReference)) groups.encode_image = latents_behind_reference(vae, encode);
 }
 
 UnitGroups WanModel::units_of(const Expert& expert) {
@@ -375,6 +385,12 @@ UnitGroups WanModel::units_of(const Expert& expert) {
   add_frame_units(groups);
   add_control_units(groups);
   add_vace_units(groups, dit);
+  const auto& vae = autoencoder_.recipe.name;
+  for (const auto& further : further_) further->add_units(groups, vae, encoding_by(autoencoder_, components_, options_.device));
+  if (const auto num = latent_space_.streams[0].num_before; num > 0)
+    groups.decode = decode_units(vae, [this, vae, num](const at::Tensor& latents) {
+      return autoencoder_.decode(components_.module(vae), latents.narrow(2, num, latents.size(2) - num));
+    });
   return groups;
 }
 

@@ -6,6 +6,7 @@
 #include "models/shared_components.h"
 #include "models/wan/control.h"
 #include "models/wan/frames.h"
+#include "models/wan/further.h"
 #include "models/wan/motion.h"
 #include "models/wan/vace.h"
 
@@ -17,7 +18,7 @@ struct Found {
   std::array<Source, 2> vace;    ///< VACE's module beside each of them
   bool has_vace() const { return vace[0].entry || vace[1].entry; }
   bool has_experts = false;  ///< whether the model has two denoisers, of which the files may hold one
-  Source text_encoder, vae, motion;
+  Source text_encoder, vae, motion, animate;
   Source image_encoder;  ///< CLIP, which some of Wan 2.1 see a clip's first frame with, one its last too
 };
 /// Finds them; detection reads tensor names, and tells experts by folder, file or component name.
@@ -43,6 +44,7 @@ class WanModel : public Model {
   void add_control_units(UnitGroups& groups);
   void add_motion(const Found& found);
   void add_vace_units(UnitGroups& groups, const std::string& dit);
+  void add_further(const Found& found);
   /// Tells whether the run gives a first frame, to a model that takes it in this way.
   bool gives(FirstFrame how) const { return options_.references && first_frame_ == how; }
   /// Tells whether the run gives a last frame too, to a model that takes it; one with places for both takes no first frame alone.
@@ -58,6 +60,7 @@ class WanModel : public Model {
   FirstFrame first_frame_ = FirstFrame::none;
   VaceConfig vace_config_;
   std::unique_ptr<Control> control_;
+  std::vector<std::unique_ptr<Further>> further_;
   bool reads_motion_ = false;  ///< whether the run has a column for the motion controller
   bool reads_vace_ = false;    ///< whether the run has columns for VACE
   AutoencoderPart autoencoder_;

@@ -135,14 +135,14 @@ at::Tensor Transformer::modulate(const at::Tensor& sigma_B) const {
 
 void Transformer::run_blocks(nn::Tensors& inputs, bool has_given, const Hints& hints) {
   if (hints && shares())
-    config_error("models", "the module of VACE reads all tokens of a sample, which sequence_size shares out; leave it at 1");
+    config_error("models", "modules beside the transformer read all tokens of a sample, which sequence_size shares out; leave it at 1");
   const auto hint_of = hints ? hints(inputs) : nullptr;
   for (size_t i = 0; i < body_->blocks.size(); ++i) {
     auto out = body_->blocks[i]->run(inputs);
     inputs.front() = out[0];
     if (has_given) inputs.back() = out[1];
     if (!hint_of) continue;
-    if (auto hint = hint_of(static_cast<int64_t>(i)); hint.defined()) inputs.front() = inputs.front() + hint;
+    if (auto hint = hint_of(static_cast<int64_t>(i), inputs.front()); hint.defined()) inputs.front() = inputs.front() + hint;
   }
 }
 
@@ -151,6 +151,7 @@ at::Tensor Transformer::tokens_of(const Inputs& in) const {
   const auto dtype = in.text_BTE.scalar_type();
   auto patches = b.patch_in.forward(in.noisy_BCFHW.to(dtype));
   if (in.rays_BKFHW.defined()) patches = patches + b.camera->forward(in.rays_BKFHW.to(dtype));
+  if (in.added_BDFHW.defined()) patches = patches + in.added_BDFHW;
   auto tokens = patches.flatten(2).transpose(1, 2);
   if (in.reference_BCHW.defined())
     tokens = at::cat({b.reference_in->forward(in.reference_BCHW.to(dtype)).flatten(2).transpose(1, 2), tokens}, 1);

@@ -19,9 +19,9 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   /// the last norm reads. Needs the modulation.
   at::Tensor modulate(const at::Tensor& sigma_B) const;
 
-  /// Makes of the inputs of the first block (Block) what is to be added to the tokens behind each block, by its number; undefined where
-  /// nothing is.
-  using Hints = std::function<std::function<at::Tensor(int64_t block)>(const nn::Tensors& inputs)>;
+  /// Makes of the inputs of the first block (Block) what is to be added to the tokens behind each block, by its number and these tokens;
+  /// undefined where nothing is.
+  using Hints = std::function<std::function<at::Tensor(int64_t block, const at::Tensor& tokens_BLD)>(const nn::Tensors& inputs)>;
 
   struct Inputs {
     at::Tensor noisy_BCFHW;  ///< noisy latents, and behind them along C what the model reads beside
@@ -35,6 +35,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
     Hints hints = {};                     ///< of a module beside the transformer
     at::Tensor reference_BCHW = {};       ///< latents of a reference picture, a frame of tokens in front of the clip's
     at::Tensor rays_BKFHW = {};           ///< of the camera (camera_rays)
+    at::Tensor added_BDFHW = {};          ///< what is added to the patches of the noisy latents, made by a module beside the transformer
   };
   /// Computes the velocity, noise - latents [B, C, F, H, W]. Needs the body.
   at::Tensor forward(const Inputs& in);

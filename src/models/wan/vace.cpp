@@ -120,7 +120,7 @@ Transformer::Hints Vace::hints(const at::Tensor& context) {
   return [this, context](const nn::Tensors& of_block) {
     auto inputs = of_block;
     inputs[0] = patch_in_.forward(context.to(of_block[0].options())).flatten(2).transpose(1, 2).contiguous();
-    return [this, inputs, first = of_block[0]](int64_t block) mutable -> at::Tensor {
+    return [this, inputs, first = of_block[0]](int64_t block, const at::Tensor&) mutable -> at::Tensor {
       auto place = std::ranges::find(config_.layers, block);
       if (place == config_.layers.end()) return {};
       const auto i = static_cast<size_t>(place - config_.layers.begin());

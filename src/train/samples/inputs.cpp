@@ -121,14 +121,17 @@ pipeline::Value load_cell(const View& view, const models::ExtraInput& extra) {
   return at::zeros({1, 0});
 }
 
-/// A picture or clip beside the sample's own, cut as that is.
-Input further_picture(const std::string& column) {
-  auto content = [=](const View& view) {
+/// A picture or clip beside the sample's own, cut as that is, or to a square.
+Input further_picture(const models::ExtraInput& extra) {
+  const std::string column(extra.column);
+  auto content = [=, square = extra.square](const View& view) {
     auto hash = view.further_hashes.find(column);
-    return hash == view.further_hashes.end() ? "" : fmt::format("sRGB picture {} {}", hash->second, cut_content(view));
+    if (hash == view.further_hashes.end()) return std::string();
+    auto content = fmt::format("sRGB picture {} {}", hash->second, cut_content(view));
+    return square > 0 ? fmt::format("{}, a square of {}", content, square) : content;
   };
   auto load = [=](const View& view) -> pipeline::Value {
-    if (view.pictures == nullptr) return any_pixels(view.sample->extent).unsqueeze(0);
+    if (view.pictures == nullptr) return any_pixels(extra.extent_beside(view.sample->extent)).unsqueeze(0);
     return view.pictures->load_further(view.sample->row, column, view.variant).unsqueeze(0);
   };
   return {column, false, content, load};
@@ -141,7 +144,7 @@ Input input_of(const models::ExtraInput& extra) {
   if (extra.kind == Kind::pictures)
     return {column, false, [=](const View& view) { return pictures_content(view, column); },
             [=](const View& view) { return load_pictures(view, column); }};
-  if (extra.kind == Kind::clip) return further_picture(column);
+  if (extra.kind == Kind::clip) return further_picture(extra);
   return {column, true, [=](const View& view) { return text_content(view, column); },
           [=](const View& view) { return load_cell(view, extra); }};
 }
@@ -254,7 +257,7 @@ InputTable::InputTable(const std::vector<models::ExtraInput>& columns, const std
             {"sound", false, sound_content, load_sound}},
       drawn_(std::move(drawn)) {
   for (const auto& column : columns) rows_.push_back(input_of(column));
-  for (const auto& column : pictures) rows_.push_back(further_picture(column));
+  for (const auto& column : pictures) rows_.push_back(further_picture({.column = column}));
   std::ranges::move(further, std::back_inserter(rows_));
 }
 

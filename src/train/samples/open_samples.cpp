@@ -45,6 +45,7 @@ std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const
                     : input.kind == Kind::file   ? options.extra_files
                                                  : options.extra_columns;
     columns.emplace_back(input.column);
+    if (input.square > 0) options.squares[std::string(input.column)] = input.square;
   }
   if (const auto column = reference_column(model); !column.empty()) {
     options.own_sized_pictures.push_back(column);
@@ -86,7 +87,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
     for (const auto& input : model.names().extra_inputs) {
       if (input.kind != models::ExtraInput::Kind::clip) continue;
       const std::string column(input.column);
-      extents[column] = entry.further.contains(column) ? std::vector{extent} : std::vector<Extent>{};
+      extents[column] = entry.further.contains(column) ? std::vector{input.extent_beside(extent)} : std::vector<Extent>{};
     }
     samples.list.push_back({row, extent, entry.prompt, entry.captions, entry.extra, file, further, model.latent_space().shape(extent),
                             entry.loss_weight, entry.subset, std::move(extents)});
@@ -149,7 +150,8 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
     auto columns = nlohmann::json::object();
     for (const auto& input : model.names().extra_inputs) {
       const bool is_picture = input.kind == models::ExtraInput::Kind::pictures;
-      if (input.is_seen()) extents[std::string(input.column)] = {{is_picture ? 1 : extent.frames, extent.height, extent.width}};
+      const auto beside = input.extent_beside(extent);
+      if (input.is_seen()) extents[std::string(input.column)] = {{is_picture ? 1 : extent.frames, beside.height, beside.width}};
       else columns[std::string(input.column)] = input.example;
     }
     samples.list.push_back({.row = static_cast<int64_t>(set),

@@ -1,0 +1,31 @@
+#pragma once
+#include "models/wan/animate.h"
+#include "models/wan/further.h"
+
+namespace burnish::models::wan {
+
+/// What Wan-Animate reads: a picture, which is a frame in front of the clip's, poses and a face (diffusers: WanAnimatePipeline).
+class AnimateUnits : public Further {
+ public:
+  /// Throws a config Error for columns that do not go together. All must outlive this.
+  AnimateUnits(const ModelOptions& options, Components& components, const Source& source, const Config& dit);
+
+  std::vector<Part> parts(const ComponentNames& dit) const override;
+  void add_names(Names& names) const override;
+  int64_t num_before() const override { return reads_ ? 1 : 0; }
+  void add_units(UnitGroups& groups, const std::string& vae, const Encode& encode) override;
+  void give(pipeline::Scope& scope, Transformer::Inputs& in) override;
+
+ private:
+  pipeline::Unit face_unit();
+  Animate& loaded(const std::string& part);
+
+  const ModelOptions& options_;
+  Components& components_;
+  Source source_;
+  const Config& dit_;
+  AnimateConfig config_;
+  bool reads_ = false;  ///< whether the run has columns for it
+};
+
+}  // namespace burnish::models::wan

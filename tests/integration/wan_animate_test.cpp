@@ -1,0 +1,123 @@
+// Wan-Animate in the whole program: beside diffusers and peft (tests/golden/make_wan_animate.py), and in all ways of running it.
+#include <gmock/gmock.h>
+
+#include "models/wan/animate.h"
+#include "models/wan/keys.h"
+#include "tests/integration/parity.h"
+#include "tests/integration/refused.h"
+#include "tests/integration/wan.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+const fs::path kAnimated = golden_path("wan_animate"), kFirstClips = golden_path("wan_image/clips");
+const std::string kColumns = "--extra_inputs input_image,animate_pose_video,animate_face_video ";
+
+class WanAnimate : public BadInput {
+ protected:
+  std::string model(const fs::path& transformer = kAnimated / "transformer") const {
+    std::string options;
+    for (const auto& part :
+         {transformer, fs::path(golden_path("wan_image/image_encoder")), kWan / "model/text_encoder", kWan / "model/vae"})
+      options += option("model", part);
+    return options + option("tokenizer_path", kWan / "model/tokenizer") + "--dtype fp32 ";
+  }
+  /// The transformer with its module in the original names, whose blurs have kernels, and the config.json of such a folder.
+  fs::path original() const {
+    const auto folder = at("Wan2.2-Animate-14B");
+    if (fs::exists(folder)) return folder;
+    fs::create_directories(folder);
+    auto weights = io::TensorSource::open({(kAnimated / "transformer/diffusion_pytorch_model.safetensors").string()});
+    io::NamedTensors of_dit, of_module;
+    for (const auto& name : weights.names()) {
+      const bool is_of_module = name.starts_with("pose_") || name.starts_with("motion_") || name.starts_with("face_");
+      (is_of_module ? of_module : of_dit).emplace_back(name, weights.tensor(name));
+    }
+    auto all = models::wan::original_keys().to_file(of_dit);
+    for (auto& tensor : models::wan::animate_keys(2).to_file(of_module)) all.push_back(std::move(tensor));
+    all.emplace_back("motion_encoder.enc.net_app.convs.1.conv2.0.kernel", at::ones({4, 4}));
+    io::save_safetensors(folder / "diffusion_pytorch_model.safetensors", all);
+    std::ofstream(folder / "config.json") << R"({"_class_name": "WanAnimateModel", "num_heads": 2})";
+    return folder;
+  }
+  static std::string data() {
+    return option("dataset_metadata_path", kAnimated / "faces/metadata.csv") + "--height 48 --width 64 --num_frames 5 --frame_rate 10 ";
+  }
+  std::string ok(const std::string& arguments) const {
+    auto out = run_burnish(arguments);
+    EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
+    return out.output;
+  }
+  void steps(const std::string& name, const std::string& more) const {
+    ok("train " + model() + data() + kColumns + "--max_steps 4 --learning_rate 1e-3 --loss_weighting uniform " +
+       option("replay", kAnimated / "replay.safetensors") + option("output_path", at("replayed")) + more);
+    auto log = read_log(at("replayed"));
+    expect_logged(log, "loss", expected_in(kAnimated).tensor(name + ".loss"), 2e-6);
+    expect_logged(log, "grad_norm", expected_in(kAnimated).tensor(name + ".grad_norm"), 1e-4);
+  }
+  /// A clip of ten frames a second that plays as fast as what is drawn: its frames' delays are in hundredths of a second.
+  fs::path faster(const fs::path& clip, const std::string& name) const {
+    auto bytes = read_file(clip);
+    const std::string_view mark("\x21\xF9\x04", 3);
+    for (auto place = bytes.find(mark); place != bytes.npos; place = bytes.find(mark, place + 1)) bytes[place + 4] = '\x06';
+    bytes[bytes.rfind(mark) + 4] = '\x08';
+    std::ofstream(at(name), std::ios::binary) << bytes;
+    return at(name);
+  }
+  at::Tensor drawn(const std::string& of) const {
+    io::save_safetensors(at("noise.safetensors"), {{"noise", expected_in(kAnimated).tensor("noise").clone()}});
+    ok("sample " + of + "--prompt 'red apple' --height 48 --width 64 --num_frames 5 --num_inference_steps 4 " +
+       option("reference", kGolden / "pictures/0.png") + option("animate_pose_video", faster(kFirstClips / "1.gif", "poses.gif")) +
+       option("animate_face_video", faster(kAnimated / "faces/0.gif", "face.gif")) + option("noise", at("noise.safetensors")) +
+       option("save_latents", at("latents.safetensors")) + option("output_path", at("drawn")));
+    return io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents").clone();
+  }
+  std::string trained(const std::string& name, const std::string& more) const {
+    ok("train --max_steps 3 --learning_rate 1e-3 " + option("output_path", at(name)) + more);
+    return fs::exists(at(name) / "step-3.safetensors") ? read_file(at(name) / "step-3.safetensors") : "";
+  }
+};
+
+}  // namespace
+
+TEST_F(WanAnimate, TrainsAnAdapterOfTheTransformer) { steps("lora", option("lora_checkpoint", kAnimated / "lora.safetensors")); }
+TEST_F(WanAnimate, TrainsTheModuleWhole) { steps("module", "--trainable_models animate_adapter "); }
+TEST_F(WanAnimate, TrainsTheModuleCheckpointed) { steps("module", "--trainable_models animate_adapter --use_gradient_checkpointing "); }
+
+TEST_F(WanAnimate, DrawsAPictureThatMovesAsAClip) {
+  EXPECT_LE(relative_error(drawn(model()), expected_in(kAnimated).tensor("latents")), tolerance(1e-5));
+  EXPECT_TRUE(fs::exists(at("drawn") / "0000.webp"));
+}
+
+TEST_F(WanAnimate, OriginalFilesAreRead) {
+  auto whole = drawn(model());
+  EXPECT_TRUE(at::equal(drawn(model(original())), whole));
+  EXPECT_THAT(ok("inspect " + quoted(original())), HasSubstr("Wan-Animate"));
+}
+
+TEST_F(WanAnimate, IsEqualLiveAndSplitAndByTheCommandsOfDiffSynthStudio) {
+  const auto how = "--lora_base_model dit --lora_target_modules q,k,v,o,ffn.0,ffn.2 --lora_rank 4 ";
+  const auto keys = "--data_file_keys video,animate_pose_video,animate_face_video ";
+  auto live = trained("live", model(original()) + data() + keys + kColumns + how);
+  ok("train --task sft:data_process " + model(original()) + data() + kColumns + option("output_path", at("cache")));
+  EXPECT_EQ(trained("split", "--task sft:train --dtype fp32 " + option("model", original()) + option("dataset_base_path", at("cache")) +
+                                 kColumns + how),
+            live);
+  trained("full",
+          model(original()) + data() + keys + kColumns +
+              "--trainable_models animate_adapter --remove_prefix_in_ckpt pipe.animate_adapter. --use_gradient_checkpointing_offload ");
+  auto names = io::TensorSource::open({(at("full") / "step-3.animate_adapter.safetensors").string()}).names();
+  EXPECT_TRUE(std::ranges::any_of(names, [](const auto& name) { return name.ends_with("motion_synthesis_weight"); })) << names[0];
+}
+
+TEST_F(WanAnimate, RefusesSomeOfItsColumns) {
+  for (const char* some : {"input_image", "animate_pose_video,animate_face_video", "input_image,animate_face_video"}) {
+    auto out =
+        run_burnish("train " + model() + data() + "--max_steps 1 --extra_inputs " + some + " " + option("output_path", at("refused")));
+    EXPECT_EQ(out.exit_code, 2) << some << "\n" << out.output;
+    EXPECT_THAT(out.output, HasSubstr("name all three in extra_inputs")) << some;
+  }
+}
