@@ -48,7 +48,7 @@ pipeline::Unit pose_unit(const std::string& vae, const Encode& encode) {
 /// The columns that are read together; true where the run has them.
 bool has_its_columns(const ModelOptions& options) {
   const bool poses = options.extra_inputs.contains(kPoseVideo), faces = options.extra_inputs.contains(kFaceVideo);
-  if (poses == faces && faces == options.references) return poses;
+  if (poses == faces && (!poses || options.references)) return poses;  // without both it goes on from a picture alone
   config_error("models",
                "Wan-Animate reads input_image, {} and {} together, of which this run has some; name all three in extra_inputs, when "
                "drawing give --reference and both clips",
