@@ -227,6 +227,25 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
   return by_component;
 }
 
+std::vector<Sibling> siblings(models::Model& model, const std::string& file) {
+  std::vector<Sibling> beside;
+  const std::filesystem::path path = file;
+  const auto name = path.filename().string();
+  const auto& experts = model.names().experts;
+  for (const auto& own : experts) {
+    const auto at = own.name.empty() ? name.npos : name.rfind(own.name);
+    if (at == name.npos) continue;
+    for (const auto& other : experts) {
+      auto renamed = name;
+      const auto sibling = path.parent_path() / renamed.replace(at, own.name.size(), other.name);
+      std::error_code ignored;
+      bool is_wanted = other.name != own.name && model.components().has(other.component) && std::filesystem::exists(sibling, ignored);
+      if (is_wanted) beside.push_back({sibling.string(), other});
+    }
+  }
+  return beside;
+}
+
 std::string diffusers_prefix(const models::Model& model, const std::string& component) {
   const auto& names = model.names();
   return names.of(names.is_denoiser(component) ? names.experts.front().component : component).layers.diffusers;

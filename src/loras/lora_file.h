@@ -23,6 +23,15 @@ enum class Absent {
 using AdaptersByComponent = std::map<std::string, std::vector<adapters::AdapterWeights>>;
 AdaptersByComponent read(models::Model& model, const std::string& file, Absent absent = Absent::refused);
 
+/// The file of a pair that is for another expert.
+struct Sibling {
+  std::string path;
+  models::Expert expert;
+};
+/// Lists the files beside `file` that are called as it is, but for another expert ("x_high_noise.safetensors", "x_low_noise.safetensors"),
+/// for experts that are among the model's files.
+std::vector<Sibling> siblings(models::Model& model, const std::string& file);
+
 /// What stands before a component's layers in files of diffusers, which reads those of every expert as if it were the first.
 std::string diffusers_prefix(const models::Model& model, const std::string& component);
 

@@ -47,36 +47,16 @@ std::map<std::string, std::shared_ptr<const models::Merge>> merges_of(models::Mo
   return merges;
 }
 
-/// Files of pairs are named for the experts ("x_high_noise.safetensors"): those beside `file` for the others.
-std::vector<LoraFile> siblings(models::Model& model, const LoraFile& file) {
-  std::vector<LoraFile> beside;
-  const std::filesystem::path path = file.path;
-  const auto name = path.filename().string();
-  const auto& experts = model.names().experts;
-  for (const auto& own : experts) {
-    const auto at = own.name.empty() ? name.npos : name.rfind(own.name);
-    if (at == name.npos) continue;
-    for (const auto& other : experts) {
-      auto renamed = name;
-      const auto sibling = path.parent_path() / renamed.replace(at, own.name.size(), other.name);
-      std::error_code ignored;
-      bool is_wanted = other.name != own.name && model.components().has(other.component) && std::filesystem::exists(sibling, ignored);
-      if (is_wanted) beside.push_back({sibling.string(), file.strength});
-    }
-  }
-  return beside;
-}
-
 /// With the other file of each pair of which one is named.
 std::vector<LoraFile> whole_pairs(models::Model& model, const std::vector<LoraFile>& files) {
   auto all = files;
   for (const auto& file : files) {
-    for (const auto& sibling : siblings(model, file)) {
+    for (const auto& sibling : siblings(model, file.path)) {
       std::error_code ignored;
       auto is_same = [&](const LoraFile& known) { return std::filesystem::equivalent(known.path, sibling.path, ignored); };
       if (std::ranges::any_of(all, is_same)) continue;
       info("{}: {} lies beside it, for another expert, and is merged too", file.path, sibling.path);
-      all.push_back(sibling);
+      all.push_back({sibling.path, file.strength});
     }
   }
   return all;

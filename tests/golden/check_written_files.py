@@ -163,10 +163,12 @@ def check_wan_lora(folder):
     for name in ("comfyui", "musubi"):
         source = wan.OUT.parent / "wan_lora" / f"{name}.safetensors"
         for names in ("diffusers", "kohya", "comfyui"):
-            if name == "comfyui" and names != "diffusers":  # which diffusers takes in its own names alone: layers outside of the blocks have an alpha then
+            if name == "comfyui" and names == "kohya":  # whose readers know no layers outside of the blocks
                 continue
             file = folder / f"{name}_as_{names}.safetensors"
             burnish("convert", source, file, "--lora_format", names, "--model", wan.OUT / "model")
+            if names == "comfyui":  # diffusers leaves norms out
+                save_file({k: v for k, v in load_file(file).items() if "norm" not in k}, file)
             pipe = wan_pipeline()
             pipe.load_lora_weights(str(file))
             good &= report(f"{wan.OUT.name}: LoRA of {name} in the names of {names} through load_lora_weights", small_draw(wan, wan.OUT / "model", folder, "--lora", file),

@@ -94,6 +94,16 @@ TEST_F(WanLora, KeepsBiasesAndNormsWhenItIsConverted) {
   EXPECT_EQ(num_vectors, 30);
 }
 
+/// diffusers' loader of these names takes no alpha of layers outside of the blocks.
+TEST_F(WanLora, InComfyUisNamesHasItsScaleInItsFactors) {
+  converts(kWanLora / "musubi.safetensors", at("comfyui.safetensors"), "comfyui");
+  draws("latents.musubi", at("comfyui.safetensors"));
+  for (const auto& [name, tensor] : tensors_of(at("comfyui.safetensors"))) {
+    EXPECT_THAT(name, testing::StartsWith("diffusion_model."));
+    EXPECT_FALSE(name.ends_with(".alpha")) << name;
+  }
+}
+
 /// diffusers takes a bias of the second factor, and nothing that is of norms.
 TEST_F(WanLora, KeepsBiasesOfLayersInDiffusersNames) {
   auto outcome = converts(kWanLora / "comfyui.safetensors", at("diffusers.safetensors"), "diffusers");

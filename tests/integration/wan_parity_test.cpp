@@ -145,15 +145,25 @@ class WanExperts : public testing::Test {
 TEST_F(WanExperts, AreDrawnWithOneBehindTheOther) { latents("latents.plain", ""); }
 TEST_F(WanExperts, AreDrawnWithALoraEach) { latents("latents.lora", "--lora '" + lora("high") + "' --lora '" + lora("low") + "'"); }
 TEST_F(WanExperts, TrainAdaptersByTheNoiseOfEachStep) { steps("lora", "--lora_checkpoint '" + lora("high") + "," + lora("low") + "'"); }
+TEST_F(WanExperts, GoOnFromBothFilesOfAPairOfWhichOneIsNamed) {
+  steps("lora", "--lora_checkpoint '" + lora("high") + "'");
+  steps("lora", "--lora_checkpoint '" + lora("low") + "'");
+}
 TEST_F(WanExperts, TrainWholeByTheNoiseOfEachStep) { steps("full", "--trainable_models dit,dit_2"); }
 
 TEST_F(WanExperts, OneTrainsAloneAndWritesAFileOfItsOwn) {
-  const auto run = folder_ / "run";
-  auto done = run_burnish("train " + options() + golden_data() + "--experts high_noise --lora_rank 4 --max_steps 4 --learning_rate 1e-3 " +
-                          option("output_path", run));
-  ASSERT_EQ(done.exit_code, 0) << done.output;
-  EXPECT_TRUE(fs::exists(run / "step-4.high_noise.safetensors")) << done.output;
-  for (const auto& file : files_below(run)) EXPECT_EQ(file.find("low_noise"), std::string::npos) << file;
+  for (const auto& more :
+       {std::string("--experts high_noise --lora_rank 4 "), "--experts high_noise --lora_checkpoint '" + lora("high") + "' ",
+        "--lora_base_model dit --lora_checkpoint '" + lora("high") + "' "}) {
+    SCOPED_TRACE(more);
+    Scratch scratch;
+    const auto run = scratch / "run";
+    auto done =
+        run_burnish("train " + options() + golden_data() + more + "--max_steps 4 --learning_rate 1e-3 " + option("output_path", run));
+    ASSERT_EQ(done.exit_code, 0) << done.output;
+    EXPECT_TRUE(fs::exists(run / "step-4.high_noise.safetensors")) << done.output;
+    for (const auto& file : files_below(run)) EXPECT_EQ(file.find("low_noise"), std::string::npos) << file;
+  }
 }
 
 // DiffSynth-Studio's command of Wan2.2-T2V-A14B: one of the experts' files, whose folder says which it is.

@@ -139,7 +139,8 @@ void WanModel::add_transformer(const std::string& name, const Source& source) {
                           .diffusers = is_second ? "transformer_2." : "transformer.",
                           .kohya = "lora_transformer_",
                           .others = {is_second ? "transformer." : in_both},
-                          .diffusers_alpha = false},
+                          .diffusers_alpha = false,
+                          .comfyui_alpha = false},  // diffusers' loader refuses that of layers outside of the blocks
                .lora_targets = "to_q,to_k,to_v,to_out.0,ffn.net.0.proj,ffn.net.2",
                .high_precision = {"patch_embedding", "condition_embedder\\..*", "proj_out", "ref_conv", "control_adapter\\..*"},
                .foreign_layers = foreign_layers(config_, in_both),

@@ -60,14 +60,17 @@ struct Tree {
 };
 
 /// The settings for a model of which the files of one expert alone are there, and not the first: as a component the first stands for it, as
-/// in DiffSynth-Studio's commands, which call the expert of the run dit.
+/// in DiffSynth-Studio's commands, which call the expert of the run dit, and what is beside the first for what is beside it.
 TrainedSettings for_expert_there(TrainedSettings settings, const models::Model& model) {
   const auto there = model.experts_there();
   const auto& first = model.names().experts.front().component;
-  if (there.size() != 1 || there[0].component == first) return settings;
+  if (there.size() != 1 || there[0].component == first || !there[0].component.starts_with(first)) return settings;
+  const auto ending = there[0].component.substr(first.size());
+  auto is_there = [&](const std::string& name) { return model.names().components.contains(name) && model.components().has(name); };
   for (auto* names : {&settings.whole, &settings.adapted}) {
     for (auto& name : *names) {
-      if (pipeline::component_of(name) == first) name = there[0].component + name.substr(first.size());
+      const auto component = pipeline::component_of(name);
+      if (!is_there(component) && is_there(component + ending)) name.insert(component.size(), ending);
     }
   }
   return settings;
@@ -81,6 +84,7 @@ class Choosing {
 
  private:
   void read_checkpoint_files();
+  bool may_train(const models::Expert& expert) const;
   std::vector<models::Expert> choose_experts() const;
   void add_whole(const std::string& name);
   void add_adapters(const std::string& component);
@@ -127,9 +131,28 @@ Choosing::Choosing(const TrainedSettings& settings, models::Model& model)
   note_whole_parameters();
 }
 
+/// Tells whether no option says that others than this expert train.
+bool Choosing::may_train(const models::Expert& expert) const {
+  if (!settings_.experts.empty()) return contains(settings_.experts, expert.name);
+  auto names = settings_.whole;
+  names.insert(names.end(), settings_.adapted.begin(), settings_.adapted.end());
+  return names.empty() || std::ranges::any_of(names, [&](const auto& name) { return pipeline::component_of(name) == expert.component; });
+}
+
+/// Reads the files that are named, and of a pair for two experts, of which one is named, also the other.
 void Choosing::read_checkpoint_files() {
   if (settings_.lora_checkpoint.empty()) return;
-  for (const auto& file : checkpoint_files(settings_.lora_checkpoint)) {
+  auto files = checkpoint_files(settings_.lora_checkpoint);
+  for (size_t i = 0; i < files.size(); ++i) {
+    for (const auto& [path, expert] : loras::siblings(model_, files[i])) {
+      std::error_code ignored;
+      auto is_same = [&](const auto& file) { return std::filesystem::equivalent(file, path, ignored); };
+      if (!may_train(expert) || std::ranges::any_of(files, is_same)) continue;
+      info("{}: {} lies beside it, for another expert, which starts from it", files[i], path);
+      files.push_back(path);
+    }
+  }
+  for (const auto& file : files) {
     for (auto& [component, weights] : loras::read(model_, file)) {
       if (!checkpoint_.emplace(component, std::move(weights)).second)
         config_error("train", "two files of lora_checkpoint adapt {}; name one of them", component);
