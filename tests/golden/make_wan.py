@@ -9,7 +9,7 @@ expected.safetensors  {lora,full}.{loss,grad_norm} of ten steps, initial noise a
 transformer.safetensors  the transformer alone on two clips whose captions differ in length, each filled up with zeros to 12 tokens, as
                       diffusers does: in.<input>, out, out_weight, and grad.<parameter>: the digest of the gradient of sum(out * out_weight)
 """
-import json, shutil
+import json, os, shutil
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -56,6 +56,9 @@ class Wan(family.Family):
         folder = self.OUT / "model/tokenizer"
         shutil.rmtree(folder)
         shutil.copytree(ASSETS / "tokenizer_2", folder)
+        vocabulary = folder / "spiece.model"
+        vocabulary.unlink()
+        vocabulary.symlink_to(os.path.relpath(ASSETS / "tokenizer_2/spiece.model", folder))
         settings = json.loads((folder / "tokenizer_config.json").read_text())
         (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"model_max_length": TOKENS}, indent=2) + "\n")
         return pipe
