@@ -1,6 +1,7 @@
 #include "models/open_files.h"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "base/error.h"
@@ -28,7 +29,10 @@ bool is_component_config(const nlohmann::json& config) {
 /// Wan's own folders hold the config.json of the transformer alone, and the other components beside it as files of torch.save.
 bool is_of_another(const fs::path& file) {
   const auto name = file.filename().string();
-  return file.extension() == ".pth" && std::ranges::none_of(kWeightStems, [&](const auto& stem) { return name.starts_with(stem); });
+  auto is_called = [&](const std::string& stem) {  // and not models_t5..
+    return name.starts_with(stem) && std::isalpha(static_cast<unsigned char>(name[stem.size()])) == 0;
+  };
+  return file.extension() == ".pth" && std::ranges::none_of(kWeightStems, is_called);
 }
 
 ModelEntry entry_of_files(const std::string& label, const std::vector<fs::path>& files) {

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The small model of wan_pipeline/ in the files and names that Wan itself publishes, in wan_original/ (its tokenizer is that of
-wan_pipeline/): config.json and diffusion_pytorch_model.safetensors of the transformer, models_t5_umt5-xxl-enc-bf16.pth, Wan2.1_VAE.pth.
+wan_pipeline/): config.json of the transformer, models_t5_umt5-xxl-enc-bf16.pth, and names.json, the original names of the tensors of
+transformer and autoencoder, each with diffusers' name behind it.
 And wan_residual_vae.json: the original names of a small autoencoder as Wan 2.2's (causal_video_residual.safetensors), each with
 diffusers' name behind it.
 """
 import json, pathlib, re, shutil
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 HERE = pathlib.Path(__file__).parent
 MODEL, OUT = HERE / "wan_pipeline/model", HERE / "wan_original"
@@ -58,15 +59,14 @@ def original_vae(name, blocks, by_level=False):
 def main():
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
-    transformer = load_file(MODEL / "transformer/diffusion_pytorch_model.safetensors")
-    save_file({renamed(n, TRANSFORMER): x for n, x in transformer.items()}, OUT / "diffusion_pytorch_model.safetensors")
+    transformer, vae = (sorted(load_file(MODEL / part / "diffusion_pytorch_model.safetensors")) for part in ("transformer", "vae"))
+    names = {"transformer": {renamed(n, TRANSFORMER): n for n in transformer}, "vae": {original_vae(n, 1): n for n in vae}}
+    (OUT / "names.json").write_text(json.dumps(names, indent=0) + "\n")
     config = {"_class_name": "WanModel", "_diffusers_version": "0.30.0", "dim": 24, "eps": 1e-06, "ffn_dim": 32, "freq_dim": 32, "in_dim": 16, "model_type": "t2v",
               "num_heads": 2, "num_layers": 2, "out_dim": 16, "text_len": 512}
     (OUT / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     text = {n: x for n, x in load_file(MODEL / "text_encoder/model.safetensors").items() if n != "encoder.embed_tokens.weight"}
     torch.save({renamed(n, TEXT): x for n, x in text.items()}, OUT / "models_t5_umt5-xxl-enc-bf16.pth")
-    vae = load_file(MODEL / "vae/diffusion_pytorch_model.safetensors")
-    torch.save({original_vae(n, 1): x for n, x in vae.items()}, OUT / "Wan2.1_VAE.pth")
 
     ours = [n[2:] for n in load_file(HERE / "causal_video_residual.safetensors") if n.startswith("w.")]
     (HERE / "wan_residual_vae.json").write_text(json.dumps({original_vae(n, 1, by_level=True): n for n in sorted(ours)}, indent=0) + "\n")

@@ -2,8 +2,11 @@
 // models and clips. Flags, boundaries and columns are as published; sizes, lengths and repeats are small.
 #include <gmock/gmock.h>
 
+#include "models/clip_vision.h"
+#include "models/find_components.h"
+#include "tests/integration/parity.h"
 #include "tests/integration/refused.h"
-#include "tests/integration/wan_experts.h"
+#include "tests/integration/wan_original.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -11,93 +14,316 @@ using testing::HasSubstr;
 
 namespace {
 
-const fs::path kWanOriginal = golden_path("wan_original");
+const fs::path kWanImage = golden_path("wan_image");
 
-/// A small model in place of a published one.
-struct Loader {
-  fs::path transformer, vae;
-  const char* vae_file;  ///< as the small one is called
+constexpr const char *kText = "models_t5_umt5-xxl-enc-bf16.pth", *kClip = "models_clip_open-clip-xlm-roberta-large-vit-huge-14.pth",
+                     *kTransformer = "diffusion_pytorch_model.safetensors";
+constexpr const char* kMotionController = "DiffSynth-Studio/Wan2.1-1.3b-speedcontrol-v1:model.safetensors";
+
+/// A small model in place of a published one: a transformer, and what is changed of it.
+struct Small {
+  fs::path transformer;     ///< "original": kWan's in Wan's own names
+  int64_t in_channels = 0;  ///< 0: as they are
+  bool has_clip = false, has_places = false, has_reference = false, has_camera = false, has_motion = false;
+  fs::path vae = "original";
+  const char* vae_file = "Wan2.1_VAE.pth";  ///< as the small one is called
 };
 
-const Loader kTextToVideo{kWanOriginal, kWanOriginal, "Wan2.1_VAE.pth"};
-const Loader kPictureToVideo{golden_path("wan_frames/i2v/transformer"), golden_path("wan_frames/i2v/vae"), "vae/*.safetensors"};
-const Loader kTextPictureToVideo{golden_path("wan_frames/ti2v/transformer"), golden_path("wan_frames/ti2v/vae"), "vae/*.safetensors"};
+const fs::path kDiffusers = kWan / "model/transformer", kSeeing = kWanImage / "transformer";
+const Small kOfText{.transformer = "original"};
+const Small kOfTextWithMotion{.transformer = "original", .has_motion = true};
+const Small kOfFrame{.transformer = kDiffusers, .in_channels = 36};
+const Small kOfSeenFrame{.transformer = kSeeing, .has_clip = true};
+const Small kOfTwoSeenFrames{.transformer = kSeeing, .has_clip = true, .has_places = true};
+const Small kOfTextAndFrame{
+    .transformer = golden_path("wan_frames/ti2v/transformer"), .vae = golden_path("wan_frames/ti2v/vae"), .vae_file = "vae/*.safetensors"};
+const Small kOfVace{.transformer = golden_path("wan_vace/transformer")};
+const Small kOfSeenControl{.transformer = kSeeing, .in_channels = 48, .has_clip = true};
+const Small kOfSeenControlAndReference{.transformer = kSeeing, .in_channels = 48, .has_clip = true, .has_reference = true};
+const Small kOfSeenCamera{.transformer = kSeeing, .in_channels = 32, .has_clip = true, .has_camera = true};
+const Small kOfControlAndReference{.transformer = kDiffusers, .in_channels = 52, .has_reference = true};
+const Small kOfCamera{.transformer = kDiffusers, .in_channels = 36, .has_camera = true};
 
 /// What the commands of one model have of their own.
 struct Recipe {
   const char* name;
-  const Loader* loader;
-  const char* repo;            ///< of the transformer
-  const char* transformer;     ///< folder and pattern of its files there
-  const char* repo_of_others;  ///< of text encoder and autoencoder
-  const char* inputs;          ///< extra_inputs; "" for none
-  const char* boundaries;      ///< from and to, "" for all of the noise
-  bool cpu_offload = false;    ///< use_gradient_checkpointing_offload
+  const Small* small;
+  const char* repo;  ///< of the transformer
+  const char* transformer = "diffusion_pytorch_model*.safetensors";
+  const char* repo_of_others = nullptr;  ///< of text encoder and autoencoder, where it is not the transformer's
+  const char* inputs = "";               ///< extra_inputs
+  const char* keys = "";                 ///< data_file_keys
+  const char* boundaries = "";
+  const char* part = "dit";     ///< that LoRA adapts, and that full training trains
+  const char* whole = nullptr;  ///< what full training trains, where it is another
+  const char* flags = "";       ///< of both
+  const char* full_flags = "";
+  const char* full_rate = "1e-5";
+  int64_t full_epochs = 2;
+  const char* lora_rate = "1e-4";
 };
 
-constexpr const char *kAll = "diffusion_pytorch_model*.safetensors", *kHigh = "high_noise_model/diffusion_pytorch_model*.safetensors",
+constexpr const char *kHigh = "high_noise_model/diffusion_pytorch_model*.safetensors",
                      *kLow = "low_noise_model/diffusion_pytorch_model*.safetensors";
-constexpr const char *k13B = "Wan-AI/Wan2.1-T2V-1.3B", *k14B = "Wan-AI/Wan2.1-T2V-14B", *kT2VA14B = "Wan-AI/Wan2.2-T2V-A14B",
-                     *kI2VA14B = "Wan-AI/Wan2.2-I2V-A14B", *kTI2V5B = "Wan-AI/Wan2.2-TI2V-5B";
+constexpr const char *kHighOfText = "--max_timestep_boundary 0.417 --min_timestep_boundary 0",
+                     *kLowOfText = "--max_timestep_boundary 1 --min_timestep_boundary 0.417",
+                     *kHighOfFrame = "--max_timestep_boundary 0.358 --min_timestep_boundary 0",
+                     *kLowOfFrame = "--max_timestep_boundary 1 --min_timestep_boundary 0.358";
+constexpr const char *k13B = "Wan-AI/Wan2.1-T2V-1.3B", *k14B = "Wan-AI/Wan2.1-T2V-14B";
+constexpr const char *kOffload = "--use_gradient_checkpointing_offload", *kOnCpu = "--initialize_model_on_cpu";
+constexpr const char *kFirst = "input_image", *kBoth = "input_image,end_image",
+                     *kCamera = "input_image,camera_control_direction,camera_control_speed", *kGuides = "vace_video,vace_reference_image",
+                     *kControls = "control_video,reference_image";
+constexpr const char *kVaceKeys = "video,vace_video,vace_reference_image", *kControlKeys = "video,control_video,reference_image";
 
-const Recipe kRecipes[] = {
-    {"T2V_1_3B", &kTextToVideo, k13B, kAll, k13B, "", ""},
-    {"T2V_14B", &kTextToVideo, k14B, kAll, k14B, "", ""},
-    {"krea_realtime", &kTextToVideo, "krea/krea-realtime-video", "krea-realtime-video-14b.safetensors", k14B, "", ""},
-    {"T2V_A14B_high", &kTextToVideo, kT2VA14B, kHigh, kT2VA14B, "", "--max_timestep_boundary 0.417 --min_timestep_boundary 0"},
-    {"T2V_A14B_low", &kTextToVideo, kT2VA14B, kLow, kT2VA14B, "", "--max_timestep_boundary 1 --min_timestep_boundary 0.417"},
-    {"I2V_A14B_high", &kPictureToVideo, kI2VA14B, kHigh, kI2VA14B, "input_image", "--max_timestep_boundary 0.358 --min_timestep_boundary 0",
-     true},
-    {"I2V_A14B_low", &kPictureToVideo, kI2VA14B, kLow, kI2VA14B, "input_image", "--max_timestep_boundary 1 --min_timestep_boundary 0.358",
-     true},
-    {"TI2V_5B", &kTextPictureToVideo, kTI2V5B, kAll, kTI2V5B, "input_image", ""},
-};
+/// Rows of one noise for all.
+std::vector<Recipe> recipes_of_one() {
+  std::vector<Recipe> all{
+      {.name = "T2V_1_3B", .small = &kOfText, .repo = k13B},
+      {.name = "T2V_14B", .small = &kOfText, .repo = k14B},
+      {.name = "krea_realtime",
+       .small = &kOfText,
+       .repo = "krea/krea-realtime-video",
+       .transformer = "krea-realtime-video-14b.safetensors",
+       .repo_of_others = k14B},
+      {.name = "I2V_480P", .small = &kOfSeenFrame, .repo = "Wan-AI/Wan2.1-I2V-14B-480P", .inputs = kFirst, .full_flags = kOnCpu},
+      {.name = "I2V_720P",
+       .small = &kOfSeenFrame,
+       .repo = "Wan-AI/Wan2.1-I2V-14B-720P",
+       .inputs = kFirst,
+       .flags = "--use_gradient_checkpointing_offload --initialize_model_on_cpu"},
+      {.name = "FLF2V", .small = &kOfTwoSeenFrames, .repo = "Wan-AI/Wan2.1-FLF2V-14B-720P", .inputs = kBoth, .full_flags = kOnCpu},
+      {.name = "speedcontrol", .small = &kOfTextWithMotion, .repo = k13B, .inputs = "motion_bucket_id", .whole = "motion_controller"},
+      {.name = "TI2V_5B", .small = &kOfTextAndFrame, .repo = "Wan-AI/Wan2.2-TI2V-5B", .inputs = kFirst},
+  };
+  struct Fun {
+    const char *name, *repo;
+    const Small* small;
+    const char *inputs, *keys = "", *lora_rate = "1e-4";
+  };
+  for (const auto& [name, repo, small, inputs, keys, rate] : {
+           Fun{"Fun_1_3B_InP", "PAI/Wan2.1-Fun-1.3B-InP", &kOfSeenFrame, kBoth},
+           {"Fun_14B_InP", "PAI/Wan2.1-Fun-14B-InP", &kOfSeenFrame, kBoth},
+           {"FunV1_1_1_3B_InP", "PAI/Wan2.1-Fun-V1.1-1.3B-InP", &kOfSeenFrame, kBoth},
+           {"FunV1_1_14B_InP", "PAI/Wan2.1-Fun-V1.1-14B-InP", &kOfSeenFrame, kBoth},
+           {"Fun_1_3B_Control", "PAI/Wan2.1-Fun-1.3B-Control", &kOfSeenControl, "control_video", "video,control_video"},
+           {"Fun_14B_Control", "PAI/Wan2.1-Fun-14B-Control", &kOfSeenControl, "control_video", "video,control_video"},
+           {"FunV1_1_1_3B_Control", "PAI/Wan2.1-Fun-V1.1-1.3B-Control", &kOfSeenControlAndReference, kControls, kControlKeys},
+           {"FunV1_1_14B_Control", "PAI/Wan2.1-Fun-V1.1-14B-Control", &kOfSeenControlAndReference, kControls, kControlKeys},
+           {"FunV1_1_1_3B_Camera", "PAI/Wan2.1-Fun-V1.1-1.3B-Control-Camera", &kOfSeenCamera, kCamera, "", "1e-5"},
+           {"FunV1_1_14B_Camera", "PAI/Wan2.1-Fun-V1.1-14B-Control-Camera", &kOfSeenCamera, kCamera, "", "1e-5"},
+       })
+    all.push_back({.name = name, .small = small, .repo = repo, .inputs = inputs, .keys = keys, .lora_rate = rate});
+  for (const auto& [name, repo] : {std::pair("VACE_1_3B", "Wan-AI/Wan2.1-VACE-1.3B"),
+                                   {"VACE_1_3B_Preview", "iic/VACE-Wan2.1-1.3B-Preview"},
+                                   {"VACE_14B", "Wan-AI/Wan2.1-VACE-14B"}})
+    all.push_back({.name = name,
+                   .small = &kOfVace,
+                   .repo = repo,
+                   .inputs = kGuides,
+                   .keys = kVaceKeys,
+                   .part = "vace",
+                   .flags = kOffload,
+                   .full_rate = "5e-5"});
+  return all;
+}
+
+/// The two commands of a model of two experts.
+void add_experts(std::vector<Recipe>& all, Recipe recipe, const char* high_name, const char* low_name, bool is_of_text = false) {
+  recipe.name = high_name;
+  recipe.transformer = kHigh;
+  recipe.boundaries = is_of_text ? kHighOfText : kHighOfFrame;
+  all.push_back(recipe);
+  recipe.name = low_name;
+  recipe.transformer = kLow;
+  recipe.boundaries = is_of_text ? kLowOfText : kLowOfFrame;
+  all.push_back(recipe);
+}
+
+std::vector<Recipe> recipes() {
+  auto all = recipes_of_one();
+  add_experts(all, {.name = "", .small = &kOfText, .repo = "Wan-AI/Wan2.2-T2V-A14B"}, "T2V_A14B_high", "T2V_A14B_low",
+              /*is_of_text=*/true);
+  add_experts(all, {.name = "", .small = &kOfFrame, .repo = "Wan-AI/Wan2.2-I2V-A14B", .inputs = kFirst, .full_flags = kOffload},
+              "I2V_A14B_high", "I2V_A14B_low");
+  Recipe fun{.name = "", .small = &kOfFrame, .repo = "PAI/Wan2.2-Fun-A14B-InP", .inputs = kBoth, .full_rate = "1e-4", .full_epochs = 5};
+  add_experts(all, fun, "Fun_A14B_InP_high", "Fun_A14B_InP_low");
+  fun.keys = kControlKeys;  // which the commands of cameras name beside columns that are not there
+  fun.small = &kOfCamera, fun.repo = "PAI/Wan2.2-Fun-A14B-Control-Camera", fun.inputs = kCamera;
+  add_experts(all, fun, "Fun_A14B_Camera_high", "Fun_A14B_Camera_low");
+  fun.small = &kOfControlAndReference, fun.repo = "PAI/Wan2.2-Fun-A14B-Control", fun.inputs = kControls;
+  add_experts(all, fun, "Fun_A14B_Control_high", "Fun_A14B_Control_low");
+  add_experts(all,
+              {.name = "",
+               .small = &kOfVace,
+               .repo = "PAI/Wan2.2-VACE-Fun-A14B",
+               .inputs = kGuides,
+               .keys = kVaceKeys,
+               .part = "vace",
+               .flags = kOffload,
+               .full_flags = kOnCpu,
+               .full_rate = "5e-5",
+               .lora_rate = "5e-5"},
+              "VACE_Fun_A14B_high", "VACE_Fun_A14B_low");
+  return all;
+}
+
+std::vector<Recipe> recipes_named(std::initializer_list<std::string> names) {
+  std::vector<Recipe> some;
+  for (const auto& recipe : recipes()) {
+    if (std::ranges::find(names, recipe.name) != names.end()) some.push_back(recipe);
+  }
+  return some;
+}
+
+void PrintTo(const Recipe& recipe, std::ostream* out) { *out << recipe.name; }
 
 std::string name_of(const testing::TestParamInfo<Recipe>& info) { return info.param.name; }
+
+at::Tensor made(at::IntArrayRef shape) { return at::arange(c10::multiply_integers(shape), at::kFloat).sin().mul_(0.1).view(shape); }
+
+/// The tensors of a transformer, with what is changed of it.
+io::NamedTensors transformer_of(const Small& small, const fs::path& folder, nlohmann::json& config) {
+  auto source = io::TensorSource::open({folder / kTransformer});
+  io::NamedTensors all;
+  for (const auto& name : source.names()) {
+    auto tensor = source.tensor(name).clone();
+    if (name == "patch_embedding.weight" && small.in_channels > 0)
+      tensor = tensor.repeat({1, small.in_channels, 1, 1, 1}).narrow(1, 0, small.in_channels).contiguous();
+    all.emplace_back(name, tensor);
+  }
+  const int64_t width = source.tensor("patch_embedding.weight").size(0), latents = 16, rays = 24 * 64;
+  auto add = [&](const std::string& layer, at::IntArrayRef shape) {
+    all.emplace_back(layer + ".weight", made(shape));
+    all.emplace_back(layer + ".bias", made({shape[0]}));
+  };
+  if (small.in_channels > 0) config["in_channels"] = small.in_channels;
+  if (small.has_reference) add("ref_conv", {width, latents, 2, 2});
+  if (small.has_camera) {
+    add("control_adapter.conv", {width, rays, 2, 2});
+    for (const char* name : {"control_adapter.residual_blocks.0.conv1", "control_adapter.residual_blocks.0.conv2"})
+      add(name, {width, width, 3, 3});
+  }
+  if (small.has_places) {
+    auto places = expected_in(kWanImage).tensor("places").clone();
+    config["pos_embed_seq_len"] = places.size(1);
+    all.emplace_back("condition_embedder.image_embedder.pos_embed", places);
+  }
+  return all;
+}
+
+constexpr int64_t kClipWidth = 16;
+
+/// CLIP's towers of pictures and of texts in one file, in Wan's own names.
+void write_clip(const fs::path& path) {
+  const models::ModelEntry named{
+      "", {}, "", nullptr, io::TensorSource::of_shapes("", {{"visual.cls_embedding", {1, 1, kClipWidth}}}, at::kFloat)};
+  const models::ModelFiles files{{named}, {}};
+  auto weights = io::TensorSource::open({kWanImage / "image_encoder/model.safetensors"});
+  io::NamedTensors ours, all{{"log_scale", at::zeros({1})}, {"textual.token_embedding.weight", at::zeros({9, 4})}};
+  for (const auto& name : weights.names()) ours.emplace_back(name, weights.tensor(name).clone());
+  for (const auto& [name, tensor] : models::find_clip_vision(files).keys.to_file(ours)) {
+    bool has_batch = name == "cls_embedding" || name == "pos_embedding";
+    all.emplace_back("visual." + name, has_batch ? tensor.reshape({1, -1, kClipWidth}) : tensor);
+  }
+  save_pth(path, all);
+}
+
+void write_motion_controller(const fs::path& path) {
+  io::NamedTensors tensors;
+  for (const auto& [name, out, in] : {std::tuple("linear.0", 24, 256), {"linear.2", 24, 24}, {"linear.4", 144, 24}}) {
+    tensors.emplace_back(std::string(name) + ".weight", made({out, in}));
+    tensors.emplace_back(std::string(name) + ".bias", at::zeros({out}));
+  }
+  fs::create_directories(path.parent_path());
+  io::save_safetensors(path, tensors);
+}
 
 class WanCommands : public BadInput, public testing::WithParamInterface<Recipe> {
  protected:
   /// The small model's files where the command looks for the published ones.
   void put(const Recipe& recipe) const {
-    const auto own = at("models") / recipe.repo, others = at("models") / recipe.repo_of_others;
+    const auto& small = *recipe.small;
+    const auto others = at("models") / others_of(recipe);
     const auto pattern = fs::path(recipe.transformer);
-    auto file = pattern.filename().string();
-    if (file.find('*') != file.npos) file = "diffusion_pytorch_model.safetensors";
-    const auto folder = own / pattern.parent_path();
-    fs::create_directories(folder);
-    fs::copy_file(recipe.loader->transformer / "diffusion_pytorch_model.safetensors", folder / file);
-    fs::copy_file(recipe.loader->transformer / "config.json", folder / "config.json");
+    const bool is_pattern = recipe.transformer != std::string("krea-realtime-video-14b.safetensors");
+    const auto file = at("models") / recipe.repo / pattern.parent_path() / (is_pattern ? fs::path(kTransformer) : pattern.filename());
+    fs::create_directories(file.parent_path());
+    make_wan_original(at("original"));
+    const auto transformer = folder_ / small.transformer;
+    auto config = nlohmann::json::parse(read_file(transformer / "config.json"));
+    io::save_safetensors(file, transformer_of(small, transformer, config));
+    std::ofstream(file.parent_path() / "config.json") << config.dump();
     fs::create_directories(others / "google");
     fs::copy_file(kWanOriginal / kText, others / kText);
     fs::copy(kWan / "model/tokenizer", others / "google/umt5-xxl", fs::copy_options::recursive);
-    const fs::path vae = recipe.loader->vae_file;
-    if (vae.has_parent_path()) fs::copy(recipe.loader->vae, others / vae.parent_path());
-    else fs::copy_file(recipe.loader->vae / vae, others / vae);
+    const fs::path vae = small.vae_file;
+    if (vae.has_parent_path()) fs::copy(folder_ / small.vae, others / vae.parent_path());
+    else fs::copy_file(folder_ / small.vae / vae, others / vae);
+    if (small.has_clip) write_clip(others / kClip);
+    if (small.has_motion) write_motion_controller(at("models/DiffSynth-Studio/Wan2.1-1.3b-speedcontrol-v1/model.safetensors"));
   }
-  std::string data(const std::string& columns = "video,prompt", const std::string& values = "base30.mp4,red apple") const {
+  /// Samples with every column that the published metadata of such a command has.
+  std::string data(const Recipe& recipe) const {
+    std::string columns = "video,prompt", values = "base30.mp4,red apple";
+    auto names = [&](const std::string& column) {
+      return ("," + std::string(recipe.inputs) + ",").find("," + column + ",") != std::string::npos;
+    };
+    for (const auto& [column, value] : {std::pair("control_video", "base30.mp4"),
+                                        {"reference_image", "0.png"},
+                                        {"vace_video", "base30.mp4"},
+                                        {"vace_reference_image", "0.png"},
+                                        {"camera_control_direction", "Left"},
+                                        {"camera_control_speed", "0.01"},
+                                        {"motion_bucket_id", "50"}}) {
+      if (!names(column)) continue;
+      columns += std::string(",") + column;
+      values += std::string(",") + value;
+    }
+    return data(columns, values);
+  }
+  std::string data(const std::string& columns, const std::string& values) const {
     write("clips/metadata.csv", columns + "\n" + values + "\n");
     fs::copy_file(golden_path("clips/base30.mp4"), at("clips/base30.mp4"), fs::copy_options::skip_existing);
+    fs::copy_file(kGolden / "pictures/0.png", at("clips/0.png"), fs::copy_options::skip_existing);
     return "--dataset_base_path " + quoted(at("clips")) + " --dataset_metadata_path " + quoted(at("clips/metadata.csv"));
   }
-  static std::string model(const Recipe& recipe) {
-    const std::string others = recipe.repo_of_others;
-    return std::string(" --model_id_with_origin_paths \"") + recipe.repo + ":" + recipe.transformer + "," + others + ":" + kText + "," +
-           others + ":" + recipe.loader->vae_file + "\"";
+  static std::string others_of(const Recipe& recipe) { return recipe.repo_of_others != nullptr ? recipe.repo_of_others : recipe.repo; }
+  static std::string transformer_id(const Recipe& recipe) { return std::string(recipe.repo) + ":" + recipe.transformer; }
+  static std::string other_ids(const Recipe& recipe) {
+    const auto others = others_of(recipe);
+    auto ids = others + ":" + kText + "," + others + ":" + recipe.small->vae_file;
+    if (recipe.small->has_clip) ids += "," + others + ":" + kClip;
+    return recipe.small->has_motion ? ids + "," + kMotionController : ids;
   }
-  /// What full and lora have alike; 5 frames of 32 × 64 in place of 49 or 81 of 480 × 832, and one visit in place of 100.
-  std::string command(const Recipe& recipe, const std::string& data, const std::string& trained) const {
-    std::string text = "train " + data + " --height 32 --width 64 --num_frames 5 --dataset_repeat 1" + model(recipe) + " " + trained +
-                       " --remove_prefix_in_ckpt \"pipe.dit.\" --output_path " + quoted(out());
-    if (*recipe.inputs != '\0') text += std::string(" --extra_inputs \"") + recipe.inputs + "\"";
-    if (*recipe.boundaries != '\0') text += std::string(" ") + recipe.boundaries;
-    if (recipe.cpu_offload) text += " --use_gradient_checkpointing_offload";
-    return text;
+  /// What all commands have alike; 5 frames of 32 × 64 in place of 17 to 81 of 480 × 832, and one visit in place of 100.
+  std::string command(const Recipe& recipe, const std::string& data, const std::string& part, const std::string& trained) const {
+    std::string text = "train " + data + " --height 32 --width 64 --dataset_repeat 1 --model_id_with_origin_paths \"" +
+                       transformer_id(recipe) + "," + other_ids(recipe) + "\" --remove_prefix_in_ckpt \"pipe." + part + ".\" " + trained;
+    auto add = [&](const std::string& flag, const std::string& value) {
+      if (!value.empty()) text += " --" + flag + " \"" + value + "\"";
+    };
+    add("data_file_keys", recipe.keys);
+    add("extra_inputs", recipe.inputs);
+    return text + " " + recipe.boundaries + " " + recipe.flags + " ";
   }
-  std::string runs(const std::string& text) const {
-    auto outcome = run_burnish(text, "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
+  std::string full(const Recipe& recipe, const std::string& data) const {
+    const std::string part = recipe.whole != nullptr ? recipe.whole : recipe.part;
+    return command(recipe, data + kFrames, part,
+                   std::string("--learning_rate ") + recipe.full_rate + " --num_epochs " + std::to_string(recipe.full_epochs) +
+                       " --trainable_models \"" + part + "\" " + recipe.full_flags);
+  }
+  std::string lora(const Recipe& recipe, const std::string& data) const {
+    return command(recipe, data, recipe.part,
+                   std::string("--learning_rate ") + recipe.lora_rate + " --num_epochs 5 --lora_base_model \"" + recipe.part +
+                       "\" --lora_target_modules \"q,k,v,o,ffn.0,ffn.2\" --lora_rank 32");
+  }
+  std::string runs(const std::string& text, const fs::path& folder) const {
+    auto outcome = run_burnish(text + " --output_path " + quoted(folder), "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
     EXPECT_EQ(outcome.exit_code, 0) << text << "\n" << outcome.output;
     return outcome.output;
   }
+  std::string runs(const std::string& text) const { return runs(text, out()); }
   /// The file of the last of one or more steps.
   std::string trained_file() const {
     for (const auto& file : files_below(out())) {
@@ -105,49 +331,52 @@ class WanCommands : public BadInput, public testing::WithParamInterface<Recipe> 
     }
     return "";
   }
-
-  static constexpr const char* kText = "models_t5_umt5-xxl-enc-bf16.pth";
+  static constexpr const char* kFrames = " --num_frames 5";
 };
-
-const std::string kLora =
-    "--learning_rate 1e-4 --num_epochs 5 --lora_base_model \"dit\" --lora_target_modules \"q,k,v,o,ffn.0,ffn.2\" --lora_rank 32";
-const std::string kFull = "--learning_rate 1e-5 --num_epochs 2 --trainable_models \"dit\"";
 
 }  // namespace
 
 TEST_P(WanCommands, Lora) {
   put(GetParam());
-  EXPECT_THAT(runs(command(GetParam(), data(), kLora)), HasSubstr("lora of rank 32, scale 1 on 20 layers"));
+  EXPECT_THAT(runs(lora(GetParam(), data(GetParam()) + kFrames)), HasSubstr("lora of rank 32, scale 1 on 20 layers"));
   EXPECT_THAT(trained_file(), testing::StartsWith("step-5."));
 }
 
 TEST_P(WanCommands, Full) {
   put(GetParam());
-  runs(command(GetParam(), data(), kFull));
-  EXPECT_THAT(trained_file(), testing::StartsWith("step-2."));
+  runs(full(GetParam(), data(GetParam())));
+  EXPECT_THAT(trained_file(), testing::StartsWith("step-" + std::to_string(GetParam().full_epochs) + "."));
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, WanCommands, testing::ValuesIn(kRecipes), name_of);
+INSTANTIATE_TEST_SUITE_P(Of, WanCommands, testing::ValuesIn(recipes()), name_of);
 
 namespace {
 
 /// Commands of the folder `special`, and what is refused by name.
 class WanSpecialCommands : public WanCommands {};
+/// Those of them for picture to video.
+class WanSpecialCommandsOfPictures : public WanCommands {
+ protected:
+  /// Makes the cache and trains from it, as two commands that name the same files and sizes.
+  std::string split(const std::string& of_cache, const std::string& of_training) const {
+    const auto& recipe = GetParam();
+    const auto cache = at("cache");
+    runs(lora(recipe, data(recipe) + kFrames) + "--task \"sft:data_process\" --offload_models \"" + transformer_id(recipe) + "\" " +
+             of_cache,
+         cache);
+    return runs(lora(recipe, "--dataset_base_path " + quoted(cache)) + "--task \"sft:train\" --offload_models \"" + other_ids(recipe) +
+                "\" " + of_training);
+  }
+};
+/// Those for other processors than CUDA's.
+class WanNpuCommands : public WanCommands {};
 
 }  // namespace
 
 TEST_P(WanSpecialCommands, DirectDistillation) {
   put(GetParam());
   auto samples = data("video,prompt,seed,rand_device,num_inference_steps,cfg_scale", "base30.mp4,red apple,0,cpu,4,1");
-  runs(command(GetParam(), samples,
-               "--learning_rate 1e-5 --num_epochs 2 --trainable_models \"dit\" --task direct_distill --extra_inputs "
-               "\"seed,rand_device,num_inference_steps,cfg_scale\""));
-  EXPECT_THAT(trained_file(), testing::StartsWith("step-2."));
-}
-
-TEST_P(WanSpecialCommands, TrainingOnOtherProcessors) {
-  put(GetParam());
-  runs(command(GetParam(), data(), kFull + " --initialize_model_on_cpu"));
+  runs(full(GetParam(), samples) + "--task direct_distill --extra_inputs \"seed,rand_device,num_inference_steps,cfg_scale\"");
   EXPECT_THAT(trained_file(), testing::StartsWith("step-2."));
 }
 
@@ -157,9 +386,45 @@ TEST_P(WanSpecialCommands, OfOtherModelsAreRefusedByName) {
         "ByteDance/Video-As-Prompt-Wan2.1-14B:transformer/diffusion_pytorch_model*.safetensors"}) {
     std::string repo(id);
     repo = repo.substr(0, repo.find(':'));
-    refused(3, "train " + data() + " --model_id_with_origin_paths \"" + id + "\" " + kLora + " --output_path " + quoted(out()),
+    refused(3, "train " + data(GetParam()) + " --model_id_with_origin_paths \"" + id + "\" --lora_rank 32 --output_path " + quoted(out()),
             {repo, "is not supported"});
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, WanSpecialCommands, testing::Values(kRecipes[0]), name_of);
+INSTANTIATE_TEST_SUITE_P(Of, WanSpecialCommands, testing::ValuesIn(recipes_named({"T2V_1_3B"})), name_of);
+
+TEST_P(WanSpecialCommandsOfPictures, Fp8) {
+  put(GetParam());
+  runs(lora(GetParam(), data(GetParam()) + kFrames) + "--fp8_models \"" + transformer_id(GetParam()) + "," + other_ids(GetParam()) + "\"");
+  EXPECT_THAT(trained_file(), testing::StartsWith("step-5."));
+}
+
+TEST_P(WanSpecialCommandsOfPictures, SplitIsTheSameAsOneRun) {
+  put(GetParam());
+  runs(lora(GetParam(), data(GetParam()) + kFrames), at("whole"));
+  EXPECT_THAT(split("", ""), HasSubstr("height has no effect here: it belongs to the command that makes the cache"));
+  ASSERT_EQ(trained_file(), "step-5.safetensors");
+  EXPECT_EQ(read_file(out() / "step-5.safetensors"), read_file(at("whole") / "step-5.safetensors"));
+}
+
+TEST_P(WanSpecialCommandsOfPictures, LowMemory) {
+  put(GetParam());
+  const std::string offload = std::string(" ") + kOffload;
+  split("--fp8_models \"" + other_ids(GetParam()) + "\"" + offload, "--fp8_models \"" + transformer_id(GetParam()) + "\"" + offload);
+  EXPECT_THAT(trained_file(), testing::StartsWith("step-5."));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, WanSpecialCommandsOfPictures, testing::ValuesIn(recipes_named({"I2V_480P"})), name_of);
+
+TEST_P(WanNpuCommands, Full) {
+  auto recipe = GetParam();
+  recipe.full_flags = kOnCpu;
+  if (recipe.part == std::string("vace")) recipe.full_rate = "1e-4";
+  put(recipe);
+  runs(full(recipe, data(recipe)));
+  EXPECT_THAT(trained_file(), testing::StartsWith("step-2."));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, WanNpuCommands,
+    testing::ValuesIn(recipes_named({"T2V_14B", "T2V_A14B_high", "T2V_A14B_low", "VACE_Fun_A14B_high", "VACE_Fun_A14B_low"})), name_of);

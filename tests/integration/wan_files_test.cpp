@@ -4,6 +4,7 @@
 #include "io/safetensors.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/wan_experts.h"
+#include "tests/integration/wan_original.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -11,7 +12,6 @@ using testing::HasSubstr;
 
 namespace {
 
-const fs::path kOriginal = golden_path("wan_original");
 constexpr const char *kText = "models_t5_umt5-xxl-enc-bf16.pth", *kVae = "Wan2.1_VAE.pth", *kDit = "diffusion_pytorch_model.safetensors";
 
 void copy_into(const fs::path& from, const fs::path& folder) {
@@ -21,7 +21,7 @@ void copy_into(const fs::path& from, const fs::path& folder) {
 
 /// The original folder, with its tokenizer where Wan has it.
 fs::path original_folder(const fs::path& folder) {
-  copy_into(kOriginal, folder);
+  make_wan_original(folder);
   copy_into(kWan / "model/tokenizer", folder / "google/umt5-xxl");
   return folder;
 }
@@ -71,12 +71,12 @@ class WanFiles : public BadInput {
     return at("umt5_xxl_fp16.safetensors");
   }
   fs::path comfy_vae() const {
-    io::save_safetensors(at("wan_2.1_vae.safetensors"), tensors_of(kOriginal / kVae));
+    io::save_safetensors(at("wan_2.1_vae.safetensors"), in_original_names("vae"));
     return at("wan_2.1_vae.safetensors");
   }
   /// ComfyUI's files hold no number of heads, which the small model has fewer of than its width says.
   std::string comfy_files(const fs::path& dit) const {
-    fs::copy(kOriginal / "config.json", dit.parent_path() / "config.json", fs::copy_options::overwrite_existing);
+    fs::copy(kWanOriginal / "config.json", dit.parent_path() / "config.json", fs::copy_options::overwrite_existing);
     return "--model " + quoted(dit) + " --model " + quoted(comfy_text()) + " --model " + quoted(comfy_vae()) + " ";
   }
   fs::path dit(const std::string& name, const io::NamedTensors& tensors) const {
@@ -91,8 +91,8 @@ class WanFiles : public BadInput {
 TEST_F(WanFiles, OfEveryLayoutTrainAlike) {
   const auto expected = trained("diffusers", wan_model());
   EXPECT_EQ(trained("original", "--model " + quoted(original_folder(at("original_model"))) + " "), expected);
-  EXPECT_EQ(trained("bare", comfy_files(dit("bare.safetensors", tensors_of(kOriginal / kDit)))), expected);
-  EXPECT_EQ(trained("prefixed", comfy_files(dit("prefixed.safetensors", tensors_of(kOriginal / kDit, "model.diffusion_model.")))),
+  EXPECT_EQ(trained("bare", comfy_files(dit("bare.safetensors", in_original_names("transformer")))), expected);
+  EXPECT_EQ(trained("prefixed", comfy_files(dit("prefixed.safetensors", in_original_names("transformer", "model.diffusion_model.")))),
             expected);
 }
 
@@ -104,7 +104,7 @@ TEST_F(WanFiles, OfOriginalNamesByThemselvesTrainAlike) {
 }
 
 TEST_F(WanFiles, OfScaledFp8AreReadAsTheirNumbers) {
-  const auto codes = in_fp8(tensors_of(kOriginal / kDit, "model.diffusion_model."), "model.diffusion_model.");
+  const auto codes = in_fp8(in_original_names("transformer", "model.diffusion_model."), "model.diffusion_model.");
   io::NamedTensors numbers;
   for (const auto& [name, tensor] : codes) {
     if (name.ends_with("scaled_fp8") || name.ends_with(".scale_weight")) continue;
@@ -139,30 +139,31 @@ TEST_F(WanFiles, AreConvertedIntoEachOther) {
     for (const auto& name : ours.names()) EXPECT_TRUE(at::equal(ours.tensor(name), back.tensor(name))) << name;
   }
   auto single = io::TensorSource::open({at("single.safetensors")});
-  for (const auto& [name, tensor] : tensors_of(kOriginal / kDit, "model.diffusion_model.")) {
+  for (const auto& [name, tensor] : in_original_names("transformer", "model.diffusion_model.")) {
     ASSERT_TRUE(single.contains(name)) << name;
     EXPECT_TRUE(at::equal(single.tensor(name), tensor)) << name;
   }
-  for (const auto& [name, tensor] : tensors_of(kOriginal / kVae, "vae.")) EXPECT_TRUE(single.contains(name)) << name;
+  for (const auto& [name, tensor] : in_original_names("vae", "vae.")) EXPECT_TRUE(single.contains(name)) << name;
 }
 
 TEST_F(WanFiles, WithoutATokenizerAreRefusedInASentence) {
-  auto files = "--model " + quoted(kOriginal) + " " + golden_data();
+  make_wan_original(at("whole"));
+  auto files = "--model " + quoted(at("whole")) + " " + golden_data();
   refused(3, "train --dtype fp32 --lora_rank 2 " + files, {"no T5 tokenizer beside the model", "--tokenizer_path"});
-  refused(3, "train --dtype fp32 --lora_rank 2 --model " + quoted(kOriginal / kDit) + " " + golden_data(),
+  refused(3, "train --dtype fp32 --lora_rank 2 --model " + quoted(at("whole") / kDit) + " " + golden_data(),
           {"needs a", "and there is none in", "name it with a further --model"});
 }
 
 /// The text encoder of ComfyUI carries its vocabulary, and so does the file that is written of it.
 TEST_F(WanFiles, KeepTheVocabularyInASingleFile) {
-  const auto transformer = dit("bare.safetensors", tensors_of(kOriginal / kDit));
+  const auto transformer = dit("bare.safetensors", in_original_names("transformer"));
   const auto files = comfy_files(transformer);
   fs::create_directories(at("single"));
   auto done = run_burnish("convert " + quoted(transformer) + " " + quoted(at("umt5_xxl_fp16.safetensors")) + " " +
                           quoted(at("wan_2.1_vae.safetensors")) + " " + quoted(at("single/wan.safetensors")));
   ASSERT_EQ(done.exit_code, 0) << done.output;
   EXPECT_TRUE(io::TensorSource::open({at("single/wan.safetensors")}).contains("text_encoders.umt5xxl.transformer.spiece_model"));
-  fs::copy(kOriginal / "config.json", at("single/config.json"));
+  fs::copy(kWanOriginal / "config.json", at("single/config.json"));
   EXPECT_EQ(trained("single_run", "--model " + quoted(at("single/wan.safetensors")) + " "), trained("files", files));
 }
 

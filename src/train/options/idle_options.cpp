@@ -1,5 +1,8 @@
 #include "train/options/idle_options.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/text.h"
 #include "train/options/fields.h"
 #include "train/options/meaning.h"
@@ -21,6 +24,11 @@ std::vector<std::string> changed(TrainOptions o) {
   return names;
 }
 
+/// What DiffSynth-Studio's commands of both halves of a split run name, and a cache has settled.
+constexpr const char* kRepeated[] = {"data_file_keys", "height", "width", "max_pixels", "num_frames"};
+
+bool is_repeated(const std::string& name) { return std::ranges::find(kRepeated, name) != std::end(kRepeated); }
+
 }  // namespace
 
 std::vector<IdleOption> idle_options(const TrainOptions& o) {
@@ -32,6 +40,7 @@ std::vector<IdleOption> idle_options(const TrainOptions& o) {
   for (const auto& field : all.list()) {
     bool is_changed = contains(moved, field.name), is_typed = contains(o.given, field.name);
     for (const auto& condition : field.conditions) {
+      if (condition.may_be_repeated && is_repeated(field.name)) continue;  // which is said: repeated_options
       bool is_asked_for = is_changed || (is_typed && !condition.may_be_repeated);
       if (is_asked_for && !condition.counts()) idle.push_back({field.name, condition.belongs_to});
     }
@@ -40,10 +49,14 @@ std::vector<IdleOption> idle_options(const TrainOptions& o) {
 }
 
 std::vector<IdleOption> repeated_options(const TrainOptions& o) {
+  if (encodes(o) || !o.validation_metadata_path.empty()) return {};
   auto asked = changed(o);
   asked.insert(asked.end(), o.given.begin(), o.given.end());
-  if (!contains(asked, "data_file_keys") || encodes(o) || !o.validation_metadata_path.empty()) return {};
-  return {{"data_file_keys", "the command that makes the cache"}};
+  std::vector<IdleOption> repeated;
+  for (const char* name : kRepeated) {
+    if (contains(asked, name)) repeated.push_back({name, "the command that makes the cache"});
+  }
+  return repeated;
 }
 
 void reset(TrainOptions& o, const std::string& option) {
