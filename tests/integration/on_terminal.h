@@ -28,6 +28,7 @@ class OnTerminal {
       ::ioctl(terminal, TIOCSCTTY, 0);
       for (int stream : {0, 1, 2}) ::dup2(terminal, stream);
       ::close(master_);
+      ::signal(SIGINT, SIG_DFL);  // which a shell has background jobs ignore, and so these tests
       ::execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
       _exit(127);
     }
