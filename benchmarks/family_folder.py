@@ -60,7 +60,7 @@ def make_clips(folder, frames):
         picture = small.resize((CLIP_SIDE, CLIP_SIDE), Image.NEAREST)
         moved = [ImageChops.offset(picture, k, 0) for k in range(frames)]
         moved[0].save(folder / f"{i}.webp", save_all=True, append_images=moved[1:], duration=62, lossless=True)
-        rows.append(f"{i}.webp,{CAPTION}")
+        rows.append(f'{i}.webp,"{CAPTION}"')
     (folder / "metadata.csv").write_text("\n".join(rows) + "\n")
 
 

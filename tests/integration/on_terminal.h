@@ -28,7 +28,8 @@ class OnTerminal {
       ::ioctl(terminal, TIOCSCTTY, 0);
       for (int stream : {0, 1, 2}) ::dup2(terminal, stream);
       ::close(master_);
-      ::signal(SIGINT, SIG_DFL);  // which a shell has background jobs ignore, and so these tests
+      // Which a shell or nohup has these tests ignore, where they run in the background.
+      for (int ignored : {SIGINT, SIGHUP}) ::signal(ignored, SIG_DFL);
       ::execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
       _exit(127);
     }
