@@ -22,7 +22,7 @@ import make_qwen_blockwise as blockwise
 import make_qwen_edit as qwen_edit
 import make_references as references
 import make_stable_diffusion_runs as stable_diffusion
-from make_chroma import FAMILY as chroma, Cut, numbers
+from make_chroma import FAMILY as chroma, Cut
 from make_flux2 import FAMILY as flux2
 from make_pipeline import ASSETS, OUT, sampled
 from make_qwen_image import FAMILY as qwen_image
@@ -138,7 +138,6 @@ def flux2_pipeline(**parts):
 
 def chroma_pipeline(**parts):
     pipe = Cut.from_pretrained(chroma.OUT / "model", torch_dtype=torch.float32, **parts)
-    numbers(pipe.transformer)
     pipe.set_progress_bar_config(disable=True)
     return pipe
 
