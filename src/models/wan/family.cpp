@@ -22,9 +22,8 @@ constexpr const char* kOriginalMark = "head.modulation";
 bool is_original(const io::TensorSource& tensors) { return tensors.contains(kOriginalMark); }
 
 Source find_dit(const ModelEntry& entry) {
-  static const std::vector<std::string> kPrefixes{"", "model.diffusion_model.", "diffusion_model."};
   for (const char* mark : {kMark, kOriginalMark}) {
-    if (auto tensors = find_below(entry, kPrefixes, mark))
+    if (auto tensors = find_below(entry, kTransformerPrefixes, mark))
       return {&entry, tensors->without({"vace_", "pose_patch_embedding.", "motion_encoder.", "face_encoder.", "face_adapter."}),
               is_original(*tensors) ? original_keys() : io::KeyMap{}};
   }
