@@ -175,22 +175,28 @@ TEST_F(Skeleton, ExpertsStartFromTheirFilesAndAreDrawnWith) {
   };
   auto first_loss = [&](const std::string& run) { return read_log(folder / run).at(0)["loss"].get<double>(); };
   expect_ok(train(data() + "--lora_checkpoint " + quote(file("run", "high") + "," + file("run", "low")), "further"));
-  expect_ok(train(data() + "--lora_checkpoint " + quote(file("run", "low")), "low"));
+  expect_ok(train(data() + "--lora_checkpoint " + quote(file("run", "low")), "one_named"));
+  expect_ok(train(data() + "--experts low_noise --lora_checkpoint " + quote(file("run", "low")), "low"));
   EXPECT_NE(first_loss("further"), first_loss("run"));
+  EXPECT_EQ(numbers("one_named"), numbers("further"));
   EXPECT_TRUE(fs::exists(file("low", "low")));
   EXPECT_FALSE(fs::exists(file("low", "high")));
 
-  auto picture = [&](const std::string& what, const std::string& name) {
-    expect_ok("sample " + what + " --prompt cat --height 32 --width 32 --num_inference_steps 4 --output_path " + quote(folder / name));
-    return read_file(folder / name / "0000.png");
+  auto latents = [&](const std::string& what) {
+    expect_ok("sample " + what + "--prompt cat --height 32 --width 32 --num_inference_steps 4 --save_latents " +
+              quote(folder / "latents.safetensors") + "--output_path " + quote(folder / "out"));
+    return io::SafetensorsFile::open(folder / "latents.safetensors")->tensor("latents").clone();
   };
   auto model_and = [&](const std::string& loras) { return "--model " + quote(model()) + "--dtype fp32 " + loras; };
-  auto plain = picture(model_and(""), "plain"), of_run = picture("--run " + quote(folder / "run"), "of_run");
-  auto both = picture(model_and("--lora " + quote(file("run", "high")) + "--lora " + quote(file("run", "low"))), "both");
-  auto high = picture(model_and("--lora " + quote(file("run", "high"))), "high");
-  EXPECT_EQ(of_run, both);
-  EXPECT_NE(of_run, high);
-  EXPECT_NE(high, plain);
+  auto plain = latents(model_and("")), of_run = latents("--run " + quote(folder / "run"));
+  auto both = latents(model_and("--lora " + quote(file("run", "high")) + "--lora " + quote(file("run", "low"))));
+  fs::create_directory(folder / "alone");
+  fs::copy_file(file("run", "high"), file("alone", "high"));
+  auto alone = latents(model_and("--lora " + quote(file("alone", "high"))));
+  EXPECT_TRUE(at::equal(of_run, both));
+  EXPECT_TRUE(at::equal(latents(model_and("--lora " + quote(file("run", "high")))), both));
+  EXPECT_FALSE(at::equal(alone, both));
+  EXPECT_FALSE(at::equal(alone, plain));
 
   auto nameless = io::SafetensorsFile::open(file("run", "high"));
   io::NamedTensors tensors;
