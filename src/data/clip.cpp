@@ -128,14 +128,20 @@ ClipLook look_at_clip(const fs::path& path) {
     ClipLook look;
     look.size = {clip->height(), clip->width()};
     if (clip->quarter_turns() % 2 == 1) std::swap(look.size.height, look.size.width);
-    while (clip->next()) ++look.num_frames;
+    std::vector<int64_t> shown;  // ticks
+    for (int64_t start = 0; clip->next(); start = clip->end()) shown.push_back(clip->end() - start);
+    look.num_frames = std::ssize(shown);
     auto tick = clip->tick();
     if (auto damage = clip->damage(); !damage.empty())
       data_error("data", "{} is truncated or damaged ({}): {} frames, {}, could be decoded; cut off what is behind them, or leave it out",
                  path.string(), damage, look.num_frames, seconds_of(clip->end(), tick));
     if (clip->is_interlaced())
       warn("{} is interlaced: what moves in its frames has combs for edges; take them out with ffmpeg's filter bwdif, say", path.string());
-    if (clip->has_times()) look.duration = {clip->end() * tick.num, tick.den};
+    if (!clip->has_times()) return look;
+    look.duration = {clip->end() * tick.num, tick.den};
+    auto median = shown.begin() + std::ssize(shown) / 2;
+    std::nth_element(shown.begin(), median, shown.end());
+    if (!shown.empty()) look.usual_frame = {*median * tick.num, tick.den};
     return look;
   });
 }

@@ -12,9 +12,10 @@ namespace burnish::data {
 
 /// A clip as it is shown.
 struct ClipLook {
-  Size size;               ///< height and width of its frames, upright and in square pixels
-  int64_t num_frames = 0;  ///< frames that are shown, whatever its container says of their number
-  Fraction duration;       ///< seconds from the first frame to the end of the last one; 0 where frames have numbers and no times
+  Size size;                  ///< height and width of its frames, upright and in square pixels
+  int64_t num_frames = 0;     ///< frames that are shown, whatever its container says of their number
+  Fraction duration;          ///< seconds from the first frame to the end of the last one; 0 where frames have numbers and no times
+  Fraction usual_frame = {};  ///< seconds for which the median frame is shown; 0 where frames have numbers and no times
 };
 
 /// Tells by its ending whether a file may be a clip: what is one alone, and a GIF or WebP picture, which may be an animation.

@@ -25,11 +25,15 @@ Fraction own_rate(const ClipLook& clip) {
 /// A clip of 24000/1001 frames a second has the frames of one of 24.
 constexpr double kNearlyAsFast = 0.95;
 
+/// The rate at which a clip's frames are taken. Of an animation whose frames are mostly as short, some are meant to be seen for longer, as
+/// programs write frames that are equal, and are taken for as long.
 Fraction taken_rate(const ClipRule& rule, const ClipLook& clip, const std::string& file) {
   if (!has_times(clip)) return {1, 1};
   auto own = own_rate(clip);
   if (value_of(own) >= value_of(rule.rate)) return rule.rate;
   if (value_of(own) >= kNearlyAsFast * value_of(rule.rate)) return own;
+  const bool holds_some = clip.usual_frame.num > 0 && value_of(clip.usual_frame) * value_of(rule.rate) * kNearlyAsFast <= 1;
+  if (holds_some) return rule.rate;
   data_error("data",
              "{} has {:.4g} frames a second, and {:.4g} are asked for, so that frames would be shown twice; ask for fewer with "
              "--frame_rate, or convert the clip",

@@ -240,7 +240,8 @@ std::string look_at_file(const fs::path& file, bool as_clip) {
   if (as_clip && may_be_clip(file)) {
     auto found = look_at_clip(file);
     if (found.num_frames > 1 || is_clip_alone(file))
-      return fmt::format("{} {} {} {} {}", found.size.height, found.size.width, found.num_frames, found.duration.num, found.duration.den);
+      return fmt::format("{} {} {} {} {} {} {}", found.size.height, found.size.width, found.num_frames, found.duration.num,
+                         found.duration.den, found.usual_frame.num, found.usual_frame.den);
   }
   auto pixels_HW3 = decode_image(file);
   return fmt::format("{} {}", pixels_HW3.size(0), pixels_HW3.size(1));
@@ -249,7 +250,7 @@ std::string look_at_file(const fs::path& file, bool as_clip) {
 /// What was found in a file: its size in pixels, and of a clip its length; or why it cannot be decoded.
 struct Looked {
   Size size;
-  ClipLook clip = {.size = {}, .num_frames = 1, .duration = {}};
+  ClipLook clip = {.size = {}, .num_frames = 1, .duration = {}, .usual_frame = {}};
   std::string reason = {};
 
   /// Reads what look_at_file wrote; no size where it is something else.
@@ -257,6 +258,7 @@ struct Looked {
     std::istringstream from(text);
     from >> size.height >> size.width >> clip.num_frames >> clip.duration.num >> clip.duration.den;
     if (from.fail()) clip.num_frames = 1;
+    from >> clip.usual_frame.num >> clip.usual_frame.den;
     clip.size = size;
   }
 };

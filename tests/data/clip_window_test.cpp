@@ -56,6 +56,14 @@ TEST(ClipWindow, NoFrameIsTakenTwice) {
   EXPECT_THAT(windows({.num_frames = 9, .rate = {10, 1}}, slow), ElementsAre("0+9"));
 }
 
+/// As programs write an animation: frames that are equal are one, which is shown for longer.
+TEST(ClipWindow, AFrameThatIsHeldIsTakenForAsLong) {
+  data::ClipLook held{.size = {48, 64}, .num_frames = 15, .duration = {17, 16}, .usual_frame = {62, 1000}};
+  EXPECT_THAT(windows({.num_frames = 17}, held), ElementsAre("0+17"));
+  held.usual_frame = {125, 1000};
+  EXPECT_THAT(error_of([&] { windows({.num_frames = 17}, held); }), HasSubstr("shown twice"));
+}
+
 TEST(ClipWindow, OffTheGridIsRefusedWithTheTwoNearest) {
   EXPECT_THAT(error_of([] { data::check_rule(ClipRule{.num_frames = 50, .step = 4}); }, Exit::config), HasSubstr("have 49 or 53 frames"));
   EXPECT_NO_THROW(data::check_rule(ClipRule{.num_frames = 81, .step = 4}));
