@@ -1,7 +1,10 @@
 // The one file to touch when adding a family: one declaration, one entry.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -138,7 +141,10 @@ std::vector<ExtraInput> extra_inputs() {
   std::vector<ExtraInput> all;
   for (const auto* family : all_families()) {
     for (const auto& input : family->extra_inputs) {
-      if (find_extra_input(all, std::string(input.column)) == nullptr) all.push_back(input);
+      const auto* other = find_extra_input(all, std::string(input.column));
+      if (other == nullptr) all.push_back(input);
+      else if (other->kind != input.kind)
+        throw std::logic_error(fmt::format("two families read the column '{}', of different kinds", input.column));
     }
   }
   return all;
