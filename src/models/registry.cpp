@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "kernels/aside.h"
+#include "models/beside_weights.h"
 #include "models/family.h"
 #include "models/not_supported.h"
 
@@ -32,6 +33,8 @@ extern const Family kFamily;
 namespace wan {
 extern const Family kFamily;
 extern const std::vector<NotSupported> kNotSupported;
+BesideWeights beside_weights(const Model& model);
+std::optional<std::filesystem::path> vocabulary_beside(const Model& model, const std::string& component);
 }  // namespace wan
 namespace zimage {
 extern const Family kFamily;
@@ -105,6 +108,14 @@ ModelFiles open_model_files(const ModelNames& names) {
     if (!std::filesystem::exists(name, ignored)) refuse_not_supported(name);
   }
   return open_files(names, published_sizes);
+}
+
+BesideWeights beside_weights(const Model& model) {
+  return model.names().family == wan::kFamily.name ? wan::beside_weights(model) : BesideWeights{};
+}
+
+std::optional<std::filesystem::path> vocabulary_beside(const Model& model, const std::string& component) {
+  return model.names().family == wan::kFamily.name ? wan::vocabulary_beside(model, component) : std::nullopt;
 }
 
 std::vector<Option> family_options() {
