@@ -86,25 +86,25 @@ INSTANTIATE_TEST_SUITE_P(Families, DiffsynthCache,
 
 /// Values of models of clips that read more than a text, as their caches hold them.
 TEST(DiffsynthCaches, OfClipsAreReadToTheBit) {
-  const auto of_model = [](const std::vector<std::string>& values, const models::wan::Config& dit, bool can_control) {
+  const auto of_model = [](const std::vector<std::string>& values, const models::wan::Config& dit = {}) {
     models::Names names;
     names.values["latents"] = {.shape = {}, .diffsynth = {"input_latents"}};
     for (const auto& value : values) names.values[value] = {};
-    models::wan::add_diffsynth_values(names, dit, can_control);
+    models::wan::add_diffsynth_values(names, dit);
     return names.diffsynth_values();
   };
   const std::string text = "text_embedding", counts = "text_counts", beside = "beside_latents", states = "image_states";
-  expect_read_to_the_bit("wan_image", of_model({text, counts, beside, states}, {}, false), 5);
-  expect_read_to_the_bit("wan_control", of_model({text, counts, beside, states, "control_latents"}, {}, true), 6);
-  expect_read_to_the_bit("wan_vace", of_model({text, counts, "vace_context"}, {}, false), 4);
-  expect_read_to_the_bit("wan_held", of_model({text, counts, "first_latents"}, {.in_channels = 6, .out_channels = 6}, false), 4);
+  expect_read_to_the_bit("wan_image", of_model({text, counts, beside, states}), 5);
+  expect_read_to_the_bit("wan_control", of_model({text, counts, beside, states, "control_latents"}, {.in_channels = 52}), 6);
+  expect_read_to_the_bit("wan_vace", of_model({text, counts, "vace_context"}), 4);
+  expect_read_to_the_bit("wan_held", of_model({text, counts, "first_latents"}, {.in_channels = 6, .out_channels = 6}), 4);
 }
 
 /// A model with fewer channels beside a clip that controls was given no mask there.
 TEST(DiffsynthCaches, OfClipsHaveZerosForAMaskThatIsNotThere) {
   models::Names names;
   names.values["beside_latents"] = names.values["control_latents"] = {};
-  models::wan::add_diffsynth_values(names, {}, true);
+  models::wan::add_diffsynth_values(names, {.in_channels = 48});
   auto y = at::arange(32, at::kFloat).view({1, 32, 1, 1, 1});
   const auto find = [&](const std::string&) { return std::vector{y}; };
   const auto theirs = names.diffsynth_values();

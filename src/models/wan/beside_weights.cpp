@@ -48,7 +48,7 @@ json transformer_config(const Config& c) {
           {"eps", 1e-6},
           {"image_dim", or_null(c.image_width)},
           {"added_kv_proj_dim", c.image_width > 0 ? json(c.width()) : json()},
-          {"pos_embed_seq_len", or_null(c.image_places)},
+          {"pos_embed_seq_len", or_null(c.extras.image_places)},
           {"rope_max_seq_len", 1024}};
 }
 
@@ -187,8 +187,7 @@ class Beside {
   /// Whether diffusers has a class for the model; for Wan-Animate its folder says what shapes do not.
   bool is_known() const {
     if (!dit_.tensors || has(kMotion) || has(kAnimate)) return false;
-    const auto control = dit_.read(detect_control);
-    return !control.has_reference && !control.has_camera && config_.in_channels <= 2 * config_.out_channels + kMaskChannels;
+    return !config_.extras.has_reference && !config_.extras.has_camera && config_.in_channels <= 2 * config_.out_channels + kMaskChannels;
   }
 
   void add(const std::string& component, const std::function<json(const Source&)>& config_of) {
@@ -240,7 +239,7 @@ class Beside {
 
   /// What the published folders say. I2V-14B is published for two sizes, whose weights have the same shapes.
   double shift() const {
-    if (config_.image_places > 0) return 16;
+    if (config_.extras.image_places > 0) return 16;
     if (first_frame_of(config_, vae_config_) == FirstFrame::held) return 5;
     if (model_.names().variant != "Wan2.1-I2V-14B") return 3;
     std::error_code ignored;

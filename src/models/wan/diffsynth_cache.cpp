@@ -47,7 +47,8 @@ pipeline::Value counts_of(const Find& find) {
 
 }  // namespace
 
-void add_diffsynth_values(Names& names, const Config& dit, bool can_control) {
+void add_diffsynth_values(Names& names, const Config& dit) {
+  const bool can_control = !dit.extras.has_camera && dit.in_channels > 2 * dit.out_channels + kMaskChannels;
   const auto num_latents = dit.out_channels, num_control = can_control ? num_latents : 0;
   // Of what stands behind the noise, the clip that controls comes first; a mask that the model does not read was left out.
   auto control = [num_control](const Find& find) -> pipeline::Value {

@@ -4,8 +4,7 @@
 
 namespace burnish::models::wan {
 
-/// Says where DiffSynth-Studio's caches of clips have the values of a model (facts: its pipelines/wan_video.py). `can_control`: whether the
-/// transformer has channels for a clip that controls, which its caches keep with those of the first frame.
-void add_diffsynth_values(Names& names, const Config& dit, bool can_control);
+/// Says where DiffSynth-Studio's caches of clips have the values of a model (facts: its pipelines/wan_video.py).
+void add_diffsynth_values(Names& names, const Config& dit);
 
 }  // namespace burnish::models::wan

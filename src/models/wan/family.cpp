@@ -11,6 +11,7 @@
 #include "models/wan/model.h"
 #include "models/wan/motion.h"
 #include "models/wan/vace.h"
+#include "models/wan/vace_scale.h"
 
 namespace burnish::models::wan {
 
@@ -174,7 +175,7 @@ extern const Family kFamily{
         },
     .open = open_as<WanModel>,
     .describe = describe_entry,
-    .options = {prompt_length_option(), tile_option()},
+    .options = {prompt_length_option(), tile_option(), vace_scale_option()},
     .reference_columns = {kFirstFrameColumn},
     .extra_inputs = all_inputs(),
     .variants =

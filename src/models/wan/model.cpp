@@ -19,6 +19,7 @@
 #include "models/vocabulary.h"
 #include "models/wan/animate_units.h"
 #include "models/wan/control.h"
+#include "models/wan/diffsynth_cache.h"
 #include "models/wan/keys.h"
 #include "models/wan/motion_units.h"
 #include "models/wan/prompt.h"
@@ -94,6 +95,9 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
   for (const auto& further : further_) latent_space_.streams[0].num_before += further->picture_before().empty() ? 0 : 1;
   latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();
   if (first_frame_ == FirstFrame::held) latent_space_.frame_rate = 24;  // Wan2.2-TI2V-5B
+  // DiffSynth-Studio encodes Animate's picture and clip as one, and its caches hold other latents.
+  if (found.animate.entry) names_.values["latents"].diffsynth = {};
+  else add_diffsynth_values(names_, config_);
   process_ = std::make_unique<diffusion::FlowProcess>(flow_config(files_, {.shift = 5.0, .use_dynamic_shifting = false}),
                                                       diffusion::GridConfig{.shift = 5.0, .last = 0});
 }

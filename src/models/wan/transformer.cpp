@@ -134,8 +134,6 @@ at::Tensor Transformer::modulate(const at::Tensor& sigma_B) const {
 }
 
 void Transformer::run_blocks(nn::Tensors& inputs, bool has_given, const Hints& hints) {
-  if (hints && shares())
-    config_error("models", "modules beside the transformer read all tokens of a sample, which sequence_size shares out; leave it at 1");
   const auto hint_of = hints ? hints(inputs) : nullptr;
   for (size_t i = 0; i < body_->blocks.size(); ++i) {
     auto out = body_->blocks[i]->run(inputs);

@@ -93,7 +93,8 @@ Vace::~Vace() = default;
 Transformer::Hints Vace::hints(const at::Tensor& context) {
   return [this, context](const nn::Tensors& of_block) {
     auto inputs = of_block;
-    inputs[0] = patch_in_.forward(context.to(of_block[0].options())).flatten(2).transpose(1, 2).contiguous();
+    auto tokens = patch_in_.forward(context.to(of_block[0].options())).flatten(2).transpose(1, 2).contiguous();
+    inputs[0] = nn::Streams(shares(), {tokens.size(1)}).here(0, tokens);
     return [this, inputs, first = of_block[0]](int64_t block, const at::Tensor&) mutable -> at::Tensor {
       auto place = std::ranges::find(config_.layers, block);
       if (place == config_.layers.end()) return {};
@@ -102,7 +103,8 @@ Transformer::Hints Vace::hints(const at::Tensor& context) {
       if (i == 0) given.push_back(std::exchange(first, {}));
       auto out = blocks_[i]->run(given);
       inputs[0] = out[0];
-      return out[1];
+      const auto scale = config_.scales.empty() ? 1.0 : config_.scales.at(i);
+      return scale == 1.0 ? out[1] : out[1] * scale;
     };
   };
 }

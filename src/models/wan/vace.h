@@ -19,8 +19,9 @@ inline constexpr ExtraInput kVaceInputs[] = {
     {.column = kVaceReference, .needs = "VACE", .fits_picture = true},
 };
 
-/// Names of parameters are those of diffusers' WanVACETransformer3DModel.
-class Vace : public nn::Module {
+/// Names of parameters are those of diffusers' WanVACETransformer3DModel. Tokens are shared out as the transformer's, whose places they
+/// have.
+class Vace : public nn::Module, public nn::SharesTokens {
  public:
   Vace(const Config& dit, const VaceConfig& config, const at::TensorOptions& options);
   ~Vace() override;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "models/wan/frames.h"
 #include "models/wan/keys.h"
+#include "models/wan/vace_scale.h"
 
 namespace burnish::models::wan {
 
@@ -71,6 +72,11 @@ VaceUnits::VaceUnits(const ModelOptions& options, Components& components, const 
     config_ = naming(vace.entry->label, [&] { return detect_vace(vace.entry->config, vace.shapes(), dit); });
   }
   reads_ = has_its_columns(options.extra_inputs) && (found.has_vace() || !found.has_dit());
+  if (!found.has_dit()) return;
+  if (reads_) config_.scales = vace_scales(options, config_.num_blocks);
+  else if (scales_vace(options))
+    config_error("models",
+                 "vace_scale is how much VACE adds, which reads nothing in this run; name vace_video in extra_inputs, or take it out");
 }
 
 std::string VaceUnits::variant(bool has_experts) const {
