@@ -266,6 +266,8 @@ AdaptedList attach(nn::Module& root, const OptionsOf& options_of, const std::vec
 
 int64_t rank_of(const AdapterWeights& weights) { return make_change(weights.kind, weights.parameters, weights.scale)->rank(); }
 
+std::string parameter_of(const AdapterWeights& weights) { return weights.path + (weights.target.empty() ? "" : "." + weights.target); }
+
 namespace {
 
 [[noreturn]] void of_another_model(const std::string& file_name, const AdapterWeights& w, size_t num_more) {
@@ -294,12 +296,13 @@ void check_layer(const nn::LinearMap& layer, const AdapterWeights& w, const std:
                magnitudes);
 }
 
-/// A bias or the weight of a norm.
+/// A bias, the weight of a norm, or a table.
 void check_vector(const at::Tensor& vector, const AdapterWeights& w, const std::string& file_name) {
   auto sides = own_sides(w, make_change(w.kind, w.parameters, w.scale)->sides());
-  if (vector.dim() != 1 || sides.out != vector.numel() || (sides.in >= 0 && sides.in != 1)) {
-    data_error("adapters", "{} is a LoRA for another model: the {} of '{}' has {} numbers there, {} here", file_name, w.target, w.path,
-               sides.out, vector.numel());
+  const bool is_table = w.target.empty();
+  if ((vector.dim() != 1 && !is_table) || sides.out != vector.numel() || (sides.in >= 0 && sides.in != 1)) {
+    data_error("adapters", "{} is a LoRA for another model: the {} of '{}' has {} numbers there, {} here", file_name,
+               is_table ? "table" : w.target, w.path, sides.out, vector.numel());
   }
 }
 
@@ -314,7 +317,7 @@ void check_fit(nn::Module& root, const std::vector<AdapterWeights>& weights, con
       check_layer(*layer->second, w, file_name);
       continue;
     }
-    auto found = parameters.find(w.path + "." + w.target);
+    auto found = parameters.find(parameter_of(w));
     if (found == parameters.end() && layer != layers.end())
       data_error("adapters", "{} changes the bias of '{}', and that layer has none here", file_name, w.path);
     if (found == parameters.end()) of_another_model(file_name, w, weights.size() - 1);
@@ -327,7 +330,10 @@ void check_trainable(nn::Module& root, const std::vector<AdapterWeights>& weight
   for (const auto& w : weights) {
     bool is_weight = layers.contains(w.path) && w.target == "weight";
     if (is_weight && make_update(w.kind, w.parameters, w.scale)) continue;
-    auto what = is_weight ? std::string(kind_name(w.kind)) : w.target == "bias" ? "a change of its bias" : "a change of a norm";
+    auto what = is_weight            ? std::string(kind_name(w.kind))
+                : w.target == "bias" ? "a change of its bias"
+                : w.target.empty()   ? "a change of a table"
+                                     : "a change of a norm";
     data_error("adapters", "{} cannot be trained further: for '{}' it has {}, which can only be merged (preset_lora_path)", file_name,
                w.path, what);
   }

@@ -46,10 +46,10 @@ AdaptedList attach(nn::Module& root, const OptionsOf& options_of, const std::vec
                    const std::shared_ptr<const Dropout>& dropout = nullptr, const std::vector<std::vector<std::string>>& fused = {},
                    std::optional<c10::Device> device = {});
 
-/// A change read from a file, in our paths: of the weight or the bias of a layer or norm.
+/// A change read from a file, in our paths: of the weight or the bias of a layer or norm, or of a table, a parameter that is neither.
 struct AdapterWeights {
   std::string path;
-  std::string target = "weight";  ///< or "bias"
+  std::string target = "weight";  ///< or "bias"; "" where the path is that of a table
   Kind kind = Kind::lora;
   /// As make_change (make_change.h) has them; a bias may have of_weight [in, 1] too, whose product with its layer's weight is added.
   Parameters parameters = {};
@@ -60,10 +60,13 @@ struct AdapterWeights {
 
 int64_t rank_of(const AdapterWeights& weights);
 
+/// Returns the name of the parameter that it changes.
+std::string parameter_of(const AdapterWeights& weights);
+
 /// Checks that every entry fits a parameter of `root` (its shapes suffice): otherwise a data Error names the first that does not.
 void check_fit(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name);
 
-/// Throws a data Error for what can be merged into a model like `root` and not trained: some kinds, changes of biases and of norms.
+/// Throws a data Error for what can be merged into a model like `root` and not trained: some kinds, changes of biases, norms and tables.
 void check_trainable(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name);
 
 /// Hangs the adapters of a file, after check_fit and check_trainable. Tensors that entries share become one parameter.

@@ -132,7 +132,7 @@ Comparison compare_files(const std::string& path_a, const std::string& path_b) {
 using Adapters = std::map<std::string, adapters::AdapterWeights>;
 
 /// A layer may have a change of its weight and one of its bias.
-std::string name_of(const adapters::AdapterWeights& w) { return w.target == "weight" ? w.path : w.path + "." + w.target; }
+std::string name_of(const adapters::AdapterWeights& w) { return w.target == "weight" ? w.path : adapters::parameter_of(w); }
 
 Adapters in_own_names(const std::string& path) {
   Adapters all;

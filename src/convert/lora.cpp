@@ -338,7 +338,7 @@ io::Shapes layers_of_adapted(models::Model& model, const loras::AdaptersByCompon
   io::Shapes layers;
   for (const auto& part : model.components().parts(denoiser)) {
     auto of_part = models::shapes_of(*model.components().skeleton(part));
-    auto is_in = [&](const adapters::AdapterWeights& weights) { return of_part.contains(weights.path + ".weight"); };
+    auto is_in = [&](const AdapterWeights& w) { return of_part.contains(w.path + ".weight") || of_part.contains(w.path); };
     if (adapted == lora.end() || std::ranges::any_of(adapted->second, is_in)) layers.merge(of_part);
   }
   return layers;

@@ -11,6 +11,7 @@
 #include "adapters/layers_in_file.h"
 #include "base/choice.h"
 #include "base/error.h"
+#include "models/loading.h"
 
 namespace burnish::convert {
 
@@ -176,6 +177,7 @@ struct PeftNumbers {
 };
 
 bool is_of_bias(const AdapterWeights& w) { return w.target == "bias"; }
+bool is_of_table(const AdapterWeights& w) { return w.target.empty(); }
 
 /// What stands behind a name for a change of the bias or of the norm of that name.
 const char* ending_of(const AdapterWeights& vector, bool is_norm, LoraFormat format) {
@@ -193,12 +195,14 @@ at::Tensor own_rows(const AdapterWeights& vector) {
 
 using ByPath = std::map<std::string, const AdapterWeights*>;
 
-/// The changes of biases, or those of norms, in the names of a file: parts of a fused layer one behind the other, zeros for parts without.
+/// The changes of biases, or those of norms and tables, in the names of a file: parts of a fused layer one behind the other, zeros for
+/// parts without.
 io::NamedTensors vector_tensors(const ByPath& vectors, const ByPath& weights, const std::map<std::string, nn::LinearMap*>& layers,
                                 const models::Model& model, const std::string& component, LoraFormat format) {
   io::NamedTensors tensors;
   const auto& names = model.names().of(component).layers;
   const bool takes_alpha = format == LoraFormat::peft || names.diffusers_alpha;
+  const auto shapes = models::shapes_of(*model.components().skeleton(component));
   for (const auto& spelling : spellings(model, component, format, vectors)) {
     std::vector<at::Tensor> parts;
     const AdapterWeights* last = nullptr;
@@ -212,6 +216,7 @@ io::NamedTensors vector_tensors(const ByPath& vectors, const ByPath& weights, co
       parts = {halves.at(1), halves.at(0)};
     }
     auto value = at::cat(parts);
+    if (is_of_table(*last)) value = value.view(shapes.at(last->path));
     const std::string ending = ending_of(*last, !layers.contains(last->path), format);
     // A bias of the second factor is multiplied with the LoRA's scale.
     if (ending == ".lora_B.bias" && takes_alpha) value = value / weights.at(last->path)->scale;
@@ -270,6 +275,7 @@ bool holds_vector(const AdapterWeights& vector, const std::vector<AdapterWeights
   if (format != LoraFormat::comfyui && format != LoraFormat::lycoris) return false;
   const auto& written = model.names().of(component).written;
   auto table = written.find(name_of(format));
+  if (is_of_table(vector) && table == written.end()) return false;
   return table == written.end() || std::ranges::any_of(table->second, [&](const auto& row) {
            return std::ranges::find(row.second, vector.path) != row.second.end();
          });

@@ -20,6 +20,7 @@
 #include "io/files.h"
 #include "io/json.h"
 #include "loras/merged.h"
+#include "models/beside_weights.h"
 #include "models/family.h"
 #include "models/loading.h"
 #include "models/vocabulary.h"
@@ -123,14 +124,18 @@ std::map<std::string, io::TensorSource> unread_tensors(const models::ModelFiles&
   return unread;
 }
 
-/// Puts the vocabularies that files of text encoders carry into the file that is written, with their names in it.
+/// Puts the vocabularies that files of text encoders carry, or that programs look for in them, into the file that is written.
 void add_vocabularies(const models::Model& model, WrittenFile& file) {
   for (const auto& component : file.components) {
     const auto* recipe = model.components().find(component->component());
     const auto* entry = model.components().source(component->component()).entry;
     if (!recipe->tokenizer || entry == nullptr) continue;
-    if (auto name = models::vocabulary_in(*entry); !name.empty())
+    if (auto name = models::vocabulary_in(*entry); !name.empty()) {
       file.others.emplace_back(component->prefix() + name.substr(name.rfind('.') + 1), entry->tensors->tensor(name));
+    } else if (auto beside = models::vocabulary_beside(model, component->component())) {
+      auto [own_name, tensor] = models::vocabulary_tensor(*beside);
+      file.others.emplace_back(component->prefix() + own_name, tensor);
+    }
   }
 }
 
@@ -184,9 +189,11 @@ fs::path template_folder(const Options& o, const models::ModelFiles& files) {
   return o.config_from;
 }
 
-nlohmann::json config_of(const models::Model& model, const std::string& component, const fs::path& from) {
+nlohmann::json config_of(const models::Model& model, const std::string& component, const fs::path& from,
+                         const models::BesideWeights& made) {
   auto beside = from / folder_of(model, component) / "config.json";
   if (!from.empty() && io::is_there(beside)) return io::read_json(beside);
+  if (auto it = made.configs.find(folder_of(model, component) + "/config.json"); it != made.configs.end()) return it->second;
   const auto& config = model.components().source(component).entry->config;
   if (config.is_object()) return config;
   config_error(
@@ -227,18 +234,29 @@ std::vector<std::string> missing_parts(const fs::path& folder, const std::set<st
   return missing;
 }
 
+/// Writes what a whole folder holds beside the components, where it is made of the model.
+void write_rest(const models::BesideWeights& made, const fs::path& to, const std::set<std::string>& written) {
+  for (const auto& [place, json] : made.configs) {
+    if (!written.contains(fs::path(place).begin()->string())) io::write_text_atomic(to / place, json.dump(2) + "\n");
+  }
+  for (const auto& [name, folder] : made.tokenizers) copy_rest(folder, to / name, {});
+}
+
 std::string write_folder(const Options& o, const models::ModelFiles& files, const models::Model& model, const NumberFormat& format) {
   auto from = template_folder(o, files);
+  const auto made = from.empty() ? models::beside_weights(model) : models::BesideWeights{};
   io::AtomicFolder out(o.paths.back());
   std::vector<WrittenFile> written;
   std::set<std::string> folders;
   for (const auto& name : component_names(model)) folders.insert(folder_of(model, name));
-  bool whole = !from.empty();
-  if (whole) copy_rest(from, out.place(), folders);
+  const bool is_made_whole = made.configs.contains("model_index.json");
+  bool whole = !from.empty() || is_made_whole;
+  if (is_made_whole) write_rest(made, out.place(), folders);
+  else if (whole) copy_rest(from, out.place(), folders);
   if (auto missing = whole ? missing_parts(out.place(), folders) : std::vector<std::string>{}; !missing.empty())
     data_error("convert", "the folder {} would lack the weights of {}; name their files too", o.paths.back(), join(missing));
   for (const auto& name : component_names(model)) {
-    auto config = config_of(model, name, from);
+    auto config = config_of(model, name, from, made);
     auto folder = out.place() / folder_of(model, name);
     const auto path = folder / (config.contains("_class_name") ? "diffusion_pytorch_model.safetensors" : "model.safetensors");
     auto same = std::ranges::find(written, path, &WrittenFile::path);

@@ -12,6 +12,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "models/kept_dtypes.h"
 #include "quant/quantized_weight.h"
 
 namespace burnish::convert {
@@ -38,7 +39,8 @@ WrittenComponent::WrittenComponent(const models::Model& model, const std::string
       merge_(model.components().holding(component).merge),
       prefix_(names.prefix),
       what_(component),
-      format_(format) {
+      format_(format),
+      kept_(models::kept_in_fp32(model.components(), component)) {
   std::vector<std::string> ours;
   for (const auto& [name, shape] : weights_.shapes()) ours.push_back(name);
   for (const auto& pattern : model.names().of(component).high_precision) high_precision_.emplace_back("convert", "high_precision", pattern);
@@ -52,6 +54,7 @@ struct WrittenComponent::Parts {
   std::optional<c10::ScalarType> codes;    ///< the FP8 dtype that all have
   std::optional<c10::ScalarType> numbers;  ///< the dtype that holds all as numbers
   bool touched = false, linear = true;     ///< one is merged into; all are weights that may be stored as codes
+  bool kept = false;                       ///< one stays in fp32 where its file has it so
 };
 
 WrittenComponent::Parts WrittenComponent::parts_of(const io::KeyRule& rule) const {
@@ -63,6 +66,7 @@ WrittenComponent::Parts WrittenComponent::parts_of(const io::KeyRule& rule) cons
     auto number = is_fp8(dtype) ? at::kBFloat16 : dtype;
     parts.numbers = parts.numbers ? c10::promoteTypes(*parts.numbers, number) : number;
     parts.touched = parts.touched || touched(name);
+    parts.kept = parts.kept || kept_.contains(name);
     auto path = path_of(name);
     bool stays = std::any_of(high_precision_.begin(), high_precision_.end(), [&](const auto& pattern) { return pattern.matches(path); });
     parts.linear = parts.linear && !stays && weights_.layer(path) && weights_.shapes().at(name).size() == 2;
@@ -90,7 +94,8 @@ WrittenComponent::Item WrittenComponent::item_of(const io::KeyRule& rule) const 
   else if (can_have_scale && parts.codes && format_.keeps_codes)
     item.quantized = {*parts.codes == at::kFloat8_e5m2 ? quant::CodeKind::e5m2 : quant::CodeKind::e4m3, quant::Scaling::row};
   if (!item.quantized) {
-    item.dtype = c10::isFloatingType(*parts.numbers) ? format_.dtype.value_or(*parts.numbers) : *parts.numbers;
+    const bool stays = !c10::isFloatingType(*parts.numbers) || (parts.kept && parts.numbers == at::kFloat);
+    item.dtype = stays ? *parts.numbers : format_.dtype.value_or(*parts.numbers);
     return item;
   }
   item.dtype = item.quantized->codes == quant::CodeKind::e5m2 ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn;
@@ -115,12 +120,12 @@ at::Tensor WrittenComponent::merged(const std::string& name) const {
   at::NoGradGuard no_grad;
   const auto* layer = weights_.layer(path_of(name));
   auto sizes = weights_.shapes().at(name);
-  // As Merge has them: a bias or the weight of a norm is a matrix of one column.
+  // As Merge has them: a bias, the weight of a norm or a table is a matrix of one column.
   auto before = [&](const std::string& of) {
     auto parameter = weights_.parameter(of).to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
     return parameter.dim() == 1 ? parameter.unsqueeze(1) : parameter;
   };
-  nn::LinearMap alone(before(name), layer ? layer->product() : kernels::matrix_product());
+  nn::LinearMap alone(layer ? before(name) : before(name).reshape({-1, 1}), layer ? layer->product() : kernels::matrix_product());
   merge_->apply(name, alone, [&](const std::string& other) { return before(other).flatten(1); });
   if (!at::isfinite(alone.weight).all().item<bool>())
     data_error("convert",

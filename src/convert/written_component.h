@@ -1,4 +1,6 @@
 #pragma once
+#include <set>
+
 #include "base/pattern.h"
 #include "convert/weights.h"
 #include "io/safetensors.h"
@@ -51,6 +53,7 @@ class WrittenComponent {
   std::shared_ptr<const models::Merge> merge_;
   std::string prefix_, what_;
   NumberFormat format_;
+  std::set<std::string> kept_;  ///< parameters that the component holds in fp32 whatever the rest is in
   std::vector<Pattern> high_precision_;
   std::vector<Item> items_;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <functional>
+#include <numeric>
 
 #include "adapters/adapter_config.h"
 #include "base/error.h"
@@ -29,7 +31,7 @@ struct Names {
   std::string component;
   models::LayerNames prefixes;
   io::Shapes parameters;                                   ///< of every parameter by its name
-  std::map<std::string, int64_t> outputs, inputs;          ///< by the path of a layer or norm
+  std::map<std::string, int64_t> outputs, inputs;          ///< by the path of a layer, norm or table
   std::map<std::string, std::string> path_of_underscored;  ///< "layers_0_q" and, with the file's prefix, "text_model_layers_0_q"
   bool is_other_expert = false;                            ///< whether only names that are its own alone are of this component
 };
@@ -40,11 +42,12 @@ Names names_of(models::Model& model, const std::string& component, bool is_there
   auto skeleton = model.components().skeleton(component);
   names.parameters = models::shapes_of(*skeleton);
   for (const auto& [parameter, sizes] : names.parameters) {
-    if (!parameter.ends_with(".weight")) continue;
-    auto path = parameter.substr(0, parameter.rfind('.'));
-    names.outputs[path] = sizes[0];
-    names.inputs[path] = 1;
-    for (size_t i = 1; i < sizes.size(); ++i) names.inputs[path] *= sizes[i];
+    if (parameter.ends_with(".bias") || sizes.empty()) continue;
+    const bool is_table = !parameter.ends_with(".weight");
+    auto path = is_table ? parameter : parameter.substr(0, parameter.rfind('.'));
+    const auto numel = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+    names.outputs[path] = is_table ? numel : sizes[0];
+    names.inputs[path] = numel / std::max<int64_t>(1, names.outputs[path]);
     names.path_of_underscored[underscored(path)] = path;
     names.path_of_underscored[underscored(names.prefixes.weights + path)] = path;
   }
@@ -143,6 +146,18 @@ bool is_of_one_expert(const models::Model& model, const std::vector<Names>& all,
          }) == 1;
 }
 
+/// Has a change of a parameter that belongs to no layer be one of a table, whose numbers stand one below the other.
+void tell_table(const std::vector<Names>& all, const std::string& component, adapters::AdapterWeights& weights) {
+  const bool is_table = weights.target == "weight" && std::ranges::any_of(all, [&](const auto& names) {
+                          return names.component == component && names.parameters.contains(weights.path) &&
+                                 !names.parameters.contains(weights.path + ".weight");
+                        });
+  if (!is_table) return;
+  weights.target = "";
+  if (weights.kind != adapters::Kind::full) return;
+  for (auto& [name, value] : weights.parameters) value = value.reshape({-1, 1});
+}
+
 /// Whether a change is of a bias that its layer lacks, and a factor of it.
 bool is_of_no_bias(const std::vector<Names>& all, const std::string& component, const adapters::AdapterWeights& weights) {
   return weights.target == "bias" && weights.kind == adapters::Kind::ia3 && std::any_of(all.begin(), all.end(), [&](const auto& names) {
@@ -207,6 +222,7 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
       weights.path = *path;
       break;
     }
+    tell_table(all, component, weights);
     if (is_of_no_bias(all, component, weights)) continue;
     if (is_left_out(model, all, component, weights)) skipped.push_back(component + "." + weights.path);
     else by_component[component].push_back(std::move(weights));

@@ -125,7 +125,7 @@ class Placing {
     auto scale = scale_of(name, in_file);
     auto map = maps_.find(name);
     if (reading_.merge && reading_.merge->touches(name))
-      value = merged(name, map == maps_.end() ? kernels::matrix_product() : map->second->product(), value, std::exchange(scale, {}));
+      value = merged(name, map == maps_.end() ? nullptr : map->second->product(), value, std::exchange(scale, {}));
     if (reading_.store && map != maps_.end()) {
       auto source = reading_.store->store(name, value, scale, reading_.options.device(), in_file.scalar_type());
       if (source) return map->second->set_source(source);
@@ -148,9 +148,11 @@ class Placing {
     return value.dim() == 1 ? value.unsqueeze(1) : value.contiguous();
   }
 
-  /// What a parameter becomes.
+  /// What a parameter becomes: the weight of a layer with this product, or without one what is changed number by number.
   at::Tensor merged(const std::string& name, const kernels::ProductPtr& product, const at::Tensor& in_file, const at::Tensor& scale) const {
-    nn::LinearMap alone(exact(in_file, scale), product);
+    auto value = exact(in_file, scale);
+    if (!product) value = value.reshape({-1, 1});
+    nn::LinearMap alone(value, product ? product : kernels::matrix_product());
     if (!is_finite(alone.weight)) refuse_damaged(name, reading_.what);
     reading_.merge->apply(name, alone, [&](const std::string& other) {
       auto parameter = io::load_one(without_scales(reading_.tensors), reading_.keys, wanted_, other);

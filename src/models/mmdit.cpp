@@ -229,25 +229,39 @@ SingleBlock::SingleBlock(const Widths& c, const at::TensorOptions& options)
   own("proj_out", proj_out_);
 }
 
+at::Tensor SingleBlock::joined(const at::Tensor& attended, const at::Tensor& hidden) const {
+  return nn::remade(
+      {attended, hidden},
+      [](const nn::Tensors& in) {
+        return at::cat({nn::merge_heads(in[0]), kernels::gelu_tanh(in[1])}, -1);
+      },
+      [&](const at::Tensor& both) { return proj_out_.forward(both); });
+}
+
 nn::Tensors SingleBlock::body(const nn::Tensors& in) {
   const auto &x = in[0], &modulation_BM = in[1];
   const auto num_tokens = in[2].size(0);
   const auto cos = here(in[2], 0), sin = here(in[3], 0);
   const auto further = further_in(in, 4);
   auto m = modulation_BM.chunk(3, -1);  // shift, scale, gate
-  auto projected = nn::remade({x, m[1], m[0]}, normed_by, [&](const nn::Tensors& normed) { return qkv_.project(normed[0], &proj_mlp_); });
-  const auto v = projected[2].transpose(1, 2), hidden = projected[3];
+  // Some tokens at a time, the MLP's hidden numbers are made where they are read.
+  const bool in_pieces = tokens_at_once > 0 && x.size(1) > tokens_at_once;
+  auto projected = nn::remade({x, m[1], m[0]}, normed_by,
+                              [&](const nn::Tensors& normed) { return qkv_.project(normed[0], in_pieces ? nullptr : &proj_mlp_); });
+  const auto v = projected[2].transpose(1, 2);
   const auto weights = qkv_.norm_weights();
   auto attended = nn::remade({projected[0], projected[1], weights[0], weights[1], cos, sin}, heads_of, [&](const nn::Tensors& qk) {
     auto out = attention_of(qk[0], qk[1], v, further.bias, num_tokens);
     return nn::Tensors{further.keys.defined() ? out + nn::attention(qk[0], further.keys, further.values) : out};
   });
-  auto y = nn::remade(
-      {attended[0], hidden},
-      [](const nn::Tensors& in) {
-        return at::cat({nn::merge_heads(in[0]), kernels::gelu_tanh(in[1])}, -1);
-      },
-      [&](const at::Tensor& both) { return proj_out_.forward(both); });
+  auto of_piece = [this](const nn::Tensors& some) {
+    auto hidden = nn::remade({some[1], some[2], some[3]}, normed_by,
+                             [&](const nn::Tensors& normed) { return nn::Tensors{proj_mlp_.forward(normed[0])}; });
+    return joined(some[0], hidden[0]);
+  };
+  auto y = in_pieces ? nn::by_tokens({{attended[0], 2}, {x}, {m[1], nn::kShared}, {m[0], nn::kShared}}, 1, tokens_at_once, of_piece,
+                                     /*has_parameters=*/true)
+                     : joined(attended[0], projected[3]);
   return {kernels::gated_residual(x, m[2], y)};
 }
 

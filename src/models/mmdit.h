@@ -134,12 +134,15 @@ class DoubleBlock : public nn::Block, public nn::SharesTokens {
 /// Runs attention and MLP side by side over text and image tokens in one stream, named attn, proj_mlp and proj_out. {tokens [B,L,D],
 /// modulation [B,3D], cos, sin [L,P], and Further} -> {tokens}. Further keys are attended to by all tokens, with queries in their places.
 /// Tokens are shared out as in DoubleBlock.
-class SingleBlock : public nn::Block, public nn::SharesTokens {
+class SingleBlock : public nn::Block, public nn::SharesTokens, public nn::GoesByTokens {
  public:
   SingleBlock(const Widths& widths, const at::TensorOptions& options);
   nn::Tensors body(const nn::Tensors& inputs) override;
 
  private:
+  /// Makes of what attention gave [B, H, L, E] and the MLP's hidden numbers what is added to the tokens.
+  at::Tensor joined(const at::Tensor& attended_BHLE, const at::Tensor& hidden) const;
+
   StreamQkv qkv_;
   nn::Linear proj_mlp_, proj_out_;
 };

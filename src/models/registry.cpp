@@ -1,11 +1,15 @@
 // The one file to touch when adding a family: one declaration, one entry.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "kernels/aside.h"
+#include "models/beside_weights.h"
 #include "models/family.h"
 #include "models/not_supported.h"
 
@@ -29,6 +33,8 @@ extern const Family kFamily;
 namespace wan {
 extern const Family kFamily;
 extern const std::vector<NotSupported> kNotSupported;
+BesideWeights beside_weights(const Model& model);
+std::optional<std::filesystem::path> vocabulary_beside(const Model& model, const std::string& component);
 }  // namespace wan
 namespace zimage {
 extern const Family kFamily;
@@ -104,6 +110,14 @@ ModelFiles open_model_files(const ModelNames& names) {
   return open_files(names, published_sizes);
 }
 
+BesideWeights beside_weights(const Model& model) {
+  return model.names().family == wan::kFamily.name ? wan::beside_weights(model) : BesideWeights{};
+}
+
+std::optional<std::filesystem::path> vocabulary_beside(const Model& model, const std::string& component) {
+  return model.names().family == wan::kFamily.name ? wan::vocabulary_beside(model, component) : std::nullopt;
+}
+
 std::vector<Option> family_options() {
   std::vector<Option> all;
   for (const auto* family : all_families()) {
@@ -138,7 +152,10 @@ std::vector<ExtraInput> extra_inputs() {
   std::vector<ExtraInput> all;
   for (const auto* family : all_families()) {
     for (const auto& input : family->extra_inputs) {
-      if (find_extra_input(all, std::string(input.column)) == nullptr) all.push_back(input);
+      const auto* other = find_extra_input(all, std::string(input.column));
+      if (other == nullptr) all.push_back(input);
+      else if (other->kind != input.kind)
+        throw std::logic_error(fmt::format("two families read the column '{}', of different kinds", input.column));
     }
   }
   return all;

@@ -1,8 +1,10 @@
 #include "pipeline/schedule.h"
 
 #include <ATen/core/grad_mode.h>
+#include <fmt/core.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "base/text.h"
 
@@ -166,6 +168,11 @@ Units Schedule::after_once() const {
 
 Schedule schedule(const Units& units, const std::map<std::string, Labels>& inputs, const std::set<std::string>& trained_models,
                   const Policy& policy, const std::set<std::string>& padded) {
+  for (const auto& unit : units) {
+    auto given = std::ranges::find_if(unit.writes, [&](const auto& name) { return inputs.contains(name); });
+    if (given != unit.writes.end())
+      throw std::logic_error(fmt::format("unit '{}' writes '{}', which samples or visits bring; give it another name", unit.name, *given));
+  }
   Schedule result{units, inputs, trained_models, policy, padded, label(units, inputs, trained_models), {}, {}, {}};
   const auto& labels = result.labels.units;
   auto cut = split(units, [&](const Unit& unit) { return labels.at(unit.name).fixed() && !policy.at_every_visit.contains(unit.name); });

@@ -81,11 +81,34 @@ def stable_diffusion():
          {"latents": latents, "text_embedding": first, "text_embedding_2": second, "pooled_embedding": pooled, "time_ids": ids})
 
 
+def wan():
+    """Of clips: texts are filled up to 512 rows with zeros, of which our form has one, with their count."""
+    text = torch.randn(1, 7, 16, dtype=torch.bfloat16)
+    context = torch.cat([text, torch.zeros(1, 505, 16, dtype=torch.bfloat16)], 1)
+    counts = torch.ones(1, 8)
+    counts[0, 7] = 505
+    texts = {"text_embedding": context[:, :8], "text_counts": counts}
+
+    def clip(name, latents, values, expected):
+        shared = {"input_latents": latents, "num_frames": 5} | values
+        save(name, shared, {"context": context}, {"latents": latents} | expected | texts, 32, 48)
+
+    latents, control, beside, states = (torch.randn(1, *shape) for shape in ((16, 2, 4, 6), (16, 2, 4, 6), (20, 2, 4, 6), (5, 16)))
+    clip("wan", latents, {}, {})
+    clip("wan_image", latents, {"y": beside, "clip_feature": states}, {"beside_latents": beside, "image_states": states})
+    clip("wan_control", latents, {"y": torch.cat([control, beside], 1), "clip_feature": states},
+         {"control_latents": control, "beside_latents": beside, "image_states": states})
+    vace = torch.randn(1, 96, 2, 4, 6)
+    clip("wan_vace", latents, {"vace_context": vace, "vace_scale": 1.0}, {"vace_context": vace})
+    latents, first = torch.randn(1, 6, 2, 2, 3), torch.randn(1, 6, 1, 2, 3)
+    clip("wan_held", latents, {"first_frame_latents": first, "fuse_vae_embedding_in_latents": True}, {"first_latents": first})
+
+
 if __name__ == "__main__":
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
     torch.manual_seed(17)
-    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion):
+    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan):
         write()
     for file in OUT.iterdir():
         file.chmod(0o644)

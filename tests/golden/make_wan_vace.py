@@ -3,6 +3,7 @@
 
 transformer/          the transformer in bf16, a diffusers folder
 transformer.safetensors  as that of wan_pipeline/, with in.context beside the noisy latents
+scaled.safetensors    its out with control_hidden_states_scale 0.5 and -2
 metadata.json         the pictures and captions of pipeline/, each with a clip of one frame, a mask and a reference picture for VACE
 lora.safetensors, vace_lora.safetensors  adapters of all attention and MLPs of the transformer and of the module, rank 4, alpha 2
 replay.safetensors, expected.safetensors  as those of wan_pipeline/, of latents with the reference's in front: {lora,vace_lora,vace}.{loss,grad_norm} of
@@ -52,8 +53,9 @@ def samples_of(wan, pipe, pictures, rows):
     return samples
 
 
-def predict(model, noisy, sigma, caption, context):
-    return model(hidden_states=noisy, encoder_hidden_states=caption, timestep=sigma * 1000, control_hidden_states=context, return_dict=False)[0]
+def predict(model, noisy, sigma, caption, context, scales=None):
+    return model(hidden_states=noisy, encoder_hidden_states=caption, timestep=sigma * 1000, control_hidden_states=context,
+                 control_hidden_states_scale=scales, return_dict=False)[0]
 
 
 def write_alone(model):
@@ -62,6 +64,8 @@ def write_alone(model):
     noisy, context, sigma = torch.randn(2, 16, 2, 4, 6), torch.randn(2, 96, 2, 4, 6), torch.tensor([0.83, 0.21])
     filled = torch.stack([F.pad(c, (0, 0, 0, 12 - len(c))) for c in captions])
     out = predict(model, noisy, sigma, filled, context)
+    with torch.no_grad():
+        save_file({"out": predict(model, noisy, sigma, filled, context, torch.tensor([0.5, -2.0]))}, OUT / "scaled.safetensors")
     family.save_alone(model, {"noisy": noisy, "context": context, "sigma": sigma, "caption.0": captions[0], "caption.1": captions[1]}, out, OUT / "transformer.safetensors")
 
 

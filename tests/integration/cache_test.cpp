@@ -222,6 +222,21 @@ TEST(Import, ADiffSynthCacheKeepsItsReferencePictures) {
   expect_references_kept("qwen_edit_pipeline", {"qwen_edit", "qwen_edit_one"});
 }
 
+/// Clips of tests/golden/make_diffsynth_caches.py.
+TEST(Import, ADiffSynthCacheOfClipsTrains) {
+  const auto golden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden";
+  Scratch folder;
+  fs::create_directories(folder / "theirs");
+  fs::copy_file(golden / "diffsynth_caches/wan.pth", folder / "theirs/0.pth");
+  const std::string model = option("model", golden / "wan_pipeline/model") + "--dtype fp32 ";
+  const auto train = "train --task sft:train " + model + kTraining;
+  expect_ok(train + option("dataset_base_path", folder / "theirs") + option("output_path", folder / "direct"));
+  expect_ok("cache " + model + option("import_diffsynth", folder / "theirs") + option("cache_path", folder / "cache"));
+  expect_ok(train + option("dataset_base_path", folder / "cache") + option("output_path", folder / "imported"));
+  EXPECT_EQ(logged_steps(folder / "direct"), logged_steps(folder / "imported"));
+  EXPECT_THAT(run_burnish("data " + option("cache_path", folder / "cache")).output, HasSubstr("48x32x5"));
+}
+
 TEST(Import, RefusesWhatItCannotTrainOn) {
   Scratch folder;
   auto golden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache";

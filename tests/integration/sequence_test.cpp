@@ -6,7 +6,7 @@
 #include "tests/integration/flux_extras.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/together.h"
-#include "tests/integration/wan.h"
+#include "tests/integration/wan_kinds.h"
 #include "tests/integration/zimage.h"
 
 using namespace burnish;
@@ -132,6 +132,19 @@ TEST_F(SequenceOf, ClipsOfWan) {
     model = of_kind;
     data = wan_clips(height);
     for (const char* more : {"", "--use_gradient_checkpointing "}) expect_same(targets + more);
+  }
+}
+
+/// Blocks of VACE have the places of the transformer's tokens, and tokens of Animate attend to the face of their own frame.
+TEST_F(SequenceOf, ModulesBesideTheTransformerOfWan) {
+  for (const auto& kind : {kVaceKind, kAnimateKind}) {
+    const auto made = kind.made(folder.path());
+    model = made.model;
+    data = made.data + "--extra_inputs " + made.columns + " ";
+    for (const char* more : {"", "--use_gradient_checkpointing "}) {
+      expect_same("--lora_target_modules attn1.to_q,to_v,ffn.net.2 " + std::string(more));
+      expect_same("--trainable_models " + kind.module + " --learning_rate 1e-3 " + more);
+    }
   }
 }
 

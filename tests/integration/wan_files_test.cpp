@@ -167,8 +167,92 @@ TEST_F(WanFiles, KeepTheVocabularyInASingleFile) {
   EXPECT_EQ(trained("single_run", "--model " + quoted(at("single/wan.safetensors")) + " "), trained("files", files));
 }
 
-TEST_F(WanFiles, OfTheOriginalFolderNeedTheConfigsOfAnother) {
-  refused(2, "convert " + quoted(original_folder(at("whole"))) + " " + quoted(out()), {"needs the config.json", "--config_from"});
+/// The numbers of each config that diffusers' own folder has too, but for the length up to which it keeps tables of places.
+void expect_configs_as(const fs::path& expected, const fs::path& folder) {
+  for (const std::string part : {"transformer", "vae", "text_encoder"}) {
+    const auto theirs = nlohmann::json::parse(read_file(expected / part / "config.json")),
+               ours = nlohmann::json::parse(read_file(folder / part / "config.json"));
+    size_t num_compared = 0;
+    for (const auto& [key, value] : ours.items()) {
+      if (key == "rope_max_seq_len") continue;
+      ASSERT_TRUE(theirs.contains(key)) << part << ": " << key;
+      EXPECT_EQ(value, theirs[key]) << part << ": " << key;
+      ++num_compared;
+    }
+    EXPECT_GE(num_compared, 15u) << part;
+  }
+}
+
+TEST_F(WanFiles, OfTheOriginalFolderBecomeDiffusersWithoutAnother) {
+  auto done = run_burnish("convert " + quoted(original_folder(at("whole"))) + " " + quoted(at("folder")));
+  ASSERT_EQ(done.exit_code, 0) << done.output;
+  expect_configs_as(kWan / "model", at("folder"));
+  const auto index = nlohmann::json::parse(read_file(at("folder/model_index.json")));
+  EXPECT_EQ(index["_class_name"], "WanPipeline");
+  EXPECT_EQ(index["boundary_ratio"], nullptr);
+  EXPECT_EQ(nlohmann::json::parse(read_file(at("folder/scheduler/scheduler_config.json")))["flow_shift"], 3);
+  EXPECT_EQ(trained("folder_run", "--model " + quoted(at("folder")) + " "), trained("diffusers", wan_model()));
+}
+
+/// One file takes the vocabulary that lies beside, which ComfyUI looks for in it.
+TEST_F(WanFiles, OfTheOriginalFolderBecomeOneFileThatIsWhole) {
+  fs::create_directories(at("single"));
+  auto done = run_burnish("convert " + quoted(original_folder(at("whole"))) + " " + quoted(at("single/wan.safetensors")));
+  ASSERT_EQ(done.exit_code, 0) << done.output;
+  fs::copy(kWanOriginal / "config.json", at("single/config.json"));
+  EXPECT_EQ(trained("single_run", "--model " + quoted(at("single/wan.safetensors")) + " "),
+            trained("original", "--model " + quoted(at("whole")) + " "));
+}
+
+namespace {
+
+/// What is made of the time, and the tables that are added to it, by diffusers' names or the original ones.
+bool is_of_time(const std::string& name) {
+  return std::ranges::any_of(
+      std::vector{"scale_shift_table", "time_embedder", "time_proj", "modulation", "time_embedding", "time_projection"},
+      [&](const std::string& word) { return name.find(word) != name.npos; });
+}
+
+/// Expects fp32 there and `dtype` elsewhere.
+void expect_time_in_fp32(const fs::path& file, c10::ScalarType dtype) {
+  auto source = io::TensorSource::open({file});
+  int64_t num_kept = 0;
+  for (const auto& name : source.names()) {
+    EXPECT_EQ(source.info(name).dtype, is_of_time(name) ? at::kFloat : dtype) << file << ": " << name;
+    num_kept += is_of_time(name);
+  }
+  EXPECT_EQ(num_kept, 9) << "three tables, and weights and biases of three layers";
+}
+
+}  // namespace
+
+TEST_F(WanFiles, KeepInFp32WhatIsComputedInFp32) {
+  for (const std::string average : {"", "--ema_decay 0.5 "}) {
+    auto outcome = run_burnish("train --model " + quoted(kWan / "model") + " --dtype bf16 " + golden_data() + average +
+                               "--trainable_models dit --max_steps 2 --overwrite --learning_rate 1e-4 --output_path " + quoted(out()));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+    const auto file = out() / "step-2.safetensors";
+    expect_time_in_fp32(file, at::kBFloat16);
+    auto table = io::TensorSource::open({file}).tensor("scale_shift_table");
+    EXPECT_FALSE(at::equal(table, table.to(at::kBFloat16).to(at::kFloat))) << "training moves it by less than bf16 holds";
+  }
+  auto convert = [](const std::string& arguments) {
+    auto outcome = run_burnish("convert " + arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  };
+  convert(quoted(out() / "step-2.safetensors") + " " + quoted(at("half.safetensors")) + " --dtype fp16");
+  expect_time_in_fp32(at("half.safetensors"), at::kHalf);
+  auto lora = " --lora " + quoted(fs::path(golden_path("wan_lora")) / "comfyui.safetensors");
+  convert(quoted(out() / "step-2.safetensors") + " " + quoted(at("merged.safetensors")) + " --dtype bf16" + lora);
+  expect_time_in_fp32(at("merged.safetensors"), at::kBFloat16);
+}
+
+TEST_F(WanFiles, WithoutATokenizerBecomeDiffusersParts) {
+  make_wan_original(at("whole"));
+  auto done = run_burnish("convert " + quoted(at("whole")) + " " + quoted(at("folder")));
+  ASSERT_EQ(done.exit_code, 0) << done.output;
+  EXPECT_THAT(done.output, HasSubstr("no whole pipeline"));
+  EXPECT_FALSE(fs::exists(at("folder/model_index.json")));
 }
 
 namespace {
@@ -206,6 +290,16 @@ TEST_F(WanExpertFiles, AreConvertedIntoDiffusersFolder) {
     ASSERT_EQ(ours.names(), back.names()) << part;
     for (const auto& name : ours.names()) EXPECT_TRUE(at::equal(ours.tensor(name), back.tensor(name))) << part << ": " << name;
   }
+}
+
+TEST_F(WanExpertFiles, AreConvertedIntoDiffusersFolderWithoutAnother) {
+  auto done = run_burnish("convert " + quoted(at("original_model")) + " " + quoted(at("folder")));
+  ASSERT_EQ(done.exit_code, 0) << done.output;
+  const auto index = nlohmann::json::parse(read_file(at("folder/model_index.json")));
+  EXPECT_EQ(index["transformer_2"][1], "WanTransformer3DModel");
+  EXPECT_EQ(index["boundary_ratio"], 0.875);
+  for (const std::string part : {"transformer", "transformer_2"})
+    EXPECT_EQ(nlohmann::json::parse(read_file(at("folder") / part / "config.json"))["num_attention_heads"], 2);
 }
 
 /// The file of one expert with the other's stretch of the noise.

@@ -115,6 +115,70 @@ TEST_F(WanLora, KeepsBiasesOfLayersInDiffusersNames) {
   EXPECT_TRUE(at::equal(written.tensor("transformer.proj_out.lora_B.bias"), original.tensor("diffusion_model.head.head.diff_b")));
 }
 
+namespace {
+
+/// A file with changes of tables, which stand bare in ComfyUI's names: of a block and of the last norm.
+class WanTables : public WanLora {
+ protected:
+  WanTables() {
+    const int64_t width = 24;
+    for (const auto& [name, rows] : {std::pair("blocks.1.modulation", 6), std::pair("head.modulation", 2)})
+      changes_.emplace_back("diffusion_model." + std::string(name) + ".diff",
+                            at::arange(rows * width, at::kFloat).view({1, rows, width}) / 64);
+    io::save_safetensors(tables(), changes_);
+  }
+  fs::path tables() const { return at("tables.safetensors"); }
+  const at::Tensor& of_block() const { return changes_[0].second; }
+  const at::Tensor& of_last_norm() const { return changes_[1].second; }
+
+  io::NamedTensors changes_;
+};
+
+}  // namespace
+
+TEST_F(WanTables, AreAddedToThoseOfTheModel) {
+  auto outcome = run_burnish("convert " + quoted(kWan / "model") + " " + quoted(at("merged.safetensors")) + " --dtype fp32 --lora " +
+                             quoted(at("tables.safetensors:0.5")));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  auto before = io::TensorSource::open({kWan / "model/transformer/diffusion_pytorch_model.safetensors"}),
+       merged = io::TensorSource::open({at("merged.safetensors")});
+  auto expect = [&](const std::string& theirs, const std::string& ours, const at::Tensor& diff) {
+    auto expected = before.tensor(ours).to(at::kFloat) + 0.5 * diff;
+    EXPECT_TRUE(at::equal(merged.tensor("model.diffusion_model." + theirs), expected)) << theirs;
+  };
+  expect("blocks.1.modulation", "blocks.1.scale_shift_table", of_block());
+  expect("head.modulation", "scale_shift_table", of_last_norm());
+  expect("blocks.0.modulation", "blocks.0.scale_shift_table", at::zeros_like(of_block()));
+}
+
+/// No other program has a name for them.
+TEST_F(WanTables, AreWrittenInComfyUIsNamesAlone) {
+  auto both = tensors_of(kWanLora / "comfyui.safetensors");
+  both.insert(both.end(), changes_.begin(), changes_.end());
+  io::save_safetensors(at("both.safetensors"), both);
+  converts(at("both.safetensors"), at("back.safetensors"), "comfyui");
+  auto back = io::TensorSource::open({at("back.safetensors")});
+  for (const auto& [name, diff] : changes_) {
+    ASSERT_TRUE(back.contains(name)) << name;
+    EXPECT_TRUE(at::equal(back.tensor(name), diff)) << name;
+  }
+  EXPECT_THAT(converts(at("both.safetensors"), at("lycoris.safetensors"), "lycoris").output, HasSubstr("2 changes of biases"));
+  converts(tables(), at("alone.safetensors"), "comfyui");
+  EXPECT_EQ(io::TensorSource::open({at("alone.safetensors")}).names().size(), 2u);
+}
+
+TEST_F(WanTables, OfAnotherModelAreRefused) {
+  changes_[0].second = at::ones({1, 6, 20});
+  io::save_safetensors(tables(), changes_);
+  refused(3, "sample " + wan_model() + "--prompt cat --output_path " + quoted(out()) + " --lora " + quoted(tables()),
+          {"the table of 'blocks.1.scale_shift_table' has 120 numbers there, 144 here"});
+}
+
+TEST_F(WanTables, AreMergedAndNotTrainedFurther) {
+  refused(3, "train " + wan_model() + golden_data() + "--max_steps 1 --lora_checkpoint " + quoted(tables()),
+          {"cannot be trained further", "a change of a table", "preset_lora_path"});
+}
+
 TEST_F(WanLoraPairs, AreLoadedByOneOfTheirNames) {
   auto high = save("cat_high_noise.safetensors", of_expert("high", "diffusion_model.")),
        low = save("cat_low_noise.safetensors", of_expert("low", "diffusion_model."));

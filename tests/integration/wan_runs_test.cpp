@@ -173,6 +173,31 @@ TEST_F(WanTogether, StagesChangeNoBits) {
   }
 }
 
+/// Blocks of a single stream, whose MLP stands beside attention.
+TEST(FeedForwardChunks, ReachMlpsBesideAttention) {
+  Scratch folder;
+  auto train = [&](const std::string& name, const std::string& options) {
+    auto outcome = run_burnish("train " + golden_model() + golden_data() + "--max_steps 3 --learning_rate 1e-3 " + options +
+                               option("output_path", folder / name));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return read_file(folder / name / "step-3.safetensors");
+  };
+  const std::string chunks = "--feed_forward_chunk_size 5 ";
+  for (const std::string& trained :
+       {std::string("--trainable_models dit.single_transformer_blocks.0.proj_mlp "),
+        std::string("--lora_rank 4 --lora_type dora --lora_target_modules proj_mlp,proj_out "), std::string("--trainable_models dit ")}) {
+    const auto whole = train("whole", trained + "--overwrite "), in_chunks = train("chunks", trained + chunks + "--overwrite ");
+    EXPECT_NE(whole, in_chunks) << "sums of gradients are rounded in another order";
+    auto log = read_log(folder / "chunks"), expected = read_log(folder / "whole");
+    for (size_t i = 0; i < expected.size(); ++i) {
+      double loss = expected.at(i)["loss"], norm = expected[i]["grad_norm"];
+      EXPECT_NEAR(log.at(i)["loss"], loss, 2e-6 * loss) << trained;
+      EXPECT_NEAR(log[i]["grad_norm"], norm, tolerance(1e-5) * norm) << trained;
+    }
+    EXPECT_EQ(train("checkpointed", trained + chunks + "--overwrite --use_gradient_checkpointing "), in_chunks) << trained;
+  }
+}
+
 TEST(FeedForwardChunks, AreRefusedWhereTheyMeanNothing) {
   Scratch folder;
   auto refused = [&](const std::string& options) {

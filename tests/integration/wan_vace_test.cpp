@@ -92,6 +92,23 @@ TEST_F(WanVace, ClipsTrainWithTheFramesOfTheRow) {
   EXPECT_EQ(read_file(at("clips") / "step-3.safetensors"), read_file(at("checkpointed") / "step-3.safetensors"));
 }
 
+/// The module's own blocks take chunks too: what trains is in them alone.
+TEST_F(WanVace, TakesFeedForwardLayersInChunks) {
+  const auto trained = data() + kColumns + "--trainable_models vace --overwrite ";
+  train("whole", trained);
+  train("chunks", trained + "--feed_forward_chunk_size 5 ");
+  const auto log = read_log(at("chunks")), expected = read_log(at("whole"));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    double loss = expected.at(i)["loss"], norm = expected[i]["grad_norm"];
+    EXPECT_NEAR(log.at(i)["loss"], loss, 2e-6 * loss);
+    EXPECT_NEAR(log[i]["grad_norm"], norm, tolerance(1e-5) * norm);
+  }
+  auto weights = [&](const std::string& name) { return read_file(at(name) / "step-3.safetensors"); };
+  EXPECT_NE(weights("whole"), weights("chunks")) << "sums of gradients are rounded in another order";
+  train("checkpointed", trained + "--feed_forward_chunk_size 5 --use_gradient_checkpointing ");
+  EXPECT_EQ(weights("checkpointed"), weights("chunks"));
+}
+
 TEST_F(WanVace, OriginalFilesAreRead) {
   auto folder = io::TensorSource::open({(kVace / "transformer/diffusion_pytorch_model.safetensors").string()});
   io::NamedTensors ours;
@@ -113,6 +130,25 @@ TEST_F(WanVace, AreWrittenIntoOneFileAndOneFolder) {
   fs::remove_all(at("model") / "transformer");
   fs::copy(at("again") / "transformer", at("model") / "transformer");
   EXPECT_TRUE(at::equal(drawn(""), whole));
+}
+
+TEST_F(WanVace, AddsSoMuchAsVaceScaleSays) {
+  const auto whole = drawn("");
+  EXPECT_TRUE(at::equal(drawn("--vace_scale 1,1 "), whole));
+  EXPECT_GT(relative_error(drawn("--vace_scale 0.5 "), whole), 1e-3);
+  EXPECT_TRUE(at::equal(drawn("--vace_scale 0.5,0.5 "), drawn("--vace_scale 0.5 ")));
+  const auto how = data() + kColumns + "--lora_base_model vace --lora_rank 2 ";
+  train("one", how);
+  train("half", how + "--vace_scale 0.5 ");
+  EXPECT_NE(read_log(at("one")).at(0)["loss"], read_log(at("half")).at(0)["loss"]);
+  auto refused_with = [&](const std::string& options) {
+    auto out = run_burnish("train " + model() + data() + options + "--lora_rank 2 --max_steps 1 " + option("output_path", at("refused")));
+    EXPECT_EQ(out.exit_code, 2) << out.output;
+    return out.output;
+  };
+  EXPECT_THAT(refused_with(kColumns + "--vace_scale 1,2,3 "), HasSubstr("vace_scale has 3 numbers and VACE's module 2 blocks"));
+  EXPECT_THAT(refused_with(kColumns + "--vace_scale much "), HasSubstr("vace_scale holds 'much'"));
+  EXPECT_THAT(refused_with("--vace_scale 0.5 "), HasSubstr("name vace_video in extra_inputs"));
 }
 
 TEST_F(WanVace, RefusesColumnsWithoutItsOwn) {

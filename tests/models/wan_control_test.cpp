@@ -56,8 +56,15 @@ void expect_outcome(const std::string& name, const at::Tensor& out, nn::Module& 
   }
 }
 
-wan::Config config(int64_t channels) {
-  return {.in_channels = channels, .num_layers = 2, .num_heads = 2, .head_dim = 12, .hidden = 32, .caption_width = 16, .time_channels = 32};
+wan::Config config(int64_t channels, wan::Extras extras = {}) {
+  return {.in_channels = channels,
+          .num_layers = 2,
+          .num_heads = 2,
+          .head_dim = 12,
+          .hidden = 32,
+          .caption_width = 16,
+          .time_channels = 32,
+          .extras = extras};
 }
 
 wan::Transformer::Inputs inputs(const wan::Transformer& model) {
@@ -72,7 +79,7 @@ const auto kMeta = at::TensorOptions().device(at::kMeta);
 }  // namespace
 
 TEST(WanControl, AReferencePictureIsAFrameInFrontOfTheTokens) {
-  wan::Transformer model(config(52), kMeta, {}, {.has_reference = true});
+  wan::Transformer model(config(52, {.has_reference = true}), kMeta);
   auto names = fill(model, wan::original_keys());
   auto in = inputs(model);
   in.noisy_BCFHW = at::cat({in.noisy_BCFHW, on_device(sines("beside", {1, 36, 2, 4, 6}))}, 1);
@@ -81,7 +88,7 @@ TEST(WanControl, AReferencePictureIsAFrameInFrontOfTheTokens) {
 }
 
 TEST(WanControl, RaysOfACameraAreAddedToTheTokens) {
-  wan::Transformer model(config(36), kMeta, {}, {.has_camera = true});
+  wan::Transformer model(config(36, {.has_camera = true}), kMeta);
   auto names = fill(model, wan::original_keys());
   auto in = inputs(model);
   in.noisy_BCFHW = at::cat({in.noisy_BCFHW, on_device(sines("beside", {1, 20, 2, 4, 6}))}, 1);

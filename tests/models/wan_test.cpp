@@ -98,7 +98,7 @@ struct WanOfImage {
     config.head_dim = 12;
     config.num_heads = 2;
     auto places = test::golden("wan_image/expected.safetensors").tensor("places");
-    if (both) config.image_places = places.size(1);
+    if (both) config.extras.image_places = places.size(1);
     model = std::make_unique<Transformer>(config, at::TensorOptions().device(at::kMeta));
     for (auto& [path, slot] : model->parameters()) {
       auto tensor = path.ends_with("pos_embed") ? places : weights.tensor(path);

@@ -20,13 +20,15 @@ constexpr int64_t kFilledLength = 12;
 
 /// The two modules of the golden folder, in fp32 and all of them trained.
 struct Both {
-  Both() {
+  explicit Both(std::vector<double> scales = {}) {
     auto json = io::read_json(test::golden_path("wan_vace/transformer/config.json"));
     auto file = test::golden("wan_vace/transformer/diffusion_pytorch_model.safetensors");
     config = wan::detect(&json, file.shapes());
     const auto meta = at::TensorOptions().device(at::kMeta);
     dit = std::make_unique<wan::Transformer>(config, meta);
-    vace = std::make_unique<wan::Vace>(config, wan::detect_vace(json, file.shapes(), config), meta);
+    auto vace_config = wan::detect_vace(json, file.shapes(), config);
+    vace_config.scales = std::move(scales);
+    vace = std::make_unique<wan::Vace>(config, vace_config, meta);
     for (nn::Module* module : {static_cast<nn::Module*>(dit.get()), static_cast<nn::Module*>(vace.get())}) {
       for (auto& [path, slot] : module->parameters()) *slot = file.tensor(path).to(test::device(), at::kFloat).set_requires_grad(true);
     }
@@ -65,6 +67,14 @@ TEST(WanVace, ABatchAndItsGradientsAreThoseOfDiffusers) {
   auto file = test::golden("wan_vace/transformer.safetensors");
   EXPECT_LE(relative_error(both.run(file), file.tensor("out")), tolerance(5e-6));
   both.expect_gradients(file);
+}
+
+/// A factor for each block, as diffusers' control_hidden_states_scale.
+TEST(WanVace, AddsSoMuchAsItsScalesSay) {
+  Both both({0.5, -2});
+  EXPECT_LE(
+      relative_error(both.run(test::golden("wan_vace/transformer.safetensors")), test::golden("wan_vace/scaled.safetensors").tensor("out")),
+      tolerance(5e-6));
 }
 
 TEST(WanVace, RecomputedBlocksGiveTheSameGradients) {

@@ -143,3 +143,14 @@ TEST(Schedule, ATextThatIsDrawnForAVisitIsEncodedAheadSampleBySample) {
   EXPECT_THAT(schedule(program.units(), kInputs, {"dit"}).once.kept, ElementsAre("latents", "text"))
       << "a caption that stays is encoded once";
 }
+
+TEST(Schedule, AValueOfASampleIsNotWrittenByAUnit) {
+  Program program;
+  auto units = program.units();
+  auto inputs = kInputs;
+  inputs["hidden"].sample = true;
+  EXPECT_THROW(schedule(units, inputs, {}), std::logic_error);
+  inputs.erase("hidden");
+  inputs["hearing"].sample = true;
+  EXPECT_NO_THROW(schedule(units, inputs, {}));
+}

@@ -1,11 +1,13 @@
 // Caches of DiffSynth-Studio for every family, beside the numbers that they were made of (tests/golden/make_diffsynth_caches.py).
 #include "train/samples/diffsynth_cache.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
 
 #include "io/files.h"
 #include "models/family.h"
+#include "models/wan/diffsynth_cache.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 
@@ -23,49 +25,94 @@ std::map<std::string, models::DiffsynthValue> values_of(const std::string& pipel
   return models::open_model(models::open_model_files({{folder}, "", ""}), {})->names().diffsynth_values();
 }
 
+/// Of clips 48 wide and 32 high, of five frames.
+bool is_clip(const std::string& name) { return name.starts_with("wan"); }
+
 struct Cached {
   const char* name;      ///< of the files
   const char* pipeline;  ///< whose model reads them
   size_t num_values;
 };
 
+using Theirs = std::map<std::string, models::DiffsynthValue>;
+
 /// What a cache of that one file holds, under the names that are to be carried.
-pipeline::Values read(const std::string& name, const std::string& pipeline, const std::vector<std::string>& carried) {
+pipeline::Values read(const std::string& name, const Theirs& theirs, const std::vector<std::string>& carried) {
   test::Scratch scratch;
   fs::create_directories(scratch / "0");
   fs::copy_file(test::golden_path("diffsynth_caches/" + name + ".pth"), scratch / "0/0.pth");
   data::Cache cache(scratch / "cache");
-  auto listed = import_diffsynth(scratch / "0", carried, values_of(pipeline), {}, cache);
-  EXPECT_EQ(listed.samples.list.at(0).extent, (Extent{.height = 48, .width = 64}));
+  auto listed = import_diffsynth(scratch / "0", carried, theirs, {}, cache);
+  const Extent expected = is_clip(name) ? Extent{.frames = 5, .height = 32, .width = 48} : Extent{.height = 48, .width = 64};
+  EXPECT_EQ(listed.samples.list.at(0).extent, expected);
   return listed.kept.values({0}, carried);
+}
+
+pipeline::Values read(const std::string& name, const std::string& pipeline, const std::vector<std::string>& carried) {
+  return read(name, values_of(pipeline), carried);
+}
+
+void expect_read_to_the_bit(const std::string& name, const Theirs& theirs, size_t num_values) {
+  auto golden = test::golden("diffsynth_caches/" + name + ".safetensors");
+  std::map<std::string, std::vector<at::Tensor>> expected;
+  for (const auto& full : golden.names()) expected[full.substr(0, full.find('.'))].push_back(golden.tensor(full));
+  ASSERT_EQ(expected.size(), num_values);
+  std::vector<std::string> carried;
+  for (const auto& [value, tensors] : expected) carried.push_back(value);
+
+  for (const auto& [own, value] : read(name, theirs, carried)) {
+    auto is_list = std::holds_alternative<pipeline::TensorLists>(value);
+    auto found = is_list ? std::get<pipeline::TensorLists>(value).at(0) : std::vector<at::Tensor>{std::get<at::Tensor>(value)};
+    EXPECT_EQ(is_list, own == "latents_of_references") << own;
+    ASSERT_EQ(found.size(), expected[own].size()) << own;
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(at::equal(found[i], expected[own][i])) << own << " " << i;
+  }
 }
 
 class DiffsynthCache : public testing::TestWithParam<Cached> {};
 
 TEST_P(DiffsynthCache, IsReadToTheBit) {
   const auto& given = GetParam();
-  auto golden = test::golden("diffsynth_caches/" + std::string(given.name) + ".safetensors");
-  std::map<std::string, std::vector<at::Tensor>> expected;
-  for (const auto& name : golden.names()) expected[name.substr(0, name.find('.'))].push_back(golden.tensor(name));
-  ASSERT_EQ(expected.size(), given.num_values);
-  std::vector<std::string> carried;
-  for (const auto& [name, tensors] : expected) carried.push_back(name);
-
-  for (const auto& [name, value] : read(given.name, given.pipeline, carried)) {
-    auto is_list = std::holds_alternative<pipeline::TensorLists>(value);
-    auto found = is_list ? std::get<pipeline::TensorLists>(value).at(0) : std::vector<at::Tensor>{std::get<at::Tensor>(value)};
-    EXPECT_EQ(is_list, name == "latents_of_references") << name;
-    ASSERT_EQ(found.size(), expected[name].size()) << name;
-    for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(at::equal(found[i], expected[name][i])) << name << " " << i;
-  }
+  expect_read_to_the_bit(given.name, values_of(given.pipeline), given.num_values);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, DiffsynthCache,
                          testing::Values(Cached{"zimage", "zimage_pipeline", 3}, Cached{"flux2", "flux2_pipeline", 2},
                                          Cached{"flux2_references", "flux2_pipeline", 3}, Cached{"kontext", "pipeline", 4},
                                          Cached{"qwen_edit", "qwen_edit_pipeline", 4}, Cached{"qwen_edit_one", "qwen_edit_pipeline", 4},
-                                         Cached{"sd15", "sd15_pipeline", 2}, Cached{"sdxl", "sdxl_pipeline", 5}),
+                                         Cached{"sd15", "sd15_pipeline", 2}, Cached{"sdxl", "sdxl_pipeline", 5},
+                                         Cached{"wan", "wan_pipeline", 3}),
                          [](const auto& info) { return std::string(info.param.name); });
+
+/// Values of models of clips that read more than a text, as their caches hold them.
+TEST(DiffsynthCaches, OfClipsAreReadToTheBit) {
+  const auto of_model = [](const std::vector<std::string>& values, const models::wan::Config& dit = {}) {
+    models::Names names;
+    names.values["latents"] = {.shape = {}, .diffsynth = {"input_latents"}};
+    for (const auto& value : values) names.values[value] = {};
+    models::wan::add_diffsynth_values(names, dit);
+    return names.diffsynth_values();
+  };
+  const std::string text = "text_embedding", counts = "text_counts", beside = "beside_latents", states = "image_states";
+  expect_read_to_the_bit("wan_image", of_model({text, counts, beside, states}), 5);
+  expect_read_to_the_bit("wan_control", of_model({text, counts, beside, states, "control_latents"}, {.in_channels = 52}), 6);
+  expect_read_to_the_bit("wan_vace", of_model({text, counts, "vace_context"}), 4);
+  expect_read_to_the_bit("wan_held", of_model({text, counts, "first_latents"}, {.in_channels = 6, .out_channels = 6}), 4);
+}
+
+/// A model with fewer channels beside a clip that controls was given no mask there.
+TEST(DiffsynthCaches, OfClipsHaveZerosForAMaskThatIsNotThere) {
+  models::Names names;
+  names.values["beside_latents"] = names.values["control_latents"] = {};
+  models::wan::add_diffsynth_values(names, {.in_channels = 48});
+  auto y = at::arange(32, at::kFloat).view({1, 32, 1, 1, 1});
+  const auto find = [&](const std::string&) { return std::vector{y}; };
+  const auto theirs = names.diffsynth_values();
+  EXPECT_TRUE(at::equal(std::get<at::Tensor>(theirs.at("control_latents").make(find)), y.narrow(1, 0, 16)));
+  const auto beside = std::get<at::Tensor>(theirs.at("beside_latents").make(find));
+  EXPECT_TRUE(at::equal(beside.narrow(1, 4, 16), y.narrow(1, 16, 16)));
+  EXPECT_FALSE(beside.narrow(1, 0, 4).any().item<bool>());
+}
 
 TEST(DiffsynthCaches, OfASampleWithoutReferencesHaveAnEmptyList) {
   auto values = read("flux2", "flux2_pipeline", {"latents_of_references"});

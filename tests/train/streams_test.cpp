@@ -253,3 +253,13 @@ TEST_F(Streams, TrajectoriesAreOfOneStream) {
   EXPECT_THAT(test::error_of([&] { make_objective(settings, subject); }, Exit::config),
               HasSubstr("one stream of latents, and this model has 2"));
 }
+
+TEST(InputTable, TwoValuesOfASampleHaveTwoNames) {
+  auto table = [](const std::vector<models::ExtraInput>& columns, const std::set<std::string>& drawn) {
+    return InputTable(columns, {}, {}, drawn);
+  };
+  EXPECT_NO_THROW(table({kColumn}, {}));
+  EXPECT_THROW(table({kColumn, kColumn}, {}), std::logic_error);
+  EXPECT_THROW(table({{.column = "sound"}}, {}), std::logic_error) << "a column of that name would never be read";
+  EXPECT_THROW(table({kColumn}, {std::string(kColumn.column)}), std::logic_error);
+}

@@ -241,6 +241,14 @@ Animate::Animate(const Config& dit, const AnimateConfig& config, const at::Tenso
 
 Animate::~Animate() = default;
 
+Animate::Frames Animate::frames_here(int64_t num_frames, int64_t num_tokens) const {
+  auto* shares = this->shares();
+  if (shares == nullptr) return {.count = num_frames};
+  const auto begin = shares->begin(num_tokens, shares->place()), end = shares->begin(num_tokens, shares->place() + 1);
+  const auto of_frame = num_tokens / num_frames, first = begin / of_frame, last = (end + of_frame - 1) / of_frame;
+  return {.first = first, .count = last - first, .before = begin - first * of_frame, .behind = last * of_frame - end};
+}
+
 at::Tensor Animate::face_tokens(const at::Tensor& faces) {
   nn::Tensors motions;
   for (const auto& some : faces.transpose(1, 2).flatten(0, 1).split(kFacesAtOnce)) motions.push_back(face_->motion.run({some})[0]);
@@ -253,11 +261,15 @@ at::Tensor Animate::pose_patches(const at::Tensor& poses) const {
 }
 
 Transformer::Hints Animate::hints(const at::Tensor& face) {
-  return [this, face](const nn::Tensors&) {
-    return [this, face](int64_t block, const at::Tensor& tokens) -> at::Tensor {
+  return [this, face](const nn::Tensors& of_block) {
+    const auto frames = frames_here(face.size(1), of_block[kCosOfBlock].size(0));
+    return [this, frames, of_frames = face.narrow(1, frames.first, frames.count)](int64_t block, const at::Tensor& tokens) -> at::Tensor {
       const auto place = block / config_.step;
-      return block % config_.step == 0 && place < config_.num_fusers ? body_->fusers[static_cast<size_t>(place)]->run({tokens, face})[0]
-                                                                     : at::Tensor();
+      if (block % config_.step != 0 || place >= config_.num_fusers) return {};
+      auto& fuser = *body_->fusers[static_cast<size_t>(place)];
+      if (frames.before == 0 && frames.behind == 0) return fuser.run({tokens, of_frames})[0];
+      auto whole = at::constant_pad_nd(tokens, {0, 0, frames.before, frames.behind});
+      return fuser.run({whole, of_frames})[0].narrow(1, frames.before, tokens.size(1));
     };
   };
 }

@@ -24,7 +24,7 @@ struct AnimatePart {
 };
 
 /// Names of parameters are those of diffusers' WanAnimateTransformer3DModel.
-class Animate : public nn::Module {
+class Animate : public nn::Module, public nn::SharesTokens {
  public:
   Animate(const Config& dit, const AnimateConfig& config, const at::TensorOptions& options, AnimatePart part = {});
   ~Animate() override;
@@ -38,6 +38,13 @@ class Animate : public nn::Module {
   Transformer::Hints hints(const at::Tensor& face_BFND);
 
  private:
+  /// The frames whose tokens are in this place, and how many tokens of the first and of the last of them are not.
+  struct Frames {
+    int64_t first = 0, count = 0;
+    int64_t before = 0, behind = 0;
+  };
+  Frames frames_here(int64_t num_frames, int64_t num_tokens) const;
+
   struct Face;
   class Fuser;
   struct Body;

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "models/wan/frames.h"
 #include "models/wan/keys.h"
 
 namespace burnish::models::wan {
@@ -62,10 +61,9 @@ AnimateUnits::AnimateUnits(const ModelOptions& options, Components& components, 
   if (!source.entry) return;
   config_ = naming(source.entry->label, [&] { return detect_animate(source.entry->config, source.shapes(), dit); });
   reads_ = has_its_columns(options);
-  if (reads_ && options.latents != "mean")
-    config_error("models", "latents sample draws them at every visit, and those of {} are the mean; take one of them out",
-                 kFirstFrameColumn);
 }
+
+std::string AnimateUnits::variant(bool) const { return source_.entry ? "Wan2.2-Animate-14B" : ""; }
 
 std::vector<Further::Part> AnimateUnits::parts(const ComponentNames& dit) const {
   if (!source_.entry) return {};
@@ -102,8 +100,9 @@ pipeline::Unit AnimateUnits::face_unit() {
           }};
 }
 
-void AnimateUnits::add_units(UnitGroups& groups, const std::string& vae, const Encode& encode) {
+void AnimateUnits::add_units(UnitGroups& groups, const Around& around) {
   if (!reads_) return;
+  const auto& [dit, vae, encode, image_encoder, see] = around;
   groups.encode_image = {latents_unit(vae, encode)};
   std::erase_if(groups.encode_references, [](const auto& unit) { return contains(unit.writes, "beside_latents"); });
   for (const auto& unit : {beside_unit(vae, encode), pose_unit(vae, encode), face_unit()}) groups.encode_references.push_back(unit);
@@ -112,7 +111,7 @@ void AnimateUnits::add_units(UnitGroups& groups, const std::string& vae, const E
   denoise.models.push_back(kAnimateBody);
 }
 
-void AnimateUnits::give(pipeline::Scope& scope, Transformer::Inputs& in) {
+void AnimateUnits::give(pipeline::Scope& scope, const std::string&, Transformer::Inputs& in) {
   if (!reads_) return;
   scope.uses(kAnimateBody);
   auto& animate = loaded(kAnimateBody);

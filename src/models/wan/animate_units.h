@@ -1,5 +1,6 @@
 #pragma once
 #include "models/wan/animate.h"
+#include "models/wan/frames.h"
 #include "models/wan/further.h"
 
 namespace burnish::models::wan {
@@ -7,14 +8,15 @@ namespace burnish::models::wan {
 /// What Wan-Animate reads: a picture, which is a frame in front of the clip's, poses and a face (diffusers: WanAnimatePipeline).
 class AnimateUnits : public Further {
  public:
-  /// Throws a config Error for columns that do not go together. All must outlive this.
+  /// Throws a config Error for columns that do not go together. All but `source` must outlive this.
   AnimateUnits(const ModelOptions& options, Components& components, const Source& source, const Config& dit);
 
+  std::string variant(bool has_experts) const override;
   std::vector<Part> parts(const ComponentNames& dit) const override;
   void add_names(Names& names) const override;
-  int64_t num_before() const override { return reads_ ? 1 : 0; }
-  void add_units(UnitGroups& groups, const std::string& vae, const Encode& encode) override;
-  void give(pipeline::Scope& scope, Transformer::Inputs& in) override;
+  std::string_view picture_before() const override { return reads_ ? kFirstFrameColumn : ""; }
+  void add_units(UnitGroups& groups, const Around& around) override;
+  void give(pipeline::Scope& scope, const std::string& dit, Transformer::Inputs& in) override;
 
  private:
   pipeline::Unit face_unit();

@@ -53,6 +53,9 @@ class Block : public nn::Block {
   mmdit::FeedForward ffn_;
 };
 
+/// Where Block's inputs have cos, which has a row for each token, those of other places too.
+inline constexpr size_t kCosOfBlock = 4;
+
 /// LN(x) · (1 + scale) + shift and x + gate · y, with a modulation in fp32 whatever x is in (official: wan/modules/model.py).
 at::Tensor modulated(const at::Tensor& x_BLD, const at::Tensor& scale_BD, const at::Tensor& shift_BD);
 at::Tensor gated(const at::Tensor& x_BLD, const at::Tensor& gate_BD, const at::Tensor& y_BLD);

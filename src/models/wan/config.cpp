@@ -23,7 +23,6 @@ constexpr Number<Config> kNumbers[] = {
     {&Config::caption_width, "condition_embedder.text_embedder.linear_1.weight", 1, "text_dim"},
     {&Config::time_channels, "condition_embedder.time_embedder.linear_1.weight", 1, "freq_dim"},
     {&Config::image_width, nullptr, 0, "image_dim"},
-    {&Config::image_places, nullptr, 0, "pos_embed_seq_len"},
 };
 
 /// What the original config.json calls the same numbers; "dim" is the width.
@@ -37,6 +36,17 @@ int64_t side_or_none(const io::Shapes& shapes, const std::string& name, size_t d
   return shapes.contains(name) ? io::side_of(shapes, name, dim, kWhat) : 0;
 }
 
+Extras extras_of(const io::Shapes& shapes) {
+  constexpr const char* kCamera = "control_adapter.conv.weight";
+  constexpr int64_t kChannels = 64 * kRayChannels;
+  Extras c{.image_places = side_or_none(shapes, "condition_embedder.image_embedder.pos_embed", 1),
+           .has_reference = shapes.contains("ref_conv.weight"),
+           .has_camera = shapes.contains(kCamera)};
+  if (const auto channels = side_or_none(shapes, kCamera, 1); c.has_camera && channels != kChannels)
+    data_error("models", "the transformer's adapter of cameras reads {} channels; {} were expected", channels, kChannels);
+  return c;
+}
+
 void read_shapes(Config& c, const io::Shapes& shapes) {
   read_tensors(c, kNumbers, shapes);
   c.out_channels = io::side_of(shapes, "proj_out.weight", 0, kWhat) / (kPatch * kPatch);
@@ -45,7 +55,7 @@ void read_shapes(Config& c, const io::Shapes& shapes) {
   c.num_heads = std::max<int64_t>(1, width / c.head_dim);
   c.head_dim = width / c.num_heads;
   c.image_width = side_or_none(shapes, "condition_embedder.image_embedder.norm1.weight", 0);
-  c.image_places = side_or_none(shapes, "condition_embedder.image_embedder.pos_embed", 1);
+  c.extras = extras_of(shapes);
   if (!shapes.contains("blocks.0.norm2.weight"))
     data_error("models", "the transformer lacks 'blocks.0.norm2.weight', the norm before its attention to texts, which all of Wan have");
 }
@@ -82,6 +92,11 @@ void read_config(Config& c, const nlohmann::json& json, bool tensors) {
   read_keys(c, kNumbers, json, tensors);
   read_keys(c, kOriginalNumbers, json, tensors);
   agree_on(json, "out_channels", c.out_channels, tensors);
+  agree_on(json, "pos_embed_seq_len", c.extras.image_places, tensors);
+  if (!tensors) {
+    io::take(json, "add_ref_conv", c.extras.has_reference, kWhat);
+    io::take(json, "add_control_adapter", c.extras.has_camera, kWhat);
+  }
   refuse_others(json);
 }
 
@@ -99,18 +114,6 @@ void check_config(const Config& c) {
 }
 
 }  // namespace
-
-ControlConfig detect_control(const nlohmann::json* config_json, const io::Shapes& shapes) {
-  constexpr const char* kCamera = "control_adapter.conv.weight";
-  constexpr int64_t kChannels = 64 * kRayChannels;
-  ControlConfig c{.has_reference = shapes.contains("ref_conv.weight"), .has_camera = shapes.contains(kCamera)};
-  if (const auto channels = side_or_none(shapes, kCamera, 1); c.has_camera && channels != kChannels)
-    data_error("models", "the transformer's adapter of cameras reads {} channels; {} were expected", channels, kChannels);
-  if (!shapes.empty() || config_json == nullptr) return c;
-  io::take(*config_json, "add_ref_conv", c.has_reference, kWhat);
-  io::take(*config_json, "add_control_adapter", c.has_camera, kWhat);
-  return c;
-}
 
 Config detect(const nlohmann::json* config_json, const io::Shapes& shapes) {
   return detected(config_json, shapes, read_shapes, read_config, check_config);

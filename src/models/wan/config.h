@@ -10,6 +10,13 @@ namespace burnish::models::wan {
 /// What the time gives every block: shift, scale and gate of attention, and of the MLP.
 inline constexpr int64_t kModulations = 6;
 
+/// What some transformers have that others have not.
+struct Extras {
+  int64_t image_places = 0;    ///< rows of the table of places of CLIP's states, for first and last frame; 0: there is none
+  bool has_reference = false;  ///< whether it takes a reference picture, as of the Fun models do
+  bool has_camera = false;     ///< whether it takes rays of a camera, as others of them do
+};
+
 /// Every architecture number of the transformer. Defaults are those of Wan2.1-T2V-14B, and of both experts of Wan2.2-T2V-A14B.
 struct Config {
   int64_t in_channels = 16;   ///< channels of the noisy latents, and of what stands behind them (Wan: y)
@@ -21,26 +28,19 @@ struct Config {
   int64_t caption_width = 4096;  ///< width of umT5's states
   int64_t time_channels = 256;   ///< sinusoids of the time
   int64_t image_width = 0;       ///< width of CLIP's states of a picture; 0: none are read
-  int64_t image_places = 0;      ///< rows of the table of places of these states, for first and last frame; 0: there is none
+  Extras extras = {};
 
   int64_t width() const { return num_heads * head_dim; }
   /// Returns the numbers of a head for each place: frame, row and column.
   std::vector<int64_t> axes_dims() const { return {head_dim - 4 * (head_dim / 6), 2 * (head_dim / 6), 2 * (head_dim / 6)}; }
 };
 
-/// What transformers of the Fun models have beside that.
-struct ControlConfig {
-  bool has_reference = false;  ///< whether it takes a reference picture
-  bool has_camera = false;     ///< whether it takes rays of a camera
-};
-
 /// Latents of a token along height and width; a token is of one frame of latents.
 inline constexpr int64_t kPatch = 2;
 
 /// Reads the numbers from tensor shapes (our names) and, where there is one, the component's config.json, diffusers' or the original's,
-/// which wins for what shapes cannot tell: the number of heads. Throws a data Error when the two disagree.
+/// which wins for what shapes cannot tell: the number of heads. Throws a data Error when the two disagree, and for an adapter of other
+/// rays.
 Config detect(const nlohmann::json* config_json, const io::Shapes& shapes);
-/// Reads what it has of the Fun models, by config.json where there are no tensors. Throws a data Error for an adapter of other rays.
-ControlConfig detect_control(const nlohmann::json* config_json, const io::Shapes& shapes);
 
 }  // namespace burnish::models::wan

@@ -1,17 +1,16 @@
 #include "models/wan/control.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "models/wan/camera.h"
 #include "models/wan/frames.h"
 
 namespace burnish::models::wan {
 
-Control::Control(const ModelOptions& options, const Config& dit, const ControlConfig& config, bool has_dit)
-    : options_(options), dit_(dit), config_(config), has_dit_(has_dit) {
+Control::Control(const ModelOptions& options, Components& components, const Config& dit, bool has_dit)
+    : options_(options), components_(components), dit_(dit), has_dit_(has_dit) {
   const auto latents = dit.out_channels, rest = dit.in_channels - (can_control() ? 2 : 1) * latents;
   if (has_dit && rest != 0 && rest != latents && rest != latents + kMaskChannels)
     data_error(
@@ -32,9 +31,15 @@ Control::Control(const ModelOptions& options, const Config& dit, const ControlCo
 
 bool Control::can_read(std::string_view column) const {
   if (!has_dit_) return true;
-  if (column == kReferencePicture) return config_.has_reference;
+  if (column == kReferencePicture) return dit_.extras.has_reference;
   if (column == kControlVideo) return can_control();
-  return config_.has_camera;
+  return dit_.extras.has_camera;
+}
+
+std::string Control::variant(bool has_experts) const {
+  const std::string fun = has_experts ? "Wan2.2-Fun-A14B" : dit_.width() == 1536 ? "Wan2.1-Fun-1.3B" : "Wan2.1-Fun-14B";
+  if (dit_.extras.has_camera) return fun + "-Control-Camera";
+  return can_control() ? fun + "-Control" : "";
 }
 
 void Control::add_names(Names& names) const {
@@ -67,47 +72,39 @@ pipeline::Units Control::encode_units(const std::string& vae, const Encode& enco
   return units;
 }
 
-pipeline::Unit Control::seen_reference_unit(const std::string& encoder, const std::function<at::Tensor(const at::Tensor&)>& see) const {
-  return {"see_reference", {kReferencePicture}, {"image_states"}, {encoder}, [=](pipeline::Scope& s) {
-            s.uses(encoder);
-            s.write("image_states", see(picture_of(s, kReferencePicture).unsqueeze(0)));
-          }};
+/// CLIP sees the reference picture in place of the first frame.
+void Control::see_reference(UnitGroups& groups, const Around& around) {
+  std::erase_if(groups.encode_references, [](const auto& unit) { return contains(unit.writes, "image_states"); });
+  groups.encode_references.push_back(
+      {"see_reference", {kReferencePicture}, {"image_states"}, {around.image_encoder}, [around](pipeline::Scope& s) {
+         s.uses(around.image_encoder);
+         s.write("image_states", around.see(picture_of(s, kReferencePicture).unsqueeze(0)));
+       }});
+  auto& reads = groups.denoise.back().reads;
+  if (!contains(reads, "image_states")) reads.emplace_back("image_states");
 }
 
-std::vector<std::string> Control::reads() const {
-  std::vector<std::string> values;
-  if (has(kControlVideo)) values.emplace_back("control_latents");
-  if (has(kReferencePicture)) values.emplace_back("reference_latents");
-  if (has(kCameraDirection)) values.emplace_back("camera_movement");
-  return values;
-}
-
-at::Tensor Control::behind_noise(pipeline::Scope& scope, const at::Tensor& noisy, const at::Tensor& first) const {
-  auto zeros = [&](int64_t channels) {
-    auto shape = noisy.sizes().vec();
-    shape[1] = channels;
-    return at::zeros(shape, noisy.options());
-  };
-  const auto latents = dit_.out_channels;
-  auto channels = dit_.in_channels - latents;
-  std::vector<at::Tensor> behind;
-  if (can_control()) {
-    behind.push_back(has(kControlVideo) ? scope.tensor("control_latents").to(noisy.options()) : zeros(latents));
-    channels -= latents;
+void Control::add_units(UnitGroups& groups, const Around& around) {
+  auto units = encode_units(around.vae, around.encode);
+  groups.encode_references.insert(groups.encode_references.end(), units.begin(), units.end());
+  for (const auto& unit : units) {
+    auto& reads = groups.denoise.back().reads;
+    reads.insert(reads.end(), unit.writes.begin(), unit.writes.end());
   }
-  if (!first.defined()) {
-    behind.push_back(zeros(channels));
-  } else {
-    // Its mask is left out where there is no room for it. Cameras see the first frame's latents alone then.
-    auto given = first.to(noisy.options());
-    auto seen = given.narrow(1, given.size(1) - channels, channels);
-    behind.push_back(config_.has_camera && channels == latents ? seen * given.narrow(1, 0, 1) : seen);
-  }
-  return at::cat(behind, 1);
+  if (sees_reference()) see_reference(groups, around);
 }
 
-void Control::give(pipeline::Scope& scope, Transformer::Inputs& in) const {
+at::Tensor Control::behind_noise(pipeline::Scope& scope, const at::Tensor& noisy) {
+  if (!can_control()) return {};
+  if (has(kControlVideo)) return scope.tensor("control_latents").to(noisy.options());
+  auto shape = noisy.sizes().vec();
+  shape[1] = dit_.out_channels;
+  return at::zeros(shape, noisy.options());
+}
+
+void Control::give(pipeline::Scope& scope, const std::string&, Transformer::Inputs& in) {
   const auto& noisy = in.noisy_BCFHW;
+  if (sees_reference()) in.image_BNW = scope.tensor("image_states").to(options_.device);
   if (has(kReferencePicture)) in.reference_BCHW = scope.tensor("reference_latents").to(noisy.options()).squeeze(2);
   if (has(kCameraDirection))
     in.rays_BKFHW = camera_rays(scope.tensor("camera_movement").to(noisy.device()), (noisy.size(2) - 1) * kFramesPerLatent + 1,

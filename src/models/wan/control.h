@@ -1,10 +1,7 @@
 #pragma once
 #include "models/extra_input.h"
-#include "models/names.h"
-#include "models/options.h"
-#include "models/shared_units.h"
 #include "models/wan/frames.h"
-#include "models/wan/transformer.h"
+#include "models/wan/further.h"
 
 // What Wan's Fun models read beside a prompt: a clip that controls, a reference picture, and how the camera moves (VideoX-Fun; formulas are
 // those of DiffSynth-Studio's pipelines/wan_video.py).
@@ -19,36 +16,33 @@ inline constexpr ExtraInput kControlInputs[] = {
     {.column = kCameraSpeed, .kind = ExtraInput::Kind::numbers, .needs = "a Fun Control-Camera model", .example = "0.01"},
 };
 
-class Control {
+class Control : public Further {
  public:
-  /// Throws a config Error for columns that do not go together. All must outlive this.
-  Control(const ModelOptions& options, const Config& dit, const ControlConfig& config, bool has_dit);
-  const ControlConfig& config() const { return config_; }
+  /// Throws a config Error for columns that do not go together, and a data Error for a transformer of other channels. All must outlive
+  /// this.
+  Control(const ModelOptions& options, Components& components, const Config& dit, bool has_dit);
 
-  /// Adds the columns of this run that can be read, and the values that they become.
-  void add_names(Names& names) const;
-  /// Makes the units from the run's columns to control_latents, reference_latents and camera_movement.
-  pipeline::Units encode_units(const std::string& vae, const Encode& encode) const;
-  bool gives_reference() const { return has(kReferencePicture); }
-  /// Makes the unit from the reference picture to image_states, what `see` makes of it by the model `encoder`.
-  pipeline::Unit seen_reference_unit(const std::string& encoder, const std::function<at::Tensor(const at::Tensor& image)>& see) const;
-  /// Returns the values that the unit of the transformer reads of them.
-  std::vector<std::string> reads() const;
-  /// Returns the channels that stand behind the noisy latents: the control clip's, then what a first frame became (beside_latents,
-  /// undefined without one), zeros where the run has none.
-  at::Tensor behind_noise(pipeline::Scope& scope, const at::Tensor& noisy_BCFHW, const at::Tensor& first_BCFHW) const;
-  /// Puts the other values where the transformer takes them.
-  void give(pipeline::Scope& scope, Transformer::Inputs& in) const;
+  std::string variant(bool has_experts) const override;
+  void add_names(Names& names) const override;
+  /// Adds the units from the run's columns to control_latents, reference_latents and camera_movement.
+  void add_units(UnitGroups& groups, const Around& around) override;
+  /// Returns the latents of the clip that controls, zeros where the run has none.
+  at::Tensor behind_noise(pipeline::Scope& scope, const at::Tensor& noisy_BCFHW) override;
+  void give(pipeline::Scope& scope, const std::string& dit, Transformer::Inputs& in) override;
 
  private:
   bool has(const char* column) const { return options_.extra_inputs.contains(column) && can_read(column); }
   bool can_read(std::string_view column) const;
   /// Tells whether the transformer has channels for a clip that controls.
-  bool can_control() const { return !config_.has_camera && dit_.in_channels > 2 * dit_.out_channels + kMaskChannels; }
+  bool can_control() const { return !dit_.extras.has_camera && dit_.in_channels > 2 * dit_.out_channels + kMaskChannels; }
+  /// Tells whether CLIP sees the reference picture.
+  bool sees_reference() const { return dit_.image_width > 0 && has(kReferencePicture) && components_.has("image_encoder"); }
+  pipeline::Units encode_units(const std::string& vae, const Encode& encode) const;
+  static void see_reference(UnitGroups& groups, const Around& around);
 
   const ModelOptions& options_;
+  Components& components_;
   const Config& dit_;
-  ControlConfig config_;
   bool has_dit_;
 };
 

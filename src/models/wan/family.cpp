@@ -6,8 +6,12 @@
 #include "models/find_components.h"
 #include "models/not_supported.h"
 #include "models/wan/animate.h"
+#include "models/wan/control.h"
 #include "models/wan/keys.h"
 #include "models/wan/model.h"
+#include "models/wan/motion.h"
+#include "models/wan/vace.h"
+#include "models/wan/vace_scale.h"
 
 namespace burnish::models::wan {
 
@@ -47,7 +51,7 @@ Expertise expertise_of(const ModelEntry& entry, bool has_second) {
 std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto found = find_sources(one);
-  const auto& dit = found.high_noise.entry ? found.high_noise : found.low_noise;
+  const auto& dit = found.dit();
   auto config = dit.tensors ? dit.read(detect) : Config{};
   return words_of({{dit, fmt::format("Wan transformer ({} layers, width {}, {} names)", config.num_layers, config.width(),
                                      dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers")},
@@ -96,7 +100,7 @@ std::vector<ModelEntry> named_experts(std::string_view name, const Config& confi
 }
 
 /// What picture to video adds to Wan2.1-T2V-14B; first and last frame also have `places`.
-Config reading_image(int64_t places = 0) { return {.in_channels = 36, .image_width = 1280, .image_places = places}; }
+Config reading_image(int64_t places = 0) { return {.in_channels = 36, .image_width = 1280, .extras = {.image_places = places}}; }
 
 std::vector<ModelEntry> named_with_vace(std::string_view name, const Config& config, const VaceConfig& vace_config) {
   auto entries = named_sizes(name, config);
@@ -171,7 +175,7 @@ extern const Family kFamily{
         },
     .open = open_as<WanModel>,
     .describe = describe_entry,
-    .options = {prompt_length_option(), tile_option()},
+    .options = {prompt_length_option(), tile_option(), vace_scale_option()},
     .reference_columns = {kFirstFrameColumn},
     .extra_inputs = all_inputs(),
     .variants =

@@ -95,6 +95,11 @@ pipeline::Units held_frame_weights() {
            }}};
 }
 
+at::Tensor behind_noise(const Config& c, const at::Tensor& beside, int64_t num_channels) {
+  auto seen = beside.narrow(1, beside.size(1) - num_channels, num_channels);
+  return c.extras.has_camera && num_channels == c.out_channels ? seen * beside.narrow(1, 0, 1) : seen;
+}
+
 at::Tensor with_first(const at::Tensor& noisy, const at::Tensor& first) {
   return at::cat({first.to(noisy.options()), noisy.narrow(2, 1, noisy.size(2) - 1)}, 2);
 }

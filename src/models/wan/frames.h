@@ -43,6 +43,10 @@ pipeline::Units image_state_units(const std::string& encoder, const std::functio
 /// Makes the unit from latents to the loss_map that leaves out their first frame.
 pipeline::Units held_frame_weights();
 
+/// Returns of beside_latents what stands in so many channels: the mask is left out where there is no room for it. Cameras see the first
+/// frame's latents alone then.
+at::Tensor behind_noise(const Config& config, const at::Tensor& beside_BCFHW, int64_t num_channels);
+
 /// The noisy latents with the given frame in place of their first.
 at::Tensor with_first(const at::Tensor& noisy_BCFHW, const at::Tensor& first_BC1HW);
 /// Puts in place of a prediction's first frame the velocity that leads from the noisy one to the given one, wherever a walk is.

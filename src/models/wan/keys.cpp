@@ -61,6 +61,11 @@ const RenamedLayers kOfFaces{{"pose_patch_embedding", {"pose_patch_embedding"}},
                              {"face_encoder.conv3.conv", {"face_encoder.conv3"}},
                              {"face_encoder.out_proj", {"face_encoder.out_proj"}}};
 
+/// Tables of parameters, which stand bare in a file.
+const RenamedLayers kTablesInBlocks{{"modulation", {"scale_shift_table"}}};
+const RenamedLayers kTablesOutside{{"head.modulation", {"scale_shift_table"}},
+                                   {"img_emb.emb_pos", {"condition_embedder.image_embedder.pos_embed"}}};
+
 RenamedLayers all_layers(const Config& config) {
   auto all = kOutside;
   add_blocks(all, kInBlocks, "blocks.", "blocks.", config.num_layers);
@@ -89,15 +94,17 @@ RenamedLayers all_norms(const AnimateConfig& config) {
   return all;
 }
 
+/// Norms and tables.
 RenamedLayers all_norms(const Config& config) {
   auto all = kNormsOutside;
-  add_blocks(all, kNormsInBlocks, "blocks.", "blocks.", config.num_layers);
+  all.insert(all.end(), kTablesOutside.begin(), kTablesOutside.end());
+  for (const auto* some : {&kNormsInBlocks, &kTablesInBlocks}) add_blocks(all, *some, "blocks.", "blocks.", config.num_layers);
   return all;
 }
 
 RenamedLayers all_norms(const VaceConfig& config) {
   RenamedLayers all;
-  add_blocks(all, kNormsInBlocks, "vace_blocks.", "vace_blocks.", config.num_blocks);
+  for (const auto* some : {&kNormsInBlocks, &kTablesInBlocks}) add_blocks(all, *some, "vace_blocks.", "vace_blocks.", config.num_blocks);
   return all;
 }
 
@@ -128,12 +135,11 @@ io::KeyMap original_keys() {
   std::vector<io::KeyRule> rules;
   for (const char* blocks : {"blocks.{}.", "vace_blocks.{}."}) {
     for (const auto* layers : {&kInBlocks, &kNormsInBlocks}) add_rules(rules, *layers, blocks, blocks);
-    rules.push_back({std::string(blocks) + "modulation", {std::string(blocks) + "scale_shift_table"}});
+    for (const auto& table : kTablesInBlocks) rules.push_back({blocks + table.theirs, {blocks + table.ours[0]}});
   }
   add_rules(rules, kInHintBlocks, "vace_blocks.{}.", "vace_blocks.{}.");
   for (const auto* layers : {&kOutside, &kNormsOutside}) add_rules(rules, *layers);
-  rules.push_back({"head.modulation", {"scale_shift_table"}});
-  rules.push_back({"img_emb.emb_pos", {"condition_embedder.image_embedder.pos_embed"}});
+  for (const auto& table : kTablesOutside) rules.push_back({table.theirs, table.ours});
   return io::KeyMap(rules);
 }
 

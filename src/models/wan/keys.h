@@ -13,6 +13,8 @@ inline const std::vector<std::string> kTransformerPrefixes{"", "model.diffusion_
 io::KeyMap original_keys();
 /// Returns those of Wan-Animate's module, whose faces are halved so often.
 io::KeyMap animate_keys(int64_t num_halvings);
+/// Returns what ai-toolkit puts before the layers of an expert in a file for both.
+inline std::string in_both_of(bool is_second) { return is_second ? "transformer_2." : "transformer_1."; }
 /// Returns the names of layers and norms in files of ComfyUI, musubi-tuner, DiffSynth-Studio, diffusion-pipe and ai-toolkit, which puts
 /// `in_both` before them in a file for both experts.
 LayerTable foreign_layers(const Config& config, const std::string& in_both);

@@ -51,8 +51,8 @@ class ImageEmbedder : public nn::Module {
     own("ff.net.0.proj", up_);
     own("ff.net.2", down_);
     own("norm2", norm2_);
-    if (c.image_places == 0) return;
-    places_ = at::empty({1, c.image_places, c.image_width}, o);
+    if (c.extras.image_places == 0) return;
+    places_ = at::empty({1, c.extras.image_places, c.image_width}, o);
     own("pos_embed", places_);
   }
   at::Tensor forward(at::Tensor x_BNW) const {
@@ -86,15 +86,15 @@ struct Transformer::Time {
 };
 
 struct Transformer::Body {
-  Body(const Config& c, const ControlConfig& control, const at::TensorOptions& o)
+  Body(const Config& c, const at::TensorOptions& o)
       : patch_in(c.in_channels, c.width(), kernels::Window{{1, kPatch, kPatch}, {1, kPatch, kPatch}, {0, 0, 0}, {1, 1, 1}}, o),
         text(c, o),
         image(c.image_width > 0 ? std::make_unique<ImageEmbedder>(c, o) : nullptr),
         blocks(mmdit::several<Block>(c.num_layers, c, o)),
         table(at::empty({1, 2, c.width()}, o.dtype(at::kFloat))),
         out(c.width(), c.out_channels * kPatch * kPatch, o) {
-    if (control.has_reference) reference_in = std::make_unique<nn::Conv2d>(c.out_channels, c.width(), kPatch, kPatch, 0, o);
-    if (control.has_camera) camera = std::make_unique<CameraAdapter>(c.width(), o);
+    if (c.extras.has_reference) reference_in = std::make_unique<nn::Conv2d>(c.out_channels, c.width(), kPatch, kPatch, 0, o);
+    if (c.extras.has_camera) camera = std::make_unique<CameraAdapter>(c.width(), o);
   }
   nn::Conv patch_in;
   TextEmbedder text;
@@ -106,9 +106,9 @@ struct Transformer::Body {
   std::unique_ptr<CameraAdapter> camera;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part, const ControlConfig& control) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
   if (part.body) {
-    body_ = std::make_unique<Body>(c, control, options);
+    body_ = std::make_unique<Body>(c, options);
     own("patch_embedding", body_->patch_in);
   }
   if (part.modulation) {
@@ -134,8 +134,6 @@ at::Tensor Transformer::modulate(const at::Tensor& sigma_B) const {
 }
 
 void Transformer::run_blocks(nn::Tensors& inputs, bool has_given, const Hints& hints) {
-  if (hints && shares())
-    config_error("models", "modules beside the transformer read all tokens of a sample, which sequence_size shares out; leave it at 1");
   const auto hint_of = hints ? hints(inputs) : nullptr;
   for (size_t i = 0; i < body_->blocks.size(); ++i) {
     auto out = body_->blocks[i]->run(inputs);

@@ -12,7 +12,7 @@ namespace burnish::models::wan {
 /// the time is computed in fp32, and so is what it modulates.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {}, const ControlConfig& control = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
   ~Transformer() override;
 
   /// Makes of sigma, fp32 in [0, 1], what modulates [B, 7 D] in fp32: the six parts of every block, to which each adds its table, and what

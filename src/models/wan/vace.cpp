@@ -1,10 +1,6 @@
 #include "models/wan/vace.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -14,7 +10,6 @@
 #include "io/model_values.h"
 #include "models/config_values.h"
 #include "models/find_components.h"
-#include "models/wan/frames.h"
 #include "models/wan/keys.h"
 
 namespace burnish::models::wan {
@@ -22,33 +17,12 @@ namespace burnish::models::wan {
 namespace {
 
 constexpr const char *kBase = "transformer", *kVaceMark = "vace_patch_embedding.weight";
-/// Pixels of the mask along a side of a latent, each a channel.
-constexpr int64_t kMaskSide = 8;
 
 /// Places that spread evenly over the transformer's blocks, from the first on.
 std::vector<int64_t> spread(int64_t count, int64_t num_blocks) {
   std::vector<int64_t> layers;
   for (int64_t i = 0; i < count; ++i) layers.push_back(i * (num_blocks / count));
   return layers;
-}
-
-/// The mask [B, 3, F, H, W] in [-1, 1] as a channel for each of the pixels and as many frames as latents have: [B, 64, f, h, w] in [0, 1].
-at::Tensor mask_channels(const at::Tensor& mask_BCFHW, int64_t frames) {
-  auto gray = (mask_BCFHW.select(1, 0) + 1) / 2;
-  auto pixels = gray.unflatten(3, {-1, kMaskSide}).unflatten(2, {-1, kMaskSide});  // [B, F, h, 8, w, 8]
-  auto channels = pixels.permute({0, 3, 5, 2, 4, 1}).flatten(1, 2);                // [B, 64, h, w, F]
-  auto shape = channels.sizes().vec();
-  // Of the frames that a latent stands for, the one in the middle speaks for all.
-  std::vector<at::Tensor> taken;
-  for (int64_t f = 0; f < frames; ++f) taken.push_back(channels.select(4, ((2 * f + 1) * shape[4]) / (2 * frames)));
-  return at::stack(taken, 2);
-}
-
-/// What is read of a clip and a mask: the clip outside the mask, the clip inside it, gray elsewhere, and the mask. [B, K, f, h, w].
-at::Tensor clip_context(const at::Tensor& clip, const at::Tensor& mask, const Encode& encode) {
-  auto white = (mask > 0).to(clip.scalar_type());
-  auto outside = encode(clip * (1 - white)).mean_BCHW, inside = encode(clip * white).mean_BCHW;
-  return at::cat({outside, inside, mask_channels(mask, outside.size(2)).to(outside.options())}, 1);
 }
 
 }  // namespace
@@ -119,7 +93,8 @@ Vace::~Vace() = default;
 Transformer::Hints Vace::hints(const at::Tensor& context) {
   return [this, context](const nn::Tensors& of_block) {
     auto inputs = of_block;
-    inputs[0] = patch_in_.forward(context.to(of_block[0].options())).flatten(2).transpose(1, 2).contiguous();
+    auto tokens = patch_in_.forward(context.to(of_block[0].options())).flatten(2).transpose(1, 2).contiguous();
+    inputs[0] = nn::Streams(shares(), {tokens.size(1)}).here(0, tokens);
     return [this, inputs, first = of_block[0]](int64_t block, const at::Tensor&) mutable -> at::Tensor {
       auto place = std::ranges::find(config_.layers, block);
       if (place == config_.layers.end()) return {};
@@ -128,7 +103,8 @@ Transformer::Hints Vace::hints(const at::Tensor& context) {
       if (i == 0) given.push_back(std::exchange(first, {}));
       auto out = blocks_[i]->run(given);
       inputs[0] = out[0];
-      return out[1];
+      const auto scale = config_.scales.empty() ? 1.0 : config_.scales.at(i);
+      return scale == 1.0 ? out[1] : out[1] * scale;
     };
   };
 }
@@ -139,41 +115,6 @@ Source find_vace(const ModelEntry& entry) {
   auto alone = tensors->renamed([](const std::string& name) { return name.starts_with("vace_") ? name : ""; });
   const bool is_original = alone.contains("vace_blocks.0.after_proj.weight");
   return {&entry, alone, is_original ? original_keys() : io::KeyMap{}};
-}
-
-bool reads_vace(const std::set<std::string>& columns) {
-  for (const char* column : {kVaceMask, kVaceReference}) {
-    if (columns.contains(column) && !columns.contains(kVaceVideo))
-      config_error("models", "extra_inputs names {}, which is read together with {}; name both", column, kVaceVideo);
-  }
-  return columns.contains(kVaceVideo);
-}
-
-pipeline::Units latents_behind_reference(const std::string& vae, const Encode& encode) {
-  return {{"encode_image", {"image", kVaceReference}, {"latents"}, {vae}, [=](pipeline::Scope& s) {
-             s.uses(vae);
-             auto picture = encode(as_clip(picture_of(s, kVaceReference).unsqueeze(0))).mean_BCHW;
-             s.write("latents", at::cat({picture, encode(as_clip(s.tensor("image"))).mean_BCHW}, 2));
-           }}};
-}
-
-pipeline::Units vace_units(const std::set<std::string>& columns, const std::string& vae, const Encode& encode) {
-  const bool masks = columns.contains(kVaceMask), refers = columns.contains(kVaceReference);
-  std::vector<std::string> reads{kVaceVideo};
-  if (masks) reads.emplace_back(kVaceMask);
-  if (refers) reads.emplace_back(kVaceReference);
-  return {{"encode_vace", reads, {"vace_context"}, {vae}, [=](pipeline::Scope& s) {
-             s.uses(vae);
-             auto clip = as_clip(s.tensor(kVaceVideo));
-             auto context = clip_context(clip, masks ? as_clip(s.tensor(kVaceMask)) : at::ones_like(clip), encode);
-             if (refers) {
-               auto picture = encode(as_clip(picture_of(s, kVaceReference).unsqueeze(0))).mean_BCHW;
-               auto shape = picture.sizes().vec();
-               shape[1] = context.size(1) - shape[1];
-               context = at::cat({at::cat({picture, at::zeros(shape, picture.options())}, 1), context}, 2);
-             }
-             s.write("vace_context", context);
-           }}};
 }
 
 }  // namespace burnish::models::wan

@@ -1,7 +1,6 @@
 #pragma once
 #include "models/components.h"
-#include "models/model.h"
-#include "models/shared_units.h"
+#include "models/extra_input.h"
 #include "models/wan/transformer.h"
 #include "models/wan/vace_config.h"
 
@@ -20,8 +19,9 @@ inline constexpr ExtraInput kVaceInputs[] = {
     {.column = kVaceReference, .needs = "VACE", .fits_picture = true},
 };
 
-/// Names of parameters are those of diffusers' WanVACETransformer3DModel.
-class Vace : public nn::Module {
+/// Names of parameters are those of diffusers' WanVACETransformer3DModel. Tokens are shared out as the transformer's, whose places they
+/// have.
+class Vace : public nn::Module, public nn::SharesTokens {
  public:
   Vace(const Config& dit, const VaceConfig& config, const at::TensorOptions& options);
   ~Vace() override;
@@ -39,12 +39,5 @@ class Vace : public nn::Module {
 
 /// Finds the module among an entry's tensors, in diffusers' names or the original ones; beside the transformer, or in a file of its own.
 Source find_vace(const ModelEntry& entry);
-
-/// Tells whether a run's columns have VACE read something. Throws a config Error where they do not go together.
-bool reads_vace(const std::set<std::string>& columns);
-/// Makes the unit from image to latents, with the reference picture's in front of the clip's.
-pipeline::Units latents_behind_reference(const std::string& vae, const Encode& encode);
-/// Makes the unit from the run's columns to vace_context [B, K, f, h, w], the frames of a reference picture in front.
-pipeline::Units vace_units(const std::set<std::string>& columns, const std::string& vae, const Encode& encode);
 
 }  // namespace burnish::models::wan

@@ -46,8 +46,13 @@ const io::PickleValue* find(const std::vector<const io::PickleValue*>& tables, c
   return nullptr;
 }
 
-/// A number or text of a file as a metadata column; null for anything else.
-nlohmann::json column_of(const io::PickleValue& value) {
+/// A number or text of a file as a metadata column, a number also where it is a tensor; null for anything else.
+nlohmann::json column_of(io::PthFile& file, const io::PickleValue& value) {
+  if (io::PthHeader::is_tensor(value)) {
+    file.verify(value);
+    const auto tensor = file.tensor(value);
+    return tensor.numel() == 1 ? nlohmann::json(tensor.item<double>()) : nlohmann::json();
+  }
   switch (value.kind) {
     case Kind::integer: return value.integer;
     case Kind::real: return value.real;
@@ -137,8 +142,11 @@ Read read(const fs::path& path, const std::vector<std::string>& carried, const T
   if (!height || !width || height->kind != Kind::integer || width->kind != Kind::integer)
     data_error("train", "{} does not say how high and wide its picture is", path.string());
   sample.extent = {.height = height->integer, .width = width->integer};
+  if (const auto* frames = find(tables, "num_frames"); frames && frames->kind == Kind::integer) sample.extent.frames = frames->integer;
   for (const auto& name : columns) {
-    if (const auto* value = find(tables, name); value && !column_of(*value).is_null()) sample.columns[name] = column_of(*value);
+    const auto* value = find(tables, name);
+    if (value == nullptr) continue;
+    if (auto column = column_of(*file, *value); !column.is_null()) sample.columns[name] = std::move(column);
   }
   return sample;
 }

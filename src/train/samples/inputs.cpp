@@ -259,6 +259,12 @@ InputTable::InputTable(const std::vector<models::ExtraInput>& columns, const std
   for (const auto& column : columns) rows_.push_back(input_of(column));
   for (const auto& column : pictures) rows_.push_back(further_picture({.column = column}));
   std::ranges::move(further, std::back_inserter(rows_));
+  std::set<std::string> seen(kDrawn);
+  for (const auto& name : drawn_) seen.insert(name);
+  for (const auto& input : rows_) {
+    if (!seen.insert(input.name).second)
+      throw std::logic_error(fmt::format("two values that samples and visits bring are called '{}'; give one another name", input.name));
+  }
 }
 
 const Input* InputTable::find(const std::string& name) const {

@@ -22,8 +22,8 @@ std::vector<TrainedFile> files_of(const Trainee& trainee, const Saved& saved) {
   auto step = trainee.progress.step;
   if (!trainee.ownership) return trainee.attached->files(step, saved.dtype, *trainee.optimizer);
   if (!trainee.ownership->writes_part()) return {};
-  return trainee.attached->files(step, saved.dtype, *trainee.optimizer, [&trainee, saved](size_t number) {
-    return trainee.ownership->exact_value(trainee.optimizer->parameters(), number, saved.rounding, saved.dtype);
+  return trainee.attached->files(step, saved.dtype, *trainee.optimizer, [&trainee, saved](size_t number, auto dtype) {
+    return trainee.ownership->exact_value(trainee.optimizer->parameters(), number, saved.rounding, dtype);
   });
 }
 

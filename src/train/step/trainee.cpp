@@ -25,9 +25,10 @@ std::vector<std::string> parts_of(const std::string& component, const std::vecto
   return parts;
 }
 
-void cut_feed_forward(models::Components& components, const std::string& component, int64_t tokens) {
+/// Also of modules beside the denoiser whose blocks are as its own.
+void cut_feed_forward(models::Components& components, const std::string& component, bool is_denoiser, int64_t tokens) {
   if (tokens == 0) return;
-  if (nn::set_tokens_at_once(components.module(component), tokens) == 0)
+  if (nn::set_tokens_at_once(components.module(component), tokens) == 0 && is_denoiser)
     config_error(
         "train",
         "feed_forward_chunk_size cuts the tokens of a transformer's feed-forward layers, and this model's {} has none; take it out",
@@ -133,18 +134,24 @@ std::vector<PagedBlocksOf> load_models(const Subject& subject, const StepSetting
     else if (is_denoiser && settings.paged_blocks > 0)
       paged.push_back({.pager = load_paged_component(model, component, run, settings, trainee)});
     else load_component(model, component, run, {});
-    if (is_denoiser) cut_feed_forward(model.components(), component, settings.feed_forward_tokens);
+    cut_feed_forward(model.components(), component, is_denoiser, settings.feed_forward_tokens);
     keep_of_blocks(model.components(), component, settings, kept, checkpoints);
   }
   return paged;
 }
 
-/// Has places share out the denoiser's tokens.
+/// Whether a component's tokens are shared out: a denoiser's, and those of a module beside it that splits them as it does.
+bool shares_tokens(const models::Model& model, const std::string& component, nn::Module& module) {
+  return model.names().is_denoiser(component) || dynamic_cast<nn::SharesTokens*>(&module) != nullptr;
+}
+
+/// Has places share out tokens.
 std::shared_ptr<nn::TokenShares> share_tokens(const Subject& subject, const Trainee& trainee, const dist::Mesh& mesh) {
   if (mesh.places()->size() == 1) return nullptr;
   auto shares = std::make_shared<nn::TokenShares>(mesh.places());
   for (const auto& component : pipeline::components_of(trainee.live.units)) {
-    if (subject.model->names().is_denoiser(component)) nn::share_tokens(subject.model->components().module(component), shares);
+    auto& module = subject.model->components().module(component);
+    if (shares_tokens(*subject.model, component, module)) nn::share_tokens(module, shares);
   }
   return shares;
 }

@@ -10,6 +10,7 @@
 #include "base/random_key.h"
 #include "base/text.h"
 #include "loras/lora_file.h"
+#include "models/kept_dtypes.h"
 #include "quant/trained_codes.h"
 #include "train/subject/training_units.h"
 
@@ -149,7 +150,7 @@ TrainedFile Attached::adapter_file(int64_t step, c10::ScalarType dtype, const st
 
 std::vector<TrainedFile> Attached::files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer, Exact exact) const {
   const auto& parameters = optimizer.parameters();
-  if (!exact) exact = [&parameters, dtype](size_t number) { return optim::kept_value(parameters[number]).to(dtype); };
+  if (!exact) exact = [&parameters](size_t number, auto in) { return optim::kept_value(parameters[number]).to(in); };
   std::map<std::string, size_t> index;  // of a parameter in the optimizer
   for (size_t i = 0; i < parameters.size(); ++i) index[parameters[i].name] = i;
   auto files = adapter_files(step, dtype);
@@ -157,11 +158,13 @@ std::vector<TrainedFile> Attached::files(int64_t step, c10::ScalarType dtype, co
     bool plain_name = model_->names().denoisers() == std::vector{component} && adapted_.empty();
     TrainedFile file{.name = fmt::format("step-{}{}.safetensors", step, plain_name ? "" : "." + component), .values = {}, .metadata = {}};
     auto prefix = model_->names().of(component).layers.weights;
+    const auto kept = models::kept_in_fp32(model_->components(), component);
     model_->components().module(component).visit_parameters([&](const std::string& path, at::Tensor&) {
       auto it = index.find(component + "." + path);
       if (it == index.end()) return;
-      file.values.push_back(
-          {{prefix + path, dtype, parameters[it->second].value.sizes().vec()}, [exact, number = it->second] { return exact(number); }});
+      const auto in = kept.contains(path) ? at::kFloat : dtype;
+      file.values.push_back({{prefix + path, in, parameters[it->second].value.sizes().vec()},
+                             [exact, in, number = it->second] { return exact(number, in); }});
     });
     files.push_back(std::move(file));
   }

@@ -33,12 +33,12 @@ class Attached {
   /// Returns the trained parameters, named "component.path"; a parameter that layers share has the name of the first of them.
   optim::ParameterList parameters() const;
 
-  /// Gives the value that a parameter of an optimizer is saved with, by its number; none: optim::kept_value in the dtype of the file.
-  using Exact = std::function<at::Tensor(size_t parameter)>;
+  /// Gives the value that a parameter of an optimizer is saved with, by its number, in this dtype; none: optim::kept_value.
+  using Exact = std::function<at::Tensor(size_t parameter, c10::ScalarType dtype)>;
   /// Lists the files of a step. Adapters of all components share `step-N.safetensors`, but each expert's adapters have a file of their own,
   /// `step-N.EXPERT.safetensors`. An only denoiser that trains whole has the plain name when there are no adapters; other weights are in
-  /// `step-N.COMPONENT.safetensors`, under the names of the component's own file, with the values that `exact` gives. Values are read when
-  /// they are asked for, which may not be later than this and `exact` live.
+  /// `step-N.COMPONENT.safetensors`, under the names of the component's own file, with the values that `exact` gives. What a component
+  /// keeps in fp32 is fp32 in its file too. Values are read when they are asked for, which may not be later than this and `exact` live.
   std::vector<TrainedFile> files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer, Exact exact = {}) const;
 
  private:
