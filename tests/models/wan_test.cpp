@@ -95,7 +95,7 @@ struct WanOfImage {
     const std::string folder = "wan_image/transformer/";
     auto weights = test::golden(folder + "diffusion_pytorch_model.safetensors");
     auto config = wan::detect(nullptr, weights.shapes());
-    config.head_dim = 12;
+    config.head_dim = 6;
     config.num_heads = 2;
     auto places = test::golden("wan_image/expected.safetensors").tensor("places");
     if (both) config.image_places = places.size(1);
