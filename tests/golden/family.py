@@ -41,6 +41,7 @@ class Family:
     OUT = None  # a folder
     TARGETS = None  # the modules that carry an adapter, as peft takes them
     LATENTS = (16, 6, 8)  # the shape of the pictures' latents
+    REPLAYED = torch.float32  # what holds the noise of training steps
 
     def parts(self):
         """The pipeline, whose parameters are numbers that bf16 holds."""
@@ -95,7 +96,7 @@ class Family:
         pipe.set_progress_bar_config(disable=True)
         self.write_alone(pipe)
         samples = self.encode(pipe)
-        replay = training_loop.write_replay(self.OUT / "replay.safetensors", self.LATENTS, len(samples))
+        replay = training_loop.write_replay(self.OUT / "replay.safetensors", self.LATENTS, len(samples), self.REPLAYED)
         noise = torch.randn(2, *self.LATENTS)
         expected = {"noise": noise} | {f"latents.{name}": latents for name, latents in self.drawn(pipe, noise).items()}
         original = {n: p.detach().clone() for n, p in pipe.transformer.named_parameters()}

@@ -111,12 +111,7 @@ class WanAnimate(WanImage):
         copy.deepcopy(self.model).to(torch.bfloat16).save_pretrained(OUT / "transformer")
         self.write_alone()
         self.write_faces()
-        torch.manual_seed(7)
-        replay = {}
-        for i in range(STEPS):
-            replay |= {f"step.{i}.noise": torch.randn(16, 3, 6, 8).to(torch.bfloat16), f"step.{i}.sigma": torch.rand(()) * 0.9 + 0.05, f"step.{i}.sample": torch.tensor(i % len(CLIPS))}
-        save_file(replay, OUT / "replay.safetensors")
-        replay = {n: x.float() for n, x in replay.items()}
+        replay = training_loop.write_replay(OUT / "replay.safetensors", (16, 3, 6, 8), len(CLIPS), self.REPLAYED, steps=STEPS, stride=1)
         noise = torch.randn(1, 16, 3, 6, 8)
         expected = {"noise": noise, "latents": self.drawn(noise)}
         original = {n: p.detach().clone() for n, p in self.model.named_parameters()}

@@ -3,8 +3,8 @@
 make_wan_experts.py and make_wan_frames.py, in wan_clips/:
 
 {0,1,2,3}.webp, metadata.csv  animations of 48 x 64 whose frame k is shown from k/16 s on, with captions
-lora_{ti2v,i2v}.safetensors   adapters as diffusers' save_lora_weights writes them, rank 4, alpha 2; those of the others lie in their folders
-replay_{t2v,ti2v,i2v}.safetensors  step.{i}.noise, step.{i}.sigma, step.{i}.sample; noise is of numbers that bf16 holds
+lora_frames.safetensors       the adapter of ti2v and of i2v as diffusers' save_lora_weights writes it, rank 4, alpha 2; those of the others lie in their folders
+replay_{t2v,ti2v,i2v}.safetensors  step.{i}.noise, step.{i}.sigma, step.{i}.sample
 expected.safetensors          {t2v,experts,ti2v,i2v}.{lora,full}.{loss,grad_norm}
 
 For ti2v clips are cut to 32 x 64, since its autoencoder halves once more. Its first frame is given, its time is 0 there, and it counts in no
@@ -30,7 +30,7 @@ def write_clips():
     OUT.mkdir()
     for i in range(len(CAPTIONS)):
         # Pictures of few blocks, which move by a step a frame, a way for each clip.
-        picture = np.array(Image.open(family.Family.PICTURES / f"{i}.png").convert("RGB").resize((16, 12), Image.BOX).resize((64, 48), Image.NEAREST))
+        picture = np.array(Image.open(family.Family.PICTURES / f"{i}.png").convert("RGB").resize((8, 6), Image.BOX).resize((64, 48), Image.NEAREST))
         frames = [Image.fromarray(np.roll(picture, (k * (1 + i), 2 * k), (0, 1))) for k in range(FRAMES)]
         frames[0].save(OUT / f"{i}.webp", save_all=True, append_images=frames[1:], duration=62, lossless=True, method=6, quality=100)
     with open(OUT / "metadata.csv", "w", newline="") as file:
@@ -121,18 +121,14 @@ def record(way, samples, replay, expected):
         if way.adapters:
             training_loop.load_adapter(adapter, way.adapters[i], "transformer" if i == 0 else "transformer_2")
         else:
-            save_file(training_loop.adapter_state("transformer", model), OUT / f"lora_{way.name}.safetensors", metadata={"format": "pt"})
+            save_file(training_loop.adapter_state("transformer", model), OUT / "lora_frames.safetensors", metadata={"format": "pt"})
         trained += [(f"{i}.{n}", p) for n, p in adapter]
     run("lora", trained)
     print(way.name, {k: v for k, v in expected.items() if k.startswith(way.name)})
 
 
 def replay_of(name, latents):
-    file = OUT / f"replay_{name}.safetensors"
-    replay = training_loop.write_replay(file, latents, len(CAPTIONS))
-    replay = {n: x.to(torch.bfloat16) if n.endswith("noise") else x for n, x in replay.items()}
-    save_file(replay, file)
-    return {n: x.float() for n, x in replay.items()}
+    return training_loop.write_replay(OUT / f"replay_{name}.safetensors", latents, len(CAPTIONS), Wan.REPLAYED)
 
 
 def main():

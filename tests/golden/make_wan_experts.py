@@ -4,7 +4,7 @@
 
 low_noise_model/      the transformer for little noise, in bf16; that of wan_pipeline/ is for much
 lora_{high,low}_noise.safetensors  adapters as diffusers' save_lora_weights writes them, rank 4, alpha 2
-replay.safetensors    step.{i}.noise, step.{i}.sigma, step.{i}.sample of ten steps, of which sigma says the transformer
+replay.safetensors    that of wan_pipeline/; sigma says the transformer
 expected.safetensors  {lora,full}.{loss,grad_norm} of ten steps with both, initial noise and the latents after 4 sampling steps with both:
                       plain, with both LoRAs
 """
@@ -27,7 +27,8 @@ class WanExperts(Wan):
     def both(self):
         pipe = WanPipeline.from_pretrained(Wan.OUT / "model", torch_dtype=torch.float32)
         torch.manual_seed(11)
-        second = rounded(randomise(WanTransformer3DModel.from_config(pipe.transformer.config), 0.7))
+        config = {name: value for name, value in pipe.transformer.config.items() if name != "_name_or_path"}
+        second = rounded(randomise(WanTransformer3DModel.from_config(config), 0.7))
         return WanPipeline(**(pipe.components | {"transformer_2": second, "scheduler": Spaced(shift=3.0)}), boundary_ratio=BOUNDARY)
 
     def train_both(self, pipe, samples, replay, parameters):
@@ -47,7 +48,10 @@ class WanExperts(Wan):
         pipe.set_progress_bar_config(disable=True)
         self.both().transformer_2.to(torch.bfloat16).save_pretrained(self.OUT / "low_noise_model")
         samples = self.encode(pipe)
-        replay = training_loop.write_replay(self.OUT / "replay.safetensors", self.LATENTS, len(samples))
+        file = self.OUT / "replay.safetensors"
+        replay = training_loop.write_replay(file, self.LATENTS, len(samples), self.REPLAYED)
+        file.unlink()
+        file.symlink_to("../wan_pipeline/replay.safetensors")
         noise = torch.randn(2, *self.LATENTS)
         expected = {"noise": noise, "latents.plain": self.sampled(pipe, noise)}
         experts = {"high": pipe.transformer, "low": pipe.transformer_2}

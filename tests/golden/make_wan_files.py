@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """The small model of wan_pipeline/ in the files and names that Wan itself publishes, in wan_original/ (its tokenizer is that of
-wan_pipeline/): config.json of the transformer, models_t5_umt5-xxl-enc-bf16.pth, and names.json, the original names of the tensors of
-transformer and autoencoder, each with diffusers' name behind it.
+wan_pipeline/): config.json of the transformer, and names.json, the original names of the tensors of
+transformer, text encoder and autoencoder, each with diffusers' name behind it.
 And wan_residual_vae.json: the original names of a small autoencoder as Wan 2.2's (causal_video_residual.safetensors), each with
 diffusers' name behind it.
 """
 import json, pathlib, re, shutil
-import torch
 from safetensors.torch import load_file
 
 HERE = pathlib.Path(__file__).parent
@@ -59,14 +58,14 @@ def original_vae(name, blocks, by_level=False):
 def main():
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
+    text = sorted(load_file(MODEL / "text_encoder/model.safetensors"))
     transformer, vae = (sorted(load_file(MODEL / part / "diffusion_pytorch_model.safetensors")) for part in ("transformer", "vae"))
-    names = {"transformer": {renamed(n, TRANSFORMER): n for n in transformer}, "vae": {original_vae(n, 1): n for n in vae}}
+    names = {"transformer": {renamed(n, TRANSFORMER): n for n in transformer}, "vae": {original_vae(n, 1): n for n in vae},
+             "text_encoder": {renamed(n, TEXT): n for n in text if n != "encoder.embed_tokens.weight"}}
     (OUT / "names.json").write_text(json.dumps(names, indent=0) + "\n")
     config = {"_class_name": "WanModel", "_diffusers_version": "0.30.0", "dim": 24, "eps": 1e-06, "ffn_dim": 32, "freq_dim": 32, "in_dim": 16, "model_type": "t2v",
               "num_heads": 2, "num_layers": 2, "out_dim": 16, "text_len": 512}
     (OUT / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    text = {n: x for n, x in load_file(MODEL / "text_encoder/model.safetensors").items() if n != "encoder.embed_tokens.weight"}
-    torch.save({renamed(n, TEXT): x for n, x in text.items()}, OUT / "models_t5_umt5-xxl-enc-bf16.pth")
 
     ours = [n[2:] for n in load_file(HERE / "causal_video_residual.safetensors") if n.startswith("w.")]
     (HERE / "wan_residual_vae.json").write_text(json.dumps({original_vae(n, 1, by_level=True): n for n in sorted(ours)}, indent=0) + "\n")

@@ -55,8 +55,8 @@ class WanImage(Wan):
 
     @staticmethod
     def transformer(**more):
-        return WanTransformer3DModel(num_attention_heads=2, attention_head_dim=12, in_channels=36, out_channels=16, text_dim=16, freq_dim=32, ffn_dim=32, num_layers=2,
-                                     rope_max_seq_len=32, image_dim=16, added_kv_proj_dim=24, **more)
+        return WanTransformer3DModel(num_attention_heads=2, attention_head_dim=6, in_channels=36, out_channels=16, text_dim=16, freq_dim=32, ffn_dim=16, num_layers=2,
+                                     rope_max_seq_len=32, image_dim=16, added_kv_proj_dim=12, **more)
 
     def pixels(self, picture):
         """As Wan's own code scales what CLIP sees."""
@@ -122,7 +122,7 @@ class WanImage(Wan):
     def write_alone(self):
         torch.manual_seed(3)
         captions = [torch.randn(5, 16), torch.randn(9, 16)]
-        noisy, sigma, states, out_weight = torch.randn(2, 36, 2, 4, 6), torch.tensor([0.8125, 0.1875]), torch.randn(4, self.num_states, 16), torch.randn(2, 16, 2, 4, 6)
+        noisy, sigma, states, out_weight = torch.randn(2, 36, 2, 4, 4), torch.tensor([0.8125, 0.1875]), torch.randn(4, self.num_states, 16), torch.randn(2, 16, 2, 4, 4)
         filled = torch.stack([F.pad(c, (0, 0, 0, TOKENS - len(c))) for c in captions])
         tensors = {"in.noisy": noisy, "in.sigma": sigma, "in.caption.0": captions[0], "in.caption.1": captions[1], "in.states": states, "out_weight": out_weight}
         for name, model, seen in (("i2v", self.i2v, states[::2].contiguous()), ("flf2v", self.flf2v, states)):
@@ -139,11 +139,7 @@ class WanImage(Wan):
         self.base.set_progress_bar_config(disable=True)
         self.write_alone()
         self.write_clips()
-        torch.manual_seed(7)
-        replay = {}
-        for i in range(STEPS):
-            replay |= {f"step.{i}.noise": torch.randn(16, 2, 6, 8), f"step.{i}.sigma": torch.rand(()) * 0.9 + 0.05, f"step.{i}.sample": torch.tensor(i % len(CLIPS))}
-        save_file(replay, OUT / "replay.safetensors")
+        replay = training_loop.write_replay(OUT / "replay.safetensors", (16, 2, 6, 8), len(CLIPS), self.REPLAYED, steps=STEPS, stride=1)
         noise = torch.randn(1, 16, 3, 6, 8)
         first, last = self.pictures[:2]
         with torch.no_grad():

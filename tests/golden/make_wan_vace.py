@@ -61,7 +61,7 @@ def predict(model, noisy, sigma, caption, context, scales=None):
 def write_alone(model):
     torch.manual_seed(3)
     captions = [torch.randn(5, 16), torch.randn(9, 16)]
-    noisy, context, sigma = torch.randn(2, 16, 2, 4, 6), torch.randn(2, 96, 2, 4, 6), torch.tensor([0.83, 0.21])
+    noisy, context, sigma = torch.randn(2, 16, 2, 4, 4), torch.randn(2, 96, 2, 4, 4), torch.tensor([0.83, 0.21])
     filled = torch.stack([F.pad(c, (0, 0, 0, 12 - len(c))) for c in captions])
     out = predict(model, noisy, sigma, filled, context)
     with torch.no_grad():
@@ -73,8 +73,9 @@ def write_alone(model):
 def drawn(wan, pipe, transformer):
     vace = WanVACEPipeline(tokenizer=pipe.tokenizer, text_encoder=pipe.text_encoder, vae=pipe.vae, transformer=transformer, scheduler=Spaced(shift=3.0))
     vace.set_progress_bar_config(disable=True)
-    video, mask = torch.rand(5, 3, 32, 48), (F.interpolate(torch.rand(5, 1, 4, 6), scale_factor=8) > 0.5).float().expand(-1, 3, -1, -1)
-    reference, noise = torch.rand(3, 32, 48), torch.randn(1, 16, 3, 4, 6)
+    squares = lambda *shape, side: F.interpolate(torch.rand(*shape, 32 // side, 48 // side), scale_factor=side)
+    video, mask = squares(5, 3, side=4), (squares(5, 1, side=8) > 0.5).float().expand(-1, 3, -1, -1)
+    reference, noise = squares(1, 3, side=4)[0], torch.randn(1, 16, 3, 4, 6)
     video, reference = (video * 255).round() / 255, (reference * 255).round() / 255
     seen = []
     forward = transformer.forward
@@ -104,7 +105,7 @@ def main():
     wan = Wan()
     pipe = wan.parts()
     torch.manual_seed(5)
-    make = dict(num_attention_heads=2, attention_head_dim=12, in_channels=16, out_channels=16, text_dim=16, freq_dim=32, ffn_dim=32, num_layers=3, rope_max_seq_len=32,
+    make = dict(num_attention_heads=2, attention_head_dim=6, in_channels=16, out_channels=16, text_dim=16, freq_dim=32, ffn_dim=16, num_layers=3, rope_max_seq_len=32,
                 vace_layers=[0, 2], vace_in_channels=96)
     transformer = rounded(randomise(WanVACETransformer3DModel(**make), 0.7))
     copy.deepcopy(transformer).to(torch.bfloat16).save_pretrained(OUT / "transformer")  # which rounds its tables of places too
@@ -113,7 +114,7 @@ def main():
             for row, names in zip(csv.DictReader(open(wan.PICTURES / "metadata.csv")), COLUMNS)]
     (OUT / "metadata.json").write_text(json.dumps(rows, indent=1) + "\n")
     samples = samples_of(wan, pipe, wan.PICTURES, rows)
-    replay = training_loop.write_replay(OUT / "replay.safetensors", (16, 2, 6, 8), len(samples))
+    replay = training_loop.write_replay(OUT / "replay.safetensors", (16, 2, 6, 8), len(samples), wan.REPLAYED)
     expected = drawn(wan, pipe, transformer)
     original = {n: p.detach().clone() for n, p in transformer.named_parameters()}
 

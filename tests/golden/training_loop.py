@@ -52,14 +52,15 @@ def train(parameters, num_steps, loss_of, **adamw):
     return torch.tensor(losses), torch.tensor(norms), first
 
 
-def write_replay(file, latents, num_samples):
-    """Draws noise of this shape, its level, and a sample for every step; seeds torch."""
+def write_replay(file, latents, num_samples, held_in=torch.float32, steps=STEPS, stride=3):
+    """Draws noise of this shape, of numbers that `held_in` holds, its level, and a sample for every step; seeds torch."""
     torch.manual_seed(7)
     replay = {}
-    for i in range(STEPS):
-        replay |= {f"step.{i}.noise": torch.randn(*latents), f"step.{i}.sigma": torch.rand(()) * 0.9 + 0.05, f"step.{i}.sample": torch.tensor(i * 3 % num_samples)}
+    for i in range(steps):
+        replay |= {f"step.{i}.noise": torch.randn(*latents).to(held_in), f"step.{i}.sigma": torch.rand(()) * 0.9 + 0.05,
+                   f"step.{i}.sample": torch.tensor(i * stride % num_samples)}
     save_file(replay, file)
-    return replay
+    return {n: x.float() if n.endswith("noise") else x for n, x in replay.items()}
 
 
 def train_velocity(predict, samples, replay, parameters):

@@ -255,7 +255,7 @@ class WanCommands : public BadInput, public testing::WithParamInterface<Recipe> 
     io::save_safetensors(file, transformer_of(small, transformer, config));
     std::ofstream(file.parent_path() / "config.json") << config.dump();
     fs::create_directories(others / "google");
-    fs::copy_file(kWanOriginal / kText, others / kText);
+    fs::copy_file(at("original") / kText, others / kText);
     fs::copy(kWan / "model/tokenizer", others / "google/umt5-xxl", fs::copy_options::recursive);
     const fs::path vae = small.vae_file;
     if (vae.has_parent_path()) fs::copy(folder_ / small.vae, others / vae.parent_path());

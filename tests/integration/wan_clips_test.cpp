@@ -32,7 +32,7 @@ class WanClips : public testing::TestWithParam<Clips> {
   }
   std::string lora() const {
     if (GetParam().name == "t2v") return option("lora_checkpoint", kWan / "lora.safetensors");
-    if (GetParam().name != "experts") return option("lora_checkpoint", kWanClips / ("lora_" + GetParam().name + ".safetensors"));
+    if (GetParam().name != "experts") return option("lora_checkpoint", kWanClips / "lora_frames.safetensors");
     auto of = [](const char* noise) { return (kWanExperts / ("lora_" + std::string(noise) + "_noise.safetensors")).string(); };
     return "--lora_checkpoint '" + of("high") + "," + of("low") + "' ";
   }

@@ -95,7 +95,7 @@ struct WanOfImage {
     const std::string folder = "wan_image/transformer/";
     auto weights = test::golden(folder + "diffusion_pytorch_model.safetensors");
     auto config = wan::detect(nullptr, weights.shapes());
-    config.head_dim = 12;
+    config.head_dim = 6;
     config.num_heads = 2;
     auto places = test::golden("wan_image/expected.safetensors").tensor("places");
     if (both) config.extras.image_places = places.size(1);
@@ -161,5 +161,6 @@ TEST(Wan, PromptsAreTidiedAsTheOriginalDoes) {
   EXPECT_EQ(wan::tidy_prompt("it\u2019s \u201cgood\u201d"), "it's \"good\"");
   EXPECT_EQ(wan::tidy_prompt("Tom &amp;amp; Jerry &lt;3 &#65;&#x42; &nothing; R&D"), "Tom & Jerry <3 AB &nothing; R&D");
   EXPECT_EQ(wan::tidy_prompt("a\u0007b\ufeff"), "ab");
+  EXPECT_EQ(wan::tidy_prompt("\x1b[1;31mred\x1b[0m \x1b[31"), "red [31");
   EXPECT_EQ(wan::tidy_prompt(""), "");
 }

@@ -57,6 +57,14 @@ bool is_control(utf8proc_int32_t code) {
   return category == UTF8PROC_CATEGORY_CC || (code >= 0x206a && code <= 0x206f) || code == 0xfeff || (code >= 0xfff9 && code <= 0xfffc);
 }
 
+/// How many bytes at the front of `text` tell a terminal how to show what follows: ESC [, digits and semicolons, a letter; 0 where none do.
+size_t terminal_command(std::string_view text) {
+  if (!text.starts_with("\x1b[")) return 0;
+  auto end = text.find_first_not_of("0123456789;", 2);
+  bool is_letter = end != text.npos && ((text[end] >= 'a' && text[end] <= 'z') || (text[end] >= 'A' && text[end] <= 'Z'));
+  return is_letter ? end + 1 : 0;
+}
+
 std::string straightened(utf8proc_int32_t code, std::string_view as_it_is) {
   if (code >= 0x2018 && code <= 0x201b) return "'";
   if (code >= 0x201c && code <= 0x201f) return "\"";
@@ -71,6 +79,10 @@ std::string tidy_prompt(std::string_view text) {
   std::string out;
   bool is_apart = false;
   for (size_t at = 0; at < plain.size();) {
+    if (auto command = terminal_command(std::string_view(plain).substr(at))) {
+      at += command;
+      continue;
+    }
     utf8proc_int32_t code = 0;
     auto read = utf8proc_iterate(bytes + at, static_cast<utf8proc_ssize_t>(plain.size() - at), &code);
     auto length = static_cast<size_t>(std::max<utf8proc_ssize_t>(read, 1));
