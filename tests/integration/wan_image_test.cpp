@@ -100,6 +100,27 @@ TEST_F(WanImage, LastFramesOfAColumnTakeThePlaceOfTheClipsOwn) {
   EXPECT_NE(with_column("other", (kPictures / "3.png").string()), own);
 }
 
+/// Of every kind of model that goes on from a first frame.
+TEST_F(WanImage, FirstFramesOfAColumnTakeThePlaceOfTheClipsOwn) {
+  const std::string column = "--extra_inputs input_image,start_image ";
+  int number = 0;
+  for (const auto& of_kind : {model(), wan_from_frame("i2v"), wan_from_frame("ti2v") + "--height 32 "}) {
+    const auto bare = of_kind.substr(0, of_kind.find("--extra_inputs")) + (of_kind.ends_with("32 ") ? "--height 32 " : "");
+    auto with_column = [&](const std::string& of_row_0) {
+      clips();
+      std::ofstream metadata(at("clips/metadata.csv"));
+      metadata << "video,prompt,start_image\n0.gif,red apple," << of_row_0 << "\n1.gif,red apple,\n";
+      metadata.close();
+      return trained(std::to_string(number++), bare + column);
+    };
+    const auto own = trained(std::to_string(number++), bare + kFirst);
+    EXPECT_EQ(with_column(""), own);
+    EXPECT_NE(with_column((kPictures / "3.png").string()), own);
+  }
+  refused(2, "train --lora_rank 2 --max_steps 1 --output_path " + quoted(out()) + " " + clips() + model() + "--extra_inputs start_image",
+          {"in place of a clip's first frame", "input_image"});
+}
+
 TEST_F(WanImage, SplitAndCachedRunsAreAsUnsplitOnes) {
   const auto whole = trained("whole", model(flf2v()) + kBoth);
   EXPECT_EQ(trained("cached", model(flf2v()) + kBoth + "--cache_path " + quoted(at("cache"))), whole);

@@ -110,7 +110,7 @@ std::vector<ModelEntry> named_with_vace(std::string_view name, const Config& con
 }
 
 std::vector<ExtraInput> all_inputs() {
-  std::vector<ExtraInput> all{kLastFrame};
+  std::vector<ExtraInput> all{kStartFrame, kLastFrame};
   all.insert(all.end(), std::begin(kVaceInputs), std::end(kVaceInputs));
   all.insert(all.end(), std::begin(kControlInputs), std::end(kControlInputs));
   all.insert(all.end(), std::begin(kAnimateInputs), std::end(kAnimateInputs));

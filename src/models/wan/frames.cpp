@@ -13,12 +13,30 @@ namespace burnish::models::wan {
 
 namespace {
 
-std::vector<std::string> read_with(bool last) {
-  if (!last) return {"image"};
-  return {"image", std::string(kLastFrame.column)};
+std::vector<std::string> read_with(GivenFrames given) {
+  std::vector<std::string> reads{"image"};
+  if (given.has_column) reads.emplace_back(kStartFrame.column);
+  if (given.has_last) reads.emplace_back(kLastFrame.column);
+  return reads;
 }
 
-/// The last frame of each clip [B, 3, H, W]: what stands in the column, or where it is empty the clip's own.
+/// What stands in a column of pictures for each clip, and where it is empty the clip's own frame: [B, 3, H, W].
+at::Tensor frames_in(const pipeline::Scope& s, std::string_view column, const at::Tensor& own_BCHW) {
+  const auto& pictures = s.lists(std::string(column));
+  std::vector<at::Tensor> frames;
+  for (int64_t b = 0; b < own_BCHW.size(0); ++b) {
+    const auto& given = pictures.at(static_cast<size_t>(b));
+    if (given.size() > 1) data_error("models", "the column '{}' has {} pictures, and one was expected", column, given.size());
+    frames.push_back(given.empty() ? own_BCHW[b] : given[0].to(own_BCHW.options()));
+  }
+  return at::stack(frames);
+}
+
+at::Tensor first_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW, GivenFrames given) {
+  auto own = clip_BCFHW.select(2, 0);
+  return given.has_column ? frames_in(s, kStartFrame.column, own) : own;
+}
+
 at::Tensor last_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW) {
   const auto num_frames = clip_BCFHW.size(2);
   if (num_frames == 1)
@@ -26,15 +44,7 @@ at::Tensor last_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW) {
         "models",
         "extra_inputs end_image gives a clip's last frame, and this one has no other than its first; take it out, or give clips of "
         "more frames");
-  const auto& pictures = s.lists(std::string(kLastFrame.column));
-  std::vector<at::Tensor> frames;
-  for (int64_t b = 0; b < clip_BCFHW.size(0); ++b) {
-    const auto& given = pictures.at(static_cast<size_t>(b));
-    if (given.size() > 1) data_error("models", "the column '{}' has {} pictures, and one was expected", kLastFrame.column, given.size());
-    auto own = clip_BCFHW[b].select(1, num_frames - 1);
-    frames.push_back(given.empty() ? own : given[0].to(own.options()));
-  }
-  return at::stack(frames);
+  return frames_in(s, kLastFrame.column, clip_BCFHW.select(2, num_frames - 1));
 }
 
 }  // namespace
@@ -49,35 +59,38 @@ FirstFrame first_frame_of(const Config& c, const vae::CausalConfig& autoencoder)
   return c.out_channels == 48 || autoencoder.patch > 1 ? FirstFrame::held : FirstFrame::none;
 }
 
-pipeline::Units held_frame_units(const std::string& vae, const Encode& encode) {
-  return {{"encode_first_frame", {"image"}, {"first_latents"}, {vae}, [vae, encode](pipeline::Scope& s) {
+pipeline::Units held_frame_units(const std::string& vae, const Encode& encode, GivenFrames given) {
+  given.has_last = false;
+  return {{"encode_first_frame", read_with(given), {"first_latents"}, {vae}, [=](pipeline::Scope& s) {
              s.uses(vae);
              const auto& image = s.tensor("image");
-             s.write("first_latents", encode(as_clip(image.dim() == 5 ? image.narrow(2, 0, 1) : image)).mean_BCHW);
+             auto own = as_clip(image.dim() == 5 ? image.narrow(2, 0, 1) : image);
+             s.write("first_latents", encode(given.has_column ? first_frames(s, own, given).unsqueeze(2) : own).mean_BCHW);
            }}};
 }
 
-pipeline::Units beside_frame_units(const std::string& vae, const Encode& encode, bool has_last) {
-  return {{"encode_first_frame", read_with(has_last), {"beside_latents"}, {vae}, [=](pipeline::Scope& s) {
+pipeline::Units beside_frame_units(const std::string& vae, const Encode& encode, GivenFrames given) {
+  return {{"encode_first_frame", read_with(given), {"beside_latents"}, {vae}, [=](pipeline::Scope& s) {
              s.uses(vae);
              auto clip = as_clip(s.tensor("image"));
              auto known = at::zeros_like(clip);
-             known.select(2, 0).copy_(clip.select(2, 0));
-             if (has_last) known.select(2, clip.size(2) - 1).copy_(last_frames(s, clip));
+             known.select(2, 0).copy_(first_frames(s, clip, given));
+             if (given.has_last) known.select(2, clip.size(2) - 1).copy_(last_frames(s, clip));
              auto latents = encode(known).mean_BCHW;
              auto mask = at::zeros({latents.size(0), kMaskChannels, latents.size(2), latents.size(3), latents.size(4)}, latents.options());
              mask.select(2, 0).fill_(1);
-             if (has_last) mask.select(2, latents.size(2) - 1).select(1, kMaskChannels - 1).fill_(1);
+             if (given.has_last) mask.select(2, latents.size(2) - 1).select(1, kMaskChannels - 1).fill_(1);
              s.write("beside_latents", at::cat({mask, latents}, 1));
            }}};
 }
 
-pipeline::Units image_state_units(const std::string& encoder, const std::function<at::Tensor(const at::Tensor& image)>& see, bool both) {
-  return {{"encode_image_states", read_with(both), {"image_states"}, {encoder}, [=](pipeline::Scope& s) {
+pipeline::Units image_state_units(const std::string& encoder, const std::function<at::Tensor(const at::Tensor& image)>& see,
+                                  GivenFrames given) {
+  return {{"encode_image_states", read_with(given), {"image_states"}, {encoder}, [=](pipeline::Scope& s) {
              s.uses(encoder);
              auto clip = as_clip(s.tensor("image"));
-             auto states = see(clip.select(2, 0));
-             s.write("image_states", both ? at::cat({states, see(last_frames(s, clip))}, 1) : states);
+             auto states = see(first_frames(s, clip, given));
+             s.write("image_states", given.has_last ? at::cat({states, see(last_frames(s, clip))}, 1) : states);
            }}};
 }
 

@@ -32,14 +32,22 @@ inline constexpr std::string_view kFirstFrameColumn = "input_image";
 inline constexpr ExtraInput kLastFrame{
     .column = "end_image", .needs = "a model that goes on from frames beside the noise", .fits_picture = true};
 
+/// The column that asks for another first frame than the clip's own, where a row names a picture in it.
+inline constexpr ExtraInput kStartFrame{.column = "start_image", .needs = "a model that goes on from a first frame", .fits_picture = true};
+
+/// Which frames of a clip are given, and whether a column may have pictures in place of the clip's own first one.
+struct GivenFrames {
+  bool has_column = false, has_last = false;
+};
 /// Makes the unit from a clip, of which it reads the first frame, to first_latents [B, C, 1, h, w].
-pipeline::Units held_frame_units(const std::string& vae, const Encode& encode);
+pipeline::Units held_frame_units(const std::string& vae, const Encode& encode, GivenFrames given);
 /// Makes the unit from a clip, of which it reads the first frame, the last where it is given and the length, to beside_latents
 /// [B, 4 + C, f, h, w].
-pipeline::Units beside_frame_units(const std::string& vae, const Encode& encode, bool has_last);
-/// Makes the unit from a clip, of which it reads the first frame and for `both` the last, to image_states [B, N, W]: what CLIP makes of
-/// them, one behind the other. `see` runs the model `encoder` on pictures [B, 3, H, W] in [-1, 1].
-pipeline::Units image_state_units(const std::string& encoder, const std::function<at::Tensor(const at::Tensor& image)>& see, bool both);
+pipeline::Units beside_frame_units(const std::string& vae, const Encode& encode, GivenFrames given);
+/// Makes the unit from a clip, of which it reads the given frames, to image_states [B, N, W]: what CLIP makes of them, one behind the
+/// other. `see` runs the model `encoder` on pictures [B, 3, H, W] in [-1, 1].
+pipeline::Units image_state_units(const std::string& encoder, const std::function<at::Tensor(const at::Tensor& image)>& see,
+                                  GivenFrames given);
 /// Makes the unit from latents to the loss_map that leaves out their first frame.
 pipeline::Units held_frame_weights();
 

@@ -89,6 +89,11 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
     config_error(
         "models",
         "end_image is a clip's last frame and goes with its first; name input_image in extra_inputs too, when drawing --reference");
+  if (!options_.references && options_.extra_inputs.contains(std::string(kStartFrame.column)))
+    config_error("models",
+                 "start_image has pictures in place of a clip's first frame; name input_image in extra_inputs too, when drawing give "
+                 "--reference instead");
+  has_start_ = options_.references && first_frame_ != FirstFrame::none && !found.animate.entry;
   make_further(found);
   fill_names(found);
   add_components(found);
@@ -193,6 +198,7 @@ void WanModel::fill_names(const Found& found) {
   if (first_frame_ == FirstFrame::held) names_.values["first_latents"] = {.shape = {-1, config_.out_channels, 1, -1, -1}};
   else names_.values["beside_latents"] = {.shape = {-1, kMaskChannels + config_.out_channels, -1, -1, -1}};
   if (reads_image()) names_.values["image_states"] = {.shape = {-1, -1, config_.image_width}};
+  if (given_frames(false).has_column) names_.extra_inputs.push_back(kStartFrame);
   if (gives_last()) names_.extra_inputs.push_back(kLastFrame);
 }
 
@@ -288,15 +294,15 @@ void WanModel::add_frame_units(UnitGroups& groups, const Around& around) {
   auto& modulate = groups.denoise.front();
   auto& denoise = groups.denoise.back();
   if (first_frame_ == FirstFrame::beside) {
-    groups.encode_references = beside_frame_units(vae, around.encode, gives_last());
+    groups.encode_references = beside_frame_units(vae, around.encode, given_frames(gives_last()));
     denoise.reads.emplace_back("beside_latents");
     if (!reads_image()) return;
-    for (auto& unit : image_state_units(image_encoder, around.see, config_.extras.image_places > 0))
+    for (auto& unit : image_state_units(image_encoder, around.see, given_frames(config_.extras.image_places > 0)))
       groups.encode_references.push_back(std::move(unit));
     denoise.reads.emplace_back("image_states");
     return;
   }
-  groups.encode_references = held_frame_units(vae, around.encode);
+  groups.encode_references = held_frame_units(vae, around.encode, given_frames(false));
   groups.weigh = held_frame_weights();
   modulate.writes.emplace_back("first_modulation");
   denoise.reads.insert(denoise.reads.end(), {"first_modulation", "first_latents", "sigma"});

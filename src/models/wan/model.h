@@ -31,10 +31,15 @@ class WanModel : public Model {
   bool gives_last() const {
     return gives(FirstFrame::beside) && (config_.extras.image_places > 0 || options_.extra_inputs.contains(std::string(kLastFrame.column)));
   }
+  /// Returns which frames the run gives; the last one where `may_have_last` says so.
+  GivenFrames given_frames(bool may_have_last) const {
+    return {.has_column = has_start_ && options_.extra_inputs.contains(std::string(kStartFrame.column)), .has_last = may_have_last};
+  }
   bool reads_image() const { return config_.image_width > 0; }
 
   Config config_;
   FirstFrame first_frame_ = FirstFrame::none;
+  bool has_start_ = false;  ///< whether a column may have pictures in place of a clip's first frame
   std::vector<std::unique_ptr<Further>> further_;
   AutoencoderPart autoencoder_;
   ClipVisionConfig clip_config_;
