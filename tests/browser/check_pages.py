@@ -105,6 +105,57 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('.chart.wide .line').length"), 2)
         self.check_quiet()
 
+    def check_clips(self):
+        """Every kind of clip moves, and stands below as frames of each step."""
+        browser = self.browser
+        card = "document.querySelectorAll('.card')[{}].querySelector('.picture :is(img, video)')"
+        for number, tag in enumerate(("IMG", "VIDEO", "VIDEO", "IMG"), start=3):
+            self.assertEqual(browser.evaluate(f"{card.format(number)}.tagName"), tag)
+        for number in (4, 5):
+            video = card.format(number)
+            browser.evaluate(f"{video}.scrollIntoView()")  # out of sight none plays
+            browser.wait(f"{video}.videoWidth === 128 && {video}.currentTime > 0")
+            self.assertTrue(browser.evaluate(f"{video}.muted && {video}.loop"))
+            browser.evaluate(f"{video}.pause(); {video}.currentTime = 1.5")
+            browser.wait(f"!{video}.seeking && Math.abs({video}.currentTime - 1.5) < 0.01 && {video}.seekable.end(0) > 1.9")
+        browser.evaluate(f"window.before = {card.format(6)}.src")
+        browser.wait(f"{card.format(6)}.src !== window.before && {card.format(6)}.naturalWidth === 128")
+        self.assertEqual(browser.evaluate("[...document.querySelectorAll('.card')].map(one => one.querySelectorAll('.frames').length)"), [0, 0, 0, 2, 2, 2, 2])
+        browser.evaluate("document.querySelectorAll('.frames img').forEach(one => one.scrollIntoView())")
+        browser.wait("[...document.querySelectorAll('.frames img')].every(one => one.naturalWidth === 6 * 128)")
+        self.assertEqual(browser.evaluate("document.querySelectorAll('.frames[aria-current]').length"), 4)
+
+    def test_clips(self):
+        run = runs.make_run(self.folder / "clips", 200, 200)
+        for step in (100, 200):
+            runs.add_clips(run, step)
+        report(run)
+        browser = self.browser
+        browser.open(f"file://{run}/report.html")
+        self.check_clips()
+        for scheme in ("light", "dark"):
+            browser.colors(scheme)
+            browser.screenshot(SHOTS / f"clips-{scheme}.png")
+        self.assertEqual(self.text(".card:nth-child(5) .prompt"), "a square that moves, 04.mp4")
+        # A strip leads to its step, and a clip opens large with all its steps.
+        browser.evaluate("document.querySelector('.frames').click()")
+        self.assertEqual(self.text("#preview-label"), "step 100")
+        browser.evaluate("document.querySelectorAll('.picture')[4].click()")
+        browser.wait("document.querySelector('#viewer video[controls]')?.currentTime > 0")
+        self.assertEqual(browser.evaluate("document.querySelectorAll('.thumb video').length"), 2)
+        browser.screenshot(SHOTS / "clips-viewer.png", whole=False)
+        browser.resize(420, 900)
+        browser.open(f"file://{run}/report.html")
+        self.assertLessEqual(browser.evaluate("document.documentElement.scrollWidth"), 420)
+        browser.screenshot(SHOTS / "clips-narrow.png")
+        self.check_quiet()
+
+        _, url = self.watch(run)
+        browser.resize(1280, 900)
+        browser.wait("document.querySelectorAll('.card').length === 7")
+        self.check_clips()
+        self.check_quiet(url, f"file://{run}")
+
     def watch(self, *folders):
         """The server and its address, open in the browser."""
         server = subprocess.Popen([BURNISH, "watch", *folders, "--port", "0"], stdout=subprocess.PIPE, text=True)
