@@ -121,8 +121,10 @@ class Pages(unittest.TestCase):
         browser.evaluate(f"window.before = {card.format(6)}.src")
         browser.wait(f"{card.format(6)}.src !== window.before && {card.format(6)}.naturalWidth === 128")
         self.assertEqual(browser.evaluate("[...document.querySelectorAll('.card')].map(one => one.querySelectorAll('.frames').length)"), [0, 0, 0, 2, 2, 2, 2])
-        browser.evaluate("document.querySelectorAll('.frames img').forEach(one => one.scrollIntoView())")
-        browser.wait("[...document.querySelectorAll('.frames img')].every(one => one.naturalWidth === 6 * 128)")
+        for number in range(8):
+            strip = f"document.querySelectorAll('.frames img')[{number}]"
+            browser.evaluate(f"{strip}.scrollIntoView()")  # those far out of sight are not asked for yet
+            browser.wait(f"{strip}.naturalWidth === 6 * 128")
         self.assertEqual(browser.evaluate("document.querySelectorAll('.frames[aria-current]').length"), 4)
 
     def test_clips(self):
@@ -175,10 +177,10 @@ class Pages(unittest.TestCase):
         with open(run / "log.jsonl", "a") as log:
             for step in range(201, 301):
                 log.write(runs.record(step, 800, rng, 0.3, time.time() - 0.45 * step))
-        browser.wait(f"{TEXT.format('.facts')}.includes('300of 800')", 5)
+        browser.wait(f"{TEXT.format('.facts')}.includes('300of 800')")
         runs.add_previews(run, 300)
-        browser.wait("document.getElementById('preview-label').textContent === 'step 300'", 5)
-        browser.wait("document.querySelector('.picture img').naturalWidth === 64", 5)
+        browser.wait("document.getElementById('preview-label').textContent === 'step 300'")
+        browser.wait("document.querySelector('.picture img').naturalWidth === 64")
         self.assertEqual(self.text("#status"), "live")
         for scheme in ("light", "dark"):
             browser.colors(scheme)
@@ -188,12 +190,12 @@ class Pages(unittest.TestCase):
         lines = (run / "log.jsonl").read_text().splitlines(keepends=True)
         (run / "log.new").write_text("".join(lines[:250]))
         (run / "log.new").rename(run / "log.jsonl")
-        browser.wait(f"{TEXT.format('.facts')}.includes('250of 800')", 5)
+        browser.wait(f"{TEXT.format('.facts')}.includes('250of 800')")
         self.assertTrue(browser.evaluate("window.stayed"))
         self.check_quiet(url)
 
         server.send_signal(signal.SIGINT)
-        self.assertEqual(server.wait(2), -signal.SIGINT)
+        self.assertEqual(server.wait(60), -signal.SIGINT)
         browser.wait(f"{TEXT.format('#status')} === 'burnish watch has ended'", 10)
 
     def shoot_as_it_is(self, name):
@@ -207,9 +209,9 @@ class Pages(unittest.TestCase):
         _, url = self.watch(run)
         browser.wait(f"{TEXT.format('#note')} === 'No run has begun here yet.'")
         runs.write_status(run, "reading", stage="check pictures", done=0, total=400)
-        browser.wait(f"{TEXT.format('#standing')}.includes('Reading model and data')", 5)
+        browser.wait(f"{TEXT.format('#standing')}.includes('Reading model and data')")
         runs.write_status(run, "encoding", stage="image_latents", done=120, total=400, seconds_left=95)
-        browser.wait(f"{TEXT.format('#standing')}.includes('Encoding')", 5)
+        browser.wait(f"{TEXT.format('#standing')}.includes('Encoding')")
         self.assertIn("image_latents, 120 of 400 · 1 min 35 s left", self.text("#standing"))
         self.assertEqual(browser.evaluate("document.querySelector('#standing .meter i').style.width"), "30%")
         self.assertEqual(self.text("#status"), "encoding")
@@ -217,19 +219,19 @@ class Pages(unittest.TestCase):
         self.shoot_as_it_is("watch-encoding")
 
         runs.write_status(run, "training", stage="train", done=0, total=800)
-        browser.wait(f"{TEXT.format('#standing')}.includes('train, 0 of 800')", 5)
+        browser.wait(f"{TEXT.format('#standing')}.includes('train, 0 of 800')")
         shutil.copytree(runs.make_run(self.folder / "made", 1, 800), run, dirs_exist_ok=True)
         rng = random.Random(5)
         with open(run / "log.jsonl", "w") as log:
             for step in range(1, 101):
                 log.write(runs.record(step, 800, rng, 0.3, time.time() - 45))
-        browser.wait(f"{TEXT.format('.facts')}.includes('100of 800')", 5)
+        browser.wait(f"{TEXT.format('.facts')}.includes('100of 800')")
         self.assertEqual(self.text("#standing"), "")
         self.assertEqual(self.text("#status"), "live")
 
         sentence = "cannot write fox-lora/step-100.safetensors: No space left on device (after 12.0 MiB); what stood there before is unchanged"
         runs.write_status(run, "failed", stage="saving", sentence=sentence, exit_code=3)
-        browser.wait(f"{TEXT.format('#status')} === 'failed'", 5)
+        browser.wait(f"{TEXT.format('#status')} === 'failed'")
         self.assertIn(sentence, self.text("#standing"))
         self.assertIn("exit code 3", self.text("#standing"))
         self.assertIn("--resume", self.text("#standing"))
@@ -263,7 +265,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.text("#status"), "live")
         self.shoot_as_it_is("watch-standing")
         runs.write_status(encodes, "interrupted", stage="image_latents", done=130, total=400, sentence="interrupted while preparing the data", exit_code=130)
-        self.browser.wait(f"{TEXT.format('#status')} === 'all have ended'", 5)
+        self.browser.wait(f"{TEXT.format('#status')} === 'all have ended'")
         self.check_quiet(url)
 
     def test_watch_several(self):
@@ -276,7 +278,7 @@ class Pages(unittest.TestCase):
         with open(folders[1] / "log.jsonl", "a") as log:
             for step in range(201, 301):
                 log.write(runs.record(step, 800, rng, 0.3, time.time() - 0.45 * step))
-        browser.wait(f"{TEXT.format('#summary')}.includes('300')", 5)
+        browser.wait(f"{TEXT.format('#summary')}.includes('300')")
         self.assertEqual(browser.evaluate("document.querySelectorAll('.chart.wide .line').length"), 2)
         for scheme in ("light", "dark"):
             browser.colors(scheme)

@@ -1,6 +1,8 @@
 // Models from hubs, and what doctor says: the program against a hub on loopback.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "tests/hub/fake_hub.h"
 #include "tests/integration/processes.h"
 
