@@ -75,7 +75,7 @@ def output_on_one_thread(command, **more):
     return done.stdout
 
 
-def loaders_in_turn(script, loaders, micro_filter, count, alternations, **variable):
+def loaders_in_turn(script, arguments, loaders, micro_filter, alternations, **variable):
     """CPU milliseconds a file, a list a program: of bench_micro by a filter, and of each loader by a process of the script."""
     times = {name: [] for name in ("burnish", *loaders)}
     for turn in range(alternations):
@@ -84,8 +84,21 @@ def loaders_in_turn(script, loaders, micro_filter, count, alternations, **variab
                 micro = [ROOT / "build/bench_micro", f"--benchmark_filter={micro_filter}/", "--benchmark_format=json"]
                 times[name].append(json.loads(output_on_one_thread(micro, **variable))["benchmarks"][0]["cpu_time"])
             else:
-                times[name].append(float(output_on_one_thread([sys.executable, script, f"--{script.stem}", count, "--peer", name])))
+                times[name].append(float(output_on_one_thread([sys.executable, script, *arguments, "--peer", name])))
     return times
+
+
+def record_loaders(what, title, command, says, times):
+    """Prints and records what loaders_in_turn measured of each kind of file."""
+    machine, rows = cpu(), []
+    for kind, of_kind in times.items():
+        ours = median(of_kind["burnish"])
+        for name, of in of_kind.items():
+            rows.append([kind, name, f"{median(of):.1f}", f"{1e3 / median(of):.2f}", f"{median(of) / ours:.2f}"])
+    text = (f"# {title}\n\n{machine['name']}; burnish {commit()}; `{command}`.\n{says}\n\n"
+            + markdown(["files", "program", "ms a file", "files a second", "burnish's speed over it"], rows))
+    print(text)
+    print(f"recorded in {record(what, machine['name'], text, times)}")
 
 
 def read_lines(path):

@@ -7,7 +7,6 @@ Each reads a file, decodes it, scales it by an antialiasing filter so that it co
 out the centre and makes float32 [3, H, W] from -1 to 1 of it. Pictures lie in the page cache. Ours is bench_micro on the same files.
 """
 import argparse
-import statistics
 from pathlib import Path
 
 import measure
@@ -70,16 +69,12 @@ def main():
     if args.peer:
         return print(measure.cpu_per_file(LOADERS[args.peer], sorted(folder.glob("*.jpg"))))
     make_pictures(folder, args.pictures)
-    times = measure.loaders_in_turn(Path(__file__), LOADERS, "folder", args.pictures, args.alternations, BURNISH_BENCH_PICTURES=str(folder))
-    ours = statistics.median(times["burnish"])
-    rows = [[name, f"{statistics.median(of):.1f}", f"{ours / statistics.median(of):.2f}"] for name, of in times.items()]
-    machine = measure.cpu()
-    command = f"./dev bench pictures --pictures {args.pictures} --alternations {args.alternations}"
-    text = (f"# Pictures to tensors\n\n{machine['name']}; burnish {measure.commit()}; `{command}`.\n{args.pictures} JPEGs of {WIDTH}x{HEIGHT} to {SIDE}x{SIDE} "
-            f"float32, one thread, CPU time, medians of {args.alternations} runs in turn.\n\n"
-            + measure.markdown(["program", "ms a picture", "burnish over it"], rows))
-    print(text)
-    print(f"recorded in {measure.record('pictures', machine['name'], text, times)}")
+    times = measure.loaders_in_turn(Path(__file__), ["--pictures", args.pictures], LOADERS, "folder", args.alternations,
+                                    BURNISH_BENCH_PICTURES=str(folder))
+    measure.record_loaders(
+        "pictures", "Pictures to tensors", f"./dev bench pictures --pictures {args.pictures} --alternations {args.alternations}",
+        f"{args.pictures} JPEGs of {WIDTH}x{HEIGHT} to {SIDE}x{SIDE} float32, one thread, CPU time, medians of {args.alternations} runs in turn.",
+        {f"JPEG, {WIDTH}x{HEIGHT}": times})
 
 
 if __name__ == "__main__":

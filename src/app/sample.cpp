@@ -21,11 +21,7 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "config/command_line.h"
-#include "data/animated_webp.h"
-#include "data/clip_window.h"
-#include "data/image.h"
-#include "data/resize.h"
-#include "data/video_file.h"
+#include "data/drawn_file.h"
 #include "drawing/draw.h"
 #include "io/files.h"
 #include "io/output_file.h"
@@ -43,25 +39,12 @@ using drawing::Picture;
 
 bool is_clip(const Picture& picture) { return picture.extent.frames > 1; }
 
-/// Whether what is drawn of a picture becomes WebP, or else PNG.
-bool is_webp(const SampleOptions& o, const Picture& picture) { return o.format == "webp" || (o.format == "default" && is_clip(picture)); }
-
-bool is_video(const SampleOptions& o) { return o.format == "mp4" || o.format == "webm"; }
-
 /// Refuses what no file of the format can hold, and a rate that nothing plays at.
 void check_format(const SampleOptions& o, const std::vector<Picture>& pictures) {
-  if (is_video(o) && !std::ranges::all_of(pictures, is_clip))
-    config_error("sample", "format {} holds clips, and some of what is drawn is one frame; give num_frames, or set format png", o.format);
-  if (is_video(o)) data::check_video(std::filesystem::path(o.output_path) / ("0000." + o.format));
+  data::check_format({.asker = "sample", .name = "format", .format = o.format, .frames_hint = "give num_frames"},
+                     drawing::extents_of(pictures), std::filesystem::path(o.output_path) / "0000");
   if (o.frame_rate > 0 && std::ranges::none_of(pictures, is_clip))
     config_error("sample", "frame_rate says how clips play, and all that is drawn is one frame; give num_frames, or take it out");
-  for (const auto& picture : pictures) {
-    const auto& [frames, height, width] = picture.extent;
-    if (is_webp(o, picture) && std::max(height, width) > data::kMostWebpPixelsASide)
-      config_error("sample",
-                   "WebP has sides of at most {} pixels, and the picture is {} wide and {} high; set format png, or draw it smaller",
-                   data::kMostWebpPixelsASide, width, height);
-  }
 }
 
 std::vector<Picture> pictures_of(const SampleOptions& o) {
@@ -172,16 +155,14 @@ std::unique_ptr<models::Model> open_model(const SampleOptions& o, const std::vec
   return model;
 }
 
-using Texts = std::vector<std::pair<std::string, std::string>>;
-
 /// What a file says of how its picture was drawn.
-Texts texts_of(const SampleOptions& o, const Picture& picture) {
-  Texts text{{"prompt", picture.prompt},
-             {"negative_prompt", picture.negative_prompt},
-             {"seed", std::to_string(*picture.seed)},
-             {"num_inference_steps", std::to_string(picture.num_inference_steps)},
-             {"sampler", o.sampler},
-             {"cfg_scale", fmt::format("{}", picture.cfg_scale)}};
+data::Texts texts_of(const SampleOptions& o, const Picture& picture) {
+  data::Texts text{{"prompt", picture.prompt},
+                   {"negative_prompt", picture.negative_prompt},
+                   {"seed", std::to_string(*picture.seed)},
+                   {"num_inference_steps", std::to_string(picture.num_inference_steps)},
+                   {"sampler", o.sampler},
+                   {"cfg_scale", fmt::format("{}", picture.cfg_scale)}};
   for (const auto& name : models::options_about(models::Option::About::guidance))
     text.emplace_back(name, fmt::format("{}", o.model.own.get<double>(name)));
   text.emplace_back("model", join(o.model.model));
@@ -193,29 +174,6 @@ Texts texts_of(const SampleOptions& o, const Picture& picture) {
   if (!picture.references.empty()) text.emplace_back("references", join(picture.references));
   for (const auto& [column, values] : picture.inputs) text.emplace_back(column, join(values));
   return text;
-}
-
-/// Writes the frames of a clip into a folder; those of a longer clip that was there before go.
-void write_frames(const std::filesystem::path& folder, const at::Tensor& clip_3FHW, const Texts& text) {
-  auto file = [&](int64_t k) { return folder / fmt::format("{:05}.png", k); };
-  std::filesystem::create_directories(folder);
-  const auto num_frames = clip_3FHW.size(1);
-  for (int64_t k = 0; k < num_frames; ++k) data::write_png(file(k), data::frame_of_clip(clip_3FHW, k), text);
-  for (auto k = num_frames; std::filesystem::remove(file(k)); ++k) continue;
-}
-
-/// Writes a picture [3, H, W] or a clip [3, F, H, W], as drawing::decode gives them, under its number.
-void write_drawn(const SampleOptions& o, const Picture& picture, int64_t number, const at::Tensor& drawn) {
-  const auto path = std::filesystem::path(o.output_path) / fmt::format("{:04}", number);
-  const auto text = texts_of(o, picture);
-  const bool has_frames = drawn.dim() == 4;
-  if (is_webp(o, picture)) {
-    auto clip = has_frames ? drawn : data::to_pixels(drawn).permute({2, 0, 1}).unsqueeze(1);
-    return data::write_webp(path.string() + ".webp", clip, o.frame_rate, text);
-  }
-  if (is_video(o)) return data::write_video(path.string() + "." + o.format, drawn, data::as_fraction(o.frame_rate), text);
-  if (has_frames) return write_frames(path, drawn, text);
-  data::write_png(path.string() + ".png", data::to_pixels(drawn), text);
 }
 
 /// Writes finished pictures, those from `first` on. A data Error for one that is not finite.
@@ -231,7 +189,8 @@ void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::ve
   }
   Progress bar("decode", std::ssize(latents), first);
   auto write = [&](int64_t i, const at::Tensor& drawn) {
-    write_drawn(o, pictures[static_cast<size_t>(i)], i, drawn.cpu());
+    data::write_drawn(std::filesystem::path(o.output_path) / fmt::format("{:04}", i), o.format, drawn.cpu(), o.frame_rate,
+                      texts_of(o, pictures[static_cast<size_t>(i)]));
     bar.update(i + 1);
   };
   drawing::decode(loader, latents, write, first);

@@ -6,8 +6,9 @@
 
 #include "base/limits.h"
 #include "config/problems.h"
-#include "diffusion/process.h"
+#include "data/drawn_file.h"
 #include "drawing/picture.h"
+#include "diffusion/process.h"
 #include "loras/merged.h"
 #include "models/family.h"
 
@@ -75,7 +76,7 @@ void fields(config::Fields& f, SampleOptions& o) {
   f("format", o.format,
     "png (of a clip a folder of frames), webp (of a clip animated), and of clips mp4 or webm; default takes png for pictures and webp for "
     "clips")
-      .one_of({"default", "png", "webp", "mp4", "webm"});
+      .one_of(data::kFormats);
   f.path("noise", o.noise, "safetensors with the initial noise [N, C, h, w], of clips [N, C, F, h, w], instead of seeds");
   f.path("save_latents", o.save_latents, "also write the final latents to this safetensors file");
 }

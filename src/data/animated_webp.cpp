@@ -132,6 +132,14 @@ class Encoder {
   std::unique_ptr<WebPAnimEncoder, decltype(&WebPAnimEncoderDelete)> encoder_{nullptr, WebPAnimEncoderDelete};
 };
 
+/// The parts of a file, whose bytes must stay.
+std::unique_ptr<WebPDemuxer, decltype(&WebPDemuxDelete)> open_webp(const std::filesystem::path& path, const std::string& bytes) {
+  WebPData data{reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
+  std::unique_ptr<WebPDemuxer, decltype(&WebPDemuxDelete)> demux(WebPDemux(&data), WebPDemuxDelete);
+  if (!demux) data_error("data", "{} cannot be decoded: it is truncated or not a WebP picture", path.string());
+  return demux;
+}
+
 }  // namespace
 
 at::Tensor frame_of_clip(const at::Tensor& clip_3FHW, int64_t k) { return clip_3FHW.select(1, k).permute({1, 2, 0}).contiguous(); }
@@ -147,13 +155,16 @@ void write_webp(const std::filesystem::path& path, const at::Tensor& clip_3FHW, 
 
 std::map<std::string, std::string> read_webp_text(const std::filesystem::path& path) {
   const auto bytes = io::read_text(path);
-  WebPData data{reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
-  std::unique_ptr<WebPDemuxer, decltype(&WebPDemuxDelete)> demux(WebPDemux(&data), WebPDemuxDelete);
-  if (!demux) data_error("data", "{} cannot be decoded: it is truncated or not a WebP picture", path.string());
+  const auto demux = open_webp(path, bytes);
   WebPChunkIterator chunk;
   if (WebPDemuxGetChunk(demux.get(), "XMP ", 1, &chunk) == 0) return {};
   std::unique_ptr<WebPChunkIterator, decltype(&WebPDemuxReleaseChunkIterator)> owner(&chunk, WebPDemuxReleaseChunkIterator);
   return properties_of({reinterpret_cast<const char*>(chunk.chunk.bytes), chunk.chunk.size});
+}
+
+int64_t num_frames_of_webp(const std::filesystem::path& path) {
+  const auto bytes = io::read_text(path);
+  return WebPDemuxGetI(open_webp(path, bytes).get(), WEBP_FF_FRAME_COUNT);
 }
 
 }  // namespace burnish::data

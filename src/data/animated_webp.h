@@ -21,6 +21,9 @@ void write_webp(const std::filesystem::path& path, const at::Tensor& clip_3FHW, 
 /// is left out.
 std::map<std::string, std::string> read_webp_text(const std::filesystem::path& path);
 
+/// Returns the number of frames in a WebP file; a data Error where it is no whole WebP.
+int64_t num_frames_of_webp(const std::filesystem::path& path);
+
 /// Returns frame `k` of a clip, uint8 [3, F, H, W], as a picture [H, W, 3].
 at::Tensor frame_of_clip(const at::Tensor& clip_3FHW, int64_t k);
 

@@ -8,6 +8,7 @@
 
 #include "data/codecs.h"
 #include "data/gif_file.h"
+#include "data/over_white.h"
 
 namespace burnish::data {
 
@@ -19,6 +20,10 @@ void write_over_white(const uint8_t* from_HW4, int64_t num_pixels, uint8_t* to_H
     const int alpha = from_HW4[i * 4 + 3];
     for (int64_t c = 0; c < 3; ++c) to_HW3[i * 3 + c] = over_white(from_HW4[i * 4 + c], alpha);
   }
+}
+
+void write_opacity(const uint8_t* from_HW4, int64_t num_pixels, uint8_t* to_HW) {
+  for (int64_t i = 0; i < num_pixels; ++i) to_HW[i] = from_HW4[i * 4 + 3];
 }
 
 class WebpFrames : public ClipFrames {
@@ -44,6 +49,7 @@ class WebpFrames : public ClipFrames {
   int64_t height() const override { return info_.canvas_height; }
   int64_t width() const override { return info_.canvas_width; }
   void write_pixels(uint8_t* to_HW3) override { write_over_white(canvas_HW4_, height() * width(), to_HW3); }
+  void write_alpha(uint8_t* to_HW) override { write_opacity(canvas_HW4_, height() * width(), to_HW); }
 
  private:
   std::unique_ptr<WebPAnimDecoder, decltype(&WebPAnimDecoderDelete)> decoder_{nullptr, WebPAnimDecoderDelete};
@@ -73,6 +79,7 @@ class GifFrames : public ClipFrames {
   int64_t height() const override { return gif_->SHeight; }
   int64_t width() const override { return gif_->SWidth; }
   void write_pixels(uint8_t* to_HW3) override { write_over_white(canvas_HW4_.data(), height() * width(), to_HW3); }
+  void write_alpha(uint8_t* to_HW) override { write_opacity(canvas_HW4_.data(), height() * width(), to_HW); }
 
  private:
   struct Box {

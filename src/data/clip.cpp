@@ -3,7 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/rot90.h>
-#include <ATen/ops/stack.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -38,16 +37,17 @@ std::string ending_of(const fs::path& path) {
 /// A picture as a clip of one frame, which is shown for a second.
 class StillFrame : public ClipFrames {
  public:
-  explicit StillFrame(at::Tensor pixels_HW3) : pixels_HW3_(pixels_HW3.contiguous()) {}
+  explicit StillFrame(const UprightPicture& picture) : pixels_HW3_(picture.pixels_HW3), alpha_HW1_(picture.alpha_HW1) {}
   bool next() override { return !std::exchange(is_past_, true); }
   Fraction tick() const override { return {1, 1}; }
   int64_t end() const override { return 1; }
   int64_t height() const override { return pixels_HW3_.size(0); }
   int64_t width() const override { return pixels_HW3_.size(1); }
   void write_pixels(uint8_t* to_HW3) override { std::copy_n(pixels_HW3_.const_data_ptr<uint8_t>(), pixels_HW3_.numel(), to_HW3); }
+  void write_alpha(uint8_t* to_HW) override { std::copy_n(alpha_HW1_.const_data_ptr<uint8_t>(), alpha_HW1_.numel(), to_HW); }
 
  private:
-  at::Tensor pixels_HW3_;
+  at::Tensor pixels_HW3_, alpha_HW1_;
   bool is_past_ = false;
 };
 
@@ -56,7 +56,7 @@ class HeldFrames : public ClipFrames {
  public:
   HeldFrames(std::string bytes, const std::string& file) : bytes_(std::move(bytes)) {
     frames_ = open_animation(bytes_, file);
-    if (!frames_) frames_ = std::make_unique<StillFrame>(decode_upright(bytes_, file));
+    if (!frames_) frames_ = std::make_unique<StillFrame>(decode_with_alpha(bytes_, file));
   }
   HeldFrames(std::string bytes, OpenClip* open) : bytes_(std::move(bytes)), frames_(open("", bytes_)) {}
   bool next() override { return frames_->next(); }
@@ -68,6 +68,7 @@ class HeldFrames : public ClipFrames {
   int quarter_turns() const override { return frames_->quarter_turns(); }
   bool is_mirrored() const override { return frames_->is_mirrored(); }
   void write_pixels(uint8_t* to_HW3) override { frames_->write_pixels(to_HW3); }
+  void write_alpha(uint8_t* to_HW) override { frames_->write_alpha(to_HW); }
   bool is_interlaced() const override { return frames_->is_interlaced(); }
   std::string damage() const override { return frames_->damage(); }
 
@@ -88,11 +89,14 @@ auto naming(const fs::path& path, const Action& action) {
   }
 }
 
-at::Tensor upright_frame(ClipFrames& clip) {
-  auto pixels_HW3 = at::empty({clip.height(), clip.width(), 3}, at::TensorOptions().dtype(at::kByte));
-  clip.write_pixels(pixels_HW3.mutable_data_ptr<uint8_t>());
-  if (clip.is_mirrored()) pixels_HW3 = pixels_HW3.flip({1});
-  return at::rot90(pixels_HW3, clip.quarter_turns(), {0, 1}).contiguous();
+/// The frame that a clip is at, upright: in `buffer`, where it need not be turned.
+at::Tensor upright_frame(ClipFrames& clip, bool of_alpha, at::Tensor& buffer) {
+  if (!buffer.defined()) buffer = at::empty({clip.height(), clip.width(), of_alpha ? 1 : 3}, at::TensorOptions().dtype(at::kByte));
+  auto* to = buffer.mutable_data_ptr<uint8_t>();
+  if (of_alpha) clip.write_alpha(to);
+  else clip.write_pixels(to);
+  if (!clip.is_mirrored() && clip.quarter_turns() == 0) return buffer;
+  return at::rot90(clip.is_mirrored() ? buffer.flip({1}) : buffer, clip.quarter_turns(), {0, 1}).contiguous();
 }
 
 /// Whether that time comes before what is `end` ticks after the first frame, by more than half a tick.
@@ -102,6 +106,15 @@ bool is_before(const Fraction& time, int64_t end, const Fraction& tick) {
 
 std::string seconds_of(int64_t end, const Fraction& tick) {
   return fmt::format("{:.2f} s", static_cast<double>(end) * static_cast<double>(tick.num) / static_cast<double>(tick.den));
+}
+
+at::Tensor frames_at(const fs::path& path, const std::vector<Fraction>& times, bool of_alpha) {
+  at::Tensor frames_FHWC;
+  for_frames_at(path, times, of_alpha, [&](int64_t k, const at::Tensor& frame_HWC) {
+    if (k == 0) frames_FHWC = at::empty({std::ssize(times), frame_HWC.size(0), frame_HWC.size(1), frame_HWC.size(2)}, frame_HWC.options());
+    frames_FHWC[k].copy_(frame_HWC);
+  });
+  return frames_FHWC;
 }
 
 }  // namespace
@@ -146,20 +159,37 @@ ClipLook look_at_clip(const fs::path& path) {
   });
 }
 
-at::Tensor decode_frames(const fs::path& path, const std::vector<Fraction>& times) {
+at::Tensor decode_frames(const fs::path& path, const std::vector<Fraction>& times) { return frames_at(path, times, /*of_alpha=*/false); }
+
+at::Tensor decode_frame_alphas(const fs::path& path, const std::vector<Fraction>& times) {
+  return frames_at(path, times, /*of_alpha=*/true);
+}
+
+void for_frames_at(const fs::path& path, const std::vector<Fraction>& times, bool of_alpha,
+                   const std::function<void(int64_t k, const at::Tensor& frame_HWC)>& take) {
   auto clip = open_clip(path);
-  return naming(path, [&] {
-    std::vector<at::Tensor> frames;
+  naming(path, [&] {
     if (!times.empty() && !clip->skip_to(times[0])) clip = open_clip(path);
-    while (frames.size() < times.size() && clip->next()) {
-      if (!is_before(times[frames.size()], clip->end(), clip->tick())) continue;
-      auto frame = upright_frame(*clip);
-      while (frames.size() < times.size() && is_before(times[frames.size()], clip->end(), clip->tick())) frames.push_back(frame);
+    at::Tensor buffer;
+    const auto count = std::ssize(times);
+    auto is_shown_at = [&](int64_t k) { return k < count && is_before(times[static_cast<size_t>(k)], clip->end(), clip->tick()); };
+    int64_t k = 0;
+    while (k < count && clip->next()) {
+      if (!is_shown_at(k)) continue;
+      auto frame_HWC = upright_frame(*clip, of_alpha, buffer);
+      for (; is_shown_at(k); ++k) take(k, frame_HWC);
     }
-    if (frames.size() < times.size())
+    if (k < count)
       data_error("data", "{} ends {} after its first frame, and a later frame was asked for; was it changed?", path.string(),
                  seconds_of(clip->end(), clip->tick()));
-    return at::stack(frames);
+  });
+}
+
+void for_each_frame(const fs::path& path, bool of_alpha, const std::function<void(const at::Tensor& frame_HWC)>& take) {
+  auto clip = open_clip(path);
+  naming(path, [&] {
+    at::Tensor buffer;
+    while (clip->next()) take(upright_frame(*clip, of_alpha, buffer));
   });
 }
 

@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -37,5 +38,16 @@ ClipLook look_at_clip(const std::filesystem::path& path);
 /// pixels and in full range. At a time the frame is shown that was there last, to half a tick of the clip's clock. A data Error where the
 /// clip ends before.
 at::Tensor decode_frames(const std::filesystem::path& path, const std::vector<Fraction>& times);
+
+/// Decodes how opaque each pixel of these frames is, uint8 [F, H, W, 1]; 255 where the clip holds no transparency.
+at::Tensor decode_frame_alphas(const std::filesystem::path& path, const std::vector<Fraction>& times);
+
+/// Hands these frames one by one to `take` with their number among the times: the frame itself, uint8 [H, W, 3], or how opaque it is,
+/// [H, W, 1]. The next one takes its place in memory.
+void for_frames_at(const std::filesystem::path& path, const std::vector<Fraction>& times, bool of_alpha,
+                   const std::function<void(int64_t k, const at::Tensor& frame_HWC)>& take);
+
+/// Hands all frames of a clip to `take`, as for_frames_at does.
+void for_each_frame(const std::filesystem::path& path, bool of_alpha, const std::function<void(const at::Tensor& frame_HWC)>& take);
 
 }  // namespace burnish::data

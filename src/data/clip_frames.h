@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -36,8 +37,10 @@ class ClipFrames {
   /// Returns the number of quarter turns to the left that make the frame upright, 0 to 3, and whether its rows are mirrored before that.
   virtual int quarter_turns() const { return 0; }
   virtual bool is_mirrored() const { return false; }
-  /// Writes the frame as RGB, height() rows of width() pixels.
+  /// Writes the frame as RGB, height() rows of width() pixels, with its transparency laid over white.
   virtual void write_pixels(uint8_t* to_HW3) = 0;
+  /// Writes how opaque each pixel of the frame is, height() rows of width(): 255 all over where the clip holds no transparency.
+  virtual void write_alpha(uint8_t* to_HW) { std::fill_n(to_HW, height() * width(), uint8_t{255}); }
   /// Tells whether a frame so far was interlaced: of lines of two times.
   virtual bool is_interlaced() const { return false; }
   /// Returns a reason to think that the file was to have more frames, or better ones, after the last one; "" where it has what it says.
@@ -72,5 +75,9 @@ class VideoWriter {
 /// The name of the library's function that begins a video.
 constexpr const char* kBeginVideo = "burnish_begin_video";
 using BeginVideo = VideoWriter*(const VideoFormat& format);
+
+/// The name of the library's function that reads the metadata of the video of that name; some containers spell names in capitals.
+constexpr const char* kReadVideoText = "burnish_read_video_text";
+using ReadVideoText = std::vector<std::pair<std::string, std::string>>(const char* file);
 
 }  // namespace burnish::data

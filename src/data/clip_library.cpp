@@ -13,7 +13,8 @@ const ClipLibrary& clip_library_for(const std::filesystem::path& file) {
         "{} is read and written by FFmpeg's libraries, which cannot be opened ({}); install the packages libavformat59, libavcodec59, "
         "libswscale6 and libswresample4, or take a GIF or WebP animation in its place",
         file.string(), library.problem());
-  static const ClipLibrary functions{library.find(kOpenClip), library.find(kBeginVideo), library.find(kDecodeSound)};
+  static const ClipLibrary functions{library.find(kOpenClip), library.find(kBeginVideo), library.find(kReadVideoText),
+                                     library.find(kDecodeSound)};
   return functions;
 }
 

@@ -9,6 +9,7 @@ namespace burnish::data {
 struct ClipLibrary {
   OpenClip* open;
   BeginVideo* begin_video;
+  ReadVideoText* read_video_text;
   DecodeSound* decode_sound;
 };
 

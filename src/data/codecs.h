@@ -48,9 +48,6 @@ int exif_orientation(std::string_view exif);
 /// The most that a picture may have: 16384 by 16384, of which the pixels alone are 768 MiB.
 constexpr int64_t kMostPixels = int64_t{1} << 28;
 
-/// A colour that is so opaque, laid over white.
-inline uint8_t over_white(int color, int alpha) { return static_cast<uint8_t>((color * alpha + (255 - alpha) * 255 + 127) / 255); }
-
 /// Throws a data Error for a picture without pixels, or with more than kMostPixels.
 void check_size(int64_t height, int64_t width, const std::string& file);
 

@@ -1,7 +1,7 @@
 #include "data/dataset.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/stack.h>
+#include <ATen/ops/empty.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -204,25 +204,27 @@ at::Tensor cut(const at::Tensor& pixels_HWC, const Crop& crop, const Size& known
   return resize_and_crop(pixels_HWC, crop);
 }
 
-/// The frames of a clip, each cut alike, uint8 [F, H, W, 3]; a single one is a picture, [H, W, 3].
+/// What is made of the frames of a clip, each cut alike, one of them in memory at a time: uint8 [F, H, W, C].
+at::Tensor cut_each(const std::string& file, bool of_alpha, const ClipWindow& window, const Size& known, const Crop& crop,
+                    const std::function<at::Tensor(const at::Tensor&)>& made_of) {
+  at::Tensor frames_FHWC;
+  for_frames_at(file, window.times(), of_alpha, [&](int64_t k, const at::Tensor& frame) {
+    auto cut_HWC = cut(made_of(frame), crop, known, file);
+    if (k == 0) frames_FHWC = at::empty({window.count, cut_HWC.size(0), cut_HWC.size(1), cut_HWC.size(2)}, cut_HWC.options());
+    frames_FHWC[k].copy_(cut_HWC);
+  });
+  return frames_FHWC;
+}
+
+/// The frames of a clip, uint8 [F, H, W, 3]; a single one is a picture, [H, W, 3].
 at::Tensor cut_frames(const std::string& file, const ClipWindow& window, const Size& known, const Crop& crop) {
-  std::vector<at::Tensor> frames;
-  for (const auto& frame : decode_frames(file, window.times()).unbind()) frames.push_back(cut(frame, crop, known, file));
-  return frames.size() == 1 ? frames[0] : at::stack(frames);
+  auto frames_FHW3 = cut_each(file, /*of_alpha=*/false, window, known, crop, [](const at::Tensor& frame) { return frame; });
+  return window.count == 1 ? frames_FHW3[0] : frames_FHW3;
 }
 
-/// How much each pixel counts by a frame of a mask: the mean of its channels.
-at::Tensor gray_of(const at::Tensor& frame_HW3) { return frame_HW3.to(at::kFloat).mean(2, /*keepdim=*/true).round().to(at::kByte); }
-
-/// The frames of a mask that are shown at the times of a clip's, cut alike, uint8 [F, H, W, 1].
-at::Tensor cut_masks(const std::string& file, const ClipWindow& window, const Size& known, const Crop& crop) {
-  std::vector<at::Tensor> frames;
-  for (const auto& frame : decode_frames(file, window.times()).unbind()) frames.push_back(cut(gray_of(frame), crop, known, file));
-  return at::stack(frames);
-}
-
-bool reads_clips(const DatasetOptions& options) {
-  return std::ranges::any_of(options.subsets, [](const auto& subset) { return subset.clips.step > 0; });
+/// The frames of a mask that are shown at the times of a clip's, or how opaque those of the clip are, uint8 [F, H, W, 1].
+at::Tensor cut_masks(const std::string& file, bool of_alpha, const ClipWindow& window, const Size& known, const Crop& crop) {
+  return cut_each(file, of_alpha, window, known, crop, [&](const at::Tensor& frame) { return of_alpha ? frame : gray_of(frame); });
 }
 
 /// One for all subsets, named by where their metadata is.
@@ -231,7 +233,7 @@ fs::path checks_path(const DatasetOptions& options) {
   std::set<std::string> metadata;
   for (const auto& subset : options.subsets) metadata.insert(fs::absolute(subset.metadata_path).lexically_normal().string());
   auto name = io::xxh64(join(std::vector<std::string>(metadata.begin(), metadata.end()), "\n"));
-  const auto* kind = reads_clips(options) ? "clips" : "pictures";
+  const auto* kind = reads_clips(options.subsets) ? "clips" : "pictures";
   return fs::path(options.checks_folder) / fmt::format("checked-{}-{:016x}.json", kind, name);
 }
 
@@ -279,15 +281,15 @@ void check_as_long(const Dataset::Entry& entry, const std::string& file, const s
                entry.file);
 }
 
-/// What a row says counts of a clip: a picture, for all frames, or a clip that is as long as the row's.
-void check_mask(const Dataset::Entry& entry, const MaskSource& source, const std::map<std::string, Looked>& looked) {
-  if (source.from == MaskSource::From::nothing || !entry.window) return;
-  if (source.from == MaskSource::From::alpha)
-    data_error("data",
-               "{} is a clip, and the transparency of pictures alone is read as a mask; name masks in a column, with masked_loss column",
-               entry.file);
+/// Whether what says which pixels of a row count is a clip, which then must be as long as the row's; a picture counts for all frames.
+bool has_mask_clip(const Dataset::Entry& entry, const MaskSource& source, const std::map<std::string, Looked>& looked) {
+  if (source.from == MaskSource::From::nothing || !entry.window) return false;
+  if (source.from == MaskSource::From::alpha) return true;
   auto file = entry.further.find(source.column);
-  if (file != entry.further.end() && looked.at(file->second).clip.num_frames > 1) check_as_long(entry, file->second, "mask", looked);
+  if (file == entry.further.end()) return false;
+  const bool is_clip = looked.at(file->second).clip.num_frames > 1;
+  if (is_clip) check_as_long(entry, file->second, "mask", looked);
+  return is_clip || is_clip_alone(file->second);
 }
 
 void check_further_clip(const Dataset::Entry& entry, const std::string& column, const std::map<std::string, Looked>& looked) {
@@ -383,6 +385,10 @@ std::vector<Size> look_at_own_sized(const Dataset::Entry& entry, const std::stri
 
 }  // namespace
 
+bool reads_clips(const std::vector<Subset>& subsets) {
+  return std::ranges::any_of(subsets, [](const auto& subset) { return subset.clips.step > 0; });
+}
+
 std::string picture_name(const std::string& column, size_t number) {
   return number == 0 ? column : fmt::format("{} {}", column, number + 1);
 }
@@ -460,8 +466,8 @@ void Dataset::read(size_t index) {
 }
 
 void Dataset::check_pictures() {
-  const auto looked = look_at_files(entries_, checks_, checks_path(options_), reads_clips(options_));
-  if (reads_clips(options_)) {
+  const auto looked = look_at_files(entries_, checks_, checks_path(options_), reads_clips(options_.subsets));
+  if (reads_clips(options_.subsets)) {
     auto rows = with_windows({std::move(entries_), std::move(first_rows_), std::move(bad_)}, options_.subsets, looked);
     entries_ = std::move(rows.entries);
     first_rows_ = std::move(rows.first);
@@ -483,7 +489,7 @@ void Dataset::check_pictures() {
         else check_same_size(entry, column, whole(file));
         if (entry.window && column != options_.mask.column) check_further_clip(entry, column, looked);
       }
-      check_mask(entry, options_.mask, looked);
+      entry.has_mask_clip = has_mask_clip(entry, options_.mask, looked);
       const auto& rule = options_.subsets[entry.subset].size;
       for (const auto& column : options_.own_sized_pictures)
         entry.picture_sizes[column] = look_at_own_sized(entry, column, options_.whole_pictures.contains(column) ? nullptr : &rule, whole);
@@ -573,12 +579,13 @@ at::Tensor Dataset::load_mask(int64_t row, int64_t variant) const {
   check_usable(row);
   const auto& from = entry(row);
   const auto source = options_.mask.from;
-  if (source == MaskSource::From::alpha) return cut(decode_alpha(from.file), crop(row, variant), from.original_size, from.file);
+  const bool of_alpha = source == MaskSource::From::alpha;
   auto mask = from.further.find(options_.mask.column);
-  if (source == MaskSource::From::nothing || mask == from.further.end()) return {};
-  bool is_clip = from.window && may_be_clip(mask->second) && (is_clip_alone(mask->second) || look_at_clip(mask->second).num_frames > 1);
-  if (is_clip) return cut_masks(mask->second, *from.window, from.original_size, crop(row, variant));
-  return cut(decode_gray(mask->second), crop(row, variant), from.original_size, mask->second);
+  if (source == MaskSource::From::nothing || (!of_alpha && mask == from.further.end())) return {};
+  const auto& file = of_alpha ? from.file : mask->second;
+  const auto crop = this->crop(row, variant);
+  if (from.has_mask_clip) return cut_masks(file, of_alpha, *from.window, from.original_size, crop);
+  return cut(of_alpha ? decode_alpha(file) : decode_gray(file), crop, from.original_size, file);
 }
 
 }  // namespace burnish::data

@@ -51,6 +51,9 @@ struct Subset {
   ClipRule clips = {};
 };
 
+/// Tells whether animations of these are clips, of which all frames count, and else pictures.
+bool reads_clips(const std::vector<Subset>& subsets);
+
 /// The rows of the subsets are counted on from one to the next.
 struct DatasetOptions {
   std::vector<Subset> subsets = {};
@@ -105,6 +108,7 @@ class Dataset {
     size_t subset = 0;                      ///< number of the subset that it is of
     Size original_size = {};                ///< size of the picture before it is scaled and cut
     std::optional<ClipWindow> window = {};  ///< the frames of a clip that the row is; none where it is a picture
+    bool has_mask_clip = false;             ///< whether what says which pixels of the clip count is a clip as well
   };
 
   /// Throws a data Error when no usable row is left, or (unless bad samples are skipped) at the first bad one; the message counts them all.

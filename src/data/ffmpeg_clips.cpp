@@ -2,6 +2,7 @@
 // itself needs none of them.
 extern "C" {
 #include <libavutil/display.h>
+#include <libavutil/pixdesc.h>
 #include <libswscale/swscale.h>
 }
 
@@ -13,7 +14,9 @@ extern "C" {
 #include <vector>
 
 #include "data/clip_frames.h"
+#include "data/ffmpeg_colors.h"
 #include "data/ffmpeg_input.h"
+#include "data/over_white.h"
 
 namespace burnish::data {
 
@@ -55,6 +58,11 @@ int colors_of(const AVFrame& frame) {
   return frame.height < 720 ? SWS_CS_ITU601 : SWS_CS_ITU709;
 }
 
+bool has_alpha(const AVFrame& frame) {
+  const auto* format = av_pix_fmt_desc_get(static_cast<AVPixelFormat>(frame.format));
+  return format != nullptr && (format->flags & AV_PIX_FMT_FLAG_ALPHA) != 0;
+}
+
 class FfmpegFrames : public ClipFrames {
  public:
   FfmpegFrames(const char* file, std::string_view bytes)
@@ -86,6 +94,7 @@ class FfmpegFrames : public ClipFrames {
   int quarter_turns() const override { return shape_.turns; }
   bool is_mirrored() const override { return shape_.is_mirrored; }
   void write_pixels(uint8_t* to_HW3) override;
+  void write_alpha(uint8_t* to_HW) override;
   bool is_interlaced() const override { return state_.is_interlaced; }
   std::string damage() const override;
   Fraction first_shown() const { return {clock_.first * stream_->time_base.num, stream_->time_base.den}; }
@@ -96,6 +105,9 @@ class FfmpegFrames : public ClipFrames {
   bool decode_ahead();
   void send_packet();
   void take_ahead();
+  void convert(AVPixelFormat to, int num_channels);
+  bool is_yuv420() const;
+  void convert_yuv420(uint8_t* to_HW3);
 
   Input input_;
   AVStream* stream_;
@@ -103,6 +115,11 @@ class FfmpegFrames : public ClipFrames {
   Frame current_{av_frame_alloc()}, ahead_{av_frame_alloc()};
   Packet packet_{av_packet_alloc()};
   std::unique_ptr<SwsContext, FreedScaler> scaler_;
+  struct {
+    std::vector<uint8_t> rows;
+    int stride = 0;
+  } converted_;  ///< the current frame, in the last format that was asked for
+  Yuv420ToRgb yuv420_;
   /// Times in ticks of the stream's clock.
   struct {
     int64_t first = 0, ahead = 0, last_duration = 0, end = 0;
@@ -219,28 +236,66 @@ bool FfmpegFrames::skip_to(const Fraction& time) {
 }
 
 // Without the colours' own coefficients every clip would be taken for BT.601, and without the accurate flags sharp red loses 2 of 255.
-void FfmpegFrames::write_pixels(uint8_t* to_HW3) {
+void FfmpegFrames::convert(AVPixelFormat to, int num_channels) {
   auto& frame = *current_;
   auto format = static_cast<AVPixelFormat>(frame.format);
   auto plain = without_range(format);
   int full = plain != format || frame.color_range == AVCOL_RANGE_JPEG;
   constexpr int kHow = SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_BITEXACT;
   auto height = static_cast<int>(shape_.height), width = static_cast<int>(shape_.width);
-  scaler_.reset(sws_getCachedContext(scaler_.release(), frame.width, frame.height, plain, width, height, AV_PIX_FMT_RGB24, kHow, nullptr,
-                                     nullptr, nullptr));
+  scaler_.reset(
+      sws_getCachedContext(scaler_.release(), frame.width, frame.height, plain, width, height, to, kHow, nullptr, nullptr, nullptr));
   if (!scaler_) throw std::runtime_error("its pixels are in a format that is not read");
   constexpr int kOne = 1 << 16;
   sws_setColorspaceDetails(scaler_.get(), sws_getCoefficients(colors_of(frame)), full, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, kOne,
                            kOne);
   // swscale writes whole vectors, behind the end of a row too.
-  const int stride = (width * 3 + 63) / 64 * 64;
-  std::vector<uint8_t> rows(static_cast<size_t>(stride) * static_cast<size_t>(height) + 64);
-  uint8_t* planes[4] = {rows.data()};
-  const int strides[4] = {stride};
+  converted_.stride = (width * num_channels + 63) / 64 * 64;
+  converted_.rows.resize(static_cast<size_t>(converted_.stride) * static_cast<size_t>(height) + 64);
+  uint8_t* planes[4] = {converted_.rows.data()};
+  const int strides[4] = {converted_.stride};
   check(sws_scale(scaler_.get(), frame.data, frame.linesize, 0, frame.height, planes, strides));
-  for (int y = 0; y < height; ++y)
-    std::memcpy(to_HW3 + static_cast<ptrdiff_t>(y) * width * 3, rows.data() + static_cast<ptrdiff_t>(y) * stride,
-                static_cast<size_t>(width) * 3);
+}
+
+/// Whether the frame is what most are: of square pixels, in eight bits, with U and V at half of the sides.
+bool FfmpegFrames::is_yuv420() const {
+  const auto& frame = *current_;
+  return without_range(static_cast<AVPixelFormat>(frame.format)) == AV_PIX_FMT_YUV420P && frame.width == shape_.width &&
+         Yuv420ToRgb::takes(frame.height, frame.width);
+}
+
+void FfmpegFrames::convert_yuv420(uint8_t* to_HW3) {
+  const auto& frame = *current_;
+  const bool is_full = frame.format == AV_PIX_FMT_YUVJ420P || frame.color_range == AVCOL_RANGE_JPEG;
+  const auto* factors = sws_getCoefficients(colors_of(frame));
+  yuv420_.convert(
+      {{frame.data[0], frame.data[1], frame.data[2]}, {frame.linesize[0], frame.linesize[1], frame.linesize[2]}, frame.height, frame.width},
+      {factors[0], factors[1], -factors[2], -factors[3], is_full}, to_HW3);
+}
+
+void FfmpegFrames::write_pixels(uint8_t* to_HW3) {
+  const bool is_opaque = !has_alpha(*current_);
+  if (is_yuv420()) return convert_yuv420(to_HW3);
+  convert(is_opaque ? AV_PIX_FMT_RGB24 : AV_PIX_FMT_RGBA, is_opaque ? 3 : 4);
+  for (int64_t y = 0; y < shape_.height; ++y, to_HW3 += shape_.width * 3) {
+    const auto* row = converted_.rows.data() + y * converted_.stride;
+    if (is_opaque) {
+      std::memcpy(to_HW3, row, static_cast<size_t>(shape_.width) * 3);
+      continue;
+    }
+    for (int64_t x = 0; x < shape_.width; ++x) {
+      for (int64_t c = 0; c < 3; ++c) to_HW3[x * 3 + c] = over_white(row[x * 4 + c], row[x * 4 + 3]);
+    }
+  }
+}
+
+void FfmpegFrames::write_alpha(uint8_t* to_HW) {
+  if (!has_alpha(*current_)) return ClipFrames::write_alpha(to_HW);
+  convert(AV_PIX_FMT_RGBA, 4);
+  for (int64_t y = 0; y < shape_.height; ++y) {
+    const auto* row = converted_.rows.data() + y * converted_.stride;
+    for (int64_t x = 0; x < shape_.width; ++x) *to_HW++ = row[x * 4 + 3];
+  }
 }
 
 std::string FfmpegFrames::damage() const {

@@ -60,12 +60,32 @@ void Input::close() {
   avio_context_free(&io_);
 }
 
+namespace {
+
+/// WebM holds the transparency of VP8 and VP9 beside each frame, where FFmpeg's own decoders leave it; libvpx's take it.
+const AVCodec* decoder_with_alpha(AVCodecID codec) {
+  const auto* name = codec == AV_CODEC_ID_VP9 ? "libvpx-vp9" : "libvpx";
+  const auto* decoder = avcodec_find_decoder_by_name(name);
+  if (decoder == nullptr)
+    throw std::runtime_error(std::string("it is transparent in part, and FFmpeg's libraries here lack ") + name +
+                             ", which reads that; convert it to ProRes 4444 in MOV or to frames as PNG");
+  return decoder;
+}
+
+bool has_alpha_beside(const AVStream* stream) {
+  const auto codec = stream->codecpar->codec_id;
+  const auto* mode = av_dict_get(stream->metadata, "alpha_mode", nullptr, 0);
+  return (codec == AV_CODEC_ID_VP9 || codec == AV_CODEC_ID_VP8) && mode != nullptr && std::string_view(mode->value) == "1";
+}
+
+}  // namespace
+
 Codec open_decoder(AVFormatContext* input, AVStream* stream) {
   for (unsigned i = 0; i < input->nb_streams; ++i) {
     if (input->streams[i] != stream) input->streams[i]->discard = AVDISCARD_ALL;
   }
   const auto* parameters = stream->codecpar;
-  const auto* codec = avcodec_find_decoder(parameters->codec_id);
+  const auto* codec = has_alpha_beside(stream) ? decoder_with_alpha(parameters->codec_id) : avcodec_find_decoder(parameters->codec_id);
   if (codec == nullptr)
     throw std::runtime_error(std::string("FFmpeg's libraries here have no decoder for ") + avcodec_get_name(parameters->codec_id));
   Codec decoder(avcodec_alloc_context3(codec));

@@ -212,7 +212,20 @@ std::string FfmpegVideo::finish() {
 
 }  // namespace
 
+std::vector<std::pair<std::string, std::string>> read_video_text(const char* file) {
+  Input input(file, {});
+  std::vector<std::pair<std::string, std::string>> text;
+  const AVDictionaryEntry* entry = nullptr;
+  while ((entry = av_dict_get(input.get()->metadata, "", entry, AV_DICT_IGNORE_SUFFIX)) != nullptr)
+    text.emplace_back(entry->key, entry->value);
+  return text;
+}
+
 }  // namespace burnish::data
+
+extern "C" std::vector<std::pair<std::string, std::string>> burnish_read_video_text(const char* file) {
+  return burnish::data::read_video_text(file);
+}
 
 extern "C" burnish::data::VideoWriter* burnish_begin_video(const burnish::data::VideoFormat& format) {
   return new burnish::data::FfmpegVideo(format);

@@ -38,6 +38,10 @@ class FolderFrames : public ClipFrames {
   int64_t height() const override { return frame_HW3_.size(0); }
   int64_t width() const override { return frame_HW3_.size(1); }
   void write_pixels(uint8_t* to_HW3) override { std::copy_n(frame_HW3_.const_data_ptr<uint8_t>(), frame_HW3_.numel(), to_HW3); }
+  void write_alpha(uint8_t* to_HW) override {
+    auto alpha_HW1 = decode_alpha(files_[static_cast<size_t>(next_ - 1)]);
+    std::copy_n(alpha_HW1.const_data_ptr<uint8_t>(), alpha_HW1.numel(), to_HW);
+  }
 
  private:
   std::vector<fs::path> files_;

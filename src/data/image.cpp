@@ -8,6 +8,7 @@
 #include "data/archived_files.h"
 #include "data/codecs.h"
 #include "data/color_profile.h"
+#include "data/over_white.h"
 #include "io/files.h"
 
 namespace burnish::data {
@@ -35,23 +36,31 @@ at::Tensor upright(at::Tensor x, int orientation) {
   return x.contiguous();
 }
 
-}  // namespace
-
-at::Tensor decode_image(const std::filesystem::path& path) { return decode_upright(read_file_bytes(path), path.string()); }
-
-at::Tensor decode_upright(std::string_view bytes, const std::string& file) {
-  auto decoded = decode_bytes(bytes, file, false);
+at::Tensor upright_pixels(Decoded decoded) {
   convert_to_srgb(decoded.pixels_HW3, decoded.icc_profile);
   lay_over_white(decoded);
   return upright(decoded.pixels_HW3, decoded.orientation);
 }
 
-at::Tensor decode_alpha(const std::filesystem::path& path) {
-  auto decoded = decode_file(path, false);
+at::Tensor upright_alpha(const Decoded& decoded) {
   auto alpha_HW1 = decoded.alpha_HW1;
   if (!alpha_HW1.defined()) alpha_HW1 = at::full({decoded.size.height, decoded.size.width, 1}, 255, at::kByte);
   return upright(alpha_HW1, decoded.orientation);
 }
+
+}  // namespace
+
+at::Tensor decode_image(const std::filesystem::path& path) { return decode_upright(read_file_bytes(path), path.string()); }
+
+at::Tensor decode_upright(std::string_view bytes, const std::string& file) { return upright_pixels(decode_bytes(bytes, file, false)); }
+
+UprightPicture decode_with_alpha(std::string_view bytes, const std::string& file) {
+  auto decoded = decode_bytes(bytes, file, false);
+  auto alpha_HW1 = upright_alpha(decoded);
+  return {upright_pixels(std::move(decoded)), alpha_HW1};
+}
+
+at::Tensor decode_alpha(const std::filesystem::path& path) { return upright_alpha(decode_file(path, false)); }
 
 at::Tensor decode_gray(const std::filesystem::path& path) {
   auto decoded = decode_file(path, false);
@@ -59,6 +68,8 @@ at::Tensor decode_gray(const std::filesystem::path& path) {
   auto sum_HW1 = upright(decoded.pixels_HW3, decoded.orientation).to(at::kInt).sum(2, /*keepdim=*/true);
   return (sum_HW1 + 1).floor_divide(3).to(at::kByte);
 }
+
+at::Tensor gray_of(const at::Tensor& frame_HW3) { return frame_HW3.to(at::kFloat).mean(2, /*keepdim=*/true).round().to(at::kByte); }
 
 Size image_size(const std::filesystem::path& path) {
   auto decoded = decode_file(path, true);

@@ -20,11 +20,20 @@ at::Tensor decode_image(const std::filesystem::path& path);
 /// The same of the bytes of a file; `file` is for messages.
 at::Tensor decode_upright(std::string_view bytes, const std::string& file);
 
+/// Such a picture with how opaque each of its pixels is, uint8 [H, W, 1]; 255 where the file holds no transparency.
+struct UprightPicture {
+  at::Tensor pixels_HW3, alpha_HW1;
+};
+UprightPicture decode_with_alpha(std::string_view bytes, const std::string& file);
+
 /// Decodes how opaque each pixel of such a picture is, uint8 [H, W, 1]; 255 where the file holds no transparency.
 at::Tensor decode_alpha(const std::filesystem::path& path);
 
 /// The mean of the three channels of such a picture, uint8 [H, W, 1], whatever its colour profile: a gray picture as it is.
 at::Tensor decode_gray(const std::filesystem::path& path);
+
+/// The mean of the three channels of a frame, uint8 [H, W, 1].
+at::Tensor gray_of(const at::Tensor& frame_HW3);
 
 /// Height and width after orientation, from the file's header.
 Size image_size(const std::filesystem::path& path);

@@ -33,10 +33,11 @@ struct Look {
   Size size;
 };
 
-Look look_at(const at::Tensor& mask_HW1) {
+/// Adds what a mask holds, or one more frame of it.
+void look_at(Look& look, const at::Tensor& mask_HW1) {
   auto pixels = mask_HW1.contiguous();
   const auto* at = pixels.const_data_ptr<uint8_t>();
-  Look look{.top = pixels.size(0), .left = pixels.size(1), .size = {pixels.size(0), pixels.size(1)}};
+  if (look.size.height == 0) look = {.top = pixels.size(0), .left = pixels.size(1), .size = {pixels.size(0), pixels.size(1)}};
   for (int64_t row = 0; row < look.size.height; ++row) {
     for (int64_t column = 0; column < look.size.width; ++column, ++at) {
       look.least = std::min<int>(look.least, *at);
@@ -48,6 +49,13 @@ Look look_at(const at::Tensor& mask_HW1) {
       look.right = std::max(look.right, column + 1);
     }
   }
+}
+
+/// Looks at a picture, or at all frames of a clip.
+Look look_at_file(const fs::path& file, bool as_clip, bool of_alpha) {
+  Look look;
+  if (!as_clip || !may_be_clip(file)) look_at(look, of_alpha ? decode_alpha(file) : decode_gray(file));
+  else for_each_frame(file, of_alpha, [&](const at::Tensor& frame) { look_at(look, of_alpha ? frame : gray_of(frame)); });
   return look;
 }
 
@@ -78,7 +86,6 @@ std::map<int64_t, std::string> mask_files(const Dataset& dataset, const MaskSour
       if (auto file = there.find(dataset.subsets()[entry.subset].base_path, name); file && !name.empty()) files[row] = file->string();
     }
   }
-  std::erase_if(files, [](const auto& file) { return is_clip_alone(file.second); });  // of clips nothing is said
   return files;
 }
 
@@ -88,16 +95,17 @@ fs::path notes_path(const Dataset& dataset, const MaskSource& source) {
   if (folder.empty() || !io::is_folder(folder)) return {};
   std::string metadata = source.from == MaskSource::From::alpha ? "alpha" : "masks";
   for (const auto& subset : dataset.subsets()) metadata += "\n" + fs::absolute(subset.metadata_path).lexically_normal().string();
-  return folder / fmt::format("checked-pictures-{:016x}-masks.json", io::xxh64(metadata));
+  return folder / fmt::format("checked-{}-{:016x}-masks.json", reads_clips(dataset.subsets()) ? "clips" : "pictures", io::xxh64(metadata));
 }
 
 /// Every file once; none of a file that is no picture.
-std::map<std::string, Look> look_at_all(const std::map<int64_t, std::string>& masks, const MaskSource& source, FileNotes notes) {
+std::map<std::string, Look> look_at_all(const std::map<int64_t, std::string>& masks, const MaskSource& source, bool as_clips,
+                                        FileNotes notes) {
   std::map<std::string, Look> looks;
   for (const auto& [row, file] : masks) looks[file];
   auto seen = [&](const fs::path& file) -> std::string {
     try {
-      return text_of(look_at(source.from == MaskSource::From::alpha ? decode_alpha(file) : decode_gray(file)));
+      return text_of(look_at_file(file, as_clips, source.from == MaskSource::From::alpha));
     } catch (const Error&) {
       return "";
     }
@@ -167,7 +175,7 @@ std::vector<std::string> sentences(const Dataset& dataset, const MaskSource& sou
 std::vector<std::string> warnings_of_masks(const Dataset& dataset, const MaskSource& source) {
   if (source.from == MaskSource::From::nothing) return {};
   const auto masks = mask_files(dataset, source);
-  const auto looks = look_at_all(masks, source, FileNotes(notes_path(dataset, source)));
+  const auto looks = look_at_all(masks, source, reads_clips(dataset.subsets()), FileNotes(notes_path(dataset, source)));
   Group nothing, dim;
   int64_t num_masks = 0, num_white = 0;
   for (const auto& [row, file] : masks) {

@@ -55,7 +55,12 @@ void check_unchanged(const std::filesystem::path& file, Size known, Size found) 
 
 at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, const Crop& crop) {
   auto x = pixels_HWC.contiguous();
-  RowScaler scaler({x.size(0), x.size(1)}, x.size(2), crop);
+  const Size size{x.size(0), x.size(1)};
+  if (covering_size(size, crop.size) == size) {  // nothing is scaled
+    auto window = x.narrow(0, crop.top, crop.size.height).narrow(1, crop.left, crop.size.width);
+    return crop.flip ? window.flip({1}) : window.contiguous();
+  }
+  RowScaler scaler(size, x.size(2), crop);
   for (int64_t y = 0; y < x.size(0); ++y) scaler.take(x.const_data_ptr<uint8_t>() + y * x.size(1) * x.size(2));
   return scaler.scaled_HWC();
 }

@@ -2,6 +2,8 @@
 
 #include <ATen/ops/cat.h>
 
+#include <algorithm>
+#include <cctype>
 #include <memory>
 #include <stdexcept>
 
@@ -9,6 +11,7 @@
 #include "base/log.h"
 #include "data/animated_webp.h"
 #include "data/clip_library.h"
+#include "data/codecs.h"
 #include "io/files.h"
 
 namespace burnish::data {
@@ -70,6 +73,20 @@ void write_video(const std::filesystem::path& path, const at::Tensor& clip_3FHW,
   throw;
 } catch (const std::runtime_error& error) {
   refuse(path, error.what());
+}
+
+std::map<std::string, std::string> read_video_text(const std::filesystem::path& path) try {
+  std::map<std::string, std::string> text;
+  for (const auto& [name, value] : clip_library_for(path).read_video_text(path.c_str())) {
+    std::string small = name;
+    std::ranges::transform(small, small.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    text[small] = value;
+  }
+  return text;
+} catch (const Error&) {
+  throw;
+} catch (const std::runtime_error& error) {
+  refuse_picture(path.string(), error.what());
 }
 
 }  // namespace burnish::data

@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,5 +20,8 @@ void check_video(const std::filesystem::path& path);
 /// is there.
 void write_video(const std::filesystem::path& path, const at::Tensor& clip_3FHW, const Fraction& frame_rate,
                  const std::vector<std::pair<std::string, std::string>>& text = {}, const std::vector<std::string>& encoders = {});
+
+/// Reads the metadata of a video; names are in small letters, as write_video is given them. A data Error where it is no video.
+std::map<std::string, std::string> read_video_text(const std::filesystem::path& path);
 
 }  // namespace burnish::data

@@ -131,6 +131,12 @@ std::vector<Picture> parse_prompts(std::string_view text, const std::string& ori
   return pictures;
 }
 
+std::vector<Extent> extents_of(const std::vector<Picture>& pictures) {
+  std::vector<Extent> extents;
+  for (const auto& picture : pictures) extents.push_back(picture.extent);
+  return extents;
+}
+
 std::vector<Picture> numbered(const std::vector<Picture>& pictures, int64_t num_copies, int64_t seed) {
   constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   auto plus = [&](int64_t first, int64_t count) {

@@ -35,6 +35,9 @@ struct Picture {
 /// value that makes no sense.
 std::vector<Picture> parse_prompts(std::string_view text, const std::string& origin, const Picture& defaults);
 
+/// The extents that pictures are drawn at.
+std::vector<Extent> extents_of(const std::vector<Picture>& pictures);
+
 /// Repeats each picture `num_copies` times in a row, every one with a seed: copies count up from a picture's own seed; without one the i-th
 /// of all has `seed` + i. Behind the largest seed comes 0.
 std::vector<Picture> numbered(const std::vector<Picture>& pictures, int64_t num_copies, int64_t seed);

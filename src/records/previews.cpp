@@ -13,7 +13,16 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const char* ending_of(PreviewKind kind) { return kind == PreviewKind::clip ? ".webp" : ".png"; }
+const char* ending_of(PreviewKind kind) {
+  switch (kind) {
+    case PreviewKind::png: return ".png";
+    case PreviewKind::webp: return ".webp";
+    case PreviewKind::mp4: return ".mp4";
+    case PreviewKind::webm: return ".webm";
+    case PreviewKind::frames: break;
+  }
+  return "";
+}
 
 std::optional<int64_t> number_in(std::string_view text, std::string_view before, std::string_view after) {
   if (!text.starts_with(before) || !text.ends_with(after) || text.size() < before.size() + after.size()) return std::nullopt;
@@ -36,7 +45,23 @@ fs::path preview_path(const fs::path& run, int64_t step, int64_t number, Preview
   return run / "samples" / fmt::format("step-{:06}", step) / fmt::format("{:02}{}", number, ending_of(kind));
 }
 
-const char* media_type(PreviewKind kind) { return kind == PreviewKind::clip ? "image/webp" : "image/png"; }
+const char* media_type(PreviewKind kind) {
+  switch (kind) {
+    case PreviewKind::webp: return "image/webp";
+    case PreviewKind::mp4: return "video/mp4";
+    case PreviewKind::webm: return "video/webm";
+    case PreviewKind::png:
+    case PreviewKind::frames: break;
+  }
+  return "image/png";
+}
+
+std::vector<fs::path> preview_frames(const fs::path& folder) {
+  auto files = entries(folder);
+  std::erase_if(files, [](const fs::path& file) { return !number_in(file.filename().native(), "", ".png"); });
+  std::sort(files.begin(), files.end());
+  return files;
+}
 
 std::vector<Preview> find_previews(const fs::path& run) {
   std::vector<Preview> found;
@@ -44,9 +69,11 @@ std::vector<Preview> find_previews(const fs::path& run) {
     auto step = number_in(folder.filename().native(), "step-", "");
     if (!step) continue;
     for (const auto& file : entries(folder)) {
-      for (auto kind : {PreviewKind::picture, PreviewKind::clip}) {
+      for (auto kind : kPreviewKinds) {
         auto number = number_in(file.filename().native(), "", ending_of(kind));
-        if (number && preview_path(run, *step, *number, kind) == file) found.push_back({*step, *number, kind});
+        if (!number || preview_path(run, *step, *number, kind) != file) continue;
+        std::error_code ignored;
+        if (kind != PreviewKind::frames || fs::is_directory(file, ignored)) found.push_back({*step, *number, kind});
       }
     }
   }

@@ -11,6 +11,7 @@
 #include "report/assets.h"
 #include "report/data_url.h"
 #include "report/page.h"
+#include "report/strip.h"
 
 namespace burnish::report {
 
@@ -41,9 +42,6 @@ std::string in_html(std::string_view text) {
   return out;
 }
 
-/// Frames of a clip that stand side by side.
-constexpr int64_t kFramesInStrip = 6;
-
 std::string thumbnail(const data::Dataset& dataset, const at::Tensor& pixels, int64_t row) {
   auto size = data::frame_of(dataset.extent(row));
   auto longest = std::max({size.height, size.width, kLongestSide});
@@ -51,13 +49,12 @@ std::string thumbnail(const data::Dataset& dataset, const at::Tensor& pixels, in
   return data_url("image/webp", data::encode_webp(data::resize_and_crop(pixels, smaller), kQuality));
 }
 
-/// A picture, or of a clip a strip of frames that are evenly spread, with the first and the last one.
+/// A picture, or of a clip its strip, frame by frame.
 std::vector<std::string> thumbnails(const data::Dataset& dataset, int64_t row) {
   auto pixels = dataset.load(row).pixels_HW3;
   if (pixels.dim() == 3) return {thumbnail(dataset, pixels, row)};
   std::vector<std::string> strip;
-  const auto last = pixels.size(0) - 1, num_shown = std::min(kFramesInStrip, pixels.size(0));
-  for (int64_t i = 0; i < num_shown; ++i) strip.push_back(thumbnail(dataset, pixels[i * last / std::max<int64_t>(1, num_shown - 1)], row));
+  for (auto k : frames_in_strip(pixels.size(0))) strip.push_back(thumbnail(dataset, pixels[k], row));
   return strip;
 }
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "data/animated_webp.h"
 #include "data/image.h"
 #include "data/resize.h"
 #include "io/files.h"
@@ -14,6 +15,7 @@
 #include "report/assets.h"
 #include "report/data_url.h"
 #include "report/run_follower.h"
+#include "report/strip.h"
 
 namespace burnish::report {
 
@@ -41,9 +43,12 @@ void fill(std::string& html, size_t& from, const std::string& name, std::string_
   from = at + value.size();
 }
 
-/// The preview itself as a URL; a picture with a larger side than `limit` is scaled down and becomes WebP. Clips are WebP as they are.
+/// The preview itself as a URL; a picture with a larger side than `limit` is scaled down and becomes WebP. Files that play stay as they
+/// are.
 std::string url_of(const fs::path& path, records::PreviewKind kind, int64_t limit) {
-  if (kind == records::PreviewKind::clip) return data_url(records::media_type(kind), io::read_text(path));
+  using Kind = records::PreviewKind;
+  const bool plays = kind == Kind::mp4 || kind == Kind::webm || (kind == Kind::webp && data::num_frames_of_webp(path) > 1);
+  if (plays) return data_url(records::media_type(kind), io::read_text(path));
   auto size = data::image_size(path);
   auto longest = std::max(size.height, size.width);
   if (limit == 0 || longest <= limit) return data_url(records::media_type(kind), io::read_text(path));
@@ -77,7 +82,8 @@ fs::path write_report(const ReportOptions& options) {
   auto runs = json::array();
   for (size_t i = 0; i < names.size(); ++i) {
     auto link = [&](const fs::path& file, const records::Preview& preview) { return url_of(file, preview.kind, options.picture_size); };
-    runs.push_back(RunFollower(options.runs[i], names[i], link).next());
+    auto strip = [](const fs::path& clip, const records::Preview&) { return data_url("image/webp", strip_of(clip)); };
+    runs.push_back(RunFollower(options.runs[i], names[i], link, strip).next());
   }
   io::write_text_atomic(path, page(runs, /*live=*/false));
   return path;

@@ -13,6 +13,7 @@
 #include "config/settings.h"
 #include "data/animated_webp.h"
 #include "data/image.h"
+#include "data/video_file.h"
 #include "io/files.h"
 #include "io/json.h"
 
@@ -72,6 +73,21 @@ std::string text_or_error(const fs::path& path) {
   }
 }
 
+/// What a preview's file says of how it was drawn. A video may lie where FFmpeg's libraries do not, and is shown there all the same.
+std::map<std::string, std::string> text_of(records::PreviewKind kind, const fs::path& path) {
+  using Kind = records::PreviewKind;
+  if (kind == Kind::webp) return data::read_webp_text(path);
+  if (kind == Kind::png || kind == Kind::frames) return data::read_png_text(path);
+  return read_or_leave_out(path, data::read_video_text);
+}
+
+/// Frames a second by a text; as many as most models make where it is none.
+double rate_of(const std::string& text) {
+  constexpr double kUsualRate = 16;
+  auto rate = std::strtod(text.c_str(), nullptr);
+  return std::isfinite(rate) && rate > 0 ? rate : kUsualRate;
+}
+
 std::string run_name(const fs::path& run) {
   auto path = fs::absolute(run).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
@@ -96,8 +112,8 @@ void check_run(const fs::path& run, bool may_begin) {
                run.string());
 }
 
-RunFollower::RunFollower(fs::path run, std::string name, Link link)
-    : run_(std::move(run)), name_(std::move(name)), link_(std::move(link)), log_(run_ / "log.jsonl") {}
+RunFollower::RunFollower(fs::path run, std::string name, Link link, Link strip)
+    : run_(std::move(run)), name_(std::move(name)), link_(std::move(link)), strip_(std::move(strip)), log_(run_ / "log.jsonl") {}
 
 bool RunFollower::settings_changed() {
   auto time = time_of(run_ / "config.toml");
@@ -121,6 +137,21 @@ json RunFollower::status() const {
   return value;
 }
 
+json RunFollower::describe(const records::Preview& preview, const fs::path& path) const {
+  using Kind = records::PreviewKind;
+  const auto frames = preview.kind == Kind::frames ? records::preview_frames(path) : std::vector<fs::path>();
+  if (preview.kind == Kind::frames && frames.empty()) return nullptr;  // none is written yet
+  auto text = text_of(preview.kind, frames.empty() ? path : frames.front());
+  json described{{"step", preview.step}, {"number", preview.number}, {"prompt", text["prompt"]}};
+  if (frames.empty()) described["url"] = link_(path, preview);
+  else described.update({{"url", link_(frames.front(), preview)}, {"frames", json::array()}, {"rate", rate_of(text["frame_rate"])}});
+  for (const auto& frame : frames) described["frames"].push_back(link_(frame, preview));
+  if (preview.kind == Kind::mp4 || preview.kind == Kind::webm) described["video"] = true;
+  const bool is_clip = preview.kind != Kind::png && (preview.kind != Kind::webp || data::num_frames_of_webp(path) > 1);
+  if (is_clip && strip_) described["strip"] = read_or_leave_out(path, [&](const fs::path&) { return strip_(path, preview); });
+  return described;
+}
+
 json RunFollower::new_previews() {
   auto list = json::array();
   for (const auto& preview : records::find_previews(run_)) {
@@ -128,10 +159,7 @@ json RunFollower::new_previews() {
     auto time = time_of(path);
     auto [known, is_new] = previews_.try_emplace(preview, time);
     if (!is_new && std::exchange(known->second, time) == time) continue;
-    auto described = read_or_leave_out(path, [&](const fs::path&) -> json {
-      auto text = preview.kind == records::PreviewKind::clip ? data::read_webp_text(path) : data::read_png_text(path);
-      return {{"step", preview.step}, {"number", preview.number}, {"url", link_(path, preview)}, {"prompt", text["prompt"]}};
-    });
+    auto described = read_or_leave_out(path, [&](const fs::path&) { return describe(preview, path); });
     if (!described.is_null()) list.push_back(std::move(described));
   }
   return list;

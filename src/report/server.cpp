@@ -10,14 +10,17 @@
 #include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 #include <thread>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/short_waits.h"
 #include "io/files.h"
 #include "report/page.h"
 #include "report/run_follower.h"
+#include "report/strip.h"
 
 namespace burnish::report {
 
@@ -30,20 +33,59 @@ constexpr auto kPause = std::chrono::milliseconds(250);  // between two looks at
 constexpr size_t kNumThreads = 32;                       // each open page keeps one
 constexpr int64_t kMostPages = 24;                       // the other threads answer what is asked once
 
-/// Where the browser gets a picture of a run, by its number; it is another URL when the picture was drawn again.
-RunFollower::Link picture_urls(size_t run) {
-  return [run](const fs::path& path, const records::Preview& preview) {
-    std::error_code ignored;
-    auto time = fs::last_write_time(path, ignored).time_since_epoch().count();
-    return fmt::format("previews/{}/{}/{}?{}", run, preview.step, preview.number, time);
+int64_t to_number(const std::string& digits) {
+  int64_t number = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return number;
+}
+
+/// Where the browser gets a preview of a run, by its number, a frame of it by the frame's number, and its strip; it is another URL when the
+/// preview was drawn again.
+std::string preview_url(size_t run, const records::Preview& preview, const fs::path& path, const std::string& part) {
+  std::error_code ignored;
+  auto time = fs::last_write_time(path, ignored).time_since_epoch().count();
+  return fmt::format("previews/{}/{}/{}{}?{}", run, preview.step, preview.number, part, time);
+}
+
+RunFollower follow(const std::string& run, const std::string& name, size_t number) {
+  auto file = [number](const fs::path& path, const records::Preview& preview) {
+    bool is_frame = preview.kind == records::PreviewKind::frames;
+    return preview_url(number, preview, path, is_frame ? fmt::format("/{}", to_number(path.stem())) : "");
   };
+  auto strip = [number](const fs::path& path, const records::Preview& preview) { return preview_url(number, preview, path, "/strip"); };
+  return {run, name, file, strip};
 }
 
 std::vector<RunFollower> follow(const std::vector<std::string>& runs) {
   std::vector<RunFollower> followers;
   auto names = run_names(runs);
-  for (size_t i = 0; i < runs.size(); ++i) followers.emplace_back(runs[i], names[i], picture_urls(i));
+  for (size_t i = 0; i < runs.size(); ++i) followers.push_back(follow(runs[i], names[i], i));
   return followers;
+}
+
+/// A preview that is there, with its path.
+struct Found {
+  records::PreviewKind kind;
+  fs::path path;
+};
+
+/// What `previews/RUN/STEP/NUMBER` names.
+std::optional<Found> find_preview(const std::vector<std::string>& runs, const httplib::Request& request) {
+  auto run = static_cast<size_t>(to_number(request.matches[1]));
+  if (run >= runs.size()) return std::nullopt;
+  for (auto kind : records::kPreviewKinds) {
+    auto path = records::preview_path(runs[run], to_number(request.matches[2]), to_number(request.matches[3]), kind);
+    if (io::is_there(path)) return Found{kind, path};
+  }
+  return std::nullopt;
+}
+
+/// Answers with bytes that stay what they are; of a range with that part of them (RFC 9110, 14), so that videos can be moved through.
+void answer(const httplib::Request& request, httplib::Response& response, const std::string& bytes, const char* media_type) {
+  response.status = request.ranges.empty() ? 200 : 206;
+  response.set_header("Cache-Control", "private, max-age=86400");
+  response.set_header("Accept-Ranges", "bytes");
+  response.set_content(bytes, media_type);
 }
 
 /// One open page: writes what is new of the runs as events (WHATWG HTML, 9.2) until the browser goes.
@@ -59,12 +101,6 @@ bool send_news(std::vector<RunFollower>& runs, httplib::DataSink& sink) {
   }
   if (is_quiet) std::this_thread::sleep_for(kPause);
   return sink.is_writable();
-}
-
-int64_t to_number(const std::string& digits) {
-  int64_t number = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return number;
 }
 
 }  // namespace
@@ -124,17 +160,32 @@ void Server::add_routes() {
       return http_->num_pages - number < kMostPages && send_news(*followers, sink);
     });
   });
-  server.Get(R"(/previews/(\d{1,4})/(\d{1,9})/(\d{1,9}))", [this](const httplib::Request& request, httplib::Response& response) {
+  add_preview_routes();
+}
+
+void Server::add_preview_routes() {
+  auto& server = http_->server;
+  const std::string preview = R"(/previews/(\d{1,4})/(\d{1,9})/(\d{1,9}))";
+  server.Get(preview, [this](const httplib::Request& request, httplib::Response& response) {
     response.status = 404;
-    auto run = static_cast<size_t>(to_number(request.matches[1]));
-    if (run >= runs_.size()) return;
-    for (auto kind : {records::PreviewKind::picture, records::PreviewKind::clip}) {
-      auto path = records::preview_path(runs_[run], to_number(request.matches[2]), to_number(request.matches[3]), kind);
-      if (!io::is_there(path)) continue;
-      response.status = request.ranges.empty() ? 200 : 206;
-      response.set_header("Cache-Control", "private, max-age=86400");
-      response.set_content(io::read_text(path), records::media_type(kind));
-      return;
+    auto found = find_preview(runs_, request);
+    if (found && !io::is_folder(found->path)) answer(request, response, io::read_text(found->path), records::media_type(found->kind));
+  });
+  server.Get(preview + R"(/(\d{1,9}))", [this](const httplib::Request& request, httplib::Response& response) {
+    response.status = 404;
+    auto found = find_preview(runs_, request);
+    if (!found || !io::is_folder(found->path)) return;
+    auto frame = found->path / fmt::format("{:05}.png", to_number(request.matches[4]));
+    if (io::is_there(frame)) answer(request, response, io::read_text(frame), records::media_type(found->kind));
+  });
+  server.Get(preview + "/strip", [this](const httplib::Request& request, httplib::Response& response) {
+    response.status = 404;
+    auto found = find_preview(runs_, request);
+    if (!found) return;
+    try {
+      answer(request, response, strip_of(found->path), "image/webp");
+    } catch (const Error& error) {
+      warn("no strip: {}", error.what());
     }
   });
 }

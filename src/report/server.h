@@ -27,6 +27,7 @@ class Server {
  private:
   struct Http;
   void add_routes();
+  void add_preview_routes();
 
   std::vector<std::string> runs_;
   std::unique_ptr<Http> http_;

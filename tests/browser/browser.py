@@ -78,7 +78,7 @@ class Browser:
             raise RuntimeError(f"{expression}: {result['exceptionDetails']}")
         return result["result"].get("value")
 
-    def wait(self, expression, seconds=20):
+    def wait(self, expression, seconds=60):
         """Until the expression is true; a TimeoutError otherwise."""
         end = time.monotonic() + seconds
         while not self.evaluate(expression):

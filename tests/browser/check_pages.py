@@ -105,6 +105,59 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('.chart.wide .line').length"), 2)
         self.check_quiet()
 
+    def check_clips(self):
+        """Every kind of clip moves, and stands below as frames of each step."""
+        browser = self.browser
+        card = "document.querySelectorAll('.card')[{}].querySelector('.picture :is(img, video)')"
+        for number, tag in enumerate(("IMG", "VIDEO", "VIDEO", "IMG"), start=3):
+            self.assertEqual(browser.evaluate(f"{card.format(number)}.tagName"), tag)
+        for number in (4, 5):
+            video = card.format(number)
+            browser.evaluate(f"{video}.scrollIntoView()")  # out of sight none plays
+            browser.wait(f"{video}.videoWidth === 128 && {video}.currentTime > 0")
+            self.assertTrue(browser.evaluate(f"{video}.muted && {video}.loop"))
+            browser.evaluate(f"{video}.pause(); {video}.currentTime = 1.5")
+            browser.wait(f"!{video}.seeking && Math.abs({video}.currentTime - 1.5) < 0.01 && {video}.seekable.end(0) > 1.9")
+        browser.evaluate(f"window.before = {card.format(6)}.src")
+        browser.wait(f"{card.format(6)}.src !== window.before && {card.format(6)}.naturalWidth === 128")
+        self.assertEqual(browser.evaluate("[...document.querySelectorAll('.card')].map(one => one.querySelectorAll('.frames').length)"), [0, 0, 0, 2, 2, 2, 2])
+        for number in range(8):
+            strip = f"document.querySelectorAll('.frames img')[{number}]"
+            browser.evaluate(f"{strip}.scrollIntoView()")  # those far out of sight are not asked for yet
+            browser.wait(f"{strip}.naturalWidth === 6 * 128")
+        self.assertEqual(browser.evaluate("document.querySelectorAll('.frames[aria-current]').length"), 4)
+
+    def test_clips(self):
+        run = runs.make_run(self.folder / "clips", 200, 200)
+        for step in (100, 200):
+            runs.add_clips(run, step)
+        report(run)
+        browser = self.browser
+        browser.open(f"file://{run}/report.html")
+        self.check_clips()
+        for scheme in ("light", "dark"):
+            browser.colors(scheme)
+            browser.screenshot(SHOTS / f"clips-{scheme}.png")
+        self.assertEqual(self.text(".card:nth-child(5) .prompt"), "a square that moves, 04.mp4")
+        # A strip leads to its step, and a clip opens large with all its steps.
+        browser.evaluate("document.querySelector('.frames').click()")
+        self.assertEqual(self.text("#preview-label"), "step 100")
+        browser.evaluate("document.querySelectorAll('.picture')[4].click()")
+        browser.wait("document.querySelector('#viewer video[controls]')?.currentTime > 0")
+        self.assertEqual(browser.evaluate("document.querySelectorAll('.thumb video').length"), 2)
+        browser.screenshot(SHOTS / "clips-viewer.png", whole=False)
+        browser.resize(420, 900)
+        browser.open(f"file://{run}/report.html")
+        self.assertLessEqual(browser.evaluate("document.documentElement.scrollWidth"), 420)
+        browser.screenshot(SHOTS / "clips-narrow.png")
+        self.check_quiet()
+
+        _, url = self.watch(run)
+        browser.resize(1280, 900)
+        browser.wait("document.querySelectorAll('.card').length === 7")
+        self.check_clips()
+        self.check_quiet(url, f"file://{run}")
+
     def watch(self, *folders):
         """The server and its address, open in the browser."""
         server = subprocess.Popen([BURNISH, "watch", *folders, "--port", "0"], stdout=subprocess.PIPE, text=True)
@@ -124,10 +177,10 @@ class Pages(unittest.TestCase):
         with open(run / "log.jsonl", "a") as log:
             for step in range(201, 301):
                 log.write(runs.record(step, 800, rng, 0.3, time.time() - 0.45 * step))
-        browser.wait(f"{TEXT.format('.facts')}.includes('300of 800')", 5)
+        browser.wait(f"{TEXT.format('.facts')}.includes('300of 800')")
         runs.add_previews(run, 300)
-        browser.wait("document.getElementById('preview-label').textContent === 'step 300'", 5)
-        browser.wait("document.querySelector('.picture img').naturalWidth === 64", 5)
+        browser.wait("document.getElementById('preview-label').textContent === 'step 300'")
+        browser.wait("document.querySelector('.picture img').naturalWidth === 64")
         self.assertEqual(self.text("#status"), "live")
         for scheme in ("light", "dark"):
             browser.colors(scheme)
@@ -137,12 +190,12 @@ class Pages(unittest.TestCase):
         lines = (run / "log.jsonl").read_text().splitlines(keepends=True)
         (run / "log.new").write_text("".join(lines[:250]))
         (run / "log.new").rename(run / "log.jsonl")
-        browser.wait(f"{TEXT.format('.facts')}.includes('250of 800')", 5)
+        browser.wait(f"{TEXT.format('.facts')}.includes('250of 800')")
         self.assertTrue(browser.evaluate("window.stayed"))
         self.check_quiet(url)
 
         server.send_signal(signal.SIGINT)
-        self.assertEqual(server.wait(2), -signal.SIGINT)
+        self.assertEqual(server.wait(60), -signal.SIGINT)
         browser.wait(f"{TEXT.format('#status')} === 'burnish watch has ended'", 10)
 
     def shoot_as_it_is(self, name):
@@ -156,9 +209,9 @@ class Pages(unittest.TestCase):
         _, url = self.watch(run)
         browser.wait(f"{TEXT.format('#note')} === 'No run has begun here yet.'")
         runs.write_status(run, "reading", stage="check pictures", done=0, total=400)
-        browser.wait(f"{TEXT.format('#standing')}.includes('Reading model and data')", 5)
+        browser.wait(f"{TEXT.format('#standing')}.includes('Reading model and data')")
         runs.write_status(run, "encoding", stage="image_latents", done=120, total=400, seconds_left=95)
-        browser.wait(f"{TEXT.format('#standing')}.includes('Encoding')", 5)
+        browser.wait(f"{TEXT.format('#standing')}.includes('Encoding')")
         self.assertIn("image_latents, 120 of 400 · 1 min 35 s left", self.text("#standing"))
         self.assertEqual(browser.evaluate("document.querySelector('#standing .meter i').style.width"), "30%")
         self.assertEqual(self.text("#status"), "encoding")
@@ -166,19 +219,19 @@ class Pages(unittest.TestCase):
         self.shoot_as_it_is("watch-encoding")
 
         runs.write_status(run, "training", stage="train", done=0, total=800)
-        browser.wait(f"{TEXT.format('#standing')}.includes('train, 0 of 800')", 5)
+        browser.wait(f"{TEXT.format('#standing')}.includes('train, 0 of 800')")
         shutil.copytree(runs.make_run(self.folder / "made", 1, 800), run, dirs_exist_ok=True)
         rng = random.Random(5)
         with open(run / "log.jsonl", "w") as log:
             for step in range(1, 101):
                 log.write(runs.record(step, 800, rng, 0.3, time.time() - 45))
-        browser.wait(f"{TEXT.format('.facts')}.includes('100of 800')", 5)
+        browser.wait(f"{TEXT.format('.facts')}.includes('100of 800')")
         self.assertEqual(self.text("#standing"), "")
         self.assertEqual(self.text("#status"), "live")
 
         sentence = "cannot write fox-lora/step-100.safetensors: No space left on device (after 12.0 MiB); what stood there before is unchanged"
         runs.write_status(run, "failed", stage="saving", sentence=sentence, exit_code=3)
-        browser.wait(f"{TEXT.format('#status')} === 'failed'", 5)
+        browser.wait(f"{TEXT.format('#status')} === 'failed'")
         self.assertIn(sentence, self.text("#standing"))
         self.assertIn("exit code 3", self.text("#standing"))
         self.assertIn("--resume", self.text("#standing"))
@@ -212,7 +265,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.text("#status"), "live")
         self.shoot_as_it_is("watch-standing")
         runs.write_status(encodes, "interrupted", stage="image_latents", done=130, total=400, sentence="interrupted while preparing the data", exit_code=130)
-        self.browser.wait(f"{TEXT.format('#status')} === 'all have ended'", 5)
+        self.browser.wait(f"{TEXT.format('#status')} === 'all have ended'")
         self.check_quiet(url)
 
     def test_watch_several(self):
@@ -225,7 +278,7 @@ class Pages(unittest.TestCase):
         with open(folders[1] / "log.jsonl", "a") as log:
             for step in range(201, 301):
                 log.write(runs.record(step, 800, rng, 0.3, time.time() - 0.45 * step))
-        browser.wait(f"{TEXT.format('#summary')}.includes('300')", 5)
+        browser.wait(f"{TEXT.format('#summary')}.includes('300')")
         self.assertEqual(browser.evaluate("document.querySelectorAll('.chart.wide .line').length"), 2)
         for scheme in ("light", "dark"):
             browser.colors(scheme)

@@ -1,5 +1,5 @@
 """Folders that look like those of runs, for the pages: a log, settings and previews."""
-import json, math, os, pathlib, random, socket, struct, time, zlib
+import json, math, os, pathlib, random, socket, struct, subprocess, time, zlib
 
 NUM_BINS = 10
 PROMPTS = ["a fox in line art, facing left", "</script><b>bold</b> & \"quoted\" – ein Fuchs 🦊", "a lighthouse on a cliff at dusk, long exposure, film grain, muted colours"]
@@ -52,6 +52,23 @@ def add_previews(run, step):
     folder.mkdir(parents=True)
     for number, prompt in enumerate(PROMPTS):
         (folder / f"{number:02}.png").write_bytes(png(picture(step, number), 64, prompt))
+
+
+CLIPS = {"03.webp": "-c:v libwebp_anim -lossless 0 -loop 0", "04.mp4": "-c:v libx264 -movflags +faststart+use_metadata_tags",
+         "05.webm": "-c:v libvpx-vp9 -deadline realtime -cpu-used 8", "06": ""}
+
+
+def add_clips(run, step):
+    """A clip of each kind beside the pictures of a step: a square that moves, farther the later the step is."""
+    folder = pathlib.Path(run) / "samples" / f"step-{step:06}"
+    for name, encoder in CLIPS.items():
+        path = folder / name
+        moving = f"color=c=white:s=128x96:r=8:d=2[a];color=c=red:s=24x24:r=8:d=2[b];[a][b]overlay=x='4*n':y={20 + step // 10}:format=gbrp,format=yuv420p"
+        if not encoder:
+            path.mkdir()
+            path, encoder = path / "%05d.png", "-start_number 0 -pix_fmt rgb24"
+        subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", moving, "-metadata", f"prompt=a square that moves, {name}", "-metadata", "frame_rate=8",
+                        *encoder.split(), path], check=True)
 
 
 def write_status(run, state, process=None, **values):

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "data/image.h"
 #include "tests/golden.h"
 
 using namespace burnish;
@@ -130,6 +131,31 @@ TEST(Clip, ColorsGoByMatrixAndRange) {
     EXPECT_NEAR(static_cast<double>(color[0]), 253, 1.01) << name;
     EXPECT_LE(std::max(color[1], color[2]), 1) << name;
   }
+}
+
+TEST(Clip, ColorsAreThoseOfSwscaleToTheByte) {
+  for (const char* name : {"colors_bt709_tv", "colors_smpte170m_tv", "colors_bt709_pc"}) {
+    auto frame = data::decode_frames(clip(std::string(name) + ".mp4"), {{0, 1}})[0];
+    EXPECT_TRUE(at::equal(frame, data::decode_image(clip(std::string(name) + ".png")))) << name;
+  }
+}
+
+TEST(Clip, TransparencyIsLaidOverWhiteAndReadBesideThePixels) {
+  const auto times = at_rate({10, 1}, 5);
+  for (const char* name :
+       {"alpha.webm", "alpha_vp8.webm", "alpha_prores.mov", "alpha_qtrle.mov", "alpha_png.mov", "alpha.webp", "alpha.gif"}) {
+    const std::string file = name;
+    const auto pixels = data::decode_frames(clip(file), times).to(at::kInt), alphas = data::decode_frame_alphas(clip(file), times);
+    ASSERT_EQ(alphas.sizes(), (std::vector<int64_t>{5, 48, 64, 1})) << file;
+    for (int64_t n = 0; n < 5; ++n) {
+      EXPECT_EQ(alphas[n][20][10][0].item<int>(), 255) << file << ", frame " << n;
+      EXPECT_NEAR(pixels[n][20][10][0].item<double>(), 200, 8) << file << ", frame " << n;
+      const double opacity = file == "alpha.gif" ? 0 : static_cast<double>(40 + 40 * n);
+      EXPECT_NEAR(alphas[n][20][54][0].item<double>(), opacity, 6) << file << ", frame " << n;
+      EXPECT_NEAR(pixels[n][20][54][1].item<double>(), (60 * opacity + 255 * (255 - opacity)) / 255, 10) << file << ", frame " << n;
+    }
+  }
+  EXPECT_EQ(data::decode_frame_alphas(clip("base30.mp4"), times).min().item<int>(), 255) << "of a clip that has none";
 }
 
 TEST(Clip, FramesAreUprightAndOfSquarePixels) {

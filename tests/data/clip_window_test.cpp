@@ -5,8 +5,10 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include "data/animated_webp.h"
 #include "data/dataset.h"
 #include "data/image.h"
+#include "data/mask_check.h"
 #include "data/row_sound.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
@@ -119,14 +121,40 @@ TEST(ClipMask, APictureIsTheMaskOfAllFrames) {
   EXPECT_EQ(dataset.load_mask(1).sizes().vec(), (std::vector<int64_t>{48, 64, 1}));
 }
 
+TEST(ClipMask, TheClipsOwnTransparencyIsTheMaskOfEachFrame) {
+  test::Scratch scratch;
+  for (const char* clip : {"alpha.webm", "alpha_prores.mov", "alpha.webp"}) {
+    auto mask = with_columns(scratch, clip, "", {data::MaskSource::From::alpha, ""}).load_mask(0);
+    ASSERT_EQ(mask.sizes().vec(), (std::vector<int64_t>{5, 48, 64, 1})) << clip;
+    for (int64_t k = 0; k < 5; ++k) {
+      EXPECT_EQ(mask[k][8][8][0].item<int>(), 255) << clip;
+      EXPECT_NEAR(mask[k][8][54][0].item<double>(), static_cast<double>(40 + 40 * k), 6) << clip;
+    }
+  }
+  auto opaque = with_columns(scratch, "base30.mp4", "", {data::MaskSource::From::alpha, ""});
+  EXPECT_EQ(opaque.load_mask(1).min().item<int>(), 255);
+  EXPECT_THAT(data::warnings_of_masks(opaque, opaque.options().mask),
+              testing::ElementsAre(HasSubstr("no picture is transparent anywhere")));
+  auto clear = with_columns(scratch, "alpha.webm", "", {data::MaskSource::From::alpha, ""});
+  EXPECT_THAT(data::warnings_of_masks(clear, clear.options().mask), testing::IsEmpty());
+}
+
+TEST(ClipMask, BlackClipsAreCounted) {
+  test::Scratch scratch;
+  auto black = at::zeros({3, 41, 48, 64}, at::kByte);
+  data::write_webp(scratch / "black.webp", black, 30);
+  auto dataset = with_columns(scratch, "base30.mp4", fmt::format(R"(, "mask": "{}")", (scratch / "black.webp").string()));
+  EXPECT_THAT(data::warnings_of_masks(dataset, dataset.options().mask), testing::ElementsAre(HasSubstr("2 samples have a black mask")));
+  black.select(1, 40).fill_(255);  // one frame that counts
+  data::write_webp(scratch / "some.webp", black, 30);
+  auto other = with_columns(scratch, "base30.mp4", fmt::format(R"(, "mask": "{}")", (scratch / "some.webp").string()));
+  EXPECT_THAT(data::warnings_of_masks(other, other.options().mask), testing::IsEmpty());
+}
+
 TEST(ClipMask, WhatCannotBeOneIsRefused) {
   test::Scratch scratch;
   EXPECT_THAT(error_of([&] { with_columns(scratch, "base30.mp4", R"(, "mask": "cut.mp4")"); }),
               AllOf(HasSubstr("cut.mp4 is shorter than the clip"), HasSubstr("base30.mp4")));
-  EXPECT_THAT(error_of([&] {
-                with_columns(scratch, "base30.mp4", "", {data::MaskSource::From::alpha, ""});
-              }),
-              AllOf(HasSubstr("base30.mp4 is a clip"), HasSubstr("masked_loss column")));
 }
 
 TEST(ClipSound, LiesBesideTheFramesOfTheRow) {

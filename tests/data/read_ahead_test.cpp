@@ -32,17 +32,18 @@ TEST(ReadAhead, WorksWhileNobodyWaits) {
     ++made;
     return i;
   });
-  for (int i = 0; i < 1000 && made < 4; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (int i = 0; i < 20000 && made < 4; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(made, 4) << "two values a thread, before the first is asked for, and no more";
   EXPECT_EQ(values.next(), 0);
 }
 
 /// As a training step finds its pictures: whatever it takes to make one, the next is there before the step that comes before it is over.
 TEST(ReadAhead, AStepNeverWaitsForWhatWasMadeMeanwhile) {
-  constexpr int64_t kSteps = 50;
+  constexpr int64_t kSteps = 10;
+  constexpr auto kMaking = std::chrono::milliseconds(40);  // far above what a loaded machine lets a thread wait for
   std::atomic<int64_t> made = 0;
   ReadAhead<int64_t> values(kSteps, 1, [&](int64_t i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::this_thread::sleep_for(kMaking);
     ++made;
     return i;
   });
@@ -52,10 +53,10 @@ TEST(ReadAhead, AStepNeverWaitsForWhatWasMadeMeanwhile) {
     EXPECT_EQ(values.next(), i);
     if (i > 0) waited += std::chrono::steady_clock::now() - start;
     // A step that lasts for as long as the next value takes.
-    for (int poll = 0; poll < 2000 && made < std::min(i + 2, kSteps); ++poll) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    for (int poll = 0; poll < 20000 && made < std::min(i + 2, kSteps); ++poll) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     ASSERT_GE(made, std::min(i + 2, kSteps)) << "nobody made the value of the next step during step " << i;
   }
-  EXPECT_LT(waited, std::chrono::milliseconds(2) * (kSteps - 1) / 2) << "half of what making them takes";
+  EXPECT_LT(waited, kMaking * (kSteps - 1) / 2) << "half of what making them takes";
 }
 
 TEST(ReadAhead, ThrowsInTheTurnOfWhatThrew) {

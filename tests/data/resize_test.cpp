@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "data/image.h"
+#include "data/row_scaler.h"
 #include "tests/device.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
@@ -59,6 +60,15 @@ TEST(Resize, MirrorsWhatItScales) {
   auto pixels = data::decode_image(test::golden_path("data/rgb.png"));
   auto mirrored = data::resize_and_crop(pixels, data::Crop{{16, 16}, 0, 3, true});
   EXPECT_TRUE(at::equal(mirrored, data::resize_and_crop(pixels, data::Crop{{16, 16}, 0, 3}).flip({1})));
+}
+
+TEST(Resize, WhatIsNotScaledIsCutOut) {
+  auto pixels = at::arange(40 * 60 * 3).to(at::kByte).view({40, 60, 3});
+  for (const auto& crop : {data::Crop{{40, 32}, 0, 7}, data::Crop{{20, 60}, 13, 0, true}, data::Crop{{40, 60}}}) {
+    data::RowScaler scaler({40, 60}, 3, crop);
+    for (int64_t y = 0; y < 40; ++y) scaler.take(pixels[y].const_data_ptr<uint8_t>());
+    EXPECT_TRUE(at::equal(data::resize_and_crop(pixels, crop), scaler.scaled_HWC()));
+  }
 }
 
 TEST(Resize, WhileItIsDecodedGivesTheSame) {

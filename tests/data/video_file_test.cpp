@@ -85,6 +85,8 @@ TEST(VideoFile, ItsIndexIsInFrontAndItsTextInIt) {
     data::write_video(folder / name, clip(3), {16, 1}, {{"prompt", "a cat in Köln"}, {"seed", "42"}});
     auto bytes = io::read_text(folder / name);
     EXPECT_NE(bytes.find("a cat in Köln"), bytes.npos) << name;
+    auto text = data::read_video_text(folder / name);
+    EXPECT_EQ(text["prompt"] + ", " + text["seed"], "a cat in Köln, 42") << name;
   }
   auto bytes = io::read_text(folder / "clip.mp4");
   EXPECT_LT(bytes.find("moov"), bytes.find("mdat"));

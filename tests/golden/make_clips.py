@@ -31,6 +31,13 @@ def main():
             make(f"red_{matrix}_{levels}.mp4",
                  f"-f lavfi -i color=red:s=64x48:r=10:d=0.3 -vf scale=out_color_matrix={matrix}:out_range={levels},format=yuv420p "
                  f"-c:v libx264 -qp 0 -colorspace {matrix} -color_primaries {matrix} -color_trc {matrix} -color_range {levels}")
+    # Frames of many colours, with what swscale makes of them.
+    for matrix, levels in ("bt709", "tv"), ("smpte170m", "tv"), ("bt709", "pc"):
+        name = f"colors_{matrix}_{levels}"
+        make(f"{name}.mp4", f"-f lavfi -i testsrc2=s=98x50:r=10:d=0.1 -vf scale=out_color_matrix={matrix}:out_range={levels},format=yuv420p "
+             f"-c:v libx264 -qp 8 -colorspace {matrix} -color_primaries {matrix} -color_trc {matrix} -color_range {levels}")
+        make(f"{name}.png", f"-i {name}.mp4 -vf scale=in_color_matrix={matrix}:in_range={levels}"
+             ":flags=bicubic+accurate_rnd+full_chroma_int+bitexact -pix_fmt rgb24 -frames:v 1")
     x265 = "-c:v libx265 -pix_fmt yuv420p10le -tag:v hvc1 -x265-params log-level=none"
     make("hdr10.mp4", f"-f lavfi -i testsrc2=s=64x48:r=10:d=0.3 {x265} -colorspace bt2020nc -color_primaries bt2020 -color_trc smpte2084")
     make("tenbit.mp4", f"-f lavfi -i \"color=black:s=64x48:r=10:d=0.5,geq=lum=16+20*N:cb=128:cr=128\" {x265}:lossless=1")
@@ -44,6 +51,15 @@ def main():
     make("cut.mp4", "-ss 0.5 -i base30.mp4 -c copy")  # an edit list: the frames from the key before on are in it
     make("base.gif", f"{GRAY} -frames:v 40 -vf fps=10,format=gray")
     make("anim.webp", f"{GRAY} -frames:v 40 -vf fps=10 -c:v libwebp_anim -lossless 1 -loop 0")
+    # Transparent in part: the left half is opaque, and of the right half frame n has 40 + 40n of 255; of the GIF it is clear.
+    clear = "-f lavfi -i \"color=red:s=64x48:r=10:d=0.5,format=rgba,geq=r=200:g=60:b=60:a='if(lt(X,32),255,40+40*N)'\" -fflags +bitexact"
+    make("alpha.webm", f"{clear} -c:v libvpx-vp9 -pix_fmt yuva420p -crf 20 -b:v 0 -flags +bitexact")
+    make("alpha_vp8.webm", f"{clear} -c:v libvpx -pix_fmt yuva420p -crf 10 -b:v 1M -auto-alt-ref 0 -flags +bitexact")
+    make("alpha_prores.mov", f"{clear} -c:v prores_ks -profile:v 4444 -pix_fmt yuva444p10le -flags +bitexact")
+    make("alpha_qtrle.mov", f"{clear} -c:v qtrle -flags +bitexact")
+    make("alpha_png.mov", f"{clear} -c:v png -flags +bitexact")
+    make("alpha.webp", f"{clear} -c:v libwebp_anim -lossless 1 -loop 0")
+    make("alpha.gif", f"{clear.replace('40+40*N', '0')} -vf split[a][b];[a]palettegen=reserve_transparent=1[p];[b][p]paletteuse -flags +bitexact")
     long = GRAY.replace("r=30:d=2", "r=10:d=20").replace("5*N", "5*mod(N,40)")
     make("long.mp4", f"{long} {X264} -x264-params keyint=30:bframes=3:b-adapt=0:open-gop=1:scenecut=0")
     make("long.mkv", "-i long.mp4 -c copy")

@@ -322,7 +322,7 @@ TEST_F(Memory, ThreadsThatCannotBeStartedAreDoneWithoutOrMissedInASentence) {
               0);
     run(processes, train("--overwrite --save_steps 1"));
     auto watched =
-        run_burnish("watch --port 0 " + quoted(at("empty")), fmt::format("timeout 20 {}prlimit --nproc={} ", as_user, processes));
+        run_burnish("watch --port 0 " + quoted(at("empty")), fmt::format("timeout 200 {}prlimit --nproc={} ", as_user, processes));
     EXPECT_EQ(watched.exit_code, 4) << watched.output;
     EXPECT_NE(watched.output.find("no further thread can be started"), std::string::npos) << watched.output;
   }

@@ -70,6 +70,7 @@ TEST(IdleOptionsTable, EachCountsWithWhatItBelongsTo) {
            {"reference_pixels", "4096", "--extra_inputs edit_image"},
            {"reference_prompt", "plain", "--extra_inputs edit_image"},
            {"preview_num_inference_steps", "4", "--preview_prompts prompts.txt"},
+           {"preview_format", "webp", "--preview_prompts prompts.txt"},
        }) {
     SCOPED_TRACE(option);
     auto asked = std::string("--") + option + " " + value + " ";

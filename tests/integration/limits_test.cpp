@@ -34,7 +34,7 @@ TEST_F(Limits, NumbersThatNobodyMeans) {
 
 TEST_F(Limits, PlanningTakesNoLongerForManyBatchesAStep) {
   auto outcome = run_burnish("plan " + golden_model() + golden_data() + "--max_steps 1 --gradient_accumulation_steps 1000000",
-                             "BURNISH_LOG=error timeout 100");
+                             "BURNISH_LOG=error timeout 600");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 

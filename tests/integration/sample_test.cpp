@@ -76,21 +76,19 @@ TEST_F(SampleVerb, WhatIsFinishedIsWrittenWhileFurtherPicturesAreDrawn) {
 }
 
 TEST_F(SampleVerb, CtrlCWritesWhatIsFinished) {
-  // More than can be drawn in time; the longer it is waited, the more is.
-  auto many = "sample " + golden_model() + "--height 16 --width 16 --num_images 20000 --num_inference_steps 200 --prompt cat ";
-  for (int seconds = 2; seconds < 100; seconds *= 2) {
-    auto outcome = run_burnish(many + "--output_path " + quoted(out()) + " --save_latents " + quoted(at("latents.safetensors")),
-                               "BURNISH_LOG=error timeout --foreground --preserve-status -s INT " + std::to_string(seconds));
-    ASSERT_EQ(outcome.exit_code, 130) << outcome.output;
-    auto files = files_below(out());
-    if (files.empty()) continue;
-    EXPECT_THAT(outcome.output, testing::HasSubstr("interrupted: drawing ends after this step"));
-    EXPECT_THAT(outcome.output, testing::EndsWith(fmt::format("[sample] interrupted; {} of 20000 pictures were written to {}\n",
-                                                              files.size(), out().string())));
-    EXPECT_TRUE(fs::exists(out() / fmt::format("{:04}.png", files.size() - 1)));
-    auto latents = io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents");
-    EXPECT_EQ(latents.size(0), std::ssize(files));
-    return;
-  }
-  FAIL() << "no picture was drawn";
+  // More than can be drawn in time.
+  Running drawing("env BURNISH_LOG=error " + quoted(BURNISH_PROGRAM) + " sample " + golden_model() +
+                      "--height 16 --width 16 --num_images 1000000 --num_inference_steps 20 --prompt cat --output_path " + quoted(out()) +
+                      " --save_latents " + quoted(at("latents.safetensors")),
+                  at("output"));
+  EXPECT_TRUE(within(200, [&] { return drawing.has_ended() || fs::exists(out() / "0000.png"); })) << drawing.output();
+  drawing.send(SIGINT);
+  ASSERT_TRUE(drawing.ends_within(60)) << drawing.output();
+  EXPECT_EQ(drawing.exit_code(), 130);
+  const auto num_files = std::ssize(files_below(out()));
+  EXPECT_THAT(drawing.output(), testing::HasSubstr("interrupted: drawing ends after this step"));
+  EXPECT_THAT(drawing.output(), testing::EndsWith(fmt::format("[sample] interrupted; {} of 1000000 pictures were written to {}\n",
+                                                              num_files, out().string())));
+  EXPECT_TRUE(fs::exists(out() / fmt::format("{:04}.png", num_files - 1)));
+  EXPECT_EQ(io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents").size(0), num_files);
 }

@@ -187,15 +187,22 @@ TEST(Previews, AreFoundByStepThenNumber) {
     std::ofstream(path) << "x";
   }
   EXPECT_EQ(records::preview_path("run", 100, 7), "run/samples/step-000100/07.png");
-  std::ofstream(records::preview_path(folder.path(), 200, 3, records::PreviewKind::clip)) << "x";
+  using Kind = records::PreviewKind;
+  for (auto [number, kind] : {std::pair{3, Kind::webp}, {4, Kind::mp4}, {5, Kind::webm}})
+    std::ofstream(records::preview_path(folder.path(), 200, number, kind)) << "x";
   EXPECT_TRUE(std::filesystem::exists(folder / "samples/step-000200/03.webp"));
-  for (const char* other :
-       {"samples/0000.png", "samples/step-000200/7.png", "samples/step-000200/03.png.partial-12", "samples/step-x/00.png"}) {
+  const auto frames = records::preview_path(folder.path(), 200, 6, Kind::frames);
+  std::filesystem::create_directories(frames);
+  for (const char* frame : {"00001.png", "00000.png", "notes.txt"}) std::ofstream(frames / frame) << "x";
+  for (const char* other : {"samples/0000.png", "samples/step-000200/7.png", "samples/step-000200/03.png.partial-12",
+                            "samples/step-x/00.png", "samples/step-000200/08"}) {
     std::filesystem::create_directories((folder / other).parent_path());
     std::ofstream(folder / other) << "x";
   }
   using P = records::Preview;
   EXPECT_THAT(records::find_previews(folder.path()),
-              ElementsAre(P{0, 0}, P{200, 2}, P{200, 3, records::PreviewKind::clip}, P{200, 11}, P{1000, 0}, P{1234567, 100}));
+              ElementsAre(P{0, 0}, P{200, 2}, P{200, 3, Kind::webp}, P{200, 4, Kind::mp4}, P{200, 5, Kind::webm}, P{200, 6, Kind::frames},
+                          P{200, 11}, P{1000, 0}, P{1234567, 100}));
+  EXPECT_THAT(records::preview_frames(frames), ElementsAre(frames / "00000.png", frames / "00001.png"));
   EXPECT_TRUE(records::find_previews(folder / "nowhere").empty());
 }

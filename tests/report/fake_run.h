@@ -7,6 +7,7 @@
 #include <string>
 
 #include "data/animated_webp.h"
+#include "data/drawn_file.h"
 #include "data/image.h"
 #include "io/told_file.h"
 #include "records/previews.h"
@@ -28,11 +29,23 @@ inline void draw_preview(const std::filesystem::path& run, int64_t step, const s
   data::write_png(records::preview_path(run, step, 0), gray, {{"prompt", prompt}});
 }
 
-/// A clip of two frames.
+/// A clip of two frames, which differ, as libwebp makes one of equal ones.
 inline void draw_clip(const std::filesystem::path& run, int64_t step, int64_t number, const std::string& prompt) {
-  auto path = records::preview_path(run, step, number, records::PreviewKind::clip);
+  auto path = records::preview_path(run, step, number, records::PreviewKind::webp);
   std::filesystem::create_directories(path.parent_path());
-  data::write_webp(path, at::full({3, 2, 8, 8}, 90, at::TensorOptions().dtype(at::kByte)), 16, {{"prompt", prompt}});
+  auto frames = at::full({3, 2, 8, 8}, 90, at::TensorOptions().dtype(at::kByte));
+  frames.select(1, 1).fill_(200);
+  data::write_webp(path, frames, 16, {{"prompt", prompt}});
+}
+
+/// A video of three frames, or a folder of them.
+inline void draw_video(const std::filesystem::path& run, int64_t step, int64_t number, records::PreviewKind kind,
+                       const std::string& prompt) {
+  auto path = records::preview_path(run, step, number, kind);
+  std::filesystem::create_directories(path.parent_path());
+  data::write_drawn(records::preview_path(run, step, number, records::PreviewKind::frames),
+                    kind == records::PreviewKind::frames ? "png" : path.extension().string().substr(1),
+                    at::full({3, 3, 32, 48}, 90, at::TensorOptions().dtype(at::kByte)), 8, {{"prompt", prompt}, {"frame_rate", "8"}});
 }
 
 inline void make_run(const std::filesystem::path& run, int64_t num_steps, int64_t rank = 16) {

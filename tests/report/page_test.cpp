@@ -1,12 +1,15 @@
 #include "report/page.h"
 
+#include <ATen/ops/empty.h>
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 
+#include "io/files.h"
 #include "report/run_follower.h"
+#include "report/strip.h"
 #include "tests/report/fake_run.h"
 #include "tests/scratch.h"
 
@@ -228,4 +231,46 @@ TEST(Report, TellsRunsOfOneNameApart) {
   auto found = data_in(content(folder / "r.html"));
   EXPECT_EQ(found["runs"][0]["name"], (folder / "a/out").string());
   EXPECT_EQ(found["runs"][1]["settings"][0]["value"], "32");
+}
+
+TEST(Page, ClipsPlayInItAndStandAsStrips) {
+  using Kind = records::PreviewKind;
+  Scratch folder;
+  auto run = folder / "run";
+  make_run(run, 3);
+  draw_clip(run, 2, 0, "webp");
+  draw_video(run, 2, 1, Kind::mp4, "mp4");
+  draw_video(run, 2, 2, Kind::webm, "webm");
+  draw_video(run, 2, 3, Kind::frames, "frames");
+  auto path = report::write_report({.runs = {run}, .output = {}, .picture_size = 16});
+  auto previews = data_in(content(path))["runs"][0]["previews"];
+  ASSERT_EQ(previews.size(), 5u);
+  EXPECT_FALSE(previews[0].contains("strip")) << "a picture has none";
+  const char* kinds[] = {"image/webp", "video/mp4", "video/webm", "image/webp"};
+  for (size_t i = 0; i < 4; ++i) {
+    const auto& preview = previews[i + 1];
+    EXPECT_EQ(preview["prompt"], std::vector<std::string>({"webp", "mp4", "webm", "frames"})[i]);
+    EXPECT_THAT(preview["url"].get<std::string>(), StartsWith(std::string("data:") + kinds[i]));
+    EXPECT_THAT(preview["strip"].get<std::string>(), StartsWith("data:image/webp"));
+    EXPECT_EQ(preview.contains("video"), i == 1 || i == 2);
+  }
+  EXPECT_EQ(previews[4]["frames"].size(), 3u);
+  EXPECT_EQ(previews[4]["rate"], 8);
+}
+
+TEST(Strip, HasFramesFromTheFirstToTheLast) {
+  EXPECT_EQ(report::frames_in_strip(1), std::vector<int64_t>{0});
+  EXPECT_EQ(report::frames_in_strip(3), (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(report::frames_in_strip(81), (std::vector<int64_t>{0, 16, 32, 48, 64, 80}));
+  Scratch folder;
+  auto clip = at::empty({3, 9, 16, 32}, at::TensorOptions().dtype(at::kByte));
+  for (int64_t k = 0; k < 9; ++k) clip.select(1, k).fill_(20 * k);
+  for (const char* format : {"webp", "mp4", "webm", "png"}) {
+    data::write_drawn(folder / "clip", format, clip, 12, {});
+    io::write_text_atomic(folder / "strip", report::strip_of(data::drawn_path(folder / "clip", format, true)));
+    auto strip = data::decode_image(folder / "strip");
+    ASSERT_EQ(strip.sizes(), (std::vector<int64_t>{16, 192, 3})) << format;
+    for (int64_t i = 0; i < 6; ++i)
+      EXPECT_NEAR(strip[8][32 * i + 16][0].item<int>(), 20 * report::frames_in_strip(9)[static_cast<size_t>(i)], 5) << format;
+  }
 }

@@ -1,5 +1,6 @@
 #include "report/server.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <httplib.h>
 
@@ -69,12 +70,41 @@ TEST_F(ServerTest, GivesThePageAndPicturesAndNothingElse) {
   draw_clip(run_, 4, 2, "a fox that runs");
   auto clip = client_->Get("/previews/0/4/2?17");
   EXPECT_EQ(clip->get_header_value("Content-Type"), "image/webp");
-  EXPECT_EQ(clip->body, content(records::preview_path(run_, 4, 2, records::PreviewKind::clip)));
+  EXPECT_EQ(clip->body, content(records::preview_path(run_, 4, 2, records::PreviewKind::webp)));
   auto part = client_->Get("/previews/0/4/2", {{"Range", "bytes=0-3"}});
   EXPECT_EQ(part->status, 206);
   EXPECT_EQ(part->body, "RIFF");
   for (const char* path : {"/previews/0/0/1", "/previews/0/7/0", "/previews/2/0/0", "/log.jsonl", "/previews/0/0/../../../log.jsonl",
                            "/..%2flog.jsonl", "/previews/-1/0/0", "/previews/0/0/00.png", "/previews/0/99999999999999999999/0"})
+    EXPECT_EQ(client_->Get(path)->status, 404) << path;
+}
+
+TEST_F(ServerTest, VideosPlayAndCanBeMovedThrough) {
+  using Kind = records::PreviewKind;
+  for (auto [number, kind, type] : {std::tuple{0, Kind::mp4, "video/mp4"}, {1, Kind::webm, "video/webm"}}) {
+    draw_video(run_, 4, number, kind, "a fox");
+    const auto url = "/previews/0/4/" + std::to_string(number);
+    const auto bytes = content(records::preview_path(run_, 4, number, kind));
+    auto whole = client_->Get(url);
+    EXPECT_EQ(whole->status, 200);
+    EXPECT_EQ(whole->get_header_value("Content-Type"), type);
+    EXPECT_EQ(whole->get_header_value("Accept-Ranges"), "bytes");
+    EXPECT_EQ(whole->body, bytes);
+    for (auto [range, from, length] : {std::tuple{"0-", size_t{0}, bytes.size()}, {"7-19", 7, 13}, {"-5", bytes.size() - 5, 5}}) {
+      auto part = client_->Get(url, {{"Range", std::string("bytes=") + range}});
+      EXPECT_EQ(part->status, 206) << range;
+      EXPECT_EQ(part->body, bytes.substr(from, length)) << range;
+      EXPECT_EQ(part->get_header_value("Content-Range"), fmt::format("bytes {}-{}/{}", from, from + length - 1, bytes.size()));
+    }
+    EXPECT_EQ(client_->Get(url, {{"Range", fmt::format("bytes={}-", bytes.size())}})->status, 416) << "what is behind its end";
+    EXPECT_THAT(client_->Get(url + "/strip")->body, ::testing::StartsWith("RIFF"));
+  }
+  draw_video(run_, 4, 2, Kind::frames, "a fox");
+  auto frame = client_->Get("/previews/0/4/2/1");
+  EXPECT_EQ(frame->get_header_value("Content-Type"), "image/png");
+  EXPECT_EQ(frame->body, content(records::preview_path(run_, 4, 2, Kind::frames) / "00001.png"));
+  EXPECT_EQ(client_->Get("/previews/0/4/2/strip")->get_header_value("Content-Type"), "image/webp");
+  for (const char* path : {"/previews/0/4/2", "/previews/0/4/2/3", "/previews/0/4/0/0", "/previews/0/9/0/strip", "/previews/0/4/2/x"})
     EXPECT_EQ(client_->Get(path)->status, 404) << path;
 }
 

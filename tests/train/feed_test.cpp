@@ -83,7 +83,7 @@ class PicturesTest : public testing::Test {
   void prefetch_whole(const BatchId& id) const {
     auto before = num_threads();
     feed.prefetch(stage, id);
-    for (int i = 0; i < 2000 && num_threads() > before; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    for (int i = 0; i < 20000 && num_threads() > before; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 
   test::Scratch scratch;
@@ -174,7 +174,7 @@ TEST_F(PicturesTest, AreLoadedThoughTheStageIsGone) {
   passing.of_sample = {"slow"};
   of_six.prefetch(passing, {false, 0});
   auto come_to = [&](int64_t count) {
-    for (int i = 0; i < 2000 && begun < count; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    for (int i = 0; i < 20000 && begun < count; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     return begun.load();
   };
   EXPECT_EQ(come_to(2), 2) << "one on each thread";

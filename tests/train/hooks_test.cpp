@@ -415,10 +415,34 @@ TEST_F(HooksTest, PreviewsOfSeveralFramesAreClips) {
   std::ofstream(old) << "old";
   run.loop(list(make_preview(run.training)));
   using P = records::Preview;
-  constexpr auto kClip = records::PreviewKind::clip;
+  constexpr auto kClip = records::PreviewKind::webp;
   EXPECT_THAT(records::find_previews(settings.output.folder), testing::ElementsAre(P{0, 0, kClip}, P{0, 1}, P{4, 0, kClip}, P{4, 1}));
   auto text = data::read_webp_text(records::preview_path(settings.output.folder, 4, 0, kClip));
   EXPECT_EQ(text["prompt"] + " " + text["step"], "a cat 4");
+  EXPECT_EQ(text["num_frames"] + " " + text["frame_rate"], "3 8");
   auto look = data::look_at_clip(records::preview_path(settings.output.folder, 4, 0, kClip));
   EXPECT_EQ(look.duration.num * 1000, 375 * look.duration.den) << "three frames at the rate of the run";
+}
+
+TEST_F(HooksTest, PreviewsAreWrittenInTheFormatThatIsAskedFor) {
+  settings.output.folder = scratch / "formats";
+  settings.given.dataset.frame_rate = 8;
+  using Kind = records::PreviewKind;
+  auto draw = [&](const std::string& format, const std::string& prompts) {
+    settings.output.previews = {.prompts = scratch.write("prompts.txt", prompts).string(), .format = format};
+    test::SkeletonRun run(settings);
+    auto previews = prepare_previews(settings.output.previews, *run.subject, {1, 16, 16}, at::kCPU);
+    run.training.previews = &*previews;
+    make_preview(run.training)->before();
+    std::vector<Kind> found;
+    for (const auto& preview : records::find_previews(settings.output.folder)) found.push_back(preview.kind);
+    return found;
+  };
+  for (auto [format, kind] : {std::pair{"mp4", Kind::mp4}, {"webm", Kind::webm}, {"png", Kind::frames}, {"webp", Kind::webp}}) {
+    EXPECT_THAT(draw(format, "a cat --s 2 --f 3\n"), testing::ElementsAre(kind)) << "and nothing of another kind is left";
+    EXPECT_EQ(data::look_at_clip(records::preview_path(settings.output.folder, 0, 0, kind)).num_frames, 3) << format;
+  }
+  EXPECT_THAT(draw("webp", "a cat --s 2\n"), testing::ElementsAre(Kind::webp));
+  auto refusal = test::error_of([&] { draw("mp4", "a cat --s 2 --f 3\na dog --s 2\n"); }, Exit::config);
+  EXPECT_THAT(refusal, AllOf(HasSubstr("preview_format mp4 holds clips"), HasSubstr("--f FRAMES, or set preview_format png")));
 }

@@ -268,7 +268,7 @@ TEST_F(SaveHook, IsWrittenBesideTheStepsThatGoOn) {
     EXPECT_FALSE(is_there("step-2.safetensors") || is_there("state/state.safetensors")) << "and not there before it is whole";
     EXPECT_EQ(run.trainee.saved_step, -1);
     EXPECT_FALSE(test::disk.go_on()) << "the step waited for the disk";
-    for (int i = 0; i < 2000 && !is_there("state/state.safetensors"); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    for (int i = 0; i < 20000 && !is_there("state/state.safetensors"); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     found = {{"weights", test::content(folder() / "step-2.safetensors")},
              {"state", test::content(settings.output.state() / "state.safetensors")}};
   }));
@@ -332,7 +332,7 @@ TEST_F(SaveHook, AStateThatCannotBeWrittenLeavesTheOneBefore) {
   test::SkeletonRun run(settings);
   auto error = test::error_of([&] {
     run.loop(saving_and(run, [&](int64_t step) {
-      for (int i = 0; i < 2000 && step == 3 && !is_there("state/state.safetensors"); ++i)
+      for (int i = 0; i < 20000 && step == 3 && !is_there("state/state.safetensors"); ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       if (step == 3) test::disk.fail("state.safetensors", ENOSPC);
     }));

@@ -5,6 +5,7 @@
 #include "adapters/lokr.h"
 #include "base/dtype.h"
 #include "base/limits.h"
+#include "data/drawn_file.h"
 #include "train/options/meaning.h"
 #include "train/options/objective_options.h"
 
@@ -262,6 +263,11 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
       .at_least(0)
       .in("steps")
       .level(Level::first_run);
+  f("preview_format", o.preview_format,
+    "png (of a clip a folder of frames), webp (of a clip animated), and of clips mp4 or webm; default takes png for pictures and webp for "
+    "clips")
+      .one_of(data::kFormats)
+      .counts_when("preview_prompts", [&o] { return has_previews(o); });
   f("preview_with_presets", o.preview_with_presets,
     "draw previews with the LoRAs of preset_lora_path, which are there only while training");
   f("preview_num_inference_steps", o.preview_num_inference_steps, "steps of the sampler for previews whose line does not say")

@@ -167,7 +167,7 @@ OutputSettings output_settings(const TrainOptions& o) {
                    .save = {o.save_steps, o.save_epochs, o.save_minutes, o.keep_last, o.keep_best},
                    .validation_steps = o.validation_steps,
                    .previews = {o.preview_prompts, o.preview_steps, o.preview_num_inference_steps, static_cast<uint64_t>(o.model.seed),
-                                o.preview_with_presets}};
+                                o.preview_format, o.preview_with_presets}};
   s.tensorboard = o.enable_tensorboard_log;
   s.csv = o.enable_csv_log;
   s.dtype = parse_dtype(o.save_dtype.empty() ? o.model.dtype : o.save_dtype);

@@ -18,7 +18,8 @@ struct PreviewSettings {
   int64_t every = 0;       ///< steps from one drawing to the next; 0 draws before the first and after the last only
   int64_t num_steps = 20;  ///< steps of the sampler, where a prompt does not say
   uint64_t seed = 0;
-  bool with_presets = false;  ///< whether presets that are merged while training are in the model that draws
+  std::string format = "default";  ///< what they are written as (data/drawn_file.h)
+  bool with_presets = false;       ///< whether presets that are merged while training are in the model that draws
 };
 
 struct OutputSettings {

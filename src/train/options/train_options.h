@@ -74,7 +74,7 @@ struct TrainOptions {
   double save_minutes = 0;
   bool keep_best = false;
   int64_t validation_steps = 0;
-  std::string preview_prompts;
+  std::string preview_prompts, preview_format = "default";
   int64_t preview_steps = 0, preview_num_inference_steps = 20;
   bool preview_with_presets = false;
   bool write_report = true;

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "data/drawn_file.h"
 #include "io/files.h"
 #include "loras/merged.h"
 
@@ -27,6 +28,8 @@ std::optional<Previews> read_previews(const PreviewSettings& settings, models::M
   drawing::Picture defaults{.extent = extent, .num_inference_steps = settings.num_steps};
   auto pictures = drawing::parse_prompts(io::read_text(settings.prompts), settings.prompts, defaults);
   if (pictures.empty()) data_error("train", "{} holds no prompts; write one a line, or take preview_prompts out", settings.prompts);
+  data::check_format({.asker = "train", .name = "preview_format", .format = settings.format, .frames_hint = "give its prompt --f FRAMES"},
+                     drawing::extents_of(pictures), std::filesystem::path("samples") / "00");
   Previews previews{drawing::numbered(pictures, 1, static_cast<int64_t>(settings.seed)), {}, {.device = device}, settings.with_presets};
   drawing::check(model, previews.pictures, previews.options);
   return previews;

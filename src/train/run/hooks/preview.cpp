@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
-#include "data/animated_webp.h"
-#include "data/image.h"
+#include "data/drawn_file.h"
 #include "loras/merged.h"
 #include "records/previews.h"
 #include "train/run/hooks/hooks.h"
@@ -40,22 +39,28 @@ class Preview final : public Hook {
     if (reads_anew && trainee.execution.replays) trainee.execution.replays->forget();  // the weights lie elsewhere now
   }
 
-  /// A preview of a run before this one in the folder may have been of the other kind.
+  /// A preview of a run before this one in the folder may have been of another kind.
   void write(int64_t number, const drawing::Picture& picture, const at::Tensor& drawn) const {
-    using records::PreviewKind;
     const bool is_clip = drawn.dim() == 4;
-    const auto& run = training_.settings.output.folder;
-    auto path = records::preview_path(run, last_, number, is_clip ? PreviewKind::clip : PreviewKind::picture);
-    std::filesystem::create_directories(path.parent_path());
-    std::filesystem::remove(records::preview_path(run, last_, number, is_clip ? PreviewKind::picture : PreviewKind::clip));
-    std::vector<std::pair<std::string, std::string>> text{{"prompt", picture.prompt},
-                                                          {"negative_prompt", picture.negative_prompt},
-                                                          {"seed", std::to_string(picture.seed.value_or(0))},
-                                                          {"num_inference_steps", std::to_string(picture.num_inference_steps)},
-                                                          {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
-                                                          {"step", std::to_string(last_)}};
-    if (is_clip) data::write_webp(path, drawn, frame_rate(), text);
-    else data::write_png(path, data::to_pixels(drawn), text);
+    const auto& format = training_.settings.output.previews.format;
+    const auto stem = records::preview_path(training_.settings.output.folder, last_, number, records::PreviewKind::frames);
+    const auto written = data::drawn_path(stem, format, is_clip);
+    std::filesystem::create_directories(stem.parent_path());
+    for (auto kind : records::kPreviewKinds) {
+      auto other = records::preview_path(training_.settings.output.folder, last_, number, kind);
+      if (other != written) std::filesystem::remove_all(other);
+    }
+    data::Texts text{{"prompt", picture.prompt},
+                     {"negative_prompt", picture.negative_prompt},
+                     {"seed", std::to_string(picture.seed.value_or(0))},
+                     {"num_inference_steps", std::to_string(picture.num_inference_steps)},
+                     {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
+                     {"step", std::to_string(last_)}};
+    if (is_clip) {
+      text.emplace_back("num_frames", std::to_string(drawn.size(1)));
+      text.emplace_back("frame_rate", fmt::format("{}", frame_rate()));
+    }
+    data::write_drawn(stem, format, drawn, frame_rate(), text);
   }
 
   /// Previews play as fast as the clips that the run trains.

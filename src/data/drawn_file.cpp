@@ -1,0 +1,69 @@
+#include "data/drawn_file.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "data/animated_webp.h"
+#include "data/clip_window.h"
+#include "data/image.h"
+#include "data/resize.h"
+#include "data/video_file.h"
+
+namespace burnish::data {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool is_of_clip(const Extent& extent) { return extent.frames > 1; }
+
+bool is_video(const std::string& format) { return format == "mp4" || format == "webm"; }
+
+/// The format that is meant, of which default is none.
+std::string meant(const std::string& format, bool is_clip) { return format != "default" ? format : is_clip ? "webp" : "png"; }
+
+/// Writes the frames of a clip into a folder; those of a longer clip that was there before go.
+void write_frames(const fs::path& folder, const at::Tensor& clip_3FHW, const Texts& text) {
+  auto file = [&](int64_t k) { return folder / fmt::format("{:05}.png", k); };
+  fs::create_directories(folder);
+  const auto num_frames = clip_3FHW.size(1);
+  for (int64_t k = 0; k < num_frames; ++k) write_png(file(k), frame_of_clip(clip_3FHW, k), text);
+  for (auto k = num_frames; fs::remove(file(k)); ++k) continue;
+}
+
+}  // namespace
+
+void check_format(const FormatSetting& setting, const std::vector<Extent>& extents, const fs::path& stem) {
+  const auto& [asker, name, format, frames_hint] = setting;
+  if (is_video(format)) {
+    if (!std::ranges::all_of(extents, is_of_clip))
+      config_error(asker, "{} {} holds clips, and some of what is drawn is one frame; {}, or set {} png", name, format, frames_hint, name);
+    check_video(drawn_path(stem, format, /*is_clip=*/true));
+  }
+  for (const auto& extent : extents) {
+    const auto& [frames, height, width] = extent;
+    if (meant(format, is_of_clip(extent)) == "webp" && std::max(height, width) > kMostWebpPixelsASide)
+      config_error(asker, "WebP has sides of at most {} pixels, and the picture is {} wide and {} high; set {} png, or draw it smaller",
+                   kMostWebpPixelsASide, width, height, name);
+  }
+}
+
+fs::path drawn_path(const fs::path& stem, const std::string& format, bool is_clip) {
+  auto kind = meant(format, is_clip);
+  return kind == "png" && is_clip ? stem : fs::path(stem.string() + "." + kind);
+}
+
+void write_drawn(const fs::path& stem, const std::string& format, const at::Tensor& drawn, double frame_rate, const Texts& text) {
+  const bool is_clip = drawn.dim() == 4;
+  const auto path = drawn_path(stem, format, is_clip);
+  if (is_video(format)) return write_video(path, drawn, as_fraction(frame_rate), text);
+  const bool is_webp = meant(format, is_clip) == "webp";
+  if (is_clip) return is_webp ? write_webp(path, drawn, frame_rate, text) : write_frames(path, drawn, text);
+  const auto pixels_HW3 = to_pixels(drawn);
+  if (is_webp) write_webp(path, pixels_HW3.permute({2, 0, 1}).unsqueeze(1), frame_rate, text);
+  else write_png(path, pixels_HW3, text);
+}
+
+}  // namespace burnish::data
