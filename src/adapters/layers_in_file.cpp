@@ -219,6 +219,7 @@ AdaptedList in_layout(const AdaptedList& adapted, const LayerPrefixes& names, La
       config_error("adapters", "--lora_format diffsynth has no names for the layer '{}'; take diffusers or kohya", adapted[0].path);
     return in_foreign_layers(adapted, names, names.diffsynth_layers);
   }
+  if (layout == Layout::diffusers && !names.diffusers_layers.empty()) return in_foreign_layers(adapted, names, names.diffusers_layers);
   if (layout == Layout::kohya && !names.kohya_layers.empty()) return in_foreign_layers(adapted, names, names.kohya_layers);
   const bool has_dots = layout == Layout::diffusers || layout == Layout::diffsynth;
   const auto& prefix = layout == Layout::diffusers   ? names.diffusers

@@ -39,8 +39,9 @@ struct LayerPrefixes {
   /// Whole names, where a program has layers other than ours.
   ForeignLayers kohya_layers = {}, diffsynth_layers = {};
   std::set<std::string> swapped_halves = {};                     ///< names of layers whose rows stand the second half first
-  std::function<int64_t(const std::string& path)> rows_of = {};  ///< output features of one of our layers; for those two
+  std::function<int64_t(const std::string& path)> rows_of = {};  ///< output features of one of our layers; for those
   std::optional<std::string> diffsynth = {};                     ///< before our path, where DiffSynth-Studio's layers are ours
+  ForeignLayers diffusers_layers = {};                           ///< whole names, where diffusers has paths other than ours
 };
 
 /// Tells whether layers share an adapter.

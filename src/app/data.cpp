@@ -62,7 +62,7 @@ data::Dataset open(const DataOptions& o) {
     for (auto& subset : train::subsets_of(dataset, 1)) {
       subset.size.division = o.division;
       subset.clips.step = o.frames_step;
-      if (subset.clips.rate.num == 0) subset.clips.rate = data::as_fraction(models::LatentSpace().frame_rate);
+      data::take_rate_of_model(subset.clips, models::LatentSpace().frame_rate);
       subset.caption_files.with_videos = o.frames_step > 0;
       options.subsets.push_back(std::move(subset));
     }

@@ -55,7 +55,7 @@ Stored ComponentWeights::stored(const std::string& name) const {
     values = at::cat({bytes(halves[1]), bytes(halves[0])}).view(values.scalar_type());
   }
   if (place.op == Op::transpose) values = values.t();
-  if (place.op == Op::reshape) values = values.reshape(shape);
+  if (place.op == Op::reshape || place.op == Op::channels) values = values.reshape(shape);
   if (place.op == Op::last_frame && values.dim() == 5) values = values.select(2, -1);
   return {values, scale(name)};
 }

@@ -25,15 +25,21 @@ Fraction own_rate(const ClipLook& clip) {
 /// A clip of 24000/1001 frames a second has the frames of one of 24.
 constexpr double kNearlyAsFast = 0.95;
 
-/// The rate at which a clip's frames are taken. Of an animation whose frames are mostly as short, some are meant to be seen for longer, as
-/// programs write frames that are equal, and are taken for as long.
+/// Tells whether frames would be shown twice at the rule's rate. Of an animation whose frames are mostly as short, some are meant to be
+/// seen for longer, as programs write frames that are equal, and are taken for as long.
+bool is_slow(const ClipRule& rule, const ClipLook& clip) {
+  const bool holds_some = clip.usual_frame.num > 0 && value_of(clip.usual_frame) * value_of(rule.rate) * kNearlyAsFast <= 1;
+  return has_times(clip) && !holds_some && value_of(own_rate(clip)) < kNearlyAsFast * value_of(rule.rate);
+}
+
+/// The rate at which a clip's frames are taken.
 Fraction taken_rate(const ClipRule& rule, const ClipLook& clip, const std::string& file) {
   if (!has_times(clip)) return {1, 1};
   auto own = own_rate(clip);
   if (value_of(own) >= value_of(rule.rate)) return rule.rate;
   if (value_of(own) >= kNearlyAsFast * value_of(rule.rate)) return own;
-  const bool holds_some = clip.usual_frame.num > 0 && value_of(clip.usual_frame) * value_of(rule.rate) * kNearlyAsFast <= 1;
-  if (holds_some) return rule.rate;
+  if (!is_slow(rule, clip)) return rule.rate;
+  if (rule.may_be_slower) return own;
   data_error("data",
              "{} has {:.4g} frames a second, and {:.4g} are asked for, so that frames would be shown twice; ask for fewer with "
              "--frame_rate, or convert the clip",
@@ -60,6 +66,12 @@ Fraction as_fraction(double number) {
   auto parts = static_cast<int64_t>(std::llround(number * static_cast<double>(kParts)));
   auto common = std::gcd(parts, kParts);
   return {parts / common, kParts / common};
+}
+
+void take_rate_of_model(ClipRule& rule, double rate) {
+  if (rule.rate.num > 0) return;
+  rule.rate = as_fraction(rate);
+  rule.may_be_slower = true;
 }
 
 std::vector<Fraction> ClipWindow::times() const {
@@ -105,5 +117,7 @@ std::vector<ClipWindow> windows_of(const ClipRule& rule, const ClipLook& clip, c
   for (auto start : starts) windows.push_back({start, count, rate});
   return windows;
 }
+
+bool is_slower(const ClipRule& rule, const ClipLook& clip) { return rule.may_be_slower && is_slow(rule, clip); }
 
 }  // namespace burnish::data

@@ -26,14 +26,18 @@ struct ClipRule {
     slide,   ///< one every `stride` frames
     uniform  ///< `num_windows`, spread evenly from the start to the end
   } extraction = Extraction::head;
-  int64_t num_frames = 0;   ///< frames of a window, fewer where a clip is shorter; 0: kUsualFrames
-  Fraction rate = {16, 1};  ///< frames a second; 0: those of the model
+  bool may_be_slower = false;  ///< whether a clip of a lower rate is taken frame by frame
+  int64_t num_frames = 0;      ///< frames of a window, fewer where a clip is shorter; 0: kUsualFrames
+  Fraction rate = {16, 1};     ///< frames a second; 0: those of the model, or of a slower clip its own
   int64_t stride = 1, num_windows = 4;
   int64_t first_frames = 1, step = 0;
 };
 
 /// Returns a number as a fraction of thousandths: 23.976 is 23976 / 1000.
 Fraction as_fraction(double number);
+
+/// Has a rule without a rate take that of the model, and of slower clips every frame.
+void take_rate_of_model(ClipRule& rule, double rate);
 
 /// The frames that DiffSynth-Studio's commands take where they name no number.
 constexpr int64_t kUsualFrames = 81;
@@ -42,8 +46,11 @@ constexpr int64_t kUsualFrames = 81;
 void check_rule(const ClipRule& rule);
 
 /// Returns the windows of a clip. No frame is taken twice: a clip whose own rate is within a twentieth below the rule's is taken frame by
-/// frame, and so is one without times; a slower one is refused with a data Error that names `file`, and so is one that is too short for any
-/// window.
+/// frame, and so is one without times; a slower one is too where the rule says so, else it is refused with a data Error that names `file`,
+/// and so is one that is too short for any window.
 std::vector<ClipWindow> windows_of(const ClipRule& rule, const ClipLook& clip, const std::string& file);
+
+/// Tells whether a clip is slower than a rule asks that takes its frames one by one then.
+bool is_slower(const ClipRule& rule, const ClipLook& clip);
 
 }  // namespace burnish::data

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "base/log.h"
 #include "base/progress.h"
 #include "base/random_key.h"
 #include "base/text.h"
@@ -341,9 +342,35 @@ struct Rows {
   std::map<int64_t, std::string> bad = {};
 };
 
+/// Says once which clips are slower than their rule asks, whose frames are taken one by one.
+class Slower {
+ public:
+  void note(const std::string& file, const ClipRule& rule, const ClipLook& clip) {
+    if (!is_slower(rule, clip)) return;
+    if (files_.empty())
+      what_ = fmt::format("{} has {} frames in {:.4g} s, and the model {:.4g} a second", file, clip.num_frames, number_of(clip.duration),
+                          number_of(rule.rate));
+    files_.insert(file);
+  }
+  void warn_of() const {
+    if (!files_.empty())
+      warn(
+          "{} clips are slower than those of the model ({}): their frames are taken one by one, and move faster when they are drawn; "
+          "--frame_rate asks for another rate",
+          files_.size(), what_);
+  }
+
+ private:
+  static double number_of(const Fraction& fraction) { return static_cast<double>(fraction.num) / static_cast<double>(fraction.den); }
+
+  std::set<std::string> files_;
+  std::string what_;  ///< of the first
+};
+
 /// Puts a row for each window in the place of a clip's row.
 Rows with_windows(Rows given, const std::vector<Subset>& subsets, const std::map<std::string, Looked>& looked) {
   Rows rows;
+  Slower slower;
   auto begin_subsets = [&](int64_t row) {
     while (rows.first.size() < given.first.size() && given.first[rows.first.size()] <= row) rows.first.push_back(std::ssize(rows.entries));
   };
@@ -360,6 +387,7 @@ Rows with_windows(Rows given, const std::vector<Subset>& subsets, const std::map
           rows.entries.push_back(entry);
           rows.entries.back().window = window;
         }
+        slower.note(entry.file, subsets[entry.subset].clips, found.clip);
         continue;
       } catch (const Error& error) {
         rows.bad[next] = without_source(error);
@@ -368,6 +396,7 @@ Rows with_windows(Rows given, const std::vector<Subset>& subsets, const std::map
     rows.entries.push_back(std::move(entry));
   }
   begin_subsets(std::ssize(given.entries));
+  slower.warn_of();
   return rows;
 }
 

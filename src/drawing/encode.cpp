@@ -1,6 +1,7 @@
 #include "drawing/encode.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -15,6 +16,7 @@
 #include "data/image.h"
 #include "data/resize.h"
 #include "models/extra_values.h"
+#include "models/negative_prompt.h"
 #include "models/shared_units.h"
 
 namespace burnish::drawing {
@@ -213,7 +215,8 @@ pipeline::Values negative_of(const models::Model& model, const Encoded& encoded,
   bool zeros = prompt.prompt.empty() && model.names().zeros_for_no_prompt;
   for (const auto& name : model.names().prompt_values()) {
     values[name] = zeros ? positive.at(name) : repeated(encoded.prompts.at(prompt).at(name), batch_size_of(positive.at(name)));
-    if (zeros) pipeline::change_tensors(values[name], [](const at::Tensor& tensor) { return at::zeros_like(tensor); });
+    if (name == models::kIsNegative) pipeline::change_tensors(values[name], [](const at::Tensor& tensor) { return at::ones_like(tensor); });
+    else if (zeros) pipeline::change_tensors(values[name], [](const at::Tensor& tensor) { return at::zeros_like(tensor); });
   }
   return values;
 }

@@ -284,7 +284,8 @@ adapters::LayerPrefixes layer_prefixes(const models::Model& model, const std::st
                                    written_in("diffsynth"),
                                    known.swapped_halves};
   if (names.diffsynth) prefixes.diffsynth = *names.diffsynth + names.weights;
-  if (prefixes.kohya_layers.empty() && prefixes.diffsynth_layers.empty()) return prefixes;
+  prefixes.diffusers_layers = written_in("diffusers");
+  if (prefixes.kohya_layers.empty() && prefixes.diffsynth_layers.empty() && prefixes.diffusers_layers.empty()) return prefixes;
   std::map<std::string, int64_t> rows;
   auto skeleton = model.components().skeleton(component);
   for (const auto& [path, layer] : adapters::all_layers(*skeleton)) rows[path] = layer->out_features();

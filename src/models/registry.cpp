@@ -197,20 +197,33 @@ std::unique_ptr<Model> open_published_model(const std::string& name) {
   return open_model({std::move(*entries), {}}, options);
 }
 
-std::unique_ptr<Model> open_model(const ModelFiles& files, ModelOptions options) {
+/// The family of the denoiser among the files; of files that a stage encodes with, which need none, the one family that reads a column of
+/// the run.
+static const Family& family_of(const ModelFiles& files, const ModelOptions& options) {
   std::vector<std::string> names;
+  const Family* by_column = nullptr;
+  bool is_one = false;
   for (const auto* family : all_families()) {
+    if (family->recognises(files)) return *family;
     names.emplace_back(family->name);
-    if (!family->recognises(files)) continue;
-    check_options(*family, options);
-    for (const auto& option : family->options) options.own.add(option);
-    auto model = family->open(files, options);
-    auto can_draw = [&](const auto& expert) { return model->components().can_initialise(expert.component); };
-    if (options.init == "random" && !std::ranges::all_of(model->experts_there(), can_draw))
-      config_error("models", "init random is not supported for this model; choose init pretrained");
-    return model;
+    auto reads = [&](const auto& input) { return options.extra_inputs.contains(std::string(input.column)); };
+    if (std::ranges::none_of(family->extra_inputs, reads)) continue;
+    is_one = by_column == nullptr;
+    by_column = family;
   }
-  data_error("models", "no denoiser of a known family ({}) in {}", join(names), files.describe());
+  if (!is_one) data_error("models", "no denoiser of a known family ({}) in {}", join(names), files.describe());
+  return *by_column;
+}
+
+std::unique_ptr<Model> open_model(const ModelFiles& files, ModelOptions options) {
+  const auto& family = family_of(files, options);
+  check_options(family, options);
+  for (const auto& option : family.options) options.own.add(option);
+  auto model = family.open(files, options);
+  auto can_draw = [&](const auto& expert) { return model->components().can_initialise(expert.component); };
+  if (options.init == "random" && !std::ranges::all_of(model->experts_there(), can_draw))
+    config_error("models", "init random is not supported for this model; choose init pretrained");
+  return model;
 }
 
 }  // namespace burnish::models

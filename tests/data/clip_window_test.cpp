@@ -56,6 +56,12 @@ TEST(ClipWindow, NoFrameIsTakenTwice) {
   const data::ClipLook slow{.size = {48, 64}, .num_frames = 20, .duration = {2, 1}};
   EXPECT_THAT(error_of([&] { windows({.num_frames = 9}, slow); }), AllOf(HasSubstr("a.mp4 has 10 frames"), HasSubstr("--frame_rate")));
   EXPECT_THAT(windows({.num_frames = 9, .rate = {10, 1}}, slow), ElementsAre("0+9"));
+  const ClipRule of_model{.may_be_slower = true, .num_frames = 9, .step = 4};
+  auto one_by_one = data::windows_of(of_model, slow, "a.mp4").at(0);
+  EXPECT_EQ(one_by_one.rate.num, 10 * one_by_one.rate.den) << "frame by frame, where no rate is asked for";
+  EXPECT_TRUE(data::is_slower(of_model, slow));
+  EXPECT_FALSE(data::is_slower(of_model, kClip));
+  EXPECT_FALSE(data::is_slower(of_model, {.size = {48, 64}, .num_frames = 9})) << "frames without times";
 }
 
 /// As programs write an animation: frames that are equal are one, which is shown for longer.

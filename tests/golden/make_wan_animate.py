@@ -8,20 +8,24 @@ faces/                clips of five frames of faces, of four colours each, and m
 lora.safetensors      an adapter of the transformer as diffusers' save_lora_weights writes it, rank 2, alpha 2
 replay.safetensors    step.{i}.noise, step.{i}.sigma, step.{i}.sample of four steps, of latents with the picture's in front
 expected.safetensors  {lora,module}.{loss,grad_norm} of training the transformer's adapter, and the whole module; noise, and the latents after 4 sampling steps for the text
-                      "red apple" from the first picture, with poses and face of the first row
+                      "red apple" from the first picture, with poses and face of the first row; digests of such latents: kept, where the first clip is kept outside of mask.gif, on, where the
+                      clip goes on from the third picture, and both
+mask.gif              a clip of five frames, white where a clip is not kept
 
 Texts have 512 rows, zeros behind their end: diffusers tells the states of pictures from those of texts by this number.
 """
 import copy, shutil
+from types import MethodType, SimpleNamespace
 import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image, ImageSequence
-from diffusers import WanAnimateTransformer3DModel, WanPipeline
+from diffusers import WanAnimatePipeline, WanAnimateTransformer3DModel, WanPipeline
 from safetensors.torch import save_file
 from transformers import CLIPVisionModel
 
 import family, training_loop
+from digest import digest
 from make_encoders import randomise, rounded
 from make_wan import Spaced, TOKENS, Wan
 from make_wan_image import CLIPS, STEPS, WanImage
@@ -70,6 +74,8 @@ class WanAnimate(WanImage):
         for number, name in enumerate(CLIPS):
             frames = [Image.fromarray(np.kron(np.random.default_rng(10 * number + i).integers(0, 4, (4, 4)), np.ones((4, 4))).astype(np.uint8) * 80).convert("RGB").quantize(4) for i in range(5)]
             frames[0].save(OUT / "faces" / name, save_all=True, append_images=frames[1:], duration=100, loop=0)
+        masks = [Image.fromarray((np.kron(np.random.default_rng(50 + i).integers(0, 2, (12, 16)), np.ones((4, 4))) * 255).astype(np.uint8)) for i in range(5)]
+        masks[0].save(OUT / "mask.gif", save_all=True, append_images=masks[1:], duration=100, loop=0)
         rows = "".join(f"../../wan_image/clips/{a},../../wan_image/clips/{b},{a},red apple\n" for a, b in zip(CLIPS, reversed(CLIPS)))
         (OUT / "faces/metadata.csv").write_text("video,animate_pose_video,animate_face_video,prompt\n" + rows)
 
@@ -77,6 +83,16 @@ class WanAnimate(WanImage):
     def clip(path):
         frames = [torch.from_numpy(np.array(f.convert("RGB"))).permute(2, 0, 1)[None].float() / 127.5 - 1 for f in ImageSequence.Iterator(Image.open(path))]
         return torch.stack(frames, 2)
+
+    @torch.no_grad()
+    def known(self, kept, previous):
+        """What stands behind the noise where a clip is kept outside of a mask, or goes on from a picture, as diffusers' pipeline makes it."""
+        pipe = SimpleNamespace(vae=self.base.vae, vae_scale_factor_temporal=4, vae_scale_factor_spatial=8)
+        pipe.get_i2v_mask = MethodType(WanAnimatePipeline.get_i2v_mask, pipe)
+        mask = (self.clip(OUT / "mask.gif")[:, :1] + 1) / 2
+        return WanAnimatePipeline.prepare_prev_segment_cond_latents(
+            pipe, prev_segment_cond_video=None if previous is None else previous[:, :, None], background_video=self.clip(family.HERE / "wan_image/clips/0.gif"), mask_video=mask,
+            segment_frame_length=5, start_frame=0 if previous is None else 4, height=48, width=64, task="replace" if kept else "animate")
 
     @torch.no_grad()
     def conditions(self, first, frames, poses, faces):
@@ -95,9 +111,10 @@ class WanAnimate(WanImage):
         return latents, *self.conditions(first, clip.shape[2], self.clip(clips / names[1 - number]), self.clip(OUT / "faces" / names[number]))
 
     @torch.no_grad()
-    def drawn(self, noise):
+    def drawn(self, noise, known=None):
         names = list(CLIPS)
-        conditions = self.conditions(self.pictures[0], 5, self.clip(family.HERE / "wan_image/clips" / names[1]), self.clip(OUT / "faces" / names[0]))
+        beside, *conditions = self.conditions(self.pictures[0], 5, self.clip(family.HERE / "wan_image/clips" / names[1]), self.clip(OUT / "faces" / names[0]))
+        conditions = [beside if known is None else torch.cat([beside[:, :, :1], known], 2), *conditions]
         scheduler = Spaced(shift=5.0)
         scheduler.set_timesteps(4)
         latents = noise
@@ -114,6 +131,8 @@ class WanAnimate(WanImage):
         replay = training_loop.write_replay(OUT / "replay.safetensors", (16, 3, 6, 8), len(CLIPS), self.REPLAYED, steps=STEPS, stride=1)
         noise = torch.randn(1, 16, 3, 6, 8)
         expected = {"noise": noise, "latents": self.drawn(noise)}
+        for name, kept, previous in (("kept", True, None), ("on", False, self.pictures[2]), ("both", True, self.pictures[2])):
+            expected[name] = digest(self.drawn(noise, self.known(kept, previous)))
         original = {n: p.detach().clone() for n, p in self.model.named_parameters()}
         samples = [self.sample(i) for i in range(len(CLIPS))]
         for n, p in self.model.named_parameters():

@@ -42,6 +42,8 @@ const Small kOfSeenControl{.transformer = kSeeing, .in_channels = 48, .has_clip 
 const Small kOfSeenControlAndReference{.transformer = kSeeing, .in_channels = 48, .has_clip = true, .has_reference = true};
 const Small kOfSeenCamera{.transformer = kSeeing, .in_channels = 32, .has_clip = true, .has_camera = true};
 const Small kOfControlAndReference{.transformer = kDiffusers, .in_channels = 52, .has_reference = true};
+const Small kOfAnimate{.transformer = golden_path("wan_animate/transformer"), .has_clip = true};
+const Small kOfDrivingClip{.transformer = golden_path("wan_animate2/transformer"), .has_clip = true};
 const Small kOfCamera{.transformer = kDiffusers, .in_channels = 36, .has_camera = true};
 
 /// What the commands of one model have of their own.
@@ -61,6 +63,7 @@ struct Recipe {
   const char* full_rate = "1e-5";
   int64_t full_epochs = 2;
   const char* lora_rate = "1e-4";
+  int64_t num_layers = 20;  ///< that LoRA adapts
 };
 
 constexpr const char *kHigh = "high_noise_model/diffusion_pytorch_model*.safetensors",
@@ -125,6 +128,14 @@ std::vector<Recipe> recipes_of_one() {
                    .part = "vace",
                    .flags = kOffload,
                    .full_rate = "5e-5"});
+  all.push_back({.name = "Animate_14B",
+                 .small = &kOfAnimate,
+                 .repo = "Wan-AI/Wan2.2-Animate-14B",
+                 .inputs = "input_image,animate_pose_video,animate_face_video",
+                 .keys = "video,animate_pose_video,animate_face_video",
+                 .whole = "animate_adapter",
+                 .flags = kOffload,
+                 .num_layers = 40});
   return all;
 }
 
@@ -246,7 +257,7 @@ class WanCommands : public BadInput, public testing::WithParamInterface<Recipe> 
     const auto& small = *recipe.small;
     const auto others = at("models") / others_of(recipe);
     const auto pattern = fs::path(recipe.transformer);
-    const bool is_pattern = recipe.transformer != std::string("krea-realtime-video-14b.safetensors");
+    const bool is_pattern = pattern.string().find('*') != std::string::npos;
     const auto file = at("models") / recipe.repo / pattern.parent_path() / (is_pattern ? fs::path(kTransformer) : pattern.filename());
     fs::create_directories(file.parent_path());
     make_wan_original(at("original"));
@@ -273,6 +284,8 @@ class WanCommands : public BadInput, public testing::WithParamInterface<Recipe> 
                                         {"reference_image", "0.png"},
                                         {"vace_video", "base30.mp4"},
                                         {"vace_reference_image", "0.png"},
+                                        {"animate_pose_video", "base30.mp4"},
+                                        {"animate_face_video", "base30.mp4"},
                                         {"camera_control_direction", "Left"},
                                         {"camera_control_speed", "0.01"},
                                         {"motion_bucket_id", "50"}}) {
@@ -338,7 +351,8 @@ class WanCommands : public BadInput, public testing::WithParamInterface<Recipe> 
 
 TEST_P(WanCommands, Lora) {
   put(GetParam());
-  EXPECT_THAT(runs(lora(GetParam(), data(GetParam()) + kFrames)), HasSubstr("lora of rank 32, scale 1 on 20 layers"));
+  EXPECT_THAT(runs(lora(GetParam(), data(GetParam()) + kFrames)),
+              HasSubstr("lora of rank 32, scale 1 on " + std::to_string(GetParam().num_layers) + " layers"));
   EXPECT_THAT(trained_file(), testing::StartsWith("step-5."));
 }
 
@@ -368,6 +382,43 @@ class WanSpecialCommandsOfPictures : public WanCommands {
                 "\" " + of_training);
   }
 };
+/// Those of Wan-Animate-2, which encode without the transformer and train with it alone.
+class WanDrivingCommands : public WanCommands {
+ protected:
+  static constexpr const char* kOthers = "Wan-AI/Wan2.1-T2V-14B";
+  static std::string encoders() {
+    const std::string folder = "Wan-AI/Wan2.2-Animate-2-14B:videomodel/Wan-AI/";
+    return folder + kText + "," + folder + kClip + "," + kOthers + ":Wan2.1_VAE.pth";
+  }
+  void put_all() const {
+    put(GetParam());
+    const auto beside = at("models/Wan-AI/Wan2.2-Animate-2-14B/videomodel/Wan-AI");
+    fs::create_directories(beside);
+    for (const char* file : {kText, kClip}) fs::rename(at("models") / kOthers / file, beside / file);
+  }
+  std::string samples() const {
+    auto text = data("video", "base30.mp4");  // the files
+    write("clips/metadata.json", R"([{"video": "base30.mp4", "prompt": "red apple", "animate2_reference_image": ["0.png"],
+      "animate2_reference_video": "base30.mp4", "animate2_prompt_ref": "a cat"}])");
+    return "--dataset_base_path " + quoted(at("clips")) + " --dataset_metadata_path " + quoted(at("clips/metadata.json"));
+  }
+  std::string command(const std::string& task, const std::string& data, const std::string& ids, const std::string& how) const {
+    return "train " + data +
+           " --data_file_keys \"video,animate2_reference_image,animate2_reference_video\" --height 64 --width 32 --num_frames 5 "
+           "--dataset_repeat 1 --model_id_with_origin_paths \"" +
+           ids + "\" --remove_prefix_in_ckpt \"pipe.dit.\" " + how +
+           " --extra_inputs \"animate2_prompt_ref,animate2_reference_image,animate2_reference_video\" --use_gradient_checkpointing --task "
+           "\"sft:" +
+           task + "\"";
+  }
+  /// Both commands; what the second says.
+  std::string both(const std::string& of_cache, const std::string& of_training) const {
+    runs(command("data_process", samples(), encoders(), of_cache), at("cache"));
+    return runs(command("train", "--dataset_base_path " + quoted(at("cache")), transformer_id(GetParam()), of_training));
+  }
+};
+/// Both experts in one run, in place of the two commands.
+class WanBothExperts : public WanCommands {};
 /// Those for other processors than CUDA's.
 class WanNpuCommands : public WanCommands {};
 
@@ -378,6 +429,15 @@ TEST_P(WanSpecialCommands, DirectDistillation) {
   auto samples = data("video,prompt,seed,rand_device,num_inference_steps,cfg_scale", "base30.mp4,red apple,0,cpu,4,1");
   runs(full(GetParam(), samples) + "--task direct_distill --extra_inputs \"seed,rand_device,num_inference_steps,cfg_scale\"");
   EXPECT_THAT(trained_file(), testing::StartsWith("step-2."));
+}
+
+TEST_P(WanSpecialCommands, OfClipsThatAreSlowerThanTheModelsTakeEveryFrame) {
+  put(GetParam());
+  auto samples = data("video,prompt", "slow.gif,red apple");
+  fs::copy_file(kWanImage / "clips/0.gif", at("clips/slow.gif"));
+  EXPECT_THAT(runs(lora(GetParam(), samples + kFrames)),
+              testing::AllOf(HasSubstr("slow.gif has 5 frames in 0.5 s, and the model 16 a second"), HasSubstr("64x32x5 (1)")));
+  EXPECT_THAT(trained_file(), testing::StartsWith("step-5."));
 }
 
 TEST_P(WanSpecialCommands, OfOtherModelsAreRefusedByName) {
@@ -415,6 +475,66 @@ TEST_P(WanSpecialCommandsOfPictures, LowMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, WanSpecialCommandsOfPictures, testing::ValuesIn(recipes_named({"I2V_480P"})), name_of);
+
+TEST_P(WanDrivingCommands, Lora) {
+  put_all();
+  const std::string how =
+      "--learning_rate 1e-4 --num_epochs 5 --lora_base_model \"dit\" --lora_target_modules "
+      "\"self_attn.q,self_attn.k,self_attn.v\" --lora_rank 32";
+  EXPECT_THAT(both(how, how), HasSubstr("lora of rank 32, scale 1 on 30 layers"));
+  EXPECT_THAT(trained_file(), testing::StartsWith("step-5."));
+}
+
+TEST_P(WanDrivingCommands, FullOfLayersByTheirNames) {
+  put_all();
+  std::string layers;
+  for (int block = 0; block < 10; ++block) {
+    for (const char* layer : {"q", "k", "v"})
+      layers += (layers.empty() ? "" : ",") + ("dit.blocks." + std::to_string(block)) + ".block.self_attn." + layer;
+  }
+  const std::string how = "--learning_rate 1e-5 --num_epochs 2";
+  both(how, how + " --trainable_models \"" + layers + "\"");
+  EXPECT_THAT(trained_file(), testing::StartsWith("step-2."));
+  auto names = io::TensorSource::open({(out() / trained_file()).string()}).names();
+  EXPECT_EQ(names.size(), 60u) << names.front();
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, WanDrivingCommands,
+                         testing::Values(Recipe{.name = "Animate_2",
+                                                .small = &kOfDrivingClip,
+                                                .repo = "Wan-AI/Wan2.2-Animate-2-14B",
+                                                .transformer = "wan_animate_2/wan_animate_2_bf16.safetensors",
+                                                .repo_of_others = "Wan-AI/Wan2.1-T2V-14B"},
+                                         Recipe{.name = "Animate_2_Distilled",
+                                                .small = &kOfDrivingClip,
+                                                .repo = "Wan-AI/Wan2.2-Animate-2-14B",
+                                                .transformer = "wan_animate_2/wan_animate_2_bf16_distillation.safetensors",
+                                                .repo_of_others = "Wan-AI/Wan2.1-T2V-14B"}),
+                         name_of);
+
+TEST_P(WanBothExperts, Lora) {
+  auto recipe = GetParam();
+  recipe.boundaries = "";
+  if (recipe.part == std::string("vace")) recipe.part = "vace,vace_2";
+  put(recipe);
+  fs::copy(at("models") / recipe.repo / "high_noise_model", at("models") / recipe.repo / "low_noise_model", fs::copy_options::recursive);
+  auto text = lora(recipe, data(recipe) + kFrames);
+  const auto high = transformer_id(recipe);
+  text.insert(text.find(high), std::string(recipe.repo) + ":" + kLow + ",");
+  EXPECT_THAT(runs(text), HasSubstr("lora of rank 32, scale 1 on " + std::to_string(2 * recipe.num_layers) + " layers"));
+  std::set<std::string> written;
+  for (const auto& file : files_below(out())) {
+    if (file.starts_with("step-5")) written.insert(file);
+  }
+  const bool is_vace = recipe.part != std::string("dit");
+  EXPECT_EQ(written, is_vace ? (std::set<std::string>{"step-5.vace.safetensors", "step-5.vace_2.safetensors"})
+                             : (std::set<std::string>{"step-5.high_noise.safetensors", "step-5.low_noise.safetensors"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, WanBothExperts,
+                         testing::ValuesIn(recipes_named({"Fun_A14B_InP_high", "Fun_A14B_Control_high", "Fun_A14B_Camera_high",
+                                                          "VACE_Fun_A14B_high"})),
+                         name_of);
 
 TEST_P(WanNpuCommands, Full) {
   auto recipe = GetParam();

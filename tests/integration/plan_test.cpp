@@ -53,7 +53,19 @@ TEST_P(PublishedPlan, IsOfAModelThatIsOnlyNamed) {
 
 INSTANTIATE_TEST_SUITE_P(Of, PublishedPlan,
                          testing::Values("sdxl", "sd15", "flux-schnell", "z-image", "z-image-turbo", "qwen-image", "flux2-klein-4b",
-                                         "flux2-klein-9b", "chroma", "wan-t2v-1.3b", "wan-ti2v-5b"));
+                                         "flux2-klein-9b", "chroma", "wan-t2v-1.3b", "wan-ti2v-5b", "wan-fun-1.3b-inp",
+                                         "wan-fun-v1.1-1.3b-control", "wan-fun-v1.1-1.3b-camera", "wan-fun-a14b-control",
+                                         "wan-vace-fun-a14b", "wan-animate-2-14b"));
+
+TEST(MemoryPlan, OfAModelThatRunsOnAClipBesideIsOfBoth) {
+  auto of = [](const std::string& more) {
+    auto plan = plan_of("--model wan-animate-2-14b --height 256 --width 256 --num_frames 17 --max_steps 10 --lora_rank 4 " + more);
+    return gib(stage_of(plan, "step")["peak"]["activations"]);
+  };
+  const auto alone = of(""), beside = of("--extra_inputs animate2_reference_image,animate2_reference_video,animate2_prompt_ref");
+  EXPECT_GT(beside, 1.7 * alone);
+  EXPECT_LT(beside, 3 * alone);
+}
 
 TEST(MemoryPlan, IsMadeOfALoraThatIsWrittenInFusedLayers) {
   auto of = [&](const std::string& format) {

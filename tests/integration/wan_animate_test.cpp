@@ -67,12 +67,12 @@ class WanAnimate : public BadInput {
     std::ofstream(at(name), std::ios::binary) << bytes;
     return at(name);
   }
-  at::Tensor drawn(const std::string& of) const {
+  at::Tensor drawn(const std::string& of, const std::string& more = "") const {
     io::save_safetensors(at("noise.safetensors"), {{"noise", expected_in(kAnimated).tensor("noise").clone()}});
     ok("sample " + of + "--prompt 'red apple' --height 48 --width 64 --num_frames 5 --num_inference_steps 4 " +
        option("reference", kGolden / "pictures/0.png") + option("animate_pose_video", faster(kFirstClips / "1.gif", "poses.gif")) +
        option("animate_face_video", faster(kAnimated / "faces/0.gif", "face.gif")) + option("noise", at("noise.safetensors")) +
-       option("save_latents", at("latents.safetensors")) + option("output_path", at("drawn")));
+       option("save_latents", at("latents.safetensors")) + option("output_path", at("drawn")) + more);
     return io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents").clone();
   }
   std::string trained(const std::string& name, const std::string& more) const {
@@ -90,6 +90,47 @@ TEST_F(WanAnimate, TrainsTheModuleCheckpointed) { steps("module", "--trainable_m
 TEST_F(WanAnimate, DrawsAPictureThatMovesAsAClip) {
   EXPECT_LE(relative_error(drawn(model()), expected_in(kAnimated).tensor("latents")), tolerance(1e-5));
   EXPECT_TRUE(fs::exists(at("drawn") / "0000.webp"));
+}
+
+TEST_F(WanAnimate, DrawsWhatIsMaskedOfAClipAndGoesOnFromFrames) {
+  const auto kept = option("animate_inpaint_video", faster(kFirstClips / "0.gif", "kept.gif")) +
+                    option("animate_mask_video", faster(kAnimated / "mask.gif", "mask.gif"));
+  const auto previous = option("animate_previous_frames", kGolden / "pictures/2.png");
+  for (const auto& [name, more] : {std::pair("kept", kept), {"on", previous}, {"both", kept + previous}})
+    EXPECT_LE(relative_error(digest(drawn(model(), more)), expected_in(kAnimated).tensor(name)), tolerance(1e-5)) << name;
+}
+
+TEST_F(WanAnimate, TrainsWithTheFurtherColumns) {
+  fs::create_directories(at("data"));
+  const auto first = (kFirstClips / "0.gif").string(), second = (kFirstClips / "1.gif").string();
+  std::ofstream(at("data/metadata.csv"))
+      << "video,prompt,animate_pose_video,animate_face_video,animate_inpaint_video,animate_mask_video,animate_previous_frames\n"
+      << first << ",red apple," << second << "," << (kAnimated / "faces/0.gif").string() << "," << first << ","
+      << (kAnimated / "mask.gif").string() << "," << (kGolden / "pictures/2.png").string() << "\n";
+  const auto of = model() + option("dataset_metadata_path", at("data/metadata.csv")) +
+                  "--height 48 --width 64 --num_frames 5 --frame_rate 10 --lora_rank 4 --extra_inputs "
+                  "input_image,animate_pose_video,animate_face_video";
+  auto plain = trained("plain", of + " ");
+  auto more = trained("more", of + ",animate_inpaint_video,animate_mask_video,animate_previous_frames ");
+  EXPECT_FALSE(more.empty());
+  EXPECT_NE(more, plain);
+}
+
+TEST_F(WanAnimate, IsConvertedBothWays) {
+  auto whole = drawn(model());
+  ok("convert " + quoted(original()) + " " + quoted(at("folder")));
+  EXPECT_TRUE(at::equal(drawn(model(at("folder/transformer"))), whole));
+  ok("convert " + quoted(at("folder/transformer")) + " " + quoted(at("file.safetensors")));
+  auto back = io::TensorSource::open({at("file.safetensors").string()}).below("model.diffusion_model.");
+  auto before = io::TensorSource::open({(original() / "diffusion_pytorch_model.safetensors").string()});
+  int64_t num_equal = 0;
+  for (const auto& name : before.names()) {
+    if (name.ends_with(".kernel")) continue;  // which are the same in all files
+    ASSERT_TRUE(back.contains(name)) << name << " of " << back.names().front();
+    EXPECT_TRUE(at::equal(back.tensor(name), before.tensor(name))) << name;
+    ++num_equal;
+  }
+  EXPECT_EQ(num_equal, std::ssize(back.names()));
 }
 
 TEST_F(WanAnimate, OriginalFilesAreRead) {
@@ -120,4 +161,8 @@ TEST_F(WanAnimate, RefusesSomeOfItsColumns) {
     EXPECT_EQ(out.exit_code, 2) << some << "\n" << out.output;
     EXPECT_THAT(out.output, HasSubstr("name all three in extra_inputs")) << some;
   }
+  refused(2,
+          "train " + model() + data() + "--max_steps 1 " + kColumns.substr(0, kColumns.size() - 1) + ",animate_mask_video " +
+              option("output_path", at("refused")),
+          {"animate_mask_video, which is read together with animate_inpaint_video"});
 }

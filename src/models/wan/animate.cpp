@@ -46,7 +46,7 @@ at::Tensor normed(const at::Tensor& x) { return at::layer_norm(x, {x.size(-1)}, 
 
 /// Blurs pictures [N, C, H, W] by the binomial kernel of four, with zeros around them.
 at::Tensor blurred(const at::Tensor& x, int64_t padding) {
-  auto line = at::tensor({1.0, 3.0, 3.0, 1.0}, x.options()) / 8;
+  auto line = (at::tensor({1.0, 3.0, 3.0, 1.0}) / 8).to(x.options());
   auto kernel = (line.unsqueeze(1) * line).expand({x.size(1), 1, 4, 4});
   return at::conv2d(x, kernel, {}, at::IntArrayRef{1, 1}, at::IntArrayRef{padding, padding}, at::IntArrayRef{1, 1}, x.size(1));
 }

@@ -14,9 +14,15 @@ namespace burnish::models::wan {
 inline const std::string kAnimate = "animate_adapter", kAnimateFace = kAnimate + ".face", kAnimateBody = kAnimate + ".body";
 /// Columns that it reads, by DiffSynth-Studio's names.
 inline constexpr const char *kPoseVideo = "animate_pose_video", *kFaceVideo = "animate_face_video";
+/// Those of a clip that is kept outside of a mask, and of the mask; and one of frames from which the clip goes on.
+inline constexpr const char *kKeptVideo = "animate_inpaint_video", *kKeptMask = "animate_mask_video",
+                            *kPreviousFrames = "animate_previous_frames";
 inline constexpr ExtraInput kAnimateInputs[] = {
     {.column = kPoseVideo, .kind = ExtraInput::Kind::clip, .needs = "Wan-Animate"},
     {.column = kFaceVideo, .kind = ExtraInput::Kind::clip, .needs = "Wan-Animate", .square = 512},
+    {.column = kKeptVideo, .kind = ExtraInput::Kind::clip, .needs = "Wan-Animate"},
+    {.column = kKeptMask, .kind = ExtraInput::Kind::clip, .needs = "Wan-Animate"},
+    {.column = kPreviousFrames, .needs = "Wan-Animate", .fits_picture = true},
 };
 
 struct AnimatePart {

@@ -1,11 +1,15 @@
 #include "models/wan/animate_units.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "models/wan/camera.h"
+#include "models/wan/frames.h"
 #include "models/wan/keys.h"
 
 namespace burnish::models::wan {
@@ -23,17 +27,54 @@ pipeline::Unit latents_unit(const std::string& vae, const Encode& encode) {
           }};
 }
 
-/// What stands behind the noise: of the frame in front its latents, of the clip nothing is known.
-pipeline::Unit beside_unit(const std::string& vae, const Encode& encode) {
-  return {"encode_first_frame", {"image"}, {"beside_latents"}, {vae}, [=](pipeline::Scope& s) {
+/// What is known of the clip itself, and where: 1 in [B, F, h, w], by pixels that are as far apart as latents.
+struct Known {
+  at::Tensor clip_BCFHW, mask_BFHW;
+};
+
+/// Nothing, or what is outside of the mask.
+Known kept_of(const pipeline::Scope& s, const at::Tensor& clip, bool keeps) {
+  auto every_latent = [](const at::Tensor& x) { return x.slice(2, 0, std::nullopt, kSide).slice(3, 0, std::nullopt, kSide); };
+  if (!keeps) return {at::zeros_like(clip), at::zeros_like(every_latent(clip.select(1, 0)))};
+  return {as_clip(s.tensor(kKeptVideo)), every_latent((1 - as_clip(s.tensor(kKeptMask)).select(1, 0)) / 2)};
+}
+
+/// Puts the frames from which the clip goes on where it begins.
+void begin_with(const pipeline::Scope& s, Known& known) {
+  const auto& pictures = s.lists(kPreviousFrames);
+  const auto num_frames = known.clip_BCFHW.size(2);
+  known = {known.clip_BCFHW.clone(), known.mask_BFHW.clone()};
+  for (int64_t b = 0; b < known.clip_BCFHW.size(0); ++b) {
+    const auto& frames = pictures.at(static_cast<size_t>(b));
+    const auto count = std::ssize(frames);
+    if (count >= num_frames)
+      data_error("models", "the column '{}' has {} frames, and the clip that goes on from them {}; give fewer", kPreviousFrames, count,
+                 num_frames);
+    for (int64_t f = 0; f < count; ++f) known.clip_BCFHW[b].select(1, f).copy_(frames[static_cast<size_t>(f)]);
+    known.mask_BFHW[b].narrow(0, 0, count).fill_(1);
+  }
+}
+
+/// The mask as the channels of frames of latents: the first of a clip stands for four.
+at::Tensor mask_channels(const at::Tensor& mask_BFHW) {
+  auto first = mask_BFHW.narrow(1, 0, 1).expand({-1, kMaskChannels - 1, -1, -1});
+  return at::cat({first, mask_BFHW}, 1).unflatten(1, {-1, kMaskChannels}).transpose(1, 2);
+}
+
+/// What stands behind the noise: of the frame in front its latents, of the clip what is known of it.
+pipeline::Unit beside_unit(const std::set<std::string>& columns, const std::string& vae, const Encode& encode) {
+  const bool keeps = columns.contains(kKeptVideo), goes_on = columns.contains(kPreviousFrames);
+  std::vector<std::string> reads{"image"};
+  if (keeps) reads.insert(reads.end(), {kKeptVideo, kKeptMask});
+  if (goes_on) reads.emplace_back(kPreviousFrames);
+  return {"encode_first_frame", reads, {"beside_latents"}, {vae}, [=](pipeline::Scope& s) {
             s.uses(vae);
             auto clip = as_clip(s.tensor("image"));
-            auto latents = at::cat({encode(first_frame(clip)).mean_BCHW, encode(at::zeros_like(clip)).mean_BCHW}, 2);
-            auto shape = latents.sizes().vec();
-            shape[1] = kMaskChannels;
-            auto mask = at::zeros(shape, latents.options());
-            mask.select(2, 0).fill_(1);
-            s.write("beside_latents", at::cat({mask, latents}, 1));
+            auto known = kept_of(s, clip, keeps);
+            if (goes_on) begin_with(s, known);
+            auto latents = at::cat({encode(first_frame(clip)).mean_BCHW, encode(known.clip_BCFHW).mean_BCHW}, 2);
+            auto mask = mask_channels(known.mask_BFHW).to(latents.options());
+            s.write("beside_latents", at::cat({at::cat({at::ones_like(mask.narrow(2, 0, 1)), mask}, 2), latents}, 1));
           }};
 }
 
@@ -46,8 +87,13 @@ pipeline::Unit pose_unit(const std::string& vae, const Encode& encode) {
 
 /// The columns that are read together; true where the run has them.
 bool has_its_columns(const ModelOptions& options) {
+  const bool keeps = options.extra_inputs.contains(kKeptVideo);
+  if (keeps != options.extra_inputs.contains(kKeptMask))
+    config_error("models", "extra_inputs names {}, which is read together with {}; name both", keeps ? kKeptVideo : kKeptMask,
+                 keeps ? kKeptMask : kKeptVideo);
   const bool poses = options.extra_inputs.contains(kPoseVideo), faces = options.extra_inputs.contains(kFaceVideo);
-  if (poses == faces && (!poses || options.references)) return poses;  // without both it goes on from a picture alone
+  const bool more = keeps || options.extra_inputs.contains(kPreviousFrames);
+  if (poses == faces && (poses ? options.references : !more)) return poses;  // without all it goes on from a picture alone
   config_error("models",
                "Wan-Animate reads input_image, {} and {} together, of which this run has some; name all three in extra_inputs, when "
                "drawing give --reference and both clips",
@@ -84,6 +130,7 @@ std::vector<Further::Part> AnimateUnits::parts(const ComponentNames& dit) const 
 void AnimateUnits::add_names(Names& names) const {
   if (!reads_) return;
   for (auto input : kAnimateInputs) {
+    if (!options_.extra_inputs.contains(std::string(input.column))) continue;
     if (input.square > 0) input.square = config_.face_side();
     names.extra_inputs.push_back(input);
   }
@@ -102,10 +149,12 @@ pipeline::Unit AnimateUnits::face_unit() {
 
 void AnimateUnits::add_units(UnitGroups& groups, const Around& around) {
   if (!reads_) return;
-  const auto& [dit, vae, encode, image_encoder, see] = around;
+  const auto& vae = around.vae;
+  const auto& encode = around.encode;
   groups.encode_image = {latents_unit(vae, encode)};
   std::erase_if(groups.encode_references, [](const auto& unit) { return contains(unit.writes, "beside_latents"); });
-  for (const auto& unit : {beside_unit(vae, encode), pose_unit(vae, encode), face_unit()}) groups.encode_references.push_back(unit);
+  for (const auto& unit : {beside_unit(options_.extra_inputs, vae, encode), pose_unit(vae, encode), face_unit()})
+    groups.encode_references.push_back(unit);
   auto& denoise = groups.denoise.back();
   denoise.reads.insert(denoise.reads.end(), {"pose_latents", "face_tokens"});
   denoise.models.push_back(kAnimateBody);

@@ -33,18 +33,42 @@ int64_t of_one_piece(const at::Tensor& x_BLD) {
   return std::max<int64_t>(1, (int64_t{32} << 20) / (x_BLD.size(0) * x_BLD.size(2) * int64_t{sizeof(float)}));
 }
 
+/// A key [B, L, D], its norm's weight and the turns of its places -> [B, H, L, E], ready for attention.
+at::Tensor key_of(int64_t num_heads, const at::Tensor& x_BLD, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin) {
+  return nn::by_tokens({{x_BLD}, {weight, nn::kShared}, {cos, 0}, {sin, 0}}, 2, of_one_piece(x_BLD), [num_heads](const nn::Tensors& some) {
+    auto normed = at::rms_norm(some[0], some[1].sizes(), some[1], kEps).unflatten(-1, {num_heads, -1});
+    return rotated(normed, some[2], some[3]);
+  });
+}
+
 /// {query, key [B, L, D], weights of their norms, cos, sin} -> {query, key [B, H, L, E]}, ready for attention. Both in fp32 would be as
 /// large as all that a block keeps.
 nn::Compute heads_of(int64_t num_heads) {
   return [num_heads](const nn::Tensors& in) {
-    auto ready = [&](const at::Tensor& x, const at::Tensor& weight) {
-      return nn::by_tokens({{x}, {weight, nn::kShared}, {in[4], 0}, {in[5], 0}}, 2, of_one_piece(x), [num_heads](const nn::Tensors& some) {
-        auto normed = at::rms_norm(some[0], some[1].sizes(), some[1], kEps).unflatten(-1, {num_heads, -1});
-        return rotated(normed, some[2], some[3]);
-      });
-    };
-    return nn::Tensors{ready(in[0], in[2]), ready(in[1], in[3])};
+    return nn::Tensors{key_of(num_heads, in[0], in[2], in[4], in[5]), key_of(num_heads, in[1], in[3], in[4], in[5])};
   };
+}
+
+/// Attention of tokens [B, H, L, E] among each other, those of each frame but the first also to the tokens of a frame beside them
+/// [B, H, S, E]. Keys and values of a frame, which are those of all tokens once more, are made anew for backward.
+at::Tensor by_frames(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& beside_k,
+                     const at::Tensor& beside_v) {
+  const auto of_frame = q.size(2) - beside_k.size(2);
+  nn::Tensors frames{nn::attention(q.narrow(2, 0, of_frame), k, v)};
+  for (int64_t begin = of_frame; begin < q.size(2); begin += of_frame) {
+    auto query = q.narrow(2, begin, of_frame);
+    auto joined = [&](const at::Tensor& own, const at::Tensor& beside) {
+      return nn::Tensors{own, beside.narrow(2, begin - of_frame, of_frame)};
+    };
+    auto keys = joined(k, beside_k), values = joined(v, beside_v);
+    frames.push_back(nn::remade(
+        {keys[0], keys[1], values[0], values[1]},
+        [](const nn::Tensors& in) {
+          return nn::Tensors{at::cat({in[0], in[1]}, 2), at::cat({in[2], in[3]}, 2)};
+        },
+        [&](const nn::Tensors& all) { return nn::Tensors{nn::attention(query, all[0], all[1])}; })[0]);
+  }
+  return at::cat(frames, 2);
 }
 
 /// Runs of tokens one behind the other, each modulated by a row of its own: {x, scale, shift} of each.
@@ -112,14 +136,29 @@ Attention::Attention(const Config& c, bool image, const at::TensorOptions& optio
   own("norm_added_k", image_->norm_k);
 }
 
-at::Tensor Attention::to_itself(const nn::Tensors& in_norm, const nn::Compute& norm, const at::Tensor& cos_LP,
-                                const at::Tensor& sin_LP) const {
-  auto projected = nn::remade(in_norm, norm, [&](const nn::Tensors& normed) { return nn::forward_all({&q_, &k_, &v_}, normed[0]); });
+nn::Tensors Attention::projected(const nn::Tensors& in_norm, const nn::Compute& norm) const {
+  return nn::remade(in_norm, norm, [&](const nn::Tensors& normed) { return nn::forward_all({&q_, &k_, &v_}, normed[0]); });
+}
+
+at::Tensor Attention::attended(const nn::Tensors& projected, const at::Tensor& cos_LP, const at::Tensor& sin_LP) const {
   const auto num_tokens = cos_LP.size(0);
   auto v = nn::split_heads(projected[2], num_heads_);
   nn::Tensors in{projected[0], projected[1], norm_q_.weight, norm_k_.weight, here(cos_LP, 0), here(sin_LP, 0)};
   auto attended = nn::remade(in, heads_of(num_heads_),
                              [&](const nn::Tensors& qk) { return nn::Tensors{attention_of(qk[0], qk[1], v, {}, num_tokens)}; });
+  return out_.forward(nn::merge_heads(attended[0]));
+}
+
+at::Tensor Attention::attended_with(const Beside& beside, const nn::Tensors& projected, const at::Tensor& cos_LP,
+                                    const at::Tensor& sin_LP) const {
+  const auto v = nn::split_heads(projected[2], num_heads_), beside_v = nn::split_heads(beside.values_BSD, num_heads_);
+  nn::Tensors in{projected[0], projected[1], norm_q_.weight, norm_k_.weight, cos_LP, sin_LP, beside.keys_BSD, beside.cos_SP, beside.sin_SP};
+  auto turned = [own = heads_of(num_heads_), num_heads = num_heads_](const nn::Tensors& all) {
+    auto qk = own({all.begin(), all.begin() + 6});
+    qk.push_back(key_of(num_heads, all[6], all[3], all[7], all[8]));
+    return qk;
+  };
+  auto attended = nn::remade(in, turned, [&](const nn::Tensors& qk) { return nn::Tensors{by_frames(qk[0], qk[1], v, qk[2], beside_v)}; });
   return out_.forward(nn::merge_heads(attended[0]));
 }
 
@@ -152,7 +191,16 @@ Block::Block(const Config& c, const at::TensorOptions& options)
   own("ffn", ffn_);
 }
 
+/// Inputs that a block with a picture has for tokens, none of which are given.
+constexpr size_t kOfTokens = 7;
+
+const nn::Compute Block::kNorm = normed_runs;
+
 nn::Tensors Block::body(const nn::Tensors& in) {
+  return body_with(in, [&](const nn::Tensors& in_norm) { return attn1_.to_itself(in_norm, kNorm, in[4], in[5]); });
+}
+
+nn::Tensors Block::body_with(const nn::Tensors& in, const std::function<at::Tensor(const nn::Tensors& in_norm)>& attend) const {
   const auto &modulation_BRM = in[1], &text = in[2], &bias = in[3];
   const auto image = reads_image_ ? in[6] : at::Tensor();
   nn::Tensors runs{in[0]};
@@ -173,12 +221,27 @@ nn::Tensors Block::body(const nn::Tensors& in) {
     for (size_t i = 0; i < runs.size(); ++i) runs[i] = gated(runs[i], row(gate, i), part_of(y, i));
   };
 
-  add(2, attn1_.to_itself(in_norms(0, 1), normed_runs, in[4], in[5]));
+  add(2, attend(in_norms(0, 1)));
   auto x = runs.size() == 1 ? runs[0] : at::cat(runs, 1);
   auto attended = norm2_.before([&](const at::Tensor& normed) { return attn2_.to_others(normed, text, bias, image); }, x);
   for (size_t i = 0; i < runs.size(); ++i) runs[i] = runs[i] + part_of(attended, i);
   add(5, nn::remade(in_norms(3, 4), normed_runs, [&](const nn::Tensors& normed) { return nn::Tensors{ffn_.forward(normed[0])}; })[0]);
   return runs.size() == 1 ? runs : nn::Tensors{runs[1], runs[0]};
+}
+
+nn::Tensors DrivenBlock::body(const nn::Tensors& in) {
+  if (in.size() <= kOfTokens) return Block::body(in);
+  const auto half = in.begin() + std::ssize(in) / 2;
+  const nn::Tensors own(in.begin(), half), clip(half, in.end());
+  nn::Tensors seen;
+  auto of_clip = body_with(clip, [&](const nn::Tensors& in_norm) {
+    seen = attention().projected(in_norm, kNorm);
+    return attention().attended(seen, clip[4], clip[5]);
+  });
+  auto tokens = body_with(own, [&](const nn::Tensors& in_norm) {
+    return attention().attended_with({seen[1], seen[2], clip[4], clip[5]}, attention().projected(in_norm, kNorm), own[4], own[5]);
+  });
+  return {tokens[0], of_clip[0]};
 }
 
 }  // namespace burnish::models::wan

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 
 #include "models/mmdit.h"
@@ -17,7 +18,18 @@ class Attention : public nn::Module, public nn::SharesTokens {
   Attention(const Config& config, bool image, const at::TensorOptions& options);
 
   /// Attends among normed tokens x [B, L, D] in their places: cos, sin [L, P] of all tokens.
-  at::Tensor to_itself(const nn::Tensors& in_norm, const nn::Compute& norm, const at::Tensor& cos_LP, const at::Tensor& sin_LP) const;
+  at::Tensor to_itself(const nn::Tensors& in_norm, const nn::Compute& norm, const at::Tensor& cos_LP, const at::Tensor& sin_LP) const {
+    return attended(projected(in_norm, norm), cos_LP, sin_LP);
+  }
+  /// Its steps: the query, key and value of tokens [B, L, D], and attention among them.
+  nn::Tensors projected(const nn::Tensors& in_norm, const nn::Compute& norm) const;
+  at::Tensor attended(const nn::Tensors& projected, const at::Tensor& cos_LP, const at::Tensor& sin_LP) const;
+  /// Attends so among tokens of which those of each frame but the first also see those of a frame of a clip beside them: keys_BSD and
+  /// values_BSD, what the clip's own tokens were projected to, in their places.
+  struct Beside {
+    at::Tensor keys_BSD, values_BSD, cos_SP, sin_SP;
+  };
+  at::Tensor attended_with(const Beside& beside, const nn::Tensors& projected, const at::Tensor& cos_LP, const at::Tensor& sin_LP) const;
   /// Attends from x [B, L, D] to a text [B, T, D]; bias [B, 1, 1, T] may be undefined. To the picture's tokens [B, N, D] it attends apart,
   /// with the same queries, and adds the result.
   at::Tensor to_others(const at::Tensor& x_BLD, const at::Tensor& text_BTD, const at::Tensor& bias, const at::Tensor& image_BND) const;
@@ -45,6 +57,13 @@ class Block : public nn::Block {
   Block(const Config& config, const at::TensorOptions& options);
   nn::Tensors body(const nn::Tensors& inputs) override;
 
+ protected:
+  /// Computes the body with attention among the tokens by `attend`, which is given what their norm reads.
+  nn::Tensors body_with(const nn::Tensors& inputs, const std::function<at::Tensor(const nn::Tensors& in_norm)>& attend) const;
+  /// The norm of tokens before they attend to each other.
+  static const nn::Compute kNorm;
+  const Attention& attention() const { return attn1_; }
+
  private:
   bool reads_image_;
   at::Tensor table_;  ///< [1, 6, D], fp32: shift, scale, gate of attention; shift, scale, gate of the MLP
@@ -55,6 +74,17 @@ class Block : public nn::Block {
 
 /// Where Block's inputs have cos, which has a row for each token, those of other places too.
 inline constexpr size_t kCosOfBlock = 4;
+
+/// A block that runs twice, first on the tokens of a clip, then on those that are denoised, of which each frame but the first sees the
+/// clip's tokens of its frame too (Wan-Animate-2; names of parameters are those of Block).
+///
+/// Inputs of `body` are those of Block with R = 1 for the tokens, then for the clip's. -> {tokens, the clip's}. Without a clip it is a
+/// Block.
+class DrivenBlock : public Block {
+ public:
+  using Block::Block;
+  nn::Tensors body(const nn::Tensors& inputs) override;
+};
 
 /// LN(x) · (1 + scale) + shift and x + gate · y, with a modulation in fp32 whatever x is in (official: wan/modules/model.py).
 at::Tensor modulated(const at::Tensor& x_BLD, const at::Tensor& scale_BD, const at::Tensor& shift_BD);

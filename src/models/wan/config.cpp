@@ -115,6 +115,21 @@ void check_config(const Config& c) {
 
 }  // namespace
 
+Config detect_driven(const nlohmann::json* config_json, const io::Shapes& shapes) {
+  auto c = detect(config_json, shapes);
+  c.extras.driving.is_read = true;
+  if (shapes.empty()) c.image_width = 1280;  // which none of its config.json says
+  if (config_json != nullptr) {
+    io::take(*config_json, "refer_offset_t", c.extras.driving.offsets[0], kWhat);
+    io::take(*config_json, "refer_offset_h", c.extras.driving.offsets[1], kWhat);
+    io::take(*config_json, "refer_offset_w", c.extras.driving.offsets[2], kWhat);
+    io::take(*config_json, "refer_stride", c.extras.driving.stride, kWhat);
+  }
+  if (c.extras.driving.stride < 1)
+    data_error("models", "config.json says refer_stride = {}; at least 1 was expected", c.extras.driving.stride);
+  return c;
+}
+
 Config detect(const nlohmann::json* config_json, const io::Shapes& shapes) {
   return detected(config_json, shapes, read_shapes, read_config, check_config);
 }

@@ -10,11 +10,19 @@ namespace burnish::models::wan {
 /// What the time gives every block: shift, scale and gate of attention, and of the MLP.
 inline constexpr int64_t kModulations = 6;
 
+/// What Wan-Animate-2's transformer has of its own, which runs on a clip too: what is drawn moves as the clip does.
+struct DrivingConfig {
+  bool is_read = false;                    ///< whether it runs on one
+  std::vector<int64_t> offsets{1, 0, -1};  ///< where the clip's places begin by frame, row and column; below 0: behind as many as it has
+  int64_t stride = 1;                      ///< how far its places are apart by frame
+};
+
 /// What some transformers have that others have not.
 struct Extras {
   int64_t image_places = 0;    ///< rows of the table of places of CLIP's states, for first and last frame; 0: there is none
   bool has_reference = false;  ///< whether it takes a reference picture, as of the Fun models do
   bool has_camera = false;     ///< whether it takes rays of a camera, as others of them do
+  DrivingConfig driving = {};
 };
 
 /// Every architecture number of the transformer. Defaults are those of Wan2.1-T2V-14B, and of both experts of Wan2.2-T2V-A14B.
@@ -42,5 +50,7 @@ inline constexpr int64_t kPatch = 2;
 /// which wins for what shapes cannot tell: the number of heads. Throws a data Error when the two disagree, and for an adapter of other
 /// rays.
 Config detect(const nlohmann::json* config_json, const io::Shapes& shapes);
+/// Reads the numbers of a transformer that runs on a clip too, which shapes do not tell from others.
+Config detect_driven(const nlohmann::json* config_json, const io::Shapes& shapes);
 
 }  // namespace burnish::models::wan

@@ -7,9 +7,11 @@
 #include "models/not_supported.h"
 #include "models/wan/animate.h"
 #include "models/wan/control.h"
+#include "models/wan/driving.h"
 #include "models/wan/keys.h"
 #include "models/wan/model.h"
 #include "models/wan/motion.h"
+#include "models/wan/published.h"
 #include "models/wan/vace.h"
 #include "models/wan/vace_scale.h"
 
@@ -23,17 +25,32 @@ const std::vector<std::string> kTextPrefixes{"", "text_encoders.umt5xxl.transfor
 constexpr const char* kMark = "condition_embedder.time_proj.weight";
 constexpr const char* kOriginalMark = "head.modulation";
 
-bool is_original(const io::TensorSource& tensors) { return tensors.contains(kOriginalMark); }
+/// Tensors of Wan-Animate-2's blocks in the original names, which are a segment longer than those of others, and in diffusers'.
+constexpr const char *kDrivenMark = "blocks.0.block.self_attn.q.weight", *kDiffusersDrivenMark = "blocks.0.self_attn.to_q.weight";
+
+bool is_original(const io::TensorSource& tensors) { return tensors.contains(kOriginalMark) && !tensors.contains(kDiffusersDrivenMark); }
+
+io::KeyMap keys_of(const io::TensorSource& tensors) {
+  if (tensors.contains(kDrivenMark)) return original_driven_keys();
+  if (tensors.contains(kDiffusersDrivenMark)) return diffusers_driven_keys();
+  return is_original(tensors) ? original_keys() : io::KeyMap{};
+}
+
+bool is_driven(const Source& dit) {
+  const bool has_mark = dit.tensors && (dit.tensors->contains(kDrivenMark) || dit.tensors->contains(kDiffusersDrivenMark));
+  return has_mark || (dit.entry && io::class_name(dit.entry->config) == kDrivenClass);
+}
 
 Source find_dit(const ModelEntry& entry) {
   for (const char* mark : {kMark, kOriginalMark}) {
     if (auto tensors = find_below(entry, kTransformerPrefixes, mark))
       return {&entry, tensors->without({"vace_", "pose_patch_embedding.", "motion_encoder.", "face_encoder.", "face_adapter."}),
-              is_original(*tensors) ? original_keys() : io::KeyMap{}};
+              keys_of(*tensors)};
   }
   auto name = io::class_name(entry.config);
-  static const std::set<std::string> kClasses{"WanTransformer3DModel",        "WanModel",       "WanVACETransformer3DModel", "VaceWanModel",
-                                              "WanAnimateTransformer3DModel", "WanAnimateModel"};
+  static const std::set<std::string> kClasses{
+      "WanTransformer3DModel", "WanModel",  "WanVACETransformer3DModel", "VaceWanModel", "WanAnimateTransformer3DModel",
+      "WanAnimateModel",       kDrivenClass};
   bool is_config = !entry.tensors && kClasses.contains(name);
   return is_config ? Source{&entry, std::nullopt, {}} : Source{};
 }
@@ -57,56 +74,11 @@ std::string describe_entry(const ModelEntry& entry) {
                                      dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers")},
                    {found.vace.front(), "VACE"},
                    {found.animate, "Wan-Animate"},
+                   {found.is_driven ? dit : Source{}, "Wan-Animate-2"},
                    {found.motion, "Wan motion controller"},
                    {found.text_encoder, "umT5 encoder"},
                    {found.image_encoder, "CLIP image encoder"},
                    {found.vae, "causal autoencoder"}});
-}
-
-text::T5Config published_text_config() { return {.vocab_size = 256384, .bias_by_layer = true}; }
-
-/// The autoencoder of Wan 2.1.
-vae::CausalConfig published_vae_config() { return {.in_time = true, .halves_frames = {false, true, true}}; }
-
-/// That of Wan 2.2's TI2V-5B.
-vae::CausalConfig published_residual_vae_config() {
-  return {.first_channels = 160,
-          .block_out_channels = {160, 320, 640, 640},
-          .decoder_channels = {256, 512, 1024, 1024},
-          .latent_channels = 48,
-          .in_time = true,
-          .halves_frames = {false, true, true},
-          .shortcuts = true,
-          .patch = 2};
-}
-
-constexpr UsualDrawing kDrawn{.side = 512, .num_inference_steps = 50, .cfg_scale = 5};
-constexpr UsualDrawing kDrawnLarge{.side = 960, .num_inference_steps = 50, .cfg_scale = 5};
-
-std::vector<ModelEntry> named_sizes(std::string_view name, const Config& config, const vae::CausalConfig& vae = published_vae_config()) {
-  std::vector<ModelEntry> entries{sizes_of<Transformer, Config>(name, config), sizes_of<text::T5Encoder>(name, published_text_config()),
-                                  sizes_of<vae::CausalAutoencoder>(name, vae)};
-  if (config.image_width > 0) entries.push_back(sizes_of<ClipVision, ClipVisionConfig>(name, {}));
-  return entries;
-}
-
-/// A model of two transformers, of which diffusers' folders call the one for little noise transformer_2.
-std::vector<ModelEntry> named_experts(std::string_view name, const Config& config) {
-  auto entries = named_sizes(name, config);
-  entries.push_back(entries.front());
-  entries.front().component = "transformer";
-  entries.back().component = "transformer_2";
-  return entries;
-}
-
-/// What picture to video adds to Wan2.1-T2V-14B; first and last frame also have `places`.
-Config reading_image(int64_t places = 0) { return {.in_channels = 36, .image_width = 1280, .extras = {.image_places = places}}; }
-
-std::vector<ModelEntry> named_with_vace(std::string_view name, const Config& config, const VaceConfig& vace_config) {
-  auto entries = named_sizes(name, config);
-  Vace vace(config, vace_config, at::TensorOptions().device(at::kMeta));
-  entries.push_back(sizes_of(name, vace));
-  return entries;
 }
 
 std::vector<ExtraInput> all_inputs() {
@@ -114,24 +86,9 @@ std::vector<ExtraInput> all_inputs() {
   all.insert(all.end(), std::begin(kVaceInputs), std::end(kVaceInputs));
   all.insert(all.end(), std::begin(kControlInputs), std::end(kControlInputs));
   all.insert(all.end(), std::begin(kAnimateInputs), std::end(kAnimateInputs));
+  all.insert(all.end(), std::begin(kDrivingInputs), std::end(kDrivingInputs));
   all.push_back(kMotionInput);
   return all;
-}
-
-constexpr const char *kSmallVace = "wan-vace-1.3b", *kLargeVace = "wan-vace-14b";
-
-std::vector<ModelEntry> small_vace() {
-  VaceConfig config{.num_blocks = 15, .layers = {}};
-  return named_with_vace(kSmallVace, {.num_layers = 30, .num_heads = 12, .hidden = 8960}, config);
-}
-
-constexpr const char* kNamedAnimate = "wan-animate-14b";
-
-std::vector<ModelEntry> named_animate() {
-  auto entries = named_sizes(kNamedAnimate, reading_image());
-  Animate animate({}, {}, at::TensorOptions().device(at::kMeta));
-  entries.push_back(sizes_of(kNamedAnimate, animate));
-  return entries;
 }
 
 }  // namespace
@@ -157,6 +114,7 @@ Found find_sources(const ModelFiles& files) {
                  slot.entry->label, entry.label);
     slot = dit;
     found.has_experts = found.has_experts || expertise != Expertise::all;
+    found.is_driven = found.is_driven || is_driven(dit);
   }
   return found;
 }
@@ -178,30 +136,7 @@ extern const Family kFamily{
     .options = {prompt_length_option(), tile_option(), vace_scale_option()},
     .reference_columns = {kFirstFrameColumn},
     .extra_inputs = all_inputs(),
-    .variants =
-        {{"wan-t2v-1.3b", [] { return named_sizes("wan-t2v-1.3b", {.num_layers = 30, .num_heads = 12, .hidden = 8960}); },
-          "Wan2.1-T2V-1.3B", "Wan-AI/Wan2.1-T2V-1.3B-Diffusers", kDrawn},
-         {"wan-t2v-14b", [] { return named_sizes("wan-t2v-14b", {}); }, "Wan2.1-T2V-14B", "Wan-AI/Wan2.1-T2V-14B-Diffusers", kDrawn},
-         {"wan-i2v-14b-480p", [] { return named_sizes("wan-i2v-14b-480p", reading_image()); }, "Wan2.1-I2V-14B",
-          "Wan-AI/Wan2.1-I2V-14B-480P-Diffusers", kDrawn},
-         {"wan-i2v-14b-720p", [] { return named_sizes("wan-i2v-14b-720p", reading_image()); }, "Wan2.1-I2V-14B",
-          "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers", kDrawnLarge},
-         {"wan-flf2v-14b", [] { return named_sizes("wan-flf2v-14b", reading_image(514)); }, "Wan2.1-FLF2V-14B",
-          "Wan-AI/Wan2.1-FLF2V-14B-720P-diffusers", kDrawnLarge},
-         {"wan-t2v-a14b", [] { return named_experts("wan-t2v-a14b", {}); }, "Wan2.2-T2V-A14B", "Wan-AI/Wan2.2-T2V-A14B-Diffusers",
-          UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 4}},
-         {"wan-i2v-a14b", [] { return named_experts("wan-i2v-a14b", {.in_channels = 36}); }, "Wan2.2-I2V-A14B",
-          "Wan-AI/Wan2.2-I2V-A14B-Diffusers", UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 3.5}},
-         {"wan-ti2v-5b",
-          [] {
-            Config config{.in_channels = 48, .out_channels = 48, .num_layers = 30, .num_heads = 24, .hidden = 14336};
-            return named_sizes("wan-ti2v-5b", config, published_residual_vae_config());
-          },
-          "Wan2.2-TI2V-5B", "Wan-AI/Wan2.2-TI2V-5B-Diffusers", UsualDrawing{.side = 704, .num_inference_steps = 50, .cfg_scale = 5}},
-         {kSmallVace, small_vace, "Wan2.1-VACE-1.3B", "Wan-AI/Wan2.1-VACE-1.3B-diffusers", kDrawn},
-         {kLargeVace, [] { return named_with_vace(kLargeVace, {}, {}); }, "Wan2.1-VACE-14B", "Wan-AI/Wan2.1-VACE-14B-diffusers", kDrawn},
-         {kNamedAnimate, named_animate, "Wan2.2-Animate-14B", "Wan-AI/Wan2.2-Animate-14B-Diffusers",
-          UsualDrawing{.side = 960, .num_inference_steps = 20, .cfg_scale = 1}}},
+    .variants = published(),
 };
 
 }  // namespace burnish::models::wan

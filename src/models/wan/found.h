@@ -10,6 +10,7 @@ struct Found {
   Source high_noise, low_noise;  ///< models of one denoiser have `high_noise` alone
   std::array<Source, 2> vace;    ///< VACE's module beside each of them
   bool has_experts = false;      ///< whether the model has two denoisers, of which the files may hold one
+  bool is_driven = false;        ///< whether a transformer among them is Wan-Animate-2's
   Source text_encoder, vae, motion, animate;
   Source image_encoder;  ///< CLIP, which some of Wan 2.1 see a clip's first frame with, one its last too
 

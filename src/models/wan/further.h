@@ -17,6 +17,8 @@ struct Around {
   Encode encode;
   std::string image_encoder;  ///< CLIP, by which `see` makes states of pictures [B, 3, H, W] in [-1, 1]
   std::function<at::Tensor(const at::Tensor& image)> see;
+  std::string text_encoder;  ///< umT5, which writes a text's states as NAME_embedding and their counts as NAME_counts
+  std::function<void(pipeline::Scope& scope, const std::string& text, const std::string& name)> write_text;
 };
 
 /// What some models have beside a transformer that reads texts: a module, or columns of their own, or both. Each is made for every run, and

@@ -1,5 +1,7 @@
 #include "models/wan/keys.h"
 
+#include <optional>
+
 #include "models/layer_tables.h"
 #include "models/mmdit_names.h"
 
@@ -31,6 +33,31 @@ const RenamedLayers kNormsInBlocks{
     {"cross_attn.norm_k", {"attn2.norm_k"}},
     {"cross_attn.norm_k_img", {"attn2.norm_added_k"}},
 };
+/// What diffusers calls them in blocks of a driven transformer.
+const RenamedLayers kInDrivenBlocks{
+    {"self_attn.to_q", {"attn1.to_q"}},
+    {"self_attn.to_k", {"attn1.to_k"}},
+    {"self_attn.to_v", {"attn1.to_v"}},
+    {"self_attn.to_out.0", {"attn1.to_out.0"}},
+    {"cross_attn.to_q", {"attn2.to_q"}},
+    {"cross_attn.to_k", {"attn2.to_k"}},
+    {"cross_attn.to_v", {"attn2.to_v"}},
+    {"cross_attn.to_out.0", {"attn2.to_out.0"}},
+    {"cross_attn.add_k_proj", {"attn2.add_k_proj"}},
+    {"cross_attn.add_v_proj", {"attn2.add_v_proj"}},
+    {"ffn.0", {"ffn.net.0.proj"}},
+    {"ffn.2", {"ffn.net.2"}},
+};
+const RenamedLayers kNormsInDrivenBlocks{
+    {"norm3", {"norm2"}},
+    {"self_attn.norm_q", {"attn1.norm_q"}},
+    {"self_attn.norm_k", {"attn1.norm_k"}},
+    {"cross_attn.norm_q", {"attn2.norm_q"}},
+    {"cross_attn.norm_k", {"attn2.norm_k"}},
+    {"cross_attn.norm_added_k", {"attn2.norm_added_k"}},
+};
+/// Where blocks of a driven transformer have them in the original names, behind their number.
+const std::string kOfDrivenBlock = "block.";
 /// Layers that blocks of VACE have beside those.
 const RenamedLayers kInHintBlocks{{"before_proj", {"proj_in"}}, {"after_proj", {"proj_out"}}};
 const RenamedLayers kOutside{
@@ -66,9 +93,25 @@ const RenamedLayers kTablesInBlocks{{"modulation", {"scale_shift_table"}}};
 const RenamedLayers kTablesOutside{{"head.modulation", {"scale_shift_table"}},
                                    {"img_emb.emb_pos", {"condition_embedder.image_embedder.pos_embed"}}};
 
+/// The layers with "block." before their names, where those of a driven transformer are meant.
+RenamedLayers within(const Config& config, const RenamedLayers& layers) {
+  auto all = layers;
+  if (config.extras.driving.is_read) {
+    for (auto& layer : all) layer.theirs.insert(0, kOfDrivenBlock);
+  }
+  return all;
+}
+
 RenamedLayers all_layers(const Config& config) {
   auto all = kOutside;
-  add_blocks(all, kInBlocks, "blocks.", "blocks.", config.num_layers);
+  add_blocks(all, within(config, kInBlocks), "blocks.", "blocks.", config.num_layers);
+  return all;
+}
+
+/// Those of a driven transformer in diffusers' names.
+RenamedLayers all_driven_layers(const Config& config) {
+  auto all = kOutside;
+  add_blocks(all, kInDrivenBlocks, "blocks.", "blocks.", config.num_layers);
   return all;
 }
 
@@ -98,7 +141,8 @@ RenamedLayers all_norms(const AnimateConfig& config) {
 RenamedLayers all_norms(const Config& config) {
   auto all = kNormsOutside;
   all.insert(all.end(), kTablesOutside.begin(), kTablesOutside.end());
-  for (const auto* some : {&kNormsInBlocks, &kTablesInBlocks}) add_blocks(all, *some, "blocks.", "blocks.", config.num_layers);
+  for (const auto* some : {&kNormsInBlocks, &kTablesInBlocks})
+    add_blocks(all, within(config, *some), "blocks.", "blocks.", config.num_layers);
   return all;
 }
 
@@ -120,6 +164,35 @@ LayerTable foreign_of(const AnyConfig& config, const std::string& in_both) {
   return table;
 }
 
+void add_block_rules(std::vector<io::KeyRule>& rules, const RenamedLayers& layers, const RenamedLayers& norms, const std::string& theirs,
+                     const std::string& ours) {
+  for (const auto* some : {&layers, &norms}) add_rules(rules, *some, theirs, ours);
+  for (const auto& table : kTablesInBlocks) rules.push_back({theirs + table.theirs, {ours + table.ours[0]}});
+}
+
+io::KeyMap with_rules_outside(std::vector<io::KeyRule> rules) {
+  for (const auto* layers : {&kOutside, &kNormsOutside}) add_rules(rules, *layers);
+  for (const auto& table : kTablesOutside) rules.push_back({table.theirs, table.ours});
+  return io::KeyMap(rules);
+}
+
+/// The original name of a path that ends in one of these layers, and their names before; none where it does not.
+std::optional<std::string> renamed_end(const std::string& path, const RenamedLayers& layers, const std::string& before = "") {
+  for (const auto& layer : layers) {
+    const auto& ours = layer.ours[0];
+    if (path.ends_with("." + ours)) return path.substr(0, path.size() - ours.size()) + before + layer.theirs;
+  }
+  return std::nullopt;
+}
+
+/// Those of a path outside of the blocks.
+std::vector<std::string> names_outside(const std::string& path) {
+  for (const auto& layer : kOutside) {
+    if (path == layer.ours[0]) return {path, layer.theirs};
+  }
+  return {path};
+}
+
 template <class AnyConfig>
 std::map<std::string, LayerTable> written_of(const AnyConfig& config) {
   const auto layers = all_layers(config);
@@ -133,14 +206,21 @@ std::map<std::string, LayerTable> written_of(const AnyConfig& config) {
 
 io::KeyMap original_keys() {
   std::vector<io::KeyRule> rules;
-  for (const char* blocks : {"blocks.{}.", "vace_blocks.{}."}) {
-    for (const auto* layers : {&kInBlocks, &kNormsInBlocks}) add_rules(rules, *layers, blocks, blocks);
-    for (const auto& table : kTablesInBlocks) rules.push_back({blocks + table.theirs, {blocks + table.ours[0]}});
-  }
+  for (const char* blocks : {"blocks.{}.", "vace_blocks.{}."}) add_block_rules(rules, kInBlocks, kNormsInBlocks, blocks, blocks);
   add_rules(rules, kInHintBlocks, "vace_blocks.{}.", "vace_blocks.{}.");
-  for (const auto* layers : {&kOutside, &kNormsOutside}) add_rules(rules, *layers);
-  for (const auto& table : kTablesOutside) rules.push_back({table.theirs, table.ours});
-  return io::KeyMap(rules);
+  return with_rules_outside(std::move(rules));
+}
+
+io::KeyMap original_driven_keys() {
+  std::vector<io::KeyRule> rules;
+  add_block_rules(rules, kInBlocks, kNormsInBlocks, "blocks.{}." + kOfDrivenBlock, "blocks.{}.");
+  return with_rules_outside(std::move(rules));
+}
+
+io::KeyMap diffusers_driven_keys() {
+  std::vector<io::KeyRule> rules;
+  add_block_rules(rules, kInDrivenBlocks, kNormsInDrivenBlocks, "blocks.{}.", "blocks.{}.");
+  return with_rules_outside(std::move(rules));
 }
 
 io::KeyMap animate_keys(int64_t num_halvings) {
@@ -166,26 +246,43 @@ io::KeyMap animate_keys(int64_t num_halvings) {
   return io::KeyMap(rules);
 }
 
-LayerTable foreign_layers(const Config& config, const std::string& in_both) { return foreign_of(config, in_both); }
+LayerTable foreign_layers(const Config& config, const std::string& in_both) {
+  auto table = foreign_of(config, in_both);
+  if (!config.extras.driving.is_read) return table;
+  auto as_usual = config;
+  as_usual.extras.driving.is_read = false;
+  table.merge(foreign_of(as_usual, in_both));
+  for (const auto& layer : all_driven_layers(config)) {
+    for (const char* before : {"", "transformer.", "diffusion_model."}) table[before + layer.theirs] = layer.ours;
+  }
+  return table;
+}
 LayerTable foreign_layers(const VaceConfig& config, const std::string& in_both) { return foreign_of(config, in_both); }
 LayerTable foreign_layers(const AnimateConfig& config, const std::string& in_both) { return foreign_of(config, in_both); }
 
-std::map<std::string, LayerTable> written_layers(const Config& config) { return written_of(config); }
+std::map<std::string, LayerTable> written_layers(const Config& config) {
+  auto written = written_of(config);
+  if (!config.extras.driving.is_read) return written;
+  for (const auto& layer : all_driven_layers(config)) {
+    written["diffusers"]["transformer." + layer.theirs] = layer.ours;
+    written["peft"]["base_model.model." + layer.theirs] = layer.ours;
+  }
+  return written;
+}
 std::map<std::string, LayerTable> written_layers(const VaceConfig& config) { return written_of(config); }
 std::map<std::string, LayerTable> written_layers(const AnimateConfig& config) { return written_of(config); }
 
 std::vector<std::string> target_names(const std::string& path) {
   for (const auto* layers : {&kInBlocks, &kInHintBlocks}) {
-    for (const auto& layer : *layers) {
-      const auto& ours = layer.ours[0];
-      if (!path.ends_with("." + ours)) continue;
-      return {path, path.substr(0, path.size() - ours.size()) + layer.theirs};
-    }
+    if (auto name = renamed_end(path, *layers)) return {path, *name};
   }
-  for (const auto& layer : kOutside) {
-    if (path == layer.ours[0]) return {path, layer.theirs};
-  }
-  return {path};
+  return names_outside(path);
+}
+
+std::vector<std::string> driven_target_names(const std::string& path) {
+  auto original = renamed_end(path, kInBlocks, kOfDrivenBlock), of_diffusers = renamed_end(path, kInDrivenBlocks);
+  if (original && of_diffusers) return {path, *original, *of_diffusers};
+  return names_outside(path);
 }
 
 }  // namespace burnish::models::wan

@@ -20,6 +20,7 @@
 #include "models/wan/animate_units.h"
 #include "models/wan/control.h"
 #include "models/wan/diffsynth_cache.h"
+#include "models/wan/driving.h"
 #include "models/wan/keys.h"
 #include "models/wan/motion_units.h"
 #include "models/wan/prompt.h"
@@ -80,10 +81,13 @@ TextPart text_part(const Source& source, const text::T5Config& config, const Tex
 WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
   const auto found = find_sources(files_);
   for (const auto* dit : {&found.low_noise, &found.high_noise}) {
-    if (dit->entry) config_ = read_named(*dit, detect);
+    if (dit->entry) config_ = read_named(*dit, found.is_driven ? detect_driven : detect);
   }
   autoencoder_ = causal_part(found.vae, options_, vae::CausalFor::clips);
   const auto vae_config = read_named(found.vae, vae::causal_config);
+  if (!found.has_dit() && reads_driving(options_))
+    config_ = driven_config_of(autoencoder_.channels, read_named(found.text_encoder, text::t5_config).width,
+                               read_named(found.image_encoder, clip_vision_config).width);
   first_frame_ = first_frame_of(config_, vae_config);
   if (!options_.references && options_.extra_inputs.contains(std::string(kLastFrame.column)))
     config_error(
@@ -99,9 +103,9 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
   add_components(found);
   for (const auto& further : further_) latent_space_.streams[0].num_before += further->picture_before().empty() ? 0 : 1;
   latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();
-  if (first_frame_ == FirstFrame::held) latent_space_.frame_rate = 24;  // Wan2.2-TI2V-5B
+  if (first_frame_ == FirstFrame::held || config_.extras.driving.is_read) latent_space_.frame_rate = 24;  // Wan2.2-TI2V-5B, Wan-Animate-2
   // DiffSynth-Studio encodes Animate's picture and clip as one, and its caches hold other latents.
-  if (found.animate.entry) names_.values["latents"].diffsynth = {};
+  if (found.animate.entry || config_.extras.driving.is_read) names_.values["latents"].diffsynth = {};
   else add_diffsynth_values(names_, config_);
   process_ = std::make_unique<diffusion::FlowProcess>(flow_config(files_, {.shift = 5.0, .use_dynamic_shifting = false}),
                                                       diffusion::GridConfig{.shift = 5.0, .last = 0});
@@ -112,6 +116,7 @@ void WanModel::make_further(const Found& found) {
   further_.push_back(std::make_unique<Control>(options_, components_, config_, found.has_dit()));
   further_.push_back(std::make_unique<VaceUnits>(options_, components_, found, config_));
   further_.push_back(std::make_unique<AnimateUnits>(options_, components_, found.animate, config_));
+  further_.push_back(std::make_unique<DrivingUnits>(options_, components_, config_));
   for (const auto& further : further_) {
     if (auto column = further->picture_before(); !column.empty() && options_.latents != "mean")
       config_error("models", "latents sample draws them at every visit, and those of {} are the mean; take one of them out", column);
@@ -143,7 +148,7 @@ void WanModel::add_transformer(const std::string& name, const Source& source) {
   auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::part_named);
   recipe.name = name;
   recipe.parts = {name + ".modulation", name + ".body"};
-  const bool is_second = name != "dit";
+  const bool is_second = name != "dit", is_driven = config_.extras.driving.is_read;
   const auto in_both = in_both_of(is_second);
   add(recipe, {.layers = {.weights = "",
                           .diffusers = is_second ? "transformer_2." : "transformer.",
@@ -155,8 +160,9 @@ void WanModel::add_transformer(const std::string& name, const Source& source) {
                .high_precision = {"patch_embedding", "condition_embedder\\..*", "proj_out", "ref_conv", "control_adapter\\..*"},
                .foreign_layers = foreign_layers(config_, in_both),
                .written = written_layers(config_),
-               .single_file = {"model.diffusion_model.", original_keys()},
-               .aliases = target_names});
+               .folder_file = {"", is_driven ? diffusers_driven_keys() : io::KeyMap()},
+               .single_file = {"model.diffusion_model.", is_driven ? original_driven_keys() : original_keys()},
+               .aliases = is_driven ? driven_target_names : target_names});
 }
 
 void WanModel::add_image_encoder(const Found& found) {
@@ -203,10 +209,10 @@ void WanModel::fill_names(const Found& found) {
 }
 
 // States of padding are zeros that are attended to: one row that counts for all of them gives the same result.
-void WanModel::encode_prompt(pipeline::Scope& scope) {
+void WanModel::write_text(pipeline::Scope& scope, const std::string& text, const std::string& name) {
   scope.uses(kText);
   const auto limit = token_limit(components_, kText);
-  auto encoded = components_.tokenizer(kText).encode_padded(tidy_prompt(scope.text("prompt")), limit);
+  auto encoded = components_.tokenizer(kText).encode_padded(tidy_prompt(text), limit);
   bool is_named = components_.source(kText).entry->is_sizes;  // of which no text is known; it may be as long as any
   if (!is_named) encoded.ids.resize(static_cast<size_t>(encoded.num_tokens));
   auto states = loaded<text::T5Encoder>(kText).forward(as_batch(encoded.ids, options_.device));
@@ -215,8 +221,8 @@ void WanModel::encode_prompt(pipeline::Scope& scope) {
     states = at::constant_pad_nd(states, {0, 0, 0, 1});
     counts = at::constant_pad_nd(counts, {0, 1}, static_cast<double>(missing));
   }
-  scope.write("text_embedding", states);
-  scope.write("text_counts", counts);
+  scope.write(name + "_embedding", states);
+  scope.write(name + "_counts", counts);
 }
 
 void WanModel::modulate(pipeline::Scope& scope, const std::string& dit) {
@@ -312,8 +318,9 @@ UnitGroups WanModel::units_of(const Expert& expert) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
   groups.encode_references = {};  // which reads the clip itself
-  groups.encode_prompt = {
-      {"encode_prompt", {"prompt"}, {"text_embedding", "text_counts"}, {kText}, [this](Scope& s) { encode_prompt(s); }}};
+  groups.encode_prompt = {{"encode_prompt", {"prompt"}, {"text_embedding", "text_counts"}, {kText}, [this](Scope& s) {
+                             write_text(s, s.text("prompt"), "text");
+                           }}};
   const auto dit = expert.component;
   groups.denoise = {
       {"modulate", {"sigma"}, {"modulation"}, {dit + ".modulation"}, [this, dit](Scope& s) { modulate(s, dit); }},
@@ -321,7 +328,13 @@ UnitGroups WanModel::units_of(const Expert& expert) {
          denoise(s, dit);
        }}};
   const auto& vae = autoencoder_.recipe.name;
-  const Around around{dit, vae, encoding_by(autoencoder_, components_, options_.device), kImageEncoder, seeing()};
+  const Around around{dit,
+                      vae,
+                      encoding_by(autoencoder_, components_, options_.device),
+                      kImageEncoder,
+                      seeing(),
+                      kText,
+                      [this](Scope& s, const std::string& text, const std::string& name) { write_text(s, text, name); }};
   add_frame_units(groups, around);
   for (const auto& further : further_) further->add_units(groups, around);
   if (const auto num = latent_space_.streams[0].num_before; num > 0)

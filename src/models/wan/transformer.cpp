@@ -7,6 +7,7 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
 
 #include "base/error.h"
 #include "kernels/gelu_tanh/gelu_tanh.h"
@@ -67,14 +68,35 @@ class ImageEmbedder : public nn::Module {
   at::Tensor places_;
 };
 
-/// Rotary tables [L, P] of tokens by frame, row and column, counted from 0 on.
-std::pair<at::Tensor, at::Tensor> rope(const Config& c, int64_t frames, int64_t rows, int64_t columns, const at::TensorOptions& options) {
+/// Where places begin, by frame, row and column, and how far frames are apart.
+struct Places {
+  int64_t frame = 0, row = 0, column = 0, stride = 1;
+};
+
+/// Rotary tables [L, P] of tokens by frame, row and column.
+std::pair<at::Tensor, at::Tensor> rope(const Config& c, int64_t frames, int64_t rows, int64_t columns, const at::TensorOptions& options,
+                                       const Places& from = {}) {
   auto opts = options.dtype(at::kDouble);
-  auto along = [&](int64_t count, at::IntArrayRef shape) {
-    return at::arange(count, opts).view(shape).expand({frames, rows, columns}).reshape({-1});
+  auto along = [&](int64_t count, int64_t begin, int64_t stride, at::IntArrayRef shape) {
+    return at::arange(begin, begin + count * stride, stride, opts).view(shape).expand({frames, rows, columns}).reshape({-1});
   };
-  return mmdit::rotary_tables({along(frames, {-1, 1, 1}), along(rows, {1, -1, 1}), along(columns, {1, 1, -1})}, c.axes_dims(), kRopeTheta);
+  return mmdit::rotary_tables({along(frames, from.frame, from.stride, {-1, 1, 1}), along(rows, from.row, 1, {1, -1, 1}),
+                               along(columns, from.column, 1, {1, 1, -1})},
+                              c.axes_dims(), kRopeTheta);
 }
+
+/// A bias of attention to rows of a text, each of which stands for so many tokens.
+at::Tensor bias_of(const at::Tensor& counts_BT) { return counts_BT.to(at::kFloat).log().unsqueeze(1).unsqueeze(1); }
+
+std::vector<std::unique_ptr<Block>> blocks_of(const Config& c, const at::TensorOptions& o) {
+  if (!c.extras.driving.is_read) return mmdit::several<Block>(c.num_layers, c, o);
+  std::vector<std::unique_ptr<Block>> blocks;
+  for (auto& block : mmdit::several<DrivenBlock>(c.num_layers, c, o)) blocks.push_back(std::move(block));
+  return blocks;
+}
+
+/// The block that a driven model leaves out where guidance leads away (diffusers: is_uncondtion).
+constexpr size_t kSkippedBlock = 9;
 
 }  // namespace
 
@@ -90,7 +112,7 @@ struct Transformer::Body {
       : patch_in(c.in_channels, c.width(), kernels::Window{{1, kPatch, kPatch}, {1, kPatch, kPatch}, {0, 0, 0}, {1, 1, 1}}, o),
         text(c, o),
         image(c.image_width > 0 ? std::make_unique<ImageEmbedder>(c, o) : nullptr),
-        blocks(mmdit::several<Block>(c.num_layers, c, o)),
+        blocks(blocks_of(c, o)),
         table(at::empty({1, 2, c.width()}, o.dtype(at::kFloat))),
         out(c.width(), c.out_channels * kPatch * kPatch, o) {
     if (c.extras.has_reference) reference_in = std::make_unique<nn::Conv2d>(c.out_channels, c.width(), kPatch, kPatch, 0, o);
@@ -144,6 +166,40 @@ void Transformer::run_blocks(nn::Tensors& inputs, bool has_given, const Hints& h
   }
 }
 
+void Transformer::run_driven_blocks(nn::Tensors& inputs, const Inputs& in) {
+  if (shares())
+    config_error("models", "this model runs on all tokens of a clip beside a sample's own, which sequence_size shares out; leave it at 1");
+  const auto own = std::ssize(inputs);
+  for (auto& input : of_clip(*in.clip)) inputs.push_back(std::move(input));
+  const auto is_negative = in.is_negative_B.defined() ? in.is_negative_B.view({-1, 1, 1}).gt(0) : at::Tensor();
+  for (size_t i = 0; i < body_->blocks.size(); ++i) {
+    auto out = body_->blocks[i]->run(inputs);
+    const bool is_skipped = i == kSkippedBlock && is_negative.defined();
+    inputs.front() = is_skipped ? at::where(is_negative, inputs.front(), out[0]) : out[0];
+    inputs[static_cast<size_t>(own)] = out[1];
+  }
+}
+
+/// What stands in a block's inputs for a clip: what it does for the tokens that are denoised.
+nn::Tensors Transformer::of_clip(const Inputs::Clip& clip) const {
+  const auto& b = *body_;
+  const auto dtype = clip.text_BTE.scalar_type();
+  const auto patches = b.patch_in.forward(clip.latents_BCFHW.to(dtype));
+  const auto frames = patches.size(2), rows = patches.size(3), columns = patches.size(4);
+  auto from = [&](size_t axis, int64_t count) {
+    return config_.extras.driving.offsets[axis] < 0 ? count : config_.extras.driving.offsets[axis];
+  };
+  auto [cos, sin] = rope(config_, frames, rows, columns, clip.modulation_BM.options(),
+                         {from(0, frames), from(1, rows), from(2, columns), config_.extras.driving.stride});
+  return {patches.flatten(2).transpose(1, 2).contiguous(),
+          clip.modulation_BM.unsqueeze(1).narrow(-1, 0, kModulations * config_.width()),
+          b.text.forward(clip.text_BTE),
+          bias_of(clip.counts_BT),
+          cos,
+          sin,
+          b.image->forward(clip.image_BNW.to(dtype))};
+}
+
 at::Tensor Transformer::tokens_of(const Inputs& in) const {
   const auto& b = *body_;
   const auto dtype = in.text_BTE.scalar_type();
@@ -175,12 +231,13 @@ at::Tensor Transformer::forward(const Inputs& in) {
   nn::Tensors inputs{noisy,
                      modulation.narrow(-1, 0, of_blocks),
                      b.text.forward(in.text_BTE),
-                     in.counts_BT.to(at::kFloat).log().unsqueeze(1).unsqueeze(1),
+                     bias_of(in.counts_BT),
                      streams.by_place(cos, 0),
                      streams.by_place(sin, 0)};
   if (b.image) inputs.push_back(b.image->forward(in.image_BNW.to(in.text_BTE.scalar_type())));
   if (has_given) inputs.push_back(streams.here(0, tokens.narrow(1, 0, num_given).contiguous()));
-  run_blocks(inputs, has_given, in.hints);
+  if (in.clip) run_driven_blocks(inputs, in);
+  else run_blocks(inputs, has_given, in.hints);
 
   // A given frame's prediction is never read; it is predicted all the same, as a frame of the latents' shape.
   auto last = b.table.flatten(1).unsqueeze(1) + modulation.narrow(-1, of_blocks, width).repeat({1, 1, 2});

@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "models/mmdit.h"
 #include "models/wan/blocks.h"
@@ -36,6 +37,13 @@ class Transformer : public nn::Module, public nn::SharesTokens {
     at::Tensor reference_BCHW = {};       ///< latents of a reference picture, a frame of tokens in front of the clip's
     at::Tensor rays_BKFHW = {};           ///< of the camera (camera_rays)
     at::Tensor added_BDFHW = {};          ///< what is added to the patches of the noisy latents, made by a module beside the transformer
+    /// Of a config that is driven: the clip whose motion is followed, of a frame of latents less than the noisy ones, with a text, states
+    /// and a modulation of its own.
+    struct Clip {
+      at::Tensor latents_BCFHW, text_BTE, counts_BT, modulation_BM, image_BNW;
+    };
+    std::optional<Clip> clip = {};
+    at::Tensor is_negative_B = {};  ///< of a config that is driven: 1 for samples that guidance leads away from, which skip a block
   };
   /// Computes the velocity, noise - latents [B, C, F, H, W]. Needs the body.
   at::Tensor forward(const Inputs& in);
@@ -51,7 +59,9 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   struct Body;
 
   at::Tensor tokens_of(const Inputs& in) const;
+  nn::Tensors of_clip(const Inputs::Clip& clip) const;
   void run_blocks(nn::Tensors& inputs, bool has_given, const Hints& hints);
+  void run_driven_blocks(nn::Tensors& inputs, const Inputs& in);
 
   Config config_;
   std::unique_ptr<Time> time_;

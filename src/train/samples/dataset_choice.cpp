@@ -67,7 +67,8 @@ void clip_fields(config::Fields& f, DatasetChoice& o) {
       .at_least(0)
       .at_most(kMostFrames);
   f("frame_rate", o.frame_rate,
-    "frames a second that are taken of a clip, by the times at which they are shown; 0: as many as the model was made with")
+    "frames a second that are taken of a clip, by the times at which they are shown; 0: as many as the model was made with, and every "
+    "frame of a slower clip")
       .at_least(0)
       .at_most(kMostFrameRate);
   f("frame_extraction", o.frame_extraction,

@@ -25,7 +25,7 @@ void fit(data::Subset& subset, const models::LatentSpace& space) {
                  subset.clips.num_frames);
   subset.clips.step = space.frames_step;
   subset.clips.first_frames = space.first_frames;
-  if (subset.clips.rate.num == 0) subset.clips.rate = data::as_fraction(space.frame_rate);
+  data::take_rate_of_model(subset.clips, space.frame_rate);
   subset.caption_files.with_videos = space.frames_step > 0;
 }
 

@@ -87,6 +87,7 @@ class Choosing {
   bool may_train(const models::Expert& expert) const;
   std::vector<models::Expert> choose_experts() const;
   void add_whole(const std::string& name);
+  std::vector<std::string> paths_called(const std::string& component, const std::string& name);
   void add_adapters(const std::string& component);
   void check_rates() const;
   void choose_layers();
@@ -180,13 +181,26 @@ std::vector<models::Expert> Choosing::choose_experts() const {
 void Choosing::add_whole(const std::string& name) {
   auto dot = name.find('.');
   auto component = component_called(name.substr(0, dot), chosen_.components);
-  auto path = dot == name.npos ? "" : name.substr(dot + 1);
-  auto full = path.empty() ? component : component + "." + path;
-  for (const auto& other : chosen_.whole) {
-    if (pipeline::overlap(other.name, full))
-      config_error("train", "trainable_models names {} and {}, which are the same weights", other.name, full);
+  for (const auto& path : dot == name.npos ? std::vector<std::string>{""} : paths_called(component, name.substr(dot + 1))) {
+    auto full = path.empty() ? component : component + "." + path;
+    for (const auto& other : chosen_.whole) {
+      if (pipeline::overlap(other.name, full))
+        config_error("train", "trainable_models names {} and {}, which are the same weights", other.name, full);
+    }
+    chosen_.whole.push_back({full, component, path});
   }
-  chosen_.whole.push_back({full, component, path});
+}
+
+/// Our paths of what of a component is called so: a part of it by its path, or else layers by a whole name that targets know them by.
+std::vector<std::string> Choosing::paths_called(const std::string& component, const std::string& name) {
+  const auto& [skeleton, names] = tree(component);
+  auto is_there = [&](const auto& slot) { return lies_below(slot.first, name); };
+  if (!skeleton || std::ranges::any_of(skeleton->parameters(), is_there)) return {name};
+  std::vector<std::string> paths;
+  for (const auto& [path, layer] : adapters::all_layers(*skeleton)) {
+    if (contains(names(path), name)) paths.push_back(path);
+  }
+  return paths.empty() ? std::vector{name} : paths;
 }
 
 void Choosing::add_adapters(const std::string& component) {
