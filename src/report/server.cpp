@@ -185,7 +185,7 @@ void Server::add_preview_routes() {
     try {
       answer(request, response, strip_of(found->path), "image/webp");
     } catch (const Error& error) {
-      warn("no strip: {}", error.what());
+      warn("left out: {}", error.what());
     }
   });
 }
