@@ -1,8 +1,10 @@
+#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/mkldnn_convolution.h>
 #include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -14,6 +16,12 @@
 namespace burnish::kernels {
 
 namespace {
+
+/// Whether oneDNN has to be asked for. ATen gives it batches and large inputs alone, and of a small clip lays out the window of every
+/// place, which takes ten times as long and as many times the memory as the window has places.
+bool is_clip_on_cpu(const at::Tensor& x) {
+  return x.dim() == 5 && x.device().is_cpu() && x.scalar_type() == at::kFloat && at::globalContext().userEnabledMkldnn();
+}
 
 class Convolution : public Product, public std::enable_shared_from_this<Convolution> {
  public:
@@ -29,8 +37,9 @@ class Convolution : public Product, public std::enable_shared_from_this<Convolut
 
   at::Tensor forward(const at::Tensor& x, const at::Tensor& w_OI, const at::Tensor& bias) const override {
     auto offset = bias.defined() ? std::optional(bias) : std::nullopt;
-    return at::convolution(x, met(kernels_of(w_OI), x.sizes()), offset, window_.stride, window_.padding, window_.dilation, false, zeros_,
-                           1);
+    auto kernels = met(kernels_of(w_OI), x.sizes());
+    if (is_clip_on_cpu(x)) return at::mkldnn_convolution(x, kernels, offset, window_.padding, window_.stride, window_.dilation, 1);
+    return at::convolution(x, kernels, offset, window_.stride, window_.padding, window_.dilation, false, zeros_, 1);
   }
   at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& w_OI, at::IntArrayRef x_sizes) const override {
     return gradients(dy, shape_only(dy, x_sizes), met(kernels_of(w_OI), x_sizes), {true, false, false}, 0);

@@ -20,7 +20,13 @@ at::Tensor per_channel(const std::vector<double>& values, const at::Tensor& like
   return at::tensor(values).to(like.options()).view({1, -1, 1, 1, 1});
 }
 
-at::Tensor joined(const std::vector<at::Tensor>& chunks) { return chunks.size() == 1 ? chunks[0] : at::cat(chunks, 2); }
+at::Tensor joined(const std::vector<at::Tensor>& chunks) { return (chunks.size() == 1 ? chunks[0] : at::cat(chunks, 2)).contiguous(); }
+
+/// A clip as a CPU's convolutions over time take it: with the channels of a place side by side. In another layout they would copy it, and
+/// what they give.
+at::Tensor laid_out(const at::Tensor& clip, bool in_time) {
+  return in_time && clip.device().is_cpu() ? clip.contiguous(at::MemoryFormat::ChannelsLast3d) : clip;
+}
 
 /// Frames of a clip as the encoder takes them.
 at::Tensor exact(const at::Tensor& frames, const at::Tensor& weight) {
@@ -168,7 +174,7 @@ at::Tensor CausalAutoencoder::run_encoder(const at::Tensor& clip) const {
   for (int64_t first = 0, count = 1; first < num_frames; first += count, count = config_.frames_per_latent()) {
     past.begin_chunk(/*is_last=*/first + count >= num_frames);
     auto frames = in_patches(exact(clip.narrow(2, first, count), encoder_->conv_in.bias), config_.patch);
-    chunks.push_back(quant_conv_->forward(encoder_->forward(frames, past), past));
+    chunks.push_back(quant_conv_->forward(encoder_->forward(laid_out(frames, config_.in_time), past), past));
   }
   return joined(chunks);
 }
@@ -199,7 +205,8 @@ void CausalAutoencoder::decode(const at::Tensor& latents, const TakeFrames& take
       if (tile_number == pasts.size()) pasts.emplace_back();
       auto& past = pasts[tile_number++];
       past.begin_chunk(/*is_last=*/i + 1 == raw.size(2));
-      return out_of_patches(decoder_->forward(post_quant_conv_->forward(tile, past), past), config_.patch);
+      auto latent = laid_out(tile, config_.in_time);
+      return out_of_patches(decoder_->forward(post_quant_conv_->forward(latent, past), past), config_.patch).contiguous();
     };
     auto frames = in_tiles(raw.narrow(2, i, 1), size / config_.downsampling(), size, run).clamp(-1.0, 1.0);
     take(first, frames);

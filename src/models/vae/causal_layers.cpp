@@ -7,7 +7,6 @@
 #include <ATen/ops/pad.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/upsample_nearest2d.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
@@ -36,6 +35,13 @@ kernels::Window causal_window(int64_t kernel, bool in_time) {
   return window;
 }
 
+/// The length of every place's channels. ATen's norm takes one place of a CPU after another, and its sum whole rows of them.
+at::Tensor lengths(const at::Tensor& x) {
+  if (!x.device().is_cpu()) return at::norm(x, 2, {1}, /*keepdim=*/true);
+  auto wide = x.to(at::kFloat);
+  return (wide * wide).sum(1, /*keepdim=*/true).sqrt_().to(x.scalar_type());
+}
+
 }  // namespace
 
 void Past::begin_chunk(bool is_last) {
@@ -52,7 +58,7 @@ at::Tensor Past::joined(const nn::Module& layer, const at::Tensor& x, int64_t co
   if (missing > 0 && (found || x.size(2) > 1)) {
     auto sizes = x.sizes().vec();
     sizes[2] = missing;
-    parts.insert(parts.begin(), at::zeros(sizes, x.options()));
+    parts.insert(parts.begin(), at::empty(sizes, x.options(), x.suggest_memory_format()).zero_());
   }
   auto whole = parts.size() == 1 ? x : at::cat(parts, 2);
   // A copy, since a view would keep all frames.
@@ -79,13 +85,15 @@ ChannelNorm::ChannelNorm(int64_t channels, bool of_clips, const at::TensorOption
 }
 
 at::Tensor ChannelNorm::forward(const at::Tensor& x) const {
-  auto norm = at::norm(x, 2, {1}, /*keepdim=*/true).clamp_min(1e-12);
   std::vector<int64_t> along(static_cast<size_t>(x.dim()) - 1, 1);
   along[0] = -1;
-  return x / norm * (gamma_.view(along) * std::sqrt(static_cast<double>(gamma_.size(0))));
+  return (x / lengths(x).clamp_min(1e-12)).mul_(gamma_.view(along) * std::sqrt(static_cast<double>(gamma_.size(0))));
 }
 
-at::Tensor ChannelNorm::forward_silu(const at::Tensor& x) const { return at::silu(forward(x)); }
+at::Tensor ChannelNorm::forward_silu(const at::Tensor& x) const {
+  auto y = forward(x);
+  return at::silu_(y);
+}
 
 CausalResnet::CausalResnet(int64_t in, int64_t out, bool in_time, const at::TensorOptions& options)
     : norm1_(in, true, options), norm2_(out, true, options), conv1_(in, out, 3, in_time, options), conv2_(out, out, 3, in_time, options) {
@@ -147,7 +155,7 @@ at::Tensor StepUp::forward(const at::Tensor& in, Past& past) const {
   auto x = in;
   if (time_ && !past.is_first()) {  // which gives the channels of two frames
     auto pairs_B2CFHW = time_->forward(past.joined(*time_, x, kTimeKernel - 1)).unflatten(1, {2, -1});
-    x = pairs_B2CFHW.permute({0, 2, 3, 1, 4, 5}).flatten(2, 3);
+    x = pairs_B2CFHW.permute({0, 2, 3, 1, 4, 5}).flatten(2, 3).contiguous(in.suggest_memory_format());
   }
   return by_frame(x, [&](const at::Tensor& pictures) {
     return conv_.forward(at::upsample_nearest2d(pictures, {pictures.size(2) * 2, pictures.size(3) * 2}));
