@@ -234,7 +234,6 @@ TEST(Import, ADiffSynthCacheOfClipsTrains) {
   expect_ok("cache " + model + option("import_diffsynth", folder / "theirs") + option("cache_path", folder / "cache"));
   expect_ok(train + option("dataset_base_path", folder / "cache") + option("output_path", folder / "imported"));
   EXPECT_EQ(logged_steps(folder / "direct"), logged_steps(folder / "imported"));
-  EXPECT_THAT(run_burnish("data " + option("cache_path", folder / "cache")).output, HasSubstr("48x32x5"));
 }
 
 TEST(Import, RefusesWhatItCannotTrainOn) {
