@@ -72,12 +72,18 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const Optional& /*
     auto side = input.size(static_cast<int64_t>(i) + 2);
     sizes.push_back((side + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1);
   }
-  auto x = input.contiguous();
+  auto layout = input.suggest_memory_format();
+  auto x = input.contiguous(layout);
   auto way = multiplied(x, kernel, stride);
-  if (way == Multiplied::reordered) return reordered_product(x, weight, sizes);
+  // kernels::convolution asks oneDNN for clips of any size.
+  if (way == Multiplied::columns && x.dim() == 5 && x.scalar_type() == at::kFloat) way = Multiplied::reordered;
   Tensor workspace;
+  if (way == Multiplied::reordered) {
+    if (layout == at::MemoryFormat::Contiguous) return reordered_product(x, weight, sizes);
+    workspace = at::empty(weight.sizes(), weight.options());  // what has the channels of a place side by side is taken as it lies
+  }
   if (way == Multiplied::columns) workspace = columns(x, kernel, sizes);
-  return at::empty(sizes, input.options());
+  return at::empty(sizes, input.options(), layout);
 }
 
 Three convolution_backward(const Tensor& dy_given, const Tensor& input, const Tensor& weight, at::OptionalIntArrayRef bias_sizes,

@@ -14,7 +14,6 @@ namespace {
 
 constexpr int64_t kMostFrames = 6;
 constexpr int64_t kHeight = 96, kMostWidth = 288;  // of a frame, in pixels
-constexpr float kStripQuality = 80;
 
 /// Times in the middle of frames that follow each other at one rate; of frames without times, their numbers.
 std::vector<data::Fraction> times_of(const data::ClipLook& look) {
@@ -46,7 +45,8 @@ std::string strip_of(const std::filesystem::path& clip) {
   const auto size = size_in_strip(look.size);
   std::vector<at::Tensor> frames;
   for (const auto& frame : data::decode_frames(clip, times_of(look)).unbind()) frames.push_back(data::resize_and_crop(frame, size));
-  return data::encode_webp(at::cat(frames, 1), kStripQuality);
+  constexpr float kQuality = 80;
+  return data::encode_webp(at::cat(frames, 1), kQuality);
 }
 
 }  // namespace burnish::report

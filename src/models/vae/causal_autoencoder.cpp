@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernels/place.h"
 #include "models/vae/causal_layers.h"
 #include "models/vae/tiles.h"
 
@@ -25,7 +26,7 @@ at::Tensor joined(const std::vector<at::Tensor>& chunks) { return (chunks.size()
 /// A clip as a CPU's convolutions over time take it: with the channels of a place side by side. In another layout they would copy it, and
 /// what they give.
 at::Tensor laid_out(const at::Tensor& clip, bool in_time) {
-  return in_time && clip.device().is_cpu() ? clip.contiguous(at::MemoryFormat::ChannelsLast3d) : clip;
+  return in_time && kernels::runs_on_cpu(clip) ? clip.contiguous(at::MemoryFormat::ChannelsLast3d) : clip;
 }
 
 /// Frames of a clip as the encoder takes them.
