@@ -121,7 +121,7 @@ TEST(WanDriving, SettingsAreThoseOfConfig) {
   EXPECT_TRUE(c.extras.driving.is_read);
   EXPECT_EQ(c.extras.driving.offsets, (std::vector<int64_t>{3, -1, -1}));
   EXPECT_EQ(c.extras.driving.stride, 2);
-  EXPECT_EQ(wan::detect_driven(nullptr, shapes).driving.offsets, (std::vector<int64_t>{1, 0, -1})) << "as all that is published";
+  EXPECT_EQ(wan::detect_driven(nullptr, shapes).extras.driving.offsets, (std::vector<int64_t>{1, 0, -1})) << "as all that is published";
   json["refer_stride"] = 0;
   EXPECT_THROW(wan::detect_driven(&json, shapes), Error);
 }
