@@ -2,6 +2,7 @@
 #include "memory/meta_ops.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -71,4 +72,27 @@ TEST_P(PlannedConvolution, HasTheSizesAndTakesTheMemoryOfARealOne) {
   // In so small a step, the input that oneDNN copies once more for some kernels is a sixth.
   EXPECT_LE(std::abs(static_cast<double>(planned - taken)), 0.25 * static_cast<double>(taken))
       << planned << " planned, " << taken << " taken";
+}
+
+TEST(PlannedConvolutions, OfClipsWithTheChannelsOfAPlaceSideBySideCopyNoClip) {
+  at::NoGradGuard no_grad;
+  auto run = [](const at::TensorOptions& options) {
+    nn::Conv layer(kChannels, kChannels, Window::cube(3, 3, 1, 1), options);
+    layer.visit_parameters([](const std::string&, at::Tensor& p) { p.zero_(); });
+    auto y = layer.forward(at::empty({1, kChannels, 16, 48, 24}, options, at::MemoryFormat::ChannelsLast3d).zero_());
+    EXPECT_TRUE(y.is_contiguous(at::MemoryFormat::ChannelsLast3d));
+    return static_cast<double>(y.nbytes());
+  };
+  double planned = 0, taken = 0;
+  {
+    memory::DryRun dry(c10::Device(c10::kCPU));
+    run(at::TensorOptions().device(at::kMeta));
+    planned = static_cast<double>(memory::profile(dry.allocations(), 0, dry.now(), 1).peak.total());
+  }
+  run({});
+  test::Allocations counter;
+  const auto bytes = run({});
+  taken = static_cast<double>(counter.peak());
+  EXPECT_NEAR(planned, taken, 0.1 * taken);
+  EXPECT_LE(taken, 2.3 * bytes) << "more than what goes in and what comes out";
 }
