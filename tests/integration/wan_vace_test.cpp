@@ -103,7 +103,7 @@ TEST_F(WanVace, TakesFeedForwardLayersInChunks) {
     EXPECT_NEAR(log.at(i)["loss"], loss, 2e-6 * loss);
     EXPECT_NEAR(log[i]["grad_norm"], norm, tolerance(1e-5) * norm);
   }
-  auto weights = [&](const std::string& name) { return read_file(at(name) / "step-3.safetensors"); };
+  auto weights = [&](const std::string& name) { return read_file(at(name) / "step-3.vace.safetensors"); };
   EXPECT_NE(weights("whole"), weights("chunks")) << "sums of gradients are rounded in another order";
   train("checkpointed", trained + "--feed_forward_chunk_size 5 --use_gradient_checkpointing ");
   EXPECT_EQ(weights("checkpointed"), weights("chunks"));

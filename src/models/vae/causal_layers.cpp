@@ -39,7 +39,7 @@ kernels::Window causal_window(int64_t kernel, bool in_time) {
 /// The length of every place's channels. ATen's norm takes one place of a CPU after another, and its sum whole rows of them.
 at::Tensor lengths(const at::Tensor& x) {
   if (!kernels::runs_on_cpu(x)) return at::norm(x, 2, {1}, /*keepdim=*/true);
-  auto wide = x.to(at::kFloat);
+  auto wide = x.to(at::promoteTypes(x.scalar_type(), at::kFloat));
   return (wide * wide).sum(1, /*keepdim=*/true).sqrt_().to(x.scalar_type());
 }
 

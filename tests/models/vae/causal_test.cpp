@@ -147,17 +147,17 @@ TEST_P(CausalClips, InTilesAreTheirTilesTogether) {
 /// What the autoencoder for clips makes of one is what its last slices make.
 TEST(CausalPictures, AreClipsOfOneFrame) {
   at::NoGradGuard no_grad;
-  Golden clips("causal_video"), pictures("causal_video", CausalFor::pictures);
+  Golden clips("causal_video", CausalFor::clips, at::kDouble), pictures("causal_video", CausalFor::pictures, at::kDouble);
   EXPECT_TRUE(clips.config.in_time);
   EXPECT_EQ(clips.config.frames_per_latent(), 4);
   EXPECT_FALSE(pictures.config.in_time);
   EXPECT_EQ(pictures.config.frames_per_latent(), 1);
   EXPECT_LT(3 * pictures.model->num_bytes(), 2 * clips.model->num_bytes());
-  auto picture = clips.clip().select(2, 0).contiguous(), latents = clips.latents().select(2, 0).contiguous();
+  auto picture = clips.clip(at::kDouble).select(2, 0).contiguous(), latents = clips.latents(at::kDouble).select(2, 0).contiguous();
   auto moments = pictures.model->encode(picture), of_clip = clips.model->encode(picture.unsqueeze(2));
-  EXPECT_LE(relative_error(moments.mean_BCHW.unsqueeze(2), of_clip.mean_BCHW), tolerance(1e-6));
-  EXPECT_LE(relative_error(moments.logvar_BCHW.unsqueeze(2), of_clip.logvar_BCHW), tolerance(1e-6));
-  EXPECT_LE(relative_error(pictures.model->decode(latents).unsqueeze(2), clips.model->decode(latents.unsqueeze(2))), tolerance(1e-6));
+  EXPECT_LE(relative_error(moments.mean_BCHW.unsqueeze(2), of_clip.mean_BCHW), 1e-12);
+  EXPECT_LE(relative_error(moments.logvar_BCHW.unsqueeze(2), of_clip.logvar_BCHW), 1e-12);
+  EXPECT_LE(relative_error(pictures.model->decode(latents).unsqueeze(2), clips.model->decode(latents.unsqueeze(2))), 1e-12);
   EXPECT_TRUE(at::equal(clips.model->decode(latents).unsqueeze(2), clips.model->decode(latents.unsqueeze(2))));
   EXPECT_THROW(pictures.model->encode(clips.clip()), std::logic_error);
   EXPECT_THROW(clips.model->encode(clips.clip().narrow(2, 0, 4)), std::logic_error);
