@@ -152,7 +152,8 @@ Paths companions(const Paths& paths, const Paths& matches) {
   for (const auto& path : paths) {
     auto folder = path.substr(0, path.rfind('/') + 1);
     bool is_config = path == folder + "config.json" && folders.contains(folder);
-    bool is_part = (folder.starts_with("tokenizer") || folder == "scheduler/") && is_small(path);
+    bool is_tokenizer = folder.starts_with("tokenizer") || folder == "google/umt5-xxl/";  // where original folders have it
+    bool is_part = (is_tokenizer || folder == "scheduler/") && is_small(path);
     bool is_vocabulary = folders.contains(folder) && kVocabularies.contains(path.substr(folder.size()));
     if (is_config || is_part || is_vocabulary || path == "model_index.json" || path == "processor/preprocessor_config.json")
       beside.push_back(path);

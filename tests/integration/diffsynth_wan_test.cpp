@@ -514,21 +514,24 @@ INSTANTIATE_TEST_SUITE_P(Of, WanDrivingCommands,
 
 TEST_P(WanBothExperts, Lora) {
   auto recipe = GetParam();
+  const bool is_vace = recipe.part == std::string("vace");
   recipe.boundaries = "";
-  if (recipe.part == std::string("vace")) recipe.part = "vace,vace_2";
+  recipe.part = is_vace ? "vace,vace_2" : "dit,dit_2";
   put(recipe);
   fs::copy(at("models") / recipe.repo / "high_noise_model", at("models") / recipe.repo / "low_noise_model", fs::copy_options::recursive);
   auto text = lora(recipe, data(recipe) + kFrames);
-  const auto high = transformer_id(recipe);
-  text.insert(text.find(high), std::string(recipe.repo) + ":" + kLow + ",");
-  EXPECT_THAT(runs(text), HasSubstr("lora of rank 32, scale 1 on " + std::to_string(2 * recipe.num_layers) + " layers"));
-  std::set<std::string> written;
+  text.insert(text.find(transformer_id(recipe)), std::string(recipe.repo) + ":" + kLow + ",");
+  const std::string layers = "lora of rank 32, scale 1 on 20 layers of ", part = is_vace ? "vace" : "dit";
+  EXPECT_THAT(runs(text), testing::AllOf(HasSubstr(layers + part), HasSubstr(layers + part + "_2")));
+  std::set<std::string> files, adapted;
   for (const auto& file : files_below(out())) {
-    if (file.starts_with("step-5")) written.insert(file);
+    if (!file.starts_with("step-5") || !file.ends_with(".safetensors")) continue;
+    files.insert(file);
+    for (const auto& name : io::TensorSource::open({(out() / file).string()}).names()) adapted.insert(name.substr(0, name.find('.')));
   }
-  const bool is_vace = recipe.part != std::string("dit");
-  EXPECT_EQ(written, is_vace ? (std::set<std::string>{"step-5.vace.safetensors", "step-5.vace_2.safetensors"})
-                             : (std::set<std::string>{"step-5.high_noise.safetensors", "step-5.low_noise.safetensors"}));
+  EXPECT_EQ(files, is_vace ? (std::set<std::string>{"step-5.safetensors"})
+                           : (std::set<std::string>{"step-5.high_noise.safetensors", "step-5.low_noise.safetensors"}));
+  EXPECT_EQ(adapted, is_vace ? (std::set<std::string>{"transformer", "transformer_2"}) : (std::set<std::string>{"transformer"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, WanBothExperts,

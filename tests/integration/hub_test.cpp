@@ -88,9 +88,11 @@ TEST_F(HubProgram, ARunOverACacheLeavesTheEncodersOnTheHub) {
 }
 
 TEST_F(HubProgram, DiffSynthStudiosOptionFetchesIntoTheModelBase) {
+  hub_.files["google/umt5-xxl/spiece.model"] = "a vocabulary";
   auto outcome = run_burnish("train " + four_parts_ + data("run"), environment());
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-  EXPECT_TRUE(fs::exists(folder_ / "models/author/model/tokenizer_2/spiece.model"));  // beside the weights, as that program does
+  for (const char* tokenizer : {"tokenizer_2", "google/umt5-xxl"})  // beside the weights, as that program does
+    EXPECT_TRUE(fs::exists(folder_ / "models/author/model" / tokenizer / "spiece.model")) << tokenizer;
   for (const auto& request : hub_.requests()) EXPECT_THAT(request, HasSubstr("GET /api/v1/models/author/model/"));  // ModelScope's
   auto before = hub_.requests().size();
   EXPECT_EQ(run_burnish("train " + four_parts_ + data("again"), environment("DIFFSYNTH_SKIP_DOWNLOAD=true")).exit_code, 0);

@@ -17,6 +17,7 @@ struct WanKind {
   std::string denoisers = "dit";  ///< with commas between
   std::string module = "";        ///< a module that trains beside the transformer
   std::string whole_blocks = "dit.blocks.1";
+  bool runs_once = true;  ///< whether a block runs its layers once; of one that does not, chunks and updates in backward do not go together
 
   std::string in_full() const { return "--trainable_models " + denoisers + " "; }
 };
@@ -82,5 +83,18 @@ inline const WanKind kAnimateKind{
           "input_image,animate_pose_video,animate_face_video"};
     },
     "dit", "animate_adapter"};
+inline const WanKind kDrivingKind{
+    "driving",
+    [](const fs::path&) {
+      const fs::path driven = golden_path("wan_animate2");
+      return WanModelAndData{
+          wan_parts({driven / "transformer", fs::path(golden_path("wan_image/image_encoder"))}),
+          option("dataset_metadata_path", driven / "metadata.json") + "--height 48 --width 64 --num_frames 5 --frame_rate 10 ",
+          "animate2_prompt_ref,animate2_reference_image,animate2_reference_video"};
+    },
+    "dit",
+    "",
+    "dit.blocks.1",
+    /*runs_once=*/false};
 
 }  // namespace burnish::test
