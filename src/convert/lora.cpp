@@ -444,10 +444,10 @@ std::unique_ptr<models::Model> model_of(const std::string& lora, const std::vect
     return open_with_references(of_run);
   }
   data_error("convert",
-             "the names and shapes in {} do not tell which model it is for ({}){}; give --model with one of {}, or with the model's files",
+             "the names and shapes in {} do not tell which model it is for ({}){}; give --model with {}the model's files",
              lora, apart.empty() ? "none of the published ones known here has such layers" : join(apart) + " have such layers",
              said.empty() ? "" : fmt::format(", and its metadata names {}, which is none of these and no file here", said),
-             join(models::published_models()));
+             apart.empty() ? "" : "one of these names, or with ");
 }
 
 /// The adapters of all files that are read, which are of different experts where there are several.

@@ -75,7 +75,7 @@ TEST_F(BadConversion, IsRefusedInASentence) {
   refused(2, "convert " + kLora + to_file + " --lora_format peft --model " + kModel, {"--lora_format peft writes a folder"});
   refused(2, "convert " + kModel + " " + kLora + to_file,
           {"is a LoRA, and what is read with a model are its parts", "merge it with --lora"});
-  refused(3, "convert " + kLora + to_file, {"do not tell which model it is for", "give --model with one of flux-dev, flux-schnell"});
+  refused(3, "convert " + kLora + to_file, {"do not tell which model it is for", "give --model with the model's files"});
   refused(3, "convert " + kLora + to_file + " --model sdxl", {"is a LoRA for another model"});
   refused(3, "convert " + kModel + " " + kModel + "-out.safetensors --base '" + golden_path("sdxl_pipeline/model") + "' --lora_rank 2",
           {"is the difference between two states of one model"});
