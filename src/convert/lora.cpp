@@ -443,9 +443,8 @@ std::unique_ptr<models::Model> model_of(const std::string& lora, const std::vect
     info("{}: a LoRA for {}, which the run beside it trained", lora, join(of_run));
     return open_with_references(of_run);
   }
-  data_error("convert",
-             "the names and shapes in {} do not tell which model it is for ({}){}; give --model with {}the model's files",
-             lora, apart.empty() ? "none of the published ones known here has such layers" : join(apart) + " have such layers",
+  data_error("convert", "the names and shapes in {} do not tell which model it is for ({}){}; give --model with {}the model's files", lora,
+             apart.empty() ? "none of the published ones known here has such layers" : join(apart) + " have such layers",
              said.empty() ? "" : fmt::format(", and its metadata names {}, which is none of these and no file here", said),
              apart.empty() ? "" : "one of these names, or with ");
 }
