@@ -187,7 +187,7 @@ def report(args, results):
             f"{'' if args.models == ['flux'] else ' --models ' + ','.join(args.models)}{' --peer diffsynth' if args.peer == 'diffsynth' else ''}{f' --cases {args.cases!r}' if args.cases else ''}`\n")
     print("\n" + text)
     if not args.quick:
-        what = ["peers"] + ["families"] * (args.models != ["flux"]) + ["held-back"] * bool(cpu["held_back"])
+        what = ["peers"] + ["families"] * (args.models != ["flux"]) + ["diffsynth"] * (args.peer == "diffsynth") + ["held-back"] * bool(cpu["held_back"])
         data = {"cpu": cpu, "threads": args.threads, "commit": measure.commit(), "versions": versions, "required": REQUIRED, "results": results}
         print("recorded in", measure.record("-".join(what), cpu["name"], text, data))
 
