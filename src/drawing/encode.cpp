@@ -15,6 +15,8 @@
 #include "data/clip_window.h"
 #include "data/image.h"
 #include "data/resize.h"
+#include "data/row_sound.h"
+#include "data/sound.h"
 #include "models/extra_values.h"
 #include "models/negative_prompt.h"
 #include "models/shared_units.h"
@@ -113,6 +115,17 @@ at::Tensor load_fitting_clip(const std::string& file, const Extent& extent, cons
   return at::stack(frames, 1).unsqueeze(0);
 }
 
+/// [1, N] in [-1, 1]: of a file's sound, as long as the clip that is drawn.
+pipeline::Value load_sound(const std::string& file, const Extent& extent, const models::LatentSpace& space) {
+  const auto rate = data::as_fraction(space.frame_rate);
+  return data::decode_mono(file, {{0, 1}, {extent.frames * rate.den, rate.num}}, data::kSoundRate).unsqueeze(0);
+}
+
+/// Whether units for what is given read a value.
+bool is_read(const pipeline::Units& units, const std::string& name) {
+  return std::ranges::any_of(units, [&](const auto& unit) { return contains(unit.reads, name); });
+}
+
 /// The value of a further column.
 pipeline::Value load_input(const models::ExtraInput& input, const Given& given, const models::LatentSpace& space) {
   const auto& cells = given.inputs.at(std::string(input.column));
@@ -133,11 +146,21 @@ pipeline::Value load_input(const models::ExtraInput& input, const Given& given, 
 std::map<Given, pipeline::Values> load_given(models::Model& model, const std::vector<Picture>& pictures) {
   std::map<Given, pipeline::Values> all;
   if (columns_of(model).empty()) return all;
+  const bool hears = is_read(model.units().encode_references, "sound");
   for (const auto& picture : pictures) {
     auto given = given_of(model, picture);
     if (all.contains(given)) continue;
     auto& values = all[given];
-    for (const auto& input : model.names().extra_inputs) values[std::string(input.column)] = load_input(input, given, model.latent_space());
+    for (const auto& input : model.names().extra_inputs) {
+      const std::string column(input.column);
+      const auto& files = given.inputs.at(column);
+      if (column != data::kSoundColumn) values[column] = load_input(input, given, model.latent_space());
+      else values["sound"] = load_sound(files.front(), given.extent, model.latent_space());
+    }
+    if (hears && !values.contains("sound"))
+      config_error("drawing",
+                   "this model hears a sound; name its file with --{}, or so behind a prompt; for previews name the column in extra_inputs",
+                   data::kSoundColumn);
     if (model.names().reference_column.empty()) continue;
     if (begins_with_reference(model)) {
       values["image"] = load_first_frame(given);
@@ -157,10 +180,7 @@ void encode_given(loras::Loader& loader, std::map<Given, pipeline::Values>& all)
     auto loaded = loader.load({unit});
     for (auto& [given, values] : all) pipeline::run({unit}, values);
   }
-  auto is_read = [&](const auto& value) {
-    return std::ranges::any_of(groups.drawing(), [&](const auto& unit) { return contains(unit.reads, value.first); });
-  };
-  for (auto& [given, values] : all) std::erase_if(values, [&](const auto& value) { return !is_read(value); });
+  for (auto& [given, values] : all) std::erase_if(values, [&](const auto& value) { return !is_read(groups.drawing(), value.first); });
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ constexpr const char* kMotionController = "DiffSynth-Studio/Wan2.1-1.3b-speedcon
 struct Small {
   fs::path transformer;     ///< "original": kWan's in Wan's own names
   int64_t in_channels = 0;  ///< 0: as they are
-  bool has_clip = false, has_places = false, has_reference = false, has_camera = false, has_motion = false;
+  bool has_clip = false, has_places = false, has_reference = false, has_camera = false, has_motion = false, has_sound = false;
   fs::path vae = "original";
   const char* vae_file = "Wan2.1_VAE.pth";  ///< as the small one is called
 };
@@ -44,6 +44,7 @@ const Small kOfSeenCamera{.transformer = kSeeing, .in_channels = 32, .has_clip =
 const Small kOfControlAndReference{.transformer = kDiffusers, .in_channels = 52, .has_reference = true};
 const Small kOfAnimate{.transformer = golden_path("wan_animate/transformer"), .has_clip = true};
 const Small kOfDrivingClip{.transformer = golden_path("wan_animate2/transformer"), .has_clip = true};
+const Small kOfSound{.transformer = golden_path("wan_speech/transformer"), .has_sound = true};
 const Small kOfCamera{.transformer = kDiffusers, .in_channels = 36, .has_camera = true};
 
 /// What the commands of one model have of their own.
@@ -66,6 +67,7 @@ struct Recipe {
   int64_t num_layers = 20;  ///< that LoRA adapts
 };
 
+constexpr const char* kHearing = "wav2vec2-large-xlsr-53-english/";
 constexpr const char *kHigh = "high_noise_model/diffusion_pytorch_model*.safetensors",
                      *kLow = "low_noise_model/diffusion_pytorch_model*.safetensors";
 constexpr const char *kHighOfText = "--max_timestep_boundary 0.417 --min_timestep_boundary 0",
@@ -98,6 +100,14 @@ std::vector<Recipe> recipes_of_one() {
       {.name = "FLF2V", .small = &kOfTwoSeenFrames, .repo = "Wan-AI/Wan2.1-FLF2V-14B-720P", .inputs = kBoth, .full_flags = kOnCpu},
       {.name = "speedcontrol", .small = &kOfTextWithMotion, .repo = k13B, .inputs = "motion_bucket_id", .whole = "motion_controller"},
       {.name = "TI2V_5B", .small = &kOfTextAndFrame, .repo = "Wan-AI/Wan2.2-TI2V-5B", .inputs = kFirst},
+      {.name = "S2V_14B",
+       .small = &kOfSound,
+       .repo = "Wan-AI/Wan2.2-S2V-14B",
+       .inputs = "input_image,input_audio,s2v_pose_video",
+       .keys = "video,input_audio,s2v_pose_video",
+       .flags = "--use_gradient_checkpointing_offload --audio_processor_path \"Wan-AI/Wan2.2-S2V-14B:wav2vec2-large-xlsr-53-english/\"",
+       .full_epochs = 1,
+       .num_layers = 38},
   };
   struct Fun {
     const char *name, *repo;
@@ -215,6 +225,10 @@ io::NamedTensors transformer_of(const Small& small, const fs::path& folder, nloh
     for (const char* name : {"control_adapter.residual_blocks.0.conv1", "control_adapter.residual_blocks.0.conv2"})
       add(name, {width, width, 3, 3});
   }
+  if (small.has_sound) {
+    for (const auto& [name, frames] : {std::pair("proj", 1), {"proj_2x", 2}, {"proj_4x", 4}})
+      add(std::string("frame_packer.") + name, {width, latents, frames, 2 * frames, 2 * frames});
+  }
   if (small.has_places) {
     auto places = expected_in(kWanImage).tensor("places").clone();
     config["pos_embed_seq_len"] = places.size(1);
@@ -272,6 +286,10 @@ class WanCommands : public BadInput, public testing::WithParamInterface<Recipe> 
     if (vae.has_parent_path()) fs::copy(folder_ / small.vae, others / vae.parent_path());
     else fs::copy_file(folder_ / small.vae / vae, others / vae);
     if (small.has_clip) write_clip(others / kClip);
+    if (small.has_sound) {
+      fs::copy(golden_path("wav2vec2"), others / kHearing);
+      std::ofstream(others / kHearing / "preprocessor_config.json") << R"({"do_normalize": true, "sampling_rate": 16000})";
+    }
     if (small.has_motion) write_motion_controller(at("models/DiffSynth-Studio/Wan2.1-1.3b-speedcontrol-v1/model.safetensors"));
   }
   /// Samples with every column that the published metadata of such a command has.
@@ -282,6 +300,8 @@ class WanCommands : public BadInput, public testing::WithParamInterface<Recipe> 
     };
     for (const auto& [column, value] : {std::pair("control_video", "base30.mp4"),
                                         {"reference_image", "0.png"},
+                                        {"input_audio", "sound.wav"},
+                                        {"s2v_pose_video", "base30.mp4"},
                                         {"vace_video", "base30.mp4"},
                                         {"vace_reference_image", "0.png"},
                                         {"animate_pose_video", "base30.mp4"},
@@ -298,6 +318,7 @@ class WanCommands : public BadInput, public testing::WithParamInterface<Recipe> 
   std::string data(const std::string& columns, const std::string& values) const {
     write("clips/metadata.csv", columns + "\n" + values + "\n");
     fs::copy_file(golden_path("clips/base30.mp4"), at("clips/base30.mp4"), fs::copy_options::skip_existing);
+    fs::copy_file(golden_path("clips/sound.wav"), at("clips/sound.wav"), fs::copy_options::skip_existing);
     fs::copy_file(kGolden / "pictures/0.png", at("clips/0.png"), fs::copy_options::skip_existing);
     return "--dataset_base_path " + quoted(at("clips")) + " --dataset_metadata_path " + quoted(at("clips/metadata.csv"));
   }
@@ -307,6 +328,7 @@ class WanCommands : public BadInput, public testing::WithParamInterface<Recipe> 
     const auto others = others_of(recipe);
     auto ids = others + ":" + kText + "," + others + ":" + recipe.small->vae_file;
     if (recipe.small->has_clip) ids += "," + others + ":" + kClip;
+    if (recipe.small->has_sound) ids += "," + others + ":" + kHearing + "model.safetensors";
     return recipe.small->has_motion ? ids + "," + kMotionController : ids;
   }
   /// What all commands have alike; 5 frames of 32 × 64 in place of 17 to 81 of 480 × 832, and one visit in place of 100.

@@ -135,9 +135,10 @@ TEST_F(SequenceOf, ClipsOfWan) {
   }
 }
 
-/// Blocks of VACE have the places of the transformer's tokens, and tokens of Animate attend to the face of their own frame.
+/// Blocks of VACE have the places of the transformer's tokens; tokens of Animate attend to the face of their own frame, those of S2V to its
+/// sound.
 TEST_F(SequenceOf, ModulesBesideTheTransformerOfWan) {
-  for (const auto& kind : {kVaceKind, kAnimateKind}) {
+  for (const auto& kind : {kVaceKind, kAnimateKind, kSpeechKind}) {
     const auto made = kind.made(folder.path());
     model = made.model;
     data = made.data + "--extra_inputs " + made.columns + " ";

@@ -25,6 +25,7 @@ struct Tiny {
   std::vector<std::string> more = {};  ///< further files of the model, below tests/golden
   std::set<std::string> extra_inputs = {};
   OptionValues own = {};
+  int64_t frames = 1;
 };
 const Tiny kTiny[] = {
     {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2"},
@@ -83,6 +84,26 @@ const Tiny kTiny[] = {
      false,
      {"wan_image/image_encoder", "wan_pipeline/model/text_encoder", "wan_pipeline/model/vae"},
      {"animate2_reference_image", "animate2_reference_video", "animate2_prompt_ref"}},
+    {"wan",
+     "tests/golden/wan_speech/transformer",
+     "tests/golden/wan_pipeline/model/tokenizer",
+     "",
+     "",
+     true,
+     {"wav2vec2", "wan_pipeline/model/text_encoder", "wan_pipeline/model/vae"},
+     {"input_audio", "s2v_pose_video"},
+     {},
+     5},
+    {"wan",
+     "tests/golden/wan_speech/transformer",
+     "tests/golden/wan_pipeline/model/tokenizer",
+     "",
+     "",
+     true,
+     {"wav2vec2", "wan_pipeline/model/text_encoder", "wan_pipeline/model/vae"},
+     {},
+     {},
+     5},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "layers.2."},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "all_final_layer."},
@@ -131,9 +152,12 @@ pipeline::Units units_in_order(Model& model) {
 }
 
 /// What a sample and a draw give to units.
-pipeline::Values first_values(const Model& model) {
+pipeline::Values first_values(const Model& model, int64_t frames) {
   auto side = 4 * model.latent_space().side;
-  auto shape = model.latent_space().shape({.height = side, .width = side});
+  auto shape = model.latent_space().shape({frames, side, side});
+  auto clip_of = [&](const at::Tensor& picture) {
+    return frames == 1 ? picture.unsqueeze(0) : picture.unsqueeze(1).expand({-1, frames, -1, -1}).unsqueeze(0).contiguous();
+  };
   shape.insert(shape.begin(), 1);
   pipeline::Values values;
   for (const auto& input : model.names().extra_inputs) {
@@ -141,12 +165,13 @@ pipeline::Values first_values(const Model& model) {
     const auto s = input.extent_beside({.height = side, .width = side}).height;
     auto picture = at::linspace(-1, 1, 3 * s * s).view({3, s, s});
     if (input.kind == ExtraInput::Kind::pictures) value = pipeline::TensorLists{{picture}};
-    else if (input.kind == ExtraInput::Kind::clip) value = picture.unsqueeze(0);
+    else if (input.kind == ExtraInput::Kind::clip) value = clip_of(picture);
     else if (input.kind == ExtraInput::Kind::numbers) value = at::full({1, 1}, 0.5, at::kFloat);
     else value = std::string(input.example);
   }
   values.merge(pipeline::Values{{"prompt", "a red circle"},
-                                {"image", at::linspace(-1, 1, 3 * side * side).view({1, 3, side, side})},
+                                {"image", clip_of(at::linspace(-1, 1, 3 * side * side).view({3, side, side}))},
+                                {"sound", at::linspace(-1, 1, 1000 * frames).view({1, -1})},
                                 {"reference_images", pipeline::TensorLists{{at::linspace(-1, 1, 3 * side * side).view({3, side, side}),
                                                                             at::zeros({3, side / 2, side})}}},
                                 {"noise", at::linspace(-2, 2, c10::multiply_integers(shape)).view(shape)},
@@ -169,7 +194,7 @@ TEST_P(UnitsOf, TouchNothingUndeclared) {
   at::NoGradGuard no_grad;
   auto model = open(GetParam());
   EXPECT_EQ(model->names().family, GetParam().family);
-  auto values = first_values(*model);
+  auto values = first_values(*model, GetParam().frames);
   for (const auto& unit : units_in_order(*model)) {
     for (const auto& name : unit.models) model->components().load(name);
     EXPECT_THAT(pipeline::audit(unit, values), testing::IsEmpty());
@@ -181,7 +206,7 @@ TEST_P(UnitsOf, TouchNothingUndeclared) {
 TEST_P(UnitsOf, ReachForNoModelThatIsNotLoaded) {
   at::NoGradGuard no_grad;
   auto model = open(GetParam());
-  auto values = first_values(*model);
+  auto values = first_values(*model, GetParam().frames);
   for (const auto& unit : units_in_order(*model)) {
     for (const auto& missing : unit.models) {
       for (const auto& name : unit.models) {

@@ -9,7 +9,6 @@
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/linalg_qr.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/silu.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
@@ -21,6 +20,7 @@
 #include "io/model_values.h"
 #include "models/config_values.h"
 #include "models/find_components.h"
+#include "models/wan/frame_tokens.h"
 #include "models/wan/keys.h"
 #include "nn/attention.h"
 #include "nn/layers.h"
@@ -133,47 +133,15 @@ class MotionEncoder : public nn::Block {
   at::Tensor directions_;  ///< [motion width, M], in fp32; those that are used are made orthogonal of it
 };
 
-/// Makes of the motion of a face over time tokens for each frame of the latents.
-class FaceEncoder : public nn::Module {
- public:
-  FaceEncoder(const AnimateConfig& c, int64_t width, const at::TensorOptions& o)
-      : num_tokens_(c.num_tokens),
-        first_(c.motion_width, c.face_width * c.num_tokens, over_time(1), o),
-        second_(c.face_width, c.face_width, over_time(2), o),
-        third_(c.face_width, c.face_width, over_time(2), o),
-        out_(c.face_width, width, o),
-        learned_(at::empty({1, 1, 1, width}, o)) {
-    own("conv1_local", first_);
-    own("conv2", second_);
-    own("conv3", third_);
-    own("out_proj", out_);
-    own("padding_tokens", learned_);
-  }
-
-  /// [B, F, M] -> [B, f, N, D].
-  at::Tensor forward(const at::Tensor& motion_BFM) const {
-    const auto batch = motion_BFM.size(0);
-    auto apart = convolved(first_, motion_BFM.transpose(1, 2)).unflatten(1, {num_tokens_, -1}).flatten(0, 1);
-    auto x = activated(convolved(second_, activated(apart)));
-    x = activated(convolved(third_, x)).transpose(1, 2);
-    auto tokens = out_.forward(x).unflatten(0, {batch, -1}).transpose(1, 2);
-    return at::cat({tokens, learned_.expand({batch, tokens.size(1), 1, -1})}, 2);
-  }
-
- private:
-  static kernels::Window over_time(int64_t stride) { return kernels::Window::cube(1, 3, stride); }
-  /// A frame sees those before it alone; before the first it is the first.
-  static at::Tensor convolved(const nn::Conv& layer, const at::Tensor& x_BCF) {
-    auto first = x_BCF.narrow(2, 0, 1).expand({-1, -1, 2});
-    return layer.forward(at::cat({first, x_BCF}, 2));
-  }
-  static at::Tensor activated(const at::Tensor& x_BCF) { return at::silu(normed(x_BCF.transpose(1, 2))).transpose(1, 2).contiguous(); }
-
-  int64_t num_tokens_;
-  nn::Conv first_, second_, third_;
-  nn::Linear out_;
-  at::Tensor learned_;
-};
+/// Tokens of a face's motion.
+FrameTokens::Sizes face_sizes(const AnimateConfig& c, int64_t width) {
+  return {.in = c.motion_width,
+          .first = c.face_width,
+          .second = c.face_width,
+          .third = c.face_width,
+          .num_tokens = c.num_tokens,
+          .projected = width};
+}
 
 }  // namespace
 
@@ -214,9 +182,9 @@ class Animate::Fuser : public nn::Block {
 };
 
 struct Animate::Face {
-  Face(const Config& dit, const AnimateConfig& c, const at::TensorOptions& o) : motion(c, o), encoder(c, dit.width(), o) {}
+  Face(const Config& dit, const AnimateConfig& c, const at::TensorOptions& o) : motion(c, o), encoder(face_sizes(c, dit.width()), o) {}
   MotionEncoder motion;
-  FaceEncoder encoder;
+  FrameTokens encoder;
 };
 
 struct Animate::Body {
@@ -241,18 +209,10 @@ Animate::Animate(const Config& dit, const AnimateConfig& config, const at::Tenso
 
 Animate::~Animate() = default;
 
-Animate::Frames Animate::frames_here(int64_t num_frames, int64_t num_tokens) const {
-  auto* shares = this->shares();
-  if (shares == nullptr) return {.count = num_frames};
-  const auto begin = shares->begin(num_tokens, shares->place()), end = shares->begin(num_tokens, shares->place() + 1);
-  const auto of_frame = num_tokens / num_frames, first = begin / of_frame, last = (end + of_frame - 1) / of_frame;
-  return {.first = first, .count = last - first, .before = begin - first * of_frame, .behind = last * of_frame - end};
-}
-
 at::Tensor Animate::face_tokens(const at::Tensor& faces) {
   nn::Tensors motions;
   for (const auto& some : faces.transpose(1, 2).flatten(0, 1).split(kFacesAtOnce)) motions.push_back(face_->motion.run({some})[0]);
-  auto tokens = face_->encoder.forward(at::cat(motions).unflatten(0, {faces.size(0), -1}));
+  auto tokens = face_->encoder.forward(at::cat(motions).unflatten(0, {faces.size(0), -1})).tokens_BFND;
   return at::constant_pad_nd(tokens, {0, 0, 0, 0, 1, 0});
 }
 
@@ -260,16 +220,14 @@ at::Tensor Animate::pose_patches(const at::Tensor& poses) const {
   return at::constant_pad_nd(body_->pose_in.forward(poses), {0, 0, 0, 0, 1, 0});
 }
 
-Transformer::Hints Animate::hints(const at::Tensor& face) {
+Hints Animate::hints(const at::Tensor& face) {
   return [this, face](const nn::Tensors& of_block) {
-    const auto frames = frames_here(face.size(1), of_block[kCosOfBlock].size(0));
+    const auto frames = frames_here(shares(), face.size(1), of_block[kCosOfBlock].size(0));
     return [this, frames, of_frames = face.narrow(1, frames.first, frames.count)](int64_t block, const at::Tensor& tokens) -> at::Tensor {
       const auto place = block / config_.step;
       if (block % config_.step != 0 || place >= config_.num_fusers) return {};
       auto& fuser = *body_->fusers[static_cast<size_t>(place)];
-      if (frames.before == 0 && frames.behind == 0) return fuser.run({tokens, of_frames})[0];
-      auto whole = at::constant_pad_nd(tokens, {0, 0, frames.before, frames.behind});
-      return fuser.run({whole, of_frames})[0].narrow(1, frames.before, tokens.size(1));
+      return frames.whole(tokens, [&](const at::Tensor& whole) { return fuser.run({whole, of_frames})[0]; });
     };
   };
 }

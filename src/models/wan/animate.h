@@ -41,16 +41,9 @@ class Animate : public nn::Module, public nn::SharesTokens {
   /// in front. Needs the body.
   at::Tensor pose_patches(const at::Tensor& poses_BCFHW) const;
   /// Makes what is added to the transformer's tokens of what face_tokens made. Both must outlive the result. Needs the body.
-  Transformer::Hints hints(const at::Tensor& face_BFND);
+  Hints hints(const at::Tensor& face_BFND);
 
  private:
-  /// The frames whose tokens are in this place, and how many tokens of the first and of the last of them are not.
-  struct Frames {
-    int64_t first = 0, count = 0;
-    int64_t before = 0, behind = 0;
-  };
-  Frames frames_here(int64_t num_frames, int64_t num_tokens) const;
-
   struct Face;
   class Fuser;
   struct Body;

@@ -186,8 +186,9 @@ class Beside {
 
   /// Whether diffusers has a class for the model; for Wan-Animate its folder says what shapes do not.
   bool is_known() const {
-    if (!dit_.tensors || has(kMotion) || has(kAnimate)) return false;
-    return !config_.extras.has_reference && !config_.extras.has_camera && config_.in_channels <= 2 * config_.out_channels + kMaskChannels;
+    const auto& extras = config_.extras;
+    if (!dit_.tensors || has(kMotion) || has(kAnimate) || extras.speech.is_there()) return false;
+    return !extras.has_reference && !extras.has_camera && config_.in_channels <= 2 * config_.out_channels + kMaskChannels;
   }
 
   void add(const std::string& component, const std::function<json(const Source&)>& config_of) {

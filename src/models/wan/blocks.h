@@ -86,6 +86,10 @@ class DrivenBlock : public Block {
   nn::Tensors body(const nn::Tensors& inputs) override;
 };
 
+/// Makes of the inputs of the first block (Block) what is to be added to the tokens behind each block, by its number and these tokens;
+/// undefined where nothing is.
+using Hints = std::function<std::function<at::Tensor(int64_t block, const at::Tensor& tokens_BLD)>(const nn::Tensors& inputs)>;
+
 /// LN(x) · (1 + scale) + shift and x + gate · y, with a modulation in fp32 whatever x is in (official: wan/modules/model.py).
 at::Tensor modulated(const at::Tensor& x_BLD, const at::Tensor& scale_BD, const at::Tensor& shift_BD);
 at::Tensor gated(const at::Tensor& x_BLD, const at::Tensor& gate_BD, const at::Tensor& y_BLD);

@@ -47,6 +47,51 @@ Extras extras_of(const io::Shapes& shapes) {
   return c;
 }
 
+/// Behind which blocks it hears is told where it is as the published model; otherwise by config.json.
+SpeechConfig speech_of(const io::Shapes& shapes) {
+  const auto count = io::count_of(shapes, "audio_injector.injector.{}.norm_q.weight");
+  if (count == 0) return {};
+  auto side = [&](const char* name, size_t dim) { return io::side_of(shapes, name, dim, kWhat); };
+  const std::string encoder = "casual_audio_encoder.encoder.";
+  SpeechConfig c{.layers = kPublishedHearing,
+                 .num_states = side("casual_audio_encoder.weights", 1),
+                 .sound_width = side((encoder + "conv1_local.weight").c_str(), 1),
+                 .pose_channels = side("cond_encoder.weight", 1),
+                 .has_packer = shapes.contains("frame_packer.proj.weight")};
+  c.num_tokens = side((encoder + "conv1_local.weight").c_str(), 0) / std::max<int64_t>(1, side((encoder + "conv2.weight").c_str(), 1));
+  if (count != std::ssize(c.layers)) c.layers.assign(static_cast<size_t>(count), 0);
+  return c;
+}
+
+void read_speech(SpeechConfig& c, const nlohmann::json& json, bool tensors) {
+  if (tensors && !c.is_there()) return;
+  const auto count = c.layers.size();
+  const bool is_stated = io::take(json, "audio_inject_layers", c.layers, kWhat);
+  if (!tensors && !is_stated) return;
+  if (tensors && count != c.layers.size())
+    data_error("models", "config.json says audio_inject_layers = [{}], and the tensors are of {} of them; they belong to different models",
+               fmt::join(c.layers, ", "), count);
+  agree_on(json, "audio_dim", c.sound_width, tensors);
+  agree_on(json, "num_audio_token", c.num_tokens, tensors);
+  agree_on(json, "cond_dim", c.pose_channels, tensors);
+  if (!tensors) io::take(json, "enable_framepack", c.has_packer, kWhat);
+  agree_on_known(json, "enable_adain", true);
+  agree_on_known(json, "zero_timestep", true);
+  agree_on_known(json, "enable_motioner", false);
+}
+
+void check_speech(const Config& c) {
+  const auto& speech = c.extras.speech;
+  if (!speech.is_there()) return;
+  check_sizes({speech.num_states, speech.sound_width, speech.num_tokens, speech.pose_channels, c.width() / 4});
+  const bool is_rising = std::ranges::adjacent_find(speech.layers, std::greater_equal<>()) == speech.layers.end();
+  if (!is_rising || speech.layers.front() < 0 || speech.layers.back() >= c.num_layers || c.width() % 4 != 0)
+    data_error("models",
+               "the transformer hears behind blocks [{}] (audio_inject_layers of config.json); {} rising numbers from 0 to {} were "
+               "expected, and a width that 4 divides",
+               fmt::join(speech.layers, ", "), speech.layers.size(), c.num_layers - 1);
+}
+
 void read_shapes(Config& c, const io::Shapes& shapes) {
   read_tensors(c, kNumbers, shapes);
   c.out_channels = io::side_of(shapes, "proj_out.weight", 0, kWhat) / (kPatch * kPatch);
@@ -56,6 +101,7 @@ void read_shapes(Config& c, const io::Shapes& shapes) {
   c.head_dim = width / c.num_heads;
   c.image_width = side_or_none(shapes, "condition_embedder.image_embedder.norm1.weight", 0);
   c.extras = extras_of(shapes);
+  c.extras.speech = speech_of(shapes);
   if (!shapes.contains("blocks.0.norm2.weight"))
     data_error("models", "the transformer lacks 'blocks.0.norm2.weight', the norm before its attention to texts, which all of Wan have");
 }
@@ -93,6 +139,7 @@ void read_config(Config& c, const nlohmann::json& json, bool tensors) {
   read_keys(c, kOriginalNumbers, json, tensors);
   agree_on(json, "out_channels", c.out_channels, tensors);
   agree_on(json, "pos_embed_seq_len", c.extras.image_places, tensors);
+  read_speech(c.extras.speech, json, tensors);
   if (!tensors) {
     io::take(json, "add_ref_conv", c.extras.has_reference, kWhat);
     io::take(json, "add_control_adapter", c.extras.has_camera, kWhat);
@@ -109,6 +156,7 @@ void check_config(const Config& c) {
                c.in_channels, c.out_channels);
   if (c.head_dim % 2 != 0 || c.head_dim < 6)
     data_error("models", "the transformer's heads are {} wide; an even number from 6 on was expected", c.head_dim);
+  check_speech(c);
   if (c.time_channels < 2 || c.time_channels % 2 != 0)
     data_error("models", "the transformer reads {} sinusoids of the time; an even number from 2 on was expected", c.time_channels);
 }

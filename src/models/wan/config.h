@@ -17,12 +17,27 @@ struct DrivingConfig {
   int64_t stride = 1;                      ///< how far its places are apart by frame
 };
 
+/// What the transformer of Wan-S2V has beside the others.
+struct SpeechConfig {
+  std::vector<int64_t> layers = {};  ///< blocks behind which it hears, rising; none: it is another transformer
+  int64_t num_states = 25;           ///< states of a sound, the layers of wav2vec 2.0 and one more
+  int64_t sound_width = 1024;        ///< their width
+  int64_t num_tokens = 4;            ///< tokens that a frame's sound becomes, before the one that is learned
+  int64_t pose_channels = 16;        ///< of the latents of poses
+  bool has_packer = false;           ///< whether its file holds what packs frames before the clip
+
+  bool is_there() const { return !layers.empty(); }
+};
+/// The blocks behind which the published model hears.
+inline const std::vector<int64_t> kPublishedHearing{0, 4, 8, 12, 16, 20, 24, 27, 30, 33, 36, 39};
+
 /// What some transformers have that others have not.
 struct Extras {
   int64_t image_places = 0;    ///< rows of the table of places of CLIP's states, for first and last frame; 0: there is none
   bool has_reference = false;  ///< whether it takes a reference picture, as of the Fun models do
   bool has_camera = false;     ///< whether it takes rays of a camera, as others of them do
   DrivingConfig driving = {};
+  SpeechConfig speech = {};
 };
 
 /// Every architecture number of the transformer. Defaults are those of Wan2.1-T2V-14B, and of both experts of Wan2.2-T2V-A14B.

@@ -78,14 +78,6 @@ pipeline::Units units_of_columns(const Around& around) {
            }}};
 }
 
-/// Says of a prompt that it is not the one that guidance leads away from.
-pipeline::Unit negative_unit() {
-  return {"mark_prompt", {"prompt"}, {kIsNegative}, {}, [](pipeline::Scope& s) {
-            s.text("prompt");
-            s.write(kIsNegative, at::zeros({1, 1}));
-          }};
-}
-
 }  // namespace
 
 bool reads_driving(const ModelOptions& options) {
@@ -144,7 +136,7 @@ pipeline::Unit DrivingUnits::modulation_unit(const std::string& part) {
 
 void DrivingUnits::add_units(UnitGroups& groups, const Around& around) {
   if (!reads_) return;
-  groups.encode_prompt.push_back(negative_unit());
+  groups.encode_prompt.push_back(mark_prompt_unit());
   groups.encode_image = {latents_unit(around)};
   auto units = units_of_columns(around);
   groups.encode_references.insert(groups.encode_references.end(), units.begin(), units.end());

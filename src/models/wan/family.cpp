@@ -12,6 +12,7 @@
 #include "models/wan/model.h"
 #include "models/wan/motion.h"
 #include "models/wan/published.h"
+#include "models/wan/speech_units.h"
 #include "models/wan/vace.h"
 #include "models/wan/vace_scale.h"
 
@@ -48,9 +49,14 @@ Source find_dit(const ModelEntry& entry) {
               keys_of(*tensors)};
   }
   auto name = io::class_name(entry.config);
-  static const std::set<std::string> kClasses{
-      "WanTransformer3DModel", "WanModel",  "WanVACETransformer3DModel", "VaceWanModel", "WanAnimateTransformer3DModel",
-      "WanAnimateModel",       kDrivenClass};
+  static const std::set<std::string> kClasses{"WanTransformer3DModel",
+                                              "WanModel",
+                                              "WanVACETransformer3DModel",
+                                              "VaceWanModel",
+                                              "WanAnimateTransformer3DModel",
+                                              "WanAnimateModel",
+                                              kDrivenClass,
+                                              "WanModel_S2V"};
   bool is_config = !entry.tensors && kClasses.contains(name);
   return is_config ? Source{&entry, std::nullopt, {}} : Source{};
 }
@@ -77,7 +83,8 @@ std::string describe_entry(const ModelEntry& entry) {
                    {found.is_driven ? dit : Source{}, "Wan-Animate-2"},
                    {found.motion, "Wan motion controller"},
                    {found.text_encoder, "umT5 encoder"},
-                   {found.image_encoder, "CLIP image encoder"},
+                   {found.senses.image_encoder, "CLIP image encoder"},
+                   {found.senses.audio_encoder, "wav2vec2 encoder"},
                    {found.vae, "causal autoencoder"}});
 }
 
@@ -87,6 +94,7 @@ std::vector<ExtraInput> all_inputs() {
   all.insert(all.end(), std::begin(kControlInputs), std::end(kControlInputs));
   all.insert(all.end(), std::begin(kAnimateInputs), std::end(kAnimateInputs));
   all.insert(all.end(), std::begin(kDrivingInputs), std::end(kDrivingInputs));
+  all.insert(all.end(), std::begin(kSpeechInputs), std::end(kSpeechInputs));
   all.push_back(kMotionInput);
   return all;
 }
@@ -98,7 +106,8 @@ Found find_sources(const ModelFiles& files) {
   found.text_encoder = find_t5(files, kTextPrefixes);
   found.motion = find_motion(files);
   found.vae = find_causal_autoencoder(files, vae::CausalFor::clips);
-  found.image_encoder = find_clip_vision(files);
+  found.senses.image_encoder = find_clip_vision(files);
+  found.senses.audio_encoder = find_wav2vec2(files);
   bool has_second = files.find([](const ModelEntry& entry) { return entry.component == "transformer_2"; }) != nullptr;
   for (const auto& entry : files.entries) {
     auto expertise = expertise_of(entry, has_second);
@@ -133,7 +142,7 @@ extern const Family kFamily{
         },
     .open = open_as<WanModel>,
     .describe = describe_entry,
-    .options = {prompt_length_option(), tile_option(), vace_scale_option()},
+    .options = {prompt_length_option(), tile_option(), vace_scale_option(), audio_processor_option()},
     .reference_columns = {kFirstFrameColumn},
     .extra_inputs = all_inputs(),
     .variants = published(),

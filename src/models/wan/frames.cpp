@@ -37,6 +37,9 @@ at::Tensor first_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW, 
   return given.has_column ? frames_in(s, kStartFrame.column, own) : own;
 }
 
+/// Whether it is TI2V-5B, which has the autoencoder of Wan 2.2.
+bool is_of_wan_2_2(const Config& c, const vae::CausalConfig& autoencoder) { return c.out_channels == 48 || autoencoder.patch > 1; }
+
 at::Tensor last_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW) {
   const auto num_frames = clip_BCFHW.size(2);
   if (num_frames == 1)
@@ -56,7 +59,12 @@ at::Tensor as_clip(const at::Tensor& image) {
 
 FirstFrame first_frame_of(const Config& c, const vae::CausalConfig& autoencoder) {
   if (c.in_channels > c.out_channels) return FirstFrame::beside;
-  return c.out_channels == 48 || autoencoder.patch > 1 ? FirstFrame::held : FirstFrame::none;
+  return is_of_wan_2_2(c, autoencoder) || c.extras.speech.is_there() ? FirstFrame::held : FirstFrame::none;
+}
+
+double frame_rate_of(const Config& c, const vae::CausalConfig& autoencoder) {
+  const bool is_held = first_frame_of(c, autoencoder) == FirstFrame::held && is_of_wan_2_2(c, autoencoder);
+  return is_held || c.extras.driving.is_read ? 24 : 16;
 }
 
 pipeline::Units held_frame_units(const std::string& vae, const Encode& encode, GivenFrames given) {
@@ -94,14 +102,17 @@ pipeline::Units image_state_units(const std::string& encoder, const std::functio
            }}};
 }
 
+void check_has_more(int64_t num_frames) {
+  if (num_frames == 1)
+    config_error("models",
+                 "extra_inputs input_image gives a clip's first frame, and this one has no other that could be predicted; take it out, or "
+                 "give clips of more frames");
+}
+
 pipeline::Units held_frame_weights() {
   return {{"weigh_frames", {"latents"}, {"loss_map"}, {}, [](pipeline::Scope& s) {
              const auto& latents = s.tensor("latents");
-             if (latents.size(2) == 1)
-               config_error(
-                   "models",
-                   "extra_inputs input_image gives a clip's first frame, and this one has no other that could be predicted; take it "
-                   "out, or give clips of more frames");
+             check_has_more(latents.size(2));
              auto map = at::ones({latents.size(0), 1, latents.size(2), 1, 1}, latents.options());
              map.select(2, 0).fill_(0);
              s.write("loss_map", map);

@@ -18,11 +18,13 @@ at::Tensor as_clip(const at::Tensor& image);
 /// How a model goes on from a picture.
 enum class FirstFrame {
   none,    ///< it does not: text to video
-  held,    ///< the first frame of the latents is that of the picture, without noise (TI2V-5B)
+  held,    ///< the first frame of the latents is that of the picture, without noise (TI2V-5B, S2V)
   beside,  ///< a mask of four channels and the latents of the clip, of which that frame alone is known, stand behind the noisy ones
 };
 /// Tells it by the channels that the transformer reads, and by the autoencoder, that of Wan 2.2 being for frames that are held.
 FirstFrame first_frame_of(const Config& config, const vae::CausalConfig& autoencoder);
+/// Returns the frames a second of the clips that the model was made with.
+double frame_rate_of(const Config& config, const vae::CausalConfig& autoencoder);
 
 /// The column of the metadata that asks for it, as DiffSynth-Studio calls it. The picture is the clip's own first frame.
 inline constexpr std::string_view kFirstFrameColumn = "input_image";
@@ -48,6 +50,8 @@ pipeline::Units beside_frame_units(const std::string& vae, const Encode& encode,
 /// other. `see` runs the model `encoder` on pictures [B, 3, H, W] in [-1, 1].
 pipeline::Units image_state_units(const std::string& encoder, const std::function<at::Tensor(const at::Tensor& image)>& see,
                                   GivenFrames given);
+/// Throws a config Error for a clip of one frame, which is given.
+void check_has_more(int64_t num_frames);
 /// Makes the unit from latents to the loss_map that leaves out their first frame.
 pipeline::Units held_frame_weights();
 

@@ -53,4 +53,7 @@ class Further {
   virtual void give(pipeline::Scope& /*scope*/, const std::string& /*dit*/, Transformer::Inputs& /*in*/) {}
 };
 
+/// Makes the unit from a prompt to kIsNegative, for modules that add otherwise where guidance leads away.
+pipeline::Unit mark_prompt_unit();
+
 }  // namespace burnish::models::wan

@@ -92,6 +92,17 @@ const RenamedLayers kOfFaces{{"pose_patch_embedding", {"pose_patch_embedding"}},
 const RenamedLayers kTablesInBlocks{{"modulation", {"scale_shift_table"}}};
 const RenamedLayers kTablesOutside{{"head.modulation", {"scale_shift_table"}},
                                    {"img_emb.emb_pos", {"condition_embedder.image_embedder.pos_embed"}}};
+/// Of what Wan-S2V's transformer has beside the others.
+const std::string kInjectors = "audio_injector.injector.", kTheirModulations = "audio_injector.injector_adain_layers.";
+const RenamedLayers kInInjectors{{"q", {"to_q"}}, {"k", {"to_k"}}, {"v", {"to_v"}}, {"o", {"to_out.0"}}};
+const RenamedLayers kNormsInInjectors{{"norm_q", {"norm_q"}}, {"norm_k", {"norm_k"}}};
+const RenamedLayers kModulationOfInjector{{"linear", {"adain.linear"}}};
+const RenamedLayers kOfSpeech{{"cond_encoder", {"cond_encoder"}},
+                              {"casual_audio_encoder.encoder.conv1_local.conv", {"casual_audio_encoder.encoder.conv1_local"}},
+                              {"casual_audio_encoder.encoder.conv1_global.conv", {"casual_audio_encoder.encoder.conv1_global"}},
+                              {"casual_audio_encoder.encoder.conv2.conv", {"casual_audio_encoder.encoder.conv2"}},
+                              {"casual_audio_encoder.encoder.conv3.conv", {"casual_audio_encoder.encoder.conv3"}},
+                              {"casual_audio_encoder.encoder.final_linear", {"casual_audio_encoder.encoder.final_linear"}}};
 
 /// The layers with "block." before their names, where those of a driven transformer are meant.
 RenamedLayers within(const Config& config, const RenamedLayers& layers) {
@@ -105,6 +116,11 @@ RenamedLayers within(const Config& config, const RenamedLayers& layers) {
 RenamedLayers all_layers(const Config& config) {
   auto all = kOutside;
   add_blocks(all, within(config, kInBlocks), "blocks.", "blocks.", config.num_layers);
+  if (!config.extras.speech.is_there()) return all;
+  const auto count = std::ssize(config.extras.speech.layers);
+  add_blocks(all, kInInjectors, kInjectors, kInjectors, count);
+  add_blocks(all, kModulationOfInjector, kTheirModulations, kInjectors, count);
+  all.insert(all.end(), kOfSpeech.begin(), kOfSpeech.end());
   return all;
 }
 
@@ -143,6 +159,7 @@ RenamedLayers all_norms(const Config& config) {
   all.insert(all.end(), kTablesOutside.begin(), kTablesOutside.end());
   for (const auto* some : {&kNormsInBlocks, &kTablesInBlocks})
     add_blocks(all, within(config, *some), "blocks.", "blocks.", config.num_layers);
+  add_blocks(all, kNormsInInjectors, kInjectors, kInjectors, std::ssize(config.extras.speech.layers));
   return all;
 }
 
@@ -208,6 +225,9 @@ io::KeyMap original_keys() {
   std::vector<io::KeyRule> rules;
   for (const char* blocks : {"blocks.{}.", "vace_blocks.{}."}) add_block_rules(rules, kInBlocks, kNormsInBlocks, blocks, blocks);
   add_rules(rules, kInHintBlocks, "vace_blocks.{}.", "vace_blocks.{}.");
+  for (const auto* layers : {&kInInjectors, &kNormsInInjectors}) add_rules(rules, *layers, kInjectors + "{}.", kInjectors + "{}.");
+  add_rules(rules, kModulationOfInjector, kTheirModulations + "{}.", kInjectors + "{}.");
+  add_rules(rules, kOfSpeech);
   return with_rules_outside(std::move(rules));
 }
 
@@ -272,7 +292,14 @@ std::map<std::string, LayerTable> written_layers(const Config& config) {
 std::map<std::string, LayerTable> written_layers(const VaceConfig& config) { return written_of(config); }
 std::map<std::string, LayerTable> written_layers(const AnimateConfig& config) { return written_of(config); }
 
+std::vector<std::string> high_precision_layers(const Config& config) {
+  std::vector<std::string> layers{"patch_embedding", "condition_embedder\\..*", "proj_out", "ref_conv", "control_adapter\\..*"};
+  if (config.extras.speech.is_there()) layers.emplace_back("casual_audio_encoder\\..*");
+  return layers;
+}
+
 std::vector<std::string> target_names(const std::string& path) {
+  if (auto name = path.starts_with(kInjectors) ? renamed_end(path, kInInjectors) : std::nullopt) return {path, *name};
   for (const auto* layers : {&kInBlocks, &kInHintBlocks}) {
     if (auto name = renamed_end(path, *layers)) return {path, *name};
   }

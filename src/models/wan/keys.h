@@ -29,6 +29,8 @@ LayerTable foreign_layers(const AnimateConfig& config, const std::string& in_bot
 std::map<std::string, LayerTable> written_layers(const Config& config);
 std::map<std::string, LayerTable> written_layers(const VaceConfig& config);
 std::map<std::string, LayerTable> written_layers(const AnimateConfig& config);
+/// Returns the paths of the transformer's layers that stay parameters, as ComponentNames::high_precision has them.
+std::vector<std::string> high_precision_layers(const Config& config);
 /// Returns the names by which --lora_target_modules knows a layer: its path, and the original one, of which DiffSynth-Studio's commands
 /// have the ends "q" and "ffn.0".
 std::vector<std::string> target_names(const std::string& path);

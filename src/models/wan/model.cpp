@@ -24,6 +24,7 @@
 #include "models/wan/keys.h"
 #include "models/wan/motion_units.h"
 #include "models/wan/prompt.h"
+#include "models/wan/speech_units.h"
 #include "models/wan/vace_units.h"
 #include "tokenizers/t5.h"
 
@@ -87,7 +88,7 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
   const auto vae_config = read_named(found.vae, vae::causal_config);
   if (!found.has_dit() && reads_driving(options_))
     config_ = driven_config_of(autoencoder_.channels, read_named(found.text_encoder, text::t5_config).width,
-                               read_named(found.image_encoder, clip_vision_config).width);
+                               read_named(found.senses.image_encoder, clip_vision_config).width);
   first_frame_ = first_frame_of(config_, vae_config);
   if (!options_.references && options_.extra_inputs.contains(std::string(kLastFrame.column)))
     config_error(
@@ -103,7 +104,7 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Model
   add_components(found);
   for (const auto& further : further_) latent_space_.streams[0].num_before += further->picture_before().empty() ? 0 : 1;
   latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();
-  if (first_frame_ == FirstFrame::held || config_.extras.driving.is_read) latent_space_.frame_rate = 24;  // Wan2.2-TI2V-5B, Wan-Animate-2
+  latent_space_.frame_rate = frame_rate_of(config_, vae_config);
   // DiffSynth-Studio encodes Animate's picture and clip as one, and its caches hold other latents.
   if (found.animate.entry || config_.extras.driving.is_read) names_.values["latents"].diffsynth = {};
   else add_diffsynth_values(names_, config_);
@@ -117,6 +118,7 @@ void WanModel::make_further(const Found& found) {
   further_.push_back(std::make_unique<VaceUnits>(options_, components_, found, config_));
   further_.push_back(std::make_unique<AnimateUnits>(options_, components_, found.animate, config_));
   further_.push_back(std::make_unique<DrivingUnits>(options_, components_, config_));
+  further_.push_back(std::make_unique<SpeechUnits>(options_, components_, files_, found, config_));
   for (const auto& further : further_) {
     if (auto column = further->picture_before(); !column.empty() && options_.latents != "mean")
       config_error("models", "latents sample draws them at every visit, and those of {} are the mean; take one of them out", column);
@@ -148,6 +150,7 @@ void WanModel::add_transformer(const std::string& name, const Source& source) {
   auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::part_named);
   recipe.name = name;
   recipe.parts = {name + ".modulation", name + ".body"};
+  recipe.blocks = [](nn::Module& whole) { return static_cast<Transformer&>(whole).blocks(); };
   const bool is_second = name != "dit", is_driven = config_.extras.driving.is_read;
   const auto in_both = in_both_of(is_second);
   add(recipe, {.layers = {.weights = "",
@@ -157,7 +160,8 @@ void WanModel::add_transformer(const std::string& name, const Source& source) {
                           .diffusers_alpha = false,
                           .comfyui_alpha = false},  // diffusers' loader refuses that of layers outside of the blocks
                .lora_targets = "to_q,to_k,to_v,to_out.0,ffn.net.0.proj,ffn.net.2",
-               .high_precision = {"patch_embedding", "condition_embedder\\..*", "proj_out", "ref_conv", "control_adapter\\..*"},
+               .high_precision = high_precision_layers(config_),
+               .without_gradient = {"frame_packer"},
                .foreign_layers = foreign_layers(config_, in_both),
                .written = written_layers(config_),
                .folder_file = {"", is_driven ? diffusers_driven_keys() : io::KeyMap()},
@@ -167,7 +171,7 @@ void WanModel::add_transformer(const std::string& name, const Source& source) {
 
 void WanModel::add_image_encoder(const Found& found) {
   if (!reads_image()) return;
-  const auto& source = found.image_encoder;
+  const auto& source = found.senses.image_encoder;
   clip_config_ = read_named(source, clip_vision_config);
   const auto& dit = found.dit();
   check_widths(dit, "pictures", config_.image_width, source, "image encoder", clip_config_.width);

@@ -6,6 +6,7 @@
 #include "models/wan/animate.h"
 #include "models/wan/transformer.h"
 #include "models/wan/vace.h"
+#include "models/wav2vec2.h"
 
 namespace burnish::models::wan {
 
@@ -87,6 +88,12 @@ std::vector<ModelEntry> named_animate(std::string_view name) {
   return entries;
 }
 
+std::vector<ModelEntry> named_speech(std::string_view name) {
+  auto entries = named_sizes(name, {.extras = {.speech = {.layers = kPublishedHearing, .has_packer = true}}});
+  entries.push_back(sizes_of<Wav2Vec2, Wav2Vec2Config>(name, {}));
+  return entries;
+}
+
 /// Its shapes are those of picture to video; config.json tells it.
 std::vector<ModelEntry> named_driven(std::string_view name) {
   auto config = reading_image();
@@ -160,6 +167,8 @@ std::vector<Variant> published() {
        UsualDrawing{.side = 960, .num_inference_steps = 20, .cfg_scale = 1}},
       {"wan-animate-2-14b", [] { return named_driven("wan-animate-2-14b"); }, "Wan2.2-Animate-2-14B", "Wan-AI/Wan2.2-Animate-2-14B",
        UsualDrawing{.side = 704, .num_inference_steps = 40, .cfg_scale = 3}},
+      {"wan-s2v-14b", [] { return named_speech("wan-s2v-14b"); }, "Wan2.2-S2V-14B", "Wan-AI/Wan2.2-S2V-14B",
+       UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 4.5}},
   };
   for (const auto& model : fun_models()) all.push_back(model);
   return all;

@@ -4,6 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/stack.h>
@@ -71,18 +72,22 @@ class ImageEmbedder : public nn::Module {
 /// Where places begin, by frame, row and column, and how far frames are apart.
 struct Places {
   int64_t frame = 0, row = 0, column = 0, stride = 1;
+  std::optional<int64_t> given = {};  ///< place of a first frame that stands elsewhere, before those that are counted
 };
 
 /// Rotary tables [L, P] of tokens by frame, row and column.
 std::pair<at::Tensor, at::Tensor> rope(const Config& c, int64_t frames, int64_t rows, int64_t columns, const at::TensorOptions& options,
                                        const Places& from = {}) {
   auto opts = options.dtype(at::kDouble);
-  auto along = [&](int64_t count, int64_t begin, int64_t stride, at::IntArrayRef shape) {
-    return at::arange(begin, begin + count * stride, stride, opts).view(shape).expand({frames, rows, columns}).reshape({-1});
+  auto counted = [&](int64_t count, int64_t begin, int64_t stride) { return at::arange(begin, begin + count * stride, stride, opts); };
+  auto along = [&](const at::Tensor& places, at::IntArrayRef shape) {
+    return places.view(shape).expand({frames, rows, columns}).reshape({-1});
   };
-  return mmdit::rotary_tables({along(frames, from.frame, from.stride, {-1, 1, 1}), along(rows, from.row, 1, {1, -1, 1}),
-                               along(columns, from.column, 1, {1, 1, -1})},
-                              c.axes_dims(), kRopeTheta);
+  auto of_frames = counted(frames - (from.given ? 1 : 0), from.frame, from.stride);
+  if (from.given) of_frames = at::cat({at::full({1}, static_cast<double>(*from.given), opts), of_frames});
+  return mmdit::rotary_tables(
+      {along(of_frames, {-1, 1, 1}), along(counted(rows, from.row, 1), {1, -1, 1}), along(counted(columns, from.column, 1), {1, 1, -1})},
+      c.axes_dims(), kRopeTheta);
 }
 
 /// A bias of attention to rows of a text, each of which stands for so many tokens.
@@ -116,6 +121,7 @@ struct Transformer::Body {
         table(at::empty({1, 2, c.width()}, o.dtype(at::kFloat))),
         out(c.width(), c.out_channels * kPatch * kPatch, o) {
     if (c.extras.has_reference) reference_in = std::make_unique<nn::Conv2d>(c.out_channels, c.width(), kPatch, kPatch, 0, o);
+    if (c.extras.speech.is_there()) speech = std::make_unique<Speech>(c, o);
     if (c.extras.has_camera) camera = std::make_unique<CameraAdapter>(c.width(), o);
   }
   nn::Conv patch_in;
@@ -126,6 +132,7 @@ struct Transformer::Body {
   nn::Linear out;
   std::unique_ptr<nn::Conv2d> reference_in;  ///< of latents of a reference picture, to a frame of tokens
   std::unique_ptr<CameraAdapter> camera;
+  std::unique_ptr<Speech> speech;
 };
 
 Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
@@ -146,9 +153,22 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdi
   own("proj_out", body_->out);
   if (body_->reference_in) own("ref_conv", *body_->reference_in);
   if (body_->camera) own("control_adapter", *body_->camera);
+  if (body_->speech) own("", *body_->speech);
 }
 
 Transformer::~Transformer() = default;
+
+Speech& Transformer::speech() { return *body_->speech; }
+
+std::vector<nn::Block*> Transformer::blocks() const {
+  std::vector<nn::Block*> all;
+  if (!body_) return all;
+  for (size_t i = 0; i < body_->blocks.size(); ++i) {
+    all.push_back(body_->blocks[i].get());
+    if (auto* behind = body_->speech ? body_->speech->behind(static_cast<int64_t>(i)) : nullptr) all.push_back(behind);
+  }
+  return all;
+}
 
 at::Tensor Transformer::modulate(const at::Tensor& sigma_B) const {
   auto embedded = time_->embedder.forward(waves(sigma_B.to(at::kDouble) * 1000.0, config_.time_channels));
@@ -223,7 +243,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
 
   auto tokens = tokens_of(in);
   const auto num_given = in.num_given * rows * columns, num_noisy = tokens.size(1) - num_given;
-  auto [cos, sin] = rope(config_, frames, rows, columns, in.modulation_BM.options());
+  auto [cos, sin] = rope(config_, frames, rows, columns, in.modulation_BM.options(), {.given = in.given_place});
   const nn::Streams streams(shares(), has_given ? std::vector<int64_t>{num_given, num_noisy} : std::vector<int64_t>{num_noisy});
   const size_t noisy_run = has_given ? 1 : 0;
   auto noisy = streams.here(noisy_run, has_given ? tokens.narrow(1, num_given, num_noisy).contiguous() : tokens);
@@ -253,8 +273,10 @@ at::Tensor Transformer::forward(const Inputs& in) {
 
 void Transformer::initialise(uint64_t seed) {
   mmdit::initialise(*this, seed, [](const std::string& path) {
-    return path.ends_with("scale_shift_table") || path.starts_with("condition_embedder.time_proj.") || path.starts_with("proj_out.");
+    return path.ends_with("scale_shift_table") || path.starts_with("condition_embedder.time_proj.") || path.starts_with("proj_out.") ||
+           Speech::begins_as_zero(path);
   });
+  if (body_ && body_->speech) body_->speech->initialise();
 }
 
 }  // namespace burnish::models::wan

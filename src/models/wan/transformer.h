@@ -6,6 +6,7 @@
 #include "models/mmdit.h"
 #include "models/wan/blocks.h"
 #include "models/wan/config.h"
+#include "models/wan/speech.h"
 
 namespace burnish::models::wan {
 
@@ -20,10 +21,6 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   /// the last norm reads. Needs the modulation.
   at::Tensor modulate(const at::Tensor& sigma_B) const;
 
-  /// Makes of the inputs of the first block (Block) what is to be added to the tokens behind each block, by its number and these tokens;
-  /// undefined where nothing is.
-  using Hints = std::function<std::function<at::Tensor(int64_t block, const at::Tensor& tokens_BLD)>(const nn::Tensors& inputs)>;
-
   struct Inputs {
     at::Tensor noisy_BCFHW;  ///< noisy latents, and behind them along C what the model reads beside
     /// Umt5's states, and behind them a row of zeros for each text that is shorter than what the model was trained with.
@@ -31,12 +28,13 @@ class Transformer : public nn::Module, public nn::SharesTokens {
     at::Tensor counts_BT;       ///< the tokens that a row of the text stands for: 1, for the row of zeros all that are missing; 0: none
     at::Tensor modulation_BM;   ///< the result of `modulate`
     at::Tensor image_BNW = {};  ///< CLIP's states of first and last frame, one behind the other
-    at::Tensor given_modulation_BM = {};  ///< of sigma 0, where frames are given
-    int64_t num_given = 0;                ///< first frames of the latents that are given, without noise
-    Hints hints = {};                     ///< of a module beside the transformer
-    at::Tensor reference_BCHW = {};       ///< latents of a reference picture, a frame of tokens in front of the clip's
-    at::Tensor rays_BKFHW = {};           ///< of the camera (camera_rays)
-    at::Tensor added_BDFHW = {};          ///< what is added to the patches of the noisy latents, made by a module beside the transformer
+    at::Tensor given_modulation_BM = {};      ///< of sigma 0, where frames are given
+    int64_t num_given = 0;                    ///< first frames of the latents that are given, without noise
+    std::optional<int64_t> given_place = {};  ///< place in time of the one given frame, where the noisy ones are counted from 0
+    Hints hints = {};                         ///< of a module beside the transformer
+    at::Tensor reference_BCHW = {};           ///< latents of a reference picture, a frame of tokens in front of the clip's
+    at::Tensor rays_BKFHW = {};               ///< of the camera (camera_rays)
+    at::Tensor added_BDFHW = {};  ///< what is added to the patches of the noisy latents, made by a module beside the transformer
     /// Of a config that is driven: the clip whose motion is followed, of a frame of latents less than the noisy ones, with a text, states
     /// and a modulation of its own.
     struct Clip {
@@ -49,6 +47,10 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   at::Tensor forward(const Inputs& in);
 
   const Config& config() const { return config_; }
+  /// Returns what Wan-S2V's has beside the others. Needs the body of one that hears.
+  Speech& speech();
+  /// Lists its blocks in order of execution.
+  std::vector<nn::Block*> blocks() const;
 
   /// Fills every parameter for training from scratch: Xavier for matrices, zero for biases, tables, what makes the modulation and the last
   /// layer (DiT, arXiv 2212.09748), one for norms. `seed` fixes the draw.

@@ -90,7 +90,7 @@ Vace::Vace(const Config& dit, const VaceConfig& config, const at::TensorOptions&
 
 Vace::~Vace() = default;
 
-Transformer::Hints Vace::hints(const at::Tensor& context) {
+Hints Vace::hints(const at::Tensor& context) {
   return [this, context](const nn::Tensors& of_block) {
     auto inputs = of_block;
     auto tokens = patch_in_.forward(context.to(of_block[0].options())).flatten(2).transpose(1, 2).contiguous();

@@ -28,7 +28,7 @@ class Vace : public nn::Module, public nn::SharesTokens {
 
   /// Makes what is added to the transformer's tokens of a context [B, K, F, H, W], which has as many frames and sides as the noisy latents.
   /// Both must outlive the result. Each block runs when the transformer comes to the place where its result is added.
-  Transformer::Hints hints(const at::Tensor& context_BKFHW);
+  Hints hints(const at::Tensor& context_BKFHW);
 
  private:
   class HintBlock;

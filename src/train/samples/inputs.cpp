@@ -216,22 +216,19 @@ pipeline::Value load_mask(const View& view) {
   return grid.size() == 2 ? pooled : over_frames(pooled, grid[0]).transpose(0, 1).unsqueeze(0).contiguous();
 }
 
-/// Samples a second of the sound that units read.
-constexpr int64_t kSoundRate = 16000;
-
 std::string sound_content(const View& view) {
   if (view.sample == nullptr) return "";
   auto row = view.sample->row;
   auto file = data::sound_file(*view.pictures, row);
   auto hash = file == view.pictures->entry(row).file ? view.picture_hash : io::file_hash(file);
-  return fmt::format("sound of {} at {}, {}", hash, kSoundRate, cut_content(view));
+  return fmt::format("sound of {} at {}, {}", hash, data::kSoundRate, cut_content(view));
 }
 
 /// [1, N] fp32, mono.
 pipeline::Value load_sound(const View& view) {
   constexpr int64_t kFrameSamples = 1000;  // of 16 frames a second
   if (view.pictures == nullptr) return at::zeros({1, view.sample->extent.frames * kFrameSamples});
-  return data::load_sound(*view.pictures, view.sample->row, kSoundRate).unsqueeze(0);
+  return data::load_sound(*view.pictures, view.sample->row, data::kSoundRate).unsqueeze(0);
 }
 
 }  // namespace

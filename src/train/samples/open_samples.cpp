@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/row_sound.h"
 #include "train/samples/compute.h"
 #include "train/samples/diffsynth_cache.h"
 #include "train/samples/sample_list.h"
@@ -223,7 +224,8 @@ void check_extra_inputs(const SampleInfo& sample, const models::Model& model) {
     if (!has_column(sample, column))
       data_error("train", "row {} has nothing in the column '{}', which extra_inputs names; fill it in, or leave the row out", sample.row,
                  column);
-    if (input.kind == models::ExtraInput::Kind::file && !sample.columns.at(column).get<std::string>().ends_with(".safetensors"))
+    const bool is_numbers = input.kind == models::ExtraInput::Kind::file && column != data::kSoundColumn;
+    if (is_numbers && !sample.columns.at(column).get<std::string>().ends_with(".safetensors"))
       data_error(
           "train",
           "row {}: the column '{}' names {}, and a safetensors file with one tensor was expected; docs/train.md says how one is made",
