@@ -135,10 +135,9 @@ TEST_F(SequenceOf, ClipsOfWan) {
   }
 }
 
-/// Blocks of VACE have the places of the transformer's tokens; tokens of Animate attend to the face of their own frame, those of S2V to its
-/// sound.
+/// Blocks of VACE have the places of the transformer's tokens; tokens of Animate attend to the face of their own frame.
 TEST_F(SequenceOf, ModulesBesideTheTransformerOfWan) {
-  for (const auto& kind : {kVaceKind, kAnimateKind, kSpeechKind}) {
+  for (const auto& kind : {kVaceKind, kAnimateKind}) {
     const auto made = kind.made(folder.path());
     model = made.model;
     data = made.data + "--extra_inputs " + made.columns + " ";

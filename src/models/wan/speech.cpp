@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "kernels/modulated_norm/modulated_norm.h"
 
 namespace burnish::models::wan {
@@ -74,6 +75,8 @@ Speech::Speech(const Config& dit, const at::TensorOptions& o)
 Speech::~Speech() = default;
 
 at::Tensor Speech::added_patches(const at::Tensor& poses) const {
+  if (shares())
+    config_error("models", "this model runs on all tokens of a clip beside a sample's own, which sequence_size shares out; leave it at 1");
   auto kind = [&](int64_t row) { return kinds_.weight.select(0, row).view({1, -1, 1, 1, 1}); };
   auto noisy = pose_in_.forward(poses) + kind(0);
   auto shape = noisy.sizes().vec();
