@@ -7,8 +7,8 @@
 #include "base/limits.h"
 #include "config/problems.h"
 #include "data/drawn_file.h"
-#include "drawing/picture.h"
 #include "diffusion/process.h"
+#include "drawing/picture.h"
 #include "loras/merged.h"
 #include "models/family.h"
 

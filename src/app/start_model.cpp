@@ -79,7 +79,7 @@ StartModel choose_model(const std::vector<std::string>& names, const models::Mod
     data_error(
         "new",
         "'{}' is not on this machine, and of its sizes nothing is known; `burnish plan --model {} --height 1024 --width 1024` fetches "
-        "it, or name a published model as flux-dev is named (`burnish convert --help` lists all)",
+        "it, or name a published model (`burnish convert --help` lists their names)",
         first, first);
   }
 }

@@ -21,7 +21,8 @@ class MergedAdapters final : public models::Merge {
   void add(const LoraFile& file, const std::vector<adapters::AdapterWeights>& weights) {
     for (const auto& part : adapters::find_adapter(file.path).files()) files_.push_back(part);
     settings_ += fmt::format("{}at {}", settings_.empty() ? "" : ", ", file.strength);
-    for (const auto& w : weights) by_parameter_[adapters::parameter_of(w)].push_back({w, file.strength, adapters::sharing_norms(w, weights)});
+    for (const auto& w : weights)
+      by_parameter_[adapters::parameter_of(w)].push_back({w, file.strength, adapters::sharing_norms(w, weights)});
   }
 
   bool touches(const std::string& name) const override { return by_parameter_.contains(name); }

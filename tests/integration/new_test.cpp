@@ -172,7 +172,7 @@ TEST_F(New, EveryWrongAnswerIsRefused) {
   refused(3, answers("--dataset " + quoted(at("nowhere"))), {"nothing called", "nowhere"});
   refused(3, answers("--dataset " + quoted(at("empty"))), {"empty"});
   refused(3, answers("", quoted(at("nowhere"))), {"does not exist"});
-  refused(3, answers("", "me/mine"), {"'me/mine' is not on this machine", "flux-dev"});
+  refused(3, answers("", "me/mine"), {"'me/mine' is not on this machine", "name a published model"});
   refused(3, answers("", quoted(kAssets / "vae")), {"vae"});
   refused(2, answers("", quoted(kGolden / "model")), {"tokenizer is not beside", "--tokenizer_path"});
   refused(2, answers("--memory lots"), {"memory"});

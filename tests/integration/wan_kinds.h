@@ -96,15 +96,14 @@ inline const WanKind kDrivingKind{
     "",
     "dit.blocks.1",
     /*runs_once=*/false};
-inline const WanKind kSpeechKind{
-    "s2v",
-    [](const fs::path&) {
-      const fs::path speaking = golden_path("wan_speech");
-      return WanModelAndData{
-          wan_parts({speaking / "transformer", fs::path(golden_path("wav2vec2"))}),
-          option("dataset_metadata_path", speaking / "sounds/metadata.csv") + "--height 48 --width 64 --num_frames 5 --frame_rate 10 ",
-          "input_image,input_audio,s2v_pose_video"};
-    },
-    "dit", "dit.audio_injector"};
+inline const WanKind kSpeechKind{"s2v",
+                                 [](const fs::path&) {
+                                   const fs::path speaking = golden_path("wan_speech");
+                                   return WanModelAndData{wan_parts({speaking / "transformer", fs::path(golden_path("wav2vec2"))}),
+                                                          option("dataset_metadata_path", speaking / "sounds/metadata.csv") +
+                                                              "--height 48 --width 64 --num_frames 5 --frame_rate 10 ",
+                                                          "input_image,input_audio,s2v_pose_video"};
+                                 },
+                                 "dit", "dit.audio_injector"};
 
 }  // namespace burnish::test
