@@ -135,15 +135,17 @@ TEST_F(SequenceOf, ClipsOfWan) {
   }
 }
 
-/// Blocks of VACE have the places of the transformer's tokens; tokens of Animate attend to the face of their own frame.
+/// Blocks of VACE have the places of the transformer's tokens, and train without their attention to the text, as those of ClipsOfWan;
+/// tokens of Animate attend to the face of their own frame.
 TEST_F(SequenceOf, ModulesBesideTheTransformerOfWan) {
-  for (const auto& kind : {kVaceKind, kAnimateKind}) {
+  const std::string vace = "vace.vace_blocks.0.attn1,vace.vace_blocks.1.attn1,vace.vace_blocks.1.ffn,vace.vace_blocks.1.proj_out";
+  for (const auto& [kind, trained] : {std::pair{kVaceKind, vace}, {kAnimateKind, kAnimateKind.module}}) {
     const auto made = kind.made(folder.path());
     model = made.model;
     data = made.data + "--extra_inputs " + made.columns + " ";
     for (const char* more : {"", "--use_gradient_checkpointing "}) {
       expect_same("--lora_target_modules attn1.to_q,to_v,ffn.net.2 " + std::string(more));
-      expect_same("--trainable_models " + kind.module + " --learning_rate 1e-3 " + more);
+      expect_same("--trainable_models " + trained + " --learning_rate 1e-3 " + more);
     }
   }
 }

@@ -30,7 +30,7 @@ const Trained kTrained[] = {
     {"full_adapter", [](const WanKind&) { return std::string("--lora_type full "); }},
     {"full", [](const WanKind& kind) { return kind.in_full(); }, true},
     {"block", [](const WanKind& kind) { return "--trainable_models " + kind.whole_blocks + " "; }, true},
-    {"module_lora", [](const WanKind& kind) { return "--lora_base_model " + kind.module + " --lora_rank 4 "; }, false, true},
+    {"module_lora", [](const WanKind& kind) { return kind.adapted_module() + "--lora_rank 4 "; }, false, true},
     {"module", [](const WanKind& kind) { return "--trainable_models " + kind.module + " "; }, true, true},
 };
 
@@ -40,10 +40,17 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.kind.name << " " << c.trained.name; }
 
+/// Text to video in all ways. Kinds differ in what runs, and kinds of adapters in what layers are: each of these meets two of those.
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const auto& kind : {kT2vKind, kExpertsKind, kI2vKind, kTi2vKind, kVaceKind, kAnimateKind, kDrivingKind}) {
+  size_t turn = 1;
+  const std::vector<std::string> in_turn{"dora", "loha", "lokr", "oft", "full_adapter"};
+  for (const auto& kind : {kT2vKind, kExpertsKind, kI2vKind, kTi2vKind, kVaceKind, kAnimateKind, kDrivingKind, kSpeechKind}) {
+    const bool in_all_ways = kind.name == kT2vKind.name;
+    const auto& own = in_turn[turn++ % in_turn.size()];
     for (const auto& trained : kTrained) {
+      const bool is_in_turn = std::ranges::find(in_turn, trained.name) != in_turn.end();
+      if (is_in_turn && !in_all_ways && trained.name != own) continue;
       if (!trained.of_module || !kind.module.empty()) all.push_back({kind, trained});
     }
   }

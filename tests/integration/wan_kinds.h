@@ -19,6 +19,12 @@ struct WanKind {
   std::string whole_blocks = "dit.blocks.1";
   bool runs_once = true;  ///< whether a block runs its layers once; of one that does not, chunks and updates in backward do not go together
 
+  /// A module that is part of a denoiser has adapters by the names of its layers.
+  std::string adapted_module() const {
+    const auto dot = module.find('.');
+    if (dot == module.npos) return "--lora_base_model " + module + " ";
+    return "--lora_base_model " + module.substr(0, dot) + " --lora_target_modules '" + module.substr(dot + 1) + "\\..*' ";
+  }
   std::string in_full() const { return "--trainable_models " + denoisers + " "; }
 };
 inline void PrintTo(const WanKind& kind, std::ostream* out) { *out << kind.name; }
