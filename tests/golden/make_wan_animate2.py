@@ -25,7 +25,7 @@ import family, training_loop
 from make_encoders import randomise, rounded
 from make_wan import Spaced, Wan
 from make_wan_animate import WanAnimate
-from make_wan_image import CLIPS, STEPS
+from make_wan_image import CLIPS
 
 OUT, NOISE = family.HERE / "wan_animate2", family.HERE / "wan_animate"
 DATA = family.HERE / "wan_image/clips"
