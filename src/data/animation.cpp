@@ -14,18 +14,6 @@ namespace burnish::data {
 
 namespace {
 
-/// Lays RGBA over white.
-void write_over_white(const uint8_t* from_HW4, int64_t num_pixels, uint8_t* to_HW3) {
-  for (int64_t i = 0; i < num_pixels; ++i) {
-    const int alpha = from_HW4[i * 4 + 3];
-    for (int64_t c = 0; c < 3; ++c) to_HW3[i * 3 + c] = over_white(from_HW4[i * 4 + c], alpha);
-  }
-}
-
-void write_opacity(const uint8_t* from_HW4, int64_t num_pixels, uint8_t* to_HW) {
-  for (int64_t i = 0; i < num_pixels; ++i) to_HW[i] = from_HW4[i * 4 + 3];
-}
-
 class WebpFrames : public ClipFrames {
  public:
   WebpFrames(std::string_view bytes, const std::string& file) {

@@ -279,23 +279,16 @@ void FfmpegFrames::write_pixels(uint8_t* to_HW3) {
   convert(is_opaque ? AV_PIX_FMT_RGB24 : AV_PIX_FMT_RGBA, is_opaque ? 3 : 4);
   for (int64_t y = 0; y < shape_.height; ++y, to_HW3 += shape_.width * 3) {
     const auto* row = converted_.rows.data() + y * converted_.stride;
-    if (is_opaque) {
-      std::memcpy(to_HW3, row, static_cast<size_t>(shape_.width) * 3);
-      continue;
-    }
-    for (int64_t x = 0; x < shape_.width; ++x) {
-      for (int64_t c = 0; c < 3; ++c) to_HW3[x * 3 + c] = over_white(row[x * 4 + c], row[x * 4 + 3]);
-    }
+    if (is_opaque) std::memcpy(to_HW3, row, static_cast<size_t>(shape_.width) * 3);
+    else write_over_white(row, shape_.width, to_HW3);
   }
 }
 
 void FfmpegFrames::write_alpha(uint8_t* to_HW) {
   if (!has_alpha(*current_)) return ClipFrames::write_alpha(to_HW);
   convert(AV_PIX_FMT_RGBA, 4);
-  for (int64_t y = 0; y < shape_.height; ++y) {
-    const auto* row = converted_.rows.data() + y * converted_.stride;
-    for (int64_t x = 0; x < shape_.width; ++x) *to_HW++ = row[x * 4 + 3];
-  }
+  for (int64_t y = 0; y < shape_.height; ++y, to_HW += shape_.width)
+    write_opacity(converted_.rows.data() + y * converted_.stride, shape_.width, to_HW);
 }
 
 std::string FfmpegFrames::damage() const {

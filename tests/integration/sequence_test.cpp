@@ -150,6 +150,17 @@ TEST_F(SequenceOf, ModulesBesideTheTransformerOfWan) {
   }
 }
 
+TEST_F(SequenceOf, ClipsThatAllTokensAttendToIsRefused) {
+  for (const auto& kind : {kDrivingKind, kSpeechKind}) {
+    const auto made = kind.made(folder.path());
+    model = made.model;
+    data = made.data + "--extra_inputs " + made.columns + " ";
+    auto outcome = try_train(2, "refused", "--lora_rank 4 --max_steps 1 --sequence_size 2 ");
+    EXPECT_EQ(outcome.exit_code, 2) << kind.name << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr("which sequence_size shares out; leave it at 1")) << kind.name;
+  }
+}
+
 TEST_F(SequenceOf, PicturesBesideTheTarget) {
   const auto references = kGolden / "../references";
   data = "--dataset_metadata_path " + quoted(references / "metadata.json") + " --extra_inputs kontext_images ";

@@ -3,9 +3,7 @@
 
 #include "models/wan/animate.h"
 #include "models/wan/keys.h"
-#include "tests/integration/parity.h"
-#include "tests/integration/refused.h"
-#include "tests/integration/wan.h"
+#include "tests/integration/wan_run.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -16,14 +14,10 @@ namespace {
 const fs::path kAnimated = golden_path("wan_animate"), kFirstClips = golden_path("wan_image/clips");
 const std::string kColumns = "--extra_inputs input_image,animate_pose_video,animate_face_video ";
 
-class WanAnimate : public BadInput {
+class WanAnimate : public WanRun {
  protected:
   std::string model(const fs::path& transformer = kAnimated / "transformer") const {
-    std::string options;
-    for (const auto& part :
-         {transformer, fs::path(golden_path("wan_image/image_encoder")), kWan / "model/text_encoder", kWan / "model/vae"})
-      options += option("model", part);
-    return options + option("tokenizer_path", kWan / "model/tokenizer") + "--dtype fp32 ";
+    return wan_parts({transformer, fs::path(golden_path("wan_image/image_encoder"))});
   }
   /// The transformer with its module in the original names, whose blurs have kernels, and the config.json of such a folder.
   fs::path original() const {
@@ -46,38 +40,13 @@ class WanAnimate : public BadInput {
   static std::string data() {
     return option("dataset_metadata_path", kAnimated / "faces/metadata.csv") + "--height 48 --width 64 --num_frames 5 --frame_rate 10 ";
   }
-  std::string ok(const std::string& arguments) const {
-    auto out = run_burnish(arguments);
-    EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
-    return out.output;
-  }
   void steps(const std::string& name, const std::string& more) const {
-    ok("train " + model() + data() + kColumns + "--max_steps 4 --learning_rate 1e-3 --loss_weighting uniform " +
-       option("replay", kAnimated / "replay.safetensors") + option("output_path", at("replayed")) + more);
-    auto log = read_log(at("replayed"));
-    expect_logged(log, "loss", expected_in(kAnimated).tensor(name + ".loss"), 2e-6);
-    expect_logged(log, "grad_norm", expected_in(kAnimated).tensor(name + ".grad_norm"), 1e-4);
-  }
-  /// A clip of ten frames a second that plays as fast as what is drawn: its frames' delays are in hundredths of a second.
-  fs::path faster(const fs::path& clip, const std::string& name) const {
-    auto bytes = read_file(clip);
-    const std::string_view mark("\x21\xF9\x04", 3);
-    for (auto place = bytes.find(mark); place != bytes.npos; place = bytes.find(mark, place + 1)) bytes[place + 4] = '\x06';
-    bytes[bytes.rfind(mark) + 4] = '\x08';
-    std::ofstream(at(name), std::ios::binary) << bytes;
-    return at(name);
+    expect_replayed(kAnimated, kAnimated / "replay.safetensors", name, model() + data() + kColumns + more);
   }
   at::Tensor drawn(const std::string& of, const std::string& more = "") const {
-    io::save_safetensors(at("noise.safetensors"), {{"noise", expected_in(kAnimated).tensor("noise").clone()}});
-    ok("sample " + of + "--prompt 'red apple' --height 48 --width 64 --num_frames 5 --num_inference_steps 4 " +
-       option("reference", kGolden / "pictures/0.png") + option("animate_pose_video", faster(kFirstClips / "1.gif", "poses.gif")) +
-       option("animate_face_video", faster(kAnimated / "faces/0.gif", "face.gif")) + option("noise", at("noise.safetensors")) +
-       option("save_latents", at("latents.safetensors")) + option("output_path", at("drawn")) + more);
-    return io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents").clone();
-  }
-  std::string trained(const std::string& name, const std::string& more) const {
-    ok("train --max_steps 3 --learning_rate 1e-3 " + option("output_path", at(name)) + more);
-    return fs::exists(at(name) / "step-3.safetensors") ? read_file(at(name) / "step-3.safetensors") : "";
+    return latents_of(kAnimated, of + option("reference", kGolden / "pictures/0.png") +
+                                     option("animate_pose_video", faster(kFirstClips / "1.gif", "poses.gif")) +
+                                     option("animate_face_video", faster(kAnimated / "faces/0.gif", "face.gif")) + more);
   }
 };
 

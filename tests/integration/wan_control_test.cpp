@@ -1,8 +1,7 @@
 // Wan's Fun models and the motion controller in the whole program, on transformers of random weights that a config.json alone describes.
 #include <gmock/gmock.h>
 
-#include "tests/integration/model_run.h"
-#include "tests/integration/wan.h"
+#include "tests/integration/wan_run.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -10,7 +9,7 @@ using testing::HasSubstr;
 
 namespace {
 
-class WanControl : public BadInput {
+class WanControl : public WanRun {
  protected:
   WanControl() { fs::copy(kWan / "model", at("model"), fs::copy_options::recursive); }
   /// Puts in place of the transformer one of so many channels.
@@ -34,11 +33,6 @@ class WanControl : public BadInput {
                       {"motion_bucket_id", 10 * i}});
     return "--dataset_base_path '" + (kGolden / "pictures").string() + "' --dataset_metadata_path " +
            quoted(write("rows.json", rows.dump())) + " --height 48 --width 64 ";
-  }
-  std::string ok(const std::string& arguments) const {
-    auto out = run_burnish(arguments);
-    EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
-    return out.output;
   }
   std::vector<double> losses(const std::string& name, const std::string& more) const {
     ok("train " + wan_model(at("model")) + more + " --max_steps 3 --learning_rate 1e-3 " + option("output_path", at(name)));

@@ -2,9 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "models/wan/keys.h"
-#include "tests/integration/parity.h"
-#include "tests/integration/refused.h"
-#include "tests/integration/wan.h"
+#include "tests/integration/wan_run.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -15,17 +13,10 @@ namespace {
 const fs::path kDriven = golden_path("wan_animate2"), kFirstClips = golden_path("wan_image/clips"), kNoise = golden_path("wan_animate");
 const std::string kColumns = "--extra_inputs animate2_prompt_ref,animate2_reference_image,animate2_reference_video ";
 
-class WanDriving : public BadInput {
+class WanDriving : public WanRun {
  protected:
-  static std::string encoders() {
-    std::string options;
-    for (const auto& part : {fs::path(golden_path("wan_image/image_encoder")), kWan / "model/text_encoder", kWan / "model/vae"})
-      options += option("model", part);
-    return options + option("tokenizer_path", kWan / "model/tokenizer");
-  }
-  static std::string model(const fs::path& transformer = kDriven / "transformer") {
-    return option("model", transformer) + encoders() + "--dtype fp32 ";
-  }
+  static std::string model(const fs::path& transformer = kDriven / "transformer") { return option("model", transformer) + encoders(); }
+  static std::string encoders() { return wan_parts({golden_path("wan_image/image_encoder")}); }
   /// The folder of the transformer in the original names.
   fs::path original() const {
     const auto folder = at("Wan2.2-Animate-2-14B");
@@ -43,37 +34,13 @@ class WanDriving : public BadInput {
   static std::string data() {
     return option("dataset_metadata_path", kDriven / "metadata.json") + "--height 48 --width 64 --num_frames 5 --frame_rate 10 ";
   }
-  std::string ok(const std::string& arguments) const {
-    auto out = run_burnish(arguments);
-    EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
-    return out.output;
-  }
   void steps(const std::string& name, const std::string& more) const {
-    ok("train " + model() + data() + kColumns + "--max_steps 4 --learning_rate 1e-3 --loss_weighting uniform " +
-       option("replay", kNoise / "replay.safetensors") + option("output_path", at("replayed")) + more);
-    auto log = read_log(at("replayed"));
-    expect_logged(log, "loss", expected_in(kDriven).tensor(name + ".loss"), 2e-6);
-    expect_logged(log, "grad_norm", expected_in(kDriven).tensor(name + ".grad_norm"), 1e-4);
-  }
-  /// A clip of ten frames a second that plays as fast as what is drawn.
-  fs::path faster(const fs::path& clip, const std::string& name) const {
-    auto bytes = read_file(clip);
-    const std::string_view mark("\x21\xF9\x04", 3);
-    for (auto place = bytes.find(mark); place != bytes.npos; place = bytes.find(mark, place + 1)) bytes[place + 4] = '\x04';
-    std::ofstream(at(name), std::ios::binary) << bytes;
-    return at(name);
+    expect_replayed(kDriven, kNoise / "replay.safetensors", name, model() + data() + kColumns + more);
   }
   at::Tensor drawn(const std::string& of, const std::string& more = "") const {
-    io::save_safetensors(at("noise.safetensors"), {{"noise", expected_in(kNoise).tensor("noise").clone()}});
-    ok("sample " + of + "--prompt 'red apple' --height 48 --width 64 --num_frames 5 --num_inference_steps 4 --animate2_prompt_ref cat " +
-       option("animate2_reference_image", kGolden / "pictures/0.png") +
-       option("animate2_reference_video", faster(kFirstClips / "1.gif", "driving.gif")) + option("noise", at("noise.safetensors")) +
-       option("save_latents", at("latents.safetensors")) + option("output_path", at("drawn")) + more);
-    return io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents").clone();
-  }
-  std::string trained(const std::string& name, const std::string& more) const {
-    ok("train --max_steps 3 --learning_rate 1e-3 " + option("output_path", at(name)) + more);
-    return fs::exists(at(name) / "step-3.safetensors") ? read_file(at(name) / "step-3.safetensors") : "";
+    const auto clip = paced(kFirstClips / "1.gif", "driving.gif", 4, 4);
+    return latents_of(kNoise, of + "--animate2_prompt_ref cat " + option("animate2_reference_image", kGolden / "pictures/0.png") +
+                                  option("animate2_reference_video", clip) + more);
   }
 };
 
@@ -110,7 +77,7 @@ TEST_F(WanDriving, OriginalFilesAreReadAndConvertedBothWays) {
 TEST_F(WanDriving, IsEqualLiveAndEncodedByAStageWithoutTheTransformer) {
   const auto how = "--lora_base_model dit --lora_target_modules self_attn.q,self_attn.k,self_attn.v --lora_rank 4 ";
   auto live = trained("live", model(original()) + data() + kColumns + how);
-  ok("train --task sft:data_process --dtype fp32 " + encoders() + data() + kColumns + option("output_path", at("cache")));
+  ok("train --task sft:data_process " + encoders() + data() + kColumns + option("output_path", at("cache")));
   EXPECT_EQ(trained("split", "--task sft:train --dtype fp32 " + option("model", original()) + option("dataset_base_path", at("cache")) +
                                  kColumns + how),
             live);

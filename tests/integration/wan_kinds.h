@@ -42,14 +42,6 @@ inline std::string wan_clips_with(const fs::path& folder, const std::string& col
          std::to_string(height) + " --width 64 --num_frames 9 --frame_rate 16 ";
 }
 
-/// The small model by its parts, with another transformer, and what else it needs.
-inline std::string wan_parts(const std::vector<fs::path>& others) {
-  std::string options;
-  for (const auto& part : others) options += option("model", part);
-  return options + option("model", kWan / "model/text_encoder") + option("model", kWan / "model/vae") +
-         option("tokenizer_path", kWan / "model/tokenizer") + "--dtype fp32 ";
-}
-
 /// wan_from_frame without its columns.
 inline std::string wan_from_frame_alone(const std::string& name) {
   auto model = wan_from_frame(name);

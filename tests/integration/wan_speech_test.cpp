@@ -1,9 +1,7 @@
 // Wan-S2V in the whole program: beside DiffSynth-Studio's own code (tests/golden/make_wan_speech.py), and in all ways of running it.
 #include <gmock/gmock.h>
 
-#include "tests/integration/parity.h"
-#include "tests/integration/refused.h"
-#include "tests/integration/wan.h"
+#include "tests/integration/wan_run.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -14,14 +12,9 @@ namespace {
 const fs::path kSpeech = golden_path("wan_speech"), kSpeechClips = golden_path("wan_image/clips");
 const std::string kAllColumns = "--extra_inputs input_image,input_audio,s2v_pose_video ";
 
-class WanSpeech : public BadInput {
+class WanSpeech : public WanRun {
  protected:
-  static std::string model(const fs::path& encoder = golden_path("wav2vec2")) {
-    std::string options;
-    for (const auto& part : {kSpeech / "transformer", encoder, kWan / "model/text_encoder", kWan / "model/vae"})
-      options += option("model", part);
-    return options + option("tokenizer_path", kWan / "model/tokenizer") + "--dtype fp32 ";
-  }
+  static std::string model(const fs::path& encoder = golden_path("wav2vec2")) { return wan_parts({kSpeech / "transformer", encoder}); }
   static std::string data(const fs::path& metadata = kSpeech / "sounds/metadata.csv") {
     return option("dataset_metadata_path", metadata) + "--height 48 --width 64 --num_frames 5 --frame_rate 10 ";
   }
@@ -31,41 +24,13 @@ class WanSpeech : public BadInput {
     for (const auto& row : rows) text += row + "\n";
     return write(name, text);
   }
-  std::string ok(const std::string& arguments) const {
-    auto out = run_burnish(arguments);
-    EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
-    return out.output;
-  }
   void steps(const std::string& name, const std::string& more) const {
-    ok("train " + model() + data() + kAllColumns + "--max_steps 4 --learning_rate 1e-3 --loss_weighting uniform " +
-       option("replay", kSpeech / "replay.safetensors") + option("output_path", at("replayed")) + more);
-    auto log = read_log(at("replayed"));
-    expect_logged(log, "loss", expected_in(kSpeech).tensor(name + ".loss"), 2e-6);
-    expect_logged(log, "grad_norm", expected_in(kSpeech).tensor(name + ".grad_norm"), 1e-4);
+    expect_replayed(kSpeech, kSpeech / "replay.safetensors", name, model() + data() + kAllColumns + more);
   }
-  /// A clip of ten frames a second that plays as fast as what is drawn: its frames' delays are in hundredths of a second.
-  fs::path faster(const fs::path& clip, const std::string& name) const {
-    auto bytes = read_file(clip);
-    const std::string_view mark("\x21\xF9\x04", 3);
-    for (auto place = bytes.find(mark); place != bytes.npos; place = bytes.find(mark, place + 1)) bytes[place + 4] = '\x06';
-    bytes[bytes.rfind(mark) + 4] = '\x08';
-    std::ofstream(at(name), std::ios::binary) << bytes;
-    return at(name);
-  }
-  std::string drawing(const std::string& more) const {
-    io::save_safetensors(at("noise.safetensors"), {{"noise", expected_in(kSpeech).tensor("noise").clone()}});
-    return "sample " + model() + "--prompt 'red apple' --height 48 --width 64 --num_frames 5 --num_inference_steps 4 " +
-           option("reference", kGolden / "pictures/0.png") + option("noise", at("noise.safetensors")) +
-           option("save_latents", at("latents.safetensors")) + option("output_path", at("drawn")) + more;
-  }
+  std::string what(const std::string& more) const { return model() + option("reference", kGolden / "pictures/0.png") + more; }
   at::Tensor drawn(const std::string& more) const {
-    ok(drawing(option("input_audio", kSpeech / "sounds/0.wav") + option("s2v_pose_video", faster(kSpeechClips / "1.gif", "poses.gif")) +
-               more));
-    return io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents").clone();
-  }
-  std::string trained(const std::string& name, const std::string& more) const {
-    ok("train --max_steps 3 --learning_rate 1e-3 " + option("output_path", at(name)) + more);
-    return fs::exists(at(name) / "step-3.safetensors") ? read_file(at(name) / "step-3.safetensors") : "";
+    const auto poses = faster(kSpeechClips / "1.gif", "poses.gif");
+    return latents_of(kSpeech, what(option("input_audio", kSpeech / "sounds/0.wav") + option("s2v_pose_video", poses) + more));
   }
 };
 
@@ -136,7 +101,7 @@ TEST_F(WanSpeech, SettingsOfWhatHearsAreRead) {
 TEST_F(WanSpeech, RefusesWhatItCannotDo) {
   refused(2, "train " + model() + data() + "--lora_rank 4 --extra_inputs input_audio " + option("output_path", out()),
           {"Wan-S2V goes on from a picture", "input_image"});
-  refused(2, drawing(""), {"this model hears a sound", "--input_audio"});
+  refused(2, drawing_of(kSpeech, what("")), {"this model hears a sound", "--input_audio"});
   refused(2,
           "train " + model() + option("dataset_metadata_path", kSpeech / "sounds/metadata.csv") +
               "--height 48 --width 64 --num_frames 1 --frame_rate 10 --lora_rank 4 --extra_inputs input_image " +

@@ -2,9 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "models/wan/keys.h"
-#include "tests/integration/model_run.h"
-#include "tests/integration/parity.h"
-#include "tests/integration/wan.h"
+#include "tests/integration/wan_run.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -15,7 +13,7 @@ namespace {
 const fs::path kVace = golden_path("wan_vace");
 const std::string kColumns = "--extra_inputs vace_video,vace_video_mask,vace_reference_image ";
 
-class WanVace : public BadInput {
+class WanVace : public WanRun {
  protected:
   WanVace() {
     fs::copy(kWan / "model", at("model"), fs::copy_options::recursive);
@@ -26,11 +24,6 @@ class WanVace : public BadInput {
   static std::string data() {
     return "--dataset_base_path '" + (kGolden / "pictures").string() + "' --dataset_metadata_path '" + (kVace / "metadata.json").string() +
            "' --height 48 --width 64 ";
-  }
-  std::string ok(const std::string& arguments) const {
-    auto out = run_burnish(arguments);
-    EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
-    return out.output;
   }
   std::string train(const std::string& name, const std::string& more) const {
     return ok("train " + model() + more + "--max_steps 3 --learning_rate 1e-3 " + option("output_path", at(name)));

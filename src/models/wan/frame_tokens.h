@@ -48,7 +48,7 @@ struct FramesHere {
   /// Computes `of_frames` of the tokens [B, l, D] that are here, of frames filled up with zeros, and takes what it makes of these tokens.
   at::Tensor whole(const at::Tensor& tokens_BlD, const std::function<at::Tensor(const at::Tensor& tokens)>& of_frames) const;
 };
-/// Finds them for frames with so many tokens, which stand behind `num_given` others.
-FramesHere frames_here(const nn::TokenShares* shares, int64_t num_frames, int64_t num_tokens, int64_t num_given = 0);
+/// Finds them for frames with so many tokens.
+FramesHere frames_here(const nn::TokenShares* shares, int64_t num_frames, int64_t num_tokens);
 
 }  // namespace burnish::models::wan

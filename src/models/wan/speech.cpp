@@ -7,7 +7,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "kernels/modulated_norm/modulated_norm.h"
 
 namespace burnish::models::wan {
@@ -75,8 +74,6 @@ Speech::Speech(const Config& dit, const at::TensorOptions& o)
 Speech::~Speech() = default;
 
 at::Tensor Speech::added_patches(const at::Tensor& poses) const {
-  if (shares())
-    config_error("models", "this model runs on all tokens of a clip beside a sample's own, which sequence_size shares out; leave it at 1");
   auto kind = [&](int64_t row) { return kinds_.weight.select(0, row).view({1, -1, 1, 1, 1}); };
   auto noisy = pose_in_.forward(poses) + kind(0);
   auto shape = noisy.sizes().vec();
@@ -93,16 +90,10 @@ FrameTokens::Made Speech::heard(const at::Tensor& states) const {
 }
 
 Hints Speech::hints(const at::Tensor& states) {
-  return [this, states](const nn::Tensors& of_block) {
-    auto sound = heard(states);
-    const auto num_frames = sound.whole_BFD.size(1), of_frame = of_block[kCosOfBlock].size(0) / (1 + num_frames);
-    const auto frames = frames_here(shares(), num_frames, num_frames * of_frame, of_frame);
-    auto here = [&](const at::Tensor& x) { return x.narrow(1, frames.first, frames.count); };
-    return [this, frames, whole = here(sound.whole_BFD), apart = here(sound.tokens_BFND)](int64_t block,
-                                                                                          const at::Tensor& tokens) -> at::Tensor {
+  return [this, states](const nn::Tensors&) {
+    return [this, sound = heard(states)](int64_t block, const at::Tensor& tokens) -> at::Tensor {
       auto* injector = behind(block);
-      if (injector == nullptr) return {};
-      return frames.whole(tokens, [&](const at::Tensor& some) { return injector->run({some, whole, apart})[0]; });
+      return injector == nullptr ? at::Tensor() : injector->run({tokens, sound.whole_BFD, sound.tokens_BFND})[0];
     };
   };
 }

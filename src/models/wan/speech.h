@@ -10,7 +10,7 @@ namespace burnish::models::wan {
 /// The place in time of the frame of a reference picture.
 inline constexpr int64_t kReferencePlace = 30;
 
-class Speech : public nn::Module, public nn::SharesTokens {
+class Speech : public nn::Module {
  public:
   Speech(const Config& dit, const at::TensorOptions& options);
   ~Speech() override;

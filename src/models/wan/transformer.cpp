@@ -187,8 +187,6 @@ void Transformer::run_blocks(nn::Tensors& inputs, bool has_given, const Hints& h
 }
 
 void Transformer::run_driven_blocks(nn::Tensors& inputs, const Inputs& in) {
-  if (shares())
-    config_error("models", "this model runs on all tokens of a clip beside a sample's own, which sequence_size shares out; leave it at 1");
   const auto own = std::ssize(inputs);
   for (auto& input : of_clip(*in.clip)) inputs.push_back(std::move(input));
   const auto is_negative = in.is_negative_B.defined() ? in.is_negative_B.view({-1, 1, 1}).gt(0) : at::Tensor();
@@ -234,6 +232,8 @@ at::Tensor Transformer::tokens_of(const Inputs& in) const {
 
 at::Tensor Transformer::forward(const Inputs& in) {
   auto& b = *body_;
+  if (shares() && (in.clip || b.speech))
+    config_error("models", "this model runs on all tokens of a clip beside a sample's own, which sequence_size shares out; leave it at 1");
   const auto width = config_.width(), of_blocks = kModulations * width;
   const int64_t num_before = in.reference_BCHW.defined() ? 1 : 0;
   const auto frames = num_before + in.noisy_BCFHW.size(2), rows = in.noisy_BCFHW.size(3) / kPatch,
