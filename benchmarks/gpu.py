@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What a GPU makes of burnish, in one call of at most --minutes: tests on it, single operators beside ATen's and the memory's bandwidth, and
-steps of FLUX.1 at its full 12 billion parameters (batch 1) and of SDXL (batch 4), a LoRA of rank 16 at 1024x1024, beside diffusers + peft
-where python3 imports them.
+steps of FLUX.1 at its full 12 billion parameters (batch 1), of SDXL (batch 4), both at 1024x1024, and of Wan 2.1 1.3B (81 frames of 672x672,
+21 x 42 x 42 tokens), a LoRA of rank 16, beside diffusers + peft where python3 imports them.
 
-Weights are random (24 GB and 4 GB, written once into build/bench/); speed and memory do not depend on their values. Model FLOPs leave
+Weights are random (24, 5 and 3 GB, written once into build/bench/); speed and memory do not depend on their values. Model FLOPs leave
 recomputation out: 2 forward costs of products with weights, 3 of attention. What fails is named in the report, and the rest goes on.
 BURNISH_TEST_DEVICE=cpu rehearses all of it with small models.
 """
@@ -19,13 +19,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import flux_folder
 import measure
 import unet_folder
+import wan_folder
 
+PARTS = ("tests", "operators", "steps")
 DEVICE = os.environ.get("BURNISH_TEST_DEVICE", "cuda")
 ON_GPU = DEVICE != "cpu"
 PIXELS, RANK, DROPPED, GIB = 1024 if ON_GPU else 128, 16, 3, 1 << 30
@@ -48,12 +51,17 @@ class Subject:
     burnish: tuple  # options
     peer: tuple  # script and options
     flops: tuple  # of one forward of a picture: products with weights, attention
+    make_data: Callable  # writes what to learn from, returns the metadata's path
 
     def step_flops(self, checkpointed):
         """(executed, model) FLOPs of a step; the frozen weights get no gradient. Flash attention multiplies 2 matrices in forward and 5 in
         backward; the LoRA itself, about 1 %, is left out."""
         (linear, attention), extra = (self.batch * f for f in self.flops), 1 if checkpointed else 0
         return linear * (2 + extra) + attention * (3.5 + extra), 2 * linear + 3 * attention
+
+
+def make_pictures():
+    return flux_folder.make_pictures(measure.SCRATCH / f"pictures-{PIXELS}", 4, PIXELS)
 
 
 def flux():
@@ -63,7 +71,7 @@ def flux():
     return Subject("FLUX.1", "transformer", 1, lambda folder: flux_folder.make_model(folder, config), config.num_parameters(),
                    flux_folder.LORA_TARGETS, ("--max_sequence_length", text_tokens),
                    ("peer_flux.py", "--image_side", side, "--text_tokens", text_tokens),
-                   (2 * 12 * config.width**2 * tokens * blocks, blocks * 4 * tokens**2 * config.width))
+                   (2 * 12 * config.width**2 * tokens * blocks, blocks * 4 * tokens**2 * config.width), make_pictures)
 
 
 def sdxl():
@@ -71,13 +79,25 @@ def sdxl():
     side = PIXELS // 8
     return Subject("SDXL", "unet", 4, lambda folder: unet_folder.make_model(folder, config), config.num_parameters(), unet_folder.LORA_TARGETS,
                    ("--batch_size", 4), ("peer_unet.py", "--latent_side", side, "--text_tokens", unet_folder.TEXT_TOKENS, "--batch_size", 4),
-                   config.walk(side)[1])
+                   config.walk(side)[1], make_pictures)
 
 
-FLUX, SDXL = flux(), sdxl()
+def wan():
+    config, frames, side = (wan_folder.WAN_1_3B, 81, 672) if ON_GPU else (wan_folder.SMALL, 17, 128)
+    latent = (1 + (frames - 1) // 4, side // 8)
+    return Subject("Wan 2.1", "transformer", 1, lambda folder: wan_folder.make_model(folder, config), config.num_parameters(),
+                   wan_folder.LORA_TARGETS, ("--num_frames", frames, "--height", side, "--width", side),
+                   ("peer_family.py", "--family", "wan", "--latent_frames", latent[0], "--latent_side", latent[1], "--text_tokens",
+                    wan_folder.TEXT_TOKENS),
+                   config.flops(latent[0] * (latent[1] // 2) ** 2),
+                   lambda: wan_folder.make_clips(measure.SCRATCH / f"clips-{side}", 2, frames, side))
+
+
+FLUX, SDXL, WAN = flux(), sdxl(), wan()
+SUBJECTS = (FLUX, SDXL, WAN)
 # The most important first: what no time is left for is left out.
 CASES = [(FLUX, "bf16", []), (FLUX, "fp8 weights", ["fp8"]), (FLUX, "fp8 products", ["fp8", "products"]), (SDXL, "bf16", []),
-         (FLUX, "bf16, checkpointed", ["checkpointed"]), (FLUX, "fp8 weights, checkpointed", ["fp8", "checkpointed"])]
+         (WAN, "bf16, checkpointed", ["checkpointed"]), (FLUX, "bf16, checkpointed", ["checkpointed"]), (FLUX, "fp8 weights, checkpointed", ["fp8", "checkpointed"])]
 
 
 def arguments():
@@ -87,11 +107,14 @@ def arguments():
     p.add_argument("--steps", type=int, default=15, help=f"of each process; the first {DROPPED} are dropped")
     p.add_argument("--peak_tflops", type=float, default=PEAK_TFLOPS, help="dense bf16 rate that the utilisation is a share of")
     p.add_argument("--peak_gb", type=float, default=PEAK_GB, help="GB/s of the device's memory")
+    p.add_argument("--parts", default=",".join(PARTS), help="what to do of these, a list with commas")
     p.add_argument("--no_peer", action="store_true", help="leave diffusers + peft out")
     p.add_argument("--out", type=Path, default=measure.SCRATCH / "gpu", help="folder for report.md and report.json")
     args = p.parse_args()
     if args.steps <= DROPPED:
         p.error(f"--steps must be above {DROPPED}")
+    if not set(args.parts.split(",")) <= set(PARTS):
+        p.error(f"--parts takes some of {', '.join(PARTS)}")
     return args
 
 
@@ -110,7 +133,7 @@ def require_machine():
         sys.exit("gpu needs an NVIDIA GPU with its driver, and this machine has none: run it on one that has, or rehearse with "
                  "BURNISH_TEST_DEVICE=cpu")
     free = shutil.disk_usage(measure.ROOT).free
-    needed = sum(2.2 * subject.num_parameters for subject in (FLUX, SDXL) if not (folder_of(subject) / "made_from.json").exists())
+    needed = sum(2.2 * subject.num_parameters for subject in SUBJECTS if not (folder_of(subject) / "made_from.json").exists())
     if free < needed:
         sys.exit(f"gpu writes {needed / 1e9:.0f} GB of weights into {measure.SCRATCH}, where {free / 1e9:.0f} GB are free")
 
@@ -178,8 +201,11 @@ class Report:
 
     def tests(self):
         rows = []
-        for name, chosen in TESTS.items():
-            got = self.attempt(name, lambda name=name, chosen=chosen: self.run_tests(name, chosen))
+        # Together, since each of them leaves the GPU idle most of its time.
+        with ThreadPoolExecutor() as pool:
+            runs = [(name, pool.submit(self.attempt, name, lambda name=name, chosen=chosen: self.run_tests(name, chosen))) for name, chosen in TESTS.items()]
+        for name, run in runs:
+            got = run.result()
             if got is not None:
                 self.data.setdefault("tests", {})[name] = got
                 rows.append([name, got["passed"], got["skipped"], ", ".join(got["failed"]) or "none"])
@@ -214,7 +240,6 @@ class Report:
             ["operator", "us", "of ATen, us", "times as fast", f"share of {self.args.peak_gb:g} GB/s"], rows))
 
     def steps(self):
-        pictures = flux_folder.make_pictures(measure.SCRATCH / f"pictures-{PIXELS}", 4, PIXELS)
         has_peer = not self.args.no_peer and measure.has_modules(["torch", "diffusers", "peft"], dict(os.environ))
         rows, results = [], self.data.setdefault("steps", {})
         for subject, case, words in CASES:
@@ -222,19 +247,19 @@ class Report:
                 continue
             for who in ["burnish"] + (["diffusers + peft"] if has_peer and "products" not in words else []):
                 run = self.burnish if who == "burnish" else self.peer
-                figures = self.attempt(f"{who}, {subject.name}, {case}", lambda: run(subject, pictures, words))
+                figures = self.attempt(f"{who}, {subject.name}, {case}", lambda: run(subject, words))
                 if figures is not None:
                     results[f"{who}, {subject.name}, {case}"] = figures
                     rows.append([f"{subject.name}, batch {subject.batch}", case, who, f"{figures['median_step_ms']:.0f}",
                                  f"{figures['device_peak_gib']:.1f}", f"{figures['allocated_peak_gib']:.1f}",
                                  f"{figures['executed_tflops']:.1f}", f"{figures['utilisation']:.1%}", f"{figures['startup_s']:.0f}"])
-        sizes = " and ".join(f"{subject.name} ({subject.num_parameters / 1e9:.2f} billion parameters)" for subject in (FLUX, SDXL))
+        sizes = " and ".join(f"{subject.name} ({subject.num_parameters / 1e9:.2f} billion parameters)" for subject in SUBJECTS)
         note = "" if has_peer else "diffusers + peft were left out" + (".\n\n" if self.args.no_peer else ": python3 cannot import them.\n\n")
         self.sections.append(f"## Steps of a LoRA of rank {RANK}: {sizes}\n\n{note}" + measure.markdown(
             ["model", "case", "program", "ms a step", "peak GiB of the device", "of the allocator", "TFLOP/s executed",
              f"model FLOPs, share of {self.args.peak_tflops:g} TFLOP/s", "s to first step"], rows))
 
-    def peer(self, subject, _, words):
+    def peer(self, subject, words):
         out = measure.SCRATCH / "peer.json"
         script, *options = subject.peer
         command = [sys.executable, measure.ROOT / "benchmarks" / script, f"--{subject.component}", folder_of(subject) / subject.component,
@@ -245,9 +270,9 @@ class Report:
         got = measure.read_lines(out)[0]
         return self.figures(finished, peak_mib, got["step_seconds"], got["first_step_end"], got["peak_device_bytes"], subject, words)
 
-    def burnish(self, subject, pictures, words):
+    def burnish(self, subject, words):
         out = measure.SCRATCH / "run"
-        command = [self.program("burnish"), "train", "--model", folder_of(subject), "--dataset_metadata_path", pictures, "--height", PIXELS,
+        command = [self.program("burnish"), "train", "--model", folder_of(subject), "--dataset_metadata_path", subject.make_data(), "--height", PIXELS,
                    "--width", PIXELS, "--dtype", "bf16", "--device", DEVICE, "--lora_rank", RANK, "--lora_target_modules", subject.targets,
                    "--max_steps", self.args.steps, "--overwrite", "--output_path", out, *subject.burnish]
         command += ["--use_gradient_checkpointing"] * ("checkpointed" in words) + ["--fp8_compute"] * ("products" in words)
@@ -286,12 +311,12 @@ def main():
     require_machine()
     args.out.mkdir(parents=True, exist_ok=True)
     report = Report(args)
-    report.tests()
-    report.write()  # what there is, should this call be ended from outside
-    report.attempt("operators", report.operators)
-    report.write()
-    report.steps()
-    report.write()
+    for part in args.parts.split(","):
+        if part == "operators":
+            report.attempt("operators", report.operators)
+        else:
+            getattr(report, part)()
+        report.write()  # what there is, should this call be ended from outside
 
 
 if __name__ == "__main__":

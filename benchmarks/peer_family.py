@@ -118,26 +118,29 @@ def load_diffsynth():
 def load():
     if args.program == "diffsynth":
         return load_diffsynth()
-    model = getattr(diffusers, FAMILIES[args.family].transformer).from_pretrained(args.transformer, torch_dtype=DTYPE)
+    model = getattr(diffusers, FAMILIES[args.family].transformer).from_pretrained(args.transformer, torch_dtype=DTYPE).to(args.device)
     if args.train == "lora":
         model.requires_grad_(False)
         peer_loop.add_adapter(model, args, use_dora=False, dtype=DTYPE)
+    if args.checkpointing:
+        model.enable_gradient_checkpointing()
     return model.train()
 
 
 class Loop(peer_loop.Loop):
     def __init__(self, model):
         super().__init__(model, args)
-        c = FAMILIES[args.family].config
+        c = FAMILIES[args.family].config if args.program == "diffsynth" else model.config
+        options = {"dtype": DTYPE, "device": args.device}
         # Tokens are 2x2 points but for FLUX.2, whose latents are packed already.
         channels = c["in_channels"] // (4 if issubclass(PREDICTIONS[args.family], Packed) else 1)
         frames = [args.latent_frames] if FAMILIES[args.family].frames > 1 else []
-        self.latents = torch.randn(args.batch_size, channels, *frames, args.latent_side, args.latent_side, dtype=DTYPE)
-        text = torch.randn(args.batch_size, args.text_tokens, c[TEXT_WIDTH.get(args.family, "joint_attention_dim")], dtype=DTYPE)
+        self.latents = torch.randn(args.batch_size, channels, *frames, args.latent_side, args.latent_side, **options)
+        text = torch.randn(args.batch_size, args.text_tokens, c[TEXT_WIDTH.get(args.family, "joint_attention_dim")], **options)
         self.predict = PREDICTIONS[args.family](text)
 
     def loss(self):
-        sigma, noise = torch.rand(args.batch_size), torch.randn_like(self.latents)
+        sigma, noise = torch.rand(args.batch_size, device=args.device), torch.randn_like(self.latents)
         s = sigma.to(DTYPE).view(-1, *[1] * (self.latents.dim() - 1))
         predicted = self.predict(self.model, (1 - s) * self.latents + s * noise, sigma)
         return F.mse_loss(predicted.float(), (noise - self.latents).float())
