@@ -70,7 +70,7 @@ def flux():
     tokens, blocks = side**2 + text_tokens, config.num_layers + config.num_single_layers
     return Subject("FLUX.1", "transformer", 1, lambda folder: flux_folder.make_model(folder, config), config.num_parameters(),
                    flux_folder.LORA_TARGETS, ("--max_sequence_length", text_tokens),
-                   ("peer_flux.py", "--image_side", side, "--text_tokens", text_tokens),
+                   ("peer_flux.py", "--image_side", side, "--text_tokens", text_tokens, "--no_cudnn_attention"),  # which fails in backward
                    (2 * 12 * config.width**2 * tokens * blocks, blocks * 4 * tokens**2 * config.width), make_pictures)
 
 
@@ -96,7 +96,7 @@ def wan():
 FLUX, SDXL, WAN = flux(), sdxl(), wan()
 SUBJECTS = (FLUX, SDXL, WAN)
 # The most important first: what no time is left for is left out.
-CASES = [(FLUX, "bf16", []), (FLUX, "fp8 weights", ["fp8"]), (FLUX, "fp8 products", ["fp8", "products"]), (SDXL, "bf16", []),
+CASES = [(FLUX, "bf16", []), (FLUX, "fp8 weights", ["fp8"]), (FLUX, "fp8 products", ["fp8", "products"]), (SDXL, "bf16", []), (SDXL, "bf16, CUDA graphs", ["graphs"]),
          (WAN, "bf16, checkpointed", ["checkpointed"]), (FLUX, "bf16, checkpointed", ["checkpointed"]), (FLUX, "fp8 weights, checkpointed", ["fp8", "checkpointed"])]
 
 
@@ -108,6 +108,7 @@ def arguments():
     p.add_argument("--peak_tflops", type=float, default=PEAK_TFLOPS, help="dense bf16 rate that the utilisation is a share of")
     p.add_argument("--peak_gb", type=float, default=PEAK_GB, help="GB/s of the device's memory")
     p.add_argument("--parts", default=",".join(PARTS), help="what to do of these, a list with commas")
+    p.add_argument("--cases", default="", help="a regular expression for the steps to measure: 'SDXL', 'FLUX.1, fp8'")
     p.add_argument("--no_peer", action="store_true", help="leave diffusers + peft out")
     p.add_argument("--out", type=Path, default=measure.SCRATCH / "gpu", help="folder for report.md and report.json")
     args = p.parse_args()
@@ -243,9 +244,11 @@ class Report:
         has_peer = not self.args.no_peer and measure.has_modules(["torch", "diffusers", "peft"], dict(os.environ))
         rows, results = [], self.data.setdefault("steps", {})
         for subject, case, words in CASES:
+            if not re.search(self.args.cases, f"{subject.name}, {case}"):
+                continue
             if self.attempt(f"the folder of {subject.name}", lambda subject=subject: subject.make(folder_of(subject))) is None:
                 continue
-            for who in ["burnish"] + (["diffusers + peft"] if has_peer and "products" not in words else []):
+            for who in ["burnish"] + (["diffusers + peft"] if has_peer and not {"products", "graphs"} & set(words) else []):
                 run = self.burnish if who == "burnish" else self.peer
                 figures = self.attempt(f"{who}, {subject.name}, {case}", lambda: run(subject, words))
                 if figures is not None:
@@ -276,6 +279,7 @@ class Report:
                    "--width", PIXELS, "--dtype", "bf16", "--device", DEVICE, "--lora_rank", RANK, "--lora_target_modules", subject.targets,
                    "--max_steps", self.args.steps, "--overwrite", "--output_path", out, *subject.burnish]
         command += ["--use_gradient_checkpointing"] * ("checkpointed" in words) + ["--fp8_compute"] * ("products" in words)
+        command += ["--cuda_graphs", "auto"] * ("graphs" in words)
         command += ["--fp8_models", f"{folder_of(subject)}:{subject.component}"] * ("fp8" in words)
         finished, peak_mib = self.run(command, "burnish.txt", self.environment)
         lines = measure.read_lines(out / "log.jsonl")

@@ -12,6 +12,7 @@ def add_options(p):
     p.add_argument("--steps", type=int, required=True)
     p.add_argument("--device", default="cpu")
     p.add_argument("--checkpointing", action="store_true")
+    p.add_argument("--no_cudnn_attention", action="store_true", help="torch may not take cuDNN's attention, which some releases fail in")
     p.add_argument("--processes", choices=["one", "ddp", "fsdp2"], default="one", help="of torchrun, by accelerate: gradients summed, or all divided")
     p.add_argument("--optimizer", choices=["adamw", "adamw8bit"], default="adamw", help="torch's, or bitsandbytes' with 8-bit states")
     p.add_argument("--threads", type=int, required=True)
@@ -40,6 +41,7 @@ class Loop:
 
     def __init__(self, model, args):
         import torch
+        torch.backends.cuda.enable_cudnn_sdp(not args.no_cudnn_attention)
         self.model = model
         self.trained = [p for p in model.parameters() if p.requires_grad]
         self.num_trained = sum(p.numel() for p in self.trained)

@@ -11,7 +11,7 @@
 namespace burnish::nn {
 
 int64_t tile_rows(int64_t in_features, c10::Device device) {
-  const int64_t elements = kernels::runs_on_cpu(device) ? int64_t{1} << 18 : int64_t{1} << 25;
+  const int64_t elements = kernels::runs_on_cpu(device) ? int64_t{1} << 18 : int64_t{1} << 27;
   return std::max<int64_t>(1, elements / std::max<int64_t>(1, in_features) / 128) * 128;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "kernels/quantize_rows/quantize_rows.h"
+#include "kernels/transpose_codes/transpose_codes.h"
 #include "quant/scaled_mm.h"
 #include "quant/source.h"
 
@@ -40,8 +41,7 @@ at::Tensor Fp8ComputeSource::multiply_rows(const at::Tensor& x_NI, const at::Ten
   auto scales_1O = row_scales().t();
   if (has_fp8_products(device()) && multiple_of_16(weight_)) {
     auto codes = weight_.codes.view(at::kFloat8_e4m3fn);
-    auto y = scaled_mm(x.codes_NI, codes.t(), x.scales_N1, scales_1O.contiguous()).to(x_NI.scalar_type());
-    return bias.defined() ? y + bias : y;
+    return scaled_mm(x.codes_NI, codes.t(), x.scales_N1, scales_1O.contiguous(), bias, /*fast_sums=*/true).to(x_NI.scalar_type());
   }
   auto exact_NI = x.codes_NI.to(at::kFloat);
   auto y = at::empty({x_NI.size(0), weight_.out}, x_NI.options().requires_grad(false));
@@ -57,9 +57,9 @@ at::Tensor Fp8ComputeSource::multiply_rows(const at::Tensor& x_NI, const at::Ten
 at::Tensor Fp8ComputeSource::multiply_transposed(const at::Tensor& dy_NO) const {
   auto dy = kernels::quantize_rows(dy_NO, row_scales().select(1, 0));
   if (has_fp8_products(device()) && multiple_of_16(weight_)) {
-    auto transposed = weight_.codes.t().contiguous().view(at::kFloat8_e4m3fn);  // [in, out]: the product needs it contiguous along out
+    auto transposed = kernels::transpose_codes(weight_.codes).view(at::kFloat8_e4m3fn);  // [in, out]: the product needs it contiguous along out
     auto ones = at::ones({1, weight_.in}, dy.scales_N1.options());
-    return scaled_mm(dy.codes_NI, transposed.t(), dy.scales_N1, ones).to(dy_NO.scalar_type());
+    return scaled_mm(dy.codes_NI, transposed.t(), dy.scales_N1, ones, {}, /*fast_sums=*/false).to(dy_NO.scalar_type());
   }
   auto exact_NO = dy.codes_NI.to(at::kFloat);
   auto dx = at::zeros({dy_NO.size(0), weight_.in}, exact_NO.options());

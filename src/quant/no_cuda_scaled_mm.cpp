@@ -6,7 +6,7 @@ namespace burnish::quant {
 
 bool has_fp8_products(c10::Device) { return false; }
 
-at::Tensor scaled_mm(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&) {
+at::Tensor scaled_mm(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, bool) {
   throw std::logic_error("this build has no FP8 products");
 }
 

@@ -127,8 +127,10 @@ TEST_P(GpuOperators, LowRank) {
   for (int64_t rank : {int64_t{3}, most}) {
     const auto h = drawn({2, 40, rank + 16}).narrow(-1, 0, rank);
     ASSERT_TRUE(kernels::factor_gradients_fit_gpu(dy, drawn({160, rank}), h)) << rank;
-    const auto [dh, db] = kernels::factor_gradients_gpu(dy, drawn({160, rank}), h);
+    const auto [dh, db] = kernels::factor_gradients_gpu(dy, drawn({160, rank}), h, 0.5, at::kFloat);
     EXPECT_EQ(dh.sizes(), h.sizes());
+    EXPECT_EQ(dh.scalar_type(), GetParam());
+    EXPECT_EQ(db.scalar_type(), at::kFloat);
     EXPECT_EQ(db.sizes(), (at::IntArrayRef{160, rank}));
   }
   EXPECT_FALSE(kernels::factor_gradients_fit_gpu(dy, drawn({160, most + 1}), drawn({2, 40, most + 1})));

@@ -30,8 +30,22 @@ def backward(dy_ptr, b_ptr, h_ptr, dh_ptr, db_ptr, rows, width, rank, h_stride, 
     tl.store(dh_of + row[:, None] * rank + rank_of[None, :], dh, mask=in_row & in_rank)
 
 
+@triton.jit
+def joined(parts_ptr, out_ptr, count, num_parts, scale, BLOCK: tl.constexpr):
+    """out [count] = scale · the sum of parts [num_parts, count] of fp32, in their order. Grid: programs of BLOCK numbers."""
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < count
+    total = tl.zeros((BLOCK,), tl.float32)
+    part_ptr = parts_ptr + place
+    for _ in range(0, num_parts):
+        total += tl.load(part_ptr, mask=inside, other=0.0)
+        part_ptr += count
+    tl.store(out_ptr + place, (total * scale).to(out_ptr.dtype.element_ty), mask=inside)
+
+
 def builds():
     """What is compiled: dtype, function, types of its arguments (a number: the constant), warps."""
-    for t, rows in (("bf16", {16: 512, 32: 256}), ("fp32", {16: 128})):
-        for rank, block in rows.items():
-            yield t, backward, f"*{t}:16, *{t}:16, *{t}, *fp32:16, *fp32:16, i32, i32:16, i32, i32, i32:16, {block}, 32, {rank}, 0", 8
+    for t, ranks, rows, columns in (("bf16", (16, 32), 256, 64), ("fp32", (16,), 128, 32)):
+        for rank in ranks:
+            yield t, backward, f"*{t}:16, *{t}:16, *{t}, *fp32:16, *fp32:16, i32, i32:16, i32, i32, i32:16, {rows}, {columns}, {rank}, 0", 8
+        yield t, joined, f"*fp32:16, *{t}:16, i32, i32, fp32, 256", 4

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 
 #include "kernels/launch.h"
 #include "kernels/place.h"
@@ -16,7 +17,8 @@ constexpr int64_t kQuantizeBlock = 2048;
 Fp8Rows quantize_anywhere(const at::Tensor& x_NI, const at::Tensor& gain_I) {
   auto x = x_NI.to(at::kFloat);
   if (gain_I.defined()) x = x * gain_I;
-  auto scales = x.abs().amax(1, true).clamp_min_(kLeastMagnitude).div_(kLargestCode);
+  // By a tensor: a GPU multiplies by the reciprocal of a number.
+  auto scales = x.abs().amax(1, true).clamp_min_(kLeastMagnitude).div_(at::full({}, kLargestCode, x.options()));
   return {(x / scales).clamp_(-kLargestCode, kLargestCode).to(at::kFloat8_e4m3fn), scales};
 }
 

@@ -22,3 +22,7 @@ class LowRank(KernelTest):
                             kernels.backward[(tall, wide)](dy, b, h, dh, db, rows, width, rank, rank + beside, width_each, ROWS, COLUMNS, block, 1)
                             self.expect_close(memory(dh.array.sum(0)), case["dh"])
                             self.expect_close(memory(db.array.sum(0)), case["db"])
+                            for out_dtype in DTYPES:
+                                joined = unset((width, rank), out_dtype)
+                                kernels.joined[(-(-width * rank // 64),)](db, joined, width * rank, tall, 0.5, 64)
+                                self.expect_close(joined, 0.5 * case["db"], out_dtype)
