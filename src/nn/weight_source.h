@@ -49,8 +49,8 @@ class WeightStore {
 };
 
 /// Rows that a tile of W has, a multiple of the 128 that scales of blocks cover: a tile is near a quarter of a million elements on a CPU,
-/// so that a product finds it in the cache and no large blocks come and go between a step's tensors. Elsewhere it is 128 million, which holds all
-/// but the widest layers whole: parts of a GPU's products cost a pass over their sums each.
+/// so that a product finds it in the cache and no large blocks come and go between a step's tensors. Elsewhere it is 128 million, which
+/// holds all but the widest layers whole: parts of a GPU's products cost a pass over their sums each.
 int64_t tile_rows(int64_t in_features, c10::Device device);
 
 /// W v and Wᵀ u of a few columns v [in, N] and u [out, N], without autograd: tiles of W, and the columns, in `dtype`, whatever W is stored

@@ -57,7 +57,8 @@ at::Tensor Fp8ComputeSource::multiply_rows(const at::Tensor& x_NI, const at::Ten
 at::Tensor Fp8ComputeSource::multiply_transposed(const at::Tensor& dy_NO) const {
   auto dy = kernels::quantize_rows(dy_NO, row_scales().select(1, 0));
   if (has_fp8_products(device()) && multiple_of_16(weight_)) {
-    auto transposed = kernels::transpose_codes(weight_.codes).view(at::kFloat8_e4m3fn);  // [in, out]: the product needs it contiguous along out
+    auto transposed =
+        kernels::transpose_codes(weight_.codes).view(at::kFloat8_e4m3fn);  // [in, out]: the product needs it contiguous along out
     auto ones = at::ones({1, weight_.in}, dy.scales_N1.options());
     return scaled_mm(dy.codes_NI, transposed.t(), dy.scales_N1, ones, {}, /*fast_sums=*/false).to(dy_NO.scalar_type());
   }

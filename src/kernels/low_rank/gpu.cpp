@@ -56,8 +56,8 @@ bool factor_gradients_fit_gpu(const at::Tensor& dy, const at::Tensor& b, const a
          h.scalar_type() == dy.scalar_type() && factor_kernel(dy, block) != nullptr;
 }
 
-std::pair<at::Tensor, at::Tensor> factor_gradients_gpu(const at::Tensor& dy_given, const at::Tensor& b, const at::Tensor& h_given, double scale,
-                                                       c10::ScalarType db_dtype) {
+std::pair<at::Tensor, at::Tensor> factor_gradients_gpu(const at::Tensor& dy_given, const at::Tensor& b, const at::Tensor& h_given,
+                                                       double scale, c10::ScalarType db_dtype) {
   const auto dy = contiguous_aligned(dy_given);
   auto h_NR = h_given.flatten(0, -2);  // a view, also of some columns of what lies in rows
   if (h_NR.stride(1) != 1) h_NR = h_NR.contiguous();

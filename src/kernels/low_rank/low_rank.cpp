@@ -22,7 +22,8 @@ using torch::autograd::variable_list;
 std::pair<at::Tensor, at::Tensor> factor_gradients(const Product& product, const at::Tensor& dy, const at::Tensor& h, const at::Tensor& b,
                                                    double scale) {
   const auto b_same = b.to(dy.scalar_type());
-  if (product.channel_dim() == -1 && factor_gradients_fit_gpu(dy, b_same, h)) return factor_gradients_gpu(dy, b_same, h, scale, b.scalar_type());
+  if (product.channel_dim() == -1 && factor_gradients_fit_gpu(dy, b_same, h))
+    return factor_gradients_gpu(dy, b_same, h, scale, b.scalar_type());
   const auto pointwise = product.pointwise();
   return {pointwise->input_gradient(dy, b_same, h.sizes()).mul_(scale), pointwise->weight_gradient(dy, h).mul_(scale).to(b.scalar_type())};
 }

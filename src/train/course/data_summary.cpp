@@ -27,14 +27,22 @@ std::string samples_text(const Samples& samples) {
   return num_class == 0 ? text : fmt::format("{} and {} of the class set", text, num_class);
 }
 
+/// "5 pictures", "3 pictures and 12 clips"
+std::string files_text(const Samples& samples) {
+  std::set<std::string> pictures, clips;
+  for (const auto& sample : samples.list) (sample.extent.frames > 1 ? clips : pictures).insert(sample.file);
+  std::vector<std::string> kinds;
+  if (!pictures.empty() || clips.empty()) kinds.push_back(count_of(std::ssize(pictures), "picture"));
+  if (!clips.empty()) kinds.push_back(count_of(std::ssize(clips), "clip"));
+  return join(kinds, " and ");
+}
+
 std::string totals(const Samples& samples, const Course* course) {
-  std::set<std::string> files;
-  for (const auto& sample : samples.list) files.insert(sample.file);
   auto text = samples_text(samples);
-  if (course == nullptr) return fmt::format("{}, of {}", text, count_of(std::ssize(files), "picture"));
+  if (course == nullptr) return fmt::format("{}, of {}", text, files_text(samples));
   auto steps = static_cast<double>(course->batches_per_epoch()) / static_cast<double>(course->batches_per_step());
-  return fmt::format("{}, {} an epoch, {}; of {}, {:.4g} steps an epoch", text, count_of(course->batches_per_epoch(), "batch", "batches"),
-                     count_of(course->num_steps(), "step"), count_of(std::ssize(files), "picture"), steps);
+  return fmt::format("{}, {} an epoch, {}; of {}, {:.4g} {} an epoch", text, count_of(course->batches_per_epoch(), "batch", "batches"),
+                     count_of(course->num_steps(), "step"), files_text(samples), steps, steps == 1 ? "step" : "steps");
 }
 
 std::string visits_of(const Samples& samples, const Course* course, size_t set) {

@@ -15,8 +15,9 @@ namespace burnish::train {
 namespace {
 
 /// What a process takes of a GPU beside tensors, in round numbers; an H200 takes 1.4 GiB, and smaller cards less. Its context, with kernels
-/// loaded as they are used: 300 to 400 MB by libtorch's maintainers (pytorch/pytorch issues 107667 and 109888). And the workspaces of cuBLAS and cuBLASLt
-/// for the threads of forward and of backward, each of the 32 MiB that NVIDIA recommends for Hopper (cublasSetWorkspace).
+/// loaded as they are used: 300 to 400 MB by libtorch's maintainers (pytorch/pytorch issues 107667 and 109888). And the workspaces of
+/// cuBLAS and cuBLASLt for the threads of forward and of backward, each of the 32 MiB that NVIDIA recommends for Hopper
+/// (cublasSetWorkspace).
 constexpr int64_t kContextBytes = 400 << 20, kWorkspaceBytes = 4 * (32 << 20);
 
 constexpr double kMostOfMemory = 0.9;  // the rest is left to what no plan knows, such as the holes between blocks of memory

@@ -10,10 +10,10 @@ mkdir -p "$OUT"
 for split in lora held_out; do
   python3 recipes/tiny_flux/make_pictures.py --style pixel --size 192 --split "$split" --out "$OUT/pictures/$split"
 done
-python3 examples/demo/sheet.py prompts "$OUT"
+python3 examples/demo/pictures.py prompts "$OUT"
 
 rm -rf "$OUT/run"
-"$BURNISH" train --config examples/demo/demo.toml --output_path "$OUT/run"
+"$BURNISH" train --config examples/demo/pictures.toml --output_path "$OUT/run"
 cp "$OUT/run/step-100.safetensors" "$OUT/pixel-lora.safetensors"
 
 draw() {  # draw FOLDER [options]: the same captions from the same noise each time; some guidance makes outlines of a small model firmer
@@ -29,4 +29,4 @@ for step in 10 25 50 100; do
   draw "$OUT/drawn/$step" --lora "$OUT/run/step-$step.safetensors"
 done
 
-python3 examples/demo/sheet.py sheet "$OUT"
+python3 examples/demo/pictures.py sheet "$OUT"

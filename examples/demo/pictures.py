@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """What the demo shows.
 
-    sheet.py prompts FOLDER   writes FOLDER/prompts.txt: the captions that the LoRA never sees; and preview.txt, some of them
-    sheet.py sheet FOLDER     writes FOLDER/sheet.png (what the LoRA was trained on; before and after of the captions that it never saw),
-                              FOLDER/strip.png (some of them as the run went on) and FOLDER/loss.png, and prints the validation loss
+    pictures.py prompts FOLDER   writes FOLDER/prompts.txt: the captions that the LoRA never sees; and preview.txt, some of them
+    pictures.py sheet FOLDER     writes FOLDER/sheet.png (what the LoRA was trained on; before and after of the captions that it never saw),
+                                 FOLDER/strip.png (some of them as the run went on) and FOLDER/loss.png, and prints the validation loss
 """
 import csv, json, pathlib, sys
 import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from PIL import Image, ImageDraw, ImageFont
+from canvas import Canvas
 
 COLUMNS, TRAINED = 6, 12  # pairs beside each other, and pictures of the training set above them
 TRAINED_EVERY = 33
@@ -20,25 +20,6 @@ SIDE, GAP, LABELS = 192, 8, 60  # pixels of a picture, between pictures, and lef
 def rows_of(folder, split):
     with open(folder / "pictures" / split / "metadata.csv", newline="") as f:
         return [(row["prompt"], folder / "pictures" / split / row["image"]) for row in csv.DictReader(f)]
-
-
-class Sheet:
-    """Pictures at their own size (or a whole fraction of it, so that squares stay squares) and words on white."""
-
-    def __init__(self, width, height):
-        self.image = Image.new("RGB", (width, height), "white")
-        self.pen = ImageDraw.Draw(self.image)
-
-    def picture(self, path, x, y, side=SIDE):
-        self.image.paste(Image.open(path).convert("RGB").resize((side, side), Image.BOX), (x, y))
-        self.pen.rectangle((x - 1, y - 1, x + side, y + side), outline="#cccccc")
-
-    def words(self, text, x, y, size=17, anchor="la"):
-        font = ImageFont.truetype(str(pathlib.Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf"), size)
-        self.pen.text((x, y), text, fill="black", font=font, anchor=anchor, align="center")
-
-    def save(self, path):
-        self.image.convert("P", palette=Image.ADAPTIVE, colors=256, dither=Image.NONE).save(path, optimize=True)
 
 
 def steps_drawn(folder):
@@ -56,7 +37,7 @@ def contact_sheet(folder):
     bands = len(captions) // COLUMNS
     small, step = SIDE // 2, SIDE + GAP
     top, band_height = 36 + small + GAP, 2 * step + 58
-    sheet = Sheet(LABELS + COLUMNS * step, top + bands * band_height)
+    sheet = Canvas(LABELS + COLUMNS * step, top + bands * band_height)
     sheet.words(f"The LoRA saw {len(trained)} pictures, of other things than those below. Here are {TRAINED}:", LABELS, 8)
     for i in range(TRAINED):
         sheet.picture(trained[i * TRAINED_EVERY][1], LABELS + i * step * COLUMNS // TRAINED, 36, small)
@@ -64,7 +45,7 @@ def contact_sheet(folder):
         x, y = LABELS + i % COLUMNS * step, top + i // COLUMNS * band_height + 54
         sheet.words(caption.replace(" with ", "\nwith "), x + SIDE // 2, y - 6, anchor="md")
         for line, (at, what) in enumerate(((0, "before"), (last, "after"))):
-            sheet.picture(drawn(folder, at, i), x, y + line * step)
+            sheet.picture(drawn(folder, at, i), x, y + line * step, SIDE)
             if i % COLUMNS == 0:
                 sheet.words(what, LABELS // 2 - 2, y + line * step + SIDE // 2, anchor="mm")
     sheet.save(folder / "sheet.png")
@@ -73,12 +54,12 @@ def contact_sheet(folder):
 def strip(folder):
     """One row for every caption, one column for every step that was drawn."""
     steps = steps_drawn(folder)
-    sheet = Sheet(GAP + len(steps) * (SIDE + GAP), 36 + len(IN_STRIP) * (SIDE + GAP))
+    sheet = Canvas(GAP + len(steps) * (SIDE + GAP), 36 + len(IN_STRIP) * (SIDE + GAP))
     for column, step in enumerate(steps):
         x = GAP + column * (SIDE + GAP)
         sheet.words(f"step {step}", x + SIDE // 2, 18, anchor="mm")
         for row, i in enumerate(IN_STRIP):
-            sheet.picture(drawn(folder, step, i), x, 36 + row * (SIDE + GAP))
+            sheet.picture(drawn(folder, step, i), x, 36 + row * (SIDE + GAP), SIDE)
     sheet.save(folder / "strip.png")
 
 
