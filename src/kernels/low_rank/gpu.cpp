@@ -9,8 +9,8 @@ namespace burnish::kernels {
 
 namespace {
 
-constexpr int64_t kFewRows = 64;        // of which products are as good
-constexpr int64_t kMostPrograms = 192;  // that are worth parts of dh of their own: a large GPU has about 140 multiprocessors
+constexpr int64_t kFewRows = 64;          // of which products are as good
+constexpr int64_t kEnoughPrograms = 192;  // to keep a large GPU busy, which has about 140 multiprocessors
 constexpr int64_t kJoinBlock = 256;
 
 struct Block {
@@ -36,7 +36,7 @@ const Binary* join_kernel(c10::ScalarType dtype, c10::Device device) {
 /// Columns of a program: as many as leave work for all of the GPU.
 int64_t columns_of_program(int64_t tall, int64_t width, Block block) {
   int64_t each = 512;
-  while (each > block.columns && tall * ((width + each - 1) / each) < kMostPrograms) each /= 2;
+  while (each > block.columns && tall * ((width + each - 1) / each) < kEnoughPrograms) each /= 2;
   return each;
 }
 
