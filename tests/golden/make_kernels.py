@@ -37,17 +37,20 @@ def modulated_norm():
 
 
 def qk_norm_rope():
-    for name, (batch, rows, heads, width, of_batch) in {"odd": (2, 5, 3, 16, False), "one": (1, 1, 1, 64, False), "placed": (2, 3, 5, 8, True)}.items():
+    """The norm of each head, and where a case is "together" of all heads of a token."""
+    cases = {"odd": (2, 5, 3, 16, False), "one": (1, 1, 1, 64, False), "placed": (2, 3, 5, 8, True), "together": (2, 3, 5, 8, False)}
+    for name, (batch, rows, heads, width, of_batch) in cases.items():
+        of_norm = (heads, width) if name == "together" else (width,)
         angles = torch.randn((batch if of_batch else 1, rows, width // 2)).float()
         cos, sin = angles.cos(), angles.sin()
 
-        def operator(x, weight):
-            pairs = F.rms_norm(x, (width,), weight, eps=1e-6).transpose(1, 2).unflatten(-1, (-1, 2))
+        def operator(x, weight, of_norm=of_norm, cos=cos, sin=sin):
+            pairs = F.rms_norm(x, of_norm, weight, eps=1e-6).transpose(1, 2).unflatten(-1, (-1, 2))
             first, second = pairs.unbind(-1)
             c, s = cos.double().unsqueeze(1), sin.double().unsqueeze(1)
             return torch.stack((first * c - second * s, second * c + first * s), -1).flatten(-2)
 
-        yield name, {**gradients(operator, x=draw(batch, rows, heads, width), weight=draw(width)), "cos": cos, "sin": sin}
+        yield name, {**gradients(operator, x=draw(batch, rows, heads, width), weight=draw(*of_norm)), "cos": cos, "sin": sin}
 
 
 def gated_residual():

@@ -127,8 +127,8 @@ TEST(FusedOperators, ModulatedNormTakesChunksOfOneTensor) {
 TEST(FusedOperators, QkNormRope) {
   at::manual_seed(2);
   for (auto dtype : {at::kFloat, at::kBFloat16}) {
-    for (int64_t head_dim : {2, 10, 64, 128}) {
-      Tensors inputs{at::randn({2, 53, 3, head_dim}), at::randn({head_dim}) + 1};
+    for (auto [head_dim, together] : {std::pair{2, false}, {10, false}, {64, false}, {128, false}, {10, true}, {128, true}}) {
+      Tensors inputs{at::randn({2, 53, 3, head_dim}), (together ? at::randn({3, head_dim}) : at::randn({head_dim})) + 1};
       for (const auto& angles : {at::randn({53, head_dim / 2}), at::randn({2, 53, head_dim / 2})}) {
         auto cos = angles.cos(), sin = angles.sin();
         auto x = inputs[0].to(test::device()), weight = inputs[1].to(test::device());

@@ -81,6 +81,12 @@ TEST_P(GpuOperators, QkNormRope) {
       run([&](const Tensors& in) { return kernels::qk_norm_rope_gpu(in[0], frozen, table, table, 1e-6); }, {inputs[0]});
     }
   }
+  for (int64_t heads : {12, 24, 40}) {  // normed together, as Wan's are
+    auto table = drawn({41, 64}).to(at::kFloat);
+    Tensors inputs{drawn({2, 41, heads, 128}), drawn({heads, 128})};
+    ASSERT_TRUE(kernels::qk_norm_rope_fits_gpu(inputs[0], inputs[1], table, table));
+    run([&](const Tensors& in) { return kernels::qk_norm_rope_gpu(in[0], in[1], table, table, 1e-6); }, inputs);
+  }
   auto table = drawn({3, 20}).to(at::kFloat);
   EXPECT_FALSE(kernels::qk_norm_rope_fits_gpu(drawn({2, 3, 4, 40}), drawn({40}), table, table));
 }

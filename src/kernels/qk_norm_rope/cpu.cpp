@@ -33,15 +33,18 @@ BURNISH_SIMD void norm_and_rotate(const float* x, const float* w, const float* c
   }
 }
 
-/// Turns dy back and adds x̂·dn to dw when asked; leaves dx. `dn` is scratch of n values.
-BURNISH_SIMD void input_gradient(const float* x, const float* w, const float* cos, const float* sin, const float* dy, float rms, int64_t n,
-                                 float* dn, float* dx, float* dw) {
+/// dn: dy turned back.
+BURNISH_SIMD void rotate_back(const float* dy, const float* cos, const float* sin, int64_t n, float* dn) {
 #pragma omp simd
   for (int64_t p = 0; p < n / 2; ++p) {
     const float a = dy[2 * p], b = dy[2 * p + 1];
     dn[2 * p] = a * cos[p] + b * sin[p];
     dn[2 * p + 1] = b * cos[p] - a * sin[p];
   }
+}
+
+/// Of a norm over n numbers: leaves dx, and adds x̂·dn to dw when asked.
+BURNISH_SIMD void input_gradient(const float* x, const float* w, const float* dn, float rms, int64_t n, float* dx, float* dw) {
   float dot = 0;
 #pragma omp simd reduction(+ : dot)
   for (int64_t i = 0; i < n; ++i) dot += dn[i] * w[i] * x[i];
@@ -53,11 +56,12 @@ BURNISH_SIMD void input_gradient(const float* x, const float* w, const float* co
   for (int64_t i = 0; i < n; ++i) dw[i] += dn[i] * x[i] * rms;
 }
 
-/// Sizes and element strides of x [B, L, H, D] and of y or dy, which is kept as [B, H, L, D].
+/// Sizes and element strides of x [B, L, H, D] and of y or dy, which is kept as [B, H, L, D]; N numbers, of one head or of all, share a
+/// norm.
 struct Geometry {
-  int64_t B, L, H, D, pieces;
-  explicit Geometry(const at::Tensor& x)
-      : B(x.size(0)), L(x.size(1)), H(x.size(2)), D(x.size(3)), pieces((L + kRowsPerTask - 1) / kRowsPerTask) {}
+  int64_t B, L, H, D, N, pieces;
+  Geometry(const at::Tensor& x, const at::Tensor& weight)
+      : B(x.size(0)), L(x.size(1)), H(x.size(2)), D(x.size(3)), N(weight.numel()), pieces((L + kRowsPerTask - 1) / kRowsPerTask) {}
   /// Calls task(b, first token, last token, index) in parallel.
   template <class Task>
   void for_pieces(const Task& task) const {
@@ -79,47 +83,51 @@ struct Geometry {
 template <class T>
 void forward_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin, float eps, at::Tensor& y) {
   if (x.is_meta()) return;
-  const Geometry g(x);
+  const Geometry g(x, weight);
   const T *xp = x.const_data_ptr<T>(), *wp = weight.const_data_ptr<T>();
   T* yp = y.mutable_data_ptr<T>();
   g.for_pieces([&](int64_t b, int64_t first, int64_t last, int64_t) {
-    std::vector<float> buffer(static_cast<size_t>(3 * g.D));
-    const float* w = as_fp32(wp, buffer.data(), g.D);
+    std::vector<float> buffer(static_cast<size_t>(2 * g.N + g.D));
+    const float* w = as_fp32(wp, buffer.data(), g.N);
     for (int64_t l = first; l < last; ++l) {
       const float *cos_l = Geometry::row(cos, b, l), *sin_l = Geometry::row(sin, b, l);
-      for (int64_t h = 0; h < g.H; ++h) {
-        const float* row = as_fp32(xp + g.in(b, l, h), buffer.data() + g.D, g.D);
-        T* to = yp + g.out(b, l, h);
-        float* out = target(to, buffer.data() + 2 * g.D);
-        norm_and_rotate(row, w, cos_l, sin_l, inverse_rms(row, g.D, eps), g.D, out);
-        store_row(out, to, g.D);
+      for (int64_t h = 0; h < g.H; h += g.N / g.D) {
+        const float* row = as_fp32(xp + g.in(b, l, h), buffer.data() + g.N, g.N);
+        const float rms = inverse_rms(row, g.N, eps);
+        for (int64_t i = 0; i < g.N; i += g.D) {
+          T* to = yp + g.out(b, l, h + i / g.D);
+          float* out = target(to, buffer.data() + 2 * g.N);
+          norm_and_rotate(row + i, w + i, cos_l, sin_l, rms, g.D, out);
+          store_row(out, to, g.D);
+        }
       }
     }
   });
 }
 
-/// dx, and where `partial` [pieces, D] is defined the weight's gradient in each piece's rows.
+/// dx, and where `partial` [pieces, N] is defined the weight's gradient in each piece's rows.
 template <class T>
 void backward_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& dy,
                    float eps, at::Tensor& dx, at::Tensor& partial) {
   if (x.is_meta()) return;
-  const Geometry g(x);
+  const Geometry g(x, weight);
   const T *xp = x.const_data_ptr<T>(), *wp = weight.const_data_ptr<T>(), *dy_p = dy.const_data_ptr<T>();
   T* dx_p = dx.mutable_data_ptr<T>();
   float* partial_p = partial.defined() ? partial.mutable_data_ptr<float>() : nullptr;
   g.for_pieces([&](int64_t b, int64_t first, int64_t last, int64_t piece) {
-    std::vector<float> buffer(static_cast<size_t>(5 * g.D));
-    const float* w = as_fp32(wp, buffer.data(), g.D);
+    std::vector<float> buffer(static_cast<size_t>(4 * g.N + g.D));
+    float *const dn = buffer.data() + 3 * g.N, *const of_head = buffer.data() + 4 * g.N;
+    const float* w = as_fp32(wp, buffer.data(), g.N);
     for (int64_t l = first; l < last; ++l) {
       const float *cos_l = Geometry::row(cos, b, l), *sin_l = Geometry::row(sin, b, l);
-      for (int64_t h = 0; h < g.H; ++h) {
-        const float* row = as_fp32(xp + g.in(b, l, h), buffer.data() + g.D, g.D);
-        const float* dy_row = as_fp32(dy_p + g.out(b, l, h), buffer.data() + 2 * g.D, g.D);
+      for (int64_t h = 0; h < g.H; h += g.N / g.D) {
+        const float* row = as_fp32(xp + g.in(b, l, h), buffer.data() + g.N, g.N);
+        for (int64_t i = 0; i < g.N; i += g.D)
+          rotate_back(as_fp32(dy_p + g.out(b, l, h + i / g.D), of_head, g.D), cos_l, sin_l, g.D, dn + i);
         T* to = dx_p + g.in(b, l, h);
-        float* out = target(to, buffer.data() + 3 * g.D);
-        input_gradient(row, w, cos_l, sin_l, dy_row, inverse_rms(row, g.D, eps), g.D, buffer.data() + 4 * g.D, out,
-                       partial_p ? partial_p + piece * g.D : nullptr);
-        store_row(out, to, g.D);
+        float* out = target(to, buffer.data() + 2 * g.N);
+        input_gradient(row, w, dn, inverse_rms(row, g.N, eps), g.N, out, partial_p ? partial_p + piece * g.N : nullptr);
+        store_row(out, to, g.N);
       }
     }
   });
@@ -140,13 +148,13 @@ struct QkNormRope : torch::autograd::Function<QkNormRope> {
     auto s = ctx->get_saved_variables();
     auto dy = grads[0].contiguous();
     auto eps = static_cast<float>(ctx->saved_data["eps"].toDouble());
-    const Geometry g(s[0]);
+    const Geometry g(s[0], s[1]);
     auto dx = at::empty_like(s[0]);
     at::Tensor partial, dweight;
-    if (ctx->needs_input_grad(1)) partial = at::zeros({g.B * g.pieces, g.D}, dx.options().dtype(at::kFloat));
+    if (ctx->needs_input_grad(1)) partial = at::zeros({g.B * g.pieces, g.N}, dx.options().dtype(at::kFloat));
     if (dx.scalar_type() == at::kFloat) backward_rows<float>(s[0], s[1], s[2], s[3], dy, eps, dx, partial);
     else backward_rows<c10::BFloat16>(s[0], s[1], s[2], s[3], dy, eps, dx, partial);
-    if (partial.defined()) dweight = partial.sum(0).to(s[1].scalar_type());
+    if (partial.defined()) dweight = partial.sum(0).view(s[1].sizes()).to(s[1].scalar_type());
     return {dx, dweight, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };

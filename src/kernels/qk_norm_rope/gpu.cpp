@@ -13,8 +13,13 @@ namespace {
 
 constexpr int64_t kTokensOfProgram = 8;  // whose gradients for the weight a program adds up
 
-/// Heads of one token that a program takes, 1024 numbers of them; 0 for heads that there is no kernel for.
-int64_t heads_of_program(int64_t width) { return width == 64 ? 16 : width == 128 ? 8 : 0; }
+/// Heads of one token that a program takes, 1024 numbers of them, or all of those that are normed together; 0 where there is no kernel.
+int64_t heads_of_program(const at::Tensor& x, const at::Tensor& weight) {
+  const int64_t heads = x.size(2), width = x.size(3);
+  if (weight.dim() == 1) return width == 64 ? 16 : width == 128 ? 8 : 0;
+  if (width != 128 || heads > 64) return 0;
+  return heads > 32 ? 64 : heads > 16 ? 32 : 16;
+}
 
 const Binary* qk_norm_rope_kernel(const char* function, const at::Tensor& x, std::initializer_list<int64_t> constants) {
   return find_kernel(kernel_name(function, kernel_dtype(x.scalar_type()), constants), x.device());
@@ -26,9 +31,10 @@ int64_t table_batch(const at::Tensor& table) { return table.dim() == 3 ? table.s
 struct QkNormRopeGpu : torch::autograd::Function<QkNormRopeGpu> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& cos,
                             const at::Tensor& sin, double eps) {
-    const int64_t batch = x.size(0), rows = x.size(1), heads = x.size(2), width = x.size(3), each = heads_of_program(width);
+    const int64_t batch = x.size(0), rows = x.size(1), heads = x.size(2), width = x.size(3), each = heads_of_program(x, weight);
+    const int64_t together = weight.dim() - 1;
     auto y = at::empty({batch, heads, rows, width}, x.options());
-    launch(*qk_norm_rope_kernel("qk_norm_rope.forward", x, {each, width}), {rows, (heads + each - 1) / each, batch},
+    launch(*qk_norm_rope_kernel("qk_norm_rope.forward", x, {each, width, together}), {rows, (heads + each - 1) / each, batch},
            {{"x", x},
             {"weight", weight},
             {"cos", cos},
@@ -46,13 +52,14 @@ struct QkNormRopeGpu : torch::autograd::Function<QkNormRopeGpu> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
     auto saved = ctx->get_saved_variables();
     const auto &x = saved[0], &weight = saved[1], &cos = saved[2], &sin = saved[3];
-    const int64_t batch = x.size(0), rows = x.size(1), heads = x.size(2), width = x.size(3), each = heads_of_program(width);
+    const int64_t batch = x.size(0), rows = x.size(1), heads = x.size(2), width = x.size(3), each = heads_of_program(x, weight);
     const int64_t programs = (rows + kTokensOfProgram - 1) / kTokensOfProgram, parts = (heads + each - 1) / each;
+    const int64_t together = weight.dim() - 1;
     const bool of_weight = ctx->needs_input_grad(1);
     auto dx = at::empty_like(x);
     at::Tensor sums, dweight;
-    if (of_weight) sums = at::empty({batch * parts * programs, width}, x.options().dtype(at::kFloat));
-    launch(*qk_norm_rope_kernel("qk_norm_rope.backward", x, {each, width, of_weight}), {programs, parts, batch},
+    if (of_weight) sums = at::empty({batch * parts * programs, weight.numel()}, x.options().dtype(at::kFloat));
+    launch(*qk_norm_rope_kernel("qk_norm_rope.backward", x, {each, width, together, of_weight}), {programs, parts, batch},
            {{"x", x},
             {"weight", weight},
             {"cos", cos},
@@ -65,7 +72,7 @@ struct QkNormRopeGpu : torch::autograd::Function<QkNormRopeGpu> {
             {"table_batch", table_batch(cos)},
             {"rows_each", kTokensOfProgram},
             {"eps", ctx->saved_data["eps"].toDouble()}});
-    if (of_weight) dweight = sums.sum(0).to(weight.scalar_type());
+    if (of_weight) dweight = sums.sum(0).view(weight.sizes()).to(weight.scalar_type());
     return {dx, dweight, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
@@ -80,10 +87,10 @@ bool qk_norm_rope_fits_gpu(const at::Tensor& x, const at::Tensor& weight, const 
     return t.scalar_type() == at::kFloat && of_batch && t.is_contiguous() && is_aligned(t) && t.size(-2) == x.size(1) &&
            t.size(-1) == x.size(3) / 2;
   };
-  const int64_t each = heads_of_program(x.size(3));
+  const int64_t each = heads_of_program(x, weight);
   return each > 0 && x.is_contiguous() && is_aligned(x) && weight.scalar_type() == dtype && weight.is_contiguous() && is_aligned(weight) &&
          is_table(cos) && is_table(sin) && cos.dim() == sin.dim() &&
-         qk_norm_rope_kernel("qk_norm_rope.forward", x, {each, x.size(3)}) != nullptr;
+         qk_norm_rope_kernel("qk_norm_rope.forward", x, {each, x.size(3), weight.dim() - 1}) != nullptr;
 }
 
 at::Tensor qk_norm_rope_gpu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin, double eps) {

@@ -9,9 +9,9 @@
 
 namespace burnish::kernels {
 
-at::Tensor qk_norm_rope_reference(const at::Tensor& x_BLHD, const at::Tensor& weight_D, const at::Tensor& cos_LP, const at::Tensor& sin_LP,
+at::Tensor qk_norm_rope_reference(const at::Tensor& x_BLHD, const at::Tensor& weight, const at::Tensor& cos_LP, const at::Tensor& sin_LP,
                                   double eps) {
-  auto normed = at::rms_norm(x_BLHD, weight_D.sizes(), weight_D, eps).transpose(1, 2);
+  auto normed = at::rms_norm(x_BLHD, weight.sizes(), weight, eps).transpose(1, 2);
   auto pairs = normed.to(at::kFloat).unflatten(-1, {-1, 2});
   auto first = pairs.select(-1, 0), second = pairs.select(-1, 1);
   auto over_heads = [](const at::Tensor& table) { return table.dim() == 3 ? table.unsqueeze(1) : table; };
@@ -20,11 +20,11 @@ at::Tensor qk_norm_rope_reference(const at::Tensor& x_BLHD, const at::Tensor& we
   return rotated.flatten(-2).to(x_BLHD.scalar_type());
 }
 
-at::Tensor qk_norm_rope(const at::Tensor& x_BLHD, const at::Tensor& weight_D, const at::Tensor& cos_LP, const at::Tensor& sin_LP,
+at::Tensor qk_norm_rope(const at::Tensor& x_BLHD, const at::Tensor& weight, const at::Tensor& cos_LP, const at::Tensor& sin_LP,
                         double eps) {
-  if (qk_norm_rope_fits_cpu(x_BLHD, weight_D, cos_LP, sin_LP)) return qk_norm_rope_cpu(x_BLHD, weight_D, cos_LP, sin_LP, eps);
-  if (qk_norm_rope_fits_gpu(x_BLHD, weight_D, cos_LP, sin_LP)) return qk_norm_rope_gpu(x_BLHD, weight_D, cos_LP, sin_LP, eps);
-  return qk_norm_rope_reference(x_BLHD, weight_D, cos_LP, sin_LP, eps);
+  if (qk_norm_rope_fits_cpu(x_BLHD, weight, cos_LP, sin_LP)) return qk_norm_rope_cpu(x_BLHD, weight, cos_LP, sin_LP, eps);
+  if (qk_norm_rope_fits_gpu(x_BLHD, weight, cos_LP, sin_LP)) return qk_norm_rope_gpu(x_BLHD, weight, cos_LP, sin_LP, eps);
+  return qk_norm_rope_reference(x_BLHD, weight, cos_LP, sin_LP, eps);
 }
 
 }  // namespace burnish::kernels

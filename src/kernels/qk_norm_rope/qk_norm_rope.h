@@ -3,15 +3,14 @@
 
 namespace burnish::kernels {
 
-/// RMS norm of every head's vector, then rotary position embedding on adjacent pairs, with autograd.
-/// x [B, L, H, D]; weight [D]; cos and sin [L, D/2] in fp32, or [B, L, D/2] where positions differ between samples -> [B, H, L, D] ready
-/// for attention.
-/// Pair (x₀, x₁) becomes (x₀ cos - x₁ sin, x₁ cos + x₀ sin), computed in fp32 (RoFormer, arXiv 2104.09864; the pairing of FLUX.1).
-at::Tensor qk_norm_rope(const at::Tensor& x_BLHD, const at::Tensor& weight_D, const at::Tensor& cos_LP, const at::Tensor& sin_LP,
-                        double eps);
+/// RMS norm of every head's vector, or of a token's heads together, then rotary position embedding on adjacent pairs, with autograd.
+/// x [B, L, H, D]; weight [D], or [H, D] for a norm of all heads together; cos and sin [L, D/2] in fp32, or [B, L, D/2] where positions
+/// differ between samples -> [B, H, L, D] ready for attention. Pair (x₀, x₁) becomes (x₀ cos - x₁ sin, x₁ cos + x₀ sin), computed in fp32
+/// (RoFormer, arXiv 2104.09864; the pairing of FLUX.1).
+at::Tensor qk_norm_rope(const at::Tensor& x_BLHD, const at::Tensor& weight, const at::Tensor& cos_LP, const at::Tensor& sin_LP, double eps);
 
 /// Computes qk_norm_rope in plain ATen: the oracle, and the path for devices without a tuned kernel.
-at::Tensor qk_norm_rope_reference(const at::Tensor& x_BLHD, const at::Tensor& weight_D, const at::Tensor& cos_LP, const at::Tensor& sin_LP,
+at::Tensor qk_norm_rope_reference(const at::Tensor& x_BLHD, const at::Tensor& weight, const at::Tensor& cos_LP, const at::Tensor& sin_LP,
                                   double eps);
 
 }  // namespace burnish::kernels

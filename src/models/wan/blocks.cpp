@@ -4,13 +4,13 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/rms_norm.h>
-#include <ATen/ops/stack.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 
 #include "kernels/gated_residual/gated_residual.h"
 #include "kernels/modulated_norm/modulated_norm.h"
+#include "kernels/qk_norm_rope/qk_norm_rope.h"
 #include "nn/attention.h"
 #include "nn/by_tokens.h"
 
@@ -20,25 +20,15 @@ namespace {
 
 constexpr double kEps = 1e-6;
 
-/// Rotates pairs of neighbours (x₀, x₁) of each head in fp32. x [B, L, H, 2 P] -> [B, H, L, 2 P].
-at::Tensor rotated(const at::Tensor& x_BLHE, const at::Tensor& cos_LP, const at::Tensor& sin_LP) {
-  auto pairs = x_BLHE.transpose(1, 2).to(at::kFloat).unflatten(-1, {-1, 2});
-  auto first = pairs.select(-1, 0), second = pairs.select(-1, 1);
-  auto turned = at::stack({first * cos_LP - second * sin_LP, second * cos_LP + first * sin_LP}, -1);
-  return turned.flatten(-2).to(x_BLHE.scalar_type());
-}
-
 /// Tokens of [.., L, D] whose numbers take 32 MiB in fp32.
 int64_t of_one_piece(const at::Tensor& x_BLD) {
   return std::max<int64_t>(1, (int64_t{32} << 20) / (x_BLD.size(0) * x_BLD.size(2) * int64_t{sizeof(float)}));
 }
 
-/// A key [B, L, D], its norm's weight and the turns of its places -> [B, H, L, E], ready for attention.
+/// A key [B, L, D], its norm's weight and the turns of its places -> [B, H, L, E], ready for attention. The norm is of all heads together.
 at::Tensor key_of(int64_t num_heads, const at::Tensor& x_BLD, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin) {
-  return nn::by_tokens({{x_BLD}, {weight, nn::kShared}, {cos, 0}, {sin, 0}}, 2, of_one_piece(x_BLD), [num_heads](const nn::Tensors& some) {
-    auto normed = at::rms_norm(some[0], some[1].sizes(), some[1], kEps).unflatten(-1, {num_heads, -1});
-    return rotated(normed, some[2], some[3]);
-  });
+  auto heads = [&](const at::Tensor& x) { return x.unflatten(-1, {num_heads, -1}); };
+  return kernels::qk_norm_rope(heads(x_BLD), heads(weight), cos, sin, kEps);
 }
 
 /// {query, key [B, L, D], weights of their norms, cos, sin} -> {query, key [B, H, L, E]}, ready for attention. Both in fp32 would be as
