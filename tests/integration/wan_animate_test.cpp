@@ -61,6 +61,11 @@ TEST_F(WanAnimate, DrawsAPictureThatMovesAsAClip) {
   EXPECT_TRUE(fs::exists(at("drawn") / "0000.webp"));
 }
 
+TEST_F(WanAnimate, GuidanceLeadsAwayFromABlackFace) {
+  EXPECT_LE(relative_error(digest(drawn(model(), "--cfg_scale 2.5 --negative_prompt cat ")), expected_in(kAnimated).tensor("guided")),
+            tolerance(1e-5));
+}
+
 TEST_F(WanAnimate, DrawsWhatIsMaskedOfAClipAndGoesOnFromFrames) {
   const auto kept = option("animate_inpaint_video", faster(kFirstClips / "0.gif", "kept.gif")) +
                     option("animate_mask_video", faster(kAnimated / "mask.gif", "mask.gif"));
