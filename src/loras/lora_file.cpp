@@ -243,20 +243,26 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
   return by_component;
 }
 
-std::vector<Sibling> siblings(models::Model& model, const std::string& file) {
+std::vector<Sibling> siblings(models::Model& model, const std::vector<std::string>& files) {
   std::vector<Sibling> beside;
-  const std::filesystem::path path = file;
-  const auto name = path.filename().string();
-  const auto& experts = model.names().experts;
-  for (const auto& own : experts) {
-    const auto at = own.name.empty() ? name.npos : name.rfind(own.name);
-    if (at == name.npos) continue;
-    for (const auto& other : experts) {
-      auto renamed = name;
-      const auto sibling = path.parent_path() / renamed.replace(at, own.name.size(), other.name);
-      std::error_code ignored;
-      bool is_wanted = other.name != own.name && model.components().has(other.component) && std::filesystem::exists(sibling, ignored);
-      if (is_wanted) beside.push_back({sibling.string(), other});
+  auto is_known = [&](const std::filesystem::path& path) {
+    std::error_code ignored;
+    auto is_same = [&](const std::string& other) { return std::filesystem::equivalent(other, path, ignored); };
+    return std::ranges::any_of(files, is_same) || std::ranges::any_of(beside, is_same, &Sibling::path);
+  };
+  for (size_t i = 0; i < files.size(); ++i) {
+    const std::filesystem::path path = files[i];
+    const auto name = path.filename().string();
+    for (const auto& own : model.names().experts) {
+      const auto at = own.name.empty() ? name.npos : name.rfind(own.name);
+      if (at == name.npos) continue;
+      for (const auto& other : model.names().experts) {
+        auto renamed = name;
+        const auto sibling = path.parent_path() / renamed.replace(at, own.name.size(), other.name);
+        std::error_code ignored;
+        const bool is_wanted = other.name != own.name && model.components().has(other.component);
+        if (is_wanted && std::filesystem::exists(sibling, ignored) && !is_known(sibling)) beside.push_back({sibling.string(), other, i});
+      }
     }
   }
   return beside;

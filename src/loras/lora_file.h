@@ -27,10 +27,11 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
 struct Sibling {
   std::string path;
   models::Expert expert;
+  size_t beside;  ///< the number of the file beside which it lies
 };
-/// Lists the files beside `file` that are called as it is, but for another expert ("x_high_noise.safetensors", "x_low_noise.safetensors"),
-/// for experts that are among the model's files.
-std::vector<Sibling> siblings(models::Model& model, const std::string& file);
+/// Lists what lies beside `files`, and is not among them, and is called as one of them is, but for another expert
+/// ("x_high_noise.safetensors", "x_low_noise.safetensors"), for experts that are among the model's files.
+std::vector<Sibling> siblings(models::Model& model, const std::vector<std::string>& files);
 
 /// What stands before a component's layers in files of diffusers, which reads those of every expert as if it were the first.
 std::string diffusers_prefix(const models::Model& model, const std::string& component);

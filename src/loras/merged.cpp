@@ -51,14 +51,12 @@ std::map<std::string, std::shared_ptr<const models::Merge>> merges_of(models::Mo
 /// With the other file of each pair of which one is named.
 std::vector<LoraFile> whole_pairs(models::Model& model, const std::vector<LoraFile>& files) {
   auto all = files;
-  for (const auto& file : files) {
-    for (const auto& sibling : siblings(model, file.path)) {
-      std::error_code ignored;
-      auto is_same = [&](const LoraFile& known) { return std::filesystem::equivalent(known.path, sibling.path, ignored); };
-      if (std::ranges::any_of(all, is_same)) continue;
-      info("{}: {} lies beside it, for another expert, and is merged too", file.path, sibling.path);
-      all.push_back({sibling.path, file.strength});
-    }
+  std::vector<std::string> paths;
+  for (const auto& file : files) paths.push_back(file.path);
+  for (const auto& sibling : siblings(model, paths)) {
+    const auto& file = files[sibling.beside];
+    info("{}: {} lies beside it, for another expert, and is merged too", file.path, sibling.path);
+    all.push_back({sibling.path, file.strength});
   }
   return all;
 }

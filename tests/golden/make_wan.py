@@ -33,6 +33,23 @@ class Spaced(FlowMatchEulerDiscreteScheduler):
 Spaced.__name__, Spaced.__module__ = FlowMatchEulerDiscreteScheduler.__name__, FlowMatchEulerDiscreteScheduler.__module__
 
 
+def walked(noise, velocity, scale=None, first=None):
+    """Latents after four steps from noise by velocity(latents, sigma, is_negative=False), for a `scale` with guidance; of clips that go on from
+    `first`, the first frame is always that."""
+    scheduler = Spaced(shift=5.0)
+    scheduler.set_timesteps(4)
+    held = lambda latents: latents if first is None else torch.cat([first, latents[:, :, 1:]], 2)
+    latents = held(noise)
+    for t in scheduler.timesteps:
+        sigma = t.reshape(1) / 1000
+        prediction = velocity(latents, sigma)
+        if scale is not None:
+            away = velocity(latents, sigma, is_negative=True)
+            prediction = away + scale * (prediction - away)
+        latents = held(scheduler.step(prediction, t, latents).prev_sample)
+    return latents
+
+
 class Wan(family.Family):
     OUT = family.HERE / "wan_pipeline"
     TARGETS = ["to_q", "to_k", "to_v", "to_out.0", "ffn.net.0.proj", "ffn.net.2"]

@@ -9,7 +9,7 @@ lora.safetensors      an adapter of the transformer as diffusers' save_lora_weig
 replay.safetensors    step.{i}.noise, step.{i}.sigma, step.{i}.sample of four steps, of latents with the picture's in front
 expected.safetensors  {lora,module}.{loss,grad_norm} of training the transformer's adapter, and the whole module; noise, and the latents after 4 sampling steps for the text
                       "red apple" from the first picture, with poses and face of the first row; digests of such latents: kept, where the first clip is kept outside of mask.gif, on, where the
-                      clip goes on from the third picture, and both
+                      clip goes on from the third picture, and both; guided, with guidance 2.5 away from the text "cat" and a black face
 mask.gif              a clip of five frames, white where a clip is not kept
 
 Texts have 512 rows, zeros behind their end: diffusers tells the states of pictures from those of texts by this number.
@@ -27,7 +27,7 @@ from transformers import CLIPVisionModel
 import family, training_loop
 from digest import digest
 from make_encoders import randomise, rounded
-from make_wan import Spaced, TOKENS, Wan
+from make_wan import TOKENS, Wan, walked
 from make_wan_image import CLIPS, STEPS, WanImage
 
 OUT, SIDE = family.HERE / "wan_animate", 16
@@ -111,16 +111,12 @@ class WanAnimate(WanImage):
         return latents, *self.conditions(first, clip.shape[2], self.clip(clips / names[1 - number]), self.clip(OUT / "faces" / names[number]))
 
     @torch.no_grad()
-    def drawn(self, noise, known=None):
+    def drawn(self, noise, known=None, scale=None):
         names = list(CLIPS)
         beside, *conditions = self.conditions(self.pictures[0], 5, self.clip(family.HERE / "wan_image/clips" / names[1]), self.clip(OUT / "faces" / names[0]))
         conditions = [beside if known is None else torch.cat([beside[:, :, :1], known], 2), *conditions]
-        scheduler = Spaced(shift=5.0)
-        scheduler.set_timesteps(4)
-        latents = noise
-        for t in scheduler.timesteps:
-            latents = scheduler.step(self.velocity(self.model, latents, t.reshape(1) / 1000, *conditions), t, latents).prev_sample
-        return latents
+        away = [conditions[0], self.text("cat"), *conditions[2:4], conditions[4] * 0 - 1]  # as diffusers' pipeline leads away
+        return walked(noise, lambda latents, sigma, is_negative=False: self.velocity(self.model, latents, sigma, *(away if is_negative else conditions)), scale)
 
     def write(self):
         shutil.rmtree(OUT, ignore_errors=True)
@@ -133,6 +129,7 @@ class WanAnimate(WanImage):
         expected = {"noise": noise, "latents": self.drawn(noise)}
         for name, kept, previous in (("kept", True, None), ("on", False, self.pictures[2]), ("both", True, self.pictures[2])):
             expected[name] = digest(self.drawn(noise, self.known(kept, previous)))
+        expected["guided"] = digest(self.drawn(noise, scale=2.5))
         original = {n: p.detach().clone() for n, p in self.model.named_parameters()}
         samples = [self.sample(i) for i in range(len(CLIPS))]
         for n, p in self.model.named_parameters():

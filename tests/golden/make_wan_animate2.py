@@ -23,7 +23,7 @@ from transformers import CLIPVisionModel
 
 import family, training_loop
 from make_encoders import randomise, rounded
-from make_wan import Spaced, Wan
+from make_wan import Wan, walked
 from make_wan_animate import WanAnimate
 from make_wan_image import CLIPS
 
@@ -105,16 +105,7 @@ class WanAnimate2(WanAnimate):
     @torch.no_grad()
     def drawn(self, noise, guidance=None):
         ways = [self.conditions(self.pictures[0], self.clip(DATA / list(CLIPS)[1]), TEXTS[0], text) for text in ("red apple", "cat")]
-        scheduler = Spaced(shift=5.0)
-        scheduler.set_timesteps(4)
-        latents = noise
-        for t in scheduler.timesteps:
-            velocity = self.velocity(self.model, latents, t.reshape(1) / 1000, *ways[0])
-            if guidance:
-                away = self.velocity(self.model, latents, t.reshape(1) / 1000, *ways[1], is_negative=True)
-                velocity = away + guidance * (velocity - away)
-            latents = scheduler.step(velocity, t, latents).prev_sample
-        return latents
+        return walked(noise, lambda latents, sigma, is_negative=False: self.velocity(self.model, latents, sigma, *ways[is_negative], is_negative=is_negative), guidance)
 
     def write(self):
         shutil.rmtree(OUT, ignore_errors=True)

@@ -27,7 +27,7 @@ from transformers import Wav2Vec2ForCTC
 
 import family, training_loop
 from make_encoders import randomise, rounded
-from make_wan import Spaced, TOKENS, Wan
+from make_wan import TOKENS, Wan, walked
 from make_wan_animate import WanAnimate
 from make_wan_image import CLIPS, FRAMES, STEPS, WanImage
 from make_wav2vec2 import heard, states_of
@@ -113,21 +113,16 @@ class WanSpeech(WanImage):
         return {f"{name}.loss": losses, f"{name}.grad_norm": norms}
 
     @torch.no_grad()
-    def drawn(self, noise, scale):
+    def drawn(self, noise, scale=None):
         first = self.encoded(self.pictures[0][:, :, None])
         states = self.states(self.sounds[0][:, :RATE // 16 * FRAMES], FRAMES)
         poses = self.posed(WanAnimate.clip(family.HERE / "wan_image/clips" / list(CLIPS)[1]))
-        scheduler = Spaced(shift=5.0)
-        scheduler.set_timesteps(4)
-        latents = torch.cat([first, noise[:, :, 1:]], 2)
-        for t in scheduler.timesteps:
-            sigma = t.reshape(1) / 1000
-            velocity = self.velocity(self.model, latents, sigma, first, self.text("red apple"), states, poses)
-            if scale != 1:
-                negative = self.velocity(self.model, latents, sigma, first, self.text("cat"), 0 * states, poses)
-                velocity = negative + scale * (velocity - negative)
-            latents = torch.cat([first, scheduler.step(velocity, t, latents).prev_sample[:, :, 1:]], 2)
-        return latents
+        texts, heard = [self.text(text) for text in ("red apple", "cat")], [states, 0 * states]
+
+        def velocity(latents, sigma, is_negative=False):
+            return self.velocity(self.model, latents, sigma, first, texts[is_negative], heard[is_negative], poses)
+
+        return walked(noise, velocity, scale, first)
 
     def trained(self):
         return [(n, p) for n, p in self.model.named_parameters() if p.requires_grad]
@@ -148,7 +143,7 @@ class WanSpeech(WanImage):
         replay = {n: x.float() for n, x in replay.items()}
         samples = [self.sample(i) for i in range(len(CLIPS))]
         noise = torch.randn(1, 16, 2, 6, 8)
-        expected = {"noise": noise, "plain": self.drawn(noise, 1), "guided": self.drawn(noise, 2), "states": samples[0][3]}
+        expected = {"noise": noise, "plain": self.drawn(noise), "guided": self.drawn(noise, 2), "states": samples[0][3]}
         original = {n: p.detach().clone() for n, p in self.model.named_parameters()}
         for n, p in self.model.named_parameters():
             p.requires_grad_(n.startswith(OWN))

@@ -6,7 +6,7 @@
 #include "models/find_components.h"
 #include "tests/integration/parity.h"
 #include "tests/integration/refused.h"
-#include "tests/integration/wan_original.h"
+#include "tests/integration/wan_small.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -14,43 +14,31 @@ using testing::HasSubstr;
 
 namespace {
 
-const fs::path kWanImage = golden_path("wan_image");
-
-constexpr const char *kText = "models_t5_umt5-xxl-enc-bf16.pth", *kClip = "models_clip_open-clip-xlm-roberta-large-vit-huge-14.pth",
-                     *kTransformer = "diffusion_pytorch_model.safetensors";
+constexpr const char *kText = "models_t5_umt5-xxl-enc-bf16.pth", *kClip = "models_clip_open-clip-xlm-roberta-large-vit-huge-14.pth";
 constexpr const char* kMotionController = "DiffSynth-Studio/Wan2.1-1.3b-speedcontrol-v1:model.safetensors";
 
-/// A small model in place of a published one: a transformer, and what is changed of it.
-struct Small {
-  fs::path transformer;     ///< "original": kWan's in Wan's own names
-  int64_t in_channels = 0;  ///< 0: as they are
-  bool has_clip = false, has_places = false, has_reference = false, has_camera = false, has_motion = false, has_sound = false;
-  fs::path vae = "original";
-  const char* vae_file = "Wan2.1_VAE.pth";  ///< as the small one is called
-};
-
 const fs::path kDiffusers = kWan / "model/transformer", kSeeing = kWanImage / "transformer";
-const Small kOfText{.transformer = "original"};
-const Small kOfTextWithMotion{.transformer = "original", .has_motion = true};
-const Small kOfFrame{.transformer = kDiffusers, .in_channels = 36};
-const Small kOfSeenFrame{.transformer = kSeeing, .has_clip = true};
-const Small kOfTwoSeenFrames{.transformer = kSeeing, .has_clip = true, .has_places = true};
-const Small kOfTextAndFrame{
+const SmallWan kOfText{.transformer = "original"};
+const SmallWan kOfTextWithMotion{.transformer = "original", .has_motion = true};
+const SmallWan kOfFrame{.transformer = kDiffusers, .in_channels = 36};
+const SmallWan kOfSeenFrame{.transformer = kSeeing, .has_clip = true};
+const SmallWan kOfTwoSeenFrames{.transformer = kSeeing, .has_clip = true, .has_places = true};
+const SmallWan kOfTextAndFrame{
     .transformer = golden_path("wan_frames/ti2v/transformer"), .vae = golden_path("wan_frames/ti2v/vae"), .vae_file = "vae/*.safetensors"};
-const Small kOfVace{.transformer = golden_path("wan_vace/transformer")};
-const Small kOfSeenControl{.transformer = kSeeing, .in_channels = 48, .has_clip = true};
-const Small kOfSeenControlAndReference{.transformer = kSeeing, .in_channels = 48, .has_clip = true, .has_reference = true};
-const Small kOfSeenCamera{.transformer = kSeeing, .in_channels = 32, .has_clip = true, .has_camera = true};
-const Small kOfControlAndReference{.transformer = kDiffusers, .in_channels = 52, .has_reference = true};
-const Small kOfAnimate{.transformer = golden_path("wan_animate/transformer"), .has_clip = true};
-const Small kOfDrivingClip{.transformer = golden_path("wan_animate2/transformer"), .has_clip = true};
-const Small kOfSound{.transformer = golden_path("wan_speech/transformer"), .has_sound = true};
-const Small kOfCamera{.transformer = kDiffusers, .in_channels = 36, .has_camera = true};
+const SmallWan kOfVace{.transformer = golden_path("wan_vace/transformer")};
+const SmallWan kOfSeenControl{.transformer = kSeeing, .in_channels = 48, .has_clip = true};
+const SmallWan kOfSeenControlAndReference{.transformer = kSeeing, .in_channels = 48, .has_clip = true, .has_reference = true};
+const SmallWan kOfSeenCamera{.transformer = kSeeing, .in_channels = 32, .has_clip = true, .has_camera = true};
+const SmallWan kOfControlAndReference{.transformer = kDiffusers, .in_channels = 52, .has_reference = true};
+const SmallWan kOfAnimate{.transformer = golden_path("wan_animate/transformer"), .has_clip = true};
+const SmallWan kOfDrivingClip{.transformer = golden_path("wan_animate2/transformer"), .has_clip = true};
+const SmallWan kOfSound{.transformer = golden_path("wan_speech/transformer"), .has_sound = true};
+const SmallWan kOfCamera{.transformer = kDiffusers, .in_channels = 36, .has_camera = true};
 
 /// What the commands of one model have of their own.
 struct Recipe {
   const char* name;
-  const Small* small;
+  const SmallWan* small;
   const char* repo;  ///< of the transformer
   const char* transformer = "diffusion_pytorch_model*.safetensors";
   const char* repo_of_others = nullptr;  ///< of text encoder and autoencoder, where it is not the transformer's
@@ -111,7 +99,7 @@ std::vector<Recipe> recipes_of_one() {
   };
   struct Fun {
     const char *name, *repo;
-    const Small* small;
+    const SmallWan* small;
     const char *inputs, *keys = "", *lora_rate = "1e-4";
   };
   for (const auto& [name, repo, small, inputs, keys, rate] : {
@@ -201,42 +189,6 @@ void PrintTo(const Recipe& recipe, std::ostream* out) { *out << recipe.name; }
 
 std::string name_of(const testing::TestParamInfo<Recipe>& info) { return info.param.name; }
 
-at::Tensor made(at::IntArrayRef shape) { return at::arange(c10::multiply_integers(shape), at::kFloat).sin().mul_(0.1).view(shape); }
-
-/// The tensors of a transformer, with what is changed of it.
-io::NamedTensors transformer_of(const Small& small, const fs::path& folder, nlohmann::json& config) {
-  auto source = io::TensorSource::open({folder / kTransformer});
-  io::NamedTensors all;
-  for (const auto& name : source.names()) {
-    auto tensor = source.tensor(name).clone();
-    if (name == "patch_embedding.weight" && small.in_channels > 0)
-      tensor = tensor.repeat({1, small.in_channels, 1, 1, 1}).narrow(1, 0, small.in_channels).contiguous();
-    all.emplace_back(name, tensor);
-  }
-  const int64_t width = source.tensor("patch_embedding.weight").size(0), latents = 16, rays = 24 * 64;
-  auto add = [&](const std::string& layer, at::IntArrayRef shape) {
-    all.emplace_back(layer + ".weight", made(shape));
-    all.emplace_back(layer + ".bias", made({shape[0]}));
-  };
-  if (small.in_channels > 0) config["in_channels"] = small.in_channels;
-  if (small.has_reference) add("ref_conv", {width, latents, 2, 2});
-  if (small.has_camera) {
-    add("control_adapter.conv", {width, rays, 2, 2});
-    for (const char* name : {"control_adapter.residual_blocks.0.conv1", "control_adapter.residual_blocks.0.conv2"})
-      add(name, {width, width, 3, 3});
-  }
-  if (small.has_sound) {
-    for (const auto& [name, frames] : {std::pair("proj", 1), {"proj_2x", 2}, {"proj_4x", 4}})
-      add(std::string("frame_packer.") + name, {width, latents, frames, 2 * frames, 2 * frames});
-  }
-  if (small.has_places) {
-    auto places = expected_in(kWanImage).tensor("places").clone();
-    config["pos_embed_seq_len"] = places.size(1);
-    all.emplace_back("condition_embedder.image_embedder.pos_embed", places);
-  }
-  return all;
-}
-
 constexpr int64_t kClipWidth = 16;
 
 /// CLIP's towers of pictures and of texts in one file, in Wan's own names.
@@ -254,16 +206,6 @@ void write_clip(const fs::path& path) {
   save_pth(path, all);
 }
 
-void write_motion_controller(const fs::path& path) {
-  io::NamedTensors tensors;
-  for (const auto& [name, out, in] : {std::tuple("linear.0", 24, 256), {"linear.2", 24, 24}, {"linear.4", 144, 24}}) {
-    tensors.emplace_back(std::string(name) + ".weight", made({out, in}));
-    tensors.emplace_back(std::string(name) + ".bias", at::zeros({out}));
-  }
-  fs::create_directories(path.parent_path());
-  io::save_safetensors(path, tensors);
-}
-
 class WanCommands : public BadInput, public testing::WithParamInterface<Recipe> {
  protected:
   /// The small model's files where the command looks for the published ones.
@@ -272,7 +214,7 @@ class WanCommands : public BadInput, public testing::WithParamInterface<Recipe> 
     const auto others = at("models") / others_of(recipe);
     const auto pattern = fs::path(recipe.transformer);
     const bool is_pattern = pattern.string().find('*') != std::string::npos;
-    const auto file = at("models") / recipe.repo / pattern.parent_path() / (is_pattern ? fs::path(kTransformer) : pattern.filename());
+    const auto file = at("models") / recipe.repo / pattern.parent_path() / (is_pattern ? fs::path(kTransformerFile) : pattern.filename());
     fs::create_directories(file.parent_path());
     make_wan_original(at("original"));
     const auto transformer = folder_ / small.transformer;

@@ -3,6 +3,7 @@
 
 #include "models/wan/animate.h"
 #include "models/wan/keys.h"
+#include "tests/integration/wan_original.h"
 #include "tests/integration/wan_run.h"
 
 using namespace burnish;
@@ -61,6 +62,11 @@ TEST_F(WanAnimate, DrawsAPictureThatMovesAsAClip) {
   EXPECT_TRUE(fs::exists(at("drawn") / "0000.webp"));
 }
 
+TEST_F(WanAnimate, GuidanceLeadsAwayFromABlackFace) {
+  EXPECT_LE(relative_error(digest(drawn(model(), "--cfg_scale 2.5 --negative_prompt cat ")), expected_in(kAnimated).tensor("guided")),
+            tolerance(1e-5));
+}
+
 TEST_F(WanAnimate, DrawsWhatIsMaskedOfAClipAndGoesOnFromFrames) {
   const auto kept = option("animate_inpaint_video", faster(kFirstClips / "0.gif", "kept.gif")) +
                     option("animate_mask_video", faster(kAnimated / "mask.gif", "mask.gif"));
@@ -100,6 +106,23 @@ TEST_F(WanAnimate, IsConvertedBothWays) {
     ++num_equal;
   }
   EXPECT_EQ(num_equal, std::ssize(back.names()));
+}
+
+TEST_F(WanAnimate, OriginalFilesBecomeAFolderOfDiffusersWithoutAnother) {
+  make_wan_original(at("whole"));
+  for (const char* file : {"config.json", "diffusion_pytorch_model.safetensors"})
+    fs::copy_file(original() / file, at("whole") / file, fs::copy_options::overwrite_existing);
+  fs::create_directories(at("whole/google"));
+  fs::copy(kWan / "model/tokenizer", at("whole/google/umt5-xxl"));
+  ok("convert " + quoted(at("whole")) + " " + quoted(fs::path(golden_path("wan_image/image_encoder"))) + " " + quoted(at("folder")));
+  auto of_diffusers = nlohmann::json::parse(read_file(kAnimated / "transformer/config.json"));
+  for (const char* not_of_weights : {"_diffusers_version", "rope_max_seq_len", "motion_encoder_batch_size"})
+    of_diffusers.erase(not_of_weights);
+  const auto config = nlohmann::json::parse(read_file(at("folder/transformer/config.json")));
+  for (const auto& [name, value] : of_diffusers.items()) EXPECT_EQ(config.value(name, nlohmann::json("missing")), value) << name;
+  EXPECT_EQ(nlohmann::json::parse(read_file(at("folder/model_index.json")))["_class_name"], "WanAnimatePipeline");
+  EXPECT_EQ(nlohmann::json::parse(read_file(at("folder/scheduler/scheduler_config.json")))["flow_shift"], 5);
+  EXPECT_TRUE(at::equal(drawn(wan_model(at("folder")), "--sampler euler "), drawn(model())));
 }
 
 TEST_F(WanAnimate, OriginalFilesAreRead) {

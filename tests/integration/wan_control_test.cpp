@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/integration/wan_run.h"
+#include "tests/integration/wan_small.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -73,16 +74,45 @@ TEST_F(WanControl, ACameraThatMovesFromAFirstFrame) {
 }
 
 TEST_F(WanControl, HowMuchMoves) {
-  io::NamedTensors tensors;
-  for (const auto& [name, out, in] : {std::tuple("linear.0", 24, 256), {"linear.2", 24, 24}, {"linear.4", 144, 24}}) {
-    tensors.emplace_back(std::string(name) + ".weight", at::arange(int64_t{out} * in).to(at::kFloat).sin().mul_(0.1).view({out, in}));
-    tensors.emplace_back(std::string(name) + ".bias", at::zeros({out}));
-  }
-  io::save_safetensors(at("motion.safetensors"), tensors);
+  write_motion_controller(at("motion.safetensors"));
   const auto motion = option("model", at("motion.safetensors")) + "--extra_inputs motion_bucket_id ";
   auto whole = losses("whole", data() + motion + "--trainable_models motion_controller ");
   EXPECT_TRUE(io::TensorSource::open({(at("whole") / "step-3.motion_controller.safetensors").string()}).contains("linear.4.weight"));
   EXPECT_NE(losses("lora", data() + motion), losses("without", data()));
+}
+
+/// Files in Wan's own layout, of which no config.json tells the channels.
+class WanControlFiles : public WanControl {
+ protected:
+  WanControlFiles() {
+    make_wan_original(at("whole"));
+    fs::remove(at("whole/config.json"));
+    fs::create_directories(at("whole/google"));
+    fs::copy(kWan / "model/tokenizer", at("whole/google/umt5-xxl"));
+  }
+  void expect_alike(const std::string& beside, const std::string& columns, const char* pipeline) const {
+    ok("convert " + quoted(at("whole")) + beside + " " + quoted(at("folder")));
+    EXPECT_EQ(nlohmann::json::parse(read_file(at("folder/model_index.json")))["_class_name"], pipeline);
+    const auto how = data() + "--lora_rank 2 --extra_inputs " + columns + " --dtype fp32 ";
+    EXPECT_EQ(trained("of_folder", how + option("model", at("folder"))),
+              trained("of_files", how + option("model", at("whole")) + (beside.empty() ? "" : "--model" + beside)));
+  }
+};
+
+TEST_F(WanControlFiles, OfAFunModelBecomeAFolder) {
+  nlohmann::json unread;
+  const SmallWan small{.transformer = kWan / "model/transformer", .in_channels = 52, .has_reference = true};
+  io::save_safetensors(at("whole") / kTransformerFile, transformer_of(small, small.transformer, unread));
+  expect_alike("", "control_video,reference_image", "WanFunControlPipeline");
+  const auto config = nlohmann::json::parse(read_file(at("folder/transformer/config.json")));
+  EXPECT_EQ(config["add_ref_conv"], true);
+  EXPECT_EQ(config["_class_name"], "WanModel") << "which diffusers does not take for its own";
+}
+
+TEST_F(WanControlFiles, WithAMotionControllerBecomeAFolder) {
+  write_motion_controller(at("motion.safetensors"));
+  expect_alike(" " + quoted(at("motion.safetensors")), "motion_bucket_id", "WanPipeline");
+  EXPECT_TRUE(fs::exists(at("folder/motion_controller/diffusion_pytorch_model.safetensors")));
 }
 
 TEST_F(WanControl, RefusesColumnsThatTheModelLacks) {

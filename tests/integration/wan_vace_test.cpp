@@ -144,6 +144,16 @@ TEST_F(WanVace, AddsSoMuchAsVaceScaleSays) {
   EXPECT_THAT(refused_with("--vace_scale 0.5 "), HasSubstr("name vace_video in extra_inputs"));
 }
 
+TEST_F(WanVace, IsNamedWhereItTrainsWholeAndAnObjectiveNeedsItAsItWas) {
+  auto rows = nlohmann::json::parse(read_file(kVace / "metadata.json"));
+  for (auto& row : rows) row["rejected_image"] = row["vace_reference_image"];
+  auto out = run_burnish("train --task dpo " + model() + option("dataset_base_path", kGolden / "pictures") +
+                         option("dataset_metadata_path", write("pairs.json", rows.dump())) + "--height 48 --width 64 " + kColumns +
+                         "--trainable_models vace --max_steps 1 " + option("output_path", at("refused")));
+  EXPECT_EQ(out.exit_code, 2) << out.output;
+  EXPECT_THAT(out.output, HasSubstr("as it was before training, and vace trains whole"));
+}
+
 TEST_F(WanVace, RefusesColumnsWithoutItsOwn) {
   auto refused_with = [&](const std::string& which, const std::string& more) {
     auto out = run_burnish("train " + which + data() + more + "--max_steps 1 " + option("output_path", at("refused")));

@@ -359,6 +359,29 @@ TEST_F(HooksTest, WhatGotNoGradientIsNamedOnce) {
       << said;
 }
 
+TEST_F(HooksTest, AnExpertsGradientsAreLookedAtInItsOwnFirstStep) {
+  test::save_skeleton(scratch / "model.safetensors");
+  settings.trained.adapted.clear();
+  settings.course.max_steps = 12;
+  {
+    test::SkeletonRun both(settings);
+    EXPECT_THAT(said_by([&] { both.loop(list(make_gradients(both.training))); }), Not(HasSubstr("gradient")));
+  }
+  settings.trained.whole = {"dit", "dit_2"};
+  test::SkeletonRun run(settings);
+  for (const auto& p : run.trainee.optimizer->parameters()) {
+    if (p.name.ends_with(".time_in.weight")) at::Tensor(p.value).set_requires_grad(false);
+  }
+  auto said = said_by([&] { run.loop(list(make_gradients(run.training))); });
+  const auto expected = [](const char* expert, const char* name) {
+    return fmt::format("trained parameters of {} got no gradient in its first step, so nothing changes them: {}.time_in.weight\n", expert,
+                       name);
+  };
+  EXPECT_EQ(times_in(said, expected("high_noise", "dit")), 1u) << said;
+  EXPECT_EQ(times_in(said, expected("low_noise", "dit_2")), 1u) << said;
+  EXPECT_EQ(times_in(said, "no gradient"), 2u) << said;
+}
+
 TEST_F(HooksTest, TheBarSaysTheMeanOfAHundredSteps) {
   settings.course.max_steps = 200;
   setenv("BURNISH_PROGRESS_SECONDS", "1e-9", 1);

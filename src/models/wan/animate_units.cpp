@@ -2,12 +2,15 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "models/negative_prompt.h"
 #include "models/wan/camera.h"
 #include "models/wan/frames.h"
 #include "models/wan/keys.h"
@@ -15,6 +18,9 @@
 namespace burnish::models::wan {
 
 namespace {
+
+/// The value of a face's tokens.
+const std::string kFaces = "seen_faces";
 
 at::Tensor first_frame(const at::Tensor& clip) { return clip.narrow(2, 0, 1); }
 
@@ -78,6 +84,14 @@ pipeline::Unit beside_unit(const std::set<std::string>& columns, const std::stri
           }};
 }
 
+/// The tokens of a face, of samples that guidance leads away from those of a black one: [B, 1 + f, N, D] of one frame more.
+at::Tensor seen_faces(const at::Tensor& faces_BFND, const at::Tensor& is_negative_B1) {
+  const auto num_frames = faces_BFND.size(1) - 1;
+  auto face = faces_BFND.narrow(1, 0, num_frames), black = faces_BFND.narrow(1, num_frames, 1).expand({-1, num_frames - 1, -1, -1});
+  auto blacked = at::cat({face.narrow(1, 0, 1), black}, 1);  // the frame in front has no face
+  return at::where(is_negative_B1.view({-1, 1, 1, 1}) > 0, blacked, face);
+}
+
 pipeline::Unit pose_unit(const std::string& vae, const Encode& encode) {
   return {"encode_poses", {kPoseVideo}, {"pose_latents"}, {vae}, [=](pipeline::Scope& s) {
             s.uses(vae);
@@ -135,15 +149,20 @@ void AnimateUnits::add_names(Names& names) const {
     names.extra_inputs.push_back(input);
   }
   names.values["pose_latents"] = {.shape = {-1, dit_.out_channels, -1, -1, -1}};
-  names.values["face_tokens"] = {.shape = {-1, -1, config_.num_tokens + 1, dit_.width()}};
+  names.values[kFaces] = {.shape = {-1, -1, config_.num_tokens + 1, dit_.width()}};
+  names.values[kIsNegative] = {.shape = {-1, 1}, .of_prompt = true};
 }
 
 Animate& AnimateUnits::loaded(const std::string& part) { return static_cast<Animate&>(components_.module(part)); }
 
+/// The tokens of a face, and behind them those of a black one, which are the same in every frame.
 pipeline::Unit AnimateUnits::face_unit() {
-  return {"encode_faces", {kFaceVideo}, {"face_tokens"}, {kAnimateFace}, [this](pipeline::Scope& s) {
+  return {"encode_faces", {kFaceVideo}, {kFaces}, {kAnimateFace}, [this](pipeline::Scope& s) {
             s.uses(kAnimateFace);
-            s.write("face_tokens", loaded(kAnimateFace).face_tokens(as_clip(s.tensor(kFaceVideo)).to(options_.device, options_.dtype)));
+            auto& animate = loaded(kAnimateFace);
+            const auto faces = as_clip(s.tensor(kFaceVideo)).to(options_.device, options_.dtype);
+            const auto black = animate.face_tokens(at::full_like(first_frame(faces), -1));
+            s.write(kFaces, at::cat({animate.face_tokens(faces), black.narrow(1, 1, 1)}, 1));
           }};
 }
 
@@ -155,8 +174,9 @@ void AnimateUnits::add_units(UnitGroups& groups, const Around& around) {
   std::erase_if(groups.encode_references, [](const auto& unit) { return contains(unit.writes, "beside_latents"); });
   for (const auto& unit : {beside_unit(options_.extra_inputs, vae, encode), pose_unit(vae, encode), face_unit()})
     groups.encode_references.push_back(unit);
+  groups.encode_prompt.push_back(mark_prompt_unit());
   auto& denoise = groups.denoise.back();
-  denoise.reads.insert(denoise.reads.end(), {"pose_latents", "face_tokens"});
+  denoise.reads.insert(denoise.reads.end(), {"pose_latents", kFaces, kIsNegative});
   denoise.models.push_back(kAnimateBody);
 }
 
@@ -166,7 +186,7 @@ void AnimateUnits::give(pipeline::Scope& scope, const std::string&, Transformer:
   auto& animate = loaded(kAnimateBody);
   auto here = [&](const char* name) { return scope.tensor(name).to(options_.device, options_.dtype); };
   in.added_BDFHW = animate.pose_patches(here("pose_latents"));
-  in.hints = animate.hints(here("face_tokens"));
+  in.hints = animate.hints(seen_faces(here(kFaces.c_str()), here(kIsNegative.c_str())));
 }
 
 }  // namespace burnish::models::wan

@@ -1,6 +1,7 @@
 #include "models/wan/beside_weights.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "io/files.h"
@@ -11,6 +12,7 @@
 #include "models/wan/animate.h"
 #include "models/wan/frames.h"
 #include "models/wan/motion.h"
+#include "models/wan/published.h"
 #include "models/wan/vace.h"
 
 namespace burnish::models::wan {
@@ -29,7 +31,7 @@ json or_null(int64_t value) { return value > 0 ? json(value) : json(); }
 bool has_config(const ModelEntry& entry) {
   if (!entry.config.is_object()) return false;
   auto name = io::class_name(entry.config);
-  return name != "WanModel" && name != "VaceWanModel";
+  return name != "WanModel" && name != "VaceWanModel" && name != "WanAnimateModel";
 }
 
 json transformer_config(const Config& c) {
@@ -50,6 +52,50 @@ json transformer_config(const Config& c) {
           {"added_kv_proj_dim", c.image_width > 0 ? json(c.width()) : json()},
           {"pos_embed_seq_len", or_null(c.extras.image_places)},
           {"rope_max_seq_len", 1024}};
+}
+
+/// What diffusers and Wan itself call the numbers of a driven transformer, alike.
+json driven_config(const Config& c) {
+  const auto& driving = c.extras.driving;
+  return {{"_class_name", kDrivenClass},
+          {"patch_size", {1, kPatch, kPatch}},
+          {"dim", c.width()},
+          {"num_heads", c.num_heads},
+          {"in_dim", c.in_channels},
+          {"out_dim", c.out_channels},
+          {"text_dim", c.caption_width},
+          {"text_len", 512},
+          {"freq_dim", c.time_channels},
+          {"ffn_dim", c.hidden},
+          {"num_layers", c.num_layers},
+          {"cross_attn_norm", true},
+          {"eps", 1e-6},
+          {"use_img_emb", c.image_width > 0},
+          {"refer_offset_t", driving.offsets[0]},
+          {"refer_offset_h", driving.offsets[1]},
+          {"refer_offset_w", driving.offsets[2]},
+          {"refer_stride", driving.stride}};
+}
+
+/// What VideoX-Fun has in its config.json for layers that diffusers' class lacks, which is not to take the file for its own.
+void add_fun(json& config, const Extras& extras) {
+  config["_class_name"] = "WanModel";
+  config["add_ref_conv"] = extras.has_reference;
+  config["add_control_adapter"] = extras.has_camera;
+}
+
+void add_animate(json& config, const AnimateConfig& c) {
+  config["_class_name"] = "WanAnimateTransformer3DModel";
+  config["latent_channels"] = c.pose_channels;
+  auto& sizes = config["motion_encoder_channel_sizes"];
+  for (size_t i = 0; i < c.channels.size(); ++i) sizes[std::to_string(c.face_side() >> i)] = c.channels[i];
+  config["motion_encoder_size"] = c.face_side();
+  config["motion_style_dim"] = c.style_width;
+  config["motion_dim"] = c.num_motions;
+  config["motion_encoder_dim"] = c.motion_width;
+  config["face_encoder_hidden_dim"] = c.face_width;
+  config["face_encoder_num_heads"] = c.num_tokens;
+  config["inject_face_latents_blocks"] = c.step;
 }
 
 void add_vace(json& config, const VaceConfig& c) {
@@ -161,17 +207,21 @@ std::optional<fs::path> tokenizer_folder(const Model& model) {
 /// Makes it all of one model.
 class Beside {
  public:
-  explicit Beside(const Model& model) : model_(model), dit_(source_of("dit").entry ? source_of("dit") : source_of("dit_2")) {
-    config_ = dit_.read(detect);
+  explicit Beside(const Model& model)
+      : model_(model),
+        dit_(source_of("dit").entry ? source_of("dit") : source_of("dit_2")),
+        is_driven_(model.names().variant == "Wan2.2-Animate-2-14B") {
+    config_ = dit_.read(is_driven_ ? detect_driven : detect);
     vae_config_ = source_of(kVae).read(vae::causal_config, {});
   }
 
   BesideWeights made() {
-    if (!is_known()) return {};
+    if (!dit_.tensors || config_.extras.speech.is_there()) return {};  // where it hears, shapes do not say
     for (const auto& expert : model_.names().experts) add_transformer(expert.component);
     add(kText, [&](const Source& s) { return text_config(s.read(text::t5_config)); });
     add(kVae, [&](const Source&) { return vae_config(vae_config_); });
     add(kImageEncoder, [&](const Source& s) { return image_encoder_config(s.read(clip_vision_config)); });
+    if (has(kMotion)) beside_.configs[kMotion + kConfig] = {{"_class_name", "WanMotionControllerModel"}};
     if (auto folder = tokenizer_folder(model_)) beside_.tokenizers[kTokenizer] = *folder;
     if (is_whole()) add_pipeline();
     return std::move(beside_);
@@ -184,11 +234,10 @@ class Beside {
   }
   bool has(const std::string& component) const { return source_of(component).tensors.has_value(); }
 
-  /// Whether diffusers has a class for the model; for Wan-Animate its folder says what shapes do not.
-  bool is_known() const {
+  /// Whether it is one of the Fun models that read a clip, a picture or a camera, which diffusers has no class for.
+  bool is_fun() const {
     const auto& extras = config_.extras;
-    if (!dit_.tensors || has(kMotion) || has(kAnimate) || extras.speech.is_there()) return false;
-    return !extras.has_reference && !extras.has_camera && config_.in_channels <= 2 * config_.out_channels + kMaskChannels;
+    return extras.has_reference || extras.has_camera || config_.in_channels > 2 * config_.out_channels + kMaskChannels;
   }
 
   void add(const std::string& component, const std::function<json(const Source&)>& config_of) {
@@ -200,7 +249,10 @@ class Beside {
     const auto& source = source_of(name);
     if (!source.tensors || has_config(*source.entry)) return;
     auto& config = beside_.configs[(name == "dit" ? "transformer" : "transformer_2") + kConfig];
-    config = transformer_config(source.read(detect));
+    config = is_driven_ ? driven_config(config_) : transformer_config(source.read(detect));
+    if (is_fun()) add_fun(config, config_.extras);
+    const auto& animate = source_of(kAnimate);
+    if (animate.tensors) add_animate(config, detect_animate(animate.entry->config, animate.shapes(), config_));
     const auto& vace = source_of(name == "dit" ? kVace : kVace + "_2");
     if (vace.tensors) add_vace(config, detect_vace(vace.entry->config, vace.shapes(), config_));
   }
@@ -208,25 +260,27 @@ class Beside {
   bool is_whole() const {
     const bool has_all = std::ranges::all_of(model_.names().experts, [&](const auto& expert) { return has(expert.component); });
     const bool has_image = config_.image_width == 0 || has(kImageEncoder);
-    return has_all && has_image && has(kText) && has(kVae) && beside_.tokenizers.contains(kTokenizer);
+    const bool has_pipeline = !is_driven_;  // diffusers makes it of blocks, which a model_index.json does not tell
+    return has_pipeline && has_all && has_image && has(kText) && has(kVae) && beside_.tokenizers.contains(kTokenizer);
   }
 
   void add_pipeline() {
     const auto first_frame = first_frame_of(config_, vae_config_);
     const auto& experts = model_.names().experts;
-    const char* transformer = has(kVace) ? "WanVACETransformer3DModel" : "WanTransformer3DModel";
-    const json none{nullptr, nullptr};
-    json index{{"_class_name", has(kVace)                          ? "WanVACEPipeline"
-                               : first_frame == FirstFrame::beside ? "WanImageToVideoPipeline"
-                                                                   : "WanPipeline"},
+    const auto classes = classes_of(first_frame);
+    const json none{nullptr, nullptr}, transformer = classes.transformer;
+    json index{{"_class_name", classes.pipeline},
                {"scheduler", {"diffusers", "UniPCMultistepScheduler"}},
                {"text_encoder", {"transformers", "UMT5EncoderModel"}},
                {"tokenizer", {"transformers", "T5TokenizerFast"}},
-               {"transformer", {"diffusers", transformer}},
-               {"transformer_2", experts.size() > 1 ? json{"diffusers", transformer} : none},
-               {"vae", {"diffusers", "AutoencoderKLWan"}},
-               {"boundary_ratio", experts.size() > 1 ? json(experts.front().stretch.from) : json()}};
-    if (!has(kVace)) index["expand_timesteps"] = first_frame == FirstFrame::held;
+               {"transformer", transformer},
+               {"vae", {"diffusers", "AutoencoderKLWan"}}};
+    if (!has(kAnimate)) {
+      index["transformer_2"] = experts.size() > 1 ? transformer : none;
+      index["boundary_ratio"] = experts.size() > 1 ? json(experts.front().stretch.from) : json();
+      if (!has(kVace)) index["expand_timesteps"] = first_frame == FirstFrame::held;
+    }
+    if (has(kMotion)) index[kMotion] = {"diffsynth", "WanMotionControllerModel"};
     if (first_frame == FirstFrame::beside) {
       index["image_encoder"] = has(kImageEncoder) ? json{"transformers", "CLIPVisionModel"} : none;
       index["image_processor"] = has(kImageEncoder) ? json{"transformers", "CLIPImageProcessor"} : none;
@@ -238,10 +292,23 @@ class Beside {
     beside_.configs[kIndex] = std::move(index);
   }
 
+  /// The pipeline's class, and the transformer's with the library that has it.
+  struct Classes {
+    const char* pipeline;
+    std::array<const char*, 2> transformer;
+  };
+  Classes classes_of(FirstFrame first_frame) const {
+    if (has(kAnimate)) return {"WanAnimatePipeline", {"diffusers", "WanAnimateTransformer3DModel"}};
+    if (has(kVace)) return {"WanVACEPipeline", {"diffusers", "WanVACETransformer3DModel"}};
+    const bool has_experts = model_.names().experts.size() > 1;
+    if (is_fun()) return {has_experts ? "Wan2_2FunControlPipeline" : "WanFunControlPipeline", {"videox_fun", "WanTransformer3DModel"}};
+    return {first_frame == FirstFrame::beside ? "WanImageToVideoPipeline" : "WanPipeline", {"diffusers", "WanTransformer3DModel"}};
+  }
+
   /// What the published folders say. I2V-14B is published for two sizes, whose weights have the same shapes.
   double shift() const {
     if (config_.extras.image_places > 0) return 16;
-    if (first_frame_of(config_, vae_config_) == FirstFrame::held) return 5;
+    if (has(kAnimate) || first_frame_of(config_, vae_config_) == FirstFrame::held) return 5;
     if (model_.names().variant != "Wan2.1-I2V-14B") return 3;
     std::error_code ignored;
     auto name = dit_.entry->label + "/" + fs::weakly_canonical(dit_.entry->folder, ignored).filename().string();
@@ -256,6 +323,7 @@ class Beside {
 
   const Model& model_;
   const Source& dit_;
+  bool is_driven_;
   Config config_;
   vae::CausalConfig vae_config_;
   BesideWeights beside_;

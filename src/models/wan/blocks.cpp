@@ -142,13 +142,21 @@ at::Tensor Attention::attended(const nn::Tensors& projected, const at::Tensor& c
 at::Tensor Attention::attended_with(const Beside& beside, const nn::Tensors& projected, const at::Tensor& cos_LP,
                                     const at::Tensor& sin_LP) const {
   const auto v = nn::split_heads(projected[2], num_heads_), beside_v = nn::split_heads(beside.values_BSD, num_heads_);
-  nn::Tensors in{projected[0], projected[1], norm_q_.weight, norm_k_.weight, cos_LP, sin_LP, beside.keys_BSD, beside.cos_SP, beside.sin_SP};
+  nn::Tensors in{projected[0],    projected[1],    norm_q_.weight,         norm_k_.weight,        here(cos_LP, 0),
+                 here(sin_LP, 0), beside.keys_BSD, here(beside.cos_SP, 0), here(beside.sin_SP, 0)};
   auto turned = [own = heads_of(num_heads_), num_heads = num_heads_](const nn::Tensors& all) {
     auto qk = own({all.begin(), all.begin() + 6});
     qk.push_back(key_of(num_heads, all[6], all[3], all[7], all[8]));
     return qk;
   };
-  auto attended = nn::remade(in, turned, [&](const nn::Tensors& qk) { return nn::Tensors{by_frames(qk[0], qk[1], v, qk[2], beside_v)}; });
+  const auto num_tokens = cos_LP.size(0), num_beside = beside.cos_SP.size(0);
+  auto attended = nn::remade(in, turned, [&](const nn::Tensors& qk) {
+    auto* shares = this->shares();
+    if (shares == nullptr) return nn::Tensors{by_frames(qk[0], qk[1], v, qk[2], beside_v)};
+    auto all = shares->to_heads(at::stack({qk[0], qk[1], v}), num_tokens).unbind(0);
+    auto all_beside = shares->to_heads(at::stack({qk[2], beside_v}), num_beside).unbind(0);
+    return nn::Tensors{shares->to_tokens(by_frames(all[0], all[1], all[2], all_beside[0], all_beside[1]))};
+  });
   return out_.forward(nn::merge_heads(attended[0]));
 }
 

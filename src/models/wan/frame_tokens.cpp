@@ -72,10 +72,12 @@ at::Tensor FramesHere::whole(const at::Tensor& tokens, const std::function<at::T
   return of_frames(at::constant_pad_nd(tokens, {0, 0, before, behind})).narrow(1, before, tokens.size(1));
 }
 
-FramesHere frames_here(const nn::TokenShares* shares, int64_t num_frames, int64_t num_tokens) {
+FramesHere frames_here(const nn::TokenShares* shares, int64_t num_frames, int64_t num_tokens, int64_t num_given) {
   if (shares == nullptr) return {.count = num_frames};
-  const auto begin = shares->begin(num_tokens, shares->place()), end = shares->begin(num_tokens, shares->place() + 1);
-  const auto of_frame = num_tokens / num_frames, first = begin / of_frame, last = (end + of_frame - 1) / of_frame;
+  const auto of_frame = num_tokens / (num_frames + num_given);
+  auto before = [&](int64_t place) { return shares->begin(num_tokens, place) - shares->begin(num_given * of_frame, place); };
+  const auto begin = before(shares->place()), end = before(shares->place() + 1);
+  const auto first = begin / of_frame, last = (end + of_frame - 1) / of_frame;
   return {.first = first, .count = last - first, .before = begin - first * of_frame, .behind = last * of_frame - end};
 }
 

@@ -48,7 +48,8 @@ struct FramesHere {
   /// Computes `of_frames` of the tokens [B, l, D] that are here, of frames filled up with zeros, and takes what it makes of these tokens.
   at::Tensor whole(const at::Tensor& tokens_BlD, const std::function<at::Tensor(const at::Tensor& tokens)>& of_frames) const;
 };
-/// Finds them for frames with so many tokens.
-FramesHere frames_here(const nn::TokenShares* shares, int64_t num_frames, int64_t num_tokens);
+/// Finds them for frames that have so many tokens, together with those of `num_given` frames, which are shared out by themselves
+/// (nn::Streams, of which the frames are the last run).
+FramesHere frames_here(const nn::TokenShares* shares, int64_t num_frames, int64_t num_tokens, int64_t num_given = 0);
 
 }  // namespace burnish::models::wan

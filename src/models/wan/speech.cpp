@@ -90,10 +90,15 @@ FrameTokens::Made Speech::heard(const at::Tensor& states) const {
 }
 
 Hints Speech::hints(const at::Tensor& states) {
-  return [this, states](const nn::Tensors&) {
-    return [this, sound = heard(states)](int64_t block, const at::Tensor& tokens) -> at::Tensor {
+  return [this, states](const nn::Tensors& of_block) {
+    const auto sound = heard(states);
+    const auto frames = frames_here(shares(), sound.whole_BFD.size(1), of_block[kCosOfBlock].size(0), /*num_given=*/1);
+    auto here = [&](const at::Tensor& of_frames) { return of_frames.narrow(1, frames.first, frames.count); };
+    return [this, frames, whole = here(sound.whole_BFD), apart = here(sound.tokens_BFND)](int64_t block,
+                                                                                          const at::Tensor& tokens) -> at::Tensor {
       auto* injector = behind(block);
-      return injector == nullptr ? at::Tensor() : injector->run({tokens, sound.whole_BFD, sound.tokens_BFND})[0];
+      if (injector == nullptr) return {};
+      return frames.whole(tokens, [&](const at::Tensor& of_frames) { return injector->run({of_frames, whole, apart})[0]; });
     };
   };
 }

@@ -10,7 +10,7 @@ namespace burnish::models::wan {
 /// The place in time of the frame of a reference picture.
 inline constexpr int64_t kReferencePlace = 30;
 
-class Speech : public nn::Module {
+class Speech : public nn::Module, public nn::SharesTokens {
  public:
   Speech(const Config& dit, const at::TensorOptions& options);
   ~Speech() override;
@@ -18,8 +18,8 @@ class Speech : public nn::Module {
   /// Makes of latents of poses [B, C, f, h, w] what is added to the patches of a reference frame and of the noisy latents behind it:
   /// [B, D, 1 + f, h / 2, w / 2].
   at::Tensor added_patches(const at::Tensor& poses_BCFHW) const;
-  /// Makes what is added to the tokens of f noisy frames of what is heard in 4 f frames of the clip, [B, S, F, W]. Both must outlive the
-  /// result.
+  /// Makes what is added to the tokens of f noisy frames, beside which the reference frame is given, of what is heard in 4 f frames of the
+  /// clip, [B, S, F, W]. Both must outlive the result.
   Hints hints(const at::Tensor& states_BSFW);
   /// Returns the block that adds behind the transformer's block of that number; null where none does.
   nn::Block* behind(int64_t block) const;

@@ -209,7 +209,8 @@ nn::Tensors Transformer::of_clip(const Inputs::Clip& clip) const {
   };
   auto [cos, sin] = rope(config_, frames, rows, columns, clip.modulation_BM.options(),
                          {from(0, frames), from(1, rows), from(2, columns), config_.extras.driving.stride});
-  return {patches.flatten(2).transpose(1, 2).contiguous(),
+  const auto tokens = patches.flatten(2).transpose(1, 2).contiguous();
+  return {nn::Streams(shares(), {tokens.size(1)}).here(0, tokens),
           clip.modulation_BM.unsqueeze(1).narrow(-1, 0, kModulations * config_.width()),
           b.text.forward(clip.text_BTE),
           bias_of(clip.counts_BT),
@@ -232,8 +233,6 @@ at::Tensor Transformer::tokens_of(const Inputs& in) const {
 
 at::Tensor Transformer::forward(const Inputs& in) {
   auto& b = *body_;
-  if (shares() && (in.clip || b.speech))
-    config_error("models", "this model runs on all tokens of a clip beside a sample's own, which sequence_size shares out; leave it at 1");
   const auto width = config_.width(), of_blocks = kModulations * width;
   const int64_t num_before = in.reference_BCHW.defined() ? 1 : 0;
   const auto frames = num_before + in.noisy_BCFHW.size(2), rows = in.noisy_BCFHW.size(3) / kPatch,

@@ -1,5 +1,7 @@
 #include "train/plan/stages.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "nn/token_shares.h"
 #include "train/step/blocks_on_disk.h"
@@ -56,11 +58,13 @@ void check_initial(const pipeline::Schedule& schedule, bool always_ahead) {
   for (const auto& unit : schedule.after_once()) {
     if (unit.weights != pipeline::Weights::initial || unit.models.empty()) continue;
     if (always_ahead && !pipeline::has_unit(schedule.live.units, unit.name)) continue;
+    const auto trained =
+        std::ranges::find_if(unit.models, [&](const auto& model) { return pipeline::is_trained(model, schedule.trained); });
     config_error("train",
                  "this objective compares with the model as it was before training, and {} trains whole, so that its predictions for every "
                  "visit have to be computed ahead: set precompute_timesteps on (precompute stays all), or train an adapter, which can be "
                  "switched off",
-                 pipeline::component_of(unit.models[0]));
+                 pipeline::component_of(trained == unit.models.end() ? unit.models[0] : *trained));
   }
 }
 

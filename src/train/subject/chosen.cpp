@@ -144,14 +144,10 @@ bool Choosing::may_train(const models::Expert& expert) const {
 void Choosing::read_checkpoint_files() {
   if (settings_.lora_checkpoint.empty()) return;
   auto files = checkpoint_files(settings_.lora_checkpoint);
-  for (size_t i = 0; i < files.size(); ++i) {
-    for (const auto& [path, expert] : loras::siblings(model_, files[i])) {
-      std::error_code ignored;
-      auto is_same = [&](const auto& file) { return std::filesystem::equivalent(file, path, ignored); };
-      if (!may_train(expert) || std::ranges::any_of(files, is_same)) continue;
-      info("{}: {} lies beside it, for another expert, which starts from it", files[i], path);
-      files.push_back(path);
-    }
+  for (const auto& [path, expert, beside] : loras::siblings(model_, files)) {
+    if (!may_train(expert)) continue;
+    info("{}: {} lies beside it, for another expert, which starts from it", files[beside], path);
+    files.push_back(path);
   }
   for (const auto& file : files) {
     for (auto& [component, weights] : loras::read(model_, file)) {

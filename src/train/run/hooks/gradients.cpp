@@ -1,10 +1,11 @@
 #include <algorithm>
-#include <utility>
+#include <map>
 
 #include "base/log.h"
 #include "base/text.h"
 #include "train/run/hooks/hooks.h"
 #include "train/run/without_gradient.h"
+#include "train/subject/training_units.h"
 
 namespace burnish::train {
 
@@ -18,35 +19,63 @@ std::string some(std::vector<std::string> names) {
   return join(names) + (count > kNamed ? ", ..." : "");
 }
 
+/// The one expert of a run that runs a component, by its name; "" for components that other experts run too, or every step.
+std::string only_expert(const std::string& component, const Subject& subject) {
+  const auto& experts = subject.chosen.experts;
+  std::vector<std::string> names;
+  for (const auto& expert : experts) {
+    if (contains(pipeline::components_of(training_units(*subject.model, {expert})), component)) names.push_back(expert.name);
+  }
+  return experts.size() > 1 && names.size() == 1 ? names.front() : "";
+}
+
+/// A step runs one expert for each of its parts, so what only an expert has is looked at after the first step that ran it.
 class NoGradient final : public Hook {
  public:
   explicit NoGradient(const Training& training) : training_(training) {}
 
-  bool looks_at(int64_t /*step*/) override { return !looked_; }
-  void stepped(StepReport& /*r*/) override {
-    if (std::exchange(looked_, true)) return;
-    const auto& optimizer = *training_.trainee.optimizer;
-    const auto& parameters = optimizer.parameters();
-    optim::ParameterList untouched;  // gradients may be gone by now
-    std::vector<double> updated;
-    for (size_t i = 0; i < parameters.size(); ++i) updated.push_back(optimizer.was_updated(i) ? 1 : 0);
-    if (training_.trainee.ownership) updated = dist::sum_of(training_.world.group(), updated);
+  void before() override {
+    std::map<std::string, std::string> expert_of;  // by component
+    const auto& parameters = training_.trainee.optimizer->parameters();
     for (size_t i = 0; i < parameters.size(); ++i) {
-      if (updated[i] == 0) untouched.push_back(parameters[i]);
+      const auto component = pipeline::component_of(parameters[i].name);
+      if (!expert_of.contains(component)) expert_of[component] = only_expert(component, training_.subject);
+      waiting_[expert_of[component]].push_back(i);
     }
-    if (!training_.world.is_first()) return;
-    auto [expected, unexpected] = without_gradient(untouched, training_.subject.model->names());
-    if (!expected.empty())
-      info("{} of {} trained parameters are never reached by a gradient in this model: {}", expected.size(), parameters.size(),
-           some(expected));
-    if (!unexpected.empty())
-      warn("{} of {} trained parameters got no gradient in the first step, so nothing changes them: {}", unexpected.size(),
-           parameters.size(), some(unexpected));
+  }
+  bool looks_at(int64_t /*step*/) override { return !waiting_.empty(); }
+  void stepped(StepReport& /*r*/) override {
+    if (waiting_.empty()) return;
+    const auto& optimizer = *training_.trainee.optimizer;
+    std::vector<double> updated;
+    for (size_t i = 0; i < optimizer.parameters().size(); ++i) updated.push_back(optimizer.was_updated(i) ? 1 : 0);
+    if (training_.trainee.ownership) updated = dist::sum_of(training_.world.group(), updated);
+    std::erase_if(waiting_, [&](const auto& waiting) {
+      const auto& [expert, indices] = waiting;
+      const bool ran = expert.empty() || std::ranges::any_of(indices, [&](size_t i) { return updated[i] != 0; });
+      if (ran && training_.world.is_first()) tell(expert, indices, updated);
+      return ran;
+    });
   }
 
  private:
+  void tell(const std::string& expert, const std::vector<size_t>& indices, const std::vector<double>& updated) const {
+    optim::ParameterList untouched;  // gradients may be gone by now
+    for (auto i : indices) {
+      if (updated[i] == 0) untouched.push_back(training_.trainee.optimizer->parameters()[i]);
+    }
+    const auto of_expert = expert.empty() ? "" : " of " + expert;
+    auto [expected, unexpected] = without_gradient(untouched, training_.subject.model->names());
+    if (!expected.empty())
+      info("{} of {} trained parameters{} are never reached by a gradient in this model: {}", expected.size(), indices.size(), of_expert,
+           some(expected));
+    if (!unexpected.empty())
+      warn("{} of {} trained parameters{} got no gradient in {} first step, so nothing changes them: {}", unexpected.size(), indices.size(),
+           of_expert, expert.empty() ? "the" : "its", some(unexpected));
+  }
+
   const Training& training_;
-  bool looked_ = false;
+  std::map<std::string, std::vector<size_t>> waiting_;  ///< parameters that were not looked at, by the expert that alone has them
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ std::unique_ptr<Hook> make_validate(const Training& training);
 std::unique_ptr<Hook> make_log(const Training& training);
 /// Shows the progress bar.
 std::unique_ptr<Hook> make_bar(const Training& training);
-/// Names trained parameters that the first step gave no gradient.
+/// Names trained parameters that the first step gave no gradient, of several experts the first step of each.
 std::unique_ptr<Hook> make_gradients(const Training& training);
 /// Warns once when preferences are told apart so clearly that next to no gradient is left.
 std::unique_ptr<Hook> make_saturation(const Training& training);
