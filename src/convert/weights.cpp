@@ -55,7 +55,8 @@ Stored ComponentWeights::stored(const std::string& name) const {
     values = at::cat({bytes(halves[1]), bytes(halves[0])}).view(values.scalar_type());
   }
   if (place.op == Op::transpose) values = values.t();
-  if (place.op == Op::reshape || place.op == Op::channels) values = values.reshape(shape);
+  const bool is_table = place.op == Op::stack_rows && !place.is_part;
+  if (is_table || place.op == Op::reshape || place.op == Op::channels) values = values.reshape(shape);
   if (place.op == Op::last_frame && values.dim() == 5) values = values.select(2, -1);
   return {values, scale(name)};
 }

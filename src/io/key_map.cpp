@@ -102,8 +102,12 @@ struct Complaints {
   }
 };
 
+/// Whether a tensor of the file is the rows of one table of ours behind each other, in one dimension.
+bool is_flat(const std::vector<int64_t>& theirs, const std::vector<std::string>& ours) { return ours.size() == 1 && theirs.size() == 1; }
+
 /// Rows of `theirs` fall to ours in order; false when the shapes do not add up.
 bool stack_fits(const std::vector<int64_t>& theirs, const std::vector<std::string>& ours, const Shapes& wanted) {
+  if (is_flat(theirs, ours)) return count(theirs) == count(wanted.at(ours[0]));
   int64_t rows = 0;
   for (const auto& name : ours) {
     const auto& shape = wanted.at(name);
@@ -181,6 +185,7 @@ at::Tensor tensor_in_file(const KeyRule& rule, const std::vector<at::Tensor>& ou
   switch (rule.op) {
     case KeyRule::Op::swap_halves: return swap_halves(tensor);
     case KeyRule::Op::transpose: return tensor.t().contiguous();
+    case KeyRule::Op::stack_rows: return tensor.flatten();
     case KeyRule::Op::reshape: return tensor.dim() == 2 ? tensor.unsqueeze(-1).unsqueeze(-1) : tensor;
     case KeyRule::Op::channels: return tensor.reshape({1, -1, 1, 1});
     case KeyRule::Op::last_frame: return causal_kernel(tensor);
@@ -258,6 +263,7 @@ void place_parts(const at::Tensor& tensor, const KeyMap::Match& match, const Sha
     const auto& shape = wanted.at(name);
     switch (match.op) {
       case KeyRule::Op::stack_rows:
+        if (is_flat(tensor.sizes().vec(), match.ours)) return place(name, tensor.reshape(shape));
         place(name, tensor.narrow(0, row, shape[0]));
         row += shape[0];
         break;

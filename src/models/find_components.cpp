@@ -72,7 +72,7 @@ Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes
 
 Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark) {
   for (const auto& entry : files.entries) {
-    for (const std::string body : {"model.language_model.", "model.", ""}) {
+    for (const std::string body : {"model.language_model.", "language_model.", "model.", ""}) {
       if (auto tensors = find_below(entry, prefixes, body + "layers.0.self_attn." + mark))
         return {&entry, text::qwen_tensors(*tensors), {}};
     }

@@ -50,7 +50,7 @@ Paths components_of(const nlohmann::json& index, HubUse use) {
   bool is_told = use != HubUse::without_denoiser || index.contains("text_encoder_2");
   Paths components;
   for (const auto& [name, kind] : index.items()) {
-    bool is_component = !name.starts_with("_") && kind.is_array() && !kind.empty() && !kind[0].is_null();
+    bool is_component = !name.starts_with("_") && kind.is_array() && !kind.empty() && kind[0].is_string();
     // Of image encoders, Wan's is of this class and read by its transformer; others are for adapters that bring their own.
     bool is_unused = is_unused_component(name) && !(kind.size() > 1 && kind[1] == "CLIPVisionModel");
     if (is_component && !is_unused && !(is_told && leaves_out(use, name))) components.push_back(name);

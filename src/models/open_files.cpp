@@ -123,7 +123,7 @@ class Opener {
     files_.pipeline_folders.push_back(folder);
     auto index = io::read_json(folder / "model_index.json");
     for (const auto& [component, kind] : index.items()) {
-      if (component.starts_with("_") || !kind.is_array() || kind.empty() || kind[0].is_null()) continue;
+      if (component.starts_with("_") || !kind.is_array() || kind.empty() || !kind[0].is_string()) continue;
       auto part = folder / component;
       if (leaves_out(names_.hub, component) && !(io::is_folder(part) && has_weights(part))) continue;
       if (!io::is_folder(part)) {

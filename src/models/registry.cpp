@@ -24,6 +24,9 @@ extern const Family kFamily;
 namespace flux2 {
 extern const Family kFamily;
 }
+namespace krea2 {
+extern const Family kFamily;
+}
 namespace qwen_image {
 extern const Family kFamily;
 }
@@ -41,7 +44,8 @@ extern const Family kFamily;
 }
 
 static constexpr const Family* kFamilies[] = {
-    &flux::kFamily, &flux2::kFamily, &chroma::kFamily, &qwen_image::kFamily, &stable_diffusion::kFamily, &wan::kFamily, &zimage::kFamily,
+    &flux::kFamily, &flux2::kFamily,  &chroma::kFamily, &krea2::kFamily, &qwen_image::kFamily, &stable_diffusion::kFamily,
+    &wan::kFamily,  &zimage::kFamily,
 };
 
 static std::vector<const Family*>& added() {

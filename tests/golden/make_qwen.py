@@ -2,15 +2,16 @@
 """Golden files of Qwen's tokenizer and text encoder, from transformers, with a small vocabulary and small random models.
 
 tokenizers/qwen/ (vocab.json, merges.txt, tokenizer_config.json) and tokenizers/qwen_json/ (tokenizer.json) are one byte-level BPE;
-qwen_strings.json and qwen_ids.safetensors its ids. qwen_<kind>.safetensors: w.<parameter>, in.ids, in.mask, out.<number of layers>.
+qwen_strings.json and qwen_ids.safetensors its ids. qwen_<kind>.safetensors: w.<parameter>, in.ids, in.mask, out.<number of layers>;
+of Qwen3-VL's text part, in bf16, in.places in time, row and column, and out.not_normed, the last state before the final norm.
 """
 import json, pathlib, random, shutil, tempfile
 import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from transformers import Qwen2Config, Qwen2Model, Qwen2Tokenizer, Qwen3Config, Qwen3Model
+from transformers import Qwen2Config, Qwen2Model, Qwen2Tokenizer, Qwen3Config, Qwen3Model, Qwen3VLTextConfig, Qwen3VLTextModel
 
-from make_encoders import randomise
+from make_encoders import randomise, rounded
 from make_tokenizers import BLANKS, CONTROL, EMOJI, MARKS, SCRIPTS, WORDS, golden, strings
 
 HERE = pathlib.Path(__file__).parent
@@ -77,7 +78,24 @@ def encoder(kind, seed, model_class, config):
     save_file(tensors, HERE / f"qwen_{kind}.safetensors", metadata={"config": json.dumps(model.config.to_dict())})
 
 
+@torch.no_grad()
+def vl_encoder():
+    """Tokens of a text, of 2 x 3 cells of a picture, and of a text behind it."""
+    torch.manual_seed(3)
+    rope = {"rope_type": "default", "rope_theta": 1e5, "mrope_section": [4, 2, 2]}
+    model = rounded(randomise(Qwen3VLTextModel(Qwen3VLTextConfig(vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+                                                                 head_dim=16, rope_parameters=rope)), 1.5))
+    places = torch.cat([torch.arange(4).expand(3, 4), torch.tensor([[4] * 6, [4, 4, 4, 5, 5, 5], [4, 5, 6] * 2]), torch.arange(7, 10).expand(3, 3)], 1)
+    ids, last = torch.randint(0, 40, (2, places.shape[1])), []
+    model.norm.register_forward_pre_hook(lambda _, given: last.append(given[0]))
+    states = model(input_ids=ids, position_ids=places[:, None].expand(3, 2, -1), output_hidden_states=True).hidden_states
+    tensors = {f"w.{k}": v.to(torch.bfloat16) for k, v in model.state_dict().items()}
+    tensors |= {"in.ids": ids, "in.places": places, "out.not_normed": last[0]} | {f"out.{i}": s.contiguous() for i, s in enumerate(states)}
+    save_file(tensors, HERE / "qwen_3_vl.safetensors", metadata={"config": json.dumps(model.config.to_dict())})
+
+
 if __name__ == "__main__":
+    vl_encoder()
     tokenizers()
     sizes = dict(vocab_size=60, hidden_size=24, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2)
     encoder("3", 1, Qwen3Model, Qwen3Config(head_dim=8, rope_theta=1e6, **sizes))

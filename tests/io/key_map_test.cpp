@@ -25,6 +25,7 @@ io::KeyMap rules() {
       {"img_in.{}", {"x_embedder.{}"}},
       {"turned", {"proj_t.weight"}, KeyRule::Op::transpose},
       {"causal.{}", {"frame.{}"}, KeyRule::Op::last_frame},
+      {"flat.{}", {"table.{}"}, KeyRule::Op::stack_rows},
   });
 }
 
@@ -42,6 +43,7 @@ io::NamedTensors ours() {
   tensors.emplace_back("x_embedder.weight", at::randn({2, 2}));
   tensors.emplace_back("proj_t.weight", at::randn({3, 7}));
   tensors.emplace_back("frame.weight", at::randn({2, 3, 3, 3}));
+  tensors.emplace_back("table.rows", at::randn({6, 4}));
   tensors.emplace_back("same.in.both", at::randn({2}));
   return tensors;
 }
@@ -83,6 +85,7 @@ TEST(KeyMap, WhatIsWrittenIsReadBack) {
   auto source = io::TensorSource::open({scratch / "m.safetensors"});
   EXPECT_EQ(source.info("double_blocks.11.img_attn.qkv.weight").shape, (std::vector<int64_t>{12, 4}));
   EXPECT_EQ(source.info("conv.weight").shape, (std::vector<int64_t>{3, 5, 1, 1}));
+  EXPECT_EQ(source.info("flat.rows").shape, (std::vector<int64_t>{24}));
   EXPECT_TRUE(source.contains("same.in.both"));
   EXPECT_FALSE(source.contains("out.modulation.weight"));
 
@@ -135,6 +138,10 @@ TEST(LoadNamed, AStackMustAddUp) {
   EXPECT_THAT(complaint(file({12, 5}), wanted, rules()), HasSubstr("1 of another shape"));
   EXPECT_THAT(complaint(file({12}), wanted, rules()), HasSubstr("1 of another shape"));
   EXPECT_THAT(complaint(file({}), wanted, rules()), HasSubstr("1 of another shape"));
+}
+
+TEST(LoadNamed, AFlatTableHasAllItsNumbers) {
+  EXPECT_THAT(complaint({{"flat.rows", at::ones({23})}}, {{"table.rows", {6, 4}}}, rules()), HasSubstr("1 of another shape"));
 }
 
 TEST(LoadNamed, OneOfOursGivenUnderTwoNames) {

@@ -40,12 +40,15 @@ inline void expect_digests(nn::Module& model, const io::TensorSource& expected) 
   }
 }
 
-/// The two captions of a golden batch, the shorter one filled up with zeros.
+/// The two captions [T, ...] of a golden batch, the shorter one filled up with zeros.
 struct Captions {
   explicit Captions(const io::TensorSource& file) {
     at::Tensor captions[] = {file.tensor("in.caption.0"), file.tensor("in.caption.1")};
     auto longest = std::max(captions[0].size(0), captions[1].size(0));
-    text_BTE = at::zeros({2, longest, captions[0].size(1)}, device());
+    auto sizes = captions[0].sizes().vec();
+    sizes[0] = longest;
+    sizes.insert(sizes.begin(), 2);
+    text_BTE = at::zeros(sizes, device());
     mask_BT = at::zeros({2, longest}, device());
     for (int64_t b = 0; b < 2; ++b) {
       text_BTE[b].narrow(0, 0, captions[b].size(0)).copy_(captions[b]);

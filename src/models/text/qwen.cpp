@@ -5,8 +5,8 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/silu.h>
-#include <ATen/ops/split_with_sizes.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -24,6 +24,7 @@ namespace burnish::models::text {
 namespace {
 
 const std::string kQwenLayer = "layers.0.";
+constexpr double kQwen3VlTheta = 5e6;
 
 /// {tokens [B,L,E], cos, sin [L,P], and where not all that comes before a token is seen the bias of attention [L,L]} -> {tokens}: causal
 /// self-attention and gated MLP, each behind an RMS norm.
@@ -102,18 +103,44 @@ void check_qwen(const QwenConfig& c, const nlohmann::json& json) {
   agree(json, "num_key_value_heads", c.num_kv_heads);
 }
 
-/// Of Qwen2.5-VL, as config.json says; a quarter of the pairs for time and three eighths each for row and column where it does not.
-void read_sections(QwenConfig& c, const nlohmann::json& json) {
-  auto pairs = c.head_dim / 2, plane = pairs * 3 / 8;
-  c.sections = {pairs - 2 * plane, plane, plane};
-  for (const char* where : {"rope_scaling", "rope_parameters"}) {
-    if (json.is_object() && json.contains(where)) take(json[where], "mrope_section", c.sections);
+/// Sections of a head of so many pairs, of which time, row and column take one each in turn for as long as row and column have theirs; time
+/// has the rest.
+std::vector<int64_t> in_turns(int64_t num_pairs, int64_t num_row, int64_t num_column) {
+  std::vector<int64_t> sections{0};
+  for (int64_t pair = 0; pair < num_pairs; ++pair) {
+    const auto turn = pair / 3;
+    const bool is_row = pair % 3 == 1 && turn < num_row, is_column = pair % 3 == 2 && turn < num_column;
+    const size_t axis = is_row ? 1 : is_column ? 2 : 0;
+    while ((sections.size() - 1) % 3 != axis) sections.push_back(0);
+    ++sections.back();
   }
-  bool fits = c.sections.size() == 3 && std::ranges::all_of(c.sections, [](int64_t n) { return n >= 0; }) &&
-              c.sections[0] + c.sections[1] + c.sections[2] == pairs;
+  return sections;
+}
+
+/// Reads a value that transformers 4 and 5 keep in objects of different names.
+template <class T>
+void take_of_rope(const nlohmann::json& json, const char* key, T& value) {
+  for (const char* where : {"rope_scaling", "rope_parameters"}) {
+    if (json.is_object() && json.contains(where)) take(json[where], key, value);
+  }
+}
+
+/// Of Qwen2.5-VL and Qwen3-VL, as config.json says. Where it does not, row and column have three eighths of the pairs each, and of
+/// Qwen3-VL, which `takes_turns`, five sixteenths.
+void read_sections(QwenConfig& c, const nlohmann::json& json, bool takes_turns) {
+  std::string kind;
+  take(json, "model_type", kind);
+  takes_turns |= kind.starts_with("qwen3_vl");
+  take_of_rope(json, "mrope_interleaved", takes_turns);
+  auto pairs = c.head_dim / 2, plane = takes_turns ? pairs * 5 / 16 : pairs * 3 / 8;
+  std::vector<int64_t> stated{pairs - 2 * plane, plane, plane};
+  take_of_rope(json, "mrope_section", stated);
+  bool fits = stated.size() == 3 && std::ranges::all_of(stated, [](int64_t n) { return n >= 0; }) &&
+              stated[0] + stated[1] + stated[2] == pairs && (!takes_turns || 3 * std::max(stated[1], stated[2]) <= pairs);
   if (!fits)
     data_error("models", "the config.json of the Qwen text encoder divides the {} rotated pairs of a head by mrope_section {}", pairs,
-               nlohmann::json(c.sections).dump());
+               nlohmann::json(stated).dump());
+  c.sections = takes_turns ? in_turns(pairs, stated[1], stated[2]) : stated;
 }
 
 }  // namespace
@@ -124,11 +151,12 @@ at::Tensor rotate_halves(const at::Tensor& x_BHLD, const at::Tensor& cos_LP, con
   return at::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
 }
 
-QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
+/// Of a model whose pairs `take_turns` unless config.json says otherwise, with its rope_theta.
+static QwenConfig read_config(bool takes_turns, double rope_theta, const nlohmann::json& config_json, const io::Shapes& shapes) {
   // A model that also sees keeps the numbers of its text part apart.
   bool sees = config_json.is_object() && config_json.contains("text_config");
   const auto& json = sees ? config_json["text_config"] : config_json;
-  QwenConfig c;
+  QwenConfig c{.rope_theta = rope_theta};
   c.vocab_size = dim_of(shapes, "embed_tokens.weight", 0);
   c.width = dim_of(shapes, "embed_tokens.weight", 1);
   c.num_layers = io::count_of(shapes, "layers.{}.");
@@ -144,7 +172,7 @@ QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shap
   c.num_kv_heads = dim_of(shapes, kQwenLayer + "self_attn.k_proj.weight", 0) / c.head_dim;
   check_heads(c);
   check_qwen(c, json);
-  read_sections(c, json);
+  read_sections(c, json, takes_turns);
   take(json, "rms_norm_eps", c.eps);
   take(json, "rope_theta", c.rope_theta);
   // transformers 5 keeps it among the other numbers of the positions.
@@ -155,20 +183,32 @@ QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shap
   return c;
 }
 
+QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
+  return read_config(/*takes_turns=*/false, QwenConfig().rope_theta, config_json, shapes);
+}
+
+QwenConfig qwen3_vl_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
+  return read_config(/*takes_turns=*/true, kQwen3VlTheta, config_json, shapes);
+}
+
+QwenConfig qwen3_vl_4b() { return {.rope_theta = kQwen3VlTheta, .sections = in_turns(64, 20, 20)}; }
+
 io::TensorSource qwen_tensors(const io::TensorSource& source) {
-  for (const std::string prefix : {"model.language_model.", "model."}) {
+  for (const std::string prefix : {"model.language_model.", "language_model.", "model."}) {
     if (source.contains(prefix + "embed_tokens.weight")) return source.below(prefix);
   }
   return source.without({"lm_head.", "visual."});
 }
 
-io::KeyMap transformers_qwen_keys() {
-  std::vector<io::KeyRule> rules{{"model.embed_tokens.weight", {"embed_tokens.weight"}}, {"model.norm.weight", {"norm.weight"}}};
+io::KeyMap transformers_qwen_keys() { return qwen_keys_below("model."); }
+
+io::KeyMap qwen_keys_below(const std::string& prefix) {
+  std::vector<io::KeyRule> rules{{prefix + "embed_tokens.weight", {"embed_tokens.weight"}}, {prefix + "norm.weight", {"norm.weight"}}};
   for (const std::string layer :
        {"input_layernorm.weight", "post_attention_layernorm.weight", "self_attn.q_proj.weight", "self_attn.k_proj.weight",
         "self_attn.v_proj.weight", "self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias", "self_attn.o_proj.weight",
         "self_attn.q_norm.weight", "self_attn.k_norm.weight", "mlp.gate_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight"})
-    rules.push_back({"model.layers.{}." + layer, {"layers.{}." + layer}});
+    rules.push_back({prefix + "layers.{}." + layer, {"layers.{}." + layer}});
   return io::KeyMap(rules);
 }
 
@@ -184,8 +224,8 @@ QwenEncoder::QwenEncoder(const QwenConfig& c, const at::TensorOptions& options)
 
 QwenEncoder::~QwenEncoder() = default;
 
-/// [L, P] fp64.
-at::Tensor QwenEncoder::angles(int64_t length, const std::vector<SeenPicture>& pictures, const at::TensorOptions& options) const {
+/// The places of tokens [3, L] in time, row and column, fp64.
+static at::Tensor places_of(int64_t length, const std::vector<SeenPicture>& pictures, const at::TensorOptions& options) {
   auto opts = options.dtype(at::kDouble);
   std::vector<at::Tensor> places_3L;
   int64_t token = 0, next = 0;  // the token, and its place in the text
@@ -204,14 +244,23 @@ at::Tensor QwenEncoder::angles(int64_t length, const std::vector<SeenPicture>& p
     token += rows * columns;
   }
   add_text(length);
-  auto places = at::cat(places_3L, 1);
+  return at::cat(places_3L, 1);
+}
+
+/// For each rotated pair of a head, the place that it turns with: 0 time, 1 row, 2 column.
+static std::vector<int64_t> axes_of_pairs(const std::vector<int64_t>& sections) {
+  std::vector<int64_t> axes;
+  for (size_t i = 0; i < sections.size(); ++i) axes.insert(axes.end(), static_cast<size_t>(sections[i]), static_cast<int64_t>(i % 3));
+  return axes;
+}
+
+/// [L, P] fp64.
+at::Tensor QwenEncoder::angles(const at::Tensor& places_3L) const {
+  auto opts = places_3L.options();
   auto frequencies =
       (at::arange(0, config_.head_dim, 2, opts) * (-std::log(config_.rope_theta) / static_cast<double>(config_.head_dim))).exp();
-  std::vector<at::Tensor> angles;
-  auto parts = at::split_with_sizes(frequencies, config_.sections);
-  for (size_t axis = 0; axis < parts.size(); ++axis)
-    angles.push_back(places[static_cast<int64_t>(axis)].unsqueeze(1) * parts[axis].unsqueeze(0));
-  return at::cat(angles, 1);
+  auto axes = at::tensor(axes_of_pairs(config_.sections), at::TensorOptions().dtype(at::kLong)).to(opts.device());
+  return places_3L.index_select(0, axes).t() * frequencies.unsqueeze(0);
 }
 
 /// Zero where the token of a row sees that of a column, which comes before it and is one of the first `num_tokens`; else minus infinity.
@@ -239,8 +288,13 @@ static at::Tensor with_pictures(const at::Tensor& x_BLE, const std::vector<SeenP
 
 nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after, const std::vector<SeenPicture>& pictures,
                                  std::optional<int64_t> num_tokens) {
+  return forward(ids_BL, QwenReading{.after = after, .pictures = pictures, .num_tokens = num_tokens});
+}
+
+nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const QwenReading& reading) {
+  const auto& [after, pictures, num_tokens, given_3L, norms_last] = reading;
   auto x = with_pictures(embed_tokens_.forward(ids_BL), pictures);
-  auto angles_LP = angles(ids_BL.size(1), pictures, x.options());
+  auto angles_LP = angles(given_3L.defined() ? given_3L.to(x.device(), at::kDouble) : places_of(ids_BL.size(1), pictures, x.options()));
   auto cos = angles_LP.cos().to(at::kFloat), sin = angles_LP.sin().to(at::kFloat);
   nn::Tensors shared{cos, sin}, states;
   if (num_tokens && *num_tokens < ids_BL.size(1)) shared.push_back(bias_of_padded(ids_BL.size(1), *num_tokens, cos.options()));
@@ -250,7 +304,7 @@ nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const std::vector<int
       inputs.insert(inputs.end(), shared.begin(), shared.end());
       x = layers_[static_cast<size_t>(layer - 1)]->run(inputs)[0];
     }
-    if (std::ranges::find(after, layer) != after.end()) states.push_back(layer == config_.num_layers ? norm_.forward(x) : x);
+    if (std::ranges::find(after, layer) != after.end()) states.push_back(layer == config_.num_layers && norms_last ? norm_.forward(x) : x);
   }
   return states;
 }

@@ -22,8 +22,9 @@ struct QwenConfig {
   double rope_theta = 1e6;
   bool qkv_bias = false;  ///< whether query, key and value have biases: Qwen2 and Qwen2.5
   bool qk_norm = true;    ///< whether every head's query and key have an RMS norm: Qwen3
-  /// The numbers of a head's rotated pairs that turn with the place in time, with the row and with the column: Qwen2.5-VL. Without pictures
-  /// all three are the place in the text.
+  /// The numbers of a head's rotated pairs that turn with the place in time, with the row and with the column (Qwen2.5-VL), and again in
+  /// this order as often as there are numbers (Qwen3-VL, where they take turns pair by pair). Without pictures all three are the place in
+  /// the text.
   std::vector<int64_t> sections = {16, 24, 24};
 };
 
@@ -31,12 +32,18 @@ struct QwenConfig {
 /// Heads are as wide as the query norm, or else as config.json says, or 128.
 QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shapes);
 
+/// Reads the text part of Qwen3-VL, whose tensors are those of Qwen3: what config.json does not say is Qwen3-VL's.
+QwenConfig qwen3_vl_config(const nlohmann::json& config_json, const io::Shapes& shapes);
+/// Returns the numbers of Qwen3-VL-4B's text part.
+QwenConfig qwen3_vl_4b();
+
 /// Returns the weights of a Qwen model within `source`, under our names, which are transformers' below "model.", or, where models also see,
-/// below "model.language_model."; what sees and the head that predicts tokens are left out.
+/// below "model.language_model." or "language_model."; what sees and the head that predicts tokens are left out.
 io::TensorSource qwen_tensors(const io::TensorSource& source);
 
-/// Returns the rules between the names that transformers writes, below "model.", and ours.
+/// Returns the rules between the names that transformers writes, below "model." or another prefix, and ours.
 io::KeyMap transformers_qwen_keys();
+io::KeyMap qwen_keys_below(const std::string& prefix);
 
 /// The tokens of a text that stand for a picture: they begin at `first`.
 struct SeenPicture {
@@ -44,21 +51,32 @@ struct SeenPicture {
   at::Tensor tokens_RCE;  ///< the token of each row and column
 };
 
-/// The decoder of Qwen2, Qwen2.5 and Qwen3 as an encoder of texts (Yang et al. 2025, arXiv 2505.09388; names of transformers' Qwen3Model).
+/// What of a batch of texts is read, and as what.
+struct QwenReading {
+  std::vector<int64_t> after;              ///< states after so many layers, which ascend
+  std::vector<SeenPicture> pictures = {};  ///< in their order, in every text of the batch
+  std::optional<int64_t> num_tokens = {};  ///< tokens that are seen, which come first; none: all
+  at::Tensor places_3L = {};               ///< place in time, row and column of every token; undefined: as they follow from pictures
+  bool norms_last = true;                  ///< whether the state after all layers is behind the final norm
+};
+
+/// The decoder of Qwen2, Qwen2.5, Qwen3 and Qwen3-VL as an encoder of texts (Yang et al. 2025, arXiv 2505.09388; names of transformers'
+/// Qwen3Model).
 class QwenEncoder : public nn::Module {
  public:
   QwenEncoder(const QwenConfig& config, const at::TensorOptions& options);
   ~QwenEncoder() override;
-  /// Maps ids [B, L] int64 -> [B, L, E] for each of `after`, which ascends: states after so many layers, after all of them with the final
-  /// norm (transformers: hidden_states[after]). Layers behind the last are not run. A token sees those before it alone, so what stands
+  /// Maps ids [B, L] int64 -> [B, L, E] for each of `after`: states after so many layers, after all of them with the final norm
+  /// (transformers: hidden_states[after]). Layers behind the last are not run. A token sees those before it alone, so what stands
   /// behind a text changes nothing of it; where `num_tokens` is given it sees these first tokens only, as transformers' attention_mask has
   /// it. A picture's tokens share one place in time; the text behind it goes on after its longer side (transformers:
-  /// Qwen2_5_VLModel.get_rope_index). `pictures`, in their order, are in every text of the batch.
+  /// Qwen2_5_VLModel.get_rope_index).
+  nn::Tensors forward(const at::Tensor& ids_BL, const QwenReading& reading);
   nn::Tensors forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after, const std::vector<SeenPicture>& pictures = {},
                       std::optional<int64_t> num_tokens = {});
 
  private:
-  at::Tensor angles(int64_t length, const std::vector<SeenPicture>& pictures, const at::TensorOptions& options) const;
+  at::Tensor angles(const at::Tensor& places_3L) const;
 
   QwenConfig config_;
   nn::Embedding embed_tokens_;

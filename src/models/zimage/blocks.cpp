@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/rms_norm.h>
-#include <ATen/ops/silu.h>
 #include <ATen/ops/tanh.h>
 
 #include "kernels/gated_residual/gated_residual.h"
@@ -28,22 +27,6 @@ nn::Tensors heads_of(const nn::Tensors& in) {
   return {kernels::qk_norm_rope(in[0], in[2], in[4], in[5], kHeadNormEps), kernels::qk_norm_rope(in[1], in[3], in[4], in[5], kHeadNormEps)};
 }
 }  // namespace
-
-GatedMlp::GatedMlp(const Config& c, const at::TensorOptions& options)
-    : w1_(c.width, c.hidden, options, false), w2_(c.hidden, c.width, options, false), w3_(c.width, c.hidden, options, false) {
-  own("w1", w1_);
-  own("w2", w2_);
-  own("w3", w3_);
-}
-
-at::Tensor GatedMlp::forward(const at::Tensor& x) const {
-  auto layers = [this](const nn::Tensors& in) {
-    return nn::remade(
-        nn::forward_all({&w1_, &w3_}, in[0]), [](const nn::Tensors& in) { return at::silu(in[0]) * in[1]; },
-        [&](const at::Tensor& hidden) { return w2_.forward(hidden); });
-  };
-  return nn::by_tokens({{x}}, 1, tokens_at_once, layers, /*has_parameters=*/true);
-}
 
 SelfAttention::SelfAttention(const Config& c, const at::TensorOptions& options)
     : SharesTokens(c.num_heads()),
@@ -80,7 +63,7 @@ at::Tensor SelfAttention::attend(const nn::Tensors& projected, const at::Tensor&
 
 RefinedBlock::RefinedBlock(const Config& c, bool modulated, const at::TensorOptions& options)
     : attention_(c, options),
-      feed_forward_(c, options),
+      feed_forward_(c.width, c.hidden, options, {.gate = "w1", .up = "w3", .down = "w2"}),
       attention_norm1_(c.width, c.norm_eps, options),
       attention_norm2_(c.width, c.norm_eps, options),
       ffn_norm1_(c.width, c.norm_eps, options),

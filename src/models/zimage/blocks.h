@@ -1,22 +1,12 @@
 #pragma once
+#include "models/gated_mlp.h"
 #include "models/zimage/config.h"
 #include "nn/block.h"
-#include "nn/by_tokens.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
 #include "nn/token_shares.h"
 
 namespace burnish::models::zimage {
-
-/// Computes w2(SiLU(w1 x) · w3 x).
-class GatedMlp : public nn::Module, public nn::GoesByTokens {
- public:
-  GatedMlp(const Config& c, const at::TensorOptions& options);
-  at::Tensor forward(const at::Tensor& x) const;
-
- private:
-  nn::Linear w1_, w2_, w3_;
-};
 
 /// Runs self-attention with an RMS norm of every head's query and key, and rotary positions.
 class SelfAttention : public nn::Module, public nn::SharesTokens {

@@ -28,7 +28,7 @@ std::map<std::string, at::Tensor> mapped(const models::Source& source, const io:
     for (const auto& ours : match.ours) {
       const auto found = wanted.find(ours);
       if (found == wanted.end()) continue;
-      const auto rows = match.op == Op::stack_rows ? found->second[0] : whole.size(0);
+      const auto rows = match.ours.size() > 1 ? found->second[0] : whole.size(0);
       if (row + rows <= whole.size(0)) all[ours] = whole.narrow(0, row, rows);
       row += rows;
     }

@@ -85,6 +85,51 @@ TEST(QwenParity, EveryStateOfAPaddedBatchAndOfItsSamplesAlone) {
   }
 }
 
+TEST(Qwen3VlParity, StatesOfTextsAtGivenPlaces) {
+  at::NoGradGuard no_grad;
+  auto file = test::golden("qwen_3_vl.safetensors");
+  auto tensors = text::qwen_tensors(file.below("w."));
+  auto config = text::qwen_config(nlohmann::json::parse(file.metadata().at("config")), tensors.shapes());
+  EXPECT_EQ(config.sections, (std::vector<int64_t>{1, 1, 1, 1, 1, 1, 2}));
+  EXPECT_EQ(config.rope_theta, 1e5);
+  text::QwenEncoder model(config, at::TensorOptions().device(at::kMeta));
+  for (auto& [path, slot] : model.parameters()) *slot = on_device(tensors.tensor(path).to(at::kFloat));
+  auto ids = on_device(file.tensor("in.ids"));
+  auto places = file.tensor("in.places");
+  auto expect = [&](const at::Tensor& found, const std::string& name) {
+    EXPECT_LE(relative_error(found, file.tensor("out." + name)), tolerance(1e-5)) << name;
+  };
+  auto states = model.forward(ids, text::QwenReading{.after = {0, 1, 2, 3}, .places_3L = places});
+  ASSERT_EQ(states.size(), 4u);
+  for (size_t after = 0; after < 4; ++after) expect(states[after], std::to_string(after));
+  expect(model.forward(ids, {.after = {3}, .places_3L = places, .norms_last = false}).front(), "not_normed");
+
+  // The picture's places follow from where it is.
+  auto cells = states[0].narrow(1, 4, 6);
+  for (int64_t b = 0; b < 2; ++b) {
+    auto state = model.forward(ids.narrow(0, b, 1), {.after = {2}, .pictures = {{4, cells[b].view({2, 3, -1})}}}).front();
+    EXPECT_LE(relative_error(state[0], file.tensor("out.2")[b]), tolerance(1e-5)) << b;
+  }
+  EXPECT_GT(relative_error(model.forward(ids, {2}).front(), file.tensor("out.2")), 0.01) << "places matter";
+}
+
+TEST(Qwen3VlConfig, OfTensorsAloneIsNotQwen3s) {
+  auto shapes = text::qwen_tensors(test::golden("qwen_3_vl.safetensors").below("w.")).shapes();
+  auto config = text::qwen3_vl_config(nullptr, shapes);
+  EXPECT_EQ(config.rope_theta, 5e6);
+  EXPECT_EQ(config.sections, (std::vector<int64_t>{1, 1, 1, 1, 1, 1, 2}));
+  EXPECT_EQ(text::qwen_config(nullptr, shapes).rope_theta, 1e6);
+  auto published = text::qwen3_vl_4b().sections;  // 20 turns, and time the last four pairs
+  EXPECT_EQ(published.size(), 61u);
+  EXPECT_EQ(published.back(), 4);
+  // As transformers 4 writes it.
+  auto json = nlohmann::json::parse(
+      R"({"text_config": {"rope_theta": 5e6, "rope_scaling": {"mrope_interleaved": true, "mrope_section": [4, 2, 2]}}})");
+  EXPECT_EQ(text::qwen_config(json, shapes).sections, config.sections);
+  json["text_config"]["rope_scaling"]["mrope_section"] = {2, 3, 3};
+  EXPECT_NE(test::error_of([&] { text::qwen_config(json, shapes); }).find("mrope_section"), std::string::npos);
+}
+
 TEST(QwenNames, FilesWithAndWithoutThePrefixAreTheSame) {
   auto file = test::golden("qwen_3.safetensors").below("w.");
   auto prefixed = file.renamed([](const std::string& name) { return "model." + name; });

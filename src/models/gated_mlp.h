@@ -1,0 +1,21 @@
+#pragma once
+#include "nn/by_tokens.h"
+#include "nn/linear.h"
+
+namespace burnish::models {
+
+/// Computes down(SiLU(gate x) · up x) without biases (Shazeer 2020, arXiv 2002.05202).
+class GatedMlp : public nn::Module, public nn::GoesByTokens {
+ public:
+  /// The names of its layers.
+  struct Names {
+    const char *gate, *up, *down;
+  };
+  GatedMlp(int64_t width, int64_t hidden, const at::TensorOptions& options, const Names& names);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  nn::Linear gate_, up_, down_;
+};
+
+}  // namespace burnish::models

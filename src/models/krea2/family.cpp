@@ -1,0 +1,81 @@
+#include "models/family.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "models/find_components.h"
+#include "models/krea2/keys.h"
+#include "models/krea2/model.h"
+
+namespace burnish::models::krea2 {
+
+namespace {
+
+/// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
+const std::vector<std::string> kTextPrefixes{"", "text_encoders.qwen3vl_4b.transformer.", "text_encoders.qwen3vl_4b."};
+/// The weights of layers in the fusion of texts, in diffusers' files and in original ones.
+constexpr const char *kMark = "text_fusion.projector.weight", *kOriginalMark = "txtfusion.projector.weight";
+/// Norms of queries: Qwen3 and Qwen3-VL.
+constexpr const char* kTextMark = "q_norm.weight";
+
+bool is_original(const io::TensorSource& tensors) { return !tensors.contains(kMark); }
+
+Source find_dit(const ModelFiles& files) {
+  auto found = find_transformer(files, {kMark, kOriginalMark}, "Krea2Transformer2DModel");
+  if (!found.tensors || !is_original(*found.tensors)) return found;
+  found.keys = original_keys();
+  found.tensors = found.tensors->without({"last.down.", "last.up."});  // that no code runs
+  return found;
+}
+
+/// Whether the files have a text encoder that also sees, which tells it from Qwen3's.
+bool has_qwen3_vl(const ModelFiles& files) {
+  auto found = find_qwen(files, kTextPrefixes, kTextMark);
+  if (!found.entry) return false;
+  return std::ranges::any_of(found.entry->tensors->names(), [](const std::string& name) {
+    return name.find("visual.") != name.npos || name.find("language_model.") != name.npos;
+  });
+}
+
+std::string describe_entry(const ModelEntry& entry) {
+  const ModelFiles one{{entry}, {}};
+  const auto [dit, text, vae] = find_sources(one);
+  auto config = dit.tensors ? read_named(dit, detect) : Config{};
+  auto transformer = fmt::format("Krea 2 transformer ({} layers, width {}, {} names)", config.num_layers, config.width(),
+                                 dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers");
+  return words_of({{dit, transformer}, {has_qwen3_vl(one) ? text : Source{}, "Qwen3-VL text encoder"}, {vae, "causal autoencoder"}});
+}
+
+std::vector<ModelEntry> published(std::string_view name) {
+  return {sizes_of<Transformer, Config>(name), sizes_of<text::QwenEncoder>(name, text::qwen3_vl_4b()),
+          sizes_of<vae::CausalAutoencoder, vae::CausalConfig>(name)};
+}
+
+}  // namespace
+
+Sources find_sources(const ModelFiles& files) {
+  return {find_dit(files), find_qwen(files, kTextPrefixes, kTextMark), find_causal_autoencoder(files)};
+}
+
+extern const Family kFamily{
+    .name = "krea2",
+    // A stage that only encodes may come without the transformer; its text encoder is then the mark.
+    .recognises = [](const ModelFiles& files) { return find_dit(files).entry || has_qwen3_vl(files); },
+    .open = open_as<Krea2Model>,
+    .describe = describe_entry,
+    .options = {prompt_length_option(),
+                tile_option(),
+                {.name = "is_distilled",
+                 .help = "draw with the shift of Krea 2 Turbo, which is one for all sizes; on by itself where model_index.json says so",
+                 .otherwise = false,
+                 .elsewhere = "it is of Krea 2, leave it out"}},
+    .variants = {{"krea2-raw",
+                  [] { return published("krea2-raw"); },
+                  "Krea 2 Raw",
+                  "krea/Krea-2-Raw",
+                  {.num_inference_steps = 52, .cfg_scale = 4.5}},
+                 {kTurbo, [] { return published(kTurbo); }, "Krea 2 Turbo", "krea/Krea-2-Turbo", {.num_inference_steps = 8}}},
+};
+
+}  // namespace burnish::models::krea2

@@ -1,0 +1,209 @@
+#include "models/krea2/model.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/nonzero.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "diffusion/flow_process.h"
+#include "io/files.h"
+#include "io/json.h"
+#include "io/model_values.h"
+#include "models/config_values.h"
+#include "models/krea2/keys.h"
+#include "models/scheduler_file.h"
+#include "models/shared_units.h"
+
+namespace burnish::models::krea2 {
+
+namespace {
+
+const std::string kModulation = "dit.modulation", kText = "dit.text", kBody = "dit.body", kEncoder = "text_encoder";
+/// What stands before the text encoder's layers in diffusers' folders, whose Qwen3VLModel sees too.
+const std::string kTextWeights = "language_model.";
+/// Tokens of a text, those behind the prompt counted, as Krea 2 was trained.
+constexpr int64_t kTextLength = 512;
+/// Layers of Qwen3-VL-4B that are read where no model_index.json says which.
+const std::vector<int64_t> kPublishedLayers{2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35};
+/// The conversation that the text encoder reads; the states of what comes before the prompt are dropped (diffusers: pipeline_krea2.py).
+const tokenizers::ChatTemplate kChat{
+    "<|im_start|>system\nDescribe the image by detailing the color, shape, size, texture, quantity, text, spatial relationships of the "
+    "objects and background:<|im_end|>\n<|im_start|>user\n",
+    "<|im_end|>\n<|im_start|>assistant\n"};
+
+/// The model_index.json of a run's files; null where there is none.
+nlohmann::json index_of(const ModelFiles& files) {
+  auto path = files.in_pipeline("model_index.json");
+  return path ? io::read_json(*path) : nlohmann::json();
+}
+
+/// The shift of a distilled model, which does not depend on the size of a picture (diffusers: pipeline_krea2.py).
+double distilled_mu(int64_t /*num_image_tokens*/, int64_t /*num_steps*/) { return 1.15; }
+
+/// Whether the files say that the model is distilled, which no tensor does.
+bool is_distilled_by(const ModelFiles& files, const Source& transformer) {
+  if (transformer.entry && transformer.entry->is_sizes) return transformer.entry->label == kTurbo;
+  bool is_distilled = false;
+  io::take(index_of(files), "is_distilled", is_distilled, "model_index.json");
+  return is_distilled;
+}
+
+/// The layers of the text encoder whose states are read.
+std::vector<int64_t> layers_to_read(const ModelFiles& files) {
+  auto layers = kPublishedLayers;
+  io::take(index_of(files), "text_encoder_select_layers", layers, "model_index.json");
+  if (layers.empty() || !std::ranges::is_sorted(layers) || layers.front() < 0 || layers.back() > kLargestSize)
+    data_error("models", "the model_index.json names the text_encoder_select_layers {}, and layers in ascending order were expected",
+               nlohmann::json(layers).dump());
+  return layers;
+}
+
+/// What lies at the tokens of a text in a cache of DiffSynth-Studio, which has padding before the tokens that end it.
+DiffsynthValue of_tokens(const std::string& name, bool is_mask) {
+  return {.name = name, .make = [is_mask, name](const DiffsynthValue::Find& find) -> pipeline::Value {
+            const auto values = find(name), masks = find("prompt_emb_mask");
+            bool fits = values.size() == 1 && masks.size() == 1 && masks[0].dim() == 2 && masks[0].size(0) == 1 && values[0].dim() >= 2 &&
+                        values[0].size(1) == masks[0].size(1);
+            if (!fits) data_error("models", "'{}' and 'prompt_emb_mask' of a sample are not of the tokens of one text", name);
+            auto tokens = at::nonzero(masks[0][0]).squeeze(-1);
+            if (is_mask) return at::ones({1, tokens.size(0)}, at::kFloat);
+            return values[0].index_select(1, tokens);
+          }};
+}
+
+}  // namespace
+
+Krea2Model::Krea2Model(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
+  const auto [dit, text, vae] = find_sources(files_);
+  config_ = read_named(dit, detect);
+  const auto text_config = read_named(text, text::qwen3_vl_config, text::qwen3_vl_4b());
+  read_layers_ = layers_to_read(files_);
+  num_text_layers_ = text_config.num_layers;
+  autoencoder_ = causal_part(vae, options_);
+  check_latents(dit, config_.in_channels / 4, autoencoder_);
+  check_widths(dit, "texts", config_.caption_width, text, "text encoder", text_config.width);
+  add_transformer(dit);
+  const QwenUse use{.text = {.comfyui = "text_encoders.qwen3vl_4b.transformer.", .length = kTextLength},
+                    .chat = kChat,
+                    .drops_before = true,
+                    .num_read = read_layers_.back()};
+  auto part = qwen_part(text, text_config, use, files_, options_);
+  part.names.layers.weights = kTextWeights;
+  part.names.folder_file.keys = text::qwen_keys_below(kTextWeights);
+  add(part);
+  add(autoencoder_, /*patch=*/2);
+  const bool is_distilled = is_distilled_by(files_, dit) || options_.get<bool>("is_distilled");
+  fill_names(is_distilled);
+  auto sampling = flow_config(files_, {.max_image_seq_len = 6400});
+  if (is_distilled) sampling.mu_of = distilled_mu;
+  process_ = std::make_unique<diffusion::FlowProcess>(sampling, diffusion::GridConfig{.shift = std::exp(0.8), .last = 0});
+}
+
+// diffusers and SimpleTuner have our paths; Krea's trainer, ai-toolkit, ComfyUI, musubi-tuner and DiffSynth-Studio the original ones.
+void Krea2Model::add_transformer(const Source& source) {
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, part_named);
+  recipe.parts = {kModulation, kText, kBody};
+  add(recipe,
+      {.layers = {.weights = "",
+                  .diffusers = "transformer.",
+                  .kohya = "lora_transformer_",
+                  .others = {"lora_unet_"},
+                  .diffusers_alpha = false,
+                  .comfyui_alpha = false},  // diffusers' loader refuses a file with one
+       .high_precision = {"img_in", "time_embed\\..*", "time_mod_proj", "txt_in\\..*", "text_fusion\\.projector", "final_layer\\.linear"},
+       .foreign_layers = foreign_layers(config_),
+       .written = written_layers(config_),
+       .single_file = {"model.diffusion_model.", original_keys()},
+       .aliases = target_names});
+}
+
+void Krea2Model::fill_names(bool is_distilled) {
+  names_.family = "krea2";
+  names_.variant = is_distilled ? "Krea 2 Turbo" : "Krea 2 Raw";
+  names_.experts = {{"dit"}};
+  names_.values = {
+      {"latents", {.shape = {-1, config_.in_channels / 4, -1, -1}, .diffsynth = {"input_latents"}}},
+      {"text_embedding",
+       {.shape = {-1, -1, config_.num_caption_layers, config_.caption_width},
+        .diffsynth = of_tokens("prompt_emb", false),
+        .of_prompt = true,
+        .padded = true}},
+      {"text_mask", {.shape = {-1, -1}, .diffsynth = of_tokens("prompt_emb_mask", true), .of_prompt = true, .padded = true}},
+      {"text_tokens", {.padded = true}},
+  };
+}
+
+/// Refuses a text encoder that is to be run and has not the layers that are read.
+void Krea2Model::check_layers() const {
+  if (!components_.has(kEncoder)) return;
+  if (components_.has("dit") && std::ssize(read_layers_) != config_.num_caption_layers)
+    data_error("models",
+               "the transformer reads {} layers of the text encoder and the model names {}; name its diffusers folder, whose "
+               "model_index.json has text_encoder_select_layers",
+               config_.num_caption_layers, read_layers_.size());
+  if (num_text_layers_ < read_layers_.back())
+    data_error("models", "the text encoder has {} layers, and the states behind {} of them are read; it is not the one of Krea 2",
+               num_text_layers_, read_layers_.back());
+}
+
+/// The ids of a prompt within the conversation. One that is too long is cut before what ends the conversation, which is always read.
+std::vector<int64_t> Krea2Model::tokens_of(pipeline::Scope& scope) const {
+  const auto& tokenizer = static_cast<const tokenizers::ChatTokenizer&>(components_.tokenizer(kEncoder));
+  auto ids = tokenizer.encode(scope.text("prompt"));
+  const auto limit = token_limit(components_, kEncoder);
+  // Of a model that is only named no text is known; it may be as long as any.
+  if (components_.source(kEncoder).entry->is_sizes) ids.resize(static_cast<size_t>(limit));
+  const auto num_behind = std::ssize(tokenizer.encode_bare(kChat.after));
+  const auto num_in_prompt = std::ssize(ids) - tokenizer.num_before() - num_behind;
+  const auto num_cut = std::min(num_in_prompt, std::ssize(ids) - limit);
+  if (num_cut > 0) ids.erase(ids.end() - num_behind - num_cut, ids.end() - num_behind);
+  return ids;
+}
+
+void Krea2Model::encode_prompt(pipeline::Scope& scope) {
+  scope.uses(kEncoder);
+  auto ids_BL = as_batch(tokens_of(scope), options_.device);
+  auto states = at::stack(loaded<text::QwenEncoder>(kEncoder).forward(ids_BL, text::QwenReading{.after = read_layers_}), 2);
+  const auto num_before = components_.tokenizer(kEncoder).num_before();
+  write_text(scope, states.narrow(1, num_before, states.size(1) - num_before));
+}
+
+void Krea2Model::fuse_text(pipeline::Scope& scope) {
+  scope.uses(kText);
+  scope.write("text_tokens", loaded<Transformer>(kText).fuse(scope.tensor("text_embedding").to(options_.dtype),
+                                                             scope.tensor("text_mask").to(options_.device)));
+}
+
+void Krea2Model::modulate(pipeline::Scope& scope) {
+  scope.uses(kModulation);
+  auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
+  scope.write("modulation", loaded<Transformer>(kModulation).modulate(sigma, options_.dtype));
+}
+
+void Krea2Model::denoise(pipeline::Scope& scope) {
+  scope.uses(kBody);
+  scope.write("prediction", loaded<Transformer>(kBody).forward({.noisy_BCHW = scope.tensor("noisy"),
+                                                                .text_BTD = scope.tensor("text_tokens"),
+                                                                .mask_BT = scope.tensor("text_mask").to(options_.device),
+                                                                .modulation_BM = scope.tensor("modulation")}));
+}
+
+UnitGroups Krea2Model::units_of(const Expert&) {
+  using pipeline::Scope;
+  check_layers();
+  auto groups = shared_units(autoencoder_);
+  groups.encode_prompt = {
+      {"encode_prompt", {"prompt"}, {"text_embedding", "text_mask"}, {kEncoder}, [this](Scope& s) { encode_prompt(s); }}};
+  groups.denoise = {
+      {"fuse_text", {"text_embedding", "text_mask"}, {"text_tokens"}, {kText}, [this](Scope& s) { fuse_text(s); }},
+      {"modulate", {"sigma"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
+      {"denoise", {"noisy", "text_tokens", "text_mask", "modulation"}, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }}};
+  return groups;
+}
+
+}  // namespace burnish::models::krea2

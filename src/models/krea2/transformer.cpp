@@ -1,0 +1,144 @@
+#include "models/krea2/transformer.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "kernels/gelu_tanh/gelu_tanh.h"
+#include "models/krea2/blocks.h"
+#include "models/mmdit.h"
+
+namespace burnish::models::krea2 {
+
+namespace {
+
+/// Rotary tables of a text's tokens, which all sit at the origin, and of a picture's at their rows and columns.
+std::pair<at::Tensor, at::Tensor> rope(const Config& c, int64_t num_text, int64_t rows, int64_t columns, const at::TensorOptions& options) {
+  auto opts = options.dtype(at::kDouble);
+  auto text = at::zeros({num_text}, opts);
+  auto row = at::arange(rows, opts).unsqueeze(1).expand({rows, columns}).flatten();
+  auto column = at::arange(columns, opts).unsqueeze(0).expand({rows, columns}).flatten();
+  return mmdit::rotary_tables({at::zeros({num_text + rows * columns}, opts), at::cat({text, row}), at::cat({text, column})}, c.axes_dims,
+                              c.rope_theta);
+}
+
+}  // namespace
+
+struct Transformer::Modulation {
+  Modulation(const Config& c, const at::TensorOptions& o)
+      : time_in(mmdit::kTimeChannels, c.width(), o), time_out(c.width(), c.width(), o), of_blocks(c.width(), 6 * c.width(), o) {}
+  nn::Linear time_in, time_out, of_blocks;
+};
+
+struct Transformer::Text {
+  Text(const Config& c, const at::TensorOptions& o)
+      : layerwise(mmdit::several<FusionBlock>(c.num_layerwise_blocks, c, o)),
+        projector(c.num_caption_layers, 1, o, false),
+        refiner(mmdit::several<FusionBlock>(c.num_refiner_blocks, c, o)),
+        norm(c.caption_width, c.norm_eps, o),
+        in(c.caption_width, c.width(), o),
+        out(c.width(), c.width(), o) {}
+  std::vector<std::unique_ptr<FusionBlock>> layerwise;
+  nn::Linear projector;
+  std::vector<std::unique_ptr<FusionBlock>> refiner;
+  Norm norm;
+  nn::Linear in, out;
+};
+
+struct Transformer::Body {
+  Body(const Config& c, const at::TensorOptions& o)
+      : image_in(c.in_channels, c.width(), o),
+        blocks(mmdit::several<MainBlock>(c.num_layers, c, o)),
+        table(at::empty({2, c.width()}, o)),
+        norm(c.width(), c.norm_eps, o),
+        out(c.width(), c.in_channels, o) {}
+  nn::Linear image_in;
+  std::vector<std::unique_ptr<MainBlock>> blocks;
+  at::Tensor table;
+  Norm norm;
+  nn::Linear out;
+};
+
+Part part_named(const std::string& name) {
+  bool modulation = name.ends_with(".modulation"), text = name.ends_with(".text"), body = name.ends_with(".body");
+  return modulation || text || body ? Part{modulation, text, body} : Part{};
+}
+
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part part) : config_(c) {
+  auto own_stack = [this](const std::string& name, auto& blocks) {
+    for (size_t i = 0; i < blocks.size(); ++i) own(name + "." + std::to_string(i), *blocks[i]);
+  };
+  if (part.modulation) {
+    modulation_ = std::make_unique<Modulation>(c, options);
+    own("time_embed.linear_1", modulation_->time_in);
+    own("time_embed.linear_2", modulation_->time_out);
+    own("time_mod_proj", modulation_->of_blocks);
+  }
+  if (part.text) {
+    text_ = std::make_unique<Text>(c, options);
+    own_stack("text_fusion.layerwise_blocks", text_->layerwise);
+    own("text_fusion.projector", text_->projector);
+    own_stack("text_fusion.refiner_blocks", text_->refiner);
+    own("txt_in.norm", text_->norm);
+    own("txt_in.linear_1", text_->in);
+    own("txt_in.linear_2", text_->out);
+  }
+  if (!part.body) return;
+  body_ = std::make_unique<Body>(c, options);
+  own("img_in", body_->image_in);
+  own_stack("transformer_blocks", body_->blocks);
+  own("final_layer.scale_shift_table", body_->table);
+  own("final_layer.norm", body_->norm);
+  own("final_layer.linear", body_->out);
+}
+
+Transformer::~Transformer() = default;
+
+at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const {
+  const auto& m = *modulation_;
+  auto time_BD = m.time_out.forward(kernels::gelu_tanh(m.time_in.forward(mmdit::time_projection(sigma_B, dtype))));
+  return at::cat({m.of_blocks.forward(kernels::gelu_tanh(time_BD)), time_BD}, -1);
+}
+
+at::Tensor Transformer::fuse(const at::Tensor& states_BTNE, const at::Tensor& mask_BT) const {
+  const auto& t = *text_;
+  auto states = states_BTNE.flatten(0, 1);
+  for (const auto& block : t.layerwise) states = block->run({states})[0];
+  auto text = t.projector.forward(states.transpose(1, 2).contiguous()).squeeze(-1).view({states_BTNE.size(0), states_BTNE.size(1), -1});
+  nn::Tensors inputs{text};
+  // Of one sample nothing is masked.
+  if (mask_BT.size(0) > 1) inputs.push_back(mmdit::padding_bias(mask_BT, 0));
+  for (const auto& block : t.refiner) inputs[0] = block->run(inputs)[0];
+  auto normed = t.norm.before([&](const at::Tensor& x) { return nn::Tensors{t.in.forward(x)}; }, inputs[0])[0];
+  return t.out.forward(kernels::gelu_tanh(normed));
+}
+
+at::Tensor Transformer::forward(const Inputs& in) {
+  auto& b = *body_;
+  const auto rows = in.noisy_BCHW.size(2) / 2, columns = in.noisy_BCHW.size(3) / 2, num_text = in.text_BTD.size(1);
+  const auto width = config_.width();
+  auto image = b.image_in.forward(mmdit::to_tokens(in.noisy_BCHW).to(in.text_BTD.scalar_type()));
+  const nn::Streams streams(shares(), {num_text, rows * columns});
+  auto [cos, sin] = rope(config_, num_text, rows, columns, in.modulation_BM.options());
+  nn::Tensors inputs{at::cat({streams.here(0, in.text_BTD), streams.here(1, image)}, 1), in.modulation_BM.narrow(1, 0, 6 * width),
+                     streams.by_place(cos, 0), streams.by_place(sin, 0)};
+  if (in.mask_BT.size(0) > 1) inputs.push_back(streams.bias_by_place(mmdit::padding_bias(in.mask_BT, rows * columns)));
+  for (auto& block : b.blocks) inputs[0] = block->run(inputs)[0];
+
+  auto num_here = streams.length_here(1);
+  image = inputs[0].narrow(1, inputs[0].size(1) - num_here, num_here);
+  const auto m = (in.modulation_BM.narrow(1, 6 * width, width).unsqueeze(1) + b.table).unbind(1);  // scale, shift
+  auto out = b.norm.before([&](const at::Tensor& normed) { return nn::Tensors{b.out.forward(normed)}; }, image, m[0], m[1])[0];
+  return mmdit::from_tokens(streams.joined(1, out), rows, columns);
+}
+
+void Transformer::initialise(uint64_t seed) {
+  mmdit::initialise(*this, seed, [](const std::string& path) {
+    return path.find("norm") != path.npos || path.ends_with("scale_shift_table") || path.starts_with("time_mod_proj.") ||
+           path.starts_with("final_layer.");
+  });
+}
+
+}  // namespace burnish::models::krea2

@@ -1,0 +1,58 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "models/krea2/config.h"
+#include "nn/block.h"
+#include "nn/token_shares.h"
+
+namespace burnish::models::krea2 {
+
+// Shape letters: B batch, T text tokens, N states of the text encoder for each, E their width, L = T + image tokens, D width.
+
+/// The layers that a Transformer holds: those that make modulation of the time, those that make tokens of a text, and the rest.
+struct Part {
+  bool modulation = true, text = true, body = true;
+};
+/// Returns the part that units call so: "….modulation", "….text" and "….body" are one of the three, other names stand for all.
+Part part_named(const std::string& name);
+
+/// The transformer of Krea 2 (parameter names are those of diffusers' Krea2Transformer2DModel): states of several layers of the text
+/// encoder become one for each token of the text, and text and picture one sequence.
+class Transformer : public nn::Module, public nn::SharesTokens {
+ public:
+  Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
+  ~Transformer() override;
+
+  /// Makes of sigma [B] in fp32 the modulation of all blocks and what the last layer reads: [B, 7 D].
+  at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const;
+  /// Makes the text's tokens [B, T, D] of states [B, T, N, E]; mask [B, T] is 1 on tokens and 0 where there are none.
+  at::Tensor fuse(const at::Tensor& states_BTNE, const at::Tensor& mask_BT) const;
+
+  struct Inputs {
+    at::Tensor noisy_BCHW;
+    at::Tensor text_BTD;  ///< of `fuse`
+    at::Tensor mask_BT;
+    at::Tensor modulation_BM;  ///< of `modulate`
+  };
+  /// Predicts noise - latents [B, C, H, W].
+  at::Tensor forward(const Inputs& in);
+
+  const Config& config() const { return config_; }
+
+  /// Fills every parameter for training from scratch: Xavier for matrices, zero for modulations, norms, biases and the last layer. `seed`
+  /// fixes the draw.
+  void initialise(uint64_t seed);
+
+ private:
+  struct Modulation;
+  struct Text;
+  struct Body;
+
+  Config config_;
+  std::unique_ptr<Modulation> modulation_;
+  std::unique_ptr<Text> text_;
+  std::unique_ptr<Body> body_;
+};
+
+}  // namespace burnish::models::krea2

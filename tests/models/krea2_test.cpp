@@ -1,0 +1,162 @@
+// Parity of Krea 2's transformer with diffusers' Krea2Transformer2DModel on a small random model (tests/golden/make_krea2.py).
+#include <torch/csrc/autograd/autograd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "io/json.h"
+#include "memory/recompute.h"
+#include "models/krea2/keys.h"
+#include "models/krea2/transformer.h"
+#include "tests/golden.h"
+#include "tests/models/load.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using namespace burnish::models;
+using krea2::Transformer;
+using test::on_device;
+using test::relative_error;
+using test::tolerance;
+
+namespace {
+
+const std::string kKreaFolder = "krea2_pipeline/model/transformer/";
+
+io::TensorSource weights() { return test::golden(kKreaFolder + "diffusion_pytorch_model.safetensors"); }
+
+std::unique_ptr<Transformer> load_krea(krea2::Part part = {}) { return test::load_trained<Transformer>(kKreaFolder, krea2::detect, part); }
+
+/// The batch of the golden file: captions of 5 and of 9 tokens, the shorter one filled up with zeros.
+struct KreaBatch {
+  io::TensorSource file = test::golden("krea2_pipeline/batch.safetensors");
+  test::Captions captions{file};
+  at::Tensor noisy_BCHW = on_device(file.tensor("in.noisy")), sigma_B = on_device(file.tensor("in.sigma"));
+
+  at::Tensor run(Transformer& model) const { return run(model, captions.text_BTE, captions.mask_BT, noisy_BCHW, sigma_B); }
+  /// One of its samples, without anything behind its caption.
+  at::Tensor run_one(Transformer& model, int64_t b) const {
+    auto length = captions.mask_BT[b].sum().item<int64_t>();
+    return run(model, captions.text_BTE.narrow(0, b, 1).narrow(1, 0, length), captions.mask_BT.narrow(0, b, 1).narrow(1, 0, length),
+               noisy_BCHW.narrow(0, b, 1), sigma_B.narrow(0, b, 1));
+  }
+  static at::Tensor run(Transformer& model, const at::Tensor& text, const at::Tensor& mask, const at::Tensor& noisy,
+                        const at::Tensor& sigma) {
+    return model.forward(
+        {.noisy_BCHW = noisy, .text_BTD = model.fuse(text, mask), .mask_BT = mask, .modulation_BM = model.modulate(sigma, at::kFloat)});
+  }
+  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
+};
+
+}  // namespace
+
+TEST(Krea2Parity, ForwardAndAllGradients) {
+  auto model = load_krea();
+  KreaBatch batch;
+  auto out = batch.run(*model);
+  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(2e-6));
+  batch.backward(out);
+  test::expect_digests(*model, batch.file.below("grad."));
+}
+
+TEST(Krea2Parity, RecomputedGradientsAreTheSame) {
+  auto plain = load_krea(), recomputed = load_krea();
+  for (auto* block : nn::blocks_below(*recomputed)) block->runner = memory::recompute();
+  KreaBatch batch;
+  for (auto* model : {plain.get(), recomputed.get()}) batch.backward(batch.run(*model));
+  auto other = recomputed->parameters();
+  for (auto& [path, slot] : plain->parameters()) EXPECT_TRUE(at::equal(slot->grad(), other.at(path)->grad())) << path;
+}
+
+TEST(Krea2Batch, EqualsItsSamplesOneByOne) {
+  at::NoGradGuard no_grad;
+  auto model = load_krea();
+  KreaBatch batch;
+  auto together = batch.run(*model);
+  for (int64_t b = 0; b < 2; ++b) EXPECT_LE(relative_error(together.narrow(0, b, 1), batch.run_one(*model, b)), tolerance(1e-5)) << b;
+  // What stands behind a caption's own tokens is not read.
+  auto other = batch.captions.text_BTE + (1 - batch.captions.mask_BT).unsqueeze(-1).unsqueeze(-1) * 100;
+  EXPECT_TRUE(at::equal(KreaBatch::run(*model, other, batch.captions.mask_BT, batch.noisy_BCHW, batch.sigma_B), together));
+}
+
+TEST(Krea2Parts, ThreePartsAreTheWhole) {
+  at::NoGradGuard no_grad;
+  auto whole = load_krea();
+  auto modulation = load_krea(krea2::part_named("dit.modulation")), text = load_krea(krea2::part_named("dit.text")),
+       body = load_krea(krea2::part_named("dit.body"));
+  EXPECT_EQ(modulation->num_bytes() + text->num_bytes() + body->num_bytes(), whole->num_bytes());
+  KreaBatch batch;
+  auto out = body->forward({.noisy_BCHW = batch.noisy_BCHW,
+                            .text_BTD = text->fuse(batch.captions.text_BTE, batch.captions.mask_BT),
+                            .mask_BT = batch.captions.mask_BT,
+                            .modulation_BM = modulation->modulate(batch.sigma_B, at::kFloat)});
+  EXPECT_TRUE(at::equal(out, batch.run(*whole)));
+}
+
+TEST(Krea2Keys, OriginalNamesRoundTrip) {
+  auto model = load_krea();
+  io::NamedTensors ours;
+  for (auto& [path, slot] : model->parameters()) ours.emplace_back(path, slot->detach());
+  test::Scratch scratch;
+  auto file = (scratch / "original.safetensors").string();
+  io::save_safetensors(file, krea2::original_keys().to_file(ours));
+  auto source = io::TensorSource::open({file});
+  EXPECT_EQ(source.names().size(), ours.size());
+  for (const char* name :
+       {"first.bias", "tmlp.0.weight", "tmlp.2.bias", "tproj.1.weight", "txtmlp.0.scale", "txtmlp.1.weight", "txtmlp.3.bias",
+        "txtfusion.projector.weight", "txtfusion.layerwise_blocks.0.attn.wq.weight", "txtfusion.refiner_blocks.1.attn.qknorm.knorm.scale",
+        "blocks.2.prenorm.scale", "blocks.0.postnorm.scale", "blocks.1.attn.gate.weight", "blocks.1.attn.wo.weight",
+        "blocks.2.attn.qknorm.qnorm.scale", "blocks.0.mlp.gate.weight", "blocks.0.mlp.down.weight", "last.norm.scale", "last.linear.bias"})
+    EXPECT_TRUE(source.contains(name)) << name;
+  EXPECT_EQ(source.info("blocks.0.mod.lin").shape, (std::vector<int64_t>{6 * 32}));
+  EXPECT_EQ(source.info("last.modulation.lin").shape, (std::vector<int64_t>{2, 32}));
+  io::Shapes wanted;
+  std::map<std::string, at::Tensor> back;
+  for (auto& [path, tensor] : ours) wanted[path] = tensor.sizes().vec();
+  io::load_named(
+      source, krea2::original_keys(), wanted, [&](const std::string& path, const at::Tensor& t) { back[path] = t; }, file);
+  for (auto& [path, tensor] : ours) EXPECT_TRUE(at::equal(back.at(path), tensor)) << path;
+  auto config = krea2::detect(nullptr, io::shapes_in_our_names(source, krea2::original_keys()));
+  EXPECT_EQ(config.num_kv_heads, 1);
+  EXPECT_EQ(config.num_caption_layers, 3);
+  EXPECT_EQ(config.num_refiner_blocks, 2);
+  EXPECT_EQ(config.axes_dims, (std::vector<int64_t>{4, 6, 6}));
+}
+
+TEST(Krea2Keys, TargetsOfDiffSynthStudio) {
+  EXPECT_EQ(krea2::target_names("transformer_blocks.3.attn.to_q"),
+            (std::vector<std::string>{"transformer_blocks.3.attn.to_q", "blocks.3.attn.wq"}));
+  EXPECT_EQ(krea2::target_names("time_mod_proj"), (std::vector<std::string>{"time_mod_proj", "tproj.1"}));
+  EXPECT_EQ(krea2::target_names("text_fusion.projector"), (std::vector<std::string>{"text_fusion.projector", "txtfusion.projector"}));
+}
+
+TEST(Krea2Config, PublishedSizesHaveThePublishedParameterCount) {
+  Transformer model(krea2::Config{}, at::TensorOptions().device(at::kMeta).dtype(at::kBFloat16));
+  int64_t count = 0;
+  for (auto& [path, slot] : model.parameters()) count += slot->numel();
+  EXPECT_EQ(count, 12820073036);
+  EXPECT_EQ(model.parameters().size(), 430u);
+  for (auto& [path, slot] : model.parameters())
+    EXPECT_EQ(slot->scalar_type(), path.find("norm") != path.npos ? at::kFloat : at::kBFloat16) << path;
+  auto json = nlohmann::json::parse(R"({"num_attention_heads": 48, "attention_head_dim": 128})");
+  EXPECT_EQ(krea2::detect(&json, {}).axes_dims, krea2::Config().axes_dims);
+}
+
+TEST(Krea2Config, NumbersThatDisagreeAreErrors) {
+  const auto good = io::read_json(test::golden_path(kKreaFolder + "config.json"));
+  for (const char* key : {"in_channels", "num_layers", "attention_head_dim", "num_attention_heads", "num_key_value_heads",
+                          "intermediate_size", "timestep_embed_dim", "text_hidden_dim", "num_text_layers", "text_num_attention_heads",
+                          "text_num_key_value_heads", "text_intermediate_size", "num_layerwise_text_blocks", "num_refiner_text_blocks"}) {
+    auto json = good;
+    json[key] = 7;
+    EXPECT_NE(test::error_of([&] { krea2::detect(&json, weights().shapes()); }).find(key), std::string::npos) << key;
+  }
+  for (const auto& [key, value] :
+       std::map<std::string, nlohmann::json>{{"axes_dims_rope", {4, 4, 4}}, {"rope_theta", 0}, {"norm_eps", -1}}) {
+    auto json = good;
+    json[key] = value;
+    EXPECT_NE(test::error_of([&] { krea2::detect(&json, weights().shapes()); }).find(key), std::string::npos) << key;
+  }
+  auto heads = nlohmann::json::parse(R"({"num_attention_heads": 5, "num_key_value_heads": 3})");
+  EXPECT_NE(test::error_of([&] { krea2::detect(&heads, {}); }).find("do not divide"), std::string::npos);
+}
