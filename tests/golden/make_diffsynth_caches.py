@@ -82,11 +82,11 @@ def stable_diffusion():
 
 
 def wan():
-    """Of clips: texts are filled up to 512 rows with zeros, of which our form has one, with their count."""
+    """Of clips: texts are filled up to 32 rows with zeros, of which our form has one, with their count."""
     text = torch.randn(1, 7, 16, dtype=torch.bfloat16)
-    context = torch.cat([text, torch.zeros(1, 505, 16, dtype=torch.bfloat16)], 1)
+    context = torch.cat([text, torch.zeros(1, 25, 16, dtype=torch.bfloat16)], 1)
     counts = torch.ones(1, 8)
-    counts[0, 7] = 505
+    counts[0, 7] = 25
     texts = {"text_embedding": context[:, :8], "text_counts": counts}
 
     def clip(name, latents, values, expected):

@@ -15,7 +15,7 @@ namespace {
 
 using Find = DiffsynthValue::Find;
 
-const std::string kContext = "context", kBeside = "y";
+const std::string kContext = "context", kBeside = "y", kLatents = "input_latents";
 
 at::Tensor one(const Find& find, const std::string& name, int64_t dims) {
   auto found = find(name);
@@ -45,6 +45,14 @@ pipeline::Value counts_of(const Find& find) {
   return counts;
 }
 
+/// The first frame, which is given, counts in no loss.
+pipeline::Value loss_map_of(const Find& find) {
+  auto latents = one(find, kLatents, 5);
+  auto map = at::ones({1, 1, latents.size(2), 1, 1}, latents.options());
+  map.select(2, 0).fill_(0);
+  return map;
+}
+
 }  // namespace
 
 void add_diffsynth_values(Names& names, const Config& dit) {
@@ -64,6 +72,7 @@ void add_diffsynth_values(Names& names, const Config& dit) {
       {"text_embedding", {.name = kContext, .make = text_of}},
       {"text_counts", {.name = kContext, .make = counts_of}},
       {"first_latents", {.name = "first_frame_latents"}},
+      {"loss_map", {.name = kLatents, .make = loss_map_of}},
       {"image_states", {.name = "clip_feature"}},
       {"vace_context", {.name = "vace_context"}},
       {"reference_latents", {.name = "reference_latents"}},

@@ -205,8 +205,10 @@ void WanModel::fill_names(const Found& found) {
   for (const auto& further : further_) further->add_names(names_);
   if (!options_.references || first_frame_ == FirstFrame::none) return;
   names_.reference_column = kFirstFrameColumn;
-  if (first_frame_ == FirstFrame::held) names_.values["first_latents"] = {.shape = {-1, config_.out_channels, 1, -1, -1}};
-  else names_.values["beside_latents"] = {.shape = {-1, kMaskChannels + config_.out_channels, -1, -1, -1}};
+  if (first_frame_ == FirstFrame::held) {
+    names_.values["first_latents"] = {.shape = {-1, config_.out_channels, 1, -1, -1}};
+    names_.values["loss_map"] = {};
+  } else names_.values["beside_latents"] = {.shape = {-1, kMaskChannels + config_.out_channels, -1, -1, -1}};
   if (reads_image()) names_.values["image_states"] = {.shape = {-1, -1, config_.image_width}};
   if (given_frames(false).has_column) names_.extra_inputs.push_back(kStartFrame);
   if (gives_last()) names_.extra_inputs.push_back(kLastFrame);

@@ -212,15 +212,17 @@ void check_pictures_read(const Samples& samples, const models::Model& model, con
   }
 }
 
-/// That a sample has what the model reads of it in further columns.
-void check_extra_inputs(const SampleInfo& sample, const models::Model& model) {
+/// That a sample has what the model reads of it in further columns. Of a list, which may be another program's, it has to have what later
+/// units read.
+void check_extra_inputs(const SampleInfo& sample, const models::Model& model, const std::vector<std::string>* read_later = nullptr) {
   const auto& streams = model.latent_space().streams;
   for (const auto& input : model.names().extra_inputs) {
     std::string column(input.column);
     bool is_picture = input.kind == models::ExtraInput::Kind::pictures;
     bool is_of_stream = std::ranges::find(streams, column, &models::LatentSpace::Stream::column) != streams.end();
     bool is_frame = is_picture && input.fits_picture && model.latent_space().frames_step > 0;  // left out, it is one of the clip's own
-    if ((is_of_stream || is_frame) && !has_column(sample, column)) continue;
+    const bool is_made = read_later != nullptr && !contains(*read_later, column);
+    if ((is_of_stream || is_frame || is_made) && !has_column(sample, column)) continue;
     if (!has_column(sample, column))
       data_error("train", "row {} has nothing in the column '{}', which extra_inputs names; fill it in, or leave the row out", sample.row,
                  column);
@@ -342,9 +344,10 @@ Listed open_samples(const DataSettings& settings, const models::Model& model, co
   }
   auto listed =
       settings.from_pictures ? Listed{look_at_pictures(settings, model, needs), {}} : open_list(settings, model, needs, schedule, cache);
+  const auto read_later = schedule.sample_inputs();
   for (const auto& sample : listed.samples.list) {
     needs.check(sample);
-    check_extra_inputs(sample, model);
+    check_extra_inputs(sample, model, settings.from_pictures ? nullptr : &read_later);
   }
   return listed;
 }
