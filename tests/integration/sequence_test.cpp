@@ -136,7 +136,7 @@ TEST_F(SequenceOf, ClipsOfWan) {
 }
 
 /// Blocks of VACE have the places of the transformer's tokens, and train without their attention to the text, as those of ClipsOfWan;
-/// tokens of Animate attend to the face of their own frame, and those of S2V, beside a given one, to its sound.
+/// tokens of Animate attend to the face of their own frame.
 TEST_F(SequenceOf, ModulesBesideTheTransformerOfWan) {
   const std::string vace = "vace.vace_blocks.0.attn1,vace.vace_blocks.1.attn1,vace.vace_blocks.1.ffn,vace.vace_blocks.1.proj_out";
   for (const auto& [kind, trained] : {std::pair{kVaceKind, vace}, {kAnimateKind, kAnimateKind.module}}) {
@@ -147,6 +147,17 @@ TEST_F(SequenceOf, ModulesBesideTheTransformerOfWan) {
       expect_same("--lora_target_modules attn1.to_q,to_v,ffn.net.2 " + std::string(more));
       expect_same("--trainable_models " + trained + " --learning_rate 1e-3 " + more);
     }
+  }
+}
+
+/// Tokens of a frame attend to what sounds in it, and the second of three frames beside a given one has tokens in both places.
+TEST_F(SequenceOf, FramesThatHear) {
+  model = kSpeechKind.made(folder.path()).model;
+  data = wan_clips_with(folder.path(), "input_audio,s2v_pose_video", golden_path("clips/sound.wav") + ",{}.webp") + "--extra_inputs " +
+         kSpeechKind.made(folder.path()).columns + " ";
+  for (const char* more : {"", "--use_gradient_checkpointing "}) {
+    expect_same("--lora_target_modules attn1.to_q,to_v,ffn.net.2 " + std::string(more));
+    expect_same("--trainable_models dit.audio_injector,dit.casual_audio_encoder --learning_rate 1e-3 " + std::string(more));
   }
 }
 
