@@ -4,6 +4,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/rms_norm.h>
+#include <ATen/ops/stack.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
