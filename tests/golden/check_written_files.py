@@ -4,14 +4,14 @@
 Trains two steps with $BURNISH on the pipeline of make_pipeline.py, loads the LoRAs (of the transformer, and with CLIP) with diffusers'
 load_lora_weights, the whole transformer, the whole CLIP and a whole ControlNet with from_pretrained, and compares the latents that both programs draw from the
 same noise. Then the same with the pipelines of make_stable_diffusion.py: LoRA and DoRA that were trained over FP8 weights in bf16 and fp16,
-kohya's names, adapters of the UNet with all text encoders, the whole UNet; with those of make_zimage.py, make_qwen_image.py, make_flux2.py, make_chroma.py and make_wan.py: LoRA in the names
+kohya's names, adapters of the UNet with all text encoders, the whole UNet; with those of make_zimage.py, make_qwen_image.py, make_flux2.py, make_chroma.py, make_krea2.py and make_wan.py: LoRA in the names
 of diffusers, kohya and DiffSynth-Studio, the whole transformer; with reference pictures as FLUX.1 Kontext takes them, LoRA and the whole transformer, and as Qwen-Image-Edit does, LoRA; and a
 blockwise ControlNet in DiffSynth-Studio's class. Exits 1 when they differ.
 """
 import os, pathlib, shutil, subprocess, sys, tempfile
 import torch
 from diffsynth.models.qwen_image_controlnet import QwenImageBlockWiseControlNet
-from diffusers import (ChromaTransformer2DModel, EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Transformer2DModel, FluxControlNetModel, FluxKontextPipeline, FluxPipeline, FluxTransformer2DModel, QwenImagePipeline, QwenImageTransformer2DModel,
+from diffusers import (ChromaTransformer2DModel, EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Transformer2DModel, FluxControlNetModel, FluxKontextPipeline, FluxPipeline, FluxTransformer2DModel, Krea2Pipeline, Krea2Transformer2DModel, QwenImagePipeline, QwenImageTransformer2DModel,
                        UNet2DConditionModel, WanPipeline, WanTransformer3DModel, ZImagePipeline, ZImageTransformer2DModel)
 from safetensors.torch import load_file, save_file
 from transformers import CLIPTextModel, CLIPTokenizer, T5TokenizerFast
@@ -24,6 +24,7 @@ import make_references as references
 import make_stable_diffusion_runs as stable_diffusion
 from make_chroma import FAMILY as chroma, Cut
 from make_flux2 import FAMILY as flux2
+from make_krea2 import FAMILY as krea2
 from make_pipeline import ASSETS, OUT, sampled
 from make_qwen_image import FAMILY as qwen_image
 from make_wan import FAMILY as wan, Spaced
@@ -150,6 +151,15 @@ def qwen_image_pipeline(**parts):
     return pipe
 
 
+def krea2_pipeline(**parts):
+    pipe = Krea2Pipeline.from_pretrained(krea2.OUT / "model", torch_dtype=torch.float32, **parts)
+    # The template has other tokens in the small vocabulary.
+    pipe.prompt_template_encode_start_idx = len(pipe.tokenizer(pipe.prompt_template_encode_prefix).input_ids)
+    pipe.prompt_template_encode_num_suffix_tokens = len(pipe.tokenizer(pipe.prompt_template_encode_suffix).input_ids)
+    pipe.set_progress_bar_config(disable=True)
+    return pipe
+
+
 def wan_pipeline(**parts):
     pipe = WanPipeline.from_pretrained(wan.OUT / "model", torch_dtype=torch.float32, scheduler=Spaced(shift=3.0), **parts)
     pipe.set_progress_bar_config(disable=True)
@@ -200,9 +210,9 @@ def check_small(golden, pipeline, transformer, folder):
     plain, good = golden.sampled(pipeline(), noise), True
     for what, options in (("LoRA", []), ("LoRA in kohya's names", ["--lora_format", "kohya"]), ("LoRA in DiffSynth-Studio's names", ["--lora_format", "diffsynth"]),
                           ("LoRA over FP8", ["--fp8_models", "dit"])):
-        if golden in (flux2, chroma, wan) and "DiffSynth" in what:  # their LoRAs are not written in these names, or read
+        if golden in (flux2, chroma, krea2, wan) and "DiffSynth" in what:  # their LoRAs are not written in these names, or read
             continue
-        if golden is chroma and "kohya" in what:  # diffusers' reader has the width of the published model written into it
+        if golden in (chroma, krea2) and "kohya" in what:  # diffusers' reader has the published width written into it, or reads none
             continue
         lora = small_train(golden, folder / what.replace(" ", "_").replace("'", ""), "--lora_rank", 4, "--lora_alpha", 8, *options)
         pipe = pipeline()
@@ -340,7 +350,7 @@ def main():
             (folder / name).mkdir()
             good &= check_stable_diffusion(name, folder / name)
         for golden, pipe, transformer in ((zimage, zimage_pipeline, ZImageTransformer2DModel), (qwen_image, qwen_image_pipeline, QwenImageTransformer2DModel),
-                                         (flux2, flux2_pipeline, Flux2Transformer2DModel), (chroma, chroma_pipeline, ChromaTransformer2DModel), (wan, wan_pipeline, WanTransformer3DModel)):
+                                         (flux2, flux2_pipeline, Flux2Transformer2DModel), (chroma, chroma_pipeline, ChromaTransformer2DModel), (krea2, krea2_pipeline, Krea2Transformer2DModel), (wan, wan_pipeline, WanTransformer3DModel)):
             (folder / golden.OUT.name).mkdir()
             good &= check_small(golden, pipe, transformer, folder / golden.OUT.name)
         for check in (check_kontext, check_qwen_edit, check_blockwise, check_wan_lora):

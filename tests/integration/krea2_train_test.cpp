@@ -1,6 +1,8 @@
 // What of Krea 2 other families have not: captions of unequal length in states of several layers, a part that is of texts alone, its names.
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "models/krea2/keys.h"
 #include "tests/integration/krea2.h"
 #include "tests/integration/model_run.h"
@@ -33,6 +35,13 @@ TEST_F(Krea2Run, BatchesOfCaptionsOfUnequalLengthEqualTheirSamplesOneByOne) {
     ASSERT_EQ(together.size(), 3u);
     for (size_t i = 0; i < together.size(); ++i) EXPECT_NEAR(together[i], apart[i], tolerance(1e-5) * apart[i]) << i;
   }
+}
+
+TEST_F(Krea2Run, PairsOfABatchHaveTextsOfUnequalLengthBesideTheModelBeforeTraining) {
+  const auto data = write("pairs.csv", "image,rejected_image,prompt\n0.png,1.png,cat\n2.png,3.png," + kLong + "\n");
+  auto pairs = "--task dpo --dataset_base_path " + quoted(kGolden / "pictures") + " --dataset_metadata_path " + quoted(data) + " ";
+  train("together", pairs + "--lora_rank 4 --batch_size 2");
+  EXPECT_NEAR(of_log("together", "loss").front(), std::log(2.0), 1e-6) << "nothing is trained yet";
 }
 
 TEST_F(Krea2Run, PartsThatDoNotTrainLeaveMemory) {

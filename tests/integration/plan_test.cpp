@@ -53,9 +53,9 @@ TEST_P(PublishedPlan, IsOfAModelThatIsOnlyNamed) {
 
 INSTANTIATE_TEST_SUITE_P(Of, PublishedPlan,
                          testing::Values("sdxl", "sd15", "flux-schnell", "z-image", "z-image-turbo", "qwen-image", "flux2-klein-4b",
-                                         "flux2-klein-9b", "chroma", "wan-t2v-1.3b", "wan-ti2v-5b", "wan-fun-1.3b-inp",
-                                         "wan-fun-v1.1-1.3b-control", "wan-fun-v1.1-1.3b-camera", "wan-fun-a14b-control",
-                                         "wan-vace-fun-a14b", "wan-animate-2-14b"));
+                                         "flux2-klein-9b", "chroma", "krea2-raw", "krea2-turbo", "wan-t2v-1.3b", "wan-ti2v-5b",
+                                         "wan-fun-1.3b-inp", "wan-fun-v1.1-1.3b-control", "wan-fun-v1.1-1.3b-camera",
+                                         "wan-fun-a14b-control", "wan-vace-fun-a14b", "wan-animate-2-14b"));
 
 TEST(MemoryPlan, OfAModelThatRunsOnAClipBesideIsOfBoth) {
   auto of = [](const std::string& more) {

@@ -3,6 +3,7 @@
 #include "tests/golden.h"
 #include "tests/integration/chroma.h"
 #include "tests/integration/flux2.h"
+#include "tests/integration/krea2.h"
 #include "tests/integration/program.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
@@ -49,11 +50,12 @@ void expect_same_files(const fs::path& a, const fs::path& b) {
 
 const std::string kXl = "sdxl_pipeline", k15 = "sd15_pipeline", kZ = "zimage_pipeline", kQwen = "qwen_image_pipeline",
                   kEdit = "qwen_edit_pipeline", kKlein = "flux2_pipeline", kChromaSmall = "chroma_pipeline", kT2v = "wan_pipeline",
-                  kTi2v = "wan_frames/ti2v", kI2v = "wan_frames/i2v";
+                  kKrea = "krea2_pipeline", kTi2v = "wan_frames/ti2v", kI2v = "wan_frames/i2v";
 
 struct TrainedCase {
   std::string name, options, pipeline = "";  ///< FLUX's without a name
   std::string model() const {
+    if (pipeline == kKrea) return krea2_model();
     if (pipeline == kQwen) return qwen_image_model();
     if (pipeline == kEdit) return qwen_edit_model();
     if (pipeline == kKlein) return flux2_model();
@@ -180,6 +182,20 @@ INSTANTIATE_TEST_SUITE_P(
                     TrainedCase{"edit_dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit,image_encoder --weight_format nf4 ",
                                 kEdit},
                     TrainedCase{"edit_text_lora", kSmall + "--lora_base_model dit,text_encoder ", kEdit}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Krea2, Trained,
+    testing::Values(TrainedCase{"lora", kSmall, kKrea}, TrainedCase{"whole_denoiser", "--trainable_models dit ", kKrea},
+                    TrainedCase{"lora_of_the_blocks", kSmall + "--lora_target_modules to_out.0,ff.down,final_layer.linear ", kKrea},
+                    TrainedCase{"lora_of_the_fusion", kSmall + "--lora_target_modules text_fusion.projector,txt_in.linear_1 ", kKrea},
+                    TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 ", kKrea},
+                    TrainedCase{"lokr_over_int8", kSmall + "--lora_type lokr --fp8_models dit --weight_format int8 ", kKrea},
+                    TrainedCase{"both_loras_with_all_that_is_drawn",
+                                kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 --latents sample " +
+                                    "--use_gradient_checkpointing ",
+                                kKrea},
+                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kKrea}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(

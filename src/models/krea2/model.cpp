@@ -153,11 +153,15 @@ void Krea2Model::check_layers() const {
 
 /// The ids of a prompt within the conversation. One that is too long is cut before what ends the conversation, which is always read.
 std::vector<int64_t> Krea2Model::tokens_of(pipeline::Scope& scope) const {
-  const auto& tokenizer = static_cast<const tokenizers::ChatTokenizer&>(components_.tokenizer(kEncoder));
-  auto ids = tokenizer.encode(scope.text("prompt"));
+  const auto& any = components_.tokenizer(kEncoder);
+  auto ids = any.encode(scope.text("prompt"));
   const auto limit = token_limit(components_, kEncoder);
-  // Of a model that is only named no text is known; it may be as long as any.
-  if (components_.source(kEncoder).entry->is_sizes) ids.resize(static_cast<size_t>(limit));
+  // Of a model that is only named no text is known; it may be as long as any. Its tokenizer knows no template.
+  if (components_.source(kEncoder).entry->is_sizes) {
+    ids.resize(static_cast<size_t>(limit));
+    return ids;
+  }
+  const auto& tokenizer = static_cast<const tokenizers::ChatTokenizer&>(any);
   const auto num_behind = std::ssize(tokenizer.encode_bare(kChat.after));
   const auto num_in_prompt = std::ssize(ids) - tokenizer.num_before() - num_behind;
   const auto num_cut = std::min(num_in_prompt, std::ssize(ids) - limit);
