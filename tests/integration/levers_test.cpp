@@ -5,7 +5,6 @@
 #include "tests/flux_in_fp32.h"
 #include "tests/integration/chroma.h"
 #include "tests/integration/flux2.h"
-#include "tests/integration/krea2.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/stable_diffusion.h"
@@ -40,7 +39,6 @@ std::string model_and_data(const Family& family, const fs::path& folder) {
   if (family.name == "zimage") return zimage_model() + golden_data();
   if (family.name == "chroma") return chroma_model() + golden_data();
   if (family.name == "flux2") return flux2_model() + "--max_sequence_length 48 " + golden_data();
-  if (family.name == "krea2") return krea2_model() + golden_data();
   if (family.name == "qwen_image") return qwen_image_model() + golden_data();
   if (family.name == "wan") return wan_model() + wan_clips();
   if (family.name == "wan_i2v") return wan_from_frame("i2v") + wan_clips();
@@ -93,9 +91,8 @@ class Runs {
 };
 
 const Family kFlux{"flux", "dit"}, kFluxInFp32{"flux_in_fp32", "dit"}, kSdxl{"sdxl", "unet"}, kSd15{"sd15", "unet"}, kZ{"zimage", "dit"},
-    kQwen{"qwen_image", "dit"}, kKlein{"flux2", "dit"}, kChromaSmall{"chroma", "dit"}, kKrea{"krea2", "dit"},
-    kSkeleton{"skeleton", "dit", BURNISH_SKELETON}, kWanClip{"wan", "dit"}, kWanTi2v{"wan_ti2v", "dit"}, kWanI2v{"wan_i2v", "dit"},
-    kWanBoth{"wan_experts", "dit,dit_2"};
+    kQwen{"qwen_image", "dit"}, kKlein{"flux2", "dit"}, kChromaSmall{"chroma", "dit"}, kSkeleton{"skeleton", "dit", BURNISH_SKELETON},
+    kWanClip{"wan", "dit"}, kWanTi2v{"wan_ti2v", "dit"}, kWanI2v{"wan_i2v", "dit"}, kWanBoth{"wan_experts", "dit,dit_2"};
 
 std::string in_full(const Family& family) { return "--trainable_models " + family.denoiser + " "; }
 
@@ -115,8 +112,8 @@ TEST_P(CheckpointedRun, OfEveryKindIsTheSameBitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, CheckpointedRun,
-                         testing::Values(kFlux, kSdxl, kSd15, kZ, kQwen, kKlein, kChromaSmall, kKrea, kSkeleton, kWanClip, kWanTi2v,
-                                         kWanI2v, kWanBoth),
+                         testing::Values(kFlux, kSdxl, kSd15, kZ, kQwen, kKlein, kChromaSmall, kSkeleton, kWanClip, kWanTi2v, kWanI2v,
+                                         kWanBoth),
                          [](const auto& info) { return info.param.name; });
 
 /// What saves memory by itself, and no number of the run depends on.
@@ -172,7 +169,6 @@ INSTANTIATE_TEST_SUITE_P(Of, LeverPairs,
                                          LeverCase{kQwen, "qwen_image_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kKlein, "flux2_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kChromaSmall, "chroma_dora_over_fp8", kDora + "--fp8_models dit "},
-                                         LeverCase{kKrea, "krea2_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kWanClip, "wan_dora", kDora + "--dtype bf16 ", true},
                                          LeverCase{kWanTi2v, "wan_ti2v_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kWanBoth, "wan_experts_whole", in_full(kWanBoth)},
