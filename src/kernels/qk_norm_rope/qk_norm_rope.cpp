@@ -20,6 +20,10 @@ at::Tensor qk_norm_rope_reference(const at::Tensor& x_BLHD, const at::Tensor& we
   return rotated.flatten(-2).to(x_BLHD.scalar_type());
 }
 
+bool qk_norm_rope_is_one_pass(const at::Tensor& x_BLHD, const at::Tensor& weight, const at::Tensor& cos_LP, const at::Tensor& sin_LP) {
+  return qk_norm_rope_fits_cpu(x_BLHD, weight, cos_LP, sin_LP) || qk_norm_rope_fits_gpu(x_BLHD, weight, cos_LP, sin_LP);
+}
+
 at::Tensor qk_norm_rope(const at::Tensor& x_BLHD, const at::Tensor& weight, const at::Tensor& cos_LP, const at::Tensor& sin_LP,
                         double eps) {
   if (qk_norm_rope_fits_cpu(x_BLHD, weight, cos_LP, sin_LP)) return qk_norm_rope_cpu(x_BLHD, weight, cos_LP, sin_LP, eps);

@@ -9,6 +9,9 @@ namespace burnish::kernels {
 /// (RoFormer, arXiv 2104.09864; the pairing of FLUX.1).
 at::Tensor qk_norm_rope(const at::Tensor& x_BLHD, const at::Tensor& weight, const at::Tensor& cos_LP, const at::Tensor& sin_LP, double eps);
 
+/// Tells whether qk_norm_rope is one pass that holds nothing beside its result; else it holds several of x's size in fp32.
+bool qk_norm_rope_is_one_pass(const at::Tensor& x_BLHD, const at::Tensor& weight, const at::Tensor& cos_LP, const at::Tensor& sin_LP);
+
 /// Computes qk_norm_rope in plain ATen: the oracle, and the path for devices without a tuned kernel.
 at::Tensor qk_norm_rope_reference(const at::Tensor& x_BLHD, const at::Tensor& weight, const at::Tensor& cos_LP, const at::Tensor& sin_LP,
                                   double eps);

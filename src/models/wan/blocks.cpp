@@ -28,8 +28,12 @@ int64_t of_one_piece(const at::Tensor& x_BLD) {
 
 /// A key [B, L, D], its norm's weight and the turns of its places -> [B, H, L, E], ready for attention. The norm is of all heads together.
 at::Tensor key_of(int64_t num_heads, const at::Tensor& x_BLD, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin) {
-  auto heads = [&](const at::Tensor& x) { return x.unflatten(-1, {num_heads, -1}); };
-  return kernels::qk_norm_rope(heads(x_BLD), heads(weight), cos, sin, kEps);
+  auto heads = [num_heads](const at::Tensor& x) { return x.unflatten(-1, {num_heads, -1}); };
+  if (kernels::qk_norm_rope_is_one_pass(heads(x_BLD), heads(weight), cos, sin))
+    return kernels::qk_norm_rope(heads(x_BLD), heads(weight), cos, sin, kEps);
+  return nn::by_tokens({{x_BLD}, {weight, nn::kShared}, {cos, 0}, {sin, 0}}, 2, of_one_piece(x_BLD), [heads](const nn::Tensors& some) {
+    return kernels::qk_norm_rope(heads(some[0]), heads(some[1]), some[2], some[3], kEps);
+  });
 }
 
 /// {query, key [B, L, D], weights of their norms, cos, sin} -> {query, key [B, H, L, E]}, ready for attention. Both in fp32 would be as
