@@ -166,6 +166,16 @@ Units Schedule::after_once() const {
   return later;
 }
 
+/// With what twins write of these values.
+static std::set<std::string> with_twins(std::set<std::string> padded, const Units& units) {
+  for (const auto& unit : units) {
+    for (const auto& name : unit.writes) {
+      if (!unit.prefix.empty() && padded.contains(name.substr(unit.prefix.size()))) padded.insert(name);
+    }
+  }
+  return padded;
+}
+
 Schedule schedule(const Units& units, const std::map<std::string, Labels>& inputs, const std::set<std::string>& trained_models,
                   const Policy& policy, const std::set<std::string>& padded) {
   for (const auto& unit : units) {
@@ -185,9 +195,10 @@ Schedule schedule(const Units& units, const std::map<std::string, Labels>& input
   result.ahead = make_stage(ahead.early, ahead.carried, labels, drawn);
   drawn.insert(ahead.carried.begin(), ahead.carried.end());
   result.live = make_stage(ahead.late, {}, labels, drawn);
+  const auto all_padded = with_twins(padded, units);
   for (auto* stage : {&result.once, &result.ahead, &result.live}) {
     for (const auto& name : stage->joined) {
-      if (padded.contains(name)) stage->padded.insert(name);
+      if (all_padded.contains(name)) stage->padded.insert(name);
     }
   }
   return result;

@@ -46,7 +46,7 @@ struct Schedule {
 };
 
 /// Units without models whose results both `ahead` and `live` need run in both, where their own inputs are not computed ahead: noise is
-/// added twice rather than kept. `inputs` labels the values that no unit writes.
+/// added twice rather than kept. `inputs` labels the values that no unit writes. What twins write of `padded` values is padded too.
 Schedule schedule(const Units& units, const std::map<std::string, Labels>& inputs, const std::set<std::string>& trained_models,
                   const Policy& policy = {}, const std::set<std::string>& padded = {});
 

@@ -53,7 +53,15 @@ Units twins(const Units& units, const Difference& difference) {
       apart.insert(name);
       if (is_initial) initial.insert(name);
     }
-    Unit twin{difference.prefix + unit.name, second(reads), second(writes), unit.models, {}, unit.draws, unit.weights, unit.settings};
+    Unit twin{difference.prefix + unit.name,
+              second(reads),
+              second(writes),
+              unit.models,
+              {},
+              unit.draws,
+              unit.weights,
+              unit.settings,
+              difference.prefix};
     if (is_initial || is_frozen) twin.weights = is_initial ? Weights::initial : Weights::frozen;
     twin.run = [unit, reads, writes](Scope& scope) { run_as(unit, reads, writes, scope); };
     all.push_back(std::move(twin));

@@ -35,6 +35,7 @@ struct Unit {
   bool draws = false;  ///< it draws random numbers itself; a unit without this gives the same from the same
   Weights weights = Weights::trained;
   std::string settings = {};  ///< says in words what decides the unit's results beside its reads and models
+  std::string prefix = {};    ///< of a twin: what stands before the names of the values that it is a twin of
 };
 using Units = std::vector<Unit>;
 

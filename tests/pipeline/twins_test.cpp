@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "pipeline/cut.h"
+#include "pipeline/schedule.h"
 
 using namespace burnish::pipeline;
 using testing::ElementsAre;
@@ -95,4 +96,15 @@ TEST(Twins, WithInitialWeightsRunBeforeTraining) {
   EXPECT_THAT(names(plan.live.units), ElementsAre("encode", "add", "denoise", "compare", "loss"));
   auto problem = cut_problem(plan);
   for (const auto& unit : problem.units) EXPECT_EQ(unit.must_not_run, unit.name == "ref_encode") << unit.name;
+}
+
+TEST(Twins, WritePaddedValuesOfWhatIsPadded) {
+  const Units units{sum("encode", {"prompt"}, "text", {"encoder"}), sum("look", {"image"}, "image_text", {"vae"}),
+                    sum("compare", {"text", "image_text", "noise"}, "error", {"dit"})};
+  auto inputs = kInputs;
+  inputs["other_prompt"] = {.sample = true};
+  const auto both = with(units, twins(units, {.prefix = "other_", .values = {"prompt"}}));
+  const auto stage = schedule(both, inputs, {"dit"}, {}, {"text"}).live;
+  EXPECT_THAT(stage.joined, UnorderedElementsAre("text", "image_text", "other_text"));
+  EXPECT_THAT(stage.padded, ElementsAre("other_text", "text")) << "and image_text is of nobody's twin";
 }

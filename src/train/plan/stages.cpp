@@ -102,19 +102,6 @@ void check_files(models::Model& model, const pipeline::Units& units) {
 
 }  // namespace
 
-/// The values whose lengths differ between samples: those that the model names, and what twins write of them, behind their prefix.
-static std::set<std::string> padded_in(const pipeline::Units& units, const models::Names& names) {
-  auto padded = names.padded_values();
-  for (const auto& value : names.padded_values()) {
-    for (const auto& unit : units) {
-      for (const auto& written : unit.writes) {
-        if (written.ends_with("_" + value)) padded.insert(written);
-      }
-    }
-  }
-  return padded;
-}
-
 pipeline::Schedule plan_schedule(const Settings& settings, const Subject& subject, const Objective& objective) {
   auto units = objective.units();
   auto labels = settings.data.inputs->labels(captions_vary(settings.data));
@@ -130,7 +117,7 @@ pipeline::Schedule plan_schedule(const Settings& settings, const Subject& subjec
   if (settings.schedule.everything_live) {
     for (const auto& unit : units) policy.at_every_visit.insert(unit.name);
   }
-  auto schedule = pipeline::schedule(units, labels, subject.chosen.models(*subject), policy, padded_in(units, subject.model->names()));
+  auto schedule = pipeline::schedule(units, labels, subject.chosen.models(*subject), policy, subject.model->names().padded_values());
   if (trains) check_initial(schedule, settings.schedule.always_ahead());
   if (trains && settings.schedule.always_ahead()) check_ahead(schedule, subject);
   if (trains) check_blocks_on_disk(settings, subject);
