@@ -225,12 +225,17 @@ def is_made(folder, config):
     return mark.exists() and json.loads(mark.read_text()) == json.loads(json.dumps(asdict(config)))
 
 
-def make_model(folder, config):
-    """Writes the model unless the folder holds it already. The mark is written last, so a broken folder is made again."""
+def make_once(folder, config, write):
+    """Has `write` fill the folder unless it holds the model already. The mark is written last, so a broken folder is made again."""
     folder = Path(folder)
-    if is_made(folder, config):
-        return folder
-    shutil.rmtree(folder, ignore_errors=True)
+    if not is_made(folder, config):
+        shutil.rmtree(folder, ignore_errors=True)
+        write(folder)
+        (folder / "made_from.json").write_text(json.dumps(asdict(config)))
+    return folder
+
+
+def write_model(folder, config):
     noise = Noise(0)
     write_transformer(folder / "transformer", config, noise)
     copy_from_tiny(folder, ["model_index.json", "scheduler", "tokenizer", "tokenizer_2"])
@@ -242,8 +247,10 @@ def make_model(folder, config):
         write_widened(folder, "text_encoder", {96: pooled}, {"hidden_size": pooled}, noise)
         write_widened(folder, "text_encoder_2", {128: joint}, {"d_model": joint, "d_kv": joint // 4}, noise)
         write_vae(folder, 4)
-    (folder / "made_from.json").write_text(json.dumps(asdict(config)))
-    return folder
+
+
+def make_model(folder, config):
+    return make_once(folder, config, lambda folder: write_model(folder, config))
 
 
 def write_png(path, width, height, pixel):

@@ -2,13 +2,12 @@
 
 Encoders and autoencoder are those of tests/golden/sdxl_pipeline, the tokenizer that of assets/tiny-flux.
 """
-import json
 import math
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from flux_folder import Noise, is_made, write_weights
+from flux_folder import Noise, make_once, write_weights
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT_WIDTH, POOLED_WIDTH, TEXT_TOKENS = 40, 24, 24  # of the encoders
@@ -127,14 +126,10 @@ SDXL = UNet((320, 640, 1280), (5, 10, 20), (1, 2, 10), sample_size=128)
 
 
 def make_model(folder, config):
-    """Writes the model unless the folder holds it already. The mark is written last, so a broken folder is made again."""
-    folder = Path(folder)
-    if is_made(folder, config):
-        return folder
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(ROOT / "tests/golden/sdxl_pipeline/model", folder, ignore=shutil.ignore_patterns("unet"))
-    for tokenizer in ("tokenizer", "tokenizer_2"):
-        shutil.copytree(ROOT / "assets/tiny-flux/tokenizer", folder / tokenizer)
-    write_weights(folder / "unet", {"_class_name": "UNet2DConditionModel"} | asdict(config), config.shapes(), Noise(0))
-    (folder / "made_from.json").write_text(json.dumps(asdict(config)))
-    return folder
+    def write(folder):
+        shutil.copytree(ROOT / "tests/golden/sdxl_pipeline/model", folder, ignore=shutil.ignore_patterns("unet"))
+        for tokenizer in ("tokenizer", "tokenizer_2"):
+            shutil.copytree(ROOT / "assets/tiny-flux/tokenizer", folder / tokenizer)
+        write_weights(folder / "unet", {"_class_name": "UNet2DConditionModel"} | asdict(config), config.shapes(), Noise(0))
+
+    return make_once(folder, config, write)

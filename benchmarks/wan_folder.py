@@ -3,13 +3,12 @@ library only.
 
 Text encoder, tokenizer and autoencoder are those of tests/golden/wan_pipeline.
 """
-import json
 import math
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from flux_folder import Noise, is_made, make_pictures, write_weights
+from flux_folder import Noise, make_once, make_pictures, write_weights
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT_TOKENS = 512
@@ -77,19 +76,14 @@ class Transformer:
 
 SMALL = Transformer(4, 4, 2048)
 WAN_1_3B = Transformer(30, 12, 8960)
-WAN_14B = Transformer(40, 40, 13824)
 
 
 def make_model(folder, config):
-    """Writes the model unless the folder holds it already. The mark is written last, so a broken folder is made again."""
-    folder = Path(folder)
-    if is_made(folder, config):
-        return folder
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(ROOT / "tests/golden/wan_pipeline/model", folder, ignore=shutil.ignore_patterns("transformer"))
-    write_weights(folder / "transformer", {"_class_name": "WanTransformer3DModel"} | asdict(config), config.shapes(), Noise(0))
-    (folder / "made_from.json").write_text(json.dumps(asdict(config)))
-    return folder
+    def write(folder):
+        shutil.copytree(ROOT / "tests/golden/wan_pipeline/model", folder, ignore=shutil.ignore_patterns("transformer"))
+        write_weights(folder / "transformer", {"_class_name": "WanTransformer3DModel"} | asdict(config), config.shapes(), Noise(0))
+
+    return make_once(folder, config, write)
 
 
 def make_clips(folder, count, frames, side):
