@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "kernels/place.h"
+#include "memory/heap.h"
 #include "nn/attention.h"
 
 namespace burnish::models::vae {
@@ -46,6 +47,7 @@ at::Tensor lengths(const at::Tensor& x) {
 }  // namespace
 
 void Past::begin_chunk(bool is_last) {
+  memory::trim_heap();  // the layers of a chunk leave holes in the heap, which would stay while the largest values of the next are made
   ++num_chunks_;
   is_last_ = is_last;
 }
