@@ -36,6 +36,9 @@ const std::vector<Promise> kPromises{{"flux_full_80gb", "flux-dev", 56},
                                      {"sdxl_full_24gb", "sdxl", 18},
                                      {"sdxl_full_12gb", "sdxl", 11},
                                      {"sdxl_lora_8gb", "sdxl", 5},
+                                     {"krea2_lora_24gb", "krea2-raw", 22},
+                                     {"krea2_lora_16gb", "krea2-raw", 15},
+                                     {"krea2_lora_12gb", "krea2-raw", 11},
                                      {"wan_lora_48gb", "wan-t2v-14b", 40},
                                      {"wan_lora_24gb", "wan-t2v-14b", 22},
                                      {"wan_lora_16gb", "wan-t2v-14b", 14.5},
@@ -50,6 +53,7 @@ struct Small {
 };
 const std::map<std::string, Small> kSmall{{"flux-dev", {"flux", 57, 3}},
                                           {"qwen-image", {"qwen_image", 60, 3}},
+                                          {"krea2-raw", {"krea2", 32, 7}},
                                           {"sdxl", {"sdxl", 1, 1}},
                                           {"wan-t2v-14b", {"wan", 40, 2}},
                                           {"wan-t2v-a14b", {"wan", 40, 2, "wan_experts/low_noise_model"}}};
