@@ -274,8 +274,12 @@ void model_rows(Table& table) {
                      {"model.layer_offloading_text_encoder_percent", 1.0},
                      {"model.split_model_other_module_param_count_scale", 0.3}},
                     "layer_offloading asks for it, and that is told");
+  for (const char* part : {"model.model_kwargs.text_encoder_path", "model.model_kwargs.vae_path"}) table << same(part, "model");
+  table << same("model.model_kwargs.max_text_length", "max_sequence_length");
+  table << no_place({{"model.model_kwargs.edit", false}}, "the model's form that edits pictures is not trained here");
+  table << no_place({"model.model_kwargs.checkpoint_filename"}, "name the file itself in model");
   table << kind_row("model.arch", {"sd", "sd1", "sd15", "sdxl", "flux", "flux_kontext", "flux2_klein*", "qwen_image", "qwen_image_edit*",
-                                   "zimage", "chroma", "wan21*", "wan22*"});
+                                   "zimage", "chroma", "krea2", "wan21*", "wan22*"});
   table << no_place({{"model.is_v2", false},
                      {"model.is_v3", false},
                      {"model.is_pixart", false},

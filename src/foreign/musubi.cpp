@@ -259,7 +259,12 @@ Table table() {
     bool is_dev = text_of(value).starts_with("flux_2_train") && !all.has("model_version");
     return is_dev ? left_out("its model_version is dev where none is given, and of FLUX.2 klein is trained here") : left_out("");
   });
-  table << kind_row("script", {"qwen_image_train*", "zimage_train*", "flux_kontext_train*", "flux_2_train*", "wan_train*"});
+  table << kind_row("script", {"qwen_image_train*", "zimage_train*", "flux_kontext_train*", "flux_2_train*", "krea2_train*", "wan_train*"});
+  table << rewritten("dit_variant", "is_distilled", [](const Value& value, const Settings&) {
+             return lower(text_of(value)) == "turbo" ? carried(true) : left_out("");
+           }).otherwise("raw");
+  table << no_place({"turbo_dit", {"turbo_dit_cache", false}},
+                    "previews are drawn with the model that trains; burnish sample draws with another, and the LoRA");
   table << kind_row("model_version", {"original", "edit*", "klein*"});
   table << looked_at({{"fp8_scaled", false}});
   held_rows(table);

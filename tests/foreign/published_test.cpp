@@ -83,6 +83,7 @@ std::vector<std::string> bases(const std::string& program) {
         R"({"pretrained_model_name_or_path": "x", "train_data_dir": "x", "network_module": "networks.lora"})"}},
       {"musubi",
        {R"({"script": "qwen_image_train_network.py", "network_module": "networks.lora_qwen_image", "image_directory": "x", "model_version": "original"})",
+        R"({"script": "krea2_train_network.py", "network_module": "networks.lora_krea2", "image_directory": "x", "dit_variant": "turbo"})",
         R"({"script": "zimage_train.py", "image_directory": "x", "mixed_precision": "bf16"})",
         R"({"script": "wan_train_network.py", "network_module": "networks.lora_wan", "video_directory": "x", "target_frames": [33]})",
         R"({"script": "wan_train_network.py", "network_module": "networks.lora_wan", "video_directory": "x", "frame_extraction": "uniform"})"}},

@@ -4,6 +4,7 @@
 #include "foreign/program.h"
 #include "tests/integration/chroma.h"
 #include "tests/integration/flux2.h"
+#include "tests/integration/krea2.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/zimage.h"
@@ -412,6 +413,38 @@ TEST_F(ImportVerb, SettingsOfFlux2) {
           "--tokenizer_path " + quoted(fs::path(model) / "tokenizer") + " ");
   EXPECT_THAT(toml(), HasSubstr("timestep_sampling = \"flux_shift\""));
   EXPECT_THAT(import_file("train.sh", musubi + "\n", "--overwrite"), HasSubstr("its model_version is dev where none is given"));
+}
+
+TEST_F(ImportVerb, SettingsOfKrea2) {
+  const auto model = (kKrea2 / "model").string(), data = "--dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv");
+  auto carried = [&](const char* name, const std::string& text, const std::string& more) {
+    EXPECT_THAT(import_file(name, text, "--overwrite"), Not(HasSubstr("is trained here"))) << name;
+    return starts(data + " --dtype fp32 --overwrite " + more, "");
+  };
+  // Its text encoder does not train there, whatever the settings say.
+  carried("onetrainer.json",
+          R"({"training_method": "LORA", "model_type": "KREA_2", "base_model_name": ")" + model +
+              R"(", "text_encoder": {"train": true}, "train_dtype": "BFLOAT_16", "dynamic_timestep_shifting": true})",
+          "--resolution 64");
+  EXPECT_THAT(toml(), HasSubstr("lora_base_model = \"dit\""));
+  auto of_ai_toolkit = [&](const std::string& kwargs) {
+    return "config:\n  process:\n    - type: diffusion_trainer\n      network: {type: lora, linear: 4}\n      datasets:\n        - "
+           "{folder_path: x}\n      train: {noise_scheduler: flowmatch, dtype: bf16, steps: 4}\n      model: {name_or_path: " +
+           model + ", arch: krea2, model_kwargs: {max_text_length: 64, " + kwargs + "}}\n";
+  };
+  carried("job.yaml", of_ai_toolkit("edit: false"), "--max_pixels 4096");
+  EXPECT_THAT(toml(), HasSubstr("max_sequence_length = 64"));
+  EXPECT_THAT(import_file("job.yaml", of_ai_toolkit("edit: true, vae_path: other/vae, text_encoder_path: q"), "--overwrite"),
+              HasSubstr("that edits pictures is not trained here"));
+  EXPECT_THAT(toml(), AllOf(HasSubstr("other/vae"), HasSubstr("\"q\"")));
+  const std::string musubi = "python krea2_train_network.py --dit " + model +
+                             " --dataset_config d.toml --timestep_sampling krea2_shift --network_dim 4 "
+                             "--network_module networks.lora_krea2 ";
+  EXPECT_THAT(carried("train.sh", musubi + "\n", "--resolution 64"), HasSubstr("on 56 layers"));
+  EXPECT_THAT(toml(), AllOf(HasSubstr("timestep_sampling = \"krea2_shift\""), Not(HasSubstr("is_distilled"))));
+  EXPECT_THAT(import_file("train.sh", musubi + "--dit_variant turbo --turbo_dit turbo.safetensors\n", "--overwrite"),
+              HasSubstr("previews are drawn with the model that trains"));
+  EXPECT_THAT(toml(), HasSubstr("is_distilled = true"));
 }
 
 TEST_F(ImportVerb, SettingsOfModelsThatEditPictures) {

@@ -4,6 +4,7 @@
 #include "tests/integration/chroma.h"
 #include "tests/integration/flux2.h"
 #include "tests/integration/flux_extras.h"
+#include "tests/integration/krea2.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/together.h"
 #include "tests/integration/wan_kinds.h"
@@ -118,7 +119,7 @@ TEST_F(Sequence, APlanCountsIt) {
 }
 
 TEST_F(SequenceOf, EveryFamily) {
-  for (const auto& of_family : {chroma_model(), flux2_model(), qwen_image_model(), zimage_model()}) {
+  for (const auto& of_family : {chroma_model(), flux2_model(), qwen_image_model(), zimage_model(), krea2_model()}) {
     model = of_family;
     for (const char* more : {"", "--use_gradient_checkpointing "}) expect_same(more);
   }
