@@ -35,9 +35,9 @@ void fields(config::Fields& f, convert::Options& o) {
   f.group("LoRA");
   f("lora_format", o.lora_format, "diffusers, peft, kohya, onetrainer, lycoris, comfyui or diffsynth").known(convert::lora_formats());
   f("model", o.model,
-    fmt::format("what the LoRA is for: {}, or the model's files; without it the names in the LoRA tell, what it says of itself, or the run "
-                "beside it",
-                join(models::published_models())));
+    "what the LoRA is for: a published model's name, flux-dev say, or the model's files; without it the names in the LoRA tell, what it "
+    "says "
+    "of itself, or the run beside it");
   f("lora_base_model", o.lora_base_model, "of these components alone, with commas between");
   f("lora_type", o.lora_type, "lora makes a LoRA of DoRA, LoHa and LoKr; keep leaves them").one_of({"keep", "lora"});
   f("lora_rank", o.lora_rank,

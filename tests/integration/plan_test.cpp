@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include "models/family.h"
 #include "tests/integration/refused.h"
 
 using namespace burnish;
@@ -51,11 +52,12 @@ TEST_P(PublishedPlan, IsOfAModelThatIsOnlyNamed) {
   EXPECT_GT(gib(stage_of(plan, "step")["peak"]["weights"]), 1.5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, PublishedPlan,
-                         testing::Values("sdxl", "sd15", "flux-schnell", "z-image", "z-image-turbo", "qwen-image", "flux2-klein-4b",
-                                         "flux2-klein-9b", "chroma", "krea2-raw", "krea2-turbo", "wan-t2v-1.3b", "wan-ti2v-5b",
-                                         "wan-fun-1.3b-inp", "wan-fun-v1.1-1.3b-control", "wan-fun-v1.1-1.3b-camera",
-                                         "wan-fun-a14b-control", "wan-vace-fun-a14b", "wan-animate-2-14b"));
+INSTANTIATE_TEST_SUITE_P(Of, PublishedPlan, testing::ValuesIn(models::published_models()));
+
+TEST(PublishedModels, AreListedInThePageOnModels) {
+  const auto page = read_file(fs::path(BURNISH_SOURCE_DIR) / "docs/models.md");
+  for (const auto& name : models::published_models()) EXPECT_THAT(page, HasSubstr("`" + name + "`"));
+}
 
 TEST(MemoryPlan, OfAModelThatRunsOnAClipBesideIsOfBoth) {
   auto of = [](const std::string& more) {
