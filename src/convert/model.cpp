@@ -23,6 +23,7 @@
 #include "models/beside_weights.h"
 #include "models/family.h"
 #include "models/loading.h"
+#include "models/pipeline_index.h"
 #include "models/vocabulary.h"
 
 namespace burnish::convert {
@@ -180,7 +181,7 @@ std::string folder_of(const models::Model& model, const std::string& component) 
 
 /// Where configs, tokenizers and a scheduler are taken from; empty when nothing has them.
 fs::path template_folder(const Options& o, const models::ModelFiles& files) {
-  auto is_whole = [](const fs::path& folder) { return io::is_there(folder / "model_index.json"); };
+  auto is_whole = [](const fs::path& folder) { return models::index_in(folder).has_value(); };
   if (o.config_from.empty()) {
     auto found = std::ranges::find_if(files.pipeline_folders, is_whole);
     return found == files.pipeline_folders.end() ? fs::path() : *found;
@@ -224,11 +225,10 @@ void copy_rest(const fs::path& from, const fs::path& to, const std::set<std::str
 /// The parts of a pipeline that have weights and are neither `written` nor in the folder already.
 std::vector<std::string> missing_parts(const fs::path& folder, const std::set<std::string>& written) {
   std::vector<std::string> missing;
-  auto index = io::read_json(folder / "model_index.json");
-  for (const auto& [part, kind] : index.items()) {
-    bool is_listed = !part.starts_with("_") && kind.is_array() && !kind.empty() && kind[0].is_string();
-    if (is_listed && !written.contains(part) && io::is_there(folder / part / "config.json") &&
-        io::glob(folder / part, "*.safetensors").empty() && io::glob(folder / part, "*.bin").empty())
+  for (const auto& component : models::components_in(io::read_json(*models::index_in(folder)))) {
+    const auto& part = component.folder;
+    if (!written.contains(part) && io::is_there(folder / part / "config.json") && io::glob(folder / part, "*.safetensors").empty() &&
+        io::glob(folder / part, "*.bin").empty())
       missing.push_back(part);
   }
   return missing;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "models/time_after.h"
 
 namespace burnish::drawing {
 
@@ -14,10 +15,18 @@ namespace {
 using models::stream_value;
 using Tensors = Walk::Tensors;
 
-Tensors predict(const pipeline::Units& units, const std::string& time_name, const Tensors& inputs, double time, pipeline::Values values) {
+/// Where a step is in time.
+struct Step {
+  double time, time_after;
+};
+
+Tensors predict(const pipeline::Units& units, const std::string& time_name, const Tensors& inputs, const Step& step,
+                pipeline::Values values) {
   for (const auto& [stream, input] : inputs) values[stream_value(stream, "noisy")] = input.to(at::kFloat);
   const auto& input = inputs.at(models::kLatents);
-  values[time_name] = at::full({input.size(0)}, time, input.options().dtype(at::kFloat));
+  auto for_all = [&](double time) { return at::full({input.size(0)}, time, input.options().dtype(at::kFloat)); };
+  values[time_name] = for_all(step.time);
+  values[models::kTimeAfter] = for_all(step.time_after);
   pipeline::run(units, values);
   Tensors predictions;
   for (const auto& [stream, tensor] : inputs)
@@ -49,7 +58,7 @@ std::vector<std::string> Denoiser::models() const {
 std::vector<std::string> Denoiser::condition_names() const {
   std::vector<std::string> names;
   for (const auto& stage : stages) {
-    std::vector<std::string> own{process.time_name()};
+    std::vector<std::string> own{process.time_name(), models::kTimeAfter};
     for (const auto& stream : streams) own.push_back(stream_value(stream, "noisy"));
     for (const auto& unit : stage.units) {
       for (const auto& name : unit.reads) {
@@ -79,15 +88,22 @@ Walk::Walk(const Denoiser& denoiser, const pipeline::Values& noise, pipeline::Va
   }
 }
 
+/// The time at which the next step ends; the last one's is without noise, unless the walk ends before that.
+double Walk::time_after() const {
+  const auto& given = options_.sampler.times;
+  if (!given.empty()) return given.at(static_cast<size_t>(step_) + 1);
+  return step_ + 1 < first().num_steps() ? first().time(step_ + 1) : denoiser_.process.time_at(0);
+}
+
 void Walk::take_step() {
-  const auto time = first().time(step_);
-  const auto& units = denoiser_.stages.at(denoiser_.stage_at(time)).units;
+  const Step step{first().time(step_), time_after()};
+  const auto& units = denoiser_.stages.at(denoiser_.stage_at(step.time)).units;
   const auto name = denoiser_.process.time_name();
   Tensors inputs;
   for (const auto& [stream, sampler] : samplers_) inputs[stream] = sampler->model_input(latents_.at(stream), step_);
-  auto predictions = predict(units, name, inputs, time, conditions_);
+  auto predictions = predict(units, name, inputs, step, conditions_);
   if (const auto& guidance = options_.guidance) {
-    auto away = predict(units, name, inputs, time, guidance->negative);
+    auto away = predict(units, name, inputs, step, guidance->negative);
     for (auto& [stream, prediction] : predictions)
       prediction = denoiser_.guide(prediction, away.at(stream), guidance->scale, guidance->rescale);
   }

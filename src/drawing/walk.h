@@ -71,6 +71,7 @@ class Walk {
 
  private:
   const diffusion::Sampler& first() const { return *samplers_.at(models::kLatents); }
+  double time_after() const;
   void take_step();
 
   const Denoiser& denoiser_;

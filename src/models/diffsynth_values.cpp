@@ -27,8 +27,9 @@ at::Tensor first_text(const DiffsynthValue::Find& find, const std::string& name)
 std::vector<at::Tensor> pictures_in(const DiffsynthValue::Find& find, const std::string& name, const std::string& places,
                                     const FromTokens& from_tokens) {
   auto tokens = one(find, name);
+  if (tokens.dim() == 2) tokens = tokens.unsqueeze(0);
   if (tokens.dim() != 3 || tokens.size(0) != 1)
-    data_error("models", "'{}' has the shape {}, and tokens have [1, N, K]", name, tokens.sizes().vec());
+    data_error("models", "'{}' has the shape {}, and tokens have [1, N, K] or [N, K]", name, tokens.sizes().vec());
   auto grids = grids_at(one(find, places));
   const auto num_places = grids.empty() ? 0 : grids.back().first + grids.back().rows * grids.back().columns;
   if (num_places != tokens.size(1))

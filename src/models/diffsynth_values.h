@@ -14,7 +14,7 @@ std::vector<TokenGrid> grids_at(const at::Tensor& places);
 
 /// Makes a picture [C, h, w] of its tokens [rows columns, K].
 using FromTokens = std::function<at::Tensor(const at::Tensor& tokens_NK, int64_t rows, int64_t columns)>;
-/// Tokens of one picture, [1, N, K], whose places are under the name `places`: [1, C, h, w].
+/// Tokens of one picture, [1, N, K] or [N, K], whose places are under the name `places`: [1, C, h, w].
 DiffsynthValue picture_in_tokens(const std::string& name, const std::string& places, FromTokens from_tokens);
 /// Tokens of reference pictures.
 DiffsynthValue references_in_tokens(const std::string& name, const std::string& places, FromTokens from_tokens);

@@ -1,5 +1,7 @@
 #include "models/find_components.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "io/model_values.h"
 #include "models/text/qwen.h"
@@ -78,6 +80,15 @@ Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefix
     }
   }
   return {};
+}
+
+Source find_qwen3_vl(const ModelFiles& files, const std::vector<std::string>& prefixes) {
+  auto found = find_qwen(files, prefixes, "q_norm.weight");
+  if (!found.entry) return {};
+  bool sees = std::ranges::any_of(found.entry->tensors->names(), [](const std::string& name) {
+    return name.find("visual.") != name.npos || name.find("language_model.") != name.npos;
+  });
+  return sees ? found : Source{};
 }
 
 // Old files keep it at the top, new ones beside the text model.

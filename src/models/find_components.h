@@ -31,6 +31,8 @@ Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes
 /// Finds a Qwen text encoder in its own files or below one of these prefixes of a single one. Its first layer's attention has a tensor
 /// `mark`: "q_norm.weight" of Qwen3, "q_proj.bias" of Qwen2 and Qwen2.5.
 Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark);
+/// Finds the text encoder of a Qwen3-VL, which also sees; Qwen3 does not.
+Source find_qwen3_vl(const ModelFiles& files, const std::vector<std::string>& prefixes);
 /// Finds the vision tower of Qwen2.5-VL among the text encoder's files, below one of these prefixes.
 Source find_vision_tower(const ModelFiles& files, const std::vector<std::string>& prefixes);
 

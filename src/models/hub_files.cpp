@@ -17,6 +17,7 @@
 #include "io/files.h"
 #include "io/json.h"
 #include "models/files.h"
+#include "models/pipeline_index.h"
 
 namespace burnish::models {
 
@@ -45,17 +46,17 @@ Paths small_files(const Paths& paths, const std::string& folder) {
   return small;
 }
 
-/// The components that a model_index.json lists and a run may open.
-Paths components_of(const nlohmann::json& index, HubUse use) {
+/// The folders of components that an index lists and a run may open.
+Paths folders_in(const nlohmann::json& index, HubUse use) {
   bool is_told = use != HubUse::without_denoiser || index.contains("text_encoder_2");
-  Paths components;
-  for (const auto& [name, kind] : index.items()) {
-    bool is_component = !name.starts_with("_") && kind.is_array() && !kind.empty() && kind[0].is_string();
+  Paths folders;
+  for (const auto& component : components_in(index)) {
     // Of image encoders, Wan's is of this class and read by its transformer; others are for adapters that bring their own.
-    bool is_unused = is_unused_component(name) && !(kind.size() > 1 && kind[1] == "CLIPVisionModel");
-    if (is_component && !is_unused && !(is_told && leaves_out(use, name))) components.push_back(name);
+    bool is_unused = is_unused_component(component.name) && component.class_name != "CLIPVisionModel";
+    bool is_left_out = is_unused || (is_told && leaves_out(use, component.name));
+    if (!is_left_out && !contains(folders, component.folder)) folders.push_back(component.folder);
   }
-  return components;
+  return folders;
 }
 
 /// Goes through the files that opening a folder needs, those first that tell of others. `have` makes files be here, or says that they are
@@ -65,14 +66,17 @@ class Opening {
   Opening(const Paths& paths, std::function<fs::path()> root, std::function<bool(const Paths&)> have)
       : paths_(paths), root_(std::move(root)), have_(std::move(have)) {}
 
-  /// A diffusers folder, or one of a component where no model_index.json is.
+  /// A diffusers folder, or one of a component where no index is.
   bool model(const std::string& folder, HubUse use) const {
-    auto index = folder + "model_index.json";
-    if (!std::ranges::count(paths_, index)) return components({folder});
-    if (!have_({index})) return false;
-    Paths folders;
-    for (const auto& component : components_of(io::read_json(root_() / index), use)) folders.push_back(folder + component + "/");
-    return components(folders);
+    for (const auto& name : kIndexNames) {
+      const auto index = folder + name;
+      if (!std::ranges::count(paths_, index)) continue;
+      if (!have_({index})) return false;
+      Paths folders;
+      for (const auto& component : folders_in(io::read_json(root_() / index), use)) folders.push_back(folder + component + "/");
+      return components(folders);
+    }
+    return components({folder});
   }
 
  private:
@@ -155,7 +159,7 @@ Paths companions(const Paths& paths, const Paths& matches) {
     bool is_tokenizer = folder.starts_with("tokenizer") || folder == "google/umt5-xxl/";  // where original folders have it
     bool is_part = (is_tokenizer || folder == "scheduler/") && is_small(path);
     bool is_vocabulary = folders.contains(folder) && kVocabularies.contains(path.substr(folder.size()));
-    if (is_config || is_part || is_vocabulary || path == "model_index.json" || path == "processor/preprocessor_config.json")
+    if (is_config || is_part || is_vocabulary || contains(kIndexNames, path) || path == "processor/preprocessor_config.json")
       beside.push_back(path);
   }
   return beside;

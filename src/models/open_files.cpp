@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "models/pipeline_index.h"
 
 namespace burnish::models {
 
@@ -121,19 +122,17 @@ class Opener {
   /// `name` is how the user named it.
   void add_pipeline_folder(const fs::path& folder, const fs::path& name) {
     files_.pipeline_folders.push_back(folder);
-    auto index = io::read_json(folder / "model_index.json");
-    for (const auto& [component, kind] : index.items()) {
-      if (component.starts_with("_") || !kind.is_array() || kind.empty() || !kind[0].is_string()) continue;
-      auto part = folder / component;
-      if (leaves_out(names_.hub, component) && !(io::is_folder(part) && has_weights(part))) continue;
+    const auto index = *index_in(folder);
+    for (const auto& component : components_in(io::read_json(index))) {
+      auto part = folder / component.folder;
+      if (leaves_out(names_.hub, component.name) && !(io::is_folder(part) && has_weights(part))) continue;
+      if (component.may_lie_elsewhere && (component.is_processor() || !io::is_folder(part))) continue;  // missed when it is asked for
       if (!io::is_folder(part)) {
-        if (component.starts_with("tokenizer") || component == "processor" || is_unused_component(component))
-          continue;  // may be given apart; missed when it is asked for
-        data_error("models", "{} lists the component '{}', but the folder {} is not there", (folder / "model_index.json").string(),
-                   component, part.string());
+        if (component.is_processor() || is_unused_component(component.name)) continue;  // may be given apart; missed when it is asked for
+        data_error("models", "{} lists the component '{}', but the folder {} is not there", index.string(), component.name, part.string());
       }
       if (io::is_there(part / "config.json") || has_weights(part))
-        files_.entries.push_back(entry_of_component((name / component).string(), part, component));
+        files_.entries.push_back(entry_of_component((name / component.folder).string(), part, component.name));
     }
   }
 
@@ -169,7 +168,7 @@ class Opener {
     }
     if (!io::is_folder(path)) {
       files_.entries.push_back(entry_of_files(name, {path}));
-    } else if (io::is_there(path / "model_index.json")) {
+    } else if (index_in(path)) {
       add_pipeline_folder(path, name);
     } else if (add_original_folder(path, name)) {
       return;

@@ -254,12 +254,14 @@ std::optional<std::filesystem::path> find_tokenizer(const ModelFiles& files, con
 
 namespace {
 
-/// The tokenizer that lies beside the folder of a text encoder, as in a diffusers folder of which components are named one by one.
+/// The tokenizer that lies beside the folder of a text encoder, as in a diffusers folder of which components are named one by one, or in
+/// that folder, beside the weights.
 std::optional<std::filesystem::path> beside_encoder(const ModelFiles& files, const std::string& folder) {
   for (const auto& entry : files.entries) {
     auto whole = std::filesystem::absolute(entry.folder / "").parent_path();
     if (!whole.filename().string().starts_with("text_encoder")) continue;
     if (auto beside = whole.parent_path() / folder; io::is_folder(beside)) return beside;
+    if (io::is_there(whole / "tokenizer.json") || io::is_there(whole / "vocab.json")) return whole;
   }
   return std::nullopt;
 }

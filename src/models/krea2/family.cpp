@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "models/find_components.h"
 #include "models/krea2/keys.h"
 #include "models/krea2/model.h"
@@ -29,22 +27,15 @@ Source find_dit(const ModelFiles& files) {
   return found;
 }
 
-/// Whether the files have a text encoder that also sees, which tells it from Qwen3's.
-bool has_qwen3_vl(const ModelFiles& files) {
-  auto found = find_qwen(files, kTextPrefixes, kTextMark);
-  if (!found.entry) return false;
-  return std::ranges::any_of(found.entry->tensors->names(), [](const std::string& name) {
-    return name.find("visual.") != name.npos || name.find("language_model.") != name.npos;
-  });
-}
-
 std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto [dit, text, vae] = find_sources(one);
   auto config = dit.tensors ? read_named(dit, detect) : Config{};
   auto transformer = fmt::format("Krea 2 transformer ({} layers, width {}, {} names)", config.num_layers, config.width(),
                                  dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers");
-  return words_of({{dit, transformer}, {has_qwen3_vl(one) ? text : Source{}, "Qwen3-VL text encoder"}, {vae, "causal autoencoder"}});
+  return words_of({{dit, transformer},
+                   {find_qwen3_vl(one, kTextPrefixes).entry ? text : Source{}, "Qwen3-VL text encoder"},
+                   {vae, "causal autoencoder"}});
 }
 
 std::vector<ModelEntry> published(std::string_view name) {
@@ -61,7 +52,7 @@ Sources find_sources(const ModelFiles& files) {
 extern const Family kFamily{
     .name = "krea2",
     // A stage that only encodes may come without the transformer; its text encoder is then the mark.
-    .recognises = [](const ModelFiles& files) { return find_dit(files).entry || has_qwen3_vl(files); },
+    .recognises = [](const ModelFiles& files) { return find_dit(files).entry || find_qwen3_vl(files, kTextPrefixes).entry; },
     .open = open_as<Krea2Model>,
     .describe = describe_entry,
     .options = {prompt_length_option(),
