@@ -24,6 +24,9 @@ extern const Family kFamily;
 namespace flux2 {
 extern const Family kFamily;
 }
+namespace flux3 {
+extern const Family kFamily;
+}
 namespace krea2 {
 extern const Family kFamily;
 }
@@ -44,7 +47,7 @@ extern const Family kFamily;
 }
 
 static constexpr const Family* kFamilies[] = {
-    &flux::kFamily, &flux2::kFamily,  &chroma::kFamily, &krea2::kFamily, &qwen_image::kFamily, &stable_diffusion::kFamily,
+    &flux::kFamily, &flux3::kFamily,  &flux2::kFamily, &chroma::kFamily, &krea2::kFamily, &qwen_image::kFamily, &stable_diffusion::kFamily,
     &wan::kFamily,  &zimage::kFamily,
 };
 

@@ -4,15 +4,16 @@
 Trains two steps with $BURNISH on the pipeline of make_pipeline.py, loads the LoRAs (of the transformer, and with CLIP) with diffusers'
 load_lora_weights, the whole transformer, the whole CLIP and a whole ControlNet with from_pretrained, and compares the latents that both programs draw from the
 same noise. Then the same with the pipelines of make_stable_diffusion.py: LoRA and DoRA that were trained over FP8 weights in bf16 and fp16,
-kohya's names, adapters of the UNet with all text encoders, the whole UNet; with those of make_zimage.py, make_qwen_image.py, make_flux2.py, make_chroma.py, make_krea2.py and make_wan.py: LoRA in the names
+kohya's names, adapters of the UNet with all text encoders, the whole UNet; with those of make_zimage.py, make_qwen_image.py, make_flux2.py, make_flux3.py, make_chroma.py, make_krea2.py and make_wan.py: LoRA in the names
 of diffusers, kohya and DiffSynth-Studio, the whole transformer; with reference pictures as FLUX.1 Kontext takes them, LoRA and the whole transformer, and as Qwen-Image-Edit does, LoRA; and a
 blockwise ControlNet in DiffSynth-Studio's class. Exits 1 when they differ.
 """
 import os, pathlib, shutil, subprocess, sys, tempfile
 import torch
 from diffsynth.models.qwen_image_controlnet import QwenImageBlockWiseControlNet
-from diffusers import (ChromaTransformer2DModel, EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Transformer2DModel, FluxControlNetModel, FluxKontextPipeline, FluxPipeline, FluxTransformer2DModel, Krea2Pipeline, Krea2Transformer2DModel, QwenImagePipeline, QwenImageTransformer2DModel,
+from diffusers import (ChromaTransformer2DModel, EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Transformer2DModel, Flux3Transformer2DModel, FluxControlNetModel, FluxKontextPipeline, FluxPipeline, FluxTransformer2DModel, Krea2Pipeline, Krea2Transformer2DModel, QwenImagePipeline, QwenImageTransformer2DModel,
                        UNet2DConditionModel, WanPipeline, WanTransformer3DModel, ZImagePipeline, ZImageTransformer2DModel)
+from diffusers.modular_pipelines.flux3.modular_blocks_flux3 import Flux3CoreDenoiseStep
 from safetensors.torch import load_file, save_file
 from transformers import CLIPTextModel, CLIPTokenizer, T5TokenizerFast
 
@@ -24,6 +25,7 @@ import make_references as references
 import make_stable_diffusion_runs as stable_diffusion
 from make_chroma import FAMILY as chroma, Cut
 from make_flux2 import FAMILY as flux2
+from make_flux3 import FAMILY as flux3
 from make_krea2 import FAMILY as krea2
 from make_pipeline import ASSETS, OUT, sampled
 from make_qwen_image import FAMILY as qwen_image
@@ -137,6 +139,20 @@ def flux2_pipeline(**parts):
     return pipe
 
 
+def flux3_pipeline(**parts):
+    pipe = flux3.parts()  # whose numbers are those of the files
+    for name, part in parts.items():
+        setattr(pipe, name, part.float().eval())
+
+    def load_lora_weights(file):
+        blocks = Flux3CoreDenoiseStep().init_pipeline()
+        blocks.update_components(transformer=pipe.transformer)
+        blocks.load_lora_weights(file)
+
+    pipe.load_lora_weights = load_lora_weights
+    return pipe
+
+
 def chroma_pipeline(**parts):
     pipe = Cut.from_pretrained(chroma.OUT / "model", torch_dtype=torch.float32, **parts)
     pipe.set_progress_bar_config(disable=True)
@@ -210,9 +226,9 @@ def check_small(golden, pipeline, transformer, folder):
     plain, good = golden.sampled(pipeline(), noise), True
     for what, options in (("LoRA", []), ("LoRA in kohya's names", ["--lora_format", "kohya"]), ("LoRA in DiffSynth-Studio's names", ["--lora_format", "diffsynth"]),
                           ("LoRA over FP8", ["--fp8_models", "dit"])):
-        if golden in (flux2, chroma, krea2, wan) and "DiffSynth" in what:  # their LoRAs are not written in these names, or read
+        if golden in (flux2, flux3, chroma, krea2, wan) and "DiffSynth" in what:  # their LoRAs are not written in these names, or read
             continue
-        if golden in (chroma, krea2) and "kohya" in what:  # diffusers' reader has the published width written into it, or reads none
+        if golden in (flux3, chroma, krea2) and "kohya" in what:  # diffusers' reader has the published width written into it, or reads none
             continue
         lora = small_train(golden, folder / what.replace(" ", "_").replace("'", ""), "--lora_rank", 4, "--lora_alpha", 8, *options)
         pipe = pipeline()
@@ -350,7 +366,7 @@ def main():
             (folder / name).mkdir()
             good &= check_stable_diffusion(name, folder / name)
         for golden, pipe, transformer in ((zimage, zimage_pipeline, ZImageTransformer2DModel), (qwen_image, qwen_image_pipeline, QwenImageTransformer2DModel),
-                                         (flux2, flux2_pipeline, Flux2Transformer2DModel), (chroma, chroma_pipeline, ChromaTransformer2DModel), (krea2, krea2_pipeline, Krea2Transformer2DModel), (wan, wan_pipeline, WanTransformer3DModel)):
+                                         (flux2, flux2_pipeline, Flux2Transformer2DModel), (flux3, flux3_pipeline, Flux3Transformer2DModel), (chroma, chroma_pipeline, ChromaTransformer2DModel), (krea2, krea2_pipeline, Krea2Transformer2DModel), (wan, wan_pipeline, WanTransformer3DModel)):
             (folder / golden.OUT.name).mkdir()
             good &= check_small(golden, pipe, transformer, folder / golden.OUT.name)
         for check in (check_kontext, check_qwen_edit, check_blockwise, check_wan_lora):

@@ -104,6 +104,8 @@ const Tiny kTiny[] = {
      {},
      {},
      5},
+    {"flux3", "tests/golden/flux3_pipeline/model", "tests/golden/tokenizers/qwen", ""},
+    {"flux3", "tests/golden/flux3_pipeline/model", "tests/golden/tokenizers/qwen", "", "", true},
     {"krea2", "tests/golden/krea2_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "layers.2."},

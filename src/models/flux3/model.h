@@ -1,0 +1,35 @@
+#pragma once
+#include "models/find_components.h"
+#include "models/flux3/transformer.h"
+#include "models/model.h"
+#include "models/shared_components.h"
+
+namespace burnish::models::flux3 {
+
+/// The column in which FLUX.3 finds reference pictures, by DiffSynth-Studio's name (pipelines/flux3_image.py).
+inline constexpr const char* kReferenceColumn = "edit_image";
+
+/// Finds the three components of FLUX.3 klein among a run's files; detection reads tensor names only.
+Sources find_sources(const ModelFiles& files);
+Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
+
+class Flux3Model : public Model {
+ public:
+  Flux3Model(const ModelFiles& files, const ModelOptions& options);
+  UnitGroups units_of(const Expert& expert) override;
+
+ private:
+  void add_transformer(const Source& source);
+  void add_text_encoder(const Source& source, const text::QwenConfig& config);
+  void fill_names();
+  void encode_prompt(pipeline::Scope& scope);
+  void embed_text(pipeline::Scope& scope);
+  void modulate(pipeline::Scope& scope, const std::string& target);
+  void denoise(pipeline::Scope& scope);
+  pipeline::Units denoise_units(const std::string& target);
+
+  Config config_;
+  AutoencoderPart autoencoder_;
+};
+
+}  // namespace burnish::models::flux3
