@@ -77,6 +77,18 @@ class Flux2:
         return out.transpose(1, 2).view(b, c, h, w)
 
 
+class Flux3:
+    def __init__(self, text):
+        self.text = text
+
+    def __call__(self, model, noisy, sigma):
+        b, c, h, w = noisy.shape
+        picture = torch.cartesian_prod(torch.arange(1), torch.arange(h), torch.arange(w), torch.arange(1)).float() / 2
+        words = torch.cartesian_prod(torch.arange(1), torch.arange(1), torch.arange(1), torch.arange(self.text.shape[1])).float()
+        out = model(hidden_states=noisy.flatten(2).transpose(1, 2), encoder_hidden_states=self.text, timestep=sigma, img_ids=picture, txt_ids=words, return_dict=False)[0]
+        return out.transpose(1, 2).view(b, c, h, w)
+
+
 class Wan:
     def __init__(self, text):
         self.text = text
@@ -88,7 +100,7 @@ class Wan:
         return model(hidden_states=noisy, encoder_hidden_states=self.text, timestep=sigma * 1000, return_dict=False)[0]
 
 
-PREDICTIONS = {"wan": Wan, "z-image": ZImage, "qwen-image": QwenImage, "flux2": Flux2, "chroma": Chroma}
+PREDICTIONS = {"wan": Wan, "z-image": ZImage, "qwen-image": QwenImage, "flux2": Flux2, "flux3": Flux3, "chroma": Chroma}
 TEXT_WIDTH = {"z-image": "cap_feat_dim", "wan": "text_dim"}
 # Diffusers' names of layers, which targets are said in, by DiffSynth-Studio's.
 OF_DIFFSYNTH = {"attn1": "self_attn", "attn2": "cross_attn", "to_q": "q", "to_k": "k", "to_v": "v", r"to_out\.0": "o", r"net\.(0\.proj|2)": "(0|2)"}

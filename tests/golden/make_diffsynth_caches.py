@@ -104,11 +104,34 @@ def wan():
     clip("wan_held", latents, {"first_frame_latents": first, "fuse_vae_embedding_in_latents": True}, {"first_latents": first})
 
 
+def flux3():
+    """Of one sample without a dimension for it; beside what is read lies an object of a class of its own, of which each mode has the values."""
+    import dataclasses, sys, types
+    module = types.ModuleType("diffsynth.models.flux3_dit")
+    module.Packed = dataclasses.make_dataclass("Packed", ["data", "ids", "timesteps", "mode_indices"])
+    module.Packed.__module__ = module.__name__
+    sys.modules |= {"diffsynth": types.ModuleType("diffsynth"), "diffsynth.models": types.ModuleType("diffsynth.models"), module.__name__: module}
+
+    def half_steps(pictures, first):
+        ids = places(pictures, 4, 0)[0].float()
+        return torch.cat([0 * ids[:, :1], ids[:, 1:3] / 2, first - ids[:, :1]], 1)
+
+    latents, text = torch.randn(1, 32, 3, 4), torch.randn(80, 128).to(torch.bfloat16)
+    references = [torch.randn(1, 32, 2, 3), torch.randn(1, 32, 4, 2)]
+    ids = torch.zeros(80, 4)
+    ids[:, 3] = torch.arange(80)
+    shared = {"input_latents": tokens(latents)[0], "image_ids": half_steps([(3, 4)], 0), "reference_tokens": torch.cat([tokens(x)[0] for x in references]),
+              "reference_ids": half_steps([(2, 3), (4, 2)], -1)}
+    packed = module.Packed({"text": text, "image": shared["input_latents"]}, {"text": ids}, {"text": torch.zeros(80)}, {"text": [(0, 80)]})
+    expected = {"latents": latents, "text_embedding": text[None], "text_mask": torch.ones(1, 80)} | {f"latents_of_references.{i}": x[0] for i, x in enumerate(references)}
+    save("flux3", shared, {"prompt_tokens": text, "prompt_ids": ids, "packed": packed}, expected)
+
+
 if __name__ == "__main__":
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
     torch.manual_seed(17)
-    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan):
+    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3):
         write()
     for file in OUT.iterdir():
         file.chmod(0o644)

@@ -115,7 +115,8 @@ class Damaged : public testing::TestWithParam<Part> {
     if (*GetParam().folder) {
       for (const auto& entry : fs::directory_iterator(model() / GetParam().folder)) add(entry.path());
     } else {
-      for (const char* name : {"model_index.json", "scheduler/scheduler_config.json", "processor/preprocessor_config.json"}) {
+      for (const char* name :
+           {"model_index.json", "modular_model_index.json", "scheduler/scheduler_config.json", "processor/preprocessor_config.json"}) {
         if (fs::exists(model() / name)) add(model() / name);
       }
     }
@@ -314,6 +315,7 @@ const Part kParts[] = {
     {"qwen_edit_pipeline", "text_encoder", true}, {"qwen_edit_pipeline", "", true},
     {"chroma_pipeline", "transformer"}, {"chroma_pipeline", "text_encoder"}, {"chroma_pipeline", ""},
     {"flux2_pipeline", "transformer"}, {"flux2_pipeline", "text_encoder"}, {"flux2_pipeline", "vae"}, {"flux2_pipeline", ""},
+    {"flux3_pipeline", "transformer"}, {"flux3_pipeline", "text_encoder"}, {"flux3_pipeline", ""},
     {"krea2_pipeline", "transformer"}, {"krea2_pipeline", "text_encoder"}, {"krea2_pipeline", "vae"}, {"krea2_pipeline", ""},
     {"wan_pipeline", "transformer"}, {"wan_pipeline", "text_encoder"}, {"wan_pipeline", "vae"}, {"wan_pipeline", ""},
     {"pipeline", "controlnet", false, "flux_extras/controlnet"}, {"pipeline", "image_encoder", false, "flux_extras/siglip"},
@@ -348,6 +350,7 @@ const Part kDenoisers[] = {{"pipeline", "transformer"},
                            {"qwen_image_pipeline", "transformer"},
                            {"chroma_pipeline", "transformer"},
                            {"flux2_pipeline", "transformer"},
+                           {"flux3_pipeline", "transformer"},
                            {"krea2_pipeline", "transformer"},
                            {"wan_pipeline", "transformer"}};
 

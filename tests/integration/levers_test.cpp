@@ -5,6 +5,7 @@
 #include "tests/flux_in_fp32.h"
 #include "tests/integration/chroma.h"
 #include "tests/integration/flux2.h"
+#include "tests/integration/flux3.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/stable_diffusion.h"
@@ -39,6 +40,7 @@ std::string model_and_data(const Family& family, const fs::path& folder) {
   if (family.name == "zimage") return zimage_model() + golden_data();
   if (family.name == "chroma") return chroma_model() + golden_data();
   if (family.name == "flux2") return flux2_model() + "--max_sequence_length 48 " + golden_data();
+  if (family.name == "flux3") return flux3_model() + golden_data();
   if (family.name == "qwen_image") return qwen_image_model() + golden_data();
   if (family.name == "wan") return wan_model() + wan_clips();
   if (family.name == "wan_i2v") return wan_from_frame("i2v") + wan_clips();
@@ -91,8 +93,9 @@ class Runs {
 };
 
 const Family kFlux{"flux", "dit"}, kFluxInFp32{"flux_in_fp32", "dit"}, kSdxl{"sdxl", "unet"}, kSd15{"sd15", "unet"}, kZ{"zimage", "dit"},
-    kQwen{"qwen_image", "dit"}, kKlein{"flux2", "dit"}, kChromaSmall{"chroma", "dit"}, kSkeleton{"skeleton", "dit", BURNISH_SKELETON},
-    kWanClip{"wan", "dit"}, kWanTi2v{"wan_ti2v", "dit"}, kWanI2v{"wan_i2v", "dit"}, kWanBoth{"wan_experts", "dit,dit_2"};
+    kQwen{"qwen_image", "dit"}, kKlein{"flux2", "dit"}, kKlein3{"flux3", "dit"}, kChromaSmall{"chroma", "dit"},
+    kSkeleton{"skeleton", "dit", BURNISH_SKELETON}, kWanClip{"wan", "dit"}, kWanTi2v{"wan_ti2v", "dit"}, kWanI2v{"wan_i2v", "dit"},
+    kWanBoth{"wan_experts", "dit,dit_2"};
 
 std::string in_full(const Family& family) { return "--trainable_models " + family.denoiser + " "; }
 
@@ -168,6 +171,7 @@ INSTANTIATE_TEST_SUITE_P(Of, LeverPairs,
                                          LeverCase{kZ, "zimage_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kQwen, "qwen_image_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kKlein, "flux2_dora_over_fp8", kDora + "--fp8_models dit "},
+                                         LeverCase{kKlein3, "flux3_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kChromaSmall, "chroma_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kWanClip, "wan_dora", kDora + "--dtype bf16 ", true},
                                          LeverCase{kWanTi2v, "wan_ti2v_dora_over_fp8", kDora + "--fp8_models dit "},

@@ -3,6 +3,7 @@
 
 #include "tests/integration/chroma.h"
 #include "tests/integration/flux2.h"
+#include "tests/integration/flux3.h"
 #include "tests/integration/flux_extras.h"
 #include "tests/integration/krea2.h"
 #include "tests/integration/qwen_image.h"
@@ -119,7 +120,7 @@ TEST_F(Sequence, APlanCountsIt) {
 }
 
 TEST_F(SequenceOf, EveryFamily) {
-  for (const auto& of_family : {chroma_model(), flux2_model(), qwen_image_model(), zimage_model(), krea2_model()}) {
+  for (const auto& of_family : {chroma_model(), flux2_model(), flux3_model(), qwen_image_model(), zimage_model(), krea2_model()}) {
     model = of_family;
     for (const char* more : {"", "--use_gradient_checkpointing "}) expect_same(more);
   }

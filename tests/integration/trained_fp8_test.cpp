@@ -1,6 +1,7 @@
 // Runs of the program that train whole models in FP8 codes.
 #include "tests/integration/chroma.h"
 #include "tests/integration/flux2.h"
+#include "tests/integration/flux3.h"
 #include "tests/integration/krea2.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
@@ -106,8 +107,9 @@ TEST_P(FamilyInFp8, LossFallsAndItsFileIsReadAgain) {
 INSTANTIATE_TEST_SUITE_P(Of, FamilyInFp8,
                          testing::Values(FamilyCase{"sdxl", sd_model("sdxl_pipeline"), sd_data("sdxl_pipeline"), "unet", "unet"},
                                          FamilyCase{"zimage", zimage_model()}, FamilyCase{"qwen_image", qwen_image_model()},
-                                         FamilyCase{"flux2", flux2_model()}, FamilyCase{"krea2", krea2_model()},
-                                         FamilyCase{"chroma", chroma_model()}, FamilyCase{"wan", wan_model(), wan_clips() + kHeldIn32Bits}),
+                                         FamilyCase{"flux2", flux2_model()}, FamilyCase{"flux3", flux3_model()},
+                                         FamilyCase{"krea2", krea2_model()}, FamilyCase{"chroma", chroma_model()},
+                                         FamilyCase{"wan", wan_model(), wan_clips() + kHeldIn32Bits}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(TrainedInFp8, ComponentsPartsAndModelsFromScratch) {

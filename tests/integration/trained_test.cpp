@@ -3,6 +3,7 @@
 #include "tests/golden.h"
 #include "tests/integration/chroma.h"
 #include "tests/integration/flux2.h"
+#include "tests/integration/flux3.h"
 #include "tests/integration/krea2.h"
 #include "tests/integration/program.h"
 #include "tests/integration/qwen_image.h"
@@ -50,12 +51,13 @@ void expect_same_files(const fs::path& a, const fs::path& b) {
 
 const std::string kXl = "sdxl_pipeline", k15 = "sd15_pipeline", kZ = "zimage_pipeline", kQwen = "qwen_image_pipeline",
                   kEdit = "qwen_edit_pipeline", kKlein = "flux2_pipeline", kChromaSmall = "chroma_pipeline", kT2v = "wan_pipeline",
-                  kKrea = "krea2_pipeline", kTi2v = "wan_frames/ti2v", kI2v = "wan_frames/i2v";
+                  kKrea = "krea2_pipeline", kKlein3 = "flux3_pipeline", kTi2v = "wan_frames/ti2v", kI2v = "wan_frames/i2v";
 
 struct TrainedCase {
   std::string name, options, pipeline = "";  ///< FLUX's without a name
   std::string model() const {
     if (pipeline == kKrea) return krea2_model();
+    if (pipeline == kKlein3) return flux3_model();
     if (pipeline == kQwen) return qwen_image_model();
     if (pipeline == kEdit) return qwen_edit_model();
     if (pipeline == kKlein) return flux2_model();
@@ -196,6 +198,18 @@ INSTANTIATE_TEST_SUITE_P(
                                     "--use_gradient_checkpointing ",
                                 kKrea},
                     TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kKrea}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Flux3, Trained,
+    testing::Values(TrainedCase{"lora", kSmall, kKlein3}, TrainedCase{"whole_denoiser", "--trainable_models dit ", kKlein3},
+                    TrainedCase{"lora_of_the_text", kSmall + "--lora_target_modules context_embedder,to_q ", kKlein3},
+                    TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 ", kKlein3},
+                    TrainedCase{"both_loras_with_all_that_is_drawn",
+                                kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 --latents sample " +
+                                    "--use_gradient_checkpointing ",
+                                kKlein3},
+                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kKlein3}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(

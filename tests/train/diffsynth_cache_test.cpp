@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(Families, DiffsynthCache,
                                          Cached{"flux2_references", "flux2_pipeline", 3}, Cached{"kontext", "pipeline", 4},
                                          Cached{"qwen_edit", "qwen_edit_pipeline", 4}, Cached{"qwen_edit_one", "qwen_edit_pipeline", 4},
                                          Cached{"sd15", "sd15_pipeline", 2}, Cached{"sdxl", "sdxl_pipeline", 5},
-                                         Cached{"wan", "wan_pipeline", 3}),
+                                         Cached{"wan", "wan_pipeline", 3}, Cached{"flux3", "flux3_pipeline", 4}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 /// Values of models of clips that read more than a text, as their caches hold them.
@@ -122,6 +122,7 @@ TEST(DiffsynthCaches, OfASampleWithoutReferencesHaveAnEmptyList) {
 TEST(DiffsynthCaches, AreRefusedWhereWhatTheyHoldWouldNotBeRead) {
   for (const auto& [name, pipeline, their] : {std::tuple("flux2_references", "flux2_pipeline", "edit_latents"),
                                               {"kontext", "pipeline", "kontext_latents"},
+                                              {"flux3", "flux3_pipeline", "reference_tokens"},
                                               {"qwen_edit", "qwen_edit_pipeline", "edit_latents"}}) {
     EXPECT_THAT(test::error_of([&] { read(name, pipeline, {"latents"}); }, Exit::config),
                 AllOf(HasSubstr(their), HasSubstr("extra_inputs")))

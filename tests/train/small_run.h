@@ -31,7 +31,9 @@ inline std::vector<std::string> small_run(const std::string& model, const std::s
                                (golden / (is_of_clips ? "wan_clips" : "pipeline/pictures") / "metadata.csv").string()};
   std::string rest = flags;
   if (is_of_clips) rest += " --num_frames 9";
-  if (!std::filesystem::exists(golden / folder / "tokenizer")) rest += " --tokenizer_path " + (assets / "tokenizer").string();
+  const bool has_tokenizer = std::filesystem::exists(golden / folder / "tokenizer") ||
+                             std::filesystem::exists(golden / folder / "text_encoder" / "tokenizer.json");
+  if (!has_tokenizer) rest += " --tokenizer_path " + (assets / "tokenizer").string();
   if (model == "flux") rest += " --tokenizer_2_path " + (assets / "tokenizer_2").string();
   if (rest.find("--height") == rest.npos) rest += model == "sd15" ? " --height 128 --width 192" : " --height 64 --width 64";
   rest += " --max_steps 2 --num_threads 1";
