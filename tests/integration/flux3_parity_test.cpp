@@ -51,6 +51,15 @@ TEST(Flux3ReplayParity, DistilledTrainsWhereStepsLeadToTheirOwnTime) {
                      flux3_model(make_distilled(folder / "model")) + golden_data() + "--loss_weighting uniform " + kLora, 2e-6);
 }
 
+// A LoRA that keeps the distilled model's way while others train is a preset; what trains beside it begins at zero.
+TEST(Flux3ReplayParity, AnAssistantIsAPreset) {
+  Scratch folder;
+  auto log = replayed(kFlux3, flux3_model(make_distilled(folder / "model")) + golden_data() +
+                                  "--loss_weighting uniform --lora_rank 4 --preset_lora_path " + kLoraFile);
+  const auto expected = expected_in(kFlux3).tensor("distilled.loss")[0].item<double>();
+  EXPECT_NEAR(log.at(0)["loss"].get<double>(), expected, tolerance(2e-6) * expected);
+}
+
 TEST(Flux3ReplayParity, ReferencePictures) {
   Scratch folder;
   std::ofstream rows(folder / "data.jsonl");
