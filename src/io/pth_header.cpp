@@ -66,6 +66,7 @@ bool is_allowed(const std::string& global) {
                                                         "torch.storage UntypedStorage",
                                                         "torch UntypedStorage",
                                                         "PIL.Image Image",
+                                                        "diffsynth.models.flux3_dit Packed",
                                                         "numpy dtype",
                                                         "numpy ndarray",
                                                         "numpy.core.multiarray scalar",
