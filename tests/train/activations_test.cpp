@@ -58,8 +58,9 @@ TEST_P(KeptActivations, AreThoseOfProducts) {
 
 INSTANTIATE_TEST_SUITE_P(Of, KeptActivations,
                          testing::Values(KeptCase{"flux-dev", 0.7, 4608, 3072, 57, 11}, KeptCase{"flux2-klein-4b", 0.7, 4608, 3072, 25, 14},
-                                         KeptCase{"chroma", 0.7, 4608, 3072, 57, 11}, KeptCase{"qwen-image", 0.7, 4608, 3072, 60, 14},
-                                         KeptCase{"z-image", 0.7, 4608, 3840, 32, 14}, KeptCase{"sdxl", 0.8}));
+                                         KeptCase{"flux3-klein-base", 0.7, 4736, 3072, 38, 11}, KeptCase{"chroma", 0.7, 4608, 3072, 57, 11},
+                                         KeptCase{"qwen-image", 0.7, 4608, 3072, 60, 14}, KeptCase{"z-image", 0.7, 4608, 3840, 32, 14},
+                                         KeptCase{"sdxl", 0.8}));
 
 namespace {
 
