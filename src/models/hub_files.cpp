@@ -46,17 +46,16 @@ Paths small_files(const Paths& paths, const std::string& folder) {
   return small;
 }
 
-/// The folders of components that an index lists and a run may open.
-Paths folders_in(const nlohmann::json& index, HubUse use) {
+/// The components that an index lists and a run may open.
+std::vector<IndexedComponent> opened_of(const nlohmann::json& index, HubUse use) {
   bool is_told = use != HubUse::without_denoiser || index.contains("text_encoder_2");
-  Paths folders;
-  for (const auto& component : components_in(index)) {
+  auto components = components_in(index);
+  std::erase_if(components, [&](const IndexedComponent& component) {
     // Of image encoders, Wan's is of this class and read by its transformer; others are for adapters that bring their own.
     bool is_unused = is_unused_component(component.name) && component.class_name != "CLIPVisionModel";
-    bool is_left_out = is_unused || (is_told && leaves_out(use, component.name));
-    if (!is_left_out && !contains(folders, component.folder)) folders.push_back(component.folder);
-  }
-  return folders;
+    return is_unused || (is_told && leaves_out(use, component.name));
+  });
+  return components;
 }
 
 /// Goes through the files that opening a folder needs, those first that tell of others. `have` makes files be here, or says that they are
@@ -73,7 +72,11 @@ class Opening {
       if (!std::ranges::count(paths_, index)) continue;
       if (!have_({index})) return false;
       Paths folders;
-      for (const auto& component : folders_in(io::read_json(root_() / index), use)) folders.push_back(folder + component + "/");
+      for (const auto& component : opened_of(io::read_json(root_() / index), use)) {
+        const auto place = folder + component.folder + "/";
+        const bool is_here = std::ranges::any_of(paths_, [&](const auto& path) { return path.starts_with(place); });
+        if ((is_here || !component.may_lie_elsewhere) && !contains(folders, place)) folders.push_back(place);
+      }
       return components(folders);
     }
     return components({folder});

@@ -126,9 +126,10 @@ class Opener {
     for (const auto& component : components_in(io::read_json(index))) {
       auto part = folder / component.folder;
       if (leaves_out(names_.hub, component.name) && !(io::is_folder(part) && has_weights(part))) continue;
-      if (component.may_lie_elsewhere && (component.is_processor() || !io::is_folder(part))) continue;  // missed when it is asked for
+      if (component.is_processor() && component.folder != component.name) continue;  // it lies beside weights
       if (!io::is_folder(part)) {
-        if (component.is_processor() || is_unused_component(component.name)) continue;  // may be given apart; missed when it is asked for
+        bool may_be_missing = component.may_lie_elsewhere || component.is_processor() || is_unused_component(component.name);
+        if (may_be_missing) continue;  // may be given apart; missed when it is asked for
         data_error("models", "{} lists the component '{}', but the folder {} is not there", index.string(), component.name, part.string());
       }
       if (io::is_there(part / "config.json") || has_weights(part))

@@ -19,7 +19,7 @@ struct IndexedComponent {
   std::string name;
   std::string class_name;  ///< "" where none is stated
   std::string folder;      ///< its place in the folder
-  /// Whether the index may name a component that is not in this folder: those of modular pipelines have places of their own on a hub.
+  /// Whether the index of a modular pipeline names another model for it than for most: it need not be in the folder.
   bool may_lie_elsewhere = false;
 
   /// Tells whether it makes tokens or pixels and has no weights.

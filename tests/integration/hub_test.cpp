@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tests/golden.h"
 #include "tests/hub/fake_hub.h"
 #include "tests/integration/processes.h"
 
@@ -126,6 +127,25 @@ TEST_F(HubProgram, TokenizersOfFoldersAreFetchedToo) {
   outcome = run_burnish("train " + folders + data("none"), environment());
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_THAT(outcome.output, HasSubstr("no T5 tokenizer beside the model"));
+}
+
+TEST_F(HubProgram, AModularPipelinesFolderIsFetchedButWhatLiesElsewhere) {
+  hub_.files.clear();
+  hub_.add_folder(golden_path("flux3_pipeline/model"));
+  auto index = nlohmann::json::parse(hub_.files.at("modular_model_index.json"));
+  index["prompt_upsampler"] = {"transformers", "AModel", {{"pretrained_model_name_or_path", "author/other"}, {"subfolder", ""}}};
+  hub_.files["modular_model_index.json"] = index.dump();
+  hub_.files["model.safetensors"] = std::string(100000, 'x');  // the same weights in one file, which no run opens
+  // A stage that only encodes leaves the transformer there.
+  const auto cache = "--cache_path " + quoted(folder_ / "cache") + " ";
+  auto outcome = run_burnish("cache --model author/model " + pictures() + "--dtype fp32 --num_threads 1 " + cache, environment());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  for (const char* run : {"first", "second"}) {
+    outcome = run_burnish("train --model author/model " + cache + data(run), environment());
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  }
+  EXPECT_TRUE(fs::exists(snapshot() / "text_encoder/tokenizer.json"));
+  EXPECT_FALSE(fs::exists(snapshot() / "model.safetensors"));
 }
 
 TEST_F(HubProgram, AMissingShardIsFetched) {
