@@ -82,7 +82,7 @@ void inspect(const Arguments& arguments) {
   config::Fields fields;
   fields.group("Files");
   fields.positional("path", paths, "files or folders; two are compared as well");
-  fields("model", model, "what two LoRAs are for whose names differ: a published model's name, flux-dev say, or the model's files");
+  fields("model", model, "what two LoRAs are for whose names differ: a published model's name, as plan takes it, or the model's files");
   fields("first", first, "differences of each kind that are shown");
   auto parsed = config::read_command_line("inspect", "say what a checkpoint or LoRA is, and what two differ in", arguments, fields);
   if (parsed.help) return print("{}", parsed.help_text);
