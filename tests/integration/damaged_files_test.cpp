@@ -12,6 +12,7 @@
 #include "models/family.h"
 #include "tests/integration/flux_extras.h"
 #include "tests/scratch.h"
+#include "tests/small_families.h"
 
 using namespace burnish;
 using namespace burnish::models;
@@ -25,7 +26,7 @@ const fs::path kSource = BURNISH_SOURCE_DIR;
 /// What is damaged: a folder of one of the models in tests/golden, or "" for the files beside its folders; or what it is given beside them,
 /// a file or folder of tests/golden that is a component of that name, or an adapter.
 struct Part {
-  const char *model, *folder;
+  std::string model, folder;
   bool references = false;  ///< whether it is opened to read reference pictures
   const char* given = nullptr;
 };
@@ -54,7 +55,7 @@ class Damaged : public testing::TestWithParam<Part> {
     io::save_safetensors(folder / "given.safetensors", tensors, source.metadata());
   }
   bool is_given() const { return GetParam().given != nullptr; }
-  bool is_adapter() const { return GetParam().folder == std::string(kAdapter); }
+  bool is_adapter() const { return GetParam().folder == kAdapter; }
   fs::path model() const { return scratch_ / "model"; }
   /// A file by itself, or a folder that is a component or an adapter of peft.
   fs::path given() const {
@@ -77,10 +78,10 @@ class Damaged : public testing::TestWithParam<Part> {
     bool has_tokenizer =
         fs::exists(model() / "tokenizer") || fs::exists(model() / "text_encoder/tokenizer.json") || fs::exists(given() / "tokenizer.json");
     if (!has_tokenizer) options.tokenizer_path = (kSource / "assets/tiny-flux/tokenizer").string();
-    if (std::string(GetParam().model) == "pipeline") options.tokenizer_2_path = (kSource / "assets/tiny-flux/tokenizer_2").string();
+    if (GetParam().model == "pipeline") options.tokenizer_2_path = (kSource / "assets/tiny-flux/tokenizer_2").string();
     options.dtype = at::kFloat;
     options.references = GetParam().references;
-    if (*GetParam().folder && files_ending(".safetensors").empty()) options.init = "random";
+    if (!GetParam().folder.empty() && files_ending(".safetensors").empty()) options.init = "random";
     try {
       std::vector<std::string> names{model().string()};
       if (is_given() && !is_adapter()) names.push_back(given().string());
@@ -113,7 +114,7 @@ class Damaged : public testing::TestWithParam<Part> {
     auto add = [&](const fs::path& path) {
       if (path.string().ends_with(ending) && !path.filename().string().starts_with("tokenizer")) files.push_back(path);
     };
-    if (*GetParam().folder) {
+    if (!GetParam().folder.empty()) {
       for (const auto& entry : fs::directory_iterator(model() / GetParam().folder)) add(entry.path());
     } else {
       for (const char* name :
@@ -151,8 +152,8 @@ struct Header {
 /// Whether nothing reads a tensor, which then may be damaged as it likes: what an encoder of texts has for pictures, and an autoencoder of
 /// pictures for video.
 bool is_unread(const std::string& name, const Part& part) {
-  const bool is_of_clips = std::string(part.model).starts_with("wan");
-  return (name.find("visual.") != name.npos && !part.references) || (name.find(".time_conv.") != name.npos && !is_of_clips);
+  const bool is_of_clips = part.model.starts_with("wan");
+  return (name.starts_with("visual.") && !part.references) || (name.find(".time_conv.") != name.npos && !is_of_clips);
 }
 
 Header header_of(const fs::path& path, const Part& part) {
@@ -306,19 +307,8 @@ void Damaged::damage_settings(int64_t stride) {
 }
 
 // clang-format off
-const Part kParts[] = {
-    {"pipeline", "transformer"}, {"pipeline", "text_encoder"}, {"pipeline", "text_encoder_2"}, {"pipeline", "vae"}, {"pipeline", ""},
-    {"sdxl_pipeline", "unet"}, {"sdxl_pipeline", "text_encoder"}, {"sdxl_pipeline", "text_encoder_2"}, {"sdxl_pipeline", "vae"},
-    {"sdxl_pipeline", ""},
-    {"sd15_pipeline", "unet"}, {"sd15_pipeline", "text_encoder"}, {"sd15_pipeline", "vae"}, {"sd15_pipeline", ""},
-    {"zimage_pipeline", "transformer"}, {"zimage_pipeline", "text_encoder"}, {"zimage_pipeline", ""},
-    {"qwen_image_pipeline", "transformer"}, {"qwen_image_pipeline", "text_encoder"}, {"qwen_image_pipeline", "vae"}, {"qwen_image_pipeline", ""},
+const std::vector<Part> kFurtherParts{
     {"qwen_edit_pipeline", "text_encoder", true}, {"qwen_edit_pipeline", "", true},
-    {"chroma_pipeline", "transformer"}, {"chroma_pipeline", "text_encoder"}, {"chroma_pipeline", ""},
-    {"flux2_pipeline", "transformer"}, {"flux2_pipeline", "text_encoder"}, {"flux2_pipeline", "vae"}, {"flux2_pipeline", ""},
-    {"flux3_pipeline", "transformer"}, {"flux3_pipeline", "text_encoder"}, {"flux3_pipeline", ""},
-    {"krea2_pipeline", "transformer"}, {"krea2_pipeline", "text_encoder"}, {"krea2_pipeline", "vae"}, {"krea2_pipeline", ""},
-    {"wan_pipeline", "transformer"}, {"wan_pipeline", "text_encoder"}, {"wan_pipeline", "vae"}, {"wan_pipeline", ""},
     {"pipeline", "controlnet", false, "flux_extras/controlnet"}, {"pipeline", "image_encoder", false, "flux_extras/siglip"},
     {"pipeline", "ipadapter", false, "flux_extras/ipadapter.bin"}, {"pipeline", "flux_redux_image_embedder", false, "flux_extras/redux.safetensors"},
     {"pipeline", "value_controller", false, "flux_extras/value_controller.safetensors"},
@@ -344,19 +334,24 @@ const Part kParts[] = {
 };
 // clang-format on
 
-const Part kDenoisers[] = {{"pipeline", "transformer"},
-                           {"sdxl_pipeline", "unet"},
-                           {"sd15_pipeline", "unet"},
-                           {"zimage_pipeline", "transformer"},
-                           {"qwen_image_pipeline", "transformer"},
-                           {"chroma_pipeline", "transformer"},
-                           {"flux2_pipeline", "transformer"},
-                           {"flux3_pipeline", "transformer"},
-                           {"krea2_pipeline", "transformer"},
-                           {"wan_pipeline", "transformer"}};
+/// Every part of every family, its model_index.json, which has no name here, and what more there is.
+std::vector<Part> parts() {
+  std::vector<Part> all;
+  for (const auto& family : test::small_families()) {
+    for (const auto& part : family.parts) all.push_back({family.pipeline(), part});
+    all.push_back({family.pipeline(), ""});
+  }
+  all.insert(all.end(), kFurtherParts.begin(), kFurtherParts.end());
+  return all;
+}
+std::vector<Part> denoisers() {
+  std::vector<Part> all;
+  for (const auto& family : test::small_families()) all.push_back({family.pipeline(), family.parts[0]});
+  return all;
+}
 
 std::string name_of(const testing::TestParamInfo<Part>& info) {
-  auto name = std::string(info.param.model) + "_" + (*info.param.folder ? info.param.folder : "index");
+  auto name = info.param.model + "_" + (info.param.folder.empty() ? "index" : info.param.folder);
   if (info.param.given == nullptr) return name;
   name += "_";
   for (char c : std::string(info.param.given)) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
@@ -368,12 +363,12 @@ std::string name_of(const testing::TestParamInfo<Part>& info) {
 TEST_P(Damaged, SomeTensors) { damage_tensors(151); }
 TEST_P(Damaged, SomeDtypes) { damage_dtypes(41); }
 TEST_P(Damaged, SomeSettings) { damage_settings(29); }
-INSTANTIATE_TEST_SUITE_P(Models, Damaged, testing::ValuesIn(kParts), name_of);
+INSTANTIATE_TEST_SUITE_P(Models, Damaged, testing::ValuesIn(parts()), name_of);
 
 TEST_P(DamagedPlan, SomeSettings) { damage_settings(11); }
-INSTANTIATE_TEST_SUITE_P(Models, DamagedPlan, testing::ValuesIn(kDenoisers), name_of);
+INSTANTIATE_TEST_SUITE_P(Models, DamagedPlan, testing::ValuesIn(denoisers()), name_of);
 
 TEST_P(EveryDamage, OfTensors) { damage_tensors(1); }
 TEST_P(EveryDamage, OfDtypes) { damage_dtypes(1); }
 TEST_P(EveryDamage, OfSettings) { damage_settings(1); }
-INSTANTIATE_TEST_SUITE_P(Models, EveryDamage, testing::ValuesIn(kParts), name_of);
+INSTANTIATE_TEST_SUITE_P(Models, EveryDamage, testing::ValuesIn(parts()), name_of);

@@ -1,15 +1,11 @@
 // Processes that share out the tokens of every sample (sequence_size) train as one process does.
 #include <ATen/ops/linalg_vector_norm.h>
 
-#include "tests/integration/chroma.h"
-#include "tests/integration/flux2.h"
-#include "tests/integration/flux3.h"
 #include "tests/integration/flux_extras.h"
-#include "tests/integration/krea2.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/together.h"
 #include "tests/integration/wan_kinds.h"
-#include "tests/integration/zimage.h"
+#include "tests/small_families.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -120,8 +116,9 @@ TEST_F(Sequence, APlanCountsIt) {
 }
 
 TEST_F(SequenceOf, EveryFamily) {
-  for (const auto& of_family : {chroma_model(), flux2_model(), flux3_model(), qwen_image_model(), zimage_model(), krea2_model()}) {
-    model = of_family;
+  for (const auto& family : small_families([](const auto& f) { return f.is_transformer() && !f.is_of_clips; })) {
+    SCOPED_TRACE(family.name);
+    model = family.model();
     for (const char* more : {"", "--use_gradient_checkpointing "}) expect_same(more);
   }
 }

@@ -1,13 +1,7 @@
 // Runs of the program that train whole models in FP8 codes.
-#include "tests/integration/chroma.h"
-#include "tests/integration/flux2.h"
-#include "tests/integration/flux3.h"
-#include "tests/integration/krea2.h"
-#include "tests/integration/qwen_image.h"
+#include "tests/integration/program.h"
 #include "tests/integration/refused.h"
-#include "tests/integration/stable_diffusion.h"
-#include "tests/integration/wan.h"
-#include "tests/integration/zimage.h"
+#include "tests/small_families.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -17,8 +11,6 @@ namespace {
 std::string quote(const fs::path& path) { return "'" + path.string() + "' "; }
 
 const std::string kHeldOut = "--validation_metadata_path " + quote(kGolden / "pictures/metadata.csv");
-/// Of a model that keeps what is made of the time in fp32.
-const std::string kHeldIn32Bits = "--save_dtype fp32 ";
 const std::string kFp8 = "--trained_weights fp8 --learning_rate 1e-3 ";
 
 struct HeldOut {
@@ -77,40 +69,27 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"fp32_beside", "--trainable_models dit --dtype fp32 "}),
     [](const auto& info) { return info.param.name; });
 
-struct FamilyCase {
-  std::string name;  ///< "qwen_image" of tests/golden/qwen_image_pipeline
-  std::string model, data = golden_data();
-  std::string component = "dit", folder = "transformer";  ///< the denoiser's
-};
-void PrintTo(const FamilyCase& c, std::ostream* out) { *out << c.name; }
-
-class FamilyInFp8 : public testing::TestWithParam<FamilyCase> {};
+class FamilyInFp8 : public testing::TestWithParam<SmallFamily> {};
 
 TEST_P(FamilyInFp8, LossFallsAndItsFileIsReadAgain) {
   Scratch folder;
-  const auto& c = GetParam();
-  auto options =
-      "train " + replaced(c.model, "--dtype fp32", "--dtype bf16") + c.data + kHeldOut + kFp8 + "--trainable_models " + c.component + " ";
+  const auto& family = GetParam();
+  auto options = "train " + replaced(family.model(), "--dtype fp32", "--dtype bf16") + family.data() + kHeldOut + kFp8 +
+                 (family.keeps_time_in_fp32 ? "--save_dtype fp32 " : "") + "--trainable_models " + family.denoiser() + " ";
   auto outcome = run_burnish(options + "--max_steps 40 --output_path " + quote(folder / "run"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("trained in FP8 (E4M3)"), std::string::npos) << outcome.output;
   auto held = held_out(folder / "run");
   EXPECT_LT(held.after, 0.95 * held.before);
-  auto original = golden_path(c.name + "_pipeline/model");
-  auto model =
-      with_weights(original, folder / "model", folder / "run/step-40.safetensors", c.folder + "/diffusion_pytorch_model.safetensors");
+  auto original = family.folder().string();
+  auto model = with_weights(original, folder / "model", folder / "run/step-40.safetensors",
+                            family.parts[0] + "/diffusion_pytorch_model.safetensors");
   auto again = run_burnish(replaced(options, original, model.string()) + "--max_steps 1 --output_path " + quote(folder / "again"));
   ASSERT_EQ(again.exit_code, 0) << again.output;
   EXPECT_NEAR(held_out(folder / "again").before, held.after, 1e-9);
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, FamilyInFp8,
-                         testing::Values(FamilyCase{"sdxl", sd_model("sdxl_pipeline"), sd_data("sdxl_pipeline"), "unet", "unet"},
-                                         FamilyCase{"zimage", zimage_model()}, FamilyCase{"qwen_image", qwen_image_model()},
-                                         FamilyCase{"flux2", flux2_model()}, FamilyCase{"flux3", flux3_model()},
-                                         FamilyCase{"krea2", krea2_model()}, FamilyCase{"chroma", chroma_model()},
-                                         FamilyCase{"wan", wan_model(), wan_clips() + kHeldIn32Bits}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Of, FamilyInFp8, testing::ValuesIn(small_families()), [](const auto& info) { return info.param.name; });
 
 TEST(TrainedInFp8, ComponentsPartsAndModelsFromScratch) {
   Scratch folder;

@@ -1,16 +1,11 @@
 // What a run trains: text encoders beside or instead of the denoiser, whole or under adapters, computed once, at every visit or in two
 // stages.
 #include "tests/golden.h"
-#include "tests/integration/chroma.h"
-#include "tests/integration/flux2.h"
-#include "tests/integration/flux3.h"
-#include "tests/integration/krea2.h"
 #include "tests/integration/program.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
-#include "tests/integration/stable_diffusion.h"
 #include "tests/integration/wan.h"
-#include "tests/integration/zimage.h"
+#include "tests/small_families.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -49,27 +44,17 @@ void expect_same_files(const fs::path& a, const fs::path& b) {
 
 }  // namespace
 
-const std::string kXl = "sdxl_pipeline", k15 = "sd15_pipeline", kZ = "zimage_pipeline", kQwen = "qwen_image_pipeline",
-                  kEdit = "qwen_edit_pipeline", kKlein = "flux2_pipeline", kChromaSmall = "chroma_pipeline", kT2v = "wan_pipeline",
-                  kKrea = "krea2_pipeline", kKlein3 = "flux3_pipeline", kTi2v = "wan_frames/ti2v", kI2v = "wan_frames/i2v";
+const std::string kEdit = "qwen_edit", kTi2v = "ti2v", kI2v = "i2v";  // beside the small families
 
 struct TrainedCase {
-  std::string name, options, pipeline = "";  ///< FLUX's without a name
+  std::string name, options, family = "flux";
   std::string model() const {
-    if (pipeline == kKrea) return krea2_model();
-    if (pipeline == kKlein3) return flux3_model();
-    if (pipeline == kQwen) return qwen_image_model();
-    if (pipeline == kEdit) return qwen_edit_model();
-    if (pipeline == kKlein) return flux2_model();
-    if (pipeline == kChromaSmall) return chroma_model();
-    if (pipeline == kT2v) return wan_model();
-    if (pipeline == kTi2v || pipeline == kI2v) return wan_from_frame(fs::path(pipeline).filename());
-    return pipeline.empty() ? golden_model() : pipeline == kZ ? zimage_model() : sd_model(pipeline);
+    if (family == kEdit) return qwen_edit_model();
+    return family == kTi2v || family == kI2v ? wan_from_frame(family) : small_family(family).model();
   }
   std::string data() const {
-    if (pipeline == kEdit) return qwen_edit_data();
-    if (pipeline == kT2v || pipeline == kTi2v || pipeline == kI2v) return wan_clips(pipeline == kTi2v ? 32 : 48);
-    return pipeline == kXl || pipeline == k15 ? sd_data(pipeline) : golden_data();
+    if (family == kEdit) return qwen_edit_data();
+    return family == kTi2v || family == kI2v ? wan_clips(family == kTi2v ? 32 : 48) : small_family(family).data();
   }
 };
 void PrintTo(const TrainedCase& c, std::ostream* out) { *out << c.name; }
@@ -110,122 +95,74 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Sdxl, Trained,
-    testing::Values(TrainedCase{"lora", kSmall, kXl}, TrainedCase{"whole_denoiser", "--trainable_models unet ", kXl},
-                    TrainedCase{"clip_lora", kSmall + "--lora_base_model text_encoder ", kXl},
-                    TrainedCase{"open_clip_lora", kSmall + "--lora_base_model text_encoder_2 ", kXl},
-                    TrainedCase{"all_loras", kSmall + "--lora_base_model unet,text_encoder,text_encoder_2 --lora_dropout 0.2 ", kXl},
+    testing::Values(TrainedCase{"lora", kSmall, "sdxl"}, TrainedCase{"whole_denoiser", "--trainable_models unet ", "sdxl"},
+                    TrainedCase{"clip_lora", kSmall + "--lora_base_model text_encoder ", "sdxl"},
+                    TrainedCase{"open_clip_lora", kSmall + "--lora_base_model text_encoder_2 ", "sdxl"},
+                    TrainedCase{"all_loras", kSmall + "--lora_base_model unet,text_encoder,text_encoder_2 --lora_dropout 0.2 ", "sdxl"},
                     TrainedCase{"all_doras_with_all_that_is_drawn",
                                 kSmall + "--lora_base_model unet,text_encoder,text_encoder_2 --lora_type dora --noise_offset 0.1 "
                                          "--caption_dropout 0.4 --latents sample --min_snr_gamma 5 --use_gradient_checkpointing ",
-                                kXl},
-                    TrainedCase{"lora_and_whole_clip", kSmall + "--lora_base_model unet --trainable_models text_encoder ", kXl},
-                    TrainedCase{"whole_clip_alone", "--trainable_models text_encoder ", kXl},
-                    TrainedCase{"whole_open_clip_alone", "--trainable_models text_encoder_2 --max_token_length 150 ", kXl}),
-    [](const auto& info) { return info.param.name; });
-
-INSTANTIATE_TEST_SUITE_P(Sd15, Trained,
-                         testing::Values(TrainedCase{"lora", kSmall, k15}, TrainedCase{"whole_denoiser", "--trainable_models unet ", k15},
-                                         TrainedCase{"clip_lora", kSmall + "--lora_base_model text_encoder --clip_skip 2 ", k15},
-                                         TrainedCase{"both_loras",
-                                                     kSmall + "--lora_base_model unet,text_encoder --prediction_type v_prediction ", k15},
-                                         TrainedCase{"whole_clip_alone", "--trainable_models text_encoder ", k15}),
-                         [](const auto& info) { return info.param.name; });
-
-INSTANTIATE_TEST_SUITE_P(
-    ZImage, Trained,
-    testing::Values(TrainedCase{"lora", kSmall, kZ}, TrainedCase{"whole_denoiser", "--trainable_models dit ", kZ},
-                    TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 ", kZ},
-                    TrainedCase{"lokr_over_int8", kSmall + "--lora_type lokr --fp8_models dit --weight_format int8 ", kZ},
-                    TrainedCase{"text_lora", kSmall + "--lora_base_model text_encoder ", kZ},
-                    TrainedCase{"both_loras_with_all_that_is_drawn",
-                                kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 --latents sample " +
-                                    "--use_gradient_checkpointing ",
-                                kZ},
-                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kZ}),
+                                "sdxl"},
+                    TrainedCase{"lora_and_whole_clip", kSmall + "--lora_base_model unet --trainable_models text_encoder ", "sdxl"},
+                    TrainedCase{"whole_clip_alone", "--trainable_models text_encoder ", "sdxl"},
+                    TrainedCase{"whole_open_clip_alone", "--trainable_models text_encoder_2 --max_token_length 150 ", "sdxl"}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
-    Chroma, Trained,
-    testing::Values(TrainedCase{"lora", kSmall, kChromaSmall}, TrainedCase{"whole_denoiser", "--trainable_models dit ", kChromaSmall},
-                    TrainedCase{"lora_of_the_modulation", kSmall + "--lora_target_modules distilled_guidance_layer.out_proj,to_q ",
-                                kChromaSmall},
-                    TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 ", kChromaSmall},
-                    TrainedCase{"both_loras_with_all_that_is_drawn",
-                                kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 --latents sample " +
-                                    "--use_gradient_checkpointing ",
-                                kChromaSmall},
-                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kChromaSmall}),
+    Sd15, Trained,
+    testing::Values(TrainedCase{"lora", kSmall, "sd15"}, TrainedCase{"whole_denoiser", "--trainable_models unet ", "sd15"},
+                    TrainedCase{"clip_lora", kSmall + "--lora_base_model text_encoder --clip_skip 2 ", "sd15"},
+                    TrainedCase{"both_loras", kSmall + "--lora_base_model unet,text_encoder --prediction_type v_prediction ", "sd15"},
+                    TrainedCase{"whole_clip_alone", "--trainable_models text_encoder ", "sd15"}),
+    [](const auto& info) { return info.param.name; });
+
+/// Of every transformer with one text encoder.
+std::vector<TrainedCase> of_every_family() {
+  std::vector<TrainedCase> all;
+  for (const auto& family : small_families([](const auto& f) { return f.is_transformer() && f.parts.size() == 3; })) {
+    auto add = [&](const std::string& name, const std::string& options) {
+      all.push_back({family.name + "_" + name, options, family.name});
+    };
+    add("lora", kSmall);
+    add("whole_denoiser", "--trainable_models dit ");
+    add("dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 ");
+    add("lokr_over_int8", kSmall + "--lora_type lokr --fp8_models dit --weight_format int8 ");
+    add("text_lora", kSmall + "--lora_base_model text_encoder ");
+    add("both_loras_with_all_that_is_drawn", kSmall +
+                                                 "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 "
+                                                 "--latents sample --use_gradient_checkpointing ");
+    add("whole_text_alone", "--trainable_models text_encoder ");
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryFamily, Trained, testing::ValuesIn(of_every_family()), [](const auto& info) { return info.param.name; });
+
+const std::string kModulation = "--lora_rank 4 --lora_target_modules ";  // of layers that a run may compute ahead, or leave out
+
+INSTANTIATE_TEST_SUITE_P(
+    LayersOf, Trained,
+    testing::Values(TrainedCase{"chromas_modulation", kModulation + "distilled_guidance_layer.out_proj,to_q ", "chroma"},
+                    TrainedCase{"flux2s_modulation", kModulation + "single_stream_modulation.linear,to_qkv_mlp_proj ", "flux2"},
+                    TrainedCase{"flux3s_text", kModulation + "context_embedder,to_q ", "flux3"},
+                    TrainedCase{"qwen_images_body", kModulation + "to_q,to_v,img_mlp.net.2 ", "qwen_image"},
+                    TrainedCase{"krea2s_blocks", kModulation + "to_out.0,ff.down,final_layer.linear ", "krea2"},
+                    TrainedCase{"krea2s_fusion", kModulation + "text_fusion.projector,txt_in.linear_1 ", "krea2"},
+                    TrainedCase{"wans_time", kModulation + "time_proj,to_q ", "wan"},
+                    TrainedCase{"wans_parts", "--trainable_models dit.blocks.1.attn1,dit.blocks.0.ffn ", "wan"}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
-    Flux2, Trained,
-    testing::Values(TrainedCase{"lora", kSmall, kKlein}, TrainedCase{"whole_denoiser", "--trainable_models dit ", kKlein},
-                    TrainedCase{"lora_of_the_modulation",
-                                "--lora_rank 4 --lora_target_modules single_stream_modulation.linear,to_qkv_mlp_proj ", kKlein},
-                    TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 ", kKlein},
-                    TrainedCase{"both_loras_with_all_that_is_drawn",
-                                kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 --latents sample " +
-                                    "--use_gradient_checkpointing ",
-                                kKlein},
-                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kKlein}),
+    QwenEdit, Trained,
+    testing::Values(TrainedCase{"lora", kSmall + "--zero_cond_t --use_gradient_checkpointing ", kEdit},
+                    TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit,image_encoder --weight_format nf4 ", kEdit},
+                    TrainedCase{"text_lora", kSmall + "--lora_base_model dit,text_encoder ", kEdit}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
-    QwenImage, Trained,
-    testing::Values(TrainedCase{"lora", kSmall, kQwen}, TrainedCase{"whole_denoiser", "--trainable_models dit ", kQwen},
-                    TrainedCase{"lora_of_the_body", "--lora_rank 4 --lora_target_modules to_q,to_v,img_mlp.net.2 ", kQwen},
-                    TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 ", kQwen},
-                    TrainedCase{"both_loras_with_all_that_is_drawn",
-                                kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 --latents sample " +
-                                    "--use_gradient_checkpointing ",
-                                kQwen},
-                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kQwen},
-                    TrainedCase{"edit_lora", kSmall + "--zero_cond_t --use_gradient_checkpointing ", kEdit},
-                    TrainedCase{"edit_dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit,image_encoder --weight_format nf4 ",
-                                kEdit},
-                    TrainedCase{"edit_text_lora", kSmall + "--lora_base_model dit,text_encoder ", kEdit}),
-    [](const auto& info) { return info.param.name; });
-
-INSTANTIATE_TEST_SUITE_P(
-    Krea2, Trained,
-    testing::Values(TrainedCase{"lora", kSmall, kKrea}, TrainedCase{"whole_denoiser", "--trainable_models dit ", kKrea},
-                    TrainedCase{"lora_of_the_blocks", kSmall + "--lora_target_modules to_out.0,ff.down,final_layer.linear ", kKrea},
-                    TrainedCase{"lora_of_the_fusion", kSmall + "--lora_target_modules text_fusion.projector,txt_in.linear_1 ", kKrea},
-                    TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 ", kKrea},
-                    TrainedCase{"lokr_over_int8", kSmall + "--lora_type lokr --fp8_models dit --weight_format int8 ", kKrea},
-                    TrainedCase{"both_loras_with_all_that_is_drawn",
-                                kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 --latents sample " +
-                                    "--use_gradient_checkpointing ",
-                                kKrea},
-                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kKrea}),
-    [](const auto& info) { return info.param.name; });
-
-INSTANTIATE_TEST_SUITE_P(
-    Flux3, Trained,
-    testing::Values(TrainedCase{"lora", kSmall, kKlein3}, TrainedCase{"whole_denoiser", "--trainable_models dit ", kKlein3},
-                    TrainedCase{"lora_of_the_text", kSmall + "--lora_target_modules context_embedder,to_q ", kKlein3},
-                    TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 ", kKlein3},
-                    TrainedCase{"both_loras_with_all_that_is_drawn",
-                                kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 --latents sample " +
-                                    "--use_gradient_checkpointing ",
-                                kKlein3},
-                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kKlein3}),
-    [](const auto& info) { return info.param.name; });
-
-INSTANTIATE_TEST_SUITE_P(
-    Wan, Trained,
-    testing::Values(TrainedCase{"lora", kSmall, kT2v}, TrainedCase{"whole_denoiser", "--trainable_models dit ", kT2v},
-                    TrainedCase{"a_part", "--trainable_models dit.blocks.1.attn1,dit.blocks.0.ffn ", kT2v},
-                    TrainedCase{"lora_of_the_time", kSmall + "--lora_target_modules time_proj,to_q ", kT2v},
-                    TrainedCase{"lokr_over_int8", kSmall + "--lora_type lokr --fp8_models dit --weight_format int8 ", kT2v},
-                    TrainedCase{"both_loras_with_all_that_is_drawn",
-                                kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 --latents sample " +
-                                    "--use_gradient_checkpointing ",
-                                kT2v},
-                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kT2v},
-                    TrainedCase{"dora_over_nf4_from_a_held_frame",
-                                kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 --latents sample ", kTi2v},
-                    TrainedCase{"whole_denoiser_beside_a_frame", "--trainable_models dit ", kI2v}),
+    WanFromAFrame, Trained,
+    testing::Values(TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 --latents sample ", kTi2v},
+                    TrainedCase{"whole_denoiser", "--trainable_models dit ", kI2v}),
     [](const auto& info) { return info.param.name; });
 
 TEST(TrainedEncoders, ResumeBitForBit) {

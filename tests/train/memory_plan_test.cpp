@@ -70,11 +70,9 @@ const std::string kLarger = "--dtype bf16 --height 128 --width 192 --batch_size 
 /// The same for a family that makes a quarter of the tokens of a picture.
 const std::string kLargest = "--dtype bf16 --height 256 --width 384 --batch_size 4 ";
 
-const std::vector<std::string> kFamilies{"flux", "sdxl", "sd15", "zimage", "flux2", "flux3", "chroma", "qwen_image", "krea2", "wan"};
-
 /// What a family's denoiser trains as.
 std::vector<std::string> ways_of(const std::string& model) {
-  return {kLora, kDora, model.starts_with("sd") ? "--trainable_models unet" : kFull};
+  return {kLora, kDora, "--trainable_models " + test::small_family(model).denoiser()};
 }
 
 /// The levers on a step's memory.
@@ -97,7 +95,8 @@ std::vector<Case> levers(const std::string& model) {
 std::vector<Case> cases() {
   auto all = levers("flux");
   auto add = [&](const std::string& model, const std::string& flags) { all.push_back({model, flags}); };
-  for (const auto& model : kFamilies) {
+  for (const auto& family : test::small_families()) {
+    const auto& model = family.name;
     for (const auto& trained : ways_of(model)) {
       add(model, "--dtype fp32 " + trained);
       add(model, "--dtype fp32 --use_gradient_checkpointing " + trained);
@@ -135,8 +134,9 @@ std::vector<Case> cases() {
 std::vector<Case> further_cases() {
   auto all = levers("sdxl");
   auto add = [&](const std::string& model, const std::string& flags) { all.push_back({model, flags}); };
-  for (const auto& model : kFamilies) {
-    const auto& larger = model == "flux2" || model == "flux3" ? kLargest : kLarger;
+  for (const auto& family : test::small_families()) {
+    const auto& model = family.name;
+    const auto& larger = family.makes_few_tokens ? kLargest : kLarger;
     for (const auto& trained : ways_of(model)) {
       add(model, larger + trained);
       add(model, "--dtype fp32 --batch_size 2 " + trained);

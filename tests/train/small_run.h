@@ -1,4 +1,7 @@
 #pragma once
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <map>
 
 #include "base/text.h"
@@ -7,6 +10,7 @@
 #include "tests/allocations.h"
 #include "tests/device.h"
 #include "tests/scratch.h"
+#include "tests/small_families.h"
 #include "train/options/fields.h"
 #include "train/run/run.h"
 
@@ -23,19 +27,13 @@ inline train::TrainOptions options_of(const std::vector<std::string>& arguments)
 
 /// A run of one of the small models, two steps long; what `flags` say counts.
 inline std::vector<std::string> small_run(const std::string& model, const std::string& flags) {
-  const auto golden = std::filesystem::path(BURNISH_SOURCE_DIR) / "tests/golden";
-  const auto assets = std::filesystem::path(BURNISH_SOURCE_DIR) / "assets/tiny-flux";
-  auto folder = model == "flux" ? "pipeline/model" : model + "_pipeline/model";
-  const bool is_of_clips = model == "wan";
-  std::vector<std::string> all{"--model", (golden / folder).string(), "--dataset_metadata_path",
-                               (golden / (is_of_clips ? "wan_clips" : "pipeline/pictures") / "metadata.csv").string()};
+  const auto& family = small_family(model);
+  auto all = family.model_words();
+  for (const auto& word : family.data_words()) all.push_back(word);
   std::string rest = flags;
-  if (is_of_clips) rest += " --num_frames 9";
-  const bool has_tokenizer = std::filesystem::exists(golden / folder / "tokenizer") ||
-                             std::filesystem::exists(golden / folder / "text_encoder" / "tokenizer.json");
-  if (!has_tokenizer) rest += " --tokenizer_path " + (assets / "tokenizer").string();
-  if (model == "flux") rest += " --tokenizer_2_path " + (assets / "tokenizer_2").string();
-  if (rest.find("--height") == rest.npos) rest += model == "sd15" ? " --height 128 --width 192" : " --height 64 --width 64";
+  const auto least = int64_t{64};
+  if (rest.find("--height") == rest.npos)
+    rest += fmt::format(" --height {} --width {}", std::max(least, family.height), std::max(least, family.width));
   rest += " --max_steps 2 --num_threads 1";
   for (const auto& word : split_list(rest, ' ')) all.push_back(word);
   return all;

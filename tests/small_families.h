@@ -1,0 +1,92 @@
+#pragma once
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <ostream>
+#include <string>
+#include <vector>
+
+// The small models of tests/golden/make_NAME.py, which every grid of families takes: a new family is a row here.
+namespace burnish::test {
+
+struct SmallFamily {
+  std::string name;                                                      ///< NAME_pipeline below tests/golden holds its model
+  std::vector<std::string> parts{"transformer", "text_encoder", "vae"};  ///< folders with weights, the denoiser's first
+  int64_t height = 48, width = 64;                                       ///< of the pictures of its runs
+  bool is_of_clips = false;
+  bool embeds_guidance = false;
+  bool keeps_time_in_fp32 = false;  ///< what is made of the time, in files too
+  bool makes_few_tokens = false;    ///< a quarter of what others make of a picture
+  bool needs_index = false;         ///< whether model_index.json has numbers that no part tells
+  bool runs_parts_by_text = false;  ///< whether layers of the denoiser run once for each text of a batch
+
+  std::string options = {};  ///< of its model, in every run
+
+  std::string pipeline() const { return name == "flux" ? "pipeline" : name + "_pipeline"; }
+  std::filesystem::path folder() const { return golden() / pipeline() / "model"; }
+  std::string denoiser() const { return parts[0] == "unet" ? "unet" : "dit"; }
+  bool is_transformer() const { return parts[0] == "transformer"; }
+
+  /// Tokenizers that are not in its folder; assets/tiny-flux has them.
+  std::vector<std::string> lacks() const {
+    if (name == "flux") return {"tokenizer", "tokenizer_2"};
+    const bool has_one = exists(folder() / "tokenizer") || exists(folder() / "text_encoder/tokenizer.json");
+    return has_one ? std::vector<std::string>{} : std::vector<std::string>{"tokenizer"};
+  }
+  /// The words of a command line that name its model.
+  std::vector<std::string> model_words() const {
+    const auto assets = std::filesystem::path(BURNISH_SOURCE_DIR) / "assets/tiny-flux";
+    std::vector<std::string> words{"--model", folder().string()};
+    for (const auto& tokenizer : lacks()) words.insert(words.end(), {"--" + tokenizer + "_path", (assets / tokenizer).string()});
+    return words;
+  }
+  /// Its data: the four pictures of tests/golden/pipeline, or four clips of nine frames.
+  std::vector<std::string> data_words() const {
+    const auto file = golden() / (is_of_clips ? "wan_clips" : "pipeline/pictures") / "metadata.csv";
+    std::vector<std::string> words{"--dataset_metadata_path", file.string()};
+    if (is_of_clips) words.insert(words.end(), {"--num_frames", "9", "--frame_rate", "16"});
+    return words;
+  }
+
+  /// The same in one piece for a shell: in fp32, and with pictures of its size.
+  std::string model() const { return quoted(model_words()) + "--dtype fp32 " + options; }
+  std::string data() const {
+    return quoted(data_words()) + "--height " + std::to_string(height) + " --width " + std::to_string(width) + " ";
+  }
+
+ private:
+  static std::filesystem::path golden() { return std::filesystem::path(BURNISH_SOURCE_DIR) / "tests/golden"; }
+  static std::string quoted(const std::vector<std::string>& words) {
+    std::string all;
+    for (const auto& word : words) all += "'" + word + "' ";
+    return all;
+  }
+};
+inline void PrintTo(const SmallFamily& family, std::ostream* out) { *out << family.name; }
+
+inline const std::vector<SmallFamily>& small_families() {
+  static const std::vector<SmallFamily> kFamilies{
+      {.name = "flux", .parts = {"transformer", "text_encoder", "text_encoder_2", "vae"}, .embeds_guidance = true},
+      {.name = "sdxl", .parts = {"unet", "text_encoder", "text_encoder_2", "vae"}, .height = 40},
+      {.name = "sd15", .parts = {"unet", "text_encoder", "vae"}, .height = 128, .width = 192},  // make_stable_diffusion_runs.py says why
+      {.name = "zimage"},
+      {.name = "flux2", .makes_few_tokens = true, .options = "--max_sequence_length 48 "},
+      {.name = "flux3", .makes_few_tokens = true},
+      {.name = "chroma"},
+      {.name = "qwen_image"},
+      {.name = "krea2", .needs_index = true, .runs_parts_by_text = true},
+      {.name = "wan", .is_of_clips = true, .keeps_time_in_fp32 = true}};
+  return kFamilies;
+}
+
+inline const SmallFamily& small_family(const std::string& name) { return *std::ranges::find(small_families(), name, &SmallFamily::name); }
+
+/// Those for which `of` holds.
+template <class Of>
+std::vector<SmallFamily> small_families(Of of) {
+  std::vector<SmallFamily> some;
+  std::ranges::copy_if(small_families(), std::back_inserter(some), of);
+  return some;
+}
+
+}  // namespace burnish::test
