@@ -153,7 +153,7 @@ struct Header {
 /// pictures for video.
 bool is_unread(const std::string& name, const Part& part) {
   const bool is_of_clips = part.model.starts_with("wan");
-  return (name.starts_with("visual.") && !part.references) || (name.find(".time_conv.") != name.npos && !is_of_clips);
+  return (name.find("visual.") != name.npos && !part.references) || (name.find(".time_conv.") != name.npos && !is_of_clips);
 }
 
 Header header_of(const fs::path& path, const Part& part) {
