@@ -18,6 +18,7 @@
 #include "convert/compare.h"
 #include "io/files.h"
 #include "models/family.h"
+#include "models/pipeline_index.h"
 
 namespace burnish::app {
 
@@ -64,7 +65,7 @@ void print_entry(const models::ModelEntry& entry) {
 /// The files of a folder that holds no model, a run's say, each of which is something by itself; else the path.
 std::vector<std::string> files_in(const std::string& path) {
   auto is_model = [&](const char* mark) { return io::is_there(std::filesystem::path(path) / mark); };
-  if (!io::is_folder(path) || is_model("model_index.json") || is_model("config.json") || is_model("adapter_config.json")) return {path};
+  if (!io::is_folder(path) || models::pipeline_index(path) || is_model("config.json") || is_model("adapter_config.json")) return {path};
   std::vector<std::string> names, files;
   std::error_code unreadable;
   for (const auto& entry : std::filesystem::directory_iterator(path, unreadable)) names.push_back(entry.path().filename().string());

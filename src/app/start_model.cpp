@@ -8,6 +8,7 @@
 #include "hub/repository.h"
 #include "io/files.h"
 #include "io/tensor_file.h"
+#include "models/pipeline_index.h"
 
 namespace burnish::app {
 
@@ -59,7 +60,7 @@ void add_folder(const fs::path& folder, std::vector<std::string>& names) {
   std::error_code failed;
   for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed)) {
     const auto path = it->path().lexically_relative(".");
-    const bool is_pipeline = io::is_there(it->path() / "model_index.json");
+    const bool is_pipeline = models::pipeline_index(it->path()).has_value();
     std::error_code unreachable;
     if (is_pipeline || (it->is_regular_file(unreachable) && io::is_tensor_file(path))) names.push_back(path.string());
   }

@@ -23,6 +23,7 @@
 #include "models/beside_weights.h"
 #include "models/family.h"
 #include "models/loading.h"
+#include "models/pipeline_index.h"
 #include "models/vocabulary.h"
 
 namespace burnish::convert {
@@ -180,7 +181,7 @@ std::string folder_of(const models::Model& model, const std::string& component) 
 
 /// Where configs, tokenizers and a scheduler are taken from; empty when nothing has them.
 fs::path template_folder(const Options& o, const models::ModelFiles& files) {
-  auto is_whole = [](const fs::path& folder) { return io::is_there(folder / "model_index.json"); };
+  auto is_whole = [](const fs::path& folder) { return models::pipeline_index(folder).has_value(); };
   if (o.config_from.empty()) {
     auto found = std::ranges::find_if(files.pipeline_folders, is_whole);
     return found == files.pipeline_folders.end() ? fs::path() : *found;
@@ -210,7 +211,7 @@ bool is_weight_file(const fs::path& path) {
 void copy_rest(const fs::path& from, const fs::path& to, const std::set<std::string>& written) {
   std::error_code error;
   for (const auto& entry : fs::recursive_directory_iterator(from)) {
-    auto relative = fs::relative(entry.path(), from);
+    auto relative = entry.path().lexically_relative(from);  // and not of what a link leads to
     auto first = relative.begin()->string();
     bool at_top = std::distance(relative.begin(), relative.end()) == 1;
     bool is_hidden = first.starts_with(".");
@@ -224,7 +225,7 @@ void copy_rest(const fs::path& from, const fs::path& to, const std::set<std::str
 /// The parts of a pipeline that have weights and are neither `written` nor in the folder already.
 std::vector<std::string> missing_parts(const fs::path& folder, const std::set<std::string>& written) {
   std::vector<std::string> missing;
-  auto index = io::read_json(folder / "model_index.json");
+  auto index = io::read_json(*models::pipeline_index(folder));
   for (const auto& [part, kind] : index.items()) {
     bool is_listed = !part.starts_with("_") && kind.is_array() && !kind.empty() && kind[0].is_string();
     if (is_listed && !written.contains(part) && io::is_there(folder / part / "config.json") &&

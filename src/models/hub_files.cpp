@@ -17,6 +17,7 @@
 #include "io/files.h"
 #include "io/json.h"
 #include "models/files.h"
+#include "models/pipeline_index.h"
 
 namespace burnish::models {
 
@@ -67,8 +68,10 @@ class Opening {
 
   /// A diffusers folder, or one of a component where no model_index.json is.
   bool model(const std::string& folder, HubUse use) const {
-    auto index = folder + "model_index.json";
-    if (!std::ranges::count(paths_, index)) return components({folder});
+    const auto& names = pipeline_indexes();
+    auto name = std::ranges::find_if(names, [&](const std::string& one) { return std::ranges::count(paths_, folder + one) > 0; });
+    if (name == names.end()) return components({folder});
+    const auto index = folder + *name;
     if (!have_({index})) return false;
     Paths folders;
     for (const auto& component : components_of(io::read_json(root_() / index), use)) folders.push_back(folder + component + "/");
@@ -152,10 +155,10 @@ Paths companions(const Paths& paths, const Paths& matches) {
   for (const auto& path : paths) {
     auto folder = path.substr(0, path.rfind('/') + 1);
     bool is_config = path == folder + "config.json" && folders.contains(folder);
-    bool is_tokenizer = folder.starts_with("tokenizer") || folder == "google/umt5-xxl/";  // where original folders have it
+    bool is_tokenizer = folder.find("tokenizer") != folder.npos || folder == "google/umt5-xxl/";  // where original folders have it
     bool is_part = (is_tokenizer || folder == "scheduler/") && is_small(path);
     bool is_vocabulary = folders.contains(folder) && kVocabularies.contains(path.substr(folder.size()));
-    if (is_config || is_part || is_vocabulary || path == "model_index.json" || path == "processor/preprocessor_config.json")
+    if (is_config || is_part || is_vocabulary || contains(pipeline_indexes(), path) || path == "processor/preprocessor_config.json")
       beside.push_back(path);
   }
   return beside;
@@ -206,7 +209,7 @@ void fetch_matches(hub::Repository& repository, const std::string& pattern) {
 
 bool leaves_out(HubUse use, const std::string& component) {
   bool is_denoiser = component.starts_with("transformer") || component.starts_with("unet");
-  bool is_small = component.starts_with("tokenizer") || component.starts_with("scheduler");
+  bool is_small = component.find("tokenizer") != component.npos || component.starts_with("scheduler");
   return (use == HubUse::without_denoiser && is_denoiser) || (use == HubUse::denoiser_alone && !is_denoiser && !is_small);
 }
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "models/pipeline_index.h"
 
 namespace burnish::models {
 
@@ -119,18 +120,18 @@ class Opener {
 
  private:
   /// `name` is how the user named it.
-  void add_pipeline_folder(const fs::path& folder, const fs::path& name) {
+  void add_pipeline_folder(const fs::path& index_file, const fs::path& name) {
+    const auto folder = index_file.parent_path();
     files_.pipeline_folders.push_back(folder);
-    auto index = io::read_json(folder / "model_index.json");
+    auto index = io::read_json(index_file);
     for (const auto& [component, kind] : index.items()) {
       if (component.starts_with("_") || !kind.is_array() || kind.empty() || !kind[0].is_string()) continue;
       auto part = folder / component;
       if (leaves_out(names_.hub, component) && !(io::is_folder(part) && has_weights(part))) continue;
       if (!io::is_folder(part)) {
-        if (component.starts_with("tokenizer") || component == "processor" || is_unused_component(component))
+        if (component.find("tokenizer") != component.npos || component == "processor" || is_unused_component(component))
           continue;  // may be given apart; missed when it is asked for
-        data_error("models", "{} lists the component '{}', but the folder {} is not there", (folder / "model_index.json").string(),
-                   component, part.string());
+        data_error("models", "{} lists the component '{}', but the folder {} is not there", index_file.string(), component, part.string());
       }
       if (io::is_there(part / "config.json") || has_weights(part))
         files_.entries.push_back(entry_of_component((name / component).string(), part, component));
@@ -169,8 +170,8 @@ class Opener {
     }
     if (!io::is_folder(path)) {
       files_.entries.push_back(entry_of_files(name, {path}));
-    } else if (io::is_there(path / "model_index.json")) {
-      add_pipeline_folder(path, name);
+    } else if (auto index = pipeline_index(path)) {
+      add_pipeline_folder(*index, name);
     } else if (add_original_folder(path, name)) {
       return;
     } else if (is_component(path)) {

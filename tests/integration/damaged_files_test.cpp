@@ -315,6 +315,7 @@ const Part kParts[] = {
     {"chroma_pipeline", "transformer"}, {"chroma_pipeline", "text_encoder"}, {"chroma_pipeline", ""},
     {"flux2_pipeline", "transformer"}, {"flux2_pipeline", "text_encoder"}, {"flux2_pipeline", "vae"}, {"flux2_pipeline", ""},
     {"krea2_pipeline", "transformer"}, {"krea2_pipeline", "text_encoder"}, {"krea2_pipeline", "vae"}, {"krea2_pipeline", ""},
+    {"anima_pipeline", "transformer"}, {"anima_pipeline", "text_conditioner"}, {"anima_pipeline", "text_encoder"}, {"anima_pipeline", ""},
     {"wan_pipeline", "transformer"}, {"wan_pipeline", "text_encoder"}, {"wan_pipeline", "vae"}, {"wan_pipeline", ""},
     {"pipeline", "controlnet", false, "flux_extras/controlnet"}, {"pipeline", "image_encoder", false, "flux_extras/siglip"},
     {"pipeline", "ipadapter", false, "flux_extras/ipadapter.bin"}, {"pipeline", "flux_redux_image_embedder", false, "flux_extras/redux.safetensors"},
@@ -349,6 +350,7 @@ const Part kDenoisers[] = {{"pipeline", "transformer"},
                            {"chroma_pipeline", "transformer"},
                            {"flux2_pipeline", "transformer"},
                            {"krea2_pipeline", "transformer"},
+                           {"anima_pipeline", "transformer"},
                            {"wan_pipeline", "transformer"}};
 
 std::string name_of(const testing::TestParamInfo<Part>& info) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/flux_in_fp32.h"
+#include "tests/integration/anima.h"
 #include "tests/integration/chroma.h"
 #include "tests/integration/flux2.h"
 #include "tests/integration/qwen_image.h"
@@ -38,6 +39,7 @@ std::string model_and_data(const Family& family, const fs::path& folder) {
   if (family.name == "flux_in_fp32") return golden_model_in_fp32(folder / "model") + golden_data();
   if (family.name == "zimage") return zimage_model() + golden_data();
   if (family.name == "chroma") return chroma_model() + golden_data();
+  if (family.name == "anima") return anima_model() + golden_data();
   if (family.name == "flux2") return flux2_model() + "--max_sequence_length 48 " + golden_data();
   if (family.name == "qwen_image") return qwen_image_model() + golden_data();
   if (family.name == "wan") return wan_model() + wan_clips();
@@ -91,8 +93,9 @@ class Runs {
 };
 
 const Family kFlux{"flux", "dit"}, kFluxInFp32{"flux_in_fp32", "dit"}, kSdxl{"sdxl", "unet"}, kSd15{"sd15", "unet"}, kZ{"zimage", "dit"},
-    kQwen{"qwen_image", "dit"}, kKlein{"flux2", "dit"}, kChromaSmall{"chroma", "dit"}, kSkeleton{"skeleton", "dit", BURNISH_SKELETON},
-    kWanClip{"wan", "dit"}, kWanTi2v{"wan_ti2v", "dit"}, kWanI2v{"wan_i2v", "dit"}, kWanBoth{"wan_experts", "dit,dit_2"};
+    kQwen{"qwen_image", "dit"}, kKlein{"flux2", "dit"}, kChromaSmall{"chroma", "dit"}, kAnimaSmall{"anima", "dit"},
+    kSkeleton{"skeleton", "dit", BURNISH_SKELETON}, kWanClip{"wan", "dit"}, kWanTi2v{"wan_ti2v", "dit"}, kWanI2v{"wan_i2v", "dit"},
+    kWanBoth{"wan_experts", "dit,dit_2"};
 
 std::string in_full(const Family& family) { return "--trainable_models " + family.denoiser + " "; }
 
@@ -112,8 +115,8 @@ TEST_P(CheckpointedRun, OfEveryKindIsTheSameBitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, CheckpointedRun,
-                         testing::Values(kFlux, kSdxl, kSd15, kZ, kQwen, kKlein, kChromaSmall, kSkeleton, kWanClip, kWanTi2v, kWanI2v,
-                                         kWanBoth),
+                         testing::Values(kFlux, kSdxl, kSd15, kZ, kQwen, kKlein, kChromaSmall, kAnimaSmall, kSkeleton, kWanClip, kWanTi2v,
+                                         kWanI2v, kWanBoth),
                          [](const auto& info) { return info.param.name; });
 
 /// What saves memory by itself, and no number of the run depends on.
@@ -169,6 +172,7 @@ INSTANTIATE_TEST_SUITE_P(Of, LeverPairs,
                                          LeverCase{kQwen, "qwen_image_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kKlein, "flux2_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kChromaSmall, "chroma_dora_over_fp8", kDora + "--fp8_models dit "},
+                                         LeverCase{kAnimaSmall, "anima_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kWanClip, "wan_dora", kDora + "--dtype bf16 ", true},
                                          LeverCase{kWanTi2v, "wan_ti2v_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kWanBoth, "wan_experts_whole", in_full(kWanBoth)},

@@ -1,6 +1,7 @@
 // What a run trains: text encoders beside or instead of the denoiser, whole or under adapters, computed once, at every visit or in two
 // stages.
 #include "tests/golden.h"
+#include "tests/integration/anima.h"
 #include "tests/integration/chroma.h"
 #include "tests/integration/flux2.h"
 #include "tests/integration/krea2.h"
@@ -50,12 +51,13 @@ void expect_same_files(const fs::path& a, const fs::path& b) {
 
 const std::string kXl = "sdxl_pipeline", k15 = "sd15_pipeline", kZ = "zimage_pipeline", kQwen = "qwen_image_pipeline",
                   kEdit = "qwen_edit_pipeline", kKlein = "flux2_pipeline", kChromaSmall = "chroma_pipeline", kT2v = "wan_pipeline",
-                  kKrea = "krea2_pipeline", kTi2v = "wan_frames/ti2v", kI2v = "wan_frames/i2v";
+                  kKrea = "krea2_pipeline", kAnimaSmall = "anima_pipeline", kTi2v = "wan_frames/ti2v", kI2v = "wan_frames/i2v";
 
 struct TrainedCase {
   std::string name, options, pipeline = "";  ///< FLUX's without a name
   std::string model() const {
     if (pipeline == kKrea) return krea2_model();
+    if (pipeline == kAnimaSmall) return anima_model();
     if (pipeline == kQwen) return qwen_image_model();
     if (pipeline == kEdit) return qwen_edit_model();
     if (pipeline == kKlein) return flux2_model();
@@ -196,6 +198,21 @@ INSTANTIATE_TEST_SUITE_P(
                                     "--use_gradient_checkpointing ",
                                 kKrea},
                     TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kKrea}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Anima, Trained,
+    testing::Values(TrainedCase{"lora", kSmall, kAnimaSmall}, TrainedCase{"whole_denoiser", "--trainable_models dit ", kAnimaSmall},
+                    TrainedCase{"lora_of_all", kSmall + "--lora_target_modules all-linear ", kAnimaSmall},
+                    TrainedCase{"lora_of_the_conditioner", kSmall + "--lora_base_model text_conditioner ", kAnimaSmall},
+                    TrainedCase{"whole_conditioner", "--trainable_models dit,text_conditioner ", kAnimaSmall},
+                    TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 ", kAnimaSmall},
+                    TrainedCase{"lokr_over_int8", kSmall + "--lora_type lokr --fp8_models dit --weight_format int8 ", kAnimaSmall},
+                    TrainedCase{"all_loras_with_all_that_is_drawn",
+                                kSmall + "--lora_base_model dit,text_conditioner,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 " +
+                                    "--latents sample --use_gradient_checkpointing ",
+                                kAnimaSmall},
+                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kAnimaSmall}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(

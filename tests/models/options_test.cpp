@@ -38,8 +38,9 @@ TEST(FamilyOptions, AreRefusedWhereTheyMeanNothing) {
   EXPECT_EQ(refusal("pipeline/model", with("clip_skip", int64_t{2})), "[models] clip_skip is not supported for this model; take it out");
   EXPECT_EQ(refusal("sd15_pipeline/model", with("clip_skip", int64_t{2})), "");
   EXPECT_EQ(refusal("pipeline/model", with("clip_skip", int64_t{0})), "") << "its default is as good as not given";
-  for (const auto* model : {"sd15_pipeline/model", "sdxl_pipeline/model", "zimage_pipeline/model", "qwen_image_pipeline/model",
-                            "flux2_pipeline/model", "chroma_pipeline/model", "krea2_pipeline/model", "wan_pipeline/model"}) {
+  for (const auto* model :
+       {"sd15_pipeline/model", "sdxl_pipeline/model", "zimage_pipeline/model", "qwen_image_pipeline/model", "flux2_pipeline/model",
+        "chroma_pipeline/model", "krea2_pipeline/model", "anima_pipeline/model", "wan_pipeline/model"}) {
     EXPECT_EQ(refusal(model, with("embedded_guidance", 3.5)),
               "[models] embedded_guidance is not supported for this model; it embeds no guidance: take it out")
         << model;
