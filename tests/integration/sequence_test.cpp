@@ -1,6 +1,7 @@
 // Processes that share out the tokens of every sample (sequence_size) train as one process does.
 #include <ATen/ops/linalg_vector_norm.h>
 
+#include "tests/integration/anima.h"
 #include "tests/integration/chroma.h"
 #include "tests/integration/flux2.h"
 #include "tests/integration/flux_extras.h"
@@ -119,7 +120,7 @@ TEST_F(Sequence, APlanCountsIt) {
 }
 
 TEST_F(SequenceOf, EveryFamily) {
-  for (const auto& of_family : {chroma_model(), flux2_model(), qwen_image_model(), zimage_model(), krea2_model()}) {
+  for (const auto& of_family : {anima_model(), chroma_model(), flux2_model(), qwen_image_model(), zimage_model(), krea2_model()}) {
     model = of_family;
     for (const char* more : {"", "--use_gradient_checkpointing "}) expect_same(more);
   }

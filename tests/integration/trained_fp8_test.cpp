@@ -1,4 +1,5 @@
 // Runs of the program that train whole models in FP8 codes.
+#include "tests/integration/anima.h"
 #include "tests/integration/chroma.h"
 #include "tests/integration/flux2.h"
 #include "tests/integration/krea2.h"
@@ -107,7 +108,8 @@ INSTANTIATE_TEST_SUITE_P(Of, FamilyInFp8,
                          testing::Values(FamilyCase{"sdxl", sd_model("sdxl_pipeline"), sd_data("sdxl_pipeline"), "unet", "unet"},
                                          FamilyCase{"zimage", zimage_model()}, FamilyCase{"qwen_image", qwen_image_model()},
                                          FamilyCase{"flux2", flux2_model()}, FamilyCase{"krea2", krea2_model()},
-                                         FamilyCase{"chroma", chroma_model()}, FamilyCase{"wan", wan_model(), wan_clips() + kHeldIn32Bits}),
+                                         FamilyCase{"chroma", chroma_model()}, FamilyCase{"anima", anima_model()},
+                                         FamilyCase{"wan", wan_model(), wan_clips() + kHeldIn32Bits}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(TrainedInFp8, ComponentsPartsAndModelsFromScratch) {

@@ -70,7 +70,7 @@ const std::string kLarger = "--dtype bf16 --height 128 --width 192 --batch_size 
 /// The same for a family that makes a quarter of the tokens of a picture.
 const std::string kLargest = "--dtype bf16 --height 256 --width 384 --batch_size 4 ";
 
-const std::vector<std::string> kFamilies{"flux", "sdxl", "sd15", "zimage", "flux2", "chroma", "qwen_image", "krea2", "wan"};
+const std::vector<std::string> kFamilies{"flux", "sdxl", "sd15", "zimage", "flux2", "chroma", "qwen_image", "krea2", "anima", "wan"};
 
 /// What a family's denoiser trains as.
 std::vector<std::string> ways_of(const std::string& model) {

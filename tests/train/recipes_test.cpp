@@ -36,6 +36,7 @@ const std::vector<Promise> kPromises{{"flux_full_80gb", "flux-dev", 56},
                                      {"sdxl_full_24gb", "sdxl", 18},
                                      {"sdxl_full_12gb", "sdxl", 11},
                                      {"sdxl_lora_8gb", "sdxl", 5},
+                                     {"anima_lora_6gb", "anima", 5.5},
                                      {"krea2_lora_24gb", "krea2-raw", 22},
                                      {"krea2_lora_16gb", "krea2-raw", 15},
                                      {"krea2_lora_12gb", "krea2-raw", 11},
@@ -52,9 +53,13 @@ struct Small {
   std::string second_expert = {};                  ///< a folder of golden files
   std::string size = "--height 128 --width 192 ";  ///< so large that little is what oneDNN copies in 16 bits
 };
-const std::map<std::string, Small> kSmall{
-    {"flux-dev", {"flux", 57, 3}}, {"qwen-image", {"qwen_image", 60, 3}}, {"krea2-raw", {"krea2", 32, 7, "", "--height 256 --width 384 "}},
-    {"sdxl", {"sdxl", 1, 1}},      {"wan-t2v-14b", {"wan", 40, 2}},       {"wan-t2v-a14b", {"wan", 40, 2, "wan_experts/low_noise_model"}}};
+const std::map<std::string, Small> kSmall{{"flux-dev", {"flux", 57, 3}},
+                                          {"qwen-image", {"qwen_image", 60, 3}},
+                                          {"krea2-raw", {"krea2", 32, 7, "", "--height 256 --width 384 "}},
+                                          {"anima", {"anima", 34, 5, "", "--height 256 --width 384 "}},
+                                          {"sdxl", {"sdxl", 1, 1}},
+                                          {"wan-t2v-14b", {"wan", 40, 2}},
+                                          {"wan-t2v-a14b", {"wan", 40, 2, "wan_experts/low_noise_model"}}};
 
 /// Makes a folder of a small model with a second expert, which meets the first at a noise of 0.6.
 std::string with_second(const std::string& model, const std::string& second, const fs::path& folder) {
