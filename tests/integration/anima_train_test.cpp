@@ -100,7 +100,7 @@ TEST_F(AnimaRun, NamesOfOtherProgramsMeanTheSameLayers) {
     EXPECT_TRUE(source.contains(of_body)) << format;
     EXPECT_TRUE(source.contains(of_conditioner)) << format;
     for (const auto& name : source.names()) {
-      bool is_refused = format == "diffusers" && name.ends_with(".alpha");
+      bool is_refused = (format == "diffusers" || format == "comfyui") && name.ends_with(".alpha");
       EXPECT_FALSE(is_refused) << name << " is refused by diffusers' loader";
     }
     EXPECT_LE(relative_error(latents(anima_model(), "--lora " + quoted(file)), expected), tolerance(1e-5)) << format;

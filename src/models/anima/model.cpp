@@ -65,7 +65,8 @@ void AnimaModel::add_transformer(const Source& source) {
                           .diffusers = "transformer.",
                           .kohya = "lora_transformer_",
                           .others = {"lora_unet_"},
-                          .diffusers_alpha = false},  // diffusers' loader refuses a file with one
+                          .diffusers_alpha = false,
+                          .comfyui_alpha = false},  // diffusers' loader refuses a file with one
                .lora_targets = "to_q,to_k,to_v,to_out.0,ff.net.0.proj,ff.net.2",
                .high_precision = {"patch_embed\\..*", "time_embed\\..*", ".*norm[123]\\.linear_[12]", "norm_out\\..*", "proj_out"},
                .foreign_layers = foreign_layers(config_),
@@ -96,6 +97,7 @@ void AnimaModel::add_conditioner(const Source& source) {
                           .kohya = "lora_unet_llm_adapter_",
                           .others = {"llm_adapter.", "lora_text_conditioner_"},
                           .diffusers_alpha = false,
+                          .comfyui_alpha = false,
                           .comfyui = "diffusion_model.llm_adapter.",
                           .diffsynth = "llm_adapter."},
                .lora_targets = "q_proj,k_proj,v_proj,o_proj,mlp.0,mlp.2",
