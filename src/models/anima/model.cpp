@@ -111,10 +111,11 @@ void AnimaModel::fill_names() {
   names_.experts = {{"dit"}};
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels, -1, -1}, .diffsynth = {"input_latents"}}},
-      {"text_embedding", {.shape = {-1, -1, conditioner_.source_width}, .of_prompt = true, .padded = true}},
-      {"text_mask", {.shape = {-1, -1}, .of_prompt = true, .padded = true}},
-      {"t5_ids", {.shape = {-1, -1}, .of_prompt = true, .padded = true}},
-      {"t5_mask", {.shape = {-1, -1}, .of_prompt = true, .padded = true}},
+      // Its states there are filled up, and all of them are read.
+      {"text_embedding", {.shape = {-1, -1, conditioner_.source_width}, .diffsynth = {"prompt_emb"}, .of_prompt = true, .padded = true}},
+      {"text_mask", {.shape = {-1, -1}, .diffsynth = mask_of_text("prompt_emb"), .of_prompt = true, .padded = true}},
+      {"t5_ids", {.shape = {-1, -1}, .diffsynth = {"t5xxl_ids"}, .of_prompt = true, .padded = true}},
+      {"t5_mask", {.shape = {-1, -1}, .diffsynth = mask_of_text("t5xxl_ids"), .of_prompt = true, .padded = true}},
       {"text_rows", {.padded = true}},
       {"text_counts", {.padded = true}},
   };
