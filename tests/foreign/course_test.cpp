@@ -274,6 +274,27 @@ TEST(Course, AConditionerBetweenTextEncoderAndDenoiser) {
   EXPECT_EQ(adapter.number("max_sequence_length"), 256);
   EXPECT_THAT(adapter.said.not_carried, Contains(HasSubstr("both tokenizers cut a text at max_sequence_length")));
   EXPECT_THAT(adapter.said.not_carried, Contains(HasSubstr("self_attn_lr")));
+  // Of ai-toolkit it is asked for, of OneTrainer it does not train, of diffusion-pipe it does unless its rate is 0.
+  auto of_ai_toolkit = [](bool trains) {
+    Value tree{{"model", {{"arch", "anima"}, {"model_kwargs", {{"train_text_conditioner", trains}, {"max_sequence_length", 256}}}}},
+               {"network", {{"type", "lora"}}}};
+    return ai_toolkit(tree.dump().c_str());
+  };
+  EXPECT_EQ(of_ai_toolkit(true).text("lora_base_model"), "dit,text_conditioner");
+  EXPECT_EQ(of_ai_toolkit(false).text("lora_base_model"), "dit");
+  EXPECT_EQ(of_ai_toolkit(false).number("max_sequence_length"), 256);
+  EXPECT_EQ(onetrainer(R"({"model_type": "ANIMA"})").text("lora_base_model"), "dit");
+  auto pipe = [](const char* more) {
+    Value tree{{"model", {{"type", "anima"}, {"transformer_path", "a"}, {"vae_path", "v"}, {"llm_path", "q"}, {"dtype", "bfloat16"}}},
+               {"adapter", {{"type", "lora"}, {"rank", 32}}},
+               {"optimizer", {{"type", "adamw_optimi"}, {"lr", 1e-5}}}};
+    tree["model"].update(Value::parse(more));
+    return imported(foreign::diffusion_pipe(), tree);
+  };
+  EXPECT_EQ(pipe("{}").text("lora_base_model"), "dit,text_conditioner");
+  EXPECT_EQ(pipe("{}").text("lora_target_modules"), "(transformer_)?blocks\\..*");
+  EXPECT_EQ(pipe(R"({"llm_adapter_lr": 0})").text("lora_base_model"), "dit");
+  EXPECT_THAT(pipe(R"({"llm_adapter_lr": 2e-6})").said.not_carried, Contains(HasSubstr("llm_adapter_lr")));
   // All weights: the conditioner's too, unless its rate is 0.
   EXPECT_EQ(anima(R"({"script": "anima_train.py"})").text("trainable_models"), "dit,text_conditioner");
   EXPECT_EQ(anima(R"({"script": "anima_train.py", "llm_adapter_lr": 0})").text("trainable_models"), "dit");
