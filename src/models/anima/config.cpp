@@ -9,7 +9,7 @@ namespace burnish::models::anima {
 
 namespace {
 
-constexpr const char *kWhat = "transformer", *kConditioner = "text conditioner";
+constexpr const char *kWhat = "transformer", *kWhatConditions = "text conditioner";
 constexpr Number<Config> kNumbers[] = {
     {&Config::in_channels, nullptr, 0, "in_channels"},
     {&Config::out_channels, nullptr, 0, "out_channels"},
@@ -95,7 +95,7 @@ void check_config(const Config& c) {
 
 void read_conditioner_shapes(ConditionerConfig& c, const io::Shapes& shapes) {
   read_tensors(c, kConditionerNumbers, shapes);
-  c.num_heads = c.width / io::side_of(shapes, "blocks.0.self_attn.q_norm.weight", 0, kConditioner);
+  c.num_heads = c.width / io::side_of(shapes, "blocks.0.self_attn.q_norm.weight", 0, kWhatConditions);
 }
 
 void read_conditioner_config(ConditionerConfig& c, const nlohmann::json& json, bool tensors) {
@@ -103,13 +103,13 @@ void read_conditioner_config(ConditionerConfig& c, const nlohmann::json& json, b
   agree_on_known(json, "target_dim", c.width);
   agree_on_known(json, "use_self_attention", true);
   agree_on_known(json, "use_layer_norm", false);
-  agree_on_hidden(json, c.width, c.hidden, tensors, kConditioner);
-  io::take(json, "min_sequence_length", c.num_rows, kConditioner);
+  agree_on_hidden(json, c.width, c.hidden, tensors, kWhatConditions);
+  io::take(json, "min_sequence_length", c.num_rows, kWhatConditions);
 }
 
 void check_conditioner(const ConditionerConfig& c) {
   check_sizes({c.vocab_size, c.source_width, c.width, c.hidden, c.num_heads});
-  check_layers(kConditioner, c.num_layers);
+  check_layers(kWhatConditions, c.num_layers);
   if (c.width % c.num_heads != 0 || c.head_dim() % 2 != 0)
     data_error("models", "the text conditioner is {} wide and has {} heads; heads of an even width were expected", c.width, c.num_heads);
   if (c.num_rows < 0 || c.num_rows > kLargestSize)
