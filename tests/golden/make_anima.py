@@ -11,7 +11,7 @@ expected.safetensors  {lora,both,full}.{loss,grad_norm} of ten steps, initial no
 batch.safetensors     transformer and conditioner alone on a batch whose captions differ in length: in.<input>, text.<caption> of the
                       conditioner, out, out_weight, and grad.<parameter>: the digest of the gradient of sum(out * out_weight)
 """
-import json, os, shutil, types
+import os, shutil, types
 import torch
 import torch.nn.functional as F
 from diffusers import AnimaAutoBlocks, AnimaTextConditioner, AutoencoderKLQwenImage, CosmosTransformer3DModel, FlowMatchEulerDiscreteScheduler
