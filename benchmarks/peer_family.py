@@ -100,8 +100,23 @@ class Wan:
         return model(hidden_states=noisy, encoder_hidden_states=self.text, timestep=sigma * 1000, return_dict=False)[0]
 
 
-PREDICTIONS = {"wan": Wan, "z-image": ZImage, "qwen-image": QwenImage, "flux2": Flux2, "flux3": Flux3, "chroma": Chroma}
-TEXT_WIDTH = {"z-image": "cap_feat_dim", "wan": "text_dim"}
+class Anima:
+    def __init__(self, text):
+        from types import SimpleNamespace as Of
+
+        from diffusers.models.transformers import transformer_cosmos
+        # torchvision, with which diffusers resizes a mask of zeros, need not be there.
+        transformer_cosmos.transforms = Of(InterpolationMode=Of(NEAREST="nearest"),
+                                           functional=Of(resize=lambda x, size, interpolation: F.interpolate(x, size, mode=interpolation)))
+        self.text = text
+
+    def __call__(self, model, noisy, sigma):
+        mask = noisy.new_zeros(1, 1, *noisy.shape[2:])
+        return model(noisy[:, :, None], timestep=sigma.to(DTYPE), encoder_hidden_states=self.text, padding_mask=mask, return_dict=False)[0][:, :, 0]
+
+
+PREDICTIONS = {"anima": Anima, "wan": Wan, "z-image": ZImage, "qwen-image": QwenImage, "flux2": Flux2, "flux3": Flux3, "chroma": Chroma}
+TEXT_WIDTH = {"anima": "text_embed_dim", "z-image": "cap_feat_dim", "wan": "text_dim"}
 # Diffusers' names of layers, which targets are said in, by DiffSynth-Studio's.
 OF_DIFFSYNTH = {"attn1": "self_attn", "attn2": "cross_attn", "to_q": "q", "to_k": "k", "to_v": "v", r"to_out\.0": "o", r"net\.(0\.proj|2)": "(0|2)"}
 

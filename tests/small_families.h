@@ -14,7 +14,6 @@ struct SmallFamily {
   std::vector<std::string> parts{"transformer", "text_encoder", "vae"};  ///< folders with weights, the denoiser's first
   int64_t height = 48, width = 64;                                       ///< of the pictures of its runs
   bool is_of_clips = false;
-  bool embeds_guidance = false;
   bool keeps_time_in_fp32 = false;  ///< what is made of the time, in files too
   bool makes_few_tokens = false;    ///< a quarter of what others make of a picture
   bool needs_index = false;         ///< whether model_index.json has numbers that no part tells
@@ -25,6 +24,7 @@ struct SmallFamily {
   std::string pipeline() const { return name == "flux" ? "pipeline" : name + "_pipeline"; }
   std::filesystem::path folder() const { return golden() / pipeline() / "model"; }
   std::string denoiser() const { return parts[0] == "unet" ? "unet" : "dit"; }
+  bool has(const std::string& part) const { return std::ranges::count(parts, part) > 0; }
   bool is_transformer() const { return parts[0] == "transformer"; }
 
   /// Tokenizers that are not in its folder; assets/tiny-flux has them.
@@ -66,7 +66,7 @@ inline void PrintTo(const SmallFamily& family, std::ostream* out) { *out << fami
 
 inline const std::vector<SmallFamily>& small_families() {
   static const std::vector<SmallFamily> kFamilies{
-      {.name = "flux", .parts = {"transformer", "text_encoder", "text_encoder_2", "vae"}, .embeds_guidance = true},
+      {.name = "flux", .parts = {"transformer", "text_encoder", "text_encoder_2", "vae"}},
       {.name = "sdxl", .parts = {"unet", "text_encoder", "text_encoder_2", "vae"}, .height = 40},
       {.name = "sd15", .parts = {"unet", "text_encoder", "vae"}, .height = 128, .width = 192},  // make_stable_diffusion_runs.py says why
       {.name = "zimage"},
@@ -75,6 +75,7 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "chroma"},
       {.name = "qwen_image"},
       {.name = "krea2", .needs_index = true, .runs_parts_by_text = true},
+      {.name = "anima", .parts = {"transformer", "text_conditioner", "text_encoder", "vae"}},
       {.name = "wan", .is_of_clips = true, .keeps_time_in_fp32 = true}};
   return kFamilies;
 }

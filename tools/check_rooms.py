@@ -11,7 +11,8 @@ usage: check_rooms.py [ROOT]      (default: the checkout this file is in)
   that its row lists.
 - A family (a folder with family.cpp under src/models/) is named only in its own folder and in src/models/registry.cpp,
   whatever the spelling; comments may cite it as a source of facts. No other file includes its headers. Words that other
-  programs made part of an option or file format are listed in the table as lines '@ word'.
+  programs made part of an option or file format are listed in the table as lines '@ word', and the beginnings of ordinary
+  words that happen to spell a family as lines '~ beginning'.
 - A word of a line '! word: paths' is said in code below these paths alone; comments may say it.
 """
 import re
@@ -38,15 +39,18 @@ class Problem:
 
 
 def read_table(path):
-    """The rows of rooms.txt in order: [(line number, room, [rooms it may include])], its '@' words, its '!' words with their paths, and what
-    is wrong with it."""
+    """The rows of rooms.txt in order: [(line number, room, [rooms it may include])], patterns of its '@' words and '~' beginnings, its '!' words
+    with their paths, and what is wrong with it."""
     rows, words, kept, problems = [], [], {}, []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         line = line.split("#")[0].strip()
         if not line:
             continue
         if line.startswith("@"):
-            words.append(line[1:].strip())
+            words.append(re.compile(rf"(?<![A-Za-z0-9_]){re.escape(line[1:].strip())}(?![A-Za-z0-9_])"))
+            continue
+        if line.startswith("~"):
+            words.append(re.compile(re.escape(line[1:].strip()), re.I))
             continue
         if line.startswith("!"):
             word, colon, paths = line[1:].partition(":")
@@ -233,7 +237,7 @@ def check_names(path, text, families, words):
     foreign = [family for family in families if family != own and not (own and names_family(own, family))]
     for number, line in enumerate(without_comments(text).splitlines(), 1):
         for word in words:
-            line = re.sub(rf"(?<![A-Za-z0-9_]){re.escape(word)}(?![A-Za-z0-9_])", "", line)
+            line = word.sub("", line)
         for family in foreign:
             if names_family(line, family):
                 problems.append(Problem(f"src/{path}:{number}", f"names the family {family}; only its own folder and {REGISTRY} may"))

@@ -157,6 +157,11 @@ class CheckRooms(unittest.TestCase):
         self.assertEqual(self.problems(changes), [])
         self.assert_one(changes | {"src/io/other.h": "int flux_shifts;\n"}, "src/io/other.h:1", "family flux")
 
+    def test_ordinary_words_that_spell_a_family(self):
+        changes = {"tools/rooms.txt": TABLE + "~ influx  # no family\n", "src/io/other.h": "int influx_of_tokens; struct Influxes {};\n"}
+        self.assertEqual(self.problems(changes), [])
+        self.assert_one(changes | {"src/io/other.h": "int influx, flux;\n"}, "src/io/other.h:1", "family flux")
+
     def test_one_family_includes_another(self):
         problems = self.problems({"src/models/wan/config.h": '#include "models/flux/config.h"\n'})
         self.assertTrue(any("belongs to a family" in problem for problem in problems), problems)

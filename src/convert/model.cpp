@@ -211,7 +211,7 @@ bool is_weight_file(const fs::path& path) {
 void copy_rest(const fs::path& from, const fs::path& to, const std::set<std::string>& written) {
   std::error_code error;
   for (const auto& entry : fs::recursive_directory_iterator(from)) {
-    auto relative = fs::relative(entry.path(), from);
+    auto relative = entry.path().lexically_relative(from);  // and not of what a link leads to
     auto first = relative.begin()->string();
     bool at_top = std::distance(relative.begin(), relative.end()) == 1;
     bool is_hidden = first.starts_with(".");

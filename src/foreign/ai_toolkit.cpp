@@ -114,6 +114,7 @@ std::string trained_parts(const Settings& all) {
   if (all.on("train.train_text_encoder")) parts.emplace_back("text_encoder");
   if (all.on("train.train_text_encoder") && (all.on("model.is_xl") || all.text("model.arch") == "sdxl"))
     parts.emplace_back("text_encoder_2");
+  if (all.on("model.model_kwargs.train_text_conditioner")) parts.emplace_back("text_conditioner");
   return join(parts, ",");
 }
 
@@ -275,11 +276,13 @@ void model_rows(Table& table) {
                      {"model.split_model_other_module_param_count_scale", 0.3}},
                     "layer_offloading asks for it, and that is told");
   for (const char* part : {"model.model_kwargs.text_encoder_path", "model.model_kwargs.vae_path"}) table << same(part, "model");
-  table << same("model.model_kwargs.max_text_length", "max_sequence_length");
+  for (const char* length : {"model.model_kwargs.max_text_length", "model.model_kwargs.max_sequence_length"})
+    table << same(length, "max_sequence_length");
+  table << looked_at({{"model.model_kwargs.train_text_conditioner", false}});
   table << no_place({{"model.model_kwargs.edit", false}}, "the model's form that edits pictures is not trained here");
   table << no_place({"model.model_kwargs.checkpoint_filename"}, "name the file itself in model");
   table << kind_row("model.arch", {"sd", "sd1", "sd15", "sdxl", "flux", "flux_kontext", "flux2_klein*", "qwen_image", "qwen_image_edit*",
-                                   "zimage", "chroma", "krea2", "wan21*", "wan22*"});
+                                   "zimage", "chroma", "krea2", "anima", "wan21*", "wan22*"});
   table << no_place({{"model.is_v2", false},
                      {"model.is_v3", false},
                      {"model.is_pixart", false},

@@ -33,7 +33,13 @@ bool has_unet(const Settings& all) { return all.text("model.type") == "sdxl"; }
 bool has_adapter(const Settings& all) { return all.has("adapter.type"); }
 
 /// The text encoders of SDXL train with its UNet; of the others the denoiser alone.
-std::string trained_parts(const Settings& all) { return has_unet(all) ? "unet,text_encoder,text_encoder_2" : "dit"; }
+/// Whether a conditioner lies between text encoder and denoiser, which trains unless its rate is 0.
+bool is_conditioned(const Settings& all) { return all.text("model.type") == "anima"; }
+
+std::string trained_parts(const Settings& all) {
+  if (is_conditioned(all) && all.number("model.llm_adapter_lr") != 0.0) return "dit,text_conditioner";
+  return has_unet(all) ? "unet,text_encoder,text_encoder_2" : "dit";
+}
 
 std::string bits(const std::string& text) {
   auto word = lower(text);
@@ -127,9 +133,9 @@ Outcome encoder_rates(const Value&, const Settings& all) {
 }
 
 void model_rows(Table& table) {
-  table << kind_row("model.type", {"sdxl", "flux", "flux2", "qwen_image", "z_image", "chroma", "wan"});
+  table << kind_row("model.type", {"sdxl", "flux", "flux2", "qwen_image", "z_image", "chroma", "anima", "wan"});
   for (const char* name : {"model.transformer_path", "model.diffusion_model", "model.text_encoder_path", "model.vae_path", "model.vae",
-                           "model.checkpoint_path", "model.diffusers_path", "model.ckpt_path", "model.llm_path"})
+                           "model.checkpoint_path", "model.diffusers_path", "model.ckpt_path", "model.llm_path", "model.llm_adapter_path"})
     table << same(name, "model");
   table << rewritten("model.text_encoders", "model", paths) << rewritten("model.merge_adapters", "preset_lora_path", paths);
   table << rewritten("model.dtype", "dtype", dtype);
@@ -153,6 +159,12 @@ void model_rows(Table& table) {
   table << no_place({{"model.cache_text_embeddings", true}}, "text encoders that are frozen run once; trainable_models says which train");
   table << no_place({{"model.bypass_guidance_embedding", false}, "model.multiscale_loss_weight", "model.caption_column"},
                     "no such option of the models here");
+  table << rewritten("model.llm_adapter_lr", "", [](const Value& value, const Settings& all) {
+    bool differs = number_of(value) != 0.0 && number_of(value) != all.number("optimizer.lr");
+    return left_out(differs ? "write it for our layer paths in lr_groups" : "");
+  });
+  table << no_place({"model.self_attn_lr", "model.cross_attn_lr", "model.mlp_lr", "model.mod_lr"},
+                    "write it for our layer paths in lr_groups");
   table << no_place({"model.*"}, "no option of the models here");
 }
 
@@ -160,6 +172,10 @@ void adapter_rows(Table& table) {
   table << words("adapter.type", "lora_type", {{"lora", "lora"}, {"lokr", "lokr"}}, "adapters here are lora, dora, loha and lokr");
   table << rewritten("adapter.type", "lora_format", [](const Value&, const Settings& all) {
     return all.has("adapter.init_from_existing") ? left_out("") : carried(has_unet(all) ? "kohya" : "diffusers");
+  });
+  // All linear layers of its blocks and of the conditioner's.
+  table << rewritten("adapter.type", "lora_target_modules", [](const Value&, const Settings& all) {
+    return is_conditioned(all) ? carried("(transformer_)?blocks\\..*") : left_out("");
   });
   table << rewritten("adapter.type", "lora_base_model", [](const Value&, const Settings& all) { return carried(trained_parts(all)); });
   table << rewritten("model.type", "trainable_models",

@@ -14,6 +14,8 @@ namespace burnish::foreign {
 namespace of_kohya {
 namespace {
 
+/// The kind of model between whose text encoder and denoiser a conditioner lies, as its scripts' names begin.
+const std::string kConditioned = "anima";
 constexpr const char* kFileDecides = "the file of network_weights decides type, rank and alpha";
 
 /// The kind of model: by the script, else by what only one kind is given, by its files, or by its name. The last are looked up once, when
@@ -24,6 +26,7 @@ std::string kind_of(const Settings& all) {
   if (script.starts_with("sdxl") || type.starts_with("sdxl")) return "sdxl";
   if (script == "train_network.py" || script == "train_db.py" || script == "fine_tune.py" || type.starts_with("sd-")) return "sd15";
   auto module = all.text("network_module");
+  if (script.starts_with("anima_train") || module == "networks.lora_anima" || all.has("qwen3")) return kConditioned;
   bool drawn = all.has("timestep_sampling") && module != "networks.lora";
   if (all.has("clip_l") || all.has("t5xxl") || all.has("ae") || drawn || module.ends_with("lora_flux") ||
       all.text("model_type") == "chroma")
@@ -33,7 +36,8 @@ std::string kind_of(const Settings& all) {
 }
 
 /// Settings of a model that flows, whose denoiser is called dit; the others have a unet.
-bool flows(const Settings& all) { return kind_of(all) == "flux"; }
+bool flows(const Settings& all) { return kind_of(all) == "flux" || kind_of(all) == kConditioned; }
+bool is_conditioned(const Settings& all) { return kind_of(all) == kConditioned; }
 
 std::string denoiser(const Settings& all) { return flows(all) ? "dit" : "unet"; }
 
@@ -73,6 +77,9 @@ bool encoders_train(const Settings& all) { return !text_encoders(all).empty(); }
 std::string trained_parts(const Settings& all) {
   std::vector<std::string> parts;
   if (!all.on("network_train_text_encoder_only")) parts.push_back(denoiser(all));
+  // Among all weights it trains unless told otherwise, among adapters where it is asked for.
+  const bool with_conditioner = trains_whole(all) ? !is_zero(all, "llm_adapter_lr") : all.on("network_args.train_llm_adapter");
+  if (is_conditioned(all) && with_conditioner) parts.emplace_back("text_conditioner");
   for (const auto& part : text_encoders(all)) parts.push_back(part);
   return join(parts, ",");
 }
@@ -87,7 +94,8 @@ std::string note_on_parts(const Settings& all) {
 }
 
 /// A single block counts there as half a double block; a UNet has no such option.
-Outcome swapped_blocks(const Value& value, const Settings& /*all*/) {
+Outcome swapped_blocks(const Value& value, const Settings& all) {
+  if (is_conditioned(all)) return carried(value);
   auto count = static_cast<int64_t>(number_of(value).value_or(0));
   return carried(count / 2 + 2 * (count - count / 2), "a number of blocks, whatever their size");
 }
@@ -115,8 +123,8 @@ Outcome adapter_type(const Value& module, const Settings& all) {
   if (all.has("network_weights")) return left_out("");
   auto name = text_of(module), algorithm = lower(all.text("network_args.algo", "lora"));
   if (!name.starts_with("lycoris")) {
-    bool known =
-        name == "networks.lora" || name.ends_with("lora_flux") || name.ends_with("networks.loha") || name.ends_with("networks.lokr");
+    bool known = name == "networks.lora" || name.ends_with("lora_flux") || name == "networks.lora_anima" ||
+                 name.ends_with("networks.loha") || name.ends_with("networks.lokr");
     if (!known) return left_out("adapters here are lora, dora, loha and lokr");
     return carried(name.ends_with("loha") ? "loha" : name.ends_with("lokr") ? "lokr" : "lora");
   }
@@ -356,9 +364,11 @@ Arranged arrange(Value tree, const Open& open) {
 void model_rows(Table& table) {
   // Of two files that hold a part the first is taken.
   table << same("vae", "model") << same("pretrained_model_name_or_path", "model") << same("clip_l", "model") << same("t5xxl", "model")
-        << same("ae", "model");
+        << same("ae", "model") << same("llm_adapter_path", "model") << same("t5_tokenizer_path", "tokenizer_2_path");
+  table << same("qwen3", "model",
+                "both tokenizers are in sd-scripts' own folder configs; name their folders in tokenizer_path and tokenizer_2_path");
   table << kind_row("script", {"train_network.py", "train_db.py", "fine_tune.py", "sdxl_train.py", "sdxl_train_network.py", "flux_train.py",
-                               "flux_train_network.py"});
+                               "flux_train_network.py", "anima_train.py", "anima_train_network.py"});
   table << no_place({{"v2", false}}, kAnotherKind);
   table << rewritten("v_parameterization", "prediction_type", [](const Value& value, const Settings&) {
              return asks_for_something(value) ? carried("v_prediction") : left_out("");
@@ -368,13 +378,14 @@ void model_rows(Table& table) {
     return is_xl(all) || flows(all) ? left_out("sd-scripts leaves it unread for this model") : carried(value);
   });
   auto base_fp8 = [](const Value& value, const Settings& all) {
+    if (is_conditioned(all)) return left_out(asks_for_something(value) ? "sd-scripts leaves it unread for this model" : "");
     return asks_for_something(value) ? carried(denoiser(all), "weights get a scale for each row here (weight_format fp8)") : left_out("");
   };
   table << rewritten("fp8_base", "fp8_models", base_fp8, false) << rewritten("fp8_base_unet", "fp8_models", base_fp8, false);
   table << rewritten(
       "guidance_scale", "embedded_guidance",
       [](const Value& value, const Settings& all) {
-        if (all.text("model_type") == "chroma") return left_out("");  // which embeds no guidance
+        if (all.text("model_type") == "chroma" || is_conditioned(all)) return left_out("");  // which embed no guidance
         if (flows(all)) return carried(value);
         return left_out(number_of(value) == 3.5 ? "" : "only models that flow take it");
       },
@@ -416,6 +427,7 @@ void network_rows(Table& table) {
                       {"network_args.full_matrix", false},
                       "network_args.dora_wd",
                       "network_args.train_t5xxl",
+                      "network_args.train_llm_adapter",
                       {"network_train_text_encoder_only", false},
                       "kind_of_model",
                       "model_train_type",
@@ -527,6 +539,7 @@ void loss_rows(Table& table) {
       "timestep_sampling", "timestep_sampling",
       [](const Value& value, const Settings& all) {
         if (!flows(all)) return left_out("");
+        if (is_conditioned(all) && !all.has("timestep_sampling")) return carried("sigmoid");
         auto scheme = all.text("weighting_scheme");
         bool drawn = text_of(value) == "sigma" && (scheme == "logit_normal" || scheme == "mode");
         return carried(drawn ? Value(scheme) : value);
@@ -542,9 +555,15 @@ void loss_rows(Table& table) {
       "none");
   table << looked_at({{"debiased_estimation_loss", false}});
   auto of_flows = [](const Value& value, const Settings& all) { return flows(all) ? carried(value) : left_out(""); };
-  const std::pair<const char*, double> numbers[] = {
-      {"discrete_flow_shift", 3.0}, {"sigmoid_scale", 1.0}, {"logit_mean", 0.0}, {"logit_std", 1.0}, {"mode_scale", 1.29}};
+  const std::pair<const char*, double> numbers[] = {{"sigmoid_scale", 1.0}, {"logit_mean", 0.0}, {"logit_std", 1.0}, {"mode_scale", 1.29}};
   for (const auto& [name, number] : numbers) table << rewritten(name, name, of_flows, number);
+  table << rewritten(
+      "discrete_flow_shift", "discrete_flow_shift",
+      [](const Value& value, const Settings& all) {
+        if (is_conditioned(all) && !all.has("discrete_flow_shift")) return carried(1.0);
+        return flows(all) ? carried(value) : left_out("");
+      },
+      3.0);
   table << same("min_snr_gamma", "min_snr_gamma") << same("noise_offset", "noise_offset");
   table << same("loss_type", "loss_type").otherwise("l2") << same("huber_schedule", "huber_schedule").otherwise("snr")
         << same("huber_c", "huber_c").otherwise(0.1) << same("huber_scale", "huber_scale").otherwise(1.0);
@@ -556,7 +575,7 @@ void loss_rows(Table& table) {
   table << rewritten(
       "model_prediction_type", "",
       [](const Value& value, const Settings& all) {
-        if (!flows(all) || text_of(value) == "raw") return left_out("");
+        if (!flows(all) || is_conditioned(all) || text_of(value) == "raw") return left_out("");
         return left_out("predictions count as they are, which sd-scripts calls raw and advises");
       },
       "sigma_scaled");
@@ -594,7 +613,11 @@ void run_rows(Table& table) {
         << rewritten("cache_text_encoder_outputs_to_disk", "cache_path", kept_on_disk, false);
   table << rewritten("blocks_to_swap", "blocks_to_swap", swapped_blocks);
   table << no_place({"vae_chunk_size"}, "vae_tile_size is what saves memory in the autoencoder");
-  table << no_place({"train_block_lr", "block_lr"}, "write it for our layer paths in lr_groups");
+  table << no_place({"train_block_lr", "block_lr", "self_attn_lr", "cross_attn_lr", "mlp_lr", "mod_lr"},
+                    "write it for our layer paths in lr_groups");
+  table << rewritten("llm_adapter_lr", "", [](const Value& value, const Settings&) {
+    return left_out(number_of(value) == 0.0 ? "" : "write it for our layer paths in lr_groups");
+  });
   table << rewritten("full_bf16", "trained_weights", weights_that_train, false);
   table << needless({{"full_fp16", false}}, "weights that train are not held in fp16");
   table << needless({{"cache_latents", false},
@@ -625,6 +648,13 @@ void run_rows(Table& table) {
   table << no_place({"controlnet_model_name_or_path"}, "control networks of this script are not trained");
   table << rewritten("t5xxl_max_token_length", "max_sequence_length",
                      [](const Value& value, const Settings& all) { return flows(all) ? carried(value) : left_out(""); });
+  table << same("t5_max_token_length", "max_sequence_length");
+  table << rewritten("qwen3_max_token_length", "", [](const Value& value, const Settings& all) {
+    bool differs = number_of(value) != all.number("t5_max_token_length").value_or(512);
+    return left_out(differs ? "both tokenizers cut a text at max_sequence_length" : "");
+  });
+  table << same("unsloth_offload_checkpointing", "use_gradient_checkpointing_offload").otherwise(false);
+  table << needless({"attn_mode", {"split_attn", false}, {"vae_disable_cache", false}}, "says how the same is computed");
 }
 
 Table table() {

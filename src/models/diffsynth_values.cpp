@@ -109,6 +109,15 @@ DiffsynthValue mask_of_text_in_list(const std::string& name) {
           }};
 }
 
+DiffsynthValue mask_of_text(const std::string& name) {
+  return {.name = name, .make = [=](const DiffsynthValue::Find& find) -> pipeline::Value {
+            auto text = one(find, name);
+            if (text.dim() < 2 || text.size(0) != 1)
+              data_error("models", "'{}' has the shape {}, and one text has [1, T] and further", name, text.sizes().vec());
+            return at::ones({1, text.size(1)}, at::kFloat);
+          }};
+}
+
 DiffsynthValue channels_of(const std::string& name, int64_t begin, int64_t end) {
   return {.name = name, .make = [=](const DiffsynthValue::Find& find) -> pipeline::Value {
             auto whole = one(find, name);

@@ -24,7 +24,7 @@ Source find_transformer(const ModelFiles& files, const std::vector<std::string>&
   for (const auto& entry : files.entries) {
     if (!unlike.empty() && entry.tensors && entry.tensors->contains(unlike)) continue;
     for (const auto& mark : marks) {
-      if (auto tensors = find_below(entry, {"", "model.diffusion_model.", "diffusion_model."}, mark)) return {&entry, tensors, {}};
+      if (auto tensors = find_below(entry, {"", "model.diffusion_model.", "diffusion_model.", "net."}, mark)) return {&entry, tensors, {}};
     }
     bool config_only = !entry.tensors && io::class_name(entry.config) == class_name;
     if (config_only) return {&entry, std::nullopt, {}};

@@ -159,7 +159,7 @@ Paths companions(const Paths& paths, const Paths& matches) {
   for (const auto& path : paths) {
     auto folder = path.substr(0, path.rfind('/') + 1);
     bool is_config = path == folder + "config.json" && folders.contains(folder);
-    bool is_tokenizer = folder.starts_with("tokenizer") || folder == "google/umt5-xxl/";  // where original folders have it
+    bool is_tokenizer = folder.find("tokenizer") != folder.npos || folder == "google/umt5-xxl/";  // where original folders have it
     bool is_part = (is_tokenizer || folder == "scheduler/") && is_small(path);
     bool is_vocabulary = folders.contains(folder) && kVocabularies.contains(path.substr(folder.size()));
     if (is_config || is_part || is_vocabulary || contains(kIndexNames, path) || path == "processor/preprocessor_config.json")
@@ -213,7 +213,7 @@ void fetch_matches(hub::Repository& repository, const std::string& pattern) {
 
 bool leaves_out(HubUse use, const std::string& component) {
   bool is_denoiser = component.starts_with("transformer") || component.starts_with("unet");
-  bool is_small = component.starts_with("tokenizer") || component.starts_with("scheduler");
+  bool is_small = component.find("tokenizer") != component.npos || component.starts_with("scheduler");
   return (use == HubUse::without_denoiser && is_denoiser) || (use == HubUse::denoiser_alone && !is_denoiser && !is_small);
 }
 

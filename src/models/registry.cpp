@@ -15,6 +15,9 @@
 
 namespace burnish::models {
 
+namespace anima {
+extern const Family kFamily;
+}
 namespace chroma {
 extern const Family kFamily;
 }
@@ -47,7 +50,7 @@ extern const Family kFamily;
 }
 
 static constexpr const Family* kFamilies[] = {
-    &flux::kFamily, &flux3::kFamily,  &flux2::kFamily, &chroma::kFamily, &krea2::kFamily, &qwen_image::kFamily, &stable_diffusion::kFamily,
+    &flux::kFamily, &flux3::kFamily,  &flux2::kFamily, &chroma::kFamily, &krea2::kFamily, &anima::kFamily, &qwen_image::kFamily, &stable_diffusion::kFamily,
     &wan::kFamily,  &zimage::kFamily,
 };
 

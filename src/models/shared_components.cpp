@@ -283,13 +283,14 @@ std::optional<std::filesystem::path> fetched(const std::filesystem::path& base, 
 
 }  // namespace
 
-std::filesystem::path tokenizer_folder(const ModelFiles& files, const std::string& chosen, const std::string& folder, const char* kind) {
+std::filesystem::path tokenizer_folder(const ModelFiles& files, const std::string& chosen, const std::string& folder, const char* kind,
+                                       const char* option) {
   if (auto found = find_tokenizer(files, chosen, folder)) return *found;
   if (auto found = beside_encoder(files, folder)) return *found;
   for (const auto& base : files.pipeline_folders) {
     if (auto found = fetched(base, folder)) return *found;
   }
-  data_error("models", "no {} tokenizer beside the model; name its folder with --{}_path", kind, folder);
+  data_error("models", "no {} tokenizer beside the model; name its folder with --{}_path", kind, option != nullptr ? option : folder);
 }
 
 }  // namespace burnish::models

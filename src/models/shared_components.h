@@ -113,7 +113,9 @@ int64_t prompt_length(const ModelOptions& options, int64_t otherwise);
 /// Finds the folder of a tokenizer: the chosen one, which may be a folder of a model on a hub ("author/model:tokenizer/"), or the folder of
 /// this name beside the model; nothing when there is neither.
 std::optional<std::filesystem::path> find_tokenizer(const ModelFiles& files, const std::string& chosen, const std::string& folder);
-/// Finds that folder too; throws a data Error that names `kind` and the option when there is neither.
-std::filesystem::path tokenizer_folder(const ModelFiles& files, const std::string& chosen, const std::string& folder, const char* kind);
+/// Finds that folder too; throws a data Error that names `kind` and the option when there is neither. `option` is the one that chooses,
+/// without "_path"; null: it is called as the folder.
+std::filesystem::path tokenizer_folder(const ModelFiles& files, const std::string& chosen, const std::string& folder, const char* kind,
+                                       const char* option = nullptr);
 
 }  // namespace burnish::models

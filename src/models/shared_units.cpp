@@ -8,6 +8,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <set>
 
@@ -40,8 +41,11 @@ void encode_by_qwen(pipeline::Scope& scope, Components& components, c10::Device 
   // Of a model that is only named no text is known; it may be as long as any.
   bool is_named = components.source(encoder).entry->is_sizes;
   if (is_named || std::ssize(ids) > limit) ids.resize(static_cast<size_t>(limit));
+  const bool is_empty = ids.empty();
+  if (is_empty) ids = {0};
   auto ids_BL = as_batch(ids, device);
   auto states_BLD = static_cast<text::QwenEncoder&>(components.module(encoder)).forward(ids_BL, {layer}).front();
+  if (is_empty) states_BLD = at::zeros_like(states_BLD);
   write_text(scope, states_BLD.narrow(1, num_dropped, ids_BL.size(1) - num_dropped));
 }
 

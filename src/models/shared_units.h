@@ -45,7 +45,8 @@ int64_t token_limit(const Components& components, const std::string& encoder);
 
 /// Does the work of the unit from `prompt` to text_embedding [1, L, width] and text_mask [1, L], ones, with a Qwen text encoder named
 /// "text_encoder": it takes the states after `layer` layers of as many tokens as the encoder reads, without those of the first
-/// `num_dropped`. The text of a model that is only named is as long as may be.
+/// `num_dropped`. A text of no tokens has one state of
+/// zeros; that of a model that is only named is as long as may be.
 void encode_by_qwen(pipeline::Scope& scope, Components& components, c10::Device device, int64_t layer, int64_t num_dropped = 0);
 
 /// Writes states [1, L, width] of a text as text_embedding and text_mask.

@@ -246,6 +246,60 @@ TEST(Course, PartsThatTrain) {
   EXPECT_EQ(onetrainer(R"({"model_type": "Z_IMAGE"})").text("lora_base_model"), "dit");
 }
 
+TEST(Course, AConditionerBetweenTextEncoderAndDenoiser) {
+  auto anima = [](const char* more) {
+    auto tree = Value::parse(more);
+    tree.emplace("script", "anima_train_network.py");
+    tree.emplace("pretrained_model_name_or_path", "anima.safetensors");
+    tree.emplace("qwen3", "qwen_3_06b_base.safetensors");
+    tree.emplace("vae", "qwen_image_vae.safetensors");
+    tree.emplace("t5_tokenizer_path", "t5");
+    return imported(foreign::kohya(), tree);
+  };
+  auto network = anima(R"({"network_module": "networks.lora_anima", "blocks_to_swap": 5})");
+  EXPECT_EQ(network.text("lora_base_model"), "dit,text_encoder");
+  EXPECT_EQ(network.text("lora_type"), "lora");
+  EXPECT_EQ(network.text("timestep_sampling"), "sigmoid");
+  EXPECT_EQ(network.number("discrete_flow_shift"), 1);
+  EXPECT_EQ(network.number("blocks_to_swap"), 5);
+  EXPECT_EQ(network.text("tokenizer_2_path"), "t5");
+  EXPECT_EQ(Value::parse(network.options.at("model")).size(), 3u);
+  EXPECT_THAT(network.said.different, Contains(HasSubstr("name their folders in tokenizer_path")));
+  auto adapter = anima(R"({"network_module": "networks.lora_anima", "network_args": ["train_llm_adapter=True"],
+                           "network_train_unet_only": true, "timestep_sampling": "shift", "discrete_flow_shift": 3,
+                           "t5_max_token_length": 256, "qwen3_max_token_length": 512, "self_attn_lr": 1e-5})");
+  EXPECT_EQ(adapter.text("lora_base_model"), "dit,text_conditioner");
+  EXPECT_EQ(adapter.text("timestep_sampling"), "shift");
+  EXPECT_EQ(adapter.number("discrete_flow_shift"), 3);
+  EXPECT_EQ(adapter.number("max_sequence_length"), 256);
+  EXPECT_THAT(adapter.said.not_carried, Contains(HasSubstr("both tokenizers cut a text at max_sequence_length")));
+  EXPECT_THAT(adapter.said.not_carried, Contains(HasSubstr("self_attn_lr")));
+  // Of ai-toolkit it is asked for, of OneTrainer it does not train, of diffusion-pipe it does unless its rate is 0.
+  auto of_ai_toolkit = [](bool trains) {
+    Value tree{{"model", {{"arch", "anima"}, {"model_kwargs", {{"train_text_conditioner", trains}, {"max_sequence_length", 256}}}}},
+               {"network", {{"type", "lora"}}}};
+    return ai_toolkit(tree.dump().c_str());
+  };
+  EXPECT_EQ(of_ai_toolkit(true).text("lora_base_model"), "dit,text_conditioner");
+  EXPECT_EQ(of_ai_toolkit(false).text("lora_base_model"), "dit");
+  EXPECT_EQ(of_ai_toolkit(false).number("max_sequence_length"), 256);
+  EXPECT_EQ(onetrainer(R"({"model_type": "ANIMA"})").text("lora_base_model"), "dit");
+  auto pipe = [](const char* more) {
+    Value tree{{"model", {{"type", "anima"}, {"transformer_path", "a"}, {"vae_path", "v"}, {"llm_path", "q"}, {"dtype", "bfloat16"}}},
+               {"adapter", {{"type", "lora"}, {"rank", 32}}},
+               {"optimizer", {{"type", "adamw_optimi"}, {"lr", 1e-5}}}};
+    tree["model"].update(Value::parse(more));
+    return imported(foreign::diffusion_pipe(), tree);
+  };
+  EXPECT_EQ(pipe("{}").text("lora_base_model"), "dit,text_conditioner");
+  EXPECT_EQ(pipe("{}").text("lora_target_modules"), "(transformer_)?blocks\\..*");
+  EXPECT_EQ(pipe(R"({"llm_adapter_lr": 0})").text("lora_base_model"), "dit");
+  EXPECT_THAT(pipe(R"({"llm_adapter_lr": 2e-6})").said.not_carried, Contains(HasSubstr("llm_adapter_lr")));
+  // All weights: the conditioner's too, unless its rate is 0.
+  EXPECT_EQ(anima(R"({"script": "anima_train.py"})").text("trainable_models"), "dit,text_conditioner");
+  EXPECT_EQ(anima(R"({"script": "anima_train.py", "llm_adapter_lr": 0})").text("trainable_models"), "dit");
+}
+
 TEST(Course, WhatIsReadOfModelsAndCaptions) {
   for (const char* tree :
        {R"({"script": "sdxl_train_network.py", "clip_skip": 2})", R"({"script": "flux_train_network.py", "clip_skip": 2})"}) {

@@ -4,14 +4,14 @@
 Trains two steps with $BURNISH on the pipeline of make_pipeline.py, loads the LoRAs (of the transformer, and with CLIP) with diffusers'
 load_lora_weights, the whole transformer, the whole CLIP and a whole ControlNet with from_pretrained, and compares the latents that both programs draw from the
 same noise. Then the same with the pipelines of make_stable_diffusion.py: LoRA and DoRA that were trained over FP8 weights in bf16 and fp16,
-kohya's names, adapters of the UNet with all text encoders, the whole UNet; with those of make_zimage.py, make_qwen_image.py, make_flux2.py, make_flux3.py, make_chroma.py, make_krea2.py and make_wan.py: LoRA in the names
+kohya's names, adapters of the UNet with all text encoders, the whole UNet; with those of the other families' scripts: LoRA in the names
 of diffusers, kohya and DiffSynth-Studio, the whole transformer; with reference pictures as FLUX.1 Kontext takes them, LoRA and the whole transformer, and as Qwen-Image-Edit does, LoRA; and a
 blockwise ControlNet in DiffSynth-Studio's class. Exits 1 when they differ.
 """
 import os, pathlib, shutil, subprocess, sys, tempfile
 import torch
 from diffsynth.models.qwen_image_controlnet import QwenImageBlockWiseControlNet
-from diffusers import (ChromaTransformer2DModel, EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Transformer2DModel, Flux3Transformer2DModel, FluxControlNetModel, FluxKontextPipeline, FluxPipeline, FluxTransformer2DModel, Krea2Pipeline, Krea2Transformer2DModel, QwenImagePipeline, QwenImageTransformer2DModel,
+from diffusers import (ChromaTransformer2DModel, CosmosTransformer3DModel, EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Transformer2DModel, Flux3Transformer2DModel, FluxControlNetModel, FluxKontextPipeline, FluxPipeline, FluxTransformer2DModel, Krea2Pipeline, Krea2Transformer2DModel, QwenImagePipeline, QwenImageTransformer2DModel,
                        UNet2DConditionModel, WanPipeline, WanTransformer3DModel, ZImagePipeline, ZImageTransformer2DModel)
 from diffusers.modular_pipelines.flux3.modular_blocks_flux3 import Flux3CoreDenoiseStep
 from safetensors.torch import load_file, save_file
@@ -23,6 +23,7 @@ import make_qwen_blockwise as blockwise
 import make_qwen_edit as qwen_edit
 import make_references as references
 import make_stable_diffusion_runs as stable_diffusion
+from make_anima import FAMILY as anima
 from make_chroma import FAMILY as chroma, Cut
 from make_flux2 import FAMILY as flux2
 from make_flux3 import FAMILY as flux3
@@ -176,6 +177,13 @@ def krea2_pipeline(**parts):
     return pipe
 
 
+def anima_pipeline(**parts):
+    pipe = anima.parts()
+    pipe.update_components(**parts)
+    pipe.set_progress_bar_config(disable=True)
+    return pipe
+
+
 def wan_pipeline(**parts):
     pipe = WanPipeline.from_pretrained(wan.OUT / "model", torch_dtype=torch.float32, scheduler=Spaced(shift=3.0), **parts)
     pipe.set_progress_bar_config(disable=True)
@@ -198,6 +206,20 @@ def check_wan_lora(folder):
             pipe.load_lora_weights(str(file))
             good &= report(f"{wan.OUT.name}: LoRA of {name} in the names of {names} through load_lora_weights", small_draw(wan, wan.OUT / "model", folder, "--lora", file),
                            wan.sampled(pipe, noise))
+    return good
+
+
+def check_anima_lora(folder):
+    """A LoRA of the transformer and the conditioner, in diffusers' names and in ComfyUI's, which it reads as well."""
+    noise, good = noise_of(anima, folder), True
+    lora = small_train(anima, folder / "both", "--lora_rank", 4, "--lora_alpha", 8, "--lora_base_model", "dit,text_conditioner")
+    expected = small_draw(anima, anima.OUT / "model", folder, "--lora", lora)
+    for names in ("diffusers", "comfyui"):
+        file = folder / f"as_{names}.safetensors"
+        burnish("convert", lora, file, "--lora_format", names, "--model", anima.OUT / "model")
+        pipe = anima_pipeline()
+        pipe.load_lora_weights(str(file))
+        good &= report(f"{anima.OUT.name}: LoRA of both in the names of {names} through load_lora_weights", expected, anima.sampled(pipe, noise))
     return good
 
 
@@ -226,9 +248,9 @@ def check_small(golden, pipeline, transformer, folder):
     plain, good = golden.sampled(pipeline(), noise), True
     for what, options in (("LoRA", []), ("LoRA in kohya's names", ["--lora_format", "kohya"]), ("LoRA in DiffSynth-Studio's names", ["--lora_format", "diffsynth"]),
                           ("LoRA over FP8", ["--fp8_models", "dit"])):
-        if golden in (flux2, flux3, chroma, krea2, wan) and "DiffSynth" in what:  # their LoRAs are not written in these names, or read
+        if golden in (flux2, flux3, chroma, krea2, anima, wan) and "DiffSynth" in what:  # their LoRAs are not written in these names, or read
             continue
-        if golden in (flux3, chroma, krea2) and "kohya" in what:  # diffusers' reader has the published width written into it, or reads none
+        if golden in (flux3, chroma, krea2, anima) and "kohya" in what:  # diffusers' reader has the published width written into it, or reads none
             continue
         lora = small_train(golden, folder / what.replace(" ", "_").replace("'", ""), "--lora_rank", 4, "--lora_alpha", 8, *options)
         pipe = pipeline()
@@ -366,10 +388,11 @@ def main():
             (folder / name).mkdir()
             good &= check_stable_diffusion(name, folder / name)
         for golden, pipe, transformer in ((zimage, zimage_pipeline, ZImageTransformer2DModel), (qwen_image, qwen_image_pipeline, QwenImageTransformer2DModel),
-                                         (flux2, flux2_pipeline, Flux2Transformer2DModel), (flux3, flux3_pipeline, Flux3Transformer2DModel), (chroma, chroma_pipeline, ChromaTransformer2DModel), (krea2, krea2_pipeline, Krea2Transformer2DModel), (wan, wan_pipeline, WanTransformer3DModel)):
+                                         (flux2, flux2_pipeline, Flux2Transformer2DModel), (flux3, flux3_pipeline, Flux3Transformer2DModel), (chroma, chroma_pipeline, ChromaTransformer2DModel), (krea2, krea2_pipeline, Krea2Transformer2DModel), (anima, anima_pipeline, CosmosTransformer3DModel),
+                                         (wan, wan_pipeline, WanTransformer3DModel)):
             (folder / golden.OUT.name).mkdir()
             good &= check_small(golden, pipe, transformer, folder / golden.OUT.name)
-        for check in (check_kontext, check_qwen_edit, check_blockwise, check_wan_lora):
+        for check in (check_kontext, check_qwen_edit, check_blockwise, check_anima_lora, check_wan_lora):
             (folder / check.__name__).mkdir()
             good &= check(folder / check.__name__)
     sys.exit(0 if good and changed > 0 else 1)

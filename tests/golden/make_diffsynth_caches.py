@@ -127,11 +127,18 @@ def flux3():
     save("flux3", shared, {"prompt_tokens": text, "prompt_ids": ids, "packed": packed}, expected)
 
 
+def anima():
+    """Its states are filled up, and all of them are read."""
+    latents, states, ids = torch.randn(1, 16, 6, 8), torch.randn(1, 12, 24), torch.tensor([[5, 9, 1]])
+    save("anima", {"input_latents": latents}, {"prompt_emb": states, "t5xxl_ids": ids},
+         {"latents": latents, "text_embedding": states, "text_mask": torch.ones(1, 12), "t5_ids": ids, "t5_mask": torch.ones(1, 3)})
+
+
 if __name__ == "__main__":
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
     torch.manual_seed(17)
-    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3):
+    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima):
         write()
     for file in OUT.iterdir():
         file.chmod(0o644)

@@ -16,10 +16,9 @@ class ModelIds : public BadInput, public testing::WithParamInterface<SmallFamily
   ModelIds() {
     fs::create_directories(model_);
     const auto& family = GetParam();
-    auto folders = family.parts;
-    for (const char* more : {"scheduler", "tokenizer"}) folders.emplace_back(more);
-    for (const auto& part : folders) {
-      if (fs::is_directory(family.folder() / part)) fs::copy(family.folder() / part, model_ / part, fs::copy_options::recursive);
+    for (const auto& entry : fs::directory_iterator(family.folder())) {
+      const auto name = entry.path().filename();
+      if (entry.is_directory()) fs::copy(entry.path(), model_ / name, fs::copy_options::recursive);
     }
     for (const auto& part : family.lacks()) fs::copy(kAssets / part, model_ / part, fs::copy_options::recursive);
     for (const char* index : {"model_index.json", "modular_model_index.json"}) {

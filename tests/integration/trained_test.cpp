@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
 /// Of every transformer with one text encoder.
 std::vector<TrainedCase> of_every_family() {
   std::vector<TrainedCase> all;
-  for (const auto& family : small_families([](const auto& f) { return f.is_transformer() && f.parts.size() == 3; })) {
+  for (const auto& family : small_families([](const auto& f) { return f.is_transformer() && !f.has("text_encoder_2"); })) {
     auto add = [&](const std::string& name, const std::string& options) {
       all.push_back({family.name + "_" + name, options, family.name});
     };
@@ -145,6 +145,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(TrainedCase{"chromas_modulation", kModulation + "distilled_guidance_layer.out_proj,to_q ", "chroma"},
                     TrainedCase{"flux2s_modulation", kModulation + "single_stream_modulation.linear,to_qkv_mlp_proj ", "flux2"},
                     TrainedCase{"flux3s_text", kModulation + "context_embedder,to_q ", "flux3"},
+                    TrainedCase{"animas_conditioner", kSmall + "--lora_base_model text_conditioner ", "anima"},
+                    TrainedCase{"animas_conditioner_whole", "--trainable_models dit,text_conditioner ", "anima"},
+                    TrainedCase{"all_of_anima", kSmall + "--lora_target_modules all-linear ", "anima"},
                     TrainedCase{"qwen_images_body", kModulation + "to_q,to_v,img_mlp.net.2 ", "qwen_image"},
                     TrainedCase{"krea2s_blocks", kModulation + "to_out.0,ff.down,final_layer.linear ", "krea2"},
                     TrainedCase{"krea2s_fusion", kModulation + "text_fusion.projector,txt_in.linear_1 ", "krea2"},

@@ -107,6 +107,7 @@ const Tiny kTiny[] = {
     {"flux3", "tests/golden/flux3_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"flux3", "tests/golden/flux3_pipeline/model", "tests/golden/tokenizers/qwen", "", "", true},
     {"krea2", "tests/golden/krea2_pipeline/model", "tests/golden/tokenizers/qwen", ""},
+    {"anima", "tests/golden/anima_pipeline/model", "tests/golden/tokenizers/qwen", "assets/tiny-flux/tokenizer_2"},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "layers.2."},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "all_final_layer."},

@@ -14,6 +14,7 @@
 #include "diffusion/flow_process.h"
 #include "io/json.h"
 #include "io/model_values.h"
+#include "models/padding_row.h"
 #include "models/scheduler_file.h"
 #include "models/shared_units.h"
 #include "models/vocabulary.h"
@@ -214,7 +215,7 @@ void WanModel::fill_names(const Found& found) {
   if (gives_last()) names_.extra_inputs.push_back(kLastFrame);
 }
 
-// States of padding are zeros that are attended to: one row that counts for all of them gives the same result.
+// States of padding are zeros that are attended to.
 void WanModel::write_text(pipeline::Scope& scope, const std::string& text, const std::string& name) {
   scope.uses(kText);
   const auto limit = token_limit(components_, kText);
@@ -222,13 +223,10 @@ void WanModel::write_text(pipeline::Scope& scope, const std::string& text, const
   bool is_named = components_.source(kText).entry->is_sizes;  // of which no text is known; it may be as long as any
   if (!is_named) encoded.ids.resize(static_cast<size_t>(encoded.num_tokens));
   auto states = loaded<text::T5Encoder>(kText).forward(as_batch(encoded.ids, options_.device));
-  auto counts = at::ones({1, states.size(1)}, states.options().dtype(at::kFloat));
-  if (auto missing = limit - states.size(1); missing > 0) {
-    states = at::constant_pad_nd(states, {0, 0, 0, 1});
-    counts = at::constant_pad_nd(counts, {0, 1}, static_cast<double>(missing));
-  }
-  scope.write(name + "_embedding", states);
-  scope.write(name + "_counts", counts);
+  CountedRows text_rows{states, at::ones({1, states.size(1)}, states.options().dtype(at::kFloat))};
+  if (states.size(1) < limit) text_rows = with_padding_row(text_rows, limit);
+  scope.write(name + "_embedding", text_rows.rows_BTE);
+  scope.write(name + "_counts", text_rows.counts_BT);
 }
 
 void WanModel::modulate(pipeline::Scope& scope, const std::string& dit) {

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "kernels/gelu_tanh/gelu_tanh.h"
+#include "models/padding_row.h"
 #include "models/wan/camera.h"
 #include "models/wan/waves.h"
 #include "nn/remade.h"
@@ -89,9 +90,6 @@ std::pair<at::Tensor, at::Tensor> rope(const Config& c, int64_t frames, int64_t 
       {along(of_frames, {-1, 1, 1}), along(counted(rows, from.row, 1), {1, -1, 1}), along(counted(columns, from.column, 1), {1, 1, -1})},
       c.axes_dims(), kRopeTheta);
 }
-
-/// A bias of attention to rows of a text, each of which stands for so many tokens.
-at::Tensor bias_of(const at::Tensor& counts_BT) { return counts_BT.to(at::kFloat).log().unsqueeze(1).unsqueeze(1); }
 
 std::vector<std::unique_ptr<Block>> blocks_of(const Config& c, const at::TensorOptions& o) {
   if (!c.extras.driving.is_read) return mmdit::several<Block>(c.num_layers, c, o);
@@ -213,7 +211,7 @@ nn::Tensors Transformer::of_clip(const Inputs::Clip& clip) const {
   return {nn::Streams(shares(), {tokens.size(1)}).here(0, tokens),
           clip.modulation_BM.unsqueeze(1).narrow(-1, 0, kModulations * config_.width()),
           b.text.forward(clip.text_BTE),
-          bias_of(clip.counts_BT),
+          bias_of_counts(clip.counts_BT),
           cos,
           sin,
           b.image->forward(clip.image_BNW.to(dtype))};
@@ -250,7 +248,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
   nn::Tensors inputs{noisy,
                      modulation.narrow(-1, 0, of_blocks),
                      b.text.forward(in.text_BTE),
-                     bias_of(in.counts_BT),
+                     bias_of_counts(in.counts_BT),
                      streams.by_place(cos, 0),
                      streams.by_place(sin, 0)};
   if (b.image) inputs.push_back(b.image->forward(in.image_BNW.to(in.text_BTE.scalar_type())));

@@ -1,0 +1,42 @@
+#pragma once
+#include "models/anima/conditioner.h"
+#include "models/anima/transformer.h"
+#include "models/find_components.h"
+#include "models/model.h"
+#include "models/shared_components.h"
+
+namespace burnish::models::anima {
+
+/// The sources of Anima's components.
+struct AnimaSources {
+  Source dit, conditioner, text_encoder, vae;
+};
+
+/// Finds the components of Anima among a run's files; detection reads tensor names only.
+AnimaSources find_sources(const ModelFiles& files);
+AnimaSources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
+
+/// Returns the numbers of Qwen3-0.6B.
+text::QwenConfig qwen3_06b();
+
+class AnimaModel : public Model {
+ public:
+  AnimaModel(const ModelFiles& files, const ModelOptions& options);
+  UnitGroups units_of(const Expert& expert) override;
+
+ private:
+  void add_transformer(const Source& source);
+  void add_conditioner(const Source& source);
+  void fill_names();
+  void read_tokens(pipeline::Scope& scope);
+  void condition(pipeline::Scope& scope);
+  void modulate(pipeline::Scope& scope);
+  void denoise(pipeline::Scope& scope);
+
+  Config config_;
+  ConditionerConfig conditioner_;
+  int64_t num_text_layers_ = 0;
+  AutoencoderPart autoencoder_;
+};
+
+}  // namespace burnish::models::anima
