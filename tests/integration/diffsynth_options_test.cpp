@@ -14,16 +14,10 @@ namespace {
 class ModelIds : public BadInput, public testing::WithParamInterface<SmallFamily> {
  protected:
   ModelIds() {
-    fs::create_directories(model_);
     const auto& family = GetParam();
-    for (const auto& entry : fs::directory_iterator(family.folder())) {
-      const auto name = entry.path().filename();
-      if (entry.is_directory()) fs::copy(entry.path(), model_ / name, fs::copy_options::recursive);
-    }
+    fs::create_directories(model_.parent_path());
+    fs::copy(family.folder(), model_, fs::copy_options::recursive);
     for (const auto& part : family.lacks()) fs::copy(kAssets / part, model_ / part, fs::copy_options::recursive);
-    for (const char* index : {"model_index.json", "modular_model_index.json"}) {
-      if (fs::exists(family.folder() / index)) fs::copy(family.folder() / index, model_);
-    }
   }
 
   /// The loss of one step with the model named so.
