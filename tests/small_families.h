@@ -72,6 +72,7 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "zimage"},
       {.name = "flux2", .makes_few_tokens = true, .options = "--max_sequence_length 48 "},
       {.name = "flux3", .makes_few_tokens = true},
+      {.name = "ernie_image", .makes_few_tokens = true},
       {.name = "chroma"},
       {.name = "qwen_image"},
       {.name = "krea2", .needs_index = true, .runs_parts_by_text = true},

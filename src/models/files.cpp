@@ -12,7 +12,8 @@ namespace fs = std::filesystem;
 const std::vector<std::string> kWeightStems{"diffusion_pytorch_model", "model", "pytorch_model"};
 
 bool is_unused_component(const std::string& name) {
-  return name == "safety_checker" || name == "feature_extractor" || name == "image_processor" || name == "image_encoder";
+  return name == "safety_checker" || name == "feature_extractor" || name == "image_processor" || name == "image_encoder" || name == "pe" ||
+         name == "pe_tokenizer";
 }
 
 const ModelEntry* ModelFiles::find(const std::function<bool(const ModelEntry&)>& wanted) const {

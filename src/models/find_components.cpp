@@ -74,7 +74,7 @@ Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes
 
 Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark) {
   for (const auto& entry : files.entries) {
-    for (const std::string body : {"model.language_model.", "language_model.", "model.", ""}) {
+    for (const std::string body : {"model.language_model.", "language_model.model.", "language_model.", "model.", ""}) {
       if (auto tensors = find_below(entry, prefixes, body + "layers.0.self_attn." + mark))
         return {&entry, text::qwen_tensors(*tensors), {}};
     }
@@ -89,6 +89,18 @@ Source find_qwen3_vl(const ModelFiles& files, const std::vector<std::string>& pr
     return name.find("visual.") != name.npos || name.find("language_model.") != name.npos;
   });
   return sees ? found : Source{};
+}
+
+Source find_mistral(const ModelFiles& files, const std::vector<std::string>& prefixes) {
+  for (const auto& entry : files.entries) {
+    if (is_unused_component(entry.component)) continue;
+    auto found = find_qwen({{entry}, {}}, prefixes, "o_proj.weight");
+    if (!found.tensors) continue;
+    const std::string attention = "layers.0.self_attn.";
+    if (found.tensors->contains(attention + "q_norm.weight") || found.tensors->contains(attention + "q_proj.bias")) continue;
+    return {&entry, found.tensors, {}};
+  }
+  return {};
 }
 
 // Old files keep it at the top, new ones beside the text model.

@@ -42,20 +42,30 @@ std::map<std::string, LayerTable> written_in(const RenamedLayers& originals) {
   return written;
 }
 
-int64_t blocks_before_training(nn::Module& transformer, const std::function<bool(const std::string& path)>& trains, int64_t num_double,
-                               int64_t num_single, const std::vector<std::string>& behind) {
-  const std::string of_double = "transformer_blocks.", of_single = "single_transformer_blocks.";
+int64_t blocks_before_training(nn::Module& transformer, const std::function<bool(const std::string& path)>& trains,
+                               const std::vector<BlockStack>& stacks, const std::vector<std::string>& behind) {
+  int64_t all = 0;
+  for (const auto& stack : stacks) all += stack.count;
   auto blocks_before = [&](const std::string& path) -> int64_t {
-    if (path.starts_with(of_double)) return std::stoll(path.substr(of_double.size()));
-    if (path.starts_with(of_single)) return num_double + std::stoll(path.substr(of_single.size()));
+    int64_t before = 0;
+    for (const auto& stack : stacks) {
+      if (path.starts_with(stack.path)) return before + std::stoll(path.substr(stack.path.size()));
+      before += stack.count;
+    }
     bool is_behind = std::ranges::any_of(behind, [&](const auto& layer) { return path.starts_with(layer + "."); });
-    return is_behind ? num_double + num_single : 0;
+    return is_behind ? all : 0;
   };
-  auto first = num_double + num_single;
+  auto first = all;
   for (const auto& [path, slot] : transformer.parameters()) {
     if (trains(path)) first = std::min(first, blocks_before(path));
   }
   return first;
+}
+
+int64_t blocks_before_training(nn::Module& transformer, const std::function<bool(const std::string& path)>& trains, int64_t num_double,
+                               int64_t num_single, const std::vector<std::string>& behind) {
+  return blocks_before_training(transformer, trains, {{"transformer_blocks.", num_double}, {"single_transformer_blocks.", num_single}},
+                                behind);
 }
 
 }  // namespace burnish::models

@@ -18,8 +18,16 @@ void add_original_blocks(RenamedLayers& all, const RenamedLayers& of_double, con
 /// Returns original names as ComfyUI writes them in adapter files, and as kohya's programs do (ComponentNames::written).
 std::map<std::string, LayerTable> written_in(const RenamedLayers& originals);
 
-/// Counts the blocks that run before the first with a parameter that trains, double blocks first: 0 where a parameter trains that comes
-/// before all blocks, and all of them where none trains but below one of the paths `behind`, which come after them.
+/// Blocks of a kind: the path before their numbers, and how many there are.
+struct BlockStack {
+  std::string path;
+  int64_t count = 0;
+};
+/// Counts the blocks that run before the first with a parameter that trains, in the order of the stacks: 0 where a parameter trains that
+/// comes before all blocks, and all of them where none trains but below one of the paths `behind`, which come after them.
+int64_t blocks_before_training(nn::Module& transformer, const std::function<bool(const std::string& path)>& trains,
+                               const std::vector<BlockStack>& stacks, const std::vector<std::string>& behind);
+/// Counts them where blocks of two streams come first, then those of one.
 int64_t blocks_before_training(nn::Module& transformer, const std::function<bool(const std::string& path)>& trains, int64_t num_double,
                                int64_t num_single, const std::vector<std::string>& behind);
 

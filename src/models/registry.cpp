@@ -21,6 +21,9 @@ extern const Family kFamily;
 namespace chroma {
 extern const Family kFamily;
 }
+namespace ernie_image {
+extern const Family kFamily;
+}
 namespace flux {
 extern const Family kFamily;
 }
@@ -50,8 +53,8 @@ extern const Family kFamily;
 }
 
 static constexpr const Family* kFamilies[] = {
-    &flux::kFamily, &flux3::kFamily,  &flux2::kFamily, &chroma::kFamily, &krea2::kFamily, &anima::kFamily, &qwen_image::kFamily, &stable_diffusion::kFamily,
-    &wan::kFamily,  &zimage::kFamily,
+    &flux::kFamily,       &ernie_image::kFamily,      &flux3::kFamily, &flux2::kFamily,  &chroma::kFamily, &krea2::kFamily, &anima::kFamily,
+    &qwen_image::kFamily, &stable_diffusion::kFamily, &wan::kFamily,   &zimage::kFamily,
 };
 
 static std::vector<const Family*>& added() {

@@ -133,13 +133,13 @@ TextPart t5_part(const Source& source, const text::T5Config& config, const TextU
 TextPart qwen_part(const Source& source, const text::QwenConfig& config, const QwenUse& use, const ModelFiles& files,
                    const ModelOptions& options) {
   const auto& text = use.text;
-  auto tokenizer = tokenizer_of(files, options, text, "Qwen", config.vocab_size);
-  tokenizer.load = [chat = use.chat](const auto& folder) { return tokenizers::load_qwen(folder, chat); };
+  auto tokenizer = tokenizer_of(files, options, text, use.kind, config.vocab_size);
+  tokenizer.load = [load = use.load, chat = use.chat](const auto& folder) { return load(folder, chat); };
   tokenizer.limit = [&options, length = text.length, drops = use.drops_before](const tokenizers::Tokenizer& of) {
     return (drops ? of.num_before() : 0) + prompt_length(options, length);
   };
   TextPart part{.recipe = {.name = text.name,
-                           .what = "Qwen text encoder",
+                           .what = fmt::format("{} text encoder", use.kind),
                            .source = source,
                            .build = builds<text::QwenEncoder>(config),
                            .settings = length_settings(options, text.length),

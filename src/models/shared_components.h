@@ -7,7 +7,7 @@
 #include "models/text/t5.h"
 #include "models/vae/autoencoder_kl.h"
 #include "models/vae/causal_autoencoder.h"
-#include "tokenizers/qwen.h"
+#include "tokenizers/tekken.h"
 
 // Components that families share, as values that a family adds to itself (Model::add): how they are made, what their layers are called.
 // Recipes refer to the files and options that they are given, which must outlive them.
@@ -51,12 +51,14 @@ TextPart clip_part(const Source& source, const text::ClipConfig& config, const T
 TextPart t5_part(const Source& source, const text::T5Config& config, const TextUse& use, const ModelFiles& files,
                  const ModelOptions& options);
 
-/// The facts of a Qwen text encoder that its family states.
+/// The facts of a Qwen text encoder, or of one of its kin, that its family states.
 struct QwenUse {
   TextUse text;
   tokenizers::ChatTemplate chat = {};  ///< what stands around a prompt
   bool drops_before = false;           ///< whether states of the tokens before the prompt are dropped, and not counted in `length`
   int64_t num_read = 0;                ///< layers that the model runs; layers behind them get no gradient
+  const char* kind = "Qwen";           ///< what messages call it
+  decltype(&tokenizers::load_qwen) load = tokenizers::load_qwen;
 };
 TextPart qwen_part(const Source& source, const text::QwenConfig& config, const QwenUse& use, const ModelFiles& files,
                    const ModelOptions& options);

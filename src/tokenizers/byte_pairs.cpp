@@ -27,6 +27,45 @@ std::array<std::string, 256> byte_symbols() {
   return symbols;
 }
 
+/// The special tokens of a tekken.json that lists none (mistral-common: Tekkenizer.DEPRECATED_SPECIAL_TOKENS).
+constexpr const char* kOldSpecialTokens[] = {"<unk>",
+                                             "<s>",
+                                             "</s>",
+                                             "[INST]",
+                                             "[/INST]",
+                                             "[AVAILABLE_TOOLS]",
+                                             "[/AVAILABLE_TOOLS]",
+                                             "[TOOL_RESULTS]",
+                                             "[/TOOL_RESULTS]",
+                                             "[TOOL_CALLS]",
+                                             "[IMG]",
+                                             "<pad>",
+                                             "[IMG_BREAK]",
+                                             "[IMG_END]",
+                                             "[PREFIX]",
+                                             "[MIDDLE]",
+                                             "[SUFFIX]",
+                                             "[SYSTEM_PROMPT]",
+                                             "[/SYSTEM_PROMPT]",
+                                             "[TOOL_CONTENT]"};
+
+/// The bytes that a text of base64 stands for; a data Error for what is none.
+std::string from_base64(std::string_view text) {
+  std::string bytes;
+  uint32_t held = 0;
+  int num_bits = 0;
+  for (char c : text.substr(0, text.find('='))) {
+    const bool is_upper = c >= 'A' && c <= 'Z', is_lower = c >= 'a' && c <= 'z', is_digit = c >= '0' && c <= '9';
+    if (!is_upper && !is_lower && !is_digit && c != '+' && c != '/')
+      data_error("tokenizers", "the tokenizer has a token whose bytes are not base64; its file is damaged");
+    held = held << 6 | static_cast<uint32_t>(is_upper ? c - 'A' : is_lower ? c - 'a' + 26 : is_digit ? c - '0' + 52 : c == '+' ? 62 : 63);
+    if ((num_bits += 6) < 8) continue;
+    num_bits -= 8;
+    bytes += static_cast<char>(held >> num_bits & 0xFF);
+  }
+  return bytes;
+}
+
 uint64_t key_of(int64_t left, int64_t right) { return static_cast<uint64_t>(left) << 32 | static_cast<uint64_t>(right); }
 
 [[noreturn]] void refuse_merge(std::string_view line, const std::filesystem::path& path) {
@@ -49,6 +88,12 @@ BytePairs::BytePairs(const std::filesystem::path& folder, const std::string& wha
     data_error("tokenizers", "the {} tokenizer in {} has no merges; its file is empty or damaged", what, folder.string());
 }
 
+std::string BytePairs::symbols_of(std::string_view bytes) const {
+  std::string symbols;
+  for (char byte : bytes) symbols += symbols_[static_cast<unsigned char>(byte)];
+  return symbols;
+}
+
 void BytePairs::read_files(const std::string& what, const Check& check) {
   if (io::is_there(folder_ / "vocab.json") && io::is_there(folder_ / "merges.txt")) {
     read_vocab(io::read_json(folder_ / "vocab.json"));
@@ -57,6 +102,10 @@ void BytePairs::read_files(const std::string& what, const Check& check) {
     auto file = io::read_json(folder_ / "tokenizer.json");
     check(file, folder_ / "tokenizer.json");
     read_tokenizer_json(file, what);
+  } else if (io::is_there(folder_ / "tekken.json")) {
+    auto file = io::read_json(folder_ / "tekken.json");
+    check(file, folder_ / "tekken.json");
+    read_tekken(file);
   } else {
     data_error("tokenizers", "no {} tokenizer in {}: expected vocab.json and merges.txt, or tokenizer.json", what, folder_.string());
   }
@@ -85,6 +134,7 @@ void BytePairs::read_tokenizer_json(const nlohmann::json& file, const std::strin
     data_error("tokenizers", "the tokenizer.json in {} is that of another model: {}'s is a BPE whose words end in {}", folder_.string(),
                what, word_end_.empty() ? "no mark" : word_end_);
   read_vocab(model.at("vocab"));
+  takes_words_whole_ = model.value("ignore_merges", false);
   for (const auto& added : file.value("added_tokens", nlohmann::json::array())) {
     added_.emplace_back(added.at("content").get<std::string>(), token_id(added.at("id")));
     ids_[added_.back().first] = added_.back().second;
@@ -92,6 +142,40 @@ void BytePairs::read_tokenizer_json(const nlohmann::json& file, const std::strin
   for (const auto& merge : model.at("merges")) {
     if (merge.is_array()) add_merge(merge.at(0).get<std::string>(), merge.at(1).get<std::string>(), folder_ / "tokenizer.json");
     else add_merge(merge.get<std::string>(), folder_ / "tokenizer.json");
+  }
+}
+
+/// Special tokens first, `default_num_special_tokens` of them with those that have no name, then tokens of bytes in the order of their
+/// ranks (mistral-common: Tekkenizer).
+void BytePairs::read_tekken(const nlohmann::json& file) {
+  const auto& config = file.at("config");
+  const auto special = file.find("special_tokens");
+  if (special != file.end() && special->is_array()) {
+    for (const auto& token : *special) added_.emplace_back(token.at("token_str").get<std::string>(), token_id(token.at("rank")));
+  } else {
+    for (const char* token : kOldSpecialTokens) added_.emplace_back(token, std::ssize(added_));
+  }
+  for (const auto& [token, id] : added_) ids_[token] = id;
+  const auto num_special = token_id(config.at("default_num_special_tokens"));
+  const auto num_tokens = token_id(config.at("default_vocab_size")) - num_special;
+  std::vector<std::string> tokens;
+  for (const auto& token : file.at("vocab")) {
+    if (token_id(token.at("rank")) >= num_tokens) continue;
+    auto bytes = from_base64(token.at("token_bytes").get<std::string>());
+    ids_[symbols_of(bytes)] = num_special + token_id(token.at("rank"));
+    tokens.push_back(std::move(bytes));
+  }
+  for (const auto& bytes : tokens) add_merges_into(bytes);
+  takes_words_whole_ = true;
+}
+
+/// Adds every pair of tokens that make up this one; its rank is theirs.
+void BytePairs::add_merges_into(const std::string& bytes) {
+  const std::string_view whole = bytes;
+  const auto id = ids_.at(symbols_of(bytes));
+  for (size_t length = 1; length < bytes.size(); ++length) {
+    auto left = find(symbols_of(whole.substr(0, length))), right = find(symbols_of(whole.substr(length)));
+    if (left && right) merges_.emplace(key_of(*left, *right), Merge{id, id});
   }
 }
 
@@ -168,6 +252,9 @@ std::vector<int64_t> BytePairs::merged(std::vector<int64_t> ids) const {
 }
 
 void BytePairs::append(std::string_view word, int64_t unknown_id, std::vector<int64_t>& ids) const {
+  if (takes_words_whole_) {
+    if (auto id = find(symbols_of(word) + word_end_)) return ids.push_back(*id);
+  }
   std::vector<int64_t> symbols;
   for (size_t i = 0; i < word.size(); ++i) {
     const auto& symbol = symbols_[static_cast<unsigned char>(word[i])];

@@ -8,8 +8,7 @@
 #include "base/error.h"
 #include "tokenizers/byte_pairs.h"
 #include "tokenizers/special_tokens.h"
-#include "tokenizers/unicode.h"
-#include "tokenizers/white_space.h"
+#include "tokenizers/word_ends.h"
 
 namespace burnish::tokenizers {
 
@@ -65,8 +64,6 @@ class QwenTokenizer : public ChatTokenizer {
   std::vector<int64_t> encode_bare(std::string_view text) const override { return ids_of(std::string(text)); }
 
  private:
-  using Codes = std::vector<int32_t>;
-
   std::vector<int64_t> ids_of(const std::string& text) const {
     std::vector<int64_t> ids;
     append_with_special(text, special_, ids, [&](std::string_view plain) {
@@ -80,15 +77,6 @@ class QwenTokenizer : public ChatTokenizer {
     return ids;
   }
 
-  static bool is_line_end(int32_t c) { return c == '\r' || c == '\n'; }
-  static bool is_other(int32_t c) { return !is_white_space(c) && !is_letter(c) && !is_number(c); }
-
-  template <class Is>
-  static size_t run_end(const Codes& codes, size_t i, const Is& is) {
-    while (i < codes.size() && is(codes[i])) ++i;
-    return i;
-  }
-
   /// Where the word that begins at i ends, by the alternatives of kPattern in their order.
   static size_t word_end(const Codes& codes, size_t i) {
     auto at = [&](size_t k) { return i + k < codes.size() ? codes[i + k] : 0; };
@@ -96,13 +84,8 @@ class QwenTokenizer : public ChatTokenizer {
     bool leads = !is_line_end(at(0)) && !is_letter(at(0)) && !is_number(at(0));
     if (auto letters = i + leads; letters < codes.size() && is_letter(codes[letters])) return run_end(codes, letters, is_letter);
     if (is_number(at(0))) return i + 1;
-    if (auto others = i + (at(0) == ' '); others < codes.size() && is_other(codes[others]))
-      return run_end(codes, run_end(codes, others, is_other), is_line_end);
-    auto end = run_end(codes, i, is_white_space);
-    for (auto line = end; line > i; --line) {
-      if (is_line_end(codes[line - 1])) return line;
-    }
-    return end == codes.size() || end == i + 1 ? end : end - 1;  // the last blank belongs to the word behind it
+    if (auto end = others_end(codes, i, is_line_end); end > i) return end;
+    return blanks_end(codes, i);
   }
 
   /// Of 's, 't, 're, 've, 'm, 'll and 'd in any case, the length; 0 for anything else. The long s is an s here.

@@ -64,4 +64,16 @@ bool is_number(int32_t code) {
   return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
 }
 
+static bool is_mark(int32_t code) {
+  auto category = utf8proc_category(code);
+  return category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME;
+}
+
+bool is_no_small_letter(int32_t code) { return is_mark(code) || (is_letter(code) && utf8proc_category(code) != UTF8PROC_CATEGORY_LL); }
+
+bool is_no_capital(int32_t code) {
+  auto category = utf8proc_category(code);
+  return is_mark(code) || (is_letter(code) && category != UTF8PROC_CATEGORY_LU && category != UTF8PROC_CATEGORY_LT);
+}
+
 }  // namespace burnish::tokenizers

@@ -18,5 +18,8 @@ std::vector<int32_t> compose(const std::vector<int32_t>& codes);
 /// Tells whether a code point is of the categories L and N.
 bool is_letter(int32_t code);
 bool is_number(int32_t code);
+/// Tells whether a code point is a letter that is not small, or a mark; and whether it is one that is no capital, or a mark.
+bool is_no_small_letter(int32_t code);
+bool is_no_capital(int32_t code);
 
 }  // namespace burnish::tokenizers

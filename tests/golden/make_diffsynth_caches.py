@@ -134,11 +134,18 @@ def anima():
          {"latents": latents, "text_embedding": states, "text_mask": torch.ones(1, 12), "t5_ids": ids, "t5_mask": torch.ones(1, 3)})
 
 
+def ernie_image():
+    """What it calls the mask of a text are the numbers of texts' tokens."""
+    latents, text = torch.randn(1, 32, 3, 4), torch.randn(1, 7, 24)
+    save("ernie_image", {"input_latents": latents}, {"prompt_embeds": text, "prompt_embeds_mask": torch.tensor([7])},
+         {"latents": latents, "text_embedding": text, "text_mask": torch.ones(1, 7)})
+
+
 if __name__ == "__main__":
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
     torch.manual_seed(17)
-    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima):
+    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima, ernie_image):
         write()
     for file in OUT.iterdir():
         file.chmod(0o644)

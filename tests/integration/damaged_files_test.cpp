@@ -153,7 +153,8 @@ struct Header {
 /// pictures for video.
 bool is_unread(const std::string& name, const Part& part) {
   const bool is_of_clips = part.model.starts_with("wan");
-  return (name.find("visual.") != name.npos && !part.references) || (name.find(".time_conv.") != name.npos && !is_of_clips);
+  const bool sees = name.find("visual.") != name.npos || name.starts_with("vision_tower.") || name.starts_with("multi_modal_projector.");
+  return (sees && !part.references) || (name.find(".time_conv.") != name.npos && !is_of_clips);
 }
 
 Header header_of(const fs::path& path, const Part& part) {

@@ -1,4 +1,5 @@
 // Command lines as DiffSynth-Studio's examples of FLUX.1, FLUX.2 klein, Z-Image and Qwen-Image spell them, with `burnish train` in front.
+#include "tests/integration/ernie_image.h"
 #include "tests/integration/flux2.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
@@ -31,6 +32,27 @@ TEST_F(BadInput, DiffSynthStudiosExampleCommandRuns) {
   for (const char* words :
        {"without effect here: remove_prefix_in_ckpt, align_to_opensource_format", "lora of rank 32, scale 1 on 26 layers"})
     EXPECT_NE(outcome.output.find(words), std::string::npos) << words << " is not in: " << outcome.output;
+  EXPECT_TRUE(fs::exists(out() / "step-4.safetensors"));
+}
+
+TEST_F(BadInput, DiffSynthStudiosExampleCommandOfErnieImageRuns) {
+  auto model = at("models/PaddlePaddle/ERNIE-Image");
+  fs::create_directories(model.parent_path());
+  fs::copy(kErnieImage / "model", model, fs::copy_options::recursive);
+  fs::remove(model / "model_index.json");
+  auto outcome = run_burnish(
+      "train --dataset_base_path " + quoted(kGolden / "pictures") + " --dataset_metadata_path " +
+          quoted(kGolden / "pictures/metadata.csv") +
+          " --max_pixels 1048576 --dataset_repeat 1 "
+          "--model_id_with_origin_paths \"PaddlePaddle/ERNIE-Image:transformer/diffusion_pytorch_model*.safetensors,"
+          "PaddlePaddle/ERNIE-Image:text_encoder/model.safetensors,PaddlePaddle/ERNIE-Image:vae/diffusion_pytorch_model.safetensors\" "
+          "--learning_rate 1e-4 --num_epochs 1 --remove_prefix_in_ckpt \"pipe.dit.\" --output_path " +
+          quoted(out()) +
+          " --lora_base_model \"dit\" --lora_target_modules \"to_q,to_k,to_v,to_out.0\" --lora_rank 32 "
+          "--use_gradient_checkpointing --dataset_num_workers 8 --find_unused_parameters",
+      "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("lora of rank 32, scale 1 on 12 layers"), std::string::npos) << outcome.output;
   EXPECT_TRUE(fs::exists(out() / "step-4.safetensors"));
 }
 

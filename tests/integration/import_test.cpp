@@ -3,6 +3,7 @@
 
 #include "foreign/program.h"
 #include "tests/integration/chroma.h"
+#include "tests/integration/ernie_image.h"
 #include "tests/integration/flux2.h"
 #include "tests/integration/krea2.h"
 #include "tests/integration/qwen_image.h"
@@ -331,6 +332,23 @@ TEST_F(ImportVerb, SettingsOfChroma) {
           "output_dir = 'runs'\nepochs = 1\n[model]\ntype = 'chroma'\ndiffusers_path = '" + model +
               "'\ndtype = 'bfloat16'\n[adapter]\ntype = 'lora'\nrank = 4\n[optimizer]\ntype = 'adamw'\n",
           "--resolution 64");
+}
+
+TEST_F(ImportVerb, SettingsOfErnieImage) {
+  const auto model = (kErnieImage / "model").string();
+  const std::string data =
+      "--dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv") + " --resolution 64 --dtype fp32 --overwrite";
+  import_file("onetrainer.json", R"({"training_method": "LORA", "model_type": "ERNIE", "base_model_name": ")" + model +
+                                     R"(", "transformer": {"train": true}, "layer_filter": "self_attention,mlp"})");
+  EXPECT_THAT(toml(), HasSubstr("lora_base_model = \"dit\"")) << "the text encoder does not train there";
+  EXPECT_THAT(starts(data, ""), HasSubstr("on 21 layers")) << "seven of each of three";
+  import_file("job.yaml",
+              "config:\n  process:\n    - type: diffusion_trainer\n      network: {type: lora, linear: 4}\n      datasets:\n        - "
+              "{folder_path: x}\n      train: {noise_scheduler: flowmatch, dtype: bf16, steps: 4}\n"
+              "      model: {name_or_path: " +
+                  model + ", arch: ernie_image}\n",
+              "--overwrite");
+  starts("--dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv") + " --max_pixels 4096 --dtype fp32 --overwrite", "");
 }
 
 TEST_F(ImportVerb, SettingsOfZImageAndQwenImage) {

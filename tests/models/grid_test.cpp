@@ -78,7 +78,8 @@ INSTANTIATE_TEST_SUITE_P(Families, DiffsynthGrid,
                                          Family{"qwen_image", "qwen_image_pipeline", 0.638, {0.507, 1.683, 0.510}},
                                          Family{"flux2", "flux2_pipeline", 0.631, {0.519, 1.693, 0.514}},
                                          Family{"zimage", "zimage_pipeline", 0.677, {0.551, 1.798, 0.547}},
-                                         Family{"anima", "anima_pipeline", 0.677, {0.551, 1.798, 0.547}}),
+                                         Family{"anima", "anima_pipeline", 0.677, {0.551, 1.798, 0.547}},
+                                         Family{"ernie_image", "ernie_image_pipeline", 0.677, {0.551, 1.798, 0.547}}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

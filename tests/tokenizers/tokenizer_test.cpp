@@ -18,6 +18,7 @@
 #include "io/safetensors.h"
 #include "tests/scratch.h"
 #include "tokenizers/qwen.h"
+#include "tokenizers/tekken.h"
 
 using namespace burnish;
 namespace fs = std::filesystem;
@@ -85,6 +86,80 @@ TEST(Tokenizer, T5EqualsTransformers) { expect_golden(*tokenizers::load_t5(kGold
 TEST(Tokenizer, QwenEqualsTransformers) {
   for (const char* folder : {"qwen", "qwen_json"})
     expect_golden(*tokenizers::load_qwen(kGolden / folder), "qwen", 24, "qwen_ids.safetensors", 600, "qwen_strings.json");
+}
+
+TEST(Tokenizer, TekkenEqualsTransformers) {
+  for (const char* folder : {"tekken", "tekken_json"}) {
+    auto tokenizer = tokenizers::load_tekken(kGolden / folder);
+    auto expect_texts = [&](const char* name, int64_t num_texts, const char* texts) {
+      expect_golden(*tokenizer, name, 24, "tekken_ids.safetensors", num_texts, texts);
+    };
+    expect_texts("tekken", 600, "qwen_strings.json");
+    expect_texts("cased", 300, "tekken_strings.json");
+    EXPECT_EQ(tokenizer->num_ids(), 736);
+    EXPECT_EQ(tokenizer->encode(""), std::vector<int64_t>{1}) << "the token that begins texts";
+  }
+}
+
+/// tests/golden/check_tekken.py
+TEST(Tokenizer, TekkenEqualsMistralCommonOnTheRealRanks) {
+  const char* folder = std::getenv("BURNISH_TEKKEN_FOLDER");
+  if (folder == nullptr) GTEST_SKIP() << "tests/golden/check_tekken.py makes the folder from the ranks in mistral-common";
+  auto tokenizer = tokenizers::load_tekken(folder);
+  const auto cases = io::read_json(fs::path(folder) / "cases.json");
+  EXPECT_GE(cases.size(), 2000u);
+  for (const auto& each : cases) {
+    const auto text = each.at("text").get<std::string>();
+    EXPECT_EQ(tokenizer->encode_bare(text), each.at("ids").get<std::vector<int64_t>>()) << text;
+  }
+}
+
+TEST(Tokenizer, TekkenPutsAroundATextWhatItsFolderSays) {
+  auto bare = tokenizers::load_tekken(kGolden / "tekken_json")->encode("a cat");
+  auto with = [&](std::vector<int64_t> before, const std::vector<int64_t>& behind) {
+    before.insert(before.end(), bare.begin(), bare.end());
+    before.insert(before.end(), behind.begin(), behind.end());
+    return before;
+  };
+  test::Scratch scratch;
+  auto json = io::read_json(kGolden / "tekken_json/tokenizer.json");
+  auto special = [](const char* token) { return nlohmann::json{{"SpecialToken", {{"id", token}, {"type_id", 0}}}}; };
+  json["post_processor"] = {{"type", "TemplateProcessing"},
+                            {"single", {special("<s>"), {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}, special("</s>")}},
+                            {"special_tokens", {{"<s>", {{"ids", {1}}}}, {"</s>", {{"ids", {2}}}}}}};
+  scratch.write("tokenizer.json", json.dump());
+  auto encoded = [&](const tokenizers::ChatTemplate& chat = {}) { return tokenizers::load_tekken(scratch.path(), chat)->encode("a cat"); };
+  EXPECT_EQ(encoded(), with({1}, {2}));
+  EXPECT_EQ(encoded({"<s>[INST]", "[/INST]"}), with({1, 3}, {4})) << "a template says all that stands around a text";
+  scratch.write("tokenizer_config.json", R"({"add_bos_token": false})");
+  EXPECT_EQ(encoded(), bare);
+  scratch.write("tokenizer_config.json", R"({"add_bos_token": true, "add_eos_token": true})");
+  EXPECT_EQ(encoded(), with({1}, {2}));
+}
+
+TEST(Tokenizer, TekkenRefusesTheStepsOfOthers) {
+  test::Scratch scratch;
+  for (const std::string name : {"tekken/tekken.json", "tekken_json/tokenizer.json"}) {
+    auto json = io::read_json(kGolden / name);
+    auto& pattern = name.starts_with("tekken/") ? json["config"]["pattern"] : json["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"];
+    pattern = "\\p{L}+";
+    scratch.write(fs::path(name).filename().string(), json.dump());
+    EXPECT_NE(test::error_of([&] { tokenizers::load_tekken(scratch.path()); }).find("another model's"), std::string::npos) << name;
+  }
+}
+
+TEST(Tokenizer, ADamagedTekkenFileIsASentence) {
+  test::Scratch scratch;
+  auto whole = io::read_json(kGolden / "tekken/tekken.json");
+  for (const char* place : {"/config/default_vocab_size", "/config/default_num_special_tokens", "/vocab/300/token_bytes", "/vocab/300/rank",
+                            "/vocab/65", "/vocab", "/special_tokens/1/token_str", "/special_tokens/1/rank", "/config"}) {
+    for (const nlohmann::json& other : {nlohmann::json(nullptr), nlohmann::json("\x01"), nlohmann::json(-1), nlohmann::json(1e300)}) {
+      auto damaged = whole;
+      damaged[nlohmann::json::json_pointer(place)] = other;
+      scratch.write("tekken.json", damaged.dump());
+      EXPECT_NE(test::error_of([&] { tokenizers::load_tekken(scratch.path())->encode("a cat"); }), "") << place << " " << other;
+    }
+  }
 }
 
 TEST(Tokenizer, QwenEqualsTiktokenOnTheRealRanks) {
@@ -257,4 +332,5 @@ TEST(Tokenizer, MissingFilesAreNamed) {
   EXPECT_THROW(tokenizers::load_clip("/nowhere"), Error);
   EXPECT_THROW(tokenizers::load_t5("/nowhere"), Error);
   EXPECT_THROW(tokenizers::load_qwen("/nowhere"), Error);
+  EXPECT_THROW(tokenizers::load_tekken("/nowhere"), Error);
 }

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "base/error.h"
 #include "models/text/rotate_halves.h"
@@ -24,7 +25,7 @@ namespace burnish::models::text {
 namespace {
 
 const std::string kQwenLayer = "layers.0.";
-constexpr double kQwen3VlTheta = 5e6;
+constexpr double kQwen3VlTheta = 5e6, kMistralEps = 1e-5;
 
 /// {tokens [B,L,E], cos, sin [L,P], and where not all that comes before a token is seen the bias of attention [L,L]} -> {tokens}: causal
 /// self-attention and gated MLP, each behind an RMS norm.
@@ -143,6 +144,42 @@ void read_sections(QwenConfig& c, const nlohmann::json& json, bool takes_turns) 
   c.sections = takes_turns ? in_turns(pairs, stated[1], stated[2]) : stated;
 }
 
+/// The factor of cos and sin where config.json gives it by mscale or not at all (transformers: _compute_yarn_parameters).
+double default_magnitude(const nlohmann::json& json, double factor) {
+  double of_all = 0, own = 0;
+  take_of_rope(json, "mscale", own);
+  take_of_rope(json, "mscale_all_dim", of_all);
+  auto scaled = [&](double by) { return factor <= 1 ? 1.0 : 0.1 * by * std::log(factor) + 1; };
+  return own != 0 && of_all != 0 ? scaled(own) / scaled(of_all) : scaled(1);
+}
+
+/// Of what config.json calls "yarn"; what it does not say of that is Ministral-3's.
+void read_yarn(QwenConfig& c, const nlohmann::json& json) {
+  std::string model, kind = c.yarn ? "yarn" : "default";
+  take(json, "model_type", model);
+  if (model == "mistral") kind = "default";
+  take_of_rope(json, "type", kind);
+  take_of_rope(json, "rope_type", kind);
+  if (kind != "yarn") {
+    c.yarn.reset();
+    return;
+  }
+  Yarn yarn;
+  take_of_rope(json, "factor", yarn.factor);
+  take_of_rope(json, "original_max_position_embeddings", yarn.first_length);
+  take_of_rope(json, "beta_fast", yarn.beta_fast);
+  take_of_rope(json, "beta_slow", yarn.beta_slow);
+  const bool says_any = json.is_object() && (json.contains("rope_scaling") || json.contains("rope_parameters"));
+  if (says_any) yarn.magnitude = default_magnitude(json, yarn.factor);
+  take_of_rope(json, "attention_factor", yarn.magnitude);
+  if (!(yarn.factor >= 1 && yarn.first_length >= 1 && yarn.beta_fast > yarn.beta_slow && yarn.beta_slow > 0 && yarn.magnitude > 0))
+    data_error("models",
+               "the config.json of the text encoder stretches positions (yarn) by a factor of {} from {} tokens, between {} and {} "
+               "turns, times {}; those of Ministral-3 are 16, 16384, 32, 1 and 1",
+               yarn.factor, yarn.first_length, yarn.beta_fast, yarn.beta_slow, yarn.magnitude);
+  c.yarn = yarn;
+}
+
 }  // namespace
 
 at::Tensor rotate_halves(const at::Tensor& x_BHLD, const at::Tensor& cos_LP, const at::Tensor& sin_LP) {
@@ -151,12 +188,11 @@ at::Tensor rotate_halves(const at::Tensor& x_BHLD, const at::Tensor& cos_LP, con
   return at::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
 }
 
-/// Of a model whose pairs `take_turns` unless config.json says otherwise, with its rope_theta.
-static QwenConfig read_config(bool takes_turns, double rope_theta, const nlohmann::json& config_json, const io::Shapes& shapes) {
+/// Of a model whose pairs `take_turns` unless config.json says otherwise; what no file says is as `c` has it.
+static QwenConfig read_config(QwenConfig c, bool takes_turns, const nlohmann::json& config_json, const io::Shapes& shapes) {
   // A model that also sees keeps the numbers of its text part apart.
   bool sees = config_json.is_object() && config_json.contains("text_config");
   const auto& json = sees ? config_json["text_config"] : config_json;
-  QwenConfig c{.rope_theta = rope_theta};
   c.vocab_size = dim_of(shapes, "embed_tokens.weight", 0);
   c.width = dim_of(shapes, "embed_tokens.weight", 1);
   c.num_layers = io::count_of(shapes, "layers.{}.");
@@ -173,6 +209,7 @@ static QwenConfig read_config(bool takes_turns, double rope_theta, const nlohman
   check_heads(c);
   check_qwen(c, json);
   read_sections(c, json, takes_turns);
+  read_yarn(c, json);
   take(json, "rms_norm_eps", c.eps);
   take(json, "rope_theta", c.rope_theta);
   // transformers 5 keeps it among the other numbers of the positions.
@@ -184,17 +221,25 @@ static QwenConfig read_config(bool takes_turns, double rope_theta, const nlohman
 }
 
 QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
-  return read_config(/*takes_turns=*/false, QwenConfig().rope_theta, config_json, shapes);
+  return read_config({}, /*takes_turns=*/false, config_json, shapes);
 }
 
 QwenConfig qwen3_vl_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
-  return read_config(/*takes_turns=*/true, kQwen3VlTheta, config_json, shapes);
+  return read_config({.rope_theta = kQwen3VlTheta}, /*takes_turns=*/true, config_json, shapes);
 }
 
 QwenConfig qwen3_vl_4b() { return {.rope_theta = kQwen3VlTheta, .sections = in_turns(64, 20, 20)}; }
 
+QwenConfig ministral3_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
+  return read_config({.eps = kMistralEps, .yarn = Yarn()}, /*takes_turns=*/false, config_json, shapes);
+}
+
+QwenConfig ministral3_3b() {
+  return {.vocab_size = 131072, .width = 3072, .hidden = 9216, .num_layers = 26, .eps = kMistralEps, .qk_norm = false, .yarn = Yarn()};
+}
+
 io::TensorSource qwen_tensors(const io::TensorSource& source) {
-  for (const std::string prefix : {"model.language_model.", "language_model.", "model."}) {
+  for (const std::string prefix : {"model.language_model.", "language_model.model.", "language_model.", "model."}) {
     if (source.contains(prefix + "embed_tokens.weight")) return source.below(prefix);
   }
   return source.without({"lm_head.", "visual."});
@@ -254,11 +299,24 @@ static std::vector<int64_t> axes_of_pairs(const std::vector<int64_t>& sections) 
   return axes;
 }
 
+/// The frequencies [P] of rotated pairs, stretched: of pairs that turn seldom in a text of the first training they are divided by the
+/// factor, of those that turn often they stay, and between these they go over evenly.
+static at::Tensor stretched(const at::Tensor& frequencies_P, const Yarn& yarn, double rope_theta, int64_t head_dim) {
+  auto pair_of = [&](double turns) {
+    return static_cast<double>(head_dim) * std::log(yarn.first_length / (turns * 2 * std::numbers::pi)) / (2 * std::log(rope_theta));
+  };
+  const double first = std::max(std::floor(pair_of(yarn.beta_fast)), 0.0);
+  const double last = std::min(std::ceil(pair_of(yarn.beta_slow)), static_cast<double>(head_dim - 1));
+  auto share = ((at::arange(frequencies_P.size(0), frequencies_P.options()) - first) / std::max(last - first, 1e-3)).clamp(0, 1);
+  return frequencies_P * (1 - share) + frequencies_P / yarn.factor * share;
+}
+
 /// [L, P] fp64.
 at::Tensor QwenEncoder::angles(const at::Tensor& places_3L) const {
   auto opts = places_3L.options();
   auto frequencies =
       (at::arange(0, config_.head_dim, 2, opts) * (-std::log(config_.rope_theta) / static_cast<double>(config_.head_dim))).exp();
+  if (config_.yarn) frequencies = stretched(frequencies, *config_.yarn, config_.rope_theta, config_.head_dim);
   auto axes = at::tensor(axes_of_pairs(config_.sections), at::TensorOptions().dtype(at::kLong)).to(opts.device());
   return places_3L.index_select(0, axes).t() * frequencies.unsqueeze(0);
 }
@@ -295,7 +353,7 @@ nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const QwenReading& re
   const auto& [after, pictures, num_tokens, given_3L, norms_last] = reading;
   auto x = with_pictures(embed_tokens_.forward(ids_BL), pictures);
   auto angles_LP = angles(given_3L.defined() ? given_3L.to(x.device(), at::kDouble) : places_of(ids_BL.size(1), pictures, x.options()));
-  auto cos = angles_LP.cos().to(at::kFloat), sin = angles_LP.sin().to(at::kFloat);
+  auto cos = (angles_LP.cos() * magnitude()).to(at::kFloat), sin = (angles_LP.sin() * magnitude()).to(at::kFloat);
   nn::Tensors shared{cos, sin}, states;
   if (num_tokens && *num_tokens < ids_BL.size(1)) shared.push_back(bias_of_padded(ids_BL.size(1), *num_tokens, cos.options()));
   for (int64_t layer = 0; layer <= after.back(); ++layer) {

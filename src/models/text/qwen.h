@@ -9,7 +9,16 @@
 
 namespace burnish::models::text {
 
-/// Numbers of a Qwen text encoder. Defaults are Qwen3-4B's.
+/// How the frequencies of rotated pairs are stretched for texts that are `factor` times as long as those of the first training (YaRN: Peng
+/// et al. 2023, arXiv 2309.00071). It acts at every length. Defaults are Ministral-3's.
+struct Yarn {
+  double factor = 16;
+  double first_length = 16384;           ///< tokens of a text in the first training
+  double beta_fast = 32, beta_slow = 1;  ///< pairs that turn so often within it stay as they are, and are slowed down by `factor`
+  double magnitude = 1;                  ///< what cos and sin are multiplied by
+};
+
+/// Numbers of a Qwen text encoder, or of one of its kin. Defaults are Qwen3-4B's.
 struct QwenConfig {
   int64_t vocab_size = 151936;
   int64_t width = 2560;
@@ -21,7 +30,8 @@ struct QwenConfig {
   double eps = 1e-6;
   double rope_theta = 1e6;
   bool qkv_bias = false;  ///< whether query, key and value have biases: Qwen2 and Qwen2.5
-  bool qk_norm = true;    ///< whether every head's query and key have an RMS norm: Qwen3
+  bool qk_norm = true;    ///< whether every head's query and key have an RMS norm: Qwen3, not Mistral
+  std::optional<Yarn> yarn = {};
   /// The numbers of a head's rotated pairs that turn with the place in time, with the row and with the column (Qwen2.5-VL), and again in
   /// this order as often as there are numbers (Qwen3-VL, where they take turns pair by pair). Without pictures all three are the place in
   /// the text.
@@ -37,8 +47,13 @@ QwenConfig qwen3_vl_config(const nlohmann::json& config_json, const io::Shapes& 
 /// Returns the numbers of Qwen3-VL-4B's text part.
 QwenConfig qwen3_vl_4b();
 
+/// Reads Mistral's encoders, whose layers are Qwen's without norms of queries and keys: what config.json does not say is Ministral-3's.
+QwenConfig ministral3_config(const nlohmann::json& config_json, const io::Shapes& shapes);
+/// Returns the numbers of Ministral-3-3B.
+QwenConfig ministral3_3b();
+
 /// Returns the weights of a Qwen model within `source`, under our names, which are transformers' below "model.", or, where models also see,
-/// below "model.language_model." or "language_model."; what sees and the head that predicts tokens are left out.
+/// below "model.language_model.", "language_model.model." or "language_model."; what sees and the head that predicts tokens are left out.
 io::TensorSource qwen_tensors(const io::TensorSource& source);
 
 /// Returns the rules between the names that transformers writes, below "model." or another prefix, and ours.
@@ -60,8 +75,8 @@ struct QwenReading {
   bool norms_last = true;                  ///< whether the state after all layers is behind the final norm
 };
 
-/// The decoder of Qwen2, Qwen2.5, Qwen3 and Qwen3-VL as an encoder of texts (Yang et al. 2025, arXiv 2505.09388; names of transformers'
-/// Qwen3Model).
+/// The decoder of Qwen2, Qwen2.5, Qwen3, Qwen3-VL, Mistral and Ministral-3 as an encoder of texts (Yang et al. 2025, arXiv 2505.09388;
+/// names of transformers' Qwen3Model).
 class QwenEncoder : public nn::Module {
  public:
   QwenEncoder(const QwenConfig& config, const at::TensorOptions& options);
@@ -77,6 +92,7 @@ class QwenEncoder : public nn::Module {
 
  private:
   at::Tensor angles(const at::Tensor& places_3L) const;
+  double magnitude() const { return config_.yarn ? config_.yarn->magnitude : 1; }
 
   QwenConfig config_;
   nn::Embedding embed_tokens_;

@@ -1,0 +1,42 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tokenizers/unicode.h"
+#include "tokenizers/white_space.h"
+
+// Where the words end that a text is split into before its bytes are merged: what the patterns of several tokenizers have in common.
+namespace burnish::tokenizers {
+
+using Codes = std::vector<int32_t>;
+
+inline bool is_line_end(int32_t c) { return c == '\r' || c == '\n'; }
+/// Tells whether a code point is no blank, letter or number.
+inline bool is_other(int32_t c) { return !is_white_space(c) && !is_letter(c) && !is_number(c); }
+
+/// Returns the end of the run from i on of which `is` is true.
+template <class Is>
+size_t run_end(const Codes& codes, size_t i, const Is& is) {
+  while (i < codes.size() && is(codes[i])) ++i;
+  return i;
+}
+
+/// The end by ` ?[^\s\p{L}\p{N}]+`, and behind it what `follows`; i where that does not match.
+template <class Follows>
+size_t others_end(const Codes& codes, size_t i, const Follows& follows) {
+  const auto others = i + (codes[i] == ' ');
+  if (others == codes.size() || !is_other(codes[others])) return i;
+  return run_end(codes, run_end(codes, others, is_other), follows);
+}
+
+/// The end of the blanks that begin at i, by `\s*[\r\n]+|\s+(?!\S)|\s+`.
+inline size_t blanks_end(const Codes& codes, size_t i) {
+  auto end = run_end(codes, i, is_white_space);
+  for (auto line = end; line > i; --line) {
+    if (is_line_end(codes[line - 1])) return line;
+  }
+  return end == codes.size() || end == i + 1 ? end : end - 1;  // the last blank belongs to the word behind it
+}
+
+}  // namespace burnish::tokenizers
