@@ -279,7 +279,14 @@ void model_rows(Table& table) {
   for (const char* length : {"model.model_kwargs.max_text_length", "model.model_kwargs.max_sequence_length"})
     table << same(length, "max_sequence_length");
   table << looked_at({{"model.model_kwargs.train_text_conditioner", false}});
-  table << no_place({{"model.model_kwargs.edit", false}}, "the model's form that edits pictures is not trained here");
+  table << rewritten("model.model_kwargs.edit", "extra_inputs", [](const Value& value, const Settings&) {
+             return asks_for_something(value) ? carried("edit_image") : left_out("");
+           }).otherwise(false);
+  table << same("model.model_kwargs.control_image_max_pixels", "reference_pixels");
+  table << no_place({{"model.model_kwargs.match_target_res", false}},
+                    "reference pictures are scaled down to reference_pixels, and none of them up");
+  table << no_place({{"model.model_kwargs.vlm_max_pixels", 384 * 384}}, "the text encoder is shown 147456 pixels of a picture");
+  table << no_place({{"model.model_kwargs.kv_cache", false}}, "reference pictures see text and target, too");
   table << no_place({"model.model_kwargs.checkpoint_filename"}, "name the file itself in model");
   table << kind_row("model.arch", {"sd", "sd1", "sd15", "sdxl", "flux", "flux_kontext", "flux2_klein*", "qwen_image", "qwen_image_edit*",
                                    "zimage", "ernie_image", "chroma", "krea2", "anima", "wan21*", "wan22*"});

@@ -158,18 +158,36 @@ TextPart qwen_part(const Source& source, const text::QwenConfig& config, const Q
   return part;
 }
 
+namespace {
+
+template <class Tower, class Config>
+Recipe tower_recipe(const std::string& name, const Source& source, const Config& config, const text::PixelRule& pixels) {
+  return {.name = name, .what = "vision tower", .source = source, .build = builds<Tower>(config), .settings = [pixels](const std::string&) {
+            return text::settings_of(pixels);
+          }};
+}
+
+}  // namespace
+
 Recipe vision_recipe(const std::string& name, const Source& source, const text::VisionConfig& config, const text::PixelRule& pixels) {
-  return {.name = name,
-          .what = "vision tower",
-          .source = source,
-          .build = builds<text::QwenVision>(config),
-          .settings = [pixels](const std::string&) { return fmt::format("shown {} to {} pixels", pixels.least, pixels.most); }};
+  return tower_recipe<text::QwenVision>(name, source, config, pixels);
+}
+
+Recipe vision_recipe(const std::string& name, const Source& source, const text::Qwen3VlVisionConfig& config,
+                     const text::PixelRule& pixels) {
+  return tower_recipe<text::Qwen3VlVision>(name, source, config, pixels);
 }
 
 ComponentNames vision_names(const std::string& name, const std::string& kohya) {
   return {.layers = {.weights = "visual.", .diffusers = name + ".", .kohya = kohya},
           .lora_targets = "qkv,proj,gate_proj,up_proj,down_proj",
           .folder_file = {"visual.", {}}};
+}
+
+ComponentNames qwen3_vl_vision_names(const std::string& name, const std::string& kohya) {
+  auto names = vision_names(name, kohya);
+  names.lora_targets = "qkv,proj,linear_fc1,linear_fc2";
+  return names;
 }
 
 Option tile_option() {

@@ -3,6 +3,7 @@
 #include "models/names.h"
 #include "models/text/clip.h"
 #include "models/text/qwen.h"
+#include "models/text/qwen3_vl_vision.h"
 #include "models/text/qwen_vision.h"
 #include "models/text/t5.h"
 #include "models/vae/autoencoder_kl.h"
@@ -63,9 +64,12 @@ struct QwenUse {
 TextPart qwen_part(const Source& source, const text::QwenConfig& config, const QwenUse& use, const ModelFiles& files,
                    const ModelOptions& options);
 
-/// Makes the vision tower of Qwen2.5-VL, shown pictures by `pixels`. Its layers lie below "visual." in the text encoder's files.
+/// Makes the vision tower of Qwen2.5-VL or Qwen3-VL, shown pictures by `pixels`. Its layers lie below "visual." in the text encoder's
+/// files.
 Recipe vision_recipe(const std::string& name, const Source& source, const text::VisionConfig& config, const text::PixelRule& pixels);
+Recipe vision_recipe(const std::string& name, const Source& source, const text::Qwen3VlVisionConfig& config, const text::PixelRule& pixels);
 ComponentNames vision_names(const std::string& name, const std::string& kohya);
+ComponentNames qwen3_vl_vision_names(const std::string& name, const std::string& kohya);
 
 /// The latents that an autoencoder makes of a picture, in the space that the denoiser works in: a normal distribution for each number.
 using Moments = vae::Encoder::Moments;

@@ -69,6 +69,7 @@ TEST(IdleOptionsTable, EachCountsWithWhatItBelongsTo) {
            {"mask_column", "mask", "--masked_loss column"},
            {"reference_pixels", "4096", "--extra_inputs edit_image"},
            {"reference_prompt", "plain", "--extra_inputs edit_image"},
+           {"reference_form", "overlaid", "--extra_inputs edit_image"},
            {"preview_num_inference_steps", "4", "--preview_prompts prompts.txt"},
            {"preview_format", "webp", "--preview_prompts prompts.txt"},
        }) {

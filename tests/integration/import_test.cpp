@@ -452,9 +452,10 @@ TEST_F(ImportVerb, SettingsOfKrea2) {
   };
   carried("job.yaml", of_ai_toolkit("edit: false"), "--max_pixels 4096");
   EXPECT_THAT(toml(), HasSubstr("max_sequence_length = 64"));
-  EXPECT_THAT(import_file("job.yaml", of_ai_toolkit("edit: true, vae_path: other/vae, text_encoder_path: q"), "--overwrite"),
-              HasSubstr("that edits pictures is not trained here"));
-  EXPECT_THAT(toml(), AllOf(HasSubstr("other/vae"), HasSubstr("\"q\"")));
+  const std::string edits = "edit: true, control_image_max_pixels: 65536, kv_cache: true, vae_path: other/vae, text_encoder_path: q";
+  EXPECT_THAT(import_file("job.yaml", of_ai_toolkit(edits), "--overwrite"), HasSubstr("reference pictures see text and target, too"));
+  EXPECT_THAT(toml(), AllOf(HasSubstr("other/vae"), HasSubstr("\"q\""), HasSubstr("extra_inputs = \"edit_image\""),
+                            HasSubstr("reference_pixels = 65536")));
   const std::string musubi = "python krea2_train_network.py --dit " + model +
                              " --dataset_config d.toml --timestep_sampling krea2_shift --network_dim 4 "
                              "--network_module networks.lora_krea2 ";

@@ -52,7 +52,7 @@ TEST_F(SampleVerb, BlocksThatWaitElsewhereDrawTheSame) {
 }
 
 TEST_F(SampleVerb, RefusesWhatItsModelDoesNotRead) {
-  refused(2, sample("--processor_path nowhere"), {"processor_path is not supported for this model; it is of Qwen-Image-Edit"});
+  refused(2, sample("--processor_path nowhere"), {"processor_path is not supported for this model; it has no vision tower"});
 }
 
 TEST_F(SampleVerb, RefusesWhatNoLineCanBe) {

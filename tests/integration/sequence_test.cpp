@@ -2,6 +2,7 @@
 #include <ATen/ops/linalg_vector_norm.h>
 
 #include "tests/integration/flux_extras.h"
+#include "tests/integration/krea2.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/together.h"
 #include "tests/integration/wan_kinds.h"
@@ -179,6 +180,11 @@ TEST_F(SequenceOf, PicturesBesideTheTarget) {
   model = qwen_image_model(kQwenEdit / "model") + "--reference_pixels 147456 ";
   data = "--dataset_metadata_path " + quoted(kQwenEdit / "metadata.json") + " --extra_inputs edit_image ";
   for (const char* targets : {"to_q,to_v ", "img_mod.1,to_k "}) expect_same("--lora_target_modules " + std::string(targets));
+  model = krea2_edit_model();
+  data = krea2_edit_data();
+  for (const char* more : {"", "--use_gradient_checkpointing "}) expect_same(more);
+  data = krea2_edit_data("overlaid.json") + "--reference_form overlaid ";
+  expect_same("");
 }
 
 TEST_F(SequenceOf, WhatTheBlocksOfFluxAreGivenBeside) {

@@ -1,6 +1,7 @@
 // What a run trains: text encoders beside or instead of the denoiser, whole or under adapters, computed once, at every visit or in two
 // stages.
 #include "tests/golden.h"
+#include "tests/integration/krea2.h"
 #include "tests/integration/program.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
@@ -44,16 +45,18 @@ void expect_same_files(const fs::path& a, const fs::path& b) {
 
 }  // namespace
 
-const std::string kEdit = "qwen_edit", kTi2v = "ti2v", kI2v = "i2v";  // beside the small families
+const std::string kEdit = "qwen_edit", kKreaEdit = "krea2_edit", kTi2v = "ti2v", kI2v = "i2v";  // beside the small families
 
 struct TrainedCase {
   std::string name, options, family = "flux";
   std::string model() const {
     if (family == kEdit) return qwen_edit_model();
+    if (family == kKreaEdit) return krea2_edit_model();
     return family == kTi2v || family == kI2v ? wan_from_frame(family) : small_family(family).model();
   }
   std::string data() const {
     if (family == kEdit) return qwen_edit_data();
+    if (family == kKreaEdit) return krea2_edit_data();
     return family == kTi2v || family == kI2v ? wan_clips(family == kTi2v ? 32 : 48) : small_family(family).data();
   }
 };
@@ -161,6 +164,11 @@ INSTANTIATE_TEST_SUITE_P(
                     TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit,image_encoder --weight_format nf4 ", kEdit},
                     TrainedCase{"text_lora", kSmall + "--lora_base_model dit,text_encoder ", kEdit}),
     [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Krea2Edit, Trained,
+                         testing::Values(TrainedCase{"lora", kSmall + "--use_gradient_checkpointing ", kKreaEdit},
+                                         TrainedCase{"text_lora", kSmall + "--lora_base_model dit,text_encoder ", kKreaEdit}),
+                         [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
     WanFromAFrame, Trained,

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "io/json.h"
 #include "memory/recompute.h"
+#include "models/krea2/editing.h"
 #include "models/krea2/keys.h"
 #include "models/krea2/transformer.h"
 #include "tests/golden.h"
@@ -77,6 +78,78 @@ TEST(Krea2Batch, EqualsItsSamplesOneByOne) {
   // What stands behind a caption's own tokens is not read.
   auto other = batch.captions.text_BTE + (1 - batch.captions.mask_BT).unsqueeze(-1).unsqueeze(-1) * 100;
   EXPECT_TRUE(at::equal(KreaBatch::run(*model, other, batch.captions.mask_BT, batch.noisy_BCHW, batch.sigma_B), together));
+}
+
+namespace {
+
+/// The same with two reference pictures, as frames without noise.
+struct EditBatch {
+  io::TensorSource file = test::golden("krea2_edit/alone.safetensors");
+  test::Captions captions{file};
+  at::Tensor noisy_BCHW = on_device(file.tensor("in.noisy")), sigma_B = on_device(file.tensor("in.sigma"));
+  std::vector<at::Tensor> references{on_device(file.tensor("in.reference.0")), on_device(file.tensor("in.reference.1"))};
+
+  at::Tensor run(Transformer& model, bool are_frames = true) const {
+    return model.forward({.noisy_BCHW = noisy_BCHW,
+                          .references = references,
+                          .text_BTD = model.fuse(captions.text_BTE, captions.mask_BT),
+                          .mask_BT = captions.mask_BT,
+                          .modulation_BM = model.modulate(sigma_B, at::kFloat, are_frames)});
+  }
+  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
+};
+
+}  // namespace
+
+TEST(Krea2EditParity, ForwardAndAllGradients) {
+  auto model = load_krea();
+  EditBatch batch;
+  auto out = batch.run(*model);
+  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(2e-6));
+  EXPECT_GT(relative_error(batch.run(*model, false), batch.file.tensor("out")), 1e-3) << "the forms are not one";
+  batch.backward(out);
+  test::expect_digests(*model, batch.file.below("grad."));
+}
+
+TEST(Krea2EditParity, RecomputedGradientsAreTheSame) {
+  auto plain = load_krea(), recomputed = load_krea();
+  for (auto* block : nn::blocks_below(*recomputed)) block->runner = memory::recompute();
+  EditBatch batch;
+  for (auto* model : {plain.get(), recomputed.get()}) batch.backward(batch.run(*model));
+  auto other = recomputed->parameters();
+  for (auto& [path, slot] : plain->parameters()) EXPECT_TRUE(at::equal(slot->grad(), other.at(path)->grad())) << path;
+}
+
+TEST(Krea2EditParity, WithoutReferencesItIsTheModelThatReadsNone) {
+  at::NoGradGuard no_grad;
+  auto model = load_krea();
+  EditBatch batch;
+  batch.references.clear();
+  EXPECT_TRUE(at::equal(batch.run(*model, true), batch.run(*model, false)));
+}
+
+TEST(Krea2Edit, PicturesAreScaledDownAlone) {
+  auto fitted = [](int64_t height, int64_t width, int64_t area) {
+    const auto size = krea2::fitted(Extent{.height = height, .width = width}, area);
+    return std::pair(size.height, size.width);
+  };
+  using Sides = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(fitted(64, 48, krea2::kReferenceArea), Sides(64, 48));
+  EXPECT_EQ(fitted(70, 100, krea2::kReferenceArea), Sides(64, 96));
+  EXPECT_EQ(fitted(5, 300, krea2::kReferenceArea), Sides(16, 304));
+  EXPECT_EQ(fitted(2048, 2048, krea2::kReferenceArea), Sides(1024, 1024));
+  EXPECT_EQ(fitted(3000, 2000, krea2::kReferenceArea), Sides(1248, 832));
+  auto picture = at::linspace(-1, 1, 3 * 600 * 400).view({3, 600, 400});
+  auto seen = krea2::levels_to_see(picture, krea2::Form::frames);
+  EXPECT_EQ(seen.sizes(), (std::vector<int64_t>{3, 470, 314}));
+  EXPECT_EQ(krea2::levels_to_see(picture, krea2::Form::overlaid).sizes(), picture.sizes());
+  EXPECT_EQ(krea2::levels_to_see(picture.slice(1, 0, 10), krea2::Form::frames).size(1), 28);
+}
+
+TEST(Krea2Edit, AFormTellsOfItsPictures) {
+  const std::string place = "<|vision_start|><|image_pad|><|vision_end|>";
+  EXPECT_EQ(krea2::told_pictures(krea2::form_of("frames"), 2), "Picture 1: " + place + "Picture 2: " + place);
+  EXPECT_EQ(krea2::told_pictures(krea2::form_of("overlaid"), 1), place + "\n");
 }
 
 TEST(Krea2Parts, ThreePartsAreTheWhole) {

@@ -1,6 +1,7 @@
 #include "models/krea2/blocks.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rms_norm.h>
@@ -21,11 +22,15 @@ constexpr GatedMlp::Names kMlpNames{.gate = "gate", .up = "up", .down = "down"};
 /// 1 + a norm's weight, in fp32.
 at::Tensor factor_of(const at::Tensor& weight) { return weight.to(at::kFloat) + 1; }
 
-/// {x, weight, and where modulated scale and shift} -> {what Norm::before uses}.
-nn::Compute normed_by(double eps) {
-  return [eps](const nn::Tensors& in) {
-    auto normed = at::rms_norm(in[0].to(at::kFloat), in[1].sizes(), factor_of(in[1]), eps).to(in[0].scalar_type());
-    return nn::Tensors{in.size() > 2 ? normed * (in[2] + 1).unsqueeze(1) + in[3].unsqueeze(1) : normed};
+/// {weight, and of each run of tokens x, where modulated with scale and shift} -> {what Norm::before uses}.
+nn::Compute normed_by(double eps, bool is_modulated) {
+  return [=](const nn::Tensors& in) {
+    nn::Tensors runs;
+    for (size_t i = 1; i < in.size(); i += is_modulated ? 3 : 1) {
+      auto normed = at::rms_norm(in[i].to(at::kFloat), in[0].sizes(), factor_of(in[0]), eps).to(in[i].scalar_type());
+      runs.push_back(is_modulated ? normed * (in[i + 1] + 1).unsqueeze(1) + in[i + 2].unsqueeze(1) : normed);
+    }
+    return nn::Tensors{runs.size() == 1 ? runs[0] : at::cat(runs, 1)};
   };
 }
 
@@ -50,11 +55,14 @@ Norm::Norm(int64_t dim, double eps, const at::TensorOptions& options) : weight(a
   own("weight", weight);
 }
 
-nn::Tensors Norm::before(const std::function<nn::Tensors(const at::Tensor& normed)>& use, const at::Tensor& x_BLD, const at::Tensor& scale,
-                         const at::Tensor& shift) const {
-  nn::Tensors from{x_BLD, weight};
-  if (scale.defined()) from.insert(from.end(), {scale, shift});
-  return nn::remade(from, normed_by(eps_), [&](const nn::Tensors& normed) { return use(normed[0]); });
+nn::Tensors Norm::before(const std::function<nn::Tensors(const at::Tensor& normed)>& use, const std::vector<Modulated>& runs) const {
+  const bool is_modulated = runs.front().scale.defined();
+  nn::Tensors from{weight};
+  for (const auto& [x, scale, shift] : runs) {
+    from.push_back(x);
+    if (is_modulated) from.insert(from.end(), {scale, shift});
+  }
+  return nn::remade(from, normed_by(eps_, is_modulated), [&](const nn::Tensors& normed) { return use(normed[0]); });
 }
 
 Attention::Attention(const Stack& c, double eps, const at::TensorOptions& options)
@@ -112,12 +120,12 @@ FusionBlock::FusionBlock(const Config& c, const at::TensorOptions& options)
 nn::Tensors FusionBlock::body(const nn::Tensors& in) {
   const auto& x = in[0];
   auto bias = in.size() > 1 ? in[1] : at::Tensor();
-  auto projected = norm1_.before([&](const at::Tensor& normed) { return attention_.project(normed); }, x);
+  auto projected = norm1_.before([&](const at::Tensor& normed) { return attention_.project(normed); }, {{x}});
   const auto pairs = projected[0].size(-1) / 2;
   auto options = x.options().dtype(at::kFloat);
   auto mid = x + attention_.attend(projected, at::ones({x.size(1), pairs}, options), at::zeros({x.size(1), pairs}, options),
                                    [&](const auto& q, const auto& k, const auto& v) { return nn::attention(q, k, v, bias); });
-  return {mid + norm2_.before([&](const at::Tensor& normed) { return nn::Tensors{feed_forward_.forward(normed)}; }, mid)[0]};
+  return {mid + norm2_.before([&](const at::Tensor& normed) { return nn::Tensors{feed_forward_.forward(normed)}; }, {{mid}})[0]};
 }
 
 MainBlock::MainBlock(const Config& c, const at::TensorOptions& options)
@@ -135,17 +143,37 @@ MainBlock::MainBlock(const Config& c, const at::TensorOptions& options)
 }
 
 nn::Tensors MainBlock::body(const nn::Tensors& in) {
-  const auto& x = in[0];
-  const auto num_tokens = in[2].size(0);
-  auto bias = in.size() > 4 ? in[4] : at::Tensor();
-  // Scale, shift and gate of attention, and of the MLP.
-  const auto m = (in[1].unflatten(-1, {6, -1}) + table_).unbind(1);
-  auto projected = norm1_.before([&](const at::Tensor& normed) { return attention_.project(normed); }, x, m[0], m[1]);
-  auto attended = attention_.attend(projected, here(in[2], 0), here(in[3], 0),
-                                    [&](const auto& q, const auto& k, const auto& v) { return attention_of(q, k, v, bias, num_tokens); });
-  auto mid = kernels::gated_residual(x, m[2], attended);
-  auto y = norm2_.before([&](const at::Tensor& normed) { return nn::Tensors{feed_forward_.forward(normed)}; }, mid, m[3], m[4]);
-  return {kernels::gated_residual(mid, m[5], y[0])};
+  const auto num_tokens = in[2].size(0), width = in[0].size(2);
+  const bool are_two = in[1].size(1) > 6 * width;
+  // Tokens with scale, shift and gate of attention, and of the MLP.
+  struct Run {
+    at::Tensor x;
+    nn::Tensors m;
+  };
+  auto modulation = [&](int64_t kind) { return (in[1].narrow(1, kind * 6 * width, 6 * width).unflatten(-1, {6, -1}) + table_).unbind(1); };
+  std::vector<Run> runs{{in[0], modulation(0)}};
+  if (are_two) runs.push_back({in[4], modulation(1)});
+  const size_t num_before = are_two ? 5 : 4;
+  auto bias = in.size() > num_before ? in[num_before] : at::Tensor();
+  auto normed = [&](const Norm& norm, size_t first, const std::function<nn::Tensors(const at::Tensor& normed)>& use) {
+    std::vector<Norm::Modulated> all;
+    for (const auto& [x, m] : runs) all.push_back({x, m[first], m[first + 1]});
+    return norm.before(use, all);
+  };
+  auto add = [&](size_t gate, const at::Tensor& y) {
+    int64_t begin = 0;
+    for (auto& [x, m] : runs) {
+      x = kernels::gated_residual(x, m[gate], are_two ? y.narrow(1, begin, x.size(1)).contiguous() : y);
+      begin += x.size(1);
+    }
+  };
+  auto projected = normed(norm1_, 0, [&](const at::Tensor& x) { return attention_.project(x); });
+  add(2, attention_.attend(projected, here(in[2], 0), here(in[3], 0),
+                           [&](const auto& q, const auto& k, const auto& v) { return attention_of(q, k, v, bias, num_tokens); }));
+  add(5, normed(norm2_, 3, [&](const at::Tensor& x) { return nn::Tensors{feed_forward_.forward(x)}; })[0]);
+  nn::Tensors out;
+  for (const auto& [x, m] : runs) out.push_back(x);
+  return out;
 }
 
 }  // namespace burnish::models::krea2

@@ -11,9 +11,13 @@ namespace burnish::models::krea2 {
 class Norm : public nn::Module {
  public:
   Norm(int64_t dim, double eps, const at::TensorOptions& options);
-  /// Computes use(norm of x · (1 + scale) + shift), the norm computed again in backward (nn/remade.h). scale and shift [B, D], or neither.
-  nn::Tensors before(const std::function<nn::Tensors(const at::Tensor& normed)>& use, const at::Tensor& x_BLD, const at::Tensor& scale = {},
-                     const at::Tensor& shift = {}) const;
+  /// Tokens, and what modulates them: scale and shift [B, D], or neither.
+  struct Modulated {
+    at::Tensor x_BLD, scale = {}, shift = {};
+  };
+  /// Computes use(norm of x · (1 + scale) + shift), the norm computed again in backward (nn/remade.h). Several runs of tokens, of which all
+  /// are modulated or none, are given to `use` one behind the other.
+  nn::Tensors before(const std::function<nn::Tensors(const at::Tensor& normed)>& use, const std::vector<Modulated>& runs) const;
   at::Tensor weight;
 
  private:
@@ -52,8 +56,9 @@ class FusionBlock : public nn::Block {
 };
 
 /// Runs attention and an MLP over all tokens, modulated by what all blocks share plus a table of its own. {tokens [B,L,D], modulation
-/// [B,6D], cos, sin [L,P], and where tokens are masked attention's bias} -> {tokens}. Where tokens are shared out, they are this place's;
-/// cos, sin and bias are of all tokens in the order of places (nn/token_shares.h).
+/// [B,6D], cos, sin [L,P], and where tokens are masked attention's bias} -> {tokens}. With a modulation [B,12D] there are tokens of two
+/// kinds, each with its half: {tokens, modulation, cos, sin, the others behind them, bias} -> {tokens, others}. Where tokens are shared
+/// out, they are this place's; cos, sin and bias are of all tokens in the order of places (nn/token_shares.h).
 class MainBlock : public nn::Block, public nn::SharesTokens {
  public:
   MainBlock(const Config& c, const at::TensorOptions& options);

@@ -29,24 +29,28 @@ Source find_dit(const ModelFiles& files) {
 
 std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
-  const auto [dit, text, vae] = find_sources(one);
+  const auto [dit, text, image, vae] = find_sources(one);
   auto config = dit.tensors ? read_named(dit, detect) : Config{};
   auto transformer = fmt::format("Krea 2 transformer ({} layers, width {}, {} names)", config.num_layers, config.width(),
                                  dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers");
   return words_of({{dit, transformer},
                    {find_qwen3_vl(one, kTextPrefixes).entry ? text : Source{}, "Qwen3-VL text encoder"},
+                   {find_qwen3_vl(one, kTextPrefixes).entry ? image : Source{}, "vision tower"},
                    {vae, "causal autoencoder"}});
 }
 
 std::vector<ModelEntry> published(std::string_view name) {
-  return {sizes_of<Transformer, Config>(name), sizes_of<text::QwenEncoder>(name, text::qwen3_vl_4b()),
+  auto tower = sizes_of<text::Qwen3VlVision, text::Qwen3VlVisionConfig>(name);
+  tower.tensors = tower.tensors->renamed([](const std::string& path) { return "visual." + path; });
+  return {sizes_of<Transformer, Config>(name), sizes_of<text::QwenEncoder>(name, text::qwen3_vl_4b()), tower,
           sizes_of<vae::CausalAutoencoder, vae::CausalConfig>(name)};
 }
 
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
-  return {find_dit(files), find_qwen(files, kTextPrefixes, kTextMark), find_causal_autoencoder(files)};
+  return {find_dit(files), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files, kTextPrefixes),
+          find_causal_autoencoder(files)};
 }
 
 extern const Family kFamily{
@@ -60,7 +64,18 @@ extern const Family kFamily{
                 {.name = "is_distilled",
                  .help = "draw with the shift of Krea 2 Turbo, which is one for all sizes; on by itself where model_index.json says so",
                  .otherwise = false,
-                 .elsewhere = "it is of Krea 2, leave it out"}},
+                 .elsewhere = "it is of Krea 2, leave it out"},
+                {.name = "reference_form",
+                 .help =
+                     "how Krea 2 sees reference pictures: frames (each behind the target, without noise: ai-toolkit, ComfyUI) or overlaid "
+                     "(one of the target's size, in its place: SimpleTuner)",
+                 .otherwise = std::string("frames"),
+                 .elsewhere = "it is of Krea 2, leave it out",
+                 .choices = forms(),
+                 .about = Option::About::references},
+                reference_pixels_option(),
+                processor_option()},
+    .reference_columns = {kReferenceColumn},
     .variants = {{"krea2-raw",
                   [] { return published("krea2-raw"); },
                   "Krea 2 Raw",

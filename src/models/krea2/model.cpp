@@ -4,6 +4,7 @@
 #include <ATen/ops/nonzero.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +16,7 @@
 #include "io/json.h"
 #include "io/model_values.h"
 #include "models/config_values.h"
+#include "models/find_components.h"
 #include "models/krea2/keys.h"
 #include "models/scheduler_file.h"
 #include "models/shared_units.h"
@@ -23,7 +25,8 @@ namespace burnish::models::krea2 {
 
 namespace {
 
-const std::string kModulation = "dit.modulation", kText = "dit.text", kBody = "dit.body", kEncoder = "text_encoder";
+const std::string kModulation = "dit.modulation", kText = "dit.text", kBody = "dit.body", kEncoder = "text_encoder",
+                  kTower = "image_encoder";
 /// What stands before the text encoder's layers in diffusers' folders, whose Qwen3VLModel sees too.
 const std::string kTextWeights = "language_model.";
 /// Tokens of a text, those behind the prompt counted, as Krea 2 was trained.
@@ -79,7 +82,8 @@ DiffsynthValue of_tokens(const std::string& name, bool is_mask) {
 }  // namespace
 
 Krea2Model::Krea2Model(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
-  const auto [dit, text, vae] = find_sources(files_);
+  const auto sources = find_sources(files_);
+  const auto& [dit, text, image, vae] = sources;
   config_ = read_named(dit, detect);
   const auto text_config = read_named(text, text::qwen3_vl_config, text::qwen3_vl_4b());
   read_layers_ = layers_to_read(files_);
@@ -87,15 +91,13 @@ Krea2Model::Krea2Model(const ModelFiles& files, const ModelOptions& options) : M
   autoencoder_ = causal_part(vae, options_);
   check_latents(dit, config_.in_channels / 4, autoencoder_);
   check_widths(dit, "texts", config_.caption_width, text, "text encoder", text_config.width);
+  form_ = form_of(options_.get<std::string>("reference_form"));
+  if (options_.references) {
+    vision_config_ = read_named(image, text::qwen3_vl_vision_config);
+    pixels_ = find_pixel_rule(files_, options_.get<std::string>("processor_path"), text::qwen3_vl_pixels());
+  }
   add_transformer(dit);
-  const QwenUse use{.text = {.comfyui = "text_encoders.qwen3vl_4b.transformer.", .length = kTextLength},
-                    .chat = kChat,
-                    .drops_before = true,
-                    .num_read = read_layers_.back()};
-  auto part = qwen_part(text, text_config, use, files_, options_);
-  part.names.layers.weights = kTextWeights;
-  part.names.folder_file.keys = text::qwen_keys_below(kTextWeights);
-  add(part);
+  add_encoders(sources, text_config);
   add(autoencoder_, /*patch=*/2);
   const bool is_distilled = is_distilled_by(files_, dit) || options_.get<bool>("is_distilled");
   fill_names(is_distilled);
@@ -108,6 +110,9 @@ Krea2Model::Krea2Model(const ModelFiles& files, const ModelOptions& options) : M
 void Krea2Model::add_transformer(const Source& source) {
   auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, part_named);
   recipe.parts = {kModulation, kText, kBody};
+  recipe.settings = [this](const std::string& part) {
+    return part == kModulation && has_frames() ? "reference pictures by the time 0" : "";
+  };
   add(recipe,
       {.layers = {.weights = "",
                   .diffusers = "transformer.",
@@ -122,10 +127,25 @@ void Krea2Model::add_transformer(const Source& source) {
        .aliases = target_names});
 }
 
+void Krea2Model::add_encoders(const Sources& sources, const text::QwenConfig& text_config) {
+  const QwenUse use{.text = {.comfyui = "text_encoders.qwen3vl_4b.transformer.", .length = kTextLength},
+                    .chat = kChat,
+                    .drops_before = true,
+                    .num_read = read_layers_.back()};
+  auto part = qwen_part(sources.text_encoder, text_config, use, files_, options_);
+  part.names.layers.weights = kTextWeights;
+  part.names.folder_file.keys = text::qwen_keys_below(kTextWeights);
+  if (options_.references) part.recipe.tokenizer->load = [](const auto& folder) { return load_seeing_qwen(folder, kChat); };
+  add(part);
+  if (options_.references)
+    add(vision_recipe(kTower, sources.image_encoder, vision_config_, pixels_), qwen3_vl_vision_names(kTower, "lora_vis_"));
+}
+
 void Krea2Model::fill_names(bool is_distilled) {
   names_.family = "krea2";
   names_.variant = is_distilled ? "Krea 2 Turbo" : "Krea 2 Raw";
   names_.experts = {{"dit"}};
+  if (options_.references) names_.reference_column = kReferenceColumn;
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels / 4, -1, -1}, .diffsynth = {"input_latents"}}},
       {"text_embedding",
@@ -169,12 +189,42 @@ std::vector<int64_t> Krea2Model::tokens_of(pipeline::Scope& scope) const {
   return ids;
 }
 
+int64_t Krea2Model::reference_area() const {
+  auto chosen = options_.get<int64_t>("reference_pixels");
+  return chosen > 0 ? chosen : kReferenceArea;
+}
+
+void Krea2Model::see_references(pipeline::Scope& scope) {
+  scope.uses(kTower);
+  auto& tower = loaded<text::Qwen3VlVision>(kTower);
+  pipeline::Value seen = scope.value("reference_images");
+  if (const auto count = std::get<pipeline::TensorLists>(seen).at(0).size(); count > 1 && form_ == Form::overlaid)
+    data_error("models",
+               "a row or a prompt has {} reference pictures, and the reference_form overlaid has one; take the others out, or "
+               "choose reference_form frames",
+               count);
+  pipeline::change_tensors(seen, [&](const at::Tensor& image) {
+    return tower.forward(text::patches_of(levels_to_see(image.to(options_.device), form_), vision_config_, pixels_));
+  });
+  scope.write("seen_references", std::move(seen));
+}
+
+PictureText Krea2Model::edit_text(pipeline::Scope& scope, const std::vector<at::Tensor>& seen) const {
+  const auto limit = prompt_length(options_, kTextLength);
+  if (components_.source(kEncoder).entry->is_sizes) return longest_picture_text(seen, limit);
+  return picture_text(static_cast<const tokenizers::ChatTokenizer&>(components_.tokenizer(kEncoder)), kChat,
+                      told_pictures(form_, seen.size()), scope.text("prompt"), seen, limit);
+}
+
 void Krea2Model::encode_prompt(pipeline::Scope& scope) {
   scope.uses(kEncoder);
-  auto ids_BL = as_batch(tokens_of(scope), options_.device);
-  auto states = at::stack(loaded<text::QwenEncoder>(kEncoder).forward(ids_BL, text::QwenReading{.after = read_layers_}), 2);
-  const auto num_before = components_.tokenizer(kEncoder).num_before();
-  write_text(scope, states.narrow(1, num_before, states.size(1) - num_before));
+  const auto seen = options_.references ? scope.lists("seen_references").at(0) : std::vector<at::Tensor>{};
+  const auto text = seen.empty() ? PictureText{.ids = tokens_of(scope), .num_dropped = components_.tokenizer(kEncoder).num_before()}
+                                 : edit_text(scope, seen);
+  auto ids_BL = as_batch(text.ids, options_.device);
+  const text::QwenReading reading{.after = read_layers_, .pictures = text.pictures};
+  auto states = at::stack(loaded<text::QwenEncoder>(kEncoder).forward(ids_BL, reading), 2);
+  write_text(scope, states.narrow(1, text.num_dropped, states.size(1) - text.num_dropped));
 }
 
 void Krea2Model::fuse_text(pipeline::Scope& scope) {
@@ -186,27 +236,56 @@ void Krea2Model::fuse_text(pipeline::Scope& scope) {
 void Krea2Model::modulate(pipeline::Scope& scope) {
   scope.uses(kModulation);
   auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
-  scope.write("modulation", loaded<Transformer>(kModulation).modulate(sigma, options_.dtype));
+  scope.write("modulation", loaded<Transformer>(kModulation).modulate(sigma, options_.dtype, has_frames()));
 }
 
 void Krea2Model::denoise(pipeline::Scope& scope) {
   scope.uses(kBody);
-  scope.write("prediction", loaded<Transformer>(kBody).forward({.noisy_BCHW = scope.tensor("noisy"),
+  const auto& noisy = scope.tensor("noisy");
+  std::vector<at::Tensor> references;
+  if (options_.references) references = stack_lists(scope.lists("latents_of_references"));
+  for (const auto& reference : references) {
+    if (!has_frames() && reference.sizes() != noisy.sizes())
+      data_error("models",
+                 "a reference picture is of {} by {} pixels and its target of {} by {}, and reference_form overlaid asks for one size; cut "
+                 "them alike, or choose reference_form frames",
+                 reference.size(3) * autoencoder_.downsampling, reference.size(2) * autoencoder_.downsampling,
+                 noisy.size(3) * autoencoder_.downsampling, noisy.size(2) * autoencoder_.downsampling);
+  }
+  scope.write("prediction", loaded<Transformer>(kBody).forward({.noisy_BCHW = noisy,
+                                                                .references = references,
                                                                 .text_BTD = scope.tensor("text_tokens"),
                                                                 .mask_BT = scope.tensor("text_mask").to(options_.device),
                                                                 .modulation_BM = scope.tensor("modulation")}));
+}
+
+pipeline::Units Krea2Model::prompt_units() {
+  using pipeline::Scope;
+  const std::vector<std::string> writes{"text_embedding", "text_mask"};
+  if (!options_.references) return {{"encode_prompt", {"prompt"}, writes, {kEncoder}, [this](Scope& s) { encode_prompt(s); }}};
+  pipeline::Units units{{"see_references", {"reference_images"}, {"seen_references"}, {kTower}, [this](Scope& s) { see_references(s); }},
+                        {"encode_prompt", {"prompt", "seen_references"}, writes, {kEncoder}, [this](Scope& s) { encode_prompt(s); }}};
+  for (auto& unit : units) unit.settings = "reference_form " + options_.get<std::string>("reference_form");
+  return units;
 }
 
 UnitGroups Krea2Model::units_of(const Expert&) {
   using pipeline::Scope;
   check_layers();
   auto groups = shared_units(autoencoder_);
-  groups.encode_prompt = {
-      {"encode_prompt", {"prompt"}, {"text_embedding", "text_mask"}, {kEncoder}, [this](Scope& s) { encode_prompt(s); }}};
-  groups.denoise = {
-      {"fuse_text", {"text_embedding", "text_mask"}, {"text_tokens"}, {kText}, [this](Scope& s) { fuse_text(s); }},
-      {"modulate", {"sigma"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
-      {"denoise", {"noisy", "text_tokens", "text_mask", "modulation"}, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }}};
+  groups.encode_prompt = prompt_units();
+  if (has_frames()) {
+    auto encode = encoding_by(autoencoder_, components_, options_.device);
+    groups.encode_references = reference_picture_units("vae", [this, encode](const at::Tensor& image_13HW) {
+      return encode(fitted(image_13HW[0].to(options_.device), reference_area()).unsqueeze(0));
+    });
+    groups.encode_references.front().settings = fmt::format("reference_pixels at most {}", reference_area());
+  }
+  std::vector<std::string> reads{"noisy", "text_tokens", "text_mask", "modulation"};
+  if (options_.references) reads.emplace_back("latents_of_references");
+  groups.denoise = {{"fuse_text", {"text_embedding", "text_mask"}, {"text_tokens"}, {kText}, [this](Scope& s) { fuse_text(s); }},
+                    {"modulate", {"sigma"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
+                    {"denoise", reads, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }}};
   return groups;
 }
 

@@ -1,12 +1,16 @@
 #pragma once
-#include "models/find_components.h"
+#include "models/krea2/editing.h"
 #include "models/krea2/transformer.h"
 #include "models/model.h"
 #include "models/shared_components.h"
 
 namespace burnish::models::krea2 {
 
-/// Finds the three components of Krea 2 among a run's files; detection reads tensor names only.
+/// The components of Krea 2 found among a run's files; detection reads tensor names only. The vision tower is part of the text encoder's
+/// files.
+struct Sources {
+  Source dit, text_encoder, image_encoder, vae;
+};
 Sources find_sources(const ModelFiles& files);
 Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
 
@@ -17,13 +21,21 @@ class Krea2Model : public Model {
  public:
   Krea2Model(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
+  bool scales_references() const override { return has_frames(); }
+  Extent seen_reference(const Extent& given) const override { return has_frames() ? fitted(given, reference_area()) : given; }
 
  private:
   void add_transformer(const Source& source);
+  void add_encoders(const Sources& sources, const text::QwenConfig& text_config);
   void fill_names(bool is_distilled);
+  bool has_frames() const { return options_.references && form_ == Form::frames; }
+  int64_t reference_area() const;
   void check_layers() const;
   std::vector<int64_t> tokens_of(pipeline::Scope& scope) const;
+  PictureText edit_text(pipeline::Scope& scope, const std::vector<at::Tensor>& seen) const;
+  void see_references(pipeline::Scope& scope);
   void encode_prompt(pipeline::Scope& scope);
+  pipeline::Units prompt_units();
   void fuse_text(pipeline::Scope& scope);
   void modulate(pipeline::Scope& scope);
   void denoise(pipeline::Scope& scope);
@@ -31,6 +43,9 @@ class Krea2Model : public Model {
   Config config_;
   std::vector<int64_t> read_layers_;  ///< layers of the text encoder whose states are read
   int64_t num_text_layers_ = 0;       ///< layers that the text encoder has
+  text::Qwen3VlVisionConfig vision_config_;
+  text::PixelRule pixels_;
+  Form form_ = Form::frames;
   AutoencoderPart autoencoder_;
 };
 

@@ -4,7 +4,9 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "kernels/gelu_tanh/gelu_tanh.h"
 #include "models/krea2/blocks.h"
@@ -14,14 +16,18 @@ namespace burnish::models::krea2 {
 
 namespace {
 
-/// Rotary tables of a text's tokens, which all sit at the origin, and of a picture's at their rows and columns.
-std::pair<at::Tensor, at::Tensor> rope(const Config& c, int64_t num_text, int64_t rows, int64_t columns, const at::TensorOptions& options) {
+/// Rotary tables of a text's tokens, which all sit at the origin, and of pictures' at their rows and columns, each in its frame.
+std::pair<at::Tensor, at::Tensor> rope(const Config& c, int64_t num_text, const std::vector<at::Tensor>& pictures, bool have_frames,
+                                       const at::TensorOptions& options) {
   auto opts = options.dtype(at::kDouble);
-  auto text = at::zeros({num_text}, opts);
-  auto row = at::arange(rows, opts).unsqueeze(1).expand({rows, columns}).flatten();
-  auto column = at::arange(columns, opts).unsqueeze(0).expand({rows, columns}).flatten();
-  return mmdit::rotary_tables({at::zeros({num_text + rows * columns}, opts), at::cat({text, row}), at::cat({text, column})}, c.axes_dims,
-                              c.rope_theta);
+  std::vector<at::Tensor> frames{at::zeros({num_text}, opts)}, all_rows = frames, all_columns = frames;
+  for (size_t i = 0; i < pictures.size(); ++i) {
+    const auto rows = pictures[i].size(2) / 2, columns = pictures[i].size(3) / 2;
+    frames.push_back(at::full({rows * columns}, have_frames ? static_cast<double>(i) : 0, opts));
+    all_rows.push_back(at::arange(rows, opts).unsqueeze(1).expand({rows, columns}).flatten());
+    all_columns.push_back(at::arange(columns, opts).unsqueeze(0).expand({rows, columns}).flatten());
+  }
+  return mmdit::rotary_tables({at::cat(frames), at::cat(all_rows), at::cat(all_columns)}, c.axes_dims, c.rope_theta);
 }
 
 }  // namespace
@@ -96,10 +102,16 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part
 
 Transformer::~Transformer() = default;
 
-at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const {
+at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype, bool for_clean_references) const {
   const auto& m = *modulation_;
-  auto time_BD = m.time_out.forward(kernels::gelu_tanh(m.time_in.forward(mmdit::time_projection(sigma_B, dtype))));
-  return at::cat({m.of_blocks.forward(kernels::gelu_tanh(time_BD)), time_BD}, -1);
+  auto embedded = [&](const at::Tensor& sigma) {
+    return m.time_out.forward(kernels::gelu_tanh(m.time_in.forward(mmdit::time_projection(sigma, dtype))));
+  };
+  auto of_blocks = [&](const at::Tensor& time_BD) { return m.of_blocks.forward(kernels::gelu_tanh(time_BD)); };
+  auto time_BD = embedded(sigma_B);
+  nn::Tensors all{of_blocks(time_BD), time_BD};
+  if (for_clean_references) all.push_back(of_blocks(embedded(at::zeros_like(sigma_B))));
+  return at::cat(all, -1);
 }
 
 at::Tensor Transformer::fuse(const at::Tensor& states_BTNE, const at::Tensor& mask_BT) const {
@@ -111,27 +123,49 @@ at::Tensor Transformer::fuse(const at::Tensor& states_BTNE, const at::Tensor& ma
   // Of one sample nothing is masked.
   if (mask_BT.size(0) > 1) inputs.push_back(mmdit::padding_bias(mask_BT, 0));
   for (const auto& block : t.refiner) inputs[0] = block->run(inputs)[0];
-  auto normed = t.norm.before([&](const at::Tensor& x) { return nn::Tensors{t.in.forward(x)}; }, inputs[0])[0];
+  auto normed = t.norm.before([&](const at::Tensor& x) { return nn::Tensors{t.in.forward(x)}; }, {{inputs[0]}})[0];
   return t.out.forward(kernels::gelu_tanh(normed));
 }
 
 at::Tensor Transformer::forward(const Inputs& in) {
   auto& b = *body_;
   const auto rows = in.noisy_BCHW.size(2) / 2, columns = in.noisy_BCHW.size(3) / 2, num_text = in.text_BTD.size(1);
-  const auto width = config_.width();
-  auto image = b.image_in.forward(mmdit::to_tokens(in.noisy_BCHW).to(in.text_BTD.scalar_type()));
-  const nn::Streams streams(shares(), {num_text, rows * columns});
-  auto [cos, sin] = rope(config_, num_text, rows, columns, in.modulation_BM.options());
-  nn::Tensors inputs{at::cat({streams.here(0, in.text_BTD), streams.here(1, image)}, 1), in.modulation_BM.narrow(1, 0, 6 * width),
-                     streams.by_place(cos, 0), streams.by_place(sin, 0)};
-  if (in.mask_BT.size(0) > 1) inputs.push_back(streams.bias_by_place(mmdit::padding_bias(in.mask_BT, rows * columns)));
-  for (auto& block : b.blocks) inputs[0] = block->run(inputs)[0];
+  const auto width = config_.width(), num_target = rows * columns;
+  std::vector<at::Tensor> pictures{in.noisy_BCHW}, tokens;
+  pictures.insert(pictures.end(), in.references.begin(), in.references.end());
+  for (const auto& picture : pictures) tokens.push_back(mmdit::to_tokens(picture).to(in.text_BTD.scalar_type()));
+  auto image = b.image_in.forward(tokens.size() == 1 ? tokens[0] : at::cat(tokens, 1));
+  const auto num_image = image.size(1);
+  const bool have_frames = in.modulation_BM.size(1) > 7 * width, are_apart = have_frames && !in.references.empty();
+  std::vector<int64_t> lengths{num_text, num_image};
+  at::Tensor references;
+  if (are_apart) {
+    references = image.narrow(1, num_target, num_image - num_target).contiguous();
+    image = image.narrow(1, 0, num_target).contiguous();
+    lengths = {num_text, num_target, num_image - num_target};
+  }
+  const nn::Streams streams(shares(), lengths);
+  auto [cos, sin] = rope(config_, num_text, pictures, have_frames, in.modulation_BM.options());
+  auto of_blocks = in.modulation_BM.narrow(1, 0, 6 * width);
+  if (are_apart) of_blocks = at::cat({of_blocks, in.modulation_BM.narrow(1, 7 * width, 6 * width)}, 1);
+  nn::Tensors inputs{at::cat({streams.here(0, in.text_BTD), streams.here(1, image)}, 1), of_blocks, streams.by_place(cos, 0),
+                     streams.by_place(sin, 0)};
+  if (are_apart) inputs.push_back(streams.here(2, references));
+  if (in.mask_BT.size(0) > 1) inputs.push_back(streams.bias_by_place(mmdit::padding_bias(in.mask_BT, num_image)));
+  for (auto& block : b.blocks) {
+    auto out = block->run(inputs);
+    inputs[0] = out[0];
+    if (are_apart) inputs[4] = out[1];
+  }
 
   auto num_here = streams.length_here(1);
   image = inputs[0].narrow(1, inputs[0].size(1) - num_here, num_here);
+  // Of a picture that is whole here, what lies behind the target is not read.
+  if (streams.are_whole() && num_here > num_target) image = image.narrow(1, 0, num_target);
   const auto m = (in.modulation_BM.narrow(1, 6 * width, width).unsqueeze(1) + b.table).unbind(1);  // scale, shift
-  auto out = b.norm.before([&](const at::Tensor& normed) { return nn::Tensors{b.out.forward(normed)}; }, image, m[0], m[1])[0];
-  return mmdit::from_tokens(streams.joined(1, out), rows, columns);
+  auto out = b.norm.before([&](const at::Tensor& normed) { return nn::Tensors{b.out.forward(normed)}; }, {{image, m[0], m[1]}})[0];
+  out = streams.joined(1, out);
+  return mmdit::from_tokens(out.size(1) > num_target ? out.narrow(1, 0, num_target) : out, rows, columns);
 }
 
 void Transformer::initialise(uint64_t seed) {

@@ -24,16 +24,18 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
   ~Transformer() override;
 
-  /// Makes of sigma [B] in fp32 the modulation of all blocks and what the last layer reads: [B, 7 D].
-  at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const;
+  /// Makes of sigma [B] in fp32 the modulation of all blocks and what the last layer reads: [B, 7 D]. Where reference pictures are without
+  /// noise, their modulation by the time 0 is behind it: [B, 13 D].
+  at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype, bool for_clean_references = false) const;
   /// Makes the text's tokens [B, T, D] of states [B, T, N, E]; mask [B, T] is 1 on tokens and 0 where there are none.
   at::Tensor fuse(const at::Tensor& states_BTNE, const at::Tensor& mask_BT) const;
 
   struct Inputs {
     at::Tensor noisy_BCHW;
-    at::Tensor text_BTD;  ///< of `fuse`
+    std::vector<at::Tensor> references = {};  ///< latents of the reference pictures, each [B, C, h, w]
+    at::Tensor text_BTD;                      ///< of `fuse`
     at::Tensor mask_BT;
-    at::Tensor modulation_BM;  ///< of `modulate`
+    at::Tensor modulation_BM;  ///< of `modulate`; by it references are frames without noise, or lie in the target's place as it does
   };
   /// Predicts noise - latents [B, C, H, W].
   at::Tensor forward(const Inputs& in);

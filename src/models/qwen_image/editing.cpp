@@ -21,26 +21,19 @@ struct NamingWord {
   const char* word;
   Naming naming;
 };
-constexpr const char* kPictureToken = "<|image_pad|>";
 constexpr std::array<NamingWord, 3> kNamings{{{"by_count", Naming::by_count}, {"plain", Naming::plain}, {"numbered", Naming::numbered}}};
 
-constexpr const char* kBefore =
+const tokenizers::ChatTemplate kEditChat{
     "<|im_start|>system\nDescribe the key features of the input image (color, shape, size, texture, objects, background), then explain how "
     "the user's text instruction should alter or modify the image. Generate a new image that meets the user's requirements while "
-    "maintaining consistency with the original input where appropriate.<|im_end|>\n<|im_start|>user\n";
-constexpr const char* kAfter = "<|im_end|>\n<|im_start|>assistant\n";
+    "maintaining consistency with the original input where appropriate.<|im_end|>\n<|im_start|>user\n",
+    "<|im_end|>\n<|im_start|>assistant\n"};
 
 /// What stands for pictures, before the prompt.
 std::string told_pictures(bool numbered, size_t count) {
   std::string told;
-  for (size_t i = 1; i <= count; ++i)
-    told += fmt::format("{}<|vision_start|>{}<|vision_end|>", numbered ? fmt::format("Picture {}: ", i) : "", kPictureToken);
+  for (size_t i = 1; i <= count; ++i) told += (numbered ? fmt::format("Picture {}: ", i) : "") + kPictureInText;
   return told;
-}
-
-void add_picture(EditText& text, const at::Tensor& tokens_RCE) {
-  text.pictures.push_back({std::ssize(text.ids), tokens_RCE});
-  text.ids.resize(text.ids.size() + static_cast<size_t>(tokens_RCE.size(0) * tokens_RCE.size(1)));
 }
 
 }  // namespace
@@ -97,43 +90,9 @@ at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area) {
   return text::resampled(text::to_levels(image_3HW), size.height, size.width, text::Filter::lanczos);
 }
 
-EditText edit_text(const tokenizers::ChatTokenizer& tokenizer, std::string_view prompt, const std::vector<at::Tensor>& seen, bool numbered,
-                   int64_t limit) {
-  EditText text;
-  text.ids = tokenizer.encode_bare(kBefore);
-  text.num_dropped = std::ssize(text.ids);
-  const auto stands_for_picture = picture_token(tokenizer);
-  auto next = seen.begin();
-  for (auto id : tokenizer.encode_bare(told_pictures(numbered, seen.size()))) {
-    if (id == stands_for_picture) add_picture(text, *next++);
-    else text.ids.push_back(id);
-  }
-  auto ids = tokenizer.encode_bare(prompt), behind = tokenizer.encode_bare(kAfter);
-  ids.resize(static_cast<size_t>(std::clamp(limit - std::ssize(behind), int64_t{0}, std::ssize(ids))));
-  for (const auto* more : {&ids, &behind}) text.ids.insert(text.ids.end(), more->begin(), more->end());
-  return text;
-}
-
-EditText longest_edit_text(const std::vector<at::Tensor>& seen, int64_t limit) {
-  EditText text;
-  for (const auto& tokens_RCE : seen) add_picture(text, tokens_RCE);
-  text.ids.resize(text.ids.size() + static_cast<size_t>(limit));
-  return text;
-}
-
-int64_t picture_token(const tokenizers::ChatTokenizer& tokenizer) {
-  auto ids = tokenizer.encode_bare(kPictureToken);
-  if (ids.size() != 1)
-    data_error("models", "the tokenizer knows no {}, which stands for a reference picture; take that of Qwen2.5-VL", kPictureToken);
-  return ids[0];
-}
-
-text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen) {
-  const std::string name = "preprocessor_config.json";
-  auto path = chosen.empty() ? files.in_pipeline("processor/" + name) : std::filesystem::path(chosen) / name;
-  if (!path) return {};
-  if (!io::is_there(*path)) data_error("models", "the processor_path {} holds no {}; name the folder that has it", chosen, name);
-  return naming(path->string(), [&] { return text::pixel_rule(io::read_json(*path)); });
+PictureText edit_text(const tokenizers::ChatTokenizer& tokenizer, std::string_view prompt, const std::vector<at::Tensor>& seen,
+                      bool numbered, int64_t limit) {
+  return picture_text(tokenizer, kEditChat, told_pictures(numbered, seen.size()), prompt, seen, limit);
 }
 
 }  // namespace burnish::models::qwen_image

@@ -1,8 +1,6 @@
 #pragma once
 #include "models/model.h"
-#include "models/text/qwen.h"
-#include "models/text/qwen_vision.h"
-#include "tokenizers/qwen.h"
+#include "models/picture_texts.h"
 
 // What Qwen-Image-Edit makes of reference pictures before text encoder and autoencoder see them.
 namespace burnish::models::qwen_image {
@@ -38,23 +36,9 @@ at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area);
 /// numbers it sees as the autoencoder does.
 inline constexpr int64_t kReferenceArea = 1024 * 1024, kNumberedArea = 384 * 384;
 
-/// The tokens that the text encoder reads of a prompt and its pictures.
-struct EditText {
-  std::vector<int64_t> ids = {};
-  std::vector<text::SeenPicture> pictures = {};
-  int64_t num_dropped = 0;  ///< number of the first tokens, whose states are dropped
-};
-
 /// Makes the conversation around a prompt (diffusers: pipeline_qwenimage_edit.py, pipeline_qwenimage_edit_plus.py). `seen` [R, C, E] are
 /// the vision tower's tokens of its pictures; the prompt is cut so that it has, with what stands behind it, `limit` tokens.
-EditText edit_text(const tokenizers::ChatTokenizer& tokenizer, std::string_view prompt, const std::vector<at::Tensor>& seen, bool numbered,
-                   int64_t limit);
-/// Makes the longest conversation, in place of a prompt that is not known.
-EditText longest_edit_text(const std::vector<at::Tensor>& seen, int64_t limit);
-/// Returns the token that stands for a picture; a data Error where the vocabulary has none.
-int64_t picture_token(const tokenizers::ChatTokenizer& tokenizer);
-
-/// Reads the rule from the processor's folder: the chosen one, or that beside the model; the published rule where there is none.
-text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen);
+PictureText edit_text(const tokenizers::ChatTokenizer& tokenizer, std::string_view prompt, const std::vector<at::Tensor>& seen,
+                      bool numbered, int64_t limit);
 
 }  // namespace burnish::models::qwen_image

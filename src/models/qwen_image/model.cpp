@@ -77,7 +77,7 @@ void QwenImageModel::read_editing(const Sources& sources) {
   const auto& dit = sources.dit;
   if (options_.references) {
     vision_config_ = read_named(sources.image_encoder, text::vision_config);
-    pixels_ = find_pixel_rule(files_, options_.get<std::string>("processor_path"));
+    pixels_ = find_pixel_rule(files_, options_.get<std::string>("processor_path"), {});
   }
   naming_ = naming_of(options_.get<std::string>("reference_prompt"), files_);
   auto is_mark = [](const std::string& name) { return name.ends_with(kZeroMark); };
@@ -116,13 +116,7 @@ void QwenImageModel::add_encoders(const Sources& sources) {
                     .drops_before = true,
                     .num_read = text_config_.num_layers};
   auto part = qwen_part(sources.text_encoder, text_config_, use, files_, options_);
-  if (options_.references) {
-    part.recipe.tokenizer->load = [](const auto& folder) {
-      auto tokenizer = tokenizers::load_qwen(folder, kChat);
-      picture_token(*tokenizer);
-      return tokenizer;
-    };
-  }
+  if (options_.references) part.recipe.tokenizer->load = [](const auto& folder) { return load_seeing_qwen(folder, kChat); };
   add(part);
   if (options_.references)
     add(vision_recipe("image_encoder", sources.image_encoder, vision_config_, pixels_), vision_names("image_encoder", "lora_vis_"));
@@ -177,7 +171,7 @@ void QwenImageModel::encode_edit_prompt(pipeline::Scope& scope, const std::vecto
   scope.uses("text_encoder");
   const auto& tokenizer = components_.tokenizer("text_encoder");
   bool is_named = components_.source("text_encoder").entry->is_sizes;
-  auto text = is_named ? longest_edit_text(seen, text_length())
+  auto text = is_named ? longest_picture_text(seen, text_length())
                        : edit_text(static_cast<const tokenizers::ChatTokenizer&>(tokenizer), scope.text("prompt"), seen,
                                    is_numbered(naming_, seen.size()), text_length());
   auto ids_BL = as_batch(text.ids, options_.device);

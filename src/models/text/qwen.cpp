@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numbers>
 
@@ -230,6 +231,22 @@ QwenConfig qwen3_vl_config(const nlohmann::json& config_json, const io::Shapes& 
 
 QwenConfig qwen3_vl_4b() { return {.rope_theta = kQwen3VlTheta, .sections = in_turns(64, 20, 20)}; }
 
+QwenConfig qwen3_vl_2b() {
+  auto c = qwen3_vl_4b();
+  c.width = 2048;
+  c.hidden = 6144;
+  c.num_layers = 28;
+  c.num_heads = 16;
+  return c;
+}
+
+QwenConfig qwen3_vl_8b() {
+  auto c = qwen3_vl_4b();
+  c.width = 4096;
+  c.hidden = 12288;
+  return c;
+}
+
 QwenConfig ministral3_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
   return read_config({.eps = kMistralEps, .yarn = Yarn()}, /*takes_turns=*/false, config_json, shapes);
 }
@@ -255,6 +272,12 @@ io::KeyMap qwen_keys_below(const std::string& prefix) {
         "self_attn.q_norm.weight", "self_attn.k_norm.weight", "mlp.gate_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight"})
     rules.push_back({prefix + "layers.{}." + layer, {"layers.{}." + layer}});
   return io::KeyMap(rules);
+}
+
+SeenPicture seen_at(int64_t first, const at::Tensor& seen) {
+  if (seen.dim() == 3) return {first, seen};
+  auto all = seen.unbind();
+  return {first, all.front(), {all.begin() + 1, all.end()}};
 }
 
 QwenEncoder::QwenEncoder(const QwenConfig& c, const at::TensorOptions& options)
@@ -329,19 +352,34 @@ static at::Tensor bias_of_padded(int64_t length, int64_t num_tokens, const at::T
   return at::where(is_seen, at::zeros_like(hidden), hidden);
 }
 
-/// The tokens with those of pictures in their places.
-static at::Tensor with_pictures(const at::Tensor& x_BLE, const std::vector<SeenPicture>& pictures) {
+/// The tokens with those of pictures changed: `change` gets a picture and its tokens [B, N, E].
+static at::Tensor with_pictures(const at::Tensor& x_BLE, const std::vector<SeenPicture>& pictures,
+                                const std::function<at::Tensor(const SeenPicture&, const at::Tensor& tokens_BNE)>& change) {
   if (pictures.empty()) return x_BLE;
   nn::Tensors pieces;
   int64_t token = 0;
-  for (const auto& [first, tokens_RCE] : pictures) {
-    pieces.push_back(x_BLE.narrow(1, token, first - token));
-    auto seen = tokens_RCE.flatten(0, 1).to(x_BLE.device(), x_BLE.scalar_type());
-    pieces.push_back(seen.expand({x_BLE.size(0), seen.size(0), seen.size(1)}));
-    token = first + seen.size(0);
+  for (const auto& picture : pictures) {
+    const auto num_tokens = picture.tokens_RCE.size(0) * picture.tokens_RCE.size(1);
+    pieces.push_back(x_BLE.narrow(1, token, picture.first - token));
+    pieces.push_back(change(picture, x_BLE.narrow(1, picture.first, num_tokens)));
+    token = picture.first + num_tokens;
   }
   pieces.push_back(x_BLE.narrow(1, token, x_BLE.size(1) - token));
   return at::cat(pieces, 1);
+}
+
+/// What was made of a picture, as tokens like these.
+static at::Tensor seen_like(const at::Tensor& seen_RCE, const at::Tensor& tokens_BNE) {
+  return seen_RCE.flatten(0, 1).to(tokens_BNE.device(), tokens_BNE.scalar_type()).expand_as(tokens_BNE);
+}
+
+/// The tokens behind a layer, from 1 on, with what pictures add to theirs there.
+static at::Tensor with_added(const at::Tensor& x_BLE, const std::vector<SeenPicture>& pictures, int64_t layer) {
+  const auto adds = [&](const SeenPicture& picture) { return std::ssize(picture.added_RCE) >= layer; };
+  if (std::ranges::none_of(pictures, adds)) return x_BLE;
+  return with_pictures(x_BLE, pictures, [&](const SeenPicture& picture, const at::Tensor& tokens) {
+    return adds(picture) ? tokens + seen_like(picture.added_RCE[static_cast<size_t>(layer - 1)], tokens) : tokens;
+  });
 }
 
 nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after, const std::vector<SeenPicture>& pictures,
@@ -351,7 +389,8 @@ nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const std::vector<int
 
 nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const QwenReading& reading) {
   const auto& [after, pictures, num_tokens, given_3L, norms_last] = reading;
-  auto x = with_pictures(embed_tokens_.forward(ids_BL), pictures);
+  auto x = with_pictures(embed_tokens_.forward(ids_BL), pictures,
+                         [](const SeenPicture& picture, const at::Tensor& tokens) { return seen_like(picture.tokens_RCE, tokens); });
   auto angles_LP = angles(given_3L.defined() ? given_3L.to(x.device(), at::kDouble) : places_of(ids_BL.size(1), pictures, x.options()));
   auto cos = (angles_LP.cos() * magnitude()).to(at::kFloat), sin = (angles_LP.sin() * magnitude()).to(at::kFloat);
   nn::Tensors shared{cos, sin}, states;
@@ -363,6 +402,7 @@ nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const QwenReading& re
       x = layers_[static_cast<size_t>(layer - 1)]->run(inputs)[0];
     }
     if (std::ranges::find(after, layer) != after.end()) states.push_back(layer == config_.num_layers && norms_last ? norm_.forward(x) : x);
+    if (layer > 0 && layer < after.back()) x = with_added(x, pictures, layer);
   }
   return states;
 }

@@ -44,8 +44,10 @@ QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shap
 
 /// Reads the text part of Qwen3-VL, whose tensors are those of Qwen3: what config.json does not say is Qwen3-VL's.
 QwenConfig qwen3_vl_config(const nlohmann::json& config_json, const io::Shapes& shapes);
-/// Returns the numbers of Qwen3-VL-4B's text part.
+/// Returns the numbers of the text parts of Qwen3-VL-2B, 4B and 8B.
+QwenConfig qwen3_vl_2b();
 QwenConfig qwen3_vl_4b();
+QwenConfig qwen3_vl_8b();
 
 /// Reads Mistral's encoders, whose layers are Qwen's without norms of queries and keys: what config.json does not say is Ministral-3's.
 QwenConfig ministral3_config(const nlohmann::json& config_json, const io::Shapes& shapes);
@@ -63,8 +65,13 @@ io::KeyMap qwen_keys_below(const std::string& prefix);
 /// The tokens of a text that stand for a picture: they begin at `first`.
 struct SeenPicture {
   int64_t first = 0;
-  at::Tensor tokens_RCE;  ///< the token of each row and column
+  at::Tensor tokens_RCE;       ///< the token of each row and column
+  nn::Tensors added_RCE = {};  ///< what is added to these tokens behind the first layers, one after the other: Qwen3-VL
 };
+
+/// Returns the picture that begins at a token of a text, of what a vision tower made of it: its tokens [R, C, E], or [K, R, C, E], the
+/// tokens and what is added to them.
+SeenPicture seen_at(int64_t first, const at::Tensor& seen);
 
 /// What of a batch of texts is read, and as what.
 struct QwenReading {
@@ -85,7 +92,7 @@ class QwenEncoder : public nn::Module {
   /// (transformers: hidden_states[after]). Layers behind the last are not run. A token sees those before it alone, so what stands
   /// behind a text changes nothing of it; where `num_tokens` is given it sees these first tokens only, as transformers' attention_mask has
   /// it. A picture's tokens share one place in time; the text behind it goes on after its longer side (transformers:
-  /// Qwen2_5_VLModel.get_rope_index).
+  /// Qwen2_5_VLModel.get_rope_index). States are those before what pictures add behind a layer.
   nn::Tensors forward(const at::Tensor& ids_BL, const QwenReading& reading);
   nn::Tensors forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after, const std::vector<SeenPicture>& pictures = {},
                       std::optional<int64_t> num_tokens = {});

@@ -1,8 +1,6 @@
 #include "models/text/qwen_vision.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
@@ -15,7 +13,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "models/text/resample.h"
 #include "models/text/rotate_halves.h"
 #include "models/text/shape_reading.h"
 #include "nn/attention.h"
@@ -24,9 +21,7 @@ namespace burnish::models::text {
 
 namespace {
 
-constexpr double kVisionEps = 1e-6, kVisionTheta = 10000;
-/// Of CLIP, by which pictures are normalised.
-const std::vector<double> kMean{0.48145466, 0.4578275, 0.40821073}, kDeviation{0.26862954, 0.26130258, 0.27577711};
+constexpr double kVisionEps = 1e-6;
 
 /// {patches [1,N,D], cos, sin [N,P], and for attention within windows: patches of each window [W,S], bias [W,1,1,S], where each patch is
 /// among them [N]} -> {patches}.
@@ -105,18 +100,6 @@ nn::Tensors windows_of(const VisionConfig& c, int64_t rows, int64_t columns, c10
           at::tensor(places).to(device)};
 }
 
-/// {cos, sin [N, P]}: half of the pairs turn with the row of a patch, the others with its column.
-nn::Tensors rotary_of(const VisionConfig& c, int64_t rows, int64_t columns, c10::Device device) {
-  auto opts = at::TensorOptions().dtype(at::kDouble).device(device);
-  auto half = c.width / c.num_heads / 2;
-  auto frequencies = (at::arange(0, half, 2, opts) * (-std::log(kVisionTheta) / static_cast<double>(half))).exp();
-  auto shape = std::vector<int64_t>{rows, columns, c.merge, c.merge};
-  auto row = at::arange(rows * c.merge, opts).view({rows, 1, c.merge, 1}).expand(shape).reshape({-1, 1});
-  auto column = at::arange(columns * c.merge, opts).view({1, columns, 1, c.merge}).expand(shape).reshape({-1, 1});
-  auto angles_NP = at::cat({row * frequencies, column * frequencies}, 1);
-  return {angles_NP.cos().to(at::kFloat), angles_NP.sin().to(at::kFloat)};
-}
-
 /// What config.json says too of what the shapes say.
 void check_vision_shapes(const VisionConfig& c, const nlohmann::json& json, const io::Shapes& shapes) {
   agree(json, "hidden_size", c.width);
@@ -166,57 +149,6 @@ VisionConfig vision_config(const nlohmann::json& config_json, const io::Shapes& 
   return c;
 }
 
-PixelRule pixel_rule(const nlohmann::json& json) {
-  PixelRule rule;
-  if (json.is_object() && json.contains("size")) {
-    take(json["size"], "shortest_edge", rule.least);
-    take(json["size"], "longest_edge", rule.most);
-  }
-  take(json, "min_pixels", rule.least);
-  take(json, "max_pixels", rule.most);
-  constexpr int64_t kMostPixels = 1 << 28;
-  if (rule.least < 1 || rule.most < rule.least || rule.most > kMostPixels)
-    data_error("models", "the preprocessor_config.json shows the vision tower from {} to {} pixels; its file is damaged", rule.least,
-               rule.most);
-  return rule;
-}
-
-std::pair<int64_t, int64_t> shown_size(int64_t height, int64_t width, const VisionConfig& config, const PixelRule& rule) {
-  constexpr int64_t kMostLong = 200;
-  if (std::max(height, width) > kMostLong * std::min(height, width))
-    data_error("models",
-               "a reference picture is {} by {} pixels, and the vision tower sees none that is more than {} times as long as wide", width,
-               height, kMostLong);
-  const auto cell = static_cast<double>(config.cell());
-  auto cells = [&](double side, double (*round)(double)) { return static_cast<int64_t>(round(side / cell)) * config.cell(); };
-  const auto h = static_cast<double>(height), w = static_cast<double>(width);
-  auto even = [](double x) { return std::nearbyint(x); };
-  auto rows = cells(h, even), columns = cells(w, even);
-  if (rows * columns > rule.most) {
-    auto beta = std::sqrt(h * w / static_cast<double>(rule.most));
-    auto down = [](double x) { return std::max(std::floor(x), 1.0); };
-    return {cells(h / beta, down), cells(w / beta, down)};
-  }
-  if (rows * columns < rule.least) {
-    auto beta = std::sqrt(static_cast<double>(rule.least) / (h * w));
-    auto up = [](double x) { return std::ceil(x); };
-    return {cells(h * beta, up), cells(w * beta, up)};
-  }
-  return {rows, columns};
-}
-
-Patches patches_of(const at::Tensor& levels_3HW, const VisionConfig& c, const PixelRule& rule) {
-  auto [height, width] = shown_size(levels_3HW.size(1), levels_3HW.size(2), c, rule);
-  auto levels = resampled(levels_3HW, height, width, Filter::bicubic);
-  auto mean = at::tensor(kMean, levels.options()).view({3, 1, 1}), deviation = at::tensor(kDeviation, levels.options()).view({3, 1, 1});
-  auto rows = height / c.cell(), columns = width / c.cell();
-  auto pixels = ((levels / 255 - mean) / deviation).view({3, rows, c.merge, c.patch, columns, c.merge, c.patch});
-  auto patches = pixels.permute({1, 4, 2, 5, 0, 3, 6}).unsqueeze(5);
-  auto shape = patches.sizes().vec();
-  shape[5] = c.num_frames;
-  return {patches.expand(shape).flatten(4).flatten(0, 3).to(at::kFloat), rows, columns};
-}
-
 /// A cell's patches, normed and side by side, become a token of the text.
 struct QwenVision::Merger {
   Merger(const VisionConfig& c, const at::TensorOptions& o)
@@ -248,7 +180,7 @@ QwenVision::~QwenVision() = default;
 
 at::Tensor QwenVision::forward(const Patches& patches) {
   const auto device = patch_weight_.device();
-  auto rotary = rotary_of(config_, patches.rows, patches.columns, device);
+  auto rotary = rotary_of_patches(config_, config_.width / config_.num_heads, patches.rows, patches.columns, device);
   auto windows = windows_of(config_, patches.rows, patches.columns, device);
   auto x = at::linear(patches.pixels_NF.to(device, patch_weight_.scalar_type()), patch_weight_.flatten(1)).unsqueeze(0);
   for (size_t i = 0; i < layers_.size(); ++i) {
