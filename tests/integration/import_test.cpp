@@ -489,8 +489,8 @@ TEST_F(ImportVerb, SettingsOfModelsThatEditPictures) {
 
 TEST_F(ImportVerb, KindsThatAreNotTrainedAreSaid) {
   const std::string reason = ": this kind is not trained here, and what is carried would train another";
-  EXPECT_THAT(import_file("a.json", R"({"training_method": "LORA", "model_type": "ANIMA", "base_model_name": "x"})"),
-              HasSubstr("not carried: model_type = ANIMA" + reason));
+  EXPECT_THAT(import_file("a.json", R"({"training_method": "LORA", "model_type": "HI_DREAM_FULL", "base_model_name": "x"})"),
+              HasSubstr("not carried: model_type = HI_DREAM_FULL" + reason));
   auto embedding = import_file("a.json", R"({"training_method": "EMBEDDING", "model_type": "STABLE_DIFFUSION_15", "base_model_name": "x",
       "embedding": {"model_name": "", "placeholder": "<embedding>", "token_count": 2, "is_output_embedding": false}})",
                                "--overwrite");
