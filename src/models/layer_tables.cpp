@@ -21,6 +21,33 @@ void add_blocks(RenamedLayers& all, const RenamedLayers& layers, const std::stri
   }
 }
 
+LayerTable named_by(const RenamedLayers& layers, const std::string& kohya) {
+  LayerTable table;
+  for (const auto& layer : layers) table[layer.theirs] = table[kohya + with_underscores(layer.theirs)] = layer.ours;
+  return table;
+}
+
+std::map<std::string, LayerTable> written_in(const RenamedLayers& originals) {
+  std::map<std::string, LayerTable> written;
+  for (const auto& [theirs, ours] : originals) {
+    written["comfyui"]["diffusion_model." + theirs] = ours;
+    written["kohya"]["lora_unet_" + with_underscores(theirs)] = ours;
+  }
+  return written;
+}
+
+std::map<std::string, LayerTable> written_for_all(const RenamedLayers& layers) {
+  auto written = written_in(layers);
+  for (const auto& layer : layers) written["diffsynth"][layer.theirs] = layer.ours;
+  return written;
+}
+
+std::vector<std::string> both_names(const io::KeyMap& keys, const std::string& path) {
+  const std::string suffix = ".weight";
+  const auto theirs = keys.to_file(std::vector<std::string>{path + suffix}).front().theirs;
+  return {path, theirs.substr(0, theirs.size() - suffix.size())};
+}
+
 void add_rules(std::vector<io::KeyRule>& rules, const RenamedLayers& layers, const std::string& theirs, const std::string& ours) {
   for (const auto& layer : layers) {
     for (const char* part : {".weight", ".bias"}) {

@@ -33,15 +33,6 @@ void add_original_blocks(RenamedLayers& all, const RenamedLayers& of_double, con
   add_blocks(all, of_single, "single_blocks.", "single_transformer_blocks.", num_single);
 }
 
-std::map<std::string, LayerTable> written_in(const RenamedLayers& originals) {
-  std::map<std::string, LayerTable> written;
-  for (const auto& [theirs, ours] : originals) {
-    written["comfyui"]["diffusion_model." + theirs] = ours;
-    written["kohya"]["lora_unet_" + with_underscores(theirs)] = ours;
-  }
-  return written;
-}
-
 int64_t blocks_before_training(nn::Module& transformer, const std::function<bool(const std::string& path)>& trains,
                                const std::vector<BlockStack>& stacks, const std::vector<std::string>& behind) {
   int64_t all = 0;

@@ -15,8 +15,6 @@ extern const RenamedLayers kBlockNorms;
 /// Adds layers of all double blocks, and of all single ones, in these names.
 void add_original_blocks(RenamedLayers& all, const RenamedLayers& of_double, const RenamedLayers& of_single, int64_t num_double,
                          int64_t num_single);
-/// Returns original names as ComfyUI writes them in adapter files, and as kohya's programs do (ComponentNames::written).
-std::map<std::string, LayerTable> written_in(const RenamedLayers& originals);
 
 /// Blocks of a kind: the path before their numbers, and how many there are.
 struct BlockStack {

@@ -1,7 +1,6 @@
 #include "models/anima/keys.h"
 
 #include "models/layer_tables.h"
-#include "models/mmdit_names.h"
 
 namespace burnish::models::anima {
 
@@ -57,24 +56,13 @@ io::KeyMap original_keys() {
   return io::KeyMap(rules);
 }
 
-LayerTable foreign_layers(const Config& config) {
-  LayerTable table;
-  for (const auto& layer : original_layers(config)) table[layer.theirs] = table["lora_unet_" + with_underscores(layer.theirs)] = layer.ours;
-  return table;
-}
+LayerTable foreign_layers(const Config& config) { return named_by(original_layers(config)); }
 
-std::map<std::string, LayerTable> written_layers(const Config& config) {
-  const auto layers = original_layers(config);
-  auto written = written_in(layers);
-  for (const auto& layer : layers) written["diffsynth"][layer.theirs] = layer.ours;
-  return written;
-}
+std::map<std::string, LayerTable> written_layers(const Config& config) { return written_for_all(original_layers(config)); }
 
 std::vector<std::string> target_names(const std::string& path) {
   static const io::KeyMap keys = original_keys();
-  const std::string suffix = ".weight";
-  const auto theirs = keys.to_file(std::vector<std::string>{path + suffix}).front().theirs;
-  return {path, theirs.substr(0, theirs.size() - suffix.size())};
+  return both_names(keys, path);
 }
 
 }  // namespace burnish::models::anima
