@@ -19,7 +19,7 @@ struct SmallFamily {
   bool needs_index = false;         ///< whether model_index.json has numbers that no part tells
   bool runs_parts_by_text = false;  ///< whether layers of the denoiser run once for each text of a batch
 
-  std::string options = {};  ///< of its model, in every run
+  std::string options = {};  ///< of what is encoded, in every run
 
   std::string pipeline() const { return name == "flux" ? "pipeline" : name + "_pipeline"; }
   std::filesystem::path folder() const { return golden() / pipeline() / "model"; }
@@ -49,9 +49,9 @@ struct SmallFamily {
   }
 
   /// The same in one piece for a shell: in fp32, and with pictures of its size.
-  std::string model() const { return quoted(model_words()) + "--dtype fp32 " + options; }
+  std::string model() const { return quoted(model_words()) + "--dtype fp32 "; }
   std::string data() const {
-    return quoted(data_words()) + "--height " + std::to_string(height) + " --width " + std::to_string(width) + " ";
+    return quoted(data_words()) + "--height " + std::to_string(height) + " --width " + std::to_string(width) + " " + options;
   }
 
  private:

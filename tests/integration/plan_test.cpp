@@ -48,7 +48,8 @@ TEST(MemoryPlan, OfAModelThatIsOnlyNamed) {
 }
 
 TEST_P(PublishedPlan, IsOfAModelThatIsOnlyNamed) {
-  auto plan = plan_of("--model " + GetParam() + " --height 512 --width 512 --max_steps 10 --lora_rank 4");
+  const std::string more = GetParam() == "wan-s2v-14b" ? " --extra_inputs input_image --num_frames 17" : "";  // without which it is refused
+  auto plan = plan_of("--model " + GetParam() + " --height 512 --width 512 --max_steps 10 --lora_rank 4" + more);
   EXPECT_GT(gib(stage_of(plan, "step")["peak"]["weights"]), 1.5);
 }
 

@@ -98,7 +98,9 @@ TEST_F(Experts, HeldOutSamplesAreJudgedWhereTheTrainedOnesPredict) {
     for (int64_t i = 0; i < run.course.num_held_out(); ++i) {
       auto drawn = run.course.draws(run.course.batch({true, i}), {"noise", "sigma"});
       all.push_back(times(drawn).at(0));
-      if (drawn.contains(models::kExpert)) EXPECT_EQ(expert(drawn), all.back() >= kBoundary ? 0 : 1);
+      if (drawn.contains(models::kExpert)) {
+        EXPECT_EQ(expert(drawn), all.back() >= kBoundary ? 0 : 1);
+      }
     }
     return all;
   };
