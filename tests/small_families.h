@@ -19,8 +19,6 @@ struct SmallFamily {
   bool needs_index = false;         ///< whether model_index.json has numbers that no part tells
   bool runs_parts_by_text = false;  ///< whether layers of the denoiser run once for each text of a batch
 
-  std::string options = {};  ///< of what is encoded, in every run
-
   std::string pipeline() const { return name == "flux" ? "pipeline" : name + "_pipeline"; }
   std::filesystem::path folder() const { return golden() / pipeline() / "model"; }
   std::string denoiser() const { return parts[0] == "unet" ? "unet" : "dit"; }
@@ -51,7 +49,7 @@ struct SmallFamily {
   /// The same in one piece for a shell: in fp32, and with pictures of its size.
   std::string model() const { return quoted(model_words()) + "--dtype fp32 "; }
   std::string data() const {
-    return quoted(data_words()) + "--height " + std::to_string(height) + " --width " + std::to_string(width) + " " + options;
+    return quoted(data_words()) + "--height " + std::to_string(height) + " --width " + std::to_string(width) + " ";
   }
 
  private:
@@ -70,7 +68,7 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "sdxl", .parts = {"unet", "text_encoder", "text_encoder_2", "vae"}, .height = 40},
       {.name = "sd15", .parts = {"unet", "text_encoder", "vae"}, .height = 128, .width = 192},  // make_stable_diffusion_runs.py says why
       {.name = "zimage"},
-      {.name = "flux2", .makes_few_tokens = true, .options = "--max_sequence_length 48 "},
+      {.name = "flux2", .makes_few_tokens = true},
       {.name = "flux3", .makes_few_tokens = true},
       {.name = "ernie_image", .makes_few_tokens = true},
       {.name = "chroma"},

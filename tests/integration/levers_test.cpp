@@ -37,7 +37,8 @@ std::string model_and_data(const Family& family, const fs::path& folder) {
     make_wan_experts(folder / "model");
     return wan_model(folder / "model") + wan_clips();
   }
-  if (family.name != "skeleton") return small_family(family.name).model() + small_family(family.name).data();
+  const std::string more = family.name == "flux2" ? "--max_sequence_length 48 " : "";  // a tenth of what its captions are filled up to
+  if (family.name != "skeleton") return small_family(family.name).model() + small_family(family.name).data() + more;
   save_skeleton(folder / "skeleton.safetensors");
   return "--model " + quoted(folder / "skeleton.safetensors") + " --dtype fp32 " + golden_data();
 }
