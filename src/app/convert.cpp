@@ -35,10 +35,8 @@ void fields(config::Fields& f, convert::Options& o) {
   f.group("LoRA");
   f("lora_format", o.lora_format, "diffusers, peft, kohya, onetrainer, lycoris, comfyui or diffsynth").known(convert::lora_formats());
   f("model", o.model,
-    "what the LoRA is for: a published model's name, as plan takes it, or the model's files; without it the names in the LoRA tell, what "
-    "it "
-    "says "
-    "of itself, or the run beside it");
+    "what the LoRA is for: a published model's name, as plan takes it, or the model's files; without it the names in the LoRA tell, "
+    "what it says of itself, or the run beside it");
   f("lora_base_model", o.lora_base_model, "of these components alone, with commas between");
   f("lora_type", o.lora_type, "lora makes a LoRA of DoRA, LoHa and LoKr; keep leaves them").one_of({"keep", "lora"});
   f("lora_rank", o.lora_rank,

@@ -32,10 +32,10 @@ Outcome same_value(const Value& value, const Settings&) { return carried(value);
 bool has_unet(const Settings& all) { return all.text("model.type") == "sdxl"; }
 bool has_adapter(const Settings& all) { return all.has("adapter.type"); }
 
-/// The text encoders of SDXL train with its UNet; of the others the denoiser alone.
 /// Whether a conditioner lies between text encoder and denoiser, which trains unless its rate is 0.
 bool is_conditioned(const Settings& all) { return all.text("model.type") == "anima"; }
 
+/// The text encoders of SDXL train with its UNet; of the others the denoiser alone, and a conditioner.
 std::string trained_parts(const Settings& all) {
   if (is_conditioned(all) && all.number("model.llm_adapter_lr") != 0.0) return "dit,text_conditioner";
   return has_unet(all) ? "unet,text_encoder,text_encoder_2" : "dit";
