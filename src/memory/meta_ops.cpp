@@ -220,7 +220,9 @@ at::TensorOptions exact(const Tensor& x) { return x.options().dtype(x.scalar_typ
 
 Pair tiled_attention(const Tensor& q, const Tensor& k, const Tensor& /*v*/, double /*dropout*/, bool /*causal*/, const Optional& /*mask*/,
                      std::optional<double> /*scale*/) {
-  auto y = at::empty({q.size(0), q.size(2), q.size(1), q.size(3)}, q.options()).transpose(1, 2);
+  // The CPU answers in the order of q, GPUs with heads of a token side by side.
+  auto y =
+      kernels::runs_on_cpu(q) ? at::empty_like(q) : at::empty({q.size(0), q.size(2), q.size(1), q.size(3)}, q.options()).transpose(1, 2);
   auto sums = at::empty({q.size(0), q.size(2), q.size(1)}, exact(q)).transpose(1, 2);
   if (!kernels::runs_on_cpu(q)) return {y, sums};
   auto [rows, columns] = tile_of(q.size(2), k.size(2));

@@ -27,13 +27,20 @@ namespace burnish::models::mmdit {
 namespace {
 constexpr double kEps = 1e-6;
 
+/// Heads of tokens of two streams, in the order in memory that they have: merging heads of tokens that lie side by side copies nothing.
+at::Tensor joined(const at::Tensor& text_BHLD, const at::Tensor& image_BHLD) {
+  auto by_tokens = text_BHLD.transpose(1, 2);
+  if (!by_tokens.is_contiguous()) return at::cat({text_BHLD, image_BHLD}, 2);
+  return at::cat({by_tokens, image_BHLD.transpose(1, 2)}, 1).transpose(1, 2);
+}
+
 /// {query, key, value and weights of norms of text, the same of image, cos, sin} -> {query, key, value} of all tokens, ready for attention.
 nn::Tensors joint_heads(const nn::Tensors& in) {
   const auto &cos = in[10], &sin = in[11];
   const int64_t num_text = in[0].size(1), num_image = in[5].size(1);
   auto t = heads_of({in[0], in[1], in[3], in[4], cos.narrow(0, 0, num_text), sin.narrow(0, 0, num_text)});
   auto i = heads_of({in[5], in[6], in[8], in[9], cos.narrow(0, num_text, num_image), sin.narrow(0, num_text, num_image)});
-  return {at::cat({t[0], i[0]}, 2), at::cat({t[1], i[1]}, 2), at::cat({in[2].transpose(1, 2), in[7].transpose(1, 2)}, 2)};
+  return {joined(t[0], i[0]), joined(t[1], i[1]), joined(in[2].transpose(1, 2), in[7].transpose(1, 2))};
 }
 
 /// Tokens of a stream that are modulated alike, by the six parts of their modulation.

@@ -56,8 +56,7 @@ BURNISH_SIMD void input_gradient(const float* x, const float* w, const float* dn
   for (int64_t i = 0; i < n; ++i) dw[i] += dn[i] * x[i] * rms;
 }
 
-/// Sizes and element strides of x [B, L, H, D] and of y or dy, which is kept as [B, H, L, D]; N numbers, of one head or of all, share a
-/// norm.
+/// Sizes of x [B, L, H, D], in whose order y and dy are kept too; N numbers, of one head or of all, share a norm.
 struct Geometry {
   int64_t B, L, H, D, N, pieces;
   Geometry(const at::Tensor& x, const at::Tensor& weight)
@@ -76,8 +75,7 @@ struct Geometry {
   static const float* row(const at::Tensor& table, int64_t b, int64_t l) {
     return table.const_data_ptr<float>() + (table.dim() == 3 ? b * table.stride(0) : 0) + l * table.stride(-2);
   }
-  int64_t in(int64_t b, int64_t l, int64_t h) const { return ((b * L + l) * H + h) * D; }
-  int64_t out(int64_t b, int64_t l, int64_t h) const { return ((b * H + h) * L + l) * D; }
+  int64_t at(int64_t b, int64_t l, int64_t h) const { return ((b * L + l) * H + h) * D; }
 };
 
 template <class T>
@@ -92,10 +90,10 @@ void forward_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
     for (int64_t l = first; l < last; ++l) {
       const float *cos_l = Geometry::row(cos, b, l), *sin_l = Geometry::row(sin, b, l);
       for (int64_t h = 0; h < g.H; h += g.N / g.D) {
-        const float* row = as_fp32(xp + g.in(b, l, h), buffer.data() + g.N, g.N);
+        const float* row = as_fp32(xp + g.at(b, l, h), buffer.data() + g.N, g.N);
         const float rms = inverse_rms(row, g.N, eps);
         for (int64_t i = 0; i < g.N; i += g.D) {
-          T* to = yp + g.out(b, l, h + i / g.D);
+          T* to = yp + g.at(b, l, h) + i;
           float* out = target(to, buffer.data() + 2 * g.N);
           norm_and_rotate(row + i, w + i, cos_l, sin_l, rms, g.D, out);
           store_row(out, to, g.D);
@@ -121,10 +119,9 @@ void backward_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tens
     for (int64_t l = first; l < last; ++l) {
       const float *cos_l = Geometry::row(cos, b, l), *sin_l = Geometry::row(sin, b, l);
       for (int64_t h = 0; h < g.H; h += g.N / g.D) {
-        const float* row = as_fp32(xp + g.in(b, l, h), buffer.data() + g.N, g.N);
-        for (int64_t i = 0; i < g.N; i += g.D)
-          rotate_back(as_fp32(dy_p + g.out(b, l, h + i / g.D), of_head, g.D), cos_l, sin_l, g.D, dn + i);
-        T* to = dx_p + g.in(b, l, h);
+        const float* row = as_fp32(xp + g.at(b, l, h), buffer.data() + g.N, g.N);
+        for (int64_t i = 0; i < g.N; i += g.D) rotate_back(as_fp32(dy_p + g.at(b, l, h) + i, of_head, g.D), cos_l, sin_l, g.D, dn + i);
+        T* to = dx_p + g.at(b, l, h);
         float* out = target(to, buffer.data() + 2 * g.N);
         input_gradient(row, w, dn, inverse_rms(row, g.N, eps), g.N, out, partial_p ? partial_p + piece * g.N : nullptr);
         store_row(out, to, g.N);
@@ -136,17 +133,17 @@ void backward_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tens
 struct QkNormRope : torch::autograd::Function<QkNormRope> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& cos,
                             const at::Tensor& sin, double eps) {
-    auto y = at::empty({x.size(0), x.size(2), x.size(1), x.size(3)}, x.options());
+    auto y = at::empty_like(x);  // attention answers in the order of its queries, and a token's heads side by side is how they are merged
     if (x.scalar_type() == at::kFloat) forward_rows<float>(x, weight, cos, sin, static_cast<float>(eps), y);
     else forward_rows<c10::BFloat16>(x, weight, cos, sin, static_cast<float>(eps), y);
     ctx->save_for_backward({x, weight, cos, sin});
     ctx->saved_data["eps"] = eps;
-    return y;
+    return y.transpose(1, 2);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
     auto s = ctx->get_saved_variables();
-    auto dy = grads[0].contiguous();
+    auto dy = grads[0].transpose(1, 2).contiguous();
     auto eps = static_cast<float>(ctx->saved_data["eps"].toDouble());
     const Geometry g(s[0], s[1]);
     auto dx = at::empty_like(s[0]);
