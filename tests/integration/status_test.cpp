@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <httplib.h>
 
+#include "records/asked.h"
+#include "records/json_log.h"
+#include "records/previews.h"
 #include "report/run_follower.h"
 #include "tests/integration/processes.h"
 
@@ -116,4 +119,26 @@ TEST_F(RunStatus, IsOfRunsAlone) {
   EXPECT_FALSE(fs::exists(out())) << "options that are refused begin no run";
   refused(3, train("--resume"), {"nothing to resume"});
   EXPECT_FALSE(fs::exists(out())) << "a folder that was misspelt";
+}
+
+TEST_F(RunStatus, DoesWhatIsAskedWhileItTrains) {
+  auto prompts = write("prompts.txt", "a red house --s 2\n");
+  Running run(
+      quoted(BURNISH_PROGRAM) + " " + train("--num_threads 1 --max_steps 100000 --save_steps 0 --preview_prompts " + quoted(prompts)),
+      at("output"));
+  auto steps = [&] { return records::LogFollower(out() / "log.jsonl").next().log.steps; };
+  ASSERT_TRUE(within(120, [&] { return fs::exists(out() / "log.jsonl") && steps().size() > 2; })) << run.output();
+  records::ask(out(), "preview");
+  records::ask(out(), "save");
+  ASSERT_TRUE(within(60, [&] { return !records::read_asked(out()).any(); })) << run.output();
+  auto previews = records::find_previews(out());
+  ASSERT_EQ(previews.size(), 2u) << "before the first step, and when it was asked";
+  EXPECT_GT(previews.back().step, 2);
+  ASSERT_TRUE(within(60, [&] { return fs::exists(out() / fmt::format("step-{}.safetensors", previews.back().step)); }))
+      << "of the same step";
+  records::ask(out(), "stop_after_epoch");
+  ASSERT_TRUE(run.ends_within(120)) << run.output();
+  EXPECT_EQ(run.exit_code(), 130);
+  EXPECT_THAT(status()->sentence, HasSubstr("ended with its epoch at step"));
+  EXPECT_EQ(status()->state, State::interrupted);
 }

@@ -266,3 +266,41 @@ TEST_F(LoopTest, EndsAfterTheStepInWhichItIsInterrupted) {
   EXPECT_EXIT(interrupted_run(), testing::ExitedWithCode(0),
               "interrupted at step 2; everything is saved.*\nhook before; hook 1; hook 2; hook interrupted; ");
 }
+
+TEST_F(LoopTest, DoesWhatIsAskedOfIt) {
+  settings.course.max_steps = 6;
+  test::SkeletonRun run(settings);
+  std::vector<std::string> asked_at;
+  auto ask_first = [&](StepReport& r) {
+    if (r.asked.save) asked_at.push_back("save " + std::to_string(r.step));
+    if (r.asked.preview) asked_at.push_back("preview " + std::to_string(r.step));
+    if (r.step == 2) records::ask(settings.output.folder, "save");
+    if (r.step == 4) records::ask(settings.output.folder, "preview");
+  };
+  auto hooks = noted(ask_first);
+  hooks.push_back(make_save(run.training));
+  EXPECT_FALSE(run.loop(hooks));
+  EXPECT_THAT(asked_at, ElementsAre("save 3", "preview 5")) << "once each";
+  EXPECT_TRUE(std::filesystem::exists(settings.output.folder / "step-3.safetensors"));
+  EXPECT_FALSE(records::read_asked(settings.output.folder).any());
+}
+
+TEST_F(LoopTest, EndsWithTheEpochWhenAsked) {
+  settings.course.max_steps = 100;
+  test::SkeletonRun run(settings);
+  const auto steps_an_epoch = run.course.batches_per_epoch();
+  ASSERT_GT(steps_an_epoch, 2);
+  Hooks hooks = noted([&](StepReport& r) {
+    if (r.step == steps_an_epoch + 1) records::ask(settings.output.folder, "stop_after_epoch");
+  });
+  hooks.push_back(make_save(run.training));
+  try {
+    run.loop(hooks);
+    FAIL() << "it went on";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::interrupted);
+    EXPECT_THAT(error.what(), HasSubstr("ended with its epoch at step " + std::to_string(2 * steps_an_epoch)));
+  }
+  EXPECT_TRUE(std::filesystem::exists(settings.output.folder / ("step-" + std::to_string(2 * steps_an_epoch) + ".safetensors")));
+  EXPECT_FALSE(records::read_asked(settings.output.folder).any()) << "a run that goes on is not stopped by it";
+}

@@ -59,7 +59,7 @@ class SaveHook : public testing::Test {
     for (auto loss : validation) {
       auto report = test::report_of(++run.trainee.progress.step);
       if (!std::isnan(loss)) report.validation_loss = loss;
-      save->looks_at(report.step);
+      save->looks_at(report);
       save->stepped(report);
     }
     if (ends) save->ended();

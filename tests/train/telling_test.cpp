@@ -24,7 +24,7 @@ class Late final : public memory::Numbers::Arrival {
 
 class Listener final : public Hook {
  public:
-  bool looks_at(int64_t step) override { return step == looked_at; }
+  bool looks_at(const StepReport& r) override { return r.step == looked_at; }
   void stepped(StepReport& r) override { heard.push_back(r.step * 100 + static_cast<int64_t>(r.loss)); }
   int64_t looked_at = -1;
   std::vector<int64_t> heard;

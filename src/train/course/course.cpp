@@ -57,6 +57,11 @@ Course::Course(const CourseSettings& settings, const diffusion::Process& process
   num_steps_ = settings.max_steps > 0 ? settings.max_steps : (batches + settings.batches_per_step - 1) / settings.batches_per_step;
 }
 
+bool Course::ends_epoch(int64_t step, int64_t every) const {
+  auto epochs = [&](int64_t steps) { return steps * batches_per_step() / (every * batches_per_epoch()); };
+  return epochs(step) > epochs(step - 1);
+}
+
 double Course::visits_an_epoch(size_t set) const { return samples_.sets[set].num_repeats * static_cast<double>(settings_.num_repeats); }
 
 int64_t Course::num_held_out() const { return held_out_ == nullptr ? 0 : std::ssize(held_out_->list) * objective_.num_held_out_draws(); }

@@ -50,6 +50,8 @@ class Course {
   int64_t num_batches() const { return num_steps_ * settings_.batches_per_step; }
   int64_t batches_per_step() const { return settings_.batches_per_step; }
   int64_t batches_per_epoch() const { return sampler_.batches_per_epoch(); }
+  /// Tells whether a step, counted from 1, ends an epoch whose number is a multiple of `every`: it may begin the next one too.
+  bool ends_epoch(int64_t step, int64_t every = 1) const;
   /// Returns how often an epoch visits each sample of a dataset; not for a class set.
   double visits_an_epoch(size_t set) const;
   int64_t num_held_out() const;

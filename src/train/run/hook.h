@@ -1,5 +1,6 @@
 #pragma once
 #include "dist/world.h"
+#include "records/asked.h"
 #include "records/status.h"
 #include "train/plan/memory_plan.h"
 #include "train/run/previews.h"
@@ -44,6 +45,7 @@ struct StepReport {
   std::map<std::string, double> logged;   ///< other values that the objective has logged
   std::optional<double> learned_rate;     ///< the rate that an optimizer found which finds its rate itself
   std::optional<double> validation_loss;  ///< loss of held-out samples, where a hook measured it after this step
+  records::Asked asked = {};              ///< what was asked of the run when the step had been taken, the same on all processes
 };
 
 /// Something that happens beside the steps of a run: logs, saves, validation, previews. Each has a file below hooks/.
@@ -53,8 +55,9 @@ class Hook {
   virtual void before() {}  ///< called before the first step
   /// Called once all hooks are ready, where nothing was trained yet: step 0, of which the report holds what hooks measured.
   virtual void begun(StepReport& /*r*/) {}
-  /// Tells whether `stepped` of this step looks at weights as the step left them; asked once of each step after it was taken.
-  virtual bool looks_at(int64_t /*step*/) { return false; }
+  /// Tells whether `stepped` of this step looks at weights as the step left them; asked once of each step after it was taken. Of its report
+  /// the step's number and what is asked of the run are known.
+  virtual bool looks_at(const StepReport& /*r*/) { return false; }
   /// Called after every step; later hooks see what earlier ones add to the report. Where it looks at no weights, the next step may have
   /// been taken when the numbers of this one come.
   virtual void stepped(StepReport& /*r*/) {}

@@ -121,6 +121,12 @@ Gradients next_gradients(const Training& training, StepReport& report, Counting&
   return compute_gradients(trainee, training.objective, num_batches, next);
 }
 
+/// Whether this process was interrupted, and, for all, what the first finds asked of the run.
+void look_around(const Training& training, StepReport& report, bool& stops) {
+  stops = interrupted();
+  if (training.world.is_first()) report.asked = records::read_asked(training.settings.output.folder);
+}
+
 /// What a step came to on this process, as numbers that add up to what it came to on all of them. The norm is of all of them already, and
 /// taken from the first, so that every process clips alike whatever its processor. Says where the loss or gradients were not finite, if
 /// they were not.
@@ -134,6 +140,7 @@ std::string sum_over_processes(const dist::World& world, const dist::Reduction* 
                               is_finite ? 0. : 1.,
                               is_finite ? 0. : static_cast<double>(world.rank()),
                               report.raw_loss.value_or(0)};
+  for (const auto& [word, flag] : records::kAskedWords) numbers.push_back(report.asked.*flag ? 1. : 0.);
   for (const auto& [name, mean] : report.logged) numbers.push_back(mean);
   for (size_t bin = 0; bin < kTimeBins; ++bin) {
     auto mine = bin < report.by_time.size() ? report.by_time[bin] : LossBin{};
@@ -146,6 +153,7 @@ std::string sum_over_processes(const dist::World& world, const dist::Reduction* 
   stops = sums[3] > 0;
   report.raw_loss = sums[6];
   size_t at = 7;
+  for (const auto& [word, flag] : records::kAskedWords) report.asked.*flag = sums[at++] > 0;
   for (auto& [name, mean] : report.logged) mean = sums[at++];
   std::vector<LossBin> bins;
   for (; at < sums.size(); at += 3) bins.push_back({sums[at], sums[at + 1], static_cast<int64_t>(sums[at + 2])});
@@ -185,13 +193,13 @@ Taken step(const Training& training, bool& stops) {
     is_read = decides || on_the_way.numbers.are_there();
     if (!is_read) break;
     on_the_way.read(report);
-    stops = interrupted();
+    look_around(training, report, stops);
     where = sum_over_processes(training.world, trainee.reduction.get(), report, stops);
   } while (std::isfinite(report.loss) && !std::isfinite(report.grad_norm) && trainee.progress.loss_scale.retreat());
   if (is_read) require_finite(report, where, trainee);
   if (training.world.size() > 1) gradients.norm.fill_(report.grad_norm);
   if (!settings.memory.updates_in_backward) update(trainee, gradients, settings, report.learning_rate, training.course.batches_per_step());
-  if (training.world.size() == 1) stops = interrupted();
+  if (training.world.size() == 1) look_around(training, report, stops);
 
   auto rate = trainee.optimizer->learned_rate();
   auto learned = rate.defined() ? memory::Numbers({rate}) : memory::Numbers();
@@ -202,6 +210,14 @@ Taken step(const Training& training, bool& stops) {
     if (has_rate) r.learned_rate = r.learning_rate * learned.read().front();
   };
   return taken;
+}
+
+/// What was done of what is asked is asked no more.
+void take_back(const Training& training, records::Asked done, bool ended_epoch) {
+  if (!training.world.is_first()) return;
+  if (done.preview && training.previews == nullptr) warn("a preview was asked for, and this run has no preview_prompts");
+  done.stop_after_epoch = ended_epoch;
+  records::take_back(training.settings.output.folder, done);
 }
 
 /// Saves what there is, in the memory that the given-up step had, and says how far it is.
@@ -238,10 +254,15 @@ std::optional<NoMemory> loop(const Training& training, const std::vector<std::un
     for (const auto& hook : hooks) hook->begun(start);
   }
   while (progress.step < training.course.num_steps()) {
-    bool stops = false;
+    bool stops = false, ends_here = false;
     try {
-      telling.add(step(training, stops));
+      auto taken = step(training, stops);
+      const auto asked = taken.report.asked;
+      telling.add(std::move(taken));
+      ends_here = asked.stop_after_epoch && training.course.ends_epoch(progress.step) && progress.step < training.course.num_steps();
+      stops = stops || ends_here;
       if (stops) telling.finish();
+      if (asked.any()) take_back(training, asked, ends_here);
     } catch (const std::exception& error) {
       if (!memory::is_out_of_memory(error)) throw;
       return give_up(training, hooks, telling);
@@ -249,6 +270,9 @@ std::optional<NoMemory> loop(const Training& training, const std::vector<std::un
     if (!stops) continue;
     for (const auto& hook : hooks) hook->interrupted();
     training.world.leave();
+    if (ends_here)
+      throw Error(Exit::interrupted, "train",
+                  fmt::format("ended with its epoch at step {}, as was asked; everything is saved, go on with --resume", progress.step));
     throw Error(Exit::interrupted, "train", fmt::format("interrupted at step {}; everything is saved, go on with --resume", progress.step));
   }
   telling.finish();

@@ -307,6 +307,7 @@ void train(const TrainOptions& options, const dist::World& world, records::Statu
   if (world.is_first()) {
     claim.emplace(claim_run_folder(settings.output));
     status.begin(settings.output.folder);
+    records::take_back(settings.output.folder, {.preview = true, .save = true, .stop_after_epoch = true});  // asked of a run before
   } else {
     world.decided("prepared", "");
   }

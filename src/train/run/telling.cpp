@@ -6,10 +6,9 @@
 namespace burnish::train {
 
 void Telling::add(Taken taken) {
-  const auto step = taken.report.step;
-  untold_.push_back(std::move(taken));
   bool is_looked_at = false;
-  for (const auto& hook : hooks_) is_looked_at = hook->looks_at(step) || is_looked_at;
+  for (const auto& hook : hooks_) is_looked_at = hook->looks_at(taken.report) || is_looked_at;
+  untold_.push_back(std::move(taken));
   if (is_looked_at) return finish();
   while (!untold_.empty() && (untold_.size() > 1 || untold_.front().last.are_there())) tell_first();
 }

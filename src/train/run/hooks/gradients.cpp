@@ -43,7 +43,7 @@ class NoGradient final : public Hook {
       waiting_[expert_of[component]].push_back(i);
     }
   }
-  bool looks_at(int64_t /*step*/) override { return !waiting_.empty(); }
+  bool looks_at(const StepReport& /*r*/) override { return !waiting_.empty(); }
   void stepped(StepReport& /*r*/) override {
     if (waiting_.empty()) return;
     const auto& optimizer = *training_.trainee.optimizer;

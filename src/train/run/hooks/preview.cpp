@@ -16,9 +16,9 @@ class Preview final : public Hook {
   void before() override {
     if (training_.trainee.progress.step == 0) draw();
   }
-  bool looks_at(int64_t step) override { return every_ > 0 && step % every_ == 0; }
+  bool looks_at(const StepReport& r) override { return r.asked.preview || (every_ > 0 && r.step % every_ == 0); }
   void stepped(StepReport& r) override {
-    if (looks_at(r.step)) draw();
+    if (looks_at(r)) draw();
   }
   void ended() override {
     if (last_ != training_.trainee.progress.step) draw();

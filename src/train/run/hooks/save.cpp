@@ -96,9 +96,9 @@ class Save final : public Hook {
   }
 
   /// The best one is known by a validation loss, whose hook looks at the weights as well.
-  bool looks_at(int64_t step) override {
-    bool due = when_.minutes > 0 ? as_first(is_due(step)) : is_due(step);
-    if (due) due_step_ = step;
+  bool looks_at(const StepReport& r) override {
+    bool due = r.asked.save || (when_.minutes > 0 ? as_first(is_due(r.step)) : is_due(r.step));
+    if (due) due_step_ = r.step;
     return due;
   }
 
@@ -127,11 +127,7 @@ class Save final : public Hook {
   bool is_due(int64_t step) {
     if (when_.minutes > 0 && std::chrono::steady_clock::now() - last_ > std::chrono::duration<double>(60 * when_.minutes)) return true;
     if (when_.steps > 0 && step % when_.steps == 0) return true;
-    if (when_.epochs == 0) return false;
-    auto epochs = [&](int64_t s) {
-      return s * training_.course.batches_per_step() / (when_.epochs * training_.course.batches_per_epoch());
-    };
-    return epochs(step) > epochs(step - 1);
+    return when_.epochs > 0 && training_.course.ends_epoch(step, when_.epochs);
   }
 
   /// The names of what is there once it is written. `beside`: while training goes on, where a copy is small.

@@ -28,13 +28,13 @@ class Validate final : public Hook {
   }
   void begun(StepReport& r) override { r.validation_loss = before_; }
 
-  bool looks_at(int64_t step) override {
+  bool looks_at(const StepReport& r) override {
     auto every = training_.settings.output.validation_steps;
-    return step == training_.course.num_steps() || (every > 0 && step % every == 0);
+    return r.step == training_.course.num_steps() || (every > 0 && r.step % every == 0);
   }
 
   void stepped(StepReport& r) override {
-    if (!looks_at(r.step)) return;
+    if (!looks_at(r)) return;
     r.validation_loss = last_ = loss();
     last_step_ = r.step;
     note_rise(r);
