@@ -38,6 +38,7 @@ constexpr Verb kVerbs[] = {
     {"import", import_settings, "turn settings of other programs into those of a training run"},
     {"report", report, "write one page about runs: curves, previews, settings"},
     {"watch", watch, "show a run in the browser while it goes on"},
+    {"studio", studio, "make, start, queue and follow runs in the browser"},
     {"doctor", doctor, "say what this machine has and what a run would use"},
 };
 

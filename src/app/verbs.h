@@ -19,6 +19,7 @@ void inspect(const Arguments& arguments);
 void import_settings(const Arguments& arguments);
 void report(const Arguments& arguments);
 void watch(const Arguments& arguments);
+void studio(const Arguments& arguments);
 void doctor(const Arguments& arguments);
 
 }  // namespace burnish::app

@@ -1,9 +1,6 @@
 #include "dist/launch.h"
 
 #include <fmt/core.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,7 +9,7 @@
 #include <cstring>
 #include <thread>
 
-#include "base/error.h"
+#include "base/process.h"
 #include "dist/seat.h"
 #include "dist/watch.h"
 
@@ -34,9 +31,9 @@ void pass_signals_on() {
   for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
 }
 
-std::vector<std::string> environment_of(int64_t rank, int64_t count, int64_t port) {
-  std::vector<std::string> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) variables.emplace_back(*entry);
+/// Of one process of several.
+Command command_of(const std::vector<std::string>& words, int64_t rank, int64_t count, int64_t port) {
+  auto variables = own_variables();
   auto add = [&](const char* name, const std::string& value) { variables.push_back(fmt::format("{}={}", name, value)); };
   std::erase_if(variables, [](const std::string& variable) {
     for (const char* name : {"RANK=", "WORLD_SIZE=", "LOCAL_RANK=", "LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT=", "TORCHELASTIC_"}) {
@@ -51,28 +48,7 @@ std::vector<std::string> environment_of(int64_t rank, int64_t count, int64_t por
   add("MASTER_ADDR", "127.0.0.1");
   add("MASTER_PORT", std::to_string(port));
   add("TORCHELASTIC_USE_AGENT_STORE", "True");
-  return variables;
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (auto& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-/// In a group of its own, so that Ctrl-C reaches it through the launcher alone.
-pid_t start(std::vector<std::string> command, std::vector<std::string> environment) {
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  pid_t pid = 0;
-  auto error =
-      posix_spawnp(&pid, command.front().c_str(), nullptr, &attributes, pointers_to(command).data(), pointers_to(environment).data());
-  posix_spawnattr_destroy(&attributes);
-  if (error != 0) config_error("dist", "{} cannot be started: {}", command.front(), std::strerror(error));
-  return pid;
+  return {.words = words, .variables = std::move(variables)};
 }
 
 struct Child {
@@ -106,18 +82,17 @@ class Children {
 
  private:
   void look_at(size_t rank) {
-    int status = 0;
     auto& child = children_[rank];
-    if (!child.runs || waitpid(child.pid, &status, WNOHANG) != child.pid) return;
+    if (!child.runs) return;
+    const auto ended = ended_process(child.pid);
+    if (!ended) return;
     child.runs = false;
-    auto code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    if (code == 0 || code_ != 0) return;
-    code_ = code;
+    if (ended->exit_code == 0 || code_ != 0) return;
+    code_ = ended->exit_code;
     deadline_ = Clock::now() + kPatience;
-    if (WIFSIGNALED(status))
-      tell(fmt::format("process {} of {} was ended by signal {} ({})", rank, children_.size(), WTERMSIG(status),
-                       strsignal(WTERMSIG(status))));
-    else tell(fmt::format("process {} of {} ended with exit status {}", rank, children_.size(), code), /*said_itself=*/true);
+    if (ended->signal != 0)
+      tell(fmt::format("process {} of {} was ended by signal {} ({})", rank, children_.size(), ended->signal, strsignal(ended->signal)));
+    else tell(fmt::format("process {} of {} ended with exit status {}", rank, children_.size(), code_), /*said_itself=*/true);
   }
 
   /// The others end by themselves when they learn of it.
@@ -139,7 +114,7 @@ int launch(int64_t count, const std::vector<std::string>& command, std::string& 
   auto store = with_prefix(serve_store("127.0.0.1", 0), kFirstAttempt);
   pass_signals_on();
   std::vector<Child> children;
-  for (int64_t rank = 0; rank < count; ++rank) children.push_back({start(command, environment_of(rank, count, store->port()))});
+  for (int64_t rank = 0; rank < count; ++rank) children.push_back({start_process(command_of(command, rank, count, store->port()))});
   return Children(std::move(children), *store, said).wait();
 }
 

@@ -94,6 +94,11 @@ Status from_json(const json& file) {
 
 Process own_process() { return {getpid(), start_of(getpid()), host_name()}; }
 
+std::optional<Process> process_with(int64_t id) {
+  const auto start = start_of(id);
+  return start == 0 ? std::nullopt : std::optional(Process{id, start, host_name()});
+}
+
 std::optional<bool> is_running(const Process& process) {
   if (process.host != host_name()) return std::nullopt;
   return process.start != 0 && start_of(process.id) == process.start;

@@ -22,6 +22,8 @@ struct Process {
 
 /// This process.
 Process own_process();
+/// The process of this machine that has the number now; nothing where there is none.
+std::optional<Process> process_with(int64_t id);
 /// Whether the process goes on; nothing where that cannot be seen from here: on another machine, or in another container.
 std::optional<bool> is_running(const Process& process);
 

@@ -59,12 +59,13 @@ std::string url_of(const fs::path& path, records::PreviewKind kind, int64_t limi
 
 }  // namespace
 
-std::string page(const json& runs, bool live) {
+std::string page(const json& runs, bool live, const std::string& further_script) {
   std::string html(kHtml);
   size_t from = 0;
   fill(html, from, "css", kCss);
   fill(html, from, "data", script_json({{"live", live}, {"runs", runs}}));
   fill(html, from, "script", kScript);
+  fill(html, from, "further", further_script.empty() ? "" : fmt::format("<script type=\"module\" src=\"{}\"></script>", further_script));
   return html;
 }
 

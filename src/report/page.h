@@ -7,8 +7,8 @@
 namespace burnish::report {
 
 /// The page: HTML that asks for nothing from elsewhere. `runs` are values of RunFollower::next; a live page gets them, and what follows
-/// them, from "events".
-std::string page(const nlohmann::json& runs, bool live);
+/// them, from "events". `further_script` is the address of a script of the server that shows it; "" for none.
+std::string page(const nlohmann::json& runs, bool live, const std::string& further_script = "");
 
 /// Tells whether a file is a page that this room wrote.
 bool is_page(const std::filesystem::path& path);

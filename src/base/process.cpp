@@ -1,0 +1,145 @@
+#include "base/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace burnish {
+
+namespace {
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (auto& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// What posix_spawn does in the child before the program runs.
+class Preparation {
+ public:
+  Preparation() {
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+  }
+  ~Preparation() {
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+  }
+  Preparation(const Preparation&) = delete;
+  Preparation& operator=(const Preparation&) = delete;
+
+  posix_spawn_file_actions_t actions{};
+  posix_spawnattr_t attributes{};
+};
+
+pid_t spawn(const Command& command, Preparation& preparation) {
+  auto words = command.words;
+  auto variables = command.variables ? *command.variables : own_variables();
+  sigset_t none;  // whatever this process holds back, the child hears
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&preparation.attributes, &none);
+  posix_spawnattr_setflags(&preparation.attributes,
+                           static_cast<short>(POSIX_SPAWN_SETSIGMASK | (command.outlives ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP)));
+  if (!command.folder.empty()) posix_spawn_file_actions_addchdir_np(&preparation.actions, command.folder.c_str());
+  if (!command.output.empty()) {
+    posix_spawn_file_actions_addopen(&preparation.actions, STDOUT_FILENO, command.output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
+    posix_spawn_file_actions_adddup2(&preparation.actions, STDOUT_FILENO, STDERR_FILENO);
+  }
+  if (!command.output.empty() || command.outlives)
+    posix_spawn_file_actions_addopen(&preparation.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  pid_t pid = 0;
+  auto error = posix_spawnp(&pid, words.front().c_str(), &preparation.actions, &preparation.attributes, pointers_to(words).data(),
+                            pointers_to(variables).data());
+  if (error != 0) config_error("base", "{} cannot be started: {}", words.front(), std::strerror(error));
+  return pid;
+}
+
+Ended ended_of(int status) {
+  if (WIFSIGNALED(status)) return {128 + WTERMSIG(status), WTERMSIG(status)};
+  return {WEXITSTATUS(status), 0};
+}
+
+/// A pipe whose reading end is here.
+struct Pipe {
+  std::array<int, 2> ends{-1, -1};
+  Pipe() {
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) config_error("base", "no pipe can be made: {}", std::strerror(errno));
+  }
+  ~Pipe() {
+    for (int end : ends) {
+      if (end >= 0) close(end);
+    }
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  void close_end(size_t end) { close(std::exchange(ends[end], -1)); }
+};
+
+}  // namespace
+
+std::vector<std::string> own_variables() {
+  std::vector<std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) variables.emplace_back(*entry);
+  return variables;
+}
+
+pid_t start_process(const Command& command) {
+  Preparation preparation;
+  return spawn(command, preparation);
+}
+
+std::optional<Ended> ended_process(pid_t child) {
+  int status = 0;
+  if (waitpid(child, &status, WNOHANG) != child) return std::nullopt;
+  return ended_of(status);
+}
+
+Said run_process(const Command& command, std::chrono::milliseconds most_time, size_t most_bytes) {
+  Pipe output, errors;
+  Preparation preparation;
+  posix_spawn_file_actions_addopen(&preparation.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&preparation.actions, output.ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&preparation.actions, errors.ends[1], STDERR_FILENO);
+  const auto pid = spawn(command, preparation);
+  output.close_end(1);
+  errors.close_end(1);
+
+  Said said;
+  const auto deadline = std::chrono::steady_clock::now() + most_time;
+  std::array<std::pair<Pipe*, std::string*>, 2> streams{{{&output, &said.output}, {&errors, &said.errors}}};
+  while (output.ends[0] >= 0 || errors.ends[0] >= 0) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    if (left <= 0 || said.output.size() + said.errors.size() > most_bytes) {
+      said.is_whole = false;
+      kill(-pid, SIGKILL);
+      break;
+    }
+    std::array<pollfd, 2> polled{{{output.ends[0], POLLIN, 0}, {errors.ends[0], POLLIN, 0}}};
+    poll(polled.data(), polled.size(), static_cast<int>(left));
+    for (size_t i = 0; i < streams.size(); ++i) {
+      if (polled[i].revents == 0) continue;
+      std::array<char, 65536> buffer{};
+      auto count = read(polled[i].fd, buffer.data(), buffer.size());
+      if (count > 0) streams[i].second->append(buffer.data(), static_cast<size_t>(count));
+      else if (count == 0 || errno != EINTR) streams[i].first->close_end(0);
+    }
+  }
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  said.exit_code = ended_of(status).exit_code;
+  return said;
+}
+
+}  // namespace burnish

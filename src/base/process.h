@@ -1,0 +1,48 @@
+#pragma once
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace burnish {
+
+/// A program to start, and what it finds there.
+struct Command {
+  std::vector<std::string> words;                          ///< the program, looked for as the shell does, and its arguments
+  std::optional<std::vector<std::string>> variables = {};  ///< NAME=value; none: those of this process
+  std::filesystem::path folder = {};                       ///< that it runs in; "": this one
+  std::filesystem::path output = {};  ///< file that what it prints is added to, errors as well; "": where this process prints
+  bool outlives = false;              ///< whether it is of a session of its own, which neither a terminal nor the end of this process ends
+};
+
+/// The variables of this process.
+std::vector<std::string> own_variables();
+
+/// Starts it, in a process group of its own, so that Ctrl-C reaches it through this process alone. Its number; a config Error where it
+/// cannot be started.
+pid_t start_process(const Command& command);
+
+/// How a process ended.
+struct Ended {
+  int exit_code = 0;  ///< 128 + the signal's number where one ended it
+  int signal = 0;
+};
+
+/// How a child ended; nothing while it runs.
+std::optional<Ended> ended_process(pid_t child);
+
+/// What a command said.
+struct Said {
+  int exit_code = 0;
+  std::string output, errors;
+  bool is_whole = true;  ///< false where it was ended for taking too long, or for saying more than was asked for
+};
+
+/// Runs a command to its end and returns what it printed. One that takes longer, or prints more, is killed.
+Said run_process(const Command& command, std::chrono::milliseconds most_time, size_t most_bytes);
+
+}  // namespace burnish

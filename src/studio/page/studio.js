@@ -1,0 +1,48 @@
+// The pages and the way from one to the other.
+
+let leave = () => {};
+
+function connected(is) {
+  $("link").className = `status ${is ? "" : "lost"}`;
+  $("link").textContent = is ? "" : words.lost;
+}
+
+/** Asks again and again until the page is left; what cannot be had is said once. */
+function poll(refresh, pause) {
+  let timer = null, left = false;
+  const turn = async () => {
+    try {
+      if (!document.hidden) await refresh();
+      connected(true);
+    } catch (error) {
+      connected(!(error instanceof TypeError));
+      if (error instanceof Refused) say(error.message, "bad");
+    }
+    if (!left) timer = setTimeout(turn, pause);
+  };
+  turn();
+  return () => { left = true; clearTimeout(timer); };
+}
+
+const pages = [
+  {hash: "#/", title: words.runs, show: showRuns},
+  {hash: "#/data", title: words.datasets, show: showData},
+  {hash: "#/new", title: words.newRun, show: showForm},
+];
+
+async function route() {
+  const [hash, query = ""] = (location.hash || "#/").split("?"), page = pages.find(one => one.hash === hash) ?? pages[0];
+  leave();
+  leave = () => {};
+  document.title = `${page.title} · Burnish Studio`;
+  $("tabs").replaceChildren(...pages.map(one => h("a", {href: one.hash, "aria-current": one === page ? "page" : undefined}, one.title)));
+  try {
+    leave = await page.show($("view"), new URLSearchParams(query)) ?? (() => {});
+  } catch (error) {
+    connected(!(error instanceof TypeError));
+    say(error.message, "bad");
+  }
+}
+
+addEventListener("hashchange", route);
+route();

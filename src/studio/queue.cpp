@@ -1,0 +1,288 @@
+#include "studio/queue.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "io/files.h"
+
+namespace burnish::studio {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr auto kPause = std::chrono::milliseconds(200);  // between two looks at the jobs
+constexpr const char* kVariable = "BURNISH_JOB=";        // which a job has in its environment, with the path of its settings
+
+constexpr std::array<std::pair<Job::State, const char*>, 3> kWords{
+    {{Job::State::waiting, "waiting"}, {Job::State::running, "running"}, {Job::State::ended, "ended"}}};
+
+const char* word_of(Job::State state) {
+  return std::ranges::find(kWords, state, [](const auto& pair) { return pair.first; })->second;
+}
+
+/// An object that cannot be read is an empty one: whoever wrote it will write it again.
+json read_object(const fs::path& path) {
+  if (!io::is_there(path)) return json::object();
+  auto value = json::parse(io::read_text(path), nullptr, /*allow_exceptions=*/false);
+  return value.is_object() ? value : json::object();
+}
+
+json record_of(const Job& job) {
+  json value{{"run", job.run}, {"resumes", job.resumes}, {"state", word_of(job.state)}};
+  if (job.state == Job::State::running)
+    value["process"] = {{"id", job.process.id}, {"start", job.process.start}, {"host", job.process.host}};
+  if (job.exit_code) value["exit_code"] = *job.exit_code;
+  return value;
+}
+
+Job job_of(const std::string& id, const json& value) {
+  Job job{.id = id, .run = value.value("run", ""), .resumes = value.value("resumes", false)};
+  for (const auto& [state, word] : kWords) {
+    if (value.value("state", "") == word) job.state = state;
+  }
+  if (auto process = value.find("process"); process != value.end() && process->is_object())
+    job.process = {process->value("id", int64_t{0}), process->value("start", int64_t{0}), process->value("host", "")};
+  if (auto code = value.find("exit_code"); code != value.end() && code->is_number_integer()) job.exit_code = code->get<int64_t>();
+  return job;
+}
+
+/// The process of a job on this machine, found by its variable: the studio that started it may have been killed before it wrote it down.
+std::optional<records::Process> process_of(const std::string& variable) {
+  std::error_code error;
+  for (fs::directory_iterator entry("/proc", error), end; entry != end; entry.increment(error)) {
+    const auto name = entry->path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(entry->path() / "environ", std::ios::binary);
+    const std::string all{std::istreambuf_iterator<char>(file), {}};
+    const auto at = ('\0' + all).find('\0' + variable + '\0');
+    if (at != std::string::npos) return records::process_with(std::stoll(name));
+  }
+  return std::nullopt;
+}
+
+/// "0007" behind all numbers that are there.
+std::string next_number(const std::vector<Job>& jobs) {
+  int64_t last = 0;
+  for (const auto& job : jobs) last = std::max<int64_t>(last, std::strtoll(job.id.c_str(), nullptr, 10));
+  return fmt::format("{:04}", last + 1);
+}
+
+}  // namespace
+
+json to_json(const Job& job) {
+  return {{"id", job.id},
+          {"run", job.run},
+          {"resumes", job.resumes},
+          {"state", word_of(job.state)},
+          {"exit_code", job.exit_code ? json(*job.exit_code) : json()}};
+}
+
+Queue::Queue(const Workspace& workspace, std::string program) : workspace_(workspace), program_(std::move(program)) {
+  read();
+  worker_ = std::thread([this] { work(); });
+}
+
+Queue::~Queue() {
+  {
+    std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  changed_.notify_all();
+  worker_.join();
+}
+
+void Queue::read() {
+  const auto order = read_object(workspace_.queue() / "queue.json");
+  at_once_ = std::clamp<int64_t>(order.value("at_once", int64_t{1}), 1, 64);
+  paused_ = order.value("is_paused", false);
+  std::vector<std::string> ids;
+  std::error_code error;
+  for (fs::directory_iterator entry(workspace_.queue(), error), end; entry != end; entry.increment(error)) {
+    if (entry->path().extension() == ".toml") ids.push_back(entry->path().stem().string());
+  }
+  std::ranges::sort(ids);
+  auto place_of = [&, listed = order.value("order", std::vector<std::string>())](const std::string& id) {
+    return std::ranges::find(listed, id) - listed.begin();
+  };
+  std::ranges::stable_sort(ids, {}, place_of);
+  for (const auto& id : ids) {
+    auto job = job_of(id, read_object(workspace_.queue() / (id + ".json")));
+    if (job.run.empty()) continue;  // its settings alone: the studio ended before the job was whole
+    if (job.state != Job::State::ended) {
+      if (auto process = process_of(kVariable + settings_of(id).string())) {
+        job.state = Job::State::running;
+        job.process = *process;
+      } else if (job.state == Job::State::waiting && io::is_there(log_of(id))) {
+        job.state = Job::State::running;  // it was started, and ended while nobody looked
+      }
+    }
+    if (job.state == Job::State::running) running_[id] = {.seat = running_.size()};
+    jobs_.push_back(std::move(job));
+  }
+}
+
+void Queue::write_order() const {
+  std::vector<std::string> ids;
+  for (const auto& job : jobs_) ids.push_back(job.id);
+  const json value{{"order", ids}, {"at_once", at_once_}, {"is_paused", paused_}};
+  io::write_text_atomic(workspace_.queue() / "queue.json", value.dump(2) + "\n");
+}
+
+void Queue::write(const Job& job) const { io::write_text_atomic(workspace_.queue() / (job.id + ".json"), record_of(job).dump(2) + "\n"); }
+
+std::vector<Job> Queue::jobs() const {
+  std::lock_guard lock(mutex_);
+  return jobs_;
+}
+
+std::vector<Job>::iterator Queue::find(const std::string& id) { return std::ranges::find(jobs_, id, &Job::id); }
+
+Job Queue::add(const std::string& wish, const std::string& settings, bool resumes) {
+  if (!is_name(wish)) config_error("studio", "a run cannot be called '{}': names have no slashes, and begin with no dot", wish);
+  std::lock_guard lock(mutex_);
+  auto is_taken = [&](const std::string& name) {
+    return io::is_there(workspace_.runs() / name) || std::ranges::find(jobs_, name, &Job::run) != jobs_.end();
+  };
+  auto name = wish;
+  for (int number = 2; !resumes && is_taken(name); ++number) name = fmt::format("{}-{}", wish, number);
+  Job job{.id = next_number(jobs_) + "-" + name, .run = name, .resumes = resumes};
+  io::write_text_atomic(settings_of(job.id), settings);
+  write(job);
+  jobs_.push_back(job);
+  write_order();
+  changed_.notify_all();
+  return job;
+}
+
+bool Queue::move(const std::string& id, const std::string& before) {
+  std::lock_guard lock(mutex_);
+  auto found = find(id);
+  if (found == jobs_.end() || found->state != Job::State::waiting || (!before.empty() && find(before) == jobs_.end())) return false;
+  auto job = *found;
+  jobs_.erase(found);
+  jobs_.insert(before.empty() ? jobs_.end() : find(before), std::move(job));
+  write_order();
+  return true;
+}
+
+bool Queue::remove(const std::string& id) {
+  std::lock_guard lock(mutex_);
+  auto found = find(id);
+  if (found == jobs_.end() || found->state == Job::State::running) return false;
+  jobs_.erase(found);
+  write_order();
+  std::error_code ignored;
+  for (const char* ending : {".toml", ".json", ".log"}) fs::remove(workspace_.queue() / (id + ending), ignored);
+  return true;
+}
+
+std::optional<Job> Queue::of_run(const std::string& run) const {
+  std::lock_guard lock(mutex_);
+  std::optional<Job> last;
+  for (const auto& job : jobs_) {
+    if (job.run == run && (!last || job.id > last->id)) last = job;
+  }
+  return last;
+}
+
+int64_t Queue::at_once() const {
+  std::lock_guard lock(mutex_);
+  return at_once_;
+}
+
+bool Queue::is_paused() const {
+  std::lock_guard lock(mutex_);
+  return paused_;
+}
+
+void Queue::set(int64_t at_once, bool is_paused) {
+  std::lock_guard lock(mutex_);
+  at_once_ = std::clamp<int64_t>(at_once, 1, 64);
+  paused_ = is_paused;
+  write_order();
+  changed_.notify_all();
+}
+
+void Queue::work() {
+  std::unique_lock lock(mutex_);
+  while (!stops_) {
+    try {
+      look_after_jobs();
+    } catch (const Error& error) {
+      warn("the queue: {}", error.what());
+      changed_.wait_for(lock, std::chrono::seconds(5));  // a full disk, say, stays full for a while
+    }
+    changed_.wait_for(lock, kPause);
+  }
+}
+
+void Queue::look_after_jobs() {
+  for (auto& job : jobs_) {
+    if (job.state != Job::State::running || !has_ended(job)) continue;
+    job.state = Job::State::ended;
+    running_.erase(job.id);
+    write(job);
+  }
+  if (paused_) return;
+  for (auto& job : jobs_) {
+    if (std::ssize(running_) >= at_once_) return;
+    if (job.state != Job::State::waiting) continue;
+    size_t seat = 0;
+    while (std::ranges::any_of(running_, [&](const auto& other) { return other.second.seat == seat; })) ++seat;
+    start(job, seat);
+  }
+}
+
+/// Notes how it ended, as far as can be known: of a child from the system, of the child of an earlier studio from what its run wrote.
+bool Queue::has_ended(Job& job) const {
+  if (auto running = running_.find(job.id); running != running_.end() && running->second.is_child) {
+    auto ended = ended_process(static_cast<pid_t>(job.process.id));
+    if (ended) job.exit_code = ended->exit_code;
+    return ended.has_value();
+  }
+  if (records::is_running(job.process).value_or(false)) return false;
+  try {
+    if (auto status = records::read_status(workspace_.runs() / job.run); status && status->has_ended()) job.exit_code = status->exit_code;
+  } catch (const Error& error) {
+    warn("{}", error.what());
+  }
+  return true;
+}
+
+void Queue::start(Job& job, size_t seat) {
+  auto variables = own_variables();
+  std::erase_if(variables, [&](const std::string& variable) { return variable.starts_with(kVariable); });
+  variables.push_back(kVariable + settings_of(job.id).string());
+  if (at_once_ > 1) variables.push_back(fmt::format("CUDA_VISIBLE_DEVICES={}", seat));
+  Command command{.words = {program_, "train", settings_of(job.id).string(), "--output_path", (workspace_.runs() / job.run).string()},
+                  .variables = std::move(variables),
+                  .folder = workspace_.root(),
+                  .output = log_of(job.id),
+                  .outlives = true};
+  if (job.resumes) command.words.emplace_back("--resume");
+  try {
+    const auto child = start_process(command);
+    job.process = records::process_with(child).value_or(records::Process{.id = child});
+    job.state = Job::State::running;
+    running_[job.id] = {.seat = seat, .is_child = true};
+  } catch (const Error& error) {
+    io::write_text_atomic(log_of(job.id), std::string(error.what()) + "\n");
+    job.state = Job::State::ended;
+    job.exit_code = static_cast<int64_t>(error.code());
+  }
+  write(job);
+}
+
+}  // namespace burnish::studio

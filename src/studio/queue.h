@@ -1,0 +1,90 @@
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "records/status.h"
+#include "studio/workspace.h"
+
+namespace burnish::studio {
+
+/// A training that waits, runs, or has ended.
+struct Job {
+  enum class State { waiting, running, ended };
+  std::string id;        ///< "0007-cat": the name of its files in queue/
+  std::string run;       ///< the name of its folder in runs/
+  bool resumes = false;  ///< whether it goes on from that folder's state
+  State state = State::waiting;
+  records::Process process = {};          ///< while it runs
+  std::optional<int64_t> exit_code = {};  ///< once it has ended, where that is known
+};
+
+/// Jobs one after the other, or several at once. The queue is a folder: of each job its settings (ID.toml), where it stands (ID.json) and
+/// what it printed (ID.log); queue.json has their order. Jobs are processes of their own, so whatever ends one of them, or ends the studio,
+/// leaves the others: a queue that is opened again finds the jobs that run by a variable of theirs.
+class Queue {
+ public:
+  /// `program` is started for each job, as `PROGRAM train SETTINGS`. Begins to run what waits.
+  Queue(const Workspace& workspace, std::string program);
+  /// Jobs go on.
+  ~Queue();
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  /// Jobs in their order.
+  std::vector<Job> jobs() const;
+  /// Adds a job at the end. `wish` is what its run is called, where no run has that name; of one that resumes it is a run that is there.
+  Job add(const std::string& wish, const std::string& settings, bool resumes);
+  /// Moves a job that waits before another one, or to the end. False where there is no such job.
+  bool move(const std::string& id, const std::string& before);
+  /// Takes a job that waits, or has ended, out of the queue. False where there is no such job.
+  bool remove(const std::string& id);
+  /// The job that runs, or ran last, in a folder of runs/.
+  std::optional<Job> of_run(const std::string& run) const;
+  std::filesystem::path log_of(const std::string& id) const { return workspace_.queue() / (id + ".log"); }
+  std::filesystem::path settings_of(const std::string& id) const { return workspace_.queue() / (id + ".toml"); }
+
+  /// How many run at once (each sees one GPU where it is more than one), and whether any are started.
+  int64_t at_once() const;
+  bool is_paused() const;
+  void set(int64_t at_once, bool is_paused);
+
+ private:
+  void read();
+  void write_order() const;
+  void write(const Job& job) const;
+  void work();
+  /// Ends the record of jobs that have ended, and starts those that may start.
+  void look_after_jobs();
+  bool has_ended(Job& job) const;
+  void start(Job& job, size_t seat);
+  std::vector<Job>::iterator find(const std::string& id);
+
+  const Workspace& workspace_;
+  std::string program_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Job> jobs_;
+  /// Of a job that runs.
+  struct Running {
+    size_t seat = 0;        ///< which of those that run at once it is, and which GPU it sees
+    bool is_child = false;  ///< of this process, not of a studio before it
+  };
+  std::map<std::string, Running> running_;
+  int64_t at_once_ = 1;
+  bool paused_ = false, stops_ = false;
+  std::thread worker_;
+};
+
+/// {"id", "run", "resumes", "state": "waiting", "running" or "ended", "exit_code": number or null}.
+nlohmann::json to_json(const Job& job);
+
+}  // namespace burnish::studio

@@ -1,0 +1,129 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <system_error>
+
+#include "io/files.h"
+#include "records/asked.h"
+#include "studio/answers.h"
+#include "studio/studio.h"
+
+namespace burnish::studio {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr size_t kMostOfALog = 64 << 10;  // that a page shows
+constexpr size_t kPiece = 1 << 20;        // of a file that is sent
+constexpr const char* kRun = "/api/runs/([^/]+)";
+
+/// A handler that is given the folder of the run which the address names; 404 where there is none.
+template <typename Handle>
+httplib::Server::Handler of_run(const Studio& studio, Handle handle) {
+  return handled([&studio, handle](const Request& request, Response& response) {
+    auto run = Workspace::find(studio.workspace.runs(), request.matches[1]);
+    if (!run) return refuse(response, 404, "there is no such run");
+    handle(*run, request, response);
+  });
+}
+
+/// The same of a run that does not go on; 409 where it does.
+template <typename Handle>
+httplib::Server::Handler of_ended_run(const Studio& studio, Handle handle) {
+  return of_run(studio, [handle](const fs::path& run, const Request& request, Response& response) {
+    if (!io::FolderClaim(run).held()) return refuse(response, 409, "this run goes on; stop it first");
+    handle(run, request, response);
+  });
+}
+
+void send(const fs::path& path, Response& response) {
+  auto file = std::make_shared<io::InputFile>(path);
+  response.set_header("Content-Disposition", "attachment");
+  response.set_content_provider(file->size(), "application/octet-stream", [file](size_t offset, size_t length, httplib::DataSink& sink) {
+    std::string bytes(std::min(length, kPiece), '\0');
+    const auto count = pread(file->descriptor(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    return count > 0 && sink.write(bytes.data(), static_cast<size_t>(count));
+  });
+}
+
+/// What is read of a run.
+void add_readers(httplib::Server& http, Studio& studio) {
+  http.Get("/api/runs", handled([&studio](const Request&, Response& response) { answer(response, studio.runs.list()); }));
+  const std::string run = kRun;
+  http.Get(run + "/settings", of_run(studio, [](const fs::path& folder, const Request&, Response& response) {
+             const auto path = folder / "config.toml";
+             answer(response, {{"text", io::is_there(path) ? io::read_text(path) : ""}});
+           }));
+  http.Get(run + "/log", handled([&studio](const Request& request, Response& response) {
+             auto job = studio.queue.of_run(request.matches[1]);
+             answer(response, {{"text", job ? last_lines(studio.queue.log_of(job->id), kMostOfALog) : ""}});
+           }));
+  http.Get(run + "/files", of_run(studio, [](const fs::path& folder, const Request&, Response& response) {
+             auto files = json::array();
+             for (const auto& path : io::glob(folder, "*.safetensors")) {
+               std::error_code ignored;
+               files.push_back({{"name", path.filename().string()}, {"bytes", fs::file_size(path, ignored)}});
+             }
+             answer(response, files);
+           }));
+  http.Get(run + "/files/([^/]+)", of_run(studio, [](const fs::path& folder, const Request& request, Response& response) {
+             const std::string name = request.matches[2];
+             if (!is_name(name) || !name.ends_with(".safetensors") || !io::is_there(folder / name))
+               return refuse(response, 404, "there is no such file");
+             send(folder / name, response);
+           }));
+}
+
+/// What is asked of a run that goes on, and of its process.
+void add_wishes(httplib::Server& http, Studio& studio) {
+  const std::string run = kRun;
+  http.Post(run + "/ask", of_run(studio, [](const fs::path& folder, const Request& request, Response& response) {
+              records::ask(folder, body_of(request).at("what").get<std::string>());
+              done(response);
+            }));
+  http.Post(run + "/stop", of_run(studio, [](const fs::path& folder, const Request&, Response& response) {
+              if (!interrupt(folder)) return refuse(response, 409, "this run is not known to run on this machine");
+              done(response);
+            }));
+}
+
+void resume(Studio& studio, const fs::path& folder, Response& response) {
+  if (!io::is_there(folder / "config.toml") || !io::is_folder(folder / "state"))
+    return refuse(response, 409, "nothing was saved here that a run could go on from");
+  const auto job = studio.queue.add(folder.filename().string(), io::read_text(folder / "config.toml"), /*resumes=*/true);
+  answer(response, to_json(job));
+}
+
+void rename(const Studio& studio, const fs::path& folder, const Request& request, Response& response) {
+  const auto name = body_of(request).at("name").get<std::string>();
+  if (!is_name(name)) return refuse(response, 400, "names have no slashes, begin with no dot, and are at most 100 bytes long");
+  if (io::is_there(studio.workspace.runs() / name)) return refuse(response, 409, "there is a run of that name");
+  std::error_code error;
+  fs::rename(folder, studio.workspace.runs() / name, error);
+  if (error) return refuse(response, 500, error.message());
+  done(response);
+}
+
+}  // namespace
+
+void add_run_routes(httplib::Server& http, Studio& studio) {
+  add_readers(http, studio);
+  add_wishes(http, studio);
+  const std::string run = kRun;
+  http.Post(run + "/resume", of_ended_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
+              resume(studio, folder, response);
+            }));
+  http.Post(run + "/rename", of_ended_run(studio, [&studio](const fs::path& folder, const Request& request, Response& response) {
+              rename(studio, folder, request, response);
+            }));
+  http.Delete(run, of_ended_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
+                studio.workspace.throw_away(folder);
+                done(response);
+              }));
+}
+
+}  // namespace burnish::studio

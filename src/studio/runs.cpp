@@ -1,0 +1,113 @@
+#include "studio/runs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+
+#include "base/error.h"
+#include "io/files.h"
+#include "records/previews.h"
+#include "records/status.h"
+
+namespace burnish::studio {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+/// Nothing where there is none, or it cannot be read.
+std::optional<records::Status> status_of(const fs::path& run) {
+  try {
+    return records::read_status(run);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// [step, number] of the last preview of a run; null where there is none that is a picture.
+json last_preview(const fs::path& run) {
+  const auto previews = records::find_previews(run);
+  if (previews.empty()) return nullptr;
+  const auto last = previews.back().step;
+  for (const auto& preview : previews) {
+    const bool is_shown = preview.kind == records::PreviewKind::png || preview.kind == records::PreviewKind::webp;
+    if (preview.step == last && is_shown) return json::array({preview.step, preview.number});
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void Runs::read_log(const std::string& name, json& card) {
+  const auto path = workspace_.runs() / name / "log.jsonl";
+  auto& read = read_.try_emplace(name, Read{records::LogFollower(path)}).first->second;
+  const auto part = read.log.next();
+  if (part.from_start) {
+    read.step = 0;
+    read.has_loss = false;
+  }
+  for (const char* column : {"loss", "raw_loss"}) {
+    auto found = part.log.columns.find(column);
+    if (found == part.log.columns.end() || found->second.empty() || std::isnan(found->second.back())) continue;
+    read.loss = found->second.back();
+    read.has_loss = true;
+  }
+  if (!part.log.steps.empty()) read.step = part.log.steps.back();
+  card["step"] = read.step;
+  card["loss"] = read.has_loss ? json(read.loss) : json();
+}
+
+json Runs::card(const std::string& name) {
+  const auto run = workspace_.runs() / name;
+  json card{{"name", name}, {"state", ""}, {"preview", nullptr}, {"job", nullptr}, {"started", 0}, {"written", 0}};
+  if (auto status = status_of(run)) {
+    card.update(records::to_json(*status));
+    const bool is_gone = !status->has_ended() && records::is_running(status->process) == false;
+    if (is_gone) card["state"] = "gone";
+    card.erase("process");
+  }
+  if (auto job = queue_.of_run(name)) {
+    card["job"] = job->id;
+    if (job->state == Job::State::waiting) card["state"] = "waiting";
+  }
+  read_log(name, card);
+  card["preview"] = last_preview(run);
+  return card;
+}
+
+json Runs::list() {
+  std::lock_guard lock(mutex_);
+  std::vector<json> cards;
+  const auto names = Workspace::names(workspace_.runs());
+  std::erase_if(read_, [&](const auto& read) { return !std::ranges::binary_search(names, read.first); });
+  for (const auto& name : names) cards.push_back(card(name));
+  std::ranges::stable_sort(cards, [](const json& a, const json& b) { return a["started"].get<double>() > b["started"].get<double>(); });
+  return cards;
+}
+
+bool interrupt(const fs::path& run) {
+  const auto status = status_of(run);
+  if (!status || status->has_ended() || records::is_running(status->process) != true) return false;
+  return kill(static_cast<pid_t>(status->process.id), SIGINT) == 0;
+}
+
+std::string last_lines(const fs::path& file, size_t most_bytes) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) return "";
+  stream.seekg(0, std::ios::end);
+  const auto size = static_cast<size_t>(stream.tellg());
+  const auto begin = size > most_bytes ? size - most_bytes : 0;
+  stream.seekg(static_cast<std::streamoff>(begin));
+  std::string text(size - begin, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(stream.gcount()));
+  if (begin > 0) text.erase(0, text.find('\n') + 1);
+  return text;
+}
+
+}  // namespace burnish::studio

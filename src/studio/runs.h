@@ -1,0 +1,48 @@
+#pragma once
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "records/json_log.h"
+#include "studio/queue.h"
+#include "studio/workspace.h"
+
+namespace burnish::studio {
+
+/// What a list of runs says of each, read from their folders while they go on.
+class Runs {
+ public:
+  /// Both must outlive it.
+  Runs(const Workspace& workspace, const Queue& queue) : workspace_(workspace), queue_(queue) {}
+
+  /// [{"name", "state", "stage", "done", "total", "seconds_left", "step", "steps", "loss", "sentence", "exit_code", "started", "written",
+  /// "preview": [step, number] or null, "job": id or null}], the newest first. The state is "gone" where a process has ended without a
+  /// word, and "waiting" where its job waits.
+  nlohmann::json list();
+
+ private:
+  /// What was read of a log so far.
+  struct Read {
+    records::LogFollower log;
+    int64_t step = 0;
+    double loss = 0, time = 0;
+    bool has_loss = false;
+  };
+  nlohmann::json card(const std::string& name);
+  void read_log(const std::string& name, nlohmann::json& card);
+
+  const Workspace& workspace_;
+  const Queue& queue_;
+  std::mutex mutex_;
+  std::map<std::string, Read> read_;
+};
+
+/// Sends the run's process what Ctrl-C sends. False where none is known to run.
+bool interrupt(const std::filesystem::path& run);
+
+/// The last bytes of a text file, from the start of a line; "" where there is none.
+std::string last_lines(const std::filesystem::path& file, size_t most_bytes);
+
+}  // namespace burnish::studio

@@ -1,0 +1,78 @@
+#include "studio/server.h"
+
+#include <fmt/core.h>
+
+#include <chrono>
+
+#include "report/run_pages.h"
+#include "studio/answers.h"
+#include "studio/assets.h"
+
+namespace burnish::studio {
+
+namespace {
+
+constexpr size_t kNumThreads = 96;     // each open page of a run keeps one
+constexpr int64_t kMostPages = 48;     // the other threads answer what is asked once
+constexpr size_t kMostBody = 4 << 20;  // of what is asked; files that are added are bounded where they are written
+constexpr auto kPatience = std::chrono::seconds(2);
+
+constexpr const char* kPolicy =
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; media-src 'self'; connect-src "
+    "'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Whether the body may be read into memory, or is a file that is written as it comes.
+bool is_bounded(const Request& request, Response& response) {
+  if (request.method == "PUT" || request.method == "GET") return true;
+  if (request.has_header("Transfer-Encoding")) return refuse(response, 411, "say how long the body is (Content-Length)"), false;
+  if (request.get_header_value<uint64_t>("Content-Length") <= kMostBody) return true;
+  return refuse(response, 413, "the body of a request is at most 4 MiB long"), false;
+}
+
+}  // namespace
+
+Server::Server(const Options& options) : server_("studio", options.address, options.port, kNumThreads), studio_(options, server_.port()) {
+  auto& http = server_.http();
+  http.set_read_timeout(kPatience.count(), 0);  // with who says nothing more
+  http.set_keep_alive_timeout(kPatience.count());
+  http.set_pre_routing_handler([this](const Request& request, Response& response) {
+    response.set_header("X-Content-Type-Options", "nosniff");
+    response.set_header("Cross-Origin-Resource-Policy", "same-origin");
+    response.set_header("Referrer-Policy", "no-referrer");
+    response.set_header("X-Frame-Options", "DENY");
+    using Handled = httplib::Server::HandlerResponse;
+    const bool goes_on = studio_.guard.admits(request, response) && is_bounded(request, response);
+    return goes_on ? Handled::Unhandled : Handled::Handled;
+  });
+  add_pages();
+  add_run_routes(http, studio_);
+  add_queue_routes(http, studio_);
+  add_form_routes(http, studio_);
+  add_dataset_routes(http, studio_);
+}
+
+std::string Server::address() const {
+  const auto& listens_on = studio_.options.address;
+  const auto host = listens_on == "0.0.0.0" ? "127.0.0.1" : listens_on;
+  return fmt::format("http://{}:{}/?token={}", host, server_.port(), studio_.guard.token());
+}
+
+void Server::add_pages() {
+  auto& http = server_.http();
+  for (const auto& asset : kAssets) {
+    http.Get(asset.name == "index.html" ? "/" : fmt::format("/page/{}", asset.name), [&asset](const Request&, Response& response) {
+      response.set_header("Content-Security-Policy", kPolicy);
+      response.set_header("Cache-Control", "no-cache");
+      response.set_content(asset.text.data(), asset.text.size(), asset.media_type);
+    });
+  }
+  auto open = std::make_shared<report::OpenPages>();
+  open->most = kMostPages;
+  auto runs = [this](const Request& request) {
+    auto found = Workspace::find(studio_.workspace.runs(), request.matches[1]);
+    return found ? std::vector<std::string>{found->string()} : std::vector<std::string>();
+  };
+  report::add_run_pages(http, {.prefix = "/runs/([^/]+)", .num_groups = 1, .runs = runs, .script = "/page/controls.js", .open = open});
+}
+
+}  // namespace burnish::studio

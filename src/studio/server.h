@@ -1,0 +1,29 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "report/local_server.h"
+#include "studio/studio.h"
+
+namespace burnish::studio {
+
+/// Burnish Studio: pages on which runs are made, started, queued and followed, and the interface that they use.
+class Server {
+ public:
+  /// Takes the port and opens the workspace. A config Error when the port cannot be had.
+  explicit Server(const Options& options);
+
+  /// With the token in it.
+  std::string address() const;
+  /// Answers requests until `stop` is called from another thread. Jobs go on after that.
+  void serve() { server_.serve(); }
+  void stop() { server_.stop(); }
+
+ private:
+  void add_pages();
+
+  report::LocalServer server_;
+  Studio studio_;
+};
+
+}  // namespace burnish::studio

@@ -1,0 +1,59 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "studio/datasets.h"
+#include "studio/guard.h"
+#include "studio/program.h"
+#include "studio/queue.h"
+#include "studio/runs.h"
+#include "studio/workspace.h"
+
+namespace httplib {
+class Server;
+}  // namespace httplib
+
+namespace burnish::studio {
+
+struct Options {
+  std::filesystem::path folder;
+  std::string address = "127.0.0.1";
+  int64_t port = 0;
+  std::string program;  ///< path of burnish, which is started for jobs and plans
+  std::string schema;   ///< the options of train, as config::to_json writes them
+  /// What a text of settings says, before a file is opened: {"values": {option: value}, "problems": [{"option", "sentence"}], "idle":
+  /// [{"option", "belongs_to"}]}.
+  std::function<nlohmann::json(const std::string& settings)> form;
+  std::filesystem::path recipes = {};  ///< folder of settings to begin with
+};
+
+/// What the routes of a studio work with.
+struct Studio {
+  Options options;
+  Workspace workspace;
+  Queue queue;
+  Runs runs;
+  Datasets datasets;
+  Program program;
+  Guard guard;
+
+  /// Opens the workspace; its queue goes on.
+  Studio(Options given, int port)
+      : options(std::move(given)),
+        workspace(options.folder),
+        queue(workspace, options.program),
+        runs(workspace, queue),
+        datasets(workspace),
+        program(workspace, options.program),
+        guard(workspace.root() / ".token", port, options.address != "127.0.0.1") {}
+};
+
+// Each answers for a part of the interface (docs/studio-api.md). The studio must outlive the server.
+void add_run_routes(httplib::Server& http, Studio& studio);
+void add_queue_routes(httplib::Server& http, Studio& studio);
+void add_form_routes(httplib::Server& http, Studio& studio);
+void add_dataset_routes(httplib::Server& http, Studio& studio);
+
+}  // namespace burnish::studio

@@ -1,0 +1,74 @@
+#include "studio/workspace.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <ctime>
+#include <system_error>
+
+#include "base/error.h"
+#include "io/files.h"
+
+namespace burnish::studio {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) data_error("studio", "{} cannot be made: {}", folder.string(), error.message());
+}
+
+std::string now_as_name() {
+  auto now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  return fmt::format("{:04}-{:02}-{:02} {:02}.{:02}.{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
+                     parts.tm_min, parts.tm_sec);
+}
+
+}  // namespace
+
+Workspace::Workspace(const fs::path& root) : root_(fs::absolute(root).lexically_normal()) {
+  for (const auto& part : {runs(), datasets(), queue(), bin()}) make_folder(part);
+}
+
+std::optional<fs::path> Workspace::find(const fs::path& part, const std::string& name) {
+  if (!is_name(name) || !io::is_folder(part / name)) return std::nullopt;
+  return part / name;
+}
+
+std::vector<std::string> Workspace::names(const fs::path& part) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(part, error), end; entry != end; entry.increment(error)) {
+    auto name = entry->path().filename().string();
+    if (is_name(name) && io::is_folder(entry->path())) found.push_back(name);
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+void Workspace::throw_away(const fs::path& folder) const {
+  const auto to = bin() / free_name(bin(), fmt::format("{} {}", now_as_name(), folder.filename().string()));
+  std::error_code error;
+  fs::rename(folder, to, error);
+  if (error) data_error("studio", "{} cannot be moved to {}: {}", folder.string(), to.string(), error.message());
+}
+
+bool is_name(const std::string& text) {
+  constexpr size_t kMostBytes = 100;
+  if (text.empty() || text.size() > kMostBytes || text.front() == '.') return false;
+  return std::ranges::none_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7f || c == '/' || c == '\\'; });
+}
+
+std::string free_name(const fs::path& folder, const std::string& wish, const std::string& ending) {
+  const auto dot = ending.empty() ? wish.size() : wish.size() - ending.size();
+  auto name = wish;
+  for (int number = 2; io::is_there(folder / name); ++number) name = fmt::format("{}-{}{}", wish.substr(0, dot), number, ending);
+  return name;
+}
+
+}  // namespace burnish::studio

@@ -1,0 +1,45 @@
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace burnish::studio {
+
+/// The folder that a studio works in. What lies in it is plain files that other programs read too; its parts are called by the names of
+/// their folders, so that no path comes from a browser:
+///
+///   datasets/NAME  pictures or clips with captions
+///   runs/NAME      folders of runs, also of those that a terminal started
+///   queue/         settings of jobs and where they stand (queue.h)
+///   bin/           what was deleted, by when and what
+class Workspace {
+ public:
+  /// Makes what is missing of it. A data Error where that cannot be done.
+  explicit Workspace(const std::filesystem::path& root);
+
+  const std::filesystem::path& root() const { return root_; }
+  std::filesystem::path runs() const { return root_ / "runs"; }
+  std::filesystem::path datasets() const { return root_ / "datasets"; }
+  std::filesystem::path queue() const { return root_ / "queue"; }
+  std::filesystem::path bin() const { return root_ / "bin"; }
+
+  /// The folder of this name in one of the above; nothing where there is none, and for what is no name.
+  static std::optional<std::filesystem::path> find(const std::filesystem::path& part, const std::string& name);
+  /// Names of the folders in one of the above, sorted.
+  static std::vector<std::string> names(const std::filesystem::path& part);
+  /// Moves a folder of one of the above into bin/.
+  void throw_away(const std::filesystem::path& folder) const;
+
+ private:
+  std::filesystem::path root_;
+};
+
+/// Whether it can be the name of a file in a folder of the workspace: not empty, not hidden, at most 100 bytes of UTF-8 without slashes and
+/// control characters.
+bool is_name(const std::string& text);
+
+/// A name like the wish that nothing in the folder has: "cat", "cat-2"; with an ending, which the wish has, "cat-2.png".
+std::string free_name(const std::filesystem::path& folder, const std::string& wish, const std::string& ending = "");
+
+}  // namespace burnish::studio

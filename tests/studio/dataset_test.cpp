@@ -1,0 +1,94 @@
+// Datasets of a studio: plain files, which a page adds, shows, and changes.
+#include <ATen/ATen.h>
+
+#include "data/image.h"
+#include "tests/studio/served.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+class DatasetTest : public StudioTest {
+ protected:
+  DatasetTest() { EXPECT_EQ(ask("/api/datasets", json{{"name", "cats"}})["name"], "cats"); }
+
+  fs::path folder() const { return root() / "datasets/cats"; }
+  static std::string picture(int64_t height, int64_t width) {
+    Scratch scratch;
+    data::write_png(scratch / "one.png", at::full({height, width, 3}, 128, at::kByte));
+    return text_of(scratch / "one.png");
+  }
+  int put(const std::string& file, const std::string& bytes) const {
+    auto answer =
+        client().Put("/api/datasets/cats/files/" + file, {{"Authorization", "Bearer " + token}}, bytes, "application/octet-stream");
+    return answer ? answer->status : 0;
+  }
+  json items() const { return ask("/api/datasets/cats/items"); }
+};
+
+}  // namespace
+
+TEST_F(DatasetTest, AreFoldersOfPicturesWithCaptions) {
+  EXPECT_EQ(put("a.png", picture(30, 40)), 200);
+  EXPECT_EQ(put("b.png", picture(8, 8)), 200);
+  EXPECT_EQ(put("a.txt", " a cat \n"), 200);
+  EXPECT_EQ(put("broken.png", "no picture"), 200) << "which is shown, with the reason";
+  EXPECT_EQ(ask("/api/datasets"), json::parse(R"([{"name": "cats", "items": 3, "captions": 1}])"));
+  auto all = items();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0]["file"], "a.png");
+  EXPECT_EQ(all[0]["caption"], "a cat");
+  EXPECT_EQ(all[0]["height"], 30);
+  EXPECT_EQ(all[0]["width"], 40);
+  EXPECT_TRUE(all[1]["caption"].is_null());
+  EXPECT_THAT(all[2]["problem"], HasSubstr("broken.png"));
+  EXPECT_EQ(put("a.png", picture(16, 16)), 200);
+  EXPECT_TRUE(fs::exists(folder() / "a-2.png")) << "another of that name takes the place of none";
+}
+
+TEST_F(DatasetTest, ShowsPicturesSmall) {
+  ASSERT_EQ(put("a.png", picture(300, 900)), 200);
+  auto answer = client().Get("/api/datasets/cats/items/a.png/thumbnail", {{"Cookie", cookie()}});
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200);
+  auto pixels = data::decode_upright(answer->body, "thumbnail");
+  EXPECT_EQ(pixels.sizes(), (std::vector<int64_t>{106, 320, 3}));
+  EXPECT_EQ(client().Get("/api/datasets/cats/items/b.png/thumbnail", {{"Cookie", cookie()}})->status, 404);
+}
+
+TEST_F(DatasetTest, WritesCaptionsAndSaysWhatStoodThere) {
+  ASSERT_EQ(put("a.png", picture(8, 8)) + put("b.png", picture(8, 8)) + put("a.txt", "a cat"), 600);
+  auto before =
+      ask("/api/datasets/cats/captions", json{{"captions", {{"a.png", "a dog"}, {"b.png", "a fox "}, {"../c.png", "x"}}}})["before"];
+  EXPECT_EQ(before, json::parse(R"({"a.png": "a cat", "b.png": ""})"));
+  EXPECT_EQ(text_of(folder() / "a.txt"), "a dog\n");
+  EXPECT_EQ(text_of(folder() / "b.txt"), "a fox\n");
+  ask("/api/datasets/cats/captions", json{{"captions", before}});
+  EXPECT_EQ(text_of(folder() / "a.txt"), "a cat\n");
+  EXPECT_FALSE(fs::exists(folder() / "b.txt")) << "it had none";
+}
+
+TEST_F(DatasetTest, LeavesOutWithoutDeleting) {
+  ASSERT_EQ(put("a.png", picture(8, 8)) + put("a.txt", "a cat"), 400);
+  ask("/api/datasets/cats/items/a.png/leave_out", json{{"out", true}});
+  EXPECT_FALSE(fs::exists(folder() / "a.png"));
+  EXPECT_EQ(items()[0]["is_left_out"], true);
+  EXPECT_EQ(items()[0]["caption"], "a cat");
+  ask("/api/datasets/cats/items/a.png/leave_out", json{{"out", false}});
+  EXPECT_TRUE(fs::exists(folder() / "a.png") && fs::exists(folder() / "a.txt"));
+  auto gone = client().Delete("/api/datasets/cats/items/a.png", {{"Authorization", "Bearer " + token}});
+  EXPECT_EQ(gone->status, 200);
+  EXPECT_TRUE(items().empty());
+  EXPECT_TRUE(fs::exists(root() / "bin/pictures of cats/a.png"));
+}
+
+TEST_F(DatasetTest, TakesNothingElse) {
+  EXPECT_EQ(put("a.sh", "#!/bin/sh"), 400);
+  EXPECT_EQ(put(".hidden.png", picture(8, 8)), 400);
+  EXPECT_NE(put("..%2f..%2fa.png", picture(8, 8)), 200);
+  EXPECT_FALSE(fs::exists(root() / "a.png"));
+  EXPECT_EQ(ask("/api/datasets", json{{"name", "../dogs"}})["status"], 400);
+  EXPECT_EQ(client().Put("/api/datasets/cats/files/a.png", picture(8, 8), "image/png")->status, 403) << "without a token";
+}

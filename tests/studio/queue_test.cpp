@@ -1,0 +1,138 @@
+// The queue of a studio: jobs are processes of their own, and what it knows of them outlives it.
+#include "studio/queue.h"
+
+#include "base/error.h"
+#include "tests/studio/workplace.h"
+
+using namespace burnish;
+using namespace burnish::studio;
+using namespace burnish::test;
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+
+namespace {
+
+class QueueTest : public Workplace {
+ protected:
+  QueueTest() : workspace(root()) {}
+
+  std::unique_ptr<Queue> open() { return std::make_unique<Queue>(workspace, program().string()); }
+  static bool all_ended(const Queue& queue) {
+    auto jobs = queue.jobs();
+    return std::ranges::all_of(jobs, [](const Job& job) { return job.state == Job::State::ended; });
+  }
+  static std::vector<std::string> runs_of(const Queue& queue) {
+    std::vector<std::string> runs;
+    for (const auto& job : queue.jobs()) runs.push_back(job.run);
+    return runs;
+  }
+  /// A job that says that it has begun, and ends when it is let.
+  std::string waiting_job(const std::string& name) const {
+    return "echo begun >> '" + (scratch / (name + ".log")).string() + "'; while [ ! -e '" + (scratch / "go").string() +
+           "' ]; do sleep 0.02; done";
+  }
+  void let_go() const { std::ofstream(scratch / "go") << ""; }
+  std::string log(const std::string& name) const { return text_of(scratch / (name + ".log")); }
+
+  Workspace workspace;
+};
+
+}  // namespace
+
+TEST_F(QueueTest, RunsOneAfterTheOtherAndSaysHowTheyEnded) {
+  auto queue = open();
+  const auto order = (scratch / "order").string();
+  const auto job = "echo $RUN begins >> '" + order + "'; sleep 0.1; echo $RUN ends >> '" + order + "'; exit ";
+  queue->add("first", job + "0", false);
+  queue->add("second", job + "3", false);
+  ASSERT_TRUE(comes_true([&] { return all_ended(*queue); }));
+  const auto first = run("first").string(), second = run("second").string();
+  EXPECT_EQ(text_of(order), first + " begins\n" + first + " ends\n" + second + " begins\n" + second + " ends\n");
+  EXPECT_EQ(queue->jobs()[0].exit_code, 0);
+  EXPECT_EQ(queue->jobs()[1].exit_code, 3);
+}
+
+TEST_F(QueueTest, GoesInTheOrderThatPeopleMake) {
+  auto queue = open();
+  queue->set(1, /*is_paused=*/true);
+  for (const char* name : {"a", "b", "c"}) queue->add(name, "echo $RUN >> '" + (scratch / "order").string() + "'", false);
+  std::this_thread::sleep_for(500ms);
+  EXPECT_FALSE(fs::exists(scratch / "order")) << "it is paused";
+  const auto jobs = queue->jobs();
+  EXPECT_TRUE(queue->move(jobs[2].id, jobs[0].id));
+  EXPECT_TRUE(queue->move(jobs[0].id, ""));
+  EXPECT_FALSE(queue->move("0009-x", ""));
+  EXPECT_THAT(runs_of(*queue), ElementsAre("c", "b", "a"));
+  queue.reset();
+  queue = open();
+  EXPECT_TRUE(queue->is_paused());
+  EXPECT_THAT(runs_of(*queue), ElementsAre("c", "b", "a")) << "as it was left";
+  EXPECT_TRUE(queue->remove(jobs[1].id));
+  queue->set(1, false);
+  ASSERT_TRUE(comes_true([&] { return all_ended(*queue); }));
+  EXPECT_EQ(text_of(scratch / "order"), run("c").string() + "\n" + run("a").string() + "\n");
+}
+
+TEST_F(QueueTest, JobsOutliveTheStudio) {
+  auto queue = open();
+  const auto id = queue->add("long", waiting_job("long"), false).id;
+  queue->add("next", waiting_job("next"), false);
+  ASSERT_TRUE(comes_true([&] { return log("long") == "begun\n"; }));
+  queue.reset();
+  std::this_thread::sleep_for(300ms);
+  queue = open();
+  EXPECT_EQ(queue->jobs()[0].state, Job::State::running);
+  std::this_thread::sleep_for(600ms);
+  EXPECT_EQ(log("long"), "begun\n") << "it was not started again";
+  EXPECT_EQ(log("next"), "") << "nor another beside it";
+  EXPECT_FALSE(queue->remove(id)) << "it runs";
+  let_go();
+  EXPECT_TRUE(comes_true([&] { return all_ended(*queue); }));
+  EXPECT_EQ(log("next"), "begun\n");
+}
+
+TEST_F(QueueTest, FindsAJobThatNobodyWroteDown) {
+  auto queue = open();
+  const auto job = queue->add("cat", waiting_job("cat"), false);
+  ASSERT_TRUE(comes_true([&] { return log("cat") == "begun\n"; }));
+  queue.reset();
+  // As a studio leaves it that is killed between the start of a process and its record.
+  std::ofstream(workspace.queue() / (job.id + ".json")) << R"({"run": "cat", "resumes": false, "state": "waiting"})";
+  queue = open();
+  EXPECT_EQ(queue->jobs()[0].state, Job::State::running);
+  let_go();
+  ASSERT_TRUE(comes_true([&] { return all_ended(*queue); }));
+  EXPECT_EQ(log("cat"), "begun\n") << "once";
+}
+
+TEST_F(QueueTest, SeveralAtOnceEachSeeOneGpu) {
+  auto queue = open();
+  queue->set(2, false);
+  for (const char* name : {"a", "b", "c"})
+    queue->add(name, "echo $CUDA_VISIBLE_DEVICES > '" + (scratch / name).string() + "'; " + waiting_job(name), false);
+  ASSERT_TRUE(comes_true([&] { return log("a") + log("b") == "begun\nbegun\n"; }));
+  EXPECT_EQ(log("c"), "");
+  EXPECT_EQ(text_of(scratch / "a") + text_of(scratch / "b"), "0\n1\n");
+  let_go();
+  EXPECT_TRUE(comes_true([&] { return all_ended(*queue); }));
+}
+
+TEST_F(QueueTest, ARunHasANameOfItsOwnUnlessItGoesOn) {
+  auto queue = open();
+  queue->set(1, true);
+  EXPECT_EQ(queue->add("cat", "true", false).run, "cat");
+  EXPECT_EQ(queue->add("cat", "true", false).run, "cat-2");
+  EXPECT_EQ(queue->add("cat", "echo $MORE > '" + (scratch / "more").string() + "'", true).run, "cat");
+  for (const char* name : {"", "..", "a/b", ".hidden", "a\nb"}) EXPECT_THROW(queue->add(name, "true", false), Error) << name;
+  queue->set(1, false);
+  ASSERT_TRUE(comes_true([&] { return all_ended(*queue); }));
+  EXPECT_EQ(text_of(scratch / "more"), "--resume\n");
+}
+
+TEST_F(QueueTest, SaysWhenAJobCannotBeStarted) {
+  Queue queue(workspace, (scratch / "nothing").string());
+  const auto job = queue.add("cat", "true", false);
+  ASSERT_TRUE(comes_true([&] { return all_ended(queue); }));
+  EXPECT_EQ(queue.jobs()[0].exit_code, 2);
+  EXPECT_THAT(text_of(queue.log_of(job.id)), testing::HasSubstr("cannot be started"));
+}

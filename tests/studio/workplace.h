@@ -1,0 +1,54 @@
+#pragma once
+#include <gmock/gmock.h>
+#include <httplib.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "studio/server.h"
+#include "tests/scratch.h"
+
+namespace burnish::test {
+
+namespace fs = std::filesystem;
+
+inline std::string text_of(const fs::path& path) {
+  std::stringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+inline bool comes_true(const std::function<bool()>& is_true, std::chrono::milliseconds within = std::chrono::seconds(30)) {
+  const auto end = std::chrono::steady_clock::now() + within;
+  while (!is_true()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+/// A workspace, and in place of burnish a script: of `train` the settings are shell commands, which find the run's folder in $RUN and what
+/// else was said in $MORE; `plan` says {} with "exit_code" 0.
+class Workplace : public testing::Test {
+ protected:
+  Workplace() {
+    std::ofstream(program()) << "#!/bin/sh\nif [ \"$1\" = plan ]; then echo '{\"bytes\": 1}'; exit 0; fi\n"
+                                "S=$2; RUN=$4; export RUN; mkdir -p \"$RUN\"; shift 4; MORE=$*; export MORE\n"
+                                "exec sh \"$S\"\n";
+    ::chmod(program().c_str(), 0755);
+  }
+
+  fs::path program() const { return scratch / "program"; }
+  fs::path root() const { return scratch / "work place"; }
+  fs::path run(const std::string& name) const { return root() / "runs" / name; }
+
+  Scratch scratch;
+};
+
+}  // namespace burnish::test
