@@ -97,6 +97,19 @@ class ErnieImage:
         return model(noisy, sigma * 1000, self.text, self.lengths, return_dict=False)[0]
 
 
+class Ideogram4:
+    def __init__(self, text):
+        self.text = text
+
+    def __call__(self, model, noisy, sigma):
+        from diffusers import Ideogram4Pipeline
+        b, c, h, w = noisy.shape
+        length = self.text.shape[1]
+        places, segments, indicator = Ideogram4Pipeline._prepare_ids([length] * b, h, w, length, noisy.device)
+        out = model(F.pad(noisy.flatten(2).transpose(1, 2), (0, 0, length, 0)), 1 - sigma, F.pad(self.text, (0, 0, 0, h * w)), places, segments, indicator, return_dict=False)[0]
+        return -out[:, length:].transpose(1, 2).reshape(b, c, h, w)
+
+
 class Wan:
     def __init__(self, text):
         self.text = text
@@ -123,8 +136,8 @@ class Anima:
         return model(noisy[:, :, None], timestep=sigma.to(DTYPE), encoder_hidden_states=self.text, padding_mask=mask, return_dict=False)[0][:, :, 0]
 
 
-PREDICTIONS = {"anima": Anima, "wan": Wan, "z-image": ZImage, "qwen-image": QwenImage, "flux2": Flux2, "flux3": Flux3, "ernie-image": ErnieImage, "chroma": Chroma}
-TEXT_WIDTH = {"anima": "text_embed_dim", "z-image": "cap_feat_dim", "ernie-image": "text_in_dim", "wan": "text_dim"}
+PREDICTIONS = {"anima": Anima, "wan": Wan, "z-image": ZImage, "qwen-image": QwenImage, "flux2": Flux2, "flux3": Flux3, "ernie-image": ErnieImage, "ideogram4": Ideogram4, "chroma": Chroma}
+TEXT_WIDTH = {"anima": "text_embed_dim", "z-image": "cap_feat_dim", "ernie-image": "text_in_dim", "ideogram4": "llm_features_dim", "wan": "text_dim"}
 # Diffusers' names of layers, which targets are said in, by DiffSynth-Studio's.
 OF_DIFFSYNTH = {"attn1": "self_attn", "attn2": "cross_attn", "to_q": "q", "to_k": "k", "to_v": "v", r"to_out\.0": "o", r"net\.(0\.proj|2)": "(0|2)"}
 

@@ -129,9 +129,10 @@ bool is_latents(const std::filesystem::path& path) {
 }
 
 /// Refuses what can be refused before anything is loaded: missing parts, places that cannot be written.
-void check_files(const SampleOptions& o, models::Model& model) {
+void check_files(const SampleOptions& o, models::Model& model, const std::vector<Picture>& pictures) {
   auto groups = model.units();
-  for (const auto* group : {&groups.encode_prompt, &groups.encode_references, &groups.denoise, &groups.decode}) {
+  if (std::ranges::none_of(pictures, &Picture::is_guided)) groups.draw_away.clear();
+  for (const auto* group : {&groups.encode_prompt, &groups.encode_references, &groups.denoise, &groups.draw_away, &groups.decode}) {
     for (const auto& component : pipeline::models_of(*group)) model.components().check(component);
   }
   train::make_output_folder(o.output_path);
@@ -228,7 +229,7 @@ void run(SampleOptions o) {
   auto noise = o.noise.empty() ? drawing::Noise(pictures) : read_noise(o.noise, pictures, *model);
   drawing::DrawOptions drawing_options{o.sampler, o.timestep_spacing, o.batch_size, train::model_options(o.model).device};
   drawing::check(*model, pictures, drawing_options);
-  check_files(o, *model);
+  check_files(o, *model, pictures);
   std::vector<loras::LoraFile> files;
   for (const auto& text : o.lora) files.push_back(loras::parse_lora_file(text));
   loras::merge(*model, files);

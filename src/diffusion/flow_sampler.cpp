@@ -105,7 +105,8 @@ std::vector<double> sampling_sigmas(const FlowSamplerConfig& config, int64_t num
     const double n = static_cast<double>(num_steps);
     // As numpy computes a line, so that times of whole thousandths are those of diffusers.
     const double t = sampler == "unipc" ? static_cast<double>(i) * ((0.001 - 1) / n) + 1 : static_cast<double>(num_steps - i) / n;
-    sigmas.push_back(shifted(config, mu, t));
+    const double sigma = config.quantiles_of.empty() ? t : sigma_at({.mode = config.quantiles_of}, t, num_image_tokens);
+    sigmas.push_back(shifted(config, mu, sigma));
   }
   if (config.shift_terminal > 0) stretch_to(config.shift_terminal, sigmas);
   sigmas.push_back(0.0);

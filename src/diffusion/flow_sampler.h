@@ -19,6 +19,8 @@ struct FlowSamplerConfig {
   double shift_terminal = 0;                    ///< when above 0, sigmas are stretched so that the last one before 0 is this
   /// mu of a model whose shift depends on the number of steps as well, which is in no file; null: the line above.
   double (*mu_of)(int64_t num_image_tokens, int64_t num_steps) = nullptr;
+  /// The timestep_sampling of which steps are quantiles, the first of all noise, where that is not a line; "": the line.
+  std::string quantiles_of = {};
   std::string sampler = "euler";  ///< or "unipc"
   int64_t unipc_order = 2;
 };
@@ -30,7 +32,7 @@ struct FlowSamplerConfig {
 FlowSamplerConfig flow_sampler_config(const SchedulerValues& values);
 
 /// The num_steps + 1 sigmas of one picture, from 1 down to an appended 0: linspace(1, 1/n, n), shifted; for `sampler` unipc that without
-/// its last of linspace(1, 1/1000, n + 1).
+/// its last of linspace(1, 1/1000, n + 1); for quantiles_of the sigmas below which these shares of all draws lie, shifted.
 /// The timestep of a step is its sigma: models here take sigma in [0, 1], diffusers' `timesteps` are 1000 times that.
 /// num_image_tokens matters to dynamic shifting only. Throws a config Error for num_steps < 1.
 std::vector<double> sampling_sigmas(const FlowSamplerConfig& config, int64_t num_steps, int64_t num_image_tokens,

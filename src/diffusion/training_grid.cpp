@@ -8,7 +8,7 @@
 namespace burnish::diffusion {
 namespace {
 
-constexpr int64_t kNumTimesteps = 1000;
+constexpr int64_t kNumTimesteps = 1000, kNumTokens = 4096;
 
 double bell(double sigma) {
   auto z = sigma - 0.5;
@@ -20,6 +20,11 @@ double bell(double sigma) {
 std::vector<double> grid_of(const GridConfig& config, int64_t num_steps) {
   const double last = config.last > 0 ? config.last : 1.0 / static_cast<double>(num_steps);
   std::vector<double> sigmas;
+  if (config.quantiles_of != nullptr) {
+    for (int64_t i = num_steps; i > 0; --i)
+      sigmas.push_back(sigma_at({.mode = config.quantiles_of}, static_cast<double>(i) / static_cast<double>(num_steps), kNumTokens));
+    return sigmas;
+  }
   for (int64_t i = 0; i < num_steps; ++i) {
     auto share = num_steps > 1 ? static_cast<double>(i) / static_cast<double>(num_steps - 1) : 0.0;
     sigmas.push_back(static_shift(config.shift, 1.0 + (last - 1.0) * share));

@@ -71,10 +71,17 @@ void check_inputs(const models::Model& model, const Picture& picture) {
   }
 }
 
+/// The units of a stage that these pictures run.
+pipeline::Units units_to_load(const Denoiser::Stage& stage, const std::vector<Picture>& pictures) {
+  auto units = stage.units;
+  if (std::ranges::any_of(pictures, &Picture::is_guided)) units.insert(units.end(), stage.away.begin(), stage.away.end());
+  return units;
+}
+
 /// A stage of the denoiser, in memory for as long as this lives, but for pauses.
 class LoadedStage {
  public:
-  LoadedStage(loras::Loader& loader, const pipeline::Units& units) : loader_(loader), units_(units) { load(); }
+  LoadedStage(loras::Loader& loader, pipeline::Units units) : loader_(loader), units_(std::move(units)) { load(); }
 
   /// Whether it was used for so long that loading it once more hardly counts.
   bool may_pause() const { return Clock::now() - since_ > std::max<Clock::duration>(std::chrono::seconds(10), 10 * loading_); }
@@ -95,7 +102,7 @@ class LoadedStage {
   }
 
   loras::Loader& loader_;
-  const pipeline::Units& units_;
+  pipeline::Units units_;
   std::optional<loras::Loader::Loaded> loaded_;
   Clock::time_point since_;
   Clock::duration loading_;
@@ -148,7 +155,8 @@ std::vector<Latents> draw(loras::Loader& loader, const Encoded& encoded, const s
     auto conditions = conditions_of(model, encoded, batch, options.device);
     WalkOptions walking{.sampler = sampler_options(model, picture, options)};
     if (picture.is_guided()) {
-      auto negative = negative_of(model, encoded, told(model, picture, picture.negative_prompt), conditions);
+      auto negative =
+          guides_by_prompts(model) ? negative_of(model, encoded, told(model, picture, picture.negative_prompt), conditions) : conditions;
       walking.guidance = {std::move(negative), picture.cfg_scale, picture.guidance_rescale};
     }
     auto start = start_of(model.latent_space(), noise, batch, first, options.device);
@@ -172,7 +180,7 @@ std::vector<Latents> draw(loras::Loader& loader, const Encoded& encoded, const s
     }
   };
   for (size_t stage = 0; stage < denoiser.stages.size(); ++stage) {
-    LoadedStage loaded(loader, denoiser.stages[stage].units);
+    LoadedStage loaded(loader, units_to_load(denoiser.stages[stage], pictures));
     int64_t first = 0;
     for (size_t i = 0; i < batches.size(); first += std::ssize(batches[i++])) {
       if (pause && !finished.empty() && loaded.may_pause()) loaded.pause([&] { pause(finished); });

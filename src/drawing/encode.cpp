@@ -52,8 +52,14 @@ std::vector<Told> prompts_of(models::Model& model, const std::vector<Picture>& p
     if (std::ranges::find(prompts, next) == prompts.end()) prompts.push_back(next);
   };
   for (const auto& picture : pictures) add(picture, picture.prompt);
+  const bool reads_negative = guides_by_prompts(model);
   for (const auto& picture : pictures) {
-    if (picture.is_guided()) add(picture, picture.negative_prompt);
+    if (!reads_negative && !picture.negative_prompt.empty())
+      config_error("drawing",
+                   "the negative prompt '{}' is of no use: guidance of this {} model leads away from what it draws without a text; take it "
+                   "out",
+                   picture.negative_prompt, model.names().family);
+    if (reads_negative && picture.is_guided()) add(picture, picture.negative_prompt);
   }
   return prompts;
 }
@@ -228,6 +234,11 @@ pipeline::Values stack_prompts(const models::Model& model, const Encoded& encode
     values[name] = pipeline::join(name, of_prompts, padded.contains(name));
   }
   return values;
+}
+
+bool guides_by_prompts(models::Model& model) {
+  const auto away = model.units().draw_away;
+  return away.empty() || std::ranges::any_of(model.names().prompt_values(), [&](const std::string& name) { return is_read(away, name); });
 }
 
 pipeline::Values negative_of(const models::Model& model, const Encoded& encoded, const Told& prompt, const pipeline::Values& positive) {

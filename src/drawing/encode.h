@@ -43,6 +43,9 @@ std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>&
 /// The values of several prompts as a batch, joined along the first dimension in their order.
 pipeline::Values stack_prompts(const models::Model& model, const Encoded& encoded, const std::vector<Told>& prompts);
 
+/// Tells whether guidance leads away from negative prompts; models are that predict what it leads away from without one.
+bool guides_by_prompts(models::Model& model);
+
 /// Returns `positive` with the prompt values of a negative prompt in place of its own.
 pipeline::Values negative_of(const models::Model& model, const Encoded& encoded, const Told& prompt, const pipeline::Values& positive);
 

@@ -29,11 +29,26 @@ size_t find_flag(std::string_view line, size_t from) {
   return line.size();
 }
 
+/// Where the JSON object ends with which a line begins, whatever stands in its texts; 0 where the line begins otherwise or it never ends.
+size_t end_of_object(std::string_view line) {
+  if (!line.starts_with('{')) return 0;
+  size_t depth = 0;
+  bool in_text = false;
+  for (size_t at = 0; at < line.size(); ++at) {
+    const char c = line[at];
+    if (in_text && c == '\\') ++at;
+    else if (c == '"') in_text = !in_text;
+    else if (!in_text && c == '{') ++depth;
+    else if (!in_text && c == '}' && --depth == 0) return at + 1;
+  }
+  return 0;
+}
+
 /// One line of a prompt file; `where` names it in messages.
 class Line {
  public:
   Line(std::string_view text, std::string where, const Picture& defaults) : where_(std::move(where)), picture_(defaults) {
-    auto at = find_flag(text, 0);
+    auto at = find_flag(text, end_of_object(text));
     picture_.prompt = trim(text.substr(0, at));
     while (at < text.size()) {
       auto next = find_flag(text, at + 2);

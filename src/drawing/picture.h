@@ -32,7 +32,7 @@ struct Picture {
 /// scale), --n (negative prompt); as in musubi-tuner, --f (frames) and --ci (a reference picture; may be given several times); and further
 /// columns under their names (--controlnet_image FILE), which may be given several times as well. A flag is two dashes before a letter, at
 /// the line's start or behind a blank. A data Error names `origin` and the line for text that is not UTF-8, a flag that is not known, or a
-/// value that makes no sense.
+/// value that makes no sense. Of a prompt that is a JSON object no part is a flag.
 std::vector<Picture> parse_prompts(std::string_view text, const std::string& origin, const Picture& defaults);
 
 /// The extents that pictures are drawn at.

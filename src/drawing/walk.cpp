@@ -72,10 +72,13 @@ std::vector<std::string> Denoiser::condition_names() const {
 
 Denoiser denoiser_of(models::Model& model, const std::vector<models::Expert>& experts, UnitsFor use) {
   Denoiser denoiser{model.process(), {}, model.guide(), {}};
+  if (use == UnitsFor::looking)
+    denoiser.guidance_at = [&model](double scale, int64_t step, int64_t num_steps) { return model.guidance_at(scale, step, num_steps); };
   for (const auto& stream : model.latent_space().streams) denoiser.streams.push_back(stream.name);
   for (const auto& expert : experts) {
     auto groups = model.units_of(expert);
-    denoiser.stages.push_back({expert.stretch, use == UnitsFor::looking ? groups.drawing() : groups.denoise});
+    if (use == UnitsFor::looking) denoiser.stages.push_back({expert.stretch, groups.drawing(), groups.draw_away});
+    else denoiser.stages.push_back({expert.stretch, groups.denoise});
   }
   return denoiser;
 }
@@ -97,15 +100,16 @@ double Walk::time_after() const {
 
 void Walk::take_step() {
   const Step step{first().time(step_), time_after()};
-  const auto& units = denoiser_.stages.at(denoiser_.stage_at(step.time)).units;
+  const auto& [stretch, units, away_units] = denoiser_.stages.at(denoiser_.stage_at(step.time));
   const auto name = denoiser_.process.time_name();
   Tensors inputs;
   for (const auto& [stream, sampler] : samplers_) inputs[stream] = sampler->model_input(latents_.at(stream), step_);
   auto predictions = predict(units, name, inputs, step, conditions_);
   if (const auto& guidance = options_.guidance) {
-    auto away = predict(units, name, inputs, step, guidance->negative);
-    for (auto& [stream, prediction] : predictions)
-      prediction = denoiser_.guide(prediction, away.at(stream), guidance->scale, guidance->rescale);
+    auto away = predict(away_units.empty() ? units : away_units, name, inputs, step, guidance->negative);
+    const auto& scale_at = denoiser_.guidance_at;
+    const double scale = scale_at ? scale_at(guidance->scale, step_, first().num_steps()) : guidance->scale;
+    for (auto& [stream, prediction] : predictions) prediction = denoiser_.guide(prediction, away.at(stream), scale, guidance->rescale);
   }
   for (const auto& [stream, sampler] : samplers_)
     latents_[stream] =

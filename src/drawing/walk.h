@@ -13,12 +13,15 @@ struct Denoiser {
   /// A stage predicts in a stretch of the way.
   struct Stage {
     diffusion::Stretch stretch;
-    pipeline::Units units;  ///< units from noisy, the process's time and conditions to prediction, of every stream that is walked
+    pipeline::Units units;      ///< units from noisy, the process's time and conditions to prediction, of every stream that is walked
+    pipeline::Units away = {};  ///< units in their place for what guidance leads away from; none: `units`, on Guidance::negative
   };
   const diffusion::Process& process;
   std::vector<Stage> stages;  ///< stages in the order in which a walk comes by them
   diffusion::Guide guide = diffusion::guide;
   std::vector<std::string> streams = {models::kLatents};
+  /// Returns the scale of guidance at a step of a walk of which `scale` is asked for; null: `scale`.
+  std::function<double(double scale, int64_t step, int64_t num_steps)> guidance_at = {};
 
   /// Returns the number of the stage that predicts at a time, or else of the nearest stage.
   size_t stage_at(double time) const;
@@ -31,7 +34,7 @@ struct Denoiser {
 /// Says which units of a model a walk runs.
 enum class UnitsFor {
   training,  ///< UnitGroups::denoise
-  looking,   ///< UnitGroups::drawing
+  looking,   ///< UnitGroups::drawing, and draw_away
 };
 
 /// Makes a denoiser with a stage for each of these experts. The model must outlive it.

@@ -192,25 +192,33 @@ void held_rows(Table& table) {
                     "says how the same is computed");
 }
 
+/// What a script draws timesteps by where nothing else is said.
+Value default_sampling(const Settings& all) { return all.text("script").starts_with("ideogram4_train") ? "ideogram4_shift" : "sigma"; }
+
 Table table() {
   Table table;
-  for (const char* name : {"dit", "dit_high_noise", "vae", "ae", "text_encoder", "text_encoder1", "text_encoder2", "clip", "t5"})
+  for (const char* name :
+       {"dit", "dit_high_noise", "unconditional_dit", "vae", "ae", "text_encoder", "text_encoder1", "text_encoder2", "clip", "t5"})
     table << same(name, "model");
   network_rows(table);
   data_rows(table);
   table << kohya_training([](const Settings&) { return true; }).rows;
-  table << words("timestep_sampling", "timestep_sampling",
-                 {{"sigma", "sigma"},
-                  {"uniform", "uniform"},
-                  {"sigmoid", "sigmoid"},
-                  {"shift", "shift"},
-                  {"flux_shift", "flux_shift"},
-                  {"flux2_shift", "flux_shift"},  // counts the same tokens, of latents that are packed already
-                  {"qwen_shift", "qwen_shift"},
-                  {"krea2_shift", "krea2_shift"},
-                  {"ideogram4_shift", "ideogram4_shift"},
-                  {"logsnr", "logsnr"}},
-                 "no such way to draw timesteps", "sigma");
+  auto sampling = words("timestep_sampling", "timestep_sampling",
+                        {{"sigma", "sigma"},
+                         {"uniform", "uniform"},
+                         {"sigmoid", "sigmoid"},
+                         {"shift", "shift"},
+                         {"flux_shift", "flux_shift"},
+                         {"flux2_shift", "flux_shift"},  // counts the same tokens, of latents that are packed already
+                         {"qwen_shift", "qwen_shift"},
+                         {"krea2_shift", "krea2_shift"},
+                         {"ideogram4_shift", "ideogram4_shift"},
+                         {"logsnr", "logsnr"}},
+                        "no such way to draw timesteps", "sigma");
+  sampling.convert = [convert = sampling.convert](const Value& value, const Settings& all) {
+    return convert(all.has("timestep_sampling") ? value : default_sampling(all), all);
+  };
+  table << sampling;
   table << rewritten(
       "weighting_scheme", "loss_weighting",
       [](const Value& value, const Settings&) {
@@ -259,7 +267,8 @@ Table table() {
     bool is_dev = text_of(value).starts_with("flux_2_train") && !all.has("model_version");
     return is_dev ? left_out("its model_version is dev where none is given, and of FLUX.2 klein is trained here") : left_out("");
   });
-  table << kind_row("script", {"qwen_image_train*", "zimage_train*", "flux_kontext_train*", "flux_2_train*", "krea2_train*", "wan_train*"});
+  table << kind_row("script", {"qwen_image_train*", "zimage_train*", "flux_kontext_train*", "flux_2_train*", "krea2_train*",
+                               "ideogram4_train*", "wan_train*"});
   table << rewritten("dit_variant", "is_distilled", [](const Value& value, const Settings&) {
              return lower(text_of(value)) == "turbo" ? carried(true) : left_out("");
            }).otherwise("raw");
@@ -267,6 +276,10 @@ Table table() {
                     "previews are drawn with the model that trains; burnish sample draws with another, and the LoRA");
   table << kind_row("model_version", {"original", "edit*", "klein*"});
   table << looked_at({{"fp8_scaled", false}});
+  table << no_place({{"use_unconditional_dit_for_lora_sampling", false}}, "previews are guided by that model wherever it is named");
+  table << no_place({{"sampler_preset", "V4_DEFAULT_20"}, {"initial_sigma", 1.004}}, "previews have steps and guidance of their own");
+  table << needless({{"log_loss_stats", false}}, "shows and does not train")
+        << needless({{"validate_caption_structure", false}, {"warn_on_caption_issues", false}}, "captions are looked at by themselves");
   held_rows(table);
   table << needless({"show_timesteps"}, "shows and does not train") << needless({{"dit_in_channels", 16}}, "the model's files say it")
         << needless({"task"}, "the model's files say it")

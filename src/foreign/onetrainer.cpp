@@ -50,7 +50,7 @@ std::string denoiser(const Settings& all) { return has_unet(all) ? "unet" : "dit
 std::string part_of(const Settings& all) { return has_unet(all) ? "unet" : "transformer"; }
 /// Text encoders of these do not train there.
 bool encoder_may_train(const Settings& all) {
-  static const std::vector<std::string> kFrozen{"z_image", "flux_2", "krea_2", "anima", "ernie"};
+  static const std::vector<std::string> kFrozen{"z_image", "flux_2", "krea_2", "anima", "ernie", "ideogram_4"};
   return !contains(kFrozen, lower(all.text("model_type")));
 }
 constexpr int64_t kWholeRank = 1000000;  ///< above every layer's sides, so that LoKr's second factor is whole
@@ -281,7 +281,7 @@ Outcome saves(const Value& value, const Settings& all, const std::string& unit, 
 
 void model_rows(Table& table) {
   table << kind_row("model_type", {"stable_diffusion_15", "stable_diffusion_xl_10_base", "flux_dev_1", "flux_2", "qwen", "z_image",
-                                   "chroma_1", "krea_2", "anima", "ernie"});
+                                   "chroma_1", "krea_2", "anima", "ernie", "ideogram_4"});
   for (const char* name : {"vae.model_name", "unet.model_name", "transformer.model_name"}) {
     table << rewritten(name, "model", [](const Value& value, const Settings&) {
       if (text_of(value).starts_with("https://")) return left_out("fetch the file, and name it in model before the others");

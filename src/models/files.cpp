@@ -13,7 +13,7 @@ const std::vector<std::string> kWeightStems{"diffusion_pytorch_model", "model", 
 
 bool is_unused_component(const std::string& name) {
   return name == "safety_checker" || name == "feature_extractor" || name == "image_processor" || name == "image_encoder" || name == "pe" ||
-         name == "pe_tokenizer";
+         name == "pe_tokenizer" || name == "prompt_enhancer_head";
 }
 
 const ModelEntry* ModelFiles::find(const std::function<bool(const ModelEntry&)>& wanted) const {

@@ -44,15 +44,17 @@ pipeline::Units told_by_number(const std::map<int64_t, pipeline::Units>& experts
 UnitGroups Model::units_of(const std::vector<Expert>& experts) {
   auto groups = units_of(experts.at(0));
   if (experts.size() == 1) return groups;
-  std::map<int64_t, pipeline::Units> denoise, draw;
+  std::map<int64_t, pipeline::Units> denoise, draw, draw_away;
   for (const auto& expert : experts) {
     auto of_expert = units_of(expert);
     auto number = std::ranges::find(names_.experts, expert.component, &Expert::component) - names_.experts.begin();
     denoise[number] = of_expert.denoise;
     draw[number] = of_expert.draw;
+    draw_away[number] = of_expert.draw_away;
   }
   groups.denoise = told_by_number(denoise);
   groups.draw = told_by_number(draw);
+  groups.draw_away = told_by_number(draw_away);
   return groups;
 }
 

@@ -30,6 +30,9 @@ struct UnitGroups {
   pipeline::Units denoise;            ///< noisy, time, prompt values (and kExpert) -> prediction
   pipeline::Units weigh;              ///< what is known of a sample -> loss_map; none where all of a prediction counts
   pipeline::Units draw;               ///< units in place of denoise, for pictures that are drawn to be looked at; none where denoise serves
+  /// Units that predict what guidance leads away from when pictures are drawn to be looked at; none where drawing() does, of a negative
+  /// prompt.
+  pipeline::Units draw_away;
   pipeline::Units decode;             ///< latents -> image
 
   const pipeline::Units& drawing() const { return draw.empty() ? denoise : draw; }
@@ -74,6 +77,8 @@ class Model {
   virtual std::string split_first_blocks(const std::function<bool(const std::string& path)>& /*trains*/) { return ""; }
   /// Returns how two predictions become one under classifier-free guidance.
   virtual diffusion::Guide guide() const { return diffusion::guide; }
+  /// Returns the scale of guidance at a step of a walk of which `scale` is asked for.
+  virtual double guidance_at(double scale, int64_t /*step*/, int64_t /*num_steps*/) const { return scale; }
 
  protected:
   /// The family adds components with their names, and fills in the other names, the process and the latent space.

@@ -33,6 +33,9 @@ extern const Family kFamily;
 namespace flux3 {
 extern const Family kFamily;
 }
+namespace ideogram4 {
+extern const Family kFamily;
+}
 namespace krea2 {
 extern const Family kFamily;
 }
@@ -53,8 +56,9 @@ extern const Family kFamily;
 }
 
 static constexpr const Family* kFamilies[] = {
-    &flux::kFamily,       &ernie_image::kFamily,      &flux3::kFamily, &flux2::kFamily,  &chroma::kFamily, &krea2::kFamily, &anima::kFamily,
-    &qwen_image::kFamily, &stable_diffusion::kFamily, &wan::kFamily,   &zimage::kFamily,
+    &flux::kFamily,       &ernie_image::kFamily,      &ideogram4::kFamily, &flux3::kFamily,
+    &flux2::kFamily,      &chroma::kFamily,           &krea2::kFamily,     &anima::kFamily,
+    &qwen_image::kFamily, &stable_diffusion::kFamily, &wan::kFamily,       &zimage::kFamily,
 };
 
 static std::vector<const Family*>& added() {

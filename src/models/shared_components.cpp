@@ -210,13 +210,20 @@ AutoencoderPart kl_part(const Source& source, const ModelOptions& options, const
   return part;
 }
 
-AutoencoderPart patch_part(const Source& source, const ModelOptions& options) {
+AutoencoderPart patch_part(const Source& source, const ModelOptions& options) { return patch_part(source, options, {}); }
+
+AutoencoderPart patch_part(const Source& source, const ModelOptions& options, const vae::PatchOrder& order) {
   auto config = read_named(source, vae::patch_config);
+  config.order = order;
   config.kl.tile_size = options.get<int64_t>("vae_tile_size");
   auto part = autoencoder_part<vae::PatchAutoencoder>("KL autoencoder", source, config, config.channels(), config.kl.tile_size);
   part.names.folder_file = {"", vae::diffusers_kl_keys()};
   part.names.single_file = {"vae.", vae::original_kl_keys(config.kl.block_out_channels.size(), /*beside=*/false)};
   part.names.without_gradient.emplace_back("bn");
+  if (!order.by_pixel) return part;
+  part.recipe.settings = [of_tiles = part.recipe.settings](const std::string& name) {
+    return "patches by pixel" + (of_tiles ? ", " + of_tiles(name) : "");
+  };
   return part;
 }
 

@@ -14,6 +14,10 @@
 // Recipes refer to the files and options that they are given, which must outlive them.
 namespace burnish::models {
 
+namespace vae {
+struct PatchOrder;
+}
+
 /// Adds components to a family for parts of it that are apart from its Model: Model::add.
 using AddComponent = std::function<void(const Recipe& recipe, const ComponentNames& names)>;
 
@@ -97,8 +101,9 @@ struct KlUse {
   std::string single_prefix = "vae.";  ///< what stands before its tensors in single files
 };
 AutoencoderPart kl_part(const Source& source, const ModelOptions& options, const KlUse& use = {});
-/// Makes a KL autoencoder of latents in patches.
+/// Makes a KL autoencoder of latents in patches, in FLUX.2's order or another.
 AutoencoderPart patch_part(const Source& source, const ModelOptions& options);
+AutoencoderPart patch_part(const Source& source, const ModelOptions& options, const vae::PatchOrder& order);
 /// Makes a causal autoencoder, for pictures or for clips.
 AutoencoderPart causal_part(const Source& source, const ModelOptions& options, vae::CausalFor use = vae::CausalFor::pictures);
 

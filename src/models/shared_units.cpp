@@ -33,6 +33,24 @@ int64_t token_limit(const Components& components, const std::string& encoder) {
   return components.find(encoder)->tokenizer->limit(components.tokenizer(encoder));
 }
 
+std::vector<int64_t> ids_in_chat(const Components& components, const std::string& encoder, const tokenizers::ChatTemplate& chat,
+                                 const std::string& text) {
+  const auto& any = components.tokenizer(encoder);
+  auto ids = any.encode(text);
+  const auto limit = token_limit(components, encoder);
+  // The tokenizer of a model that is only named knows no template.
+  if (components.source(encoder).entry->is_sizes) {
+    ids.resize(static_cast<size_t>(limit));
+    return ids;
+  }
+  const auto& tokenizer = static_cast<const tokenizers::ChatTokenizer&>(any);
+  const auto num_behind = std::ssize(tokenizer.encode_bare(chat.after));
+  const auto num_in_prompt = std::ssize(ids) - tokenizer.num_before() - num_behind;
+  const auto num_cut = std::min(num_in_prompt, std::ssize(ids) - limit);
+  if (num_cut > 0) ids.erase(ids.end() - num_behind - num_cut, ids.end() - num_behind);
+  return ids;
+}
+
 void encode_by_qwen(pipeline::Scope& scope, Components& components, c10::Device device, int64_t layer, int64_t num_dropped) {
   const std::string encoder = "text_encoder";
   scope.uses(encoder);

@@ -43,6 +43,11 @@ at::Tensor as_batch(const std::vector<int64_t>& ids, c10::Device device);
 /// Returns how many tokens of a text an encoder reads that was checked or loaded, special ones counted.
 int64_t token_limit(const Components& components, const std::string& encoder);
 
+/// Returns the ids of a text within the conversation of an encoder's tokenizer, a ChatTokenizer. One that is too long is cut before what
+/// ends the conversation, which is always read. Of a model that is only named no text is known: there are as many ids as may be.
+std::vector<int64_t> ids_in_chat(const Components& components, const std::string& encoder, const tokenizers::ChatTemplate& chat,
+                                 const std::string& text);
+
 /// Does the work of the unit from `prompt` to text_embedding [1, L, width] and text_mask [1, L], ones, with a Qwen text encoder named
 /// "text_encoder": it takes the states after `layer` layers of as many tokens as the encoder reads, without those of the first
 /// `num_dropped`. A text of no tokens has one state of

@@ -100,6 +100,17 @@ TEST(PromptFile, DashesOfAPromptAreNoFlags) {
             (Prompts{"a cat -- asleep", "mid--word", "up --", "a --- b", "--2 b"}));
 }
 
+TEST(PromptFile, NoPartOfAJsonObjectIsAFlag) {
+  const std::string object = R"({"a": "b -- c --w {\"}", "d": {"e": "--s 3"}})";
+  const auto pictures = parse(object + " --s 4\n{not closed --s 5\n{} more --d 7");
+  ASSERT_EQ(pictures.size(), 3u);
+  EXPECT_EQ(pictures[0].prompt, object);
+  EXPECT_EQ(pictures[0].num_inference_steps, 4);
+  EXPECT_EQ(pictures[1].prompt, "{not closed");
+  EXPECT_EQ(pictures[1].num_inference_steps, 5);
+  EXPECT_EQ(pictures[2].prompt, "{} more");
+}
+
 TEST(PromptFile, ErrorsNameTheLine) {
   auto error = [](std::string_view text) { return error_of([&] { parse(text); }); };
   EXPECT_THAT(error("a\n\nb --ww 3"), HasSubstr("prompts.txt line 3: --ww is not known"));

@@ -141,11 +141,19 @@ def ernie_image():
          {"latents": latents, "text_embedding": text, "text_mask": torch.ones(1, 7)})
 
 
+def ideogram4():
+    """The text has zeros behind it where the picture's tokens are, whose places begin at 65536."""
+    latents, text = torch.randn(1, 32, 3, 4), torch.randn(1, 7, 104)
+    ids = torch.cat([torch.arange(7)[None, :, None].expand(1, 7, 3), places([(3, 4)], 3, 0) + 65536], 1)
+    positive = {"llm_features": torch.cat([text, torch.zeros(1, 12, 104)], 1), "position_ids": ids, "max_text_tokens": 7}
+    save("ideogram4", {"input_latents": tokens(latents)}, positive, {"latents": latents, "text_embedding": text, "text_mask": torch.ones(1, 7)})
+
+
 if __name__ == "__main__":
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
     torch.manual_seed(17)
-    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima, ernie_image):
+    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima, ernie_image, ideogram4):
         write()
     for file in OUT.iterdir():
         file.chmod(0o644)

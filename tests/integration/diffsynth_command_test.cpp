@@ -1,6 +1,7 @@
 // Command lines as DiffSynth-Studio's examples of FLUX.1, FLUX.2 klein, Z-Image and Qwen-Image spell them, with `burnish train` in front.
 #include "tests/integration/ernie_image.h"
 #include "tests/integration/flux2.h"
+#include "tests/integration/ideogram4.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/zimage.h"
@@ -53,6 +54,25 @@ TEST_F(BadInput, DiffSynthStudiosExampleCommandOfErnieImageRuns) {
       "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("lora of rank 32, scale 1 on 12 layers"), std::string::npos) << outcome.output;
+  EXPECT_TRUE(fs::exists(out() / "step-4.safetensors"));
+}
+
+TEST_F(BadInput, DiffSynthStudiosExampleCommandOfIdeogram4Runs) {
+  auto model = at("models/DiffSynth-Studio/ideogram-4-bf16-repackage");
+  fs::create_directories(model.parent_path());
+  fs::copy(kIdeogram4 / "model", model, fs::copy_options::recursive);
+  fs::remove(model / "model_index.json");
+  const std::string id = "DiffSynth-Studio/ideogram-4-bf16-repackage:", stem = "/diffusion_pytorch_model.safetensors";
+  auto outcome = run_burnish(
+      "train --dataset_base_path " + quoted(kGolden / "pictures") + " --dataset_metadata_path " +
+          quoted(kGolden / "pictures/metadata.csv") + " --max_pixels 1048576 --dataset_repeat 1 --model_id_with_origin_paths \"" + id +
+          "transformer" + stem + "," + id + "text_encoder/model.safetensors," + id + "vae" + stem +
+          "\" --learning_rate 1e-4 --num_epochs 1 --remove_prefix_in_ckpt \"pipe.dit.\" --output_path " + quoted(out()) +
+          " --lora_base_model \"dit\" --lora_target_modules \"attention.qkv,attention.o,feed_forward.w1,feed_forward.w2,feed_forward.w3,"
+          "adaln_modulation\" --lora_rank 32 --use_gradient_checkpointing --dataset_num_workers 8 --find_unused_parameters",
+      "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("lora of rank 32, scale 1 on 25 layers"), std::string::npos) << outcome.output;
   EXPECT_TRUE(fs::exists(out() / "step-4.safetensors"));
 }
 

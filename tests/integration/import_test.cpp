@@ -5,6 +5,7 @@
 #include "tests/integration/chroma.h"
 #include "tests/integration/ernie_image.h"
 #include "tests/integration/flux2.h"
+#include "tests/integration/ideogram4.h"
 #include "tests/integration/krea2.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
@@ -464,6 +465,31 @@ TEST_F(ImportVerb, SettingsOfKrea2) {
   EXPECT_THAT(import_file("train.sh", musubi + "--dit_variant turbo --turbo_dit turbo.safetensors\n", "--overwrite"),
               HasSubstr("previews are drawn with the model that trains"));
   EXPECT_THAT(toml(), HasSubstr("is_distilled = true"));
+}
+
+TEST_F(ImportVerb, SettingsOfIdeogram4) {
+  const auto model = (kIdeogram4 / "model").string(), data = "--dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv");
+  auto carried = [&](const char* name, const std::string& text, const std::string& more) {
+    EXPECT_THAT(import_file(name, text, "--overwrite"), Not(HasSubstr("is trained here"))) << name;
+    return starts(data + " --dtype fp32 --overwrite " + more, "");
+  };
+  carried("onetrainer.json",
+          R"({"training_method": "LORA", "model_type": "IDEOGRAM_4", "base_model_name": ")" + model +
+              R"(", "transformer": {"train": true}, "text_encoder": {"train": true}})",
+          "--resolution 64");
+  EXPECT_THAT(toml(), HasSubstr("lora_base_model = \"dit\"")) << "the text encoder does not train there";
+  carried("job.yaml",
+          "config:\n  process:\n    - type: diffusion_trainer\n      network: {type: lora, linear: 4}\n      datasets:\n        - "
+          "{folder_path: x}\n      train: {noise_scheduler: flowmatch, dtype: bf16, steps: 4}\n      model: {name_or_path: " +
+              model + ", arch: ideogram4, model_kwargs: {max_text_length: 64}}\n",
+          "--max_pixels 4096");
+  EXPECT_THAT(toml(), HasSubstr("max_sequence_length = 64"));
+  const std::string musubi = "python ideogram4_train_network.py --dit " + model +
+                             " --dataset_config d.toml --network_dim 4 --network_module networks.lora_ideogram4 ";
+  EXPECT_THAT(carried("train.sh", musubi + "\n", "--resolution 64"), HasSubstr("on 21 layers"));
+  EXPECT_THAT(toml(), HasSubstr("timestep_sampling = \"ideogram4_shift\""));
+  import_file("train.sh", musubi + "--timestep_sampling sigma --unconditional_dit other/uncond.safetensors\n", "--overwrite");
+  EXPECT_THAT(toml(), AllOf(HasSubstr("timestep_sampling = \"sigma\""), HasSubstr("other/uncond.safetensors")));
 }
 
 TEST_F(ImportVerb, SettingsOfModelsThatEditPictures) {

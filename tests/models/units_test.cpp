@@ -109,6 +109,7 @@ const Tiny kTiny[] = {
      5},
     {"flux3", "tests/golden/flux3_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"flux3", "tests/golden/flux3_pipeline/model", "tests/golden/tokenizers/qwen", "", "", true},
+    {"ideogram4", "tests/golden/ideogram4_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"krea2", "tests/golden/krea2_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"krea2",
      "tests/golden/krea2_pipeline/model",
@@ -162,7 +163,7 @@ pipeline::Units units_in_order(Model& model) {
   }
   pipeline::Units all;
   for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size, &groups.add_noise,
-                            &groups.denoise, &groups.weigh, &groups.decode})
+                            &groups.denoise, &groups.draw_away, &groups.weigh, &groups.decode})
     all.insert(all.end(), group->begin(), group->end());
   return all;
 }
@@ -266,7 +267,7 @@ TEST_P(UnitsOf, SpeakOfComponentsAndValuesThatTheTablesName) {
   auto groups = model->units();
   std::set<std::string> components, written;
   for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size, &groups.add_noise,
-                            &groups.denoise, &groups.weigh, &groups.decode}) {
+                            &groups.denoise, &groups.draw_away, &groups.weigh, &groups.decode}) {
     for (const auto& component : pipeline::components_of(*group)) components.insert(component);
     for (const auto& unit : *group) written.insert(unit.writes.begin(), unit.writes.end());
   }

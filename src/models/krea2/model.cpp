@@ -171,24 +171,6 @@ void Krea2Model::check_layers() const {
                num_text_layers_, read_layers_.back());
 }
 
-/// The ids of a prompt within the conversation. One that is too long is cut before what ends the conversation, which is always read.
-std::vector<int64_t> Krea2Model::tokens_of(pipeline::Scope& scope) const {
-  const auto& any = components_.tokenizer(kEncoder);
-  auto ids = any.encode(scope.text("prompt"));
-  const auto limit = token_limit(components_, kEncoder);
-  // Of a model that is only named no text is known; it may be as long as any. Its tokenizer knows no template.
-  if (components_.source(kEncoder).entry->is_sizes) {
-    ids.resize(static_cast<size_t>(limit));
-    return ids;
-  }
-  const auto& tokenizer = static_cast<const tokenizers::ChatTokenizer&>(any);
-  const auto num_behind = std::ssize(tokenizer.encode_bare(kChat.after));
-  const auto num_in_prompt = std::ssize(ids) - tokenizer.num_before() - num_behind;
-  const auto num_cut = std::min(num_in_prompt, std::ssize(ids) - limit);
-  if (num_cut > 0) ids.erase(ids.end() - num_behind - num_cut, ids.end() - num_behind);
-  return ids;
-}
-
 int64_t Krea2Model::reference_area() const {
   auto chosen = options_.get<int64_t>("reference_pixels");
   return chosen > 0 ? chosen : kReferenceArea;
@@ -219,7 +201,8 @@ PictureText Krea2Model::edit_text(pipeline::Scope& scope, const std::vector<at::
 void Krea2Model::encode_prompt(pipeline::Scope& scope) {
   scope.uses(kEncoder);
   const auto seen = options_.references ? scope.lists("seen_references").at(0) : std::vector<at::Tensor>{};
-  const auto text = seen.empty() ? PictureText{.ids = tokens_of(scope), .num_dropped = components_.tokenizer(kEncoder).num_before()}
+  const auto text = seen.empty() ? PictureText{.ids = ids_in_chat(components_, kEncoder, kChat, scope.text("prompt")),
+                                               .num_dropped = components_.tokenizer(kEncoder).num_before()}
                                  : edit_text(scope, seen);
   auto ids_BL = as_batch(text.ids, options_.device);
   const text::QwenReading reading{.after = read_layers_, .pictures = text.pictures};

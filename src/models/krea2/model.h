@@ -31,7 +31,6 @@ class Krea2Model : public Model {
   bool has_frames() const { return options_.references && form_ == Form::frames; }
   int64_t reference_area() const;
   void check_layers() const;
-  std::vector<int64_t> tokens_of(pipeline::Scope& scope) const;
   PictureText edit_text(pipeline::Scope& scope, const std::vector<at::Tensor>& seen) const;
   void see_references(pipeline::Scope& scope);
   void encode_prompt(pipeline::Scope& scope);

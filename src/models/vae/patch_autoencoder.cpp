@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/pixel_shuffle.h>
 #include <ATen/ops/pixel_unshuffle.h>
+#include <ATen/ops/tensor.h>
 
 #include "base/error.h"
 #include "io/model_values.h"
@@ -33,6 +34,8 @@ PatchConfig patch_config(const nlohmann::json& config_json, const io::Shapes& sh
 
 bool has_patch_statistics(const io::TensorSource& source) { return source.contains(kMean); }
 
+at::Tensor mean_of_latents(const io::TensorSource& source) { return source.tensor(kMean); }
+
 io::TensorSource patch_tensors(const io::TensorSource& source) { return source.without({"bn.num_batches_tracked"}); }
 
 LatentStatistics::LatentStatistics(int64_t channels, const at::TensorOptions& options)
@@ -48,19 +51,37 @@ PatchAutoencoder::PatchAutoencoder(const PatchConfig& c, const at::TensorOptions
   own("bn", statistics_);
 }
 
-at::Tensor PatchAutoencoder::variance_C11() const { return of_channels(statistics_.running_var) + config_.norm_eps; }
+at::Tensor PatchAutoencoder::mean_C11() const {
+  const auto& known = config_.order.mean;
+  return of_channels(known.empty() ? statistics_.running_mean : at::tensor(known).to(statistics_.running_mean.options()));
+}
+
+at::Tensor PatchAutoencoder::variance_C11() const {
+  const auto& known = config_.order.deviation;
+  if (known.empty()) return of_channels(statistics_.running_var) + config_.norm_eps;
+  return of_channels(at::tensor(known).square().to(statistics_.running_var.options()));
+}
+
+at::Tensor PatchAutoencoder::patches(const at::Tensor& x_BCHW) const {
+  auto by_channel = at::pixel_unshuffle(x_BCHW, 2);
+  return config_.order.by_pixel ? by_channel.unflatten(1, {-1, 4}).transpose(1, 2).flatten(1, 2) : by_channel;
+}
+
+at::Tensor PatchAutoencoder::pixels(const at::Tensor& patches_BCHW) const {
+  auto by_channel = config_.order.by_pixel ? patches_BCHW.unflatten(1, {4, -1}).transpose(1, 2).flatten(1, 2) : patches_BCHW;
+  return at::pixel_shuffle(by_channel, 2);
+}
 
 Encoder::Moments PatchAutoencoder::encode(const at::Tensor& image) const {
   auto size = config_.kl.tile_size;
   auto raw = Encoder::moments_of(
       in_tiles(image, size, size / config_.kl.downsampling(), [&](const at::Tensor& tile) { return encoder_.run(tile); }));
   auto variance = variance_C11();
-  return {(at::pixel_unshuffle(raw.mean_BCHW, 2) - of_channels(statistics_.running_mean)) / variance.sqrt(),
-          at::pixel_unshuffle(raw.logvar_BCHW, 2) - variance.log()};
+  return {(patches(raw.mean_BCHW) - mean_C11()) / variance.sqrt(), patches(raw.logvar_BCHW) - variance.log()};
 }
 
 at::Tensor PatchAutoencoder::decode(const at::Tensor& latents) const {
-  auto unpatched = at::pixel_shuffle(latents * variance_C11().sqrt() + of_channels(statistics_.running_mean), 2);
+  auto unpatched = pixels(latents * variance_C11().sqrt() + mean_C11());
   auto size = config_.kl.tile_size;
   return in_tiles(unpatched, size / config_.kl.downsampling(), size, [&](const at::Tensor& tile) { return decoder_.forward(tile); });
 }

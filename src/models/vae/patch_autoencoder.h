@@ -3,10 +3,17 @@
 
 namespace burnish::models::vae {
 
+/// How a latent's numbers stand, and what is known of them beside the files. Defaults are FLUX.2's.
+struct PatchOrder {
+  bool by_pixel = false;                          ///< the channels of one pixel after the other's, and not a channel's pixels
+  std::vector<double> mean = {}, deviation = {};  ///< statistics in place of the files', in that order; none: the files'
+};
+
 /// Numbers of a PatchAutoencoder. Defaults are FLUX.2's.
 struct PatchConfig {
   KlConfig kl{.latent_channels = 32, .use_quant_conv = true, .use_post_quant_conv = true};
   double norm_eps = 1e-4;  ///< added to the variance of latents
+  PatchOrder order = {};
 
   /// Returns the numbers of a latent that the denoiser sees, a patch of 2 × 2 raw ones.
   int64_t channels() const { return 4 * kl.latent_channels; }
@@ -19,6 +26,8 @@ PatchConfig patch_config(const nlohmann::json& config_json, const io::Shapes& sh
 
 /// Tells whether `source` has the statistics by which its latents are normalised.
 bool has_patch_statistics(const io::TensorSource& source);
+/// Returns the means of latents that `source` has.
+at::Tensor mean_of_latents(const io::TensorSource& source);
 /// Returns the weights of `source`, without a count of batches that no code reads.
 io::TensorSource patch_tensors(const io::TensorSource& source);
 
@@ -40,7 +49,10 @@ class PatchAutoencoder : public nn::Module {
   at::Tensor decode(const at::Tensor& latents_BCHW) const;
 
  private:
+  at::Tensor mean_C11() const;
   at::Tensor variance_C11() const;
+  at::Tensor patches(const at::Tensor& x_BCHW) const;
+  at::Tensor pixels(const at::Tensor& patches_BCHW) const;
 
   PatchConfig config_;
   Encoder encoder_;

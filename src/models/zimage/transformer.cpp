@@ -16,14 +16,14 @@
 
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "models/mmdit.h"
-#include "models/zimage/blocks.h"
+#include "models/sandwich_block.h"
 
 namespace burnish::models::zimage {
 
 namespace {
 
 constexpr int64_t kTimeFrequencies = 128, kTokenMultiple = 32;
-constexpr double kLastNormEps = 1e-6;
+constexpr double kLastNormEps = 1e-6, kHeadNormEps = 1e-5;
 
 int64_t filled_up(int64_t num_tokens) { return (num_tokens + kTokenMultiple - 1) / kTokenMultiple * kTokenMultiple; }
 
@@ -39,8 +39,13 @@ at::Tensor from_tokens(const at::Tensor& x, int64_t rows, int64_t columns) {
 }
 
 std::vector<std::unique_ptr<nn::Block>> make_stack(int64_t count, const Config& c, bool modulated, const at::TensorOptions& options) {
+  const SandwichBlock::Sizes sizes{.attention = {c.width, c.num_heads(), kHeadNormEps},
+                                   .hidden = c.hidden,
+                                   .norm_eps = c.norm_eps,
+                                   .condition_width = modulated ? c.condition_width() : 0,
+                                   .modulation = "adaLN_modulation.0"};
   std::vector<std::unique_ptr<nn::Block>> blocks;
-  for (int64_t i = 0; i < count; ++i) blocks.push_back(std::make_unique<RefinedBlock>(c, modulated, options));
+  for (int64_t i = 0; i < count; ++i) blocks.push_back(std::make_unique<SandwichBlock>(sizes, options));
   return blocks;
 }
 

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "base/limits.h"
+#include "drawing/encode.h"
 #include "train/objectives/distill.h"
 
 namespace burnish::train {
@@ -95,6 +96,9 @@ pipeline::Unit walk_unit(models::Model& model, const ObjectiveSettings& settings
   unit.reads.push_back("trajectory_noise");
   for (const auto& name : negative) unit.reads.push_back(kNegative + name);
   auto own = imitation_options_of(settings.own);
+  if (!negative.empty() && !drawing::guides_by_prompts(model))
+    config_error("train", "{} is {}, and guidance of this model leads away from what training does not run; set it to 1", kTeacherGuidance,
+                 own.teacher_cfg_scale);
   unit.settings = fmt::format("{} {}, {} {}, {} {}, {} {}", kStudentSteps, own.num_student_steps, kTeacherSteps, own.num_teacher_steps,
                               kTeacherGuidance, own.teacher_cfg_scale, kSpacing, own.spacing);
   unit.run = [&model, denoiser, settings, own, names, negative, models = unit.models](pipeline::Scope& scope) {
