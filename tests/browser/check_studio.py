@@ -119,7 +119,7 @@ class TheWay(unittest.TestCase):
         self.click("Put before all shown")
         self.wait_text(".chip", "a square 12")
         self.type("textarea[data-file='0.png']", "a square, blue", "change")
-        self.wait_text(".chip", "a square 12")
+        self.wait_text(".chip", "blue 1")
         self.assertEqual((self.folder / "datasets/squares/0.txt").read_text(), "a square, blue\n")
         self.click("Undo")
         self.browser.wait("document.querySelector(\"textarea[data-file='0.png']\").value === 'a square,'")
@@ -136,7 +136,7 @@ class TheWay(unittest.TestCase):
         self.wait_text(".judged", "It does not fit.")
         self.shoot("no-fit")
         self.click("Look for what fits")
-        self.browser.wait("document.querySelector('.choices code') !== null")
+        self.browser.wait("document.querySelectorAll('.choices code').length === 1")
         self.browser.evaluate("document.querySelector('.choices button:has(code)').click()")
         self.wait_text(".judged", "It fits.")
         self.type("#option-batch_size", "0")
@@ -177,6 +177,7 @@ class TheWay(unittest.TestCase):
 
     def test_nothing_is_lost_when_it_is_killed(self):
         studio = Studio(self.folder)
+        self.addCleanup(lambda: studio.close())
         self.browser = self.enterContext(Browser())
         shutil.copytree(self.pictures, self.folder / "datasets/squares")
         for path in (self.folder / "datasets/squares").glob("*.png"):
@@ -204,8 +205,7 @@ class TheWay(unittest.TestCase):
             self.browser.open(studio.address)
             self.start_run(f"further {number}")
         self.wait_job(studio, "running")
-        self.assertEqual(len(studio.jobs()), NUM_KILLS + 2)
-        studio.close()
+        self.wait(lambda: len(studio.jobs()) == NUM_KILLS + 2)
 
     def wait(self, is_true, seconds=60):
         end = time.monotonic() + seconds
