@@ -13,6 +13,7 @@ struct SmallFamily {
   std::string name;                                                      ///< NAME_pipeline below tests/golden holds its model
   std::vector<std::string> parts{"transformer", "text_encoder", "vae"};  ///< folders with weights, the denoiser's first
   int64_t height = 48, width = 64;                                       ///< of the pictures of its runs
+  std::string pictures = "pipeline/pictures/metadata.csv";  ///< metadata of its data below tests/golden: four pictures or clips
   bool is_of_clips = false;
   bool keeps_time_in_fp32 = false;  ///< what is made of the time, in files too
   bool makes_few_tokens = false;    ///< a quarter of what others make of a picture
@@ -38,10 +39,9 @@ struct SmallFamily {
     for (const auto& tokenizer : lacks()) words.insert(words.end(), {"--" + tokenizer + "_path", (assets / tokenizer).string()});
     return words;
   }
-  /// Its data: the four pictures of tests/golden/pipeline, or four clips of nine frames.
+  /// Its data: four pictures, pictures of three layers, or clips of nine frames.
   std::vector<std::string> data_words() const {
-    const auto file = golden() / (is_of_clips ? "wan_clips" : "pipeline/pictures") / "metadata.csv";
-    std::vector<std::string> words{"--dataset_metadata_path", file.string()};
+    std::vector<std::string> words{"--dataset_metadata_path", (golden() / pictures).string()};
     if (is_of_clips) words.insert(words.end(), {"--num_frames", "9", "--frame_rate", "16"});
     return words;
   }
@@ -74,9 +74,10 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "ideogram4", .parts = {"transformer", "unconditional_transformer", "text_encoder", "vae"}, .makes_few_tokens = true},
       {.name = "chroma"},
       {.name = "qwen_image"},
+      {.name = "qwen_layered", .pictures = "qwen_layered_pipeline/layers/metadata.json"},
       {.name = "krea2", .needs_index = true, .runs_parts_by_text = true},
       {.name = "anima", .parts = {"transformer", "text_conditioner", "text_encoder", "vae"}},
-      {.name = "wan", .is_of_clips = true, .keeps_time_in_fp32 = true}};
+      {.name = "wan", .pictures = "wan_clips/metadata.csv", .is_of_clips = true, .keeps_time_in_fp32 = true}};
   return kFamilies;
 }
 

@@ -157,7 +157,7 @@ std::unique_ptr<models::Model> open_model(const SampleOptions& o, const std::vec
 }
 
 /// What a file says of how its picture was drawn.
-data::Texts texts_of(const SampleOptions& o, const Picture& picture) {
+data::Texts texts_of(const SampleOptions& o, const Picture& picture, bool has_layers) {
   data::Texts text{{"prompt", picture.prompt},
                    {"negative_prompt", picture.negative_prompt},
                    {"seed", std::to_string(*picture.seed)},
@@ -170,7 +170,7 @@ data::Texts texts_of(const SampleOptions& o, const Picture& picture) {
   text.emplace_back("lora", join(o.lora));
   if (is_clip(picture)) {
     text.emplace_back("num_frames", std::to_string(picture.extent.frames));
-    text.emplace_back("frame_rate", fmt::format("{}", o.frame_rate));
+    if (!has_layers) text.emplace_back("frame_rate", fmt::format("{}", o.frame_rate));
   }
   if (!picture.references.empty()) text.emplace_back("references", join(picture.references));
   for (const auto& [column, values] : picture.inputs) text.emplace_back(column, join(values));
@@ -189,9 +189,10 @@ void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::ve
                o.model.dtype);
   }
   Progress bar("decode", std::ssize(latents), first);
+  const bool has_layers = loader.model().latent_space().has_layers;
   auto write = [&](int64_t i, const at::Tensor& drawn) {
     data::write_drawn(std::filesystem::path(o.output_path) / fmt::format("{:04}", i), o.format, drawn.cpu(), o.frame_rate,
-                      texts_of(o, pictures[static_cast<size_t>(i)]));
+                      texts_of(o, pictures[static_cast<size_t>(i)], has_layers));
     bar.update(i + 1);
   };
   drawing::decode(loader, latents, write, first);
@@ -225,6 +226,8 @@ void run(SampleOptions o) {
   set_threads(o.model.num_threads, o.model.local_size);
   at::NoGradGuard no_grad;
   auto model = open_model(o, pictures);
+  const bool has_layers = model->latent_space().has_layers;
+  if (has_layers) data::check_holds_layers({.asker = "sample", .name = "format", .format = o.format, .frames_hint = ""});
   if (o.frame_rate == 0) o.frame_rate = o.frame_rate_of_run > 0 ? o.frame_rate_of_run : model->latent_space().frame_rate;
   auto noise = o.noise.empty() ? drawing::Noise(pictures) : read_noise(o.noise, pictures, *model);
   drawing::DrawOptions drawing_options{o.sampler, o.timestep_spacing, o.batch_size, train::model_options(o.model).device};
@@ -248,7 +251,8 @@ void run(SampleOptions o) {
     throw Error(Exit::interrupted, "sample",
                 fmt::format("interrupted; {} of {} pictures were written to {}", latents.size(), pictures.size(), o.output_path));
   }
-  info("{} in {}", count_of(std::ssize(pictures), std::ranges::all_of(pictures, is_clip) ? "clip" : "picture"), o.output_path);
+  info("{} in {}", count_of(std::ssize(pictures), !has_layers && std::ranges::all_of(pictures, is_clip) ? "clip" : "picture"),
+       o.output_path);
 }
 
 /// What it has in common with training speaks of training.

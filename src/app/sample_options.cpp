@@ -63,6 +63,7 @@ void fields(config::Fields& f, SampleOptions& o) {
       .at_most(kMostBlocksNamed);
   f.group("Extra inputs");
   for (const auto& input : models::extra_inputs()) {
+    if (input.of_rows) continue;
     std::string column(input.column);
     bool names_file = input.is_seen() || input.kind == models::ExtraInput::Kind::file;
     auto help = input.kind == models::ExtraInput::Kind::clip

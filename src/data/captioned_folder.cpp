@@ -209,6 +209,33 @@ std::map<std::string, fs::path> take_masks(std::set<fs::path>& pictures) {
   return masks;
 }
 
+/// The number of `cat_3`, behind the key of its picture `cat`; nothing where the name has none.
+std::optional<std::pair<std::string, int64_t>> layer_of(const std::string& key) {
+  const auto end = key.rfind('_');
+  int64_t number = 0;
+  if (end == key.npos || std::from_chars(key.data() + end + 1, key.data() + key.size(), number).ptr != key.data() + key.size() ||
+      end + 1 == key.size())
+    return std::nullopt;
+  return std::pair(key.substr(0, end), number);
+}
+
+/// Takes layers out of the pictures, by the key of their picture and their number: those without a caption, as musubi-tuner has them.
+std::map<std::string, std::map<int64_t, fs::path>> take_layers(std::set<fs::path>& pictures, const Endings& endings, SpelledFiles& there) {
+  auto has_caption = [&](const fs::path& picture) {
+    return std::ranges::any_of(endings, [&](const auto& ending) { return file_beside(picture, ending.first, there).has_value(); });
+  };
+  std::set<std::string> keys;
+  for (const auto& picture : pictures) keys.insert(key_of(picture));
+  std::map<std::string, std::map<int64_t, fs::path>> layers;
+  for (auto it = pictures.begin(); it != pictures.end();) {
+    auto layer = layer_of(key_of(*it));
+    const bool is_layer = layer && keys.contains(layer->first) && !has_caption(*it);
+    if (is_layer) layers[layer->first][layer->second] = *it;
+    it = is_layer ? pictures.erase(it) : std::next(it);
+  }
+  return layers;
+}
+
 /// Fewer need no word: nobody means a year by them.
 constexpr int kRepeatsToSay = 100;
 
@@ -337,6 +364,7 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
   }
   say_passed_over(found, endings);
   auto masks = take_masks(found.pictures);
+  auto layers = captions.with_layers ? take_layers(found.pictures, endings, there) : std::map<std::string, std::map<int64_t, fs::path>>{};
   Metadata m{.rows = {}, .columns = {"image", "prompt"}};
   std::set<fs::path> said;
   for (const auto& picture : found.pictures) {
@@ -345,6 +373,10 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
     try {
       auto row = row_of(picture, captions, endings, there);
       if (auto mask = masks.find(key_of(picture)); mask != masks.end()) row["mask"] = mask->second.string();
+      if (auto behind = layers.find(key_of(picture)); behind != layers.end()) {
+        row["image"] = {picture.string()};
+        for (const auto& [number, layer] : behind->second) row["image"].push_back(layer.string());
+      }
       m.rows.insert(m.rows.end(), repeats, row);
     } catch (const Error& error) {
       m.bad[m.rows.size()] = without_source(error);

@@ -12,6 +12,7 @@ struct CaptionFiles {
   std::string class_tokens = {};  ///< the caption of samples that have none; "" where each must have one
   std::string trigger_word = {};  ///< the caption of those for which nothing else says one
   bool with_videos = false;       ///< whether videos count as pictures do
+  bool with_layers = false;       ///< whether cat_1.png, cat_2.png and so on, without captions, are the layers of cat.png
 };
 
 /// The pictures of a folder or a tar archive (WebDataset's, say), in the order of their names, each with the caption in the text file of
@@ -19,7 +20,8 @@ struct CaptionFiles {
 /// picture has files of several endings. Blanks around a caption are left out; an empty file is an empty caption.
 ///
 /// The fields of the JSON object in `cat.json` are further columns, and where no text file is there its prompt, caption or text is the
-/// caption. `cat.mask.png` is no picture but the column mask.
+/// caption. `cat.mask.png` is no picture but the column mask. Where there may be layers, those of `cat.png` follow it in a list, which is
+/// what the column image then holds.
 ///
 /// Rows of Parquet files in it come after, as they are (parquet.h). Where such files are named by the parts of a dataset as on the hub
 /// (`train-00000-of-00003.parquet`), those for tests and validation (`test-`, `validation-`) are left out.

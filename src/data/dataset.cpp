@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "base/random_key.h"
 #include "base/text.h"
 #include "data/archived_files.h"
+#include "data/frame_files.h"
 #include "data/image.h"
 #include "data/load_metadata.h"
 #include "data/spelling.h"
@@ -132,6 +134,45 @@ std::map<std::string, std::string> read_own_sized(const nlohmann::json& row, con
   return files;
 }
 
+/// The cell of a row's picture, or where a column holds one layer of it that of the first; null where the row has neither.
+const nlohmann::json* first_layer(const nlohmann::json& row, const std::string& key) {
+  for (const auto& name : {key, key + "_0"}) {
+    if (auto it = row.find(name); it != row.end()) return &*it;
+  }
+  return nullptr;
+}
+
+std::string file_in(const nlohmann::json& cell, const std::string& key) {
+  if (!cell.is_string() || trim(cell.get<std::string>()).empty()) data_error("data", "the column '{}' names no file", key);
+  return cell.get<std::string>();
+}
+
+/// The files of a row's layers as it names them, the whole first.
+std::vector<std::string> read_layers(const nlohmann::json& row, const DatasetOptions& options) {
+  for (const auto& key : split_list(options.data_file_keys + ",file_name")) {
+    const auto* cell = first_layer(row, key);
+    if (cell == nullptr || contains(options.own_sized_pictures, key)) continue;
+    auto list = cell->is_string() ? list_in(cell->get<std::string>()) : *cell;
+    std::vector<std::string> files;
+    for (const auto& file : list.is_array() ? list : nlohmann::json::array({list})) files.push_back(file_in(file, key));
+    auto next = [&] { return row.find(fmt::format("{}_{}", key, files.size())); };
+    for (auto it = next(); it != row.end() && !it->is_null() && it->dump() != "\"\""; it = next()) files.push_back(file_in(*it, key));
+    if (files.empty()) data_error("data", "the column '{}' names no file", key);
+    return files;
+  }
+  data_error("data", "none of the columns {} is there", options.data_file_keys);
+}
+
+/// A row may say how many layers lie in the whole picture, as DiffSynth-Studio's do.
+void check_layer_num(const nlohmann::json& row, int64_t num_files) {
+  auto cell = row.find("layer_num");
+  if (cell == row.end() || cell->is_null()) return;
+  auto text = cell->is_string() ? std::string(trim(cell->get<std::string>())) : cell->dump();
+  if (text.empty() || text == std::to_string(num_files - 1)) return;
+  data_error("data", "the layer_num is {}, and the row names {} pictures: the whole and {} layers; name as many, or take layer_num out",
+             text, num_files, num_files - 1);
+}
+
 /// A JSON number, or a csv cell that is one.
 double read_loss_weight(const nlohmann::json& row) {
   auto it = row.find("loss_weight");
@@ -156,6 +197,31 @@ void check_lengths(const Captions& captions) {
   }
 }
 
+/// Puts the layers of a row, or all files of a folder that it names, among its pictures.
+void put_layers(const nlohmann::json& row, const DatasetOptions& options, Files& there, Dataset::Entry& entry) {
+  auto files = read_layers(row, options);
+  entry.name = io::xxh64(fs::path(files.front()).string());
+  for (auto& file : files) file = there.find(file);
+  if (files.size() == 1 && io::is_folder(files.front())) {
+    const auto in_folder = frame_files(files.front());
+    if (in_folder.empty()) data_error("data", "the folder {} is to hold the layers of a picture, and holds no picture", files.front());
+    files.assign(in_folder.begin(), in_folder.end());
+  }
+  check_layer_num(row, std::ssize(files));
+  entry.file = files.front();
+  for (size_t k = 1; k < files.size(); ++k) entry.further[layer_name(static_cast<int64_t>(k))] = files[k];
+  entry.window = ClipWindow{.first = 0, .count = std::ssize(files), .rate = {1, 1}};
+  for (const auto& column : options.further_pictures) entry.further.merge(read_own_sized(row, column, there));
+}
+
+void read_pictures(const nlohmann::json& row, const DatasetOptions& options, Files& there, Dataset::Entry& entry) {
+  if (options.layers) return put_layers(row, options, there, entry);
+  auto file = read_file(row, options);
+  entry.name = io::xxh64(fs::path(file).string());
+  entry.file = there.find(file);
+  entry.further = read_further(row, options.further_pictures, there);
+}
+
 Dataset::Entry read_entry(const nlohmann::json& row, const Metadata& metadata, const DatasetOptions& options, const Subset& subset,
                           Files& there) {
   Dataset::Entry entry;
@@ -168,25 +234,23 @@ Dataset::Entry read_entry(const nlohmann::json& row, const Metadata& metadata, c
   check_lengths(entry.captions);
   if (rule.wildcards) entry.captions = by_line(entry.captions);
   entry.prompt = with_trigger_word(subset.visits.trigger_word, plain_caption(rule, entry.captions));
-  auto file = read_file(row, options);
-  entry.name = io::xxh64(fs::path(file).string());
-  entry.file = there.find(file);
-  entry.further = read_further(row, options.further_pictures, there);
+  read_pictures(row, options, there, entry);
   for (const auto& column : options.own_sized_pictures) entry.further.merge(read_own_sized(row, column, there));
   entry.loss_weight = read_loss_weight(row) * subset.loss_weight;
   return entry;
 }
 
 /// That some row names a file and a caption at all; else one sentence says it of all rows.
-void check_columns(const Metadata& metadata, const std::string& path, const std::string& data_file_keys) {
+void check_columns(const Metadata& metadata, const std::string& path, const std::string& data_file_keys, bool layers) {
   auto is_there = [&](const std::vector<std::string>& names) {
     return std::ranges::any_of(metadata.rows, [&](const nlohmann::json& row) {
       return std::ranges::any_of(names, [&](const auto& name) { return row.contains(name); });
     });
   };
   auto columns = join(metadata.columns);
-  if (!is_there(split_list(data_file_keys + ",file_name")))
-    data_error("data", "{}: none of the columns {} is there; there are: {}", path, data_file_keys, columns);
+  auto names = split_list(data_file_keys + ",file_name");
+  for (size_t i = 0, num_names = names.size(); layers && i < num_names; ++i) names.push_back(names[i] + "_0");
+  if (!is_there(names)) data_error("data", "{}: none of the columns {} is there; there are: {}", path, data_file_keys, columns);
   if (metadata.bad.size() < metadata.rows.size() && !is_there({"prompt", "caption", "text"}))
     data_error("data", "{}: no column named prompt (or caption, or text); there are: {}; class_tokens gives one caption to all", path,
                columns);
@@ -221,6 +285,42 @@ at::Tensor cut_each(const std::string& file, bool of_alpha, const ClipWindow& wi
 at::Tensor cut_frames(const std::string& file, const ClipWindow& window, const Size& known, const Crop& crop) {
   auto frames_FHW3 = cut_each(file, /*of_alpha=*/false, window, known, crop, [](const at::Tensor& frame) { return frame; });
   return window.count == 1 ? frames_FHW3[0] : frames_FHW3;
+}
+
+/// The layers of a picture, each cut alike, uint8 [F, H, W, 4]; a single one is a picture, [H, W, 4].
+at::Tensor cut_layers(const std::vector<std::string>& files, const Size& known, const Crop& crop) {
+  std::vector<at::Tensor> layers;
+  for (const auto& file : files) layers.push_back(cut(decode_rgba(file), crop, known, file));
+  return layers.size() == 1 ? layers[0] : at::stack(layers);
+}
+
+/// The files of a row's own layers.
+std::vector<std::string> layers_of(const Dataset::Entry& entry) {
+  std::vector<std::string> files{entry.file};
+  for (int64_t k = 1; k < entry.window->count; ++k) files.push_back(entry.further.at(layer_name(k)));
+  return files;
+}
+
+/// The files of layers in a column of further pictures.
+std::vector<std::string> layers_in(const Dataset::Entry& entry, const std::string& column) {
+  std::vector<std::string> files;
+  auto next = [&] { return entry.further.find(picture_name(column, files.size())); };
+  for (auto it = next(); it != entry.further.end(); it = next()) files.push_back(it->second);
+  return files;
+}
+
+/// That the layers of a row, and those beside them, have its size, and that there are as many in each column.
+void check_layers(const Dataset::Entry& entry, const DatasetOptions& options, const std::function<Size(const std::string& file)>& size_of) {
+  const auto count = entry.window->count;
+  for (int64_t k = 1; k < count; ++k) check_same_size(entry, layer_name(k), size_of(entry.further.at(layer_name(k))));
+  for (const auto& column : options.further_pictures) {
+    const auto files = layers_in(entry, column);
+    for (size_t i = 0; i < files.size(); ++i) check_same_size(entry, picture_name(column, i), size_of(files[i]));
+    const auto expected = column == options.mask.column ? 1 : count;
+    if (!files.empty() && std::ssize(files) != expected)
+      data_error("data", "the column '{}' names {} pictures, and {} were expected beside a picture of {} layers", column, files.size(),
+                 expected, count);
+  }
 }
 
 /// The frames of a mask that are shown at the times of a clip's, or how opaque those of the clip are, uint8 [F, H, W, 1].
@@ -422,6 +522,8 @@ std::string picture_name(const std::string& column, size_t number) {
   return number == 0 ? column : fmt::format("{} {}", column, number + 1);
 }
 
+std::string layer_name(int64_t k) { return fmt::format("layer {}", k); }
+
 std::string metadata_hash(const Metadata& metadata) {
   io::Sha256 hash;
   // A value that is not UTF-8 must not stop this.
@@ -478,7 +580,7 @@ std::string Dataset::name_of(int64_t row) const {
 void Dataset::read(size_t index) {
   const auto& subset = options_.subsets[index];
   auto metadata = load_metadata(subset.metadata_path, subset.caption_files);
-  check_columns(metadata, subset.metadata_path, options_.data_file_keys);
+  check_columns(metadata, subset.metadata_path, options_.data_file_keys, options_.layers);
   first_rows_.push_back(std::ssize(entries_));
   Files there(subset.base_path);
   for (size_t i = 0; i < metadata.rows.size(); ++i) {
@@ -512,8 +614,9 @@ void Dataset::check_pictures() {
     auto& entry = entries_[static_cast<size_t>(row)];
     try {
       entry.original_size = whole(entry.file);
+      if (options_.layers) check_layers(entry, options_, whole);
       for (const auto& [column, file] : entry.further) {
-        if (!contains(options_.further_pictures, column)) continue;
+        if (options_.layers || !contains(options_.further_pictures, column)) continue;
         if (options_.squares.contains(column)) entry.picture_sizes[column] = {whole(file)};
         else check_same_size(entry, column, whole(file));
         if (entry.window && column != options_.mask.column) check_further_clip(entry, column, looked);
@@ -561,6 +664,7 @@ Sample Dataset::load(int64_t row, int64_t variant) const {
   check_usable(row);
   const auto& from = entry(row);
   auto crop = this->crop(row, variant);
+  if (options_.layers) return {row, from.prompt, from.file, cut_layers(layers_of(from), from.original_size, crop)};
   auto pixels =
       from.window ? cut_frames(from.file, *from.window, from.original_size, crop) : decode_and_crop(from.file, from.original_size, crop);
   return {row, from.prompt, from.file, pixels};
@@ -573,6 +677,7 @@ at::Tensor Dataset::load_further(int64_t row, const std::string& column, int64_t
   if (file == from.further.end()) data_error("data", "{} names no picture in the column '{}'", name_of(row), column);
   auto crop = this->crop(row, variant);
   auto size = from.original_size;
+  if (options_.layers) return cut_layers(layers_in(from, column), size, crop);
   if (auto square = options_.squares.find(column); square != options_.squares.end()) {
     size = from.picture_sizes.at(column)[0];
     const bool flip = crop.flip;
@@ -599,8 +704,11 @@ std::vector<at::Tensor> Dataset::load_pictures(int64_t row, const std::string& c
   const auto& from = entry(row);
   auto crops = picture_crops(row, column, variant);
   std::vector<at::Tensor> pictures;
-  for (size_t i = 0; i < crops.size(); ++i)
-    pictures.push_back(decode_and_crop(from.further.at(picture_name(column, i)), from.picture_sizes.at(column)[i], crops[i]));
+  for (size_t i = 0; i < crops.size(); ++i) {
+    const auto& file = from.further.at(picture_name(column, i));
+    const auto& size = from.picture_sizes.at(column)[i];
+    pictures.push_back(options_.layers ? cut_layers({file}, size, crops[i]) : decode_and_crop(file, size, crops[i]));
+  }
   return pictures;
 }
 
@@ -613,6 +721,10 @@ at::Tensor Dataset::load_mask(int64_t row, int64_t variant) const {
   if (source == MaskSource::From::nothing || (!of_alpha && mask == from.further.end())) return {};
   const auto& file = of_alpha ? from.file : mask->second;
   const auto crop = this->crop(row, variant);
+  if (options_.layers && of_alpha) {
+    auto layers = cut_layers(layers_of(from), from.original_size, crop);
+    return layers.narrow(-1, 3, 1).contiguous();
+  }
   if (from.has_mask_clip) return cut_masks(file, of_alpha, *from.window, from.original_size, crop);
   return cut(of_alpha ? decode_alpha(file) : decode_gray(file), crop, from.original_size, file);
 }

@@ -71,6 +71,10 @@ struct DatasetOptions {
   std::set<std::string> whole_pictures = {};  ///< columns of further pictures that are neither scaled nor cut
   int64_t num_workers = 0;                    ///< threads that are to load pictures ahead of those who take them
   MaskSource mask = {};                       ///< where masks are; a column of them is one of further pictures
+  /// Whether rows are pictures of layers, with transparency: the whole first, then what lies in it, from the back to the front. The column
+  /// of the picture holds a list of files or names a folder of them, or there is a column a layer: image or image_0, then image_1 and so
+  /// on. Pictures are then of four channels, and columns of further ones, but for masks, hold as many layers.
+  bool layers = false;
   /// The folder where it is remembered which pictures were decoded, so that unchanged ones are not decoded again to check them; "": none.
   std::string checks_folder = {};
 };
@@ -80,12 +84,15 @@ struct Sample {
   int64_t row = 0;
   std::string prompt;
   std::string file;
-  at::Tensor pixels_HW3;  ///< uint8; of a clip [F, H, W, 3]
+  at::Tensor pixels_HW3;  ///< uint8; of a clip [F, H, W, 3]; where datasets have layers with 4 channels
 };
 
 /// Names a row's picture of that number, from 0 on, in a column of own-sized pictures, among its further pictures: the column's name, and
 /// from the second on with a count: "kontext_images", "kontext_images 2".
 std::string picture_name(const std::string& column, size_t number);
+
+/// Names the k-th layer of a row's picture behind the first one, k from 1 on, among its further pictures.
+std::string layer_name(int64_t k);
 
 /// Names the content of a metadata file, or of a folder with captions.
 std::string metadata_hash(const Metadata& metadata);
@@ -107,7 +114,7 @@ class Dataset {
     double loss_weight = 1;                 ///< the row's column loss_weight, a number of at least 0, times its subset's
     size_t subset = 0;                      ///< number of the subset that it is of
     Size original_size = {};                ///< size of the picture before it is scaled and cut
-    std::optional<ClipWindow> window = {};  ///< the frames of a clip that the row is; none where it is a picture
+    std::optional<ClipWindow> window = {};  ///< the frames of a clip, or the layers, that the row is; none where it is a picture
     bool has_mask_clip = false;             ///< whether what says which pixels of the clip count is a clip as well
   };
 
@@ -130,15 +137,15 @@ class Dataset {
   /// Decodes, resizes and cuts; a data Error when `row` is not usable.
   Sample load(int64_t row, int64_t variant = 0) const;
   /// A further picture of the row, uint8 [H, W, 3], or the frames of a further clip [F, H, W, 3], scaled, cut and mirrored as the row's
-  /// are; a data Error when the row has none in that column.
+  /// are; a data Error when the row has none in that column. Where datasets have layers, layers of 4 channels.
   at::Tensor load_further(int64_t row, const std::string& column, int64_t variant = 0) const;
   /// Says how each of a row's pictures in a column of own-sized ones is cut: the centre, of the size that its subset's rule gives a picture
   /// like it, or all of it where they are whole, mirrored where the row's picture is.
   std::vector<Crop> picture_crops(int64_t row, const std::string& column, int64_t variant = 0) const;
-  /// Loads these pictures in their order, each uint8 [H, W, 3], scaled and cut.
+  /// Loads these pictures in their order, each uint8 [H, W, 3], or with layers [H, W, 4], scaled and cut.
   std::vector<at::Tensor> load_pictures(int64_t row, const std::string& column, int64_t variant = 0) const;
   /// Loads how much each pixel of the row's picture counts, uint8 [H, W, 1], scaled, cut and mirrored as it is; of a clip whose mask is a
-  /// clip as well, each frame's, [F, H, W, 1]. Undefined without a mask.
+  /// clip as well, and of layers whose own transparency counts, each frame's, [F, H, W, 1]. Undefined without a mask.
   at::Tensor load_mask(int64_t row, int64_t variant = 0) const;
   const DatasetOptions& options() const { return options_; }
   /// Returns all that is known of a row.

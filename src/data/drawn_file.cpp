@@ -33,7 +33,24 @@ void write_frames(const fs::path& folder, const at::Tensor& clip_3FHW, const Tex
   for (auto k = num_frames; fs::remove(file(k)); ++k) continue;
 }
 
+/// Writes layers as PNG files of their own; those of a picture of more layers that was there before go.
+void write_layers(const fs::path& stem, const at::Tensor& drawn_4FHW, const Texts& text) {
+  auto file = [&](int64_t k) { return fs::path(stem.string() + (k == 0 ? ".png" : fmt::format("_{}.png", k))); };
+  const auto num_layers = drawn_4FHW.size(1);
+  for (int64_t k = 0; k < num_layers; ++k) write_png(file(k), frame_of_clip(drawn_4FHW, k), text);
+  for (auto k = num_layers; fs::remove(file(k)); ++k) continue;
+}
+
 }  // namespace
+
+bool is_drawn_clip(const at::Tensor& drawn) { return drawn.dim() == 4 && drawn.size(0) == 3; }
+
+void check_holds_layers(const FormatSetting& setting) {
+  if (setting.format == "default" || setting.format == "png") return;
+  config_error(setting.asker,
+               "{} {} is for pictures and clips, and this model draws layers, which are written as PNG; set {} png, or take it out",
+               setting.name, setting.format, setting.name);
+}
 
 void check_format(const FormatSetting& setting, const std::vector<Extent>& extents, const fs::path& stem) {
   const auto& [asker, name, format, frames_hint] = setting;
@@ -56,7 +73,8 @@ fs::path drawn_path(const fs::path& stem, const std::string& format, bool is_cli
 }
 
 void write_drawn(const fs::path& stem, const std::string& format, const at::Tensor& drawn, double frame_rate, const Texts& text) {
-  const bool is_clip = drawn.dim() == 4;
+  if (drawn.size(0) == 4) return write_layers(stem, drawn.dim() == 4 ? drawn : to_pixels(drawn).permute({2, 0, 1}).unsqueeze(1), text);
+  const bool is_clip = is_drawn_clip(drawn);
   const auto path = drawn_path(stem, format, is_clip);
   if (is_video(format)) return write_video(path, drawn, as_fraction(frame_rate), text);
   const bool is_webp = meant(format, is_clip) == "webp";

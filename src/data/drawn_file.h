@@ -26,12 +26,21 @@ void check_format(const FormatSetting& setting, const std::vector<Extent>& exten
 
 using Texts = std::vector<std::pair<std::string, std::string>>;
 
+/// Throws a config Error for a format that does not hold layers: PNG alone does.
+void check_holds_layers(const FormatSetting& setting);
+
 /// Writes a picture [3, H, W] or a clip [3, F, H, W], as they are drawn, on the CPU, under a path without ending, to which it
 /// adds that of the format; of a folder of frames none, and frames of a longer clip that was there before go. `text` is its metadata.
+///
+/// With transparency, [4, H, W] or [4, F, H, W], frames are layers of one picture: the first is written under the path, the k-th behind it
+/// under the path, an underscore and k, as data with layers are named; those of a picture of more layers that was there before go.
 void write_drawn(const std::filesystem::path& stem, const std::string& format, const at::Tensor& drawn, double frame_rate,
                  const Texts& text);
 
-/// Returns the path that write_drawn writes.
+/// Tells whether what is drawn is a clip: of several frames that are no layers.
+bool is_drawn_clip(const at::Tensor& drawn);
+
+/// Returns the path that write_drawn writes, of layers the first one's.
 std::filesystem::path drawn_path(const std::filesystem::path& stem, const std::string& format, bool is_clip);
 
 }  // namespace burnish::data

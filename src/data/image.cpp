@@ -1,6 +1,7 @@
 #include "data/image.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <png.h>
 
@@ -60,6 +61,12 @@ UprightPicture decode_with_alpha(std::string_view bytes, const std::string& file
   return {upright_pixels(std::move(decoded)), alpha_HW1};
 }
 
+at::Tensor decode_rgba(const std::filesystem::path& path) {
+  auto decoded = decode_file(path, false);
+  convert_to_srgb(decoded.pixels_HW3, decoded.icc_profile);
+  return at::cat({upright(decoded.pixels_HW3, decoded.orientation), upright_alpha(decoded)}, 2);
+}
+
 at::Tensor decode_alpha(const std::filesystem::path& path) { return upright_alpha(decode_file(path, false)); }
 
 at::Tensor decode_gray(const std::filesystem::path& path) {
@@ -77,9 +84,10 @@ Size image_size(const std::filesystem::path& path) {
   return decoded.size;
 }
 
-void write_png(const std::filesystem::path& path, const at::Tensor& pixels_HW3,
+void write_png(const std::filesystem::path& path, const at::Tensor& pixels_HWC,
                const std::vector<std::pair<std::string, std::string>>& text) {
-  auto pixels = pixels_HW3.contiguous();
+  auto pixels = pixels_HWC.contiguous();
+  const auto channels = static_cast<size_t>(pixels.size(2));
   std::string bytes;
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
   png_infop info = png_create_info_struct(png);
@@ -94,7 +102,8 @@ void write_png(const std::filesystem::path& path, const at::Tensor& pixels_HW3,
       },
       nullptr);
   auto height = static_cast<png_uint_32>(pixels.size(0)), width = static_cast<png_uint_32>(pixels.size(1));
-  png_set_IHDR(png, info, width, height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_set_IHDR(png, info, width, height, 8, channels == 4 ? PNG_COLOR_TYPE_RGB_ALPHA : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   std::vector<png_text> entries;
   for (const auto& [key, value] : text) {
     png_text entry{};
@@ -108,7 +117,7 @@ void write_png(const std::filesystem::path& path, const at::Tensor& pixels_HW3,
   png_set_text(png, info, entries.data(), static_cast<int>(entries.size()));
   png_write_info(png, info);
   auto* row = pixels.mutable_data_ptr<uint8_t>();
-  for (png_uint_32 y = 0; y < height; ++y) png_write_row(png, row + static_cast<size_t>(y) * width * 3);
+  for (png_uint_32 y = 0; y < height; ++y) png_write_row(png, row + static_cast<size_t>(y) * width * channels);
   png_write_end(png, info);
   png_destroy_write_struct(&png, &info);
   io::write_text_atomic(path, bytes);

@@ -26,6 +26,9 @@ struct UprightPicture {
 };
 UprightPicture decode_with_alpha(std::string_view bytes, const std::string& file);
 
+/// Decodes such a picture with its transparency, uint8 [H, W, 4]: colours are those of the file, and nothing is laid over white.
+at::Tensor decode_rgba(const std::filesystem::path& path);
+
 /// Decodes how opaque each pixel of such a picture is, uint8 [H, W, 1]; 255 where the file holds no transparency.
 at::Tensor decode_alpha(const std::filesystem::path& path);
 
@@ -38,8 +41,8 @@ at::Tensor gray_of(const at::Tensor& frame_HW3);
 /// Height and width after orientation, from the file's header.
 Size image_size(const std::filesystem::path& path);
 
-/// Writes uint8 [H, W, 3] as PNG, atomically, with `text` as its metadata (UTF-8).
-void write_png(const std::filesystem::path& path, const at::Tensor& pixels_HW3,
+/// Writes uint8 [H, W, 3], or [H, W, 4] with transparency, as PNG, atomically, with `text` as its metadata (UTF-8).
+void write_png(const std::filesystem::path& path, const at::Tensor& pixels_HWC,
                const std::vector<std::pair<std::string, std::string>>& text = {});
 
 /// The metadata of a PNG file that stands before its pixels, where write_png puts it; a data Error when it cannot be read.

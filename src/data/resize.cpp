@@ -53,6 +53,34 @@ void check_unchanged(const std::filesystem::path& file, Size known, Size found) 
   data_error("data", "the picture {} was changed while this run was reading it; give the same command again", file.string());
 }
 
+namespace {
+
+/// Colours [H, W, 4] times how opaque they are, in Pillow's rounding.
+at::Tensor premultiplied(const at::Tensor& pixels_HW4) {
+  auto out = pixels_HW4.clone();
+  auto* p = out.mutable_data_ptr<uint8_t>();
+  for (int64_t i = 0; i < out.numel(); i += 4) {
+    for (int64_t c = 0; c < 3; ++c) {
+      const int product = p[i + c] * p[i + 3] + 128;
+      p[i + c] = static_cast<uint8_t>(((product >> 8) + product) >> 8);
+    }
+  }
+  return out;
+}
+
+/// The way back; what cannot be seen stays as it is.
+at::Tensor unmultiplied(const at::Tensor& pixels_HW4) {
+  auto out = pixels_HW4.contiguous();
+  auto* p = out.mutable_data_ptr<uint8_t>();
+  for (int64_t i = 0; i < out.numel(); i += 4) {
+    const int alpha = p[i + 3];
+    for (int64_t c = 0; c < 3 && alpha > 0 && alpha < 255; ++c) p[i + c] = static_cast<uint8_t>(std::min(255, 255 * p[i + c] / alpha));
+  }
+  return out;
+}
+
+}  // namespace
+
 at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, const Crop& crop) {
   auto x = pixels_HWC.contiguous();
   const Size size{x.size(0), x.size(1)};
@@ -60,13 +88,15 @@ at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, const Crop& crop) {
     auto window = x.narrow(0, crop.top, crop.size.height).narrow(1, crop.left, crop.size.width);
     return crop.flip ? window.flip({1}) : window.contiguous();
   }
+  const bool has_alpha = x.size(2) == 4;
+  if (has_alpha) x = premultiplied(x);
   RowScaler scaler(size, x.size(2), crop);
   for (int64_t y = 0; y < x.size(0); ++y) scaler.take(x.const_data_ptr<uint8_t>() + y * x.size(1) * x.size(2));
-  return scaler.scaled_HWC();
+  return has_alpha ? unmultiplied(scaler.scaled_HWC()) : scaler.scaled_HWC();
 }
 
-at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target) {
-  return resize_and_crop(pixels_HW3, centre_crop({pixels_HW3.size(0), pixels_HW3.size(1)}, target));
+at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, Size target) {
+  return resize_and_crop(pixels_HWC, centre_crop({pixels_HWC.size(0), pixels_HWC.size(1)}, target));
 }
 
 at::Tensor decode_and_crop(const std::filesystem::path& path, Size known, const Crop& crop) {
@@ -94,13 +124,13 @@ BURNISH_SIMD void to_planes(const uint8_t* __restrict pixels, float* __restrict 
 
 }  // namespace
 
-at::Tensor to_model_range(const at::Tensor& pixels_HW3) {
-  if (!pixels_HW3.is_cpu()) {
-    auto image_3HW = pixels_HW3.permute({2, 0, 1}).contiguous().to(at::kFloat);
+at::Tensor to_model_range(const at::Tensor& pixels_HWC) {
+  if (!pixels_HWC.is_cpu() || pixels_HWC.size(2) != 3) {
+    auto image_CHW = pixels_HWC.permute({2, 0, 1}).contiguous().to(at::kFloat);
     // Divided by a tensor: by a number, CUDA multiplies with its reciprocal, whose last bits differ.
-    return image_3HW.div_(at::full({}, 127.5, image_3HW.options())).sub_(1);
+    return image_CHW.div_(at::full({}, 127.5, image_CHW.options())).sub_(1);
   }
-  auto pixels = pixels_HW3.contiguous();
+  auto pixels = pixels_HWC.contiguous();
   auto image_3HW = at::empty({3, pixels.size(0), pixels.size(1)}, at::TensorOptions().dtype(at::kFloat));
   auto* to = image_3HW.mutable_data_ptr<float>();
   auto n = pixels.size(0) * pixels.size(1);
@@ -108,8 +138,8 @@ at::Tensor to_model_range(const at::Tensor& pixels_HW3) {
   return image_3HW;
 }
 
-at::Tensor to_pixels(const at::Tensor& image_3HW) {
-  return ((image_3HW.to(at::kFloat) / 2 + 0.5).clamp(0, 1) * 255).round().to(at::kByte).permute({1, 2, 0}).contiguous();
+at::Tensor to_pixels(const at::Tensor& image_CHW) {
+  return ((image_CHW.to(at::kFloat) / 2 + 0.5).clamp(0, 1) * 255).round().to(at::kByte).permute({1, 2, 0}).contiguous();
 }
 
 }  // namespace burnish::data

@@ -31,19 +31,20 @@ Size target_size(const SizeRule& rule, Size picture, const std::string& file);
 /// Throws a data Error where a picture is no longer of the size that was found when the dataset was opened.
 void check_unchanged(const std::filesystem::path& file, Size known, Size found);
 
-/// Scales uint8 [H, W, C] to cover `crop.size` and cuts the crop out, as Pillow's Image.resize does (row_scaler.h).
+/// Scales uint8 [H, W, C] to cover `crop.size` and cuts the crop out, as Pillow's Image.resize does (row_scaler.h). Of four channels the
+/// last says how opaque a pixel is, and colours count by that, as in Pillow's RGBA: what cannot be seen colours nothing beside it.
 at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, const Crop& crop);
 /// Resizes and crops around the centre.
-at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target);
+at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, Size target);
 
 /// Decodes a file as decode_image does, resizes and crops it, in one go where the rows of a JPEG need not be turned. A data Error where the
 /// picture is not of the size `known`.
 at::Tensor decode_and_crop(const std::filesystem::path& path, Size known, const Crop& crop);
 
-/// Converts uint8 [H, W, 3] to fp32 [3, H, W] in [-1, 1], on the device where they lie; the numbers are the same on every one.
-at::Tensor to_model_range(const at::Tensor& pixels_HW3);
+/// Converts uint8 [H, W, C] to fp32 [C, H, W] in [-1, 1], on the device where they lie; the numbers are the same on every one.
+at::Tensor to_model_range(const at::Tensor& pixels_HWC);
 
 /// Turns what to_model_range made back into pixels, clamped and rounded.
-at::Tensor to_pixels(const at::Tensor& image_3HW);
+at::Tensor to_pixels(const at::Tensor& image_CHW);
 
 }  // namespace burnish::data

@@ -65,7 +65,7 @@ void check_inputs(const models::Model& model, const Picture& picture) {
                    column, models::find_extra_input(known, column)->needs, model.names().family);
   }
   for (const auto& input : read) {
-    if (!picture.inputs.contains(std::string(input.column)))
+    if (!input.of_rows && !picture.inputs.contains(std::string(input.column)))
       config_error("drawing", "the prompt '{}' has no {}, which this model reads; give it with --{}, or so behind the prompt",
                    picture.prompt, input.column, input.column);
   }
@@ -117,10 +117,18 @@ void check(const models::Model& model, const std::vector<Picture>& pictures, con
           "drawing",
           "the reference picture {} is of no use: this {} model reads none; take it out, or for previews give the run extra_inputs",
           picture.references.front(), model.names().family);
+    if (picture.references.empty() && model.names().references.are_needed)
+      config_error(
+          "drawing",
+          "{} makes its layers of a picture, and the prompt '{}' has none; give one with --reference, or --ci behind the prompt; for "
+          "previews name its column in extra_inputs too",
+          model.names().variant, picture.prompt);
+    if (const auto why = model.names().why_too_many(std::ssize(picture.references)); !why.empty())
+      config_error("drawing", "the prompt '{}' has {}; take some out", picture.prompt, why);
     check_inputs(model, picture);
   }
   bool has_references = std::ranges::any_of(pictures, [](const auto& picture) { return !picture.references.empty(); });
-  if (!model.names().expected_references.empty() && !has_references)
+  if (!model.names().references.expected.empty() && !has_references)
     warn("{} was trained with reference pictures, and nothing is drawn with any; name them with --reference, or --ci behind a prompt",
          model.names().variant);
   for (const auto& alike : batches_of(pictures, std::ssize(pictures)))

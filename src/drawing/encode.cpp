@@ -88,20 +88,22 @@ at::Tensor load_reference(const std::string& file, int64_t max_pixels, int64_t d
       data::resize_and_crop(pixels_HW3, data::target_size({.max_pixels = max_pixels, .division = division}, size, file)));
 }
 
-/// fp32 [3, H, W] in [-1, 1], of the size of the picture that is drawn: scaled to cover it and cut around the centre.
-at::Tensor load_fitting(const std::string& file, const Extent& extent) {
-  return data::to_model_range(data::resize_and_crop(data::decode_image(file), data::frame_of(extent)));
+/// fp32 [3, H, W] in [-1, 1], with transparency [4, H, W], of the size of the picture that is drawn: scaled to cover it and cut around the
+/// centre.
+at::Tensor load_fitting(const std::string& file, const Extent& extent, bool with_alpha = false) {
+  auto pixels_HWC = with_alpha ? data::decode_rgba(file) : data::decode_image(file);
+  return data::to_model_range(data::resize_and_crop(pixels_HWC, data::frame_of(extent)));
 }
 
-/// A clip [1, 3, F, H, W] of which the first frame alone is known, and the rest is gray.
-at::Tensor load_first_frame(const Given& given) {
+/// A clip [1, 3, F, H, W], or layers [1, 4, F, H, W], of which the first frame alone is known, and the rest is gray.
+at::Tensor load_first_frame(const Given& given, const models::LatentSpace& space) {
   if (given.references.size() != 1)
     config_error("drawing",
                  "this model goes on from one picture, and {} are given for a clip; give one with --reference, or --ci behind a "
                  "prompt",
                  given.references.size());
-  auto clip = at::zeros({1, 3, given.extent.frames, given.extent.height, given.extent.width});
-  clip.select(2, 0).copy_(load_fitting(given.references.front(), given.extent).unsqueeze(0));
+  auto clip = at::zeros({1, space.pixel_channels(), given.extent.frames, given.extent.height, given.extent.width});
+  clip.select(2, 0).copy_(load_fitting(given.references.front(), given.extent, space.has_layers).unsqueeze(0));
   return clip;
 }
 
@@ -159,6 +161,7 @@ std::map<Given, pipeline::Values> load_given(models::Model& model, const std::ve
     auto& values = all[given];
     for (const auto& input : model.names().extra_inputs) {
       const std::string column(input.column);
+      if (input.of_rows) continue;
       const auto& files = given.inputs.at(column);
       if (column != data::kSoundColumn) values[column] = load_input(input, given, model.latent_space());
       else values["sound"] = load_sound(files.front(), given.extent, model.latent_space());
@@ -169,7 +172,8 @@ std::map<Given, pipeline::Values> load_given(models::Model& model, const std::ve
                    data::kSoundColumn);
     if (model.names().reference_column.empty()) continue;
     if (begins_with_reference(model)) {
-      values["image"] = load_first_frame(given);
+      values["image"] = load_first_frame(given, model.latent_space());
+      if (is_read(model.units().encode_references, "reference_images")) values["reference_images"] = pipeline::TensorLists{{}};
       continue;
     }
     std::vector<at::Tensor> images;

@@ -44,7 +44,9 @@ Arranged arrange(Value tree, const Open& open) {
   for (const char* name : {"network_args", "optimizer_args"}) {
     if (tree.contains(name)) arranged.tree[name] = named_arguments(tree[name]);
   }
-  put_sample_prompts(arranged, open, kPromptsOfMusubi);
+  auto prompts = kPromptsOfMusubi;
+  prompts.frames_before = lower(text_of(tree.value("model_version", Value()))) == "layered" ? 1 : 0;  // its frames are layers of a picture
+  put_sample_prompts(arranged, open, prompts);
   if (auto file = open(text_of(tree["dataset_config"])); is_dataset_file(file)) {
     arranged.tree.erase("dataset_config");
     merge_datasets(file, arranged);
@@ -108,6 +110,25 @@ void clip_rows(Table& table) {
   table << no_place({"video_jsonl_file"}, "its columns are called otherwise; write a metadata file with the columns video and prompt");
 }
 
+bool is_layered(const Settings& all) { return lower(all.text("model_version")) == "layered"; }
+
+/// The pictures of Qwen-Image-Layered, and a column that lets previews name the one that is taken apart.
+void layer_rows(Table& table) {
+  auto in_lines = [](const char* ours) {
+    return [ours](const Value& value, const Settings& all) {
+      if (all.on("multiple_target")) return carried(ours[0] == '\0' ? value : Value(ours));
+      return left_out(ours[0] == '\0' ? "its columns are called otherwise; write a metadata file with the columns image and prompt" : "");
+    };
+  };
+  table << rewritten("image_jsonl_file", "dataset_metadata_path", in_lines(""))
+        << rewritten("image_jsonl_file", "data_file_keys", in_lines("image_path"))
+        << rewritten("image_jsonl_file", "dataset_base_path", in_lines("."));
+  table << rewritten("model_version", "extra_inputs",
+                     [](const Value&, const Settings& all) { return is_layered(all) ? carried("layer_input_image") : left_out(""); });
+  table << looked_at({{"multiple_target", false}});
+  table << same("remove_first_image_from_target", "without_whole").otherwise(false);
+}
+
 void data_rows(Table& table) {
   table << same("image_directory", "dataset_metadata_path") << same("batch_size", "batch_size").otherwise(1)
         << same("num_repeats", "dataset_repeat").otherwise(1);
@@ -118,11 +139,10 @@ void data_rows(Table& table) {
   table << needless({{"fp_latent_window_size", 9}, "fp_1f_clean_indices", "fp_1f_target_index", {"fp_1f_no_post", false}},
                     "a model for videos alone reads it");
   table << caption_ending_row("caption_extension");
-  table << no_place({"image_jsonl_file"}, "its columns are called otherwise; write a metadata file with the columns image and prompt");
+  layer_rows(table);
   clip_rows(table);
   table << no_place({"control_directory"}, kNameReferences);
-  table << no_place({{"multiple_target", false}, {"no_resize_control", false}, "control_resolution"},
-                    "reference pictures have the sizes that extra_inputs gives them");
+  table << no_place({{"no_resize_control", false}, "control_resolution"}, "reference pictures have the sizes that extra_inputs gives them");
   table << no_place({"dataset_config"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");
 }
 
@@ -243,7 +263,7 @@ Table table() {
   table << no_place({"timestep_boundary"},
                     "experts meet at the noise that the model's model_index.json says, or else where the published ones do");
   table << no_place({{"one_frame", false}}, "previews of one frame are pictures");
-  table << no_place({"num_layers", {"remove_first_image_from_target", false}}, "this model is not trained here");
+  table << no_place({"num_layers"}, "the model's files say it");
   table << rewritten("full_bf16", "trained_weights", [](const Value& value, const Settings& all) {
              if (all.has("network_module") || lower(all.text("mixed_precision", "no")) != "bf16") return left_out("");
              if (!asks_for_something(value)) return carried("remainder");  // in fp32, multiplied in bf16
@@ -274,7 +294,7 @@ Table table() {
            }).otherwise("raw");
   table << no_place({"turbo_dit", {"turbo_dit_cache", false}},
                     "previews are drawn with the model that trains; burnish sample draws with another, and the LoRA");
-  table << kind_row("model_version", {"original", "edit*", "klein*"});
+  table << kind_row("model_version", {"original", "edit*", "layered", "klein*"});
   table << looked_at({{"fp8_scaled", false}});
   table << no_place({{"use_unconditional_dit_for_lora_sampling", false}}, "previews are guided by that model wherever it is named");
   table << no_place({{"sampler_preset", "V4_DEFAULT_20"}, {"initial_sigma", 1.004}}, "previews have steps and guidance of their own");

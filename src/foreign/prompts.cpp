@@ -203,6 +203,7 @@ void put_sample_prompts(Arranged& arranged, const Open& open, const PromptDefaul
       if (side->is_null()) *side = defaults.side;
     }
     if (line.steps.is_null()) line.steps = defaults.steps;
+    if (defaults.frames_before > 0) line.frames = static_cast<int64_t>(number_of(line.frames).value_or(1)) + defaults.frames_before;
     if (line.guidance.is_null() && defaults.guidance > 0) line.guidance = defaults.guidance;
   }
   put_lines(lines, arranged, defaults.multiple, defaults.least);

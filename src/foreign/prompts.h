@@ -17,9 +17,10 @@ struct PromptLine {
 /// What a program draws where a prompt does not say.
 struct PromptDefaults {
   int64_t side, steps;
-  double guidance;     ///< 0: the model's own
-  int64_t multiple;    ///< sides are rounded down to it
-  int64_t least = 64;  ///< sides are at least this
+  double guidance;            ///< 0: the model's own
+  int64_t multiple;           ///< sides are rounded down to it
+  int64_t least = 64;         ///< sides are at least this
+  int64_t frames_before = 0;  ///< frames that it draws before those that a prompt asks for
 };
 
 // Of library/train_util.py and flux_train_utils.py of sd-scripts, and of hv_train_network.py of musubi-tuner.

@@ -98,6 +98,15 @@ DiffsynthValue references_in_list(const std::string& name) {
           .of_references = true};
 }
 
+DiffsynthValue layers_in_batch(const std::string& name) {
+  return {.name = name, .make = [=](const DiffsynthValue::Find& find) -> pipeline::Value {
+            auto latents = one(find, name);
+            if (latents.dim() != 4)
+              data_error("models", "'{}' has the shape {}, and latents of layers have [F, C, H, W]", name, latents.sizes().vec());
+            return latents.transpose(0, 1).unsqueeze(0).contiguous();
+          }};
+}
+
 DiffsynthValue text_in_list(const std::string& name) {
   return {.name = name, .make = [=](const DiffsynthValue::Find& find) -> pipeline::Value { return first_text(find, name); }};
 }

@@ -21,6 +21,9 @@ DiffsynthValue references_in_tokens(const std::string& name, const std::string& 
 /// Reference pictures, [1, C, h, w] each, alone or in a list.
 DiffsynthValue references_in_list(const std::string& name);
 
+/// Latents of layers, [F, C, h, w]: [1, C, F, h, w].
+DiffsynthValue layers_in_batch(const std::string& name);
+
 /// The states [T, E] of a text, alone or first in a list: [1, T, E].
 DiffsynthValue text_in_list(const std::string& name);
 /// The mask of such a text, whose tokens are all there: ones [1, T].

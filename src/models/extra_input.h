@@ -27,6 +27,7 @@ struct ExtraInput {
   std::string_view needs = {};    ///< the part of a model that reads it, for messages: "a ControlNet"
   bool fits_picture = false;      ///< whether its pictures are cut to the size of the row's picture
   int64_t square = 0;             ///< of a clip: the side of the square that it is cut to, whatever the row's size; 0: it is as the row's
+  bool of_rows = false;           ///< whether it says of a row what is drawn says otherwise, so that no prompt gives it
   std::string_view example = {};  ///< a number or text that a plan without samples takes; of a file, how many numbers it holds
 };
 

@@ -24,7 +24,8 @@ std::vector<int64_t> LatentSpace::shape(const Stream& stream, const Extent& exte
 int64_t LatentSpace::num_tokens(at::IntArrayRef shape) const {
   const auto patch = streams.at(0).patch;
   const auto plane = shape.slice(shape.size() - 2);
-  return c10::multiply_integers(shape.slice(1, shape.size() - 3)) * (plane[0] / patch) * (plane[1] / patch);
+  const auto num_frames = has_layers ? 1 : c10::multiply_integers(shape.slice(1, shape.size() - 3));
+  return num_frames * (plane[0] / patch) * (plane[1] / patch);
 }
 
 void LatentSpace::check(const Extent& extent) const {

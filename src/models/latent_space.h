@@ -44,6 +44,9 @@ struct LatentSpace {
   /// a dimension of time.
   int64_t frames_step = 0, first_frames = 1;
   double frame_rate = 16;  ///< frames a second of the clips that the model was made with
+  /// Whether frames are the layers of a picture, the whole first: pixels have a fourth number, how opaque they are, shifts of the noise
+  /// depend on the tokens of one layer, and what is drawn is written as pictures.
+  bool has_layers = false;
 
   /// Returns the sizes of a stream's latents without the batch, h and w being height and width over `spatial`: [C, h, w] of pictures; of
   /// clips [C, F, h, w], F being num_before + (frames - first_frames) / temporal + 1. Throws a config Error for an extent that `check`
@@ -52,11 +55,14 @@ struct LatentSpace {
   /// Returns the sizes of the first stream's latents.
   std::vector<int64_t> shape(const Extent& extent) const { return shape(streams.at(0), extent); }
 
-  /// Counts the tokens that the denoiser makes of the first stream: F · (h / patch) · (w / patch). Shifts of the noise depend on this
-  /// number; tokens of texts, reference pictures and further streams are not in it.
+  /// Counts the tokens that the denoiser makes of the first stream: F · (h / patch) · (w / patch), of layers those of one. Shifts of the
+  /// noise depend on this number; tokens of texts, reference pictures and further streams are not in it.
   int64_t num_tokens(const Extent& extent) const { return num_tokens(shape(extent)); }
   /// Counts these tokens for latents of this shape, without the batch.
   int64_t num_tokens(at::IntArrayRef shape) const;
+
+  /// Returns the numbers of a pixel.
+  int64_t pixel_channels() const { return has_layers ? 4 : 3; }
 
   /// Throws a config Error for sides that are not multiples of `side`, and for a number of frames that no clip of this model has.
   void check(const Extent& extent) const;

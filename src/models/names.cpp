@@ -1,5 +1,7 @@
 #include "models/names.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -18,6 +20,11 @@ std::vector<std::string> ComponentNames::target_names(const std::string& path) c
 }
 
 ComponentNames plain_names(const std::string& component) { return {.layers = {"", component + ".", "lora_" + component + "_"}}; }
+
+std::string Names::why_too_many(int64_t num_references) const {
+  if (references.most == 0 || num_references <= references.most) return "";
+  return fmt::format("{} reference pictures, of which {} sees {} at most", num_references, variant, references.most);
+}
 
 const Expert* Names::expert_of(const std::string& component) const {
   auto it = std::ranges::find(experts, component, &Expert::component);

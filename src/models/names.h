@@ -102,6 +102,13 @@ struct Expert {
 /// among those of the model.
 inline const std::string kExpert = "expert";
 
+/// What there is to say of reference pictures beside their column.
+struct ReferenceNames {
+  std::string expected = {};  ///< the column of those that the model was trained with; "" for others
+  bool are_needed = false;    ///< whether nothing can be drawn without one
+  int64_t most = 0;           ///< how many of a sample the model sees at most; 0: any number
+};
+
 /// Every table of names of a model: plain data that its family fills in when the model is opened.
 struct Names {
   std::string family;           ///< the folder's name
@@ -111,10 +118,12 @@ struct Names {
   std::map<std::string, ValueNames> values;          ///< facts of values of which there is something to say
   std::string reference_column = {};                 ///< metadata column of pictures that units read as reference_images; "" where none is
   std::vector<ExtraInput> extra_inputs = {};         ///< further columns of metadata that its units read
-  std::string expected_references = {};              ///< column of reference pictures that the model was trained with; "" for others
+  ReferenceNames references = {};                    ///< what else there is to say of those pictures
   std::vector<std::string> marks;                    ///< names of tensors by which single files say how the model predicts
   bool zeros_for_no_prompt = false;  ///< whether prompt values of an empty negative prompt are zeros, and not values of the empty text
 
+  /// Says what is wrong with so many reference pictures; "" where nothing is.
+  std::string why_too_many(int64_t num_references) const;
   bool is_denoiser(const std::string& component) const { return expert_of(component) != nullptr; }
   /// Returns the expert that is this component; null for others.
   const Expert* expert_of(const std::string& component) const;

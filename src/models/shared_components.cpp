@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/stack.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -71,6 +72,26 @@ at::Tensor decode_clip(nn::Module& module, const at::Tensor& latents) {
   std::vector<at::Tensor> stretches;
   autoencoder.decode(latents, [&](int64_t, const at::Tensor& frames) { stretches.push_back(pixels_of(frames)); });
   return at::cat(stretches, 2);
+}
+
+/// Layers [B, 4, F, H, W], or [B, 4, H, W] for a single one, to their latents [B, C, F, h, w].
+Moments encode_layers(nn::Module& module, const at::Tensor& image) {
+  const auto& autoencoder = static_cast<vae::CausalAutoencoder&>(module);
+  std::vector<at::Tensor> means, logvars;
+  for (const auto& layer_B4HW : (image.dim() == 4 ? image.unsqueeze(2) : image).unbind(2)) {
+    auto moments = autoencoder.encode(layer_B4HW);
+    means.push_back(moments.mean_BCHW);
+    logvars.push_back(moments.logvar_BCHW);
+  }
+  return {at::stack(means, 2), at::stack(logvars, 2)};
+}
+
+at::Tensor decode_layers(nn::Module& module, const at::Tensor& latents) {
+  const auto& autoencoder = static_cast<vae::CausalAutoencoder&>(module);
+  if (latents.size(2) == 1) return autoencoder.decode(latents.squeeze(2));
+  std::vector<at::Tensor> layers;
+  for (const auto& layer_BCHW : latents.unbind(2)) layers.push_back(pixels_of(autoencoder.decode(layer_BCHW)));
+  return at::stack(layers, 2);
 }
 
 std::string why_no_tile(const std::string& name, const OptionValue& value) {
@@ -229,12 +250,23 @@ AutoencoderPart patch_part(const Source& source, const ModelOptions& options, co
 
 AutoencoderPart causal_part(const Source& source, const ModelOptions& options, vae::CausalFor use) {
   auto config = read_named(source, vae::causal_config);
+  const int64_t num_expected = use == vae::CausalFor::layers ? 4 : 3;
+  if (!source.entry) config.pixels.channels = num_expected;
+  if (config.pixels.channels != num_expected)
+    naming(source.entry->label, [&] {
+      data_error("models", "the autoencoder takes pictures of {} channels, and {} were expected; it is another model's",
+                 config.pixels.channels, num_expected);
+    });
   config.tile_size = options.get<int64_t>("vae_tile_size");
   check_tile(config.tile_size, config.downsampling());
   auto part = autoencoder_part<vae::CausalAutoencoder>("causal autoencoder", source, config, config.latent_channels, config.tile_size);
   if (use == vae::CausalFor::clips) {
     part.encode = encode_clip;
     part.decode = decode_clip;
+  }
+  if (use == vae::CausalFor::layers) {
+    part.encode = encode_layers;
+    part.decode = decode_layers;
   }
   part.names.folder_file = {"", vae::diffusers_causal_keys(use)};
   part.names.single_file = {"vae.", vae::original_causal_keys(config)};

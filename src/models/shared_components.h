@@ -89,7 +89,7 @@ struct AutoencoderPart {
   int64_t downsampling = 8;  ///< pixels to a latent along a side
   /// Run the loaded module: image [B, 3, H, W] in [-1, 1] to latents [B, C, h, w] as the denoiser sees them, and back. Latents
   /// [B, C, F, h, w] of one frame become a picture as well, those of more a clip [B, 3, frames, H, W] of bytes (pixels_of), which takes a
-  /// quarter of the memory.
+  /// quarter of the memory. Layers are frames of four numbers a pixel, each encoded and decoded by itself.
   std::function<Moments(nn::Module& autoencoder, const at::Tensor& image)> encode;
   std::function<at::Tensor(nn::Module& autoencoder, const at::Tensor& latents)> decode;
 };
@@ -104,7 +104,7 @@ AutoencoderPart kl_part(const Source& source, const ModelOptions& options, const
 /// Makes a KL autoencoder of latents in patches, in FLUX.2's order or another.
 AutoencoderPart patch_part(const Source& source, const ModelOptions& options);
 AutoencoderPart patch_part(const Source& source, const ModelOptions& options, const vae::PatchOrder& order);
-/// Makes a causal autoencoder, for pictures or for clips.
+/// Makes a causal autoencoder, for pictures, for clips or for layers. A data Error where its pixels have other numbers.
 AutoencoderPart causal_part(const Source& source, const ModelOptions& options, vae::CausalFor use = vae::CausalFor::pictures);
 
 /// Throws a data Error where the transformer reads other latents than the autoencoder makes; not where one of them is missing.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "data/load_metadata.h"
@@ -152,6 +153,23 @@ TEST_F(CaptionedFolder, MasksAndFieldsBesideAPicture) {
   EXPECT_EQ(rows[1]["prompt"].size(), 2u);
   EXPECT_FALSE(rows[1].contains("mask"));
   EXPECT_EQ(rows[2]["prompt"], "no mask");
+}
+
+TEST_F(CaptionedFolder, NumberedPicturesWithoutCaptionAreLayersWhereThereMayBeAny) {
+  for (const char* name : {"a.png", "a_10.png", "a_2.png", "b_1.png", "b.png", "deep/c.png", "deep/c_0.png", "d_1.png", "a_x.png"})
+    file(name);
+  for (const char* name : {"a.txt", "b.txt", "b_1.txt", "deep/c.txt", "d_1.txt", "a_x.txt"}) file(name, "caption");
+  auto root = fs::canonical(folder);
+  auto rows = data::load_metadata(folder, {.with_layers = true}).rows;
+  std::map<std::string, nlohmann::json> images;
+  for (const auto& row : rows)
+    images[row["image"].is_array() ? row["image"][0].get<std::string>() : row["image"].get<std::string>()] = row["image"];
+  EXPECT_EQ(images.at((root / "a.png").string()),
+            nlohmann::json({(root / "a.png").string(), (root / "a_2.png").string(), (root / "a_10.png").string()}));
+  EXPECT_EQ(images.at((root / "deep/c.png").string()), nlohmann::json({(root / "deep/c.png").string(), (root / "deep/c_0.png").string()}));
+  // With a caption of its own, or without a picture that it could be of, it is a picture.
+  for (const char* name : {"b.png", "b_1.png", "d_1.png", "a_x.png"}) EXPECT_TRUE(images.at((root / name).string()).is_string()) << name;
+  EXPECT_EQ(rows.size(), 6u);
 }
 
 TEST_F(CaptionedFolder, PicturesUnderTheEndingsOfOtherProgramsAreTaken) {

@@ -180,6 +180,19 @@ TEST(Image, AlphaIsWhatLetsWhiteThrough) {
   EXPECT_EQ(opaque.sizes().slice(0, 2), turned.sizes().slice(0, 2));
 }
 
+TEST(Image, WithItsTransparencyItKeepsTheColoursOfTheFile) {
+  test::Scratch scratch;
+  auto pixels = at::randint(0, 256, {5, 7, 4}, at::kByte);
+  data::write_png(scratch / "rgba.png", pixels, {{"prompt", "layer"}});
+  EXPECT_TRUE(at::equal(data::decode_rgba(scratch / "rgba.png"), pixels));
+  EXPECT_TRUE(at::equal(data::decode_alpha(scratch / "rgba.png"), pixels.narrow(2, 3, 1)));
+  EXPECT_EQ(data::read_png_text(scratch / "rgba.png")["prompt"], "layer");
+  data::write_png(scratch / "rgb.png", pixels.narrow(2, 0, 3));
+  auto opaque = data::decode_rgba(scratch / "rgb.png");
+  EXPECT_TRUE(at::equal(opaque.narrow(2, 0, 3), pixels.narrow(2, 0, 3)));
+  EXPECT_EQ(opaque.narrow(2, 3, 1).min().item<int64_t>(), 255);
+}
+
 TEST(Image, GrayIsTheMeanOfTheChannels) {
   auto pixels = data::decode_image(picture("rgb.png")), gray = data::decode_gray(picture("rgb.png"));
   auto mean = pixels.to(at::kDouble).mean(2, true);

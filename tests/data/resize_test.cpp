@@ -32,6 +32,12 @@ TEST(Resize, EqualsPillowBitForBit) {
   EXPECT_EQ(num_compared, 18);
 }
 
+TEST(Resize, OfTransparencyEqualsPillowBitForBit) {
+  auto file = test::golden("qwen_layered_pipeline/scaled.safetensors");
+  auto scaled = data::resize_and_crop(file.tensor("picture"), data::Size{30, 40});
+  EXPECT_TRUE(at::equal(scaled, file.tensor("scaled")));
+}
+
 TEST(Resize, ScalesRowsFirstWherePillowDoes) {
   auto golden = test::golden("resample.safetensors");
   int num_compared = 0;

@@ -11,7 +11,7 @@ blockwise ControlNet in DiffSynth-Studio's class. Exits 1 when they differ.
 import os, pathlib, shutil, subprocess, sys, tempfile
 import torch
 from diffsynth.models.qwen_image_controlnet import QwenImageBlockWiseControlNet
-from diffusers import (ChromaTransformer2DModel, CosmosTransformer3DModel, ErnieImagePipeline, ErnieImageTransformer2DModel, EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Transformer2DModel, Flux3Transformer2DModel, FluxControlNetModel, FluxKontextPipeline, FluxPipeline, FluxTransformer2DModel, Ideogram4Pipeline, Ideogram4Transformer2DModel, Krea2Pipeline, Krea2Transformer2DModel, QwenImagePipeline, QwenImageTransformer2DModel,
+from diffusers import (ChromaTransformer2DModel, CosmosTransformer3DModel, ErnieImagePipeline, ErnieImageTransformer2DModel, EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Transformer2DModel, Flux3Transformer2DModel, FluxControlNetModel, FluxKontextPipeline, FluxPipeline, FluxTransformer2DModel, Ideogram4Pipeline, Ideogram4Transformer2DModel, Krea2Pipeline, Krea2Transformer2DModel, QwenImageLayeredPipeline, QwenImagePipeline, QwenImageTransformer2DModel,
                        UNet2DConditionModel, WanPipeline, WanTransformer3DModel, ZImagePipeline, ZImageTransformer2DModel)
 from diffusers.modular_pipelines.flux3.modular_blocks_flux3 import Flux3CoreDenoiseStep
 from safetensors.torch import load_file, save_file
@@ -32,6 +32,7 @@ from make_ideogram4 import FAMILY as ideogram4
 from make_krea2 import FAMILY as krea2
 from make_pipeline import ASSETS, OUT, sampled
 from make_qwen_image import FAMILY as qwen_image
+from make_qwen_layered import FAMILY as qwen_layered
 from make_wan import FAMILY as wan, Spaced
 from make_zimage import FAMILY as zimage
 
@@ -170,6 +171,13 @@ def qwen_image_pipeline(**parts):
     return pipe
 
 
+def qwen_layered_pipeline(**parts):
+    pipe = QwenImageLayeredPipeline.from_pretrained(qwen_layered.OUT / "model", torch_dtype=torch.float32, processor=None, **parts)
+    pipe.prompt_template_encode_start_idx = len(pipe.tokenizer(pipe.prompt_template_encode.split("{}")[0]).input_ids)
+    pipe.set_progress_bar_config(disable=True)
+    return pipe
+
+
 def ernie_image_pipeline(**parts):
     pipe = ErnieImagePipeline.from_pretrained(ernie_image.OUT / "model", torch_dtype=torch.float32, **parts)
     pipe.set_progress_bar_config(disable=True)
@@ -245,12 +253,15 @@ def noise_of(golden, folder):
 
 def small_train(golden, output, *options):
     """With the model of a golden script, its file's path."""
-    burnish("train", "--model", golden.OUT / "model", "--dtype", "fp32", "--dataset_metadata_path", OUT / "pictures/metadata.csv", "--height", 48, "--width", 64,
+    metadata = golden.OUT / "layers/metadata.json" if golden is qwen_layered else OUT / "pictures/metadata.csv"
+    burnish("train", "--model", golden.OUT / "model", "--dtype", "fp32", "--dataset_metadata_path", metadata, "--height", 48, "--width", 64,
             "--max_steps", 3, "--learning_rate", 0.01, "--save_dtype", "fp32", "--overwrite", "--output_path", output, *options)
     return output / "step-3.safetensors"
 
 
 def small_draw(golden, model, folder, *options):
+    if golden is qwen_layered:
+        options += ("--reference", golden.OUT / "layers/1.png", "--num_frames", 3)
     burnish("sample", "--model", model, "--dtype", "fp32", *(word for prompt in golden.PROMPTS for word in ("--prompt", prompt)), "--height", 48, "--width", 64,
             "--num_inference_steps", 4, "--noise", folder / "noise.safetensors", "--save_latents", folder / "latents.safetensors", "--output_path", folder / "pictures", *options)
     return load_file(folder / "latents.safetensors")["latents"]
@@ -402,6 +413,7 @@ def main():
             (folder / name).mkdir()
             good &= check_stable_diffusion(name, folder / name)
         for golden, pipe, transformer in ((zimage, zimage_pipeline, ZImageTransformer2DModel), (qwen_image, qwen_image_pipeline, QwenImageTransformer2DModel),
+                                         (qwen_layered, qwen_layered_pipeline, QwenImageTransformer2DModel),
                                          (flux2, flux2_pipeline, Flux2Transformer2DModel), (flux3, flux3_pipeline, Flux3Transformer2DModel), (chroma, chroma_pipeline, ChromaTransformer2DModel), (krea2, krea2_pipeline, Krea2Transformer2DModel), (anima, anima_pipeline, CosmosTransformer3DModel),
                                          (ernie_image, ernie_image_pipeline, ErnieImageTransformer2DModel), (ideogram4, ideogram4_pipeline, Ideogram4Transformer2DModel), (wan, wan_pipeline, WanTransformer3DModel)):
             (folder / golden.OUT.name).mkdir()

@@ -149,11 +149,18 @@ def ideogram4():
     save("ideogram4", {"input_latents": tokens(latents)}, positive, {"latents": latents, "text_embedding": text, "text_mask": torch.ones(1, 7)})
 
 
+def qwen_layered():
+    """Layers are the first dimension."""
+    latents, whole, text, mask = torch.randn(3, 16, 6, 8), torch.randn(1, 16, 6, 8), torch.randn(1, 9, 16), torch.ones(1, 9, dtype=torch.int64)
+    save("qwen_layered", {"input_latents": latents, "layer_input_latents": whole, "layer_num": 2}, {"prompt_emb": text, "prompt_emb_mask": mask},
+         {"latents": latents.transpose(0, 1)[None], "whole_latents": whole, "text_embedding": text, "text_mask": mask})
+
+
 if __name__ == "__main__":
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
     torch.manual_seed(17)
-    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima, ernie_image, ideogram4):
+    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima, ernie_image, ideogram4, qwen_layered):
         write()
     for file in OUT.iterdir():
         file.chmod(0o644)

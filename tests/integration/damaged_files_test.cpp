@@ -29,6 +29,8 @@ struct Part {
   std::string model, folder;
   bool references = false;  ///< whether it is opened to read reference pictures
   const char* given = nullptr;
+  /// The folder of tests/golden whose tokenizer and processor, which know pictures, stand in the place of its own.
+  const char* seen_with = nullptr;
 };
 
 constexpr const char *kAdapter = "adapter", *kStep1x = "step1x";
@@ -38,6 +40,11 @@ class Damaged : public testing::TestWithParam<Part> {
  protected:
   Damaged() {
     fs::copy(kSource / "tests/golden" / GetParam().model / "model", model(), fs::copy_options::recursive);
+    for (const char* name : {"tokenizer", "processor"}) {
+      if (GetParam().seen_with == nullptr) break;
+      fs::remove_all(model() / name);
+      fs::copy(kSource / "tests/golden" / GetParam().seen_with / name, model() / name, fs::copy_options::recursive);
+    }
     if (!is_given()) return;
     auto given = kSource / "tests/golden" / GetParam().given, folder = model() / GetParam().folder;
     fs::create_directory(folder);
@@ -309,7 +316,8 @@ void Damaged::damage_settings(int64_t stride) {
 
 // clang-format off
 const std::vector<Part> kFurtherParts{
-    {"qwen_edit_pipeline", "text_encoder", true}, {"qwen_edit_pipeline", "", true},
+    {"qwen_edit_pipeline", "text_encoder", true}, {"qwen_edit_pipeline", "", true}, 
+    {"krea2_pipeline", "text_encoder", true, nullptr, "krea2_edit"},
     {"pipeline", "controlnet", false, "flux_extras/controlnet"}, {"pipeline", "image_encoder", false, "flux_extras/siglip"},
     {"pipeline", "ipadapter", false, "flux_extras/ipadapter.bin"}, {"pipeline", "flux_redux_image_embedder", false, "flux_extras/redux.safetensors"},
     {"pipeline", "value_controller", false, "flux_extras/value_controller.safetensors"},
@@ -353,6 +361,7 @@ std::vector<Part> denoisers() {
 
 std::string name_of(const testing::TestParamInfo<Part>& info) {
   auto name = info.param.model + "_" + (info.param.folder.empty() ? "index" : info.param.folder);
+  if (info.param.references) name += "_with_references";
   if (info.param.given == nullptr) return name;
   name += "_";
   for (char c : std::string(info.param.given)) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';

@@ -3,6 +3,7 @@
 #include "tests/integration/flux2.h"
 #include "tests/integration/ideogram4.h"
 #include "tests/integration/qwen_image.h"
+#include "tests/integration/qwen_layered.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/zimage.h"
 
@@ -163,6 +164,34 @@ TEST_F(QwenImageCommand, DirectDistillation) {
               " --data_file_keys \"image\"";
   run("out", data, kQwenLora + " --task direct_distill --extra_inputs \"seed,num_inference_steps,cfg_scale\"");
   EXPECT_TRUE(fs::exists(at("out") / "step-2.safetensors"));
+}
+
+/// Layers in a list, and what the example names of each row beside them.
+TEST_F(QwenImageCommand, OfLayersTrains) {
+  auto layered = at("models/Qwen/Qwen-Image-Layered");
+  fs::copy(kQwenLayered / "model", layered, fs::copy_options::recursive);
+  fs::remove(layered / "model_index.json");
+  nlohmann::json rows;
+  for (int i = 0; i < 4; ++i) {
+    const auto stem = std::to_string(i);
+    rows.push_back({{"prompt", "a poster"},
+                    {"image", {stem + ".png", stem + "_1.png", stem + "_2.png"}},
+                    {"layer_input_image", stem + ".png"},
+                    {"layer_num", 2}});
+  }
+  auto outcome = run_burnish(
+      "train --dataset_base_path " + quoted(kQwenLayered / "layers") + " --dataset_metadata_path " +
+          quoted(write("metadata.json", rows.dump())) +
+          " --data_file_keys \"image,layer_input_image\" --max_pixels 1048576 --dataset_repeat 1 --model_id_with_origin_paths "
+          "\"Qwen/Qwen-Image-Layered:transformer/diffusion_pytorch_model*.safetensors,Qwen/Qwen-Image:text_encoder/model*.safetensors,"
+          "Qwen/Qwen-Image-Layered:vae/diffusion_pytorch_model.safetensors\" --learning_rate 1e-4 --num_epochs 1 "
+          "--remove_prefix_in_ckpt \"pipe.dit.\" --output_path " +
+          quoted(at("out")) + " " + kQwenLora +
+          " --extra_inputs \"layer_num,layer_input_image\" --use_gradient_checkpointing --dataset_num_workers 8 --find_unused_parameters",
+      "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("lora of rank 32, scale 1 on 24 layers"), std::string::npos) << outcome.output;
+  EXPECT_TRUE(fs::exists(at("out") / "step-4.safetensors"));
 }
 
 namespace {

@@ -153,6 +153,23 @@ TEST_F(Flux3Run, PicturesThatAreEditedTrainBesideOthers) {
   expect_same("one", "split");
 }
 
+TEST_F(Flux3Run, MoreReferencesThanItsTrainingHadAreRefused) {
+  const fs::path picture = golden_path("references/a.png");
+  nlohmann::json row{{"image", (kGolden / "pictures/0.png").string()}, {"prompt", "cat"}};
+  std::string references;
+  for (int i = 0; i < 11; ++i) {
+    row["edit_image"].push_back(picture.string());
+    references += "--reference " + quoted(picture) + " ";
+  }
+  auto trained = run_burnish(train_command(
+      "none", "--dataset_metadata_path " + quoted(write("data.jsonl", row.dump())) + " --extra_inputs edit_image --lora_rank 4"));
+  EXPECT_EQ(trained.exit_code, 3);
+  EXPECT_THAT(trained.output, HasSubstr("row 0 has in the column 'edit_image' 11 reference pictures, of which "));
+  auto drawn = run_burnish("sample " + flux3_model() + "--prompt cat --output_path " + quoted(at("none")) + " " + references);
+  EXPECT_EQ(drawn.exit_code, 2);
+  EXPECT_THAT(drawn.output, HasSubstr("the prompt 'cat' has 11 reference pictures, of which "));
+}
+
 TEST_F(Flux3Run, ACommandInDiffSynthStudiosFormTrains) {
   const std::string id = "black-forest-labs/flux-3-image-klein-base";
   const auto folder = at("models") / id;

@@ -8,6 +8,7 @@
 #include "tests/integration/ideogram4.h"
 #include "tests/integration/krea2.h"
 #include "tests/integration/qwen_image.h"
+#include "tests/integration/qwen_layered.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/zimage.h"
 #include "train/options/fields.h"
@@ -508,9 +509,31 @@ TEST_F(ImportVerb, SettingsOfModelsThatEditPictures) {
                           "--overwrite");
   EXPECT_THAT(said, Not(HasSubstr("this kind is not trained here")));
   EXPECT_THAT(toml(), HasSubstr("fused_backward_pass = true"));
-  EXPECT_THAT(import_file("train.sh", "python qwen_image_train_network.py --dit x --dataset_config d.toml --model_version layered\n",
-                          "--overwrite"),
-              HasSubstr("not carried: model_version = layered: this kind is not trained here"));
+}
+
+TEST_F(ImportVerb, SettingsOfPicturesThatComeApart) {
+  const auto model = (kQwenLayered / "model").string();
+  const auto prompts = write("prompts.txt", "a poster --w 64 --h 48 --f 2 --ci " + (kQwenLayered / "layers/0.png").string() + "\n");
+  auto of_musubi = [&](const std::string& datasets, const std::string& more) {
+    return import_file("train.sh",
+                       "python src/musubi_tuner/qwen_image_train_network.py --dit " + model + "/transformer --vae " + model +
+                           "/vae --text_encoder " + model + "/text_encoder --dataset_config " + write("layers.toml", datasets).string() +
+                           " --model_version layered --network_dim 4 --network_module networks.lora_qwen_image --max_train_steps 2 " +
+                           more + "\n",
+                       "--overwrite");
+  };
+  auto said = of_musubi("[[datasets]]\nimage_directory = '" + (kQwenLayered / "layers").string() +
+                            "'\ncaption_extension = '.txt'\nmultiple_target = true\nresolution = [64, 48]\n",
+                        "--sample_prompts " + prompts.string() + " --sample_every_n_steps 2");
+  EXPECT_THAT(said, AllOf(Not(HasSubstr("is not trained here")), Not(HasSubstr("multiple_target"))));
+  EXPECT_THAT(toml(), AllOf(HasSubstr("extra_inputs = \"layer_input_image\""), HasSubstr("qwen_layered_pipeline/layers")));
+  starts("--dtype fp32 --overwrite", "--tokenizer_path " + quoted(fs::path(model) / "tokenizer") + " ");
+  said = of_musubi("[[datasets]]\nimage_jsonl_file = 'layers.jsonl'\nmultiple_target = true\n", "--remove_first_image_from_target");
+  EXPECT_THAT(said, Not(HasSubstr("not carried: remove_first_image_from_target")));
+  EXPECT_THAT(toml(), HasSubstr("without_whole = true"));
+  EXPECT_THAT(toml(), AllOf(HasSubstr("layers.jsonl\"  # image_jsonl_file"), HasSubstr("data_file_keys = \"image_path\"")));
+  said = of_musubi("[[datasets]]\nimage_jsonl_file = 'pictures.jsonl'\n", "");
+  EXPECT_THAT(said, HasSubstr("not carried: image_jsonl_file = pictures.jsonl: its columns are called otherwise"));
 }
 
 TEST_F(ImportVerb, KindsThatAreNotTrainedAreSaid) {

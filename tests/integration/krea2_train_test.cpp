@@ -54,6 +54,19 @@ TEST_F(Krea2Run, PartsThatDoNotTrainLeaveMemory) {
   EXPECT_THAT(said, HasSubstr("in memory while training: dit.text, dit.body, "));
 }
 
+TEST_F(Krea2Run, BlocksBeforeTheFirstThatTrainsAreComputedAhead) {
+  for (const std::string layers : {"transformer_blocks\\.2\\..*", "transformer_blocks\\.[12]\\.attn\\.to_q", "final_layer\\.linear"}) {
+    auto options = "--lora_rank 4 --overwrite --lora_target_modules '" + layers + "' --cache_path " + quoted(at("cache")) + " ";
+    train("live", options + "--precompute_timesteps off");
+    EXPECT_THAT(train("ahead", options + "--precompute_timesteps blocks").output, HasSubstr("in memory while training: dit.last_blocks, "));
+    expect_same("live", "ahead");
+  }
+  auto refused = run_burnish(train_command("none", "--lora_rank 4 --precompute_timesteps blocks --cache_path " + quoted(at("cache")) +
+                                                       " --lora_target_modules 'text_fusion\\..*'"));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.output, HasSubstr("precompute_timesteps blocks finds no frozen blocks to compute ahead"));
+}
+
 TEST_F(Krea2Run, AllLinearLayersTrainUnlessOtherwiseAsked) {
   EXPECT_THAT(train("all", "--lora_rank 4 ").output, HasSubstr("on 56 layers"));
   const auto of_diffsynth = "wq,wk,wv,gate,wo,up,down,first,tmlp.0,tmlp.2,projector,txtmlp.1,txtmlp.3,last.linear,tproj.1";

@@ -177,9 +177,9 @@ TEST(QwenImageConfig, PublishedSizesHaveThePublishedParameterCount) {
   EXPECT_EQ(config.axes_dims, qwen_image::Config().axes_dims);
 }
 
-TEST(QwenImageConfig, WhatHasLayersIsAnError) {
-  for (const auto& [key, value] :
-       std::map<std::string, nlohmann::json>{{"num_layers", 7}, {"use_additional_t_cond", true}, {"use_layer3d_rope", true}}) {
+TEST(QwenImageConfig, WhatIsAnotherModelsIsAnError) {
+  for (const auto& [key, value] : std::map<std::string, nlohmann::json>{
+           {"num_layers", 7}, {"guidance_embeds", true}, {"use_additional_t_cond", true}, {"use_layer3d_rope", true}}) {
     auto json = config_json();
     json[key] = value;
     EXPECT_NE(test::error_of([&] { qwen_image::detect(&json, weights().shapes()); }).find(key), std::string::npos) << key;

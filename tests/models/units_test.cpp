@@ -27,6 +27,9 @@ struct Tiny {
   OptionValues own = {};
   int64_t frames = 1;
 };
+constexpr const char* kLayered = "tests/golden/qwen_layered_pipeline/model";
+constexpr const char* kLayeredTokenizer = "tests/golden/qwen_layered_pipeline/model/tokenizer";
+
 const Tiny kTiny[] = {
     {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2"},
     {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2", "single_transformer_blocks.1."},
@@ -111,6 +114,17 @@ const Tiny kTiny[] = {
     {"flux3", "tests/golden/flux3_pipeline/model", "tests/golden/tokenizers/qwen", "", "", true},
     {"ideogram4", "tests/golden/ideogram4_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"krea2", "tests/golden/krea2_pipeline/model", "tests/golden/tokenizers/qwen", ""},
+    {"krea2", "tests/golden/krea2_pipeline/model", "tests/golden/tokenizers/qwen", "", "transformer_blocks.2."},
+    {"krea2", "tests/golden/krea2_pipeline/model", "tests/golden/tokenizers/qwen", "", "final_layer."},
+    {"krea2",
+     "tests/golden/krea2_pipeline/model",
+     "tests/golden/krea2_edit/tokenizer",
+     "",
+     "transformer_blocks.1.",
+     true,
+     {},
+     {},
+     {{"processor_path", (kSource / "tests/golden/krea2_edit/processor").string()}}},
     {"krea2",
      "tests/golden/krea2_pipeline/model",
      "tests/golden/krea2_edit/tokenizer",
@@ -134,6 +148,8 @@ const Tiny kTiny[] = {
      {},
      {},
      {{"reference_pixels", int64_t{4096}}, {"zero_cond_t", true}}},
+    {"qwen_image", kLayered, kLayeredTokenizer, "", "", false, {}, {}, {}, 3},
+    {"qwen_image", kLayered, kLayeredTokenizer, "", "", true, {}, {}, {}, 1},
 };
 
 std::unique_ptr<Model> open(const Tiny& tiny) {
@@ -171,6 +187,12 @@ pipeline::Units units_in_order(Model& model) {
 /// What a sample and a draw give to units.
 pipeline::Values first_values(const Model& model, int64_t frames) {
   auto side = 4 * model.latent_space().side;
+  const auto channels = model.latent_space().pixel_channels();
+  auto picture_of = [&](int64_t height, int64_t width) {
+    return at::linspace(-1, 1, channels * height * width).view({channels, height, width});
+  };
+  std::vector<at::Tensor> references{picture_of(side, side)};
+  if (!model.latent_space().has_layers) references.push_back(at::zeros({3, side / 2, side}));
   auto shape = model.latent_space().shape({frames, side, side});
   auto clip_of = [&](const at::Tensor& picture) {
     return frames == 1 ? picture.unsqueeze(0) : picture.unsqueeze(1).expand({-1, frames, -1, -1}).unsqueeze(0).contiguous();
@@ -187,10 +209,9 @@ pipeline::Values first_values(const Model& model, int64_t frames) {
     else value = std::string(input.example);
   }
   values.merge(pipeline::Values{{"prompt", "a red circle"},
-                                {"image", clip_of(at::linspace(-1, 1, 3 * side * side).view({3, side, side}))},
+                                {"image", clip_of(picture_of(side, side))},
                                 {"sound", at::linspace(-1, 1, 1000 * frames).view({1, -1})},
-                                {"reference_images", pipeline::TensorLists{{at::linspace(-1, 1, 3 * side * side).view({3, side, side}),
-                                                                            at::zeros({3, side / 2, side})}}},
+                                {"reference_images", pipeline::TensorLists{references}},
                                 {"noise", at::linspace(-2, 2, c10::multiply_integers(shape)).view(shape)},
                                 {"size_conditioning", at::full({1, 6}, side, at::kFloat)},
                                 {model.process().time_name(), at::full({1}, model.process().time_at(0.5), at::kFloat)}});

@@ -43,7 +43,9 @@ pipeline::Values read(const std::string& name, const Theirs& theirs, const std::
   fs::copy_file(test::golden_path("diffsynth_caches/" + name + ".pth"), scratch / "0/0.pth");
   data::Cache cache(scratch / "cache");
   auto listed = import_diffsynth(scratch / "0", carried, theirs, {}, cache);
-  const Extent expected = is_clip(name) ? Extent{.frames = 5, .height = 32, .width = 48} : Extent{.height = 48, .width = 64};
+  const Extent expected = is_clip(name)            ? Extent{.frames = 5, .height = 32, .width = 48}
+                          : name == "qwen_layered" ? Extent{.frames = 3, .height = 48, .width = 64}
+                                                   : Extent{.height = 48, .width = 64};
   EXPECT_EQ(listed.samples.list.at(0).extent, expected);
   return listed.kept.values({0}, carried);
 }
@@ -83,7 +85,8 @@ INSTANTIATE_TEST_SUITE_P(Families, DiffsynthCache,
                                          Cached{"sd15", "sd15_pipeline", 2}, Cached{"sdxl", "sdxl_pipeline", 5},
                                          Cached{"wan", "wan_pipeline", 3}, Cached{"flux3", "flux3_pipeline", 4},
                                          Cached{"anima", "anima_pipeline", 5}, Cached{"ernie_image", "ernie_image_pipeline", 3},
-                                         Cached{"ideogram4", "ideogram4_pipeline", 3}),
+                                         Cached{"ideogram4", "ideogram4_pipeline", 3},
+                                         Cached{"qwen_layered", "qwen_layered_pipeline", 4}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 /// Values of models of clips that read more than a text, as their caches hold them.

@@ -150,7 +150,7 @@ void Step1x::add_components(const AddComponent& add) const {
 
 void Step1x::add_names(Names& names) const {
   names.variant = "Step1X-Edit";
-  names.expected_references = kStep1xColumn;
+  names.references.expected = kStep1xColumn;
   if (options_.references) names.reference_column = kStep1xColumn;
   names.values.erase("text_embedding");
   names.values.erase("pooled_embedding");

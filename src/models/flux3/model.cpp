@@ -24,6 +24,8 @@ const std::string kTextWeights = "model.language_model.";
 const tokenizers::ChatTemplate kChat{"<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"};
 /// The layers of the text encoder behind which states are read (diffusers: encoders.py of modular_pipelines/flux3).
 const std::vector<int64_t> kTextLayers{4, 8, 12, 16, 20, 24, 28, 32};
+/// The reference pictures that training had at most.
+constexpr int64_t kMostReferences = 10;
 /// Texts are filled up to a multiple of so many tokens, all of which the transformer reads.
 constexpr int64_t kWindow = 80;
 /// The most tokens of a text, and as many as are counted on where no text is known.
@@ -100,6 +102,7 @@ void Flux3Model::fill_names() {
   names_.variant = config_.is_flow_map ? "FLUX.3 klein" : "FLUX.3 klein base";
   names_.experts = {{"dit"}};
   if (options_.references) names_.reference_column = kReferenceColumn;
+  names_.references.most = kMostReferences;
   const auto from_tokens = [](const at::Tensor& tokens_NK, int64_t rows, int64_t columns) {
     return tokens_NK.t().reshape({-1, rows, columns});
   };

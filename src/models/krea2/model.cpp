@@ -18,6 +18,7 @@
 #include "models/config_values.h"
 #include "models/find_components.h"
 #include "models/krea2/keys.h"
+#include "models/mmdit_names.h"
 #include "models/scheduler_file.h"
 #include "models/shared_units.h"
 
@@ -27,6 +28,7 @@ namespace {
 
 const std::string kModulation = "dit.modulation", kText = "dit.text", kBody = "dit.body", kEncoder = "text_encoder",
                   kTower = "image_encoder";
+const std::string kFirstBlocks = "dit.first_blocks", kFirstBody = kFirstBlocks + ".body", kLastBlocks = "dit.last_blocks";
 /// What stands before the text encoder's layers in diffusers' folders, whose Qwen3VLModel sees too.
 const std::string kTextWeights = "language_model.";
 /// Tokens of a text, those behind the prompt counted, as Krea 2 was trained.
@@ -64,6 +66,16 @@ std::vector<int64_t> layers_to_read(const ModelFiles& files) {
     data_error("models", "the model_index.json names the text_encoder_select_layers {}, and layers in ascending order were expected",
                nlohmann::json(layers).dump());
   return layers;
+}
+
+/// That a reference that lies in its target's place is as large.
+void check_size(const at::Tensor& reference, const at::Tensor& noisy, int64_t downsampling) {
+  if (reference.sizes() == noisy.sizes()) return;
+  data_error("models",
+             "a reference picture is of {} by {} pixels and its target of {} by {}, and reference_form overlaid asks for one size; cut "
+             "them alike, or choose reference_form frames",
+             reference.size(3) * downsampling, reference.size(2) * downsampling, noisy.size(3) * downsampling,
+             noisy.size(2) * downsampling);
 }
 
 /// What lies at the tokens of a text in a cache of DiffSynth-Studio, which has padding before the tokens that end it.
@@ -106,13 +118,32 @@ Krea2Model::Krea2Model(const ModelFiles& files, const ModelOptions& options) : M
   process_ = std::make_unique<diffusion::FlowProcess>(sampling, diffusion::GridConfig{.shift = std::exp(0.8), .last = 0});
 }
 
+Part Krea2Model::part_of(const std::string& name) const {
+  auto part = part_named(name);
+  if (name == kFirstBody) part.end = num_first_;
+  if (name == kLastBlocks) part = {.modulation = false, .text = false, .begin = num_first_};
+  return part;
+}
+
+std::string Krea2Model::settings_of(const std::string& part) const {
+  if (part.ends_with(".modulation")) return has_frames() ? "reference pictures by the time 0" : "";
+  return part == kFirstBody || part == kLastBlocks ? fmt::format("split after {} blocks", num_first_) : "";
+}
+
+// The modulation is one for all blocks, so none stays as it is where that trains.
+std::string Krea2Model::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
+  num_first_ = blocks_before_training(*components_.skeleton("dit"), trains, {{"transformer_blocks.", config_.num_layers}}, {"final_layer"});
+  using Parts = std::vector<std::string>;
+  components_.set_parts("dit", num_first_ > 0 ? Parts{kFirstBlocks + ".modulation", kFirstBlocks + ".text", kFirstBody, kLastBlocks}
+                                              : Parts{kModulation, kText, kBody});
+  return num_first_ > 0 ? kFirstBlocks : "";
+}
+
 // diffusers and SimpleTuner have our paths; Krea's trainer, ai-toolkit, ComfyUI, musubi-tuner and DiffSynth-Studio the original ones.
 void Krea2Model::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, part_named);
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, [this](const std::string& part) { return part_of(part); });
   recipe.parts = {kModulation, kText, kBody};
-  recipe.settings = [this](const std::string& part) {
-    return part == kModulation && has_frames() ? "reference pictures by the time 0" : "";
-  };
+  recipe.settings = [this](const std::string& part) { return settings_of(part); };
   add(recipe,
       {.layers = {.weights = "",
                   .diffusers = "transformer.",
@@ -211,35 +242,52 @@ void Krea2Model::encode_prompt(pipeline::Scope& scope) {
 }
 
 void Krea2Model::fuse_text(pipeline::Scope& scope) {
-  scope.uses(kText);
-  scope.write("text_tokens", loaded<Transformer>(kText).fuse(scope.tensor("text_embedding").to(options_.dtype),
-                                                             scope.tensor("text_mask").to(options_.device)));
+  const auto part = num_first_ > 0 ? kFirstBlocks + ".text" : kText;
+  scope.uses(part);
+  scope.write("text_tokens", loaded<Transformer>(part).fuse(scope.tensor("text_embedding").to(options_.dtype),
+                                                            scope.tensor("text_mask").to(options_.device)));
 }
 
 void Krea2Model::modulate(pipeline::Scope& scope) {
-  scope.uses(kModulation);
+  const auto part = num_first_ > 0 ? kFirstBlocks + ".modulation" : kModulation;
+  scope.uses(part);
   auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
-  scope.write("modulation", loaded<Transformer>(kModulation).modulate(sigma, options_.dtype, has_frames()));
+  scope.write("modulation", loaded<Transformer>(part).modulate(sigma, options_.dtype, has_frames()));
 }
 
-void Krea2Model::denoise(pipeline::Scope& scope) {
-  scope.uses(kBody);
-  const auto& noisy = scope.tensor("noisy");
-  std::vector<at::Tensor> references;
-  if (options_.references) references = stack_lists(scope.lists("latents_of_references"));
-  for (const auto& reference : references) {
-    if (!has_frames() && reference.sizes() != noisy.sizes())
-      data_error("models",
-                 "a reference picture is of {} by {} pixels and its target of {} by {}, and reference_form overlaid asks for one size; cut "
-                 "them alike, or choose reference_form frames",
-                 reference.size(3) * autoencoder_.downsampling, reference.size(2) * autoencoder_.downsampling,
-                 noisy.size(3) * autoencoder_.downsampling, noisy.size(2) * autoencoder_.downsampling);
+/// Those of a part of the body: all, the first on the text, or the last on what the first gave.
+void Krea2Model::run_blocks(pipeline::Scope& scope, const std::string& part, const std::string& result) {
+  scope.uses(part);
+  Transformer::Inputs in{.noisy_BCHW = scope.tensor("noisy"),
+                         .mask_BT = scope.tensor("text_mask").to(options_.device),
+                         .modulation_BM = scope.tensor("modulation")};
+  if (options_.references) in.references = stack_lists(scope.lists("latents_of_references"));
+  for (const auto& reference : in.references) {
+    if (!has_frames()) check_size(reference, in.noisy_BCHW, autoencoder_.downsampling);
   }
-  scope.write("prediction", loaded<Transformer>(kBody).forward({.noisy_BCHW = noisy,
-                                                                .references = references,
-                                                                .text_BTD = scope.tensor("text_tokens"),
-                                                                .mask_BT = scope.tensor("text_mask").to(options_.device),
-                                                                .modulation_BM = scope.tensor("modulation")}));
+  if (part == kLastBlocks) in.hidden_BLD = scope.tensor("hidden_states");
+  else in.text_BTD = scope.tensor("text_tokens");
+  scope.write(result, loaded<Transformer>(part).forward(in));
+}
+
+pipeline::Units Krea2Model::denoise_units() {
+  using pipeline::Scope;
+  auto blocks = [this](const std::string& name, const std::string& read, const std::string& result, const std::string& part) {
+    std::vector<std::string> reads{"noisy", read, "text_mask", "modulation"};
+    if (options_.references) reads.emplace_back("latents_of_references");
+    return pipeline::Unit{name, reads, {result}, {part}, [this, part, result](Scope& s) { run_blocks(s, part, result); }};
+  };
+  const auto before = num_first_ > 0 ? kFirstBlocks : std::string("dit");
+  pipeline::Units units{
+      {"fuse_text", {"text_embedding", "text_mask"}, {"text_tokens"}, {before + ".text"}, [this](Scope& s) { fuse_text(s); }},
+      {"modulate", {"sigma"}, {"modulation"}, {before + ".modulation"}, [this](Scope& s) { modulate(s); }}};
+  if (num_first_ == 0) {
+    units.push_back(blocks("denoise", "text_tokens", "prediction", kBody));
+  } else {
+    units.push_back(blocks("run_first_blocks", "text_tokens", "hidden_states", kFirstBody));
+    units.push_back(blocks("denoise", "hidden_states", "prediction", kLastBlocks));
+  }
+  return units;
 }
 
 pipeline::Units Krea2Model::prompt_units() {
@@ -264,11 +312,7 @@ UnitGroups Krea2Model::units_of(const Expert&) {
     });
     groups.encode_references.front().settings = fmt::format("reference_pixels at most {}", reference_area());
   }
-  std::vector<std::string> reads{"noisy", "text_tokens", "text_mask", "modulation"};
-  if (options_.references) reads.emplace_back("latents_of_references");
-  groups.denoise = {{"fuse_text", {"text_embedding", "text_mask"}, {"text_tokens"}, {kText}, [this](Scope& s) { fuse_text(s); }},
-                    {"modulate", {"sigma"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
-                    {"denoise", reads, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }}};
+  groups.denoise = denoise_units();
   return groups;
 }
 

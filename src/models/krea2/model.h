@@ -21,6 +21,7 @@ class Krea2Model : public Model {
  public:
   Krea2Model(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
+  std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
   bool scales_references() const override { return has_frames(); }
   Extent seen_reference(const Extent& given) const override { return has_frames() ? fitted(given, reference_area()) : given; }
 
@@ -37,9 +38,13 @@ class Krea2Model : public Model {
   pipeline::Units prompt_units();
   void fuse_text(pipeline::Scope& scope);
   void modulate(pipeline::Scope& scope);
-  void denoise(pipeline::Scope& scope);
+  Part part_of(const std::string& name) const;
+  std::string settings_of(const std::string& part) const;
+  void run_blocks(pipeline::Scope& scope, const std::string& part, const std::string& result);
+  pipeline::Units denoise_units();
 
   Config config_;
+  int64_t num_first_ = 0;             ///< blocks that were split off
   std::vector<int64_t> read_layers_;  ///< layers of the text encoder whose states are read
   int64_t num_text_layers_ = 0;       ///< layers that the text encoder has
   text::Qwen3VlVisionConfig vision_config_;

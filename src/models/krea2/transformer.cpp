@@ -8,6 +8,8 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
+
 #include "kernels/gelu_tanh/gelu_tanh.h"
 #include "models/krea2/blocks.h"
 #include "models/mmdit.h"
@@ -54,17 +56,21 @@ struct Transformer::Text {
 };
 
 struct Transformer::Body {
-  Body(const Config& c, const at::TensorOptions& o)
-      : image_in(c.in_channels, c.width(), o),
-        blocks(mmdit::several<MainBlock>(c.num_layers, c, o)),
-        table(at::empty({2, c.width()}, o)),
-        norm(c.width(), c.norm_eps, o),
-        out(c.width(), c.in_channels, o) {}
-  nn::Linear image_in;
+  struct Last {
+    Last(const Config& c, const at::TensorOptions& o)
+        : table(at::empty({2, c.width()}, o)), norm(c.width(), c.norm_eps, o), out(c.width(), c.in_channels, o) {}
+    at::Tensor table;
+    Norm norm;
+    nn::Linear out;
+  };
+  Body(const Config& c, int64_t begin, int64_t end, const at::TensorOptions& o)
+      : blocks(mmdit::several<MainBlock>(std::min(end, c.num_layers) - begin, c, o)) {
+    if (begin == 0) image_in = std::make_unique<nn::Linear>(c.in_channels, c.width(), o);
+    if (end > c.num_layers) last = std::make_unique<Last>(c, o);
+  }
+  std::unique_ptr<nn::Linear> image_in;
   std::vector<std::unique_ptr<MainBlock>> blocks;
-  at::Tensor table;
-  Norm norm;
-  nn::Linear out;
+  std::unique_ptr<Last> last;
 };
 
 Part part_named(const std::string& name) {
@@ -73,8 +79,8 @@ Part part_named(const std::string& name) {
 }
 
 Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part part) : config_(c) {
-  auto own_stack = [this](const std::string& name, auto& blocks) {
-    for (size_t i = 0; i < blocks.size(); ++i) own(name + "." + std::to_string(i), *blocks[i]);
+  auto own_stack = [this](const std::string& name, auto& blocks, int64_t number = 0) {
+    for (auto& block : blocks) own(name + "." + std::to_string(number++), *block);
   };
   if (part.modulation) {
     modulation_ = std::make_unique<Modulation>(c, options);
@@ -92,12 +98,13 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part
     own("txt_in.linear_2", text_->out);
   }
   if (!part.body) return;
-  body_ = std::make_unique<Body>(c, options);
-  own("img_in", body_->image_in);
-  own_stack("transformer_blocks", body_->blocks);
-  own("final_layer.scale_shift_table", body_->table);
-  own("final_layer.norm", body_->norm);
-  own("final_layer.linear", body_->out);
+  body_ = std::make_unique<Body>(c, part.begin, part.end < 0 ? c.num_layers + 1 : part.end, options);
+  if (body_->image_in) own("img_in", *body_->image_in);
+  own_stack("transformer_blocks", body_->blocks, part.begin);
+  if (!body_->last) return;
+  own("final_layer.scale_shift_table", body_->last->table);
+  own("final_layer.norm", body_->last->norm);
+  own("final_layer.linear", body_->last->out);
 }
 
 Transformer::~Transformer() = default;
@@ -127,14 +134,22 @@ at::Tensor Transformer::fuse(const at::Tensor& states_BTNE, const at::Tensor& ma
   return t.out.forward(kernels::gelu_tanh(normed));
 }
 
+/// The tokens of the text and of all pictures, as they enter the first block or leave the last one before these.
+std::pair<at::Tensor, at::Tensor> Transformer::tokens_of(const Inputs& in, const std::vector<at::Tensor>& pictures) const {
+  const auto num_text = in.mask_BT.size(1);
+  if (!body_->image_in) return {in.hidden_BLD.narrow(1, 0, num_text), in.hidden_BLD.narrow(1, num_text, in.hidden_BLD.size(1) - num_text)};
+  std::vector<at::Tensor> tokens;
+  for (const auto& picture : pictures) tokens.push_back(mmdit::to_tokens(picture).to(in.text_BTD.scalar_type()));
+  return {in.text_BTD, body_->image_in->forward(tokens.size() == 1 ? tokens[0] : at::cat(tokens, 1))};
+}
+
 at::Tensor Transformer::forward(const Inputs& in) {
   auto& b = *body_;
-  const auto rows = in.noisy_BCHW.size(2) / 2, columns = in.noisy_BCHW.size(3) / 2, num_text = in.text_BTD.size(1);
+  const auto rows = in.noisy_BCHW.size(2) / 2, columns = in.noisy_BCHW.size(3) / 2, num_text = in.mask_BT.size(1);
   const auto width = config_.width(), num_target = rows * columns;
-  std::vector<at::Tensor> pictures{in.noisy_BCHW}, tokens;
+  std::vector<at::Tensor> pictures{in.noisy_BCHW};
   pictures.insert(pictures.end(), in.references.begin(), in.references.end());
-  for (const auto& picture : pictures) tokens.push_back(mmdit::to_tokens(picture).to(in.text_BTD.scalar_type()));
-  auto image = b.image_in.forward(tokens.size() == 1 ? tokens[0] : at::cat(tokens, 1));
+  auto [text, image] = tokens_of(in, pictures);
   const auto num_image = image.size(1);
   const bool have_frames = in.modulation_BM.size(1) > 7 * width, are_apart = have_frames && !in.references.empty();
   std::vector<int64_t> lengths{num_text, num_image};
@@ -148,7 +163,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
   auto [cos, sin] = rope(config_, num_text, pictures, have_frames, in.modulation_BM.options());
   auto of_blocks = in.modulation_BM.narrow(1, 0, 6 * width);
   if (are_apart) of_blocks = at::cat({of_blocks, in.modulation_BM.narrow(1, 7 * width, 6 * width)}, 1);
-  nn::Tensors inputs{at::cat({streams.here(0, in.text_BTD), streams.here(1, image)}, 1), of_blocks, streams.by_place(cos, 0),
+  nn::Tensors inputs{at::cat({streams.here(0, text), streams.here(1, image)}, 1), of_blocks, streams.by_place(cos, 0),
                      streams.by_place(sin, 0)};
   if (are_apart) inputs.push_back(streams.here(2, references));
   if (in.mask_BT.size(0) > 1) inputs.push_back(streams.bias_by_place(mmdit::padding_bias(in.mask_BT, num_image)));
@@ -158,12 +173,14 @@ at::Tensor Transformer::forward(const Inputs& in) {
     if (are_apart) inputs[4] = out[1];
   }
 
+  if (!b.last) return are_apart ? at::cat({inputs[0], inputs[4]}, 1) : inputs[0];
   auto num_here = streams.length_here(1);
   image = inputs[0].narrow(1, inputs[0].size(1) - num_here, num_here);
   // Of a picture that is whole here, what lies behind the target is not read.
   if (streams.are_whole() && num_here > num_target) image = image.narrow(1, 0, num_target);
-  const auto m = (in.modulation_BM.narrow(1, 6 * width, width).unsqueeze(1) + b.table).unbind(1);  // scale, shift
-  auto out = b.norm.before([&](const at::Tensor& normed) { return nn::Tensors{b.out.forward(normed)}; }, {{image, m[0], m[1]}})[0];
+  const auto m = (in.modulation_BM.narrow(1, 6 * width, width).unsqueeze(1) + b.last->table).unbind(1);  // scale, shift
+  auto out =
+      b.last->norm.before([&](const at::Tensor& normed) { return nn::Tensors{b.last->out.forward(normed)}; }, {{image, m[0], m[1]}})[0];
   out = streams.joined(1, out);
   return mmdit::from_tokens(out.size(1) > num_target ? out.narrow(1, 0, num_target) : out, rows, columns);
 }

@@ -10,9 +10,12 @@ namespace burnish::models::krea2 {
 
 // Shape letters: B batch, T text tokens, N states of the text encoder for each, E their width, L = T + image tokens, D width.
 
-/// The layers that a Transformer holds: those that make modulation of the time, those that make tokens of a text, and the rest.
+/// The layers that a Transformer holds: those that make modulation of the time, those that make tokens of a text, and the rest. The rest
+/// may be of some blocks alone, from `begin` to before `end`; what comes before the blocks belongs to a part that begins at 0, and what
+/// comes after them counts as one more.
 struct Part {
   bool modulation = true, text = true, body = true;
+  int64_t begin = 0, end = -1;  ///< -1: all that follow
 };
 /// Returns the part that units call so: "….modulation", "….text" and "….body" are one of the three, other names stand for all.
 Part part_named(const std::string& name);
@@ -33,11 +36,12 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   struct Inputs {
     at::Tensor noisy_BCHW;
     std::vector<at::Tensor> references = {};  ///< latents of the reference pictures, each [B, C, h, w]
-    at::Tensor text_BTD;                      ///< of `fuse`
+    at::Tensor text_BTD = {};                 ///< of `fuse`; for a part that begins at 0
+    at::Tensor hidden_BLD = {};               ///< what the blocks before gave, for a part that begins later
     at::Tensor mask_BT;
     at::Tensor modulation_BM;  ///< of `modulate`; by it references are frames without noise, or lie in the target's place as it does
   };
-  /// Predicts noise - latents [B, C, H, W].
+  /// Predicts noise - latents [B, C, H, W]. A part that ends before the last block gives what its blocks make of all tokens [B, L, D].
   at::Tensor forward(const Inputs& in);
 
   const Config& config() const { return config_; }
@@ -47,6 +51,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   void initialise(uint64_t seed);
 
  private:
+  std::pair<at::Tensor, at::Tensor> tokens_of(const Inputs& in, const std::vector<at::Tensor>& pictures) const;
   struct Modulation;
   struct Text;
   struct Body;

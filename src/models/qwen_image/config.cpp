@@ -9,6 +9,8 @@ namespace burnish::models::qwen_image {
 namespace {
 
 constexpr const char* kWhat = "transformer";
+/// What Qwen-Image-Layered adds to the time: the row 0 of two.
+constexpr const char* kLayersMark = "time_text_embed.addition_t_embedding.weight";
 constexpr Number<Config> kNumbers[] = {
     {&Config::in_channels, "img_in.weight", 1, "in_channels"},
     {&Config::num_layers, "transformer_blocks.{}.attn.norm_q.weight", 0, "num_layers"},
@@ -28,23 +30,28 @@ void read_shapes(Config& c, const io::Shapes& shapes) {
   read_tensors(c, kNumbers, shapes);
   c.num_heads = io::side_of(shapes, "img_in.weight", 0, kWhat) / c.head_dim;
   c.axes_dims = default_axes_of(c.head_dim);
+  c.has_layers = shapes.contains(kLayersMark);
 }
 
-/// Switches of models that are not this one, whose tensors have the same names and shapes.
-void refuse_others(const nlohmann::json& json) {
-  for (const char* key : {"use_layer3d_rope", "use_additional_t_cond", "guidance_embeds"}) {
-    bool is_on = false;
+/// Qwen-Image-Layered has both switches on and the tensor that goes with one of them, others none of the three.
+void read_layers(Config& c, const nlohmann::json& json, bool tensors) {
+  if (!tensors) io::take(json, "use_additional_t_cond", c.has_layers, kWhat);
+  for (const char* key : {"use_layer3d_rope", "use_additional_t_cond"}) {
+    bool is_on = tensors && !json.contains(key) ? c.has_layers : false;
     io::take(json, key, is_on, kWhat);
-    if (is_on)
-      data_error(
-          "models",
-          "the transformer's config.json switches {} on, as Qwen-Image-Layered does; Qwen-Image and Qwen-Image-Edit can be opened here",
-          key);
+    if (is_on != c.has_layers)
+      data_error("models", "the transformer's config.json switches {} {}, and what else is there is {}Qwen-Image-Layered's", key,
+                 is_on ? "on" : "off", c.has_layers ? "" : "not ");
   }
 }
 
 void read_config(Config& c, const nlohmann::json& json, bool tensors) {
-  refuse_others(json);
+  bool is_guided = false;
+  io::take(json, "guidance_embeds", is_guided, kWhat);
+  if (is_guided)
+    data_error("models",
+               "the transformer's config.json switches guidance_embeds on, and no Qwen-Image that can be opened here is told of it");
+  read_layers(c, json, tensors);
   read_keys(c, kNumbers, json, tensors);
   agree_on_known(json, "out_channels", c.in_channels / 4);
   agree_on_known(json, "patch_size", int64_t{2});
@@ -61,6 +68,10 @@ void check_config(const Config& c) {
   if (c.num_layers < 1 || c.num_layers > kMostBlocks)
     data_error("models", "the transformer's config.json or tensors give it {} layers; 1 to {} were expected", c.num_layers, kMostBlocks);
   check_axes("axes_dims_rope", c.axes_dims, 3, c.head_dim);
+  if (c.has_layers && c.zero_cond_t)
+    data_error("models",
+               "the transformer's config.json switches zero_cond_t on, which is of Qwen-Image-Edit-2511, and makes layers; it is no "
+               "published model");
 }
 
 }  // namespace

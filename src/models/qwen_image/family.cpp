@@ -28,7 +28,8 @@ std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto [dit, text, image, vae] = find_sources(one);
   auto config = dit.tensors ? read_named(dit, detect) : Config{};
-  return words_of({{dit, fmt::format("Qwen-Image transformer ({} layers, width {})", config.num_layers, config.width())},
+  return words_of({{dit, fmt::format("Qwen-Image{} transformer ({} layers, width {})", config.has_layers ? "-Layered" : "",
+                                     config.num_layers, config.width())},
                    {find_control(one), "Qwen-Image blockwise ControlNet"},
                    {text, "Qwen2.5 text encoder"},
                    {image, "vision tower"},
@@ -46,6 +47,18 @@ std::vector<ModelEntry> edit_sizes(std::string_view name) {
   auto& entry = entries.emplace_back(sizes_of<text::QwenVision, text::VisionConfig>(name));
   entry.tensors = entry.tensors->renamed([](const std::string& path) { return "visual." + path; });
   return entries;
+}
+
+/// Of one that makes layers.
+std::vector<ModelEntry> layered_sizes(std::string_view name) {
+  return {sizes_of<Transformer, Config>(name, {.has_layers = true}), sizes_of<text::QwenEncoder>(name, published_text_config()),
+          sizes_of<vae::CausalAutoencoder, vae::CausalConfig>(name, {.pixels = {.channels = 4}})};
+}
+
+std::vector<ExtraInput> further_inputs() {
+  std::vector<ExtraInput> inputs(std::begin(kExtraInputs), std::end(kExtraInputs));
+  inputs.push_back(kLayerCount);
+  return inputs;
 }
 
 }  // namespace
@@ -69,6 +82,11 @@ extern const Family kFamily{
                  .otherwise = false,
                  .elsewhere = "it is of Qwen-Image-Edit-2511, leave it out",
                  .about = Option::About::references},
+                {.name = "without_whole",
+                 .help = "make the layers of a picture alone, without the whole picture before them, as musubi-tuner's "
+                         "remove_first_image_from_target trains Qwen-Image-Layered",
+                 .otherwise = false,
+                 .elsewhere = "it is of Qwen-Image-Layered, leave it out"},
                 {.name = "reference_prompt",
                  .help = "how prompts tell of reference pictures: plain (Qwen-Image-Edit: one without a name), numbered (Edit-2509 and "
                          "2511: 'Picture 1: '), by_count (plain for one, numbered for several), or auto: what model_index.json says, else "
@@ -79,8 +97,8 @@ extern const Family kFamily{
                  .about = Option::About::references},
                 reference_pixels_option(),
                 processor_option()},
-    .reference_columns = {kReferenceColumn},
-    .extra_inputs = {std::begin(kExtraInputs), std::end(kExtraInputs)},
+    .reference_columns = {kReferenceColumn, kWholeColumn},
+    .extra_inputs = further_inputs(),
     .variants = {{"qwen-image",
                   [] { return named_sizes("qwen-image"); },
                   "Qwen-Image",
@@ -90,6 +108,11 @@ extern const Family kFamily{
                   [] { return edit_sizes("qwen-image-edit"); },
                   "Qwen-Image-Edit",
                   "Qwen/Qwen-Image-Edit",
+                  {.num_inference_steps = 50, .cfg_scale = 4}},
+                 {"qwen-image-layered",
+                  [] { return layered_sizes("qwen-image-layered"); },
+                  "Qwen-Image-Layered",
+                  "Qwen/Qwen-Image-Layered",
                   {.num_inference_steps = 50, .cfg_scale = 4}}},
 };
 

@@ -57,25 +57,41 @@ QwenImageModel::QwenImageModel(const ModelFiles& files, const ModelOptions& opti
   const auto& [dit, text, image, vae] = sources;
   config_ = read_named(dit, detect);
   text_config_ = read_named(text, text::qwen_config, published_text_config());
+  read_layers(sources);
   read_editing(sources);
-  autoencoder_ = causal_part(vae, options_);
+  autoencoder_ = causal_part(vae, options_, is_layered_ ? vae::CausalFor::layers : vae::CausalFor::pictures);
   check_latents(dit, config_.in_channels / 4, autoencoder_);
   check_widths(dit, "texts", config_.caption_width, text, "text encoder", text_config_.width);
   control_ = std::make_unique<Control>(files_, options_, config_, dit.entry != nullptr);
+  if (is_layered_ && control_->is_read())
+    config_error("models", "{} is for a ControlNet, and there is none of Qwen-Image-Layered; take it out", kExtraInputs[0].column);
   add_transformer(dit);
   add_encoders(sources);
   add(autoencoder_, /*patch=*/2);
+  if (is_layered_) add_layers(latent_space_, without_whole_);
   control_->add_components(components_);
   fill_names();
   const diffusion::FlowSamplerConfig without_file{.max_shift = 0.9, .max_image_seq_len = 8192, .shift_terminal = 0.02};
   const diffusion::GridConfig grid{.shift = std::exp(0.8), .last = 0, .terminal = 0.02};
-  process_ = std::make_unique<diffusion::FlowProcess>(flow_config(files_, without_file), grid);
+  auto sampling = flow_config(files_, without_file);
+  if (is_layered_) sampling.mu_of = layered_mu;
+  process_ = std::make_unique<diffusion::FlowProcess>(sampling, grid);
+}
+
+void QwenImageModel::read_layers(const Sources& sources) {
+  const auto& vae = sources.vae;
+  is_layered_ = sources.dit.entry ? config_.has_layers : vae.entry && read_named(vae, vae::causal_config).pixels.channels == 4;
+  without_whole_ = options_.get<bool>("without_whole");
+  if (without_whole_ && !is_layered_)
+    config_error("models", "without_whole is of Qwen-Image-Layered, and these are files of another Qwen-Image; take it out");
+  if (is_layered_ && options_.get<bool>("zero_cond_t"))
+    config_error("models", "zero_cond_t is of Qwen-Image-Edit-2511, and these are files of Qwen-Image-Layered; take it out");
 }
 
 /// What reference pictures are for.
 void QwenImageModel::read_editing(const Sources& sources) {
   const auto& dit = sources.dit;
-  if (options_.references) {
+  if (edits()) {
     vision_config_ = read_named(sources.image_encoder, text::vision_config);
     pixels_ = find_pixel_rule(files_, options_.get<std::string>("processor_path"), {});
   }
@@ -116,20 +132,22 @@ void QwenImageModel::add_encoders(const Sources& sources) {
                     .drops_before = true,
                     .num_read = text_config_.num_layers};
   auto part = qwen_part(sources.text_encoder, text_config_, use, files_, options_);
-  if (options_.references) part.recipe.tokenizer->load = [](const auto& folder) { return load_seeing_qwen(folder, kChat); };
+  if (edits()) part.recipe.tokenizer->load = [](const auto& folder) { return load_seeing_qwen(folder, kChat); };
   add(part);
-  if (options_.references)
+  if (edits())
     add(vision_recipe("image_encoder", sources.image_encoder, vision_config_, pixels_), vision_names("image_encoder", "lora_vis_"));
 }
 
 void QwenImageModel::fill_names() {
   names_.family = "qwen_image";
-  bool edits = published_naming(files_).has_value() || config_.zero_cond_t;
-  if (edits) names_.expected_references = kReferenceColumn;
+  const bool is_edit = published_naming(files_).has_value() || config_.zero_cond_t;
+  if (is_edit) names_.references.expected = kReferenceColumn;
   if (config_.zero_cond_t) names_.marks.emplace_back(kZeroMark);
-  names_.variant = edits || options_.references ? "Qwen-Image-Edit" : "Qwen-Image";
+  names_.variant = is_layered_ ? "Qwen-Image-Layered" : is_edit || edits() ? "Qwen-Image-Edit" : "Qwen-Image";
   names_.experts = {{"dit"}};
-  if (options_.references) names_.reference_column = kReferenceColumn;
+  if (options_.references) names_.reference_column = is_layered_ ? kWholeColumn : kReferenceColumn;
+  if (is_layered_) names_.references = {.are_needed = true, .most = 1};
+  if (is_layered_ && options_.extra_inputs.contains(std::string(kLayerCount.column))) names_.extra_inputs.push_back(kLayerCount);
   control_->add_names(names_);
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels / 4, -1, -1}, .diffsynth = {"input_latents"}}},
@@ -137,9 +155,13 @@ void QwenImageModel::fill_names() {
       {"text_mask", {.shape = {-1, -1}, .diffsynth = {"prompt_emb_mask"}, .of_prompt = true, .padded = true}},
       {"latents_of_references", {.diffsynth = references_in_list("edit_latents")}},
   };
+  if (!is_layered_) return;
+  names_.values["latents"] = {.shape = {-1, config_.in_channels / 4, -1, -1, -1}, .diffsynth = layers_in_batch("input_latents")};
+  names_.values["whole_latents"] = {.shape = {-1, config_.in_channels / 4, -1, -1}, .diffsynth = {"layer_input_latents"}};
 }
 
-diffusion::Guide QwenImageModel::guide() const { return guide_tokens; }
+// The pipeline of Qwen-Image-Layered leaves guided predictions as they are.
+diffusion::Guide QwenImageModel::guide() const { return is_layered_ ? Model::guide() : guide_tokens; }
 
 int64_t QwenImageModel::text_length() const { return prompt_length(options_, kTextLength); }
 
@@ -160,7 +182,7 @@ void QwenImageModel::see_references(pipeline::Scope& scope) {
 }
 
 void QwenImageModel::encode_prompt(pipeline::Scope& scope) {
-  if (options_.references) {
+  if (edits()) {
     if (const auto& seen = scope.lists("seen_references").at(0); !seen.empty()) return encode_edit_prompt(scope, seen);
   }
   const auto num_before = components_.tokenizer("text_encoder").num_before();
@@ -182,13 +204,14 @@ void QwenImageModel::encode_edit_prompt(pipeline::Scope& scope, const std::vecto
 void QwenImageModel::modulate(pipeline::Scope& scope) {
   scope.uses(kModulation);
   auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
-  scope.write("modulation", loaded<Transformer>(kModulation).modulate(sigma, options_.dtype, options_.references));
+  scope.write("modulation", loaded<Transformer>(kModulation).modulate(sigma, options_.dtype, edits()));
 }
 
 void QwenImageModel::denoise(pipeline::Scope& scope) {
   scope.uses(kBody);
   std::vector<at::Tensor> references;
-  if (options_.references) references = stack_lists(scope.lists("latents_of_references"));
+  if (edits()) references = stack_lists(scope.lists("latents_of_references"));
+  if (is_layered_) references = {scope.tensor("whole_latents").to(options_.device)};
   Transformer::Inputs in{.noisy_BCHW = scope.tensor("noisy"),
                          .references = references,
                          .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
@@ -208,11 +231,21 @@ void QwenImageModel::denoise(pipeline::Scope& scope) {
 pipeline::Units QwenImageModel::prompt_units() {
   using pipeline::Scope;
   const std::vector<std::string> writes{"text_embedding", "text_mask"};
-  if (!options_.references) return {{"encode_prompt", {"prompt"}, writes, {"text_encoder"}, [this](Scope& s) { encode_prompt(s); }}};
+  if (!edits()) return {{"encode_prompt", {"prompt"}, writes, {"text_encoder"}, [this](Scope& s) { encode_prompt(s); }}};
   pipeline::Units units{
       {"see_references", {"reference_images"}, {"seen_references"}, {"image_encoder"}, [this](Scope& s) { see_references(s); }},
       {"encode_prompt", {"prompt", "seen_references"}, writes, {"text_encoder"}, [this](Scope& s) { encode_prompt(s); }}};
   for (auto& unit : units) unit.settings = fmt::format("reference_prompt {}, reference_pixels {}", word_of(naming_), reference_area());
+  return units;
+}
+
+pipeline::Units QwenImageModel::reference_units(const Encode& encode) {
+  if (is_layered_) return whole_picture_units("vae", encode, options_.references);
+  if (!options_.references) return {};
+  auto units = reference_picture_units("vae", [this, encode](const at::Tensor& image_13HW) {
+    return encode(text::from_levels(levels_at(image_13HW[0].to(options_.device), reference_area())).unsqueeze(0));
+  });
+  units.front().settings = fmt::format("reference_pixels {}", reference_area());
   return units;
 }
 
@@ -221,17 +254,17 @@ UnitGroups QwenImageModel::units_of(const Expert&) {
   auto groups = shared_units(autoencoder_);
   groups.encode_prompt = prompt_units();
   auto encode = encoding_by(autoencoder_, components_, options_.device);
-  if (options_.references) {
-    groups.encode_references = reference_picture_units("vae", [this, encode](const at::Tensor& image_13HW) {
-      return encode(text::from_levels(levels_at(image_13HW[0].to(options_.device), reference_area())).unsqueeze(0));
-    });
-    groups.encode_references.front().settings = fmt::format("reference_pixels {}", reference_area());
+  groups.encode_references = reference_units(encode);
+  if (without_whole_) {
+    groups.encode_image = latent_units(options_.latents, "vae", encoding_behind_whole(encode));
+    groups.encode_image.front().settings = "without the whole picture";
   }
   for (auto& unit :
        control_->encode_units(autoencoder_.downsampling, [encode](const at::Tensor& image) { return encode(image).mean_BCHW; }))
     groups.encode_references.push_back(std::move(unit));
   std::vector<std::string> reads{"noisy", "text_embedding", "text_mask", "modulation"}, runs{kBody};
-  if (options_.references) reads.emplace_back("latents_of_references");
+  if (edits()) reads.emplace_back("latents_of_references");
+  if (is_layered_) reads.emplace_back("whole_latents");
   if (control_->is_read()) {
     reads.emplace_back("control_latents");
     runs.push_back(kBlockwise);

@@ -2,6 +2,7 @@
 #include "models/model.h"
 #include "models/qwen_image/controlnet.h"
 #include "models/qwen_image/editing.h"
+#include "models/qwen_image/layers.h"
 #include "models/qwen_image/transformer.h"
 #include "models/shared_components.h"
 
@@ -26,10 +27,13 @@ class QwenImageModel : public Model {
   QwenImageModel(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
   diffusion::Guide guide() const override;
-  bool scales_references() const override { return options_.references; }
-  Extent seen_reference(const Extent& given) const override { return scaled_to(given, reference_area()); }
+  bool scales_references() const override { return edits(); }
+  Extent seen_reference(const Extent& given) const override { return edits() ? scaled_to(given, reference_area()) : given; }
 
  private:
+  /// Tells whether its reference pictures are those of Edit.
+  bool edits() const { return options_.references && !is_layered_; }
+  void read_layers(const Sources& sources);
   void read_editing(const Sources& sources);
   void fill_names();
   void add_transformer(const Source& source);
@@ -40,10 +44,13 @@ class QwenImageModel : public Model {
   void encode_prompt(pipeline::Scope& scope);
   void encode_edit_prompt(pipeline::Scope& scope, const std::vector<at::Tensor>& seen);
   pipeline::Units prompt_units();
+  pipeline::Units reference_units(const Encode& encode);
   void modulate(pipeline::Scope& scope);
   void denoise(pipeline::Scope& scope);
 
   Config config_;
+  bool is_layered_ = false;     ///< by the transformer, or where it is not there by the autoencoder
+  bool without_whole_ = false;  ///< whether the layers are made without the whole picture before them
   text::QwenConfig text_config_;
   text::VisionConfig vision_config_;
   text::PixelRule pixels_;

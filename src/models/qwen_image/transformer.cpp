@@ -33,8 +33,11 @@ struct Transformer::Modulation {
   Modulation(const Config& c, const at::TensorOptions& o)
       : embedder(mmdit::kTimeChannels, c.width(), o),
         of_blocks(mmdit::several<nn::Linear>(2 * c.num_layers, c.width(), 6 * c.width(), o)),
-        last(c.width(), 2 * c.width(), o) {}
+        last(c.width(), 2 * c.width(), o) {
+    if (c.has_layers) of_layers = std::make_unique<nn::Embedding>(2, c.width(), o);
+  }
   mmdit::EmbedMlp embedder;
+  std::unique_ptr<nn::Embedding> of_layers;            ///< what is added for pictures with transparency, and for those without
   std::vector<std::unique_ptr<nn::Linear>> of_blocks;  ///< of the picture and of the caption, in turn
   nn::Linear last;
 };
@@ -63,6 +66,7 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdi
     own("txt_in", body_->text_in);
   }
   if (modulation_) own("time_text_embed.timestep_embedder", modulation_->embedder);
+  if (modulation_ && modulation_->of_layers) own("time_text_embed.addition_t_embedding", *modulation_->of_layers);
   for (size_t i = 0; i < static_cast<size_t>(c.num_layers); ++i) {
     auto name = "transformer_blocks." + std::to_string(i);
     if (modulation_) own(name + ".img_mod.1", *modulation_->of_blocks[2 * i]);
@@ -77,7 +81,11 @@ Transformer::~Transformer() = default;
 
 at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype, bool with_references) const {
   const auto& m = *modulation_;
-  auto embedded = [&](const at::Tensor& sigma) { return at::silu(m.embedder.forward(mmdit::time_projection(sigma, dtype))); };
+  auto embedded = [&](const at::Tensor& sigma) {
+    auto time_BD = m.embedder.forward(mmdit::time_projection(sigma, dtype));
+    if (m.of_layers) time_BD = time_BD + m.of_layers->forward(at::zeros_like(sigma, at::kLong)).to(dtype);
+    return at::silu(time_BD);
+  };
   auto conditioning_BD = embedded(sigma_B);
   auto of_references_BD = config_.zero_cond_t && with_references ? embedded(at::zeros_like(sigma_B)) : at::Tensor();
   std::vector<std::function<at::Tensor()>> parts;
@@ -93,18 +101,20 @@ at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype
 }
 
 /// Rotary tables [T + I, P]. The tokens of the n-th picture sit at n and at their rows and columns counted from its middle; the caption's
-/// on the diagonal behind all of them (diffusers: QwenEmbedRope with scale_rope).
-std::pair<at::Tensor, at::Tensor> Transformer::rope(int64_t num_text, const std::vector<at::Tensor>& pictures,
+/// on the diagonal behind all of them (diffusers: QwenEmbedRope with scale_rope). Beside layers, the first `num_targets` pictures, another
+/// picture sits at -1 (QwenEmbedLayer3DRope).
+std::pair<at::Tensor, at::Tensor> Transformer::rope(int64_t num_text, const std::vector<at::Tensor>& pictures, int64_t num_targets,
                                                     const at::TensorOptions& options) const {
   auto opts = options.dtype(at::kDouble);
   auto from_middle = [&](int64_t count) { return at::arange(count / 2 - count, count / 2, opts); };
   std::vector<at::Tensor> places_3I;
-  int64_t first = 0;
+  int64_t first = config_.has_layers ? num_targets : 0;
   for (const auto& x_BCHW : pictures) {
     auto rows = x_BCHW.size(2) / 2, columns = x_BCHW.size(3) / 2;
     auto row = from_middle(rows).unsqueeze(1).expand({rows, columns}).flatten();
     auto column = from_middle(columns).unsqueeze(0).expand({rows, columns}).flatten();
-    places_3I.push_back(at::stack({at::full_like(row, std::ssize(places_3I)), row, column}));
+    const auto number = std::ssize(places_3I);
+    places_3I.push_back(at::stack({at::full_like(row, config_.has_layers && number >= num_targets ? -1 : number), row, column}));
     first = std::max({first, rows / 2, columns / 2});
   }
   auto text = at::arange(first, first + num_text, opts);
@@ -126,13 +136,15 @@ at::Tensor Transformer::forward(const Inputs& in) {
   sizes.push_back(2 * width);
   nn::Parts modulation(in.modulation_BM, sizes);
 
-  std::vector<at::Tensor> pictures{in.noisy_BCHW}, tokens;
+  auto pictures = config_.has_layers ? in.noisy_BCHW.unbind(2) : std::vector{in.noisy_BCHW};
+  const auto num_targets = std::ssize(pictures);
+  std::vector<at::Tensor> tokens;
   pictures.insert(pictures.end(), in.references.begin(), in.references.end());
   for (const auto& picture : pictures) tokens.push_back(mmdit::to_tokens(picture).to(in.text_BTE.scalar_type()));
-  const auto rows = in.noisy_BCHW.size(2) / 2, columns = in.noisy_BCHW.size(3) / 2, num_target = rows * columns;
+  const auto rows = in.noisy_BCHW.size(-2) / 2, columns = in.noisy_BCHW.size(-1) / 2, num_target = num_targets * rows * columns;
   auto image = b.image_in.forward(tokens.size() == 1 ? tokens[0] : at::cat(tokens, 1));
   auto text = b.text_in.forward(b.text_norm.forward(in.text_BTE));
-  auto [cos, sin] = rope(text.size(1), pictures, in.modulation_BM.options());
+  auto [cos, sin] = rope(text.size(1), pictures, num_targets, in.modulation_BM.options());
   // Of one sample nothing is masked.
   auto bias = in.mask_BT.size(0) > 1 ? mmdit::padding_bias(in.mask_BT, image.size(1)) : at::Tensor();
   const auto num_text = text.size(1), num_image = image.size(1);
@@ -170,7 +182,11 @@ at::Tensor Transformer::forward(const Inputs& in) {
   auto m = modulation.next().chunk(2, -1);  // scale, shift
   if (streams.are_whole() && image.size(1) > num_target) image = image.narrow(1, 0, num_target);
   auto out = streams.joined(1, b.out.forward(kernels::modulated_norm(image, m[0], m[1], kNormEps)));
-  return mmdit::from_tokens(out.size(1) > num_target ? out.narrow(1, 0, num_target) : out, rows, columns);
+  if (out.size(1) > num_target) out = out.narrow(1, 0, num_target);
+  if (!config_.has_layers) return mmdit::from_tokens(out, rows, columns);
+  std::vector<at::Tensor> layers;
+  for (const auto& layer : out.chunk(num_targets, 1)) layers.push_back(mmdit::from_tokens(layer, rows, columns));
+  return at::stack(layers, 2);
 }
 
 void Transformer::initialise(uint64_t seed) {

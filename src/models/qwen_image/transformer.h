@@ -23,7 +23,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype, bool with_references = false) const;
 
   struct Inputs {
-    at::Tensor noisy_BCHW;
+    at::Tensor noisy_BCHW;                    ///< of layers [B, C, F, H, W]
     std::vector<at::Tensor> references = {};  ///< latents of the reference pictures [B, C, h, w], each of its own size
     at::Tensor text_BTE;                      ///< the text encoder's states
     at::Tensor mask_BT;                       ///< 1 for a caption's tokens, which come first, and 0 behind them, where nothing is read
@@ -31,7 +31,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
     /// Given the target's tokens [B, I, D] behind a block, returns tokens that take their place; empty: nothing.
     std::function<at::Tensor(int64_t block, const at::Tensor& image_BID)> after_block = {};
   };
-  /// Computes the velocity, noise - latents [B, C, H, W]. Needs the body.
+  /// Computes the velocity, noise - latents, of the noisy latents' shape. Needs the body.
   at::Tensor forward(const Inputs& in);
 
   const Config& config() const { return config_; }
@@ -43,7 +43,8 @@ class Transformer : public nn::Module, public nn::SharesTokens {
  private:
   struct Modulation;
   struct Body;
-  std::pair<at::Tensor, at::Tensor> rope(int64_t num_text, const std::vector<at::Tensor>& pictures, const at::TensorOptions& options) const;
+  std::pair<at::Tensor, at::Tensor> rope(int64_t num_text, const std::vector<at::Tensor>& pictures, int64_t num_targets,
+                                         const at::TensorOptions& options) const;
 
   Config config_;
   std::unique_ptr<Modulation> modulation_;

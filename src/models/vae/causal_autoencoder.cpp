@@ -64,7 +64,7 @@ struct CausalLevel {
 struct CausalAutoencoder::Down : nn::Module {
   Down(const CausalConfig& c, const at::TensorOptions& options)
       : shortcuts(c.shortcuts),
-        conv_in(3 * c.patch * c.patch, c.first_channels, 3, c.in_time, options),
+        conv_in(c.pixels.channels * c.pixels.patch * c.pixels.patch, c.first_channels, 3, c.in_time, options),
         middle(c.block_out_channels.back(), c.in_time, options),
         norm_out(c.block_out_channels.back(), true, options),
         conv_out(c.block_out_channels.back(), 2 * c.latent_channels, 3, c.in_time, options) {
@@ -114,7 +114,7 @@ struct CausalAutoencoder::Up : nn::Module {
         conv_in(c.latent_channels, c.decoder_channels.back(), 3, c.in_time, options),
         middle(c.decoder_channels.back(), c.in_time, options),
         norm_out(c.decoder_channels.front(), true, options),
-        conv_out(c.decoder_channels.front(), 3 * c.patch * c.patch, 3, c.in_time, options) {
+        conv_out(c.decoder_channels.front(), c.pixels.channels * c.pixels.patch * c.pixels.patch, 3, c.in_time, options) {
     own("conv_in", conv_in);
     own("mid_block", middle);
     auto in = c.decoder_channels.back();
@@ -174,7 +174,7 @@ at::Tensor CausalAutoencoder::run_encoder(const at::Tensor& clip) const {
   const auto num_frames = clip.size(2);
   for (int64_t first = 0, count = 1; first < num_frames; first += count, count = config_.frames_per_latent()) {
     past.begin_chunk(/*is_last=*/first + count >= num_frames);
-    auto frames = in_patches(exact(clip.narrow(2, first, count), encoder_->conv_in.bias), config_.patch);
+    auto frames = in_patches(exact(clip.narrow(2, first, count), encoder_->conv_in.bias), config_.pixels.patch);
     chunks.push_back(quant_conv_->forward(encoder_->forward(laid_out(frames, config_.in_time), past), past));
   }
   return joined(chunks);
@@ -207,7 +207,7 @@ void CausalAutoencoder::decode(const at::Tensor& latents, const TakeFrames& take
       auto& past = pasts[tile_number++];
       past.begin_chunk(/*is_last=*/i + 1 == raw.size(2));
       auto latent = laid_out(tile, config_.in_time);
-      return out_of_patches(decoder_->forward(post_quant_conv_->forward(latent, past), past), config_.patch).contiguous();
+      return out_of_patches(decoder_->forward(post_quant_conv_->forward(latent, past), past), config_.pixels.patch).contiguous();
     };
     auto frames = in_tiles(raw.narrow(2, i, 1), size / config_.downsampling(), size, run).clamp(-1.0, 1.0);
     take(first, frames);

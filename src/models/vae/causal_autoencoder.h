@@ -5,6 +5,12 @@
 
 namespace burnish::models::vae {
 
+/// The pixels that a causal autoencoder takes.
+struct CausalPixels {
+  int64_t channels = 3;  ///< numbers of a pixel; 4 where the last says how opaque it is, as in Qwen-Image-Layered
+  int64_t patch = 1;     ///< the side of a patch of pixels that the encoder takes as one place
+};
+
 /// Numbers of a causal autoencoder. Defaults are those of Qwen-Image and of Wan 2.1, whose files hold neither mean nor deviation.
 struct CausalConfig {
   int64_t first_channels = 96;
@@ -24,10 +30,10 @@ struct CausalConfig {
   std::vector<bool> halves_frames = {};
   /// Says whether what enters a level is added to what leaves it, brought to its size without weights, as in Wan 2.2.
   bool shortcuts = false;
-  int64_t patch = 1;  ///< the side of a patch of pixels that the encoder takes as one place
+  CausalPixels pixels = {};
 
   /// Returns the pixels per latent along a side.
-  int64_t downsampling() const { return patch << (block_out_channels.size() - 1); }
+  int64_t downsampling() const { return pixels.patch << (block_out_channels.size() - 1); }
   /// Returns the frames per latent in time, behind the first frame of a clip, which has a latent of its own.
   int64_t frames_per_latent() const;
 };
@@ -35,8 +41,9 @@ struct CausalConfig {
 /// Reads sizes from shapes (our names), and mean and deviation from config.json (null for none).
 CausalConfig causal_config(const nlohmann::json& config_json, const io::Shapes& shapes);
 
-/// The uses that a causal autoencoder is made for: for pictures, it has the weights that meet one, kernels of a single slice in time.
-enum class CausalFor { pictures, clips };
+/// The uses that a causal autoencoder is made for: for pictures and for layers, which are pictures with transparency, it has the weights
+/// that meet one, kernels of a single slice in time.
+enum class CausalFor { pictures, clips, layers };
 
 /// Returns the weights of `source` that are needed: for pictures, not those that join frames in time alone.
 io::TensorSource causal_tensors(const io::TensorSource& source, CausalFor use = CausalFor::pictures);
@@ -49,7 +56,8 @@ io::KeyMap original_causal_keys(const CausalConfig& config);
 
 class CausalConv;
 
-/// Takes frames [B, 3, F, H, W] in [-1, 1] of a clip; `first` is the number of the first, and earlier frames were given before.
+/// Takes frames [B, P, F, H, W] in [-1, 1] of a clip, P being pixels.channels; `first` is the number of the first, and earlier frames were
+/// given before.
 using TakeFrames = std::function<void(int64_t first, const at::Tensor& frames_B3FHW)>;
 
 /// The autoencoder of Qwen-Image (for pictures) and of Wan 2.1 and 2.2 (names of diffusers' AutoencoderKLQwenImage and AutoencoderKLWan).
@@ -61,12 +69,12 @@ class CausalAutoencoder : public nn::Module {
  public:
   CausalAutoencoder(const CausalConfig& config, const at::TensorOptions& options);
   ~CausalAutoencoder() override;
-  /// Encodes a clip [B, 3, F, H, W] or picture [B, 3, H, W], in [-1, 1] or in bytes that stand for it, H and W multiples of downsampling()
+  /// Encodes a clip [B, P, F, H, W] or picture [B, P, H, W], in [-1, 1] or in bytes that stand for it, H and W multiples of downsampling()
   /// -> the moments of its latents [B, C, f, h, w] or [B, C, h, w], brought to mean 0 and deviation 1.
   Encoder::Moments encode(const at::Tensor& clip) const;
   /// Decodes latents as the denoiser sees them. `take` is given the frames as they are made, in order.
   void decode(const at::Tensor& latents_BCFHW, const TakeFrames& take) const;
-  /// Returns all frames [B, 3, F, H, W] in [-1, 1], for a picture's latents [B, C, h, w] the picture [B, 3, H, W].
+  /// Returns all frames [B, P, F, H, W] in [-1, 1], for a picture's latents [B, C, h, w] the picture [B, P, H, W].
   at::Tensor decode(const at::Tensor& latents) const;
 
  private:

@@ -110,9 +110,8 @@ CausalConfig causal_sizes(const io::Shapes& shapes) {
   auto channels = io::side_of(shapes, kCausalFirst, 1, kCausalWhat);
   c.in_time = shapes.at(kCausalFirst).size() == 5;
   c.shortcuts = c.in_time && shapes.contains(down_block(0) + ".resnets.0.conv1.weight");
-  if (c.shortcuts && channels == 12) c.patch = 2;
-  else if (channels != 3)
-    data_error("models", "the autoencoder takes pictures of {} channels, and 3 were expected; it is another model's", channels);
+  if (c.shortcuts && channels == 12) c.pixels.patch = 2;
+  else c.pixels.channels = channels;
   c.first_channels = io::side_of(shapes, kCausalFirst, 0, kCausalWhat);
   c.latent_channels = io::side_of(shapes, "decoder.conv_in.weight", 1, kCausalWhat);
   c.block_out_channels.clear();
@@ -133,7 +132,7 @@ void check_causal_shapes(const CausalConfig& c, const nlohmann::json& json, cons
   for (const char* key : {"input_channels", "in_channels"})
     io::agree(json, key, io::side_of(shapes, kCausalFirst, 1, kCausalWhat), kCausalWhat);
   io::agree(json, "out_channels", io::side_of(shapes, "decoder.conv_out.weight", 0, kCausalWhat), kCausalWhat);
-  if (c.patch > 1) io::agree(json, "patch_size", c.patch, kCausalWhat);
+  if (c.pixels.patch > 1) io::agree(json, "patch_size", c.pixels.patch, kCausalWhat);
   io::agree(json, "is_residual", c.shortcuts, kCausalWhat);
   std::vector<int64_t> times;
   for (auto channels : c.block_out_channels) times.push_back(channels / c.first_channels);

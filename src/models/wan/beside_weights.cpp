@@ -128,7 +128,7 @@ json vae_config(const vae::CausalConfig& c) {
   auto times = json::array();
   for (auto channels : c.block_out_channels) times.push_back(channels / c.first_channels);
   const bool is_mirrored = c.decoder_channels == c.block_out_channels;
-  const auto of_pixel = 3 * c.patch * c.patch;
+  const auto of_pixel = 3 * c.pixels.patch * c.pixels.patch;
   return {{"_class_name", "AutoencoderKLWan"},
           {"base_dim", c.first_channels},
           {"decoder_base_dim", is_mirrored ? json() : json(c.decoder_channels.front())},
@@ -143,7 +143,7 @@ json vae_config(const vae::CausalConfig& c) {
           {"is_residual", c.shortcuts},
           {"in_channels", of_pixel},
           {"out_channels", of_pixel},
-          {"patch_size", c.patch > 1 ? json(c.patch) : json()},
+          {"patch_size", c.pixels.patch > 1 ? json(c.pixels.patch) : json()},
           {"scale_factor_temporal", c.frames_per_latent()},
           {"scale_factor_spatial", c.downsampling()}};
 }

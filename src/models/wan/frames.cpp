@@ -38,7 +38,7 @@ at::Tensor first_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW, 
 }
 
 /// Whether it is TI2V-5B, which has the autoencoder of Wan 2.2.
-bool is_of_wan_2_2(const Config& c, const vae::CausalConfig& autoencoder) { return c.out_channels == 48 || autoencoder.patch > 1; }
+bool is_of_wan_2_2(const Config& c, const vae::CausalConfig& autoencoder) { return c.out_channels == 48 || autoencoder.pixels.patch > 1; }
 
 at::Tensor last_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW) {
   const auto num_frames = clip_BCFHW.size(2);

@@ -26,7 +26,7 @@ vae::CausalConfig published_residual_vae_config() {
           .in_time = true,
           .halves_frames = {false, true, true},
           .shortcuts = true,
-          .patch = 2};
+          .pixels = {.patch = 2}};
 }
 
 constexpr UsualDrawing kDrawn{.side = 512, .num_inference_steps = 50, .cfg_scale = 5};

@@ -143,6 +143,7 @@ Read read(const fs::path& path, const std::vector<std::string>& carried, const T
     data_error("train", "{} does not say how high and wide its picture is", path.string());
   sample.extent = {.height = height->integer, .width = width->integer};
   if (const auto* frames = find(tables, "num_frames"); frames && frames->kind == Kind::integer) sample.extent.frames = frames->integer;
+  if (const auto* layers = find(tables, "layer_num"); layers && layers->kind == Kind::integer) sample.extent.frames = layers->integer + 1;
   for (const auto& name : columns) {
     const auto* value = find(tables, name);
     if (value == nullptr) continue;

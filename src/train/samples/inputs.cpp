@@ -45,18 +45,32 @@ std::string cut_content(const View& view) {
   return content;
 }
 
-std::string image_content(const View& view) {
-  return view.sample == nullptr ? "" : fmt::format("sRGB picture {} {}", view.picture_hash, cut_content(view));
+/// The hashes of further files, the first of that name, of which there is one for each number from `first` on.
+std::string hashes_behind(const View& view, int64_t first, const std::function<std::string(int64_t number)>& name_of) {
+  std::string hashes;
+  for (auto k = first;; ++k) {
+    auto hash = view.further_hashes.find(name_of(k));
+    if (hash == view.further_hashes.end()) return hashes;
+    hashes += " " + hash->second;
+  }
 }
 
-/// Bytes [H, W, 3], of a clip [F, H, W, 3], in place of those that a plan does without.
-at::Tensor any_pixels(const Extent& extent) {
-  auto any = at::zeros({}, at::kByte);
-  return extent.frames == 1 ? any.expand({extent.height, extent.width, 3}) : any.expand({extent.frames, extent.height, extent.width, 3});
+std::string image_content(const View& view) {
+  if (view.sample == nullptr) return "";
+  if (view.sample->pixel_channels == 4)
+    return fmt::format("sRGB layers {}{} {}", view.picture_hash, hashes_behind(view, 1, data::layer_name), cut_content(view));
+  return fmt::format("sRGB picture {} {}", view.picture_hash, cut_content(view));
+}
+
+/// Bytes [H, W, C], of a clip [F, H, W, C], in place of those that a plan does without.
+at::Tensor any_pixels(const Extent& extent, int64_t channels) {
+  std::vector<int64_t> shape{extent.height, extent.width, channels};
+  if (extent.frames > 1) shape.insert(shape.begin(), extent.frames);
+  return at::zeros({}, at::kByte).expand(shape);
 }
 
 pipeline::Value load_image(const View& view) {
-  if (view.pictures == nullptr) return any_pixels(view.sample->extent).unsqueeze(0);
+  if (view.pictures == nullptr) return any_pixels(view.sample->extent, view.sample->pixel_channels).unsqueeze(0);
   return view.pictures->load(view.sample->row, view.variant).pixels_HW3.unsqueeze(0);
 }
 
@@ -77,7 +91,7 @@ std::string pictures_content(const View& view, const std::string& column) {
 pipeline::Value load_pictures(const View& view, const std::string& column) {
   if (view.pictures != nullptr) return pipeline::TensorLists{view.pictures->load_pictures(view.sample->row, column, view.variant)};
   std::vector<at::Tensor> any;
-  for (const auto& extent : view.sample->picture_extents.at(column)) any.push_back(any_pixels(extent));
+  for (const auto& extent : view.sample->picture_extents.at(column)) any.push_back(any_pixels(extent, view.sample->pixel_channels));
   return pipeline::TensorLists{any};
 }
 
@@ -127,11 +141,12 @@ Input further_picture(const models::ExtraInput& extra) {
   auto content = [=, square = extra.square](const View& view) {
     auto hash = view.further_hashes.find(column);
     if (hash == view.further_hashes.end()) return std::string();
-    auto content = fmt::format("sRGB picture {} {}", hash->second, cut_content(view));
+    auto name_of = [&](int64_t number) { return data::picture_name(column, static_cast<size_t>(number)); };
+    auto content = fmt::format("sRGB picture {}{} {}", hash->second, hashes_behind(view, 1, name_of), cut_content(view));
     return square > 0 ? fmt::format("{}, a square of {}", content, square) : content;
   };
   auto load = [=](const View& view) -> pipeline::Value {
-    if (view.pictures == nullptr) return any_pixels(extra.extent_beside(view.sample->extent)).unsqueeze(0);
+    if (view.pictures == nullptr) return any_pixels(extra.extent_beside(view.sample->extent), view.sample->pixel_channels).unsqueeze(0);
     return view.pictures->load_further(view.sample->row, column, view.variant).unsqueeze(0);
   };
   return {column, false, content, load};

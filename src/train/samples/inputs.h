@@ -28,6 +28,7 @@ struct SampleInfo {
   std::map<std::string, std::vector<Extent>> picture_extents = {};
   /// The shapes of further streams' latents, by stream; of a stream that the sample lacks they are without elements (LatentSpace::Stream).
   std::map<std::string, std::vector<int64_t>> further_latents = {};
+  int64_t pixel_channels = 3;  ///< numbers of a pixel of the sample's pictures
 };
 
 /// Returns the shape of a stream's latents of a sample, without the batch.

@@ -24,20 +24,34 @@ void fit(data::Subset& subset, const models::LatentSpace& space) {
   if (space.frames_step == 0 && subset.clips.num_frames > 1)
     config_error("train", "num_frames {} asks for clips, and this model makes pictures; take num_frames out, or name a model of clips",
                  subset.clips.num_frames);
-  subset.clips.step = space.frames_step;
+  subset.clips.step = space.has_layers ? 0 : space.frames_step;
   subset.clips.first_frames = space.first_frames;
   data::take_rate_of_model(subset.clips, space.frame_rate);
-  subset.caption_files.with_videos = space.frames_step > 0;
+  subset.caption_files.with_videos = space.frames_step > 0 && !space.has_layers;
+  subset.caption_files.with_layers = space.has_layers;
 }
 
 /// The column of reference pictures that the model reads; "" for none, and for models of clips: what they call one is a frame of the clip,
-/// which units take from it.
+/// which units take from it. Of layers a row may name another one than its first.
 std::string reference_column(const models::Model& model) {
-  return model.latent_space().frames_step > 0 ? "" : model.names().reference_column;
+  const auto& space = model.latent_space();
+  return space.frames_step > 0 && !space.has_layers ? "" : model.names().reference_column;
+}
+
+/// Rows of layers say by their files how many they have.
+void check_no_length(const data::Subset& subset, const models::LatentSpace& space) {
+  if (space.has_layers && subset.clips.num_frames > 0)
+    config_error("train",
+                 "num_frames {} is the length of clips, and rows of this model say by their files how many layers they have; take it out",
+                 subset.clips.num_frames);
 }
 
 std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const models::Model& model, const SampleNeeds& needs) {
-  for (auto& subset : options.subsets) fit(subset, model.latent_space());
+  for (auto& subset : options.subsets) {
+    check_no_length(subset, model.latent_space());
+    fit(subset, model.latent_space());
+  }
+  options.layers = model.latent_space().has_layers;
   options.extra_columns = needs.columns;
   for (const auto& input : model.names().extra_inputs) {
     using Kind = models::ExtraInput::Kind;
@@ -92,6 +106,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
     }
     samples.list.push_back({row, extent, entry.prompt, entry.captions, entry.extra, file, further, model.latent_space().shape(extent),
                             entry.loss_weight, entry.subset, std::move(extents)});
+    samples.list.back().pixel_channels = model.latent_space().pixel_channels();
     add_streams(samples.list.back(), model.latent_space());
   }
   samples.num_variants = pictures->num_variants();
@@ -124,11 +139,12 @@ void check_any_reference(const data::Dataset& pictures, const std::string& colum
 
 Samples look_at_pictures(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs) {
   for (const auto& subset : settings.pictures.subsets) {
-    if (subset.size.height > 0) model.latent_space().check(data::extent_of(subset.size.fixed()));
+    const auto& space = model.latent_space();
+    if (subset.size.height > 0) space.check(data::extent_of(subset.size.fixed(), space.first_frames));
   }
   auto pictures = open_pictures(settings.pictures, model, needs);
   check_any_mask(*pictures);
-  check_any_reference(*pictures, reference_column(model));
+  if (!model.latent_space().has_layers) check_any_reference(*pictures, reference_column(model));
   auto samples = samples_of(std::move(pictures), model);
   samples.inputs = settings.inputs;
   return samples;
@@ -144,10 +160,11 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
     data::check_rule(subset.clips);
     const auto& rule = subset.size;
     auto size = data::target_size(rule, rule.buckets ? rule.buckets->resolution : rule.fixed(), "a picture");
-    auto extent = data::extent_of(size, std::max<int64_t>(1, subset.clips.num_frames));
+    auto extent = data::extent_of(size, std::max(model.latent_space().first_frames, subset.clips.num_frames));
     auto set = samples.sets.size();
     std::map<std::string, std::vector<Extent>> extents;
-    if (const auto column = reference_column(model); !column.empty()) extents[column] = {model.seen_reference(extent)};
+    if (const auto column = reference_column(model); !column.empty())
+      extents[column] = {model.seen_reference({1, extent.height, extent.width})};
     auto columns = nlohmann::json::object();
     for (const auto& input : model.names().extra_inputs) {
       const bool is_picture = input.kind == models::ExtraInput::Kind::pictures;
@@ -161,7 +178,8 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
                             .columns = std::move(columns),
                             .latent_shape = model.latent_space().shape(extent),
                             .set = set,
-                            .picture_extents = std::move(extents)});
+                            .picture_extents = std::move(extents),
+                            .pixel_channels = model.latent_space().pixel_channels()});
     add_streams(samples.list.back(), model.latent_space());
     samples.sets.push_back({.num_repeats = kManyVisits, .captions = subset.visits.captions});
   }
@@ -212,6 +230,16 @@ void check_pictures_read(const Samples& samples, const models::Model& model, con
   }
 }
 
+void check_fits(const SampleInfo& sample, const std::string& column) {
+  for (const auto& extent : sample.picture_extents.at(column)) {
+    if (extent != Extent{1, sample.extent.height, sample.extent.width})
+      data_error("train",
+                 "row {}: the picture in the column '{}' is cut to {} by {} pixels and the picture that is trained to {} by {}; scale it "
+                 "to the picture's size",
+                 sample.row, column, extent.width, extent.height, sample.extent.width, sample.extent.height);
+  }
+}
+
 /// That a sample has what the model reads of it in further columns. Of a list, which may be another program's, it has to have what later
 /// units read.
 void check_extra_inputs(const SampleInfo& sample, const models::Model& model, const std::vector<std::string>* read_later = nullptr) {
@@ -232,14 +260,13 @@ void check_extra_inputs(const SampleInfo& sample, const models::Model& model, co
           "train",
           "row {}: the column '{}' names {}, and a safetensors file with one tensor was expected; docs/train.md says how one is made",
           sample.row, column, sample.columns.at(column).get<std::string>());
-    for (const auto& extent : is_picture&& input.fits_picture ? sample.picture_extents.at(column) : std::vector<Extent>{}) {
-      if (extent != Extent{1, sample.extent.height, sample.extent.width})
-        data_error("train",
-                   "row {}: the picture in the column '{}' is cut to {} by {} pixels and the picture that is trained to {} by {}; scale it "
-                   "to the picture's size",
-                   sample.row, column, extent.width, extent.height, sample.extent.width, sample.extent.height);
-    }
+    if (is_picture && input.fits_picture) check_fits(sample, column);
   }
+  const auto column = reference_column(model);
+  if (!sample.picture_extents.contains(column)) return;
+  if (const auto why = model.names().why_too_many(std::ssize(sample.picture_extents.at(column))); !why.empty())
+    data_error("train", "row {} has in the column '{}' {}; take some out", sample.row, column, why);
+  if (model.latent_space().has_layers) check_fits(sample, column);
 }
 
 /// A cache is trained from with the LoRAs that were merged into its models when it was made.

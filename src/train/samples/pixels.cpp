@@ -9,9 +9,9 @@ namespace burnish::train {
 
 namespace {
 
-/// [1, F, H, W, 3] -> [1, 3, F, H, W]
+/// [1, F, H, W, C] -> [1, C, F, H, W]
 at::Tensor clip_in_model_range(const at::Tensor& clip) {
-  auto out = at::empty({1, 3, clip.size(1), clip.size(2), clip.size(3)}, clip.options().dtype(at::kFloat));
+  auto out = at::empty({1, clip.size(4), clip.size(1), clip.size(2), clip.size(3)}, clip.options().dtype(at::kFloat));
   for (int64_t k = 0; k < clip.size(1); ++k) out[0].select(1, k).copy_(data::to_model_range(clip[0][k]));
   return out;
 }

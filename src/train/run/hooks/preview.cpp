@@ -41,7 +41,7 @@ class Preview final : public Hook {
 
   /// A preview of a run before this one in the folder may have been of another kind.
   void write(int64_t number, const drawing::Picture& picture, const at::Tensor& drawn) const {
-    const bool is_clip = drawn.dim() == 4;
+    const bool is_clip = data::is_drawn_clip(drawn);
     const auto& format = training_.settings.output.previews.format;
     const auto stem = records::preview_path(training_.settings.output.folder, last_, number, records::PreviewKind::frames);
     const auto written = data::drawn_path(stem, format, is_clip);
