@@ -89,6 +89,17 @@ class Flux3:
         return out.transpose(1, 2).view(b, c, h, w)
 
 
+class QwenImage21:
+    def __init__(self, text):
+        self.text = text
+
+    def __call__(self, model, noisy, sigma):
+        b, c, h, w = noisy.shape
+        slots = torch.cat([torch.zeros(b, self.text.shape[1], dtype=torch.bool), torch.ones(b, h * w // 4, dtype=torch.bool)], 1)
+        out = model(noisy.flatten(2).transpose(1, 2), self.text, sigma, [[(1, h, w)]] * b, slots.to(noisy.device), return_dict=False)[0]
+        return out[:, -h * w:].transpose(1, 2).view(b, c, h, w)
+
+
 class ErnieImage:
     def __init__(self, text):
         self.text, self.lengths = text, torch.full(text.shape[:1], text.shape[1], device=text.device)
@@ -136,8 +147,8 @@ class Anima:
         return model(noisy[:, :, None], timestep=sigma.to(DTYPE), encoder_hidden_states=self.text, padding_mask=mask, return_dict=False)[0][:, :, 0]
 
 
-PREDICTIONS = {"anima": Anima, "wan": Wan, "z-image": ZImage, "qwen-image": QwenImage, "flux2": Flux2, "flux3": Flux3, "ernie-image": ErnieImage, "ideogram4": Ideogram4, "chroma": Chroma}
-TEXT_WIDTH = {"anima": "text_embed_dim", "z-image": "cap_feat_dim", "ernie-image": "text_in_dim", "ideogram4": "llm_features_dim", "wan": "text_dim"}
+PREDICTIONS = {"anima": Anima, "wan": Wan, "z-image": ZImage, "qwen-image": QwenImage, "qwen-image-2.1": QwenImage21, "flux2": Flux2, "flux3": Flux3, "ernie-image": ErnieImage, "ideogram4": Ideogram4, "chroma": Chroma}
+TEXT_WIDTH = {"anima": "text_embed_dim", "z-image": "cap_feat_dim", "ernie-image": "text_in_dim", "qwen-image-2.1": "context_in_dim", "ideogram4": "llm_features_dim", "wan": "text_dim"}
 # Diffusers' names of layers, which targets are said in, by DiffSynth-Studio's.
 OF_DIFFSYNTH = {"attn1": "self_attn", "attn2": "cross_attn", "to_q": "q", "to_k": "k", "to_v": "v", r"to_out\.0": "o", r"net\.(0\.proj|2)": "(0|2)"}
 

@@ -29,7 +29,8 @@ struct SmallFamily {
   /// Tokenizers that are not in its folder; assets/tiny-flux has them.
   std::vector<std::string> lacks() const {
     if (name == "flux") return {"tokenizer", "tokenizer_2"};
-    const bool has_one = exists(folder() / "tokenizer") || exists(folder() / "text_encoder/tokenizer.json");
+    const bool has_one =
+        exists(folder() / "tokenizer") || exists(folder() / "text_encoder/tokenizer.json") || exists(folder() / "processor/tokenizer.json");
     return has_one ? std::vector<std::string>{} : std::vector<std::string>{"tokenizer"};
   }
   /// The words of a command line that name its model.
@@ -75,6 +76,7 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "chroma"},
       {.name = "qwen_image"},
       {.name = "qwen_layered", .pictures = "qwen_layered_pipeline/layers/metadata.json"},
+      {.name = "qwen_image_21", .height = 64, .makes_few_tokens = true},
       {.name = "krea2", .needs_index = true, .runs_parts_by_text = true},
       {.name = "anima", .parts = {"transformer", "text_conditioner", "text_encoder", "vae"}},
       {.name = "wan", .pictures = "wan_clips/metadata.csv", .is_of_clips = true, .keeps_time_in_fp32 = true}};

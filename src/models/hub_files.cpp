@@ -155,15 +155,17 @@ const std::set<std::string> kVocabularies{"tokenizer.json", "tokenizer_config.js
 Paths companions(const Paths& paths, const Paths& matches) {
   std::set<std::string> folders;
   for (const auto& match : matches) folders.insert(match.substr(0, match.rfind('/') + 1));
+  // Without one of its own, the tokenizer is part of the processor.
+  const bool has_tokenizer = std::ranges::any_of(paths, [](const std::string& path) { return path.starts_with("tokenizer/"); });
   Paths beside;
   for (const auto& path : paths) {
     auto folder = path.substr(0, path.rfind('/') + 1);
+    bool is_processor = folder == "processor/" && (path.ends_with("/preprocessor_config.json") || (!has_tokenizer && is_small(path)));
     bool is_config = path == folder + "config.json" && folders.contains(folder);
     bool is_tokenizer = folder.find("tokenizer") != folder.npos || folder == "google/umt5-xxl/";  // where original folders have it
     bool is_part = (is_tokenizer || folder == "scheduler/") && is_small(path);
     bool is_vocabulary = folders.contains(folder) && kVocabularies.contains(path.substr(folder.size()));
-    if (is_config || is_part || is_vocabulary || contains(kIndexNames, path) || path == "processor/preprocessor_config.json")
-      beside.push_back(path);
+    if (is_config || is_part || is_vocabulary || contains(kIndexNames, path) || is_processor) beside.push_back(path);
   }
   return beside;
 }

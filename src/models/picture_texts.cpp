@@ -1,12 +1,14 @@
 #include "models/picture_texts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/limits.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "models/text/resample.h"
 
 namespace burnish::models {
 
@@ -26,7 +28,7 @@ PictureText picture_text(const tokenizers::ChatTokenizer& tokenizer, const token
   PictureText text;
   text.ids = tokenizer.encode_bare(chat.before);
   text.num_dropped = std::ssize(text.ids);
-  const auto stands_for_picture = picture_token(tokenizer);
+  const auto stands_for_picture = seen.empty() ? -1 : picture_token(tokenizer);
   auto next = seen.begin();
   for (auto id : tokenizer.encode_bare(told)) {
     if (id == stands_for_picture) add_picture(text, *next++);
@@ -58,12 +60,33 @@ std::unique_ptr<tokenizers::ChatTokenizer> load_seeing_qwen(const std::filesyste
   return tokenizer;
 }
 
+Extent scaled_to(const Extent& picture, int64_t area) {
+  constexpr double kStep = 32;
+  auto ratio = static_cast<double>(picture.width) / static_cast<double>(picture.height);
+  auto width = std::sqrt(static_cast<double>(area) * ratio), height = width / ratio;
+  auto side = [](double length) { return std::max<int64_t>(1, static_cast<int64_t>(std::nearbyint(length / kStep))) * 32; };
+  return {.height = side(height), .width = side(width)};
+}
+
+at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area) {
+  auto size = scaled_to({.height = image_3HW.size(1), .width = image_3HW.size(2)}, area);
+  return text::resampled(text::to_levels(image_3HW), size.height, size.width, text::Filter::lanczos);
+}
+
 text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen, const text::PixelRule& published) {
-  const std::string name = "preprocessor_config.json";
-  auto path = chosen.empty() ? files.in_pipeline("processor/" + name) : std::filesystem::path(chosen) / name;
-  if (!path) return published;
-  if (!io::is_there(*path)) data_error("models", "the processor_path {} holds no {}; name the folder that has it", chosen, name);
-  return naming(path->string(), [&] { return text::pixel_rule(io::read_json(*path)); });
+  // transformers 5 writes all rules of a processor into one file.
+  const std::string name = "preprocessor_config.json", of_all = "processor_config.json";
+  for (const auto& file : {name, of_all}) {
+    auto path = chosen.empty() ? files.in_pipeline("processor/" + file) : std::filesystem::path(chosen) / file;
+    if (!path || !io::is_there(*path)) continue;
+    return naming(path->string(), [&] {
+      const auto json = io::read_json(*path);
+      const bool is_part = file == of_all && json.is_object() && json.contains("image_processor");
+      return text::pixel_rule(is_part ? json["image_processor"] : json);
+    });
+  }
+  if (!chosen.empty()) data_error("models", "the processor_path {} holds no {}; name the folder that has it", chosen, name);
+  return published;
 }
 
 Option reference_pixels_option() {

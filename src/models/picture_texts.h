@@ -1,4 +1,5 @@
 #pragma once
+#include "base/extent.h"
 #include "models/files.h"
 #include "models/options.h"
 #include "models/text/patches.h"
@@ -29,6 +30,11 @@ PictureText longest_picture_text(const std::vector<at::Tensor>& seen, int64_t li
 int64_t picture_token(const tokenizers::ChatTokenizer& tokenizer);
 /// Loads a tokenizer that has such a token.
 std::unique_ptr<tokenizers::ChatTokenizer> load_seeing_qwen(const std::filesystem::path& folder, const tokenizers::ChatTemplate& chat);
+
+/// Returns the sides of a picture scaled to an area, multiples of 32 (diffusers: calculate_dimensions of pipeline_qwenimage_edit.py).
+Extent scaled_to(const Extent& picture, int64_t area);
+/// Scales a picture [3, H, W] in [-1, 1] to an area, as whole numbers from 0 to 255 in fp64.
+at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area);
 
 /// Reads the rule from the processor's folder: the chosen one, or that beside the model; `published` where there is none.
 text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen, const text::PixelRule& published);

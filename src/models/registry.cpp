@@ -42,6 +42,9 @@ extern const Family kFamily;
 namespace qwen_image {
 extern const Family kFamily;
 }
+namespace qwen_image_21 {
+extern const Family kFamily;
+}
 namespace stable_diffusion {
 extern const Family kFamily;
 }
@@ -56,9 +59,10 @@ extern const Family kFamily;
 }
 
 static constexpr const Family* kFamilies[] = {
-    &flux::kFamily,       &ernie_image::kFamily,      &ideogram4::kFamily, &flux3::kFamily,
-    &flux2::kFamily,      &chroma::kFamily,           &krea2::kFamily,     &anima::kFamily,
-    &qwen_image::kFamily, &stable_diffusion::kFamily, &wan::kFamily,       &zimage::kFamily,
+    &flux::kFamily,   &ernie_image::kFamily, &ideogram4::kFamily,        &flux3::kFamily,
+    &flux2::kFamily,  &chroma::kFamily,      &qwen_image_21::kFamily,    &krea2::kFamily,
+    &anima::kFamily,  &qwen_image::kFamily,  &stable_diffusion::kFamily, &wan::kFamily,
+    &zimage::kFamily,
 };
 
 static std::vector<const Family*>& added() {

@@ -250,7 +250,7 @@ AutoencoderPart patch_part(const Source& source, const ModelOptions& options, co
 
 AutoencoderPart causal_part(const Source& source, const ModelOptions& options, vae::CausalFor use) {
   auto config = read_named(source, vae::causal_config);
-  const int64_t num_expected = use == vae::CausalFor::layers ? 4 : 3;
+  const int64_t num_expected = use == vae::CausalFor::layers || config.is_flat() ? 4 : 3;
   if (!source.entry) config.pixels.channels = num_expected;
   if (config.pixels.channels != num_expected)
     naming(source.entry->label, [&] {
@@ -268,7 +268,7 @@ AutoencoderPart causal_part(const Source& source, const ModelOptions& options, v
     part.encode = encode_layers;
     part.decode = decode_layers;
   }
-  part.names.folder_file = {"", vae::diffusers_causal_keys(use)};
+  part.names.folder_file = {"", config.is_flat() ? io::KeyMap() : vae::diffusers_causal_keys(use)};
   part.names.single_file = {"vae.", vae::original_causal_keys(config)};
   return part;
 }
@@ -301,8 +301,15 @@ int64_t prompt_length(const ModelOptions& options, int64_t otherwise) {
   return chosen > 0 ? chosen : otherwise;
 }
 
+/// The vocabulary of a model that sees may be part of its processor.
+static constexpr const char* kInProcessor = "processor/tokenizer.json";
+
 std::optional<std::filesystem::path> find_tokenizer(const ModelFiles& files, const std::string& chosen, const std::string& folder) {
-  if (chosen.empty()) return files.in_pipeline(folder);
+  if (chosen.empty()) {
+    if (auto found = files.in_pipeline(folder)) return found;
+    auto vocabulary = folder == "tokenizer" ? files.in_pipeline(kInProcessor) : std::nullopt;
+    return vocabulary ? std::optional(vocabulary->parent_path()) : std::nullopt;
+  }
   auto colon = chosen.rfind(':');
   if (colon == chosen.npos || io::is_there(chosen)) return chosen;
   auto found = model_base_files(chosen.substr(0, colon), chosen.substr(colon + 1), HubUse::all);
@@ -318,6 +325,7 @@ std::optional<std::filesystem::path> beside_encoder(const ModelFiles& files, con
     auto whole = std::filesystem::absolute(entry.folder / "").parent_path();
     if (!whole.filename().string().starts_with("text_encoder")) continue;
     if (auto beside = whole.parent_path() / folder; io::is_folder(beside)) return beside;
+    if (auto beside = whole.parent_path() / kInProcessor; folder == "tokenizer" && io::is_there(beside)) return beside.parent_path();
     if (io::is_there(whole / "tokenizer.json") || io::is_there(whole / "vocab.json")) return whole;
   }
   return std::nullopt;

@@ -143,10 +143,18 @@ at::Tensor TokenShares::gathered(const at::Tensor& x, const std::vector<int64_t>
 
 at::Tensor SharesTokens::attention_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& bias,
                                       int64_t num_tokens) const {
+  return attention_by(
+      q, k, v,
+      [&](const at::Tensor& all_q, const at::Tensor& all_k, const at::Tensor& all_v) { return attention(all_q, all_k, all_v, bias); },
+      num_tokens);
+}
+
+at::Tensor SharesTokens::attention_by(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Attend& attend,
+                                      int64_t num_tokens) const {
   auto* shares = this->shares();
-  if (shares == nullptr) return attention(q, k, v, bias);
+  if (shares == nullptr) return attend(q, k, v);
   auto all = shares->to_heads(at::stack({q, k, v}), num_tokens).unbind(0);
-  return shares->to_tokens(attention(all[0], all[1], all[2], bias));
+  return shares->to_tokens(attend(all[0], all[1], all[2]));
 }
 
 at::Tensor SharesTokens::here(const at::Tensor& of_all, int64_t dim) const {
@@ -214,6 +222,23 @@ at::Tensor Streams::by_place(const at::Tensor& x, int64_t dim) const {
       const auto& part = parts_[run][static_cast<size_t>(r)];
       parts.push_back(x.narrow(dim, offset + part.begin, part.length));
       offset += lengths_[run];
+    }
+  }
+  return at::cat(parts, dim);
+}
+
+at::Tensor Streams::in_order(const at::Tensor& x, int64_t dim) const {
+  if (are_whole()) return x;
+  std::vector<at::Tensor> parts;
+  for (size_t run = 0; run < parts_.size(); ++run) {
+    int64_t offset = 0;  // of a place's tokens
+    for (size_t r = 0; r < parts_[run].size(); ++r) {
+      auto before = offset;
+      for (size_t other = 0; other < parts_.size(); ++other) {
+        if (other < run) before += parts_[other][r].length;
+        offset += parts_[other][r].length;
+      }
+      parts.push_back(x.narrow(dim, before, parts_[run][r].length));
     }
   }
   return at::cat(parts, dim);

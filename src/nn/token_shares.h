@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 
 #include "dist/group.h"
@@ -65,6 +66,10 @@ class SharesTokens {
   /// Computes nn::attention of this place's tokens [B, H, l, P] with all `num_tokens`; `bias` on all of them, in the order of places.
   at::Tensor attention_of(const at::Tensor& q_BHlP, const at::Tensor& k_BHlP, const at::Tensor& v_BHlP, const at::Tensor& bias,
                           int64_t num_tokens) const;
+  using Attend = std::function<at::Tensor(const at::Tensor& q_BHLP, const at::Tensor& k_BHLP, const at::Tensor& v_BHLP)>;
+  /// Computes another attention of this place's tokens with all: `attend` is given all of them, in the order of places.
+  at::Tensor attention_by(const at::Tensor& q_BHlP, const at::Tensor& k_BHlP, const at::Tensor& v_BHlP, const Attend& attend,
+                          int64_t num_tokens) const;
   /// Picks this place's tokens along `dim` out of all tokens, which lie in the order of places.
   at::Tensor here(const at::Tensor& of_all, int64_t dim) const;
 
@@ -94,6 +99,8 @@ class Streams {
   at::Tensor joined(size_t run, const at::Tensor& here_BlD) const;
   /// Puts what lies along `dim` of all tokens as the runs lie into the order of places.
   at::Tensor by_place(const at::Tensor& x, int64_t dim) const;
+  /// Undoes by_place.
+  at::Tensor in_order(const at::Tensor& x, int64_t dim) const;
   /// Puts a bias of attention [B, 1, 1 or L, L] into the order of places; undefined stays so.
   at::Tensor bias_by_place(const at::Tensor& bias) const;
 

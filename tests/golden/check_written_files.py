@@ -11,7 +11,7 @@ blockwise ControlNet in DiffSynth-Studio's class. Exits 1 when they differ.
 import os, pathlib, shutil, subprocess, sys, tempfile
 import torch
 from diffsynth.models.qwen_image_controlnet import QwenImageBlockWiseControlNet
-from diffusers import (ChromaTransformer2DModel, CosmosTransformer3DModel, ErnieImagePipeline, ErnieImageTransformer2DModel, EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Transformer2DModel, Flux3Transformer2DModel, FluxControlNetModel, FluxKontextPipeline, FluxPipeline, FluxTransformer2DModel, Ideogram4Pipeline, Ideogram4Transformer2DModel, Krea2Pipeline, Krea2Transformer2DModel, QwenImageLayeredPipeline, QwenImagePipeline, QwenImageTransformer2DModel,
+from diffusers import (ChromaTransformer2DModel, CosmosTransformer3DModel, ErnieImagePipeline, ErnieImageTransformer2DModel, EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Transformer2DModel, Flux3Transformer2DModel, FluxControlNetModel, FluxKontextPipeline, FluxPipeline, FluxTransformer2DModel, Ideogram4Pipeline, Ideogram4Transformer2DModel, Krea2Pipeline, Krea2Transformer2DModel, QwenImage21Pipeline, QwenImage21Transformer2DModel, QwenImageLayeredPipeline, QwenImagePipeline, QwenImageTransformer2DModel,
                        UNet2DConditionModel, WanPipeline, WanTransformer3DModel, ZImagePipeline, ZImageTransformer2DModel)
 from diffusers.modular_pipelines.flux3.modular_blocks_flux3 import Flux3CoreDenoiseStep
 from safetensors.torch import load_file, save_file
@@ -33,6 +33,7 @@ from make_krea2 import FAMILY as krea2
 from make_pipeline import ASSETS, OUT, sampled
 from make_qwen_image import FAMILY as qwen_image
 from make_qwen_layered import FAMILY as qwen_layered
+from make_qwen_image_21 import FAMILY as qwen_image_21
 from make_wan import FAMILY as wan, Spaced
 from make_zimage import FAMILY as zimage
 
@@ -190,6 +191,12 @@ def ideogram4_pipeline(**parts):
     return pipe
 
 
+def qwen_image_21_pipeline(**parts):
+    pipe = QwenImage21Pipeline.from_pretrained(qwen_image_21.OUT / "model", torch_dtype=torch.float32, **parts)
+    pipe.set_progress_bar_config(disable=True)
+    return pipe
+
+
 def krea2_pipeline(**parts):
     pipe = Krea2Pipeline.from_pretrained(krea2.OUT / "model", torch_dtype=torch.float32, **parts)
     # The template has other tokens in the small vocabulary.
@@ -251,10 +258,14 @@ def noise_of(golden, folder):
     return noise
 
 
+def size_of(golden):
+    return [word for side, length in zip(("--height", "--width"), getattr(golden, "SIZE", (48, 64))) for word in (side, length)]
+
+
 def small_train(golden, output, *options):
     """With the model of a golden script, its file's path."""
     metadata = golden.OUT / "layers/metadata.json" if golden is qwen_layered else OUT / "pictures/metadata.csv"
-    burnish("train", "--model", golden.OUT / "model", "--dtype", "fp32", "--dataset_metadata_path", metadata, "--height", 48, "--width", 64,
+    burnish("train", "--model", golden.OUT / "model", "--dtype", "fp32", "--dataset_metadata_path", metadata, *size_of(golden),
             "--max_steps", 3, "--learning_rate", 0.01, "--save_dtype", "fp32", "--overwrite", "--output_path", output, *options)
     return output / "step-3.safetensors"
 
@@ -262,7 +273,7 @@ def small_train(golden, output, *options):
 def small_draw(golden, model, folder, *options):
     if golden is qwen_layered:
         options += ("--reference", golden.OUT / "layers/1.png", "--num_frames", 3)
-    burnish("sample", "--model", model, "--dtype", "fp32", *(word for prompt in golden.PROMPTS for word in ("--prompt", prompt)), "--height", 48, "--width", 64,
+    burnish("sample", "--model", model, "--dtype", "fp32", *(word for prompt in golden.PROMPTS for word in ("--prompt", prompt)), *size_of(golden),
             "--num_inference_steps", 4, "--noise", folder / "noise.safetensors", "--save_latents", folder / "latents.safetensors", "--output_path", folder / "pictures", *options)
     return load_file(folder / "latents.safetensors")["latents"]
 
@@ -273,9 +284,9 @@ def check_small(golden, pipeline, transformer, folder):
     plain, good = golden.sampled(pipeline(), noise), True
     for what, options in (("LoRA", []), ("LoRA in kohya's names", ["--lora_format", "kohya"]), ("LoRA in DiffSynth-Studio's names", ["--lora_format", "diffsynth"]),
                           ("LoRA over FP8", ["--fp8_models", "dit"])):
-        if golden in (flux2, flux3, chroma, krea2, anima, ernie_image, ideogram4, wan) and "DiffSynth" in what:  # their LoRAs are not written in these names, or read
+        if golden in (flux2, flux3, chroma, krea2, anima, ernie_image, ideogram4, qwen_image_21, wan) and "DiffSynth" in what:  # their LoRAs are not written in these names, or read
             continue
-        if golden in (flux3, chroma, krea2, anima, ernie_image, ideogram4) and "kohya" in what:  # diffusers' reader has the published width written into it, or reads none
+        if golden in (flux3, chroma, krea2, anima, ernie_image, ideogram4, qwen_image_21) and "kohya" in what:  # diffusers' reader has the published width written into it, or reads none
             continue
         lora = small_train(golden, folder / what.replace(" ", "_").replace("'", ""), "--lora_rank", 4, "--lora_alpha", 8, *options)
         pipe = pipeline()
@@ -415,7 +426,8 @@ def main():
         for golden, pipe, transformer in ((zimage, zimage_pipeline, ZImageTransformer2DModel), (qwen_image, qwen_image_pipeline, QwenImageTransformer2DModel),
                                          (qwen_layered, qwen_layered_pipeline, QwenImageTransformer2DModel),
                                          (flux2, flux2_pipeline, Flux2Transformer2DModel), (flux3, flux3_pipeline, Flux3Transformer2DModel), (chroma, chroma_pipeline, ChromaTransformer2DModel), (krea2, krea2_pipeline, Krea2Transformer2DModel), (anima, anima_pipeline, CosmosTransformer3DModel),
-                                         (ernie_image, ernie_image_pipeline, ErnieImageTransformer2DModel), (ideogram4, ideogram4_pipeline, Ideogram4Transformer2DModel), (wan, wan_pipeline, WanTransformer3DModel)):
+                                         (ernie_image, ernie_image_pipeline, ErnieImageTransformer2DModel), (ideogram4, ideogram4_pipeline, Ideogram4Transformer2DModel),
+                                         (qwen_image_21, qwen_image_21_pipeline, QwenImage21Transformer2DModel), (wan, wan_pipeline, WanTransformer3DModel)):
             (folder / golden.OUT.name).mkdir()
             good &= check_small(golden, pipe, transformer, folder / golden.OUT.name)
         for check in (check_kontext, check_qwen_edit, check_blockwise, check_anima_lora, check_wan_lora):

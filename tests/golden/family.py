@@ -41,6 +41,7 @@ class Family:
     OUT = None  # a folder
     TARGETS = None  # the modules that carry an adapter, as peft takes them
     LATENTS = (16, 6, 8)  # the shape of the pictures' latents
+    SIZE = (48, 64)  # height and width of the pictures
     REPLAYED = torch.float32  # what holds the noise of training steps
 
     def parts(self):

@@ -156,11 +156,23 @@ def qwen_layered():
          {"latents": latents.transpose(0, 1)[None], "whole_latents": whole, "text_embedding": text, "text_mask": mask})
 
 
+def qwen_image_21():
+    """A text has states at the places of its pictures too, which nobody reads."""
+    latents, text = torch.randn(1, 16, 2, 4), torch.randn(1, 14, 16)
+    plain = {"prompt_embeds": text, "prompt_embeds_mask": None, "edit_image_pad_mask": torch.zeros(1, 14, dtype=torch.bool)}
+    save("qwen_image_21", {"input_latents": latents}, plain, {"latents": latents, "text_embedding": text, "text_mask": torch.ones(1, 14)})
+    references, pictured = [torch.randn(1, 16, 2, 4), torch.randn(1, 16, 4, 2)], torch.zeros(1, 14, dtype=torch.bool)
+    pictured[:, 3:5] = pictured[:, 7:9] = True
+    expected = {"latents": latents, "text_embedding": text[:, 9:], "text_mask": torch.ones(1, 5), "text_between.0": text[0, :3], "text_between.1": text[0, 5:7]}
+    save("qwen_image_21_edit", {"input_latents": latents, "edit_latents": references}, plain | {"edit_image_pad_mask": pictured},
+         expected | {f"latents_of_references.{i}": x[0] for i, x in enumerate(references)})
+
+
 if __name__ == "__main__":
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
     torch.manual_seed(17)
-    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima, ernie_image, ideogram4, qwen_layered):
+    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima, ernie_image, ideogram4, qwen_image_21, qwen_layered):
         write()
     for file in OUT.iterdir():
         file.chmod(0o644)

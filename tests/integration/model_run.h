@@ -7,14 +7,16 @@ namespace burnish::test {
 
 class ModelRun : public BadInput {
  protected:
-  explicit ModelRun(std::string model) : model_(std::move(model)) {}
+  /// `size` is that of its pictures.
+  explicit ModelRun(std::string model, std::string size = "--height 48 --width 64 ") : model_(std::move(model)), size_(std::move(size)) {}
   Outcome ok(const std::string& arguments) const {
     auto outcome = run_burnish(arguments);
     EXPECT_EQ(outcome.exit_code, 0) << arguments << "\n" << outcome.output;
     return outcome;
   }
   std::string train_command(const std::string& name, const std::string& options) const {
-    return "train " + model_ + golden_data() + "--learning_rate 1e-3 --max_steps 3 " + options + " --output_path " + quoted(at(name));
+    return "train " + model_ + "--dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv") + " " + size_ +
+           "--learning_rate 1e-3 --max_steps 3 " + options + " --output_path " + quoted(at(name));
   }
   Outcome train(const std::string& name, const std::string& options) const { return ok(train_command(name, options)); }
   std::vector<double> of_log(const std::string& name, const char* key) const {
@@ -28,13 +30,13 @@ class ModelRun : public BadInput {
   }
   at::Tensor latents(const std::string& model, const std::string& options) const {
     auto file = at("latents.safetensors");
-    ok("sample " + model + "--prompt 'red apple' --seed 3 --height 48 --width 64 --num_inference_steps 2 --save_latents " + quoted(file) +
+    ok("sample " + model + size_ + "--prompt 'red apple' --seed 3 --num_inference_steps 2 --save_latents " + quoted(file) +
        " --output_path " + quoted(at("pictures")) + " " + options);
     return io::SafetensorsFile::open(file)->tensor("latents").clone();
   }
 
  private:
-  std::string model_;
+  std::string model_, size_;
 };
 
 /// An adapter file of diffusers' names, which begin with "transformer.", under others: of each layer's lower or upper half, what `rename`

@@ -7,15 +7,16 @@ namespace burnish::test {
 
 inline io::TensorSource expected_in(const fs::path& golden) { return io::TensorSource::open({(golden / "expected.safetensors").string()}); }
 
-/// Two pictures of 48 x 64, drawn in four steps from the golden noise, have the golden latents `name` up to `bound`. `options` say the
-/// model and the prompts.
-inline void expect_latents(const fs::path& golden, const std::string& name, const std::string& options, double bound = 1e-4) {
+/// Two pictures of `size`, drawn in four steps from the golden noise, have the golden latents `name` up to `bound`. `options` say the model
+/// and the prompts.
+inline void expect_latents(const fs::path& golden, const std::string& name, const std::string& options, double bound = 1e-4,
+                           const std::string& size = "--height 48 --width 64 ") {
   Scratch folder;
   auto source = expected_in(golden);
   io::save_safetensors(folder / "noise.safetensors", {{"noise", source.tensor("noise")}});
-  auto out = run_burnish("sample --height 48 --width 64 --num_inference_steps 4 --noise " + (folder / "noise.safetensors").string() +
-                         " --save_latents " + (folder / "latents.safetensors").string() + " --output_path " + (folder / "out").string() +
-                         " " + options);
+  auto out =
+      run_burnish("sample " + size + "--num_inference_steps 4 --noise " + (folder / "noise.safetensors").string() + " --save_latents " +
+                  (folder / "latents.safetensors").string() + " --output_path " + (folder / "out").string() + " " + options);
   ASSERT_EQ(out.exit_code, 0) << out.output;
   auto latents = io::SafetensorsFile::open(folder / "latents.safetensors")->tensor("latents");
   EXPECT_LE(relative_error(latents, source.tensor(name)), tolerance(bound)) << name;

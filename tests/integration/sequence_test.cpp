@@ -4,6 +4,7 @@
 #include "tests/integration/flux_extras.h"
 #include "tests/integration/krea2.h"
 #include "tests/integration/qwen_image.h"
+#include "tests/integration/qwen_image_21.h"
 #include "tests/integration/together.h"
 #include "tests/integration/wan_kinds.h"
 #include "tests/small_families.h"
@@ -120,6 +121,7 @@ TEST_F(SequenceOf, EveryFamily) {
   for (const auto& family : small_families([](const auto& f) { return f.is_transformer() && !f.is_of_clips; })) {
     SCOPED_TRACE(family.name);
     model = family.model();
+    data = family.data();
     for (const char* more : {"", "--use_gradient_checkpointing "}) expect_same(more);
   }
 }
@@ -185,6 +187,9 @@ TEST_F(SequenceOf, PicturesBesideTheTarget) {
   for (const char* more : {"", "--use_gradient_checkpointing "}) expect_same(more);
   data = krea2_edit_data("overlaid.json") + "--reference_form overlaid ";
   expect_same("");
+  model = qwen_image_21_edit_model();
+  data = qwen_image_21_edit_data();
+  for (const char* targets : {"to_q,img_mlp.out ", "modulation.1,to_k "}) expect_same("--lora_target_modules " + std::string(targets));
 }
 
 TEST_F(SequenceOf, WhatTheBlocksOfFluxAreGivenBeside) {

@@ -4,6 +4,7 @@
 #include "tests/integration/krea2.h"
 #include "tests/integration/program.h"
 #include "tests/integration/qwen_image.h"
+#include "tests/integration/qwen_image_21.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/wan.h"
 #include "tests/small_families.h"
@@ -45,18 +46,21 @@ void expect_same_files(const fs::path& a, const fs::path& b) {
 
 }  // namespace
 
-const std::string kEdit = "qwen_edit", kKreaEdit = "krea2_edit", kTi2v = "ti2v", kI2v = "i2v";  // beside the small families
+// Models beside the small families.
+const std::string kEdit = "qwen_edit", kKreaEdit = "krea2_edit", kQwen21Edit = "qwen_image_21_edit", kTi2v = "ti2v", kI2v = "i2v";
 
 struct TrainedCase {
   std::string name, options, family = "flux";
   std::string model() const {
     if (family == kEdit) return qwen_edit_model();
     if (family == kKreaEdit) return krea2_edit_model();
+    if (family == kQwen21Edit) return qwen_image_21_edit_model();
     return family == kTi2v || family == kI2v ? wan_from_frame(family) : small_family(family).model();
   }
   std::string data() const {
     if (family == kEdit) return qwen_edit_data();
     if (family == kKreaEdit) return krea2_edit_data();
+    if (family == kQwen21Edit) return qwen_image_21_edit_data();
     return family == kTi2v || family == kI2v ? wan_clips(family == kTi2v ? 32 : 48) : small_family(family).data();
   }
 };
@@ -152,6 +156,7 @@ INSTANTIATE_TEST_SUITE_P(
                     TrainedCase{"animas_conditioner_whole", "--trainable_models dit,text_conditioner ", "anima"},
                     TrainedCase{"all_of_anima", kSmall + "--lora_target_modules all-linear ", "anima"},
                     TrainedCase{"qwen_images_body", kModulation + "to_q,to_v,img_mlp.net.2 ", "qwen_image"},
+                    TrainedCase{"qwen_image_21s_modulation", kModulation + "modulation.1,to_v ", "qwen_image_21"},
                     TrainedCase{"krea2s_blocks", kModulation + "to_out.0,ff.down,final_layer.linear ", "krea2"},
                     TrainedCase{"krea2s_fusion", kModulation + "text_fusion.projector,txt_in.linear_1 ", "krea2"},
                     TrainedCase{"wans_time", kModulation + "time_proj,to_q ", "wan"},
@@ -164,6 +169,11 @@ INSTANTIATE_TEST_SUITE_P(
                     TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit,image_encoder --weight_format nf4 ", kEdit},
                     TrainedCase{"text_lora", kSmall + "--lora_base_model dit,text_encoder ", kEdit}),
     [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(QwenImage21Edit, Trained,
+                         testing::Values(TrainedCase{"lora", kSmall + "--use_gradient_checkpointing ", kQwen21Edit},
+                                         TrainedCase{"text_lora", kSmall + "--lora_base_model dit,text_encoder ", kQwen21Edit}),
+                         [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Krea2Edit, Trained,
                          testing::Values(TrainedCase{"lora", kSmall + "--use_gradient_checkpointing ", kKreaEdit},

@@ -76,6 +76,7 @@ TEST_P(DiffsynthGrid, IsWhatTheFamilyTrainsOn) {
 INSTANTIATE_TEST_SUITE_P(Families, DiffsynthGrid,
                          testing::Values(Family{"flux", "pipeline", 0.678, {0.548, 1.794, 0.544}},
                                          Family{"qwen_image", "qwen_image_pipeline", 0.638, {0.507, 1.683, 0.510}},
+                                         Family{"qwen_image_21", "qwen_image_21_pipeline", 0.638, {0.507, 1.683, 0.510}},
                                          Family{"flux2", "flux2_pipeline", 0.631, {0.519, 1.693, 0.514}},
                                          Family{"zimage", "zimage_pipeline", 0.677, {0.551, 1.798, 0.547}},
                                          Family{"anima", "anima_pipeline", 0.677, {0.551, 1.798, 0.547}},

@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "io/files.h"
 #include "io/json.h"
 #include "io/model_values.h"
-#include "models/text/resample.h"
 
 namespace burnish::models::qwen_image {
 
@@ -75,19 +73,6 @@ bool is_numbered(Naming naming, size_t count) {
                "reference_prompt numbered",
                count);
   return naming == Naming::numbered || (naming == Naming::by_count && count > 1);
-}
-
-Extent scaled_to(const Extent& picture, int64_t area) {
-  constexpr double kStep = 32;
-  auto ratio = static_cast<double>(picture.width) / static_cast<double>(picture.height);
-  auto width = std::sqrt(static_cast<double>(area) * ratio), height = width / ratio;
-  auto side = [](double length) { return std::max<int64_t>(1, static_cast<int64_t>(std::nearbyint(length / kStep))) * 32; };
-  return {.height = side(height), .width = side(width)};
-}
-
-at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area) {
-  auto size = scaled_to({.height = image_3HW.size(1), .width = image_3HW.size(2)}, area);
-  return text::resampled(text::to_levels(image_3HW), size.height, size.width, text::Filter::lanczos);
 }
 
 PictureText edit_text(const tokenizers::ChatTokenizer& tokenizer, std::string_view prompt, const std::vector<at::Tensor>& seen,

@@ -26,12 +26,6 @@ std::vector<std::string> namings();
 /// Tells whether `count` pictures are numbered; a data Error for several that have no numbers.
 bool is_numbered(Naming naming, size_t count);
 
-/// Returns the sides of a picture scaled to an area, multiples of 32 (diffusers: calculate_dimensions of pipeline_qwenimage_edit.py).
-Extent scaled_to(const Extent& picture, int64_t area);
-
-/// Scales a picture [3, H, W] in [-1, 1] to an area, as whole numbers from 0 to 255 in fp64.
-at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area);
-
 /// The area of reference pictures that the autoencoder sees, and the area of numbered ones that the vision tower sees; pictures without
 /// numbers it sees as the autoencoder does.
 inline constexpr int64_t kReferenceArea = 1024 * 1024, kNumberedArea = 384 * 384;

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
@@ -16,6 +17,8 @@
 namespace burnish::models::vae {
 
 namespace {
+
+constexpr int64_t kColours = 3;
 
 at::Tensor per_channel(const std::vector<double>& values, const at::Tensor& like) {
   return at::tensor(values).to(like.options()).view({1, -1, 1, 1, 1});
@@ -32,6 +35,14 @@ at::Tensor laid_out(const at::Tensor& clip, bool in_time) {
 /// Frames of a clip as the encoder takes them.
 at::Tensor exact(const at::Tensor& frames, const at::Tensor& weight) {
   return frames.scalar_type() == at::kByte ? frames.to(weight.options()).div_(127.5).sub_(1) : frames;
+}
+
+/// Frames with as many numbers of a pixel as the encoder takes: nothing shines through.
+at::Tensor opaque(const at::Tensor& frames, int64_t num_channels) {
+  if (frames.size(1) == num_channels) return frames;
+  auto sizes = frames.sizes().vec();
+  sizes[1] = 1;
+  return at::cat({frames, at::ones(sizes, frames.options())}, 1);
 }
 
 /// The encoder sees a patch of pixels as one place with all their channels: channel, column, row.
@@ -82,7 +93,7 @@ struct CausalAutoencoder::Down : nn::Module {
       }
       halves.push_back(i < c.halves_frames.size() && c.halves_frames[i]);
       if (i + 1 == c.block_out_channels.size()) break;
-      level.step = std::make_unique<StepDown>(out, halves.back(), options);
+      level.step = std::make_unique<StepDown>(out, c.in_time && halves.back(), options);
       own(next(".downsampler"), *level.step);
     }
     own("mid_block", middle);
@@ -129,7 +140,7 @@ struct CausalAutoencoder::Up : nn::Module {
       doubles.push_back(i > 0 && i - 1 < c.halves_frames.size() && c.halves_frames[i - 1]);
       if (i == 0) break;
       in = shortcuts ? out : out / 2;
-      level.step = std::make_unique<StepUp>(out, in, doubles.back(), options);
+      level.step = std::make_unique<StepUp>(out, in, c.in_time && doubles.back(), options);
       own(name + (shortcuts ? ".upsampler" : ".upsamplers.0"), *level.step);
     }
     own("norm_out", norm_out);
@@ -174,7 +185,8 @@ at::Tensor CausalAutoencoder::run_encoder(const at::Tensor& clip) const {
   const auto num_frames = clip.size(2);
   for (int64_t first = 0, count = 1; first < num_frames; first += count, count = config_.frames_per_latent()) {
     past.begin_chunk(/*is_last=*/first + count >= num_frames);
-    auto frames = in_patches(exact(clip.narrow(2, first, count), encoder_->conv_in.bias), config_.pixels.patch);
+    auto exact_frames = opaque(exact(clip.narrow(2, first, count), encoder_->conv_in.bias), config_.pixels.channels);
+    auto frames = in_patches(exact_frames, config_.pixels.patch);
     chunks.push_back(quant_conv_->forward(encoder_->forward(laid_out(frames, config_.in_time), past), past));
   }
   return joined(chunks);
@@ -209,7 +221,8 @@ void CausalAutoencoder::decode(const at::Tensor& latents, const TakeFrames& take
       auto latent = laid_out(tile, config_.in_time);
       return out_of_patches(decoder_->forward(post_quant_conv_->forward(latent, past), past), config_.pixels.patch).contiguous();
     };
-    auto frames = in_tiles(raw.narrow(2, i, 1), size / config_.downsampling(), size, run).clamp(-1.0, 1.0);
+    const auto num_given = config_.is_flat() ? kColours : config_.pixels.channels;
+    auto frames = in_tiles(raw.narrow(2, i, 1), size / config_.downsampling(), size, run).narrow(1, 0, num_given).clamp(-1.0, 1.0);
     take(first, frames);
     first += frames.size(2);
   }

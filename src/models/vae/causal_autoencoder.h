@@ -26,7 +26,8 @@ struct CausalConfig {
 
   /// Says whether kernels have a length in time. Without it, clips of one frame, pictures, are all that can be encoded and decoded.
   bool in_time = false;
-  /// Says which of the encoder's steps from level to level halve the frames; the decoder's steps mirror them. None but `in_time`.
+  /// Says which of the encoder's steps from level to level halve the frames; the decoder's steps mirror them. Without `in_time` shortcuts
+  /// alone go by it, as if a picture were a clip of one frame.
   std::vector<bool> halves_frames = {};
   /// Says whether what enters a level is added to what leaves it, brought to its size without weights, as in Wan 2.2.
   bool shortcuts = false;
@@ -34,9 +35,15 @@ struct CausalConfig {
 
   /// Returns the pixels per latent along a side.
   int64_t downsampling() const { return pixels.patch << (block_out_channels.size() - 1); }
+  /// Says whether files' kernels have no length in time either, and steps between frames that nothing runs: the autoencoder of pictures
+  /// that was made of one of clips. It takes and gives colours alone, and is told itself that they cover what is behind them.
+  bool is_flat() const { return shortcuts && !in_time; }
   /// Returns the frames per latent in time, behind the first frame of a clip, which has a latent of its own.
   int64_t frames_per_latent() const;
 };
+
+/// Returns the numbers of Qwen-Image-2.1's autoencoder, which is flat.
+CausalConfig flat_causal_config();
 
 /// Reads sizes from shapes (our names), and mean and deviation from config.json (null for none).
 CausalConfig causal_config(const nlohmann::json& config_json, const io::Shapes& shapes);
@@ -50,6 +57,8 @@ io::TensorSource causal_tensors(const io::TensorSource& source, CausalFor use = 
 
 /// Returns the rules between the names of `source` (original or diffusers') and ours, which are diffusers'.
 io::KeyMap causal_keys(const io::TensorSource& source, CausalFor use = CausalFor::pictures);
+/// Tells whether the tensors of an autoencoder, in diffusers' or original names, are those of a flat one.
+bool is_flat_causal(const io::TensorSource& source);
 /// Returns the rules for diffusers' names, and for the original names of an autoencoder of this size.
 io::KeyMap diffusers_causal_keys(CausalFor use = CausalFor::pictures);
 io::KeyMap original_causal_keys(const CausalConfig& config);
@@ -60,7 +69,8 @@ class CausalConv;
 /// given before.
 using TakeFrames = std::function<void(int64_t first, const at::Tensor& frames_B3FHW)>;
 
-/// The autoencoder of Qwen-Image (for pictures) and of Wan 2.1 and 2.2 (names of diffusers' AutoencoderKLQwenImage and AutoencoderKLWan).
+/// The autoencoder of Qwen-Image (for pictures) and of Wan 2.1 and 2.2 (names of diffusers' AutoencoderKLQwenImage and AutoencoderKLWan),
+/// and the flat one of Qwen-Image-2.1 (AutoencoderKLQwenImage21), of whose four channels three are given and taken.
 /// Its convolutions in time are causal and begin with zeros. A clip has 1 + k · frames_per_latent() frames and 1 + k latents; a picture is
 /// a clip of a single frame, of which kernels' last slices alone have a part in it, and may come without the dimension F.
 ///

@@ -21,13 +21,13 @@ constexpr std::pair<const char*, const char*> kConvsOfResnet[] = {
 
 using Op = io::KeyRule::Op;
 
-/// Rules as they come together. For clips kernels are those of the file.
+/// Rules as they come together. For clips, and of flat autoencoders, kernels are those of the file.
 struct CausalRules {
-  bool in_time = false;
+  bool in_time = false, is_flat = false;
   std::vector<io::KeyRule> rules = {};
 
   void norm(const std::string& theirs, const std::string& ours) { rules.push_back({theirs + ".gamma", {ours + ".gamma"}}); }
-  void conv(const std::string& theirs, const std::string& ours) { add(theirs, ours, in_time ? Op::copy : Op::last_frame); }
+  void conv(const std::string& theirs, const std::string& ours) { add(theirs, ours, in_time || is_flat ? Op::copy : Op::last_frame); }
   /// One that sees a single frame, or frames alone.
   void plain_conv(const std::string& theirs, const std::string& ours) { add(theirs, ours, Op::copy); }
   void resnet(const std::string& theirs, const std::string& ours) {
@@ -56,6 +56,19 @@ const std::vector<double> kDeviationOf48 = {0.4765, 1.0364, 0.4514, 1.1677, 0.53
                                             0.6885, 0.6165, 0.8454, 0.4978, 0.5759, 0.3523, 0.7135, 0.6804, 0.5833, 1.4146, 0.8986, 0.5659,
                                             0.7069, 0.5338, 0.4889, 0.4917, 0.4069, 0.4999, 0.6866, 0.4093, 0.5709, 0.6065, 0.6415, 0.4944,
                                             0.5726, 1.2042, 0.5458, 1.6887, 0.3971, 1.06,   0.3943, 0.5537, 0.5444, 0.4089, 0.7468, 0.7744};
+
+/// Those of Qwen-Image-2.1's autoencoder (diffusers: autoencoder_kl_qwenimage21.py).
+const std::vector<double> kMeanOf64 = {0.5126,  0.7721,  -0.0631, 1.3506,  -0.7855, -2.1025, -0.3458, 1.3722,  1.8873,  -1.7177, -0.651,
+                                       0.2732,  0.7562,  -0.6163, -1.0277, 3.8363,  2.021,   0.0472,  0.932,   2.0087,  2.4954,  -0.1391,
+                                       -1.4249, 1.8464,  -0.5236, 1.2826,  3.7046,  -1.3035, 2.7286,  -1.4518, -1.9036, -1.9955, -0.0342,
+                                       -1.0265, -0.7636, 3.0555,  0.0746,  -3.0751, -0.1076, 1.7376,  -1.0914, -1.9435, -0.2784, -1.368,
+                                       0.4809,  -0.4433, 0.3764,  0.5729,  -2.0595, 1.096,   -1.326,  -2.0211, -5.0179, 0.5275,  4.0162,
+                                       1.8505,  0.3026,  1.9373,  1.4937,  0.2632,  0.5547,  -1.7121, -0.1562, 0.0304};
+const std::vector<double> kDeviationOf64 = {
+    3.2001, 3.2936, 3.4321, 3.0091, 3.1061, 4.0379, 4.0705, 3.791,  3.0785, 3.65,   3.9308, 3.0904, 2.8778, 3.7675, 3.732,  5.0756,
+    3.2864, 4.0397, 3.1317, 4.0443, 2.9249, 3.9454, 3.0988, 4.2489, 3.4896, 3.8513, 3.9323, 3.4719, 3.7498, 4.283,  3.5694, 4.2467,
+    3.9037, 3.2947, 5.077,  3.5075, 3.27,   3.4767, 2.8063, 5.1125, 3.5327, 4.7833, 3.1286, 4.1819, 3.8527, 3.8312, 3.5605, 4.3875,
+    3.9624, 4.0168, 3.5643, 4.055,  5.5614, 4.2963, 4.408,  3.4959, 3.8747, 3.7608, 3.5735, 3.149,  3.7662, 3.6746, 3.4563, 3.8161};
 
 void check_latents(const CausalConfig& c) {
   auto count = static_cast<size_t>(c.latent_channels);
@@ -105,12 +118,19 @@ std::vector<int64_t> decoder_levels(const std::vector<int64_t>& encoder, const i
   return channels;
 }
 
+/// The steps between so many levels that halve the frames of the published flat autoencoder, whose tensors do not tell them.
+std::vector<bool> all_but_first(size_t num_levels) {
+  std::vector<bool> halves(num_levels > 1 ? num_levels - 1 : 0, true);
+  if (!halves.empty()) halves[0] = false;
+  return halves;
+}
+
 CausalConfig causal_sizes(const io::Shapes& shapes) {
   CausalConfig c;
   auto channels = io::side_of(shapes, kCausalFirst, 1, kCausalWhat);
   c.in_time = shapes.at(kCausalFirst).size() == 5;
-  c.shortcuts = c.in_time && shapes.contains(down_block(0) + ".resnets.0.conv1.weight");
-  if (c.shortcuts && channels == 12) c.pixels.patch = 2;
+  c.shortcuts = shapes.contains(down_block(0) + ".resnets.0.conv1.weight");
+  if (c.shortcuts && c.in_time && channels == 12) c.pixels.patch = 2;
   else c.pixels.channels = channels;
   c.first_channels = io::side_of(shapes, kCausalFirst, 0, kCausalWhat);
   c.latent_channels = io::side_of(shapes, "decoder.conv_in.weight", 1, kCausalWhat);
@@ -118,6 +138,7 @@ CausalConfig causal_sizes(const io::Shapes& shapes) {
   c.layers_per_block = 0;
   if (c.shortcuts) read_named_levels(c, shapes);
   else read_levels(c, shapes);
+  if (c.is_flat()) c.halves_frames = all_but_first(c.block_out_channels.size());
   if (c.block_out_channels.empty()) data_error("models", "the autoencoder's weights lack the tensor '{}.conv1.weight'", down_block(0));
   c.decoder_channels = decoder_levels(c.block_out_channels, shapes);
   return c;
@@ -141,10 +162,31 @@ void check_causal_shapes(const CausalConfig& c, const nlohmann::json& json, cons
 
 }  // namespace
 
+/// What config.json alone says of a flat autoencoder.
+static void read_flat(CausalConfig& c, const nlohmann::json& json) {
+  if (c.latent_channels == std::ssize(kMeanOf64)) c.latents_mean = kMeanOf64, c.latents_std = kDeviationOf64;
+  io::take(json, "temperal_downsample", c.halves_frames, kCausalWhat);
+  if (c.halves_frames.size() + 1 != c.block_out_channels.size())
+    data_error("models", "the autoencoder's config.json has {} numbers temperal_downsample for {} levels, which have one step fewer",
+               c.halves_frames.size(), c.block_out_channels.size());
+}
+
+CausalConfig flat_causal_config() {
+  return {.first_channels = 96,
+          .block_out_channels = {96, 192, 384, 768, 768},
+          .decoder_channels = {144, 288, 576, 1152, 1152},
+          .latent_channels = 64,
+          .latents_mean = kMeanOf64,
+          .latents_std = kDeviationOf64,
+          .halves_frames = {false, true, true, true},
+          .shortcuts = true};
+}
+
 CausalConfig causal_config(const nlohmann::json& json, const io::Shapes& shapes) {
   auto c = causal_sizes(shapes);
   check_causal_shapes(c, json, shapes);
-  if (c.shortcuts && c.latent_channels == std::ssize(kMeanOf48)) c.latents_mean = kMeanOf48, c.latents_std = kDeviationOf48;
+  if (c.in_time && c.shortcuts && c.latent_channels == std::ssize(kMeanOf48)) c.latents_mean = kMeanOf48, c.latents_std = kDeviationOf48;
+  if (c.is_flat()) read_flat(c, json);
   io::take(json, "latents_mean", c.latents_mean, kCausalWhat);
   io::take(json, "latents_std", c.latents_std, kCausalWhat);
   check_latents(c);
@@ -154,6 +196,13 @@ CausalConfig causal_config(const nlohmann::json& json, const io::Shapes& shapes)
 io::TensorSource causal_tensors(const io::TensorSource& source, CausalFor use) {
   if (use == CausalFor::clips) return source;
   return source.renamed([](const std::string& name) { return name.find(".time_conv.") == name.npos ? name : ""; });
+}
+
+bool is_flat_causal(const io::TensorSource& source) {
+  // Kernels without a length in time alone tell nothing: those of models that are only named have none.
+  const std::vector<std::string> levels{"encoder.down_blocks.0.resnets.0.conv1.weight",
+                                        "encoder.downsamples.0.downsamples.0.residual.2.weight"};
+  return std::ranges::any_of(levels, [&](const std::string& name) { return source.contains(name) && source.info(name).shape.size() == 4; });
 }
 
 io::KeyMap diffusers_causal_keys(CausalFor use) {
@@ -181,7 +230,7 @@ static io::KeyMap levels_by_name(CausalRules all, const CausalConfig& c) {
 
 // Facts: Wan-Video/Wan2.1's modules/vae.py and diffusers' convert_wan_to_diffusers.py.
 io::KeyMap original_causal_keys(const CausalConfig& c) {
-  CausalRules all{.in_time = c.in_time};
+  CausalRules all{.in_time = c.in_time, .is_flat = c.is_flat()};
   all.conv("conv1", "quant_conv");
   all.conv("conv2", "post_quant_conv");
   for (const std::string side : {"encoder", "decoder"}) {

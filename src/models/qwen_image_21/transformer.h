@@ -1,0 +1,47 @@
+#pragma once
+#include <memory>
+
+#include "models/mmdit.h"
+#include "models/qwen_image_21/config.h"
+
+namespace burnish::models::qwen_image_21 {
+
+// Shape letters: B batch, C latent channels, T text tokens, E caption width, D width, M modulation values.
+
+/// The transformer of Qwen-Image-2.1 (parameter names are those of diffusers' QwenImage21Transformer2DModel): a velocity field over
+/// latents, of which each is a token, in one stream behind text and reference pictures, which see neither it nor the time.
+class Transformer : public nn::Module, public nn::SharesTokens {
+ public:
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
+  ~Transformer() override;
+
+  /// Computes scales and gates [B, M] in `dtype`, of sigma, fp32 in [0, 1]: 4 D of the blocks for the target, 4 D for text and references,
+  /// whose time is 0, and the scale of the last norm. Needs the modulation.
+  at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const;
+
+  struct Inputs {
+    at::Tensor noisy_BCHW;
+    std::vector<at::Tensor> references = {};  ///< latents of the reference pictures, each [B, C, h, w]
+    std::vector<at::Tensor> between = {};     ///< states [B, t, E] of the text before each of them, behind the one before
+    at::Tensor text_BTE;                      ///< states of the text behind the last reference
+    at::Tensor mask_BT;                       ///< 1 for its tokens, and 0 behind them
+    at::Tensor modulation_BM;                 ///< the result of `modulate`
+  };
+  /// Computes the velocity, noise - latents [B, C, H, W]. Needs the body.
+  at::Tensor forward(const Inputs& in);
+
+  const Config& config() const { return config_; }
+
+  /// Fills every parameter for training from scratch (mmdit::initialise).
+  void initialise(uint64_t seed);
+
+ private:
+  struct Modulation;
+  struct Body;
+
+  Config config_;
+  std::unique_ptr<Modulation> modulation_;
+  std::unique_ptr<Body> body_;
+};
+
+}  // namespace burnish::models::qwen_image_21

@@ -1,0 +1,251 @@
+// Parity of Qwen-Image-2.1's transformer and autoencoder with diffusers' on small random models (tests/golden/make_qwen_image_21.py).
+#include <torch/csrc/autograd/autograd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "io/json.h"
+#include "memory/recompute.h"
+#include "models/qwen_image_21/keys.h"
+#include "models/qwen_image_21/transformer.h"
+#include "models/vae/causal_autoencoder.h"
+#include "tests/golden.h"
+#include "tests/models/load.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using namespace burnish::models;
+using qwen_image_21::Transformer;
+using test::on_device;
+using test::relative_error;
+using test::tolerance;
+
+namespace {
+
+const std::string kPipeline = "qwen_image_21_pipeline/", kFolder = kPipeline + "model/transformer/";
+
+io::TensorSource weights() { return test::golden(kFolder + "diffusion_pytorch_model.safetensors"); }
+
+std::unique_ptr<Transformer> load_qwen(mmdit::Part part = {}) {
+  return test::load_trained<Transformer>(kFolder, qwen_image_21::detect, part);
+}
+
+/// The batch of the golden file: captions of 5 and of 9 tokens, the shorter one filled up with zeros.
+struct QwenBatch {
+  io::TensorSource file = test::golden(kPipeline + "batch.safetensors");
+  test::Captions captions{file};
+  at::Tensor noisy_BCHW = on_device(file.tensor("in.noisy")), sigma_B = on_device(file.tensor("in.sigma"));
+
+  at::Tensor run(Transformer& model) const { return run(model, captions.text_BTE, captions.mask_BT, noisy_BCHW, sigma_B); }
+  /// One of its samples, without anything behind its caption.
+  at::Tensor run_one(Transformer& model, int64_t b) const {
+    auto length = captions.mask_BT[b].sum().item<int64_t>();
+    return run(model, captions.text_BTE.narrow(0, b, 1).narrow(1, 0, length), captions.mask_BT.narrow(0, b, 1).narrow(1, 0, length),
+               noisy_BCHW.narrow(0, b, 1), sigma_B.narrow(0, b, 1));
+  }
+  static at::Tensor run(Transformer& model, const at::Tensor& text, const at::Tensor& mask, const at::Tensor& noisy,
+                        const at::Tensor& sigma) {
+    return model.forward({.noisy_BCHW = noisy, .text_BTE = text, .mask_BT = mask, .modulation_BM = model.modulate(sigma, at::kFloat)});
+  }
+  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
+};
+
+}  // namespace
+
+TEST(QwenImage21Parity, ForwardAndAllGradients) {
+  auto model = load_qwen();
+  QwenBatch batch;
+  auto out = batch.run(*model);
+  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(2e-6));
+  batch.backward(out);
+  test::expect_digests(*model, batch.file.below("grad."));
+}
+
+TEST(QwenImage21Parity, RecomputedGradientsAreTheSame) {
+  auto plain = load_qwen(), recomputed = load_qwen();
+  for (auto* block : nn::blocks_below(*recomputed)) block->runner = memory::recompute();
+  QwenBatch batch;
+  for (auto* model : {plain.get(), recomputed.get()}) batch.backward(batch.run(*model));
+  auto other = recomputed->parameters();
+  for (auto& [path, slot] : plain->parameters()) EXPECT_TRUE(at::equal(slot->grad(), other.at(path)->grad())) << path;
+}
+
+TEST(QwenImage21Batch, EqualsItsSamplesOneByOne) {
+  at::NoGradGuard no_grad;
+  auto model = load_qwen();
+  QwenBatch batch;
+  auto together = batch.run(*model);
+  for (int64_t b = 0; b < 2; ++b) EXPECT_LE(relative_error(together.narrow(0, b, 1), batch.run_one(*model, b)), tolerance(1e-5)) << b;
+  // What stands behind a caption's own tokens is not read.
+  auto other = batch.captions.text_BTE + (1 - batch.captions.mask_BT).unsqueeze(-1) * 100;
+  EXPECT_TRUE(at::equal(QwenBatch::run(*model, other, batch.captions.mask_BT, batch.noisy_BCHW, batch.sigma_B), together));
+}
+
+namespace {
+
+/// The same behind two reference pictures, with text before each.
+struct QwenEditBatch {
+  io::TensorSource file = test::golden("qwen_image_21_edit/alone.safetensors");
+  test::Captions captions{file};
+  at::Tensor modulate(Transformer& model) const { return model.modulate(on_device(file.tensor("in.sigma")), at::kFloat); }
+  std::vector<at::Tensor> both(const std::string& name) const {
+    return {on_device(file.tensor("in." + name + ".0")), on_device(file.tensor("in." + name + ".1"))};
+  }
+  at::Tensor run(Transformer& model) const {
+    return model.forward({.noisy_BCHW = on_device(file.tensor("in.noisy")),
+                          .references = both("reference"),
+                          .between = both("between"),
+                          .text_BTE = captions.text_BTE,
+                          .mask_BT = captions.mask_BT,
+                          .modulation_BM = modulate(model)});
+  }
+  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
+};
+
+}  // namespace
+
+TEST(QwenImage21EditParity, ForwardAndAllGradients) {
+  auto model = load_qwen();
+  QwenEditBatch batch;
+  auto out = batch.run(*model);
+  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(2e-6));
+  batch.backward(out);
+  test::expect_digests(*model, batch.file.below("grad."));
+}
+
+TEST(QwenImage21EditParity, RecomputedGradientsAreTheSame) {
+  auto plain = load_qwen(), recomputed = load_qwen();
+  for (auto* block : nn::blocks_below(*recomputed)) block->runner = memory::recompute();
+  QwenEditBatch batch;
+  for (auto* model : {plain.get(), recomputed.get()}) batch.backward(batch.run(*model));
+  auto other = recomputed->parameters();
+  for (auto& [path, slot] : plain->parameters()) EXPECT_TRUE(at::equal(slot->grad(), other.at(path)->grad())) << path;
+}
+
+TEST(QwenImage21Parts, TwoPartsAreTheWhole) {
+  at::NoGradGuard no_grad;
+  auto whole = load_qwen();
+  auto modulation = load_qwen(mmdit::part_named("dit.modulation")), body = load_qwen(mmdit::part_named("dit.body"));
+  EXPECT_EQ(modulation->num_bytes() + body->num_bytes(), whole->num_bytes());
+  QwenBatch batch;
+  auto out = body->forward({.noisy_BCHW = batch.noisy_BCHW,
+                            .text_BTE = batch.captions.text_BTE,
+                            .mask_BT = batch.captions.mask_BT,
+                            .modulation_BM = modulation->modulate(batch.sigma_B, at::kFloat)});
+  EXPECT_TRUE(at::equal(out, batch.run(*whole)));
+}
+
+TEST(QwenImage21Keys, ComfyUisNamesRoundTrip) {
+  auto model = load_qwen();
+  io::NamedTensors ours;
+  for (auto& [path, slot] : model->parameters()) ours.emplace_back(path, slot->detach());
+  test::Scratch scratch;
+  auto file = (scratch / "comfyui.safetensors").string();
+  io::save_safetensors(file, qwen_image_21::comfyui_keys().to_file(ours));
+  auto source = io::TensorSource::open({file});
+  EXPECT_EQ(source.names().size(), ours.size() - 3);
+  const auto fused = source.tensor("transformer_blocks.1.img_mlp.gate_up.weight");
+  EXPECT_TRUE(at::equal(fused.narrow(0, 0, 96), model->parameters().at("transformer_blocks.1.img_mlp.gate_layer.weight")->detach()));
+  EXPECT_TRUE(at::equal(fused.narrow(0, 96, 96), model->parameters().at("transformer_blocks.1.img_mlp.proj.weight")->detach()));
+  EXPECT_TRUE(source.contains("transformer_blocks.1.img_mlp.out.weight"));
+  io::Shapes wanted;
+  std::map<std::string, at::Tensor> back;
+  for (auto& [path, tensor] : ours) wanted[path] = tensor.sizes().vec();
+  io::load_named(
+      source, qwen_image_21::comfyui_keys(), wanted, [&](const std::string& path, const at::Tensor& t) { back[path] = t; }, file);
+  for (auto& [path, tensor] : ours) EXPECT_TRUE(at::equal(back.at(path), tensor)) << path;
+  auto config = qwen_image_21::detect(nullptr, io::shapes_in_our_names(source, qwen_image_21::comfyui_keys()));
+  EXPECT_EQ(config.num_heads, 2);
+  EXPECT_EQ(config.hidden, 96);
+  EXPECT_EQ(config.axes_dims, (std::vector<int64_t>{4, 6, 6}));
+}
+
+TEST(QwenImage21Config, PublishedSizesHaveThePublishedParameterCount) {
+  Transformer model(qwen_image_21::Config{}, at::TensorOptions().device(at::kMeta).dtype(at::kBFloat16));
+  int64_t count = 0;
+  for (auto& [path, slot] : model.parameters()) count += slot->numel();
+  EXPECT_EQ(count, 7115124736);
+  vae::CausalAutoencoder autoencoder(vae::flat_causal_config(), at::TensorOptions().device(at::kMeta));
+  int64_t of_autoencoder = 0;
+  for (auto& [path, slot] : autoencoder.parameters()) of_autoencoder += slot->numel();
+  EXPECT_EQ(of_autoencoder, 330987188);
+  auto json = nlohmann::json::parse(R"({"num_attention_heads": 32, "attention_head_dim": 128, "mlp_ratio": 3})");
+  EXPECT_EQ(qwen_image_21::detect(&json, {}).axes_dims, qwen_image_21::Config().axes_dims);
+  EXPECT_EQ(qwen_image_21::detect(&json, {}).hidden, 12288);
+}
+
+TEST(QwenImage21Config, NumbersThatDisagreeAreErrors) {
+  const auto good = io::read_json(test::golden_path(kFolder + "config.json"));
+  for (const char* key : {"in_channels", "num_layers", "attention_head_dim", "num_attention_heads", "context_in_dim", "mlp_ratio",
+                          "out_channels", "patch_size"}) {
+    auto json = good;
+    json[key] = 7;
+    EXPECT_NE(test::error_of([&] { qwen_image_21::detect(&json, weights().shapes()); }).find(key), std::string::npos) << key;
+  }
+  for (const auto& [key, value] :
+       std::map<std::string, nlohmann::json>{{"axes_dims_rope", {4, 4, 4}}, {"eps", 0}, {"causal_condition", false}}) {
+    auto json = good;
+    json[key] = value;
+    EXPECT_NE(test::error_of([&] { qwen_image_21::detect(&json, weights().shapes()); }).find(key), std::string::npos) << key;
+  }
+}
+
+namespace {
+
+/// The autoencoder of the golden pipeline.
+struct Flat {
+  io::TensorSource source = vae::causal_tensors(test::golden(kPipeline + "model/vae/diffusion_pytorch_model.safetensors"));
+  vae::CausalConfig config = vae::causal_config(io::read_json(test::golden_path(kPipeline + "model/vae/config.json")),
+                                                io::shapes_in_our_names(source, vae::causal_keys(source)));
+  vae::CausalAutoencoder model{config, at::TensorOptions()};
+  Flat() { test::load(model, source, vae::causal_keys(source)); }
+};
+
+}  // namespace
+
+TEST(FlatAutoencoder, PicturesAreEncodedAndDecodedAsByDiffusers) {
+  at::NoGradGuard no_grad;
+  Flat flat;
+  auto file = test::golden(kPipeline + "vae.safetensors");
+  auto latents = flat.model.encode(on_device(file.tensor("image"))).mean_BCHW;
+  EXPECT_LE(relative_error(latents, file.tensor("latents")), tolerance(1e-5));
+  auto drawn = flat.model.decode(on_device(file.tensor("latents")));
+  EXPECT_LE(relative_error(drawn, file.tensor("image.drawn").narrow(1, 0, 3)), tolerance(1e-5));
+}
+
+TEST(FlatAutoencoder, APictureThatHasAFourthChannelIsEncodedWithIt) {
+  at::NoGradGuard no_grad;
+  Flat flat;
+  auto image = on_device(test::golden(kPipeline + "vae.safetensors").tensor("image"));
+  auto with = [&](double alpha) { return flat.model.encode(at::cat({image, at::full_like(image.narrow(1, 0, 1), alpha)}, 1)).mean_BCHW; };
+  EXPECT_TRUE(at::equal(flat.model.encode(image).mean_BCHW, with(1)));
+  EXPECT_GT(relative_error(with(-1), with(1)), 1e-3);
+}
+
+TEST(FlatAutoencoder, OriginalNamesRoundTrip) {
+  Flat flat;
+  io::NamedTensors ours;
+  for (auto& [path, slot] : flat.model.parameters()) ours.emplace_back(path, *slot);
+  test::Scratch scratch;
+  auto path = (scratch / "original.safetensors").string();
+  io::save_safetensors(path, vae::original_causal_keys(flat.config).to_file(ours));
+  auto original = io::TensorSource::open({path});
+  EXPECT_TRUE(vae::is_flat_causal(original));
+  EXPECT_EQ(original.info("encoder.downsamples.0.downsamples.0.residual.2.weight").shape, (std::vector<int64_t>{2, 2, 3, 3}));
+  auto keys = vae::causal_keys(original);
+  auto config = vae::causal_config(nullptr, io::shapes_in_our_names(original, keys));
+  EXPECT_EQ(config.decoder_channels, flat.config.decoder_channels);
+  EXPECT_EQ(config.halves_frames, flat.config.halves_frames);
+  vae::CausalAutoencoder back(config, at::TensorOptions());
+  test::load(back, original, keys);
+  auto theirs = back.parameters();
+  for (auto& [name, slot] : flat.model.parameters()) EXPECT_TRUE(at::equal(*slot, *theirs.at(name))) << name;
+}
+
+TEST(FlatAutoencoder, StepsThatDoNotFitItsLevelsAreAnError) {
+  Flat flat;
+  auto json = io::read_json(test::golden_path(kPipeline + "model/vae/config.json"));
+  auto shapes = io::shapes_in_our_names(flat.source, vae::causal_keys(flat.source));
+  json["temperal_downsample"] = {true, false};
+  EXPECT_NE(test::error_of([&] { vae::causal_config(json, shapes); }).find("2 numbers temperal_downsample for 5 levels"),
+            std::string::npos);
+}
