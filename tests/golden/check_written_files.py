@@ -32,8 +32,8 @@ from make_ideogram4 import FAMILY as ideogram4
 from make_krea2 import FAMILY as krea2
 from make_pipeline import ASSETS, OUT, sampled
 from make_qwen_image import FAMILY as qwen_image
-from make_qwen_layered import FAMILY as qwen_layered
 from make_qwen_image_21 import FAMILY as qwen_image_21
+from make_qwen_layered import FAMILY as qwen_layered
 from make_wan import FAMILY as wan, Spaced
 from make_zimage import FAMILY as zimage
 

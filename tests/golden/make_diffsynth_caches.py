@@ -172,7 +172,7 @@ if __name__ == "__main__":
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
     torch.manual_seed(17)
-    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima, ernie_image, ideogram4, qwen_image_21, qwen_layered):
+    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima, ernie_image, ideogram4, qwen_layered, qwen_image_21):
         write()
     for file in OUT.iterdir():
         file.chmod(0o644)

@@ -221,8 +221,8 @@ void CausalAutoencoder::decode(const at::Tensor& latents, const TakeFrames& take
       auto latent = laid_out(tile, config_.in_time);
       return out_of_patches(decoder_->forward(post_quant_conv_->forward(latent, past), past), config_.pixels.patch).contiguous();
     };
-    const auto num_given = config_.is_flat() ? kColours : config_.pixels.channels;
-    auto frames = in_tiles(raw.narrow(2, i, 1), size / config_.downsampling(), size, run).narrow(1, 0, num_given).clamp(-1.0, 1.0);
+    auto frames = in_tiles(raw.narrow(2, i, 1), size / config_.downsampling(), size, run).clamp(-1.0, 1.0);
+    if (config_.is_flat()) frames = frames.narrow(1, 0, kColours);
     take(first, frames);
     first += frames.size(2);
   }

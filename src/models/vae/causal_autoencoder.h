@@ -36,7 +36,7 @@ struct CausalConfig {
   /// Returns the pixels per latent along a side.
   int64_t downsampling() const { return pixels.patch << (block_out_channels.size() - 1); }
   /// Says whether files' kernels have no length in time either, and steps between frames that nothing runs: the autoencoder of pictures
-  /// that was made of one of clips. It takes and gives colours alone, and is told itself that they cover what is behind them.
+  /// that was made of one of clips.
   bool is_flat() const { return shortcuts && !in_time; }
   /// Returns the frames per latent in time, behind the first frame of a clip, which has a latent of its own.
   int64_t frames_per_latent() const;

@@ -179,7 +179,8 @@ CausalConfig flat_causal_config() {
           .latents_mean = kMeanOf64,
           .latents_std = kDeviationOf64,
           .halves_frames = {false, true, true, true},
-          .shortcuts = true};
+          .shortcuts = true,
+          .pixels = {.channels = 4}};
 }
 
 CausalConfig causal_config(const nlohmann::json& json, const io::Shapes& shapes) {
