@@ -12,6 +12,7 @@
 #include "models/beside_weights.h"
 #include "models/family.h"
 #include "models/not_supported.h"
+#include "models/refused_files.h"
 
 namespace burnish::models {
 
@@ -233,6 +234,7 @@ static const Family& family_of(const ModelFiles& files, const ModelOptions& opti
 }
 
 std::unique_ptr<Model> open_model(const ModelFiles& files, ModelOptions options) {
+  refuse_unread(files);
   const auto& family = family_of(files, options);
   check_options(family, options);
   for (const auto& option : family.options) options.own.add(option);
