@@ -154,6 +154,13 @@ std::vector<std::string> options_about(Option::About about) {
   return names;
 }
 
+void take_family_values(const Model& model, OptionValues& own) {
+  for (const auto* family : all_families()) {
+    if (family->name != model.names().family) continue;
+    for (const auto& option : family->options) own.add(option);
+  }
+}
+
 OptionValues default_options() { return OptionValues(family_options()); }
 
 std::vector<std::string> reference_columns() {
