@@ -73,7 +73,8 @@ class Flux2:
         b, c, h, w = noisy.shape
         picture = torch.cartesian_prod(torch.arange(1), torch.arange(h), torch.arange(w), torch.arange(1))
         words = torch.cartesian_prod(torch.arange(1), torch.arange(1), torch.arange(1), torch.arange(self.text.shape[1]))
-        out = model(hidden_states=noisy.flatten(2).transpose(1, 2), encoder_hidden_states=self.text, timestep=sigma, img_ids=picture, txt_ids=words, return_dict=False)[0]
+        out = model(hidden_states=noisy.flatten(2).transpose(1, 2), encoder_hidden_states=self.text, timestep=sigma, img_ids=picture, txt_ids=words,
+                    guidance=torch.ones_like(sigma) if model.config.guidance_embeds else None, return_dict=False)[0]
         return out.transpose(1, 2).view(b, c, h, w)
 
 
@@ -147,7 +148,7 @@ class Anima:
         return model(noisy[:, :, None], timestep=sigma.to(DTYPE), encoder_hidden_states=self.text, padding_mask=mask, return_dict=False)[0][:, :, 0]
 
 
-PREDICTIONS = {"anima": Anima, "wan": Wan, "z-image": ZImage, "qwen-image": QwenImage, "qwen-image-2.1": QwenImage21, "flux2": Flux2, "flux3": Flux3, "ernie-image": ErnieImage, "ideogram4": Ideogram4, "chroma": Chroma}
+PREDICTIONS = {"anima": Anima, "wan": Wan, "z-image": ZImage, "qwen-image": QwenImage, "qwen-image-2.1": QwenImage21, "flux2": Flux2, "flux2-dev": Flux2, "flux3": Flux3, "ernie-image": ErnieImage, "ideogram4": Ideogram4, "chroma": Chroma}
 TEXT_WIDTH = {"anima": "text_embed_dim", "z-image": "cap_feat_dim", "ernie-image": "text_in_dim", "qwen-image-2.1": "context_in_dim", "ideogram4": "llm_features_dim", "wan": "text_dim"}
 # Diffusers' names of layers, which targets are said in, by DiffSynth-Studio's.
 OF_DIFFSYNTH = {"attn1": "self_attn", "attn2": "cross_attn", "to_q": "q", "to_k": "k", "to_v": "v", r"to_out\.0": "o", r"net\.(0\.proj|2)": "(0|2)"}

@@ -77,7 +77,7 @@ class OfFamily:
                          "--program", peer]
             return
         self.metadata = make_pictures(measure.SCRATCH / "pictures-long", 8, self.pixels, caption_repeats=20)
-        side = IMAGE_SIDE if name in ("flux2", "flux3", "ernie-image", "ideogram4", "qwen-image-2.1") else 2 * IMAGE_SIDE  # of latents; theirs are tokens already
+        side = IMAGE_SIDE if name in ("flux2", "flux2-dev", "flux3", "ernie-image", "ideogram4", "qwen-image-2.1") else 2 * IMAGE_SIDE  # of latents; theirs are tokens already
         self.peer = [measure.ROOT / "benchmarks/peer_family.py", "--family", name, "--latent_side", side]
 
 

@@ -70,6 +70,7 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "sd15", .parts = {"unet", "text_encoder", "vae"}, .height = 128, .width = 192},  // make_stable_diffusion_runs.py says why
       {.name = "zimage"},
       {.name = "flux2", .makes_few_tokens = true},
+      {.name = "flux2_dev", .makes_few_tokens = true},
       {.name = "flux3", .makes_few_tokens = true},
       {.name = "ernie_image", .makes_few_tokens = true},
       {.name = "ideogram4", .parts = {"transformer", "unconditional_transformer", "text_encoder", "vae"}, .makes_few_tokens = true},

@@ -19,6 +19,7 @@
 #include "io/files.h"
 #include "models/family.h"
 #include "models/pipeline_index.h"
+#include "models/refused_files.h"
 
 namespace burnish::app {
 
@@ -37,7 +38,10 @@ void print_entry(const models::ModelEntry& entry) {
   if (auto step = checkpoint::step_of_state(source))
     return print("  state of a burnish run at step {}, to go on with by --resume\n", *step);
   std::string kind;
+  const auto* other = models::look_alike_in(entry);
+  if (other != nullptr) kind = fmt::format("{} transformer, which is not trained here", other->name);
   for (const auto* family : models::all_families()) {
+    if (other != nullptr) break;
     // Families share parts; the one whose denoiser is in the file says what it is.
     bool is_its_own = family->recognises({{entry}, {}});
     if (kind.empty() || is_its_own) kind = family->describe(entry);
@@ -45,6 +49,8 @@ void print_entry(const models::ModelEntry& entry) {
   }
   if (auto kinds = adapters::kinds_in(source); !kinds.empty()) print_adapter(kinds);
   else print("  {}\n", kind.empty() ? "no model known here" : kind);
+
+  if (auto packing = models::unread_packing(entry); !packing.empty()) print("  packed as {}, which is not read here\n", packing);
 
   int64_t parameters = 0;
   std::map<std::string, int64_t> by_dtype;

@@ -226,6 +226,7 @@ void run(SampleOptions o) {
   set_threads(o.model.num_threads, o.model.local_size);
   at::NoGradGuard no_grad;
   auto model = open_model(o, pictures);
+  models::take_family_values(*model, o.model.own);
   const bool has_layers = model->latent_space().has_layers;
   if (has_layers) data::check_holds_layers({.asker = "sample", .name = "format", .format = o.format, .frames_hint = ""});
   if (o.frame_rate == 0) o.frame_rate = o.frame_rate_of_run > 0 ? o.frame_rate_of_run : model->latent_space().frame_rate;
@@ -271,7 +272,7 @@ void sample(const Arguments& arguments) {
     fields(listed, options);
     return config::read_command_line("sample", "draw pictures, with or without LoRAs", arguments, listed, [&] { check(options); });
   };
-  auto parsed = read();
+  const auto parsed = read();
   if (parsed.help) return print("{}", parsed.help_text);
   if (!options.run.empty()) {
     SampleOptions of_run;
@@ -280,6 +281,7 @@ void sample(const Arguments& arguments) {
     options = of_run;
     read();  // what is given wins
   }
+  for (const auto& name : parsed.given) options.model.own.ask(name);
   watch_for_interrupt("interrupted: drawing ends after this step, and pictures that are finished are written");
   run_as_sample(options);
 }

@@ -288,8 +288,9 @@ void model_rows(Table& table) {
   table << no_place({{"model.model_kwargs.vlm_max_pixels", 384 * 384}}, "the text encoder is shown 147456 pixels of a picture");
   table << no_place({{"model.model_kwargs.kv_cache", false}}, "reference pictures see text and target, too");
   table << no_place({"model.model_kwargs.checkpoint_filename"}, "name the file itself in model");
-  table << kind_row("model.arch", {"sd", "sd1", "sd15", "sdxl", "flux", "flux_kontext", "flux2_klein*", "qwen_image", "qwen_image_edit*",
-                                   "zimage", "ernie_image", "chroma", "krea2", "anima", "ideogram4", "wan21*", "wan22*"});
+  table << kind_row("model.arch",
+                    {"sd", "sd1", "sd15", "sdxl", "flux", "flux_kontext", "flux2", "flux2_klein*", "qwen_image", "qwen_image_edit*",
+                     "zimage", "ernie_image", "chroma", "krea2", "anima", "ideogram4", "wan21*", "wan22*"});
   table << no_place({{"model.is_v2", false},
                      {"model.is_v3", false},
                      {"model.is_pixart", false},

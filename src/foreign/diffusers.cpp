@@ -18,6 +18,7 @@ bool trains_whole(const Settings& all) { return script(all).find("_lora") == std
 bool has(const Settings& all, const char* word) { return script(all).find(word) != std::string::npos; }
 bool flows(const Settings& all) { return has(all, "flux") || has(all, "qwen") || has(all, "z_image"); }
 bool is_flux(const Settings& all) { return has(all, "flux") && !has(all, "flux2"); }
+bool is_told_guidance(const Settings& all) { return has(all, "flux") && !has(all, "klein"); }
 bool is_xl(const Settings& all) { return has(all, "sdxl"); }
 
 std::string trained_parts(const Settings& all) {
@@ -116,14 +117,14 @@ void model_rows(Table& table) {
   table << kind_row("script",
                     {"train_dreambooth.py", "train_dreambooth_lora.py", "train_dreambooth_lora_sdxl.py", "train_dreambooth_flux.py",
                      "train_dreambooth_lora_flux.py", "train_dreambooth_lora_flux_kontext.py", "train_dreambooth_lora_qwen_image.py",
-                     "train_dreambooth_lora_z_image.py", "train_dreambooth_lora_flux2_klein.py"});
+                     "train_dreambooth_lora_z_image.py", "train_dreambooth_lora_flux2.py", "train_dreambooth_lora_flux2_klein.py"});
   table << same("pretrained_vae_model_name_or_path", "model") << same("pretrained_model_name_or_path", "model");
   table << rewritten("mixed_precision", "dtype", [](const Value& value, const Settings& all) {
              auto word = lower(text_of(value));
              return dtype_of_run(word == "no" ? "fp32" : word, flows(all) || trains_whole(all));
            }).otherwise("no");
   table << rewritten("guidance_scale", "embedded_guidance", [](const Value& value, const Settings& all) {
-             return is_flux(all) ? carried(value) : left_out("");
+             return is_told_guidance(all) ? carried(value) : left_out("");
            }).otherwise(3.5);
   table << rewritten("max_sequence_length", "max_sequence_length", [](const Value& value, const Settings& all) {
              if (!flows(all)) return left_out("");

@@ -283,10 +283,6 @@ Table table() {
              return asks_for_something(value) && !has_size ? carried(256, "tiles of 256 pixels a side overlap by 64") : left_out("");
            }).otherwise(false);
   table << no_place({"vae_chunk_size"}, "vae_tile_size is what saves memory in the autoencoder");
-  table << rewritten("script", "", [](const Value& value, const Settings& all) {
-    bool is_dev = text_of(value).starts_with("flux_2_train") && !all.has("model_version");
-    return is_dev ? left_out("its model_version is dev where none is given, and of FLUX.2 klein is trained here") : left_out("");
-  });
   table << kind_row("script", {"qwen_image_train*", "zimage_train*", "flux_kontext_train*", "flux_2_train*", "krea2_train*",
                                "ideogram4_train*", "wan_train*"});
   table << rewritten("dit_variant", "is_distilled", [](const Value& value, const Settings&) {
@@ -294,7 +290,7 @@ Table table() {
            }).otherwise("raw");
   table << no_place({"turbo_dit", {"turbo_dit_cache", false}},
                     "previews are drawn with the model that trains; burnish sample draws with another, and the LoRA");
-  table << kind_row("model_version", {"original", "edit*", "layered", "klein*"});
+  table << kind_row("model_version", {"original", "edit*", "layered", "klein*", "dev"});
   table << looked_at({{"fp8_scaled", false}});
   table << no_place({{"use_unconditional_dit_for_lora_sampling", false}}, "previews are guided by that model wherever it is named");
   table << no_place({{"sampler_preset", "V4_DEFAULT_20"}, {"initial_sigma", 1.004}}, "previews have steps and guidance of their own");

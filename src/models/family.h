@@ -65,6 +65,8 @@ ModelFiles open_model_files(const ModelNames& names);
 std::vector<Option> family_options();
 /// Returns the names of the options that are about one thing.
 std::vector<std::string> options_about(Option::About about);
+/// Gives options that nobody asked for the values that they have in a model's family, with which it was opened.
+void take_family_values(const Model& model, OptionValues& own);
 /// Returns the values of families' options when none is given.
 OptionValues default_options();
 

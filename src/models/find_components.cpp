@@ -1,5 +1,7 @@
 #include "models/find_components.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/text.h"
@@ -104,12 +106,14 @@ Source find_qwen3_vl(const ModelFiles& files, const std::vector<std::string>& pr
   return sees ? found : Source{};
 }
 
-Source find_mistral(const ModelFiles& files, const std::vector<std::string>& prefixes) {
+Source find_mistral(const ModelFiles& files, const std::vector<std::string>& prefixes, const Depth& depth) {
   for (const auto& entry : files.entries) {
     if (is_unused_component(entry.component)) continue;
     auto found = find_qwen({{entry}, {}}, prefixes, "o_proj.weight");
     if (!found.tensors) continue;
     const std::string attention = "layers.0.self_attn.";
+    auto has_layers = [&](int64_t count) { return found.tensors->contains(fmt::format("layers.{}.self_attn.o_proj.weight", count - 1)); };
+    if (!has_layers(depth.least) || has_layers(depth.most + 1)) continue;
     if (found.tensors->contains(attention + "q_norm.weight") || found.tensors->contains(attention + "q_proj.bias")) continue;
     return {&entry, found.tensors, {}};
   }

@@ -33,8 +33,12 @@ Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes
 Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark);
 /// Finds the text encoder of a Qwen3-VL, which also sees; Qwen3 does not.
 Source find_qwen3_vl(const ModelFiles& files, const std::vector<std::string>& prefixes);
-/// Finds Mistral's: a text encoder of Qwen's names with neither. A rewriter of prompts beside it (a pipeline's `pe`) is none.
-Source find_mistral(const ModelFiles& files, const std::vector<std::string>& prefixes);
+/// How many layers an encoder may have.
+struct Depth {
+  int64_t least = 1, most = 1000;
+};
+/// Finds Mistral's: a text encoder of Qwen's names with neither, so deep. A rewriter of prompts beside it (a pipeline's `pe`) is none.
+Source find_mistral(const ModelFiles& files, const std::vector<std::string>& prefixes, const Depth& depth);
 /// Finds the vision tower of Qwen2.5-VL among the text encoder's files, below one of these prefixes.
 Source find_vision_tower(const ModelFiles& files, const std::vector<std::string>& prefixes);
 

@@ -41,6 +41,8 @@ ModelEntry entry_of_files(const std::string& label, const std::vector<fs::path>&
     if (!io::is_there(file))
       data_error("models", "model file {} does not exist (looked for at {})", label,
                  label.empty() ? "nothing" : fs::absolute(file).string());
+    if (file.extension() == ".gguf")
+      data_error("models", "{} is a GGUF file, which is not read here; take the model's files in bf16, fp16 or FP8", file.string());
     if (!io::is_tensor_file(file))
       data_error("models", "{} is neither a .safetensors file nor one of torch.save (.pth, .pt, .bin, .ckpt)", file.string());
   }

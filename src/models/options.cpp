@@ -11,7 +11,21 @@ OptionValues::OptionValues(const std::vector<Option>& options) {
 }
 
 void OptionValues::add(const Option& option) {
-  entries_.try_emplace(option.name, Entry{option.otherwise, option.otherwise, option.when_drawing});
+  auto [it, is_new] = entries_.try_emplace(option.name, Entry{option.otherwise, option.otherwise, option.when_drawing});
+  auto& entry = it->second;
+  if (is_new || !option.when_drawing || entry.is_asked) return;
+  if (entry.when_drawing) entry.when_drawing = option.when_drawing;
+  else if (entry.value == entry.otherwise) entry.value = *(entry.otherwise = option.when_drawing);
+}
+
+void OptionValues::set(const std::string& name, OptionValue value) {
+  auto& entry = entries_[name];
+  entry.value = std::move(value);
+  entry.is_asked = true;
+}
+
+void OptionValues::ask(const std::string& name) {
+  if (auto found = entries_.find(name); found != entries_.end()) found->second.is_asked = true;
 }
 
 void OptionValues::begin_with_drawing() {

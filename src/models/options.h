@@ -40,9 +40,12 @@ class OptionValues {
   /// Takes the values that these options have when none is given.
   explicit OptionValues(const std::vector<Option>& options);
 
-  /// Adds an option that is not there at the value that it has when none is given.
+  /// Adds an option that is not there at the value that it has when none is given. Of one that is there, families may draw with values of
+  /// their own: it has `option`'s, unless it was asked for.
   void add(const Option& option);
-  void set(const std::string& name, OptionValue value) { entries_[name].value = std::move(value); }
+  void set(const std::string& name, OptionValue value);
+  /// Says that somebody asked for the value that an option has; for names that are no option's nothing happens.
+  void ask(const std::string& name);
   /// Has every option begin with its value for drawing: nobody asked for it, and pictures are drawn with no other.
   void begin_with_drawing();
 
@@ -68,6 +71,7 @@ class OptionValues {
     OptionValue value = {};
     std::optional<OptionValue> otherwise = {};     ///< value when none is given; nothing while the option itself is not known
     std::optional<OptionValue> when_drawing = {};  ///< value for drawing; nothing: `value`
+    bool is_asked = false;
   };
   std::map<std::string, Entry> entries_;
 };

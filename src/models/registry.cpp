@@ -12,6 +12,7 @@
 #include "models/beside_weights.h"
 #include "models/family.h"
 #include "models/not_supported.h"
+#include "models/refused_files.h"
 
 namespace burnish::models {
 
@@ -157,6 +158,13 @@ std::vector<std::string> options_about(Option::About about) {
   return names;
 }
 
+void take_family_values(const Model& model, OptionValues& own) {
+  for (const auto* family : all_families()) {
+    if (family->name != model.names().family) continue;
+    for (const auto& option : family->options) own.add(option);
+  }
+}
+
 OptionValues default_options() { return OptionValues(family_options()); }
 
 std::vector<std::string> reference_columns() {
@@ -237,6 +245,7 @@ static const Family& family_of(const ModelFiles& files, const ModelOptions& opti
 }
 
 std::unique_ptr<Model> open_model(const ModelFiles& files, ModelOptions options) {
+  refuse_unread(files);
   const auto& family = family_of(files, options);
   check_options(family, options);
   for (const auto& option : family.options) options.own.add(option);

@@ -296,6 +296,19 @@ Option prompt_length_option() {
           .about = Option::About::prompts};
 }
 
+Option embedded_guidance_option(double when_drawing) {
+  return {.name = "embedded_guidance",
+          .help = "guidance value given to models that embed it",
+          .otherwise = 1.0,
+          .elsewhere = "it embeds no guidance: take it out",
+          .about = Option::About::guidance,
+          .when_drawing = when_drawing};
+}
+
+void refuse_given(const ModelOptions& options, const Option& option) {
+  if (options.own.is_given(option)) config_error("models", "{} is not supported for this model; {}", option.name, option.elsewhere);
+}
+
 int64_t prompt_length(const ModelOptions& options, int64_t otherwise) {
   auto chosen = options.get<int64_t>("max_sequence_length");
   return chosen > 0 ? chosen : otherwise;

@@ -121,6 +121,11 @@ Option prompt_length_option();
 /// Returns the value of max_sequence_length, or `otherwise` where it is 0.
 int64_t prompt_length(const ModelOptions& options, int64_t otherwise);
 
+/// Returns the option embedded_guidance, of families with models that are told a guidance: 1 in training, and this when drawing.
+Option embedded_guidance_option(double when_drawing = 1);
+/// Throws a config Error where an option is given that the opened model, another of its family's, does not have.
+void refuse_given(const ModelOptions& options, const Option& option);
+
 /// Finds the folder of a tokenizer: the chosen one, which may be a folder of a model on a hub ("author/model:tokenizer/"), or the folder of
 /// this name beside the model; nothing when there is neither.
 std::optional<std::filesystem::path> find_tokenizer(const ModelFiles& files, const std::string& chosen, const std::string& folder);

@@ -71,6 +71,16 @@ Around around_of(const nlohmann::json& step) {
   return around;
 }
 
+/// Whether texts are filled up at their beginning. Where the settings do not say, it follows from the class that transformers opens:
+/// Llama's and mistral-common's fill up there, others at the end. Where no class is named either, a conversation is taken for Mistral's.
+bool pads_before(const nlohmann::json& settings, bool is_conversation) {
+  if (auto side = settings.find("padding_side"); side != settings.end()) return *side == "left";
+  const auto kind = settings.find("tokenizer_class");
+  if (kind == settings.end() || !kind->is_string()) return is_conversation;
+  const auto name = kind->get<std::string>();
+  return name.starts_with("Llama") || name.starts_with("Mistral");
+}
+
 /// Where the word that begins at i ends by the first two alternatives of kTekkenPattern, letters with what may stand before them; i where
 /// neither matches.
 size_t letters_end(const Codes& codes, size_t i) {
@@ -116,6 +126,7 @@ class TekkenTokenizer : public ChatTokenizer {
     end_id_ = -1;
     num_ids_ = pairs_.num_ids();
     model_max_length_ = max_length(settings);
+    pads_first_ = pads_before(settings, !chat_.before.empty());
     num_before_ = std::ssize(encode_bare(chat_.before));
     if (chat_.before.empty() && chat_.after.empty()) read_around(folder, settings);
   }

@@ -3,14 +3,16 @@
 namespace burnish::tokenizers {
 
 Encoded Tokenizer::encode_padded(std::string_view text, int64_t max_length) const {
-  Encoded out{encode(text), 0, false};
+  Encoded out{.ids = encode(text)};
   if (std::ssize(out.ids) > max_length) {
     out.ids.resize(static_cast<size_t>(max_length));
     if (end_id_ >= 0) out.ids.back() = end_id_;
     out.truncated = true;
   }
   out.num_tokens = std::ssize(out.ids);
-  out.ids.resize(static_cast<size_t>(max_length), pad_id_);
+  const auto num_padding = max_length - out.num_tokens;
+  if (pads_first_) out.first_token = num_padding;
+  out.ids.insert(pads_first_ ? out.ids.begin() : out.ids.end(), static_cast<size_t>(num_padding), pad_id_);
   return out;
 }
 

@@ -11,6 +11,7 @@ namespace burnish::tokenizers {
 struct Encoded {
   std::vector<int64_t> ids;  ///< exactly max_length of them
   int64_t num_tokens = 0;    ///< without padding
+  int64_t first_token = 0;   ///< where they begin: behind the padding where that comes first
   bool truncated = false;
 };
 
@@ -20,7 +21,8 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
   /// The ids of `text` with the special tokens around it, not truncated.
   virtual std::vector<int64_t> encode(std::string_view text) const = 0;
-  /// Cut to `max_length`, an end token kept, then padded to it: transformers' padding="max_length", truncation=True.
+  /// Cut to `max_length`, an end token kept, then padded to it, at the end or, where its settings say so, at the beginning: transformers'
+  /// padding="max_length", truncation=True.
   Encoded encode_padded(std::string_view text, int64_t max_length) const;
   /// The limit in tokenizer_config.json; 0 when it has none.
   int64_t model_max_length() const { return model_max_length_; }
@@ -37,6 +39,7 @@ class Tokenizer {
   int64_t end_id_ = 0;
   int64_t num_ids_ = 0;
   int64_t num_before_ = 0;
+  bool pads_first_ = false;
 };
 
 /// CLIP's byte-level BPE from a folder with vocab.json and merges.txt (or a tokenizer.json holding both). `pad_token` pads in place of the

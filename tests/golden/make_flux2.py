@@ -30,6 +30,7 @@ class Flux2(family.Family):
     TARGETS = r".*(to_q|to_k|to_v|add_q_proj|add_k_proj|add_v_proj|to_out\.0|to_add_out|linear_in|linear_out|to_qkv_mlp_proj|single_transformer_blocks\.\d\.attn\.to_out)"
     REFERENCES = [["a.png"], ["b.png", "a.png"], [], ["b.png"]]  # by row
     LATENTS = (32, 3, 4)
+    GUIDANCE = None  # what the transformer is told while it trains
 
     def parts(self):
         torch.manual_seed(0)
@@ -57,13 +58,15 @@ class Flux2(family.Family):
     def conditions(self, pipe, prompt):
         return (pipe.encode_prompt(prompt)[0],)
 
-    def predict(self, model, noisy, sigma, captions, references=()):
+    def predict(self, model, noisy, sigma, captions, references=(), guidance=None):
         pack, ids = Flux2KleinPipeline._pack_latents, Flux2KleinPipeline._prepare_latent_ids(noisy)[:1]
         tokens = torch.cat([pack(x) for x in (noisy, *references)], 1)
         if references:
             ids = torch.cat([ids, Flux2KleinPipeline._prepare_image_ids([x[:1] for x in references])], 1)
+        if guidance is None and self.GUIDANCE is not None:
+            guidance = torch.full_like(sigma, self.GUIDANCE)
         out = model(hidden_states=tokens, encoder_hidden_states=captions, timestep=sigma, img_ids=ids, txt_ids=Flux2KleinPipeline._prepare_text_ids(captions)[:1],
-                    return_dict=False)[0]
+                    guidance=guidance, return_dict=False)[0]
         h, w = noisy.shape[2:]
         return out[:, :h * w].transpose(1, 2).unflatten(2, (h, w)).contiguous()
 

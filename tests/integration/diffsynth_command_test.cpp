@@ -1,6 +1,7 @@
-// Command lines as DiffSynth-Studio's examples of FLUX.1, FLUX.2 klein, Z-Image and Qwen-Image spell them, with `burnish train` in front.
+// Command lines as DiffSynth-Studio's examples of FLUX.1, FLUX.2, Z-Image and Qwen-Image spell them, with `burnish train` in front.
 #include "tests/integration/ernie_image.h"
 #include "tests/integration/flux2.h"
+#include "tests/integration/flux2_dev.h"
 #include "tests/integration/ideogram4.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/qwen_layered.h"
@@ -283,5 +284,32 @@ TEST_F(KleinCommand, SplitIsTheSameAsOneRun) {
       "4B:vae/diffusion_pytorch_model.safetensors\"" + tokenizer + lora() + out_path("cache") + " --task \"sft:data_process\"");
   run("--dataset_base_path " + quoted(at("cache")) + " --max_pixels 1048576 --dataset_repeat 1 --model_id_with_origin_paths \"" + id +
       "base-4B:transformer/*.safetensors\"" + tokenizer + lora() + out_path("split") + " --task \"sft:train\"");
+  EXPECT_EQ(read_file(at("out") / "step-4.safetensors"), read_file(at("split") / "step-4.safetensors"));
+}
+
+/// DiffSynth-Studio's example of FLUX.2 dev, in two stages.
+TEST_F(BadInput, FluxTwoDevOfDiffSynthStudioInTwoStages) {
+  const auto to = at("models/black-forest-labs/FLUX.2-dev");
+  fs::create_directories(to.parent_path());
+  fs::copy(kFlux2Dev / "model", to, fs::copy_options::recursive);
+  auto run = [&](const std::string& command) {
+    auto outcome = run_burnish("train " + command, "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  };
+  const std::string id = "black-forest-labs/FLUX.2-dev:", tokenizer = " --tokenizer_path \"" + id + "tokenizer/\"";
+  const auto pictures =
+      "--dataset_base_path " + quoted(kGolden / "pictures") + " --dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv");
+  const std::string how =
+      " --max_pixels 1048576 --dataset_repeat 1 --learning_rate 1e-4 --num_epochs 1 --remove_prefix_in_ckpt \"pipe.dit.\" "
+      "--lora_base_model "
+      "\"dit\" --lora_target_modules \"to_q,to_k,to_v,to_out.0,add_q_proj,add_k_proj,add_v_proj,to_add_out,linear_in,linear_out,"
+      "to_qkv_mlp_proj,single_transformer_blocks.0.attn.to_out,single_transformer_blocks.1.attn.to_out\" --lora_rank 32 "
+      "--use_gradient_checkpointing";
+  run(pictures + how + " --model_id_with_origin_paths \"" + id + "text_encoder/*.safetensors," + id + "transformer/*.safetensors," + id +
+      "vae/diffusion_pytorch_model.safetensors\"" + tokenizer + " --output_path " + quoted(at("out")));
+  run(pictures + how + " --model_id_with_origin_paths \"" + id + "text_encoder/*.safetensors," + id +
+      "vae/diffusion_pytorch_model.safetensors\"" + tokenizer + " --task \"sft:data_process\" --output_path " + quoted(at("cache")));
+  run("--dataset_base_path " + quoted(at("cache")) + how + " --model_id_with_origin_paths \"" + id + "transformer/*.safetensors\"" +
+      tokenizer + " --task \"sft:train\" --output_path " + quoted(at("split")));
   EXPECT_EQ(read_file(at("out") / "step-4.safetensors"), read_file(at("split") / "step-4.safetensors"));
 }

@@ -5,6 +5,7 @@
 #include "tests/integration/chroma.h"
 #include "tests/integration/ernie_image.h"
 #include "tests/integration/flux2.h"
+#include "tests/integration/flux2_dev.h"
 #include "tests/integration/ideogram4.h"
 #include "tests/integration/krea2.h"
 #include "tests/integration/qwen_image.h"
@@ -432,7 +433,37 @@ TEST_F(ImportVerb, SettingsOfFlux2) {
   carried("train.sh", musubi + "--model_version klein-base-4b\n", "--resolution 64",
           "--tokenizer_path " + quoted(fs::path(model) / "tokenizer") + " ");
   EXPECT_THAT(toml(), HasSubstr("timestep_sampling = \"flux_shift\""));
-  EXPECT_THAT(import_file("train.sh", musubi + "\n", "--overwrite"), HasSubstr("its model_version is dev where none is given"));
+}
+
+/// Their settings tell it from FLUX.2 klein, by a name or by none.
+TEST_F(ImportVerb, SettingsOfFlux2Dev) {
+  const auto model = (kFlux2Dev / "model").string();
+  auto carried = [&](const char* name, const std::string& text, const std::string& more, const std::string& tokenizers = "") {
+    EXPECT_THAT(import_file(name, text, "--overwrite"), Not(HasSubstr("is trained here"))) << name;
+    return starts("--dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv") + " --dtype fp32 --overwrite " + more, tokenizers);
+  };
+  const auto tokenizer = "--tokenizer_path " + quoted(fs::path(model) / "tokenizer") + " ";
+  carried("onetrainer.json",
+          R"({"training_method": "LORA", "model_type": "FLUX_2", "base_model_name": ")" + model +
+              R"(", "text_encoder": {"train": false}, "transformer": {"train": true, "guidance_scale": 3.0},
+      "layer_filter": "transformer_block", "train_dtype": "BFLOAT_16"})",
+          "--resolution 64");
+  EXPECT_THAT(toml(), HasSubstr("embedded_guidance = 3"));
+  carried("job.yaml",
+          "config:\n  process:\n    - type: diffusion_trainer\n      network: {type: lora, linear: 4}\n      datasets:\n        - "
+          "{folder_path: x}\n      train: {noise_scheduler: flowmatch, dtype: bf16, steps: 4}\n      model: {name_or_path: " +
+              model + ", arch: flux2}\n",
+          "--max_pixels 4096");
+  carried("train.sh",
+          "accelerate launch train_dreambooth_lora_flux2.py --pretrained_model_name_or_path " + model +
+              " --instance_data_dir x --instance_prompt cat --rank 4 --guidance_scale 1 --max_train_steps 4 --resolution 64\n",
+          "");
+  EXPECT_THAT(toml(), Not(HasSubstr("embedded_guidance = 3.5")));
+  const std::string musubi = "python src/musubi_tuner/flux_2_train_network.py --dit " + model + "/transformer --vae " + model +
+                             "/vae --text_encoder " + model +
+                             "/text_encoder --dataset_config d.toml --timestep_sampling flux2_shift --network_dim 4 "
+                             "--network_module networks.lora_flux_2 ";
+  for (const std::string version : {"", "--model_version dev "}) carried("train.sh", musubi + version + "\n", "--resolution 64", tokenizer);
 }
 
 TEST_F(ImportVerb, SettingsOfKrea2) {

@@ -2,6 +2,8 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "tests/flux_in_fp32.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/wan_experts.h"
@@ -37,7 +39,11 @@ std::string model_and_data(const Family& family, const fs::path& folder) {
     make_wan_experts(folder / "model");
     return wan_model(folder / "model") + wan_clips();
   }
-  const std::string more = family.name == "flux2" ? "--max_sequence_length 48 " : "";  // a tenth of what its captions are filled up to
+  // A part of what captions are filled up to.
+  static const std::map<std::string, std::string> kFewerTokens{{"flux2", "--max_sequence_length 48 "},
+                                                               {"flux2_dev", "--max_sequence_length 180 "}};
+  const auto fewer = kFewerTokens.find(family.name);
+  const auto more = fewer == kFewerTokens.end() ? std::string() : fewer->second;
   if (family.name != "skeleton") return small_family(family.name).model() + small_family(family.name).data() + more;
   save_skeleton(folder / "skeleton.safetensors");
   return "--model " + quoted(folder / "skeleton.safetensors") + " --dtype fp32 " + golden_data();

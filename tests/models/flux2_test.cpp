@@ -180,7 +180,7 @@ TEST(Flux2Config, PublishedSizesHaveThePublishedParameterCounts) {
 
 TEST(Flux2Config, WhatIsNoKleinIsAnError) {
   for (const auto& [key, value, words] : {std::tuple<const char*, nlohmann::json, const char*>{"num_layers", 7, "num_layers"},
-                                          {"guidance_embeds", true, "as FLUX.2 dev does"},
+                                          {"guidance_embeds", true, "guidance_embeds"},
                                           {"patch_size", 2, "patch_size"},
                                           {"axes_dims_rope", {4, 4, 8}, "axes_dims_rope"}}) {
     auto json = config_json();

@@ -61,6 +61,8 @@ const Tiny kTiny[] = {
     {"flux2", "tests/golden/flux2_pipeline/model", "tests/golden/tokenizers/qwen", "", "transformer_blocks.1.", true},
     {"flux2", "tests/golden/flux2_pipeline/model", "tests/golden/tokenizers/qwen", "", "single_transformer_blocks.0."},
     {"flux2", "tests/golden/flux2_pipeline/model", "tests/golden/tokenizers/qwen", "", "proj_out."},
+    {"flux2", "tests/golden/flux2_dev_pipeline/model", "tests/golden/tokenizers/tekken", "", "", true},
+    {"flux2", "tests/golden/flux2_dev_pipeline/model", "tests/golden/tokenizers/tekken", "", "transformer_blocks.1."},
     {"ernie_image", "tests/golden/ernie_image_pipeline/model", "tests/golden/tokenizers/tekken", ""},
     {"ernie_image", "tests/golden/ernie_image_pipeline/model", "tests/golden/tokenizers/tekken", "", "layers.2."},
     {"ernie_image", "tests/golden/ernie_image_pipeline/model", "tests/golden/tokenizers/tekken", "", "final_linear."},

@@ -12,6 +12,8 @@ namespace {
 
 /// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
 const std::vector<std::string> kTextPrefixes{"", kTextInComfyui, "text_encoders.ministral3_3b."};
+/// Ministral-3-3B has 26 layers; FLUX.2 dev reads texts behind the 30th of a larger one.
+constexpr Depth kTextDepth{.most = 29};
 /// The MLP's last layer, which has this name in no other family. ComfyUI's files have the names of diffusers' too.
 constexpr const char* kMark = "layers.0.mlp.linear_fc2.weight";
 
@@ -34,13 +36,13 @@ std::vector<ModelEntry> published(std::string_view name) {
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
-  return {find_dit(files), find_mistral(files, kTextPrefixes), find_patch_autoencoder(files)};
+  return {find_dit(files), find_mistral(files, kTextPrefixes, kTextDepth), find_patch_autoencoder(files)};
 }
 
 extern const Family kFamily{
     .name = "ernie_image",
     // A stage that only encodes may come without the transformer; its text encoder is then the mark.
-    .recognises = [](const ModelFiles& files) { return find_dit(files).entry || find_mistral(files, kTextPrefixes).entry; },
+    .recognises = [](const ModelFiles& files) { return find_dit(files).entry || find_mistral(files, kTextPrefixes, kTextDepth).entry; },
     .open = open_as<ErnieImageModel>,
     .describe = describe_entry,
     .options = {prompt_length_option(), tile_option()},

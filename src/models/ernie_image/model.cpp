@@ -1,8 +1,7 @@
 #include "models/ernie_image/model.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
+#include <functional>
 
 #include "diffusion/flow_process.h"
 #include "models/diffsynth_values.h"
@@ -14,9 +13,6 @@ namespace burnish::models::ernie_image {
 
 namespace {
 
-const std::string kModulation = "dit.modulation", kBody = "dit.body";
-const std::string kFirstBlocks = "dit.first_blocks", kLastBlocks = "dit.last_blocks";  // the first with the modulation
-const std::string kFirstModulation = kFirstBlocks + ".modulation", kFirstBody = kFirstBlocks + ".body";
 /// What stands before the text encoder's layers in diffusers' folders, whose Mistral3Model sees too.
 const std::string kTextWeights = "language_model.model.";
 /// Tokens of a text unless the user asks for others, as OneTrainer has it. diffusers cuts none.
@@ -39,21 +35,13 @@ ErnieImageModel::ErnieImageModel(const ModelFiles& files, const ModelOptions& op
                                                       diffusion::GridConfig{.last = 0});
 }
 
-mmdit::Part ErnieImageModel::part_of(const std::string& name) const {
-  auto part = mmdit::part_named(name);
-  if (name.starts_with(kFirstBlocks)) part.end = num_first_;
-  if (name == kLastBlocks) part = {.modulation = false, .begin = num_first_};
-  return part;
-}
-
 // All programs have our paths: ai-toolkit and ComfyUI behind "diffusion_model.", DiffSynth-Studio behind nothing, kohya's files and
 // OneTrainer's with underscores.
 void ErnieImageModel::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, [this](const std::string& part) { return part_of(part); });
-  recipe.parts = {kModulation, kBody};
-  recipe.settings = [this](const std::string& part) {
-    return part == kFirstBody || part == kLastBlocks ? fmt::format("split after {} layers", num_first_) : std::string();
-  };
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed,
+                                                [this](const std::string& part) { return first_blocks_.part_of(part); });
+  recipe.parts = first_blocks_.parts();
+  recipe.settings = [this](const std::string& part) { return first_blocks_.settings(part); };
   add(recipe, {.layers = {.weights = "",
                           .diffusers = "transformer.",
                           .kohya = "lora_unet_",
@@ -93,47 +81,25 @@ void ErnieImageModel::fill_names() {
 
 // The modulation is one for all layers, so none stays as it is where that trains.
 std::string ErnieImageModel::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
-  num_first_ = blocks_before_training(*components_.skeleton("dit"), trains, {{"layers.", config_.num_layers}}, {"final_linear"});
-  using Parts = std::vector<std::string>;
-  components_.set_parts("dit", num_first_ > 0 ? Parts{kFirstModulation, kFirstBody, kLastBlocks} : Parts{kModulation, kBody});
-  return num_first_ > 0 ? kFirstBlocks : "";
+  first_blocks_.count = blocks_before_training(*components_.skeleton("dit"), trains, {{"layers.", config_.num_layers}}, {"final_linear"});
+  components_.set_parts("dit", first_blocks_.parts());
+  return first_blocks_.count > 0 ? FirstBlocks::kFirst : "";
 }
 
-void ErnieImageModel::modulate(pipeline::Scope& scope) {
-  const auto& part = num_first_ > 0 ? kFirstModulation : kModulation;
-  scope.uses(part);
+at::Tensor ErnieImageModel::modulate(pipeline::Scope& scope, const std::string& part) {
   auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
-  scope.write("modulation", loaded<Transformer>(part).modulate(sigma, options_.dtype));
+  return loaded<Transformer>(part).modulate(sigma, options_.dtype);
 }
 
-/// Those of a part of the body: all, the first on the text, or the last on what the first gave.
-void ErnieImageModel::run_blocks(pipeline::Scope& scope, const std::string& part, const std::string& result) {
-  scope.uses(part);
+/// Those of a part of the body: all or the first on the text, the last on what the first gave.
+at::Tensor ErnieImageModel::run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on) {
   Transformer::Inputs in;
   in.noisy_BCHW = scope.tensor("noisy");
   in.mask_BT = scope.tensor("text_mask").to(options_.device);
-  if (part == kLastBlocks) in.hidden_BLD = scope.tensor("hidden_states");
+  if (goes_on) in.hidden_BLD = scope.tensor("hidden_states");
   else in.text_BTE = scope.tensor("text_embedding").to(options_.dtype);
   in.modulation_BM = scope.tensor("modulation");
-  scope.write(result, loaded<Transformer>(part).forward(in));
-}
-
-pipeline::Units ErnieImageModel::denoise_units() {
-  using pipeline::Scope;
-  auto unit = [this](const std::string& name, const std::string& read, const std::string& result, const std::string& part) {
-    return pipeline::Unit{name, {"noisy", "text_mask", read, "modulation"}, {result}, {part}, [this, part, result](Scope& s) {
-                            run_blocks(s, part, result);
-                          }};
-  };
-  const auto& modulation = num_first_ > 0 ? kFirstModulation : kModulation;
-  pipeline::Units units{{"modulate", {"sigma"}, {"modulation"}, {modulation}, [this](Scope& s) { modulate(s); }}};
-  if (num_first_ == 0) {
-    units.push_back(unit("denoise", "text_embedding", "prediction", kBody));
-  } else {
-    units.push_back(unit("run_first_blocks", "text_embedding", "hidden_states", kFirstBody));
-    units.push_back(unit("denoise", "hidden_states", "prediction", kLastBlocks));
-  }
-  return units;
+  return loaded<Transformer>(part).forward(in);
 }
 
 UnitGroups ErnieImageModel::units_of(const Expert&) {
@@ -142,7 +108,9 @@ UnitGroups ErnieImageModel::units_of(const Expert&) {
   groups.encode_prompt = {{"encode_prompt", {"prompt"}, {"text_embedding", "text_mask"}, {"text_encoder"}, [this](Scope& s) {
                              encode_by_qwen(s, components_, options_.device, num_text_layers_);
                            }}};
-  groups.denoise = denoise_units();
+  groups.denoise =
+      first_blocks_.units({"noisy", "text_mask", "text_embedding", "modulation"}, std::bind_front(&ErnieImageModel::modulate, this),
+                          std::bind_front(&ErnieImageModel::run_blocks, this));
   return groups;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include "models/ernie_image/transformer.h"
 #include "models/find_components.h"
+#include "models/first_blocks.h"
 #include "models/model.h"
 #include "models/shared_components.h"
 
@@ -23,13 +24,11 @@ class ErnieImageModel : public Model {
   void add_transformer(const Source& source);
   void add_text_encoder(const Source& source, const text::QwenConfig& config);
   void fill_names();
-  mmdit::Part part_of(const std::string& name) const;
-  void modulate(pipeline::Scope& scope);
-  void run_blocks(pipeline::Scope& scope, const std::string& part, const std::string& result);
-  pipeline::Units denoise_units();
+  at::Tensor modulate(pipeline::Scope& scope, const std::string& part);
+  at::Tensor run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on);
 
   Config config_;
-  int64_t num_first_ = 0;        ///< layers that were split off
+  FirstBlocks first_blocks_{.what = "layers"};
   int64_t num_text_layers_ = 0;  ///< layers of the text encoder that are run: all but the last
   AutoencoderPart autoencoder_;
 };

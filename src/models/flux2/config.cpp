@@ -23,6 +23,7 @@ std::vector<int64_t> default_axes_of(int64_t head_dim) { return {head_dim / 4, h
 
 void read_shapes(Config& c, const io::Shapes& shapes) {
   read_tensors(c, kNumbers, shapes);
+  c.guidance_embeds = shapes.contains("time_guidance_embed.guidance_embedder.linear_1.weight");
   c.num_heads = io::side_of(shapes, "x_embedder.weight", 0, "transformer") / c.head_dim;
   c.axes_dims = default_axes_of(c.head_dim);
 }
@@ -32,6 +33,7 @@ void read_config(Config& c, const nlohmann::json& json, bool tensors) {
   agree_on_known(json, "out_channels", c.in_channels);
   agree_on_known(json, "patch_size", int64_t{1});
   agree_on_known(json, "timestep_guidance_channels", int64_t{256});
+  agree_on(json, "guidance_embeds", c.guidance_embeds, tensors);
   if (!tensors) {
     double ratio = 3;
     io::take(json, "mlp_ratio", ratio, "transformer");
@@ -40,15 +42,6 @@ void read_config(Config& c, const nlohmann::json& json, bool tensors) {
   }
   io::take(json, "axes_dims_rope", c.axes_dims, "transformer");
   io::take(json, "rope_theta", c.rope_theta, "transformer");
-}
-
-/// FLUX.2 dev embeds its guidance, and no klein does.
-void refuse_dev(const nlohmann::json* config_json, const io::Shapes& shapes) {
-  bool embeds_guidance = shapes.contains("time_guidance_embed.guidance_embedder.linear_1.weight");
-  if (config_json) io::take(*config_json, "guidance_embeds", embeds_guidance, "transformer");
-  if (embeds_guidance)
-    data_error("models",
-               "the transformer embeds its guidance, as FLUX.2 dev does, whose text encoder is not known here; open a FLUX.2 klein");
 }
 
 void check_config(const Config& c) {
@@ -66,8 +59,12 @@ void check_config(const Config& c) {
 
 Config klein_9b() { return {.num_double_blocks = 8, .num_single_blocks = 24, .num_heads = 32, .hidden = 12288, .caption_width = 12288}; }
 
+Config dev() {
+  return {
+      .num_double_blocks = 8, .num_single_blocks = 48, .num_heads = 48, .hidden = 18432, .caption_width = 15360, .guidance_embeds = true};
+}
+
 Config detect(const nlohmann::json* config_json, const io::Shapes& shapes) {
-  refuse_dev(config_json, shapes);
   return detected(config_json, shapes, read_shapes, read_config, check_config);
 }
 

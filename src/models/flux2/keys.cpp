@@ -35,13 +35,21 @@ const RenamedLayers kOutside{
     {"single_stream_modulation.lin", {"single_stream_modulation.linear"}},
     {"final_layer.linear", {"proj_out"}},
 };
+/// Layers of models that are told a guidance.
+const RenamedLayers kOfGuidance{
+    {"guidance_in.in_layer", {"time_guidance_embed.guidance_embedder.linear_1"}},
+    {"guidance_in.out_layer", {"time_guidance_embed.guidance_embedder.linear_2"}},
+};
 /// Our norm_out.linear, with the shift before the scale.
 const std::string kLast = "final_layer.adaLN_modulation.1", kOurLast = "norm_out.linear";
 const std::string kKohya = "lora_unet_";
 
-/// `layers` without numbers, with those of every block of either kind.
-RenamedLayers of_blocks(RenamedLayers layers, const RenamedLayers& of_double, const RenamedLayers& of_single, const Config& config) {
-  add_original_blocks(layers, of_double, of_single, config.num_double_blocks, config.num_single_blocks);
+/// All linear layers of a model.
+RenamedLayers original_layers(const Config& config) {
+  auto layers = kOutside;
+  if (config.guidance_embeds) layers.insert(layers.end(), kOfGuidance.begin(), kOfGuidance.end());
+  layers.push_back({kLast, {kOurLast}});
+  add_original_blocks(layers, kDouble, kSingle, config.num_double_blocks, config.num_single_blocks);
   return layers;
 }
 
@@ -50,6 +58,7 @@ RenamedLayers of_blocks(RenamedLayers layers, const RenamedLayers& of_double, co
 io::KeyMap original_keys() {
   std::vector<io::KeyRule> rules;
   add_rules(rules, kOutside);
+  add_rules(rules, kOfGuidance);
   add_rules(rules, kDouble, "double_blocks.{}.", "transformer_blocks.{}.");
   add_rules(rules, kSingle, "single_blocks.{}.", "single_transformer_blocks.{}.");
   for (const auto& norm : kDoubleNorms)
@@ -61,23 +70,19 @@ io::KeyMap original_keys() {
 }
 
 LayerTable foreign_layers(const Config& config) {
-  auto layers = of_blocks(kOutside, kDouble, kSingle, config);
-  layers.push_back({kLast, {kOurLast}});
   LayerTable table;
-  for (const auto& layer : layers) {
+  for (const auto& layer : original_layers(config)) {
     table[layer.theirs] = table[kKohya + with_underscores(layer.theirs)] = layer.ours;
     for (const auto& ours : layer.ours) table[kKohya + with_underscores(ours)] = {ours};
   }
-  for (const auto& norm : of_blocks({}, kDoubleNorms, kSingleNorms, config)) table[norm.theirs] = table[norm.theirs + ".scale"] = norm.ours;
+  RenamedLayers norms;
+  add_original_blocks(norms, kDoubleNorms, kSingleNorms, config.num_double_blocks, config.num_single_blocks);
+  for (const auto& norm : norms) table[norm.theirs] = table[norm.theirs + ".scale"] = norm.ours;
   return table;
 }
 
 std::set<std::string> swapped_layers() { return {kLast, kKohya + with_underscores(kLast)}; }
 
-std::map<std::string, LayerTable> written_layers(const Config& config) {
-  auto layers = of_blocks(kOutside, kDouble, kSingle, config);
-  layers.push_back({kLast, {kOurLast}});
-  return written_in(layers);
-}
+std::map<std::string, LayerTable> written_layers(const Config& config) { return written_in(original_layers(config)); }
 
 }  // namespace burnish::models::flux2

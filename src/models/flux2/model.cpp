@@ -1,10 +1,12 @@
 #include "models/flux2/model.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full_like.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/error.h"
 #include "diffusion/flow_process.h"
@@ -18,13 +20,35 @@ namespace burnish::models::flux2 {
 
 namespace {
 
-const std::string kModulation = "dit.modulation", kBody = "dit.body";
-const std::string kFirstBlocks = "dit.first_blocks", kLastBlocks = "dit.last_blocks";  // the first with the modulation
-const std::string kFirstModulation = kFirstBlocks + ".modulation", kFirstBody = kFirstBlocks + ".body";
-/// The user's turn of a conversation, and the beginning of an answer that is not thought over.
-const tokenizers::ChatTemplate kChat{"<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"};
-/// The layers of the text encoder behind which states are read (diffusers: pipeline_flux2_klein.py).
-const std::vector<int64_t> kTextLayers{9, 18, 27};
+/// What reads the texts of a model: behind which of its layers states are read, and what stands around a prompt.
+struct Reader {
+  const char* model;
+  std::vector<int64_t> layers;
+  tokenizers::ChatTemplate chat;
+};
+
+/// Qwen3 (diffusers: pipeline_flux2_klein.py). The user's turn of a conversation, and the beginning of an answer that is not thought over.
+const Reader kQwen{.model = "FLUX.2 klein",
+                   .layers = {9, 18, 27},
+                   .chat = {"<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"}};
+/// Mistral-Small (diffusers: pipeline_flux2.py). The system's text breaks its line where the model's makers, diffusers and ComfyUI break
+/// it.
+const Reader kMistral{
+    .model = "FLUX.2 dev",
+    .layers = {10, 20, 30},
+    .chat = {"<s>[SYSTEM_PROMPT]You are an AI that reasons about image descriptions. You give structured responses focusing on "
+             "object relationships, object\nattribution and actions without speculation.[/SYSTEM_PROMPT][INST]",
+             "[/INST]"}};
+/// A token for pictures, which is taken out of prompts.
+constexpr std::string_view kPictureToken = "[IMG]";
+/// What stands before Mistral-Small's layers in diffusers' folders, whose encoder sees too.
+const std::string kMistralWeights = "language_model.model.";
+constexpr int64_t kTextLength = 512;
+
+std::string without(std::string text, std::string_view word) {
+  for (auto at = text.find(word); at != text.npos; at = text.find(word, at)) text.erase(at, word.size());
+  return text;
+}
 
 }  // namespace
 
@@ -38,17 +62,12 @@ double empirical_mu(int64_t num_image_tokens, int64_t num_steps) {
 Flux2Model::Flux2Model(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
   const auto [dit, text, vae] = find_sources(files_);
   config_ = read_named(dit, detect);
-  auto text_config = read_named(text, text::qwen_config);
+  reads_by_mistral_ = text.tensors ? is_mistral(text) : config_.guidance_embeds;
   autoencoder_ = patch_part(vae, options_);
   check_latents(dit, config_.in_channels, autoencoder_);
-  if (text.entry && text_config.num_layers < kTextLayers.back())
-    data_error("models", "the text encoder has {} layers, and the states behind {} of them are read; it is not the one of FLUX.2 klein",
-               text_config.num_layers, kTextLayers.back());
-  check_widths(dit, "texts", config_.caption_width, text, "text encoder", std::ssize(kTextLayers) * text_config.width);
+  if (dit.entry && !config_.guidance_embeds) refuse_given(options_, embedded_guidance_option());
   add_transformer(dit);
-  const char* in_comfyui = text_config.width > 2560 ? "text_encoders.qwen3_8b.transformer." : "text_encoders.qwen3_4b.transformer.";
-  const QwenUse use{.text = {.comfyui = in_comfyui, .length = 512}, .chat = kChat, .num_read = kTextLayers.back()};
-  add(qwen_part(text, text_config, use, files_, options_));
+  add_text_encoder(dit, text);
   add(autoencoder_, /*patch=*/1);
   fill_names();
   auto sampling = flow_config(files_, {});
@@ -56,19 +75,38 @@ Flux2Model::Flux2Model(const ModelFiles& files, const ModelOptions& options) : M
   process_ = std::make_unique<diffusion::FlowProcess>(sampling, diffusion::GridConfig{.shift = std::exp(0.8), .last = 0});
 }
 
-mmdit::Part Flux2Model::part_of(const std::string& name) const {
-  auto part = mmdit::part_named(name);
-  if (name.starts_with(kFirstBlocks)) part.end = num_first_;
-  if (name == kLastBlocks) part = {.modulation = false, .begin = num_first_};
-  return part;
+void Flux2Model::add_text_encoder(const Source& dit, const Source& source) {
+  const auto& reader = reads_by_mistral_ ? kMistral : kQwen;
+  auto config =
+      reads_by_mistral_ ? read_named(source, text::mistral_small_config, text::mistral_small_24b()) : read_named(source, text::qwen_config);
+  if (source.entry && config.num_layers < reader.layers.back())
+    data_error("models", "the text encoder has {} layers, and the states behind {} of them are read; it is not the one of {}",
+               config.num_layers, reader.layers.back(), reader.model);
+  check_widths(dit, "texts", config_.caption_width, source, "text encoder", std::ssize(reader.layers) * config.width);
+  const char* qwen_in_comfyui = config.width > 2560 ? "text_encoders.qwen3_8b.transformer." : "text_encoders.qwen3_4b.transformer.";
+  QwenUse use{.text = {.comfyui = reads_by_mistral_ ? kMistralInComfyui : qwen_in_comfyui, .length = kTextLength},
+              .chat = reader.chat,
+              .num_read = reader.layers.back()};
+  if (reads_by_mistral_) {
+    use.kind = "Mistral";
+    use.load = tokenizers::load_tekken;
+  }
+  auto part = qwen_part(source, config, use, files_, options_);
+  if (reads_by_mistral_) {
+    part.names.layers.weights = kMistralWeights;
+    part.names.folder_file.keys = text::qwen_keys_below(kMistralWeights);
+  }
+  add(part);
 }
 
 // diffusers and DiffSynth-Studio have our paths; ai-toolkit, ComfyUI, kohya's files and musubi-tuner the original ones.
 void Flux2Model::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, [this](const std::string& part) { return part_of(part); });
-  recipe.parts = {kModulation, kBody};
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed,
+                                                [this](const std::string& part) { return first_blocks_.part_of(part); });
+  recipe.parts = first_blocks_.parts();
   recipe.settings = [this](const std::string& part) {
-    return part == kFirstBody || part == kLastBlocks ? fmt::format("split after {} blocks", num_first_) : std::string();
+    const bool is_told = config_.guidance_embeds && part == first_blocks_.modulation();
+    return is_told ? fmt::format("embedded_guidance {}", options_.get<double>("embedded_guidance")) : first_blocks_.settings(part);
   };
   add(recipe, {.layers = {.weights = "",
                           .diffusers = "transformer.",
@@ -88,7 +126,7 @@ void Flux2Model::add_transformer(const Source& source) {
 
 void Flux2Model::fill_names() {
   names_.family = "flux2";
-  names_.variant = "FLUX.2-klein";
+  names_.variant = config_.guidance_embeds ? "FLUX.2-dev" : "FLUX.2-klein";
   names_.experts = {{"dit"}};
   if (options_.references) names_.reference_column = kReferenceColumn;
   const auto from_tokens = [](const at::Tensor& tokens_NK, int64_t rows, int64_t columns) {
@@ -103,64 +141,55 @@ void Flux2Model::fill_names() {
 
 // The modulation is one for all blocks, so none stays as it is where that trains.
 std::string Flux2Model::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
-  num_first_ =
+  first_blocks_.count =
       blocks_before_training(*components_.skeleton("dit"), trains, config_.num_double_blocks, config_.num_single_blocks, {"proj_out"});
-  using Parts = std::vector<std::string>;
-  components_.set_parts("dit", num_first_ > 0 ? Parts{kFirstModulation, kFirstBody, kLastBlocks} : Parts{kModulation, kBody});
-  return num_first_ > 0 ? kFirstBlocks : "";
+  components_.set_parts("dit", first_blocks_.parts());
+  return first_blocks_.count > 0 ? FirstBlocks::kFirst : "";
 }
 
-/// Every text has as many tokens: what stands behind it is attended as well.
+/// Every text has as many tokens: what it is filled up with is attended as well.
 void Flux2Model::encode_prompt(pipeline::Scope& scope) {
   scope.uses("text_encoder");
-  auto encoded = components_.tokenizer("text_encoder").encode_padded(scope.text("prompt"), token_limit(components_, "text_encoder"));
-  auto ids_BL = as_batch(encoded.ids, options_.device);
-  auto states = loaded<text::QwenEncoder>("text_encoder").forward(ids_BL, kTextLayers, {}, encoded.num_tokens);
+  auto prompt = scope.text("prompt");
+  if (reads_by_mistral_) prompt = without(prompt, kPictureToken);
+  auto encoded = components_.tokenizer("text_encoder").encode_padded(prompt, token_limit(components_, "text_encoder"));
+  const text::QwenReading reading{.after = (reads_by_mistral_ ? kMistral : kQwen).layers,
+                                  .first_token = encoded.first_token,
+                                  .num_tokens = encoded.num_tokens,
+                                  .norms_last = !reads_by_mistral_};
+  auto states = loaded<text::QwenEncoder>("text_encoder").forward(as_batch(encoded.ids, options_.device), reading);
   scope.write("text_embedding", at::cat(states, -1));
 }
 
-void Flux2Model::modulate(pipeline::Scope& scope) {
-  const auto& part = num_first_ > 0 ? kFirstModulation : kModulation;
-  scope.uses(part);
+at::Tensor Flux2Model::modulate(pipeline::Scope& scope, const std::string& part, double guidance) {
   auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
-  scope.write("modulation", loaded<Transformer>(part).modulate(sigma, options_.dtype));
+  return loaded<Transformer>(part).modulate(sigma, options_.dtype, at::full_like(sigma, guidance));
 }
 
-/// Those of a part of the body: all, the first on the text, or the last on what the first gave.
-void Flux2Model::run_blocks(pipeline::Scope& scope, const std::string& part, const std::string& result) {
-  scope.uses(part);
+/// Those of a part of the body: all or the first on the text, the last on what the first gave.
+at::Tensor Flux2Model::run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on) {
   Transformer::Inputs in;
   in.noisy_BCHW = scope.tensor("noisy");
   if (options_.references) in.references_BCHW = stack_lists(scope.lists("latents_of_references"));
-  if (part == kLastBlocks) in.hidden_BLD = scope.tensor("hidden_states");
+  if (goes_on) in.hidden_BLD = scope.tensor("hidden_states");
   else in.text_BTE = scope.tensor("text_embedding").to(options_.dtype);
   in.modulation_BM = scope.tensor("modulation");
-  scope.write(result, loaded<Transformer>(part).forward(in));
+  return loaded<Transformer>(part).forward(in);
 }
 
-pipeline::Units Flux2Model::denoise_units() {
-  using pipeline::Scope;
-  auto unit = [this](const std::string& name, const std::string& read, const std::string& result, const std::string& part) {
-    std::vector<std::string> reads{"noisy", read, "modulation"};
-    if (options_.references) reads.emplace_back("latents_of_references");
-    return pipeline::Unit{name, reads, {result}, {part}, [this, part, result](Scope& s) { run_blocks(s, part, result); }};
-  };
-  const auto& modulation = num_first_ > 0 ? kFirstModulation : kModulation;
-  pipeline::Units units{{"modulate", {"sigma"}, {"modulation"}, {modulation}, [this](Scope& s) { modulate(s); }}};
-  if (num_first_ == 0) {
-    units.push_back(unit("denoise", "text_embedding", "prediction", kBody));
-  } else {
-    units.push_back(unit("run_first_blocks", "text_embedding", "hidden_states", kFirstBody));
-    units.push_back(unit("denoise", "hidden_states", "prediction", kLastBlocks));
-  }
-  return units;
+pipeline::Units Flux2Model::denoise_units(double guidance) {
+  std::vector<std::string> reads{"noisy", "text_embedding", "modulation"};
+  if (options_.references) reads.emplace_back("latents_of_references");
+  auto modulate_told = [this, guidance](pipeline::Scope& scope, const std::string& part) { return modulate(scope, part, guidance); };
+  return first_blocks_.units(reads, modulate_told, std::bind_front(&Flux2Model::run_blocks, this));
 }
 
 UnitGroups Flux2Model::units_of(const Expert&) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
   groups.encode_prompt = {{"encode_prompt", {"prompt"}, {"text_embedding"}, {"text_encoder"}, [this](Scope& s) { encode_prompt(s); }}};
-  groups.denoise = denoise_units();
+  groups.denoise = denoise_units(options_.get<double>("embedded_guidance"));
+  if (config_.guidance_embeds) groups.draw = denoise_units(options_.get_for_drawing<double>("embedded_guidance"));
   return groups;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "models/find_components.h"
+#include "models/first_blocks.h"
 #include "models/flux2/transformer.h"
 #include "models/model.h"
 #include "models/shared_components.h"
@@ -9,7 +10,12 @@ namespace burnish::models::flux2 {
 /// The column in which FLUX.2 finds reference pictures, by DiffSynth-Studio's name (pipelines/flux2_image.py).
 inline constexpr const char* kReferenceColumn = "edit_image";
 
-/// Finds the three components of FLUX.2 klein among a run's files; detection reads tensor names only.
+/// What stands before Mistral's tensors in a single file of ComfyUI.
+inline constexpr const char* kMistralInComfyui = "text_encoders.mistral3_24b.transformer.";
+/// Tells whether a text encoder that was found is Mistral's, and not Qwen3.
+bool is_mistral(const Source& text_encoder);
+
+/// Finds the three components of FLUX.2 among a run's files; detection reads tensor names only.
 Sources find_sources(const ModelFiles& files);
 Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
 
@@ -24,15 +30,16 @@ class Flux2Model : public Model {
 
  private:
   void add_transformer(const Source& source);
+  void add_text_encoder(const Source& dit, const Source& source);
   void fill_names();
-  mmdit::Part part_of(const std::string& name) const;
   void encode_prompt(pipeline::Scope& scope);
-  void modulate(pipeline::Scope& scope);
-  void run_blocks(pipeline::Scope& scope, const std::string& part, const std::string& result);
-  pipeline::Units denoise_units();
+  at::Tensor modulate(pipeline::Scope& scope, const std::string& part, double guidance);
+  at::Tensor run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on);
+  pipeline::Units denoise_units(double guidance);
 
   Config config_;
-  int64_t num_first_ = 0;  ///< blocks that were split off
+  bool reads_by_mistral_ = false;  ///< whether texts are read by Mistral, as FLUX.2 dev's are, and not by Qwen3
+  FirstBlocks first_blocks_;
   AutoencoderPart autoencoder_;
 };
 

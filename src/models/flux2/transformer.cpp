@@ -50,8 +50,11 @@ struct Transformer::Modulation {
         image(c.width(), 6 * c.width(), o, false),
         text(c.width(), 6 * c.width(), o, false),
         single(c.width(), 3 * c.width(), o, false),
-        last(c.width(), 2 * c.width(), o, false) {}
+        last(c.width(), 2 * c.width(), o, false) {
+    if (c.guidance_embeds) guidance_embedder = std::make_unique<mmdit::EmbedMlp>(mmdit::kTimeChannels, c.width(), o, false);
+  }
   mmdit::EmbedMlp embedder;
+  std::unique_ptr<mmdit::EmbedMlp> guidance_embedder;
   nn::Linear image, text, single, last;
 };
 
@@ -79,6 +82,7 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdi
   if (part_.modulation) {
     auto& m = *(modulation_ = std::make_unique<Modulation>(c, options));
     own("time_guidance_embed.timestep_embedder", m.embedder);
+    if (m.guidance_embedder) own("time_guidance_embed.guidance_embedder", *m.guidance_embedder);
     own("double_stream_modulation_img.linear", m.image);
     own("double_stream_modulation_txt.linear", m.text);
     own("single_stream_modulation.linear", m.single);
@@ -97,9 +101,11 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdi
 
 Transformer::~Transformer() = default;
 
-at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const {
+at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype, const at::Tensor& guidance_B) const {
   const auto& m = *modulation_;
-  auto conditioning_BD = at::silu(m.embedder.forward(mmdit::time_projection(sigma_B, dtype)));
+  auto embedded_BD = m.embedder.forward(mmdit::time_projection(sigma_B, dtype));
+  if (m.guidance_embedder) embedded_BD = embedded_BD + m.guidance_embedder->forward(mmdit::time_projection(guidance_B, dtype));
+  auto conditioning_BD = at::silu(embedded_BD);
   std::vector<at::Tensor> parts;
   for (const auto* linear : {&m.image, &m.text, &m.single, &m.last}) parts.push_back(linear->forward(conditioning_BD));
   return at::cat(parts, -1);

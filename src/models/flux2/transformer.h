@@ -16,9 +16,10 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
   ~Transformer() override;
 
-  /// Computes every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: 6 D for the picture and 6 D for the text of double
-  /// blocks, 3 D of single blocks, then scale and shift of the last norm. Needs the modulation.
-  at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const;
+  /// Computes every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1], and of guidance, fp32, which models without an
+  /// embedder of it do not read: 6 D for the picture and 6 D for the text of double blocks, 3 D of single blocks, then scale and shift of
+  /// the last norm. Needs the modulation.
+  at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype, const at::Tensor& guidance_B = {}) const;
 
   struct Inputs {
     at::Tensor noisy_BCHW;

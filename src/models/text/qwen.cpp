@@ -26,10 +26,10 @@ namespace burnish::models::text {
 namespace {
 
 const std::string kQwenLayer = "layers.0.";
-constexpr double kQwen3VlTheta = 5e6, kMistralEps = 1e-5;
+constexpr double kQwen3VlTheta = 5e6, kMistralEps = 1e-5, kMistralSmallTheta = 1e9;
 
-/// {tokens [B,L,E], cos, sin [L,P], and where not all that comes before a token is seen the bias of attention [L,L]} -> {tokens}: causal
-/// self-attention and gated MLP, each behind an RMS norm.
+/// {tokens [B,L,E], cos, sin [L,P], and where not all that comes before a token is seen the bias of attention [L,L], and which tokens see
+/// anything [L,1]} -> {tokens}: causal self-attention and gated MLP, each behind an RMS norm.
 class QwenLayer : public nn::Block {
  public:
   QwenLayer(const QwenConfig& c, const at::TensorOptions& options)
@@ -67,8 +67,10 @@ class QwenLayer : public nn::Block {
     auto v = nn::split_heads(qkv[2], config_.num_kv_heads);
     auto shared = config_.num_heads / config_.num_kv_heads;
     auto bias = in.size() > 3 ? in[3] : at::Tensor();
-    auto mid = in[0] + o_.forward(nn::merge_heads(nn::attention(q, k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1), bias,
-                                                                /*causal=*/!bias.defined())));
+    auto attended = nn::merge_heads(nn::attention(q, k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1), bias,
+                                                  /*causal=*/!bias.defined()));
+    if (in.size() > 4) attended = attended * in[4].to(attended.scalar_type());
+    auto mid = in[0] + o_.forward(attended);
     auto normed_mid = post_norm_.forward(mid);
     const auto gate_and_up = nn::forward_all({&gate_, &up_}, normed_mid);
     return {mid + down_.forward(at::silu(gate_and_up[0]) * gate_and_up[1])};
@@ -255,6 +257,22 @@ QwenConfig ministral3_3b() {
   return {.vocab_size = 131072, .width = 3072, .hidden = 9216, .num_layers = 26, .eps = kMistralEps, .qk_norm = false, .yarn = Yarn()};
 }
 
+QwenConfig mistral_small_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
+  auto c = read_config({.eps = kMistralEps, .rope_theta = kMistralSmallTheta}, /*takes_turns=*/false, config_json, shapes);
+  c.has_norm = shapes.contains("norm.weight");
+  return c;
+}
+
+QwenConfig mistral_small_24b() {
+  return {.vocab_size = 131072,
+          .width = 5120,
+          .hidden = 32768,
+          .num_layers = 40,
+          .eps = kMistralEps,
+          .rope_theta = kMistralSmallTheta,
+          .qk_norm = false};
+}
+
 io::TensorSource qwen_tensors(const io::TensorSource& source) {
   for (const std::string prefix : {"model.language_model.", "language_model.model.", "language_model.", "model."}) {
     if (source.contains(prefix + "embed_tokens.weight")) return source.below(prefix);
@@ -281,13 +299,15 @@ SeenPicture seen_at(int64_t first, const at::Tensor& seen) {
 }
 
 QwenEncoder::QwenEncoder(const QwenConfig& c, const at::TensorOptions& options)
-    : config_(c), embed_tokens_(c.vocab_size, c.width, options), norm_(c.width, c.eps, options) {
+    : config_(c), embed_tokens_(c.vocab_size, c.width, options) {
   own("embed_tokens", embed_tokens_);
   for (int64_t i = 0; i < c.num_layers; ++i) {
     layers_.push_back(std::make_unique<QwenLayer>(c, options));
     own("layers." + std::to_string(i), *layers_.back());
   }
-  own("norm", norm_);
+  if (!c.has_norm) return;
+  norm_ = std::make_unique<nn::RMSNorm>(c.width, c.eps, options);
+  own("norm", *norm_);
 }
 
 QwenEncoder::~QwenEncoder() = default;
@@ -344,10 +364,12 @@ at::Tensor QwenEncoder::angles(const at::Tensor& places_3L) const {
   return places_3L.index_select(0, axes).t() * frequencies.unsqueeze(0);
 }
 
-/// Zero where the token of a row sees that of a column, which comes before it and is one of the first `num_tokens`; else minus infinity.
-static at::Tensor bias_of_padded(int64_t length, int64_t num_tokens, const at::TensorOptions& options) {
+/// Zero where the token of a row sees that of a column, which comes before it and is one of `num_tokens` from the first on; else minus
+/// infinity. Tokens before the first see nothing; their rows are zero, so that they are numbers.
+static at::Tensor bias_of_padded(int64_t length, int64_t first, int64_t num_tokens, const at::TensorOptions& options) {
   auto place = at::arange(length, options);
-  auto is_seen = (place.unsqueeze(0) <= place.unsqueeze(1)) & (place.unsqueeze(0) < num_tokens);
+  auto row = place.unsqueeze(1), column = place.unsqueeze(0);
+  auto is_seen = ((column <= row) & (column >= first) & (column < first + num_tokens)) | (row < first);
   auto hidden = at::full({}, -std::numeric_limits<double>::infinity(), options);
   return at::where(is_seen, at::zeros_like(hidden), hidden);
 }
@@ -388,20 +410,22 @@ nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const std::vector<int
 }
 
 nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const QwenReading& reading) {
-  const auto& [after, pictures, num_tokens, given_3L, norms_last] = reading;
+  const auto& [after, pictures, first_token, num_tokens, given_3L, norms_last] = reading;
   auto x = with_pictures(embed_tokens_.forward(ids_BL), pictures,
                          [](const SeenPicture& picture, const at::Tensor& tokens) { return seen_like(picture.tokens_RCE, tokens); });
   auto angles_LP = angles(given_3L.defined() ? given_3L.to(x.device(), at::kDouble) : places_of(ids_BL.size(1), pictures, x.options()));
   auto cos = (angles_LP.cos() * magnitude()).to(at::kFloat), sin = (angles_LP.sin() * magnitude()).to(at::kFloat);
   nn::Tensors shared{cos, sin}, states;
-  if (num_tokens && *num_tokens < ids_BL.size(1)) shared.push_back(bias_of_padded(ids_BL.size(1), *num_tokens, cos.options()));
+  const auto length = ids_BL.size(1);
+  if (num_tokens && *num_tokens < length) shared.push_back(bias_of_padded(length, first_token, *num_tokens, cos.options()));
+  if (first_token > 0) shared.push_back((at::arange(length, cos.options()) >= first_token).unsqueeze(1));
   for (int64_t layer = 0; layer <= after.back(); ++layer) {
     if (layer > 0) {
       nn::Tensors inputs{x};
       inputs.insert(inputs.end(), shared.begin(), shared.end());
       x = layers_[static_cast<size_t>(layer - 1)]->run(inputs)[0];
     }
-    if (std::ranges::find(after, layer) != after.end()) states.push_back(layer == config_.num_layers && norms_last ? norm_.forward(x) : x);
+    if (std::ranges::find(after, layer) != after.end()) states.push_back(layer == config_.num_layers && norms_last ? norm_->forward(x) : x);
     if (layer > 0 && layer < after.back()) x = with_added(x, pictures, layer);
   }
   return states;

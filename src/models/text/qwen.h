@@ -32,6 +32,7 @@ struct QwenConfig {
   bool qkv_bias = false;  ///< whether query, key and value have biases: Qwen2 and Qwen2.5
   bool qk_norm = true;    ///< whether every head's query and key have an RMS norm: Qwen3, not Mistral
   std::optional<Yarn> yarn = {};
+  bool has_norm = true;  ///< whether there is a norm behind all layers; of encoders that were cut off there is none
   /// The numbers of a head's rotated pairs that turn with the place in time, with the row and with the column (Qwen2.5-VL), and again in
   /// this order as often as there are numbers (Qwen3-VL, where they take turns pair by pair). Without pictures all three are the place in
   /// the text.
@@ -53,6 +54,12 @@ QwenConfig qwen3_vl_8b();
 QwenConfig ministral3_config(const nlohmann::json& config_json, const io::Shapes& shapes);
 /// Returns the numbers of Ministral-3-3B.
 QwenConfig ministral3_3b();
+
+/// Reads Mistral-Small-3's: what config.json does not say is of that, and of a file that ends behind the layers that are read there is no
+/// norm.
+QwenConfig mistral_small_config(const nlohmann::json& config_json, const io::Shapes& shapes);
+/// Returns the numbers of Mistral-Small-3.2-24B.
+QwenConfig mistral_small_24b();
 
 /// Returns the weights of a Qwen model within `source`, under our names, which are transformers' below "model.", or, where models also see,
 /// below "model.language_model.", "language_model.model." or "language_model."; what sees and the head that predicts tokens are left out.
@@ -77,7 +84,8 @@ SeenPicture seen_at(int64_t first, const at::Tensor& seen);
 struct QwenReading {
   std::vector<int64_t> after;              ///< states after so many layers, which ascend
   std::vector<SeenPicture> pictures = {};  ///< in their order, in every text of the batch
-  std::optional<int64_t> num_tokens = {};  ///< tokens that are seen, which come first; none: all
+  int64_t first_token = 0;                 ///< the first token that is seen; what stands before it fills up, and sees nothing
+  std::optional<int64_t> num_tokens = {};  ///< tokens that are seen, from that one on; none: all
   at::Tensor places_3L = {};               ///< place in time, row and column of every token; undefined: as they follow from pictures
   bool norms_last = true;                  ///< whether the state after all layers is behind the final norm
 };
@@ -90,8 +98,8 @@ class QwenEncoder : public nn::Module {
   ~QwenEncoder() override;
   /// Maps ids [B, L] int64 -> [B, L, E] for each of `after`: states after so many layers, after all of them with the final norm
   /// (transformers: hidden_states[after]). Layers behind the last are not run. A token sees those before it alone, so what stands
-  /// behind a text changes nothing of it; where `num_tokens` is given it sees these first tokens only, as transformers' attention_mask has
-  /// it. A picture's tokens share one place in time; the text behind it goes on after its longer side (transformers:
+  /// behind a text changes nothing of it; where `num_tokens` is given it sees these tokens only, as transformers' attention_mask has it. A
+  /// picture's tokens share one place in time; the text behind it goes on after its longer side (transformers:
   /// Qwen2_5_VLModel.get_rope_index). States are those before what pictures add behind a layer.
   nn::Tensors forward(const at::Tensor& ids_BL, const QwenReading& reading);
   nn::Tensors forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after, const std::vector<SeenPicture>& pictures = {},
@@ -104,7 +112,7 @@ class QwenEncoder : public nn::Module {
   QwenConfig config_;
   nn::Embedding embed_tokens_;
   std::vector<std::unique_ptr<nn::Block>> layers_;
-  nn::RMSNorm norm_;
+  std::unique_ptr<nn::RMSNorm> norm_;
 };
 
 }  // namespace burnish::models::text

@@ -147,16 +147,17 @@ Encoder::Moments Encoder::moments_of(const at::Tensor& both) {
 }
 
 Decoder::Decoder(const KlConfig& c, const at::TensorOptions& options)
-    : mid_(std::make_unique<MidBlock>(c.block_out_channels.back(), c.norm_num_groups, options)),
-      conv_in_(c.latent_channels, c.block_out_channels.back(), 3, 1, 1, options),
-      conv_out_(c.block_out_channels.front(), 3, 3, 1, 1, options),
-      norm_out_(c.norm_num_groups, c.block_out_channels.front(), kEps, options) {
+    : mid_(std::make_unique<MidBlock>(c.channels_of_decoder().back(), c.norm_num_groups, options)),
+      conv_in_(c.latent_channels, c.channels_of_decoder().back(), 3, 1, 1, options),
+      conv_out_(c.channels_of_decoder().front(), 3, 3, 1, 1, options),
+      norm_out_(c.norm_num_groups, c.channels_of_decoder().front(), kEps, options) {
   own("conv_in", conv_in_);
   own("mid_block", *mid_);
-  auto in = c.block_out_channels.back();
-  auto num_levels = c.block_out_channels.size();
+  const auto& channels = c.channels_of_decoder();
+  auto in = channels.back();
+  auto num_levels = channels.size();
   for (size_t i = 0; i < num_levels; ++i) {
-    auto out = c.block_out_channels[num_levels - 1 - i];
+    auto out = channels[num_levels - 1 - i];
     auto step = i + 1 < num_levels ? Level::Step::up : Level::Step::none;
     levels_.push_back(std::make_unique<Level>(in, out, c.layers_per_block + 1, step, c.norm_num_groups, options));
     own("up_blocks." + std::to_string(i), *levels_.back());

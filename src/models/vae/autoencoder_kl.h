@@ -10,6 +10,7 @@ namespace burnish::models::vae {
 /// Numbers of a KL autoencoder. Defaults are FLUX.1's.
 struct KlConfig {
   std::vector<int64_t> block_out_channels = {128, 256, 512, 512};
+  std::vector<int64_t> decoder_channels = {};  ///< the same of the decoder, where that is narrower; none: as many
   int64_t layers_per_block = 2;
   int64_t latent_channels = 16;
   int64_t norm_num_groups = 32;
@@ -19,6 +20,8 @@ struct KlConfig {
   bool use_post_quant_conv = false;
   int64_t tile_size = 0;  ///< larger pictures are encoded and decoded in tiles of so many pixels a side (vae/tiles.h); 0: whole
 
+  /// Returns the channels of the decoder's levels, the finest first.
+  const std::vector<int64_t>& channels_of_decoder() const { return decoder_channels.empty() ? block_out_channels : decoder_channels; }
   /// Returns the pixels per latent along a side.
   int64_t downsampling() const { return int64_t{1} << (block_out_channels.size() - 1); }
 };

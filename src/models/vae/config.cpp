@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -19,6 +20,7 @@ void check_kl_shapes(const KlConfig& c, const nlohmann::json& json, const io::Sh
   io::agree(json, "out_channels", dim_of(shapes, "decoder.conv_out.weight", 0), kWhat);
   io::agree(json, "latent_channels", c.latent_channels, kWhat);
   io::agree(json, "block_out_channels", c.block_out_channels, kWhat);
+  io::agree(json, "decoder_block_out_channels", c.channels_of_decoder(), kWhat);
   io::agree(json, "layers_per_block", c.layers_per_block, kWhat);
   io::agree(json, "use_quant_conv", c.use_quant_conv, kWhat);
   io::agree(json, "use_post_quant_conv", c.use_post_quant_conv, kWhat);
@@ -27,30 +29,42 @@ void check_kl_shapes(const KlConfig& c, const nlohmann::json& json, const io::Sh
 /// What no shape says.
 void check_kl_values(const KlConfig& c) {
   io::check_above_0(c.scaling_factor, "scaling_factor", kWhat);
-  for (auto channels : c.block_out_channels) {
-    if (c.norm_num_groups < 1 || channels % c.norm_num_groups != 0)
-      data_error("models", "the autoencoder's {} channels do not divide into {} norm groups", channels, c.norm_num_groups);
+  for (const auto* levels : {&c.block_out_channels, &c.channels_of_decoder()}) {
+    for (auto channels : *levels) {
+      if (c.norm_num_groups < 1 || channels % c.norm_num_groups != 0)
+        data_error("models", "the autoencoder's {} channels do not divide into {} norm groups", channels, c.norm_num_groups);
+    }
   }
 }
 
 }  // namespace
 
+/// The channels of levels that are called so, in the order of their numbers.
+static std::vector<int64_t> channels_of(const io::Shapes& shapes, const std::string& levels) {
+  std::vector<int64_t> channels;
+  for (int i = 0;; ++i) {
+    auto name = levels + std::to_string(i) + ".resnets.0.conv1.weight";
+    if (!shapes.contains(name)) return channels;
+    channels.push_back(dim_of(shapes, name, 0));
+  }
+}
+
 KlConfig kl_config(const nlohmann::json& json, const io::Shapes& shapes, double scale_without_config) {
   KlConfig c;
   if (scale_without_config != 0) c.scaling_factor = scale_without_config;
-  c.block_out_channels.clear();
-  for (int i = 0;; ++i) {
-    auto name = "encoder.down_blocks." + std::to_string(i) + ".resnets.0.conv1.weight";
-    if (!shapes.contains(name)) break;
-    c.block_out_channels.push_back(dim_of(shapes, name, 0));
-  }
+  c.block_out_channels = channels_of(shapes, "encoder.down_blocks.");
   if (c.block_out_channels.empty())
     data_error("models", "the autoencoder's weights lack the tensor 'encoder.down_blocks.0.resnets.0.conv1.weight'");
+  // The decoder counts its levels from the coarsest.
+  auto of_decoder = channels_of(shapes, "decoder.up_blocks.");
+  std::ranges::reverse(of_decoder);
+  if (of_decoder.size() == c.block_out_channels.size() && of_decoder != c.block_out_channels) c.decoder_channels = of_decoder;
   c.layers_per_block = io::count_of(shapes, "encoder.down_blocks.0.resnets.{}.conv1.weight");
   c.latent_channels = dim_of(shapes, "decoder.conv_in.weight", 1);
   c.use_quant_conv = shapes.contains("encoder.quant_conv.weight");
   c.use_post_quant_conv = shapes.contains("decoder.post_quant_conv.weight");
-  c.norm_num_groups = std::gcd(c.norm_num_groups, c.block_out_channels.front());
+  for (const auto side : {c.block_out_channels.front(), c.channels_of_decoder().front()})
+    c.norm_num_groups = std::gcd(c.norm_num_groups, side);
   io::take(json, "norm_num_groups", c.norm_num_groups, kWhat);
   io::take(json, "scaling_factor", c.scaling_factor, kWhat);
   c.shift_factor = c.latent_channels == 16 ? c.shift_factor : 0.0;

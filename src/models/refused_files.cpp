@@ -1,0 +1,184 @@
+#include "models/refused_files.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/dtype.h"
+#include "io/model_values.h"
+#include "models/find_components.h"
+
+namespace burnish::models {
+
+namespace {
+
+constexpr std::string_view kDoubleMark = "transformer_blocks.0.norm1_context.linear.weight",
+                           kSingleMark = "single_transformer_blocks.0.norm.linear.weight",
+                           kTimeMark = "condition_embedder.time_proj.weight", kPadMark = "x_pad_token",
+                           kApproximatorMark = "distilled_guidance_layer.in_proj.weight",
+                           kTextModulationMark = "transformer_blocks.0.txt_mod.1.weight";
+const std::vector<std::string> kPrefixes{"", "model.diffusion_model.", "diffusion_model.", "net."};
+
+// Facts: the classes of diffusers, ComfyUI's model_detection.py, ai-toolkit's models.
+const std::vector<LookAlike> kLookAlikes{
+    {.name = "Stable Diffusion 3",
+     .classes = {"SD3Transformer2DModel"},
+     .has = {{"pos_embed.proj.weight"}, {kDoubleMark}},
+     .taken_by = kDoubleMark},
+    {.name = "Stable Diffusion 3", .has = {{"joint_blocks.0.context_block.attn.qkv.weight"}}},
+    {.name = "HunyuanVideo or HunyuanImage",
+     .classes = {"HunyuanVideoTransformer3DModel", "HunyuanVideo15Transformer3DModel", "HunyuanVideoFramepackTransformer3DModel",
+                 "HunyuanImageTransformer2DModel"},
+     .has = {{"context_embedder.token_refiner.refiner_blocks.0.norm1.weight"}},
+     .taken_by = kDoubleMark},
+    {.name = "HunyuanVideo or HunyuanImage", .has = {{"txt_in.individual_token_refiner.blocks.0.norm1.weight"}}},
+    {.name = "Mochi", .classes = {"MochiTransformer3DModel"}, .has = {{"time_embed.pooler.to_kv.weight"}}, .taken_by = kDoubleMark},
+    {.name = "Motif-Video",
+     .classes = {"MotifVideoTransformer3DModel"},
+     .has = {{"context_embedder.linear_1.weight"}, {kSingleMark}},
+     .taken_by = kSingleMark},
+    {.name = "FIBO",
+     .classes = {"BriaFiboTransformer2DModel"},
+     .has = {{"caption_projection.0.linear.weight"}, {kSingleMark}},
+     .taken_by = kSingleMark},
+    {.name = "LongCat-Image or Bria",
+     .classes = {"LongCatImageTransformer2DModel", "BriaTransformer2DModel"},
+     .has = {{"time_embed.timestep_embedder.linear_1.weight"}, {kSingleMark}},
+     .taken_by = kSingleMark},
+    {.name = "Ovis-Image",
+     .classes = {"OvisImageTransformer2DModel"},
+     .has = {{"context_embedder_norm.weight"}, {kSingleMark}},
+     .taken_by = kSingleMark},
+    {.name = "AnyFlow",
+     .classes = {"AnyFlowTransformer3DModel", "AnyFlowFARTransformer3DModel"},
+     .has = {{"condition_embedder.delta_embedder.linear_1.weight"}},
+     .taken_by = kTimeMark},
+    {.name = "Helios", .classes = {"HeliosTransformer3DModel"}, .has = {{"patch_short.weight"}, {kTimeMark}}, .taken_by = kTimeMark},
+    {.name = "JoyImage",
+     .classes = {"JoyImageEditTransformer3DModel", "JoyImageEditPlusTransformer3DModel"},
+     .has = {{"double_blocks.0.img_mod.modulate_table"}},
+     .taken_by = kTimeMark},
+    {.name = "SkyReels-V2", .classes = {"SkyReelsV2Transformer3DModel"}, .taken_by = kTimeMark},
+    {.name = "ChronoEdit", .classes = {"ChronoEditTransformer3DModel"}, .taken_by = kTimeMark},
+    {.name = "Chroma Radiance", .has = {{"nerf_blocks.0.norm.scale"}}, .taken_by = kApproximatorMark},
+    {.name = "Z-Image pixel or Zeta-Chroma", .has = {{"dec_net.cond_embed.weight"}}, .taken_by = kPadMark},
+    {.name = "Ming-Image", .has = {{"__ming_image__"}}},
+    {.name = "Ming-Image",
+     .classes = {"DiffusionTransformer"},
+     .has = {{"cap_embedder.1.weight", 0, 3840}},
+     .lacks = "cap_pad_token",
+     .taken_by = kPadMark},
+    {.name = "Mage-Flow",
+     .has = {{"txt_norm.weight", 0, 2560}, {"proj_out.weight", 0, 128}, {kTextModulationMark}},
+     .taken_by = kTextModulationMark},
+    {.name = "Lens", .has = {{"txt_norm.0.weight"}, {"img_in.weight"}}, .taken_by = kTextModulationMark},
+    {.name = "Boogu", .has = {{"image_index_embedding"}, {"ref_image_patch_embedder.weight"}}},
+};
+
+bool holds(const io::TensorSource& tensors, const Mark& mark) {
+  const std::string name(mark.tensor);
+  if (!tensors.contains(name)) return false;
+  const auto& shape = tensors.info(name).shape;
+  return mark.length == 0 || (mark.dim < shape.size() && shape[mark.dim] == mark.length);
+}
+
+bool is_told(const LookAlike& model, const ModelEntry& entry) {
+  const auto stated = io::class_name(entry.config);
+  if (!stated.empty()) return std::ranges::find(model.classes, stated) != model.classes.end();
+  if (model.has.empty() || !entry.tensors) return false;
+  for (const auto& prefix : kPrefixes) {
+    auto tensors = find_below(entry, {prefix}, std::string(model.has.front().tensor));
+    if (!tensors || (!model.lacks.empty() && tensors->contains(std::string(model.lacks)))) continue;
+    if (std::ranges::all_of(model.has, [&](const Mark& mark) { return holds(*tensors, mark); })) return true;
+  }
+  return false;
+}
+
+/// Endings of tensors' names that stand beside weights packed in one way alone.
+struct Packing {
+  std::string_view ending, name;
+};
+constexpr Packing kPackings[] = {{".weight_scale_2", "NVFP4"},
+                                 {".weight_s_rel", "4-bit codes with scales of groups (W4A8)"},
+                                 {".weight_codebook", "4-bit codes with scales of groups (W4A8)"},
+                                 {".wscales", "SVDQuant"},
+                                 {".proj_down", "SVDQuant"},
+                                 {".qweight", "packed integers (GPTQ, AWQ or SVDQuant)"},
+                                 {".weight._data", "quanto's tensors"},
+                                 {".weight.qdata", "torchao's tensors"}};
+constexpr std::string_view kComfyMark = ".comfy_quant";
+
+/// What a layer's mark in ComfyUI's files says: its format, where that is none of the FP8 that are read.
+std::string unread_format(const nlohmann::json& said) {
+  const auto format = said.is_object() && said.contains("format") && said["format"].is_string() ? said["format"].get<std::string>() : "";
+  if (format == "float8_e4m3fn" || format == "float8_e5m2") return "";
+  const bool is_rotated = said.is_object() && said.contains("convrot") && said["convrot"] == true;
+  if (format == "int8_tensorwise") return is_rotated ? "INT8 of rotated weights (int8_convrot)" : "INT8 (int8_tensorwise)";
+  if (format == "nvfp4") return "NVFP4";
+  if (format == "mxfp8") return "MXFP8";
+  return format;
+}
+
+/// The marks of layers, by name: tensors of bytes beside them, or the file's metadata.
+std::string packing_by_marks(const io::TensorSource& tensors) {
+  auto parsed = [](const std::string& text) { return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false); };
+  for (const auto& name : tensors.names()) {
+    if (!name.ends_with(kComfyMark) || tensors.info(name).dtype != at::kByte) continue;
+    auto bytes = tensors.tensor(name).contiguous();
+    auto format = unread_format(parsed({static_cast<const char*>(bytes.data_ptr()), static_cast<size_t>(bytes.numel())}));
+    if (!format.empty()) return fmt::format("{} ('{}')", format, name);
+  }
+  const auto& metadata = tensors.metadata();
+  auto said = metadata.find("_quantization_metadata");
+  if (said == metadata.end()) return "";
+  const auto layers = parsed(said->second);
+  if (!layers.is_object() || !layers.contains("layers") || !layers["layers"].is_object()) return "";
+  for (const auto& [layer, of_layer] : layers["layers"].items()) {
+    if (auto format = unread_format(of_layer); !format.empty()) return fmt::format("{} ('{}')", format, layer);
+  }
+  return "";
+}
+
+}  // namespace
+
+const std::vector<LookAlike>& look_alikes() { return kLookAlikes; }
+
+const LookAlike* look_alike_in(const ModelEntry& entry) {
+  auto found = std::ranges::find_if(kLookAlikes, [&](const LookAlike& model) { return is_told(model, entry); });
+  return found != kLookAlikes.end() ? &*found : nullptr;
+}
+
+std::string unread_packing(const ModelEntry& entry) {
+  if (!entry.tensors || entry.is_sizes) return "";
+  const auto names = entry.tensors->names();
+  for (const auto& name : names) {
+    for (const auto& packing : kPackings) {
+      if (name.ends_with(packing.ending)) return fmt::format("{} ('{}')", packing.name, name);
+    }
+  }
+  if (auto said = packing_by_marks(*entry.tensors); !said.empty()) return said;
+  for (const auto& name : names) {
+    const auto& info = entry.tensors->info(name);
+    const bool is_scaled = name.ends_with(".weight_scale") || name.ends_with(".scale_weight");
+    if (!is_scaled) continue;
+    if (info.dtype == at::kByte || info.dtype == at::kFloat8_e8m0fnu) return fmt::format("MXFP8 ('{}')", name);
+    const auto weight = name.substr(0, name.rfind('.')) + ".weight";
+    if (entry.tensors->contains(weight) && entry.tensors->info(weight).dtype == at::kChar) return fmt::format("INT8 ('{}')", name);
+  }
+  return "";
+}
+
+void refuse_unread(const ModelFiles& files) {
+  for (const auto& entry : files.entries) {
+    if (const auto* model = look_alike_in(entry)) {
+      data_error("models", "{} is a transformer of {}, which is not trained here; `burnish plan --help` names the models that are",
+                 entry.label, model->name);
+    }
+    if (auto packing = unread_packing(entry); !packing.empty())
+      data_error("models", "the weights in {} are packed as {}, which is not read here; take the model's files in bf16, fp16 or FP8",
+                 entry.label, packing);
+  }
+}
+
+}  // namespace burnish::models
