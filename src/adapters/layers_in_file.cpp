@@ -222,9 +222,11 @@ AdaptedList in_layout(const AdaptedList& adapted, const LayerPrefixes& names, La
   if (layout == Layout::diffusers && !names.diffusers_layers.empty()) return in_foreign_layers(adapted, names, names.diffusers_layers);
   if (layout == Layout::kohya && !names.kohya_layers.empty()) return in_foreign_layers(adapted, names, names.kohya_layers);
   const bool has_dots = layout == Layout::diffusers || layout == Layout::diffsynth;
+  const bool is_onetrainers = layout == Layout::onetrainer && !names.onetrainer.empty();
   const auto& prefix = layout == Layout::diffusers   ? names.diffusers
                        : layout == Layout::diffsynth ? *names.diffsynth
                        : layout == Layout::lycoris   ? names.lycoris
+                       : is_onetrainers              ? names.onetrainer
                                                      : names.kohya;
   AdaptedList written;
   for (const auto& item : adapted) {

@@ -42,6 +42,7 @@ struct LayerPrefixes {
   std::function<int64_t(const std::string& path)> rows_of = {};  ///< output features of one of our layers; for those
   std::optional<std::string> diffsynth = {};                     ///< before our path, where DiffSynth-Studio's layers are ours
   ForeignLayers diffusers_layers = {};                           ///< whole names, where diffusers has paths other than ours
+  std::string onetrainer = {};                                   ///< as kohya in OneTrainer's files; "": as kohya
 };
 
 /// Tells whether layers share an adapter.

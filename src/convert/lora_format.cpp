@@ -43,8 +43,8 @@ std::string prefix_of(const models::Model& model, const std::string& component, 
   switch (format) {
     case LoraFormat::diffusers: return loras::diffusers_prefix(model, component) + layers.weights;
     case LoraFormat::peft: return "base_model.model." + layers.weights;
-    case LoraFormat::kohya:
-    case LoraFormat::onetrainer: return layers.kohya + layers.weights;
+    case LoraFormat::kohya: return layers.kohya + layers.weights;
+    case LoraFormat::onetrainer: return layers.before_onetrainer() + layers.weights;
     case LoraFormat::lycoris: return loras::layer_prefixes(model, component).lycoris;
     case LoraFormat::comfyui:
       if (!layers.comfyui.empty()) return layers.comfyui + layers.weights;

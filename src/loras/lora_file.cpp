@@ -62,7 +62,8 @@ adapters::Behind behind(const models::Model& model, const Names& names, const st
   };
   if (auto found = foreign(name); !found.layers.empty()) return found;
   auto prefixes = names.prefixes.others;
-  prefixes.insert(prefixes.begin(), {names.prefixes.diffusers, names.component + ".", names.prefixes.kohya, names.prefixes.comfyui});
+  prefixes.insert(prefixes.begin(), {names.prefixes.diffusers, names.component + ".", names.prefixes.kohya,
+                                     names.prefixes.before_onetrainer(), names.prefixes.comfyui});
   for (const auto& prefix : prefixes) {
     auto rest = without(name, prefix);
     if (!rest) continue;
@@ -289,6 +290,7 @@ adapters::LayerPrefixes layer_prefixes(const models::Model& model, const std::st
                                    written_in("kohya"),
                                    written_in("diffsynth"),
                                    known.swapped_halves};
+  if (!names.onetrainer.empty()) prefixes.onetrainer = names.onetrainer + underscored(names.weights);
   if (names.diffsynth) prefixes.diffsynth = *names.diffsynth + names.weights;
   prefixes.diffusers_layers = written_in("diffusers");
   if (prefixes.kohya_layers.empty() && prefixes.diffsynth_layers.empty() && prefixes.diffusers_layers.empty()) return prefixes;

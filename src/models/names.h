@@ -32,8 +32,11 @@ struct LayerNames {
       {};                       ///< before our path, in adapter files of further programs; those with "_" at the end before underscores
   bool diffusers_alpha = true;  ///< whether diffusers' loader of this family takes files with `.alpha` under its own names
   bool comfyui_alpha = true;    ///< whether programs that read ComfyUI's names of this family take `.alpha` there
+  std::string onetrainer = {};  ///< as kohya in OneTrainer's files; "": kohya's prefix is theirs
   std::string comfyui = {};     ///< before `weights` and our path in ComfyUI's adapter files; "" where a table says its names, or none
   std::optional<std::string> diffsynth = {};  ///< prefix there in DiffSynth-Studio's files; none where a table says its names, or none are
+
+  const std::string& before_onetrainer() const { return onetrainer.empty() ? kohya : onetrainer; }
 };
 
 /// The names of a component's layers, and the layers that are meant when the user names none.

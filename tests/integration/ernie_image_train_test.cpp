@@ -56,7 +56,7 @@ TEST_F(ErnieImageRun, AdaptersOfEveryProgramAreTheSame) {
     rename_lora(from, at("renamed.safetensors"), rename);
     EXPECT_LE(relative_error(latents(ernie_image_model(), "--lora " + quoted(at("renamed.safetensors"))), expected), 1e-6) << name;
   }
-  for (const std::string format : {"diffusers", "kohya", "comfyui", "diffsynth"}) {
+  for (const std::string format : {"diffusers", "kohya", "onetrainer", "comfyui", "diffsynth"}) {
     const auto written = quoted(at(format + ".safetensors"));
     ok("convert " + quoted(from) + " " + written + " --lora_format " + format + " " + ernie_image_model());
     EXPECT_LE(relative_error(latents(ernie_image_model(), "--lora " + written), expected), 1e-6) << format;

@@ -113,8 +113,8 @@ void QwenImageModel::add_transformer(const Source& source) {
   add(recipe, {.layers = {.weights = "",
                           .diffusers = "transformer.",
                           .kohya = "lora_unet_",
-                          .others = {"lora_transformer_"},
                           .diffusers_alpha = false,
+                          .onetrainer = "lora_transformer_",
                           .comfyui = "diffusion_model.",
                           .diffsynth = ""},
                .lora_targets = "to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,img_mlp.net.0.proj,img_mlp.net.2,"
