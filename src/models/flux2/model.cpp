@@ -112,8 +112,8 @@ void Flux2Model::add_transformer(const Source& source) {
                           .diffusers = "transformer.",
                           .kohya = "lora_unet_",
                           .diffusers_alpha = false,
-                          .onetrainer = "lora_transformer_",
-                          .comfyui_alpha = false},  // diffusers' loader refuses a file with one
+                          .comfyui_alpha = false,  // diffusers' loader refuses a file with one
+                          .onetrainer = "lora_transformer_"},
                .lora_targets =
                    "to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,linear_in,linear_out,to_qkv_mlp_proj,attn.to_out",
                .high_precision = {"x_embedder", "context_embedder", "time_guidance_embed\\..*", ".*_stream_modulation.*",
