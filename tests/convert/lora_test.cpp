@@ -60,17 +60,6 @@ TEST(LoraNames, EveryNamingGivesTheSameFileBack) {
   }
 }
 
-TEST(LoraNames, OneTrainerHasOnePrefixForTransformers) {
-  for (const std::string pipeline :
-       {"zimage_pipeline", "qwen_image_pipeline", "flux2_pipeline", "ernie_image_pipeline", "krea2_pipeline"}) {
-    Scratch folder;
-    auto start = at_path(folder, "start.safetensors"), there = at_path(folder, "there.safetensors");
-    write_adapters(start, pipeline, {.type = "lora", .rank = 2});
-    convert_to({.lora_format = "onetrainer", .model = {model_path(pipeline)}}, {start, there});
-    for (const auto& name : open_file(there).names()) EXPECT_TRUE(name.starts_with("lora_transformer_")) << pipeline << " " << name;
-  }
-}
-
 TEST(LoraNames, FusedLayersShareWhatTheirPartsShare) {
   Scratch folder;
   auto start = at_path(folder, "start.safetensors"), split = at_path(folder, "split.safetensors"),

@@ -66,7 +66,7 @@ TEST_F(QwenImage21Run, NamesOfOtherProgramsMeanTheSameLayers) {
   for (const auto& [format, key] : {std::pair("kohya", "lora_unet_transformer_blocks_1_img_mlp_gate_layer.lora_down.weight"),
                                     {"comfyui", "transformer.transformer_blocks.0.img_mlp.proj.lora_A.weight"},
                                     {"diffsynth", "transformer_blocks.2.attn.to_q.lora_A.default.weight"},
-                                    {"onetrainer", "lora_unet_transformer_blocks_0_attn_to_q.lora_down.weight"}}) {
+                                    {"onetrainer", "lora_transformer_transformer_blocks_0_attn_to_q.lora_down.weight"}}) {
     auto file = at(std::string(format) + ".safetensors");
     ok("convert " + kAdapter + quoted(file) + " --lora_format " + format + " --model " + quoted(kQwenImage21 / "model"));
     EXPECT_TRUE(io::TensorSource::open({file.string()}).contains(key)) << format;
