@@ -33,7 +33,7 @@ struct UnitGroups {
   /// Units that predict what guidance leads away from when pictures are drawn to be looked at; none where drawing() does, of a negative
   /// prompt.
   pipeline::Units draw_away;
-  pipeline::Units decode;             ///< latents -> image
+  pipeline::Units decode;  ///< latents -> image
 
   const pipeline::Units& drawing() const { return draw.empty() ? denoise : draw; }
 };

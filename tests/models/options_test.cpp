@@ -41,7 +41,8 @@ TEST(FamilyOptions, AreRefusedWhereTheyMeanNothing) {
   EXPECT_EQ(refusal("pipeline/model", with("clip_skip", int64_t{0})), "") << "its default is as good as not given";
   for (const auto& family : test::small_families()) {
     const std::string said = "[models] embedded_guidance is not supported for this model; it embeds no guidance: take it out";
-    EXPECT_EQ(refusal((family.pipeline() + "/model").c_str(), with("embedded_guidance", 3.5)), family.name == "flux" || family.name == "flux2_dev" ? "" : said)
+    EXPECT_EQ(refusal((family.pipeline() + "/model").c_str(), with("embedded_guidance", 3.5)),
+              family.name == "flux" || family.name == "flux2_dev" ? "" : said)
         << family.name;
   }
 }

@@ -107,7 +107,8 @@ TEST_P(Recipes, ArePlannedAsTheyRunAtSmallSize) {
   const auto& small = kSmall.at(GetParam().model);
   auto options = test::options_of(test::small_run(small.model, small.size + "--batch_size 4 --plan off --config " + file()));
   if (!small.second_expert.empty()) options.model.model = {with_second(options.model.model.at(0), small.second_expert, scratch / "model")};
-  // With all levers pulled, and of the narrowest model, little is left beside what oneDNN copies in 16 bits, which depends on the processor.
+  // With all levers pulled, and of the narrowest model, little is left beside what oneDNN copies in 16 bits, which depends on the
+  // processor.
   if (GetParam().recipe == "sdxl_full_12gb" || GetParam().model == "flux2-dev") options.model.dtype = "fp32";
   options.blocks_to_swap = options.blocks_to_swap * small.num_small_blocks / small.num_blocks;
   EXPECT_NEAR(test::error_of_plan(options, scratch), 0, 0.03);

@@ -198,7 +198,8 @@ TEST(CausalKeys, OriginalNamesOfLevelsByName) {
 }
 
 TEST(CausalConfig, LatentsOfWan22AreBuiltIn) {
-  vae::CausalConfig config{.latent_channels = 48, .in_time = true, .halves_frames = {false, true, true}, .shortcuts = true, .pixels = {.patch = 2}};
+  vae::CausalConfig config{
+      .latent_channels = 48, .in_time = true, .halves_frames = {false, true, true}, .shortcuts = true, .pixels = {.patch = 2}};
   config.block_out_channels = config.decoder_channels = {16, 16, 32, 32};
   config.first_channels = 16;
   vae::CausalAutoencoder model(config, at::TensorOptions().device(at::kMeta));
