@@ -13,7 +13,7 @@ from browser import Browser
 
 BURNISH = os.environ.get("BURNISH", "build/burnish")
 SHOTS = pathlib.Path(sys.argv.pop() if len(sys.argv) > 1 else "build/pages")
-TEXT = "document.querySelector('{}').textContent"
+TEXT = "(document.querySelector('{}')?.textContent ?? '')"
 
 
 def report(*arguments):

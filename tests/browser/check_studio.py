@@ -84,7 +84,9 @@ class TheWay(unittest.TestCase):
                 self.browser.resize(width, 900)
                 time.sleep(0.2)
                 overflow = self.browser.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-                self.assertLessEqual(overflow, 0, f"{name} is wider than {width} pixels")
+                wide = self.browser.evaluate("[...document.querySelectorAll('body *')].filter(one => one.getBoundingClientRect().right > innerWidth + 1 && !one.closest('.scroll, svg'))"
+                                             ".map(one => `${one.tagName} ${one.className} ${one.id}`).slice(0, 5).join(', ')")
+                self.assertLessEqual(overflow, 0, f"{name} is wider than {width} pixels: {wide}")
                 self.browser.screenshot(SHOTS / f"studio-{name}-{scheme}-{'wide' if width > 400 else 'narrow'}.png", whole=False)
         self.browser.colors("light")
         self.browser.resize(1280, 900)
