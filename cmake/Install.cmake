@@ -17,4 +17,6 @@ if(TARGET burnish)
     PRE_EXCLUDE_REGEXES "^libtorch" "^libc10" "^libcu" "^libnv" "^libnccl" "^libgomp" "^ld-linux"
                         "^lib(c|m|dl|rt|util|pthread|stdc\\+\\+|gcc_s)\\.so"
     LIBRARY DESTINATION lib)
+  # What the studio begins a run from.
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/recipes/ DESTINATION share/burnish/recipes FILES_MATCHING PATTERN "*.toml" PATTERN "tiny_*" EXCLUDE)
 endif()

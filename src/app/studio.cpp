@@ -65,9 +65,9 @@ std::string own_path() {
   return path.string();
 }
 
-/// Beside the program where it is installed, and where it was built.
+/// Beside the program: in its packages, where it is installed, and where it was built.
 fs::path recipes_beside(const fs::path& program) {
-  for (const char* place : {"../share/burnish/recipes", "../recipes"}) {
+  for (const char* place : {"recipes", "../share/burnish/recipes", "../recipes"}) {
     auto folder = program.parent_path() / place;
     if (fs::is_directory(folder)) return folder.lexically_normal();
   }
