@@ -32,12 +32,6 @@ json value_of(const config::Field& field) {
   return std::visit([](const auto* value) { return json(*value); }, field.slot);
 }
 
-json problems_of(const std::vector<config::Problem>& problems) {
-  auto list = json::array();
-  for (const auto& problem : problems) list.push_back({{"option", problem.option}, {"sentence", problem.sentence}});
-  return list;
-}
-
 /// studio::Options::form.
 json form_of(const std::string& settings) {
   train::TrainOptions options;
@@ -50,7 +44,7 @@ json form_of(const std::string& settings) {
       form["idle"].push_back({{"option", idle.option}, {"belongs_to", idle.belongs_to}});
     train::check(options);
   } catch (const config::Refusal& refusal) {
-    form["problems"] = problems_of(refusal.problems());
+    form["problems"] = json::parse(config::to_json(refusal.problems())).at("problems");
   } catch (const Error& error) {
     form["problems"].push_back({{"option", ""}, {"sentence", without_source(error)}});
   }

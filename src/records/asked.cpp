@@ -25,6 +25,7 @@ void ask(const fs::path& run, const std::string& word) {
 
 Asked read_asked(const fs::path& run) {
   Asked asked;
+  if (!io::is_folder(run / "ask")) return asked;  // one look a step where nothing was ever asked
   for (const auto& [word, what] : kAskedWords) asked.*what = io::is_there(path_of(run, word));
   return asked;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "data/clip.h"
 #include "data/frame_files.h"
 #include "data/image.h"
@@ -49,12 +50,6 @@ void move(const fs::path& from, const fs::path& to) {
   if (error) data_error("studio", "{} cannot be moved to {}: {}", from.string(), to.string(), error.message());
 }
 
-std::string trimmed(const std::string& text) {
-  const auto* blanks = " \t\r\n";
-  const auto first = text.find_first_not_of(blanks);
-  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(blanks) - first + 1);
-}
-
 }  // namespace
 
 fs::path Item::caption_file() const { return fs::path(path).replace_extension(".txt"); }
@@ -92,7 +87,7 @@ json Datasets::describe(const Item& item) {
   const auto& file = known(item.path);
   const auto caption = item.caption_file();
   return {{"file", item.path.filename().string()},
-          {"caption", io::is_there(caption) ? json(trimmed(io::read_text(caption))) : json()},
+          {"caption", io::is_there(caption) ? json(trim(io::read_text(caption))) : json()},
           {"is_left_out", item.is_left_out},
           {"is_clip", data::is_video(item.path)},
           {"height", file.height},
@@ -140,8 +135,9 @@ std::string Datasets::thumbnail(const Item& item, int64_t side) const {
 
 void Datasets::write_caption(const Item& item, const std::string& caption) {
   std::error_code error;
-  if (trimmed(caption).empty()) fs::remove(item.caption_file(), error);
-  else io::write_text_atomic(item.caption_file(), trimmed(caption) + "\n");
+  const auto text = trim(caption);
+  if (text.empty()) fs::remove(item.caption_file(), error);
+  else io::write_text_atomic(item.caption_file(), std::string(text) + "\n");
 }
 
 void Datasets::leave_out(const fs::path& dataset, const Item& item, bool out) {

@@ -56,8 +56,7 @@ bool are_equal(const std::string& a, const std::string& b) {
 }
 
 std::string cookie_of(const httplib::Request& request, const std::string& name) {
-  for (auto word : split_list(request.get_header_value("Cookie"), ';')) {
-    word.erase(0, word.find_first_not_of(' '));
+  for (const auto& word : split_list(request.get_header_value("Cookie"), ';')) {
     if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
   }
   return "";
