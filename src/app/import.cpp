@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "app/verbs.h"
 #include "base/error.h"
@@ -19,11 +20,31 @@ namespace burnish::app {
 
 namespace {
 
-void say(const foreign::Import& imported) {
+/// What an import came to.
+struct Outcome {
+  std::string program, toml;
+  foreign::Import imported;
+  std::string before_it_trains = {};  ///< what a run would refuse, "" for nothing
+};
+
+void say(const Outcome& outcome) {
+  const auto& imported = outcome.imported;
   for (const auto& line : imported.not_carried) warn("not carried: {}", line);
   for (const auto& line : imported.different) warn("different here: {}", line);
   std::vector<std::string> names(imported.needless.begin(), imported.needless.end());
   if (!names.empty()) info("nothing to set here: {}", join(names));
+  if (!outcome.before_it_trains.empty()) warn("before it trains: {}", outcome.before_it_trains);
+}
+
+std::string to_json(const Outcome& outcome) {
+  const nlohmann::json value{{"program", outcome.program},
+                             {"settings", outcome.toml},
+                             {"num_carried", outcome.imported.origins.size()},
+                             {"not_carried", outcome.imported.not_carried},
+                             {"different", outcome.imported.different},
+                             {"needless", outcome.imported.needless},
+                             {"before_it_trains", outcome.before_it_trains}};
+  return value.dump(2, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 /// Takes out what would decide nothing in the run, and which a run would therefore refuse.
@@ -37,8 +58,8 @@ void drop_idle(train::TrainOptions& options, foreign::Import& imported) {
   }
 }
 
-/// Reads the text as `burnish train` does, and says what a run would refuse.
-void check(const std::string& toml) {
+/// Reads the text as `burnish train` does, and returns what a run would refuse.
+std::string refusal_of(const std::string& toml) {
   train::TrainOptions options;
   config::Fields fields;
   train::fields(fields, options);
@@ -46,8 +67,9 @@ void check(const std::string& toml) {
   try {
     train::check(options);
   } catch (const Error& error) {
-    warn("before it trains: {}", without_source(error));
+    return without_source(error);
   }
+  return "";
 }
 
 /// Further files are replaced where the output may be, and are named after it or say in their first line whose they are: others are lost by
@@ -69,13 +91,14 @@ void check_beside(const foreign::Import& imported, bool overwrite) {
 void import_settings(const Arguments& arguments) {
   std::vector<std::string> files;
   std::string from, output;
-  bool overwrite = false;
+  bool overwrite = false, json = false;
   config::Fields fields;
   fields.group("Settings");
   fields.positional("settings", files, "settings of another program: TOML, YAML, JSON, or a command line in a script");
   fields("from", from, join(foreign::program_words(), ", ") + "; empty tells it by the names in the file");
   fields("output", output, "TOML file to write, for `burnish train --config`; without it the text is printed");
   fields("overwrite", overwrite, "replace the output where it is there");
+  fields("json", json, "print the settings, and what became of every name, as JSON");
   auto parsed = config::read_command_line("import", "settings of other programs as those of a training run", arguments, fields);
   if (parsed.help) return print("{}", parsed.help_text);
   if (files.size() != 1) config_error("import", "expected one settings file, found {}; for example: burnish import run.toml", files.size());
@@ -92,12 +115,14 @@ void import_settings(const Arguments& arguments) {
   auto [program, imported] = foreign::import_settings(files[0], from, trained, output);
   check_beside(imported, overwrite);
   drop_idle(options, imported);
-  auto toml = foreign::to_toml(trained, imported, fmt::format("{} of {}", files[0], program));
-  say(imported);
+  Outcome outcome{
+      .program = program, .toml = foreign::to_toml(trained, imported, fmt::format("{} of {}", files[0], program)), .imported = imported};
   for (const auto& [file, text] : imported.beside) io::write_text_atomic(file, text);
-  check(toml);  // which reads them
-  if (output.empty()) return print("{}", toml);
-  io::write_text_atomic(output, toml);
+  outcome.before_it_trains = refusal_of(outcome.toml);  // reads them
+  if (!output.empty()) io::write_text_atomic(output, outcome.toml);
+  if (json) return print("{}", to_json(outcome));
+  say(outcome);
+  if (output.empty()) return print("{}", outcome.toml);
   for (const auto& [file, text] : imported.beside) info("{} is beside it, and named in it", file.string());
   info("{} holds {} settings of {}; burnish train --config {}", output, imported.origins.size(), program, output);
 }

@@ -35,6 +35,7 @@ constexpr Verb kVerbs[] = {
     {"sample", sample, "draw pictures, with or without LoRAs"},
     {"convert", convert, "bring LoRAs and models into other formats; merge, extract, change ranks"},
     {"inspect", inspect, "say what a checkpoint or LoRA is"},
+    {"models", list_models, "list the models on this machine, and bring others from hubs"},
     {"import", import_settings, "turn settings of other programs into those of a training run"},
     {"report", report, "write one page about runs: curves, previews, settings"},
     {"watch", watch, "show a run in the browser while it goes on"},

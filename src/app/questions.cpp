@@ -1,5 +1,6 @@
 #include "app/questions.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,12 +17,21 @@ namespace {
 
 [[noreturn]] void give_up() { throw Error(Exit::interrupted, "new", "interrupted; nothing was written"); }
 
+/// Waits until there is something to read. Ctrl-C is looked for again and again: one that comes ahead of a read does not interrupt it.
+void wait_for_answer() {
+  constexpr int kMillisecondsApart = 50;
+  pollfd answer{STDIN_FILENO, POLLIN, 0};
+  while (!interrupted() && ::poll(&answer, 1, kMillisecondsApart) <= 0) {
+  }
+  if (interrupted()) give_up();
+}
+
 /// Reads by single bytes, so that what is typed ahead is left for the next question, and for a program that this one starts.
 std::string read_line() {
   std::string line;
   for (char c = 0; c != '\n';) {
+    wait_for_answer();
     const auto count = ::read(STDIN_FILENO, &c, 1);
-    if (interrupted()) give_up();
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
       tell(stderr, "\n");

@@ -165,12 +165,28 @@ std::vector<std::string> Repository::paths() {
   return paths;
 }
 
+const RemoteFile& Repository::file(const std::string& path) {
+  auto file = std::ranges::find(listing().files, path, &RemoteFile::path);
+  if (file == listing().files.end()) hub_->refuse({.status = 404}, id_, path);
+  return *file;
+}
+
+Repository::Amount Repository::amount(const std::vector<std::string>& paths) {
+  Amount amount;
+  for (const auto& path : paths) {
+    const auto& one = file(path);
+    const auto size = std::max<int64_t>(one.size, 0);
+    amount.num_bytes += size;
+    if (!store_->has(one)) amount.num_missing += size;
+  }
+  return amount;
+}
+
 void Repository::fetch(const std::vector<std::string>& paths) {
   std::vector<RemoteFile> missing;
   for (const auto& path : paths) {
-    auto file = std::ranges::find(listing().files, path, &RemoteFile::path);
-    if (file == listing().files.end()) hub_->refuse({.status = 404}, id_, path);
-    if (!store_->has(*file)) missing.push_back(*file);
+    const auto& one = file(path);
+    if (!store_->has(one)) missing.push_back(one);
   }
   if (!missing.empty()) fetch_missing(missing);
 }

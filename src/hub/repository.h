@@ -20,12 +20,18 @@ class Repository {
   std::vector<std::string> paths_here() const;
   /// Paths of all its files, sorted. Asks the hub, unless that was answered before. A data Error when the hub refuses.
   std::vector<std::string> paths();
+  /// Counts the bytes of these files, as the hub lists them, and of those among them that are not here. Asks as `paths` does.
+  struct Amount {
+    int64_t num_bytes = 0, num_missing = 0;
+  };
+  Amount amount(const std::vector<std::string>& paths);
   /// Makes files be here: fetches those that are missing, several at once, and checks their sizes and hashes. A data Error when that fails;
   /// what came is kept and gone on with next time.
   void fetch(const std::vector<std::string>& paths);
 
  private:
   const Listing& listing();
+  const RemoteFile& file(const std::string& path);
   void fetch_missing(const std::vector<RemoteFile>& missing);
 
   std::string id_;

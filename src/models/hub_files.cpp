@@ -17,6 +17,7 @@
 #include "io/files.h"
 #include "io/json.h"
 #include "models/files.h"
+#include "models/hub_amount.h"
 #include "models/pipeline_index.h"
 
 namespace burnish::models {
@@ -170,6 +171,11 @@ Paths companions(const Paths& paths, const Paths& matches) {
   return beside;
 }
 
+[[noreturn]] void refuse_weightless(const hub::Repository& repository, const std::string& folder) {
+  data_error("models", "'{}' holds no weights that are read here{}; name the file with --model_id_with_origin_paths {}:FILE",
+             repository.id(), folder.empty() ? "" : " in " + folder, repository.id());
+}
+
 /// Fetches what opening a folder of the model needs.
 void fetch_folder(hub::Repository& repository, const std::string& folder, HubUse use) {
   auto paths = repository.paths();
@@ -179,10 +185,8 @@ void fetch_folder(hub::Repository& repository, const std::string& folder, HubUse
   };
   if (!Opening(
            paths, [&] { return repository.folder(); }, fetch)
-           .model(folder, use)) {
-    data_error("models", "'{}' holds no weights that are read here{}; name the file with --model_id_with_origin_paths {}:FILE",
-               repository.id(), folder.empty() ? "" : " in " + folder, repository.id());
-  }
+           .model(folder, use))
+    refuse_weightless(repository, folder);
   Paths inside;
   std::ranges::copy_if(paths, std::back_inserter(inside), [&](const std::string& path) { return path.starts_with(folder); });
   bool is_component = !folder.empty() && std::ranges::any_of(inside, [](const std::string& path) { return io::is_tensor_file(path); });
@@ -226,6 +230,32 @@ fs::path hub_folder(const std::string& id, HubUse use) {
   if (use == HubUse::nothing || (!repository.is_listed() && is_whole(repository, "", use))) return repository.folder();
   fetch_folder(repository, "", use);
   return repository.folder();
+}
+
+HubAmount hub_amount(const std::string& id) {
+  auto repository = hub::in_cache(id, hub::settings_from_environment());
+  HubAmount amount;
+  if (!repository.is_listed() && is_whole(repository, "", HubUse::all)) {  // another program brought it
+    std::error_code failed;
+    for (const auto& path : repository.paths_here())
+      amount.num_bytes += static_cast<int64_t>(fs::file_size(repository.folder() / path, failed));
+    return amount;
+  }
+  const auto paths = repository.paths();
+  auto count = [&](const Paths& wanted) {
+    const auto [num_bytes, num_missing] = repository.amount(wanted);
+    amount.num_bytes += num_bytes;
+    amount.num_missing += num_missing;
+    Paths small;
+    std::ranges::copy_if(wanted, std::back_inserter(small), is_small);
+    repository.fetch(small);
+    return true;
+  };
+  if (!Opening(
+           paths, [&] { return repository.folder(); }, count)
+           .model("", HubUse::all))
+    refuse_weightless(repository, "");
+  return amount;
 }
 
 fs::path model_base_folder(const std::string& id) { return hub::settings_from_environment().model_base / id; }

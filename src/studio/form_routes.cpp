@@ -1,10 +1,66 @@
+#include <algorithm>
+#include <optional>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/text.h"
 #include "io/files.h"
+#include "io/json.h"
 #include "studio/answers.h"
+#include "studio/pace.h"
 #include "studio/studio.h"
 
 namespace burnish::studio {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
+
+namespace {
+
+/// What `burnish import --json` makes of the first of the files that it can read as settings; the others may be named in that one. All of
+/// them stay in a folder of imports/, with what could only be carried as a file.
+json import_settings(Studio& studio, const json& files) {
+  if (!files.is_array() || files.empty()) config_error("studio", "no file came that settings could be read from");
+  std::vector<std::string> names;
+  for (const auto& file : files) names.push_back(file.at("name").get<std::string>());
+  if (!std::ranges::all_of(names, is_name)) config_error("studio", "a file of settings has a name that is none here: {}", join(names));
+  const auto folder = studio.workspace.imports() / free_name(studio.workspace.imports(), fs::path(names[0]).stem().string());
+  const auto from = folder / "from";
+  make_folder(from);
+  for (const auto& file : files) io::write_text_atomic(from / file.at("name").get<std::string>(), file.at("text").get<std::string>());
+  std::optional<Error> refusal;  // the first
+  for (const auto& name : names) {
+    try {
+      return studio.program.answer_of({"import", (from / name).string(), "--output", (folder / "settings.toml").string(), "--json"});
+    } catch (const Error& error) {
+      if (!refusal) refusal = error;
+    }
+  }
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+  throw Error(*refusal);
+}
+
+/// What people want to make, beside recipes (goals.json): [{"title", "about", "recipes": a regular expression, "settings"}].
+json goals_in(const fs::path& folder) {
+  const auto file = folder / "goals.json";
+  return io::is_there(file) ? io::read_json(file) : json::array();
+}
+
+/// [{"name", "title", "settings"}]: the title is the first words of its comment, up to the colon.
+json recipes_in(const fs::path& folder) {
+  auto recipes = json::array();
+  if (folder.empty()) return recipes;
+  for (const auto& path : io::glob(folder, "*.toml")) {
+    const auto text = io::read_text(path);
+    const auto line = text.substr(0, text.find('\n'));
+    const auto title = line.starts_with("# ") ? line.substr(2, line.find(':') - 2) : path.stem().string();
+    recipes.push_back({{"name", path.stem().string()}, {"title", title}, {"settings", text}});
+  }
+  return recipes;
+}
+
+}  // namespace
 
 void add_form_routes(httplib::Server& http, Studio& studio) {
   http.Get("/api/studio", handled([&studio](const Request&, Response& response) {
@@ -14,18 +70,22 @@ void add_form_routes(httplib::Server& http, Studio& studio) {
   http.Get("/api/options",
            handled([&studio](const Request&, Response& response) { response.set_content(studio.options.schema, "application/json"); }));
   http.Get("/api/recipes", handled([&studio](const Request&, Response& response) {
-             auto recipes = json::array();
-             for (const auto& path :
-                  studio.options.recipes.empty() ? std::vector<std::filesystem::path>() : io::glob(studio.options.recipes, "*.toml"))
-               recipes.push_back({{"name", path.stem().string()}, {"settings", io::read_text(path)}});
-             answer(response, recipes);
+             answer(response, {{"recipes", recipes_in(studio.options.recipes)}, {"goals", goals_in(studio.options.recipes)}});
            }));
+  http.Post("/api/import", handled([&studio](const Request& request, Response& response) {
+              answer(response, import_settings(studio, body_of(request).at("files")));
+            }));
   http.Post("/api/form", handled([&studio](const Request& request, Response& response) {
               answer(response, studio.options.form(body_of(request).at("settings").get<std::string>()));
             }));
   http.Post("/api/plan", handled([&studio](const Request& request, Response& response) {
               const auto body = body_of(request);
-              answer(response, studio.program.plan(body.at("settings").get<std::string>(), body.value("fit", false)));
+              const auto settings = body.at("settings").get<std::string>();
+              auto planned = studio.program.plan(settings, body.value("fit", false));
+              if (planned.contains("plan"))
+                planned["pace"] = pace_of(planned["plan"], studio.options.form(settings).at("values"), studio.workspace, studio.runs,
+                                          studio.options.form);
+              answer(response, planned);
             }));
 }
 

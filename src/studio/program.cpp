@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "io/files.h"
 
@@ -29,18 +30,26 @@ std::string sentence_of(const Said& said) {
 }
 }  // namespace
 
-Said Program::run(const std::vector<std::string>& words) {
+Said Program::run(const std::vector<std::string>& words, const std::vector<std::string>& variables) {
   std::unique_lock lock(mutex_);
   freed_.wait(lock, [this] { return num_running_ < kMostAtOnce; });
   ++num_running_;
   lock.unlock();
-  Command command{.words = {path_}, .folder = workspace_.root()};
+  Command command{.words = {path_}, .variables = own_variables(), .folder = workspace_.root()};
+  command.variables->insert(command.variables->end(), variables.begin(), variables.end());
   command.words.insert(command.words.end(), words.begin(), words.end());
   auto said = run_process(command, kMostTime, kMostBytes);
   lock.lock();
   --num_running_;
   freed_.notify_one();
   return said;
+}
+
+json Program::answer_of(const std::vector<std::string>& words) {
+  const auto said = run(words);
+  auto value = json::parse(said.output, nullptr, /*allow_exceptions=*/false);
+  if (said.exit_code != 0 || value.is_discarded()) config_error("studio", "{}", sentence_of(said));
+  return value;
 }
 
 json Program::plan(const std::string& settings, bool wants_fit) {
@@ -52,7 +61,7 @@ json Program::plan(const std::string& settings, bool wants_fit) {
   io::write_text_atomic(draft, settings);
   std::vector<std::string> words{"plan", draft.string(), "--json"};
   if (wants_fit) words.emplace_back("--fit");
-  auto said = run(words);
+  auto said = run(words, {"HF_HUB_OFFLINE=1", "DIFFSYNTH_SKIP_DOWNLOAD=True"});  // nothing is fetched at each key
   std::error_code ignored;
   fs::remove(draft, ignored);
   auto value = json::parse(said.output, nullptr, /*allow_exceptions=*/false);

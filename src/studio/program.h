@@ -19,8 +19,10 @@ class Program {
   Program(const Workspace& workspace, std::string path) : workspace_(workspace), path_(std::move(path)) {}
 
   const std::string& path() const { return path_; }
-  /// Runs a verb with its arguments, in the workspace.
-  Said run(const std::vector<std::string>& words);
+  /// Runs a verb with its arguments, in the workspace, with further variables ("NAME=value").
+  Said run(const std::vector<std::string>& words, const std::vector<std::string>& variables = {});
+  /// What a verb says as JSON; a config Error with its sentence where it fails.
+  nlohmann::json answer_of(const std::vector<std::string>& words);
   /// What `burnish plan --json` says of settings, which lie where those of jobs lie: {"problems": [{"option", "sentence"}]}, or
   /// {"plan": ..., "exit_code"}, and "sentence" where it could not say more.
   nlohmann::json plan(const std::string& settings, bool wants_fit);

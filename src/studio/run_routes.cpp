@@ -54,6 +54,9 @@ void send(const fs::path& path, Response& response) {
 void add_readers(httplib::Server& http, Studio& studio) {
   http.Get("/api/runs", handled([&studio](const Request&, Response& response) { answer(response, studio.runs.list()); }));
   const std::string run = kRun;
+  http.Get(run, of_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
+             answer(response, studio.runs.one(folder.filename().string()));
+           }));
   http.Get(run + "/settings", of_run(studio, [](const fs::path& folder, const Request&, Response& response) {
              const auto path = folder / "config.toml";
              answer(response, {{"text", io::is_there(path) ? io::read_text(path) : ""}});
@@ -83,6 +86,10 @@ void add_wishes(httplib::Server& http, Studio& studio) {
   const std::string run = kRun;
   http.Post(run + "/ask", of_run(studio, [](const fs::path& folder, const Request& request, Response& response) {
               records::ask(folder, body_of(request).at("what").get<std::string>());
+              done(response);
+            }));
+  http.Post(run + "/archive", of_run(studio, [](const fs::path& folder, const Request& request, Response& response) {
+              archive(folder, body_of(request).at("is_archived").get<bool>());
               done(response);
             }));
   http.Post(run + "/stop", of_run(studio, [](const fs::path& folder, const Request&, Response& response) {

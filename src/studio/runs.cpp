@@ -41,6 +41,19 @@ json last_preview(const fs::path& run) {
   return nullptr;
 }
 
+constexpr const char* kArchived = ".archived";
+
+/// The middle one of the last times that a step took: a save or a preview in between does not count.
+double median_of_last(const std::vector<double>& seconds) {
+  constexpr std::ptrdiff_t kMost = 101;
+  std::vector<double> last(seconds.end() - std::min<std::ptrdiff_t>(kMost, std::ssize(seconds)), seconds.end());
+  std::erase_if(last, [](double one) { return std::isnan(one); });
+  if (last.empty()) return 0;
+  const auto middle = last.begin() + std::ssize(last) / 2;
+  std::ranges::nth_element(last, middle);
+  return *middle;
+}
+
 }  // namespace
 
 void Runs::read_log(const std::string& name, json& card) {
@@ -58,13 +71,24 @@ void Runs::read_log(const std::string& name, json& card) {
     read.has_loss = true;
   }
   if (!part.log.steps.empty()) read.step = part.log.steps.back();
+  if (auto times = part.log.columns.find("step_seconds"); times != part.log.columns.end()) {
+    const auto seconds = median_of_last(times->second);
+    if (seconds > 0) read.seconds_a_step = seconds;
+  }
   card["step"] = read.step;
   card["loss"] = read.has_loss ? json(read.loss) : json();
+  card["seconds_a_step"] = read.seconds_a_step > 0 ? json(read.seconds_a_step) : json();
 }
 
 json Runs::card(const std::string& name) {
   const auto run = workspace_.runs() / name;
-  json card{{"name", name}, {"state", ""}, {"preview", nullptr}, {"job", nullptr}, {"started", 0}, {"written", 0}};
+  json card{{"name", name},
+            {"state", ""},
+            {"preview", nullptr},
+            {"job", nullptr},
+            {"started", 0},
+            {"written", 0},
+            {"is_archived", io::is_there(run / kArchived)}};
   if (auto status = status_of(run)) {
     card.update(records::to_json(*status));
     const bool is_gone = !status->has_ended() && records::is_running(status->process) == false;
@@ -80,6 +104,11 @@ json Runs::card(const std::string& name) {
   return card;
 }
 
+json Runs::one(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  return card(name);
+}
+
 json Runs::list() {
   std::lock_guard lock(mutex_);
   std::vector<json> cards;
@@ -88,6 +117,13 @@ json Runs::list() {
   for (const auto& name : names) cards.push_back(card(name));
   std::ranges::stable_sort(cards, [](const json& a, const json& b) { return a["started"].get<double>() > b["started"].get<double>(); });
   return cards;
+}
+
+void archive(const fs::path& run, bool is_archived) {
+  if (is_archived) return io::write_text_atomic(run / kArchived, "");
+  std::error_code error;
+  fs::remove(run / kArchived, error);
+  if (error) data_error("studio", "{} cannot be removed: {}", (run / kArchived).string(), error.message());
 }
 
 bool interrupt(const fs::path& run) {

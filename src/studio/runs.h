@@ -17,9 +17,11 @@ class Runs {
   /// Both must outlive it.
   Runs(const Workspace& workspace, const Queue& queue) : workspace_(workspace), queue_(queue) {}
 
-  /// [{"name", "state", "stage", "done", "total", "seconds_left", "step", "steps", "loss", "sentence", "exit_code", "started", "written",
-  /// "preview": [step, number] or null, "job": id or null}], the newest first. The state is "gone" where a process has ended without a
-  /// word, and "waiting" where its job waits.
+  /// {"name", "state", "stage", "done", "total", "seconds_left", "step", "steps", "seconds_a_step", "loss", "sentence", "exit_code",
+  /// "started", "written", "preview": [step, number] or null, "job": id or null, "is_archived"} of a run that is there. The state is "gone"
+  /// where a process has ended without a word, and "waiting" where its job waits.
+  nlohmann::json one(const std::string& name);
+  /// That of each run, the newest first.
   nlohmann::json list();
 
  private:
@@ -27,7 +29,7 @@ class Runs {
   struct Read {
     records::LogFollower log;
     int64_t step = 0;
-    double loss = 0, time = 0;
+    double loss = 0, seconds_a_step = 0;  ///< the latter 0 until it is known
     bool has_loss = false;
   };
   nlohmann::json card(const std::string& name);
@@ -38,6 +40,10 @@ class Runs {
   std::mutex mutex_;
   std::map<std::string, Read> read_;
 };
+
+/// Keeps a run out of the way, or brings it back: a file in its folder says so, which it keeps wherever it goes. A data Error where that
+/// cannot be written.
+void archive(const std::filesystem::path& run, bool is_archived);
 
 /// Sends the run's process what Ctrl-C sends. False where none is known to run.
 bool interrupt(const std::filesystem::path& run);

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "base/text.h"
 #include "report/run_pages.h"
 #include "studio/answers.h"
 #include "studio/assets.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr size_t kNumThreads = 96;     // each open page of a run keeps one
 constexpr int64_t kMostPages = 48;     // the other threads answer what is asked once
+constexpr int64_t kMostCompared = 12;  // runs on one page
 constexpr size_t kMostBody = 4 << 20;  // of what is asked; files that are added are bounded where they are written
 constexpr auto kPatience = std::chrono::seconds(2);
 
@@ -48,6 +50,7 @@ Server::Server(const Options& options) : server_("studio", options.address, opti
   add_run_routes(http, studio_);
   add_queue_routes(http, studio_);
   add_form_routes(http, studio_);
+  add_model_routes(http, studio_);
   add_dataset_routes(http, studio_);
 }
 
@@ -68,11 +71,17 @@ void Server::add_pages() {
   }
   auto open = std::make_shared<report::OpenPages>();
   open->most = kMostPages;
-  auto runs = [this](const Request& request) {
-    auto found = Workspace::find(studio_.workspace.runs(), request.matches[1]);
-    return found ? std::vector<std::string>{found->string()} : std::vector<std::string>();
+  auto runs = [this](const Request& request) {  // those that are there, of names with slashes between them
+    std::vector<std::string> found;
+    for (const auto& name : split_list(request.matches[1].str(), '/')) {
+      auto run = Workspace::find(studio_.workspace.runs(), name);
+      if (run && std::ssize(found) < kMostCompared) found.push_back(run->string());
+    }
+    return found;
   };
   report::add_run_pages(http, {.prefix = "/runs/([^/]+)", .num_groups = 1, .runs = runs, .script = "/page/controls.js", .open = open});
+  report::add_run_pages(
+      http, {.prefix = "/compare/((?:[^/]+/)*[^/]+)", .num_groups = 1, .runs = runs, .script = "/page/compare.js", .open = open});
 }
 
 }  // namespace burnish::studio

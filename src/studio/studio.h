@@ -5,6 +5,7 @@
 #include <string>
 
 #include "studio/datasets.h"
+#include "studio/fetches.h"
 #include "studio/guard.h"
 #include "studio/program.h"
 #include "studio/queue.h"
@@ -37,6 +38,7 @@ struct Studio {
   Runs runs;
   Datasets datasets;
   Program program;
+  Fetches fetches;
   Guard guard;
 
   /// Opens the workspace; its queue goes on.
@@ -47,6 +49,7 @@ struct Studio {
         runs(workspace, queue),
         datasets(workspace),
         program(workspace, options.program),
+        fetches(workspace, options.program),
         guard(workspace.root() / ".token", port, options.address != "127.0.0.1") {}
 };
 
@@ -54,6 +57,7 @@ struct Studio {
 void add_run_routes(httplib::Server& http, Studio& studio);
 void add_queue_routes(httplib::Server& http, Studio& studio);
 void add_form_routes(httplib::Server& http, Studio& studio);
+void add_model_routes(httplib::Server& http, Studio& studio);
 void add_dataset_routes(httplib::Server& http, Studio& studio);
 
 }  // namespace burnish::studio

@@ -15,12 +15,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) data_error("studio", "{} cannot be made: {}", folder.string(), error.message());
-}
-
 std::string now_as_name() {
   auto now = std::time(nullptr);
   std::tm parts{};
@@ -32,7 +26,7 @@ std::string now_as_name() {
 }  // namespace
 
 Workspace::Workspace(const fs::path& root) : root_(fs::absolute(root).lexically_normal()) {
-  for (const auto& part : {runs(), datasets(), queue(), bin()}) make_folder(part);
+  for (const auto& part : {runs(), datasets(), queue(), imports(), models(), bin()}) make_folder(part);
 }
 
 std::optional<fs::path> Workspace::find(const fs::path& part, const std::string& name) {
@@ -56,6 +50,12 @@ void Workspace::throw_away(const fs::path& folder) const {
   std::error_code error;
   fs::rename(folder, to, error);
   if (error) data_error("studio", "{} cannot be moved to {}: {}", folder.string(), to.string(), error.message());
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) data_error("studio", "{} cannot be made: {}", folder.string(), error.message());
 }
 
 bool is_name(const std::string& text) {

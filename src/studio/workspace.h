@@ -12,6 +12,8 @@ namespace burnish::studio {
 ///   datasets/NAME  pictures or clips with captions
 ///   runs/NAME      folders of runs, also of those that a terminal started
 ///   queue/         settings of jobs and where they stand (queue.h)
+///   imports/NAME   settings of other programs, and what was made of them
+///   models/        models, which are found by their names
 ///   bin/           what was deleted, by when and what
 class Workspace {
  public:
@@ -22,6 +24,8 @@ class Workspace {
   std::filesystem::path runs() const { return root_ / "runs"; }
   std::filesystem::path datasets() const { return root_ / "datasets"; }
   std::filesystem::path queue() const { return root_ / "queue"; }
+  std::filesystem::path models() const { return root_ / "models"; }
+  std::filesystem::path imports() const { return root_ / "imports"; }
   std::filesystem::path bin() const { return root_ / "bin"; }
 
   /// The folder of this name in one of the above; nothing where there is none, and for what is no name.
@@ -34,6 +38,9 @@ class Workspace {
  private:
   std::filesystem::path root_;
 };
+
+/// Makes a folder, and those it lies in. A data Error where that cannot be done.
+void make_folder(const std::filesystem::path& folder);
 
 /// Whether it can be the name of a file in a folder of the workspace: not empty, not hidden, at most 100 bytes of UTF-8 without slashes and
 /// control characters.

@@ -86,6 +86,17 @@ class Browser:
                 raise TimeoutError(f"not true after {seconds} s: {expression}")
             time.sleep(0.1)
 
+    def audit(self):
+        """What axe-core finds on the page, as sentences: rules of WCAG 2.1 A and AA and its best practices. Nothing where it is not installed."""
+        if "BURNISH_AXE" not in os.environ:
+            return []
+        if self.evaluate("typeof axe") == "undefined":
+            with open(os.environ["BURNISH_AXE"]) as script:
+                self.evaluate(script.read() + "; 0")
+        found = self.evaluate("axe.run(document, {resultTypes: ['violations']}).then(result => result.violations.map(one => "
+                              "`${one.id}: ${one.help}: ${one.nodes.slice(0, 3).map(node => node.html.slice(0, 120)).join(' | ')}`))")
+        return found
+
     def resize(self, width, height):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 

@@ -80,14 +80,16 @@ class TheWay(unittest.TestCase):
     def shoot(self, name):
         for scheme in ("light", "dark"):
             self.browser.colors(scheme)
-            for width in (1280, 390):
+            for width in (1280, 1024, 390):  # the second is what 1280 pixels show at 125 %
                 self.browser.resize(width, 900)
                 time.sleep(0.2)
                 overflow = self.browser.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
                 wide = self.browser.evaluate("[...document.querySelectorAll('body *')].filter(one => one.getBoundingClientRect().right > innerWidth + 1 && !one.closest('.scroll, svg'))"
                                              ".map(one => `${one.tagName} ${one.className} ${one.id}`).slice(0, 5).join(', ')")
                 self.assertLessEqual(overflow, 0, f"{name} is wider than {width} pixels: {wide}")
-                self.browser.screenshot(SHOTS / f"studio-{name}-{scheme}-{'wide' if width > 400 else 'narrow'}.png", whole=False)
+                if width != 1024:
+                    self.browser.screenshot(SHOTS / f"studio-{name}-{scheme}-{'wide' if width > 400 else 'narrow'}.png", whole=False)
+            self.assertEqual(self.browser.audit(), [], f"{name}, {scheme}")
         self.browser.colors("light")
         self.browser.resize(1280, 900)
 
@@ -172,10 +174,67 @@ class TheWay(unittest.TestCase):
         self.assertGreater(self.browser.evaluate(f"fetch({json.dumps(href)}).then(answer => answer.arrayBuffer()).then(bytes => bytes.byteLength)"), 100_000)
         self.click("Use its settings")
         self.browser.wait("document.querySelector('#toml') !== null && document.querySelector('#toml').value.includes('lora_rank = 8')")
+        self.wait_text(".length", "as squares ran")
+        self.compare_and_archive()
+        self.mend_a_failure()
+        self.begin_from_elsewhere()
         self.assertEqual(self.browser.complaints, [])
         host = re.match(r"http://[^/]+", studio.address)[0]
         self.assertEqual([url for url in self.browser.requests if not url.startswith((host, "data:"))], [])
         print(f"\nfrom the first page to a LoRA: {lora:.0f} s", file=sys.stderr)
+
+    def compare_and_archive(self):
+        shutil.copytree(self.folder / "runs/squares", self.folder / "runs/squares again")
+        self.click("Runs", "nav a")
+        for name in ("squares", "squares again"):
+            self.browser.wait(f"document.querySelector('[aria-label=\"Choose {name} to compare\"]') !== null")
+            self.browser.evaluate(f"document.querySelector('[aria-label=\"Choose {name} to compare\"]').click()")
+        self.click("Compare 2 runs")
+        self.wait_text(".compare", "squares again")
+        self.shoot("compare")
+        self.browser.evaluate("document.querySelector('a.wordmark').click()")
+        self.wait_text(".run strong", "squares again")
+        self.browser.evaluate("[...document.querySelectorAll('.run a')].find(one => one.textContent.startsWith('squares again')).click()")
+        self.click("Archive")
+        self.click("Take out of the archive", "button")
+        self.click("Archive")
+        self.browser.wait("[...document.querySelectorAll('button')].some(one => one.textContent === 'Take out of the archive')")
+        self.browser.evaluate("document.querySelector('a.wordmark').click()")
+        self.wait_text(".switch", "With archived ones")
+        self.browser.wait("document.querySelectorAll('.run').length === 1")
+        self.click("With archived ones", "label")
+        self.browser.wait("document.querySelectorAll('.run').length === 2")
+
+    def mend_a_failure(self):
+        """A run whose sentence names an option leads to that option."""
+        run = self.folder / "runs/squares again"
+        status = json.loads((run / "status.json").read_text())
+        (run / "status.json").write_text(json.dumps({**status, "state": "failed", "exit_code": 4, "sentence": "learning_rate is too high for this: lower it, or set --max_grad_norm"}))
+        self.browser.evaluate("[...document.querySelectorAll('.run a')].find(one => one.textContent.startsWith('squares again')).click()")
+        self.click("Change max_grad_norm")
+        self.browser.wait("document.activeElement.id === 'option-max_grad_norm'")
+        self.browser.evaluate("history.back()")
+        self.click("Look for what fits")
+        self.wait_text(".judged", "It fits.")
+
+    def begin_from_elsewhere(self):
+        """A recipe for what one wants to make, and settings of another program."""
+        self.click("New run", "nav a")
+        self.type("#goal", "A style", "change")
+        self.browser.wait("[...document.querySelectorAll('#recipe option')].some(one => one.textContent === 'A LoRA on SDXL in 8 GB at 1024x1024')")
+        self.type("#recipe", "sdxl_lora_8gb", "change")
+        self.browser.wait("document.querySelector('#toml').value.includes('lora_rank = 32')")
+        self.wait_text(".model-note", "is not on this machine")
+        self.shoot("recipe")
+        self.click("Settings of another program")
+        settings = self.folder / "kohya.toml"
+        settings.write_text('network_module = "networks.lora_flux"\nnetwork_dim = 12\nno_such_name = 3\n')
+        document = self.browser.call("DOM.getDocument")["root"]["nodeId"]
+        files = self.browser.call("DOM.querySelector", nodeId=document, selector="#from-files")["nodeId"]
+        self.browser.call("DOM.setFileInputFiles", nodeId=files, files=[str(settings)])
+        self.wait_text(".beginning .note", "no_such_name")
+        self.browser.wait("document.querySelector('#toml').value.includes('lora_rank = 12')")
+        self.shoot("import")
 
     def test_nothing_is_lost_when_it_is_killed(self):
         studio = Studio(self.folder)

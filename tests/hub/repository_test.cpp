@@ -71,6 +71,15 @@ TEST_F(RepositoryTest, NothingIsAskedWhenTheFilesAreThere) {
   EXPECT_EQ(hub_.requests().size(), before);
 }
 
+TEST_F(RepositoryTest, CountsWhatIsNotHere) {
+  auto repository = hub::in_cache("author/model", settings_);
+  const std::vector<std::string> both{"config.json", "vae/model.safetensors"};
+  EXPECT_EQ(repository.amount(both).num_bytes, 5002);
+  EXPECT_EQ(repository.amount(both).num_missing, 5002);
+  repository.fetch({"vae/model.safetensors"});
+  EXPECT_EQ(repository.amount(both).num_missing, 2);
+}
+
 TEST_F(RepositoryTest, TwoFilesOfOneContentAreFetchedOnce) {
   hub_.files["vae/model.fp16.safetensors"] = hub_.files["vae/model.safetensors"];
   auto repository = hub::in_cache("author/model", settings_);

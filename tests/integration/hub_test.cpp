@@ -220,6 +220,35 @@ TEST_F(HubProgram, APointerOfGitLfsIsSaidToBeOne) {
   }
 }
 
+TEST_F(HubProgram, ModelsSaysHowMuchARunOpensAndBringsIt) {
+  hub_.files["flux1-dev.safetensors"] = std::string(100000, 'x');  // which no run opens
+  auto models = [&](const std::string& more) {
+    auto outcome = run_burnish("models --json " + more, environment("BURNISH_LOG=error"));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return nlohmann::json::parse(outcome.output);
+  };
+  const auto before = models("author/model")["models"][0];
+  EXPECT_EQ(before["name"], "author/model");
+  EXPECT_GT(before["missing_bytes"], 1 << 20);
+  EXPECT_FALSE(fs::exists(snapshot() / "vae/diffusion_pytorch_model.safetensors")) << "small files alone are fetched";
+  EXPECT_TRUE(models("")["here"].empty());
+
+  EXPECT_EQ(models("author/model --fetch")["models"][0]["bytes"], before["bytes"]);
+  EXPECT_FALSE(fs::exists(snapshot() / "flux1-dev.safetensors"));
+  const auto num_requests = hub_.requests().size();
+  EXPECT_EQ(models("author/model")["models"][0]["missing_bytes"], 0);
+  const auto here = models("");
+  ASSERT_EQ(here["here"].size(), 1);
+  EXPECT_EQ(here["here"][0]["name"], "author/model");
+  EXPECT_THAT(here["here"][0]["title"].get<std::string>(), HasSubstr("FLUX"));
+  EXPECT_NEAR(here["here"][0]["bytes"].get<double>() / before["bytes"].get<double>(), 1, 0.05);
+  EXPECT_GT(here["published"].size(), 10);
+  EXPECT_EQ(hub_.requests().size(), num_requests);
+  EXPECT_THAT(run_burnish("models author/model", environment()).output, HasSubstr("all on this machine"));
+  expect_one_error(run_burnish("models ./here", environment("BURNISH_LOG=error")), 2, {"'./here' is no id", "burnish inspect ./here"});
+  expect_one_error(run_burnish("models --fetch", environment("BURNISH_LOG=error")), 2, {"fetch needs the id"});
+}
+
 TEST_F(HubProgram, DoctorSaysWhatIsThere) {
   auto outcome = run_burnish("doctor --json", environment("HF_TOKEN=secret HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;

@@ -109,6 +109,18 @@ TEST_F(ImportVerb, KohyasCommandLineWithItsDatasetFile) {
   starts();
 }
 
+TEST_F(ImportVerb, SaysAsJsonWhatBecameOfEveryName) {
+  const auto file = write("kohya.toml", "network_module = \"networks.lora_flux\"\nnetwork_dim = 7\nno_such_name = 3\n");
+  auto outcome = run_burnish("import " + quoted(file) + " --json", "BURNISH_LOG=error");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  const auto said = nlohmann::json::parse(outcome.output);
+  EXPECT_THAT(said["settings"].get<std::string>(), HasSubstr("lora_rank = 7"));
+  EXPECT_THAT(said["program"].get<std::string>(), HasSubstr("kohya"));
+  EXPECT_THAT(said["not_carried"].dump(), HasSubstr("no_such_name"));
+  EXPECT_GT(said["num_carried"], 0);
+  EXPECT_NE(said["before_it_trains"], "") << "no model is named";
+}
+
 TEST_F(ImportVerb, KohyasTrainingOfAllOfFluxFitsIn80GBWithRoom) {
   auto said =
       import_file("train.sh",

@@ -25,7 +25,7 @@ class StudioTest : public Workplace {
                                    .schema = R"({"options": []})",
                                    .form =
                                        [](const std::string& text) {
-                                         return json{{"values", {{"seen", text}}}};
+                                         return json{{"values", {{"seen", text}, {"model", text}}}};
                                        },
                                    .recipes = scratch.path()});
     serving = std::thread([this] { server->serve(); });

@@ -34,15 +34,25 @@ inline bool comes_true(const std::function<bool()>& is_true, std::chrono::millis
 }
 
 /// A workspace, and in place of burnish a script: of `train` the settings are shell commands, which find the run's folder in $RUN and what
-/// else was said in $MORE; `plan` says {} with "exit_code" 0.
+/// else was said in $MORE; `plan` says what kPlan holds; `import` takes every file that holds "=" for settings; `models` brings a model in
+/// no time, or, of "slow/...", not before it is stopped.
 class Workplace : public testing::Test {
  protected:
   Workplace() {
-    std::ofstream(program()) << "#!/bin/sh\nif [ \"$1\" = plan ]; then echo '{\"bytes\": 1}'; exit 0; fi\n"
-                                "S=$2; RUN=$4; export RUN; mkdir -p \"$RUN\"; shift 4; MORE=$*; export MORE\n"
-                                "exec sh \"$S\"\n";
+    std::ofstream(program())
+        << "#!/bin/sh\nif [ \"$1\" = plan ]; then echo '" << kPlan
+        << "'; exit 0; fi\n"
+           "if [ \"$1\" = import ]; then\n"
+           "  if grep -q = \"$2\"; then echo '{\"settings\": \"rank = 4\", \"program\": \"kohya\"}'; exit 0; fi\n"
+           "  echo '[import] no settings' >&2; exit 2\nfi\n"
+           "if [ \"$1\" = models ]; then\n"
+           "  echo 'fetch (MiB): 1 of 2' >&2; case $2 in slow/*) trap 'exit 130' INT; while :; do sleep 0.05; done;; esac; exit 0\nfi\n"
+           "S=$2; RUN=$4; export RUN; mkdir -p \"$RUN\"; shift 4; MORE=$*; export MORE\n"
+           "exec sh \"$S\"\n";
     ::chmod(program().c_str(), 0755);
   }
+
+  static constexpr const char* kPlan = R"({"bytes": 1, "device": "cpu", "length": {"steps": 7, "multiplications_a_step": 100}})";
 
   fs::path program() const { return scratch / "program"; }
   fs::path root() const { return scratch / "work place"; }

@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <regex>
 
 #include "io/json.h"
 #include "tests/train/small_run.h"
+#include "train/options/check.h"
 
 using namespace burnish;
 namespace fs = std::filesystem;
@@ -121,6 +123,29 @@ TEST(RecipeFiles, AreAllPromised) {
   }
   for (const auto& promise : kPromises) promised.insert(promise.recipe);
   EXPECT_EQ(files, promised);
+}
+
+TEST(Goals, GoWithRecipesAndAreSettingsOfThem) {
+  std::set<std::string> reached;
+  for (const auto& goal : io::read_json(kRecipes / "goals.json")) {
+    std::vector<std::string> arguments{"--device", "cuda"};
+    for (const auto& [name, value] : goal["settings"].items()) {
+      arguments.push_back("--" + name);
+      arguments.push_back(value.is_string() ? value.get<std::string>() : value.dump());
+    }
+    const std::regex fits(goal["recipes"].get<std::string>());  // the studio's pages know the same kind
+    bool goes_with_one = false;
+    for (const auto& promise : kPromises) {
+      if (!std::regex_search(promise.recipe, fits)) continue;
+      goes_with_one = true;
+      reached.insert(promise.recipe);
+      auto with = arguments;
+      with.insert(with.end(), {"--config", (kRecipes / (promise.recipe + ".toml")).string(), "--model", promise.model});
+      EXPECT_NO_THROW(train::check(test::options_of(with))) << goal["title"] << " " << promise.recipe;
+    }
+    EXPECT_TRUE(goes_with_one) << goal["title"];
+  }
+  EXPECT_EQ(std::ssize(reached), std::ssize(kPromises)) << "a recipe that goes with no goal";
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Recipes, testing::ValuesIn(kPromises), [](const auto& info) { return info.param.recipe; });

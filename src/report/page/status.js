@@ -1,11 +1,8 @@
 // Where runs stand, as their status.json says.
 
-const stateTitles = {reading: "Reading model and data", planning: "Planning memory", encoding: "Encoding", loading: "Loading weights",
-  training: "Training", saving: "Saving", done: "Done", failed: "Failed", interrupted: "Interrupted", gone: "The process is gone"};
-
 /** "" for a run without a status; "gone" where its process has ended without a word. */
 const stateOf = run => !run.status ? "" : run.status.is_running === false ? "gone" : run.status.state;
-const hasEnded = run => ["done", "failed", "interrupted", "gone"].includes(stateOf(run));
+const hasEnded = run => isEnd(stateOf(run));
 const isPreparing = run => run.status && !hasEnded(run) && stateOf(run) !== "training";
 
 /** When the last step was logged, of those that are not of an earlier run in the same folder; 0 for none. */

@@ -22,7 +22,7 @@ const swatch = (color, kind = "") => h("i", {class: `swatch ${kind}`, style: `--
 /** A table of cells, each a list of children; the first of a row heads it. */
 function compareTable(heads, rows, kind = "") {
   const cell = (name, scope, className) => children => h(name, {scope, class: className}, ...children);
-  return h("div", {class: "scroll"}, h("table", {class: "compare"},
+  return h("div", {class: "scroll", tabindex: "0", role: "group", "aria-label": `${heads[0][0]}: table`}, h("table", {class: "compare"},
     h("thead", {}, h("tr", {}, ...heads.map((children, i) => cell("th", "col", i > 0 ? kind : "")(children)))),
     h("tbody", {}, ...rows.map(([head, ...cells]) => h("tr", {}, cell("th", "row", "")(head), ...cells.map(cell("td", null, kind)))))));
 }

@@ -4,13 +4,15 @@
 const levels = [["first_run", words.firstRun], ["usual", words.usual], ["all", words.all]];
 
 class Form {
-  constructor(schema, settings) {
+  constructor(schema, settings, models) {
+    this.models = models;
     this.options = schema.options.filter(option => !["output_path", "resume", "auto_resume", "overwrite"].includes(option.name));
     this.settings = settings;
     this.level = "first_run";
     this.values = {};
     this.fields = new Map();
     this.turn = 0;
+    this.wantsFit = false;  // of the next plan
     this.build();
     this.read();
   }
@@ -49,6 +51,14 @@ class Form {
     return this.options.filter(option => order.indexOf(option.level) <= order.indexOf(this.level) || this.isSet(option) || this.problemOf(option.name));
   }
 
+  /** Shows an option, and puts the cursor there. */
+  showOption(name) {
+    const option = this.options.find(one => one.name === name);
+    if (!option) return;
+    if (levels.findIndex(([level]) => level === option.level) > levels.findIndex(([level]) => level === this.level)) this.show(option.level);
+    document.getElementById(`option-${name}`)?.focus();
+  }
+
   isSet(option) { return JSON.stringify(this.values[option.name]) !== JSON.stringify(option.default) && this.values[option.name] !== undefined; }
   problemOf(name) { return this.problems?.find(problem => problem.option === name); }
 
@@ -69,7 +79,9 @@ class Form {
     const input = this.input(option, id, note), problem = h("p", {class: "problem", id: `${id}-problem`, hidden: true}), moot = h("p", {class: "explain", hidden: true});
     const unit = option.unit ? h("span", {class: "unit"}, option.unit) : null;
     this.fields.set(option.name, {input, problem, moot, option});
-    return h("div", {class: "field"}, h("label", {for: id}, option.name.replaceAll("_", " ")), h("div", {class: "entry"}, input, unit), problem, moot,
+    const isModel = option.name === "model";
+    if (isModel) input.setAttribute("list", "models");
+    return h("div", {class: "field"}, h("label", {for: id}, option.name.replaceAll("_", " ")), h("div", {class: "entry"}, input, unit), problem, moot, isModel ? this.models.note : null,
       h("p", {class: "explain", id: note}, option.meaning));
   }
 
@@ -110,6 +122,7 @@ class Form {
   async read() {
     const turn = ++this.turn, focused = document.activeElement?.id;
     this.verdict.setAttribute("aria-busy", "true");
+    if (this.verdict.children.length === 0) this.verdict.append(h("p", {class: "explain"}, words.check));
     try {
       const form = await post("form", {settings: this.settings});
       if (turn !== this.turn) return;
@@ -118,7 +131,8 @@ class Form {
       this.idle = new Map(form.idle.map(one => [one.option, one.belongs_to]));
       if (!focused?.startsWith("option-")) this.drawFields();
       else this.mark();
-      const answer = form.problems.length > 0 ? {problems: form.problems} : await post("plan", {settings: this.settings});
+      const answer = form.problems.length > 0 ? {problems: form.problems} : await post("plan", {settings: this.settings, fit: this.wantsFit});
+      this.wantsFit = false;
       if (turn === this.turn) this.judge(answer);
     } catch (error) {
       if (turn === this.turn) this.verdict.replaceChildren(h("p", {class: "problem"}, error.message));
@@ -128,6 +142,7 @@ class Form {
   }
 
   mark() {
+    this.models.show([this.values.model ?? []].flat().join(", "));
     for (const [name, {input, problem, moot}] of this.fields) {
       const found = this.problemOf(name), idle = this.idle?.get(name);
       problem.textContent = found?.sentence ?? "";
@@ -149,14 +164,21 @@ class Form {
     const takes = plan.limit > 0 ? words.ofDevice(bytes(plan.bytes), bytes(plan.limit)) : bytes(plan.bytes);
     this.verdict.replaceChildren(
       h("p", {class: plan.fits === false ? "judged bad" : "judged good"}, h("strong", {}, plan.fits === false ? words.fitsNot : words.fits), ` ${takes}`),
-      planBar(plan), plan.fits === false ? this.choices(plan) : "");
+      planBar(plan), this.length(plan, answer.pace), plan.fits === false ? this.choices(plan) : "");
+  }
+
+  /** Steps, passes over the data, and the time that they take by what ran here before. */
+  length({length}, pace) {
+    if (!length?.steps) return "";
+    const time = pace ? h("a", {href: `/runs/${named(pace.run)}/`}, words.takes(duration(pace.seconds_a_step * length.steps), pace.run)) : words.timeUnknown;
+    return h("p", {class: "explain length"}, words.length(length.steps, length.epochs, length.samples), " ", time);
   }
 
   /** What would fit, as buttons. */
   choices(plan) {
     const all = plan.fit ? [plan.fit] : (plan.changes ?? []).filter(change => change.bytes < plan.bytes);
     const look = "fit" in plan || "fit_training_less" in plan ? null : h("button", {type: "button", onclick: doing(() => this.fit())}, words.fitTitle);
-    return h("div", {class: "choices"}, h("h3", {}, words.wouldFit), look,
+    return h("div", {class: "choices"}, h("h2", {}, words.wouldFit), look,
       ...all.map(change => h("button", {type: "button", onclick: () => this.take(change.flags)}, h("code", {}, change.flags), h("span", {class: "number"}, bytes(change.bytes)))));
   }
 
@@ -186,26 +208,95 @@ class Form {
   }
 }
 
-/** The page: where the settings come from, and the form. */
+/** Where a run begins from: a recipe for what one wants to make, a run, another program's settings, or nothing. */
+class Beginning {
+  constructor({recipes, goals}, runs, ofRun, take) {
+    this.recipes = recipes;
+    this.goals = goals;
+    this.take = take;
+    const run = h("select", {id: "from-run", onchange: doing(() => this.takeRun())}, ...runs.map(one => h("option", {value: one.name, selected: one.name === ofRun}, one.name)));
+    this.run = run;
+    this.goal = h("select", {id: "goal", onchange: () => this.listRecipes()}, ...goals.map(one => h("option", {value: one.title}, one.title)));
+    this.recipe = h("select", {id: "recipe", onchange: () => this.takeRecipe()});
+    this.about = h("p", {class: "explain"});
+    this.files = h("input", {id: "from-files", type: "file", multiple: true, onchange: doing(event => this.takeFiles([...event.target.files]))});
+    this.note = h("div", {class: "note", role: "status", hidden: true});
+    const field = (id, text, input, ...more) => h("div", {class: "field"}, h("label", {for: id}, text), input, ...more);
+    this.ways = {
+      recipe: [words.recipes, h("div", {class: "beside"}, field("goal", words.goal, this.goal, this.about), field("recipe", words.recipe, this.recipe))],
+      run: [words.ofRun, field("from-run", words.ofRun, run)],
+      import: [words.ofProgram, field("from-files", words.ofProgram, this.files, h("p", {class: "explain"}, words.dropSettings))],
+      empty: [words.empty, h("p", {class: "explain"}, words.emptyHint)],
+    };
+    this.place = h("div", {});
+    this.buttons = Object.entries(this.ways).map(([way, [text]]) => h("button", {type: "button", "data-way": way, onclick: () => this.choose(way)}, text));
+    this.element = h("section", {class: "beginning", "aria-label": words.from}, h("div", {class: "segments", role: "group", "aria-label": words.from}, ...this.buttons), this.place, this.note);
+    this.show(ofRun ? "run" : "recipe");
+    this.listRecipes(false);
+  }
+
+  show(way) {
+    this.buttons.forEach(button => button.setAttribute("aria-pressed", String(button.dataset.way === way)));
+    this.place.replaceChildren(this.ways[way][1]);
+    this.note.hidden = true;
+  }
+
+  choose(way) {
+    this.show(way);
+    if (way === "recipe") this.listRecipes();
+    else if (way === "run" && this.run.value) this.takeRun().catch(error => say(error.message, "bad"));
+    else if (way === "empty") this.take("");
+  }
+
+  /** The recipes that go with what one wants to make; the form stays as it is until one of them is asked for. */
+  listRecipes(takes = true) {
+    const goal = this.goals.find(one => one.title === this.goal.value), fits = new RegExp(goal?.recipes ?? "");
+    this.about.textContent = goal?.about ?? "";
+    this.recipe.replaceChildren(...this.recipes.filter(one => fits.test(one.name)).map(one => h("option", {value: one.name}, one.title)));
+    if (takes) this.takeRecipe();
+  }
+
+  takeRecipe() {
+    const recipe = this.recipes.find(one => one.name === this.recipe.value), goal = this.goals.find(one => one.title === this.goal.value);
+    if (recipe) this.take(Object.entries(goal?.settings ?? {}).reduce((text, [name, value]) => withValue(text, name, value), recipe.settings));
+  }
+
+  async takeRun() { this.take((await get(`runs/${named(this.run.value)}/settings`)).text); }
+
+  async takeFiles(files) {
+    if (files.length === 0) return;
+    const imported = await post("import", {files: await Promise.all(files.map(async file => ({name: file.name, text: await file.text()})))});
+    this.show("import");
+    this.take(imported.settings);
+    const list = (title, lines) => lines.length === 0 ? null : h("details", {open: lines.length < 8}, h("summary", {}, title(lines.length)), h("ul", {}, ...lines.map(line => h("li", {}, line))));
+    this.note.hidden = false;
+    this.note.replaceChildren(...[h("p", {}, words.imported(imported.num_carried, imported.program)), list(words.notCarried, imported.not_carried),
+      list(words.different, imported.different)].filter(Boolean));
+  }
+}
+
+/** The page: where the settings come from, and the form. Settings of other programs may be dropped anywhere on it. */
 async function showForm(view, from) {
   const [schema, recipes, runs, studio] = await Promise.all([get("options"), get("recipes"), get("runs"), get("studio")]);
-  const ofRun = from.get("run");
-  const settings = ofRun ? (await get(`runs/${named(ofRun)}/settings`)).text : "";
-  let form = new Form(schema, startOf(settings, studio));
-  const place = h("div", {}, form.element);
+  const ofRun = from.get("run"), settings = ofRun ? (await get(`runs/${named(ofRun)}/settings`)).text : "";
+  const place = h("div", {});
+  let form = null;
+  const models = new Models(() => form.read());
   const take = text => {
-    form = new Form(schema, startOf(text, studio));
+    form = new Form(schema, startOf(text, studio), models);
     place.replaceChildren(form.element);
   };
-  const choose = h("select", {id: "from", onchange: doing(async event => {
-    const [kind, name] = event.target.value.split(":");
-    if (kind === "recipe") take(recipes.find(recipe => recipe.name === name).settings);
-    else if (kind === "run") take((await get(`runs/${named(name)}/settings`)).text);
-    else take("");
-  })}, h("option", {value: ""}, words.empty),
-    h("optgroup", {label: words.recipes}, ...recipes.map(one => h("option", {value: `recipe:${one.name}`}, one.name.replaceAll("_", " ")))),
-    h("optgroup", {label: words.ofRun}, ...runs.map(one => h("option", {value: `run:${one.name}`, selected: one.name === ofRun}, one.name))));
-  view.replaceChildren(h("h1", {}, words.formTitle), h("div", {class: "field narrow"}, h("label", {for: "from"}, words.from), choose), place);
+  const beginning = new Beginning(recipes, runs, ofRun, take);
+  take(settings);
+  view.replaceChildren(h("h1", {}, words.formTitle), beginning.element, place, models.list);
+  form.showOption(from.get("option"));
+  if (from.get("fit")) form.wantsFit = true;
+  view.ondragover = event => event.preventDefault();
+  view.ondrop = event => {
+    event.preventDefault();
+    beginning.takeFiles([...event.dataTransfer.files]).catch(error => say(error.message, "bad"));
+  };
+  return () => { view.ondragover = view.ondrop = null; };
 }
 
 /** Settings to begin with: with the only dataset of the workspace, where they name none. */

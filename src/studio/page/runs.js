@@ -1,18 +1,17 @@
 // The runs of the workspace and the queue, as they go on.
 
-const runStates = {reading: "Reading", planning: "Planning", encoding: "Encoding", loading: "Loading", training: "Training", saving: "Saving", done: "Done",
-  failed: "Failed", interrupted: "Stopped", gone: "Gone", waiting: "Waiting", "": "Empty"};
-const hasRunEnded = run => ["done", "failed", "interrupted", "gone", ""].includes(run.state);
+const hasRunEnded = run => isEnd(run.state) || run.state === "";
 
-function runCard(run) {
+function runCard(run, chosen, choose) {
   const address = `/runs/${named(run.name)}/`, total = run.state === "training" ? run.steps : run.total, done = run.state === "training" ? run.step : run.done;
   const share = total > 0 && !hasRunEnded(run) ? Math.min(1, done / total) : null;
   const facts = [run.step > 0 ? words.step(run.step, run.steps ?? 0) : "", run.loss === null || run.loss === undefined ? "" : words.loss(number(run.loss, 3)),
     run.seconds_left > 0 && !hasRunEnded(run) ? words.left(duration(run.seconds_left)) : ""].filter(Boolean).join(" · ");
   const picture = run.preview ? h("img", {src: `/runs/${named(run.name)}/previews/0/${run.preview[0]}/${run.preview[1]}`, alt: "", loading: "lazy"}) : h("div", {class: "blank"});
-  return h("li", {class: "run"}, h("a", {href: address}, picture,
+  const box = h("input", {type: "checkbox", checked: chosen.has(run.name), "aria-label": words.compareWith(run.name), onchange: event => choose(run.name, event.target.checked)});
+  return h("li", {class: "run"}, h("label", {class: "choose", title: words.compareWith(run.name)}, box), h("a", {href: address}, picture,
     h("div", {class: "run-words"}, h("strong", {}, run.name),
-      h("span", {class: `state ${run.state}`}, runStates[run.state] ?? run.state), h("span", {class: "explain number"}, facts),
+      h("span", {class: `state ${run.state}`}, stateTitles[run.state] ?? run.state), h("span", {class: "explain number"}, facts),
       run.state === "failed" ? h("span", {class: "problem"}, run.sentence) : null,
       share === null ? null : h("div", {class: "meter", role: "progressbar", "aria-valuenow": Math.round(100 * share), "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": run.name},
         h("i", {style: `width: ${100 * share}%`})))));
@@ -40,18 +39,29 @@ function queueList(queue, refresh) {
 }
 
 function showRuns(view) {
-  const place = h("div", {});
-  let last = "";
+  const place = h("div", {}), chosen = new Set();
+  let last = "", withArchived = false;
+  const compare = h("a", {class: "button", hidden: true}, words.compare(0));
+  const choose = (name, is) => {
+    if (is) chosen.add(name);
+    else chosen.delete(name);
+    compare.hidden = chosen.size < 2;
+    compare.textContent = words.compare(chosen.size);
+    compare.href = `/compare/${[...chosen].map(named).join("/")}/`;
+  };
+  const archived = h("label", {class: "switch", hidden: true}, h("input", {type: "checkbox", onchange: event => { withArchived = event.target.checked; last = ""; refresh(); }}), words.withArchived);
   const refresh = async () => {
-    const [runs, queue] = await Promise.all([get("runs"), get("queue")]), text = JSON.stringify([runs, queue]);
+    const [all, queue] = await Promise.all([get("runs"), get("queue")]), runs = all.filter(run => withArchived || !run.is_archived), text = JSON.stringify([runs, queue]);
+    archived.hidden = !all.some(run => run.is_archived);
+    for (const name of [...chosen]) if (!runs.some(run => run.name === name)) choose(name, false);
     if (text === last) return;  // what has the focus keeps it
     last = text;
     const focused = document.activeElement?.getAttribute("aria-label");
-    place.replaceChildren(...[queueList(queue, refresh), runs.length === 0 && queue.jobs.length === 0 ?
+    place.replaceChildren(...[queueList(queue, refresh), all.length === 0 && queue.jobs.length === 0 ?
       h("div", {class: "empty"}, h("p", {}, words.noRuns), h("p", {class: "explain"}, words.noRunsHint), h("a", {class: "button primary", href: "#/new"}, words.begin)) :
-      h("ul", {class: "runs"}, ...runs.map(runCard))].filter(Boolean));
+      h("ul", {class: "runs"}, ...runs.map(run => runCard(run, chosen, choose)))].filter(Boolean));
     if (focused) place.querySelector(`[aria-label="${CSS.escape(focused)}"]`)?.focus();
   };
-  view.replaceChildren(h("div", {class: "section-head"}, h("h1", {}, words.runs), h("a", {class: "button primary", href: "#/new"}, words.newRun)), place);
+  view.replaceChildren(h("div", {class: "section-head"}, h("h1", {}, words.runs), h("div", {class: "actions"}, archived, compare, h("a", {class: "button primary", href: "#/new"}, words.newRun))), place);
   return poll(refresh, 1000);
 }

@@ -122,7 +122,12 @@ nlohmann::json to_json(const MemoryPlan& plan) {
                       {"bytes", plan.num_bytes()},
                       {"libraries", plan.library_bytes},
                       {"left_for_backward", plan.activation_bytes},
-                      {"stages", nlohmann::json::array()}};
+                      {"stages", nlohmann::json::array()},
+                      {"length",
+                       {{"steps", plan.work.length.num_steps},
+                        {"samples", plan.work.length.num_samples},
+                        {"epochs", plan.work.length.num_epochs},
+                        {"multiplications_a_step", plan.work.multiplications * static_cast<double>(plan.work.length.batches_a_step)}}}};
   for (const auto& [name, profile, reserved, num_host_bytes] : plan.stages) {
     nlohmann::json stage{{"name", name}, {"peak", bytes_of(profile.peak)}, {"place", profile.place}, {"host_bytes", num_host_bytes}};
     if (reserved) stage["reserved"] = *reserved;

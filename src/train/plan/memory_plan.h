@@ -31,6 +31,13 @@ int64_t total(const std::vector<NamedBytes>& parts);
 
 inline constexpr const char *kStepStage = "step", *kRunTensors = "the run's tensors";
 
+/// How long a run is.
+struct RunLength {
+  int64_t num_steps = 0, batches_a_step = 1;
+  int64_t num_samples = 0;
+  double num_epochs = 0;
+};
+
 /// The work that a process does in a step.
 struct StepWork {
   double multiplications = 0;       ///< multiplications of products, convolutions and attention, in a part of a batch, forward and backward
@@ -41,6 +48,7 @@ struct StepWork {
   int64_t num_blocks = 1;           ///< number of these blocks
   int64_t token_bytes = 0;          ///< bytes that leave it for places that share tokens out, for one part of a batch, forward and backward
   int64_t num_exchanges = 0;        ///< exchanges in which token_bytes leave
+  RunLength length = {};
 };
 
 /// The parts of a model that could be held otherwise than they are, or not at all.

@@ -518,6 +518,10 @@ Rehearsed rehearse_run(const Settings& settings, const KeptForBackward& kept, c1
   auto snapshot = rehearsal.train(schedule, settings, kept, *objective, live, num_batches, !traces);
   MemoryPlan plan{.device = device.str(), .stages = rehearsal.stages()};
   plan.work = rehearsal.work();
+  plan.work.length = {.num_steps = course.num_steps(),
+                      .batches_a_step = course.batches_per_step(),
+                      .num_samples = std::ssize(listed.samples.list),
+                      .num_epochs = static_cast<double>(course.num_batches()) / static_cast<double>(course.batches_per_epoch())};
   plan.activation_bytes = rehearsal.activation_bytes();
   plan.mapped_bytes = bytes_mapped(subject.model->components());
   for (const auto& expert : subject.chosen.experts) {  // a batch runs one of them, and they are alike

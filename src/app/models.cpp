@@ -1,0 +1,100 @@
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "app/start_model.h"
+#include "app/verbs.h"
+#include "base/error.h"
+#include "base/say.h"
+#include "base/text.h"
+#include "config/command_line.h"
+#include "models/family.h"
+#include "models/hub_amount.h"
+
+namespace burnish::app {
+
+namespace {
+
+using nlohmann::json;
+
+/// What a run opens of a model on a hub.
+json amount_of(const std::string& name) {
+  const auto* published = models::find_published(name);
+  const auto id = published != nullptr && !published->id.empty() ? std::string(published->id) : name;
+  if (!models::is_hub_model(id))
+    config_error("models", "'{}' is no id of a model on a hub (author/model); what a file or folder is says `burnish inspect {}`", name,
+                 name);
+  const auto [num_bytes, num_missing] = models::hub_amount(id);
+  return {{"name", id}, {"title", published != nullptr ? published->title : ""}, {"bytes", num_bytes}, {"missing_bytes", num_missing}};
+}
+
+json models_here() {
+  auto here = json::array();
+  for (const auto& model : find_models())
+    here.push_back({{"name", model.names.front()}, {"title", model.title}, {"bytes", model.num_bytes}});
+  return here;
+}
+
+json published_ids() {
+  auto list = json::array();
+  for (const auto& name : models::published_models()) {
+    const auto* variant = models::find_published(name);
+    if (variant != nullptr && !variant->id.empty()) list.push_back({{"name", name}, {"id", variant->id}, {"title", variant->title}});
+  }
+  return list;
+}
+
+std::string size_of(const json& bytes) { return human_bytes(bytes.get<double>()); }
+
+void print_here(const json& here) {
+  if (here.empty())
+    return print(
+        "no model in this folder, in models/ below it, or in the cache of the hub; `burnish models AUTHOR/MODEL --fetch` brings one\n");
+  size_t widest = 0;
+  for (const auto& model : here) widest = std::max(widest, model.at("name").get_ref<const std::string&>().size());
+  for (const auto& model : here)
+    print("{:<{}}  {:>10}  {}\n", model.at("name").get<std::string>(), widest, size_of(model.at("bytes")),
+          model.at("title").get<std::string>());
+}
+
+void print_amount(const json& amount) {
+  const auto name = amount.at("name").get<std::string>();
+  if (amount.at("missing_bytes") == 0) return print("{}: {}, all on this machine\n", name, size_of(amount.at("bytes")));
+  print("{}: {}, of which {} are not on this machine; --fetch brings them\n", name, size_of(amount.at("bytes")),
+        size_of(amount.at("missing_bytes")));
+}
+
+}  // namespace
+
+void list_models(const Arguments& arguments) {
+  std::vector<std::string> names;
+  bool fetch = false, as_json = false;
+  config::Fields fields;
+  fields.group("Models");
+  fields.positional("model", names,
+                    "ids of models on a hub, or names of published ones: how much a run opens of each, and what of it is here");
+  fields("fetch", fetch, "bring what is missing into the cache of the hub");
+  fields("json", as_json, "print JSON, with numbers in bytes");
+  auto parsed = config::read_command_line("models", "list the models on this machine, and bring others from hubs", arguments, fields);
+  if (parsed.help) return print("{}", parsed.help_text);
+  if (fetch && names.empty()) config_error("models", "fetch needs the id of a model; for example: burnish models author/model --fetch");
+  if (names.empty()) {
+    const auto here = models_here();
+    if (as_json) return print("{}\n", json{{"here", here}, {"published", published_ids()}}.dump(2));
+    return print_here(here);
+  }
+  auto amounts = json::array();
+  for (const auto& name : names) {
+    auto amount = amount_of(name);
+    if (fetch && amount.at("missing_bytes") != 0) {
+      models::hub_folder(amount.at("name").get<std::string>(), models::HubUse::all);
+      amount["missing_bytes"] = 0;
+    }
+    if (!as_json) print_amount(amount);
+    amounts.push_back(std::move(amount));
+  }
+  if (as_json) print("{}\n", json{{"models", amounts}}.dump(2));
+}
+
+}  // namespace burnish::app

@@ -1,0 +1,97 @@
+// What the studio says and does of runs beside their queue.
+#include "tests/studio/served.h"
+
+using namespace burnish;
+using namespace burnish::test;
+
+namespace {
+
+class RunTest : public StudioTest {
+ protected:
+  /// A run that was trained, with steps of these seconds.
+  void make_run(const std::string& name, const std::string& config, const std::vector<double>& seconds = {2, 2, 9, 2}) const {
+    fs::create_directories(run(name));
+    std::ofstream(run(name) / "config.toml") << config;
+    std::ofstream(run(name) / "plan.json") << R"({"device": "cpu", "length": {"multiplications_a_step": 50}})";
+    std::ofstream log(run(name) / "log.jsonl");
+    for (size_t i = 0; i < seconds.size(); ++i) log << json{{"step", i + 1}, {"loss", 0.5}, {"step_seconds", seconds[i]}}.dump() << "\n";
+  }
+  int page_of(const std::string& path) const { return status_of(path, {{"Cookie", cookie()}}); }
+};
+
+}  // namespace
+
+TEST_F(RunTest, IsReadAlone) {
+  make_run("cat", "");
+  const auto card = ask("/api/runs/cat");
+  EXPECT_EQ(card["name"], "cat");
+  EXPECT_EQ(card["step"], 4);
+  EXPECT_EQ(card["seconds_a_step"], 2) << "the middle one: a save in between does not count";
+  EXPECT_EQ(ask("/api/runs/dog")["status"], 404);
+}
+
+TEST_F(RunTest, IsArchivedByAFileThatGoesWithIt) {
+  make_run("cat", "");
+  EXPECT_EQ(ask("/api/runs/cat")["is_archived"], false);
+  ask("/api/runs/cat/archive", json{{"is_archived", true}});
+  ask("/api/runs/cat/rename", json{{"name", "tom"}});
+  EXPECT_EQ(ask("/api/runs/tom")["is_archived"], true);
+  ask("/api/runs/tom/archive", json{{"is_archived", false}});
+  ask("/api/runs/tom/archive", json{{"is_archived", false}});
+  EXPECT_EQ(ask("/api/runs")[0]["is_archived"], false);
+}
+
+TEST_F(RunTest, SeveralAreComparedOnOnePage) {
+  make_run("cat", "");
+  make_run("a dog, brown", "");
+  EXPECT_EQ(page_of("/compare/cat/a%20dog%2C%20brown/"), 200);
+  EXPECT_EQ(page_of("/compare/mouse/"), 404);
+  EXPECT_EQ(page_of("/compare/../queue/"), 404);
+
+  std::string came;
+  auto reads = client();
+  reads.Get("/compare/cat/a%20dog%2C%20brown/events", {{"Cookie", cookie()}}, [&](const char* data, size_t size) {
+    came.append(data, size);
+    return came.find("\"run\":1") == came.npos;
+  });
+  EXPECT_THAT(came, testing::HasSubstr("\"name\":\"cat\""));
+  EXPECT_THAT(came, testing::HasSubstr("a dog, brown"));
+}
+
+TEST_F(RunTest, OfTheSameModelSaysHowLongAPlannedOneTakes) {
+  const auto planned = [&] { return ask("/api/plan", json{{"settings", "the same"}}); };
+  EXPECT_EQ(planned()["pace"], nullptr);
+  make_run("another", "of another model");
+  EXPECT_EQ(planned()["pace"], nullptr);
+  make_run("cat", "the same");
+  EXPECT_EQ(planned()["pace"], (json{{"seconds_a_step", 4}, {"run", "cat"}})) << "twice the work";
+  std::ofstream(run("cat") / "plan.json") << R"({"device": "cuda:0", "length": {"multiplications_a_step": 50}})";
+  EXPECT_EQ(planned()["pace"], nullptr);
+}
+
+TEST_F(StudioTest, TakesSettingsOfOtherPrograms) {
+  const json files{{{"name", "data.toml"}, {"text", "nothing"}}, {{"name", "run.toml"}, {"text", "a = 1"}}};
+  EXPECT_EQ(ask("/api/import", json{{"files", files}})["settings"], "rank = 4");
+  EXPECT_EQ(text_of(root() / "imports/data/from/data.toml"), "nothing") << "the settings may name it";
+  const auto refused = ask("/api/import", json{{"files", {{{"name", "b.toml"}, {"text", "nothing"}}}}});
+  EXPECT_EQ(refused, (json{{"status", 400}, {"sentence", "no settings"}}));
+  EXPECT_FALSE(fs::exists(root() / "imports/b"));
+  EXPECT_EQ(ask("/api/import", json{{"files", {{{"name", "../b.toml"}, {"text", "a = 1"}}}}})["status"], 400);
+  EXPECT_EQ(ask("/api/import", json{{"files", json::array()}})["status"], 400);
+}
+
+TEST_F(StudioTest, BringsModels) {
+  const auto fetches = [&] { return ask("/api/fetches"); };
+  EXPECT_EQ(ask("/api/fetches", json{{"name", "a/quick"}}), json::object());
+  EXPECT_TRUE(comes_true([&] { return fetches()[0]["goes_on"] == false; }));
+  EXPECT_EQ(fetches()[0], (json{{"name", "a/quick"}, {"goes_on", false}, {"exit_code", 0}, {"line", "fetch (MiB): 1 of 2"}}));
+
+  ask("/api/fetches", json{{"name", "slow/one"}});
+  EXPECT_TRUE(comes_true([&] { return fetches()[1]["line"] == "fetch (MiB): 1 of 2"; }));
+  EXPECT_EQ(fetches()[1]["goes_on"], true);
+  EXPECT_EQ(ask("/api/fetches/stop", json{{"name", "slow/one"}}), json::object());
+  EXPECT_TRUE(comes_true([&] { return fetches()[1]["exit_code"] == 130; }));
+  EXPECT_EQ(ask("/api/fetches/stop", json{{"name", "slow/one"}})["status"], 409);
+  for (const char* name : {"", "word", "--help/x", "../x", "a/../b", "a/b/c"})
+    EXPECT_EQ(ask("/api/fetches", json{{"name", name}})["status"], 400) << name;
+}
