@@ -5,6 +5,8 @@
 #include <string>
 
 #include "studio/datasets.h"
+#include "studio/drawings.h"
+#include "studio/files.h"
 #include "studio/guard.h"
 #include "studio/program.h"
 #include "studio/queue.h"
@@ -36,6 +38,8 @@ struct Studio {
   Queue queue;
   Runs runs;
   Datasets datasets;
+  Files files;
+  Drawings drawings;
   Program program;
   Guard guard;
 
@@ -43,9 +47,11 @@ struct Studio {
   Studio(Options given, int port)
       : options(std::move(given)),
         workspace(options.folder),
-        queue(workspace, options.program),
+        queue(training(workspace, options.program)),
         runs(workspace, queue),
         datasets(workspace),
+        files(workspace, options.program),
+        drawings(workspace, files, options.program),
         program(workspace, options.program),
         guard(workspace.root() / ".token", port, options.address != "127.0.0.1") {}
 };
@@ -55,5 +61,7 @@ void add_run_routes(httplib::Server& http, Studio& studio);
 void add_queue_routes(httplib::Server& http, Studio& studio);
 void add_form_routes(httplib::Server& http, Studio& studio);
 void add_dataset_routes(httplib::Server& http, Studio& studio);
+void add_drawing_routes(httplib::Server& http, Studio& studio);
+void add_file_routes(httplib::Server& http, Studio& studio);
 
 }  // namespace burnish::studio
