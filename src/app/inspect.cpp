@@ -1,13 +1,16 @@
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "adapters/adapter_file.h"
 #include "app/verbs.h"
+#include "base/count.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -16,6 +19,7 @@
 #include "checkpoint/state.h"
 #include "config/command_line.h"
 #include "convert/compare.h"
+#include "convert/lora_format.h"
 #include "io/files.h"
 #include "models/family.h"
 #include "models/pipeline_index.h"
@@ -25,47 +29,84 @@ namespace burnish::app {
 
 namespace {
 
-void print_adapter(const std::map<std::string, int64_t>& kinds) {
-  std::vector<std::string> texts;
-  for (const auto& [kind, count] : kinds) texts.push_back(fmt::format("{} on {} layer{}", kind, count, count == 1 ? "" : "s"));
-  print("  adapter: {}\n", join(texts));
+using Json = nlohmann::ordered_json;
+
+/// What an adapter's file is: its kinds, with the layers that each is on, and in whose names they are.
+void describe_adapter(Json& report, const std::map<std::string, int64_t>& kinds, const std::vector<std::string>& names) {
+  report["what"] = "adapter";
+  report["adapter"] = kinds;
+  const auto format = convert::format_of_names(names);
+  if (!format) return;
+  report["names"] = convert::lora_formats().at(static_cast<size_t>(*format));
+  report["read_by"] = convert::readers_of(*format);
 }
 
-void print_entry(const models::ModelEntry& entry) {
-  print("{}\n", entry.label);
-  if (!entry.tensors) return print("  config.json without weights\n");
-  const auto& source = *entry.tensors;
-  if (auto step = checkpoint::step_of_state(source))
-    return print("  state of a burnish run at step {}, to go on with by --resume\n", *step);
+/// What a model's file is, as the families know it.
+std::string describe_model(const models::ModelEntry& entry) {
+  if (const auto* other = models::look_alike_in(entry)) return fmt::format("{} transformer, which is not trained here", other->name);
   std::string kind;
-  const auto* other = models::look_alike_in(entry);
-  if (other != nullptr) kind = fmt::format("{} transformer, which is not trained here", other->name);
   for (const auto* family : models::all_families()) {
-    if (other != nullptr) break;
     // Families share parts; the one whose denoiser is in the file says what it is.
     bool is_its_own = family->recognises({{entry}, {}});
     if (kind.empty() || is_its_own) kind = family->describe(entry);
     if (is_its_own) break;
   }
-  if (auto kinds = adapters::kinds_in(source); !kinds.empty()) print_adapter(kinds);
-  else print("  {}\n", kind.empty() ? "no model known here" : kind);
+  return kind.empty() ? "no model known here" : kind;
+}
 
-  if (auto packing = models::unread_packing(entry); !packing.empty()) print("  packed as {}, which is not read here\n", packing);
+Json describe(const models::ModelEntry& entry) {
+  Json report{{"path", entry.label}};
+  if (!entry.tensors) return report["what"] = "config.json without weights", report;
+  const auto& source = *entry.tensors;
+  if (auto step = checkpoint::step_of_state(source)) {
+    report["what"] = "state of a burnish run";
+    report["step"] = *step;
+    return report;
+  }
+  if (auto kinds = adapters::kinds_in(source); !kinds.empty()) describe_adapter(report, kinds, source.names());
+  else report["what"] = describe_model(entry);
+  if (auto packing = models::unread_packing(entry); !packing.empty()) report["packed_as"] = packing;
 
-  int64_t parameters = 0;
-  std::map<std::string, int64_t> by_dtype;
+  int64_t num_values = 0;
+  std::set<std::string> dtypes;
   for (const auto& name : source.names()) {
     const auto& info = source.info(name);
     int64_t count = 1;
     for (auto size : info.shape) count *= size;
-    parameters += count;
-    by_dtype[dtype_name(info.dtype)] += count;
+    num_values += count;
+    dtypes.insert(dtype_name(info.dtype));
   }
-  std::vector<std::string> dtypes;
-  for (const auto& [name, count] : by_dtype) dtypes.push_back(name);
-  print("  {} tensors, {:.3f} million values, {}, {}\n", source.names().size(), static_cast<double>(parameters) / 1e6, join(dtypes),
-        human_bytes(static_cast<double>(source.num_bytes())));
-  for (const auto& [key, value] : source.metadata()) print("  {}: {}\n", key, value.size() > 200 ? value.substr(0, 200) + "..." : value);
+  report["tensors"] = source.names().size();
+  report["values"] = num_values;
+  report["dtypes"] = dtypes;
+  report["bytes"] = source.num_bytes();
+  report["metadata"] = source.metadata();
+  return report;
+}
+
+void print_report(const Json& report) {
+  print("{}\n", report["path"].get<std::string>());
+  const auto what = report["what"].get<std::string>();
+  if (report.contains("step")) return print("  {} at step {}, to go on with by --resume\n", what, report["step"].get<int64_t>());
+  if (!report.contains("tensors")) return print("  {}\n", what);
+  if (report.contains("adapter")) {
+    std::vector<std::string> kinds;
+    for (const auto& [kind, count] : report["adapter"].items())
+      kinds.push_back(fmt::format("{} on {}", kind, count_of(count.get<int64_t>(), "layer")));
+    print("  adapter: {}\n", join(kinds));
+  } else {
+    print("  {}\n", what);
+  }
+  if (report.contains("names"))
+    print("  names: {}, read by {}\n", report["names"].get<std::string>(), report["read_by"].get<std::string>());
+  if (report.contains("packed_as")) print("  packed as {}, which is not read here\n", report["packed_as"].get<std::string>());
+  print("  {} tensors, {:.3f} million values, {}, {}\n", report["tensors"].get<int64_t>(), report["values"].get<double>() / 1e6,
+        join(report["dtypes"].get<std::vector<std::string>>()), human_bytes(report["bytes"].get<double>()));
+  constexpr size_t kMostOfAValue = 200;
+  for (const auto& [key, item] : report["metadata"].items()) {
+    const auto value = item.get<std::string>();
+    print("  {}: {}\n", key, value.size() > kMostOfAValue ? value.substr(0, kMostOfAValue) + "..." : value);
+  }
 }
 
 /// The files of a folder that holds no model, a run's say, each of which is something by itself; else the path.
@@ -80,34 +121,48 @@ std::vector<std::string> files_in(const std::string& path) {
   return files.empty() || are_shards ? std::vector{path} : files;
 }
 
-}  // namespace
-
-void inspect(const Arguments& arguments) {
-  std::vector<std::string> paths, model;
-  int64_t first = 10;
-  config::Fields fields;
-  fields.group("Files");
-  fields.positional("path", paths, "files or folders; two are compared as well");
-  fields("model", model, "what two LoRAs are for whose names differ: a published model's name, as plan takes it, or the model's files");
-  fields("first", first, "differences of each kind that are shown");
-  auto parsed = config::read_command_line("inspect", "say what a checkpoint or LoRA is, and what two differ in", arguments, fields);
-  if (parsed.help) return print("{}", parsed.help_text);
-  if (paths.empty()) config_error("inspect", "no file given; for example: burnish inspect lora.safetensors");
-  if (first < 0) config_error("inspect", "--first counts differences, so it is 0 or more and not {}", first);
-  std::optional<Error> failed;  // the first, once all others are shown
+/// What files are, in their order, and of those that cannot be read the reason; the first Error, once all others are known.
+std::optional<Error> describe_all(const std::vector<std::string>& paths, const std::function<void(const Json&)>& take) {
+  std::optional<Error> failed;
   for (const auto& path : paths) {
     for (const auto& name : files_in(path)) {
       try {
         auto files = models::open_model_files({{name}, "", "", models::HubUse::nothing});
-        for (const auto& entry : files.entries) print_entry(entry);
+        for (const auto& entry : files.entries) take(describe(entry));
       } catch (const Error& error) {
+        take({{"path", name}, {"problem", without_source(error)}});
         if (failed) warn("{}", without_source(*failed));
         failed = error;
       }
     }
   }
+  return failed;
+}
+
+}  // namespace
+
+void inspect(const Arguments& arguments) {
+  std::vector<std::string> paths, model;
+  int64_t first = 10;
+  bool json = false;
+  config::Fields fields;
+  fields.group("Files");
+  fields.positional("path", paths, "files or folders; two are compared as well");
+  fields("model", model, "what two LoRAs are for whose names differ: a published model's name, as plan takes it, or the model's files");
+  fields("first", first, "differences of each kind that are shown");
+  fields("json", json, "print what each file is as JSON; nothing is compared");
+  auto parsed = config::read_command_line("inspect", "say what a checkpoint or LoRA is, and what two differ in", arguments, fields);
+  if (parsed.help) return print("{}", parsed.help_text);
+  if (paths.empty()) config_error("inspect", "no file given; for example: burnish inspect lora.safetensors");
+  if (first < 0) config_error("inspect", "--first counts differences, so it is 0 or more and not {}", first);
+  auto reports = Json::array();
+  auto failed = describe_all(paths, [&](const Json& report) {
+    if (json) reports.push_back(report);
+    else if (!report.contains("problem")) print_report(report);
+  });
+  if (json) print("{}\n", reports.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace));
   if (failed) throw Error(*failed);
-  if (paths.size() != 2) return;
+  if (json || paths.size() != 2) return;
   auto comparison = convert::compare(paths[0], paths[1], model);
   print("{}", convert::text_of(comparison, paths[0], paths[1], first));
   if (!comparison.equal()) data_error("inspect", "{} and {} differ", paths[0], paths[1]);

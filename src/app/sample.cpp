@@ -56,6 +56,7 @@ std::vector<Picture> pictures_of(const SampleOptions& o) {
                    .cfg_scale = o.cfg_scale,
                    .guidance_rescale = o.guidance_rescale,
                    .references = o.reference};
+  for (const auto& text : o.lora) defaults.strengths.push_back(loras::parse_lora_file(text).strength);
   for (const auto& [column, values] : o.inputs) {
     if (!values.empty()) defaults.inputs[column] = values;
   }
@@ -156,6 +157,17 @@ std::unique_ptr<models::Model> open_model(const SampleOptions& o, const std::vec
   return model;
 }
 
+/// The files that are merged for a picture, as --lora takes them.
+std::vector<std::string> loras_of(const SampleOptions& o, const Picture& picture) {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < o.lora.size(); ++i) {
+    const auto file = loras::parse_lora_file(o.lora[i]);
+    const auto strength = picture.strengths[i];
+    if (strength != 0) texts.push_back(strength == file.strength ? o.lora[i] : fmt::format("{}:{}", file.path, strength));
+  }
+  return texts;
+}
+
 /// What a file says of how its picture was drawn.
 data::Texts texts_of(const SampleOptions& o, const Picture& picture, bool has_layers) {
   data::Texts text{{"prompt", picture.prompt},
@@ -167,7 +179,7 @@ data::Texts texts_of(const SampleOptions& o, const Picture& picture, bool has_la
   for (const auto& name : models::options_about(models::Option::About::guidance))
     text.emplace_back(name, fmt::format("{}", o.model.own.get<double>(name)));
   text.emplace_back("model", join(o.model.model));
-  text.emplace_back("lora", join(o.lora));
+  text.emplace_back("lora", join(loras_of(o, picture)));
   if (is_clip(picture)) {
     text.emplace_back("num_frames", std::to_string(picture.extent.frames));
     if (!has_layers) text.emplace_back("frame_rate", fmt::format("{}", o.frame_rate));
@@ -236,15 +248,15 @@ void run(SampleOptions o) {
   check_files(o, *model, pictures);
   std::vector<loras::LoraFile> files;
   for (const auto& text : o.lora) files.push_back(loras::parse_lora_file(text));
-  loras::merge(*model, files);
+  loras::Merged merged(*model, files);
   std::shared_ptr<memory::Pager> pager;  // of the denoiser, while it is loaded
   auto host = std::make_shared<memory::HostStore>(drawing_options.device);
   auto load_part = [&](const std::string& part) {
-    if (o.blocks_to_swap == 0 || !model->names().is_denoiser(pipeline::component_of(part))) return model->components().load(part);
+    if (!model->names().is_denoiser(pipeline::component_of(part))) return model->components().load(part);
     pager.reset();
     pager = train::load_paged(*model, part, {o.blocks_to_swap, o.blocks_on_disk}, host, drawing_options.device);
   };
-  loras::Loader loader(*model, {}, load_part);
+  loras::Loader loader(*model, {}, o.blocks_to_swap == 0 ? loras::Loader::LoadPart() : load_part, &merged);
 
   auto latents = draw(o, loader, pictures, noise, drawing_options);
   if (!o.save_latents.empty()) save_latents(o.save_latents, latents);

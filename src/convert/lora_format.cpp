@@ -260,6 +260,37 @@ std::string peft_config(const std::vector<AdapterWeights>& weights, const std::s
 
 const std::vector<std::string>& lora_formats() { return kFormatNames; }
 
+std::optional<LoraFormat> format_of_names(const std::vector<std::string>& names) {
+  auto any_begins = [&](std::string_view with) {
+    return std::ranges::any_of(names, [&](const auto& name) { return name.starts_with(with); });
+  };
+  auto any_ends = [&](std::string_view with) {
+    return std::ranges::any_of(names, [&](const auto& name) { return name.ends_with(with); });
+  };
+  if (any_begins("base_model.model.")) return LoraFormat::peft;
+  if (any_ends(".lora_A.default.weight")) return LoraFormat::diffsynth;
+  if (any_begins("diffusion_model.")) return LoraFormat::comfyui;
+  if (any_begins("lycoris_")) return LoraFormat::lycoris;
+  if (any_begins("lora_transformer_")) return LoraFormat::onetrainer;
+  if (any_begins("lora_unet_") || any_begins("lora_te")) return LoraFormat::kohya;
+  const bool is_of_pipeline = any_begins("transformer.") || any_begins("unet.") || any_begins("text_encoder");
+  if (is_of_pipeline && any_ends(".lora_A.weight")) return LoraFormat::diffusers;
+  return std::nullopt;
+}
+
+std::string_view readers_of(LoraFormat format) {
+  switch (format) {
+    case LoraFormat::diffusers: return "diffusers";
+    case LoraFormat::peft: return "peft";
+    case LoraFormat::kohya: return "sd-scripts, ComfyUI, diffusers";
+    case LoraFormat::onetrainer: return "OneTrainer, ComfyUI";
+    case LoraFormat::lycoris: return "LyCORIS, ComfyUI";
+    case LoraFormat::comfyui: return "ComfyUI";
+    case LoraFormat::diffsynth: return "DiffSynth-Studio";
+  }
+  return "";
+}
+
 LoraFormat parse_lora_format(std::string_view name) {
   for (size_t i = 0; i < kFormatNames.size(); ++i) {
     if (name == kFormatNames[i]) return static_cast<LoraFormat>(i);

@@ -19,6 +19,11 @@ namespace burnish::convert {
 enum class LoraFormat { diffusers, peft, kohya, onetrainer, lycoris, comfyui, diffsynth };
 LoraFormat parse_lora_format(std::string_view name);
 const std::vector<std::string>& lora_formats();
+/// The format in whose names a file's tensors are, told by how these begin and end; nothing where they are of none. OneTrainer's files for
+/// UNets begin as kohya's do, and are told as such.
+std::optional<LoraFormat> format_of_names(const std::vector<std::string>& names);
+/// The programs that read files of a format beside burnish, with commas between.
+std::string_view readers_of(LoraFormat format);
 
 /// The adapters of one component in the names of a file.
 struct Spelled {

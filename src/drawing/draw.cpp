@@ -20,7 +20,7 @@ namespace {
 /// Whether two pictures can be drawn in one batch.
 bool are_alike(const Picture& a, const Picture& b) {
   auto what = [](const Picture& p) {
-    return std::tie(p.extent, p.num_inference_steps, p.cfg_scale, p.guidance_rescale, p.negative_prompt, p.references, p.inputs);
+    return std::tie(p.extent, p.num_inference_steps, p.cfg_scale, p.guidance_rescale, p.negative_prompt, p.references, p.inputs, p.strengths);
   };
   return what(a) == what(b);
 }
@@ -90,6 +90,13 @@ class LoadedStage {
     loaded_.reset();
     meanwhile();
     load();
+  }
+
+  void merge_at(const std::vector<double>& strengths) {
+    if (!loader_.would_merge_anew(strengths)) return;
+    auto merge = [&] { loader_.merge_at(strengths); };
+    if (loader_.merges_in_place()) merge();
+    else pause(merge);
   }
 
  private:
@@ -188,10 +195,12 @@ std::vector<Latents> draw(loras::Loader& loader, const Encoded& encoded, const s
     }
   };
   for (size_t stage = 0; stage < denoiser.stages.size(); ++stage) {
+    if (!pictures.empty()) loader.merge_at(pictures.front().strengths);
     LoadedStage loaded(loader, units_to_load(denoiser.stages[stage], pictures));
     int64_t first = 0;
     for (size_t i = 0; i < batches.size(); first += std::ssize(batches[i++])) {
       if (pause && !finished.empty() && loaded.may_pause()) loaded.pause([&] { pause(finished); });
+      loaded.merge_at(batches[i].front().strengths);
       auto& walk = walks[i];
       if (stage == 0) walk = begin(batches[i], first);
       if (walk && !walk->advance(stage)) return finished;

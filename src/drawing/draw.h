@@ -21,8 +21,9 @@ int64_t num_steps(const std::vector<Picture>& pictures, int64_t batch_size);
 /// The latents of a picture, [1, ...] in fp32, of each stream of its model.
 using Latents = pipeline::Values;
 
-/// Draws the pictures in their order, neighbours of one size, length and guidance in a batch: the latents of each. The denoiser is loaded
-/// for it, or drawn with as the loader's caller holds it: adapters, averaged weights and dropout are the caller's to set. Nothing records
+/// Draws the pictures in their order, neighbours of one size, length, guidance and strengths in a batch: the latents of each. The denoiser
+/// is loaded for it, once for all strengths of what is merged into it, or drawn with as the loader's caller holds it: adapters, averaged
+/// weights and dropout are the caller's to set. Nothing records
 /// gradients. `goes_on` is asked before each step with the number of those done; when it says no, what comes back are the latents of the
 /// batches that were finished. `pause` is given what is finished so far, between batches and with the denoiser dropped unless the caller
 /// holds it: when drawing has gone on for ten seconds, and for ten times as long as loading takes.

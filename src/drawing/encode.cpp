@@ -30,9 +30,16 @@ bool begins_with_reference(const models::Model& model) {
   return model.latent_space().frames_step > 0 && !model.names().reference_column.empty();
 }
 
-Given given_of(const models::Model& model, const Picture& picture) {
+/// The strengths of a picture's LoRAs, where any of them is merged into models of these units.
+std::vector<double> strengths_for(models::Model& model, const pipeline::Units& units, const Picture& picture) {
+  auto has_merged = [&](const std::string& name) { return model.components().holding(name).merge != nullptr; };
+  return std::ranges::any_of(pipeline::models_of(units), has_merged) ? picture.strengths : std::vector<double>();
+}
+
+Given given_of(models::Model& model, const Picture& picture) {
   Given given{picture.references, model.scales_references() ? 0 : picture.extent.height * picture.extent.width, picture.inputs};
   if (!picture.inputs.empty() || begins_with_reference(model)) given.extent = picture.extent;
+  given.strengths = strengths_for(model, model.units().encode_references, picture);
   return given;
 }
 
@@ -188,7 +195,10 @@ void encode_given(loras::Loader& loader, std::map<Given, pipeline::Values>& all)
   auto groups = loader.model().units();
   for (const auto& unit : groups.encode_references) {
     auto loaded = loader.load({unit});
-    for (auto& [given, values] : all) pipeline::run({unit}, values);
+    for (auto& [given, values] : all) {
+      loader.merge_at(given.strengths);
+      pipeline::run({unit}, values);
+    }
   }
   for (auto& [given, values] : all) std::erase_if(values, [&](const auto& value) { return !is_read(groups.drawing(), value.first); });
 }
@@ -200,14 +210,14 @@ Told told(models::Model& model, const Picture& picture, const std::string& promp
   bool beside = std::ranges::any_of(columns_of(model), [&](const std::string& column) {
     return std::ranges::any_of(units, [&](const auto& unit) { return contains(unit.reads, column); });
   });
-  return {prompt, beside ? given_of(model, picture) : Given{}};
+  return {prompt, beside ? given_of(model, picture) : Given{}, strengths_for(model, units, picture)};
 }
 
 std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>& pictures, const std::function<bool()>& goes_on) {
   at::NoGradGuard no_grad;
   auto prompts = prompts_of(loader.model(), pictures);
   std::vector<std::string> texts;
-  for (const auto& [prompt, given] : prompts) texts.push_back(prompt);
+  for (const auto& prompt : prompts) texts.push_back(prompt.prompt);
   Encoded encoded{{}, load_given(loader.model(), pictures)};
   auto columns = columns_of(loader.model());
   models::warn_of_cut_texts(loader.model().components(), loader.model().units().encode_prompt, texts, "prompts");
@@ -215,6 +225,7 @@ std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>&
     auto loaded = loader.load({unit});
     for (const auto& prompt : prompts) {
       if (goes_on && !goes_on()) return std::nullopt;
+      loader.merge_at(prompt.strengths);
       auto& values = encoded.prompts[prompt];
       values["prompt"] = prompt.prompt;
       for (const auto& column : columns) {
@@ -256,7 +267,7 @@ pipeline::Values negative_of(const models::Model& model, const Encoded& encoded,
   return values;
 }
 
-pipeline::Values stack_given(const models::Model& model, const Encoded& encoded, const Picture& picture, int64_t count) {
+pipeline::Values stack_given(models::Model& model, const Encoded& encoded, const Picture& picture, int64_t count) {
   if (encoded.given.empty()) return {};
   auto values = encoded.given.at(given_of(model, picture));
   for (auto& [name, value] : values) value = repeated(value, count);

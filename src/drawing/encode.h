@@ -17,6 +17,7 @@ struct Given {
   int64_t max_pixels = 0;
   std::map<std::string, std::vector<std::string>> inputs = {};  ///< see Picture
   Extent extent = {};                                           ///< extent of the picture, where there are inputs
+  std::vector<double> strengths = {};                           ///< of LoRAs, where they change what reads these inputs
   auto operator<=>(const Given&) const = default;
 };
 
@@ -24,6 +25,7 @@ struct Given {
 struct Told {
   std::string prompt;
   Given given = {};
+  std::vector<double> strengths = {};  ///< of LoRAs, where they change what reads prompts
   auto operator<=>(const Told&) const = default;
 };
 /// Puts a prompt of a picture together with what else is given where the model reads the prompt beside it.
@@ -50,7 +52,7 @@ bool guides_by_prompts(models::Model& model);
 pipeline::Values negative_of(const models::Model& model, const Encoded& encoded, const Told& prompt, const pipeline::Values& positive);
 
 /// Stacks what units made of a picture's inputs beside its prompt, for a batch of `count`. None where the model reads no such thing.
-pipeline::Values stack_given(const models::Model& model, const Encoded& encoded, const Picture& picture, int64_t count);
+pipeline::Values stack_given(models::Model& model, const Encoded& encoded, const Picture& picture, int64_t count);
 
 /// Runs the model's units on a picture's size, for a batch of `count`, as that of a picture which was not cut. None where the denoiser
 /// reads nothing of it.

@@ -75,11 +75,11 @@ class Line {
     } else if (name == "s") {
       picture_.num_inference_steps = whole(name, value, 1, kMostSamplerSteps);
     } else if (name == "l") {
-      auto scale = number<double>(value);
-      if (!scale || !std::isfinite(*scale)) data_error("drawing", "{}: --l must be a number, not '{}'", where_, value);
-      picture_.cfg_scale = *scale;
+      picture_.cfg_scale = finite(name, value);
     } else if (name == "n") {
       picture_.negative_prompt = value;
+    } else if (name == "am") {
+      set_strengths(value);
     } else if (name == "ci") {
       add_reference(value);
     } else if (models::find_extra_input(models::extra_inputs(), std::string(name)) != nullptr) {
@@ -87,9 +87,21 @@ class Line {
     } else {
       data_error("drawing",
                  "{}: --{} is not known; behind a prompt there may be --w, --h, --f (frames), --d (seed), --s (steps), --l (guidance "
-                 "scale), --n (negative prompt), --ci (reference picture) and the extra inputs of models",
+                 "scale), --n (negative prompt), --am (strengths of LoRAs), --ci (reference picture) and the extra inputs of models",
                  where_, name);
     }
+  }
+
+  void set_strengths(std::string_view text) {
+    const auto count = picture_.strengths.size();
+    if (count == 0) data_error("drawing", "{}: --am is the strength of LoRAs, and none are drawn with; take it out, or name them", where_);
+    std::vector<double> strengths;
+    for (const auto& part : split_list(text)) strengths.push_back(finite("am", part));
+    if (strengths.size() == 1) strengths.assign(count, strengths.front());
+    if (strengths.size() != count)
+      data_error("drawing", "{}: --am has {} strengths, and {} LoRAs are drawn with; give one for each, or one for all", where_,
+                 strengths.size(), count);
+    picture_.strengths = std::move(strengths);
   }
 
   /// The first of a line takes the place of the defaults.
@@ -104,6 +116,12 @@ class Line {
     if (value.empty()) data_error("drawing", "{}: --{} must have a value", where_, column);
     if (columns_.insert(column).second) picture_.inputs.erase(column);
     picture_.inputs[column].emplace_back(value);
+  }
+
+  double finite(std::string_view name, std::string_view text) const {
+    auto value = number<double>(text);
+    if (!value || !std::isfinite(*value)) data_error("drawing", "{}: --{} must be a number, not '{}'", where_, name, text);
+    return *value;
   }
 
   int64_t whole(std::string_view name, std::string_view text, int64_t least, int64_t most = std::numeric_limits<int64_t>::max()) const {

@@ -23,14 +23,17 @@ struct Picture {
   std::vector<std::string> references = {};  ///< files of the reference pictures that the model is to see
   /// The contents of further columns that the model is to read (models::ExtraInput), by their names: files, texts or numbers.
   std::map<std::string, std::vector<std::string>> inputs = {};
+  /// Strengths of the LoRAs that are merged, one for each file; none: as they are merged already.
+  std::vector<double> strengths = {};
 
   bool is_guided() const { return cfg_scale != 1; }
 };
 
 /// The pictures of a prompt file's text: a prompt a line, blank lines and those that begin with # skipped. Behind a prompt, flags as in
-/// kohya's sd-scripts (library/train_util.py) replace a value of `defaults`: --w and --h (pixels), --d (seed), --s (steps), --l (guidance
-/// scale), --n (negative prompt); as in musubi-tuner, --f (frames) and --ci (a reference picture; may be given several times); and further
-/// columns under their names (--controlnet_image FILE), which may be given several times as well. A flag is two dashes before a letter, at
+/// kohya's sd-scripts (library/train_util.py, gen_img.py) replace a value of `defaults`: --w and --h (pixels), --d (seed), --s (steps), --l
+/// (guidance scale), --n (negative prompt), --am (strengths of LoRAs, with commas between); as in musubi-tuner, --f (frames) and --ci (a
+/// reference picture; may be given several times); and further columns under their names (--controlnet_image FILE), which may be given
+/// several times as well. One strength is that of all files of `defaults`. A flag is two dashes before a letter, at
 /// the line's start or behind a blank. A data Error names `origin` and the line for text that is not UTF-8, a flag that is not known, or a
 /// value that makes no sense. Of a prompt that is a JSON object no part is a flag.
 std::vector<Picture> parse_prompts(std::string_view text, const std::string& origin, const Picture& defaults);

@@ -2,6 +2,7 @@
 #include <functional>
 #include <utility>
 
+#include "loras/merged.h"
 #include "models/family.h"
 #include "pipeline/unit.h"
 
@@ -13,11 +14,19 @@ class Loader {
  public:
   using LoadPart = std::function<void(const std::string& part)>;
   /// `held` names what the caller has loaded and keeps loaded for as long as this lives. `load_part` loads a part of the model where that
-  /// is more than models::Components::load.
-  explicit Loader(models::Model& model, std::vector<std::string> held = {}, LoadPart load_part = {})
-      : model_(model), held_(std::move(held)), load_part_(std::move(load_part)) {}
+  /// is more than models::Components::load. `merged` are files whose strengths may change meanwhile; null: none.
+  explicit Loader(models::Model& model, std::vector<std::string> held = {}, LoadPart load_part = {}, Merged* merged = nullptr)
+      : model_(model), held_(std::move(held)), load_part_(std::move(load_part)), merged_(merged) {}
 
   models::Model& model() const { return model_; }
+  /// Tells whether the merged files have other strengths than these; none, as of who merges no files, are no others.
+  bool would_merge_anew(const std::vector<double>& strengths) const { return !strengths.empty() && strengths != merged_->strengths(); }
+  /// Tells whether what is loaded may stay loaded while strengths change: weights that `load_part` placed elsewhere are not found there.
+  bool merges_in_place() const { return !load_part_; }
+  /// Merges the files at these strengths (Merged::set_strengths).
+  void merge_at(const std::vector<double>& strengths) {
+    if (would_merge_anew(strengths)) merged_->set_strengths(strengths);
+  }
 
   /// Models that are loaded for as long as this lives; its Loader outlives it.
   class Loaded {
@@ -42,6 +51,7 @@ class Loader {
   models::Model& model_;
   std::vector<std::string> held_;  ///< components that the caller holds, and those that are loaded here at present
   LoadPart load_part_;
+  Merged* merged_;
 };
 
 }  // namespace burnish::loras

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <stdexcept>
+#include <utility>
 
 #include "adapters/adapter_config.h"
 #include "base/error.h"
@@ -38,8 +41,6 @@ class MergedAdapters final : public models::Merge {
   std::map<std::string, std::vector<adapters::WeightsAtStrength>> by_parameter_;  ///< in the order of the files
 };
 
-using Merges = std::map<std::string, std::shared_ptr<MergedAdapters>>;
-
 std::map<std::string, std::shared_ptr<const models::Merge>> merges_of(models::Model& model) {
   std::map<std::string, std::shared_ptr<const models::Merge>> merges;
   for (const auto& [component, names] : model.names().components) {
@@ -48,20 +49,34 @@ std::map<std::string, std::shared_ptr<const models::Merge>> merges_of(models::Mo
   return merges;
 }
 
+/// A file, and which of those that were named has its strength: itself, or the other one of its pair.
+struct PlacedFile {
+  std::string path;
+  size_t named;
+};
+
 /// With the other file of each pair of which one is named.
-std::vector<LoraFile> whole_pairs(models::Model& model, const std::vector<LoraFile>& files) {
-  auto all = files;
+std::vector<PlacedFile> whole_pairs(models::Model& model, const std::vector<LoraFile>& files) {
+  std::vector<PlacedFile> all;
   std::vector<std::string> paths;
-  for (const auto& file : files) paths.push_back(file.path);
+  for (const auto& file : files) {
+    all.push_back({file.path, paths.size()});
+    paths.push_back(file.path);
+  }
   for (const auto& sibling : siblings(model, paths)) {
-    const auto& file = files[sibling.beside];
-    info("{}: {} lies beside it, for another expert, and is merged too", file.path, sibling.path);
-    all.push_back({sibling.path, file.strength});
+    info("{}: {} lies beside it, for another expert, and is merged too", paths[sibling.beside], sibling.path);
+    all.push_back({sibling.path, sibling.beside});
   }
   return all;
 }
 
 }  // namespace
+
+/// What a file has for each component.
+struct Merged::Read {
+  PlacedFile file;
+  AdaptersByComponent adapters;
+};
 
 LoraFile parse_lora_file(const std::string& text) {
   auto colon = text.rfind(':');
@@ -75,23 +90,48 @@ LoraFile parse_lora_file(const std::string& text) {
   return {text};
 }
 
-void merge(models::Model& model, const std::vector<LoraFile>& files, const MergeOptions& options) {
-  Merges merges;
+Merged::Merged(models::Model& model, const std::vector<LoraFile>& files, const MergeOptions& options) : model_(model) {
+  for (const auto& file : files) strengths_.push_back(file.strength);
+  std::set<std::string> adapted;
   for (const auto& file : whole_pairs(model, files)) {
-    for (const auto& [component, weights] : read(model, file.path, options.may_lack_components ? Absent::unchecked : Absent::refused)) {
-      if (!options.components.empty() && !contains(options.components, component)) continue;
-      auto& merged = merges[component];
-      if (!merged) merged = std::make_shared<MergedAdapters>();
-      merged->add(file, weights);
-      info("{}: {} layers of {} at strength {}", file.path, weights.size(), component, file.strength);
+    auto all = read(model, file.path, options.may_lack_components ? Absent::unchecked : Absent::refused);
+    if (!options.components.empty())
+      std::erase_if(all, [&](const auto& item) { return !contains(options.components, item.first); });
+    for (const auto& [component, weights] : all) {
+      adapted.insert(component);
+      info("{}: {} layers of {} at strength {}", file.path, weights.size(), component, strengths_[file.named]);
     }
+    read_.push_back({file, std::move(all)});
   }
   for (const auto& component : options.components) {
-    if (!merges.contains(component))
+    if (!adapted.contains(component))
       config_error("loras", "{} is to have LoRAs merged into it, and none of their files adapts it", component);
   }
-  for (const auto& [component, merged] : merges) model.components().set_merge(component, merged);
+  apply();
 }
+
+Merged::~Merged() = default;
+
+void Merged::set_strengths(const std::vector<double>& strengths) {
+  if (strengths.size() != strengths_.size()) throw std::logic_error("a strength for each file that was named");
+  if (strengths == strengths_) return;
+  strengths_ = strengths;
+  apply();
+}
+
+void Merged::apply() {
+  std::map<std::string, std::shared_ptr<MergedAdapters>> merges;
+  for (const auto& [file, adapters] : read_) {
+    for (const auto& [component, weights] : adapters) {
+      auto& merged = merges[component];  // where all files are at 0 it changes no layer
+      if (!merged) merged = std::make_shared<MergedAdapters>();
+      if (strengths_[file.named] != 0) merged->add({file.path, strengths_[file.named]}, weights);
+    }
+  }
+  for (const auto& [component, merged] : merges) model_.components().set_merge(component, merged);
+}
+
+void merge(models::Model& model, const std::vector<LoraFile>& files, const MergeOptions& options) { Merged(model, files, options); }
 
 bool has_merged(models::Model& model) { return !merges_of(model).empty(); }
 

@@ -1,5 +1,7 @@
 #pragma once
 #include <functional>
+#include <memory>
+#include <vector>
 
 #include "models/family.h"
 
@@ -22,10 +24,34 @@ struct MergeOptions {
   bool may_lack_components = false;
 };
 
-/// Has the adapters of files merged into the model's weights whenever they are read (models::Components::set_merge), one file after the
-/// other, in fp32 (adapters::merge_into); of a pair of files for two experts ("x_high_noise.safetensors", "x_low_noise.safetensors") one
-/// may be named for both. A data Error for a LoRA of another model, a config Error for a component that none of the files
-/// adapts; by headers alone.
+/// The adapters of files, which are merged into the model's weights whenever they are read (models::Components::set_merge), one file after
+/// the other, in fp32 (adapters::merge_into); a file at strength 0 is not merged. Of a pair of files for two experts
+/// ("x_high_noise.safetensors", "x_low_noise.safetensors") one may be named for both.
+class Merged {
+ public:
+  /// Merges them at their own strengths. A data Error for a LoRA of another model, a config Error for a component that none of the files
+  /// adapts; by headers alone. The model must outlive it, and keeps what is merged when this is gone.
+  Merged(models::Model& model, const std::vector<LoraFile>& files, const MergeOptions& options = {});
+  ~Merged();
+  Merged(const Merged&) = delete;
+  Merged& operator=(const Merged&) = delete;
+
+  /// The strengths of the files that were named, in their order.
+  const std::vector<double>& strengths() const { return strengths_; }
+  /// Merges them at other strengths, one for each file that was named. Layers that are loaded are read anew, so that no bit of them depends
+  /// on what was merged before.
+  void set_strengths(const std::vector<double>& strengths);
+
+ private:
+  struct Read;
+  void apply();
+
+  models::Model& model_;
+  std::vector<double> strengths_;
+  std::vector<Read> read_;  ///< in the order in which they are merged
+};
+
+/// Merges files once and for all.
 void merge(models::Model& model, const std::vector<LoraFile>& files, const MergeOptions& options = {});
 
 /// Tells whether anything is merged into the model.

@@ -49,17 +49,7 @@ void make(const Studio& studio, const Request& request, Response& response) {
 void take(const fs::path& folder, const Request& request, Response& response, const httplib::ContentReader& read) {
   const std::string name = request.matches[2];
   if (!Datasets::takes(name)) return refuse(response, 400, fmt::format("'{}' is no picture, clip or caption by its ending", name));
-  io::AtomicFile file(folder / free_name(folder, name, fs::path(name).extension().string()));
-  size_t total = 0;
-  const bool is_whole = read([&](const char* bytes, size_t count) {
-    total += count;
-    if (total > kMostOfAFile) return false;
-    file.write(bytes, count);
-    return true;
-  });
-  if (!is_whole) return refuse(response, 413, fmt::format("'{}' broke off, or is larger than 4 GiB", name));
-  file.commit();
-  done(response);
+  if (take_file(folder / free_name(folder, name, fs::path(name).extension().string()), kMostOfAFile, response, read)) done(response);
 }
 
 void write_captions(const fs::path& folder, const Request& request, Response& response) {

@@ -1,13 +1,12 @@
 #include "studio/fetches.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "io/files.h"
-#include "studio/runs.h"
+#include "studio/files.h"
 
 namespace burnish::studio {
 
@@ -15,58 +14,55 @@ using nlohmann::json;
 
 namespace {
 
-constexpr size_t kMostOfALine = 2000;
-
 /// "author/model"; what a hub takes beyond that, it says itself.
 bool is_id(const std::string& text) {
   const auto slash = text.find('/');
-  return slash != text.npos && is_name(text.substr(0, slash)) && is_name(text.substr(slash + 1)) && !text.starts_with('-');
+  const bool has_blanks = text.find(' ') != text.npos;
+  return slash != text.npos && !has_blanks && is_name(text.substr(0, slash)) && is_name(text.substr(slash + 1)) && !text.starts_with('-');
+}
+
+/// The name of its job, which has a blank in place of the slash.
+std::string name_of(std::string id) {
+  std::ranges::replace(id, '/', ' ');
+  return id;
+}
+
+Work fetching(const Workspace& workspace, const std::string& program) {
+  return {.folder = workspace.queue() / "fetches",
+          .results = workspace.queue() / "fetches",
+          .working_in = workspace.root(),
+          .command = [program](const Job&, const std::string& settings,
+                               const std::string&) { return std::vector<std::string>{program, "models", "--config", settings}; },
+          .variables = {"BURNISH_PROGRESS_SECONDS=1"}};
 }
 
 }  // namespace
 
-std::filesystem::path Fetches::log_of(const std::string& id) const {
-  auto name = id;
-  std::ranges::replace(name, '/', ' ');
-  return workspace_.queue() / (".fetch " + name + ".log");
-}
-
-bool Fetches::goes_on(Fetch& fetch) {
-  if (!fetch.ended) fetch.ended = ended_process(fetch.child);
-  return !fetch.ended;
-}
+Fetches::Fetches(const Workspace& workspace, const std::string& program) : queue_(fetching(workspace, program)) {}
 
 void Fetches::start(const std::string& id) {
   if (!is_id(id)) config_error("studio", "'{}' is no id of a model on a hub, which is author/model", id);
-  std::lock_guard lock(mutex_);
-  if (auto found = fetches_.find(id); found != fetches_.end() && goes_on(found->second)) return;
-  auto variables = own_variables();
-  variables.emplace_back("BURNISH_PROGRESS_SECONDS=1");
-  const auto log = log_of(id);
-  io::write_text_atomic(log, "");
-  fetches_[id] = {.child = start_process({.words = {program_, "models", id, "--fetch"},
-                                          .variables = std::move(variables),
-                                          .folder = workspace_.root(),
-                                          .output = log,
-                                          .outlives = true})};
+  if (const auto job = queue_.of_run(name_of(id))) {
+    if (job->state != Job::State::ended) return;
+    queue_.remove(job->id);
+  }
+  queue_.add(name_of(id), fmt::format("model = {}\nfetch = true\n", to_toml(json{id})), /*resumes=*/false);
 }
 
 bool Fetches::stop(const std::string& id) {
-  std::lock_guard lock(mutex_);
-  auto found = fetches_.find(id);
-  return found != fetches_.end() && goes_on(found->second) && kill(found->second.child, SIGINT) == 0;
+  const auto job = queue_.of_run(name_of(id));
+  return job && (interrupt(*job) || (job->state == Job::State::waiting && queue_.remove(job->id)));
 }
 
-json Fetches::list() {
-  std::lock_guard lock(mutex_);
+json Fetches::list() const {
   auto list = json::array();
-  for (auto& [id, fetch] : fetches_) {
-    const bool on = goes_on(fetch);
-    const auto lines = split_list(last_lines(log_of(id), kMostOfALine), '\n');
-    list.push_back({{"name", id},
-                    {"goes_on", on},
-                    {"exit_code", on ? json() : json(fetch.ended->exit_code)},
-                    {"line", lines.empty() ? "" : lines.back()}});
+  for (const auto& job : queue_.jobs()) {
+    auto name = job.run;
+    std::ranges::replace(name, ' ', '/');
+    auto value = to_json(job);
+    value["name"] = name;
+    value["says"] = queue_.says(job.id);
+    list.push_back(std::move(value));
   }
   return list;
 }

@@ -1,43 +1,27 @@
 #pragma once
-#include <sys/types.h>
-
-#include <map>
-#include <mutex>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 
-#include "base/process.h"
+#include "studio/queue.h"
 #include "studio/workspace.h"
 
 namespace burnish::studio {
 
-/// Models on their way from a hub, each brought by a process of its own, which goes on when the studio ends.
+/// Models on their way from a hub into its cache, one after the other.
 class Fetches {
  public:
-  /// `program` is started as `PROGRAM models ID --fetch`. The workspace must outlive it.
-  Fetches(const Workspace& workspace, std::string program) : workspace_(workspace), program_(std::move(program)) {}
+  /// Goes on with what waits.
+  Fetches(const Workspace& workspace, const std::string& program);
 
-  /// Begins to bring a model; one that is on its way is left alone.
+  /// Begins to bring a model; one that is on its way is left alone. A config Error for what is no id.
   void start(const std::string& id);
   /// Ends it as Ctrl-C does; what came stays, and is gone on with. False where it is not on its way.
   bool stop(const std::string& id);
-  /// [{"name", "goes_on", "exit_code": number or null, "line": the last that it said}], of this studio's time.
-  nlohmann::json list();
+  /// [{"name", "state": "waiting", "running" or "ended", "exit_code": number or null, "says": the last that the program said}].
+  nlohmann::json list() const;
 
  private:
-  struct Fetch {
-    pid_t child = 0;
-    std::optional<Ended> ended = {};
-  };
-  /// Notes whether it has ended.
-  static bool goes_on(Fetch& fetch);
-  std::filesystem::path log_of(const std::string& id) const;
-
-  const Workspace& workspace_;
-  std::string program_;
-  std::mutex mutex_;
-  std::map<std::string, Fetch> fetches_;
+  Queue queue_;
 };
 
 }  // namespace burnish::studio

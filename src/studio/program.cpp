@@ -21,14 +21,25 @@ namespace {
 constexpr auto kMostTime = std::chrono::minutes(5);
 constexpr size_t kMostBytes = 8 << 20;
 constexpr int kMostAtOnce = 2;
+}  // namespace
 
-/// What the program said at last of why it ended.
 std::string sentence_of(const Said& said) {
   if (!said.is_whole) return "it took too long, or said too much, and was ended";
   auto lines = split_list(said.errors, '\n');
-  return lines.empty() ? fmt::format("it ended with exit code {}", said.exit_code) : lines.back();
+  if (lines.empty()) return fmt::format("it ended with exit code {}", said.exit_code);
+  return without_source(std::runtime_error(lines.back()));
 }
-}  // namespace
+
+std::string Program::options_of(const std::string& verb) {
+  {
+    std::lock_guard lock(mutex_);
+    if (auto known = options_.find(verb); known != options_.end()) return known->second;
+  }
+  auto said = run({"help", verb, "--json"});
+  if (said.exit_code != 0) config_error("studio", "the options of {} are not known: {}", verb, sentence_of(said));
+  std::lock_guard lock(mutex_);
+  return options_[verb] = said.output;
+}
 
 Said Program::run(const std::vector<std::string>& words, const std::vector<std::string>& variables) {
   std::unique_lock lock(mutex_);

@@ -1,6 +1,7 @@
 #pragma once
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -23,6 +24,8 @@ class Program {
   Said run(const std::vector<std::string>& words, const std::vector<std::string>& variables = {});
   /// What a verb says as JSON; a config Error with its sentence where it fails.
   nlohmann::json answer_of(const std::vector<std::string>& words);
+  /// The options of a verb as `burnish help VERB --json` writes them, asked for once.
+  std::string options_of(const std::string& verb);
   /// What `burnish plan --json` says of settings, which lie where those of jobs lie: {"problems": [{"option", "sentence"}]}, or
   /// {"plan": ..., "exit_code"}, and "sentence" where it could not say more.
   nlohmann::json plan(const std::string& settings, bool wants_fit);
@@ -34,6 +37,10 @@ class Program {
   std::condition_variable freed_;
   int num_running_ = 0;
   int64_t num_drafts_ = 0;
+  std::map<std::string, std::string> options_;  ///< by verb
 };
+
+/// What a program said at last of why it ended.
+std::string sentence_of(const Said& said);
 
 }  // namespace burnish::studio

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -13,7 +14,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "io/files.h"
+#include "studio/runs.h"
 
 namespace burnish::studio {
 
@@ -89,9 +92,27 @@ json to_json(const Job& job) {
           {"exit_code", job.exit_code ? json(*job.exit_code) : json()}};
 }
 
-Queue::Queue(const Workspace& workspace, std::string program) : workspace_(workspace), program_(std::move(program)) {
+Work training(const Workspace& workspace, const std::string& program) {
+  return {.folder = workspace.queue(),
+          .results = workspace.runs(),
+          .working_in = workspace.root(),
+          .command = [program](const Job& job, const std::string& settings, const std::string& result) {
+            std::vector<std::string> words{program, "train", settings, "--output_path", result};
+            if (job.resumes) words.emplace_back("--resume");
+            return words;
+          }};
+}
+
+bool interrupt(const Job& job) {
+  if (job.state != Job::State::running || records::is_running(job.process) != true) return false;
+  return kill(static_cast<pid_t>(job.process.id), SIGINT) == 0;
+}
+
+Queue::Queue(Work work) : work_(std::move(work)) {
+  std::error_code ignored;
+  fs::create_directories(work_.folder, ignored);
   read();
-  worker_ = std::thread([this] { work(); });
+  worker_ = std::thread([this] { run_jobs(); });
 }
 
 Queue::~Queue() {
@@ -104,12 +125,12 @@ Queue::~Queue() {
 }
 
 void Queue::read() {
-  const auto order = read_object(workspace_.queue() / "queue.json");
+  const auto order = read_object(work_.folder / "queue.json");
   at_once_ = std::clamp<int64_t>(order.value("at_once", int64_t{1}), 1, 64);
   paused_ = order.value("is_paused", false);
   std::vector<std::string> ids;
   std::error_code error;
-  for (fs::directory_iterator entry(workspace_.queue(), error), end; entry != end; entry.increment(error)) {
+  for (fs::directory_iterator entry(work_.folder, error), end; entry != end; entry.increment(error)) {
     if (entry->path().extension() == ".toml") ids.push_back(entry->path().stem().string());
   }
   std::ranges::sort(ids);
@@ -118,7 +139,7 @@ void Queue::read() {
   };
   std::ranges::stable_sort(ids, {}, place_of);
   for (const auto& id : ids) {
-    auto job = job_of(id, read_object(workspace_.queue() / (id + ".json")));
+    auto job = job_of(id, read_object(work_.folder / (id + ".json")));
     if (job.run.empty()) continue;  // its settings alone: the studio ended before the job was whole
     if (job.state != Job::State::ended) {
       if (auto process = process_of(kVariable + settings_of(id).string())) {
@@ -137,10 +158,10 @@ void Queue::write_order() const {
   std::vector<std::string> ids;
   for (const auto& job : jobs_) ids.push_back(job.id);
   const json value{{"order", ids}, {"at_once", at_once_}, {"is_paused", paused_}};
-  io::write_text_atomic(workspace_.queue() / "queue.json", value.dump(2) + "\n");
+  io::write_text_atomic(work_.folder / "queue.json", value.dump(2) + "\n");
 }
 
-void Queue::write(const Job& job) const { io::write_text_atomic(workspace_.queue() / (job.id + ".json"), record_of(job).dump(2) + "\n"); }
+void Queue::write(const Job& job) const { io::write_text_atomic(work_.folder / (job.id + ".json"), record_of(job).dump(2) + "\n"); }
 
 std::vector<Job> Queue::jobs() const {
   std::lock_guard lock(mutex_);
@@ -150,10 +171,10 @@ std::vector<Job> Queue::jobs() const {
 std::vector<Job>::iterator Queue::find(const std::string& id) { return std::ranges::find(jobs_, id, &Job::id); }
 
 Job Queue::add(const std::string& wish, const std::string& settings, bool resumes) {
-  if (!is_name(wish)) config_error("studio", "a run cannot be called '{}': names have no slashes, and begin with no dot", wish);
+  if (!is_name(wish)) config_error("studio", "nothing can be called '{}': names have no slashes, and begin with no dot", wish);
   std::lock_guard lock(mutex_);
   auto is_taken = [&](const std::string& name) {
-    return io::is_there(workspace_.runs() / name) || std::ranges::find(jobs_, name, &Job::run) != jobs_.end();
+    return io::is_there(work_.results / name) || std::ranges::find(jobs_, name, &Job::run) != jobs_.end();
   };
   auto name = wish;
   for (int number = 2; !resumes && is_taken(name); ++number) name = fmt::format("{}-{}", wish, number);
@@ -164,6 +185,12 @@ Job Queue::add(const std::string& wish, const std::string& settings, bool resume
   write_order();
   changed_.notify_all();
   return job;
+}
+
+std::string Queue::says(const std::string& id) const {
+  constexpr size_t kMostOfALog = 4 << 10;
+  const auto lines = split_list(last_lines(log_of(id), kMostOfALog), '\n');
+  return lines.empty() ? "" : without_source(std::runtime_error(lines.back()));
 }
 
 bool Queue::move(const std::string& id, const std::string& before) {
@@ -184,7 +211,7 @@ bool Queue::remove(const std::string& id) {
   jobs_.erase(found);
   write_order();
   std::error_code ignored;
-  for (const char* ending : {".toml", ".json", ".log"}) fs::remove(workspace_.queue() / (id + ending), ignored);
+  for (const char* ending : {".toml", ".json", ".log"}) fs::remove(work_.folder / (id + ending), ignored);
   return true;
 }
 
@@ -215,7 +242,7 @@ void Queue::set(int64_t at_once, bool is_paused) {
   changed_.notify_all();
 }
 
-void Queue::work() {
+void Queue::run_jobs() {
   std::unique_lock lock(mutex_);
   while (!stops_) {
     try {
@@ -254,7 +281,7 @@ bool Queue::has_ended(Job& job) const {
   }
   if (records::is_running(job.process).value_or(false)) return false;
   try {
-    if (auto status = records::read_status(workspace_.runs() / job.run); status && status->has_ended()) job.exit_code = status->exit_code;
+    if (auto status = records::read_status(work_.results / job.run); status && status->has_ended()) job.exit_code = status->exit_code;
   } catch (const Error& error) {
     warn("{}", error.what());
   }
@@ -265,15 +292,14 @@ void Queue::start(Job& job, size_t seat) {
   auto variables = own_variables();
   std::erase_if(variables, [&](const std::string& variable) { return variable.starts_with(kVariable); });
   variables.push_back(kVariable + settings_of(job.id).string());
+  variables.insert(variables.end(), work_.variables.begin(), work_.variables.end());
   if (at_once_ > 1) variables.push_back(fmt::format("CUDA_VISIBLE_DEVICES={}", seat));
-  Command command{.words = {program_, "train", settings_of(job.id).string(), "--output_path", (workspace_.runs() / job.run).string()},
-                  .variables = std::move(variables),
-                  .folder = workspace_.root(),
-                  .output = log_of(job.id),
-                  .outlives = true};
-  if (job.resumes) command.words.emplace_back("--resume");
   try {
-    const auto child = start_process(command);
+    const auto child = start_process({.words = work_.command(job, settings_of(job.id).string(), (work_.results / job.run).string()),
+                                      .variables = std::move(variables),
+                                      .folder = work_.working_in,
+                                      .output = log_of(job.id),
+                                      .outlives = true});
     job.process = records::process_with(child).value_or(records::Process{.id = child});
     job.state = Job::State::running;
     running_[job.id] = {.seat = seat, .is_child = true};

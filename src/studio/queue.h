@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
@@ -16,24 +17,37 @@
 
 namespace burnish::studio {
 
-/// A training that waits, runs, or has ended.
+/// A run of a verb, training say, that waits, runs, or has ended.
 struct Job {
   enum class State { waiting, running, ended };
   std::string id;        ///< "0007-cat": the name of its files in queue/
-  std::string run;       ///< the name of its folder in runs/
-  bool resumes = false;  ///< whether it goes on from that folder's state
+  std::string run;       ///< the name of what it makes, a run's folder in runs/ say
+  bool resumes = false;  ///< whether it goes on with what is there of that name
   State state = State::waiting;
   records::Process process = {};          ///< while it runs
   std::optional<int64_t> exit_code = {};  ///< once it has ended, where that is known
 };
+
+/// What the jobs of a queue are, and where they lie.
+struct Work {
+  std::filesystem::path folder;      ///< the queue's own
+  std::filesystem::path results;     ///< has what each job makes, by its name
+  std::filesystem::path working_in;  ///< the folder that jobs run in
+  /// The program and what it is told: for settings, and the path of what they make.
+  std::function<std::vector<std::string>(const Job& job, const std::string& settings, const std::string& result)> command;
+  std::vector<std::string> variables = {};  ///< NAME=value that jobs have beside those of this process
+};
+
+/// Trainings: `PROGRAM train SETTINGS` for each.
+Work training(const Workspace& workspace, const std::string& program);
 
 /// Jobs one after the other, or several at once. The queue is a folder: of each job its settings (ID.toml), where it stands (ID.json) and
 /// what it printed (ID.log); queue.json has their order. Jobs are processes of their own, so whatever ends one of them, or ends the studio,
 /// leaves the others: a queue that is opened again finds the jobs that run by a variable of theirs.
 class Queue {
  public:
-  /// `program` is started for each job, as `PROGRAM train SETTINGS`. Begins to run what waits.
-  Queue(const Workspace& workspace, std::string program);
+  /// Begins to run what waits.
+  explicit Queue(Work work);
   /// Jobs go on.
   ~Queue();
   Queue(const Queue&) = delete;
@@ -41,16 +55,18 @@ class Queue {
 
   /// Jobs in their order.
   std::vector<Job> jobs() const;
-  /// Adds a job at the end. `wish` is what its run is called, where no run has that name; of one that resumes it is a run that is there.
+  /// Adds a job at the end. `wish` is what its result is called, where none has that name; of one that resumes it is one that is there.
   Job add(const std::string& wish, const std::string& settings, bool resumes);
   /// Moves a job that waits before another one, or to the end. False where there is no such job.
   bool move(const std::string& id, const std::string& before);
   /// Takes a job that waits, or has ended, out of the queue. False where there is no such job.
   bool remove(const std::string& id);
-  /// The job that runs, or ran last, in a folder of runs/.
+  /// The job that makes, or made last, what has this name.
   std::optional<Job> of_run(const std::string& run) const;
-  std::filesystem::path log_of(const std::string& id) const { return workspace_.queue() / (id + ".log"); }
-  std::filesystem::path settings_of(const std::string& id) const { return workspace_.queue() / (id + ".toml"); }
+  std::filesystem::path log_of(const std::string& id) const { return work_.folder / (id + ".log"); }
+  /// The last line that it printed.
+  std::string says(const std::string& id) const;
+  std::filesystem::path settings_of(const std::string& id) const { return work_.folder / (id + ".toml"); }
 
   /// How many run at once (each sees one GPU where it is more than one), and whether any are started.
   int64_t at_once() const;
@@ -61,15 +77,14 @@ class Queue {
   void read();
   void write_order() const;
   void write(const Job& job) const;
-  void work();
+  void run_jobs();
   /// Ends the record of jobs that have ended, and starts those that may start.
   void look_after_jobs();
   bool has_ended(Job& job) const;
   void start(Job& job, size_t seat);
   std::vector<Job>::iterator find(const std::string& id);
 
-  const Workspace& workspace_;
-  std::string program_;
+  Work work_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Job> jobs_;
@@ -83,6 +98,9 @@ class Queue {
   bool paused_ = false, stops_ = false;
   std::thread worker_;
 };
+
+/// Sends the process of a job that runs what Ctrl-C sends. False for one that is not known to run.
+bool interrupt(const Job& job);
 
 /// {"id", "run", "resumes", "state": "waiting", "running" or "ended", "exit_code": number or null}.
 nlohmann::json to_json(const Job& job);

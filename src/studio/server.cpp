@@ -52,6 +52,8 @@ Server::Server(const Options& options) : server_("studio", options.address, opti
   add_form_routes(http, studio_);
   add_model_routes(http, studio_);
   add_dataset_routes(http, studio_);
+  add_drawing_routes(http, studio_);
+  add_file_routes(http, studio_);
 }
 
 std::string Server::address() const {

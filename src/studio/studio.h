@@ -5,6 +5,8 @@
 #include <string>
 
 #include "studio/datasets.h"
+#include "studio/drawings.h"
+#include "studio/files.h"
 #include "studio/fetches.h"
 #include "studio/guard.h"
 #include "studio/program.h"
@@ -37,6 +39,8 @@ struct Studio {
   Queue queue;
   Runs runs;
   Datasets datasets;
+  Files files;
+  Drawings drawings;
   Program program;
   Fetches fetches;
   Guard guard;
@@ -45,9 +49,11 @@ struct Studio {
   Studio(Options given, int port)
       : options(std::move(given)),
         workspace(options.folder),
-        queue(workspace, options.program),
+        queue(training(workspace, options.program)),
         runs(workspace, queue),
         datasets(workspace),
+        files(workspace, options.program),
+        drawings(workspace, files, options.program),
         program(workspace, options.program),
         fetches(workspace, options.program),
         guard(workspace.root() / ".token", port, options.address != "127.0.0.1") {}
@@ -59,5 +65,7 @@ void add_queue_routes(httplib::Server& http, Studio& studio);
 void add_form_routes(httplib::Server& http, Studio& studio);
 void add_model_routes(httplib::Server& http, Studio& studio);
 void add_dataset_routes(httplib::Server& http, Studio& studio);
+void add_drawing_routes(httplib::Server& http, Studio& studio);
+void add_file_routes(httplib::Server& http, Studio& studio);
 
 }  // namespace burnish::studio

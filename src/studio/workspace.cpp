@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <system_error>
 
@@ -26,7 +27,7 @@ std::string now_as_name() {
 }  // namespace
 
 Workspace::Workspace(const fs::path& root) : root_(fs::absolute(root).lexically_normal()) {
-  for (const auto& part : {runs(), datasets(), queue(), imports(), models(), bin()}) make_folder(part);
+  for (const auto& part : {runs(), datasets(), queue(), drawings(), loras(), files(), imports(), models(), bin()}) make_folder(part);
 }
 
 std::optional<fs::path> Workspace::find(const fs::path& part, const std::string& name) {
@@ -62,6 +63,12 @@ bool is_name(const std::string& text) {
   constexpr size_t kMostBytes = 100;
   if (text.empty() || text.size() > kMostBytes || text.front() == '.') return false;
   return std::ranges::none_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7f || c == '/' || c == '\\'; });
+}
+
+double seconds_since_1970(const fs::path& path) {
+  std::error_code error;
+  const auto time = fs::last_write_time(path, error);
+  return error ? 0 : std::chrono::duration<double>(std::chrono::file_clock::to_sys(time).time_since_epoch()).count();
 }
 
 std::string free_name(const fs::path& folder, const std::string& wish, const std::string& ending) {

@@ -12,6 +12,9 @@ namespace burnish::studio {
 ///   datasets/NAME  pictures or clips with captions
 ///   runs/NAME      folders of runs, also of those that a terminal started
 ///   queue/         settings of jobs and where they stand (queue.h)
+///   drawings/NAME  grids of pictures (drawings.h)
+///   loras/         LoRAs from elsewhere to draw with
+///   files/         files to look at, and what they are converted into
 ///   imports/NAME   settings of other programs, and what was made of them
 ///   models/        models, which are found by their names
 ///   bin/           what was deleted, by when and what
@@ -24,6 +27,9 @@ class Workspace {
   std::filesystem::path runs() const { return root_ / "runs"; }
   std::filesystem::path datasets() const { return root_ / "datasets"; }
   std::filesystem::path queue() const { return root_ / "queue"; }
+  std::filesystem::path drawings() const { return root_ / "drawings"; }
+  std::filesystem::path loras() const { return root_ / "loras"; }
+  std::filesystem::path files() const { return root_ / "files"; }
   std::filesystem::path models() const { return root_ / "models"; }
   std::filesystem::path imports() const { return root_ / "imports"; }
   std::filesystem::path bin() const { return root_ / "bin"; }
@@ -32,7 +38,7 @@ class Workspace {
   static std::optional<std::filesystem::path> find(const std::filesystem::path& part, const std::string& name);
   /// Names of the folders in one of the above, sorted.
   static std::vector<std::string> names(const std::filesystem::path& part);
-  /// Moves a folder of one of the above into bin/.
+  /// Moves a folder, or a file, of one of the above into bin/.
   void throw_away(const std::filesystem::path& folder) const;
 
  private:
@@ -45,6 +51,9 @@ void make_folder(const std::filesystem::path& folder);
 /// Whether it can be the name of a file in a folder of the workspace: not empty, not hidden, at most 100 bytes of UTF-8 without slashes and
 /// control characters.
 bool is_name(const std::string& text);
+
+/// When a file or folder was changed last, in seconds since 1970; 0 where there is none.
+double seconds_since_1970(const std::filesystem::path& path);
 
 /// A name like the wish that nothing in the folder has: "cat", "cat-2"; with an ending, which the wish has, "cat-2.png".
 std::string free_name(const std::filesystem::path& folder, const std::string& wish, const std::string& ending = "");

@@ -95,6 +95,21 @@ TEST(PromptFile, ReferencePicturesOfALineTakeThePlaceOfTheDefaults) {
   EXPECT_THAT(error_of([&] { parse("a --ci"); }), HasSubstr("line 1: --ci must name the file of a reference picture"));
 }
 
+TEST(PromptFile, StrengthsOfALineAreOneForEachLoraOrOneForAll) {
+  auto defaults = kDefaults;
+  defaults.strengths = {1, 0.5};
+  auto lines = [&](const std::string& text) { return drawing::parse_prompts(text, "prompts.txt", defaults); };
+  auto pictures = lines("a cat\na cat --am 0.25,-2 --s 3\na cat --am 0");
+  EXPECT_EQ(pictures[0].strengths, (std::vector<double>{1, 0.5}));
+  EXPECT_EQ(pictures[1].strengths, (std::vector<double>{0.25, -2}));
+  EXPECT_EQ(pictures[1].num_inference_steps, 3);
+  EXPECT_EQ(pictures[2].strengths, (std::vector<double>{0, 0}));
+  EXPECT_THAT(error_of([&] { lines("a --am 1,2,3"); }), HasSubstr("line 1: --am has 3 strengths, and 2 LoRAs are drawn with"));
+  EXPECT_THAT(error_of([&] { lines("a --am"); }), HasSubstr("--am has 0 strengths"));
+  EXPECT_THAT(error_of([&] { lines("a --am much"); }), HasSubstr("--am must be a number, not 'much'"));
+  EXPECT_THAT(error_of([&] { parse("a --am 1"); }), HasSubstr("--am is the strength of LoRAs, and none are drawn with"));
+}
+
 TEST(PromptFile, DashesOfAPromptAreNoFlags) {
   EXPECT_EQ(prompts("a cat -- asleep\nmid--word\nup --\na --- b\n--2 b"),
             (Prompts{"a cat -- asleep", "mid--word", "up --", "a --- b", "--2 b"}));

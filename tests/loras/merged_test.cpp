@@ -83,6 +83,31 @@ TEST_F(MergedTest, EveryLoadHasTheFilesInTheirOrder) {
   for (int i = 0; i < 2; ++i) EXPECT_LE(relative_error(weight(), plain + 0.25), 1e-6);
 }
 
+TEST_F(MergedTest, StrengthsChangeWhileTheModelIsLoaded) {
+  auto plain = weight();
+  const std::vector<loras::LoraFile> files{{lora("dit.blocks.0.to_q", 0.25), 2}, {lora("dit.blocks.0.to_q", 0.3), -0.5}};
+  auto at_once = [&](double first, double second) {
+    auto other = test::open_skeleton(folder / "model.safetensors");
+    std::swap(model, other);
+    loras::merge(*model, {{files[0].path, first}, {files[1].path, second}});
+    auto found = weight();
+    std::swap(model, other);
+    return found;
+  };
+  loras::Merged merged(*model, files);
+  EXPECT_EQ(merged.strengths(), (std::vector<double>{2, -0.5}));
+  model->components().load("dit");
+  EXPECT_TRUE(at::equal(weight(), at_once(2, -0.5)));
+  merged.set_strengths({0.1, 0.7});
+  EXPECT_TRUE(at::equal(weight(), at_once(0.1, 0.7)));
+  merged.set_strengths({0, 0});
+  EXPECT_TRUE(at::equal(weight(), plain)) << "bit for bit as without LoRAs";
+  merged.set_strengths({0, 1});
+  EXPECT_TRUE(at::equal(weight(), at_once(0, 1)));
+  model->components().unload("dit");
+  EXPECT_TRUE(at::equal(weight(), at_once(0, 1))) << "when it is loaded next too";
+}
+
 TEST_F(MergedTest, EveryKindOfAdapterIsMergedAndTakenOut) {
   auto plain = weight();
   for (const char* type : {"lora", "dora", "loha", "lokr"}) {

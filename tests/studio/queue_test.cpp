@@ -16,7 +16,7 @@ class QueueTest : public Workplace {
  protected:
   QueueTest() : workspace(root()) {}
 
-  std::unique_ptr<Queue> open() { return std::make_unique<Queue>(workspace, program().string()); }
+  std::unique_ptr<Queue> open() { return std::make_unique<Queue>(training(workspace, program().string())); }
   static bool all_ended(const Queue& queue) {
     auto jobs = queue.jobs();
     return std::ranges::all_of(jobs, [](const Job& job) { return job.state == Job::State::ended; });
@@ -130,7 +130,7 @@ TEST_F(QueueTest, ARunHasANameOfItsOwnUnlessItGoesOn) {
 }
 
 TEST_F(QueueTest, SaysWhenAJobCannotBeStarted) {
-  Queue queue(workspace, (scratch / "nothing").string());
+  Queue queue(training(workspace, (scratch / "nothing").string()));
   const auto job = queue.add("cat", "true", false);
   ASSERT_TRUE(comes_true([&] { return all_ended(queue); }));
   EXPECT_EQ(queue.jobs()[0].exit_code, 2);

@@ -81,17 +81,24 @@ TEST_F(StudioTest, TakesSettingsOfOtherPrograms) {
 }
 
 TEST_F(StudioTest, BringsModels) {
-  const auto fetches = [&] { return ask("/api/fetches"); };
+  const auto fetch_of = [&](const std::string& name) {
+    for (const auto& one : ask("/api/fetches")) {
+      if (one["name"] == name) return one;
+    }
+    return json(nullptr);
+  };
   EXPECT_EQ(ask("/api/fetches", json{{"name", "a/quick"}}), json::object());
-  EXPECT_TRUE(comes_true([&] { return fetches()[0]["goes_on"] == false; }));
-  EXPECT_EQ(fetches()[0], (json{{"name", "a/quick"}, {"goes_on", false}, {"exit_code", 0}, {"line", "fetch (MiB): 1 of 2"}}));
+  EXPECT_TRUE(comes_true([&] { return fetch_of("a/quick")["state"] == "ended"; }));
+  EXPECT_EQ(fetch_of("a/quick")["exit_code"], 0);
+  EXPECT_EQ(fetch_of("a/quick")["says"], "fetch (MiB): 1 of 2");
+  ask("/api/fetches", json{{"name", "a/quick"}});
+  EXPECT_EQ(ask("/api/fetches").size(), 1) << "once more, in place of the other";
 
   ask("/api/fetches", json{{"name", "slow/one"}});
-  EXPECT_TRUE(comes_true([&] { return fetches()[1]["line"] == "fetch (MiB): 1 of 2"; }));
-  EXPECT_EQ(fetches()[1]["goes_on"], true);
+  EXPECT_TRUE(comes_true([&] { return fetch_of("slow/one")["says"] == "fetch (MiB): 1 of 2"; }));
   EXPECT_EQ(ask("/api/fetches/stop", json{{"name", "slow/one"}}), json::object());
-  EXPECT_TRUE(comes_true([&] { return fetches()[1]["exit_code"] == 130; }));
+  EXPECT_TRUE(comes_true([&] { return fetch_of("slow/one")["exit_code"] == 130; }));
   EXPECT_EQ(ask("/api/fetches/stop", json{{"name", "slow/one"}})["status"], 409);
-  for (const char* name : {"", "word", "--help/x", "../x", "a/../b", "a/b/c"})
+  for (const char* name : {"", "word", "--help/x", "../x", "a/../b", "a/b/c", "a/b c"})
     EXPECT_EQ(ask("/api/fetches", json{{"name", name}})["status"], 400) << name;
 }

@@ -63,7 +63,7 @@ class StudioTest : public Workplace {
     auto answer = body ? client().Post(path, headers, body->dump(), "application/json") : client().Get(path, headers);
     if (!answer) return nullptr;
     auto value = json::parse(answer->body, nullptr, false);
-    if (answer->status != 200) return {{"status", answer->status}, {"sentence", value.value("sentence", "")}};
+    if (answer->status != 200) return {{"status", answer->status}, {"sentence", value.is_object() ? value.value("sentence", "") : ""}};
     return value;
   }
 

@@ -46,7 +46,7 @@ class Workplace : public testing::Test {
            "  if grep -q = \"$2\"; then echo '{\"settings\": \"rank = 4\", \"program\": \"kohya\"}'; exit 0; fi\n"
            "  echo '[import] no settings' >&2; exit 2\nfi\n"
            "if [ \"$1\" = models ]; then\n"
-           "  echo 'fetch (MiB): 1 of 2' >&2; case $2 in slow/*) trap 'exit 130' INT; while :; do sleep 0.05; done;; esac; exit 0\nfi\n"
+           "  echo 'fetch (MiB): 1 of 2' >&2; if grep -q slow/ \"$3\"; then trap 'exit 130' INT; while :; do sleep 0.05; done; fi; exit 0\nfi\n"
            "S=$2; RUN=$4; export RUN; mkdir -p \"$RUN\"; shift 4; MORE=$*; export MORE\n"
            "exec sh \"$S\"\n";
     ::chmod(program().c_str(), 0755);

@@ -59,7 +59,7 @@ class Form {
     document.getElementById(`option-${name}`)?.focus();
   }
 
-  isSet(option) { return JSON.stringify(this.values[option.name]) !== JSON.stringify(option.default) && this.values[option.name] !== undefined; }
+  isSet(option) { return !isDefaultOf(option, this.values[option.name]); }
   problemOf(name) { return this.problems?.find(problem => problem.option === name); }
 
   drawFields() {
@@ -86,27 +86,11 @@ class Form {
   }
 
   input(option, id, note) {
-    const common = {id, "aria-describedby": `${note} ${id}-problem`}, value = this.values[option.name] ?? option.default;
-    const changed = read => event => this.change(option, read(event.target));
-    if (option.type === "truth value") return h("input", {...common, type: "checkbox", checked: value === true, onchange: changed(box => box.checked)});
-    if (option.choices?.length > 0 && !option.type.startsWith("list")) {
-      const choices = option.choices.includes(value) ? option.choices : [value, ...option.choices];
-      return h("select", {...common, onchange: changed(box => box.value)}, ...choices.map(choice => h("option", {selected: choice === value, value: choice}, choice || "–")));
-    }
-    const shown = Array.isArray(value) ? value.join(", ") : String(value ?? ""), fallback = Array.isArray(option.default) ? option.default.join(", ") : String(option.default ?? "");
-    return h("input", {...common, value: shown === fallback && !this.isSet(option) ? "" : shown, placeholder: fallback, spellcheck: "false", autocomplete: "off",
-      inputmode: ["whole number", "number"].includes(option.type) ? "decimal" : undefined, oninput: changed(box => this.parsed(option, box.value.trim()))});
-  }
-
-  parsed(option, text) {
-    if (text === "") return undefined;
-    if (option.type.startsWith("list")) return text.split(",").map(part => part.trim()).filter(Boolean);
-    if (["whole number", "number"].includes(option.type)) return Number.isFinite(Number(text)) ? Number(text) : text;
-    return text;
+    return optionInput(option, this.values[option.name] ?? option.default, {id, "aria-describedby": `${note} ${id}-problem`}, value => this.change(option, value));
   }
 
   change(option, value) {
-    const isDefault = value === undefined || JSON.stringify(value) === JSON.stringify(option.default);
+    const isDefault = isDefaultOf(option, value);
     this.settings = withValue(this.settings, option.name, isDefault ? undefined : value);
     this.toml.value = this.settings;
     this.values[option.name] = isDefault ? option.default : value;
@@ -160,7 +144,7 @@ class Form {
       return this.verdict.replaceChildren(...answer.problems.map(problem => h("p", {class: "problem"}, problem.sentence)));
     }
     const {plan, sentence} = answer;
-    if (!plan) return this.verdict.replaceChildren(h("p", {class: "problem"}, (sentence ?? words.unplanned).replace(/^\[\w+\] /, "")));
+    if (!plan) return this.verdict.replaceChildren(h("p", {class: "problem"}, sentence ?? words.unplanned));
     const takes = plan.limit > 0 ? words.ofDevice(bytes(plan.bytes), bytes(plan.limit)) : bytes(plan.bytes);
     this.verdict.replaceChildren(
       h("p", {class: plan.fits === false ? "judged bad" : "judged good"}, h("strong", {}, plan.fits === false ? words.fitsNot : words.fits), ` ${takes}`),
@@ -194,7 +178,7 @@ class Form {
       const name = parts[i].replace(/^--/, "").replaceAll("-", "_"), option = this.options.find(one => one.name === name);
       if (!parts[i].startsWith("--") || !option) continue;
       const hasValue = i + 1 < parts.length && !parts[i + 1].startsWith("--");
-      const value = hasValue ? this.parsed(option, parts[++i]) : true;
+      const value = hasValue ? parsedOption(option, parts[++i]) : true;
       this.settings = withValue(this.settings, name, option.type === "truth value" ? value === true || value === "true" : value);
     }
     this.toml.value = this.settings;

@@ -47,8 +47,8 @@ class Models {
     for (;;) {
       const fetch = (await get("fetches")).find(one => one.name === id);
       if (!fetch || !line.isConnected) return;
-      line.textContent = fetch.line || words.fetching;
-      if (fetch.goes_on) {
+      line.textContent = fetch.says || words.fetching;
+      if (fetch.state !== "ended") {
         await new Promise(resolve => { setTimeout(resolve, 1000); });
         continue;
       }

@@ -27,6 +27,8 @@ function poll(refresh, pause) {
 const pages = [
   {hash: "#/", title: words.runs, show: showRuns},
   {hash: "#/data", title: words.datasets, show: showData},
+  {hash: "#/draw", title: words.drawing.title, show: showDraw},
+  {hash: "#/files", title: words.fileWords.title, show: showFiles},
   {hash: "#/new", title: words.newRun, show: showForm},
 ];
 

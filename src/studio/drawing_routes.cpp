@@ -1,0 +1,56 @@
+#include "studio/answers.h"
+#include "studio/studio.h"
+
+namespace burnish::studio {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+/// A handler that is given the folder of the drawing which the address names; 404 where there is none.
+template <typename Handle>
+httplib::Server::Handler of_drawing(const Studio& studio, Handle handle) {
+  return handled([&studio, handle](const Request& request, Response& response) {
+    auto folder = Workspace::find(studio.workspace.drawings(), request.matches[1]);
+    if (!folder) return refuse(response, 404, "there is no such drawing");
+    handle(*folder, request, response);
+  });
+}
+
+const char* media_type(const fs::path& picture) {
+  const auto ending = picture.extension();
+  return ending == ".png" ? "image/png" : ending == ".webp" ? "image/webp" : ending == ".mp4" ? "video/mp4" : "video/webm";
+}
+
+}  // namespace
+
+void add_drawing_routes(httplib::Server& http, Studio& studio) {
+  auto& drawings = studio.drawings;
+  const std::string drawing = "/api/drawings/([^/]+)";
+  http.Get("/api/drawings", handled([&drawings](const Request&, Response& response) { answer(response, drawings.list()); }));
+  http.Post("/api/drawings", handled([&drawings](const Request& request, Response& response) {
+              answer(response, to_json(drawings.draw(body_of(request))));
+            }));
+  http.Get(drawing, of_drawing(studio, [&drawings](const fs::path& folder, const Request&, Response& response) {
+             answer(response, drawings.describe(folder));
+           }));
+  http.Get(drawing + "/([^/]+)", of_drawing(studio, [](const fs::path& folder, const Request& request, Response& response) {
+             const auto picture = Drawings::find_picture(folder, request.matches[2]);
+             if (!picture) return refuse(response, 404, "there is no such picture");
+             response.set_header("Cache-Control", "no-cache");
+             send_file(*picture, response, media_type(*picture));
+           }));
+  http.Post(drawing + "/stop", of_drawing(studio, [&drawings](const fs::path& folder, const Request&, Response& response) {
+              if (!drawings.stop(folder.filename().string())) return refuse(response, 409, "this drawing has ended");
+              done(response);
+            }));
+  http.Delete(drawing, of_drawing(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
+                if (!studio.drawings.forget(folder.filename().string()))
+                  return refuse(response, 409, "this drawing goes on; stop it first");
+                studio.workspace.throw_away(folder);
+                done(response);
+              }));
+}
+
+}  // namespace burnish::studio

@@ -1,0 +1,148 @@
+#include "studio/drawings.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "io/files.h"
+#include "studio/grid.h"
+#include "studio/runs.h"
+
+namespace burnish::studio {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr std::array kEndings{".png", ".webp", ".mp4", ".webm"};
+
+Work drawing(const Workspace& workspace, const std::string& program) {
+  return {.folder = workspace.queue() / "drawings",
+          .results = workspace.drawings(),
+          .working_in = workspace.root(),
+          .command =
+              [program](const Job&, const std::string& settings, const std::string& result) {
+                return std::vector<std::string>{program, "sample", "--config", settings, "--prompts", result + "/prompts.txt",
+                                                "--output_path", result};
+              },
+          .variables = {"BURNISH_PROGRESS_SECONDS=1"}};
+}
+
+/// Names of pictures by their numbers: sample calls them 0000.png and so on.
+std::map<int64_t, std::string> pictures_in(const fs::path& drawing) {
+  std::map<int64_t, std::string> pictures;
+  std::error_code error;
+  for (fs::directory_iterator entry(drawing, error), end; entry != end; entry.increment(error)) {
+    const auto& path = entry->path();
+    const auto stem = path.stem().string();
+    const bool is_number = !stem.empty() && stem.size() < 10 && stem.find_first_not_of("0123456789") == std::string::npos;
+    if (is_number && std::ranges::find(kEndings, path.extension().string()) != kEndings.end())
+      pictures[std::stoll(stem)] = path.filename().string();
+  }
+  return pictures;
+}
+
+json grid_of(const fs::path& drawing) {
+  const auto path = drawing / "grid.json";
+  auto grid = json::parse(io::is_there(path) ? io::read_text(path) : "", nullptr, /*allow_exceptions=*/false);
+  return grid.is_object() ? grid : json{{"settings", json::object()}, {"cells", json::array()}, {"total", 0}};
+}
+
+}  // namespace
+
+Drawings::Drawings(const Workspace& workspace, Files& files, const std::string& program)
+    : workspace_(workspace), files_(files), queue_(drawing(workspace, program)) {}
+
+json Drawings::standing(const fs::path& drawing) const {
+  const auto name = drawing.filename().string();
+  json value{{"name", name}, {"state", "ended"}, {"exit_code", nullptr}, {"written", seconds_since_1970(drawing)}};
+  const auto job = queue_.of_run(name);
+  value["says"] = job ? queue_.says(job->id) : "";
+  if (job) value.update(to_json(*job));
+  return value;
+}
+
+json Drawings::list() const {
+  std::vector<json> all;
+  for (const auto& name : Workspace::names(workspace_.drawings())) {
+    const auto folder = workspace_.drawings() / name;
+    auto value = standing(folder);
+    const auto pictures = pictures_in(folder);
+    value["done"] = pictures.size();
+    value["total"] = grid_of(folder).value("total", int64_t{0});
+    value["first"] = pictures.empty() ? json() : json(pictures.begin()->second);
+    all.push_back(std::move(value));
+  }
+  std::ranges::stable_sort(all, [](const json& a, const json& b) { return a["written"].get<double>() > b["written"].get<double>(); });
+  return all;
+}
+
+json Drawings::describe(const fs::path& drawing) const {
+  auto value = grid_of(drawing);
+  value.update(standing(drawing));
+  value["pictures"] = json::object();
+  for (const auto& [number, name] : pictures_in(drawing)) value["pictures"][std::to_string(number)] = name;
+  return value;
+}
+
+Job Drawings::draw(const json& wish) {
+  const auto name_wish = wish.value("name", "drawing");
+  if (!is_name(name_wish)) config_error("studio", "nothing can be called '{}': names have no slashes, and begin with no dot", name_wish);
+  auto given = wish;
+  given.erase("name");
+  if (!given.contains("loras")) given["loras"] = json::array();
+  auto settings = std::string();
+  if (const auto run = wish.value("run", ""); !run.empty()) {
+    const auto folder = Workspace::find(workspace_.runs(), run);
+    if (!folder) config_error("studio", "there is no run {}", run);
+    settings += fmt::format("run = {}\n", to_toml(folder->string()));
+    given["leaves_out_loras"] = given["loras"].empty() && files_.has_adapter(*folder);
+  }
+  auto loras = json::array();
+  for (const auto& lora : given["loras"]) {
+    const auto path = files_.find(weight_file_of(lora));
+    if (!path) config_error("studio", "there is no {} in {}", lora.at("name").get<std::string>(), lora.at("place").get<std::string>());
+    loras.push_back(path->string());
+  }
+  if (!loras.empty()) settings += fmt::format("lora = {}\n", to_toml(loras));
+  if (const auto negative = wish.value("negative_prompt", ""); !negative.empty())
+    settings += fmt::format("negative_prompt = {}\n", to_toml(negative));
+  const auto grid = make_grid(given);
+
+  const auto name = free_name(workspace_.drawings(), name_wish);
+  const auto folder = workspace_.drawings() / name;
+  std::error_code error;
+  if (!fs::create_directory(folder, error)) config_error("studio", "{} cannot be made: {}", folder.string(), error.message());
+  given.erase("leaves_out_loras");
+  io::write_text_atomic(folder / "prompts.txt", grid.prompts);
+  const json described{{"settings", given}, {"cells", grid.cells}, {"total", grid.num_pictures}};
+  io::write_text_atomic(folder / "grid.json", described.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  return queue_.add(name, settings + wish.value("settings", ""), /*resumes=*/true);
+}
+
+bool Drawings::stop(const std::string& name) {
+  const auto job = queue_.of_run(name);
+  if (!job) return false;
+  return job->state == Job::State::waiting ? queue_.remove(job->id) : interrupt(*job);
+}
+
+bool Drawings::forget(const std::string& name) {
+  const auto job = queue_.of_run(name);
+  return !job || queue_.remove(job->id);
+}
+
+std::optional<fs::path> Drawings::find_picture(const fs::path& drawing, const std::string& file) {
+  const bool is_picture = is_name(file) && std::ranges::any_of(kEndings, [&](const char* ending) { return file.ends_with(ending); });
+  if (!is_picture || !io::is_there(drawing / file)) return std::nullopt;
+  return drawing / file;
+}
+
+}  // namespace burnish::studio

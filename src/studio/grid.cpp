@@ -1,0 +1,126 @@
+#include "studio/grid.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace burnish::studio {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr size_t kMostCells = 1000;
+
+/// What is listed of one thing, under the name that a cell gives it.
+struct Axis {
+  std::string name;
+  std::vector<json> values;
+};
+
+std::vector<json> values_of(const json& wish, const char* list, const json& otherwise = json()) {
+  auto values = wish.value(list, json::array()).get<std::vector<json>>();
+  if (values.empty()) values.push_back(otherwise);
+  return values;
+}
+
+json checked_prompt(const json& value) {
+  auto prompt = value.get<std::string>();
+  std::ranges::replace(prompt, '\n', ' ');
+  prompt = trim(prompt);
+  if (prompt.starts_with('#')) config_error("studio", "the prompt '{}' begins with #, as notes in prompt files do; begin it otherwise", prompt);
+  return prompt;
+}
+
+/// What changes the model stands first, so that it changes as seldom as may be.
+std::vector<Axis> axes_of(const json& wish) {
+  std::vector<Axis> axes;
+  const auto& loras = wish.at("loras");
+  std::vector<json> each;
+  for (size_t i = 0; i < loras.size(); ++i) each.emplace_back(i);
+  axes.push_back({"lora", wish.value("apart", false) && !each.empty() ? each : std::vector<json>{json()}});
+  axes.push_back({"strength", values_of(wish, "strengths", loras.empty() ? json() : json(1.0))});
+  axes.push_back({"size", values_of(wish, "sizes")});
+  axes.push_back({"steps", values_of(wish, "steps")});
+  axes.push_back({"guidance", values_of(wish, "guidance")});
+  axes.push_back({"prompt", values_of(wish, "prompts", "")});
+  axes.push_back({"seed", values_of(wish, "seeds", 0)});
+  for (auto& prompt : axes[5].values) prompt = checked_prompt(prompt);
+  return axes;
+}
+
+/// The strengths of all LoRAs in a cell; 0 for each where none is named, which leaves out those of a run too.
+std::string strengths_of(const json& loras, const json& cell) {
+  if (loras.empty()) return "0";
+  std::vector<std::string> strengths;
+  for (size_t i = 0; i < loras.size(); ++i) {
+    const bool takes_part = cell.at("lora").is_null() || cell.at("lora") == i;
+    strengths.push_back(fmt::format("{}", takes_part ? loras[i].value("strength", 1.0) * cell.at("strength").get<double>() : 0.0));
+  }
+  return fmt::format("{}", fmt::join(strengths, ","));
+}
+
+/// A line of a prompt file. Flags that the prompt itself has come first, and those of the grid win.
+std::string line_of(const json& wish, const json& cell) {
+  auto line = cell.at("prompt").get<std::string>();
+  if (const auto& size = cell.at("size"); !size.is_null())
+    line += fmt::format(" --w {} --h {}", size.at(0).get<int64_t>(), size.at(1).get<int64_t>());
+  if (const auto& steps = cell.at("steps"); !steps.is_null()) line += fmt::format(" --s {}", steps.get<int64_t>());
+  if (const auto& guidance = cell.at("guidance"); !guidance.is_null()) line += fmt::format(" --l {}", guidance.get<double>());
+  if (!wish.at("loras").empty() || wish.value("leaves_out_loras", false))
+    line += " --am " + strengths_of(wish.at("loras"), cell);
+  return line + fmt::format(" --d {}", cell.at("seed").get<int64_t>());
+}
+
+/// The next combination, the last axis changing first. False behind the last one.
+bool advance(std::vector<size_t>& at, const std::vector<Axis>& axes) {
+  for (size_t i = axes.size(); i-- > 0;) {
+    if (++at[i] < axes[i].values.size()) return true;
+    at[i] = 0;
+  }
+  return false;
+}
+
+/// What a cell says of itself: what decides nothing in it is left out.
+json described(const json& wish, json cell) {
+  if (const auto& lora = cell.at("lora"); !lora.is_null()) cell["lora"] = wish.at("loras").at(lora.get<size_t>()).at("name");
+  std::erase_if(cell.get_ref<json::object_t&>(), [](const auto& item) { return item.second.is_null(); });
+  return cell;
+}
+
+}  // namespace
+
+Grid make_grid(const json& wish) {
+  const auto axes = axes_of(wish);
+  size_t count = 1;
+  for (const auto& axis : axes) {
+    count *= axis.values.size();
+    if (count > kMostCells) config_error("studio", "this grid has more than {} pictures; list less of something", kMostCells);
+  }
+  Grid grid{.prompts = "", .cells = json::array(), .num_pictures = 0};
+  std::map<std::string, int64_t> numbers;  // of lines: combinations may come to the same, such as several LoRAs at 0
+  std::vector<size_t> at(axes.size(), 0);
+  do {
+    json cell;
+    for (size_t i = 0; i < axes.size(); ++i) cell[axes[i].name] = axes[i].values[at[i]];
+    const auto line = line_of(wish, cell);
+    const auto [number, is_new] = numbers.try_emplace(line, grid.num_pictures);
+    if (is_new) {
+      grid.prompts += line + "\n";
+      ++grid.num_pictures;
+    }
+    cell = described(wish, std::move(cell));
+    cell["picture"] = number->second;
+    grid.cells.push_back(std::move(cell));
+  } while (advance(at, axes));
+  return grid;
+}
+
+}  // namespace burnish::studio
