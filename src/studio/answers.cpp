@@ -1,6 +1,14 @@
 #include "studio/answers.h"
 
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
 #include "base/error.h"
+#include "base/text.h"
+#include "io/files.h"
 
 namespace burnish::studio {
 
@@ -15,6 +23,33 @@ void answer(Response& response, const json& value, int status) {
 void done(Response& response) { answer(response, json::object()); }
 
 void refuse(Response& response, int status, const std::string& sentence) { answer(response, {{"sentence", sentence}}, status); }
+
+void send_file(const std::filesystem::path& path, Response& response, const char* media_type) {
+  static constexpr size_t kPiece = 1 << 20;
+  auto file = std::make_shared<io::InputFile>(path);
+  if (media_type == nullptr) response.set_header("Content-Disposition", "attachment");
+  response.set_content_provider(file->size(), media_type == nullptr ? "application/octet-stream" : media_type,
+                                [file](size_t offset, size_t length, httplib::DataSink& sink) {
+                                  std::string bytes(std::min(length, kPiece), '\0');
+                                  const auto count = pread(file->descriptor(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+                                  return count > 0 && sink.write(bytes.data(), static_cast<size_t>(count));
+                                });
+}
+
+bool take_file(const std::filesystem::path& path, size_t most_bytes, Response& response, const httplib::ContentReader& read) {
+  io::AtomicFile file(path);
+  size_t total = 0;
+  const bool is_whole = read([&](const char* bytes, size_t count) {
+    total += count;
+    if (total > most_bytes) return false;
+    file.write(bytes, count);
+    return true;
+  });
+  if (is_whole) return file.commit(), true;
+  refuse(response, 413,
+         fmt::format("'{}' broke off, or is larger than {}", path.filename().string(), human_bytes(static_cast<double>(most_bytes))));
+  return false;
+}
 
 json body_of(const Request& request) {
   if (request.body.empty()) return json::object();

@@ -43,22 +43,32 @@ Said Program::run(const std::vector<std::string>& words) {
   return said;
 }
 
-json Program::plan(const std::string& settings, bool wants_fit) {
+Said Program::run_on(const std::string& settings, std::vector<std::string> words) {
   fs::path draft;
   {
     std::lock_guard lock(mutex_);
     draft = workspace_.queue() / fmt::format(".draft-{}-{}.toml", getpid(), ++num_drafts_);
   }
   io::write_text_atomic(draft, settings);
-  std::vector<std::string> words{"plan", draft.string(), "--json"};
-  if (wants_fit) words.emplace_back("--fit");
+  words.push_back(draft.string());
   auto said = run(words);
   std::error_code ignored;
   fs::remove(draft, ignored);
+  return said;
+}
+
+json Program::plan(const std::string& settings, bool wants_fit) {
+  std::vector<std::string> words{"plan", "--json"};
+  if (wants_fit) words.emplace_back("--fit");
+  words.emplace_back("--config");
+  return answer_of(run_on(settings, words), "plan");
+}
+
+json answer_of(const Said& said, const std::string& name) {
   auto value = json::parse(said.output, nullptr, /*allow_exceptions=*/false);
   if (value.is_object() && value.contains("problems")) return value;
   json answer{{"exit_code", said.exit_code}};
-  if (value.is_object()) answer["plan"] = std::move(value);
+  if (value.is_object()) answer[name] = std::move(value);
   if (said.exit_code != 0) answer["sentence"] = sentence_of(said);
   return answer;
 }

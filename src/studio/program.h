@@ -21,8 +21,9 @@ class Program {
   const std::string& path() const { return path_; }
   /// Runs a verb with its arguments, in the workspace.
   Said run(const std::vector<std::string>& words);
-  /// What `burnish plan --json` says of settings, which lie where those of jobs lie: {"problems": [{"option", "sentence"}]}, or
-  /// {"plan": ..., "exit_code"}, and "sentence" where it could not say more.
+  /// Runs a verb with its arguments, and behind them the name of a file with settings, which lies where those of jobs lie while it runs.
+  Said run_on(const std::string& settings, std::vector<std::string> words);
+  /// What `burnish plan --json` says of settings: what answer_of has of it as "plan".
   nlohmann::json plan(const std::string& settings, bool wants_fit);
 
  private:
@@ -33,5 +34,9 @@ class Program {
   int num_running_ = 0;
   int64_t num_drafts_ = 0;
 };
+
+/// What a verb said in JSON: {"problems": [{"option", "sentence"}]}, or its answer under `name` with "exit_code", and a "sentence" where it
+/// could not say more.
+nlohmann::json answer_of(const Said& said, const std::string& name);
 
 }  // namespace burnish::studio

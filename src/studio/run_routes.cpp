@@ -1,7 +1,3 @@
-#include <unistd.h>
-
-#include <algorithm>
-#include <memory>
 #include <optional>
 #include <system_error>
 
@@ -18,7 +14,6 @@ using nlohmann::json;
 namespace {
 
 constexpr size_t kMostOfALog = 64 << 10;  // that a page shows
-constexpr size_t kPiece = 1 << 20;        // of a file that is sent
 constexpr const char* kRun = "/api/runs/([^/]+)";
 
 /// A handler that is given the folder of the run which the address names; 404 where there is none.
@@ -37,16 +32,6 @@ httplib::Server::Handler of_ended_run(const Studio& studio, Handle handle) {
   return of_run(studio, [handle](const fs::path& run, const Request& request, Response& response) {
     if (!io::FolderClaim(run).held()) return refuse(response, 409, "this run goes on; stop it first");
     handle(run, request, response);
-  });
-}
-
-void send(const fs::path& path, Response& response) {
-  auto file = std::make_shared<io::InputFile>(path);
-  response.set_header("Content-Disposition", "attachment");
-  response.set_content_provider(file->size(), "application/octet-stream", [file](size_t offset, size_t length, httplib::DataSink& sink) {
-    std::string bytes(std::min(length, kPiece), '\0');
-    const auto count = pread(file->descriptor(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    return count > 0 && sink.write(bytes.data(), static_cast<size_t>(count));
   });
 }
 
@@ -74,7 +59,7 @@ void add_readers(httplib::Server& http, Studio& studio) {
              const std::string name = request.matches[2];
              if (!is_name(name) || !name.ends_with(".safetensors") || !io::is_there(folder / name))
                return refuse(response, 404, "there is no such file");
-             send(folder / name, response);
+             send_file(folder / name, response);
            }));
 }
 

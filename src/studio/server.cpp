@@ -49,6 +49,9 @@ Server::Server(const Options& options) : server_("studio", options.address, opti
   add_queue_routes(http, studio_);
   add_form_routes(http, studio_);
   add_dataset_routes(http, studio_);
+  add_mask_routes(http, studio_);
+  add_look_routes(http, studio_);
+  add_cut_routes(http, studio_);
 }
 
 std::string Server::address() const {

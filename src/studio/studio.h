@@ -6,9 +6,11 @@
 
 #include "studio/datasets.h"
 #include "studio/guard.h"
+#include "studio/looks.h"
 #include "studio/program.h"
 #include "studio/queue.h"
 #include "studio/runs.h"
+#include "studio/thumbnails.h"
 #include "studio/workspace.h"
 
 namespace httplib {
@@ -36,6 +38,8 @@ struct Studio {
   Queue queue;
   Runs runs;
   Datasets datasets;
+  Thumbnails thumbnails;
+  Looks looks;
   Program program;
   Guard guard;
 
@@ -46,6 +50,8 @@ struct Studio {
         queue(workspace, options.program),
         runs(workspace, queue),
         datasets(workspace),
+        thumbnails(workspace.root() / ".thumbnails"),
+        looks(workspace.root() / ".thumbnails", thumbnails),
         program(workspace, options.program),
         guard(workspace.root() / ".token", port, options.address != "127.0.0.1") {}
 };
@@ -55,5 +61,8 @@ void add_run_routes(httplib::Server& http, Studio& studio);
 void add_queue_routes(httplib::Server& http, Studio& studio);
 void add_form_routes(httplib::Server& http, Studio& studio);
 void add_dataset_routes(httplib::Server& http, Studio& studio);
+void add_mask_routes(httplib::Server& http, Studio& studio);
+void add_look_routes(httplib::Server& http, Studio& studio);
+void add_cut_routes(httplib::Server& http, Studio& studio);
 
 }  // namespace burnish::studio
