@@ -31,19 +31,6 @@ at::Tensor small_picture(const fs::path& file, int64_t side) {
 
 void write(const fs::path& to, const at::Tensor& pixels_HW3) { io::write_text_atomic(to, data::encode_webp(pixels_HW3, kQuality)); }
 
-/// A place among those who decode at once.
-template <std::ptrdiff_t most>
-class Place {
- public:
-  explicit Place(std::counting_semaphore<most>& free) : free_(free) { free_.acquire(); }
-  ~Place() { free_.release(); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-
- private:
-  std::counting_semaphore<most>& free_;
-};
-
 }  // namespace
 
 std::string Thumbnails::picture(const fs::path& file, int64_t side) {
@@ -51,31 +38,51 @@ std::string Thumbnails::picture(const fs::path& file, int64_t side) {
 }
 
 at::Tensor Thumbnails::decoded(const fs::path& file, int64_t side) {
-  const Place place_taken(free_);
-  auto pixels_HW3 = small_picture(file, side);
-  if (const auto to = place(file, kAmongMany, ".webp"); !io::is_there(to)) write(to, made_small(pixels_HW3, kAmongMany));
-  return pixels_HW3;
+  const auto place = place_of(file, kAmongMany, ".webp");
+  at::Tensor pixels_HW3;
+  ensure(place, [&](const fs::path& to) {
+    pixels_HW3 = small_picture(file, side);
+    write(to, made_small(pixels_HW3, kAmongMany));
+  });
+  return pixels_HW3.defined() ? pixels_HW3 : small_picture(file, side);
 }
 
 std::string Thumbnails::mask(const fs::path& file, int64_t side) {
   return kept(file, side, ".png", [&](const fs::path& to) { data::write_png(to, made_small(data::decode_gray(file), side)); });
 }
 
-fs::path Thumbnails::place(const fs::path& file, int64_t side, const std::string& ending) const {
+fs::path Thumbnails::place_of(const fs::path& file, int64_t side, const std::string& ending) const {
   std::error_code error;
   const auto time = fs::last_write_time(file, error).time_since_epoch().count();
   fs::create_directories(folder_, error);
   return folder_ / (io::sha256(fmt::format("{} {} {}", file.string(), time, side)).substr(0, 32) + ending);
 }
 
+void Thumbnails::ensure(const fs::path& place, const std::function<void(const fs::path& to)>& make) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !made_now_.contains(place) && (std::ssize(made_now_) < kMostAtOnce || io::is_there(place)); });
+  if (io::is_there(place)) return;
+  made_now_.insert(place);
+  lock.unlock();
+  auto end = [&] {
+    lock.lock();
+    made_now_.erase(place);
+    changed_.notify_all();
+  };
+  try {
+    make(place);
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
+}
+
 std::string Thumbnails::kept(const fs::path& file, int64_t side, const std::string& ending,
                              const std::function<void(const fs::path& to)>& make) {
-  const auto path = place(file, side, ending);
-  if (!io::is_there(path)) {
-    const Place place_taken(free_);
-    make(path);
-  }
-  return io::read_text(path);
+  const auto place = place_of(file, side, ending);
+  ensure(place, make);
+  return io::read_text(place);
 }
 
 }  // namespace burnish::studio

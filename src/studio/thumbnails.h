@@ -1,11 +1,13 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <mutex>
-#include <semaphore>
+#include <set>
 #include <string>
 
 namespace burnish::studio {
@@ -29,14 +31,18 @@ class Thumbnails {
 
  private:
   static constexpr std::ptrdiff_t kMostAtOnce = 4;
+  /// Makes what is not there; one of several who ask for it does.
+  void ensure(const std::filesystem::path& place, const std::function<void(const std::filesystem::path& to)>& make);
   /// The file that is kept of it.
-  std::filesystem::path place(const std::filesystem::path& file, int64_t side, const std::string& ending) const;
+  std::filesystem::path place_of(const std::filesystem::path& file, int64_t side, const std::string& ending) const;
   /// What is kept of it, or is made now.
   std::string kept(const std::filesystem::path& file, int64_t side, const std::string& ending,
                    const std::function<void(const std::filesystem::path& to)>& make);
 
   std::filesystem::path folder_;
-  std::counting_semaphore<kMostAtOnce> free_{kMostAtOnce};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<std::filesystem::path> made_now_;
 };
 
 }  // namespace burnish::studio

@@ -110,7 +110,7 @@ class Datasets(unittest.TestCase):
         for place in ((0.28, 0.5), (0.72, 0.2), (0.72, 0.8)):
             self.assertEqual(gray_at(mask, *place), 255, place)
         self.assertEqual(gray_at(mask, 0.5, 0.5), 0)
-        self.browser.wait("document.querySelector('.thumb .over')?.complete")
+        self.browser.wait("document.querySelector('.shot .over')?.complete")
 
         # Erased, inverted, filled, and taken back, by keys alone.
         self.press("Mask: a.png")
@@ -119,8 +119,8 @@ class Datasets(unittest.TestCase):
         self.browser.drag(self.at(0.25, 0.5), self.at(0.3, 0.5))
         self.browser.press("i")
         self.click("Save the mask")
-        self.wait(lambda: gray_at(mask, 0.28, 0.5) == 255)
-        self.assertEqual(gray_at(mask, 0.72, 0.2), 0)
+        self.wait(lambda: gray_at(mask, 0.72, 0.2) == 0)
+        self.assertEqual(gray_at(mask, 0.28, 0.5), 255)
         self.press("Mask: a.png")
         self.browser.wait("document.querySelector('canvas.mask')?.width === 320")
         for key in ("f", "c", "f"):
@@ -148,7 +148,7 @@ class Datasets(unittest.TestCase):
         self.browser.evaluate("location.hash = '#/data?set=cats'")
         self.browser.wait("[...document.querySelectorAll(\"select[aria-label='Show what a run cuts out'] option\")].length > 1")
         self.browser.evaluate("(() => { const box = document.querySelector(\"select[aria-label='Show what a run cuts out']\"); box.selectedIndex = 1; box.dispatchEvent(new Event('change')); })()")
-        self.browser.wait("document.querySelectorAll('.thumb .cut').length === 3")
+        self.browser.wait("document.querySelectorAll('.shot .cut').length === 3")
         facts = self.browser.evaluate("[...document.querySelectorAll('.item')].map(one => [one.querySelector('.file').textContent, one.querySelector('.facts-line').textContent])")
         self.assertEqual(dict(facts)["small.png"], "40 × 40 · → 64 × 64 ↑")
         self.assertNotIn("→", dict(facts)["left.png"])
@@ -197,9 +197,9 @@ class Datasets(unittest.TestCase):
         self.wait(lambda: (self.cats / "a-2.txt").exists())
         self.assertEqual(sorted(path.name for path in self.cats.iterdir()), ["a-2.png", "a-2.txt", "a.png", "clip.webm"])
         self.wait_text(".facts-line", "64 × 48 · 15 frames, 1.5 s")
-        self.browser.wait("[...document.querySelectorAll('.thumb img')].every(one => one.complete && one.naturalWidth > 0)")
+        self.browser.wait("[...document.querySelectorAll('.shot img')].every(one => one.complete && one.naturalWidth > 0)")
         self.press("Play: clip.webm")
-        self.browser.wait("document.querySelector('.thumb video')?.currentTime > 0.2")
+        self.browser.wait("document.querySelector('.shot video')?.currentTime > 0.2")
         self.shoot("clip")
 
         self.browser.evaluate("location.hash = '#/data'")

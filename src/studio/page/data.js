@@ -88,7 +88,7 @@ class DatasetPage {
   thumbnail(item) {
     if (item.problem) return h("p", {class: "problem"}, item.problem);
     const mask = item.mask === null ? null : h("img", {class: "over", src: `/api/${this.path(item)}/mask?side=320&v=${item.mask}`, alt: "", draggable: "false"});
-    return h("div", {class: "thumb"}, h("img", {src: `/api/${this.path(item)}/thumbnail`, alt: item.caption || item.file, draggable: "false"}), mask,
+    return h("div", {class: "shot"}, h("img", {src: `/api/${this.path(item)}/thumbnail`, alt: item.caption || item.file, draggable: "false"}), mask,
       ...this.cuts.frames(item), item.is_clip ? h("button", {type: "button", class: "play", "aria-label": `${words.play}: ${item.file}`, onclick: event => this.play(item, event.currentTarget)}, "▶") : null);
   }
 
