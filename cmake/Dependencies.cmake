@@ -60,6 +60,7 @@ pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(curl REQUIRED IMPORTED_TARGET libcurl) # through a companion
 pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
+pkg_check_modules(minizip REQUIRED IMPORTED_TARGET minizip)
 
 # The wheel carries headers of another fmt release than the one installed; a folder of our own, searched first,
 # keeps headers and library of one release together. It lies outside the build folder, so that all of them share ccache's objects.
@@ -80,6 +81,7 @@ set(BURNISH_LINK_tokenizers PkgConfig::sentencepiece PkgConfig::utf8proc nlohman
 set(BURNISH_LINK_records nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_foreign nlohmann_json::nlohmann_json tomlplusplus::tomlplusplus yaml-cpp)
 set(BURNISH_LINK_report nlohmann_json::nlohmann_json PkgConfig::httplib OpenSSL::Crypto)
+set(BURNISH_LINK_studio PkgConfig::minizip)
 set(BURNISH_LINK_hub nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_models nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_train nlohmann_json::nlohmann_json)

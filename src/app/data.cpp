@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "app/cuts_json.h"
 #include "app/survey_text.h"
 #include "app/verbs.h"
 #include "base/count.h"
@@ -13,26 +14,32 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "config/command_line.h"
+#include "config/pages.h"
+#include "config/refusal.h"
 #include "data/mask_check.h"
 #include "data/survey.h"
 #include "models/family.h"
 #include "models/shared_units.h"
 #include "report/contact_sheet.h"
-#include "train/options/train_options.h"
+#include "train/options/fields.h"
+#include "train/options/settings.h"
 #include "train/samples/dataset_choice.h"
+#include "train/samples/open_samples.h"
 
 namespace burnish::app {
 
 namespace {
 
 constexpr int64_t kMostFramesStep = 64;
+constexpr const char* kAnyCaption = "-";
 
 struct DataOptions {
   std::vector<std::string> data;
-  std::string dataset_config, data_file_keys = "image,video", masked_loss = "none", mask_column = "mask";
+  std::string settings, dataset_config, data_file_keys = "image,video", masked_loss = "none", mask_column = "mask";
   train::DatasetChoice dataset;
   train::ModelChoice model;
   int64_t batch_size = 1, division = 16, frames_step = 0;
+  bool json = false;
   std::string contact_sheet;
   int64_t num_pictures = 30;
 };
@@ -45,7 +52,32 @@ data::MaskSource mask_source(const DataOptions& o) {
           o.masked_loss == "column" ? o.mask_column : ""};
 }
 
-data::Dataset open(const DataOptions& o) {
+/// Datasets as a run of these settings has them, or what is named here in their place. The options that are looked at later become the
+/// run's.
+data::DatasetOptions of_settings(DataOptions& o) {
+  train::TrainOptions run;
+  config::Fields listed;
+  train::fields(listed, run);
+  config::read_toml(o.settings, listed);
+  run.model.is_plan = true;
+  if (!o.data.empty()) {
+    run.dataset_base_path = o.data[0];
+    run.dataset_metadata_path = run.dataset_config = run.class_metadata_path = run.class_base_path = "";
+  }
+  o.masked_loss = run.masked_loss;
+  o.mask_column = run.mask_column;
+  o.batch_size = run.batch_size;
+  const auto settings = train::understood(run);
+  if (!settings.data.from_pictures) config_error("data", "{} trains from a cache, whose pictures were cut when it was made", o.settings);
+  const auto model = models::open_model(models::open_model_files(settings.model.names), settings.model.options);
+  auto options = settings.data.pictures;
+  for (auto& subset : options.subsets) train::fit(subset, model->latent_space());
+  options.layers = model->latent_space().has_layers;
+  return options;
+}
+
+/// Datasets as the options of this verb say.
+data::DatasetOptions of_options(const DataOptions& o) {
   if (o.data.empty() == o.dataset_config.empty())
     config_error("data", "name a folder of pictures or a metadata file, for example: burnish data photos; or a --dataset_config");
   train::check(o.dataset);
@@ -55,18 +87,30 @@ data::Dataset open(const DataOptions& o) {
     datasets.push_back(o.dataset);
     datasets.back().metadata_path = path;
   }
-  data::DatasetOptions options{.data_file_keys = o.data_file_keys, .skip_bad_samples = true};
+  data::DatasetOptions options{.data_file_keys = o.data_file_keys};
   options.mask = mask_source(o);
-  if (o.masked_loss == "none") options.extra_columns.push_back(o.mask_column);  // looked at, and not asked to be right
+  models::LatentSpace space;
+  space.side = o.division;
+  space.frames_step = o.frames_step;
   for (const auto& dataset : datasets) {
     for (auto& subset : train::subsets_of(dataset, 1)) {
-      subset.size.division = o.division;
-      subset.clips.step = o.frames_step;
-      data::take_rate_of_model(subset.clips, models::LatentSpace().frame_rate);
-      subset.caption_files.with_videos = o.frames_step > 0;
+      train::fit(subset, space);
       options.subsets.push_back(std::move(subset));
     }
   }
+  return options;
+}
+
+data::Dataset open(DataOptions& o) {
+  auto options = o.settings.empty() ? of_options(o) : of_settings(o);
+  options.skip_bad_samples = true;
+  if (o.masked_loss == "none") options.extra_columns.push_back(o.mask_column);  // looked at, and not asked to be right
+  if (!o.json) return data::Dataset(options);
+  // How pictures are cut follows from their sizes, whatever stands in their captions and masks.
+  options.only_headers = true;
+  options.mask = {};
+  options.extra_columns.clear();
+  for (auto& subset : options.subsets) subset.caption_files.trigger_word = kAnyCaption;
   return data::Dataset(options);
 }
 
@@ -109,14 +153,14 @@ void print_without_effect(const DataOptions& o, const data::Dataset& dataset) {
   for (const auto& line : data::warnings_of_masks(dataset, source)) print("\nwarning: {}\n", line);
 }
 
-}  // namespace
-
-void data(const Arguments& arguments) {
-  DataOptions o;
-  config::Fields f;
+void fields(config::Fields& f, DataOptions& o) {
   f.group("Data");
   f.positional("data", o.data, "folders of pictures with captions, or metadata files");
   f.path("dataset_config", o.dataset_config, "TOML file of several datasets, in their place");
+  f.path(
+      "settings", o.settings,
+      "settings of a run: its datasets, or the one that is named here, with its sizes and captions, as its model takes them; the options "
+      "below then say nothing");
   f("data_file_keys", o.data_file_keys, "columns that hold files");
   train::fields(f, o.dataset);
   f("masked_loss", o.masked_loss, "where masks are that a run is to read: column, alpha, or none, where those of mask_column are looked at")
@@ -128,6 +172,9 @@ void data(const Arguments& arguments) {
       .at_least(0)
       .at_most(kMostFramesStep);
   f("batch_size", o.batch_size, "samples of equal size in a batch").at_least(1).at_most(kMostInABatch);
+  f("json", o.json,
+    "print as JSON for what size each picture is cut, and where, and nothing else: of pictures headers are read, and captions may be "
+    "missing");
   f.group("Model");
   f.path("model", o.model.model, "as for burnish train: counts the tokens that its text encoders make of the captions", {},
          config::seen_from_if_there);
@@ -137,11 +184,17 @@ void data(const Arguments& arguments) {
   f.group("Contact sheet");
   f.path("contact_sheet", o.contact_sheet, "HTML file to write: the pictures by size, as they are cut for training");
   f("num_pictures", o.num_pictures, "of each size on it, at most").at_least(0);
+}
+
+void run(const Arguments& arguments, DataOptions& o) {
+  config::Fields f;
+  fields(f, o);
   auto parsed = config::read_command_line("data", "look at a dataset before training", arguments, f);
   if (parsed.help) return print("{}", parsed.help_text);
   watch_for_interrupt("interrupted: ends after this picture");
   start_threads();
   const auto dataset = open(o);
+  if (o.json) return print("{}\n", cuts_as_json(dataset));
   auto survey = data::survey(dataset, o.batch_size);
   print_sizes(survey, dataset);
   print_captions(survey.captions);
@@ -152,6 +205,18 @@ void data(const Arguments& arguments) {
   if (o.contact_sheet.empty()) return;
   report::write_contact_sheet(o.contact_sheet, dataset, survey, o.num_pictures);
   print("\n{}\n", o.contact_sheet);
+}
+
+}  // namespace
+
+void data(const Arguments& arguments) {
+  DataOptions options;
+  try {
+    run(arguments, options);
+  } catch (const config::Refusal& refusal) {  // said in the language that was asked for
+    if (options.json) print("{}", config::to_json(refusal.problems()));
+    throw;
+  }
 }
 
 }  // namespace burnish::app

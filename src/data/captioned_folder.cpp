@@ -194,12 +194,12 @@ std::map<std::string, fs::path> take_masks(std::set<fs::path>& pictures) {
       return key.ends_with(ending) && keys.contains(key.substr(0, key.size() - ending.size()));
     };
     bool is_mask = false;
-    for (std::string_view ending : {".mask", "-masklabel"}) {
+    for (auto ending : kMaskNames) {
       if (!belongs(ending)) continue;
       masks[key.substr(0, key.size() - ending.size())] = *it;
       is_mask = true;
     }
-    bool is_condition = belongs("-condlabel");
+    bool is_condition = belongs(kConditionName);
     if (is_condition) conditions.push_back(*it);
     it = is_mask || is_condition ? pictures.erase(it) : std::next(it);
   }

@@ -330,7 +330,7 @@ at::Tensor cut_masks(const std::string& file, bool of_alpha, const ClipWindow& w
 
 /// One for all subsets, named by where their metadata is.
 fs::path checks_path(const DatasetOptions& options) {
-  if (options.checks_folder.empty()) return {};
+  if (options.checks_folder.empty() || options.only_headers) return {};
   std::set<std::string> metadata;
   for (const auto& subset : options.subsets) metadata.insert(fs::absolute(subset.metadata_path).lexically_normal().string());
   auto name = io::xxh64(join(std::vector<std::string>(metadata.begin(), metadata.end()), "\n"));
@@ -339,12 +339,16 @@ fs::path checks_path(const DatasetOptions& options) {
 }
 
 /// Decodes a file: its size, and of a clip its length behind that.
-std::string look_at_file(const fs::path& file, bool as_clip) {
+std::string look_at_file(const fs::path& file, bool as_clip, bool only_headers) {
   if (as_clip && may_be_clip(file)) {
     auto found = look_at_clip(file);
     if (found.num_frames > 1 || is_clip_alone(file))
       return fmt::format("{} {} {} {} {} {} {}", found.size.height, found.size.width, found.num_frames, found.duration.num,
                          found.duration.den, found.usual_frame.num, found.usual_frame.den);
+  }
+  if (only_headers) {
+    const auto size = image_size(file);
+    return fmt::format("{} {}", size.height, size.width);
   }
   auto pixels_HW3 = decode_image(file);
   return fmt::format("{} {}", pixels_HW3.size(0), pixels_HW3.size(1));
@@ -401,8 +405,7 @@ void check_further_clip(const Dataset::Entry& entry, const std::string& column, 
 }
 
 /// Every file once, however many rows name it.
-std::map<std::string, Looked> look_at_files(const std::vector<Dataset::Entry>& entries, FileNotes& checks, const fs::path& remembered_in,
-                                            bool as_clips) {
+std::map<std::string, Looked> look_at_files(const std::vector<Dataset::Entry>& entries, FileNotes& checks, const DatasetOptions& options) {
   std::map<std::string, Looked> looked;
   for (const auto& entry : entries) {
     if (!entry.file.empty()) looked[entry.file];
@@ -417,7 +420,7 @@ std::map<std::string, Looked> look_at_files(const std::vector<Dataset::Entry>& e
     for (files.clear(); it != looked.end() && files.size() < kAtOnce; ++it) files.emplace_back(it->first);
     auto notes = checks.get(files, [&](const fs::path& file) -> std::string {
       try {
-        return look_at_file(file, as_clips);
+        return look_at_file(file, reads_clips(options.subsets), options.only_headers);
       } catch (const Error& error) {
         std::lock_guard lock(mutex);
         looked.at(file.string()).reason = without_source(error);
@@ -428,7 +431,7 @@ std::map<std::string, Looked> look_at_files(const std::vector<Dataset::Entry>& e
       auto& found = looked.at(files[i].string());
       found.read(notes[i]);
       if (found.reason.empty() && (found.size.height < 1 || found.size.width < 1))
-        found.reason = fmt::format("what is remembered of {} is damaged; remove {}", files[i].string(), remembered_in.string());
+        found.reason = fmt::format("what is remembered of {} is damaged; remove {}", files[i].string(), checks_path(options).string());
     }
     progress.update(std::distance(looked.begin(), it));
   }
@@ -597,7 +600,7 @@ void Dataset::read(size_t index) {
 }
 
 void Dataset::check_pictures() {
-  const auto looked = look_at_files(entries_, checks_, checks_path(options_), reads_clips(options_.subsets));
+  const auto looked = look_at_files(entries_, checks_, options_);
   if (reads_clips(options_.subsets)) {
     auto rows = with_windows({std::move(entries_), std::move(first_rows_), std::move(bad_)}, options_.subsets, looked);
     entries_ = std::move(rows.entries);

@@ -57,8 +57,9 @@ bool reads_clips(const std::vector<Subset>& subsets);
 /// The rows of the subsets are counted on from one to the next.
 struct DatasetOptions {
   std::vector<Subset> subsets = {};
-  std::string data_file_keys = "image,video";   ///< columns that hold files; the first one present is the picture
-  bool skip_bad_samples = false;                ///< name and count them and go on; else the first one stops the run
+  std::string data_file_keys = "image,video";  ///< columns that hold files; the first one present is the picture
+  bool skip_bad_samples = false;               ///< name and count them and go on; else the first one stops the run
+  bool only_headers = false;  ///< whether of pictures headers alone are read: what sizes they have, and not whether they can be decoded
   std::vector<std::string> extra_columns = {};  ///< further columns that are kept
   std::vector<std::string> extra_files = {};    ///< further ones that name files; what is kept of them is the path
   /// Columns that name further pictures, of the size of the row's picture and cut as it is, and of a row that is a clip further clips, of

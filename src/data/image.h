@@ -41,7 +41,7 @@ at::Tensor gray_of(const at::Tensor& frame_HW3);
 /// Height and width after orientation, from the file's header.
 Size image_size(const std::filesystem::path& path);
 
-/// Writes uint8 [H, W, 3], or [H, W, 4] with transparency, as PNG, atomically, with `text` as its metadata (UTF-8).
+/// Writes uint8 [H, W, 3], [H, W, 4] with transparency, or gray [H, W, 1], as PNG, atomically, with `text` as its metadata (UTF-8).
 void write_png(const std::filesystem::path& path, const at::Tensor& pixels_HWC,
                const std::vector<std::pair<std::string, std::string>>& text = {});
 

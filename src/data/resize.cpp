@@ -48,6 +48,11 @@ Size target_size(const SizeRule& rule, Size picture, const std::string& file) {
   return size;
 }
 
+Size within(Size picture, int64_t side) {
+  const auto longest = std::max({picture.height, picture.width, side});
+  return {std::max<int64_t>(1, picture.height * side / longest), std::max<int64_t>(1, picture.width * side / longest)};
+}
+
 void check_unchanged(const std::filesystem::path& file, Size known, Size found) {
   if (found == known) return;
   data_error("data", "the picture {} was changed while this run was reading it; give the same command again", file.string());

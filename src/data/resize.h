@@ -28,6 +28,9 @@ void check_rule(const SizeRule& rule);
 /// The size a picture is trained at; a data Error naming `file` when a side would become 0.
 Size target_size(const SizeRule& rule, Size picture, const std::string& file);
 
+/// The size of a picture scaled down, never up, until no side is longer than `side`; no side becomes 0.
+Size within(Size picture, int64_t side);
+
 /// Throws a data Error where a picture is no longer of the size that was found when the dataset was opened.
 void check_unchanged(const std::filesystem::path& file, Size known, Size found);
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/interrupt.h"
@@ -22,7 +23,7 @@ namespace burnish::data {
 
 namespace {
 
-constexpr int kMostBits = 3;
+constexpr int kLookBits = 64;
 constexpr size_t kMostTags = 20;
 
 /// The representative of a group in a forest of them, with shorter ways for the next time.
@@ -151,17 +152,37 @@ uint64_t look_of(const at::Tensor& pixels_HW3) {
   return look;
 }
 
-std::vector<std::vector<size_t>> alike(const std::vector<uint64_t>& looks) {
+double sharpness_of(const at::Tensor& pixels_HW3) {
+  const auto gray_HW = gray_of(pixels_HW3).squeeze(2).contiguous();
+  const auto height = gray_HW.size(0), width = gray_HW.size(1);
+  const auto* gray = gray_HW.const_data_ptr<uint8_t>();
+  double sum = 0, sum_of_squares = 0;
+  for (int64_t y = 1; y + 1 < height; ++y) {
+    for (int64_t x = 1; x + 1 < width; ++x) {
+      const auto* at = gray + y * width + x;
+      const double laplacian = at[-1] + at[1] + at[-width] + at[width] - 4 * at[0];
+      sum += laplacian;
+      sum_of_squares += laplacian * laplacian;
+    }
+  }
+  const auto count = static_cast<double>(std::max<int64_t>(1, (height - 2) * (width - 2)));
+  return sum_of_squares / count - sum / count * (sum / count);
+}
+
+std::vector<std::vector<size_t>> alike(const std::vector<uint64_t>& looks, int most_bits) {
   std::vector<size_t> parents(looks.size());
   std::iota(parents.begin(), parents.end(), size_t{0});
-  // Of four parts of 16 bits, one is equal where three bits at most differ.
-  for (int part = 0; part < 4; ++part) {
-    std::map<uint64_t, std::vector<size_t>> equal;
+  // Of one part more than bits may differ, one is equal.
+  const int num_parts = most_bits + 1;
+  for (int part = 0; part < num_parts; ++part) {
+    const int first = kLookBits * part / num_parts, end = kLookBits * (part + 1) / num_parts;
+    const auto mask = end - first == kLookBits ? ~uint64_t{0} : (uint64_t{1} << (end - first)) - 1;
+    std::unordered_map<uint64_t, std::vector<size_t>> equal;
     for (size_t i = 0; i < looks.size(); ++i) {
-      auto& others = equal[looks[i] >> (16 * part) & 0xFFFF];
+      auto& others = equal[looks[i] >> first & mask];
       bool known = false;
       for (auto other : others) {
-        if (std::popcount(looks[i] ^ looks[other]) <= kMostBits) parents[root_of(parents, i)] = root_of(parents, other);
+        if (std::popcount(looks[i] ^ looks[other]) <= most_bits) parents[root_of(parents, i)] = root_of(parents, other);
         known = known || looks[i] == looks[other];
       }
       if (!known) others.push_back(i);  // one of equal looks is enough to find the others

@@ -8,8 +8,13 @@ namespace burnish::data {
 /// recompression and small changes of colour leave most bits as they are.
 uint64_t look_of(const at::Tensor& pixels_HW3);
 
-/// Groups of indices, each of two or more, whose looks differ by at most three bits from another of the group.
-std::vector<std::vector<size_t>> alike(const std::vector<uint64_t>& looks);
+constexpr int kBitsOfEqual = 3;  ///< that differ at most between looks of what is likely to be one picture
+/// Groups of indices, each of two or more, whose looks differ by at most so many bits, fewer than 64, from another of the group.
+std::vector<std::vector<size_t>> alike(const std::vector<uint64_t>& looks, int most_bits = kBitsOfEqual);
+
+/// How sharp a picture is: the variance of the Laplacian of its grays (Pech-Pacheco et al. 2000), which is small where edges are soft. It
+/// grows with what a pixel shows, so pictures are compared at one size.
+double sharpness_of(const at::Tensor& pixels_HW3);
 
 /// Rows of one extent, and the batches that an epoch makes of them.
 struct BucketCount {

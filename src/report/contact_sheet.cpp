@@ -43,9 +43,7 @@ std::string in_html(std::string_view text) {
 }
 
 std::string thumbnail(const data::Dataset& dataset, const at::Tensor& pixels, int64_t row) {
-  auto size = data::frame_of(dataset.extent(row));
-  auto longest = std::max({size.height, size.width, kLongestSide});
-  data::Size smaller{std::max<int64_t>(1, size.height * kLongestSide / longest), std::max<int64_t>(1, size.width * kLongestSide / longest)};
+  auto smaller = data::within(data::frame_of(dataset.extent(row)), kLongestSide);
   return data_url("image/webp", data::encode_webp(data::resize_and_crop(pixels, smaller), kQuality));
 }
 

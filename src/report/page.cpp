@@ -50,11 +50,9 @@ std::string url_of(const fs::path& path, records::PreviewKind kind, int64_t limi
   const bool plays = kind == Kind::mp4 || kind == Kind::webm || (kind == Kind::webp && data::num_frames_of_webp(path) > 1);
   if (plays) return data_url(records::media_type(kind), io::read_text(path));
   auto size = data::image_size(path);
-  auto longest = std::max(size.height, size.width);
-  if (limit == 0 || longest <= limit) return data_url(records::media_type(kind), io::read_text(path));
-  data::Size smaller{std::max<int64_t>(1, size.height * limit / longest), std::max<int64_t>(1, size.width * limit / longest)};
+  if (limit == 0 || data::within(size, limit) == size) return data_url(records::media_type(kind), io::read_text(path));
   constexpr float kQuality = 85;
-  return data_url("image/webp", data::encode_webp(data::resize_and_crop(data::decode_image(path), smaller), kQuality));
+  return data_url("image/webp", data::encode_webp(data::resize_and_crop(data::decode_image(path), data::within(size, limit)), kQuality));
 }
 
 }  // namespace

@@ -1,20 +1,22 @@
 #include "studio/datasets.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
+#include <chrono>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/captioned_folder.h"
 #include "data/clip.h"
 #include "data/frame_files.h"
 #include "data/image.h"
-#include "data/resize.h"
 #include "io/files.h"
-#include "io/hash.h"
+#include "studio/masks.h"
 
 namespace burnish::studio {
 
@@ -23,23 +25,22 @@ using nlohmann::json;
 
 namespace {
 
-constexpr float kQuality = 80;  // of thumbnails
 constexpr const char* kLeftOut = ".excluded";
 
-bool is_item(const std::string& name) {
-  return is_name(name) && name.find(".mask.") == std::string::npos && (data::is_picture_name(name) || data::is_video(name));
+bool is_item(const std::string& name) { return is_name(name) && (data::is_picture_name(name) || data::is_video(name)); }
+
+/// Whether a picture's name says that it lies beside another one of this folder: its mask, or what OneTrainer steers it with.
+bool is_beside(const std::string& stem, const std::set<std::string>& stems) {
+  auto goes_on = [&](std::string_view ending) {
+    return stem.ends_with(ending) && stems.contains(stem.substr(0, stem.size() - ending.size()));
+  };
+  return std::ranges::any_of(data::kMaskNames, goes_on) || goes_on(data::kConditionName);
 }
 
-/// Names in a folder that are of pictures or clips.
-std::vector<std::string> item_names(const fs::path& folder) {
-  std::vector<std::string> names;
+/// A number that changes when the file does.
+int64_t version_of(const fs::path& file) {
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; entry != end; entry.increment(error)) {
-    auto name = entry->path().filename().string();
-    if (is_item(name) && entry->is_regular_file(error)) names.push_back(name);
-  }
-  std::ranges::sort(names);
-  return names;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(fs::last_write_time(file, error).time_since_epoch()).count();
 }
 
 void move(const fs::path& from, const fs::path& to) {
@@ -54,13 +55,58 @@ void move(const fs::path& from, const fs::path& to) {
 
 fs::path Item::caption_file() const { return fs::path(path).replace_extension(".txt"); }
 
+std::vector<fs::path> Item::companions() const {
+  std::vector<fs::path> there;
+  if (io::is_there(caption_file())) there.push_back(caption_file());
+  if (auto mask = mask_of(path)) there.push_back(*mask);
+  return there;
+}
+
+std::vector<Datasets::Listed> Datasets::listed(const fs::path& dataset, bool is_left_out) {
+  const auto folder = is_left_out ? dataset / kLeftOut : dataset;
+  std::set<std::string> names, stems;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; entry != end; entry.increment(error)) {
+    std::error_code gone;
+    auto name = entry->path().filename().string();
+    if (!is_name(name) || !entry->is_regular_file(gone)) continue;
+    if (is_item(name)) stems.insert(entry->path().stem().string());
+    names.insert(std::move(name));
+  }
+  std::map<std::string, fs::path> masks;
+  for (const auto& name : names) {
+    const auto stem = fs::path(name).stem().string();
+    for (auto ending : data::kMaskNames) {
+      if (is_item(name) && stem.ends_with(ending)) masks[stem.substr(0, stem.size() - ending.size())] = folder / name;
+    }
+  }
+  std::vector<Listed> all;
+  for (const auto& name : names) {
+    const auto stem = fs::path(name).stem().string();
+    if (!is_item(name) || is_beside(stem, stems)) continue;
+    const auto mask = masks.find(stem);
+    all.push_back({{folder / name, is_left_out}, names.contains(stem + ".txt"), mask == masks.end() ? fs::path() : mask->second});
+  }
+  return all;
+}
+
+std::vector<Datasets::Listed> Datasets::listed(const fs::path& dataset) {
+  auto all = listed(dataset, /*is_left_out=*/false), left_out = listed(dataset, /*is_left_out=*/true);
+  std::ranges::move(left_out, std::back_inserter(all));
+  std::ranges::sort(all, {}, [](const Listed& one) { return one.item.path.filename().string(); });
+  return all;
+}
+
 json Datasets::list() const {
   auto all = json::array();
   for (const auto& name : Workspace::names(workspace_.datasets())) {
-    const auto folder = workspace_.datasets() / name;
-    const auto names = item_names(folder);
-    const auto captions = std::ranges::count_if(names, [&](const auto& file) { return io::is_there(Item{folder / file}.caption_file()); });
-    all.push_back({{"name", name}, {"items", names.size()}, {"captions", captions}});
+    const auto items = listed(workspace_.datasets() / name, /*is_left_out=*/false);
+    std::error_code is_no_link;
+    const auto linked = fs::read_symlink(workspace_.datasets() / name, is_no_link);
+    all.push_back({{"name", name},
+                   {"items", items.size()},
+                   {"captions", std::ranges::count(items, true, &Listed::has_caption)},
+                   {"folder", linked.empty() ? json() : json(linked.string())}});
   }
   return all;
 }
@@ -83,11 +129,12 @@ const Datasets::Known& Datasets::known(const fs::path& file) {
   return known;
 }
 
-json Datasets::describe(const Item& item) {
+json Datasets::describe(const Listed& listed) {
+  const auto& item = listed.item;
   const auto& file = known(item.path);
-  const auto caption = item.caption_file();
   return {{"file", item.path.filename().string()},
-          {"caption", io::is_there(caption) ? json(trim(io::read_text(caption))) : json()},
+          {"caption", listed.has_caption ? json(trim(io::read_text(item.caption_file()))) : json()},
+          {"mask", listed.mask.empty() ? json() : json(version_of(listed.mask))},
           {"is_left_out", item.is_left_out},
           {"is_clip", data::is_video(item.path)},
           {"height", file.height},
@@ -97,15 +144,16 @@ json Datasets::describe(const Item& item) {
 }
 
 json Datasets::items(const fs::path& dataset) {
-  std::vector<std::pair<std::string, Item>> found;
-  for (bool is_left_out : {false, true}) {
-    const auto folder = is_left_out ? dataset / kLeftOut : dataset;
-    for (const auto& name : item_names(folder)) found.emplace_back(name, Item{folder / name, is_left_out});
-  }
-  std::ranges::sort(found, {}, &std::pair<std::string, Item>::first);
+  const auto found = listed(dataset);
   std::lock_guard lock(mutex_);
   auto all = json::array();
-  for (const auto& [name, item] : found) all.push_back(describe(item));
+  for (const auto& one : found) all.push_back(describe(one));
+  return all;
+}
+
+std::vector<Item> Datasets::files(const fs::path& dataset) {
+  std::vector<Item> all;
+  for (auto& one : listed(dataset)) all.push_back(std::move(one.item));
   return all;
 }
 
@@ -118,21 +166,6 @@ std::optional<Item> Datasets::find(const fs::path& dataset, const std::string& f
   return std::nullopt;
 }
 
-std::string Datasets::thumbnail(const Item& item, int64_t side) const {
-  std::error_code error;
-  const auto time = fs::last_write_time(item.path, error).time_since_epoch().count();
-  const auto folder = workspace_.root() / ".thumbnails";
-  const auto kept = folder / (io::sha256(fmt::format("{} {} {}", item.path.string(), time, side)).substr(0, 32) + ".webp");
-  if (io::is_there(kept)) return io::read_text(kept);
-  const auto pixels = data::decode_image(item.path);
-  const auto height = pixels.size(0), width = pixels.size(1), longest = std::max({height, width, side});
-  const data::Size smaller{std::max<int64_t>(1, height * side / longest), std::max<int64_t>(1, width * side / longest)};
-  auto bytes = data::encode_webp(data::resize_and_crop(pixels, smaller), kQuality);
-  fs::create_directories(folder, error);
-  io::write_text_atomic(kept, bytes);
-  return bytes;
-}
-
 void Datasets::write_caption(const Item& item, const std::string& caption) {
   std::error_code error;
   const auto text = trim(caption);
@@ -143,8 +176,8 @@ void Datasets::write_caption(const Item& item, const std::string& caption) {
 void Datasets::leave_out(const fs::path& dataset, const Item& item, bool out) {
   if (item.is_left_out == out) return;
   const auto folder = out ? dataset / kLeftOut : dataset;
+  for (const auto& path : item.companions()) move(path, folder / path.filename());
   move(item.path, folder / item.path.filename());
-  move(item.caption_file(), folder / item.caption_file().filename());
 }
 
 void Datasets::throw_away(const fs::path& dataset, const Item& item) const {
@@ -153,7 +186,8 @@ void Datasets::throw_away(const fs::path& dataset, const Item& item) const {
   fs::create_directories(folder, ignored);
   const auto ending = item.path.extension().string();
   const auto to = folder / free_name(folder, item.path.filename().string(), ending);
-  move(item.caption_file(), Item{to}.caption_file());
+  const auto stem = item.path.stem().string().size();
+  for (const auto& path : item.companions()) move(path, folder / (to.stem().string() + path.filename().string().substr(stem)));
   move(item.path, to);
 }
 

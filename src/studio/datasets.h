@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "studio/workspace.h"
 
@@ -17,6 +18,8 @@ struct Item {
   bool is_left_out = false;
 
   std::filesystem::path caption_file() const;
+  /// What lies beside it and goes where it goes: its caption and its mask, those of them that are there.
+  std::vector<std::filesystem::path> companions() const;
 };
 
 /// Datasets as folders of pictures and clips with a text file beside each (data/captioned_folder.h). What is left out lies in the folder's
@@ -26,22 +29,21 @@ class Datasets {
   /// The workspace must outlive it.
   explicit Datasets(const Workspace& workspace) : workspace_(workspace) {}
 
-  /// [{"name", "items", "captions"}]: how many pictures and clips there are, and how many of them have a caption.
+  /// [{"name", "items", "captions", "folder"}]: how many pictures and clips there are, how many of them have a caption, and the folder that
+  /// is linked, or null.
   nlohmann::json list() const;
-  /// [{"file", "caption": text or null, "is_left_out", "is_clip", "height", "width", "bytes", "problem"}], by name; sizes are 0 for what
-  /// cannot be read, with the reason.
+  /// [{"file", "caption": text or null, "mask": a number that changes with it or null, "is_left_out", "is_clip", "height", "width",
+  /// "bytes", "problem"}], by name; sizes are 0 for what cannot be read, with the reason.
   nlohmann::json items(const std::filesystem::path& dataset);
+  /// Its pictures and clips, by name.
+  static std::vector<Item> files(const std::filesystem::path& dataset);
   /// Nothing for what is no name of a picture or clip of the dataset.
   static std::optional<Item> find(const std::filesystem::path& dataset, const std::string& file);
-  /// The picture, at most `side` pixels wide and high, as a WebP file's bytes. It is kept in the workspace. A data Error where it cannot be
-  /// read.
-  std::string thumbnail(const Item& item, int64_t side) const;
-
   /// "" removes the file.
   static void write_caption(const Item& item, const std::string& caption);
-  /// Moves it, with its caption, out of the pictures that are trained, or back.
+  /// Moves it, with what lies beside it, out of the pictures that are trained, or back.
   static void leave_out(const std::filesystem::path& dataset, const Item& item, bool out);
-  /// Moves it, with its caption, into the bin.
+  /// Moves it, with what lies beside it, into the bin.
   void throw_away(const std::filesystem::path& dataset, const Item& item) const;
 
   /// Whether files of this name may be added to a dataset: pictures, clips, captions.
@@ -55,8 +57,16 @@ class Datasets {
     int64_t height = 0, width = 0;
     std::string problem = {};
   };
+  /// An item with what lies beside it, as one look at the folder finds it.
+  struct Listed {
+    Item item;
+    bool has_caption = false;
+    std::filesystem::path mask = {};
+  };
+  static std::vector<Listed> listed(const std::filesystem::path& dataset, bool is_left_out);
+  static std::vector<Listed> listed(const std::filesystem::path& dataset);
   const Known& known(const std::filesystem::path& file);
-  nlohmann::json describe(const Item& item);
+  nlohmann::json describe(const Listed& listed);
 
   const Workspace& workspace_;
   std::mutex mutex_;

@@ -31,7 +31,7 @@ json import_settings(Studio& studio, const json& files) {
   std::optional<Error> refusal;  // the first
   for (const auto& name : names) {
     try {
-      return studio.program.answer_of({"import", (from / name).string(), "--output", (folder / "settings.toml").string(), "--json"});
+      return studio.program.json_of({"import", (from / name).string(), "--output", (folder / "settings.toml").string(), "--json"});
     } catch (const Error& error) {
       if (!refusal) refusal = error;
     }

@@ -5,10 +5,10 @@ namespace burnish::studio {
 
 void add_model_routes(httplib::Server& http, Studio& studio) {
   http.Get("/api/models", handled([&studio](const Request&, Response& response) {
-             answer(response, studio.program.answer_of({"models", "--json"}));
+             answer(response, studio.program.json_of({"models", "--json"}));
            }));
   http.Post("/api/models/size", handled([&studio](const Request& request, Response& response) {
-              const auto said = studio.program.answer_of({"models", "--json", "--", body_of(request).at("name").get<std::string>()});
+              const auto said = studio.program.json_of({"models", "--json", "--", body_of(request).at("name").get<std::string>()});
               answer(response, said.at("models").at(0));
             }));
   http.Get("/api/fetches", handled([&studio](const Request&, Response& response) { answer(response, studio.fetches.list()); }));

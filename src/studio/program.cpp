@@ -56,29 +56,39 @@ Said Program::run(const std::vector<std::string>& words, const std::vector<std::
   return said;
 }
 
-json Program::answer_of(const std::vector<std::string>& words) {
+json Program::json_of(const std::vector<std::string>& words) {
   const auto said = run(words);
   auto value = json::parse(said.output, nullptr, /*allow_exceptions=*/false);
   if (said.exit_code != 0 || value.is_discarded()) config_error("studio", "{}", sentence_of(said));
   return value;
 }
 
-json Program::plan(const std::string& settings, bool wants_fit) {
+Said Program::run_on(const std::string& settings, std::vector<std::string> words) {
   fs::path draft;
   {
     std::lock_guard lock(mutex_);
     draft = workspace_.queue() / fmt::format(".draft-{}-{}.toml", getpid(), ++num_drafts_);
   }
   io::write_text_atomic(draft, settings);
-  std::vector<std::string> words{"plan", draft.string(), "--json"};
-  if (wants_fit) words.emplace_back("--fit");
-  auto said = run(words, {"HF_HUB_OFFLINE=1", "DIFFSYNTH_SKIP_DOWNLOAD=True"});  // nothing is fetched at each key
+  words.push_back(draft.string());
+  auto said = run(words, {"HF_HUB_OFFLINE=1", "DIFFSYNTH_SKIP_DOWNLOAD=True"});  // what is only looked at fetches nothing
   std::error_code ignored;
   fs::remove(draft, ignored);
+  return said;
+}
+
+json Program::plan(const std::string& settings, bool wants_fit) {
+  std::vector<std::string> words{"plan", "--json"};
+  if (wants_fit) words.emplace_back("--fit");
+  words.emplace_back("--config");
+  return answer_of(run_on(settings, words), "plan");
+}
+
+json answer_of(const Said& said, const std::string& name) {
   auto value = json::parse(said.output, nullptr, /*allow_exceptions=*/false);
   if (value.is_object() && value.contains("problems")) return value;
   json answer{{"exit_code", said.exit_code}};
-  if (value.is_object()) answer["plan"] = std::move(value);
+  if (value.is_object()) answer[name] = std::move(value);
   if (said.exit_code != 0) answer["sentence"] = sentence_of(said);
   return answer;
 }

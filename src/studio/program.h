@@ -23,11 +23,12 @@ class Program {
   /// Runs a verb with its arguments, in the workspace, with further variables ("NAME=value").
   Said run(const std::vector<std::string>& words, const std::vector<std::string>& variables = {});
   /// What a verb says as JSON; a config Error with its sentence where it fails.
-  nlohmann::json answer_of(const std::vector<std::string>& words);
+  nlohmann::json json_of(const std::vector<std::string>& words);
   /// The options of a verb as `burnish help VERB --json` writes them, asked for once.
   std::string options_of(const std::string& verb);
-  /// What `burnish plan --json` says of settings, which lie where those of jobs lie: {"problems": [{"option", "sentence"}]}, or
-  /// {"plan": ..., "exit_code"}, and "sentence" where it could not say more.
+  /// Runs a verb with its arguments, and behind them the name of a file with settings, which lies where those of jobs lie while it runs.
+  Said run_on(const std::string& settings, std::vector<std::string> words);
+  /// What `burnish plan --json` says of settings: what answer_of has of it as "plan".
   nlohmann::json plan(const std::string& settings, bool wants_fit);
 
  private:
@@ -42,5 +43,8 @@ class Program {
 
 /// What a program said at last of why it ended.
 std::string sentence_of(const Said& said);
+/// What a verb said in JSON: {"problems": [{"option", "sentence"}]}, or its answer under `name` with "exit_code", and a "sentence" where it
+/// could not say more.
+nlohmann::json answer_of(const Said& said, const std::string& name);
 
 }  // namespace burnish::studio

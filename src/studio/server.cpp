@@ -54,6 +54,9 @@ Server::Server(const Options& options) : server_("studio", options.address, opti
   add_dataset_routes(http, studio_);
   add_drawing_routes(http, studio_);
   add_file_routes(http, studio_);
+  add_mask_routes(http, studio_);
+  add_look_routes(http, studio_);
+  add_cut_routes(http, studio_);
 }
 
 std::string Server::address() const {

@@ -9,9 +9,11 @@
 #include "studio/files.h"
 #include "studio/fetches.h"
 #include "studio/guard.h"
+#include "studio/looks.h"
 #include "studio/program.h"
 #include "studio/queue.h"
 #include "studio/runs.h"
+#include "studio/thumbnails.h"
 #include "studio/workspace.h"
 
 namespace httplib {
@@ -41,6 +43,8 @@ struct Studio {
   Datasets datasets;
   Files files;
   Drawings drawings;
+  Thumbnails thumbnails;
+  Looks looks;
   Program program;
   Fetches fetches;
   Guard guard;
@@ -54,6 +58,8 @@ struct Studio {
         datasets(workspace),
         files(workspace, options.program),
         drawings(workspace, files, options.program),
+        thumbnails(workspace.root() / ".thumbnails"),
+        looks(workspace.root() / ".thumbnails", thumbnails),
         program(workspace, options.program),
         fetches(workspace, options.program),
         guard(workspace.root() / ".token", port, options.address != "127.0.0.1") {}
@@ -67,5 +73,8 @@ void add_model_routes(httplib::Server& http, Studio& studio);
 void add_dataset_routes(httplib::Server& http, Studio& studio);
 void add_drawing_routes(httplib::Server& http, Studio& studio);
 void add_file_routes(httplib::Server& http, Studio& studio);
+void add_mask_routes(httplib::Server& http, Studio& studio);
+void add_look_routes(httplib::Server& http, Studio& studio);
+void add_cut_routes(httplib::Server& http, Studio& studio);
 
 }  // namespace burnish::studio

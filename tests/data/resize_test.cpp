@@ -137,6 +137,13 @@ TEST(TargetSize, RefusesWhatCannotBe) {
   EXPECT_THAT(refused(0, 0, 4096, 0), HasSubstr("multiples of at least 1"));
 }
 
+TEST(TargetSize, WithinASideNothingGrowsOrVanishes) {
+  EXPECT_EQ(data::within({300, 900}, 320), (Size{106, 320}));
+  EXPECT_EQ(data::within({900, 300}, 320), (Size{320, 106}));
+  EXPECT_EQ(data::within({30, 40}, 320), (Size{30, 40}));
+  EXPECT_EQ(data::within({1, 4000}, 320), (Size{1, 320}));
+}
+
 TEST(ModelRange, GivesEveryByteTheSameNumberOnEveryDevice) {
   auto pixels = at::arange(0, 256, at::kInt).to(at::kByte).view({16, 16, 1}).expand({16, 16, 3}).contiguous();
   auto image = data::to_model_range(pixels), there = data::to_model_range(test::on_device(pixels));

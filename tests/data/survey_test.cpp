@@ -40,6 +40,8 @@ TEST(Survey, LooksThatDifferByThreeBitsAreAlike) {
   EXPECT_THAT(data::alike({a, four, far}), ElementsAre());
   EXPECT_THAT(data::alike({a, three, four}), ElementsAre(ElementsAre(0u, 1u, 2u))) << "the second is like both others";
   EXPECT_THAT(data::alike({}), ElementsAre());
+  EXPECT_THAT(data::alike({a, a, three}, 0), ElementsAre(ElementsAre(0u, 1u)));
+  EXPECT_THAT(data::alike({a, four, far}, 4), ElementsAre(ElementsAre(0u, 1u)));
 }
 
 TEST(Survey, CountsSizesBatchesCaptionsAndWhatLooksTheSame) {

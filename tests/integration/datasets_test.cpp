@@ -1,9 +1,12 @@
 // Several datasets, buckets and captions that change by visit, in whole runs: split, ahead, resumed.
+#include <ATen/ops/full.h>
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <set>
 
+#include "data/image.h"
 #include "tests/integration/refused.h"
 
 using namespace burnish;
@@ -204,6 +207,28 @@ TEST_F(Datasets, DataLooksAtThemAndShowsThem) {
   refused(2, "data", {"name a folder of pictures"});
   refused(2, "data '" + at("first").string() + "' --enable_bucket", {"name it with resolution"});
   refused(3, "data '" + at("gone").string() + "'", {"gone"});
+}
+
+TEST_F(Datasets, DataSaysAsJsonWhatSettingsCutOut) {
+  data::write_png(at("first/wide.png"), at::full({40, 200, 3}, 128, at::kByte));  // without a caption
+  write("first/broken.png", "no picture");
+  const auto model = fmt::format("model = ['{}']\ntokenizer_path = '{}'\ntokenizer_2_path = '{}'\n", (kGolden / "model").string(),
+                                 (kAssets / "tokenizer").string(), (kAssets / "tokenizer_2").string());
+  write("run.toml", model + "dataset_base_path = 'second'\nheight = 48\nwidth = 64\nbatch_size = 2\n");
+  const auto said = nlohmann::json::parse(ok("data '" + at("first").string() + "' --json --settings " + quoted(at("run.toml"))));
+  EXPECT_EQ(said["unusable"].size(), 1u);
+  const auto& pictures = said["pictures"];
+  const auto wide = std::ranges::find(pictures, at("first/wide.png").string(), [](const auto& picture) { return picture["file"]; });
+  ASSERT_NE(wide, pictures.end());
+  EXPECT_EQ((*wide)["cuts"], nlohmann::json::parse(R"([{"width": 64, "height": 48, "frames": 1, "is_scaled_up": true,
+                                                       "window": [73.33333333333333, 0.0, 53.333333333333336, 40.0]}])"));
+  // Without a dataset of its own it is that of the settings.
+  EXPECT_EQ(nlohmann::json::parse(ok("data --json --settings " + quoted(at("run.toml"))))["pictures"][0]["file"],
+            at("second/3.png").string());
+  write("run.toml", model + "height = 48\n");
+  const auto problems = nlohmann::json::parse(
+      run_burnish("data '" + at("first").string() + "' --json --settings " + quoted(at("run.toml"))).output, nullptr, false);
+  EXPECT_TRUE(problems.is_object() && problems.contains("problems")) << problems;
 }
 
 TEST_F(Datasets, OneCaptionAndATriggerWordAreInWhatIsCached) {

@@ -1,41 +1,16 @@
 // Datasets of a studio: plain files, which a page adds, shows, and changes.
-#include <ATen/ATen.h>
-
-#include "data/image.h"
-#include "tests/studio/served.h"
+#include "tests/studio/dataset_served.h"
 
 using namespace burnish;
 using namespace burnish::test;
 using testing::HasSubstr;
-
-namespace {
-
-class DatasetTest : public StudioTest {
- protected:
-  DatasetTest() { EXPECT_EQ(ask("/api/datasets", json{{"name", "cats"}})["name"], "cats"); }
-
-  fs::path folder() const { return root() / "datasets/cats"; }
-  static std::string picture(int64_t height, int64_t width) {
-    Scratch scratch;
-    data::write_png(scratch / "one.png", at::full({height, width, 3}, 128, at::kByte));
-    return text_of(scratch / "one.png");
-  }
-  int put(const std::string& file, const std::string& bytes) const {
-    auto answer =
-        client().Put("/api/datasets/cats/files/" + file, {{"Authorization", "Bearer " + token}}, bytes, "application/octet-stream");
-    return answer ? answer->status : 0;
-  }
-  json items() const { return ask("/api/datasets/cats/items"); }
-};
-
-}  // namespace
 
 TEST_F(DatasetTest, AreFoldersOfPicturesWithCaptions) {
   EXPECT_EQ(put("a.png", picture(30, 40)), 200);
   EXPECT_EQ(put("b.png", picture(8, 8)), 200);
   EXPECT_EQ(put("a.txt", " a cat \n"), 200);
   EXPECT_EQ(put("broken.png", "no picture"), 200) << "which is shown, with the reason";
-  EXPECT_EQ(ask("/api/datasets"), json::parse(R"([{"name": "cats", "items": 3, "captions": 1}])"));
+  EXPECT_EQ(ask("/api/datasets"), json::parse(R"([{"name": "cats", "items": 3, "captions": 1, "folder": null}])"));
   auto all = items();
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0]["file"], "a.png");
@@ -72,14 +47,13 @@ TEST_F(DatasetTest, WritesCaptionsAndSaysWhatStoodThere) {
 
 TEST_F(DatasetTest, LeavesOutWithoutDeleting) {
   ASSERT_EQ(put("a.png", picture(8, 8)) + put("a.txt", "a cat"), 400);
-  ask("/api/datasets/cats/items/a.png/leave_out", json{{"out", true}});
+  ask("/api/datasets/cats/leave_out", json{{"files", {"a.png", "none.png"}}, {"out", true}});
   EXPECT_FALSE(fs::exists(folder() / "a.png"));
   EXPECT_EQ(items()[0]["is_left_out"], true);
   EXPECT_EQ(items()[0]["caption"], "a cat");
-  ask("/api/datasets/cats/items/a.png/leave_out", json{{"out", false}});
+  ask("/api/datasets/cats/leave_out", json{{"files", {"a.png"}}, {"out", false}});
   EXPECT_TRUE(fs::exists(folder() / "a.png") && fs::exists(folder() / "a.txt"));
-  auto gone = client().Delete("/api/datasets/cats/items/a.png", {{"Authorization", "Bearer " + token}});
-  EXPECT_EQ(gone->status, 200);
+  EXPECT_EQ(remove("/items/a.png"), 200);
   EXPECT_TRUE(items().empty());
   EXPECT_TRUE(fs::exists(root() / "bin/pictures of cats/a.png"));
 }

@@ -1,51 +1,13 @@
 // Datasets: pictures as they lie, with captions that are edited in place.
 
-/** Rows of cells of one height of which only those in sight are there, so that ten thousand pictures are as quick as ten. */
-class Grid {
-  constructor(cell, height) {
-    this.cell = cell;
-    this.height = height;
-    this.items = [];
-    this.element = h("div", {class: "grid", role: "list"});
-    this.look = () => this.draw();
-    addEventListener("scroll", this.look, {passive: true});
-    addEventListener("resize", this.look);
-  }
-
-  leave() {
-    removeEventListener("scroll", this.look);
-    removeEventListener("resize", this.look);
-  }
-
-  set(items) {
-    this.items = items;
-    this.drawn = null;
-    this.draw();
-  }
-
-  draw() {
-    const box = this.element.getBoundingClientRect(), columns = Math.max(1, Math.floor((box.width + 16) / 216)), rows = Math.ceil(this.items.length / columns);
-    const first = Math.max(0, Math.floor(-box.top / this.height) - 2), last = Math.min(rows, Math.ceil((innerHeight - box.top) / this.height) + 2), range = `${columns} ${first} ${last}`;
-    if (range === this.drawn) return;
-    this.drawn = range;
-    this.element.style.height = `${rows * this.height}px`;
-    const focused = document.activeElement?.dataset?.file;
-    const cells = this.items.slice(first * columns, last * columns).map((item, i) => {
-      const cell = this.cell(item), at = first * columns + i;
-      cell.style.cssText = `top: ${Math.floor(at / columns) * this.height}px; left: calc(${at % columns} * (100% + 16px) / ${columns}); width: calc((100% + 16px) / ${columns} - 16px); height: ${this.height - 16}px`;
-      return cell;
-    });
-    this.element.replaceChildren(...cells);
-    if (focused) this.element.querySelector(`textarea[data-file="${CSS.escape(focused)}"]`)?.focus();
-  }
-}
-
+const byName = new Intl.Collator(undefined, {numeric: true});
 const orders = {
-  name: (a, b) => a.file.localeCompare(b.file, undefined, {numeric: true}), size: (a, b) => b.width * b.height - a.width * a.height, shape: (a, b) => a.width / Math.max(1, a.height) - b.width / Math.max(1, b.height),
-  caption: (a, b) => (a.caption ?? "").length - (b.caption ?? "").length,
+  name: (a, b) => byName.compare(a.file, b.file), size: (a, b) => b.width * b.height - a.width * a.height, shape: (a, b) => a.width / Math.max(1, a.height) - b.width / Math.max(1, b.height),
+  caption: (a, b) => (a.caption ?? "").length - (b.caption ?? "").length, blur: (a, b) => (a.sharpness ?? Infinity) - (b.sharpness ?? Infinity),
 };
 const filters = {
-  all: () => true, captionless: item => !item.caption, left: item => item.is_left_out, unreadable: item => item.problem !== "",
+  all: () => true, captionless: item => !item.caption, left: item => item.is_left_out, unreadable: item => item.problem !== "", masked: item => item.mask !== null, maskless: item => item.mask === null, alike: item => item.group > 0,
+  clips: item => item.is_clip,
 };
 
 const tagsOf = caption => (caption ?? "").split(",").map(tag => tag.trim()).filter(Boolean);
@@ -59,9 +21,12 @@ class DatasetPage {
     this.order = "name";
     this.filter = "all";
     this.tag = "";
-    this.grid = new Grid(item => this.cell(item), 340);
+    this.grid = new Grid(item => this.cell(item), 364);
     this.count = h("p", {class: "explain", role: "status"});
     this.search = h("input", {type: "search", placeholder: words.searchCaptions, "aria-label": words.searchCaptions, oninput: () => this.show()});
+    this.cuts = new Cuts(name, () => this.show());
+    this.looks = new Looks(name, () => this.items, () => this.show());
+    this.looks.element.append(h("button", {type: "button", onclick: doing(() => this.leaveOut(this.looks.smaller(), true))}, words.leaveOutSmaller));
     this.tags = h("div", {class: "chips", role: "group", "aria-label": words.tags});
     this.undoButton = h("button", {type: "button", disabled: true, onclick: doing(() => this.takeBack())}, words.undo);
     const select = (choices, change, label) => h("select", {"aria-label": label, onchange: event => { change(event.target.value); this.show(); }},
@@ -69,10 +34,11 @@ class DatasetPage {
     this.find = h("input", {"aria-label": words.find, placeholder: words.find});
     this.replacement = h("input", {"aria-label": words.replacement, placeholder: words.replacement});
     const files = h("input", {type: "file", multiple: true, hidden: true, onchange: event => this.add(event.target.files)});
-    this.element = h("div", {class: "dataset", ondragover: event => event.preventDefault(), ondrop: event => { event.preventDefault(); this.add(event.dataTransfer.files); }},
+    this.element = h("div", {class: "dataset", ondragover: event => event.preventDefault(), ondrop: event => { event.preventDefault(); droppedFiles(event.dataTransfer).then(dropped => this.add(dropped)).catch(error => say(error.message, "bad")); }},
       h("div", {class: "section-head"}, h("h1", {}, name), h("span", {class: "actions"}, h("button", {type: "button", onclick: () => files.click()}, words.add), files, this.undoButton)),
       this.count,
-      h("div", {class: "controls"}, this.search, select(words.orders, value => { this.order = value; }, words.order), select(words.filters, value => { this.filter = value; }, words.filter)),
+      h("div", {class: "controls"}, this.search, select(words.orders, value => { this.order = value; }, words.order), select(words.filters, value => { this.filter = value; }, words.filter), this.cuts.element),
+      this.cuts.note, this.looks.element,
       h("div", {class: "controls"}, this.find, this.replacement, h("button", {type: "button", onclick: doing(() => this.replace())}, words.replace),
         h("button", {type: "button", onclick: doing(() => this.prefix())}, words.prefix)),
       this.tags, h("p", {class: "drop explain"}, words.drop), this.grid.element);
@@ -81,18 +47,33 @@ class DatasetPage {
   async read() {
     this.items = await get(`datasets/${named(this.name)}/items`);
     this.show();
+    await this.looks.follow();
+  }
+
+  leave() {
+    this.grid.leave();
+    this.looks.leave();
   }
 
   shown() {
     const wish = this.search.value.trim().toLowerCase();
-    return this.items.filter(filters[this.filter]).filter(item => !this.tag || tagsOf(item.caption).includes(this.tag))
-      .filter(item => !wish || `${item.file} ${item.caption ?? ""}`.toLowerCase().includes(wish)).sort(orders[this.order]);
+    const order = this.filter === "alike" ? (a, b) => a.group - b.group || orders.size(a, b) : this.order === "bucket" ? (a, b) => this.bucketOf(a) - this.bucketOf(b) : orders[this.order];
+    return this.items.filter(filters[this.filter]).filter(item => this.cuts.shows(item)).filter(item => !this.tag || tagsOf(item.caption).includes(this.tag))
+      .filter(item => !wish || `${item.file} ${item.caption ?? ""}`.toLowerCase().includes(wish)).sort(order);
+  }
+
+  /** A number by which those of one bucket stand together, the narrowest first. */
+  bucketOf(item) {
+    const [cut] = this.cuts.of(item);
+    return cut ? cut.width * 1e6 + cut.height : Infinity;
   }
 
   show() {
     const shown = this.shown(), without = this.items.filter(item => !item.caption && !item.is_left_out).length;
     this.count.textContent = words.countOf(this.items.length, shown.length, without);
     this.grid.set(shown);
+    this.cuts.count(this.items);
+    this.looks.element.hidden = this.filter !== "alike";
     const counts = new Map();
     for (const item of this.items) for (const tag of tagsOf(item.caption)) counts.set(tag, (counts.get(tag) ?? 0) + 1);
     const most = [...counts].filter(([, count]) => count > 1 || counts.size < 12).sort((a, b) => b[1] - a[1]).slice(0, 40);
@@ -101,34 +82,72 @@ class DatasetPage {
     this.undoButton.disabled = this.undo.length === 0;
   }
 
+  path(item) { return `datasets/${named(this.name)}/items/${named(item.file)}`; }
+
+  /** The picture with what is laid over it. */
+  thumbnail(item) {
+    if (item.problem) return h("p", {class: "problem"}, item.problem);
+    const mask = item.mask === null ? null : h("img", {class: "over", src: `/api/${this.path(item)}/mask?side=320&v=${item.mask}`, alt: "", draggable: "false"});
+    return h("div", {class: "shot"}, h("img", {src: `/api/${this.path(item)}/thumbnail`, alt: item.caption || item.file, draggable: "false"}), mask,
+      ...this.cuts.frames(item), item.is_clip ? h("button", {type: "button", class: "play", "aria-label": `${words.play}: ${item.file}`, onclick: event => this.play(item, event.currentTarget)}, "▶") : null);
+  }
+
+  /** The clip in the place of its first frame, where the browser knows its format. */
+  play(item, button) {
+    const video = h("video", {src: `/api/${this.path(item)}/file`, controls: true, autoplay: true, loop: true, playsinline: true, "aria-label": item.file});
+    video.addEventListener("error", () => { video.replaceWith(button); say(words.cannotPlay(item.file), "bad"); });
+    button.replaceWith(video);
+    video.focus();
+  }
+
   cell(item) {
-    const path = `datasets/${named(this.name)}/items/${named(item.file)}`;
-    const picture = item.problem ? h("p", {class: "problem"}, item.problem) : item.is_clip ? h("div", {class: "blank"}, words.clip) :
-      h("img", {src: `/api/${path}/thumbnail`, alt: item.caption || item.file, loading: "lazy", draggable: "false"});
-    const caption = h("textarea", {"data-file": item.file, "aria-label": `${words.caption}: ${item.file}`, placeholder: words.noCaption, spellcheck: "true",
+    const act = (text, sign, action) => h("button", {type: "button", title: text, "aria-label": `${text}: ${item.file}`, "data-key": `${text}: ${item.file}`, onclick: doing(action)}, sign);
+    const caption = h("textarea", {"data-file": item.file, "data-key": item.file, "aria-label": `${words.caption}: ${item.file}`, placeholder: words.noCaption, spellcheck: "true",
       onchange: doing(event => this.write({[item.file]: event.target.value}))});
     caption.value = item.caption ?? "";
-    const out = h("button", {type: "button", title: item.is_left_out ? words.takeIn : words.leaveOut, "aria-label": `${item.is_left_out ? words.takeIn : words.leaveOut}: ${item.file}`,
-      onclick: doing(async () => { await post(`${path}/leave_out`, {out: !item.is_left_out}); item.is_left_out = !item.is_left_out; this.show(); })}, item.is_left_out ? "↺" : "–");
-    const bin = h("button", {type: "button", title: words.bin, "aria-label": `${words.bin}: ${item.file}`, onclick: doing(async () => {
-      await ask("DELETE", path);
-      this.items = this.items.filter(one => one !== item);
+    return h("figure", {class: `item ${item.is_left_out ? "out" : ""}`, role: "listitem"}, h("div", {class: "thumb-box"}, this.thumbnail(item)),
+      h("figcaption", {}, h("span", {class: "file", title: item.file}, item.file),
+        item.problem ? null : act(words.mask, "◐", () => this.drawMask(item)),
+        act(item.is_left_out ? words.takeIn : words.leaveOut, item.is_left_out ? "↺" : "–", () => this.leaveOut([item], !item.is_left_out)),
+        act(words.bin, "×", async () => {
+          await ask("DELETE", this.path(item));
+          this.items = this.items.filter(one => one !== item);
+          this.show();
+        })),
+      h("p", {class: "facts-line explain number"}, this.facts(item)), caption);
+  }
+
+  facts(item) {
+    return [item.width > 0 ? `${item.width} × ${item.height}` : "", this.cuts.facts(item), item.frames ? words.ofClip(item.frames, item.seconds) : "",
+      this.filter === "alike" ? words.group(item.group) : "", this.order === "blur" && item.sharpness !== undefined ? words.sharpness(item.sharpness) : ""].filter(Boolean).join(" · ");
+  }
+
+  async drawMask(item) {
+    await new MaskEditor(this.path(item), item, takeBack => {
+      this.undo.push(async () => { await takeBack(); this.grid.renew(item); });
       this.show();
-    })}, "×");
-    const size = item.width > 0 ? `${item.width} × ${item.height}` : "";
-    return h("figure", {class: `item ${item.is_left_out ? "out" : ""}`, role: "listitem"}, h("div", {class: "thumb-box"}, picture),
-      h("figcaption", {}, h("span", {class: "file", title: item.file}, item.file), h("span", {class: "explain number"}, size), out, bin), caption);
+    }).open();
+  }
+
+  async leaveOut(items, out, isUndo = false) {
+    await post(`datasets/${named(this.name)}/leave_out`, {files: items.map(item => item.file), out});
+    for (const item of items) item.is_left_out = out;
+    if (!isUndo) this.undo.push(() => this.leaveOut(items, !out, true));
+    this.show();
   }
 
   /** Writes captions by file, and keeps what stood there. */
   async write(captions, isUndo = false) {
     const {before} = await post(`datasets/${named(this.name)}/captions`, {captions});
     for (const item of this.items) if (item.file in captions) item.caption = captions[item.file].trim() || null;
-    if (!isUndo) this.undo.push(before);
+    if (!isUndo) this.undo.push(() => this.write(before, true));
     this.show();
   }
 
-  async takeBack() { await this.write(this.undo.pop(), true); }
+  async takeBack() {
+    await this.undo.pop()();
+    this.undoButton.disabled = this.undo.length === 0;
+  }
 
   /** Of the captions that are shown. */
   async replace() {
@@ -147,15 +166,32 @@ class DatasetPage {
   }
 
   async add(files) {
-    let count = 0;
+    let count = 0, sent = 0;
     for (const file of files) {
-      const response = await fetch(`/api/datasets/${named(this.name)}/files/${named(file.name)}`, {method: "PUT", body: file});
-      if (response.ok) ++count;
-      else say((await response.json().catch(() => ({}))).sentence ?? words.notAdded(file.name), "bad");
-      this.count.textContent = words.adding(count, files.length);
+      this.count.textContent = words.adding(sent++, files.length);
+      const response = await fetch(`/api/datasets/${named(this.name)}/files/${named(file.name)}`, {method: "PUT", body: file}), answer = await response.json().catch(() => ({}));
+      if (response.ok) count += answer.added;
+      else say(answer.sentence ?? words.notAdded(file.name), "bad");
+      if (answer.passed_over?.length > 0) say(words.passedOver(answer.passed_over.length, answer.passed_over[0]), "bad");
     }
+    if (count > 0) say(words.added(count));
     await this.read();
   }
+}
+
+/** Files that are dropped, and those in folders among them. */
+async function droppedFiles(transfer) {
+  const entries = [...transfer.items].map(item => item.webkitGetAsEntry?.()).filter(Boolean), found = [];
+  if (entries.length === 0) return [...transfer.files];
+  const called = (thing, method) => new Promise((done, failed) => thing[method](done, failed));
+  const walk = async entry => {
+    if (entry.name.startsWith(".")) return;
+    if (entry.isFile) return found.push(await called(entry, "file"));
+    const reader = entry.createReader();
+    for (let part = await called(reader, "readEntries"); part.length > 0; part = await called(reader, "readEntries")) for (const one of part) await walk(one);
+  };
+  for (const entry of entries) await walk(entry);
+  return found;
 }
 
 async function showData(view, query) {
@@ -163,15 +199,30 @@ async function showData(view, query) {
   if (name) {
     const page = new DatasetPage(name);
     view.replaceChildren(page.element);
-    await page.read();
-    return () => page.grid.leave();
+    const seen = Promise.all([page.read(), page.cuts.offer()]);
+    seen.catch(error => say(error.message, "bad"));
+    return () => page.leave();
   }
-  const list = await get("datasets"), wish = h("input", {"aria-label": words.newDataset, placeholder: words.newDataset});
+  const wish = h("input", {"aria-label": words.newDataset, placeholder: words.newDataset}), folder = h("input", {"aria-label": words.linkFolder, placeholder: words.linkFolder, class: "folder"});
   const make = doing(async () => {
-    const made = await post("datasets", {name: wish.value.trim()});
+    const path = folder.value.trim(), made = await post("datasets", {name: wish.value.trim() || path.replace(/\/+$/, "").split("/").pop(), folder: path});
     location.hash = `#/data?set=${named(made.name)}`;
   });
-  view.replaceChildren(h("div", {class: "section-head"}, h("h1", {}, words.datasets), h("form", {class: "actions", onsubmit: event => event.preventDefault()}, wish, h("button", {class: "primary", onclick: make}, words.make))),
-    list.length === 0 ? h("p", {class: "explain"}, words.noData) :
-    h("ul", {class: "sets"}, ...list.map(one => h("li", {}, h("a", {href: `#/data?set=${named(one.name)}`}, one.name), h("span", {class: "explain number"}, words.ofSet(one.items, one.captions))))));
+  const list = h("div", {});
+  const refresh = async () => {
+    const sets = await get("datasets");
+    list.replaceChildren(sets.length === 0 ? h("p", {class: "explain"}, words.noData) : h("ul", {class: "sets"}, ...sets.map(one => {
+      const text = one.folder ? words.unlink : words.bin;
+      return h("li", {}, h("a", {href: `#/data?set=${named(one.name)}`}, one.name), one.folder ? h("span", {class: "explain linked"}, words.linkedTo(one.folder)) : null,
+        h("span", {class: "explain number"}, words.ofSet(one.items, one.captions)),
+        h("button", {type: "button", "aria-label": `${text}: ${one.name}`, onclick: doing(async () => {
+          if (!confirm(one.folder ? words.unlinkSure(one.name) : words.binDataSure(one.name))) return;
+          await ask("DELETE", `datasets/${named(one.name)}`);
+          await refresh();
+        })}, text));
+    })));
+  };
+  view.replaceChildren(h("div", {class: "section-head"}, h("h1", {}, words.datasets),
+    h("form", {class: "actions", onsubmit: event => event.preventDefault()}, wish, folder, h("button", {class: "primary", onclick: make}, words.make))), list);
+  await refresh();
 }

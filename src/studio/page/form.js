@@ -105,6 +105,7 @@ class Form {
   /** What the settings say, at once; then what they take, which needs the model's files. Of several answers the last one counts. */
   async read() {
     const turn = ++this.turn, focused = document.activeElement?.id;
+    sessionStorage.setItem("draft", this.settings);  // for who looks at what these settings do
     this.verdict.setAttribute("aria-busy", "true");
     if (this.verdict.children.length === 0) this.verdict.append(h("p", {class: "explain"}, words.check));
     try {

@@ -18,19 +18,6 @@ namespace {
 
 constexpr double kManyVisits = 1024;
 
-/// What a model takes of a dataset: sides, and of clips their lengths.
-void fit(data::Subset& subset, const models::LatentSpace& space) {
-  subset.size.division = space.side;
-  if (space.frames_step == 0 && subset.clips.num_frames > 1)
-    config_error("train", "num_frames {} asks for clips, and this model makes pictures; take num_frames out, or name a model of clips",
-                 subset.clips.num_frames);
-  subset.clips.step = space.has_layers ? 0 : space.frames_step;
-  subset.clips.first_frames = space.first_frames;
-  data::take_rate_of_model(subset.clips, space.frame_rate);
-  subset.caption_files.with_videos = space.frames_step > 0 && !space.has_layers;
-  subset.caption_files.with_layers = space.has_layers;
-}
-
 /// The column of reference pictures that the model reads; "" for none, and for models of clips: what they call one is a frame of the clip,
 /// which units take from it. Of layers a row may name another one than its first.
 std::string reference_column(const models::Model& model) {
@@ -327,6 +314,18 @@ Listed open_list(const DataSettings& settings, const models::Model& model, const
 }
 
 }  // namespace
+
+void fit(data::Subset& subset, const models::LatentSpace& space) {
+  subset.size.division = space.side;
+  if (space.frames_step == 0 && subset.clips.num_frames > 1)
+    config_error("train", "num_frames {} asks for clips, and this model makes pictures; take num_frames out, or name a model of clips",
+                 subset.clips.num_frames);
+  subset.clips.step = space.has_layers ? 0 : space.frames_step;
+  subset.clips.first_frames = space.first_frames;
+  data::take_rate_of_model(subset.clips, space.frame_rate);
+  subset.caption_files.with_videos = space.frames_step > 0 && !space.has_layers;
+  subset.caption_files.with_layers = space.has_layers;
+}
 
 void check_shapes(const Listed& listed, const std::map<std::string, std::vector<int64_t>>& expected,
                   const std::vector<std::string>& names) {

@@ -1,0 +1,35 @@
+#pragma once
+#include "studio/answers.h"
+#include "studio/studio.h"
+
+namespace burnish::studio {
+
+inline constexpr const char* kDataset = "/api/datasets/([^/]+)";
+inline constexpr const char* kItem = "/api/datasets/([^/]+)/items/([^/]+)";
+
+/// The longest side of a picture as a page shows it: among many, or alone (`?side=`).
+inline int64_t side_of(const Request& request) {
+  return request.get_param_value("side") == "1280" ? Thumbnails::kAlone : Thumbnails::kAmongMany;
+}
+
+/// A handler that is given the folder of the dataset which the address names; 404 where there is none.
+template <typename Handle>
+httplib::Server::Handler of_dataset(const Studio& studio, Handle handle) {
+  return handled([&studio, handle](const Request& request, Response& response) {
+    auto folder = Workspace::find(studio.workspace.datasets(), request.matches[1]);
+    if (!folder) return refuse(response, 404, "there is no such dataset");
+    handle(*folder, request, response);
+  });
+}
+
+/// A handler that is given the folder, and the picture or clip of it that the address names.
+template <typename Handle>
+httplib::Server::Handler of_item(const Studio& studio, Handle handle) {
+  return of_dataset(studio, [handle](const std::filesystem::path& folder, const Request& request, Response& response) {
+    auto item = Datasets::find(folder, request.matches[2]);
+    if (!item) return refuse(response, 404, "there is no such picture");
+    handle(folder, *item, request, response);
+  });
+}
+
+}  // namespace burnish::studio

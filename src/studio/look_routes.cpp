@@ -1,0 +1,75 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <ranges>
+
+#include "data/survey.h"
+#include "studio/dataset_handlers.h"
+
+namespace burnish::studio {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr int kMostBits = 24;  // two pictures that have nothing in common differ by 32 in the mean
+
+std::vector<fs::path> paths_of(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  for (const auto& item : Datasets::files(folder)) paths.push_back(item.path);
+  return paths;
+}
+
+json to_json(const Look& look) {
+  json value{{"sharpness", look.sharpness}, {"problem", look.problem}};
+  if (look.num_frames > 0)
+    value.update({{"frames", look.num_frames}, {"seconds", look.seconds}, {"height", look.size.height}, {"width", look.size.width}});
+  return value;
+}
+
+/// How many were looked at; once it is all of them, what was seen.
+void say(Studio& studio, const fs::path& folder, Response& response) {
+  const auto paths = paths_of(folder);
+  const auto looks = studio.looks.of(folder, paths);
+  const auto num_done = std::ranges::count_if(looks, [](const auto& look) { return look.has_value(); });
+  json value{{"done", num_done}, {"total", looks.size()}};
+  if (std::cmp_equal(num_done, looks.size())) {
+    auto& seen = value["looks"] = json::object();
+    for (size_t i = 0; i < paths.size(); ++i) seen[paths[i].filename().string()] = to_json(*looks[i]);
+  }
+  answer(response, value);
+}
+
+/// Groups of files that look the same, of those that were looked at.
+void say_alike(Studio& studio, const fs::path& folder, const Request& request, Response& response) {
+  const auto text = request.get_param_value("bits");
+  const int bits = text.empty() ? data::kBitsOfEqual : std::clamp(std::atoi(text.c_str()), 0, kMostBits);
+  const auto paths = paths_of(folder);
+  const auto looks = studio.looks.of(folder, paths);
+  std::vector<uint64_t> known;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    if (!looks[i] || !looks[i]->problem.empty()) continue;
+    known.push_back(looks[i]->bits);
+    names.push_back(paths[i].filename().string());
+  }
+  auto groups = json::array();
+  for (const auto& group : data::alike(known, bits)) {
+    auto& files = groups.emplace_back(json::array());
+    for (auto i : group) files.push_back(names[i]);
+  }
+  answer(response, groups);
+}
+
+}  // namespace
+
+void add_look_routes(httplib::Server& http, Studio& studio) {
+  const std::string dataset = kDataset;
+  http.Get(dataset + "/looks",
+           of_dataset(studio, [&studio](const fs::path& folder, const Request&, Response& response) { say(studio, folder, response); }));
+  http.Get(dataset + "/alike", of_dataset(studio, [&studio](const fs::path& folder, const Request& request, Response& response) {
+             say_alike(studio, folder, request, response);
+           }));
+}
+
+}  // namespace burnish::studio
