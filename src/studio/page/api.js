@@ -46,3 +46,19 @@ const doing = action => async event => {
     button.disabled = false;
   }
 };
+
+/** What was dropped, as [path, file]: of folders all that is in them, and nothing hidden. */
+async function droppedFiles(transfer) {
+  const entries = [...transfer.items ?? []].map(item => item.webkitGetAsEntry?.()).filter(Boolean), found = [];
+  if (entries.length === 0) return [...transfer.files].map(file => [file.name, file]);
+  const called = (thing, method) => new Promise((done, failed) => thing[method](done, failed));
+  const walk = async (entry, path) => {
+    if (entry.name.startsWith(".")) return;
+    if (entry.isFile) return found.push([path + entry.name, await called(entry, "file")]);
+    const reader = entry.createReader();
+    for (let part = await called(reader, "readEntries"); part.length > 0; part = await called(reader, "readEntries"))
+      for (const one of part) await walk(one, `${path}${entry.name}/`);
+  };
+  for (const entry of entries) await walk(entry, "");
+  return found;
+}

@@ -34,7 +34,7 @@ class DatasetPage {
     this.find = h("input", {"aria-label": words.find, placeholder: words.find});
     this.replacement = h("input", {"aria-label": words.replacement, placeholder: words.replacement});
     const files = h("input", {type: "file", multiple: true, hidden: true, onchange: event => this.add(event.target.files)});
-    this.element = h("div", {class: "dataset", ondragover: event => event.preventDefault(), ondrop: event => { event.preventDefault(); droppedFiles(event.dataTransfer).then(dropped => this.add(dropped)).catch(error => say(error.message, "bad")); }},
+    this.element = h("div", {class: "dataset", ondragover: event => event.preventDefault(), ondrop: event => { event.preventDefault(); droppedFiles(event.dataTransfer).then(dropped => this.add(dropped.map(([, file]) => file))).catch(error => say(error.message, "bad")); }},
       h("div", {class: "section-head"}, h("h1", {}, name), h("span", {class: "actions"}, h("button", {type: "button", onclick: () => files.click()}, words.add), files, this.undoButton)),
       this.count,
       h("div", {class: "controls"}, this.search, select(words.orders, value => { this.order = value; }, words.order), select(words.filters, value => { this.filter = value; }, words.filter), this.cuts.element),
@@ -177,21 +177,6 @@ class DatasetPage {
     if (count > 0) say(words.added(count));
     await this.read();
   }
-}
-
-/** Files that are dropped, and those in folders among them. */
-async function droppedFiles(transfer) {
-  const entries = [...transfer.items].map(item => item.webkitGetAsEntry?.()).filter(Boolean), found = [];
-  if (entries.length === 0) return [...transfer.files];
-  const called = (thing, method) => new Promise((done, failed) => thing[method](done, failed));
-  const walk = async entry => {
-    if (entry.name.startsWith(".")) return;
-    if (entry.isFile) return found.push(await called(entry, "file"));
-    const reader = entry.createReader();
-    for (let part = await called(reader, "readEntries"); part.length > 0; part = await called(reader, "readEntries")) for (const one of part) await walk(one);
-  };
-  for (const entry of entries) await walk(entry);
-  return found;
 }
 
 async function showData(view, query) {

@@ -9,19 +9,6 @@ async function upload(place, name, file) {
   return answer.name;
 }
 
-/** Files of a drop, those in folders under the folders' names. */
-async function droppedFiles(transfer) {
-  const entries = [...transfer.items ?? []].map(item => item.webkitGetAsEntry?.()).filter(Boolean), found = [];
-  if (entries.length === 0) return [...transfer.files].map(file => [file.name, file]);
-  const walk = async (entry, path) => {
-    if (entry.isFile) return found.push([path + entry.name, await new Promise((done, failed) => entry.file(done, failed))]);
-    const reader = entry.createReader();
-    for (let some; (some = await new Promise((done, failed) => reader.readEntries(done, failed))).length > 0;) for (const one of some) await walk(one, `${path}${entry.name}/`);
-  };
-  for (const entry of entries) await walk(entry, "");
-  return found;
-}
-
 /** What a file is, as `burnish inspect` says it. */
 function reportOf(report) {
   const t = words.fileWords, fact = (name, value) => value === undefined || value === "" ? [] : [h("dt", {}, name), h("dd", {}, value)];

@@ -279,7 +279,7 @@ async function showForm(view, from) {
   view.ondragover = event => event.preventDefault();
   view.ondrop = event => {
     event.preventDefault();
-    beginning.takeFiles([...event.dataTransfer.files]).catch(error => say(error.message, "bad"));
+    droppedFiles(event.dataTransfer).then(dropped => beginning.takeFiles(dropped.map(([, file]) => file))).catch(error => say(error.message, "bad"));
   };
   return () => { view.ondragover = view.ondrop = null; };
 }
