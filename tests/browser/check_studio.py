@@ -204,6 +204,10 @@ class TheWay(unittest.TestCase):
         self.browser.wait("document.querySelectorAll('.run').length === 1")
         self.click("With archived ones", "label")
         self.browser.wait("document.querySelectorAll('.run').length === 2")
+        shutil.copytree(self.folder / "runs/squares", self.folder / "runs" / ("W" * 96))  # as long as names may be, with nowhere to break
+        self.browser.wait("document.querySelectorAll('.run').length === 3")
+        self.shoot("long-names")
+        shutil.rmtree(self.folder / "runs" / ("W" * 96))
 
     def mend_a_failure(self):
         """A run whose sentence names an option leads to that option."""
