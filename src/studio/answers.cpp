@@ -31,8 +31,7 @@ void send_file(const std::filesystem::path& path, Response& response, const char
   response.set_content_provider(file->size(), media_type == nullptr ? "application/octet-stream" : media_type,
                                 [file](size_t offset, size_t length, httplib::DataSink& sink) {
                                   std::string bytes(std::min(length, kPiece), '\0');
-                                  const auto count =
-                                      pread(file->descriptor(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+                                  const auto count = pread(file->descriptor(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
                                   return count > 0 && sink.write(bytes.data(), static_cast<size_t>(count));
                                 });
 }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "io/files.h"
 #include "studio/grid.h"
 #include "studio/runs.h"
@@ -23,7 +22,6 @@ using nlohmann::json;
 namespace {
 
 constexpr std::array kEndings{".png", ".webp", ".mp4", ".webm"};
-constexpr size_t kMostOfALog = 4 << 10;
 
 Work drawing(const Workspace& workspace, const std::string& program) {
   return {.folder = workspace.queue() / "drawings",
@@ -31,7 +29,7 @@ Work drawing(const Workspace& workspace, const std::string& program) {
           .working_in = workspace.root(),
           .command =
               [program](const Job&, const std::string& settings, const std::string& result) {
-                return std::vector<std::string>{program, "sample", "--config", settings, "--prompts", result + "/prompts.txt",
+                return std::vector<std::string>{program,         "sample", "--config", settings, "--prompts", result + "/prompts.txt",
                                                 "--output_path", result};
               },
           .variables = {"BURNISH_PROGRESS_SECONDS=1"}};
@@ -68,8 +66,7 @@ json Drawings::standing(const fs::path& drawing) const {
   const auto job = queue_.of_run(name);
   if (!job) return value;
   value.update(to_json(*job));
-  const auto lines = split_list(last_lines(queue_.log_of(job->id), kMostOfALog), '\n');
-  if (!lines.empty()) value["says"] = lines.back();
+  value["says"] = last_line(queue_.log_of(job->id));
   return value;
 }
 

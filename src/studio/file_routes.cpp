@@ -1,6 +1,5 @@
 #include <fmt/core.h>
 
-#include "base/text.h"
 #include "io/files.h"
 #include "studio/answers.h"
 #include "studio/runs.h"
@@ -13,8 +12,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr size_t kMostOfAFile = size_t{64} << 30;
-constexpr size_t kMostOfALog = 4 << 10;
+constexpr size_t kMostOfWeights = size_t{64} << 30;
 constexpr const char* kFile = "/api/files/(files|loras|runs/[^/]+)/(.+)";
 
 WeightFile named_by(const Request& request) { return {request.matches[1], request.matches[2]}; }
@@ -37,7 +35,7 @@ void take(const Studio& studio, const Request& request, Response& response, cons
                               ".json, .txt and .model too",
                               named_by(request).name));
   if (const auto length = request.get_header_value<uint64_t>("Content-Length"); length > 0) io::check_space(*path, length);
-  if (take_file(*path, kMostOfAFile, response, read)) answer(response, {{"name", path->filename().string()}});
+  if (take_file(*path, kMostOfWeights, response, read)) answer(response, {{"name", path->filename().string()}});
 }
 
 /// What `burnish inspect` says.
@@ -52,8 +50,7 @@ void inspect(Program& program, const fs::path& path, Response& response) {
 json describe(Queue& conversions, const Job& job) {
   auto value = to_json(job);
   value["name"] = job.run;
-  const auto lines = split_list(last_lines(conversions.log_of(job.id), kMostOfALog), '\n');
-  value["says"] = lines.empty() ? "" : lines.back();
+  value["says"] = last_line(conversions.log_of(job.id));
   return value;
 }
 
@@ -91,8 +88,9 @@ void add_conversions(httplib::Server& http, Studio& studio) {
 void add_file_routes(httplib::Server& http, Studio& studio) {
   const std::string file = kFile;
   http.Get("/api/files", handled([&studio](const Request&, Response& response) { answer(response, studio.files.list()); }));
-  http.Get("/api/inspect/(files|loras|runs/[^/]+)/(.+)",
-           of_file(studio, [&studio](const fs::path& path, const Request&, Response& response) { inspect(studio.program, path, response); }));
+  http.Get(
+      "/api/inspect/(files|loras|runs/[^/]+)/(.+)",
+      of_file(studio, [&studio](const fs::path& path, const Request&, Response& response) { inspect(studio.program, path, response); }));
   http.Get(file, of_file(studio, [](const fs::path& path, const Request&, Response& response) {
              if (io::is_folder(path)) return refuse(response, 400, "a folder is taken away file by file");
              send_file(path, response);

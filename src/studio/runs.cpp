@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "io/files.h"
 #include "records/previews.h"
 #include "records/status.h"
@@ -108,6 +109,12 @@ std::string last_lines(const fs::path& file, size_t most_bytes) {
   text.resize(static_cast<size_t>(stream.gcount()));
   if (begin > 0) text.erase(0, text.find('\n') + 1);
   return text;
+}
+
+std::string last_line(const fs::path& file) {
+  constexpr size_t kMostOfALine = 4 << 10;
+  auto lines = split_list(last_lines(file, kMostOfALine), '\n');
+  return lines.empty() ? "" : lines.back();
 }
 
 }  // namespace burnish::studio

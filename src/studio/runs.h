@@ -44,5 +44,7 @@ bool interrupt(const std::filesystem::path& run);
 
 /// The last bytes of a text file, from the start of a line; "" where there is none.
 std::string last_lines(const std::filesystem::path& file, size_t most_bytes);
+/// The last of them; "" where there is none.
+std::string last_line(const std::filesystem::path& file);
 
 }  // namespace burnish::studio

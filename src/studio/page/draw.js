@@ -167,7 +167,8 @@ class DrawnGrid {
   show(drawing) {
     this.drawing = drawing;
     const t = words.drawing, state = drawStates(drawing), shown = Object.keys(drawing.pictures).length;
-    const goesOn = ["waiting", "running"].includes(drawing.state);
+    const goesOn = ["waiting", "running"].includes(drawing.state), steps = /\bsample (\d+)\/(\d+)/.exec(drawing.says);
+    const share = Math.max(shown / Math.max(1, drawing.total), steps ? steps[1] / steps[2] : 0);
     this.element.replaceChildren(h("div", {class: "section-head"}, h("h2", {}, drawing.name), h("span", {class: "actions"},
       goesOn ? h("button", {type: "button", onclick: doing(async () => { await post(`drawings/${named(drawing.name)}/stop`); say(t.stopped); })}, t.stop) : null,
       h("button", {type: "button", onclick: () => this.fill(drawing.settings)}, t.use),
@@ -177,8 +178,8 @@ class DrawnGrid {
         location.hash = "#/draw";
       })}, words.bin))),
     h("p", {class: "explain", role: "status"}, `${t.states[state] ?? state} · ${t.done(shown, drawing.total)}`),
-    goesOn ? h("div", {class: "meter wide", role: "progressbar", "aria-valuenow": shown, "aria-valuemin": 0, "aria-valuemax": drawing.total, "aria-label": drawing.name}, h("i", {style: `width: ${100 * shown / Math.max(1, drawing.total)}%`})) : null,
-    drawing.says && state !== "done" ? h("p", {class: state === "failed" ? "problem" : "explain"}, drawing.says.replace(/^\[[\w ]+\] /, "")) : null, ...this.tables(), this.viewer);
+    goesOn ? h("div", {class: "meter wide", role: "progressbar", "aria-valuenow": Math.round(100 * share), "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": drawing.name}, h("i", {style: `width: ${100 * share}%`})) : null,
+    drawing.says && state !== "done" ? h("p", {class: state === "failed" ? "problem" : "explain"}, spoken(drawing.says)) : null, ...this.tables(), this.viewer);
   }
 
   tables() {

@@ -2,6 +2,9 @@
 
 const fileUrl = (what, file) => `${what}/${file.place.split("/").map(named).join("/")}/${file.name.split("/").map(named).join("/")}`;
 
+/** A line of a log without time and kind, or an error without the room that it is from. */
+const spoken = line => line.replace(/^(\[[\w :.-]+\] )+/, "");
+
 /** Puts a file into a folder of the workspace; the name that it has there. */
 async function upload(place, name, file) {
   const response = await fetch(`/api/${fileUrl("files", {place, name})}`, {method: "PUT", body: file}), answer = await response.json().catch(() => ({}));
@@ -56,7 +59,7 @@ function convertForm(file, isAdapter, files, schema, started) {
 function conversionRow(job, refresh) {
   const t = words.fileWords, state = job.state !== "ended" ? job.state : job.exit_code === 0 ? "done" : job.exit_code === null ? "" : "failed", file = {place: "files", name: job.name};
   return h("li", {}, h("span", {class: "file"}, state === "done" ? h("a", {href: `#/files?place=files&name=${named(job.name)}`}, job.name) : job.name,
-    h("span", {class: state === "failed" ? "problem" : "explain"}, ` ${job.says.replace(/^\[[\w ]+\] /, "")}`)), h("span", {class: `state ${state}`}, words.drawing.states[state] ?? state),
+    h("span", {class: state === "failed" ? "problem" : "explain"}, ` ${spoken(job.says)}`)), h("span", {class: `state ${state}`}, words.drawing.states[state] ?? state),
   h("span", {class: "actions"}, job.state === "running" ? h("button", {type: "button", onclick: doing(async () => { await post(`conversions/${named(job.id)}/stop`); await refresh(); })}, words.drawing.stop) :
     h("button", {type: "button", "aria-label": `${words.remove}: ${job.name}`, onclick: doing(async () => { await ask("DELETE", `conversions/${named(job.id)}`); await refresh(); })}, words.remove),
   state === "done" && /\./.test(job.name) ? h("a", {class: "button", href: `/api/${fileUrl("files", file)}`, download: job.name}, words.drawing.download) : null));
@@ -74,7 +77,7 @@ async function showFile(place, file, files, refresh) {
   place.replaceChildren(h("h2", {}, file.name), h("p", {class: "explain", role: "status"}, words.check));
   const [said, schema] = await Promise.all([get(fileUrl("inspect", file)), get("options/convert")]);
   const isAdapter = said.reports.some(report => report.adapter), canConvert = said.reports.some(report => report.tensors !== undefined);
-  place.replaceChildren(h("h2", {}, file.name), said.sentence && !said.reports.some(report => report.problem) ? h("p", {class: "problem"}, said.sentence.replace(/^\[[\w ]+\] /, "")) : "",
+  place.replaceChildren(h("h2", {}, file.name), said.sentence && !said.reports.some(report => report.problem) ? h("p", {class: "problem"}, spoken(said.sentence)) : "",
     ...said.reports.map(reportOf), canConvert ? convertForm(file, isAdapter, files, schema, refresh) : "");
 }
 
