@@ -76,7 +76,7 @@ TEST(Inspect, SaysWhatFilesAreAsJson) {
   EXPECT_EQ(reports[0]["read_by"], "sd-scripts, ComfyUI, diffusers");
   EXPECT_THAT(reports[0]["adapter"].begin().key(), HasSubstr("lora of rank "));
   EXPECT_THAT(reports[1]["problem"].get<std::string>(), HasSubstr("broken.safetensors"));
-  EXPECT_THAT(reports[2]["what"].get<std::string>(), HasSubstr("FLUX.1"));
+  EXPECT_TRUE(std::ranges::any_of(reports, [](const auto& report) { return report.value("what", "").find("FLUX.1") == 0; })) << reports;
   EXPECT_GT(reports[2]["bytes"], 1000);
   auto text = run_burnish("inspect " + kohya);
   EXPECT_THAT(text.output, HasSubstr("  names: kohya, read by sd-scripts, ComfyUI, diffusers\n"));

@@ -116,5 +116,5 @@ TEST_F(FileTest, AConversionCanBeStopped) {
 TEST_F(FileTest, OptionsAreThoseOfTheProgramAskedForOnce) {
   for (int i = 0; i < 2; ++i) EXPECT_EQ(ask("/api/options/convert")["verb"], "convert");
   EXPECT_EQ(text_of(scratch / "asked"), "asked\n");
-  EXPECT_EQ(ask("/api/options/launch")["status"], 404);
+  EXPECT_EQ(status_of("/api/options/launch", {{"Cookie", cookie()}}), 404);
 }
