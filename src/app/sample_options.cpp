@@ -26,9 +26,10 @@ void fields(config::Fields& f, SampleOptions& o) {
   f.path("run", o.run, "folder of a training run: its model, its size, and the weights it saved; options that are given win");
   f.group("Picture");
   f("prompt", o.prompt, "what to draw; may be given several times");
-  f.path("prompts", o.prompts,
-         "file with one prompt a line, and flags for it behind it: --w 512 --h 512 --f 81 --d 42 --s 20 --l 7.5 --n negative prompt --am 0.5 "
-         "--ci picture.png");
+  f.path(
+      "prompts", o.prompts,
+      "file with one prompt a line, and flags for it behind it: --w 512 --h 512 --f 81 --d 42 --s 20 --l 7.5 --n negative prompt --am 0.5 "
+      "--ci picture.png");
   f.path("reference", o.reference, "reference picture that the model is to see, for models that read some; may be given several times");
   f("negative_prompt", o.negative_prompt, "what to steer away from, with cfg_scale above 1");
   f.path("lora", o.lora, "LoRA file, or file:strength; may be given several times");

@@ -264,9 +264,7 @@ std::optional<LoraFormat> format_of_names(const std::vector<std::string>& names)
   auto any_begins = [&](std::string_view with) {
     return std::ranges::any_of(names, [&](const auto& name) { return name.starts_with(with); });
   };
-  auto any_ends = [&](std::string_view with) {
-    return std::ranges::any_of(names, [&](const auto& name) { return name.ends_with(with); });
-  };
+  auto any_ends = [&](std::string_view with) { return std::ranges::any_of(names, [&](const auto& name) { return name.ends_with(with); }); };
   if (any_begins("base_model.model.")) return LoraFormat::peft;
   if (any_ends(".lora_A.default.weight")) return LoraFormat::diffsynth;
   if (any_begins("diffusion_model.")) return LoraFormat::comfyui;

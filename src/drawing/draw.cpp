@@ -20,7 +20,8 @@ namespace {
 /// Whether two pictures can be drawn in one batch.
 bool are_alike(const Picture& a, const Picture& b) {
   auto what = [](const Picture& p) {
-    return std::tie(p.extent, p.num_inference_steps, p.cfg_scale, p.guidance_rescale, p.negative_prompt, p.references, p.inputs, p.strengths);
+    return std::tie(p.extent, p.num_inference_steps, p.cfg_scale, p.guidance_rescale, p.negative_prompt, p.references, p.inputs,
+                    p.strengths);
   };
   return what(a) == what(b);
 }

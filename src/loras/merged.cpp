@@ -95,8 +95,7 @@ Merged::Merged(models::Model& model, const std::vector<LoraFile>& files, const M
   std::set<std::string> adapted;
   for (const auto& file : whole_pairs(model, files)) {
     auto all = read(model, file.path, options.may_lack_components ? Absent::unchecked : Absent::refused);
-    if (!options.components.empty())
-      std::erase_if(all, [&](const auto& item) { return !contains(options.components, item.first); });
+    if (!options.components.empty()) std::erase_if(all, [&](const auto& item) { return !contains(options.components, item.first); });
     for (const auto& [component, weights] : all) {
       adapted.insert(component);
       info("{}: {} layers of {} at strength {}", file.path, weights.size(), component, strengths_[file.named]);

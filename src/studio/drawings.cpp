@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "io/files.h"
 #include "studio/grid.h"
 #include "studio/runs.h"
@@ -30,7 +29,7 @@ Work drawing(const Workspace& workspace, const std::string& program) {
           .working_in = workspace.root(),
           .command =
               [program](const Job&, const std::string& settings, const std::string& result) {
-                return std::vector<std::string>{program, "sample", "--config", settings, "--prompts", result + "/prompts.txt",
+                return std::vector<std::string>{program,         "sample", "--config", settings, "--prompts", result + "/prompts.txt",
                                                 "--output_path", result};
               },
           .variables = {"BURNISH_PROGRESS_SECONDS=1"}};

@@ -1,6 +1,5 @@
 #include <fmt/core.h>
 
-#include "base/text.h"
 #include "io/files.h"
 #include "studio/answers.h"
 #include "studio/runs.h"
@@ -89,8 +88,9 @@ void add_conversions(httplib::Server& http, Studio& studio) {
 void add_file_routes(httplib::Server& http, Studio& studio) {
   const std::string file = kFile;
   http.Get("/api/files", handled([&studio](const Request&, Response& response) { answer(response, studio.files.list()); }));
-  http.Get("/api/inspect/(files|loras|runs/[^/]+)/(.+)",
-           of_file(studio, [&studio](const fs::path& path, const Request&, Response& response) { inspect(studio.program, path, response); }));
+  http.Get(
+      "/api/inspect/(files|loras|runs/[^/]+)/(.+)",
+      of_file(studio, [&studio](const fs::path& path, const Request&, Response& response) { inspect(studio.program, path, response); }));
   http.Get(file, of_file(studio, [](const fs::path& path, const Request&, Response& response) {
              if (io::is_folder(path)) return refuse(response, 400, "a folder is taken away file by file");
              send_file(path, response);

@@ -81,8 +81,10 @@ Work conversion(const Workspace& workspace, const std::string& program) {
   return {.folder = workspace.queue() / "conversions",
           .results = workspace.files(),
           .working_in = workspace.root(),
-          .command = [program](const Job&, const std::string& settings,
-                               const std::string&) { return std::vector<std::string>{program, "convert", "--config", settings}; },
+          .command =
+              [program](const Job&, const std::string& settings, const std::string&) {
+                return std::vector<std::string>{program, "convert", "--config", settings};
+              },
           .variables = {"BURNISH_PROGRESS_SECONDS=1"}};
 }
 

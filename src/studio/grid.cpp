@@ -35,7 +35,8 @@ json checked_prompt(const json& value) {
   auto prompt = value.get<std::string>();
   std::ranges::replace(prompt, '\n', ' ');
   prompt = trim(prompt);
-  if (prompt.starts_with('#')) config_error("studio", "the prompt '{}' begins with #, as notes in prompt files do; begin it otherwise", prompt);
+  if (prompt.starts_with('#'))
+    config_error("studio", "the prompt '{}' begins with #, as notes in prompt files do; begin it otherwise", prompt);
   return prompt;
 }
 
@@ -74,8 +75,7 @@ std::string line_of(const json& wish, const json& cell) {
     line += fmt::format(" --w {} --h {}", size.at(0).get<int64_t>(), size.at(1).get<int64_t>());
   if (const auto& steps = cell.at("steps"); !steps.is_null()) line += fmt::format(" --s {}", steps.get<int64_t>());
   if (const auto& guidance = cell.at("guidance"); !guidance.is_null()) line += fmt::format(" --l {}", guidance.get<double>());
-  if (!wish.at("loras").empty() || wish.value("leaves_out_loras", false))
-    line += " --am " + strengths_of(wish.at("loras"), cell);
+  if (!wish.at("loras").empty() || wish.value("leaves_out_loras", false)) line += " --am " + strengths_of(wish.at("loras"), cell);
   return line + fmt::format(" --d {}", cell.at("seed").get<int64_t>());
 }
 

@@ -23,11 +23,16 @@ constexpr size_t kMostBytes = 8 << 20;
 constexpr int kMostAtOnce = 2;
 }  // namespace
 
+std::string spoken(std::string line) {
+  for (auto end = line.find("] "); line.starts_with('[') && end != line.npos; end = line.find("] ")) line.erase(0, end + 2);
+  return line;
+}
+
 std::string sentence_of(const Said& said) {
   if (!said.is_whole) return "it took too long, or said too much, and was ended";
   auto lines = split_list(said.errors, '\n');
   if (lines.empty()) return fmt::format("it ended with exit code {}", said.exit_code);
-  return without_source(std::runtime_error(lines.back()));
+  return spoken(lines.back());
 }
 
 std::string Program::options_of(const std::string& verb) {

@@ -41,6 +41,8 @@ class Program {
   std::map<std::string, std::string> options_;  ///< by verb
 };
 
+/// A line that the program printed, without what stands in brackets before it: the time, the kind of a message, the room that it is from.
+std::string spoken(std::string line);
 /// What a program said at last of why it ended.
 std::string sentence_of(const Said& said);
 /// What a verb said in JSON: {"problems": [{"option", "sentence"}]}, or its answer under `name` with "exit_code", and a "sentence" where it

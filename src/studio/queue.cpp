@@ -16,6 +16,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "io/files.h"
+#include "studio/program.h"
 #include "studio/runs.h"
 
 namespace burnish::studio {
@@ -190,7 +191,7 @@ Job Queue::add(const std::string& wish, const std::string& settings, bool resume
 std::string Queue::says(const std::string& id) const {
   constexpr size_t kMostOfALog = 4 << 10;
   const auto lines = split_list(last_lines(log_of(id), kMostOfALog), '\n');
-  return lines.empty() ? "" : without_source(std::runtime_error(lines.back()));
+  return lines.empty() ? "" : spoken(lines.back());
 }
 
 bool Queue::move(const std::string& id, const std::string& before) {

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "io/files.h"
 #include "records/previews.h"
 #include "records/status.h"

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "convert/compare.h"
+#include "convert/lora_format.h"
 #include "convert/low_rank.h"
 #include "loras/merged.h"
 #include "tests/convert/convert_files.h"
@@ -54,6 +55,7 @@ TEST(LoraNames, EveryNamingGivesTheSameFileBack) {
       convert_to({.lora_format = format, .model = {model_path(pipeline)}}, {start, there});
       convert_to({.lora_format = "onetrainer", .model = {model_path(pipeline)}}, {there, back});
       expect_same_tensors(open_file(back), open_file(start));
+      EXPECT_EQ(convert::format_of_names(open_file(there).names()), convert::parse_lora_format(format));
       bool same_names = format == "kohya" && pipeline == "sd15_pipeline";
       EXPECT_EQ(open_file(there).names() == open_file(start).names(), same_names);
     }
@@ -123,6 +125,7 @@ TEST(LoraNames, WithoutAlphaTheScaleLiesInTheFactor) {
     if (format == "diffsynth") options.lora_base_model = "dit";
     convert_to(options, {start, there});
     for (const auto& name : open_file(there).names()) EXPECT_THAT(name, HasSubstr("lora_"));
+    EXPECT_EQ(convert::format_of_names(open_file(there).names()), convert::parse_lora_format(format));
     if (format != "diffusers") continue;
     EXPECT_LE(largest_difference(start, there, model_path(pipeline)), 1e-6);  // scale 1.5 in fp32
   }
@@ -137,7 +140,10 @@ TEST(LoraNames, PeftsFolder) {
   options.lora_base_model = "dit";
   convert_to(options, {start, there});
   for (const auto& name : open_file(there + "/adapter_model.safetensors").names()) EXPECT_THAT(name, testing::Not(HasSubstr("alpha")));
+  EXPECT_EQ(convert::format_of_names(open_file(there + "/adapter_model.safetensors").names()), convert::LoraFormat::peft);
   convert_to({.lora_format = "onetrainer", .model = {model_path("pipeline")}}, {there, back});
+  EXPECT_EQ(convert::format_of_names(open_file(back).names()), convert::LoraFormat::onetrainer);
+  EXPECT_FALSE(convert::format_of_names({"double_blocks.0.img_attn.qkv.weight"}));
   expect_same_tensors(open_file(back),
                       open_file(start).below("").renamed([](const std::string& n) { return n.starts_with("lora_te") ? "" : n; }));
 }

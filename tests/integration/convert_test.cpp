@@ -61,6 +61,27 @@ TEST(Convert, ComparesTwoFiles) {
     EXPECT_THAT(differ.output, HasSubstr(words));
 }
 
+TEST(Inspect, SaysWhatFilesAreAsJson) {
+  Scratch folder;
+  const auto kohya = quoted(folder / "kohya.safetensors");
+  convert(kLora + " " + kohya + " --lora_format kohya --model " + kModel);
+  folder.write("broken.safetensors", "no header");
+  auto outcome = run_burnish("inspect " + kohya + " " + quoted(folder / "broken.safetensors") + " " + kModel + " --json");
+  EXPECT_EQ(outcome.exit_code, 3) << "one of them cannot be read";
+  const auto begin = outcome.output.find("[\n"), end = outcome.output.rfind("]\n");  // beside the error
+  ASSERT_LT(begin, end) << outcome.output;
+  const auto reports = nlohmann::json::parse(outcome.output.substr(begin, end + 1 - begin));
+  EXPECT_EQ(reports[0]["what"], "adapter");
+  EXPECT_EQ(reports[0]["names"], "kohya");
+  EXPECT_EQ(reports[0]["read_by"], "sd-scripts, ComfyUI, diffusers");
+  EXPECT_THAT(reports[0]["adapter"].begin().key(), HasSubstr("lora of rank "));
+  EXPECT_THAT(reports[1]["problem"].get<std::string>(), HasSubstr("broken.safetensors"));
+  EXPECT_TRUE(std::ranges::any_of(reports, [](const auto& report) { return report.value("what", "").find("FLUX.1") == 0; })) << reports;
+  EXPECT_GT(reports[2]["bytes"], 1000);
+  auto text = run_burnish("inspect " + kohya);
+  EXPECT_THAT(text.output, HasSubstr("  names: kohya, read by sd-scripts, ComfyUI, diffusers\n"));
+}
+
 using BadConversion = BadInput;
 
 TEST_F(BadConversion, IsRefusedInASentence) {

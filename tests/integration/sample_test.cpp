@@ -54,14 +54,13 @@ TEST_F(SampleVerb, BlocksThatWaitElsewhereDrawTheSame) {
 TEST_F(SampleVerb, StrengthsInAPromptFileAreThoseOfALoraByItself) {
   const std::string options = "--height 32 --width 32 --num_inference_steps 2 --num_threads 1 --seed 4 ";
   const auto of_denoiser = (kGolden / "lora.safetensors").string(), of_encoder = (kGolden / "encoder_lora.safetensors").string();
-  auto with = [&](const std::string& first, const std::string& second) {
-    return "--lora " + quoted(of_denoiser + first) + " --lora " + quoted(of_encoder + second) + " ";
-  };
+  auto lora = [](const std::string& text) { return "--lora " + quoted(fs::path(text)) + " "; };
+  auto with = [&](const std::string& first, const std::string& second) { return lora(of_denoiser + first) + lora(of_encoder + second); };
   const auto all = options + with("", ":0.25") + "--prompts " +
                    quoted(write("prompts.txt", "cat --d 4 --am 1,0\ncat --d 4 --am 0\ncat --d 4 --am -0.5,2\ntree --d 4\n"));
   std::string alone;
   int number = 0;
-  for (const auto& one : {"--prompt cat --lora " + quoted(of_denoiser), std::string("--prompt cat"), "--prompt cat " + with(":-0.5", ":2"),
+  for (const auto& one : {"--prompt cat " + lora(of_denoiser), std::string("--prompt cat"), "--prompt cat " + with(":-0.5", ":2"),
                           "--prompt tree " + with("", ":0.25")}) {
     const auto picture = drawn("alone" + std::to_string(number), options + one);
     alone += "000" + std::to_string(number++) + picture.substr(4);

@@ -1,8 +1,8 @@
 // Drawings of a studio: folders of pictures that a process of their own draws.
+#include <ATen/ops/zeros.h>
+
 #include "io/safetensors.h"
 #include "tests/studio/served.h"
-
-#include <ATen/ops/zeros.h>
 
 using namespace burnish;
 using namespace burnish::test;
@@ -14,14 +14,14 @@ class DrawingTest : public StudioTest {
  protected:
   /// In place of burnish: of `sample` a picture for each line of the prompts, the first at once and others when `let_go` was called.
   DrawingTest() {
-    std::ofstream(program()) << "#!/bin/sh\n[ \"$1\" = sample ] || exit 1\nSETTINGS=$3; PROMPTS=$5; OUT=$7\n"
-                                "trap 'echo \"[sample] interrupted\" >&2; exit 130' INT\n"
-                                "cp \"$SETTINGS\" \"$OUT/settings.toml\"\necho begun >> '"
-                             << (scratch / "begun").string()
-                             << "'\nN=0\nwhile read -r LINE; do\n  [ $N = 0 ] || while [ ! -e '" << (scratch / "go").string()
-                             << "' ]; do sleep 0.02; done\n  [ \"$LINE\" = 'fail --d 0' ] && { echo '[sample] no memory' >&2; exit 3; }\n"
-                                "  printf 'PNG of %s' \"$LINE\" > \"$OUT/$(printf %04d $N).png\"; N=$((N + 1))\n  echo \"[info] sample $N\" >&2\n"
-                                "done < \"$PROMPTS\"\n";
+    std::ofstream(program())
+        << "#!/bin/sh\n[ \"$1\" = sample ] || exit 1\nSETTINGS=$3; PROMPTS=$5; OUT=$7\n"
+           "trap 'echo \"[sample] interrupted\" >&2; exit 130' INT\n"
+           "cp \"$SETTINGS\" \"$OUT/settings.toml\"\necho begun >> '"
+        << (scratch / "begun").string() << "'\nN=0\nwhile read -r LINE; do\n  [ $N = 0 ] || while [ ! -e '" << (scratch / "go").string()
+        << "' ]; do sleep 0.02; done\n  [ \"$LINE\" = 'fail --d 0' ] && { echo '[sample] no memory' >&2; exit 3; }\n"
+           "  printf 'PNG of %s' \"$LINE\" > \"$OUT/$(printf %04d $N).png\"; N=$((N + 1))\n  echo \"[info] sample $N\" >&2\n"
+           "done < \"$PROMPTS\"\n";
     io::save_safetensors(root() / "loras/cat.safetensors", {{"dit.to_q.lora_A.weight", at::zeros({1, 4})}});
   }
   void let_go() const { std::ofstream(scratch / "go") << ""; }
@@ -43,7 +43,8 @@ class DrawingTest : public StudioTest {
 
 TEST_F(DrawingTest, AreFoldersWithWhatWasAskedFor) {
   const json lora{{"place", "loras"}, {"name", "cat.safetensors"}, {"strength", 0.8}};
-  EXPECT_EQ(begin({{"prompts", {"a cat"}}, {"loras", {lora}}, {"negative_prompt", "grey"}, {"settings", "model = [\"m\"]\n"}})["run"], "grid");
+  EXPECT_EQ(begin({{"prompts", {"a cat"}}, {"loras", {lora}}, {"negative_prompt", "grey"}, {"settings", "model = [\"m\"]\n"}})["run"],
+            "grid");
   ASSERT_TRUE(comes_true([&] { return fs::exists(folder("grid") / "0000.png"); }));
   auto drawing = ask("/api/drawings/grid");
   EXPECT_EQ(drawing["pictures"], json::parse(R"({"0": "0000.png"})")) << "it is there while others are drawn";

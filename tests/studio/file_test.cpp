@@ -14,12 +14,12 @@ class FileTest : public StudioTest {
  protected:
   /// In place of burnish: `inspect` says which file it was given, `convert` copies its settings to the path that they name last.
   FileTest() {
-    std::ofstream(program()) << "#!/bin/sh\ncase $1 in\n"
-                                "inspect) case $2 in *broken*) echo '[inspect] no header' >&2; exit 3;; esac; printf '[{\"path\": \"%s\"}]' \"$2\";;\n"
-                                "help) echo \"{\\\"verb\\\": \\\"$2\\\"}\"; echo asked >> '"
-                             << (scratch / "asked").string()
-                             << "';;\nconvert) echo '[info] convert 1/2' >&2; while [ -e '" << (scratch / "hold").string()
-                             << "' ]; do sleep 0.02; done\n  OUT=$(sed -n 's/^path = .*,\"\\(.*\\)\"]$/\\1/p' \"$3\"); cp \"$3\" \"$OUT\";;\nesac\n";
+    std::ofstream(program())
+        << "#!/bin/sh\ncase $1 in\n"
+           "inspect) case $2 in *broken*) echo '[inspect] no header' >&2; exit 3;; esac; printf '[{\"path\": \"%s\"}]' \"$2\";;\n"
+           "help) echo \"{\\\"verb\\\": \\\"$2\\\"}\"; echo asked >> '"
+        << (scratch / "asked").string() << "';;\nconvert) echo '[info] convert 1/2' >&2; while [ -e '" << (scratch / "hold").string()
+        << "' ]; do sleep 0.02; done\n  OUT=$(sed -n 's/^path = .*,\"\\(.*\\)\"]$/\\1/p' \"$3\"); cp \"$3\" \"$OUT\";;\nesac\n";
     io::save_safetensors(scratch / "lora.safetensors", {{"dit.to_q.lora_A.weight", at::zeros({1, 4})}});
     lora = text_of(scratch / "lora.safetensors");
   }
@@ -48,7 +48,8 @@ TEST_F(FileTest, AreAddedListedTakenAwayAndThrownAway) {
   std::ofstream(run("r") / "step-1.safetensors") << "no weights";
   std::ofstream(run("r") / "config.toml") << "";
   std::map<std::string, bool> found;
-  for (const auto& file : ask("/api/files")) found[file["place"].get<std::string>() + "/" + file["name"].get<std::string>()] = file["is_adapter"];
+  for (const auto& file : ask("/api/files"))
+    found[file["place"].get<std::string>() + "/" + file["name"].get<std::string>()] = file["is_adapter"];
   EXPECT_EQ(found, (std::map<std::string, bool>{{"files/cat.safetensors", true},
                                                 {"files/cat-2.safetensors", true},
                                                 {"files/peft", true},
@@ -115,5 +116,5 @@ TEST_F(FileTest, AConversionCanBeStopped) {
 TEST_F(FileTest, OptionsAreThoseOfTheProgramAskedForOnce) {
   for (int i = 0; i < 2; ++i) EXPECT_EQ(ask("/api/options/convert")["verb"], "convert");
   EXPECT_EQ(text_of(scratch / "asked"), "asked\n");
-  EXPECT_EQ(ask("/api/options/launch")["status"], 404);
+  EXPECT_EQ(status_of("/api/options/launch", {{"Cookie", cookie()}}), 404);
 }

@@ -12,7 +12,8 @@ using testing::HasSubstr;
 
 namespace {
 
-const json kLoras = json::parse(R"([{"place": "loras", "name": "a.safetensors", "strength": 0.5}, {"place": "loras", "name": "b.safetensors"}])");
+const json kLoras =
+    json::parse(R"([{"place": "loras", "name": "a.safetensors", "strength": 0.5}, {"place": "loras", "name": "b.safetensors"}])");
 
 std::string refusal_of(const json& wish) {
   try {
@@ -26,7 +27,8 @@ std::string refusal_of(const json& wish) {
 }  // namespace
 
 TEST(Grid, CombinesWhatIsListedAndChangesTheModelLast) {
-  const auto grid = make_grid({{"loras", kLoras}, {"prompts", {"a cat", "a dog --w 64"}}, {"seeds", {7}}, {"strengths", {0, 1}}, {"guidance", {3.5}}});
+  const auto grid =
+      make_grid({{"loras", kLoras}, {"prompts", {"a cat", "a dog --w 64"}}, {"seeds", {7}}, {"strengths", {0, 1}}, {"guidance", {3.5}}});
   EXPECT_EQ(grid.prompts,
             "a cat --l 3.5 --am 0,0 --d 7\n"
             "a dog --w 64 --l 3.5 --am 0,0 --d 7\n"
@@ -48,7 +50,8 @@ TEST(Grid, DrawsOnceWhatComesToTheSame) {
 
 TEST(Grid, LeavesToSampleWhatIsNotListed) {
   EXPECT_EQ(make_grid({{"loras", json::array()}}).prompts, " --d 0\n");
-  EXPECT_EQ(make_grid({{"loras", json::array()}, {"leaves_out_loras", true}, {"sizes", {{64, 32}}}, {"steps", {2}}}).prompts, " --w 64 --h 32 --s 2 --am 0 --d 0\n")
+  EXPECT_EQ(make_grid({{"loras", json::array()}, {"leaves_out_loras", true}, {"sizes", {{64, 32}}}, {"steps", {2}}}).prompts,
+            " --w 64 --h 32 --s 2 --am 0 --d 0\n")
       << "a run's own LoRA is left out where none is chosen";
 }
 

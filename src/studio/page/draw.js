@@ -45,7 +45,7 @@ class DrawForm {
     const own = ["run", "prompt", "prompts", "negative_prompt", "lora", "height", "width", "num_inference_steps", "cfg_scale", "num_images", "output_path", "model", "seed", "noise", "save_latents"];
     this.more = new OptionFields("sample", schema.options.filter(option => !own.includes(option.name)));
     this.total = h("p", {class: "explain", role: "status"});
-    this.name = h("input", {id: "draw-name", autocomplete: "off", spellcheck: "false", value: "drawing"});
+    this.name = h("input", {id: "draw-name", autocomplete: "off", spellcheck: "false", value: "drawing", oninput: () => this.count()});
     this.element = h("form", {class: "draw-form", onsubmit: event => event.preventDefault()},
       h("div", {class: "field"}, h("label", {for: "draw-run"}, t.base), this.run), model,
       h("div", {class: "field"}, h("label", {for: "draw-add"}, t.loras), this.add, this.list, this.apartField, h("p", {class: "explain"}, t.lorasNote)),
@@ -167,8 +167,9 @@ class DrawnGrid {
   show(drawing) {
     this.drawing = drawing;
     const t = words.drawing, state = drawStates(drawing), shown = Object.keys(drawing.pictures).length;
-    const goesOn = ["waiting", "running"].includes(drawing.state);
-    this.element.replaceChildren(h("div", {class: "section-head"}, h("h2", {}, drawing.name), h("span", {class: "actions"},
+    const goesOn = ["waiting", "running"].includes(drawing.state), steps = /\bsample (\d+)\/(\d+)/.exec(drawing.says);
+    const share = Math.max(shown / Math.max(1, drawing.total), steps ? steps[1] / steps[2] : 0);
+    this.element.replaceChildren(...[h("div", {class: "section-head"}, h("h2", {}, drawing.name), h("span", {class: "actions"},
       goesOn ? h("button", {type: "button", onclick: doing(async () => { await post(`drawings/${named(drawing.name)}/stop`); say(t.stopped); })}, t.stop) : null,
       h("button", {type: "button", onclick: () => this.fill(drawing.settings)}, t.use),
       goesOn ? null : h("button", {type: "button", onclick: doing(async () => {
@@ -177,8 +178,8 @@ class DrawnGrid {
         location.hash = "#/draw";
       })}, words.bin))),
     h("p", {class: "explain", role: "status"}, `${t.states[state] ?? state} · ${t.done(shown, drawing.total)}`),
-    goesOn ? h("div", {class: "meter wide", role: "progressbar", "aria-valuenow": shown, "aria-valuemin": 0, "aria-valuemax": drawing.total, "aria-label": drawing.name}, h("i", {style: `width: ${100 * shown / Math.max(1, drawing.total)}%`})) : null,
-    drawing.says && state !== "done" ? h("p", {class: state === "failed" ? "problem" : "explain"}, drawing.says) : null, ...this.tables(), this.viewer);
+    goesOn ? h("div", {class: "meter wide", role: "progressbar", "aria-valuenow": Math.round(100 * share), "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": drawing.name}, h("i", {style: `width: ${100 * share}%`})) : null,
+    drawing.says && state !== "done" ? h("p", {class: state === "failed" ? "problem" : "explain"}, drawing.says) : null, ...this.tables(), this.viewer].filter(Boolean));
   }
 
   tables() {
@@ -267,7 +268,9 @@ async function showDraw(view, query) {
     if (name === undefined || !drawings.some(one => one.name === name)) return;
     const shown = await get(`drawings/${named(name)}`), shownText = JSON.stringify(shown);
     if (shownText === lastShown || drawn.viewer.open) return;
+    const isFirst = lastShown === "" && query.has("show");
     lastShown = shownText;
     drawn.show({...shown, done: Object.keys(shown.pictures).length});
+    if (isFirst) drawn.element.scrollIntoView({block: "start"});
   }, 1000);
 }

@@ -15,7 +15,7 @@ function reportOf(report) {
   const adapter = report.adapter ? Object.entries(report.adapter).map(([kind, count]) => t.onLayers(kind, count)).join(", ") : undefined, metadata = Object.entries(report.metadata ?? {});
   return h("section", {class: "report"}, report.problem ? h("p", {class: "problem"}, report.problem) : null,
     h("dl", {class: "settings-of"}, ...fact(t.what, adapter ? `${report.what}: ${adapter}` : report.what), ...fact(t.names, report.names), ...fact(t.readBy, report.read_by && `burnish, ${report.read_by}`), ...fact(t.packed, report.packed_as),
-      ...fact(t.step, report.step === undefined ? undefined : whole(report.step)), ...fact(t.tensors, report.tensors === undefined ? undefined : t.tensorsOf(whole(report.tensors), number(report.values / 1e6, 4), report.dtypes.join(", "))),
+      ...fact(t.step, report.step === undefined ? undefined : whole(report.step)), ...fact(t.tensors, report.tensors === undefined ? undefined : t.tensorsOf(whole(report.tensors), report.values < 1e6 ? whole(report.values) : t.millions(number(report.values / 1e6, 4)), report.dtypes.join(", "))),
       ...fact(t.size, report.bytes === undefined ? undefined : bytes(report.bytes))),
     metadata.length === 0 ? null : h("details", {}, h("summary", {}, t.metadata(metadata.length)), h("dl", {class: "settings-of"}, ...metadata.flatMap(([key, value]) => fact(key, value.length > 2000 ? `${value.slice(0, 2000)} …` : value)))));
 }
@@ -43,7 +43,7 @@ function convertForm(file, isAdapter, files, schema, started) {
 function conversionRow(job, refresh) {
   const t = words.fileWords, state = job.state !== "ended" ? job.state : job.exit_code === 0 ? "done" : job.exit_code === null ? "" : "failed", file = {place: "files", name: job.name};
   return h("li", {}, h("span", {class: "file"}, state === "done" ? h("a", {href: `#/files?place=files&name=${named(job.name)}`}, job.name) : job.name,
-    h("span", {class: state === "failed" ? "problem" : "explain"}, ` ${job.says}`)), h("span", {class: `state ${state}`}, words.drawing.states[state] ?? state),
+    h("span", {class: state === "failed" ? "problem" : "explain"}, state === "done" ? "" : ` ${job.says}`)), h("span", {class: `state ${state}`}, words.drawing.states[state] ?? state),
   h("span", {class: "actions"}, job.state === "running" ? h("button", {type: "button", onclick: doing(async () => { await post(`conversions/${named(job.id)}/stop`); await refresh(); })}, words.drawing.stop) :
     h("button", {type: "button", "aria-label": `${words.remove}: ${job.name}`, onclick: doing(async () => { await ask("DELETE", `conversions/${named(job.id)}`); await refresh(); })}, words.remove),
   state === "done" && /\./.test(job.name) ? h("a", {class: "button", href: `/api/${fileUrl("files", file)}`, download: job.name}, words.drawing.download) : null));

@@ -44,7 +44,7 @@ const words = {
   drawing: {
     title: "Drawing", base: "The model of", otherModel: "Files, or a name on a hub", model: "Model", modelNote: "Folders, files or a name, with commas between.", loras: "LoRAs", addLora: "Add a LoRA …",
     noLoras: "No LoRA yet", lorasNote: "What runs saved, and what lies in loras/ of the workspace.", strengthOf: name => `Strength of ${name}`, apart: "Each by itself",
-    prompts: "Prompts", promptsNote: "One a line. Flags behind a prompt count, as in prompt files: --w 512 --h 512.", negative: "Negative prompt", negativeNote: "What to steer away from, with guidance above 1.",
+    prompts: "Prompts", promptsNote: "One a line. Flags behind a prompt count, as in prompt files: -\u2060-w 512 -\u2060-h 512.", negative: "Negative prompt", negativeNote: "What to steer away from, with guidance above 1.",
     seeds: "Seeds", sizes: "Sizes", steps: "Steps", guidance: "Guidance", strengths: "Strength of all LoRAs", strengthsNote: "Each LoRA's own strength is multiplied by this. 0 is without, 1 is as above.",
     beforeAfter: "Before and after", listNote: text => `One, or several: ${text}`, across: "Across", down: "Down", automatic: "automatic", more: "Further options", draw: "Draw", openFile: "Open a picture or LoRA",
     drop: "Drop a picture that says how it was drawn to draw by its settings, or a LoRA to draw with it.", all: "Drawings", none: "Nothing is drawn yet.", picture: "A picture",
@@ -57,7 +57,7 @@ const words = {
   fileWords: {
     title: "Files", drop: "Drop LoRAs or models anywhere on this page, folders too: what they are is said, and they can be converted.", none: "No file with weights yet.", what: "What it is", names: "Names of", readBy: "Read by",
     packed: "Packed as", step: "Step", tensors: "Tensors", size: "Size", onLayers: (kind, count) => `${kind} on ${whole(count)} ${count === 1 ? "layer" : "layers"}`,
-    tensorsOf: (count, millions, dtypes) => `${count} tensors, ${millions} million values, ${dtypes}`, metadata: count => `What it says of itself (${whole(count)})`, convert: "Convert", output: "Name of what is written",
+    millions: count => `${count} million`, tensorsOf: (count, values, dtypes) => `${count} tensors, ${values} values, ${dtypes}`, metadata: count => `What it says of itself (${whole(count)})`, convert: "Convert", output: "Name of what is written",
     outputNote: "In files/ of the workspace. A model becomes one file where the name ends in .safetensors, else a folder; peft's LoRAs are folders.", beside: "Read more files with it",
     besideNote: "The other parts of a model, or the LoRA of its other expert.", start: "Convert", started: "The conversion is in the queue.", conversions: "Conversions", adding: (name, at, all) => `${name} (${whole(at)} of ${whole(all)})`,
   },
