@@ -24,7 +24,7 @@ const words = {
   linkFolder: "Folder on this machine to link (optional)", linkedTo: folder => `linked: ${folder}`, unlink: "Unlink", unlinkSure: name => `Take the link ${name} away? The folder that it leads to stays as it is.`,
   binDataSure: name => `Move the dataset ${name} to the bin of the workspace?`, added: count => `${whole(count)} files were added.`,
   passedOver: (count, first) => `${whole(count)} files of the archive are no pictures, clips or captions; the first is ${first}.`,
-  cutsFor: "Show what a run cuts out", noCuts: "uncut", draft: "settings of the form", sizes: "Trained size", allSizes: count => `all ${whole(count)} sizes`,
+  cutsFor: "Show what a run cuts out", noCuts: "pictures uncut", draft: "settings of the form", sizes: "Trained size", allSizes: count => `all ${whole(count)} sizes`,
   scaledUp: count => `scaled up (${whole(count)})`, unused: count => `not used (${whole(count)})`, howAlike: "Bits of 64 that may differ", leaveOutSmaller: "Leave out all but the largest of each group",
   lookedAt: (done, total) => `${whole(done)} of ${whole(total)} were looked at`, group: number => `group ${whole(number)}`, sharpness: value => `sharpness ${number(value, 3)}`,
   play: "Play", cannotPlay: file => `This browser does not play ${file}.`, ofClip: (frames, seconds) => `${whole(frames)} frames${seconds > 0 ? `, ${duration(seconds)}` : ""}`,
