@@ -166,6 +166,12 @@ class Datasets(unittest.TestCase):
         png(self.cats / "small.png", 80, 60, lambda x, y: waves(1)(2 * x, 2 * y))
         png(self.cats / "flat.png", 160, 120, lambda x, y: (x, x, x))
         self.open()
+        # Whoever writes goes on when what was seen of the pictures comes in between.
+        self.browser.evaluate("(() => { const box = document.querySelector('.item textarea'); box.focus(); box.value = 'half a'; })()")
+        self.browser.wait("document.querySelector('.facts-line') !== null && document.querySelectorAll('.item').length === 4")
+        self.pick("Order", "name")
+        self.browser.wait("document.activeElement.value === 'half a'")
+        self.browser.evaluate("document.activeElement.value = ''")
         self.browser.evaluate("document.querySelector('#alike-bits').value = 12")
         self.pick("Show", "alike")
         self.browser.wait("document.querySelectorAll('.item').length === 2")

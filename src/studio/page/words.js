@@ -17,7 +17,7 @@ const words = {
   drop: "Drop pictures, clips, captions, a zip archive or a folder anywhere on this page.", searchCaptions: "Search captions", order: "Order", filter: "Show", tags: "Tags", find: "Find, or a prefix",
   replacement: "Replace by", replace: "Replace in all shown", prefix: "Put before all shown", caption: "Caption", noCaption: "No caption", clip: "Clip", leaveOut: "Leave out",
   takeIn: "Take in again", orders: {name: "by name", size: "largest first", shape: "by shape", caption: "shortest caption first", bucket: "by trained size", blur: "blurriest first"},
-  filters: {all: "all", captionless: "without a caption", left: "left out", unreadable: "unreadable", masked: "with a mask", maskless: "without a mask", alike: "looks like another", clips: "clips"},
+  filters: {all: "all", captionless: "without a caption", left: "left out", unreadable: "unreadable", masked: "with a mask", maskless: "without a mask", alike: "looks like another", clips: "clips", small: "a side below 512 pixels"},
   countOf: (all, shown, without) => `${whole(all)} pictures and clips${shown < all ? `, ${whole(shown)} shown` : ""}${without > 0 ? `, ${whole(without)} without a caption` : ""}`,
   ofSet: (items, captions) => `${whole(items)} pictures and clips, ${whole(captions)} captions`, changed: count => `${whole(count)} captions were changed.`,
   adding: (count, all) => `${whole(count)} of ${whole(all)} files are there`, notAdded: name => `${name} was not added.`,
