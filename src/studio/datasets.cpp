@@ -92,8 +92,9 @@ std::vector<Datasets::Listed> Datasets::listed(const fs::path& dataset, bool is_
 
 std::vector<Datasets::Listed> Datasets::listed(const fs::path& dataset) {
   auto all = listed(dataset, /*is_left_out=*/false), left_out = listed(dataset, /*is_left_out=*/true);
-  std::ranges::move(left_out, std::back_inserter(all));
-  std::ranges::sort(all, {}, [](const Listed& one) { return one.item.path.filename().string(); });
+  const auto num_in = std::ssize(all);
+  std::ranges::move(left_out, std::back_inserter(all));  // each is in the order of names
+  std::ranges::inplace_merge(all, all.begin() + num_in, {}, [](const Listed& one) { return one.item.path.filename().string(); });
   return all;
 }
 

@@ -218,7 +218,7 @@ TEST_F(Datasets, DataSaysAsJsonWhatSettingsCutOut) {
   const auto said = nlohmann::json::parse(ok("data '" + at("first").string() + "' --json --settings " + quoted(at("run.toml"))));
   EXPECT_EQ(said["unusable"].size(), 1u);
   const auto& pictures = said["pictures"];
-  const auto wide = std::ranges::find(pictures, at("first/wide.png").string(), [](const auto& picture) { return picture["file"]; });
+  const auto wide = std::ranges::find_if(pictures, [&](const auto& picture) { return picture["file"] == at("first/wide.png").string(); });
   ASSERT_NE(wide, pictures.end());
   EXPECT_EQ((*wide)["cuts"], nlohmann::json::parse(R"([{"width": 64, "height": 48, "frames": 1, "is_scaled_up": true,
                                                        "window": [73.33333333333333, 0.0, 53.333333333333336, 40.0]}])"));

@@ -7,7 +7,7 @@ const orders = {
 };
 const filters = {
   all: () => true, captionless: item => !item.caption, left: item => item.is_left_out, unreadable: item => item.problem !== "", masked: item => item.mask !== null, maskless: item => item.mask === null, alike: item => item.group > 0,
-  clips: item => item.is_clip,
+  clips: item => item.is_clip, small: item => item.width > 0 && Math.min(item.width, item.height) < 512,
 };
 
 const tagsOf = caption => (caption ?? "").split(",").map(tag => tag.trim()).filter(Boolean);

@@ -18,13 +18,16 @@ class Grid {
     removeEventListener("resize", this.look);
   }
 
-  /** Other items, or items that changed: their cells are made anew. */
+  /** Other items, or items that changed: their cells are made anew, but for the one in which somebody writes. */
   set(items) {
-    const focused = this.focusedIn();
+    const focused = this.focusedIn(), there = new Set(items);
     this.items = items;
     this.drawn = null;
-    for (const cell of this.cells.values()) cell.remove();
-    this.cells.clear();
+    for (const [item, cell] of this.cells) {
+      if (there.has(item) && document.activeElement.tagName === "TEXTAREA" && cell.contains(document.activeElement)) continue;
+      cell.remove();
+      this.cells.delete(item);
+    }
     this.draw();
     if (focused) this.element.querySelector(focused)?.focus();
   }
