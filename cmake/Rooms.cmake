@@ -152,7 +152,7 @@ function(burnish_pages)
   burnish_read(studio_css ${page}/page.css ${studio}/studio.css)
   burnish_read(controls_css ${studio}/studio.css)
   burnish_read(studio_js ${page}/text.js ${page}/memory.js ${studio}/words.js ${studio}/api.js ${studio}/toml.js ${studio}/plan.js ${studio}/form.js ${studio}/runs.js ${studio}/data.js
-    ${studio}/studio.js)
+    ${studio}/machine.js ${studio}/studio.js)
   burnish_read(controls_js ${page}/text.js ${studio}/words.js ${studio}/api.js ${studio}/controls.js)
   configure_file(${CMAKE_SOURCE_DIR}/src/${studio}/assets.cpp.in ${CMAKE_BINARY_DIR}/studio/assets.cpp @ONLY)
   target_sources(room_studio PRIVATE ${CMAKE_BINARY_DIR}/studio/assets.cpp)

@@ -52,6 +52,7 @@ json Program::plan(const std::string& settings, bool wants_fit) {
   io::write_text_atomic(draft, settings);
   std::vector<std::string> words{"plan", draft.string(), "--json"};
   if (wants_fit) words.emplace_back("--fit");
+  if (trusts_settings_) words.emplace_back("--trust_settings");
   auto said = run(words);
   std::error_code ignored;
   fs::remove(draft, ignored);

@@ -16,7 +16,8 @@ namespace burnish::studio {
 class Program {
  public:
   /// `path` is that of the program. The workspace must outlive it.
-  Program(const Workspace& workspace, std::string path) : workspace_(workspace), path_(std::move(path)) {}
+  Program(const Workspace& workspace, std::string path, bool trusts_settings)
+      : workspace_(workspace), path_(std::move(path)), trusts_settings_(trusts_settings) {}
 
   const std::string& path() const { return path_; }
   /// Runs a verb with its arguments, in the workspace.
@@ -28,6 +29,7 @@ class Program {
  private:
   const Workspace& workspace_;
   std::string path_;
+  bool trusts_settings_;
   std::mutex mutex_;
   std::condition_variable freed_;
   int num_running_ = 0;

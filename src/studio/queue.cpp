@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -89,7 +90,8 @@ json to_json(const Job& job) {
           {"exit_code", job.exit_code ? json(*job.exit_code) : json()}};
 }
 
-Queue::Queue(const Workspace& workspace, std::string program) : workspace_(workspace), program_(std::move(program)) {
+Queue::Queue(const Workspace& workspace, std::string program, bool trusts_settings)
+    : workspace_(workspace), starter_{std::move(program), trusts_settings} {
   read();
   worker_ = std::thread([this] { work(); });
 }
@@ -215,6 +217,15 @@ void Queue::set(int64_t at_once, bool is_paused) {
   changed_.notify_all();
 }
 
+void Queue::end_jobs() {
+  std::lock_guard lock(mutex_);
+  stops_ = true;
+  changed_.notify_all();
+  for (const auto& job : jobs_) {
+    if (job.state == Job::State::running && records::is_running(job.process) == true) kill(static_cast<pid_t>(job.process.id), SIGINT);
+  }
+}
+
 void Queue::work() {
   std::unique_lock lock(mutex_);
   while (!stops_) {
@@ -266,12 +277,14 @@ void Queue::start(Job& job, size_t seat) {
   std::erase_if(variables, [&](const std::string& variable) { return variable.starts_with(kVariable); });
   variables.push_back(kVariable + settings_of(job.id).string());
   if (at_once_ > 1) variables.push_back(fmt::format("CUDA_VISIBLE_DEVICES={}", seat));
-  Command command{.words = {program_, "train", settings_of(job.id).string(), "--output_path", (workspace_.runs() / job.run).string()},
-                  .variables = std::move(variables),
-                  .folder = workspace_.root(),
-                  .output = log_of(job.id),
-                  .outlives = true};
+  Command command{
+      .words = {starter_.program, "train", settings_of(job.id).string(), "--output_path", (workspace_.runs() / job.run).string()},
+      .variables = std::move(variables),
+      .folder = workspace_.root(),
+      .output = log_of(job.id),
+      .outlives = true};
   if (job.resumes) command.words.emplace_back("--resume");
+  if (starter_.trusts_settings) command.words.emplace_back("--trust_settings");
   try {
     const auto child = start_process(command);
     job.process = records::process_with(child).value_or(records::Process{.id = child});

@@ -32,8 +32,8 @@ struct Job {
 /// leaves the others: a queue that is opened again finds the jobs that run by a variable of theirs.
 class Queue {
  public:
-  /// `program` is started for each job, as `PROGRAM train SETTINGS`. Begins to run what waits.
-  Queue(const Workspace& workspace, std::string program);
+  /// `program` is started for each job, as `PROGRAM train SETTINGS`, and told whether it may trust them. Begins to run what waits.
+  Queue(const Workspace& workspace, std::string program, bool trusts_settings = false);
   /// Jobs go on.
   ~Queue();
   Queue(const Queue&) = delete;
@@ -56,6 +56,8 @@ class Queue {
   int64_t at_once() const;
   bool is_paused() const;
   void set(int64_t at_once, bool is_paused);
+  /// Sends jobs that run what Ctrl-C sends, so that each ends after its step, and saves. Nothing is started after that.
+  void end_jobs();
 
  private:
   void read();
@@ -69,7 +71,11 @@ class Queue {
   std::vector<Job>::iterator find(const std::string& id);
 
   const Workspace& workspace_;
-  std::string program_;
+  /// What is started for a job.
+  struct Starter {
+    std::string program;
+    bool trusts_settings = false;
+  } starter_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Job> jobs_;

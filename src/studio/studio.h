@@ -4,8 +4,10 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "studio/claim.h"
 #include "studio/datasets.h"
 #include "studio/guard.h"
+#include "studio/machine.h"
 #include "studio/program.h"
 #include "studio/queue.h"
 #include "studio/runs.h"
@@ -27,26 +29,31 @@ struct Options {
   /// [{"option", "belongs_to"}]}.
   std::function<nlohmann::json(const std::string& settings)> form;
   std::filesystem::path recipes = {};  ///< folder of settings to begin with
+  bool trusts_settings = false;        ///< whether settings may name commands to run (config::Row::acts_outside)
 };
 
 /// What the routes of a studio work with.
 struct Studio {
   Options options;
   Workspace workspace;
+  Claim claim;
   Queue queue;
   Runs runs;
   Datasets datasets;
   Program program;
+  Machine machine;
   Guard guard;
 
   /// Opens the workspace; its queue goes on.
   Studio(Options given, int port)
       : options(std::move(given)),
         workspace(options.folder),
-        queue(workspace, options.program),
+        claim(workspace.root(), port),
+        queue(workspace, options.program, options.trusts_settings),
         runs(workspace, queue),
         datasets(workspace),
-        program(workspace, options.program),
+        program(workspace, options.program, options.trusts_settings),
+        machine(workspace, queue, program),
         guard(workspace.root() / ".token", port, options.address != "127.0.0.1") {}
 };
 
@@ -55,5 +62,6 @@ void add_run_routes(httplib::Server& http, Studio& studio);
 void add_queue_routes(httplib::Server& http, Studio& studio);
 void add_form_routes(httplib::Server& http, Studio& studio);
 void add_dataset_routes(httplib::Server& http, Studio& studio);
+void add_machine_routes(httplib::Server& http, Studio& studio);
 
 }  // namespace burnish::studio

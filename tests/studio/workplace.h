@@ -34,11 +34,12 @@ inline bool comes_true(const std::function<bool()>& is_true, std::chrono::millis
 }
 
 /// A workspace, and in place of burnish a script: of `train` the settings are shell commands, which find the run's folder in $RUN and what
-/// else was said in $MORE; `plan` says {} with "exit_code" 0.
+/// else was said in $MORE; `plan` says {"bytes": 1}, `doctor` {"advice": ["a note"]}.
 class Workplace : public testing::Test {
  protected:
   Workplace() {
     std::ofstream(program()) << "#!/bin/sh\nif [ \"$1\" = plan ]; then echo '{\"bytes\": 1}'; exit 0; fi\n"
+                                "if [ \"$1\" = doctor ]; then echo '{\"advice\": [\"a note\"]}'; exit 0; fi\n"
                                 "S=$2; RUN=$4; export RUN; mkdir -p \"$RUN\"; shift 4; MORE=$*; export MORE\n"
                                 "exec sh \"$S\"\n";
     ::chmod(program().c_str(), 0755);

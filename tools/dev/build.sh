@@ -160,6 +160,7 @@ verb_test_browser() {
   verb_build
   BURNISH=$ROOT/build/burnish python3 tests/browser/check_pages.py build/pages
   BURNISH=$ROOT/build/burnish python3 tests/browser/check_studio.py build/pages
+  BURNISH=$ROOT/build/burnish python3 tests/browser/check_studio_machine.py build/pages
 }
 
 # Adds to a fuzzer's kept inputs those found that reach new code, and those that once broke a promise. The archive has the same bytes whoever writes it.

@@ -28,6 +28,7 @@ const pages = [
   {hash: "#/", title: words.runs, show: showRuns},
   {hash: "#/data", title: words.datasets, show: showData},
   {hash: "#/new", title: words.newRun, show: showForm},
+  {hash: "#/machine", title: machineWords.title, show: showMachine},
 ];
 
 async function route() {
