@@ -40,6 +40,7 @@ constexpr Verb kVerbs[] = {
     {"report", report, "write one page about runs: curves, previews, settings"},
     {"watch", watch, "show a run in the browser while it goes on"},
     {"studio", studio, "make, start, queue and follow runs in the browser"},
+    {"mcp", mcp, "let an assistant plan, start and follow runs"},
     {"doctor", doctor, "say what this machine has and what a run would use"},
 };
 

@@ -42,6 +42,7 @@ void write_error_file(const std::string& sentence) {
     tell(stderr, "{}\n", failure.what());
     write_error_file(failure.what());
   }
+  status.tell_end();  // which another process may cut short; commands go on by themselves
   std::fflush(nullptr);
   _exit(static_cast<int>(code));
 }
@@ -50,9 +51,11 @@ void run_alone(const std::function<void(const dist::World&, records::StatusFile&
   records::StatusFile status;
   try {
     work(dist::World(), status);
+    status.tell_end();
   } catch (const std::exception& error) {
     auto failure = failure_of(error);
     status.end(failure.code, failure.sentence);
+    status.tell_end();
     throw;
   }
 }
@@ -77,6 +80,7 @@ void run_together(const char* verb, train::TrainOptions& options, const char* an
     info("{} processes train together", seat.size);
     work(world, status);
     world.leave();
+    status.tell_end();
   } catch (const std::exception& failure) {
     end(world, status, failure);
   }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "app/announcer.h"
 #include "app/together.h"
 #include "app/train_options.h"
 #include "app/verbs.h"
@@ -64,6 +65,7 @@ void train(const Arguments& arguments) {
   if (!train::trains(options))
     return run_together("cache", options, kCacheAnswer, [&](const auto& world, auto&) { train::make_cache(options, world); });
   run_together("train", options, kTrainAnswer, [&](const auto& world, auto& status) {
+    status.listen(announcer_of(options.tell));
     auto report = [&] {
       if (options.write_report && world.is_first()) write_report(options.output_path);
     };

@@ -21,6 +21,7 @@ void import_settings(const Arguments& arguments);
 void report(const Arguments& arguments);
 void watch(const Arguments& arguments);
 void studio(const Arguments& arguments);
+void mcp(const Arguments& arguments);
 void doctor(const Arguments& arguments);
 
 }  // namespace burnish::app

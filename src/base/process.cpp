@@ -99,6 +99,13 @@ pid_t start_process(const Command& command) {
   return spawn(command, preparation);
 }
 
+Ended wait_for_process(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return ended_of(status);
+}
+
 std::optional<Ended> ended_process(pid_t child) {
   int status = 0;
   if (waitpid(child, &status, WNOHANG) != child) return std::nullopt;
@@ -135,10 +142,7 @@ Said run_process(const Command& command, std::chrono::milliseconds most_time, si
       else if (count == 0 || errno != EINTR) streams[i].first->close_end(0);
     }
   }
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  said.exit_code = ended_of(status).exit_code;
+  said.exit_code = wait_for_process(pid).exit_code;
   return said;
 }
 

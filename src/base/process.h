@@ -32,6 +32,9 @@ struct Ended {
   int signal = 0;
 };
 
+/// Waits until a child has ended.
+Ended wait_for_process(pid_t child);
+
 /// How a child ended; nothing while it runs.
 std::optional<Ended> ended_process(pid_t child);
 

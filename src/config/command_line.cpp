@@ -185,6 +185,9 @@ class CommandLine {
   bool has_lost_value_ = false;  ///< an option was taken for a value, and its own stands alone
 };
 
+/// The option by which whoever types it trusts the file of settings.
+constexpr const char* kTrust = "trust_settings";
+
 /// The TOML file that `args` name with --config; "" where they name none.
 std::string config_of(const std::vector<std::string>& args) {
   std::string path;
@@ -234,7 +237,8 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
   }
   CommandLine line(fields);
   auto config_path = config_of(args);
-  if (!config_path.empty()) line.problems().gather([&] { parsed.without_effect = read_toml(config_path, fields); });
+  const bool is_trusted = is_named(all_spellings({kTrust}), args);
+  if (!config_path.empty()) line.problems().gather([&] { parsed.without_effect = read_toml(config_path, fields, is_trusted); });
 
   CLI::App app;
   app.allow_extras();

@@ -168,15 +168,27 @@ toml::table parse_toml(const std::string& path) {
   }
 }
 
-/// Reads the keys of a table of the file `path`, in whose folder file names begin, but for `other`, and returns those without effect. A
-/// Refusal says all that is wrong with them.
-std::vector<std::string> read_table(const toml::table& table, const std::string& path, const Fields& fields,
-                                    const std::string& other = "") {
+void refuse_to_act(const Field& field) {
+  config_error("config",
+               "{} in a settings file has something done outside of the run, for which the file has to be trusted: look at it, then add "
+               "--trust_settings, or give --{} yourself",
+               field.name, field.name);
+}
+
+/// What else read_table takes.
+struct Reading {
+  std::string other = "";   ///< a key that is read elsewhere
+  bool is_trusted = false;  ///< whether options may act outside
+};
+
+/// Reads the keys of a table of the file `path`, in whose folder file names begin, and returns those without effect. A Refusal says all
+/// that is wrong with them.
+std::vector<std::string> read_table(const toml::table& table, const std::string& path, const Fields& fields, const Reading& reading) {
   std::vector<std::string> without_effect;
   std::vector<Problem> problems;
   for (const auto& [key, node] : table) {
     std::string name(key.str());
-    if (name == other) continue;
+    if (name == reading.other) continue;
     std::replace(name.begin(), name.end(), '-', '_');
     if (find(fields.without_effect(), name)) {
       without_effect.push_back(name);
@@ -190,6 +202,7 @@ std::vector<std::string> read_table(const toml::table& table, const std::string&
       continue;
     }
     try {
+      if (field->acts_outside && !reading.is_trusted) refuse_to_act(*field);
       assign(*field, node, {path, std::string(key.str())});
       check_path(*field, node, {path, std::string(key.str())});
       relocate(*field, std::filesystem::path(path).parent_path());
@@ -239,11 +252,13 @@ void relocate(const Field& field, const std::filesystem::path& folder) {
   }
 }
 
-std::vector<std::string> read_toml(const std::string& path, const Fields& fields) { return read_table(parse_toml(path), path, fields); }
+std::vector<std::string> read_toml(const std::string& path, const Fields& fields, bool is_trusted) {
+  return read_table(parse_toml(path), path, fields, {.is_trusted = is_trusted});
+}
 
-std::vector<std::string> read_toml_text(const std::string& text, const Fields& fields) {
+std::vector<std::string> read_toml_text(const std::string& text, const Fields& fields, bool is_trusted) {
   try {
-    return read_table(toml::parse(text), "", fields);
+    return read_table(toml::parse(text), "", fields, {.is_trusted = is_trusted});
   } catch (const toml::parse_error& e) {
     data_error("config", "line {}: {}{}", e.source().begin.line, std::string(e.description()), hint_in_toml(e.description()));
   }
@@ -263,9 +278,9 @@ void read_toml_items(const std::string& path, const std::string& list, const std
     if (below.empty()) below.push_back(&nothing);
     for (const auto* item : below) {
       auto fields = begin();
-      read_table(general != nullptr ? *general : nothing, path, fields);
-      read_table(*entry, path, fields, items);
-      read_table(*item, path, fields);
+      read_table(general != nullptr ? *general : nothing, path, fields, {});
+      read_table(*entry, path, fields, {.other = items});
+      read_table(*item, path, fields, {});
     }
   }
 }
@@ -273,6 +288,7 @@ void read_toml_items(const std::string& path, const std::string& list, const std
 std::string to_toml(const Fields& fields) {
   std::string text, group;
   for (const auto& field : fields.list()) {
+    if (field.acts_outside) continue;
     if (field.group != group) text += fmt::format("{}# {}\n", text.empty() ? "" : "\n", group = field.group);
     text += fmt::format("{} = {}  # {}\n", field.name, value_text(field), field.doc);
   }

@@ -44,6 +44,7 @@ struct Field {
   std::string unit = {};                   ///< unit of a number: "pixels", "GiB", "steps"
   std::vector<Condition> conditions = {};  ///< conditions that all have to hold for it to count
   bool decides_what_is_learned = false;    ///< whether it decides what is learned, so that a saved state is no good under another value
+  bool acts_outside = false;               ///< see Row::acts_outside
   Level level = Level::usual;
 };
 
@@ -68,6 +69,9 @@ class Row {
     return field_->conditions.push_back({std::move(belongs_to), std::move(counts), true}), *this;
   }
   Row& decides_what_is_learned() { return field_->decides_what_is_learned = true, *this; }
+  /// Marks an option that has something done outside of the program: a command started, an address told. A settings file may give it only
+  /// to who trusts that file (--trust_settings), and to_toml leaves it out, so that settings that are passed on do nothing to others.
+  Row& acts_outside() { return field_->acts_outside = true, *this; }
   Row& level(Level level) { return field_->level = level, *this; }
 
  private:
@@ -144,10 +148,11 @@ class Fields {
 };
 
 /// Reads a TOML file into the fields and returns the names of keys without effect. File names in it begin in its folder. Throws a data
-/// Error for a file that cannot be read or is no TOML, and a Refusal of all unknown keys (with the nearest name) and wrong values.
-std::vector<std::string> read_toml(const std::string& path, const Fields& fields);
+/// Error for a file that cannot be read or is no TOML, and a Refusal of all unknown keys (with the nearest name) and wrong values, and,
+/// unless the file is trusted, of options that act outside.
+std::vector<std::string> read_toml(const std::string& path, const Fields& fields, bool is_trusted = false);
 /// Reads a text of TOML in that way; file names in it stay as they are.
-std::vector<std::string> read_toml_text(const std::string& text, const Fields& fields);
+std::vector<std::string> read_toml_text(const std::string& text, const Fields& fields, bool is_trusted = false);
 
 /// Moves the field's file names, written from `folder`, to names seen from the current folder; nothing for a field that names no files.
 void relocate(const Field& field, const std::filesystem::path& folder);
@@ -163,7 +168,7 @@ std::string why_unknown(const std::string& where, const std::string& name, const
 /// Writes a field's value as TOML does.
 std::string value_text(const Field& field);
 
-/// Writes the values as TOML, grouped, each with its doc as a comment.
+/// Writes the values as TOML, grouped, each with its doc as a comment; without options that act outside.
 std::string to_toml(const Fields& fields);
 
 }  // namespace burnish::config

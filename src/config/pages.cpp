@@ -103,6 +103,7 @@ nlohmann::json row_of(const Field& field) {
                      {"level", kLevels.at(static_cast<size_t>(field.level))},
                      {"names_files", field.relocate != nullptr},
                      {"decides_what_is_learned", field.decides_what_is_learned}};
+  if (field.acts_outside) row["acts_outside"] = true;
   if (!field.aliases.empty()) row["aliases"] = field.aliases;
   if (!field.choices.empty()) row["choices"] = field.choices;
   if (field.least) row["least"] = *field.least;

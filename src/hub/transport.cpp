@@ -180,6 +180,14 @@ void set_credentials(CURL* handle, const Request& request) {
   set(handle, CURLOPT_XOAUTH2_BEARER, request.token.c_str());
 }
 
+/// Has the request send its JSON, in so many seconds altogether.
+void set_body(CURL* handle, const Request& request, double seconds) {
+  if (request.json.empty()) return;
+  set(handle, CURLOPT_POSTFIELDS, request.json.c_str());
+  set(handle, CURLOPT_POSTFIELDSIZE, static_cast<long>(request.json.size()));
+  set(handle, CURLOPT_TIMEOUT, static_cast<long>(std::ceil(seconds)));
+}
+
 /// Scheme, host and port: "https://host".
 std::string origin(const std::string& url) {
   auto host = url.find("://");
@@ -194,6 +202,7 @@ std::string perform_once(Transfer& transfer, const std::string& url, const Reque
   char text[CURL_ERROR_SIZE] = "";
   set_options(handle.get(), url, transfer, stall_seconds);
   if (origin(url) == origin(request.url)) set_credentials(handle.get(), request);
+  set_body(handle.get(), request, stall_seconds);
   set(handle.get(), CURLOPT_ERRORBUFFER, text);
   set(handle.get(), CURLOPT_HTTPHEADER, headers);
   auto result = curl().perform(handle.get());
@@ -270,6 +279,14 @@ Answer Transport::get(const Request& request) const {
     perform(transfer, request, {}, patience_.stall_seconds);
     if (transfer.answer.is_good() || !try_again(request, transfer.answer, attempt)) return transfer.answer;
   }
+}
+
+Answer Transport::post(const Request& request) const {
+  Transfer transfer{.answer = {}, .stop = stop_};
+  Headers headers;
+  add(headers, "Content-Type: application/json");
+  perform_once(transfer, request.url, request, headers.get(), patience_.stall_seconds);
+  return transfer.answer;
 }
 
 Answer Transport::download(const Request& request, PartialFile& file, int64_t size, const std::function<void(int64_t)>& more) const {

@@ -13,6 +13,7 @@ struct Request {
   std::string url;
   std::string token = {};  ///< a bearer token, for the host of `url` alone: it does not go along when that sends us to another; "" for none
   std::string cookie = {};  ///< a cookie "name=value", for the host of `url` alone; "" for none
+  std::string json = {};    ///< JSON that is sent (POST); "" for a request that only asks
 };
 
 /// The answer to a request, or how it failed.
@@ -41,6 +42,8 @@ class Transport {
       Patience patience, std::function<bool()> stop = [] { return false; });
 
   Answer get(const Request& request) const;
+  /// Sends the request's JSON once, in at most `stall_seconds`, and goes nowhere else than told. Nothing of the address is logged.
+  Answer post(const Request& request) const;
 
   /// Appends to `file` what it lacks of its `size` bytes (-1: not known), asking for the rest alone where something is there. The answer is
   /// good when the file has its size. `more` is told of every change of the file's size, which may shrink when a server begins anew.

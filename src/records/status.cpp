@@ -159,6 +159,7 @@ struct StatusFile::Writer {
 
   fs::path path;
   Status status;
+  int64_t saved_step = 0;
   std::chrono::steady_clock::time_point last;
   bool has_failed = false;
 };
@@ -173,6 +174,7 @@ void StatusFile::begin(const fs::path& run) {
   writer_ = std::make_unique<Writer>(run);
   listen_to_progress([writer = writer_.get()](const Standing& standing) { writer->hear(standing); });
   writer_->write();
+  tell(Event::Kind::started);
 }
 
 void StatusFile::enter(State state) const {
@@ -188,6 +190,20 @@ void StatusFile::enter(State state) const {
 void StatusFile::count_steps(int64_t steps) const {
   if (writer_) writer_->status.steps = steps;
 }
+
+void StatusFile::listen(std::function<void(const Event&)> listener) { listener_ = std::move(listener); }
+
+void StatusFile::tell(Event::Kind kind, std::vector<fs::path> files) const {
+  if (writer_ && listener_) listener_({kind, writer_->path.parent_path(), writer_->saved_step, std::move(files), writer_->status});
+}
+
+void StatusFile::saved(int64_t step, std::vector<fs::path> files) const {
+  if (!writer_) return;
+  writer_->saved_step = step;
+  tell(Event::Kind::saved, std::move(files));
+}
+
+void StatusFile::tell_end() const { tell(Event::Kind::ended); }
 
 void StatusFile::end(Exit code, const std::string& sentence) const {
   if (!writer_) return;

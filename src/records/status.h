@@ -1,10 +1,12 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 
@@ -44,6 +46,16 @@ struct Status {
   bool has_ended() const { return state >= State::done; }
 };
 
+/// Something that a run did, as it is told to who listens.
+struct Event {
+  enum class Kind { started, saved, ended };
+  Kind kind = Kind::started;
+  std::filesystem::path run;                      ///< its folder
+  int64_t step = 0;                               ///< the step that was saved, or saved last; 0 for none
+  std::vector<std::filesystem::path> files = {};  ///< files of weights that were saved
+  Status status = {};                             ///< where the run stands
+};
+
 std::filesystem::path status_path(const std::filesystem::path& run);
 
 /// The object in the file; states are their words ("encoding").
@@ -68,12 +80,21 @@ class StatusFile {
   void enter(State state) const;
   /// How many steps the whole run has, which no setting need say. It is written with the next change.
   void count_steps(int64_t steps) const;
+  /// `listener` hears of the run that begins from here on, in the thread in which it is said. It must not throw.
+  void listen(std::function<void(const Event&)> listener);
+  /// Weights of a step are there, in these files.
+  void saved(int64_t step, std::vector<std::filesystem::path> files) const;
   /// The run has ended: done, interrupted or failed by its exit code, at the stage that it was at, or, without one, the state.
   void end(Exit code, const std::string& sentence = "") const;
+  /// Tells the listener that it has ended, when all else is done that belongs to the run.
+  void tell_end() const;
 
  private:
+  void tell(Event::Kind kind, std::vector<std::filesystem::path> files = {}) const;
+
   struct Writer;
   std::unique_ptr<Writer> writer_;  ///< null before the run has begun
+  std::function<void(const Event&)> listener_;
 };
 
 }  // namespace burnish::records

@@ -85,6 +85,7 @@ Said Program::run_on(const std::string& settings, std::vector<std::string> words
 json Program::plan(const std::string& settings, bool wants_fit) {
   std::vector<std::string> words{"plan", "--json"};
   if (wants_fit) words.emplace_back("--fit");
+  if (trusts_settings_) words.emplace_back("--trust_settings");
   words.emplace_back("--config");
   return answer_of(run_on(settings, words), "plan");
 }

@@ -17,7 +17,8 @@ namespace burnish::studio {
 class Program {
  public:
   /// `path` is that of the program. The workspace must outlive it.
-  Program(const Workspace& workspace, std::string path) : workspace_(workspace), path_(std::move(path)) {}
+  Program(const Workspace& workspace, std::string path, bool trusts_settings)
+      : workspace_(workspace), path_(std::move(path)), trusts_settings_(trusts_settings) {}
 
   const std::string& path() const { return path_; }
   /// Runs a verb with its arguments, in the workspace, with further variables ("NAME=value").
@@ -34,6 +35,7 @@ class Program {
  private:
   const Workspace& workspace_;
   std::string path_;
+  bool trusts_settings_;
   std::mutex mutex_;
   std::condition_variable freed_;
   int num_running_ = 0;

@@ -16,6 +16,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "io/files.h"
+#include "io/last_lines.h"
 #include "studio/program.h"
 #include "studio/runs.h"
 
@@ -93,13 +94,14 @@ json to_json(const Job& job) {
           {"exit_code", job.exit_code ? json(*job.exit_code) : json()}};
 }
 
-Work training(const Workspace& workspace, const std::string& program) {
+Work training(const Workspace& workspace, const std::string& program, bool trusts_settings) {
   return {.folder = workspace.queue(),
           .results = workspace.runs(),
           .working_in = workspace.root(),
-          .command = [program](const Job& job, const std::string& settings, const std::string& result) {
+          .command = [program, trusts_settings](const Job& job, const std::string& settings, const std::string& result) {
             std::vector<std::string> words{program, "train", settings, "--output_path", result};
             if (job.resumes) words.emplace_back("--resume");
+            if (trusts_settings) words.emplace_back("--trust_settings");
             return words;
           }};
 }
@@ -190,7 +192,7 @@ Job Queue::add(const std::string& wish, const std::string& settings, bool resume
 
 std::string Queue::says(const std::string& id) const {
   constexpr size_t kMostOfALog = 4 << 10;
-  const auto lines = split_list(last_lines(log_of(id), kMostOfALog), '\n');
+  const auto lines = split_list(io::last_lines(log_of(id), kMostOfALog), '\n');
   return lines.empty() ? "" : spoken(lines.back());
 }
 
@@ -241,6 +243,15 @@ void Queue::set(int64_t at_once, bool is_paused) {
   paused_ = is_paused;
   write_order();
   changed_.notify_all();
+}
+
+void Queue::end_jobs() {
+  std::lock_guard lock(mutex_);
+  stops_ = true;
+  changed_.notify_all();
+  for (const auto& job : jobs_) {
+    interrupt(job);
+  }
 }
 
 void Queue::run_jobs() {

@@ -38,8 +38,8 @@ struct Work {
   std::vector<std::string> variables = {};  ///< NAME=value that jobs have beside those of this process
 };
 
-/// Trainings: `PROGRAM train SETTINGS` for each.
-Work training(const Workspace& workspace, const std::string& program);
+/// Trainings: `PROGRAM train SETTINGS` for each, which is told whether it may trust them.
+Work training(const Workspace& workspace, const std::string& program, bool trusts_settings = false);
 
 /// Jobs one after the other, or several at once. The queue is a folder: of each job its settings (ID.toml), where it stands (ID.json) and
 /// what it printed (ID.log); queue.json has their order. Jobs are processes of their own, so whatever ends one of them, or ends the studio,
@@ -72,6 +72,8 @@ class Queue {
   int64_t at_once() const;
   bool is_paused() const;
   void set(int64_t at_once, bool is_paused);
+  /// Sends jobs that run what Ctrl-C sends, so that each ends after its step, and saves. Nothing is started after that.
+  void end_jobs();
 
  private:
   void read();

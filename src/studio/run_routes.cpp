@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "io/files.h"
+#include "io/last_lines.h"
 #include "records/asked.h"
 #include "studio/answers.h"
 #include "studio/studio.h"
@@ -49,7 +50,7 @@ void add_readers(httplib::Server& http, Studio& studio) {
            }));
   http.Get(run + "/log", handled([&studio](const Request& request, Response& response) {
              auto job = studio.queue.of_run(request.matches[1]);
-             answer(response, {{"text", job ? last_lines(studio.queue.log_of(job->id), kMostOfALog) : ""}});
+             answer(response, {{"text", job ? io::last_lines(studio.queue.log_of(job->id), kMostOfALog) : ""}});
            }));
   http.Get(run + "/files", of_run(studio, [](const fs::path& folder, const Request&, Response& response) {
              auto files = json::array();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
@@ -131,20 +130,6 @@ bool interrupt(const fs::path& run) {
   const auto status = status_of(run);
   if (!status || status->has_ended() || records::is_running(status->process) != true) return false;
   return kill(static_cast<pid_t>(status->process.id), SIGINT) == 0;
-}
-
-std::string last_lines(const fs::path& file, size_t most_bytes) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) return "";
-  stream.seekg(0, std::ios::end);
-  const auto size = static_cast<size_t>(stream.tellg());
-  const auto begin = size > most_bytes ? size - most_bytes : 0;
-  stream.seekg(static_cast<std::streamoff>(begin));
-  std::string text(size - begin, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(stream.gcount()));
-  if (begin > 0) text.erase(0, text.find('\n') + 1);
-  return text;
 }
 
 }  // namespace burnish::studio

@@ -48,7 +48,4 @@ void archive(const std::filesystem::path& run, bool is_archived);
 /// Sends the run's process what Ctrl-C sends. False where none is known to run.
 bool interrupt(const std::filesystem::path& run);
 
-/// The last bytes of a text file, from the start of a line; "" where there is none.
-std::string last_lines(const std::filesystem::path& file, size_t most_bytes);
-
 }  // namespace burnish::studio

@@ -57,6 +57,17 @@ Server::Server(const Options& options) : server_("studio", options.address, opti
   add_mask_routes(http, studio_);
   add_look_routes(http, studio_);
   add_cut_routes(http, studio_);
+  add_machine_routes(http, studio_);
+  http.Post("/api/studio/close", handled([this](const Request& request, Response& response) {
+              const bool ends_jobs = body_of(request).at("stop_runs").get<bool>();
+              done(response);
+              stop(ends_jobs);
+            }));
+}
+
+void Server::stop(bool ends_jobs) {
+  if (ends_jobs) studio_.queue.end_jobs();
+  server_.stop();
 }
 
 std::string Server::address() const {

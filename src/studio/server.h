@@ -15,9 +15,10 @@ class Server {
 
   /// With the token in it.
   std::string address() const;
-  /// Answers requests until `stop` is called from another thread. Jobs go on after that.
+  /// Answers requests until `stop` is called from another thread, or the page closes the studio.
   void serve() { server_.serve(); }
-  void stop() { server_.stop(); }
+  /// Jobs go on after that, or end after their step.
+  void stop(bool ends_jobs = false);
 
  private:
   void add_pages();

@@ -4,12 +4,14 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "studio/claim.h"
 #include "studio/datasets.h"
 #include "studio/drawings.h"
 #include "studio/files.h"
 #include "studio/fetches.h"
 #include "studio/guard.h"
 #include "studio/looks.h"
+#include "studio/machine.h"
 #include "studio/program.h"
 #include "studio/queue.h"
 #include "studio/runs.h"
@@ -32,12 +34,14 @@ struct Options {
   /// [{"option", "belongs_to"}]}.
   std::function<nlohmann::json(const std::string& settings)> form;
   std::filesystem::path recipes = {};  ///< folder of settings to begin with
+  bool trusts_settings = false;        ///< whether settings may name commands to run (config::Row::acts_outside)
 };
 
 /// What the routes of a studio work with.
 struct Studio {
   Options options;
   Workspace workspace;
+  Claim claim;
   Queue queue;
   Runs runs;
   Datasets datasets;
@@ -47,21 +51,24 @@ struct Studio {
   Looks looks;
   Program program;
   Fetches fetches;
+  Machine machine;
   Guard guard;
 
   /// Opens the workspace; its queue goes on.
   Studio(Options given, int port)
       : options(std::move(given)),
         workspace(options.folder),
-        queue(training(workspace, options.program)),
+        claim(workspace.root(), port),
+        queue(training(workspace, options.program, options.trusts_settings)),
         runs(workspace, queue),
         datasets(workspace),
         files(workspace, options.program),
         drawings(workspace, files, options.program),
         thumbnails(workspace.root() / ".thumbnails"),
         looks(workspace.root() / ".thumbnails", thumbnails),
-        program(workspace, options.program),
+        program(workspace, options.program, options.trusts_settings),
         fetches(workspace, options.program),
+        machine(workspace, queue, program),
         guard(workspace.root() / ".token", port, options.address != "127.0.0.1") {}
 };
 
@@ -76,5 +83,6 @@ void add_file_routes(httplib::Server& http, Studio& studio);
 void add_mask_routes(httplib::Server& http, Studio& studio);
 void add_look_routes(httplib::Server& http, Studio& studio);
 void add_cut_routes(httplib::Server& http, Studio& studio);
+void add_machine_routes(httplib::Server& http, Studio& studio);
 
 }  // namespace burnish::studio

@@ -105,6 +105,34 @@ TEST(CommandLine, ALoneTomlFileIsThatOfConfig) {
   EXPECT_THAT(error_of([] { parse({"missing.toml"}); }), HasSubstr("cannot read missing.toml"));
 }
 
+TEST(CommandLine, AFileActsOutsideOnlyWhereItIsTrusted) {
+  std::string command;
+  bool is_trusted = false;
+  int64_t steps = 0;
+  config::Fields f;
+  f("steps", steps, "steps to do");
+  f("on_end", command, "run at the end").acts_outside();
+  f("trust_settings", is_trusted, "let a file name on_end").acts_outside();
+  auto parse = [&](const std::vector<std::string>& args) {
+    command.clear();
+    config::read_command_line("train", "trains", args, f);
+    return command;
+  };
+  Scratch scratch;
+  const auto file = scratch.write("run.toml", "steps = 7\non_end = 'rm -r ~'\n").string();
+  EXPECT_THAT(error_of([&] { parse({file}); }, Exit::config),
+              AllOf(HasSubstr("on_end in a settings file"), HasSubstr("--trust_settings"), HasSubstr("--on_end")));
+  EXPECT_EQ(command, "");
+  EXPECT_THROW(parse({"--config", file, "--on_end", "ls"}), Error) << "whoever wrote the file may have meant harm";
+  EXPECT_EQ(parse({file, "--trust-settings"}), "rm -r ~");
+  EXPECT_EQ(parse({"--on_end", "ls"}), "ls");
+  const auto other = scratch.write("other.toml", "trust_settings = true\non_end = 'rm -r ~'\n").string();
+  EXPECT_THROW(parse({other}), Error) << "no file says that it is to be trusted";
+  EXPECT_THROW(config::read_toml_text("on_end = 'ls'", f), Error);
+  steps = 7;
+  EXPECT_EQ(config::to_toml(f), "steps = 7  # steps to do\n") << "what is passed on does nothing to others";
+}
+
 TEST(CommandLine, AWholeNumberThatTomlWritesIsANumberHoweverLarge) {
   Scratch scratch;
   auto rate = [&](const std::string& number) {

@@ -42,7 +42,7 @@ class ScriptedServer {
     pollfd waiting{socket_, POLLIN, 0};
     return poll(&waiting, 1, milliseconds) > 0;
   }
-  /// The heads of all requests so far.
+  /// All requests so far.
   std::vector<std::string> requests() const {
     std::lock_guard lock(mutex_);
     return requests_;
@@ -58,6 +58,13 @@ class ScriptedServer {
       std::string request;
       char part[4096];
       while (request.find("\r\n\r\n") == request.npos) {
+        auto n = recv(connection, part, sizeof part, 0);
+        if (n <= 0) break;
+        request.append(part, static_cast<size_t>(n));
+      }
+      const auto length = request.find("Content-Length: ");
+      const auto whole = request.find("\r\n\r\n") + 4 + (length == request.npos ? 0 : std::stoul(request.substr(length + 16)));
+      while (request.size() < whole) {
         auto n = recv(connection, part, sizeof part, 0);
         if (n <= 0) break;
         request.append(part, static_cast<size_t>(n));

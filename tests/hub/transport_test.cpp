@@ -204,3 +204,30 @@ TEST(PartialFile, WhatIsThereCountsIntoTheHash) {
   EXPECT_EQ(io::read_text(folder / "file"), "hello world");
   EXPECT_FALSE(io::is_there(path));
 }
+
+TEST(TransportPost, SendsJsonOnceAndFollowsNobody) {
+  ScriptedServer server([](const std::string& request) {
+    if (request.starts_with("POST /moved")) return http(307, "", "Location: /elsewhere\r\n");
+    return http(request.starts_with("POST /busy") ? 503 : 204, "");
+  });
+  const hub::Transport transport(kQuick);
+  auto answer = transport.post({.url = server.address() + "/chat", .json = R"({"text": "ä"})"});
+  EXPECT_EQ(answer.status, 204);
+  EXPECT_EQ(answer.problem, "");
+  EXPECT_EQ(transport.post({.url = server.address() + "/busy", .json = "{}"}).status, 503);
+  EXPECT_EQ(transport.post({.url = server.address() + "/moved", .json = "{}"}).status, 307);
+  ASSERT_THAT(server.requests(), SizeIs(3)) << "none is sent again, or elsewhere";
+  EXPECT_TRUE(server.requests()[0].starts_with("POST /chat HTTP/1.1\r\n"));
+  EXPECT_THAT(server.requests()[0], HasSubstr("Content-Type: application/json\r\n"));
+  EXPECT_TRUE(server.requests()[0].ends_with("\r\n\r\n{\"text\": \"ä\"}"));
+}
+
+TEST(TransportPost, DoesNotWaitForWhoSaysNothing) {
+  ScriptedServer server([](const std::string&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    return http(200, "");
+  });
+  auto answer = hub::Transport(kQuick).post({.url = server.address(), .json = "{}"});
+  EXPECT_EQ(answer.status, 0);
+  EXPECT_NE(answer.problem, "");
+}

@@ -172,3 +172,29 @@ TEST(Status, KnowsAProcessThatIsGone) {
   waitpid(child, nullptr, 0);
   EXPECT_EQ(is_running(process), false);
 }
+
+TEST(StatusFile, TellsWhoListens) {
+  Scratch folder;
+  std::vector<Event> heard;
+  StatusFile file;
+  file.listen([&](const Event& event) { heard.push_back(event); });
+  file.saved(1, {"a"});
+  file.tell_end();
+  EXPECT_TRUE(heard.empty()) << "of no run yet";
+  file.begin(folder.path());
+  file.count_steps(9);
+  file.saved(5, {folder / "step-5.safetensors"});
+  file.end(Exit::data, "a bad file");
+  EXPECT_EQ(heard.size(), 2u) << "the end is told when all is done";
+  file.tell_end();
+  ASSERT_EQ(heard.size(), 3u);
+  EXPECT_EQ(heard[0].kind, Event::Kind::started);
+  EXPECT_EQ(heard[1].kind, Event::Kind::saved);
+  EXPECT_EQ(heard[1].files.front(), folder / "step-5.safetensors");
+  EXPECT_EQ(heard[1].status.steps, 9);
+  EXPECT_EQ(heard[2].kind, Event::Kind::ended);
+  EXPECT_EQ(heard[2].run, folder.path());
+  EXPECT_EQ(heard[2].step, 5);
+  EXPECT_EQ(heard[2].status.state, State::failed);
+  EXPECT_EQ(heard[2].status.sentence, "a bad file");
+}

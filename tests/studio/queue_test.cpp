@@ -129,6 +129,27 @@ TEST_F(QueueTest, ARunHasANameOfItsOwnUnlessItGoesOn) {
   EXPECT_EQ(text_of(scratch / "more"), "--resume\n");
 }
 
+TEST_F(QueueTest, EndsItsJobsWhereThatIsAsked) {
+  auto queue = open();
+  queue->add("cat", "trap 'echo saved >> \"" + (scratch / "cat.log").string() + "\"; exit 130' INT; " + waiting_job("cat"), false);
+  queue->add("next", waiting_job("next"), false);
+  ASSERT_TRUE(comes_true([&] { return log("cat") == "begun\n"; }));
+  queue->end_jobs();
+  EXPECT_TRUE(comes_true([&] { return log("cat") == "begun\nsaved\n"; }));
+  std::this_thread::sleep_for(500ms);
+  EXPECT_EQ(log("next"), "") << "nothing is started any more";
+  queue.reset();
+  EXPECT_EQ(open()->jobs()[1].run, "next");
+  let_go();
+}
+
+TEST_F(QueueTest, TellsTheProgramWhatToTrust) {
+  Queue queue(workspace, program().string(), /*trusts_settings=*/true);
+  queue.add("cat", "echo $MORE > '" + (scratch / "more").string() + "'", false);
+  ASSERT_TRUE(comes_true([&] { return all_ended(queue); }));
+  EXPECT_EQ(text_of(scratch / "more"), "--trust_settings\n");
+}
+
 TEST_F(QueueTest, SaysWhenAJobCannotBeStarted) {
   Queue queue(training(workspace, (scratch / "nothing").string()));
   const auto job = queue.add("cat", "true", false);

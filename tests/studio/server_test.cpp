@@ -38,8 +38,7 @@ TEST_F(StudioTest, KeepsItsTokenForTheUserAlone) {
   ASSERT_EQ(::stat((root() / ".token").c_str(), &file), 0);
   EXPECT_EQ(file.st_mode & 0777, 0600u);
   EXPECT_EQ(text_of(root() / ".token"), token);
-  studio::Server again({.folder = root(), .program = program().string(), .schema = "", .form = {}});
-  EXPECT_THAT(again.address(), HasSubstr(token)) << "pages that are open go on";
+  EXPECT_EQ(studio::Guard(root() / ".token", port, false).token(), token) << "of a studio that is opened again, so that pages go on";
 }
 
 TEST_F(StudioTest, ChangesNothingForPagesOfOtherSites) {
@@ -162,4 +161,15 @@ TEST_F(StudioTest, AsksTheProgramWhatARunTakes) {
   EXPECT_EQ(ask("/api/form", json{{"settings", "a = 1"}})["values"]["seen"], "a = 1");
   EXPECT_EQ(ask("/api/plan", json{{"settings", "a = 1"}}), (json{{"exit_code", 0}, {"plan", json::parse(kPlan)}, {"pace", nullptr}}));
   for (const auto& entry : fs::directory_iterator(root() / "queue")) EXPECT_NE(entry.path().extension(), ".toml") << "no draft is left";
+}
+
+TEST_F(StudioTest, IsClosedFromItsPage) {
+  EXPECT_EQ(ask("/api/studio/close", json::object())["status"], 400) << "with its runs or without?";
+  EXPECT_EQ(client()
+                .Post("/api/studio/close", {{"Cookie", cookie()}, {"Origin", "http://evil.example"}}, R"({"stop_runs": false})",
+                      "application/json")
+                ->status,
+            403);
+  EXPECT_EQ(ask("/api/studio/close", json{{"stop_runs", false}}), json::object());
+  EXPECT_TRUE(comes_true([&] { return !client().Get("/"); }));
 }

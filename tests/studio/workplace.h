@@ -35,7 +35,8 @@ inline bool comes_true(const std::function<bool()>& is_true, std::chrono::millis
 
 /// A workspace, and in place of burnish a script: of `train` the settings are shell commands, which find the run's folder in $RUN and what
 /// else was said in $MORE; `plan` says what kPlan holds; `import` takes every file that holds "=" for settings; `models` brings a model in
-/// no time, or, of "slow/...", not before it is stopped; of `data` they are shell commands as well, which find the dataset in $1.
+/// no time, or, of "slow/...", not before it is stopped; of `data` they are shell commands as well, which find the dataset in $1;
+/// `doctor` says {"advice": ["a note"]}.
 class Workplace : public testing::Test {
  protected:
   Workplace() {
@@ -43,6 +44,7 @@ class Workplace : public testing::Test {
         << "#!/bin/sh\nif [ \"$1\" = plan ]; then echo '" << kPlan
         << "'; exit 0; fi\n"
            "if [ \"$1\" = data ]; then exec sh \"$5\" \"$2\"; fi\n"
+           "if [ \"$1\" = doctor ]; then echo '{\"advice\": [\"a note\"]}'; exit 0; fi\n"
            "if [ \"$1\" = import ]; then\n"
            "  if grep -q = \"$2\"; then echo '{\"settings\": \"rank = 4\", \"program\": \"kohya\"}'; exit 0; fi\n"
            "  echo '[import] no settings' >&2; exit 2\nfi\n"

@@ -30,6 +30,7 @@ const pages = [
   {hash: "#/draw", title: words.drawing.title, show: showDraw},
   {hash: "#/files", title: words.fileWords.title, show: showFiles},
   {hash: "#/new", title: words.newRun, show: showForm},
+  {hash: "#/machine", title: machineWords.title, show: showMachine},
 ];
 
 async function route() {

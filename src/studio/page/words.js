@@ -62,3 +62,13 @@ const words = {
     besideNote: "The other parts of a model, or the LoRA of its other expert.", start: "Convert", started: "The conversion is in the queue.", conversions: "Conversions", adding: (name, at, all) => `${name} (${whole(at)} of ${whole(all)})`,
   },
 };
+
+const machineWords = {
+  title: "Machine", processor: "Processor", memory: "Memory", disk: "Disk of the workspace", gpuMemory: name => `Memory of ${name}`, onGpu: "On the GPU", run: "Run", process: "Process",
+  threads: count => `${whole(count)} threads`, of: total => `of ${total}`, free: size => `${size} free`, full: share => `${share} of the disk are taken`,
+  spoken: (name, last, most) => `${name}: now ${last}, at most ${most} in the last five minutes`, runs: "What runs take", noRuns: "No run of this studio goes on.", notes: "What burnish doctor notes",
+  close: "Close the studio", closeHint: "Runs are programs of their own: they go on without the studio, and are there when it is opened again.", closeOnly: "Close, runs go on",
+  closeAll: "Close, and stop the runs", closeSure: "Close the studio? Its runs go on; what waits starts when it is opened again.",
+  closeAllSure: "Stop the runs of the studio, each after its step and saved, and close it?",
+  asking: "Asking …", fine: "Nothing on this machine slows a run that this program knows of.",
+};

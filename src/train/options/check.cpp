@@ -151,6 +151,13 @@ void check_hooks(const TrainOptions& o, Problems& problems) {
         "save_minutes");
 }
 
+/// An address may be a secret, so none is repeated.
+void check_tell(const TrainOptions& o, Problems& problems) {
+  const auto& address = o.tell.webhook;
+  if (!address.empty() && !address.starts_with("http://") && !address.starts_with("https://"))
+    problems.add("webhook must be an address that begins with https:// or http://");
+}
+
 /// What saves memory and does not go together.
 void check_memory(const TrainOptions& o, Problems& problems) {
   if (o.blocks_on_disk > waiting_blocks(o))
@@ -281,7 +288,7 @@ void check(const TrainOptions& o) {
   Problems problems(listed);
   problems.check_values();
   for (auto* check : {check_task, check_precompute, check_data, check_counts, check_augmentation, check_masks, check_groups, check_presets,
-                      check_memory, check_values})
+                      check_tell, check_memory, check_values})
     problems.gather([&] { check(o, problems); });
   for (auto* check : checks_of_rooms()) problems.gather([&] { check(o); });
   problems.gather([&] {

@@ -283,6 +283,19 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f.path("replay", o.replay, "safetensors with recorded noise, sigma or timestep, and sample per step").level(Level::all);
 }
 
+/// Whoever reads settings of others runs nothing that they name (Row::acts_outside).
+static void tell_fields(config::Fields& f, TrainOptions& o) {
+  f.group("Telling others");
+  f("on_save", o.tell.on_save,
+    "command that the shell runs beside training whenever weights were saved, one after the other; variables say which (docs/train.md)");
+  f("on_end", o.tell.on_end, "command that the shell runs when the run has ended, however it did");
+  f("webhook", o.tell.webhook,
+    "http or https address that is sent a line of JSON when the run starts, saves and ends, with a text that Slack and Discord show");
+  f("trust_settings", o.tell.trust_settings, "let a settings file name on_save, on_end and webhook").level(Level::all);
+  for (const char* name : {"on_save", "on_end", "webhook", "trust_settings"}) f.row(name).acts_outside();
+  for (const char* name : {"on_save", "on_end", "webhook"}) f.row(name).counts_when("a run that trains", [&o] { return trains(o); });
+}
+
 /// What the options of a dataset belong to in a run: a dataset_config begins with them, and a cache was made with them.
 static void dataset_conditions(config::Fields& f, const TrainOptions& o) {
   for (const char* name : {"height", "width", "max_pixels", "resolution", "multi_resolution", "enable_bucket", "caption_extension",
@@ -451,6 +464,7 @@ void fields(config::Fields& f, TrainOptions& o) {
   loss_fields(f, o);
   memory_fields(f, o);
   output_fields(f, o);
+  tell_fields(f, o);
   diffsynth_options(f);
 }
 

@@ -11,6 +11,12 @@
 
 namespace burnish::train {
 
+/// Who is told what a run does.
+struct TellOptions {
+  std::string on_save, on_end, webhook;
+  bool trust_settings = false;  ///< whether a file of settings may name them
+};
+
 /// The options that `burnish train` can be told. Names are DiffSynth-Studio's where it has the option.
 struct TrainOptions {
   std::vector<std::string> given;  ///< options named on the command line; a run's config.toml holds all, whether they were meant or not
@@ -80,6 +86,7 @@ struct TrainOptions {
   bool write_report = true;
   bool enable_tensorboard_log = false, enable_csv_log = false;
   std::string save_dtype;
+  TellOptions tell;
   bool resume = false, auto_resume = false, overwrite = false;
   std::string replay, validation_metadata_path;
 

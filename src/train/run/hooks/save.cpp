@@ -83,7 +83,11 @@ class Save final : public Hook {
         settings_(training.settings.output),
         when_(settled(settings_.save, training.course.num_steps(), !training.subject.chosen.whole_components().empty())) {}
   ~Save() override {
-    if (writing_.valid()) writing_.wait();
+    try {
+      finish();
+    } catch (...) {  // what ends the run was said already
+      return;
+    }
   }
 
   void before() override {
@@ -103,7 +107,7 @@ class Save final : public Hook {
   }
 
   void stepped(StepReport& r) override {
-    if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+    if (writing_.done.valid() && writing_.done.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
       finish();  // a full disk ends the run now
     bool is_best = settings_.save.keep_best && r.validation_loss && as_first(*r.validation_loss < lowest_);
     if (is_best) lowest_ = *r.validation_loss;
@@ -149,12 +153,15 @@ class Save final : public Hook {
       take_state(snapshot, training_.trainee);
       write_state(snapshot);
       if (by_step) training_.trainee.saved_step = snapshot.step;
+      training_.status.saved(snapshot.step, paths_of(snapshot));
       return names;
     }
     copy_files(snapshot);
     take_state(snapshot, training_.trainee);
     make_own(snapshot.state.tensors);
-    writing_step_ = by_step ? snapshot.step : training_.trainee.saved_step;
+    writing_.saved_step = by_step ? snapshot.step : training_.trainee.saved_step;
+    writing_.step = snapshot.step;
+    writing_.files = paths_of(snapshot);
     write_beside(std::make_shared<const Snapshot>(std::move(snapshot)));
     return names;
   }
@@ -166,12 +173,12 @@ class Save final : public Hook {
       write_state(*snapshot);
     };
     try {
-      writing_ = std::async(std::launch::async, [write] {
+      writing_.done = std::async(std::launch::async, [write] {
         omp_set_num_threads(1);  // the other cores are training
         write();
       });
     } catch (const std::system_error&) {
-      writing_ = std::async(std::launch::deferred, write);
+      writing_.done = std::async(std::launch::deferred, write);
       finish();
     }
   }
@@ -180,6 +187,16 @@ class Save final : public Hook {
   std::string best_name(const std::string& name) const {
     const auto prefix = settings_.prefix();
     return prefix + "best" + name.substr(name.find('.', prefix.size()));
+  }
+
+  /// The files of weights that are written of it.
+  std::vector<fs::path> paths_of(const Snapshot& snapshot) const {
+    std::vector<fs::path> paths;
+    for (const auto& file : snapshot.files) {
+      if (snapshot.by_step) paths.push_back(settings_.folder / file.name);
+      if (snapshot.is_best) paths.push_back(settings_.folder / best_name(file.name));
+    }
+    return paths;
   }
 
   /// Once a run: whoever takes a file to another program reads it here.
@@ -230,9 +247,10 @@ class Save final : public Hook {
 
   /// Waits for what is being written; its error is thrown here.
   void finish() {
-    if (!writing_.valid()) return;
-    writing_.get();
-    training_.trainee.saved_step = writing_step_;
+    if (!writing_.done.valid()) return;
+    writing_.done.get();
+    training_.trainee.saved_step = writing_.saved_step;
+    training_.status.saved(writing_.step, std::move(writing_.files));
   }
 
   const Training& training_;
@@ -241,8 +259,12 @@ class Save final : public Hook {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
   double lowest_ = std::numeric_limits<double>::infinity();
   int64_t due_step_ = -1;  ///< after which it saves next, or did last
-  std::future<void> writing_;
-  int64_t writing_step_ = -1;
+  /// A save that is being written while training goes on.
+  struct Writing {
+    std::future<void> done;
+    int64_t step = 0, saved_step = -1;  ///< the step that it is of, and the one that a run then goes on from
+    std::vector<fs::path> files;
+  } writing_;
   bool said_readers_ = false;
   std::vector<std::string> ways_;  ///< ways to load what was saved last
 };

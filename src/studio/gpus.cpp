@@ -1,0 +1,86 @@
+#include "studio/gpus.h"
+
+#include <array>
+#include <stdexcept>
+
+#include "base/library.h"
+
+namespace burnish::studio {
+
+namespace {
+
+using Device = void*;
+
+// As NVML's header has them (docs.nvidia.com/deploy/nvml-api).
+struct Utilization {
+  unsigned gpu = 0, memory = 0;
+};
+struct Memory {
+  unsigned long long total = 0, free = 0, used = 0;
+};
+struct Process {
+  unsigned pid = 0;
+  unsigned long long used = 0;
+  unsigned gpu_instance = 0, compute_instance = 0;
+};
+constexpr int kSuccess = 0;
+constexpr int kGpuSensor = 0;
+constexpr unsigned long long kNotKnown = ~0ULL;
+
+}  // namespace
+
+struct Gpus::Nvml {
+  Library library;
+  int (*init)() = library.find("nvmlInit_v2");
+  int (*shut_down)() = library.find("nvmlShutdown");
+  int (*count)(unsigned*) = library.find("nvmlDeviceGetCount_v2");
+  int (*device)(unsigned, Device*) = library.find("nvmlDeviceGetHandleByIndex_v2");
+  int (*name)(Device, char*, unsigned) = library.find("nvmlDeviceGetName");
+  int (*utilization)(Device, Utilization*) = library.find("nvmlDeviceGetUtilizationRates");
+  int (*memory)(Device, Memory*) = library.find("nvmlDeviceGetMemoryInfo");
+  int (*temperature)(Device, int, unsigned*) = library.find("nvmlDeviceGetTemperature");
+  int (*power)(Device, unsigned*) = library.find("nvmlDeviceGetPowerUsage");
+  int (*processes)(Device, unsigned*, Process*) = library.find("nvmlDeviceGetComputeRunningProcesses_v3");
+};
+
+Gpus::Gpus(const std::string& library) {
+  try {
+    std::unique_ptr<Nvml> nvml(new Nvml{Library(library)});
+    if (nvml->library.is_open() && nvml->init() == kSuccess) nvml_ = std::move(nvml);
+  } catch (const std::logic_error&) {  // a driver from before these functions
+    return;
+  }
+}
+
+Gpus::~Gpus() {
+  if (nvml_) nvml_->shut_down();
+}
+
+std::vector<Gpu> Gpus::look() const {
+  std::vector<Gpu> gpus;
+  unsigned count = 0;
+  if (!nvml_ || nvml_->count(&count) != kSuccess) return gpus;
+  for (unsigned i = 0; i < count; ++i) {
+    Device device = nullptr;
+    if (nvml_->device(i, &device) != kSuccess) continue;
+    auto& gpu = gpus.emplace_back();
+    std::array<char, 96> name{};
+    if (nvml_->name(device, name.data(), name.size() - 1) == kSuccess) gpu.name = name.data();
+    if (Utilization share; nvml_->utilization(device, &share) == kSuccess) gpu.busy = share.gpu / 100.0;
+    if (Memory memory; nvml_->memory(device, &memory) == kSuccess) {
+      gpu.used_bytes = static_cast<int64_t>(memory.used);
+      gpu.total_bytes = static_cast<int64_t>(memory.total);
+    }
+    if (unsigned degrees = 0; nvml_->temperature(device, kGpuSensor, &degrees) == kSuccess) gpu.degrees = degrees;
+    if (unsigned milliwatts = 0; nvml_->power(device, &milliwatts) == kSuccess) gpu.watts = milliwatts / 1000.0;
+    std::array<Process, 64> processes{};
+    unsigned num_processes = processes.size();
+    if (nvml_->processes(device, &num_processes, processes.data()) != kSuccess) continue;
+    for (unsigned p = 0; p < num_processes; ++p) {
+      if (processes[p].used != kNotKnown) gpu.used_by[processes[p].pid] = static_cast<int64_t>(processes[p].used);
+    }
+  }
+  return gpus;
+}
+
+}  // namespace burnish::studio
