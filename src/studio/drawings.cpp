@@ -69,14 +69,22 @@ json Drawings::standing(const fs::path& drawing) const {
   return value;
 }
 
-json Drawings::list() const {
+int64_t Drawings::total_of(const fs::path& drawing) {
+  const auto time = seconds_since_1970(drawing / "grid.json");
+  std::lock_guard lock(mutex_);
+  auto& known = known_[drawing.filename().string()];
+  if (known.time != time) known = {time, grid_of(drawing).value("total", int64_t{0})};
+  return known.total;
+}
+
+json Drawings::list() {
   std::vector<json> all;
   for (const auto& name : Workspace::names(workspace_.drawings())) {
     const auto folder = workspace_.drawings() / name;
     auto value = standing(folder);
     const auto pictures = pictures_in(folder);
     value["done"] = pictures.size();
-    value["total"] = grid_of(folder).value("total", int64_t{0});
+    value["total"] = total_of(folder);
     value["first"] = pictures.empty() ? json() : json(pictures.begin()->second);
     all.push_back(std::move(value));
   }

@@ -1,5 +1,7 @@
 #pragma once
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -20,7 +22,7 @@ class Drawings {
 
   /// [{"name", "state", "exit_code", "done", "total", "says", "written"}], the newest first: pictures that are there, and what the program
   /// said at last.
-  nlohmann::json list() const;
+  nlohmann::json list();
   /// What list() says of one, with its grid.json, and "pictures": the names of those that are there, by their numbers.
   nlohmann::json describe(const std::filesystem::path& drawing) const;
 
@@ -39,10 +41,18 @@ class Drawings {
 
  private:
   nlohmann::json standing(const std::filesystem::path& drawing) const;
+  int64_t total_of(const std::filesystem::path& drawing);
 
   const Workspace& workspace_;
   Files& files_;
   Queue queue_;
+  /// How many pictures a grid.json asks for, as long as it stays as it was.
+  struct Known {
+    double time = 0;
+    int64_t total = 0;
+  };
+  std::mutex mutex_;
+  std::map<std::string, Known> known_;
 };
 
 }  // namespace burnish::studio
