@@ -198,6 +198,19 @@ std::string config_of(const std::vector<std::string>& args) {
   return path;
 }
 
+/// A flag takes the word behind it only if that says true or false: it may be a file, which follows "--json".
+std::vector<std::string> with_flags_closed(std::vector<std::string> args, const Fields& fields) {
+  const auto end = std::ranges::find(args, "--");
+  for (const auto& field : fields.list()) {
+    if (!std::holds_alternative<bool*>(field.slot)) continue;
+    const auto names = split_list(spellings(field));
+    for (auto arg = args.begin(); arg != end && arg + 1 != end; ++arg) {
+      if (contains(names, *arg) && !(arg + 1)->starts_with('-') && !is_truth_value(*(arg + 1))) *arg += "=true";
+    }
+  }
+  return args;
+}
+
 /// Lists for CLI11 what `args` name.
 void list_named(CLI::App& app, const std::vector<std::string>& args, const Fields& fields, CommandLine& line, std::string& ignored) {
   for (const auto& field : fields.list()) {
@@ -246,7 +259,7 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
   app.add_option("--config", config_path);
   std::string ignored;
   list_named(app, args, fields, line, ignored);
-  auto whole = args;
+  auto whole = with_flags_closed(args, fields);
   line.take_unfinished(whole);
   try {
     app.parse(std::vector<std::string>(whole.rbegin(), whole.rend()));

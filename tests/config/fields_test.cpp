@@ -268,6 +268,26 @@ TEST(CommandLine, TakesAPositionalListBetweenOptions) {
   EXPECT_THAT(config::read_command_line("verb", "summary", {"--help"}, fields).help_text, HasSubstr("  run..."));
 }
 
+TEST(CommandLine, AFlagAheadOfAFileDoesNotTakeIt) {
+  std::vector<std::string> files;
+  bool json = false;
+  config::Fields fields;
+  fields.positional("path", files, "files");
+  fields("json", json, "print JSON");
+  const auto read = [&](const std::vector<std::string>& args) {
+    files.clear();
+    json = false;
+    config::read_command_line("verb", "summary", args, fields);
+    return json;
+  };
+  EXPECT_TRUE(read({"--json", "lora.safetensors"}));
+  EXPECT_THAT(files, ElementsAre("lora.safetensors"));
+  EXPECT_FALSE(read({"--json", "false", "lora.safetensors"}));
+  EXPECT_THAT(files, ElementsAre("lora.safetensors"));
+  EXPECT_FALSE(read({"a", "--", "--json", "b"}));
+  EXPECT_THAT(files, ElementsAre("a", "--json", "b"));
+}
+
 TEST(Paths, InATomlFileBeginInItsFolder) {
   Scratch scratch;
   std::filesystem::create_directory(scratch / "models");
