@@ -65,7 +65,9 @@ TEST_F(TellingOthers, ACommandThatFailsIsAWarning) {
 
 TEST_F(TellingOthers, CommandsHearHowARunEndedThatDidNotEndWell) {
   auto ended = note("$BURNISH_RUN_STATE $BURNISH_RUN_EXIT_CODE $BURNISH_RUN_SENTENCE", "ends");
-  auto outcome = train("--max_steps 5000 --save_steps 2 --on_save 'kill -INT $PPID' --on_end '" + ended + "' ");
+  // Once: a third Ctrl-C would end the program without a word.
+  auto outcome =
+      train("--max_steps 5000 --save_steps 2 --on_save 'mkdir \"$BURNISH_RUN_FOLDER/once\" && kill -INT $PPID' --on_end '" + ended + "' ");
   EXPECT_EQ(outcome.exit_code, 130) << outcome.output;
   outcome = train("--max_steps 2 --overwrite --preview_prompts nothing.txt --on_end '" + ended + "' ");
   EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
@@ -73,6 +75,14 @@ TEST_F(TellingOthers, CommandsHearHowARunEndedThatDidNotEndWell) {
   EXPECT_THAT(lines("ends")[0], HasSubstr("interrupted 130 interrupted at step"));
   EXPECT_THAT(lines("ends")[1], HasSubstr("failed 3 "));
   EXPECT_THAT(lines("ends")[1], HasSubstr("nothing.txt"));
+}
+
+TEST_F(TellingOthers, OfSeveralProcessesTheFirstTells) {
+  auto options =
+      "--max_steps 2 --on_save '" + note("saved $BURNISH_RUN_STEP", "told") + "' --on_end '" + note("$BURNISH_RUN_STATE", "told") + "' ";
+  auto outcome = run_burnish("launch -n 2 -- " + command(options), "env");  // which has the program itself started
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_THAT(lines("told"), ElementsAre("saved 2", "done"));
 }
 
 TEST_F(TellingOthers, AFileOfSettingsRunsNothingUnlessItIsTrusted) {
