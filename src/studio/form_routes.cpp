@@ -1,4 +1,5 @@
 #include "io/files.h"
+#include "report/local_server.h"
 #include "studio/answers.h"
 #include "studio/studio.h"
 
@@ -11,8 +12,9 @@ void add_form_routes(httplib::Server& http, Studio& studio) {
              const auto& workspace = studio.workspace;
              answer(response, {{"folder", workspace.root().string()}, {"datasets", Workspace::names(workspace.datasets())}});
            }));
-  http.Get("/api/options",
-           handled([&studio](const Request&, Response& response) { response.set_content(studio.options.schema, "application/json"); }));
+  http.Get("/api/options", handled([&studio](const Request&, Response& response) {
+             report::send_whole(response, studio.options.schema, "application/json");
+           }));
   http.Get("/api/recipes", handled([&studio](const Request&, Response& response) {
              auto recipes = json::array();
              for (const auto& path :
