@@ -8,6 +8,7 @@
 #include <chrono>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/short_waits.h"
@@ -20,6 +21,14 @@ bool is_loopback_host(const std::string& host) {
   auto name = has_port ? host.substr(0, colon) : host;
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return name == "127.0.0.1" || name == "localhost" || name == "[::1]";
+}
+
+void send_whole(httplib::Response& response, std::string bytes, const std::string& media_type) {
+  if (bytes.empty()) return response.set_content("", media_type);
+  const auto whole = std::make_shared<const std::string>(std::move(bytes));
+  response.set_content_provider(whole->size(), media_type, [whole](size_t offset, size_t length, httplib::DataSink& sink) {
+    return sink.write(whole->data() + offset, length);
+  });
 }
 
 LocalServer::LocalServer(const char* verb, const std::string& address, int64_t port, size_t num_threads)

@@ -7,6 +7,7 @@
 
 namespace httplib {
 class Server;
+struct Response;
 }  // namespace httplib
 
 namespace burnish::report {
@@ -14,6 +15,10 @@ namespace burnish::report {
 /// Tells whether a request's Host header names this machine, under any port (a tunnel may have changed it). A page of another name that was
 /// made to lead here (DNS rebinding) is refused by it.
 bool is_loopback_host(const std::string& host);
+
+/// Answers with these bytes as they are. Left to itself the library compresses texts for browsers, which takes it three seconds for a list
+/// of ten thousand pictures, and a page on this machine takes that in a few milliseconds.
+void send_whole(httplib::Response& response, std::string bytes, const std::string& media_type);
 
 /// An HTTP server on a port of its own.
 class LocalServer {

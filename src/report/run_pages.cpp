@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "io/files.h"
+#include "report/local_server.h"
 #include "report/page.h"
 #include "report/run_follower.h"
 #include "report/strip.h"
@@ -134,7 +135,7 @@ void add_run_pages(httplib::Server& server, const RunPages& pages) {
     response.status = 404;
     if (pages.runs(request).empty()) return;
     response.status = 200;
-    response.set_content(page(json::array(), /*live=*/true, pages.script), "text/html; charset=utf-8");
+    send_whole(response, page(json::array(), /*live=*/true, pages.script), "text/html; charset=utf-8");
   });
   server.Get(pages.prefix + "/events", [pages](const httplib::Request& request, httplib::Response& response) {
     response.status = 404;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "io/files.h"
+#include "report/local_server.h"
 
 namespace burnish::studio {
 
@@ -17,7 +18,7 @@ using nlohmann::json;
 void answer(Response& response, const json& value, int status) {
   response.status = status;
   response.set_header("Cache-Control", "no-store");
-  response.set_content(value.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace), "application/json");
+  report::send_whole(response, value.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace), "application/json");
 }
 
 void done(Response& response) { answer(response, json::object()); }

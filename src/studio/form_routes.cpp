@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "report/local_server.h"
 #include "studio/answers.h"
 #include "studio/pace.h"
 #include "studio/studio.h"
@@ -67,8 +68,9 @@ void add_form_routes(httplib::Server& http, Studio& studio) {
              const auto& workspace = studio.workspace;
              answer(response, {{"folder", workspace.root().string()}, {"datasets", Workspace::names(workspace.datasets())}});
            }));
-  http.Get("/api/options",
-           handled([&studio](const Request&, Response& response) { response.set_content(studio.options.schema, "application/json"); }));
+  http.Get("/api/options", handled([&studio](const Request&, Response& response) {
+             report::send_whole(response, studio.options.schema, "application/json");
+           }));
   http.Get("/api/recipes", handled([&studio](const Request&, Response& response) {
              answer(response, {{"recipes", recipes_in(studio.options.recipes)}, {"goals", goals_in(studio.options.recipes)}});
            }));

@@ -82,7 +82,7 @@ void Server::add_pages() {
     http.Get(asset.name == "index.html" ? "/" : fmt::format("/page/{}", asset.name), [&asset](const Request&, Response& response) {
       response.set_header("Content-Security-Policy", kPolicy);
       response.set_header("Cache-Control", "no-cache");
-      response.set_content(asset.text.data(), asset.text.size(), asset.media_type);
+      report::send_whole(response, std::string(asset.text), asset.media_type);
     });
   }
   auto open = std::make_shared<report::OpenPages>();

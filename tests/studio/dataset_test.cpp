@@ -66,3 +66,11 @@ TEST_F(DatasetTest, TakesNothingElse) {
   EXPECT_EQ(ask("/api/datasets", json{{"name", "../dogs"}})["status"], 400);
   EXPECT_EQ(client().Put("/api/datasets/cats/files/a.png", picture(8, 8), "image/png")->status, 403) << "without a token";
 }
+
+TEST_F(DatasetTest, AnswersAreNotCompressed) {
+  for (const auto* path : {"/api/datasets", "/api/options", "/", "/page/studio.js"}) {
+    auto answer = client().Get(path, {{"Cookie", cookie()}, {"Accept-Encoding", "gzip, br"}});
+    ASSERT_EQ(answer->status, 200) << path;
+    EXPECT_FALSE(answer->has_header("Content-Encoding")) << path;
+  }
+}
