@@ -93,9 +93,11 @@ QwenImage21Model::QwenImage21Model(const ModelFiles& files, const ModelOptions& 
     vision_config_ = read_named(image, text::qwen3_vl_vision_config);
     pixels_ = find_pixel_rule(files_, options_.get<std::string>("processor_path"), text::qwen3_vl_pixels());
   }
+  control_ = std::make_unique<Control>(files_, options_, config_, dit.entry != nullptr);
   add_transformer(dit);
   add_encoders(sources, text_config);
   add(autoencoder_, /*patch=*/1);
+  control_->add_components(components_);
   latent_space_.side = 2 * autoencoder_.downsampling;  // a token of the vision tower is 2 × 2 of them
   fill_names();
   const diffusion::FlowSamplerConfig without_file{.max_shift = 0.9, .max_image_seq_len = 8192, .shift_terminal = 0.02};
@@ -139,6 +141,7 @@ void QwenImage21Model::fill_names() {
   names_.variant = "Qwen-Image-2.1";
   names_.experts = {{"dit"}};
   if (options_.references) names_.reference_column = kReferenceColumn;
+  control_->add_names(names_);
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels, -1, -1}, .diffsynth = {"input_latents"}}},
       {"text_embedding",
@@ -216,6 +219,11 @@ void QwenImage21Model::denoise(pipeline::Scope& scope) {
     in.references = stack_lists(scope.lists("latents_of_references"));
     for (const auto& states : stack_lists(scope.lists("text_between"))) in.between.push_back(states.to(options_.dtype));
   }
+  if (control_->is_read()) {
+    scope.uses(kControlNet);
+    in.control = &loaded<ControlNet>(kControlNet);
+    in.control_BNHW = scope.tensor("control_latents").to(options_.device);
+  }
   scope.write("prediction", loaded<Transformer>(kBody).forward(in));
 }
 
@@ -236,17 +244,23 @@ UnitGroups QwenImage21Model::units_of(const Expert&) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
   groups.encode_prompt = prompt_units();
-  std::vector<std::string> reads{"noisy", "text_embedding", "text_mask", "modulation"};
+  std::vector<std::string> reads{"noisy", "text_embedding", "text_mask", "modulation"}, runs{kBody};
+  auto encode = encoding_by(autoencoder_, components_, options_.device);
   if (options_.references) {
-    auto encode = encoding_by(autoencoder_, components_, options_.device);
     groups.encode_references = reference_picture_units("vae", [this, encode](const at::Tensor& image_13HW) {
       return encode(text::from_levels(levels_at(image_13HW[0].to(options_.device), reference_area())).unsqueeze(0));
     });
     groups.encode_references.front().settings = fmt::format("reference_pixels {}", reference_area());
     reads.insert(reads.end(), {"latents_of_references", "text_between"});
   }
+  if (control_->is_read()) {
+    const auto latents_of = [encode](const at::Tensor& image) { return encode(image).mean_BCHW; };
+    for (auto& unit : control_->encode_units(autoencoder_.downsampling, latents_of)) groups.encode_references.push_back(std::move(unit));
+    reads.emplace_back("control_latents");
+    runs.push_back(kControlNet);
+  }
   groups.denoise = {{"modulate", {"sigma"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
-                    {"denoise", reads, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }}};
+                    {"denoise", reads, {"prediction"}, runs, [this](Scope& s) { denoise(s); }}};
   return groups;
 }
 

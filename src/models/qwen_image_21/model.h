@@ -1,6 +1,7 @@
 #pragma once
 #include "models/model.h"
 #include "models/picture_texts.h"
+#include "models/qwen_image_21/controlnet.h"
 #include "models/qwen_image_21/transformer.h"
 #include "models/shared_components.h"
 
@@ -43,6 +44,7 @@ class QwenImage21Model : public Model {
   text::Qwen3VlVisionConfig vision_config_;
   text::PixelRule pixels_;
   AutoencoderPart autoencoder_;
+  std::unique_ptr<Control> control_;
 };
 
 }  // namespace burnish::models::qwen_image_21

@@ -18,7 +18,7 @@
 
 #include "kernels/gelu_tanh/gelu_tanh.h"
 #include "kernels/modulated_norm/modulated_norm.h"
-#include "models/qwen_image_21/blocks.h"
+#include "models/qwen_image_21/controlnet.h"
 #include "nn/remade.h"
 
 namespace burnish::models::qwen_image_21 {
@@ -97,6 +97,9 @@ std::pair<at::Tensor, at::Tensor> tables(std::vector<at::Tensor> places, const C
   return {cos.unflatten(0, sizes), sin.unflatten(0, sizes)};
 }
 
+/// [B, C, h, w] -> [B, hw, C].
+at::Tensor as_tokens(const at::Tensor& latents) { return latents.flatten(2).transpose(1, 2); }
+
 /// The bias of a text's tokens, of which the first comes behind `before` tokens: each sees those before it, and itself.
 at::Tensor causal_bias(int64_t before, int64_t count, const at::TensorOptions& options) {
   auto unseen = at::full({count, before + count}, -std::numeric_limits<double>::infinity(), options.dtype(at::kFloat));
@@ -160,7 +163,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
   const auto rows = in.noisy_BCHW.size(2), columns = in.noisy_BCHW.size(3), D = config_.width();
   const auto dtype = in.text_BTE.scalar_type();
   const auto options = in.modulation_BM.options();
-  auto image_tokens = [&](const at::Tensor& latents) { return b.image_in.forward(latents.flatten(2).transpose(1, 2).to(dtype)); };
+  auto image_tokens = [&](const at::Tensor& latents) { return b.image_in.forward(as_tokens(latents).to(dtype)); };
   auto texts = in.between;
   texts.push_back(in.text_BTE);
   nn::Tensors condition, biases;
@@ -191,10 +194,13 @@ at::Tensor Transformer::forward(const Inputs& in) {
   nn::Tensors inputs{streams.here(0, condition.size() == 1 ? condition[0] : at::cat(condition, 1)),
                      streams.here(1, image_tokens(in.noisy_BCHW)), modulation[0], streams.by_place(cos, -2), streams.by_place(sin, -2)};
   inputs.insert(inputs.end(), biases.begin(), biases.end());
-  for (auto& block : b.blocks) {
-    auto out = block->run(inputs);
+  nn::Tensors controlled;
+  if (in.control) controlled = in.control->begin(inputs, streams.here(1, as_tokens(in.control_BNHW).to(dtype)));
+  for (size_t i = 0; i < b.blocks.size(); ++i) {
+    auto out = b.blocks[i]->run(inputs);
     inputs[0] = out[0];
     inputs[1] = out[1];
+    if (in.control) in.control->follow(static_cast<int64_t>(i), controlled, inputs);
   }
   auto normed = kernels::modulated_norm(inputs[1], modulation[1], at::zeros_like(modulation[1]), config_.norm_eps);
   return streams.joined(1, b.out.forward(normed)).transpose(1, 2).unflatten(2, {rows, columns});

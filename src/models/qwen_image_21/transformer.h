@@ -6,7 +6,9 @@
 
 namespace burnish::models::qwen_image_21 {
 
-// Shape letters: B batch, C latent channels, T text tokens, E caption width, D width, M modulation values.
+class ControlNet;
+
+// Shape letters: B batch, C latent channels, T text tokens, E caption width, D width, M modulation values, N numbers of a control token.
 
 /// The transformer of Qwen-Image-2.1 (parameter names are those of diffusers' QwenImage21Transformer2DModel): a velocity field over
 /// latents, of which each is a token, in one stream behind text and reference pictures, which see neither it nor the time.
@@ -26,6 +28,8 @@ class Transformer : public nn::Module, public nn::SharesTokens {
     at::Tensor text_BTE;                      ///< states of the text behind the last reference
     at::Tensor mask_BT;                       ///< 1 for its tokens, and 0 behind them
     at::Tensor modulation_BM;                 ///< the result of `modulate`
+    ControlNet* control = nullptr;            ///< what controls, by `control_BNHW`; null: nothing does
+    at::Tensor control_BNHW = {};
   };
   /// Computes the velocity, noise - latents [B, C, H, W]. Needs the body.
   at::Tensor forward(const Inputs& in);
