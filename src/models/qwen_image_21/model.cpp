@@ -5,11 +5,13 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <functional>
 
 #include "base/error.h"
 #include "diffusion/flow_process.h"
 #include "models/diffsynth_values.h"
 #include "models/find_components.h"
+#include "models/mmdit_names.h"
 #include "models/qwen_image_21/keys.h"
 #include "models/scheduler_file.h"
 #include "models/shared_units.h"
@@ -19,7 +21,7 @@ namespace burnish::models::qwen_image_21 {
 
 namespace {
 
-const std::string kModulation = "dit.modulation", kBody = "dit.body", kEncoder = "text_encoder", kTower = "image_encoder";
+const std::string kEncoder = "text_encoder", kTower = "image_encoder";
 /// What stands before the text encoder's layers in diffusers' folders, whose Qwen3VLForConditionalGeneration sees and speaks too.
 const std::string kTextWeights = "model.language_model.";
 /// Tokens of a prompt and what ends the conversation, unless the user asks for others. diffusers cuts none.
@@ -107,8 +109,10 @@ QwenImage21Model::QwenImage21Model(const ModelFiles& files, const ModelOptions& 
 
 // All programs have our paths. ComfyUI, in whose model two layers of an MLP are one, finds all of them behind "transformer." alone.
 void QwenImage21Model::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::part_named);
-  recipe.parts = {kModulation, kBody};
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed,
+                                                [this](const std::string& part) { return first_blocks_.part_of(part); });
+  recipe.parts = first_blocks_.parts();
+  recipe.settings = [this](const std::string& part) { return first_blocks_.settings(part); };
   add(recipe, {.layers = {.weights = "",
                           .diffusers = "transformer.",
                           .kohya = "lora_unet_",
@@ -203,18 +207,27 @@ void QwenImage21Model::encode_prompt(pipeline::Scope& scope) {
   if (options_.references) scope.write("text_between", pipeline::TensorLists{between});
 }
 
-void QwenImage21Model::modulate(pipeline::Scope& scope) {
-  scope.uses(kModulation);
-  auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
-  scope.write("modulation", loaded<Transformer>(kModulation).modulate(sigma, options_.dtype));
+// The modulation is one for all blocks, so none stays as it is where that trains. A ControlNet walks beside all of them.
+std::string QwenImage21Model::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
+  if (control_->is_read()) return "";
+  first_blocks_.count =
+      blocks_before_training(*components_.skeleton("dit"), trains, {{"transformer_blocks.", config_.num_layers}}, {"proj_out"});
+  components_.set_parts("dit", first_blocks_.parts());
+  return first_blocks_.count > 0 ? FirstBlocks::kFirst : "";
 }
 
-void QwenImage21Model::denoise(pipeline::Scope& scope) {
-  scope.uses(kBody);
+at::Tensor QwenImage21Model::modulate(pipeline::Scope& scope, const std::string& part) {
+  auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
+  return loaded<Transformer>(part).modulate(sigma, options_.dtype);
+}
+
+/// Those of a part of the body: all or the first on the text, the last on what the first gave.
+at::Tensor QwenImage21Model::run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on) {
   Transformer::Inputs in{.noisy_BCHW = scope.tensor("noisy"),
-                         .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
                          .mask_BT = scope.tensor("text_mask").to(options_.device),
                          .modulation_BM = scope.tensor("modulation")};
+  if (goes_on) in.hidden_BLD = scope.tensor("hidden_states");
+  else in.text_BTE = scope.tensor("text_embedding").to(options_.dtype);
   if (options_.references) {
     in.references = stack_lists(scope.lists("latents_of_references"));
     for (const auto& states : stack_lists(scope.lists("text_between"))) in.between.push_back(states.to(options_.dtype));
@@ -224,7 +237,7 @@ void QwenImage21Model::denoise(pipeline::Scope& scope) {
     in.control = &loaded<ControlNet>(kControlNet);
     in.control_BNHW = scope.tensor("control_latents").to(options_.device);
   }
-  scope.write("prediction", loaded<Transformer>(kBody).forward(in));
+  return loaded<Transformer>(part).forward(in);
 }
 
 pipeline::Units QwenImage21Model::prompt_units() {
@@ -244,7 +257,7 @@ UnitGroups QwenImage21Model::units_of(const Expert&) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
   groups.encode_prompt = prompt_units();
-  std::vector<std::string> reads{"noisy", "text_embedding", "text_mask", "modulation"}, runs{kBody};
+  std::vector<std::string> reads{"noisy", "text_embedding", "text_mask", "modulation"};
   auto encode = encoding_by(autoencoder_, components_, options_.device);
   if (options_.references) {
     groups.encode_references = reference_picture_units("vae", [this, encode](const at::Tensor& image_13HW) {
@@ -257,10 +270,10 @@ UnitGroups QwenImage21Model::units_of(const Expert&) {
     const auto latents_of = [encode](const at::Tensor& image) { return encode(image).mean_BCHW; };
     for (auto& unit : control_->encode_units(autoencoder_.downsampling, latents_of)) groups.encode_references.push_back(std::move(unit));
     reads.emplace_back("control_latents");
-    runs.push_back(kControlNet);
   }
-  groups.denoise = {{"modulate", {"sigma"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
-                    {"denoise", reads, {"prediction"}, runs, [this](Scope& s) { denoise(s); }}};
+  groups.denoise =
+      first_blocks_.units(reads, std::bind_front(&QwenImage21Model::modulate, this), std::bind_front(&QwenImage21Model::run_blocks, this));
+  if (control_->is_read()) groups.denoise.back().models.push_back(kControlNet);
   return groups;
 }
 
