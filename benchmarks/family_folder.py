@@ -3,7 +3,7 @@
 family_folder.py FAMILY FOLDER.
 
 Width 512 with heads of 128, as the small FLUX of flux_folder.py. Encoders, autoencoder and tokenizer are those of the golden files. A family
-of clips has some beside them, in clips/. Needs torch, diffusers and Pillow.
+of clips has some beside them, in clips/, one of layers pictures with theirs, in layers/. Needs torch, diffusers and Pillow.
 """
 import shutil
 import sys
@@ -20,6 +20,7 @@ class Family:
     config: dict
     targets: str  # attention and feed-forward layers, as one regular expression for a whole path: peft and burnish read it alike
     frames: int = 1  # of the clips that it trains on
+    layers: int = 0  # of the pictures that it takes apart, the whole counted
 
 
 HEADS = dict(attention_head_dim=128, num_attention_heads=4)
@@ -31,6 +32,13 @@ FAMILIES = {
     "qwen-image": Family("qwen_image_pipeline", "QwenImageTransformer2DModel",
                          HEADS | dict(in_channels=64, out_channels=16, num_layers=4, joint_attention_dim=16, axes_dims_rope=(16, 56, 56)),
                          rf"transformer_blocks\.\d+\.(attn\.({JOINT})|(img|txt)_mlp\.net\.(0\.proj|2))"),
+    "qwen-image-layered": Family("qwen_layered_pipeline", "QwenImageTransformer2DModel",
+                                 HEADS | dict(in_channels=64, out_channels=16, num_layers=4, joint_attention_dim=16, axes_dims_rope=(16, 56, 56), use_additional_t_cond=True, use_layer3d_rope=True),
+                                 rf"transformer_blocks\.\d+\.(attn\.({JOINT})|(img|txt)_mlp\.net\.(0\.proj|2))", layers=3),
+    "krea2": Family("krea2_pipeline", "Krea2Transformer2DModel",
+                    HEADS | dict(in_channels=64, num_key_value_heads=2, num_layers=6, intermediate_size=1536, timestep_embed_dim=256, text_hidden_dim=16, num_text_layers=3, text_num_attention_heads=2,
+                                 text_num_key_value_heads=2, text_intermediate_size=24, num_layerwise_text_blocks=1, num_refiner_text_blocks=1, axes_dims_rope=(32, 48, 48)),
+                    r"transformer_blocks\.\d+\.(attn\.(to_q|to_k|to_v|to_gate|to_out\.0)|ff\.(gate|up|down))"),
     "qwen-image-2.1": Family("qwen_image_21_pipeline", "QwenImage21Transformer2DModel",
                              HEADS | dict(in_channels=16, out_channels=16, num_layers=6, context_in_dim=16, axes_dims_rope=(16, 56, 56)),
                              r"transformer_blocks\.\d+\.(attn\.(to_q|to_k|to_v|to_out\.0)|img_mlp\.(proj|gate_layer|out))"),
@@ -82,6 +90,30 @@ def make_clips(folder, frames):
     (folder / "metadata.csv").write_text("\n".join(rows) + "\n")
 
 
+def make_layers(folder, count):
+    """Eight pictures, each with the layers that it is made of, which are boxes of one colour on nothing."""
+    import json
+    import random
+
+    from PIL import Image
+    folder.mkdir()
+    draw = random.Random(0)
+    rows = []
+    for i in range(8):
+        size, behind = (CLIP_SIDE, CLIP_SIDE), Image.new("RGBA", (CLIP_SIDE, CLIP_SIDE), "white")
+        names, layers = [f"{i}.png"], []
+        for k in range(1, count):
+            layer = Image.new("RGBA", size)
+            layer.paste(tuple(draw.randrange(256) for _ in range(3)) + (255,), (16 * k, 8 * i, 16 * k + 48, 8 * i + 48))
+            layers.append(layer)
+            names.append(f"{i}_{k}.png")
+            behind = Image.alpha_composite(behind, layer)
+        for name, picture in zip(names, [behind, *layers]):
+            picture.save(folder / name)
+        rows.append({"image": names, "prompt": CAPTION})
+    (folder / "metadata.json").write_text(json.dumps(rows))
+
+
 def make(family, folder):
     import diffusers
     import torch
@@ -96,6 +128,8 @@ def make(family, folder):
     model.to(torch.bfloat16).save_pretrained(folder / "transformer")
     if family.frames > 1:
         make_clips(folder / "clips", family.frames)
+    if family.layers > 0:
+        make_layers(folder / "layers", family.layers)
     (folder / "done").touch()
 
 

@@ -4,6 +4,7 @@ Its FLUX transformer has the width of FLUX.1 written into it, so a smaller one i
 layers; everything else is as it is. `make` writes the models' weights, for both programs.
 """
 import argparse
+import importlib.metadata
 import json
 import time
 from pathlib import Path
@@ -185,8 +186,7 @@ def run():
     else:
         launch_training_task(accelerator, pictures, module, clock, learning_rate=1e-4, num_workers=0, save_steps=10**9)
     trained = sum(p.numel() for p in module.parameters() if p.requires_grad)
-    import diffsynth
-    versions = {"torch": torch.__version__, "diffsynth": diffsynth.__version__ if hasattr(diffsynth, "__version__") else "2.1.2"}
+    versions = {"torch": torch.__version__, "diffsynth": importlib.metadata.version("diffsynth")}
     Path(args.out).write_text(json.dumps({"step_ends": clock.ends, "losses": clock.losses, "trained_parameters": trained,
                                           "versions": versions}))
 

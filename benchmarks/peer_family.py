@@ -14,7 +14,7 @@ def arguments():
     p.add_argument("--transformer", required=True, help="folder with config.json and weights")
     p.add_argument("--train", choices=["lora", "full"], required=True)
     p.add_argument("--dtype", choices=["fp32", "bf16"], required=True, help="of every tensor")
-    p.add_argument("--latent_frames", type=int, default=1, help="of a clip's latents")
+    p.add_argument("--latent_frames", type=int, default=1, help="of a clip's latents, or layers of a picture")
     p.add_argument("--program", choices=["diffusers", "diffsynth"], default="diffusers", help="diffsynth: DiffSynth-Studio's own model, of wan")
     p.add_argument("--latent_side", type=int, required=True, help="the latents are this high and wide")
     peer_loop.add_options(p)
@@ -56,6 +56,28 @@ class Packed:
 class QwenImage(Packed):
     def places(self, b, h, w):
         return {"encoder_hidden_states_mask": None, "img_shapes": [[(1, h, w)]] * b}
+
+
+class QwenImageLayered(Packed):
+    """Layers lie one behind the other, and behind them the whole picture without noise."""
+
+    def __call__(self, model, noisy, sigma):
+        b, c, f, h, w = noisy.shape
+        pictures = torch.cat([noisy, torch.zeros_like(noisy[:, :, :1])], 2)
+        tokens = pictures.view(b, c, f + 1, h // 2, 2, w // 2, 2).permute(0, 2, 3, 5, 1, 4, 6).reshape(b, (f + 1) * h * w // 4, c * 4)
+        out = model(hidden_states=tokens, encoder_hidden_states=self.text, encoder_hidden_states_mask=None, timestep=sigma, img_shapes=[[(1, h // 2, w // 2)] * (f + 1)] * b,
+                    additional_t_cond=torch.zeros(b, dtype=torch.long, device=noisy.device), return_dict=False)[0][:, :f * h * w // 4]
+        return out.view(b, f, h // 2, w // 2, c, 2, 2).permute(0, 4, 1, 2, 5, 3, 6).reshape(b, c, f, h, w)
+
+
+class Krea2(Packed):
+    def __init__(self, text):
+        """States of several layers for each token."""
+        self.text = text[:, :, None].expand(-1, -1, FAMILIES["krea2"].config["num_text_layers"], -1)
+
+    def places(self, b, h, w):
+        from diffusers import Krea2Pipeline
+        return {"encoder_attention_mask": None, "position_ids": Krea2Pipeline.prepare_position_ids(self.text.shape[1], h, w, self.text.device)}
 
 
 class Chroma(Packed):
@@ -148,8 +170,8 @@ class Anima:
         return model(noisy[:, :, None], timestep=sigma.to(DTYPE), encoder_hidden_states=self.text, padding_mask=mask, return_dict=False)[0][:, :, 0]
 
 
-PREDICTIONS = {"anima": Anima, "wan": Wan, "z-image": ZImage, "qwen-image": QwenImage, "qwen-image-2.1": QwenImage21, "flux2": Flux2, "flux2-dev": Flux2, "flux3": Flux3, "ernie-image": ErnieImage, "ideogram4": Ideogram4, "chroma": Chroma}
-TEXT_WIDTH = {"anima": "text_embed_dim", "z-image": "cap_feat_dim", "ernie-image": "text_in_dim", "qwen-image-2.1": "context_in_dim", "ideogram4": "llm_features_dim", "wan": "text_dim"}
+PREDICTIONS = {"anima": Anima, "wan": Wan, "z-image": ZImage, "qwen-image": QwenImage, "qwen-image-layered": QwenImageLayered, "krea2": Krea2, "qwen-image-2.1": QwenImage21, "flux2": Flux2, "flux2-dev": Flux2, "flux3": Flux3, "ernie-image": ErnieImage, "ideogram4": Ideogram4, "chroma": Chroma}
+TEXT_WIDTH = {"anima": "text_embed_dim", "z-image": "cap_feat_dim", "ernie-image": "text_in_dim", "qwen-image-2.1": "context_in_dim", "ideogram4": "llm_features_dim", "krea2": "text_hidden_dim", "wan": "text_dim"}
 # Diffusers' names of layers, which targets are said in, by DiffSynth-Studio's.
 OF_DIFFSYNTH = {"attn1": "self_attn", "attn2": "cross_attn", "to_q": "q", "to_k": "k", "to_v": "v", r"to_out\.0": "o", r"net\.(0\.proj|2)": "(0|2)"}
 
@@ -194,7 +216,7 @@ class Loop(peer_loop.Loop):
         options = {"dtype": DTYPE, "device": args.device}
         # Tokens are 2x2 points but for FLUX.2, whose latents are packed already.
         channels = c["in_channels"] // (4 if issubclass(PREDICTIONS[args.family], Packed) else 1)
-        frames = [args.latent_frames] if FAMILIES[args.family].frames > 1 else []
+        frames = [args.latent_frames] if FAMILIES[args.family].frames > 1 or FAMILIES[args.family].layers > 0 else []
         self.latents = torch.randn(args.batch_size, channels, *frames, args.latent_side, args.latent_side, **options)
         text = torch.randn(args.batch_size, args.text_tokens, c[TEXT_WIDTH.get(args.family, "joint_attention_dim")], **options)
         self.predict = PREDICTIONS[args.family](text)

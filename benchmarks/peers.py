@@ -63,7 +63,7 @@ class Flux:
 
 
 class OfFamily:
-    """A family of family_folder.py: a picture of 256 pixels is 256 tokens, a clip of 17 frames of 128 pixels 320. Its captions are longer than the limit, so that all have as many tokens."""
+    """A family of family_folder.py: a picture of 256 pixels is 256 tokens, a clip of 17 frames of 128 pixels 320, one of 128 pixels with its layers 256. Its captions are longer than the limit, so that all have as many tokens."""
     pixels = 256
 
     def __init__(self, name, environment, peer):
@@ -75,6 +75,10 @@ class OfFamily:
             self.pixels, self.metadata = CLIP_SIDE, self.folder / "clips/metadata.csv"
             self.peer = [measure.ROOT / "benchmarks/peer_family.py", "--family", name, "--latent_side", self.pixels // 8, "--latent_frames", (self.frames + 3) // 4,
                          "--program", peer]
+            return
+        if FAMILIES[name].layers > 0:
+            self.pixels, self.metadata = CLIP_SIDE, self.folder / "layers/metadata.json"
+            self.peer = [measure.ROOT / "benchmarks/peer_family.py", "--family", name, "--latent_side", self.pixels // 8, "--latent_frames", FAMILIES[name].layers]
             return
         self.metadata = make_pictures(measure.SCRATCH / "pictures-long", 8, self.pixels, caption_repeats=20)
         side = IMAGE_SIDE if name in ("flux2", "flux2-dev", "flux3", "ernie-image", "ideogram4", "qwen-image-2.1") else 2 * IMAGE_SIDE  # of latents; theirs are tokens already

@@ -17,12 +17,13 @@ namespace burnish::models::mmdit {
 /// The layers that a transformer holds. The modulation, which makes shifts, scales and gates of the time, needs no tokens, so it can be
 /// run, loaded and dropped apart from the body. Either may be of some blocks alone, counted in order of execution, double blocks first:
 /// from block `begin` to before `end`. All that comes before the blocks belongs to a part that begins at 0. What comes after them counts as
-/// one more block.
+/// one more block. Layers that make tokens of a text may be apart as well.
 struct Part {
   bool modulation = true, body = true;
   int64_t begin = 0, end = -1;  ///< -1: all that follow
+  bool text = true;
 };
-/// Returns the part that units call so: "….modulation" and "….body" are one of the two, other names stand for both.
+/// Returns the part that units call so: "….modulation", "….text" and "….body" are one of the three, other names stand for all.
 Part part_named(const std::string& name);
 
 /// Makes so many modules of a kind, all with equal arguments.

@@ -7,7 +7,7 @@ lora.safetensors      an adapter as diffusers' save_lora_weights writes it, rank
 replay.safetensors    step.{i}.noise, step.{i}.sigma, step.{i}.sample of ten steps; pictures and captions are those of pipeline/
 expected.safetensors  {lora,full,references}.{loss,grad_norm} of ten steps at a guidance of 1, initial noise and the latents after 4 sampling
                       steps: plain (a guidance of 4), with the LoRA, at a guidance of 2.5, with the reference pictures a.png and b.png of
-                      references/
+                      references/, in_one_line (with the system's text as DiffSynth-Studio has it)
 batch.safetensors     the transformer alone on a batch, with reference latents: in.<input>, out, out_weight, and grad.<parameter>: the digest
                       of the gradient of sum(out * out_weight)
 vae.safetensors       the autoencoder alone: image, and the mean of its latents, normalised; latents, and what is decoded
@@ -17,6 +17,7 @@ text.safetensors      {left,right}.{ids,states}: texts within the template, padd
 import torch
 from diffusers import AutoencoderKLFlux2, FlowMatchEulerDiscreteScheduler, Flux2Pipeline, Flux2Transformer2DModel
 from diffusers.pipelines.flux2.pipeline_flux2 import SYSTEM_MESSAGE, format_input
+from diffsynth.pipelines.flux2_image import Flux2Unit_PromptEmbedder
 from PIL import Image
 from safetensors.torch import save_file
 from transformers import Mistral3Config, Mistral3ForConditionalGeneration, PreTrainedTokenizerFast
@@ -58,7 +59,11 @@ class Flux2Dev(make_flux2.Flux2):
 
     def drawn(self, pipe, noise):
         pictures = [Image.open(self.HERE / "references" / name).convert("RGB") for name in ("a.png", "b.png")]
-        return {"plain": self.sampled(pipe, noise), "guided": self.sampled(pipe, noise, guidance_scale=2.5), "references": self.sampled(pipe, noise, image=pictures)}
+        latents = {"plain": self.sampled(pipe, noise), "guided": self.sampled(pipe, noise, guidance_scale=2.5), "references": self.sampled(pipe, noise, image=pictures)}
+        theirs, pipe.system_message = pipe.system_message, Flux2Unit_PromptEmbedder().system_message
+        latents["in_one_line"] = self.sampled(pipe, noise)
+        pipe.system_message = theirs
+        return latents
 
     def write_alone(self, pipe):
         torch.manual_seed(3)

@@ -7,7 +7,7 @@ layers/               four pictures with two layers each, transparent but for wh
 lora.safetensors      an adapter as diffusers' save_lora_weights writes it, rank 4, alpha 2
 replay.safetensors    step.{i}.noise, step.{i}.sigma, step.{i}.sample of ten steps
 expected.safetensors  {lora,full}.{loss,grad_norm} of ten steps, and of the LoRA's without the whole picture among the layers; initial noise and the latents after 4 sampling steps from layers/1.png: plain, with the
-                      LoRA, with guidance
+                      LoRA, with guidance, with guidance and cfg_normalize
 batch.safetensors     the transformer alone on two samples of three layers whose captions differ in length: in.<input>, out, out_weight, and
                       grad.<parameter>: the digest of the gradient of sum(out * out_weight)
 vae.safetensors       the autoencoder alone: image with transparency, the mean and log-variance of its latents, normalised; latents, and what is decoded
@@ -130,6 +130,9 @@ class QwenLayered(QwenImage):
         pipe(image=Image.open(self.OUT / "layers/1.png").convert("RGBA"), prompt=list(self.PROMPTS), latents=self.pack(noise), layers=layers - 1, num_inference_steps=4,
              callback_on_step_end=keep, **{"true_cfg_scale": 1.0, **options})
         return self.unpack_layers(last["latents"], layers, h, w)
+
+    def drawn(self, pipe, noise):
+        return super().drawn(pipe, noise) | {"normalized": self.sampled(pipe, noise, true_cfg_scale=2.5, negative_prompt=["cat", "cat"], cfg_normalize=True)}
 
     def trained_more(self, pipe, adapter, replay):
         """As musubi-tuner trains: layers without the whole picture, on the noise of the others."""

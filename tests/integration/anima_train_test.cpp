@@ -73,6 +73,30 @@ TEST_F(AnimaRun, PartsThatDoNotTrainLeaveMemory) {
   EXPECT_THAT(said, HasSubstr("read_tokens: 4 of 4 results to compute"));
 }
 
+TEST_F(AnimaRun, BlocksBeforeTheFirstThatTrainsAreComputedAhead) {
+  const auto cached = "--lora_rank 4 --overwrite --cache_path " + quoted(at("cache")) + " ";
+  auto same = [&](const std::string& layers, const std::string& in_memory) {
+    const auto options = cached + "--lora_target_modules '" + layers + "' ";
+    train("live", options + "--precompute_timesteps off");
+    EXPECT_THAT(train("ahead", options + "--precompute_timesteps blocks").output, HasSubstr("in memory while training: " + in_memory))
+        << layers;
+    expect_same("live", "ahead");
+  };
+  same("transformer_blocks\\.1\\..*attn.*", "dit.last_blocks.body, ");
+  same("proj_out", "dit.last_blocks.body, ");
+  // The modulation of the later blocks trains beside them.
+  same("transformer_blocks\\.2\\..*", "dit.last_blocks.modulation, dit.last_blocks.body, ");
+  auto refused = [&](const std::string& options, const std::string& words) {
+    auto outcome = run_burnish(train_command("none", cached + "--precompute_timesteps blocks " + options));
+    EXPECT_EQ(outcome.exit_code, 2) << options;
+    EXPECT_THAT(outcome.output, HasSubstr(words)) << options;
+  };
+  refused("--lora_target_modules 'transformer_blocks\\.0\\.norm1\\.linear_2'", "finds no frozen blocks to compute ahead");
+  refused("--lora_target_modules 'time_embed.*'", "finds no frozen blocks to compute ahead");
+  refused("--lora_target_modules 'transformer_blocks\\.2\\..*' --lora_base_model dit --trainable_models text_conditioner",
+          "is not known before training");
+}
+
 TEST_F(AnimaRun, AttentionAndMlpTrainUnlessOtherwiseAsked) {
   EXPECT_THAT(train("body", kSmall).output, HasSubstr("on 30 layers"));
   EXPECT_THAT(train("both", kOnBoth).output, HasSubstr("on 20 layers"));

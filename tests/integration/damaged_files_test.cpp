@@ -326,6 +326,7 @@ const std::vector<Part> kFurtherParts{
     {"pipeline", "controlnet", false, "flux_extras/inpaint"}, {"pipeline", kStep1x, true, "step1x/qwen"},
     {"qwen_image_pipeline", "blockwise_controlnet", false, "qwen_blockwise/control.safetensors"},
     {"qwen_image_pipeline", "blockwise_controlnet", false, "qwen_blockwise/inpaint.safetensors"},
+    {"qwen_image_21_pipeline", "controlnet", false, "qwen_image_21_control/control.safetensors"},
     {"pipeline", kAdapter, false, "wild/dora.safetensors"}, {"pipeline", kAdapter, false, "wild/patterns.safetensors"},
     {"pipeline", kAdapter, false, "flux_extras/lora_0.safetensors"}, {"zimage_pipeline", kAdapter, false, "zimage_pipeline/lora.safetensors"},
     {"pipeline", kAdapter, false, "lycoris/dora_input.safetensors"}, {"pipeline", kAdapter, false, "lycoris/loha.safetensors"},

@@ -4,6 +4,7 @@
 #include "tests/golden.h"
 #include "tests/integration/program.h"
 #include "tests/integration/refused.h"
+#include "tests/small_families.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -103,6 +104,45 @@ INSTANTIATE_TEST_SUITE_P(
                     Training{"whole_block", "--trainable_models dit.single_transformer_blocks.3", "conditioning, hidden_states"},
                     Training{"last_layer", "--trainable_models dit.proj_out", kAllAhead}),
     [](const auto& info) { return std::string(info.param.name); });
+
+/// Layers of the small model of a family that stand behind its first blocks, of every family of which these can be split off.
+struct LateLayers {
+  const char *family, *targets;
+};
+void PrintTo(const LateLayers& late, std::ostream* out) { *out << late.family; }
+class FirstBlocksIn : public testing::TestWithParam<LateLayers> {};
+
+TEST_P(FirstBlocksIn, EveryFamilyGiveTheSameLossesAndFiles) {
+  const auto& family = small_family(GetParam().family);
+  Scratch folder;
+  auto train = [&](const std::string& options, const std::string& name) {
+    auto outcome = run_burnish("train " + family.model() + family.data() + targets(GetParam().targets) +
+                               "--learning_rate 1e-3 --lora_rank 4 --max_steps 3 --overwrite " + option("cache_path", folder / "cache") +
+                               options + option("output_path", folder / name));
+    EXPECT_EQ(outcome.exit_code, 0) << options << "\n" << outcome.output;
+    return outcome.output;
+  };
+  for (const std::string options : {"--batch_size 2 ", "--use_gradient_checkpointing --lora_type dora --dtype bf16 "}) {
+    train(options + "--precompute_timesteps off ", "live");
+    auto ahead = train(options + "--precompute_timesteps blocks ", "ahead");
+    EXPECT_THAT(ahead, testing::ContainsRegex("in memory while training: (dit.last_blocks.modulation, )?dit.last_blocks(.body)?, "));
+    EXPECT_THAT(ahead, HasSubstr("hidden_states"));
+    EXPECT_EQ(test::logged_steps(folder / "live"), test::logged_steps(folder / "ahead")) << options;
+    EXPECT_TRUE(read_file(folder / "live/step-3.safetensors") == read_file(folder / "ahead/step-3.safetensors")) << options;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Small, FirstBlocksIn,
+                         testing::Values(LateLayers{"anima", R"(transformer_blocks\.2\.attn[12]\.to_[qv])"},
+                                         LateLayers{"ernie_image", R"(layers\.2\.self_attention\.to_[qv])"},
+                                         LateLayers{"flux", R"(single_transformer_blocks\.1\.attn\.to_[qv])"},
+                                         LateLayers{"flux2", R"(single_transformer_blocks\.1\..*)"},
+                                         LateLayers{"flux2_dev", R"(single_transformer_blocks\.1\..*)"},
+                                         LateLayers{"flux3", R"(single_transformer_blocks\.1\.attn\.to_[qv])"},
+                                         LateLayers{"krea2", R"(transformer_blocks\.2\..*)"},
+                                         LateLayers{"qwen_image_21", R"(transformer_blocks\.2\.attn\.to_[qv])"},
+                                         LateLayers{"zimage", R"(layers\.2\.attention\.to_[qv])"}),
+                         [](const auto& info) { return std::string(info.param.family); });
 
 TEST(FirstBlocksOf, AResumedRunAreThoseOfWhatIsLeft) {
   Project project;

@@ -46,6 +46,7 @@ class Flux2DevRun : public ModelRun {
 TEST(Flux2DevSampleParity, FourStepsAtAGuidanceOfFour) { expect_latents("latents.plain", ""); }
 TEST(Flux2DevSampleParity, OneAtATime) { expect_latents("latents.plain", "--batch_size 1 --embedded_guidance 4"); }
 TEST(Flux2DevSampleParity, Guidance) { expect_latents("latents.guided", "--embedded_guidance 2.5"); }
+TEST(Flux2DevSampleParity, ToldInOneLineAsDiffSynthStudioHasIt) { expect_latents("latents.in_one_line", "--system_text in_one_line"); }
 TEST(Flux2DevSampleParity, WithLora) { expect_latents("latents.lora", "--lora " + kLoraFile); }
 TEST(Flux2DevSampleParity, ReferencePictures) { expect_latents("latents.references", reference("a.png") + reference("b.png")); }
 
@@ -87,10 +88,22 @@ TEST_F(Flux2DevRun, GuidanceThatIsAskedForIsDrawnWith) {
   EXPECT_GT(relative_error(latents(flux2_dev_model(), "--embedded_guidance 1"), by_itself), 1e-4);
 }
 
-TEST_F(Flux2DevRun, KleinEmbedsNoGuidance) {
-  auto refusal = run_burnish("sample " + flux2_model() + "--prompt cat --embedded_guidance 4 --output_path " + quoted(out()));
-  EXPECT_EQ(refusal.exit_code, 2);
-  EXPECT_THAT(refusal.output, HasSubstr("embedded_guidance is not supported for this model; it embeds no guidance: take it out"));
+TEST_F(Flux2DevRun, KleinEmbedsNoGuidanceAndIsToldNothing) {
+  auto refused = [&](const std::string& option, const std::string& words) {
+    auto refusal = run_burnish("sample " + flux2_model() + "--prompt cat " + option + " --output_path " + quoted(out()));
+    EXPECT_EQ(refusal.exit_code, 2);
+    EXPECT_THAT(refusal.output, HasSubstr(words));
+  };
+  refused("--embedded_guidance 4", "embedded_guidance is not supported for this model; it embeds no guidance: take it out");
+  refused("--system_text in_one_line", "system_text is not supported for this model; it is of FLUX.2 dev, leave it out");
+}
+
+TEST_F(Flux2DevRun, PromptsAreEncodedAnewForAnotherSystemText) {
+  const auto cached = "--lora_rank 4 --overwrite --cache_path " + quoted(at("cache")) + " ";
+  train("by_lines", cached);
+  EXPECT_THAT(train("in_one_line", cached + "--system_text in_one_line").output, HasSubstr("encode_prompt: 4 of 4 results to compute"));
+  EXPECT_NE(of_log("by_lines", "loss"), of_log("in_one_line", "loss"));
+  EXPECT_THAT(train("by_lines", cached).output, HasSubstr("encode_prompt: 0 of 4 results to compute"));
 }
 
 TEST_F(Flux2DevRun, TheModulationLeavesMemoryAndKnowsItsGuidance) {

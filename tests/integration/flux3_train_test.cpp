@@ -23,6 +23,19 @@ const std::string kAdapter = quoted(kFlux3 / "lora.safetensors") + " ";
 class Flux3Run : public ModelRun {
  protected:
   Flux3Run() : ModelRun(flux3_model()) {}
+
+  /// Options for rows with no reference picture, with one and with two.
+  std::string edited() const {
+    auto picture = [](const char* name) { return golden_path(std::string("references/") + name); };
+    std::string rows;
+    for (int i = 0; i < 4; ++i) {
+      nlohmann::json row{{"image", (kGolden / "pictures" / (std::to_string(i) + ".png")).string()}, {"prompt", "cat"}};
+      if (i == 1) row["edit_image"] = picture("a.png");
+      if (i == 2) row["edit_image"] = {picture("b.png"), picture("a.png")};
+      rows += row.dump() + "\n";
+    }
+    return "--dataset_metadata_path " + quoted(write("data.jsonl", rows)) + " --extra_inputs edit_image ";
+  }
 };
 
 }  // namespace
@@ -55,6 +68,25 @@ TEST_F(Flux3Run, PartsThatDoNotTrainLeaveMemory) {
   expect_same("live", "ahead");
   auto text = "--lora_rank 4 --lora_target_modules context_embedder --cache_path " + quoted(at("cache")) + " ";
   EXPECT_THAT(train("text", text + "--precompute_timesteps on").output, HasSubstr("in memory while training: dit.text, dit.body, "));
+}
+
+TEST_F(Flux3Run, BlocksBeforeTheFirstThatTrainsAreComputedAhead) {
+  const auto cached = "--lora_rank 4 --overwrite --cache_path " + quoted(at("cache")) + " ";
+  for (const std::string& data : {std::string(), edited()}) {
+    // Right behind the blocks of streams by themselves, and behind all blocks.
+    for (const std::string layers : {"single_transformer_blocks\\.0\\..*", "proj_out"}) {
+      const auto options = cached + data + "--lora_target_modules '" + layers + "' ";
+      train("live", options + "--precompute_timesteps off");
+      EXPECT_THAT(train("ahead", options + "--precompute_timesteps blocks").output,
+                  HasSubstr("in memory while training: dit.last_blocks, "));
+      expect_same("live", "ahead");
+    }
+  }
+  for (const std::string layers : {"mode_blocks\\.image\\.1\\.attn\\.to_q", "context_embedder", "single_stream_modulations.*"}) {
+    auto refused = run_burnish(train_command("none", cached + "--precompute_timesteps blocks --lora_target_modules '" + layers + "'"));
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.output, HasSubstr("precompute_timesteps blocks finds no frozen blocks to compute ahead")) << layers;
+  }
 }
 
 TEST_F(Flux3Run, LayersOfReferencesHaveNoGradientWithoutThem) {
@@ -137,15 +169,7 @@ TEST_F(Flux3Run, TheDistilledModelIsToldApart) {
 }
 
 TEST_F(Flux3Run, PicturesThatAreEditedTrainBesideOthers) {
-  auto picture = [](const char* name) { return golden_path(std::string("references/") + name); };
-  std::string rows;
-  for (int i = 0; i < 4; ++i) {
-    nlohmann::json row{{"image", (kGolden / "pictures" / (std::to_string(i) + ".png")).string()}, {"prompt", "cat"}};
-    if (i == 1) row["edit_image"] = picture("a.png");
-    if (i == 2) row["edit_image"] = {picture("b.png"), picture("a.png")};
-    rows += row.dump() + "\n";
-  }
-  auto data = "--dataset_metadata_path " + quoted(write("data.jsonl", rows)) + " --extra_inputs edit_image --lora_rank 4 ";
+  auto data = edited() + "--lora_rank 4 ";
   train("one", data);
   train("cached", data + "--task sft:data_process");
   ok("train " + flux3_model() + "--learning_rate 1e-3 --max_steps 3 --dataset_base_path " + quoted(at("cached")) +

@@ -49,6 +49,29 @@ TEST_F(QwenImage21Run, TheModulationLeavesMemoryWhereItDoesNotTrain) {
   expect_same("live", "ahead");
 }
 
+TEST_F(QwenImage21Run, BlocksBeforeTheFirstThatTrainsAreComputedAhead) {
+  const auto cached = "--lora_rank 4 --overwrite --cache_path " + quoted(at("cache")) + " ";
+  const auto pictures =
+      "--extra_inputs edit_image --reference_pixels 2048 --dataset_metadata_path " + quoted(kQwenImage21Edit / "metadata.json") + " ";
+  for (const std::string& data : {std::string(), pictures}) {
+    for (const std::string layers : {"transformer_blocks\\.1\\..*", "proj_out"}) {
+      const auto options = cached + data + "--lora_target_modules '" + layers + "' ";
+      train("live", options + "--precompute_timesteps off");
+      EXPECT_THAT(train("ahead", options + "--precompute_timesteps blocks").output,
+                  HasSubstr("in memory while training: dit.last_blocks, "));
+      expect_same("live", "ahead");
+    }
+  }
+  const auto control = "--model " + quoted(fs::path(golden_path("qwen_image_21_control/control.safetensors"))) +
+                       " --extra_inputs controlnet_image --lora_target_modules proj_out --dataset_metadata_path " +
+                       quoted(fs::path(golden_path("qwen_image_21_control/metadata.json")));
+  for (const std::string& options : {std::string("--lora_target_modules modulation.1,proj_out"), control}) {
+    auto refused = run_burnish(train_command("none", cached + "--precompute_timesteps blocks " + options));
+    EXPECT_EQ(refused.exit_code, 2) << refused.output;
+    EXPECT_THAT(refused.output, HasSubstr("precompute_timesteps blocks finds no frozen blocks to compute ahead"));
+  }
+}
+
 TEST_F(QwenImage21Run, LinearLayersOfTheBlocksTrainUnlessOtherwiseAsked) {
   EXPECT_THAT(train("blocks", "--lora_rank 4 ").output, HasSubstr("on 21 layers"));
   EXPECT_THAT(train("all", "--lora_rank 4 --lora_target_modules all-linear").output, HasSubstr("on 29 layers"));

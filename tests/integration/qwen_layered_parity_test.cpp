@@ -27,6 +27,9 @@ const std::string kLoraFile = "'" + (kQwenLayered / "lora.safetensors").string()
 TEST(QwenLayeredSampleParity, FourSteps) { expect_latents("latents.plain", ""); }
 TEST(QwenLayeredSampleParity, OneAtATime) { expect_latents("latents.plain", "--batch_size 1"); }
 TEST(QwenLayeredSampleParity, Guidance) { expect_latents("latents.cfg", "--negative_prompt cat --cfg_scale 2.5"); }
+TEST(QwenLayeredSampleParity, GuidanceBroughtBack) {
+  expect_latents("latents.normalized", "--negative_prompt cat --cfg_scale 2.5 --guidance_rescale 1");
+}
 TEST(QwenLayeredSampleParity, GuidanceFromTheEmptyPrompt) { expect_latents("latents.cfg_empty", "--cfg_scale 2.5"); }
 TEST(QwenLayeredSampleParity, WithLora) { expect_latents("latents.lora", "--lora " + kLoraFile); }
 

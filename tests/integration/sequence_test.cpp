@@ -210,3 +210,11 @@ TEST_F(SequenceOf, AControlNetOfQwenImage) {
   data = "--dataset_metadata_path " + quoted(controls / "metadata.json") + " ";
   expect_same("--extra_inputs blockwise_controlnet_image ");
 }
+
+TEST_F(SequenceOf, AControlNetOfQwenImage21) {
+  const fs::path controls = kGolden / "../qwen_image_21_control";
+  model = qwen_image_21_model() + "--model " + quoted(controls / "control.safetensors") + " ";
+  data = "--dataset_metadata_path " + quoted(controls / "metadata.json") + " " + kQwenImage21Size;
+  expect_same("--extra_inputs controlnet_image ");
+  expect_same("--extra_inputs controlnet_image --trainable_models controlnet --learning_rate 1e-3 ");
+}

@@ -26,7 +26,7 @@ const std::string kFolder = "flux3_pipeline/model/transformer/";
 
 io::TensorSource weights() { return test::golden(kFolder + "diffusion_pytorch_model.safetensors"); }
 
-std::unique_ptr<Transformer> load_base(flux3::Part part = {}) { return test::load_trained<Transformer>(kFolder, flux3::detect, part); }
+std::unique_ptr<Transformer> load_base(mmdit::Part part = {}) { return test::load_trained<Transformer>(kFolder, flux3::detect, part); }
 
 /// The distilled model: the base with further layers.
 std::unique_ptr<Transformer> load_distilled() {
@@ -129,8 +129,8 @@ TEST(Flux3Batch, EqualsItsSamplesOneByOne) {
 TEST(Flux3Parts, ThreePartsAreTheWhole) {
   at::NoGradGuard no_grad;
   auto whole = load_base();
-  auto modulation = load_base(flux3::part_named("dit.modulation")), text = load_base(flux3::part_named("dit.text")),
-       body = load_base(flux3::part_named("dit.body"));
+  auto modulation = load_base(mmdit::part_named("dit.modulation")), text = load_base(mmdit::part_named("dit.text")),
+       body = load_base(mmdit::part_named("dit.body"));
   EXPECT_EQ(modulation->num_bytes() + text->num_bytes() + body->num_bytes(), whole->num_bytes());
   Batch batch;
   auto out = body->forward({.noisy_BCHW = batch.noisy_BCHW,

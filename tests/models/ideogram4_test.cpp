@@ -21,8 +21,8 @@
 
 using namespace burnish;
 using namespace burnish::models;
-using ideogram4::Part;
 using ideogram4::Transformer;
+using mmdit::Part;
 using test::on_device;
 using test::relative_error;
 using test::tolerance;

@@ -26,7 +26,7 @@ const std::string kKreaFolder = "krea2_pipeline/model/transformer/";
 
 io::TensorSource weights() { return test::golden(kKreaFolder + "diffusion_pytorch_model.safetensors"); }
 
-std::unique_ptr<Transformer> load_krea(krea2::Part part = {}) { return test::load_trained<Transformer>(kKreaFolder, krea2::detect, part); }
+std::unique_ptr<Transformer> load_krea(mmdit::Part part = {}) { return test::load_trained<Transformer>(kKreaFolder, krea2::detect, part); }
 
 /// The batch of the golden file: captions of 5 and of 9 tokens, the shorter one filled up with zeros.
 struct KreaBatch {
@@ -155,8 +155,8 @@ TEST(Krea2Edit, AFormTellsOfItsPictures) {
 TEST(Krea2Parts, ThreePartsAreTheWhole) {
   at::NoGradGuard no_grad;
   auto whole = load_krea();
-  auto modulation = load_krea(krea2::part_named("dit.modulation")), text = load_krea(krea2::part_named("dit.text")),
-       body = load_krea(krea2::part_named("dit.body"));
+  auto modulation = load_krea(mmdit::part_named("dit.modulation")), text = load_krea(mmdit::part_named("dit.text")),
+       body = load_krea(mmdit::part_named("dit.body"));
   EXPECT_EQ(modulation->num_bytes() + text->num_bytes() + body->num_bytes(), whole->num_bytes());
   KreaBatch batch;
   auto out = body->forward({.noisy_BCHW = batch.noisy_BCHW,

@@ -5,6 +5,7 @@
 
 #include "io/json.h"
 #include "memory/recompute.h"
+#include "models/qwen_image_21/controlnet.h"
 #include "models/qwen_image_21/keys.h"
 #include "models/qwen_image_21/transformer.h"
 #include "models/vae/causal_autoencoder.h"
@@ -14,6 +15,7 @@
 
 using namespace burnish;
 using namespace burnish::models;
+using qwen_image_21::ControlNet;
 using qwen_image_21::Transformer;
 using test::on_device;
 using test::relative_error;
@@ -90,13 +92,15 @@ struct QwenEditBatch {
   std::vector<at::Tensor> both(const std::string& name) const {
     return {on_device(file.tensor("in." + name + ".0")), on_device(file.tensor("in." + name + ".1"))};
   }
-  at::Tensor run(Transformer& model) const {
+  at::Tensor run(Transformer& model, ControlNet* control = nullptr, const at::Tensor& control_BNHW = {}) const {
     return model.forward({.noisy_BCHW = on_device(file.tensor("in.noisy")),
                           .references = both("reference"),
                           .between = both("between"),
                           .text_BTE = captions.text_BTE,
                           .mask_BT = captions.mask_BT,
-                          .modulation_BM = modulate(model)});
+                          .modulation_BM = modulate(model),
+                          .control = control,
+                          .control_BNHW = control_BNHW});
   }
   void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
 };
@@ -119,6 +123,47 @@ TEST(QwenImage21EditParity, RecomputedGradientsAreTheSame) {
   for (auto* model : {plain.get(), recomputed.get()}) batch.backward(batch.run(*model));
   auto other = recomputed->parameters();
   for (auto& [path, slot] : plain->parameters()) EXPECT_TRUE(at::equal(slot->grad(), other.at(path)->grad())) << path;
+}
+
+namespace {
+
+/// A ControlNet beside it, whose parameters train.
+std::unique_ptr<ControlNet> load_control(const qwen_image_21::Config& transformer) {
+  auto file = test::golden("qwen_image_21_control/control.safetensors");
+  auto net = std::make_unique<ControlNet>(ControlNet::detect(file.shapes(), transformer), at::TensorOptions().device(at::kMeta));
+  test::load(*net, file);
+  for (auto& [path, slot] : net->parameters()) slot->set_requires_grad(true);
+  return net;
+}
+
+}  // namespace
+
+TEST(QwenImage21ControlParity, ForwardAndAllGradients) {
+  QwenEditBatch batch;
+  auto alone = test::golden("qwen_image_21_control/alone.safetensors");
+  for (bool recomputes : {false, true}) {
+    auto model = load_qwen();
+    auto net = load_control(model->config());
+    if (recomputes)
+      for (auto* block : nn::blocks_below(*net)) block->runner = memory::recompute();
+    auto out = batch.run(*model, net.get(), on_device(alone.tensor("in.control")));
+    EXPECT_LE(relative_error(out, alone.tensor("out")), tolerance(2e-6));
+    torch::autograd::backward({(out * on_device(alone.tensor("out_weight"))).sum()}, {});
+    test::expect_digests(*net, alone.below("grad."));
+  }
+}
+
+TEST(QwenImage21Control, PublishedSizesHaveThePublishedTensors) {
+  ControlNet net({}, at::TensorOptions().device(at::kMeta).dtype(at::kBFloat16));
+  EXPECT_NEAR(static_cast<double>(net.num_bytes()), 7.6e9, 0.06e9);
+  io::Shapes shapes;
+  for (auto& [path, slot] : net.parameters()) shapes[path] = slot->sizes().vec();
+  EXPECT_EQ(shapes.at("control_img_in.weight"), (std::vector<int64_t>{4096, 129}));
+  EXPECT_TRUE(shapes.contains("control_blocks.0.before_proj.bias"));
+  EXPECT_FALSE(shapes.contains("control_blocks.1.before_proj.bias"));
+  auto config = ControlNet::detect(shapes, {});
+  EXPECT_EQ(config.blocks.num_layers, 16);
+  EXPECT_EQ(config.every, 2);
 }
 
 TEST(QwenImage21Parts, TwoPartsAreTheWhole) {

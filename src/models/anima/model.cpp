@@ -4,10 +4,13 @@
 #include <ATen/ops/ones.h>
 #include <fmt/core.h>
 
+#include <functional>
+
 #include "base/error.h"
 #include "diffusion/flow_process.h"
 #include "models/anima/keys.h"
 #include "models/diffsynth_values.h"
+#include "models/mmdit_names.h"
 #include "models/padding_row.h"
 #include "models/scheduler_file.h"
 #include "models/shared_units.h"
@@ -16,7 +19,7 @@ namespace burnish::models::anima {
 
 namespace {
 
-const std::string kModulation = "dit.modulation", kBody = "dit.body", kEncoder = "text_encoder", kConditioner = "text_conditioner";
+const std::string kEncoder = "text_encoder", kConditioner = "text_conditioner";
 /// The conditioner's vocabulary, which has no weights: tokens of a text do not change while the conditioner trains.
 const std::string kTokens = "text_conditioner.tokens", kConditionerBody = "text_conditioner.body";
 /// Tokens of a text, the text encoder's and T5's, as Anima was trained.
@@ -59,8 +62,10 @@ AnimaModel::AnimaModel(const ModelFiles& files, const ModelOptions& options) : M
 // diffusers, SimpleTuner and OneTrainer have our paths, ai-toolkit ours or the original ones, ComfyUI, sd-scripts and DiffSynth-Studio the
 // original ones.
 void AnimaModel::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::part_named);
-  recipe.parts = {kModulation, kBody};
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed,
+                                                [this](const std::string& part) { return first_blocks_.part_of(part); });
+  recipe.parts = first_blocks_.parts();
+  recipe.settings = [this](const std::string& part) { return first_blocks_.settings(part); };
   add(recipe, {.layers = {.weights = "",
                           .diffusers = "transformer.",
                           .kohya = "lora_transformer_",
@@ -144,18 +149,29 @@ void AnimaModel::condition(pipeline::Scope& scope) {
   scope.write("text_counts", counted.counts_BT);
 }
 
-void AnimaModel::modulate(pipeline::Scope& scope) {
-  scope.uses(kModulation);
-  auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
-  scope.write("modulation", loaded<Transformer>(kModulation).modulate(sigma, options_.dtype));
+std::string AnimaModel::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
+  first_blocks_.count =
+      blocks_before_training(*components_.skeleton("dit"), trains, {{"transformer_blocks.", config_.num_layers}}, {"norm_out", "proj_out"});
+  components_.set_parts("dit", first_blocks_.parts());
+  return first_blocks_.count > 0 ? FirstBlocks::kFirst : "";
 }
 
-void AnimaModel::denoise(pipeline::Scope& scope) {
-  scope.uses(kBody);
-  scope.write("prediction", loaded<Transformer>(kBody).forward({.noisy_BCHW = scope.tensor("noisy"),
-                                                                .text_BTE = scope.tensor("text_rows").to(options_.dtype),
-                                                                .counts_BT = scope.tensor("text_counts").to(options_.device),
-                                                                .modulation_BM = scope.tensor("modulation")}));
+at::Tensor AnimaModel::modulate(pipeline::Scope& scope, const std::string& part) {
+  const auto& transformer = loaded<Transformer>(part);
+  if (part.starts_with(FirstBlocks::kLast)) return transformer.modulate(scope.tensor("conditioning"));
+  auto conditioning = transformer.condition(scope.tensor("sigma").to(options_.device, at::kFloat), options_.dtype);
+  if (first_blocks_.count > 0) scope.write("conditioning", conditioning);
+  return transformer.modulate(conditioning);
+}
+
+/// Those of a part of the body: all or the first on the picture, the last on what the first gave.
+at::Tensor AnimaModel::run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on) {
+  Transformer::Inputs in{.noisy_BCHW = scope.tensor("noisy"),
+                         .text_BTE = scope.tensor("text_rows").to(options_.dtype),
+                         .counts_BT = scope.tensor("text_counts").to(options_.device),
+                         .modulation_BM = scope.tensor(first_blocks_.modulation_value(goes_on))};
+  if (goes_on) in.hidden_BID = scope.tensor("hidden_states");
+  return loaded<Transformer>(part).forward(in);
 }
 
 // What is drawn while a run trains the conditioner has to be of its weights of that step, so it stands beside the denoiser.
@@ -168,14 +184,13 @@ UnitGroups AnimaModel::units_of(const Expert&) {
                            {kEncoder},
                            [this](Scope& s) { encode_by_qwen(s, components_, options_.device, num_text_layers_); }},
                           {"read_tokens", {"prompt"}, {"t5_ids", "t5_mask"}, {kTokens}, [this](Scope& s) { read_tokens(s); }}};
-  groups.denoise = {
-      {"condition",
-       {"text_embedding", "text_mask", "t5_ids", "t5_mask"},
-       {"text_rows", "text_counts"},
-       {kConditionerBody},
-       [this](Scope& s) { condition(s); }},
-      {"modulate", {"sigma"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
-      {"denoise", {"noisy", "text_rows", "text_counts", "modulation"}, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }}};
+  groups.denoise = first_blocks_.units({"noisy", "text_rows", "text_counts", "modulation"}, std::bind_front(&AnimaModel::modulate, this),
+                                       std::bind_front(&AnimaModel::run_blocks, this));
+  groups.denoise.insert(groups.denoise.begin(), {"condition",
+                                                 {"text_embedding", "text_mask", "t5_ids", "t5_mask"},
+                                                 {"text_rows", "text_counts"},
+                                                 {kConditionerBody},
+                                                 [this](Scope& s) { condition(s); }});
   return groups;
 }
 

@@ -2,6 +2,7 @@
 #include "models/anima/conditioner.h"
 #include "models/anima/transformer.h"
 #include "models/find_components.h"
+#include "models/first_blocks.h"
 #include "models/model.h"
 #include "models/shared_components.h"
 
@@ -23,6 +24,7 @@ class AnimaModel : public Model {
  public:
   AnimaModel(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
+  std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
 
  private:
   void add_transformer(const Source& source);
@@ -30,11 +32,12 @@ class AnimaModel : public Model {
   void fill_names();
   void read_tokens(pipeline::Scope& scope);
   void condition(pipeline::Scope& scope);
-  void modulate(pipeline::Scope& scope);
-  void denoise(pipeline::Scope& scope);
+  at::Tensor modulate(pipeline::Scope& scope, const std::string& part);
+  at::Tensor run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on);
 
   Config config_;
   ConditionerConfig conditioner_;
+  FirstBlocks first_blocks_{.modulates_each = true};
   int64_t num_text_layers_ = 0;
   AutoencoderPart autoencoder_;
 };

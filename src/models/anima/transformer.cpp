@@ -7,6 +7,7 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/modulated_norm/modulated_norm.h"
@@ -61,62 +62,74 @@ struct OfNorm {
 }  // namespace
 
 struct Transformer::Modulation {
-  Modulation(const Config& c, const at::TensorOptions& o)
-      : time_1(c.width(), c.width(), o, false),
-        time_2(c.width(), 3 * c.width(), o, false),
-        norm(c.width(), kNormEps, o),
-        of_blocks(mmdit::several<OfNorm>(3 * c.num_layers, c, int64_t{3}, o)),
-        last(c, 2, o) {}
-  nn::Linear time_1, time_2;
-  nn::RMSNorm norm;
+  Modulation(const Config& c, const mmdit::Part& p, const at::TensorOptions& o)
+      : of_blocks(mmdit::several<OfNorm>(3 * (std::min(p.end, c.num_layers) - p.begin), c, int64_t{3}, o)) {
+    if (p.begin == 0) time = std::make_unique<Time>(c, o);
+    if (p.end > c.num_layers) last = std::make_unique<OfNorm>(c, 2, o);
+  }
+  struct Time {
+    Time(const Config& c, const at::TensorOptions& o)
+        : linear_1(c.width(), c.width(), o, false), linear_2(c.width(), 3 * c.width(), o, false), norm(c.width(), kNormEps, o) {}
+    nn::Linear linear_1, linear_2;
+    nn::RMSNorm norm;
+  };
+  std::unique_ptr<Time> time;
   std::vector<std::unique_ptr<OfNorm>> of_blocks;  ///< of the three norms of each block, in turn
-  OfNorm last;
+  std::unique_ptr<OfNorm> last;
 };
 
 struct Transformer::Body {
-  Body(const Config& c, const at::TensorOptions& o)
-      : image_in((c.in_channels + 1) * 4, c.width(), o, false),
-        blocks(mmdit::several<Block>(c.num_layers, c, o)),
-        out(c.width(), c.out_channels * 4, o, false) {}
-  nn::Linear image_in;
+  Body(const Config& c, const mmdit::Part& p, const at::TensorOptions& o)
+      : blocks(mmdit::several<Block>(std::min(p.end, c.num_layers) - p.begin, c, o)) {
+    if (p.begin == 0) image_in = std::make_unique<nn::Linear>((c.in_channels + 1) * 4, c.width(), o, false);
+    if (p.end > c.num_layers) out = std::make_unique<nn::Linear>(c.width(), c.out_channels * 4, o, false);
+  }
+  std::unique_ptr<nn::Linear> image_in;
   std::vector<std::unique_ptr<Block>> blocks;
-  nn::Linear out;
+  std::unique_ptr<nn::Linear> out;
 };
 
 Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
-  if (part.modulation) modulation_ = std::make_unique<Modulation>(c, options);
-  if (part.body) body_ = std::make_unique<Body>(c, options);
+  if (part.end < 0) part.end = c.num_layers + 1;
+  if (part.modulation) modulation_ = std::make_unique<Modulation>(c, part, options);
+  if (part.body) body_ = std::make_unique<Body>(c, part, options);
   auto own_norm = [this](const std::string& name, OfNorm& of) {
     own(name + ".linear_1", of.linear_1);
     own(name + ".linear_2", of.linear_2);
   };
-  if (body_) own("patch_embed.proj", body_->image_in);
-  if (modulation_) {
-    own("time_embed.t_embedder.linear_1", modulation_->time_1);
-    own("time_embed.t_embedder.linear_2", modulation_->time_2);
-    own("time_embed.norm", modulation_->norm);
+  if (body_ && body_->image_in) own("patch_embed.proj", *body_->image_in);
+  if (modulation_ && modulation_->time) {
+    own("time_embed.t_embedder.linear_1", modulation_->time->linear_1);
+    own("time_embed.t_embedder.linear_2", modulation_->time->linear_2);
+    own("time_embed.norm", modulation_->time->norm);
   }
-  for (size_t i = 0; i < static_cast<size_t>(c.num_layers); ++i) {
+  for (auto i = part.begin; i < std::min(part.end, c.num_layers); ++i) {
     const auto block = "transformer_blocks." + std::to_string(i);
+    const auto held = static_cast<size_t>(i - part.begin);
     for (size_t norm = 0; modulation_ && norm < 3; ++norm)
-      own_norm(block + ".norm" + std::to_string(norm + 1), *modulation_->of_blocks[3 * i + norm]);
-    if (body_) own(block, *body_->blocks[i]);
+      own_norm(block + ".norm" + std::to_string(norm + 1), *modulation_->of_blocks[3 * held + norm]);
+    if (body_) own(block, *body_->blocks[held]);
   }
-  if (modulation_) own_norm("norm_out", modulation_->last);
-  if (body_) own("proj_out", body_->out);
+  if (modulation_ && modulation_->last) own_norm("norm_out", *modulation_->last);
+  if (body_ && body_->out) own("proj_out", *body_->out);
 }
 
 Transformer::~Transformer() = default;
 
 // The norms are modulated by the sinusoids themselves, to which what is made of the time by layers is added.
-at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const {
-  const auto& m = *modulation_;
+at::Tensor Transformer::condition(const at::Tensor& sigma_B, at::ScalarType dtype) const {
+  const auto& t = *modulation_->time;
   const auto time_BD = sinusoids(sigma_B, config_.width()).to(dtype);
-  const auto added_BM = m.time_2.forward(at::silu(m.time_1.forward(time_BD)));
-  const auto activated_BD = at::silu(m.norm.forward(time_BD));
+  return at::cat({at::silu(t.norm.forward(time_BD)), t.linear_2.forward(at::silu(t.linear_1.forward(time_BD)))}, -1);
+}
+
+at::Tensor Transformer::modulate(const at::Tensor& conditioning_B4D) const {
+  const auto& m = *modulation_;
+  const auto width = config_.width();
+  const auto activated_BD = conditioning_B4D.narrow(1, 0, width), added_B3D = conditioning_B4D.narrow(1, width, 3 * width);
   std::vector<std::function<at::Tensor()>> parts;
-  for (const auto& of_norm : m.of_blocks) parts.emplace_back([&] { return of_norm->forward(activated_BD) + added_BM; });
-  parts.emplace_back([&] { return m.last.forward(activated_BD) + added_BM.narrow(1, 0, 2 * config_.width()); });
+  for (const auto& of_norm : m.of_blocks) parts.emplace_back([&] { return of_norm->forward(activated_BD) + added_B3D; });
+  if (m.last) parts.emplace_back([&] { return m.last->forward(activated_BD) + added_B3D.narrow(1, 0, 2 * width); });
   return nn::joined(parts);
 }
 
@@ -124,13 +137,15 @@ at::Tensor Transformer::forward(const Inputs& in) {
   auto& b = *body_;
   const auto width = config_.width(), rows = in.noisy_BCHW.size(2) / 2, columns = in.noisy_BCHW.size(3) / 2;
   std::vector<int64_t> sizes(b.blocks.size(), kModulations * width);
-  sizes.push_back(2 * width);
+  if (b.out) sizes.push_back(2 * width);
   nn::Parts modulation(in.modulation_BM, sizes);
   // Behind the latents stands a channel of zeros, which says of every place that it is no padding.
-  auto patches = at::constant_pad_nd(mmdit::to_tokens(in.noisy_BCHW).to(in.text_BTE.scalar_type()), {0, 4});
+  auto embedded = [&] {
+    return b.image_in->forward(at::constant_pad_nd(mmdit::to_tokens(in.noisy_BCHW).to(in.text_BTE.scalar_type()), {0, 4}));
+  };
   const nn::Streams streams(shares(), {rows * columns});
   auto [cos, sin] = rope(config_, rows, columns, in.modulation_BM.options());
-  nn::Tensors inputs{streams.here(0, b.image_in.forward(patches)),
+  nn::Tensors inputs{streams.here(0, b.image_in ? embedded() : in.hidden_BID),
                      {},
                      in.text_BTE,
                      bias_of_counts(in.counts_BT),
@@ -140,8 +155,9 @@ at::Tensor Transformer::forward(const Inputs& in) {
     inputs[1] = modulation.next();
     inputs[0] = block->run(inputs)[0];
   }
+  if (!b.out) return inputs[0];
   auto m = modulation.next().chunk(2, -1);  // shift, scale
-  return from_tokens(streams.joined(0, b.out.forward(kernels::modulated_norm(inputs[0], m[1], m[0], kNormEps))), rows, columns);
+  return from_tokens(streams.joined(0, b.out->forward(kernels::modulated_norm(inputs[0], m[1], m[0], kNormEps))), rows, columns);
 }
 
 void Transformer::initialise(uint64_t seed) {

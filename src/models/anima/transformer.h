@@ -7,7 +7,7 @@
 
 namespace burnish::models::anima {
 
-// Shape letters: B batch, T rows of the text, E their width, D width.
+// Shape letters: B batch, I image tokens, T rows of the text, E their width, D width, M modulation values.
 
 /// The transformer of Anima, whose body is that of Cosmos-Predict2 (arXiv 2501.03575; parameter names are those of diffusers'
 /// CosmosTransformer3DModel).
@@ -16,17 +16,22 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
   ~Transformer() override;
 
-  /// Makes of sigma [B], fp32 in [0, 1], the shifts, scales and gates of all blocks, and shift and scale of the last norm: [B, (9 N + 2)
-  /// D]. Needs the modulation.
-  at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const;
+  /// Makes of sigma [B], fp32 in [0, 1], that of which all modulation is made: [B, 4 D] in `dtype`. Needs the modulation from block 0 on.
+  at::Tensor condition(const at::Tensor& sigma_B, at::ScalarType dtype) const;
+  /// Makes of it the shifts, scales and gates of the N blocks that are held, [B, 9 N D], and behind those of the last block shift and scale
+  /// of the last norm [B, 2 D]. Needs the modulation.
+  at::Tensor modulate(const at::Tensor& conditioning_B4D) const;
+  at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const { return modulate(condition(sigma_B, dtype)); }
 
   struct Inputs {
     at::Tensor noisy_BCHW;
     at::Tensor text_BTE;       ///< rows of the conditioner, and behind them one of zeros
     at::Tensor counts_BT;      ///< how many rows each of them stands for (models/padding_row.h)
     at::Tensor modulation_BM;  ///< of `modulate`
+    at::Tensor hidden_BID{};   ///< what the blocks before gave, for a part that begins later
   };
-  /// Predicts noise - latents [B, C, H, W]. Needs the body.
+  /// Predicts noise - latents [B, C, H, W]. A part that ends before the last block gives what its blocks make of the tokens [B, I, D].
+  /// Needs the body.
   at::Tensor forward(const Inputs& in);
 
   const Config& config() const { return config_; }

@@ -77,7 +77,7 @@ extern const Family kFamily{
     .recognises = [](const ModelFiles& files) { return find_dit(files).entry || only_encode(files); },
     .open = open_as<Flux2Model>,
     .describe = describe_entry,
-    .options = {prompt_length_option(), embedded_guidance_option(4.0), tile_option()},
+    .options = {prompt_length_option(), embedded_guidance_option(4.0), system_text_option(), tile_option()},
     .reference_columns = {kReferenceColumn},
     .variants = {{"flux2-klein-4b",
                   [] { return published("flux2-klein-4b", {}, {}); },

@@ -31,14 +31,18 @@ struct Reader {
 const Reader kQwen{.model = "FLUX.2 klein",
                    .layers = {9, 18, 27},
                    .chat = {"<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"}};
-/// Mistral-Small (diffusers: pipeline_flux2.py). The system's text breaks its line where the model's makers, diffusers and ComfyUI break
-/// it.
-const Reader kMistral{
-    .model = "FLUX.2 dev",
-    .layers = {10, 20, 30},
-    .chat = {"<s>[SYSTEM_PROMPT]You are an AI that reasons about image descriptions. You give structured responses focusing on "
-             "object relationships, object\nattribution and actions without speculation.[/SYSTEM_PROMPT][INST]",
-             "[/INST]"}};
+/// Mistral-Small (diffusers: pipeline_flux2.py), with this between two words of the system's text.
+Reader mistral(const char* between) {
+  return {
+      .model = "FLUX.2 dev",
+      .layers = {10, 20, 30},
+      .chat = {fmt::format("<s>[SYSTEM_PROMPT]You are an AI that reasons about image descriptions. You give structured responses focusing "
+                           "on object relationships, object{}attribution and actions without speculation.[/SYSTEM_PROMPT][INST]",
+                           between),
+               "[/INST]"}};
+}
+/// The model's makers, diffusers and ComfyUI break a line there, DiffSynth-Studio does not.
+const Reader kMistral = mistral("\n"), kMistralInOneLine = mistral(" ");
 /// A token for pictures, which is taken out of prompts.
 constexpr std::string_view kPictureToken = "[IMG]";
 /// What stands before Mistral-Small's layers in diffusers' folders, whose encoder sees too.
@@ -50,7 +54,20 @@ std::string without(std::string text, std::string_view word) {
   return text;
 }
 
+constexpr const char* kInOneLine = "in_one_line";
+
 }  // namespace
+
+Option system_text_option() {
+  return {.name = "system_text",
+          .help =
+              "what FLUX.2 dev's text encoder is told before a prompt: by_lines, as the model's makers, diffusers and ComfyUI break it, "
+              "or in_one_line, as DiffSynth-Studio has it",
+          .otherwise = std::string("by_lines"),
+          .elsewhere = "it is of FLUX.2 dev, leave it out",
+          .choices = {"by_lines", kInOneLine},
+          .about = Option::About::prompts};
+}
 
 double empirical_mu(int64_t num_image_tokens, int64_t num_steps) {
   const auto tokens = static_cast<double>(num_image_tokens);
@@ -66,6 +83,7 @@ Flux2Model::Flux2Model(const ModelFiles& files, const ModelOptions& options) : M
   autoencoder_ = patch_part(vae, options_);
   check_latents(dit, config_.in_channels, autoencoder_);
   if (dit.entry && !config_.guidance_embeds) refuse_given(options_, embedded_guidance_option());
+  if (!reads_by_mistral_) refuse_given(options_, system_text_option());
   add_transformer(dit);
   add_text_encoder(dit, text);
   add(autoencoder_, /*patch=*/1);
@@ -76,7 +94,7 @@ Flux2Model::Flux2Model(const ModelFiles& files, const ModelOptions& options) : M
 }
 
 void Flux2Model::add_text_encoder(const Source& dit, const Source& source) {
-  const auto& reader = reads_by_mistral_ ? kMistral : kQwen;
+  const auto& reader = !reads_by_mistral_ ? kQwen : is_in_one_line() ? kMistralInOneLine : kMistral;
   auto config =
       reads_by_mistral_ ? read_named(source, text::mistral_small_config, text::mistral_small_24b()) : read_named(source, text::qwen_config);
   if (source.entry && config.num_layers < reader.layers.back())
@@ -161,6 +179,8 @@ void Flux2Model::encode_prompt(pipeline::Scope& scope) {
   scope.write("text_embedding", at::cat(states, -1));
 }
 
+bool Flux2Model::is_in_one_line() const { return options_.get<std::string>("system_text") == kInOneLine; }
+
 at::Tensor Flux2Model::modulate(pipeline::Scope& scope, const std::string& part, double guidance) {
   auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
   return loaded<Transformer>(part).modulate(sigma, options_.dtype, at::full_like(sigma, guidance));
@@ -188,6 +208,7 @@ UnitGroups Flux2Model::units_of(const Expert&) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
   groups.encode_prompt = {{"encode_prompt", {"prompt"}, {"text_embedding"}, {"text_encoder"}, [this](Scope& s) { encode_prompt(s); }}};
+  if (reads_by_mistral_ && is_in_one_line()) groups.encode_prompt.front().settings = "system_text in one line";
   groups.denoise = denoise_units(options_.get<double>("embedded_guidance"));
   if (config_.guidance_embeds) groups.draw = denoise_units(options_.get_for_drawing<double>("embedded_guidance"));
   return groups;

@@ -22,6 +22,9 @@ Sources find_sources(ModelFiles&& files) = delete;  // what is found points into
 /// Returns mu of the shift when drawing in so many steps (diffusers: compute_empirical_mu of pipeline_flux2_klein.py).
 double empirical_mu(int64_t num_image_tokens, int64_t num_steps);
 
+/// Returns the option system_text: in which of two forms FLUX.2 dev's text encoder is told what it is for.
+Option system_text_option();
+
 class Flux2Model : public Model {
  public:
   Flux2Model(const ModelFiles& files, const ModelOptions& options);
@@ -32,6 +35,7 @@ class Flux2Model : public Model {
   void add_transformer(const Source& source);
   void add_text_encoder(const Source& dit, const Source& source);
   void fill_names();
+  bool is_in_one_line() const;
   void encode_prompt(pipeline::Scope& scope);
   at::Tensor modulate(pipeline::Scope& scope, const std::string& part, double guidance);
   at::Tensor run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on);

@@ -21,6 +21,9 @@ struct Config {
   double rope_theta = 10000;
 
   int64_t width() const { return num_heads * head_dim; }
+  /// Counts the blocks of all streams by themselves, and all blocks.
+  int64_t early_blocks() const { return 3 * num_early_blocks; }
+  int64_t all_blocks() const { return early_blocks() + num_joint_blocks; }
 };
 
 /// Reads the numbers from tensor shapes (our names) and, where there is one, the component's config.json, which wins for what shapes cannot

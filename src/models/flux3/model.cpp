@@ -4,11 +4,13 @@
 #include <ATen/ops/cat.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 #include "diffusion/flow_process.h"
 #include "models/diffsynth_values.h"
 #include "models/flux3/keys.h"
+#include "models/mmdit_names.h"
 #include "models/scheduler_file.h"
 #include "models/shared_units.h"
 #include "models/time_after.h"
@@ -17,7 +19,7 @@ namespace burnish::models::flux3 {
 
 namespace {
 
-const std::string kModulation = "dit.modulation", kText = "dit.text", kBody = "dit.body", kEncoder = "text_encoder", kTime = "sigma";
+const std::string kEncoder = "text_encoder", kTime = "sigma";
 /// What stands before the text encoder's layers in diffusers' folders, whose Qwen3VLForConditionalGeneration sees and speaks too.
 const std::string kTextWeights = "model.language_model.";
 /// The user's turn of a conversation, and the beginning of an answer.
@@ -64,8 +66,10 @@ Flux3Model::Flux3Model(const ModelFiles& files, const ModelOptions& options) : M
 
 // diffusers and SimpleTuner have our paths; ai-toolkit, ComfyUI and DiffSynth-Studio the original ones.
 void Flux3Model::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, part_named);
-  recipe.parts = {kModulation, kText, kBody};
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed,
+                                                [this](const std::string& part) { return first_blocks_.part_of(part); });
+  recipe.parts = first_blocks_.parts();
+  recipe.settings = [this](const std::string& part) { return first_blocks_.settings(part); };
   ComponentNames names{.layers = {.weights = "",
                                   .diffusers = "transformer.",
                                   .kohya = "lora_transformer_",
@@ -136,37 +140,53 @@ void Flux3Model::encode_prompt(pipeline::Scope& scope) {
   write_text(scope, states);
 }
 
+// One modulation serves all joint blocks, and one all blocks of a stream; none stays as it is where that trains. The blocks of streams are
+// split off all together.
+std::string Flux3Model::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
+  const auto early = config_.num_early_blocks;
+  const std::vector<BlockStack> stacks{{"txt_mode_blocks.", early},
+                                       {"mode_blocks.image.", early},
+                                       {"mode_blocks.image_cond.", early},
+                                       {"single_transformer_blocks.", config_.num_joint_blocks}};
+  const auto count = blocks_before_training(*components_.skeleton("dit"), trains, stacks, {"proj_out"});
+  first_blocks_.count = count < config_.early_blocks() ? 0 : count;
+  components_.set_parts("dit", first_blocks_.parts());
+  return first_blocks_.count > 0 ? FirstBlocks::kFirst : "";
+}
+
 void Flux3Model::embed_text(pipeline::Scope& scope) {
-  scope.uses(kText);
-  scope.write("text_tokens", loaded<Transformer>(kText).embed(scope.tensor("text_embedding").to(options_.dtype)));
+  const auto part = first_blocks_.text();
+  scope.uses(part);
+  scope.write("text_tokens", loaded<Transformer>(part).embed(scope.tensor("text_embedding").to(options_.dtype)));
 }
 
 /// `target` is the value that says where a step leads.
-void Flux3Model::modulate(pipeline::Scope& scope, const std::string& target) {
-  scope.uses(kModulation);
+at::Tensor Flux3Model::modulate(pipeline::Scope& scope, const std::string& part, const std::string& target) {
   auto time = [&](const std::string& name) { return scope.tensor(name).to(options_.device, at::kFloat); };
   const auto target_B = config_.is_flow_map ? time(target) : at::Tensor();
-  scope.write("modulation", loaded<Transformer>(kModulation).modulate(time(kTime), target_B, options_.references, options_.dtype));
+  return loaded<Transformer>(part).modulate(time(kTime), target_B, options_.references, options_.dtype);
 }
 
-void Flux3Model::denoise(pipeline::Scope& scope) {
-  scope.uses(kBody);
+/// Those of a part of the body: all or the first on the text, the last on what the first gave.
+at::Tensor Flux3Model::run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on) {
   Transformer::Inputs in{.noisy_BCHW = scope.tensor("noisy"),
-                         .text_BTD = scope.tensor("text_tokens"),
                          .mask_BT = scope.tensor("text_mask").to(options_.device),
                          .modulation_BM = scope.tensor("modulation")};
   if (options_.references) in.references_BCHW = stack_lists(scope.lists("latents_of_references"));
-  scope.write("prediction", loaded<Transformer>(kBody).forward(in));
+  if (goes_on) in.hidden_BLD = scope.tensor("hidden_states");
+  else in.text_BTD = scope.tensor("text_tokens");
+  return loaded<Transformer>(part).forward(in);
 }
 
 pipeline::Units Flux3Model::denoise_units(const std::string& target) {
-  using pipeline::Scope;
   std::vector<std::string> times{kTime}, reads{"noisy", "text_tokens", "text_mask", "modulation"};
   if (config_.is_flow_map && target != kTime) times.push_back(target);
   if (options_.references) reads.emplace_back("latents_of_references");
-  return {{"embed_text", {"text_embedding"}, {"text_tokens"}, {kText}, [this](Scope& s) { embed_text(s); }},
-          {"modulate", times, {"modulation"}, {kModulation}, [this, target](Scope& s) { modulate(s, target); }},
-          {"denoise", reads, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }}};
+  auto modulate_to = [this, target](pipeline::Scope& scope, const std::string& part) { return modulate(scope, part, target); };
+  auto units = first_blocks_.units(reads, modulate_to, std::bind_front(&Flux3Model::run_blocks, this), times);
+  units.insert(units.begin(),
+               {"embed_text", {"text_embedding"}, {"text_tokens"}, {first_blocks_.text()}, [this](pipeline::Scope& s) { embed_text(s); }});
+  return units;
 }
 
 UnitGroups Flux3Model::units_of(const Expert&) {

@@ -1,5 +1,6 @@
 #pragma once
 #include "models/find_components.h"
+#include "models/first_blocks.h"
 #include "models/flux3/transformer.h"
 #include "models/model.h"
 #include "models/shared_components.h"
@@ -17,6 +18,7 @@ class Flux3Model : public Model {
  public:
   Flux3Model(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
+  std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
 
  private:
   void add_transformer(const Source& source);
@@ -24,11 +26,12 @@ class Flux3Model : public Model {
   void fill_names();
   void encode_prompt(pipeline::Scope& scope);
   void embed_text(pipeline::Scope& scope);
-  void modulate(pipeline::Scope& scope, const std::string& target);
-  void denoise(pipeline::Scope& scope);
+  at::Tensor modulate(pipeline::Scope& scope, const std::string& part, const std::string& target);
+  at::Tensor run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on);
   pipeline::Units denoise_units(const std::string& target);
 
   Config config_;
+  FirstBlocks first_blocks_{.has_text = true};
   AutoencoderPart autoencoder_;
 };
 

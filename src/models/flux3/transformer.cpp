@@ -9,7 +9,6 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "models/flux3/blocks.h"
@@ -85,25 +84,23 @@ struct Transformer::Modulation {
 };
 
 struct Transformer::Body {
-  Body(const Config& c, const at::TensorOptions& o)
-      : image_in(c.in_channels, c.width(), o, false),
-        reference_in(c.in_channels, c.width(), o, false),
-        image(mmdit::several<Block>(c.num_early_blocks, c, o)),
-        text(mmdit::several<Block>(c.num_early_blocks, c, o)),
-        reference(mmdit::several<Block>(c.num_early_blocks, c, o)),
-        joint(mmdit::several<Block>(c.num_joint_blocks, c, o)),
-        out(c.width(), c.in_channels, o, false) {}
-  nn::Linear image_in, reference_in;
+  /// `begin` and `end` count joint blocks.
+  Body(const Config& c, int64_t begin, int64_t end, bool with_early, const at::TensorOptions& o)
+      : joint(mmdit::several<Block>(std::min(end, c.num_joint_blocks) - begin, c, o)) {
+    auto linear = [&](int64_t in, int64_t out_width) { return std::make_unique<nn::Linear>(in, out_width, o, false); };
+    if (with_early) {
+      image_in = linear(c.in_channels, c.width());
+      reference_in = linear(c.in_channels, c.width());
+      for (auto* blocks : {&image, &text, &reference}) *blocks = mmdit::several<Block>(c.num_early_blocks, c, o);
+    }
+    if (end > c.num_joint_blocks) out = linear(c.width(), c.in_channels);
+  }
+  std::unique_ptr<nn::Linear> image_in, reference_in;  ///< with what comes before the joint blocks
   Blocks image, text, reference, joint;
-  nn::Linear out;
+  std::unique_ptr<nn::Linear> out;  ///< with what comes behind them
 };
 
-Part part_named(const std::string& name) {
-  bool modulation = name.ends_with(".modulation"), text = name.ends_with(".text"), body = name.ends_with(".body");
-  return modulation || text || body ? Part{modulation, text, body} : Part{};
-}
-
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part part) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
   if (part.modulation) {
     auto& m = *(modulation_ = std::make_unique<Modulation>(c, options));
     own("timestep_embedder", m.time);
@@ -121,17 +118,19 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part
     own("context_embedder", *text_in_);
   }
   if (!part.body) return;
-  auto& b = *(body_ = std::make_unique<Body>(c, options));
-  auto own_stack = [this](const std::string& name, Blocks& blocks) {
-    for (size_t i = 0; i < blocks.size(); ++i) own(name + "." + std::to_string(i), *blocks[i]);
+  const auto num_early = c.early_blocks(), begin = std::max<int64_t>(part.begin - num_early, 0);
+  const auto end = part.end < 0 ? c.num_joint_blocks + 1 : part.end - num_early;
+  auto& b = *(body_ = std::make_unique<Body>(c, begin, end, part.begin == 0, options));
+  auto own_stack = [this](const std::string& name, Blocks& blocks, int64_t number = 0) {
+    for (auto& block : blocks) own(name + "." + std::to_string(number++), *block);
   };
-  own("x_embedders.image", b.image_in);
-  own("x_embedders.image_cond", b.reference_in);
+  if (b.image_in) own("x_embedders.image", *b.image_in);
+  if (b.reference_in) own("x_embedders.image_cond", *b.reference_in);
   own_stack("txt_mode_blocks", b.text);
   own_stack("mode_blocks.image", b.image);
   own_stack("mode_blocks.image_cond", b.reference);
-  own_stack("single_transformer_blocks", b.joint);
-  own("proj_out", b.out);
+  own_stack("single_transformer_blocks", b.joint, begin);
+  if (b.out) own("proj_out", *b.out);
 }
 
 Transformer::~Transformer() = default;
@@ -155,38 +154,45 @@ at::Tensor Transformer::modulate(const at::Tensor& sigma_B, const at::Tensor& ta
 
 at::Tensor Transformer::embed(const at::Tensor& text_BTE) const { return text_in_->forward(text_BTE); }
 
-/// The streams of a sample before the blocks: texts come first, as in diffusers.
+/// The streams of a sample, without tokens: texts come first, as in diffusers.
 std::vector<Transformer::Stream> Transformer::streams_of(const Inputs& in) const {
   const auto options = in.modulation_BM.options().dtype(at::kDouble);
   const auto D = config_.width();
-  auto stream = [&](const at::Tensor& tokens, const Places& places, int64_t early, int64_t joint) {
+  auto stream = [&](const Places& places, int64_t early, int64_t joint) {
     auto [cos, sin] = mmdit::rotary_tables(places, config_.axes_dims, config_.rope_theta);
-    return Stream{tokens, in.modulation_BM.narrow(1, early * D, 3 * D), in.modulation_BM.narrow(1, joint * D, 3 * D), cos, sin};
+    return Stream{{}, in.modulation_BM.narrow(1, early * D, 3 * D), in.modulation_BM.narrow(1, joint * D, 3 * D), cos, sin};
   };
-  auto embedded = [&](const nn::Linear& layer, const at::Tensor& tokens) { return layer.forward(tokens.to(in.text_BTD.scalar_type())); };
-  std::vector<Stream> streams{
-      stream(in.text_BTD, text_places(in.text_BTD.size(1), options), 3, 6),
-      stream(embedded(body_->image_in, to_tokens(in.noisy_BCHW)), picture_places({in.noisy_BCHW}, 0, options), 0, 9),
-  };
-  if (in.references_BCHW.empty()) return streams;
-  std::vector<at::Tensor> tokens;
-  for (const auto& picture : in.references_BCHW) tokens.push_back(to_tokens(picture));
-  streams.push_back(stream(embedded(body_->reference_in, at::cat(tokens, 1)), picture_places(in.references_BCHW, -1, options), 14, 17));
+  std::vector<Stream> streams{stream(text_places(in.mask_BT.size(1), options), 3, 6),
+                              stream(picture_places({in.noisy_BCHW}, 0, options), 0, 9)};
+  if (!in.references_BCHW.empty()) streams.push_back(stream(picture_places(in.references_BCHW, -1, options), 14, 17));
   return streams;
+}
+
+/// Gives streams their tokens, behind the blocks of their own.
+void Transformer::run_early_blocks(std::vector<Stream>& streams, const Inputs& in) const {
+  auto& b = *body_;
+  auto embedded = [&](const nn::Linear& layer, const at::Tensor& tokens) { return layer.forward(tokens.to(in.text_BTD.scalar_type())); };
+  streams[0].tokens_BLD = in.text_BTD;
+  if (in.mask_BT.size(0) > 1) streams[0].bias = mmdit::padding_bias(in.mask_BT, 0);
+  streams[1].tokens_BLD = embedded(*b.image_in, to_tokens(in.noisy_BCHW));
+  std::vector<at::Tensor> references;
+  for (const auto& picture : in.references_BCHW) references.push_back(to_tokens(picture));
+  if (!references.empty()) streams[2].tokens_BLD = embedded(*b.reference_in, at::cat(references, 1));
+  const Blocks* alone[] = {&b.text, &b.image, &b.reference};
+  for (size_t i = 0; i < streams.size(); ++i) streams[i].tokens_BLD = streams[i].behind(*alone[i], shares());
 }
 
 at::Tensor Transformer::forward(const Inputs& in) {
   auto& b = *body_;
   auto streams = streams_of(in);
-  const bool is_masked = in.mask_BT.size(0) > 1;  // of one sample nothing is
-  if (is_masked) streams[0].bias = mmdit::padding_bias(in.mask_BT, 0);
-  const Blocks* alone[] = {&b.text, &b.image, &b.reference};
+  if (b.image_in) run_early_blocks(streams, in);
   std::vector<int64_t> lengths;
   std::vector<at::Tensor> cos, sin, modulation;
-  for (size_t i = 0; i < streams.size(); ++i) {
-    auto& s = streams[i];
-    s.tokens_BLD = s.behind(*alone[i], shares());
-    lengths.push_back(s.tokens_BLD.size(1));
+  int64_t num_before = 0;
+  for (auto& s : streams) {
+    lengths.push_back(s.cos.size(0));
+    if (!b.image_in) s.tokens_BLD = in.hidden_BLD.narrow(1, num_before, lengths.back()).contiguous();
+    num_before += lengths.back();
     cos.push_back(s.cos);
     sin.push_back(s.sin);
     modulation.push_back(s.joint_B3D);
@@ -194,15 +200,14 @@ at::Tensor Transformer::forward(const Inputs& in) {
   const nn::Streams together(shares(), lengths);
   nn::Tensors inputs{at::cat(modulation, -1), together.by_place(at::cat(cos), 0), together.by_place(at::cat(sin), 0)};
   for (size_t i = 0; i < streams.size(); ++i) inputs.push_back(together.here(i, streams[i].tokens_BLD));
-  if (is_masked) {
-    const auto num_behind = std::accumulate(lengths.begin() + 1, lengths.end(), int64_t{0});
-    inputs.push_back(together.bias_by_place(mmdit::padding_bias(in.mask_BT, num_behind)));
-  }
+  if (in.mask_BT.size(0) > 1)  // of one sample nothing is masked
+    inputs.push_back(together.bias_by_place(mmdit::padding_bias(in.mask_BT, num_before - lengths[0])));
   for (const auto& block : b.joint) std::ranges::copy(block->run(inputs), inputs.begin() + 3);
+  if (!b.out) return at::cat(nn::Tensors(inputs.begin() + 3, inputs.begin() + 3 + std::ssize(streams)), 1);
 
   const auto last = in.modulation_BM.narrow(1, 12 * config_.width(), 2 * config_.width()).chunk(2, -1);  // scale, shift
   auto image = kernels::modulated_norm(inputs[4], last[0], last[1], kNormEps);
-  return together.joined(1, b.out.forward(image)).transpose(1, 2).unflatten(2, in.noisy_BCHW.sizes().slice(2));
+  return together.joined(1, b.out->forward(image)).transpose(1, 2).unflatten(2, in.noisy_BCHW.sizes().slice(2));
 }
 
 void Transformer::initialise(uint64_t seed) {

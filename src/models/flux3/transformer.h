@@ -1,30 +1,20 @@
 #pragma once
 #include <memory>
-#include <string>
 
 #include "models/flux3/config.h"
-#include "nn/block.h"
-#include "nn/linear.h"
-#include "nn/token_shares.h"
+#include "models/mmdit.h"
 
 namespace burnish::models::flux3 {
 
 // Shape letters: B batch, C latent channels, I image tokens, R tokens of all reference pictures, T text tokens, E caption width, D width,
 // M modulation values.
 
-/// The layers that a Transformer holds: those that make modulation of the time, the one that makes tokens of a text, and the rest.
-struct Part {
-  bool modulation = true, text = true, body = true;
-};
-/// Returns the part that units call so: "….modulation", "….text" and "….body" are one of the three, other names stand for all.
-Part part_named(const std::string& name);
-
 /// The transformer of FLUX.3 (Black Forest Labs; parameter names are those of diffusers' Flux3Transformer2DModel): a velocity field over
 /// latents, of which each is a token. Text, picture and reference pictures are a stream each, which first goes through blocks of its own;
 /// then blocks run over all. All blocks of a stream share shifts, scales and gates, those of the first kind and those of the second.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
   ~Transformer() override;
 
   /// Computes every shift, scale and gate [B, M] in `dtype`: 3 D for the picture and 3 D for the text in blocks of their own, 3 D for the
@@ -37,13 +27,17 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   struct Inputs {
     at::Tensor noisy_BCHW;
     std::vector<at::Tensor> references_BCHW = {};  ///< latents of reference pictures, of any sizes
-    at::Tensor text_BTD;                           ///< of `embed`
+    at::Tensor text_BTD{};                         ///< of `embed`; for a part that begins at 0
     at::Tensor mask_BT;                            ///< 1 on tokens and 0 where there are none
     at::Tensor modulation_BM;                      ///< of `modulate`
+    at::Tensor hidden_BLD{};                       ///< what the blocks before gave, for a part that begins later
   };
-  /// Computes the velocity, noise - latents [B, C, H, W]. Needs the body.
+  /// Computes the velocity, noise - latents [B, C, H, W]. A part that ends before the last block gives what its blocks make of all tokens
+  /// [B, L, D], those of text, picture and reference pictures one behind the other. Needs the body.
   at::Tensor forward(const Inputs& in);
 
+  /// Parts are of the joint blocks alone: all blocks of streams, counted before them (Config::early_blocks), are in the part that begins
+  /// at 0.
   const Config& config() const { return config_; }
 
   /// Fills every parameter for training from scratch (mmdit::initialise).
@@ -54,6 +48,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   struct Body;
   struct Stream;
   std::vector<Stream> streams_of(const Inputs& in) const;
+  void run_early_blocks(std::vector<Stream>& streams, const Inputs& in) const;
 
   Config config_;
   std::unique_ptr<Modulation> modulation_;

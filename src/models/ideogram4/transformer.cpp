@@ -98,12 +98,7 @@ struct Transformer::Body {
   nn::Linear last_scale, out;
 };
 
-Part part_named(const std::string& name) {
-  bool modulation = name.ends_with(".modulation"), text = name.ends_with(".text"), body = name.ends_with(".body");
-  return modulation || text || body ? Part{modulation, text, body} : Part{};
-}
-
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part part) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
   if (part.modulation) {
     auto& m = *(modulation_ = std::make_unique<Modulation>(c, options));
     own("t_embedding.mlp_in", m.time_in);

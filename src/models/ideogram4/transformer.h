@@ -1,28 +1,19 @@
 #pragma once
 #include <memory>
-#include <string>
 
 #include "models/ideogram4/config.h"
-#include "nn/module.h"
-#include "nn/token_shares.h"
+#include "models/mmdit.h"
 
 namespace burnish::models::ideogram4 {
 
 // Shape letters: B batch, C latent channels, T text tokens, I picture tokens, L = T + I, E width of the text encoder's states, D width, M
 // width of the conditioning.
 
-/// The layers that a Transformer holds: those that make a conditioning of the time, those that make tokens of a text, and the rest.
-struct Part {
-  bool modulation = true, text = true, body = true;
-};
-/// Returns the part that units call so: "….modulation", "….text" and "….body" are one of the three, other names stand for all.
-Part part_named(const std::string& name);
-
 /// A transformer of Ideogram 4 (parameter names are those of diffusers' Ideogram4Transformer2DModel): a velocity field over latents, of
 /// which each is a token, in one stream with those of a text, or alone.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
   ~Transformer() override;
 
   /// Makes the conditioning [B, M] of sigma, fp32 in [0, 1], in `dtype`. Needs the modulation.

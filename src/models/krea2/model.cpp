@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -26,9 +27,7 @@ namespace burnish::models::krea2 {
 
 namespace {
 
-const std::string kModulation = "dit.modulation", kText = "dit.text", kBody = "dit.body", kEncoder = "text_encoder",
-                  kTower = "image_encoder";
-const std::string kFirstBlocks = "dit.first_blocks", kFirstBody = kFirstBlocks + ".body", kLastBlocks = "dit.last_blocks";
+const std::string kEncoder = "text_encoder", kTower = "image_encoder";
 /// What stands before the text encoder's layers in diffusers' folders, whose Qwen3VLModel sees too.
 const std::string kTextWeights = "language_model.";
 /// Tokens of a text, those behind the prompt counted, as Krea 2 was trained.
@@ -118,32 +117,23 @@ Krea2Model::Krea2Model(const ModelFiles& files, const ModelOptions& options) : M
   process_ = std::make_unique<diffusion::FlowProcess>(sampling, diffusion::GridConfig{.shift = std::exp(0.8), .last = 0});
 }
 
-Part Krea2Model::part_of(const std::string& name) const {
-  auto part = part_named(name);
-  if (name == kFirstBody) part.end = num_first_;
-  if (name == kLastBlocks) part = {.modulation = false, .text = false, .begin = num_first_};
-  return part;
-}
-
-std::string Krea2Model::settings_of(const std::string& part) const {
-  if (part.ends_with(".modulation")) return has_frames() ? "reference pictures by the time 0" : "";
-  return part == kFirstBody || part == kLastBlocks ? fmt::format("split after {} blocks", num_first_) : "";
-}
-
 // The modulation is one for all blocks, so none stays as it is where that trains.
 std::string Krea2Model::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
-  num_first_ = blocks_before_training(*components_.skeleton("dit"), trains, {{"transformer_blocks.", config_.num_layers}}, {"final_layer"});
-  using Parts = std::vector<std::string>;
-  components_.set_parts("dit", num_first_ > 0 ? Parts{kFirstBlocks + ".modulation", kFirstBlocks + ".text", kFirstBody, kLastBlocks}
-                                              : Parts{kModulation, kText, kBody});
-  return num_first_ > 0 ? kFirstBlocks : "";
+  first_blocks_.count =
+      blocks_before_training(*components_.skeleton("dit"), trains, {{"transformer_blocks.", config_.num_layers}}, {"final_layer"});
+  components_.set_parts("dit", first_blocks_.parts());
+  return first_blocks_.count > 0 ? FirstBlocks::kFirst : "";
 }
 
 // diffusers and SimpleTuner have our paths; Krea's trainer, ai-toolkit, ComfyUI, musubi-tuner and DiffSynth-Studio the original ones.
 void Krea2Model::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, [this](const std::string& part) { return part_of(part); });
-  recipe.parts = {kModulation, kText, kBody};
-  recipe.settings = [this](const std::string& part) { return settings_of(part); };
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed,
+                                                [this](const std::string& part) { return first_blocks_.part_of(part); });
+  recipe.parts = first_blocks_.parts();
+  recipe.settings = [this](const std::string& part) {
+    if (part == first_blocks_.modulation()) return std::string(has_frames() ? "reference pictures by the time 0" : "");
+    return first_blocks_.settings(part);
+  };
   add(recipe,
       {.layers = {.weights = "",
                   .diffusers = "transformer.",
@@ -242,22 +232,19 @@ void Krea2Model::encode_prompt(pipeline::Scope& scope) {
 }
 
 void Krea2Model::fuse_text(pipeline::Scope& scope) {
-  const auto part = num_first_ > 0 ? kFirstBlocks + ".text" : kText;
+  const auto part = first_blocks_.text();
   scope.uses(part);
   scope.write("text_tokens", loaded<Transformer>(part).fuse(scope.tensor("text_embedding").to(options_.dtype),
                                                             scope.tensor("text_mask").to(options_.device)));
 }
 
-void Krea2Model::modulate(pipeline::Scope& scope) {
-  const auto part = num_first_ > 0 ? kFirstBlocks + ".modulation" : kModulation;
-  scope.uses(part);
+at::Tensor Krea2Model::modulate(pipeline::Scope& scope, const std::string& part) {
   auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
-  scope.write("modulation", loaded<Transformer>(part).modulate(sigma, options_.dtype, has_frames()));
+  return loaded<Transformer>(part).modulate(sigma, options_.dtype, has_frames());
 }
 
-/// Those of a part of the body: all, the first on the text, or the last on what the first gave.
-void Krea2Model::run_blocks(pipeline::Scope& scope, const std::string& part, const std::string& result) {
-  scope.uses(part);
+/// Those of a part of the body: all or the first on the text, the last on what the first gave.
+at::Tensor Krea2Model::run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on) {
   Transformer::Inputs in{.noisy_BCHW = scope.tensor("noisy"),
                          .mask_BT = scope.tensor("text_mask").to(options_.device),
                          .modulation_BM = scope.tensor("modulation")};
@@ -265,28 +252,19 @@ void Krea2Model::run_blocks(pipeline::Scope& scope, const std::string& part, con
   for (const auto& reference : in.references) {
     if (!has_frames()) check_size(reference, in.noisy_BCHW, autoencoder_.downsampling);
   }
-  if (part == kLastBlocks) in.hidden_BLD = scope.tensor("hidden_states");
+  if (goes_on) in.hidden_BLD = scope.tensor("hidden_states");
   else in.text_BTD = scope.tensor("text_tokens");
-  scope.write(result, loaded<Transformer>(part).forward(in));
+  return loaded<Transformer>(part).forward(in);
 }
 
 pipeline::Units Krea2Model::denoise_units() {
-  using pipeline::Scope;
-  auto blocks = [this](const std::string& name, const std::string& read, const std::string& result, const std::string& part) {
-    std::vector<std::string> reads{"noisy", read, "text_mask", "modulation"};
-    if (options_.references) reads.emplace_back("latents_of_references");
-    return pipeline::Unit{name, reads, {result}, {part}, [this, part, result](Scope& s) { run_blocks(s, part, result); }};
-  };
-  const auto before = num_first_ > 0 ? kFirstBlocks : std::string("dit");
-  pipeline::Units units{
-      {"fuse_text", {"text_embedding", "text_mask"}, {"text_tokens"}, {before + ".text"}, [this](Scope& s) { fuse_text(s); }},
-      {"modulate", {"sigma"}, {"modulation"}, {before + ".modulation"}, [this](Scope& s) { modulate(s); }}};
-  if (num_first_ == 0) {
-    units.push_back(blocks("denoise", "text_tokens", "prediction", kBody));
-  } else {
-    units.push_back(blocks("run_first_blocks", "text_tokens", "hidden_states", kFirstBody));
-    units.push_back(blocks("denoise", "hidden_states", "prediction", kLastBlocks));
-  }
+  std::vector<std::string> reads{"noisy", "text_tokens", "text_mask", "modulation"};
+  if (options_.references) reads.emplace_back("latents_of_references");
+  auto units = first_blocks_.units(reads, std::bind_front(&Krea2Model::modulate, this), std::bind_front(&Krea2Model::run_blocks, this));
+  units.insert(units.begin(),
+               {"fuse_text", {"text_embedding", "text_mask"}, {"text_tokens"}, {first_blocks_.text()}, [this](pipeline::Scope& s) {
+                  fuse_text(s);
+                }});
   return units;
 }
 

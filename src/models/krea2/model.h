@@ -1,4 +1,5 @@
 #pragma once
+#include "models/first_blocks.h"
 #include "models/krea2/editing.h"
 #include "models/krea2/transformer.h"
 #include "models/model.h"
@@ -37,14 +38,12 @@ class Krea2Model : public Model {
   void encode_prompt(pipeline::Scope& scope);
   pipeline::Units prompt_units();
   void fuse_text(pipeline::Scope& scope);
-  void modulate(pipeline::Scope& scope);
-  Part part_of(const std::string& name) const;
-  std::string settings_of(const std::string& part) const;
-  void run_blocks(pipeline::Scope& scope, const std::string& part, const std::string& result);
+  at::Tensor modulate(pipeline::Scope& scope, const std::string& part);
+  at::Tensor run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on);
   pipeline::Units denoise_units();
 
   Config config_;
-  int64_t num_first_ = 0;             ///< blocks that were split off
+  FirstBlocks first_blocks_{.has_text = true};
   std::vector<int64_t> read_layers_;  ///< layers of the text encoder whose states are read
   int64_t num_text_layers_ = 0;       ///< layers that the text encoder has
   text::Qwen3VlVisionConfig vision_config_;

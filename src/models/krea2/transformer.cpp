@@ -73,12 +73,7 @@ struct Transformer::Body {
   std::unique_ptr<Last> last;
 };
 
-Part part_named(const std::string& name) {
-  bool modulation = name.ends_with(".modulation"), text = name.ends_with(".text"), body = name.ends_with(".body");
-  return modulation || text || body ? Part{modulation, text, body} : Part{};
-}
-
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part part) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
   auto own_stack = [this](const std::string& name, auto& blocks, int64_t number = 0) {
     for (auto& block : blocks) own(name + "." + std::to_string(number++), *block);
   };

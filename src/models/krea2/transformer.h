@@ -1,30 +1,18 @@
 #pragma once
 #include <memory>
-#include <string>
 
 #include "models/krea2/config.h"
-#include "nn/block.h"
-#include "nn/token_shares.h"
+#include "models/mmdit.h"
 
 namespace burnish::models::krea2 {
 
 // Shape letters: B batch, T text tokens, N states of the text encoder for each, E their width, L = T + image tokens, D width.
 
-/// The layers that a Transformer holds: those that make modulation of the time, those that make tokens of a text, and the rest. The rest
-/// may be of some blocks alone, from `begin` to before `end`; what comes before the blocks belongs to a part that begins at 0, and what
-/// comes after them counts as one more.
-struct Part {
-  bool modulation = true, text = true, body = true;
-  int64_t begin = 0, end = -1;  ///< -1: all that follow
-};
-/// Returns the part that units call so: "….modulation", "….text" and "….body" are one of the three, other names stand for all.
-Part part_named(const std::string& name);
-
 /// The transformer of Krea 2 (parameter names are those of diffusers' Krea2Transformer2DModel): states of several layers of the text
 /// encoder become one for each token of the text, and text and picture one sequence.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
   ~Transformer() override;
 
   /// Makes of sigma [B] in fp32 the modulation of all blocks and what the last layer reads: [B, 7 D]. Where reference pictures are without

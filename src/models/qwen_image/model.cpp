@@ -1,6 +1,7 @@
 #include "models/qwen_image/model.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/lerp.h>
 #include <ATen/ops/norm.h>
 #include <fmt/core.h>
 
@@ -35,8 +36,15 @@ at::Tensor guide_tokens(const at::Tensor& conditional, const at::Tensor& uncondi
     config_error("models", "guidance_rescale is {}, and this model's guided predictions are brought back token by token; leave it at 0",
                  rescale);
   auto guided = diffusion::guide(conditional, unconditional, scale, 0);
-  auto length = [](const at::Tensor& x_BCHW) { return at::norm(as_patches(x_BCHW), 2, {1, 3, 5}, /*keepdim=*/true); };
+  auto length = [](const at::Tensor& x) { return at::norm(as_patches(x), 2, {1, -3, -1}, /*keepdim=*/true); };
   return (as_patches(guided) * (length(conditional) / length(guided))).reshape(guided.sizes());
+}
+
+/// Guided predictions of layers, brought back so by a share (diffusers: cfg_normalize of pipeline_qwenimage_layered.py, which is 1).
+at::Tensor guide_layers(const at::Tensor& conditional, const at::Tensor& unconditional, double scale, double rescale) {
+  auto guided = diffusion::guide(conditional, unconditional, scale, 0);
+  if (rescale == 0) return guided;
+  return at::lerp(guided, guide_tokens(conditional, unconditional, scale, 0), rescale);
 }
 
 }  // namespace
@@ -160,8 +168,8 @@ void QwenImageModel::fill_names() {
   names_.values["whole_latents"] = {.shape = {-1, config_.in_channels / 4, -1, -1}, .diffsynth = {"layer_input_latents"}};
 }
 
-// The pipeline of Qwen-Image-Layered leaves guided predictions as they are.
-diffusion::Guide QwenImageModel::guide() const { return is_layered_ ? Model::guide() : guide_tokens; }
+// The pipeline of Qwen-Image-Layered leaves guided predictions as they are, unless it is asked otherwise.
+diffusion::Guide QwenImageModel::guide() const { return is_layered_ ? guide_layers : guide_tokens; }
 
 int64_t QwenImageModel::text_length() const { return prompt_length(options_, kTextLength); }
 

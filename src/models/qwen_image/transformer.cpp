@@ -195,6 +195,6 @@ void Transformer::initialise(uint64_t seed) {
   });
 }
 
-at::Tensor as_patches(const at::Tensor& x) { return x.view({x.size(0), x.size(1), x.size(2) / 2, 2, x.size(3) / 2, 2}); }
+at::Tensor as_patches(const at::Tensor& x) { return x.unflatten(-1, {-1, 2}).unflatten(-3, {-1, 2}); }
 
 }  // namespace burnish::models::qwen_image

@@ -51,7 +51,8 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   std::unique_ptr<Body> body_;
 };
 
-/// Views [B, C, H, W] as [B, C, rows, 2, columns, 2]: the dimensions C, 2 and 2 are the numbers of a token.
-at::Tensor as_patches(const at::Tensor& latents_BCHW);
+/// Views latents [B, C, H, W], or those of layers [B, C, F, H, W], as [B, C, rows, 2, columns, 2] or [B, C, F, ...]: the dimensions C, 2
+/// and 2 are the numbers of a token.
+at::Tensor as_patches(const at::Tensor& latents);
 
 }  // namespace burnish::models::qwen_image

@@ -35,9 +35,11 @@ Source find_vae(const ModelFiles& files) {
 std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto [dit, text, image, vae] = find_sources(one);
-  if (!dit.tensors && !vae.tensors) return "";  // a text encoder alone is another family's to describe
+  const auto control = find_control(one);
+  if (!dit.tensors && !vae.tensors && !control.entry) return "";  // a text encoder alone is another family's to describe
   auto config = dit.tensors ? read_named(dit, detect) : Config{};
   return words_of({{dit, fmt::format("Qwen-Image-2.1 transformer ({} layers, width {})", config.num_layers, config.width())},
+                   {control, "Qwen-Image-2.1 ControlNet"},
                    {text, "Qwen3-VL text encoder"},
                    {image, "vision tower"},
                    {vae, "autoencoder of pictures with a fourth channel"}});
@@ -64,6 +66,7 @@ extern const Family kFamily{
     .describe = describe_entry,
     .options = {prompt_length_option(), tile_option(), reference_pixels_option(), processor_option()},
     .reference_columns = {kReferenceColumn},
+    .extra_inputs = {std::begin(kExtraInputs), std::end(kExtraInputs)},
     .variants = {{"qwen-image-2.1",
                   [] { return published("qwen-image-2.1"); },
                   "Qwen-Image-2.1",

@@ -5,11 +5,13 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <functional>
 
 #include "base/error.h"
 #include "diffusion/flow_process.h"
 #include "models/diffsynth_values.h"
 #include "models/find_components.h"
+#include "models/mmdit_names.h"
 #include "models/qwen_image_21/keys.h"
 #include "models/scheduler_file.h"
 #include "models/shared_units.h"
@@ -19,7 +21,7 @@ namespace burnish::models::qwen_image_21 {
 
 namespace {
 
-const std::string kModulation = "dit.modulation", kBody = "dit.body", kEncoder = "text_encoder", kTower = "image_encoder";
+const std::string kEncoder = "text_encoder", kTower = "image_encoder";
 /// What stands before the text encoder's layers in diffusers' folders, whose Qwen3VLForConditionalGeneration sees and speaks too.
 const std::string kTextWeights = "model.language_model.";
 /// Tokens of a prompt and what ends the conversation, unless the user asks for others. diffusers cuts none.
@@ -93,9 +95,11 @@ QwenImage21Model::QwenImage21Model(const ModelFiles& files, const ModelOptions& 
     vision_config_ = read_named(image, text::qwen3_vl_vision_config);
     pixels_ = find_pixel_rule(files_, options_.get<std::string>("processor_path"), text::qwen3_vl_pixels());
   }
+  control_ = std::make_unique<Control>(files_, options_, config_, dit.entry != nullptr);
   add_transformer(dit);
   add_encoders(sources, text_config);
   add(autoencoder_, /*patch=*/1);
+  control_->add_components(components_);
   latent_space_.side = 2 * autoencoder_.downsampling;  // a token of the vision tower is 2 × 2 of them
   fill_names();
   const diffusion::FlowSamplerConfig without_file{.max_shift = 0.9, .max_image_seq_len = 8192, .shift_terminal = 0.02};
@@ -105,8 +109,10 @@ QwenImage21Model::QwenImage21Model(const ModelFiles& files, const ModelOptions& 
 
 // All programs have our paths. ComfyUI, in whose model two layers of an MLP are one, finds all of them behind "transformer." alone.
 void QwenImage21Model::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::part_named);
-  recipe.parts = {kModulation, kBody};
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed,
+                                                [this](const std::string& part) { return first_blocks_.part_of(part); });
+  recipe.parts = first_blocks_.parts();
+  recipe.settings = [this](const std::string& part) { return first_blocks_.settings(part); };
   add(recipe, {.layers = {.weights = "",
                           .diffusers = "transformer.",
                           .kohya = "lora_unet_",
@@ -139,6 +145,7 @@ void QwenImage21Model::fill_names() {
   names_.variant = "Qwen-Image-2.1";
   names_.experts = {{"dit"}};
   if (options_.references) names_.reference_column = kReferenceColumn;
+  control_->add_names(names_);
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels, -1, -1}, .diffsynth = {"input_latents"}}},
       {"text_embedding",
@@ -200,23 +207,37 @@ void QwenImage21Model::encode_prompt(pipeline::Scope& scope) {
   if (options_.references) scope.write("text_between", pipeline::TensorLists{between});
 }
 
-void QwenImage21Model::modulate(pipeline::Scope& scope) {
-  scope.uses(kModulation);
-  auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
-  scope.write("modulation", loaded<Transformer>(kModulation).modulate(sigma, options_.dtype));
+// The modulation is one for all blocks, so none stays as it is where that trains. A ControlNet walks beside all of them.
+std::string QwenImage21Model::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
+  if (control_->is_read()) return "";
+  first_blocks_.count =
+      blocks_before_training(*components_.skeleton("dit"), trains, {{"transformer_blocks.", config_.num_layers}}, {"proj_out"});
+  components_.set_parts("dit", first_blocks_.parts());
+  return first_blocks_.count > 0 ? FirstBlocks::kFirst : "";
 }
 
-void QwenImage21Model::denoise(pipeline::Scope& scope) {
-  scope.uses(kBody);
+at::Tensor QwenImage21Model::modulate(pipeline::Scope& scope, const std::string& part) {
+  auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
+  return loaded<Transformer>(part).modulate(sigma, options_.dtype);
+}
+
+/// Those of a part of the body: all or the first on the text, the last on what the first gave.
+at::Tensor QwenImage21Model::run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on) {
   Transformer::Inputs in{.noisy_BCHW = scope.tensor("noisy"),
-                         .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
                          .mask_BT = scope.tensor("text_mask").to(options_.device),
                          .modulation_BM = scope.tensor("modulation")};
+  if (goes_on) in.hidden_BLD = scope.tensor("hidden_states");
+  else in.text_BTE = scope.tensor("text_embedding").to(options_.dtype);
   if (options_.references) {
     in.references = stack_lists(scope.lists("latents_of_references"));
     for (const auto& states : stack_lists(scope.lists("text_between"))) in.between.push_back(states.to(options_.dtype));
   }
-  scope.write("prediction", loaded<Transformer>(kBody).forward(in));
+  if (control_->is_read()) {
+    scope.uses(kControlNet);
+    in.control = &loaded<ControlNet>(kControlNet);
+    in.control_BNHW = scope.tensor("control_latents").to(options_.device);
+  }
+  return loaded<Transformer>(part).forward(in);
 }
 
 pipeline::Units QwenImage21Model::prompt_units() {
@@ -237,16 +258,22 @@ UnitGroups QwenImage21Model::units_of(const Expert&) {
   auto groups = shared_units(autoencoder_);
   groups.encode_prompt = prompt_units();
   std::vector<std::string> reads{"noisy", "text_embedding", "text_mask", "modulation"};
+  auto encode = encoding_by(autoencoder_, components_, options_.device);
   if (options_.references) {
-    auto encode = encoding_by(autoencoder_, components_, options_.device);
     groups.encode_references = reference_picture_units("vae", [this, encode](const at::Tensor& image_13HW) {
       return encode(text::from_levels(levels_at(image_13HW[0].to(options_.device), reference_area())).unsqueeze(0));
     });
     groups.encode_references.front().settings = fmt::format("reference_pixels {}", reference_area());
     reads.insert(reads.end(), {"latents_of_references", "text_between"});
   }
-  groups.denoise = {{"modulate", {"sigma"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
-                    {"denoise", reads, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }}};
+  if (control_->is_read()) {
+    const auto latents_of = [encode](const at::Tensor& image) { return encode(image).mean_BCHW; };
+    for (auto& unit : control_->encode_units(autoencoder_.downsampling, latents_of)) groups.encode_references.push_back(std::move(unit));
+    reads.emplace_back("control_latents");
+  }
+  groups.denoise =
+      first_blocks_.units(reads, std::bind_front(&QwenImage21Model::modulate, this), std::bind_front(&QwenImage21Model::run_blocks, this));
+  if (control_->is_read()) groups.denoise.back().models.push_back(kControlNet);
   return groups;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
+#include "models/first_blocks.h"
 #include "models/model.h"
 #include "models/picture_texts.h"
+#include "models/qwen_image_21/controlnet.h"
 #include "models/qwen_image_21/transformer.h"
 #include "models/shared_components.h"
 
@@ -23,6 +25,7 @@ class QwenImage21Model : public Model {
  public:
   QwenImage21Model(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
+  std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
   bool scales_references() const override { return options_.references; }
   Extent seen_reference(const Extent& given) const override { return scaled_to(given, reference_area()); }
 
@@ -35,14 +38,16 @@ class QwenImage21Model : public Model {
   void see_references(pipeline::Scope& scope);
   void encode_prompt(pipeline::Scope& scope);
   pipeline::Units prompt_units();
-  void modulate(pipeline::Scope& scope);
-  void denoise(pipeline::Scope& scope);
+  at::Tensor modulate(pipeline::Scope& scope, const std::string& part);
+  at::Tensor run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on);
 
   Config config_;
+  FirstBlocks first_blocks_;
   int64_t num_text_layers_ = 0;
   text::Qwen3VlVisionConfig vision_config_;
   text::PixelRule pixels_;
   AutoencoderPart autoencoder_;
+  std::unique_ptr<Control> control_;
 };
 
 }  // namespace burnish::models::qwen_image_21

@@ -18,7 +18,7 @@
 
 #include "kernels/gelu_tanh/gelu_tanh.h"
 #include "kernels/modulated_norm/modulated_norm.h"
-#include "models/qwen_image_21/blocks.h"
+#include "models/qwen_image_21/controlnet.h"
 #include "nn/remade.h"
 
 namespace burnish::models::qwen_image_21 {
@@ -97,6 +97,9 @@ std::pair<at::Tensor, at::Tensor> tables(std::vector<at::Tensor> places, const C
   return {cos.unflatten(0, sizes), sin.unflatten(0, sizes)};
 }
 
+/// [B, C, h, w] -> [B, hw, C].
+at::Tensor as_tokens(const at::Tensor& latents) { return latents.flatten(2).transpose(1, 2); }
+
 /// The bias of a text's tokens, of which the first comes behind `before` tokens: each sees those before it, and itself.
 at::Tensor causal_bias(int64_t before, int64_t count, const at::TensorOptions& options) {
   auto unseen = at::full({count, before + count}, -std::numeric_limits<double>::infinity(), options.dtype(at::kFloat));
@@ -115,15 +118,16 @@ struct Transformer::Modulation {
 };
 
 struct Transformer::Body {
-  Body(const Config& c, const at::TensorOptions& o)
-      : image_in(c.in_channels, c.width(), o, false),
-        text_in(c, o),
-        blocks(mmdit::several<Block>(c.num_layers, c, o)),
-        out(c.width(), c.in_channels, o, false) {}
-  nn::Linear image_in;
-  TextIn text_in;
+  Body(const Config& c, int64_t begin, int64_t end, const at::TensorOptions& o)
+      : blocks(mmdit::several<Block>(std::min(end, c.num_layers) - begin, c, o)) {
+    if (begin == 0) image_in = std::make_unique<nn::Linear>(c.in_channels, c.width(), o, false);
+    if (begin == 0) text_in = std::make_unique<TextIn>(c, o);
+    if (end > c.num_layers) out = std::make_unique<nn::Linear>(c.width(), c.in_channels, o, false);
+  }
+  std::unique_ptr<nn::Linear> image_in;
+  std::unique_ptr<TextIn> text_in;
   std::vector<std::unique_ptr<Block>> blocks;
-  nn::Linear out;
+  std::unique_ptr<nn::Linear> out;
 };
 
 Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
@@ -134,11 +138,12 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdi
     own("norm_out.linear", m.last);
   }
   if (!part.body) return;
-  auto& b = *(body_ = std::make_unique<Body>(c, options));
-  own("img_in", b.image_in);
-  own("txt_in", b.text_in);
-  for (size_t i = 0; i < b.blocks.size(); ++i) own("transformer_blocks." + std::to_string(i), *b.blocks[i]);
-  own("proj_out", b.out);
+  auto& b = *(body_ = std::make_unique<Body>(c, part.begin, part.end < 0 ? c.num_layers + 1 : part.end, options));
+  if (b.image_in) own("img_in", *b.image_in);
+  if (b.text_in) own("txt_in", *b.text_in);
+  auto number = part.begin;
+  for (auto& block : b.blocks) own("transformer_blocks." + std::to_string(number++), *block);
+  if (b.out) own("proj_out", *b.out);
 }
 
 Transformer::~Transformer() = default;
@@ -155,49 +160,72 @@ at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype
   return at::cat({of_blocks(time_BD), of_blocks(embedded(at::zeros_like(sigma_B))), m.last.forward(time_BD)}, -1);
 }
 
+/// The tokens that the target comes behind, and of each run of text the bias of attention.
+struct Transformer::Sequence {
+  Places places;
+  nn::Tensors biases = {};
+  int64_t num_condition = 0;
+};
+
+Transformer::Sequence Transformer::sequence_of(const Inputs& in) const {
+  const auto options = in.modulation_BM.options();
+  Sequence s{.places = Places(options)};
+  for (size_t i = 0; i <= in.references.size(); ++i) {
+    const auto num_text = i < in.references.size() ? in.between.at(i).size(1) : in.mask_BT.size(1);
+    s.places.add_text(num_text);
+    s.biases.push_back(causal_bias(s.num_condition, num_text, options));
+    s.num_condition += num_text;
+    if (i == in.references.size()) break;
+    const auto rows = in.references[i].size(2), columns = in.references[i].size(3);
+    s.places.add_picture(rows, columns);
+    s.num_condition += rows * columns;
+  }
+  const auto rows = in.noisy_BCHW.size(2), columns = in.noisy_BCHW.size(3);
+  s.places.add_picture(rows, columns);
+  if (in.mask_BT.size(0) == 1) return s;
+  auto seen = at::constant_pad_nd(in.mask_BT, {s.num_condition - in.mask_BT.size(1), 0}, 1);
+  s.biases.push_back(mmdit::padding_bias(seen, rows * columns));
+  return s;
+}
+
+/// The tokens of text and references, and those of the target, as they enter the first block or leave the last one before these.
+std::pair<at::Tensor, at::Tensor> Transformer::tokens_of(const Inputs& in, int64_t num_condition) const {
+  auto& b = *body_;
+  if (!b.image_in) return {in.hidden_BLD.narrow(1, 0, num_condition).contiguous(), in.hidden_BLD.slice(1, num_condition).contiguous()};
+  auto image_tokens = [&](const at::Tensor& latents) { return b.image_in->forward(as_tokens(latents).to(in.text_BTE.scalar_type())); };
+  nn::Tensors condition;
+  for (size_t i = 0; i < in.references.size(); ++i) {
+    condition.push_back(b.text_in->forward(in.between.at(i)));
+    condition.push_back(image_tokens(in.references[i]));
+  }
+  condition.push_back(b.text_in->forward(in.text_BTE));
+  return {condition.size() == 1 ? condition[0] : at::cat(condition, 1), image_tokens(in.noisy_BCHW)};
+}
+
 at::Tensor Transformer::forward(const Inputs& in) {
   auto& b = *body_;
   const auto rows = in.noisy_BCHW.size(2), columns = in.noisy_BCHW.size(3), D = config_.width();
-  const auto dtype = in.text_BTE.scalar_type();
-  const auto options = in.modulation_BM.options();
-  auto image_tokens = [&](const at::Tensor& latents) { return b.image_in.forward(latents.flatten(2).transpose(1, 2).to(dtype)); };
-  auto texts = in.between;
-  texts.push_back(in.text_BTE);
-  nn::Tensors condition, biases;
-  Places places(options);
-  int64_t num_condition = 0;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    const auto count = texts[i].size(1);
-    condition.push_back(b.text_in.forward(texts[i]));
-    places.add_text(count);
-    biases.push_back(causal_bias(num_condition, count, options));
-    num_condition += count;
-    if (i == in.references.size()) break;
-    const auto& reference = in.references[i];
-    condition.push_back(image_tokens(reference));
-    places.add_picture(reference.size(2), reference.size(3));
-    num_condition += condition.back().size(1);
-  }
-  places.add_picture(rows, columns);
-  const nn::Streams streams(shares(), {num_condition, rows * columns});
+  const auto sequence = sequence_of(in);
+  const nn::Streams streams(shares(), {sequence.num_condition, rows * columns});
   at::Tensor shorter_B;
-  if (in.mask_BT.size(0) > 1) {
-    shorter_B = in.mask_BT.to(at::kDouble).sum(1) - static_cast<double>(in.mask_BT.size(1));
-    auto seen = at::constant_pad_nd(in.mask_BT, {num_condition - in.mask_BT.size(1), 0}, 1);
-    biases.push_back(mmdit::padding_bias(seen, rows * columns));
-  }
-  auto [cos, sin] = tables(places.all(shorter_B), config_);
+  if (in.mask_BT.size(0) > 1) shorter_B = in.mask_BT.to(at::kDouble).sum(1) - static_cast<double>(in.mask_BT.size(1));
+  auto [cos, sin] = tables(sequence.places.all(shorter_B), config_);
+  const auto [condition, target] = tokens_of(in, sequence.num_condition);
   const auto modulation = at::split_with_sizes(in.modulation_BM, {8 * D, D}, -1);
-  nn::Tensors inputs{streams.here(0, condition.size() == 1 ? condition[0] : at::cat(condition, 1)),
-                     streams.here(1, image_tokens(in.noisy_BCHW)), modulation[0], streams.by_place(cos, -2), streams.by_place(sin, -2)};
-  inputs.insert(inputs.end(), biases.begin(), biases.end());
-  for (auto& block : b.blocks) {
-    auto out = block->run(inputs);
+  nn::Tensors inputs{streams.here(0, condition), streams.here(1, target), modulation[0], streams.by_place(cos, -2),
+                     streams.by_place(sin, -2)};
+  inputs.insert(inputs.end(), sequence.biases.begin(), sequence.biases.end());
+  nn::Tensors controlled;
+  if (in.control) controlled = in.control->begin(inputs, streams.here(1, as_tokens(in.control_BNHW).to(target.scalar_type())));
+  for (size_t i = 0; i < b.blocks.size(); ++i) {
+    auto out = b.blocks[i]->run(inputs);
     inputs[0] = out[0];
     inputs[1] = out[1];
+    if (in.control) in.control->follow(static_cast<int64_t>(i), controlled, inputs);
   }
+  if (!b.out) return at::cat({inputs[0], inputs[1]}, 1);
   auto normed = kernels::modulated_norm(inputs[1], modulation[1], at::zeros_like(modulation[1]), config_.norm_eps);
-  return streams.joined(1, b.out.forward(normed)).transpose(1, 2).unflatten(2, {rows, columns});
+  return streams.joined(1, b.out->forward(normed)).transpose(1, 2).unflatten(2, {rows, columns});
 }
 
 void Transformer::initialise(uint64_t seed) {
