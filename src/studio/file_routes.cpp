@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "io/files.h"
+#include "report/local_server.h"
 #include "studio/answers.h"
 #include "studio/runs.h"
 #include "studio/studio.h"
