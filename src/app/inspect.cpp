@@ -8,7 +8,6 @@
 
 #include "adapters/adapter_file.h"
 #include "app/verbs.h"
-#include "base/dtype.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/say.h"
@@ -59,7 +58,7 @@ void print_entry(const models::ModelEntry& entry) {
     int64_t count = 1;
     for (auto size : info.shape) count *= size;
     parameters += count;
-    by_dtype[dtype_name(info.dtype)] += count;
+    by_dtype[io::numbers_name(info)] += count;
   }
   std::vector<std::string> dtypes;
   for (const auto& [name, count] : by_dtype) dtypes.push_back(name);
