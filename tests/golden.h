@@ -30,7 +30,8 @@ inline void load_weights(nn::Module& model, const io::TensorSource& source, cons
   io::Shapes wanted;
   for (auto& [path, slot] : slots) wanted[path] = slot->sizes().vec();
   io::load_named(
-      source, keys, wanted, [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = on_device(t).clone(); }, "golden file");
+      source, keys, wanted, [&](const std::string& path, const io::InFile& read) { *slots.at(path) = on_device(read.numbers).clone(); },
+      "golden file");
 }
 
 }  // namespace burnish::test

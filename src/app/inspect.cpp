@@ -11,7 +11,6 @@
 #include "adapters/adapter_file.h"
 #include "app/verbs.h"
 #include "base/count.h"
-#include "base/dtype.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/say.h"
@@ -74,7 +73,7 @@ Json describe(const models::ModelEntry& entry) {
     int64_t count = 1;
     for (auto size : info.shape) count *= size;
     num_values += count;
-    dtypes.insert(dtype_name(info.dtype));
+    dtypes.insert(io::numbers_name(info));
   }
   report["tensors"] = source.names().size();
   report["values"] = num_values;

@@ -118,7 +118,7 @@ std::map<std::string, io::TensorSource> unread_tensors(const models::ModelFiles&
   std::map<std::string, io::TensorSource> unread;
   for (const auto& entry : files.entries) {
     if (!entry.tensors || entry.tensors->files().size() > 1) continue;
-    for (const auto& theirs : models::without_scales(*entry.tensors).names()) {
+    for (const auto& theirs : entry.tensors->names()) {
       if (!read.contains(place(*entry.tensors, theirs))) unread.emplace(theirs, *entry.tensors);
     }
   }

@@ -28,8 +28,10 @@ std::string path_of(const std::string& name) { return name.ends_with(".weight") 
 
 std::string scale_name(const std::string& weight) { return path_of(weight) + kScaleEnding; }
 
-/// FP8 tensors as bytes, which libtorch can join and transpose.
-at::Tensor as_bytes(const at::Tensor& t) { return is_fp8(t.scalar_type()) ? t.view(at::kByte) : t; }
+/// FP8 numbers as bytes, in the weight's shape.
+at::Tensor bytes_of(const Codes& fp8) { return fp8.codes.reshape(fp8.sizes); }
+
+c10::ScalarType dtype_of(CodeKind fp8) { return fp8 == CodeKind::e5m2 ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn; }
 
 }  // namespace
 
@@ -51,7 +53,7 @@ bool WrittenComponent::touched(const std::string& name) const { return merge_ &&
 
 /// What the tensors behind one of the file's have in common.
 struct WrittenComponent::Parts {
-  std::optional<c10::ScalarType> codes;    ///< the FP8 dtype that all have
+  std::optional<CodeKind> codes;           ///< the FP8 codes that all have
   std::optional<c10::ScalarType> numbers;  ///< the dtype that holds all as numbers
   bool touched = false, linear = true;     ///< one is merged into; all are weights that may be stored as codes
   bool kept = false;                       ///< one stays in fp32 where its file has it so
@@ -59,11 +61,11 @@ struct WrittenComponent::Parts {
 
 WrittenComponent::Parts WrittenComponent::parts_of(const io::KeyRule& rule) const {
   Parts parts;
-  parts.codes = weights_.dtype(rule.ours[0]);
+  parts.codes = weights_.info(rule.ours[0]).codes;
   for (const auto& name : rule.ours) {
-    auto dtype = weights_.dtype(name);
-    if (!is_fp8(dtype) || dtype != parts.codes) parts.codes = std::nullopt;
-    auto number = is_fp8(dtype) ? at::kBFloat16 : dtype;
+    const auto& info = weights_.info(name);
+    if (!info.codes || !is_fp8(*info.codes) || info.codes != parts.codes) parts.codes = std::nullopt;
+    auto number = info.codes ? at::kBFloat16 : info.dtype;
     parts.numbers = parts.numbers ? c10::promoteTypes(*parts.numbers, number) : number;
     parts.touched = parts.touched || touched(name);
     parts.kept = parts.kept || kept_.contains(name);
@@ -81,24 +83,24 @@ WrittenComponent::Item WrittenComponent::item_of(const io::KeyRule& rule) const 
   item.shape = io::tensor_in_file(rule, on_meta).sizes().vec();
   auto parts = parts_of(rule);
   bool can_have_scale = rule.theirs.ends_with(".weight");  // scales are called after that
-  if (parts.codes && !parts.touched && format_.keeps_codes && !format_.weights) {
+  const bool by_rows = std::ranges::all_of(rule.ours, [&](const auto& name) { return weights_.stored(name).codes.has_value(); });
+  if (parts.codes && by_rows && !parts.touched && format_.keeps_codes && !format_.weights) {
     auto scale = kept_scale(rule);
     if (can_have_scale || !scale.defined()) {
       item.kept = true;
-      item.dtype = *parts.codes;
+      item.dtype = dtype_of(*parts.codes);
       if (scale.defined()) item.scale_shape = scale.sizes().vec();
       return item;
     }
   }
   if (can_have_scale && parts.linear && format_.weights) item.quantized = format_.weights;
-  else if (can_have_scale && parts.codes && format_.keeps_codes)
-    item.quantized = {*parts.codes == at::kFloat8_e5m2 ? quant::CodeKind::e5m2 : quant::CodeKind::e4m3, quant::Scaling::row};
+  else if (can_have_scale && parts.codes && format_.keeps_codes) item.quantized = {*parts.codes, quant::Scaling::row};
   if (!item.quantized) {
     const bool stays = !c10::isFloatingType(*parts.numbers) || (parts.kept && parts.numbers == at::kFloat);
     item.dtype = stays ? *parts.numbers : format_.dtype.value_or(*parts.numbers);
     return item;
   }
-  item.dtype = item.quantized->codes == quant::CodeKind::e5m2 ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn;
+  item.dtype = dtype_of(item.quantized->codes);
   if (item.quantized->scaling == quant::Scaling::tensor) item.scale_shape.emplace();
   if (item.quantized->scaling == quant::Scaling::row) item.scale_shape = {item.shape[0], 1};
   return item;
@@ -140,15 +142,15 @@ at::Tensor WrittenComponent::kept_scale(const io::KeyRule& rule) const {
   std::vector<at::Tensor> scales;
   bool any = false, by_row = false;
   for (const auto& name : rule.ours) {
-    scales.push_back(weights_.scale(name));
+    scales.push_back(weights_.stored(name).codes.value_or(Codes{}).scales);
     any = any || scales.back().defined();
   }
   if (!any) return {};
   for (auto& scale : scales) {
-    if (!scale.defined()) scale = at::ones({}, at::kFloat);
+    if (!scale.defined()) scale = at::ones({1, 1}, at::kFloat);
     by_row = by_row || scale.numel() > 1 || scale.item<float>() != scales[0].item<float>();
   }
-  if (!by_row) return scales[0];
+  if (!by_row) return scales[0].reshape({});
   if (rule.op == Op::transpose)
     data_error("convert", "'{}' has a scale for each row, and its rows are columns in this file; write it with --weight_format none",
                rule.theirs);
@@ -159,7 +161,7 @@ at::Tensor WrittenComponent::kept_scale(const io::KeyRule& rule) const {
 void WrittenComponent::make_codes(const Item& item, const std::function<void(const std::string&, const at::Tensor&)>& write) const {
   std::vector<at::Tensor> parts;
   for (const auto& name : item.rule.ours)
-    parts.push_back(item.kept ? as_bytes(weights_.stored(name).values) : numbers(name).to(at::kFloat));
+    parts.push_back(item.kept ? bytes_of(*weights_.stored(name).codes) : numbers(name).to(at::kFloat));
   auto whole = io::tensor_in_file(item.rule, parts).contiguous();
   auto name = prefix_ + item.rule.theirs, scale = prefix_ + scale_name(item.rule.theirs);
   if (item.kept) {

@@ -159,6 +159,11 @@ at::Tensor TensorSource::tensor(const std::string& name) const {
   return at.file->tensor(at.name);
 }
 
+std::optional<Codes> TensorSource::codes(const std::string& name) const {
+  const auto& at = place(name);
+  return at.file->codes(at.name);
+}
+
 std::map<std::string, std::vector<int64_t>> TensorSource::shapes() const {
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const auto& [name, place] : where_) shapes[name] = place.file->tensors().at(place.name).shape;
@@ -177,12 +182,21 @@ int64_t TensorSource::num_bytes() const {
 TensorSource TensorSource::renamed(const std::function<std::string(const std::string&)>& rename) const {
   TensorSource part;
   part.files_ = files_;
+  part.views_ = views_;
   for (const auto& [name, place] : where_) {
     auto ours = rename(name);
     if (!ours.empty() && !part.where_.emplace(ours, place).second)
       data_error("io", "{}: '{}' is there twice, once as '{}'", files_.front()->path().string(), ours, name);
   }
   return part;
+}
+
+TensorSource TensorSource::seen_through(std::shared_ptr<TensorFile> view, const std::vector<std::string>& hidden) const {
+  auto seen = *this;
+  for (const auto& name : hidden) seen.where_.erase(name);
+  for (const auto& [name, info] : view->tensors()) seen.where_[name] = {view.get(), name};
+  seen.views_.push_back(std::move(view));
+  return seen;
 }
 
 TensorSource TensorSource::below(const std::string& prefix) const {

@@ -12,7 +12,7 @@ std::vector<std::string> weight_files(const std::vector<std::string>& names, con
 /// The names of the files that an index lists, sorted; a data Error when it is none.
 std::vector<std::string> shards_of_index(const std::filesystem::path& index);
 
-/// Several files of tensors (safetensors, or torch.save's) seen as one table of names. Copies share the open files.
+/// Several files of tensors (safetensors, GGUF, or torch.save's) seen as one table of names. Copies share the open files.
 class TensorSource {
  public:
   /// Opens all tensors of `files`; a name that occurs in two of them is a data Error.
@@ -29,6 +29,8 @@ class TensorSource {
   bool contains(const std::string& name) const { return where_.contains(name); }
   const TensorInfo& info(const std::string& name) const;
   at::Tensor tensor(const std::string& name) const;
+  /// Reads a tensor's codes (TensorFile::codes).
+  std::optional<Codes> codes(const std::string& name) const;
   /// Lets the system take back the memory that reading `name` filled (TensorFile::release).
   void release(const std::string& name) const;
   /// The shapes of all tensors by name.
@@ -41,6 +43,8 @@ class TensorSource {
   TensorSource renamed(const std::function<std::string(const std::string&)>& rename) const;
   /// Only the names under `prefix`, without it.
   TensorSource below(const std::string& prefix) const;
+  /// Returns the source with the tensors of `view`, each in the place of what it had under that name, and without the names in `hidden`.
+  TensorSource seen_through(std::shared_ptr<TensorFile> view, const std::vector<std::string>& hidden) const;
   /// Returns the source without the names that start with one of `prefixes`.
   TensorSource without(const std::vector<std::string>& prefixes) const;
 
@@ -51,6 +55,7 @@ class TensorSource {
   };
   const Place& place(const std::string& name) const;
   std::vector<std::shared_ptr<TensorFile>> files_;
+  std::vector<std::shared_ptr<TensorFile>> views_;  ///< what shows tensors of the files in another way
   std::map<std::string, Place> where_;
 };
 

@@ -255,48 +255,76 @@ void check_named(const TensorSource& source, const KeyMap& keys, const Shapes& w
 
 namespace {
 
-/// Hands what is ours in a tensor of the file to `place`.
-void place_parts(const at::Tensor& tensor, const KeyMap::Match& match, const Shapes& wanted,
-                 const std::function<void(const std::string&, at::Tensor)>& place) {
-  int64_t row = 0;
-  for (const auto& name : match.ours) {
-    const auto& shape = wanted.at(name);
-    switch (match.op) {
-      case KeyRule::Op::stack_rows:
-        if (is_flat(tensor.sizes().vec(), match.ours)) return place(name, tensor.reshape(shape));
-        place(name, tensor.narrow(0, row, shape[0]));
-        row += shape[0];
-        break;
-      case KeyRule::Op::swap_halves: place(name, swap_halves(tensor)); break;
-      case KeyRule::Op::transpose: place(name, tensor.t().contiguous()); break;
-      case KeyRule::Op::last_frame: place(name, last_frame(tensor)); break;
-      default: place(name, tensor.reshape(shape));
-    }
+/// What a rule makes of numbers of the file, for one of ours that begins at `row` of them.
+at::Tensor numbers_of(const at::Tensor& theirs, const KeyMap::Match& match, const std::vector<int64_t>& shape, int64_t row) {
+  switch (match.op) {
+    case KeyRule::Op::stack_rows:
+      return is_flat(theirs.sizes().vec(), match.ours) ? theirs.reshape(shape) : theirs.narrow(0, row, shape[0]);
+    case KeyRule::Op::swap_halves: return swap_halves(theirs);
+    case KeyRule::Op::transpose: return theirs.t().contiguous();
+    case KeyRule::Op::last_frame: return last_frame(theirs);
+    default: return theirs.reshape(shape);
   }
+}
+
+/// Whether rows of ours are rows of the file's tensor.
+bool keeps_rows(const std::vector<int64_t>& theirs, const KeyMap::Match& match, const std::vector<int64_t>& ours) {
+  if (theirs.empty() || ours.empty()) return false;
+  switch (match.op) {
+    case KeyRule::Op::copy:
+    case KeyRule::Op::swap_halves: return true;
+    case KeyRule::Op::stack_rows: return !is_flat(theirs, match.ours);
+    case KeyRule::Op::reshape: return theirs[0] == ours[0];
+    default: return false;
+  }
+}
+
+Codes codes_of(const Codes& theirs, const KeyMap::Match& match, const std::vector<int64_t>& shape, int64_t row) {
+  auto part = match.op == KeyRule::Op::stack_rows ? theirs.rows(row, shape[0]) : theirs;
+  if (match.op == KeyRule::Op::swap_halves) {
+    part.codes = swap_halves(part.codes);
+    if (part.scales.defined() && part.scales.size(0) > 1) part.scales = swap_halves(part.scales);
+  }
+  part.sizes = shape;
+  return part;
 }
 
 }  // namespace
 
+std::map<std::string, InFile> load_from(const TensorSource& source, const std::string& theirs, const KeyMap& keys, const Shapes& wanted) {
+  auto match = keys.to_ours(theirs);
+  const auto& info = source.info(theirs);
+  std::map<std::string, InFile> parts;
+  at::Tensor numbers;
+  std::optional<Codes> codes;
+  if (info.codes && keeps_rows(info.shape, match, wanted.at(match.ours[0]))) codes = source.codes(theirs);
+  else numbers = source.tensor(theirs);
+  int64_t row = 0;
+  for (const auto& name : match.ours) {
+    const auto& shape = wanted.at(name);
+    if (codes) parts[name].codes = codes_of(*codes, match, shape, row);
+    else parts[name].numbers = numbers_of(numbers, match, shape, row);
+    row += shape.empty() ? 0 : shape[0];
+  }
+  return parts;
+}
+
 void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted,
-                const std::function<void(const std::string&, at::Tensor)>& place, const std::string& what) {
+                const std::function<void(const std::string&, const InFile&)>& place, const std::string& what) {
   check_named(source, keys, wanted, what);
   for (const auto& theirs : source.names()) {
-    place_parts(source.tensor(theirs), keys.to_ours(theirs), wanted, place);
+    auto parts = load_from(source, theirs, keys, wanted);
+    for (const auto& ours : keys.to_ours(theirs).ours) place(ours, parts.at(ours));
     source.release(theirs);
   }
 }
 
-at::Tensor load_one(const TensorSource& source, const KeyMap& keys, const Shapes& wanted, const std::string& name) {
-  at::Tensor found;
+InFile load_one(const TensorSource& source, const KeyMap& keys, const Shapes& wanted, const std::string& name) {
   for (const auto& theirs : source.names()) {
-    auto match = keys.to_ours(theirs);
-    if (std::find(match.ours.begin(), match.ours.end(), name) == match.ours.end()) continue;
-    place_parts(source.tensor(theirs), match, wanted, [&](const std::string& part, at::Tensor tensor) {
-      if (part == name) found = std::move(tensor);
-    });
+    auto ours = keys.to_ours(theirs).ours;
+    if (std::find(ours.begin(), ours.end(), name) != ours.end()) return load_from(source, theirs, keys, wanted).at(name);
   }
-  if (!found.defined()) throw std::logic_error("no file holds the tensor " + name);
-  return found;
+  throw std::logic_error("no file holds the tensor " + name);
 }
 
 }  // namespace burnish::io

@@ -64,12 +64,21 @@ Shapes shapes_in_our_names(const TensorSource& source, const KeyMap& keys);
 /// numbers goes into one data Error with the first few of each and their counts.
 void check_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted, const std::string& what);
 
+/// One of our tensors as a file has it: numbers in our shape, or codes where its rows are rows of the file's codes.
+struct InFile {
+  at::Tensor numbers = {};  ///< undefined where there are codes
+  std::optional<Codes> codes = {};
+};
+
 /// Hands every tensor of `source` to `place` under our name, one at a time, after check_named. The pages of a tensor are given back once
 /// it is placed, so a file that is read through never lies in memory beside what was made of it.
 void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted,
-                const std::function<void(const std::string& name, at::Tensor)>& place, const std::string& what);
+                const std::function<void(const std::string& name, const InFile& in_file)>& place, const std::string& what);
+
+/// Reads what is ours in one of the file's tensors.
+std::map<std::string, InFile> load_from(const TensorSource& source, const std::string& theirs, const KeyMap& keys, const Shapes& wanted);
 
 /// Reads one of the tensors that load_named would place; std::logic_error for another.
-at::Tensor load_one(const TensorSource& source, const KeyMap& keys, const Shapes& wanted, const std::string& name);
+InFile load_one(const TensorSource& source, const KeyMap& keys, const Shapes& wanted, const std::string& name);
 
 }  // namespace burnish::io

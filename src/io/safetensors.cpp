@@ -1,14 +1,10 @@
 #include "io/safetensors.h"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <new>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -21,56 +17,31 @@ constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 }  // namespace
 
 std::shared_ptr<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path) {
-  InputFile file(path);
-  auto size = file.size();
-  if (size < 8) data_error("io", "{} has {} bytes: too short for a safetensors file", path.string(), size);
-
   std::shared_ptr<SafetensorsFile> opened(new SafetensorsFile);
   opened->path_ = path;
-  // Private and writable: an in-place operation on a loaded weight changes this process's copy, never the file.
-  void* mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.descriptor(), 0);
-  if (mapping == MAP_FAILED && errno == ENOMEM) throw std::bad_alloc();
-  if (mapping == MAP_FAILED) data_error("io", "cannot map {}: {}", path.string(), std::strerror(errno));
-  opened->mapping_ = static_cast<char*>(mapping);
-  opened->mapped_bytes_ = size;
-
+  opened->mapping_ = Mapping::open(path, 8, "safetensors");
+  const auto bytes = opened->mapping_->bytes();
   uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, mapping, 8);
-  if (header_bytes > kMaxHeaderBytes || header_bytes > size - 8) {
+  std::memcpy(&header_bytes, bytes.data(), 8);
+  if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - 8) {
     data_error("io", "{}: claims a header of {} bytes in a file of {}; it is truncated or not a safetensors file", path.string(),
-               header_bytes, size);
+               header_bytes, bytes.size());
   }
   opened->data_offset_ = 8 + header_bytes;
-  opened->header_ = parse_header({opened->mapping_ + 8, header_bytes}, size - opened->data_offset_, path.string());
+  opened->header_ = parse_header(bytes.substr(8, header_bytes), bytes.size() - opened->data_offset_, path.string());
   return opened;
-}
-
-SafetensorsFile::~SafetensorsFile() {
-  if (mapping_) munmap(mapping_, mapped_bytes_);
 }
 
 at::Tensor SafetensorsFile::tensor(const std::string& name) {
   auto it = header_.tensors.find(name);
   if (it == header_.tensors.end()) data_error("io", "{} holds no tensor '{}'", path_.string(), name);
   const auto& info = it->second;
-  char* data = mapping_ + data_offset_ + info.begin;
-  auto options = at::TensorOptions().dtype(info.dtype);
-  auto alignment = c10::elementSize(info.dtype);
-  if (reinterpret_cast<uintptr_t>(data) % alignment != 0) {  // a header of odd length: copy rather than read unaligned
-    auto copy = at::empty(info.shape, options);
-    std::memcpy(copy.data_ptr(), data, info.end - info.begin);
-    return copy;
-  }
-  return at::from_blob(
-      data, info.shape, [self = shared_from_this()](void*) {}, options);
+  return mapping_->tensor(data_offset_ + info.begin, data_offset_ + info.end, info.shape, info.dtype);
 }
 
 void SafetensorsFile::release(const std::string& name) const {
   auto it = header_.tensors.find(name);
-  if (it == header_.tensors.end()) return;
-  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  const uint64_t begin = (data_offset_ + it->second.begin) / page * page, end = data_offset_ + it->second.end;
-  madvise(mapping_ + begin, end - begin, MADV_DONTNEED);
+  if (it != header_.tensors.end()) mapping_->release(data_offset_ + it->second.begin, data_offset_ + it->second.end);
 }
 
 void prefetch(const at::Tensor& tensor) {

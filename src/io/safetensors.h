@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "io/files.h"
+#include "io/mapping.h"
 #include "io/safetensors_header.h"
 #include "io/tensor_file.h"
 
@@ -18,11 +19,10 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 using Metadata = std::map<std::string, std::string>;
 
 /// An open safetensors file, whose tensors are views of its mapping.
-class SafetensorsFile : public TensorFile, public std::enable_shared_from_this<SafetensorsFile> {
+class SafetensorsFile : public TensorFile {
  public:
   /// Opens the file. A data Error names it and what is wrong with it (see parse_header).
   static std::shared_ptr<SafetensorsFile> open(const std::filesystem::path& path);
-  ~SafetensorsFile() override;
 
   const std::map<std::string, TensorInfo>& tensors() const override { return header_.tensors; }
   const Metadata& metadata() const override { return header_.metadata; }
@@ -34,8 +34,7 @@ class SafetensorsFile : public TensorFile, public std::enable_shared_from_this<S
   SafetensorsFile() = default;
   std::filesystem::path path_;
   SafetensorsHeader header_;
-  char* mapping_ = nullptr;
-  size_t mapped_bytes_ = 0;
+  std::shared_ptr<Mapping> mapping_;
   size_t data_offset_ = 0;
 };
 

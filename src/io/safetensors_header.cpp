@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/dtype.h"
 #include "base/error.h"
 
 namespace burnish::io {
@@ -155,6 +156,8 @@ SafetensorsHeader parse_header(std::string_view text, uint64_t data_bytes, std::
   check_layout(header.tensors, data_bytes, file);
   return header;
 }
+
+std::string numbers_name(const TensorInfo& info) { return info.codes ? std::string(code_block(*info.codes).name) : dtype_name(info.dtype); }
 
 std::string safetensors_dtype(c10::ScalarType dtype) {
   for (const auto& d : kDtypes) {

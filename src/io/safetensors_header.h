@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/codes.h"
 
 namespace burnish::io {
 
@@ -14,6 +17,9 @@ struct TensorInfo {
   c10::ScalarType dtype;
   std::vector<int64_t> shape;
   uint64_t begin = 0, end = 0;  ///< bytes from the start of the data section
+  /// The kind of codes that the file has in the place of numbers, where TensorFile::codes gives them; dtype and shape are of what
+  /// TensorFile::tensor gives.
+  std::optional<CodeKind> codes = {};
 };
 
 struct SafetensorsHeader {
@@ -24,6 +30,9 @@ struct SafetensorsHeader {
 /// Parses and checks the JSON header against `data_bytes`, the length of the data section: known dtypes, sizes that match shapes,
 /// offsets in range, no overlap, no hole. A data Error names `file`, the tensor and what was found.
 SafetensorsHeader parse_header(std::string_view json, uint64_t data_bytes, std::string_view file);
+
+/// Says what a tensor's numbers are in its file: "bf16", "NF4".
+std::string numbers_name(const TensorInfo& info);
 
 /// Names a dtype as headers do: "F32", "BF16", ...; throws a data Error for a dtype the format does not know.
 std::string safetensors_dtype(c10::ScalarType dtype);

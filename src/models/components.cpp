@@ -19,7 +19,7 @@ namespace {
 /// Without the layers that `wanted` has nothing of. Every layer in a file belongs to one part as a whole.
 io::TensorSource only(const io::TensorSource& tensors, const io::KeyMap& keys, const io::Shapes& wanted) {
   std::vector<std::string> others;
-  for (const auto& name : without_scales(tensors).names()) {
+  for (const auto& name : tensors.names()) {
     if (wanted.contains(keys.to_ours(name).ours[0])) continue;
     auto dot = name.rfind('.');
     others.push_back(dot == name.npos ? name : name.substr(0, dot + 1));
@@ -146,7 +146,8 @@ const Component& Components::held(const std::string& name) const {
   if (!holding(name).store) return held_[name] = {name, from.entry->label, on_meta->num_bytes()};
   auto plan = plan_storage(*on_meta, from.tensors ? &*from.tensors : nullptr, from.keys, *holding(name).store);
   auto share = static_cast<double>(plan.stored_elements) / static_cast<double>(plan.elements);
-  return held_[name] = {name, from.entry->label, plan.num_bytes, plan.num_stored, plan.num_kept, share};
+  return held_[name] = {
+             name, from.entry->label, plan.num_bytes, plan.num_stored, plan.num_kept, share, {plan.codes.begin(), plan.codes.end()}};
 }
 
 Provenance Components::provenance(const std::string& name) const {
@@ -193,7 +194,7 @@ void Components::check(const std::string& name) {
   if (recipe->tokenizer && !tokenizers_.contains(recipe->name)) tokenizers_[recipe->name] = load_tokenizer(*recipe, files_);
   if (is_random(*recipe, options_) || checked_.contains(recipe->name)) return;
   const auto& from = recipe->source;
-  io::check_named(without_scales(*from.tensors), from.keys, shapes_of(*skeleton(recipe->name)), from.entry->label);
+  io::check_named(*from.tensors, from.keys, shapes_of(*skeleton(recipe->name)), from.entry->label);
   checked_.insert(recipe->name);
 }
 

@@ -71,6 +71,7 @@ struct Component {
   /// Linear layers whose weights will be held as codes, and as parameters; and the share of all numbers that is held as codes.
   int64_t num_stored = 0, num_kept = 0;
   double stored_share = 0;
+  std::vector<std::string> codes = {};  ///< the kinds of codes that its weights lie as in the file, of those that are held so
 };
 
 /// Everything beside its inputs that decides what a component computes.

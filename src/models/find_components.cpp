@@ -21,25 +21,13 @@ std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::v
   return std::nullopt;
 }
 
-/// Refuses weights that bitsandbytes packed, four bits each, of which no shape is a layer's.
-static void check_not_packed(const ModelEntry& entry, const io::TensorSource& tensors) {
-  const auto names = tensors.names();
-  if (std::ranges::none_of(names, [](const std::string& name) { return name.find(".quant_state.bitsandbytes__") != name.npos; })) return;
-  data_error("models",
-             "{} holds weights as bitsandbytes packs them (NF4 or FP4), which are not read; take the model's files in FP8 or bf16, and let "
-             "--fp8_models hold them in fewer bits",
-             entry.label);
-}
-
 Source find_transformer(const ModelFiles& files, const std::vector<std::string>& marks, const std::string& class_name,
                         const std::string& unlike) {
   for (const auto& entry : files.entries) {
     if (!unlike.empty() && entry.tensors && entry.tensors->contains(unlike)) continue;
     for (const auto& mark : marks) {
       auto tensors = find_below(entry, {"", "model.diffusion_model.", "diffusion_model.", "net."}, mark);
-      if (!tensors) continue;
-      check_not_packed(entry, *tensors);
-      return {&entry, tensors, {}};
+      if (tensors) return {&entry, tensors, {}};
     }
     bool config_only = !entry.tensors && io::class_name(entry.config) == class_name;
     if (config_only) return {&entry, std::nullopt, {}};

@@ -34,10 +34,9 @@ struct Reading {
 };
 
 /// Fills `module`, which was built on the meta device, with the tensors of a file, one at a time: each is read, changed, converted or
-/// stored, and placed before the next is touched. FP8 tensors are multiplied with their scales, which ComfyUI names `<layer>.scale_weight`
-/// or `<layer>.weight_scale`; scales of activations are left out. Missing, unexpected and misshapen names are one data Error before
-/// anything is read (io::load_named); a weight that is not finite, or not in the dtype it is to have, is one that names it. `placed`, where
-/// it is not empty, is called after each.
+/// stored, and placed before the next is touched. Codes (models/coded_weights.h) go into the store as they are, and become numbers
+/// elsewhere. Missing, unexpected and misshapen names are one data Error before anything is read (io::load_named); a weight that is not
+/// finite, or not in the dtype it is to have, is one that names it. `placed`, where it is not empty, is called after each.
 void load_weights(nn::Module& module, const Reading& reading, const std::function<void()>& placed = {});
 
 /// Reads some parameters anew, by their names; `skeleton` is the module as it was built, on the meta device. Deltas on them are told.
@@ -46,18 +45,10 @@ void reload_weights(nn::Module& module, nn::Module& skeleton, const std::set<std
 /// Hands the weights of a module that was made without a file to `store`, which leaves some of them parameters.
 void store_weights(nn::Module& module, nn::WeightStore& store, c10::Device device);
 
-/// Returns the scales of FP8 weights by our weight names: one number, or [rows, 1].
-std::map<std::string, at::Tensor> scales_of(const io::TensorSource& tensors, const io::KeyMap& keys, const io::Shapes& wanted);
-
-/// Multiplies FP8 numbers with their scale, in fp32.
-at::Tensor scaled(const at::Tensor& codes, const at::Tensor& scale);
 /// Does what load_weights does without numbers: parameters of the skeleton are placed one at a time on the meta device, as codes without
-/// numbers where `store` (null: nowhere) turns weights into codes. `tensors` (null: from no file) say in what dtype weights come.
+/// numbers where `store` (null: nowhere) turns weights into codes. `tensors` (null: from no file) say which weights come as codes.
 void place_shapes(nn::Module& skeleton, const io::TensorSource* tensors, const io::KeyMap& keys, nn::WeightStore* store,
                   const Merge* merge);
-
-/// Returns the tensors that are weights: scales of FP8 weights and the marks that go with them are left out.
-io::TensorSource without_scales(const io::TensorSource& tensors);
 
 /// Returns the shapes of a module's parameters, by their paths.
 io::Shapes shapes_of(nn::Module& module);
@@ -67,6 +58,7 @@ struct StoragePlan {
   int64_t num_bytes = 0;                 ///< bytes of the whole module
   int64_t num_stored = 0, num_kept = 0;  ///< linear layers and convolutions held as codes, and as parameters
   int64_t stored_elements = 0, elements = 0;
+  std::set<std::string> codes;  ///< the kinds of codes that weights lie as in the file, of those that are held as codes
 };
 StoragePlan plan_storage(nn::Module& on_meta, const io::TensorSource* tensors, const io::KeyMap& keys, const nn::WeightStore& store);
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "models/coded_weights.h"
 #include "models/pipeline_index.h"
 
 namespace burnish::models {
@@ -41,12 +42,10 @@ ModelEntry entry_of_files(const std::string& label, const std::vector<fs::path>&
     if (!io::is_there(file))
       data_error("models", "model file {} does not exist (looked for at {})", label,
                  label.empty() ? "nothing" : fs::absolute(file).string());
-    if (file.extension() == ".gguf")
-      data_error("models", "{} is a GGUF file, which is not read here; take the model's files in bf16, fp16 or FP8", file.string());
     if (!io::is_tensor_file(file))
-      data_error("models", "{} is neither a .safetensors file nor one of torch.save (.pth, .pt, .bin, .ckpt)", file.string());
+      data_error("models", "{} is neither a .safetensors or .gguf file nor one of torch.save (.pth, .pt, .bin, .ckpt)", file.string());
   }
-  ModelEntry entry{label, files.front().parent_path(), "", nullptr, io::TensorSource::open(files)};
+  ModelEntry entry{label, files.front().parent_path(), "", nullptr, show_weights(io::TensorSource::open(files))};
   if (is_of_another(files.front())) return entry;
   if (auto config = config_beside(entry.folder); is_component_config(config)) entry.config = config;
   return entry;
@@ -61,7 +60,7 @@ bool has_weights(const fs::path& folder) {
 
 ModelEntry entry_of_component(const std::string& label, const fs::path& folder, const std::string& component) {
   ModelEntry entry{label, folder, component, config_beside(folder), std::nullopt};
-  if (has_weights(folder)) entry.tensors = io::TensorSource::open_folder(folder, kWeightStems);
+  if (has_weights(folder)) entry.tensors = show_weights(io::TensorSource::open_folder(folder, kWeightStems));
   return entry;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "io/model_values.h"
+#include "models/coding.h"
 #include "models/find_components.h"
 
 namespace burnish::models {
@@ -107,35 +108,17 @@ constexpr Packing kPackings[] = {{".weight_scale_2", "NVFP4"},
                                  {".qweight", "packed integers (GPTQ, AWQ or SVDQuant)"},
                                  {".weight._data", "quanto's tensors"},
                                  {".weight.qdata", "torchao's tensors"}};
-constexpr std::string_view kComfyMark = ".comfy_quant";
-
-/// What a layer's mark in ComfyUI's files says: its format, where that is none of the FP8 that are read.
+/// What a layer's mark in ComfyUI's files says: its format, where that is none that is read.
 std::string unread_format(const nlohmann::json& said) {
-  const auto format = said.is_object() && said.contains("format") && said["format"].is_string() ? said["format"].get<std::string>() : "";
+  const auto format = format_of(said);
   if (format == "float8_e4m3fn" || format == "float8_e5m2") return "";
-  const bool is_rotated = said.is_object() && said.contains("convrot") && said["convrot"] == true;
-  if (format == "int8_tensorwise") return is_rotated ? "INT8 of rotated weights (int8_convrot)" : "INT8 (int8_tensorwise)";
-  if (format == "nvfp4") return "NVFP4";
-  if (format == "mxfp8") return "MXFP8";
+  if (format == "int8_tensorwise" || format == "mxfp8" || format == "nvfp4") return "";
   return format;
 }
 
-/// The marks of layers, by name: tensors of bytes beside them, or the file's metadata.
 std::string packing_by_marks(const io::TensorSource& tensors) {
-  auto parsed = [](const std::string& text) { return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false); };
-  for (const auto& name : tensors.names()) {
-    if (!name.ends_with(kComfyMark) || tensors.info(name).dtype != at::kByte) continue;
-    auto bytes = tensors.tensor(name).contiguous();
-    auto format = unread_format(parsed({static_cast<const char*>(bytes.data_ptr()), static_cast<size_t>(bytes.numel())}));
-    if (!format.empty()) return fmt::format("{} ('{}')", format, name);
-  }
-  const auto& metadata = tensors.metadata();
-  auto said = metadata.find("_quantization_metadata");
-  if (said == metadata.end()) return "";
-  const auto layers = parsed(said->second);
-  if (!layers.is_object() || !layers.contains("layers") || !layers["layers"].is_object()) return "";
-  for (const auto& [layer, of_layer] : layers["layers"].items()) {
-    if (auto format = unread_format(of_layer); !format.empty()) return fmt::format("{} ('{}')", format, layer);
+  for (const auto& [layer, mark] : MarkedFiles(tensors).marks) {
+    if (auto format = unread_format(mark); !format.empty()) return fmt::format("{} ('{}')", format, layer);
   }
   return "";
 }
@@ -176,7 +159,8 @@ void refuse_unread(const ModelFiles& files) {
                  entry.label, model->name);
     }
     if (auto packing = unread_packing(entry); !packing.empty())
-      data_error("models", "the weights in {} are packed as {}, which is not read here; take the model's files in bf16, fp16 or FP8",
+      data_error("models",
+                 "the weights in {} are packed as {}, which is not read here; take the model's files in bf16, fp16, FP8, NF4 or GGUF",
                  entry.label, packing);
   }
 }

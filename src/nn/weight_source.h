@@ -1,9 +1,11 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/codes.h"
 #include "kernels/product/product.h"
 
 namespace burnish::nn {
@@ -33,19 +35,25 @@ class WeightSource : public kernels::Multiplier {
   using Rows = std::function<at::Tensor(int64_t begin, int64_t end)>;
 };
 
+/// The weight of a linear layer or convolution on its way from a file.
+struct FileWeight {
+  at::Tensor numbers = {};  ///< [out, in] or [out, in, kernel...]; undefined where there are codes
+  std::optional<Codes> codes = {};
+  std::optional<CodeKind> in_file = {};  ///< the kind of codes that numbers were in the file, before they were changed
+  std::vector<int64_t> sizes() const { return codes ? codes->sizes : numbers.sizes().vec(); }
+};
+
 /// Decides how the weight of a linear layer or convolution is held while a model is loaded; implemented by `quant/`.
 class WeightStore {
  public:
   virtual ~WeightStore() = default;
-  /// A source for the weight `name` [out, in] or [out, in, kernel...], its values times `scale` (undefined for 1; [] or [1], [out, 1]);
-  /// null leaves it a parameter. It lies in its file in the dtype `in_file`, and comes in that, or in fp32 where it was changed since it
-  /// was read. A data Error names a weight whose values cannot be held.
-  virtual std::shared_ptr<WeightSource> store(const std::string& name, const at::Tensor& weight, const at::Tensor& scale,
-                                              c10::Device device, c10::ScalarType in_file) = 0;
+  /// Returns a source for the weight `name`; null leaves it a parameter. A data Error names a weight whose values cannot be held.
+  virtual std::shared_ptr<WeightSource> store(const std::string& name, const FileWeight& weight, c10::Device device) = 0;
   /// Describes in a few words what decides the numbers that layers compute with; "" when these are the file's own.
   virtual std::string settings() const = 0;
-  /// Counts the bytes that a weight of this name, shape (as a matrix) and dtype in the file will take, or -1 for a parameter.
-  virtual int64_t num_bytes(const std::string& name, int64_t out, int64_t in, c10::ScalarType in_file) const = 0;
+  /// Counts the bytes that a weight of this name and shape (as a matrix) will take, which its file has in these codes or as numbers; -1 for
+  /// a parameter.
+  virtual int64_t num_bytes(const std::string& name, int64_t out, int64_t in, std::optional<CodeKind> in_file) const = 0;
 };
 
 /// Rows that a tile of W has, a multiple of the 128 that scales of blocks cover: a tile is near a quarter of a million elements on a CPU,

@@ -1,6 +1,7 @@
 #include "quant/format.h"
 
 #include <array>
+#include <string>
 
 #include "base/choice.h"
 
@@ -46,7 +47,14 @@ std::string describe(Format format) {
   for (const auto& known : kFormats) {
     if (format == known.format) return known.words;
   }
-  return format.scaling == Scaling::tensor ? "FP8 (E5M2) with a scale per weight" : "FP8 (E5M2) without scales";  // only in files
+  // Only in files.
+  const auto name = std::string(code_block(format.codes).name);
+  switch (format.scaling) {
+    case Scaling::none: return code_block(format.codes).holds_scales ? name : name + " without scales";
+    case Scaling::tensor: return name + " with a scale per weight";
+    case Scaling::row: return name + " with a scale per output row";
+    default: return name + " with a scale per " + std::to_string(format.group) + " values";
+  }
 }
 
 double largest(CodeKind codes) {
@@ -54,23 +62,22 @@ double largest(CodeKind codes) {
     case CodeKind::e4m3: return 448;
     case CodeKind::e5m2: return 57344;
     case CodeKind::int8: return 127;
-    case CodeKind::nf4: return 1;
+    default: return 1;
   }
-  return 0;
 }
 
 int64_t group_size(Format format, int64_t in) {
-  return format.scaling == Scaling::block ? 128 : format.scaling == Scaling::row_block ? 64 : in;
+  return format.scaling == Scaling::block ? 128 : format.scaling == Scaling::row_block ? format.group : in;
 }
 
 int64_t stored_bytes(Format format, int64_t out, int64_t in) {
-  const int64_t codes = out * (format.codes == CodeKind::nf4 ? ceil_div(in, 2) : in);
+  const int64_t codes = out * code_bytes(format.codes, in);
   switch (format.scaling) {
     case Scaling::none:
     case Scaling::tensor: return codes + 4;
     case Scaling::row: return codes + 4 * out;
     case Scaling::block: return codes + 4 * ceil_div(out, 128) * ceil_div(in, 128);
-    case Scaling::row_block: return codes + 4 * out * ceil_div(in, 64);
+    case Scaling::row_block: return codes + 4 * out * ceil_div(in, format.group);
   }
   return codes;
 }

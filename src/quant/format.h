@@ -3,22 +3,21 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/unpack/unpack.h"
+#include "base/codes.h"
 
 namespace burnish::quant {
 
 /// Divides a by b and rounds up: the least n with n · b ≥ a.
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-using kernels::CodeKind;
-
-/// The numbers that one scale covers: none are scaled, all of W, one output row, a 128×128 block, or 64 neighbours of a row (NF4).
+/// The numbers that one scale covers: none are scaled, all of W, one output row, a 128×128 block, or neighbours of a row (64 for NF4).
 enum class Scaling { none, tensor, row, block, row_block };
 
 /// A format in which a frozen weight is stored: its codes and what their scales cover.
 struct Format {
   CodeKind codes = CodeKind::e4m3;
   Scaling scaling = Scaling::row;
+  int64_t group = 64;  ///< how many neighbours, where these share a scale
   bool operator==(const Format&) const = default;
 };
 
@@ -29,7 +28,7 @@ std::string format_name(Format format);
 /// Describes the format in words, for the log.
 std::string describe(Format format);
 
-/// The largest value of the codes themselves: 448, 57344, 127, 1.
+/// The largest value of the codes themselves: 448, 57344, 127, 1. Numbers are turned into no others than these.
 double largest(CodeKind codes);
 /// The number of values of a row that share a scale.
 int64_t group_size(Format format, int64_t in);

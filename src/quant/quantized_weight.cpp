@@ -15,12 +15,13 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "kernels/unpack/unpack.h"
 
 namespace burnish::quant {
 
 namespace {
 
-constexpr int64_t kBlock = 128;
+constexpr int64_t kBlock = 128, kNeighbours = 64;
 constexpr double kSmallestScale = 1e-30;  // of a row of zeros
 
 at::Tensor padded_columns(const at::Tensor& tile, int64_t multiple) {
@@ -35,7 +36,7 @@ at::Tensor magnitudes(const at::Tensor& tile, Scaling scaling) {
     case Scaling::none:
     case Scaling::tensor: return size.amax().reshape({1, 1});
     case Scaling::row: return size.amax(1, true);
-    case Scaling::row_block: return padded_columns(size, 64).unflatten(1, {-1, 64}).amax(2);
+    case Scaling::row_block: return padded_columns(size, kNeighbours).unflatten(1, {-1, kNeighbours}).amax(2);
     case Scaling::block: break;
   }
   auto by_row = padded_columns(size, kBlock).unflatten(1, {-1, kBlock}).amax(2);
@@ -89,7 +90,7 @@ std::vector<int64_t> scale_shape(Format format, int64_t out, int64_t in) {
     case Scaling::tensor: return {1, 1};
     case Scaling::row: return {out, 1};
     case Scaling::block: return {ceil_div(out, kBlock), ceil_div(in, kBlock)};
-    case Scaling::row_block: return {out, ceil_div(in, 64)};
+    case Scaling::row_block: return {out, ceil_div(in, kNeighbours)};
   }
   return {};
 }
@@ -108,7 +109,7 @@ QuantizedWeight quantize(const nn::WeightSource::Rows& rows, int64_t out, int64_
                          const std::string& name) {
   at::NoGradGuard no_grad;
   auto bytes = at::TensorOptions().dtype(at::kByte).device(device);
-  QuantizedWeight w{format, at::empty({out, format.codes == CodeKind::nf4 ? ceil_div(in, 2) : in}, bytes),
+  QuantizedWeight w{format, at::empty({out, code_bytes(format.codes, in)}, bytes),
                     at::ones(scale_shape(format, out, in), bytes.dtype(at::kFloat)), out, in};
   const auto limit = largest(format.codes);
   bool whole = format.scaling == Scaling::none || format.scaling == Scaling::tensor;
@@ -144,25 +145,29 @@ QuantizedWeight quantize(const at::Tensor& weight, Format format, c10::Device de
   return quantize(rows, weight.size(0), weight.size(1), format, device, name);
 }
 
-QuantizedWeight from_codes(const at::Tensor& codes, const at::Tensor& scale, c10::Device device, const std::string& name) {
+namespace {
+
+Scaling scaling_of(const Codes& codes) {
+  if (!codes.scales.defined()) return Scaling::none;
+  if (codes.group > 0 && codes.scales.size(1) > 1) return Scaling::row_block;
+  return codes.scales.size(0) == 1 && codes.group == 0 ? Scaling::tensor : Scaling::row;
+}
+
+}  // namespace
+
+QuantizedWeight from_codes(const Codes& codes, c10::Device device, const std::string& name) {
   at::NoGradGuard no_grad;
-  bool e4m3 = codes.scalar_type() == at::kFloat8_e4m3fn;
-  const int64_t out = codes.size(0);
-  QuantizedWeight w{{e4m3 ? CodeKind::e4m3 : CodeKind::e5m2, Scaling::none}, {}, {}, out, codes.size(1)};
-  w.codes = codes.view(at::kByte).to(codes.options().dtype(at::kByte).device(device), false, /*copy=*/true).contiguous();
+  const int64_t out = codes.num_rows();
+  QuantizedWeight w{{codes.kind, scaling_of(codes)}, {}, {}, out, codes.in()};
+  if (w.format.scaling == Scaling::row_block) w.format.group = codes.group;
+  w.codes = codes.codes.to(codes.codes.options().device(device), false, /*copy=*/true).contiguous();
   auto fp32 = at::TensorOptions().dtype(at::kFloat).device(device);
-  if (!scale.defined() || scale.numel() == 1) {
-    w.format.scaling = scale.defined() ? Scaling::tensor : Scaling::none;
-    w.scales = scale.defined() ? scale.to(fp32, false, true).reshape({1, 1}) : at::ones({1, 1}, fp32);
-  } else if (scale.numel() == out && scale.size(0) == out) {
-    w.format.scaling = Scaling::row;
-    w.scales = scale.to(fp32, false, true).reshape({out, 1});
-  } else {
-    data_error("quant", "'{}' has {} output rows and {} scales; one scale, or one a row, is known", name, out, scale.numel());
-  }
+  w.scales = codes.scales.defined() ? codes.scales.to(fp32, false, true).contiguous() : at::ones({1, 1}, fp32);
   check_finite(w.scales, name + "'s scale");
-  nn::for_each_tile(out, w.in, device,
-                    [&](int64_t begin, int64_t end) { check_finite(dequantize_rows(w, begin, end, at::kFloat, false), name); });
+  if (is_fp8(codes.kind) || code_block(codes.kind).holds_scales) {  // others have no codes for them
+    nn::for_each_tile(out, w.in, device,
+                      [&](int64_t begin, int64_t end) { check_finite(dequantize_rows(w, begin, end, at::kFloat, false), name); });
+  }
   return w;
 }
 

@@ -7,8 +7,10 @@ namespace burnish::quant {
 /// A weight W [out, in] as codes and scales.
 struct QuantizedWeight {
   Format format;
-  at::Tensor codes;   ///< [out, in] uint8; for NF4 [out, (in + 1) / 2]
-  at::Tensor scales;  ///< fp32: [1, 1], by rows [out, 1], by blocks [ceil(out / 128), ceil(in / 128)], for NF4 [out, ceil(in / 64)]
+  at::Tensor codes;  ///< [out, bytes of a row] uint8 (code_bytes)
+  /// fp32: [1, 1], by rows [out, 1], by blocks [ceil(out / 128), ceil(in / 128)], by neighbours [out, ceil(in / group)]; [1, 1] ones where
+  /// scales lie in the codes
+  at::Tensor scales;
   int64_t out = 0, in = 0;
   int64_t num_bytes() const { return static_cast<int64_t>(codes.nbytes() + scales.nbytes()); }
 };
@@ -24,9 +26,8 @@ QuantizedWeight quantize(const at::Tensor& weight, Format format, c10::Device de
 /// Throws a data Error that names the weight when it holds NaN or infinity.
 void check_finite(const at::Tensor& values, const std::string& name);
 
-/// Takes FP8 codes [out, in] (E4M3 or E5M2) from a file as they are; `scale` is undefined for 1, one number, or [out, 1] numbers.
-/// Codes for NaN or infinity are a data Error that names the weight.
-QuantizedWeight from_codes(const at::Tensor& codes, const at::Tensor& scale, c10::Device device, const std::string& name);
+/// Takes codes from a file as they are. Those that stand for NaN or infinity are a data Error that names the weight.
+QuantizedWeight from_codes(const Codes& codes, c10::Device device, const std::string& name);
 
 /// Rows begin to end of W in `dtype`; without scales the values of the codes alone.
 at::Tensor dequantize_rows(const QuantizedWeight& weight, int64_t begin, int64_t end, c10::ScalarType dtype, bool with_scales = true);

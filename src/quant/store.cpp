@@ -11,23 +11,24 @@
 namespace burnish::quant {
 
 namespace {
-bool is_fp8(c10::ScalarType dtype) { return dtype == c10::kFloat8_e4m3fn || dtype == c10::kFloat8_e5m2; }
-
 bool can_compute(Format format) {
   return format.codes == CodeKind::e4m3 && format.scaling != Scaling::block && format.scaling != Scaling::row_block;
 }
 
 constexpr Format kByRow{CodeKind::e4m3, Scaling::row};
 
-QuantizedWeight to_train(const at::Tensor& weight, const at::Tensor& scale, c10::Device device, const std::string& name) {
-  const auto out = weight.size(0), in = weight.size(1);
-  if (!is_fp8(weight.scalar_type())) {
-    auto rows = [&](int64_t begin, int64_t end) { return weight.narrow(0, begin, end - begin).to(device).to(at::kFloat); };
-    return quantize_to_train(rows, out, in, device, name);
+/// What codes of a file become where their numbers were changed.
+Format anew(CodeKind kind) { return is_fp8(kind) ? kByRow : Format{CodeKind::int8, Scaling::row}; }
+
+QuantizedWeight to_train(const nn::FileWeight& weight, c10::Device device, const std::string& name) {
+  if (weight.codes) {
+    auto codes = from_codes(*weight.codes, device, name);
+    return quantize_to_train([&](int64_t begin, int64_t end) { return dequantize_rows(codes, begin, end, at::kFloat); }, codes.out,
+                             codes.in, device, name);
   }
-  auto codes = from_codes(weight, scale, device, name);
-  return quantize_to_train([&](int64_t begin, int64_t end) { return dequantize_rows(codes, begin, end, at::kFloat); }, out, in, device,
-                           name);
+  auto matrix = weight.numbers.flatten(1);
+  auto rows = [&](int64_t begin, int64_t end) { return matrix.narrow(0, begin, end - begin).to(device).to(at::kFloat); };
+  return quantize_to_train(rows, matrix.size(0), matrix.size(1), device, name);
 }
 }  // namespace
 
@@ -50,17 +51,18 @@ bool Store::trains(const std::string& name) const {
   return std::any_of(options_.trained.begin(), options_.trained.end(), [&](const auto& part) { return lies_below(name, part); });
 }
 
-std::shared_ptr<nn::WeightSource> Store::store(const std::string& name, const at::Tensor& given, const at::Tensor& scale,
-                                               c10::Device device, c10::ScalarType in_file) {
-  if (stays(name) || (!trains(name) && !options_.format && !is_fp8(in_file))) return nullptr;
-  auto weight = given.flatten(1);
-  auto stored = trains(name)                   ? to_train(weight, scale, device, name)
-                : is_fp8(weight.scalar_type()) ? from_codes(weight, scale, device, name)
-                                               : quantize(weight, is_fp8(in_file) ? kByRow : *options_.format, device, name);
+std::shared_ptr<nn::WeightSource> Store::store(const std::string& name, const nn::FileWeight& weight, c10::Device device) {
+  const bool was_codes = weight.codes || weight.in_file;
+  if (stays(name) || (!trains(name) && !options_.format && !was_codes)) return nullptr;
+  auto stored = trains(name) ? to_train(weight, device, name)
+                : weight.codes
+                    ? from_codes(*weight.codes, device, name)
+                    : quantize(weight.numbers.flatten(1), weight.in_file ? anew(*weight.in_file) : *options_.format, device, name);
+  const auto sizes = weight.sizes();
   std::shared_ptr<QuantizedSource> source;
-  if (options_.fp8_compute && given.dim() == 2 && can_compute(stored.format)) source = std::make_shared<Fp8ComputeSource>(stored);
+  if (options_.fp8_compute && sizes.size() == 2 && can_compute(stored.format)) source = std::make_shared<Fp8ComputeSource>(stored);
   else source = std::make_shared<QuantizedSource>(stored);
-  if (trains(name)) source->train(given.sizes(), options_.gradient_dtype);
+  if (trains(name)) source->train(sizes, options_.gradient_dtype);
   return source;
 }
 
@@ -71,10 +73,13 @@ std::string Store::settings() const {
   return options_.fp8_compute ? text + ", fp8_compute" : text;
 }
 
-int64_t Store::num_bytes(const std::string& name, int64_t out, int64_t in, c10::ScalarType in_file) const {
+int64_t Store::num_bytes(const std::string& name, int64_t out, int64_t in, std::optional<CodeKind> in_file) const {
   if (stays(name)) return -1;
   if (trains(name)) return stored_bytes(kByRow, out, in);
-  if (is_fp8(in_file)) return out * in + 4;
+  if (in_file) {
+    const auto group = code_block(*in_file).group;
+    return stored_bytes({*in_file, group > 0 ? Scaling::row_block : Scaling::tensor, group}, out, in);
+  }
   return options_.format ? stored_bytes(*options_.format, out, in) : -1;
 }
 

@@ -8,7 +8,7 @@
 namespace burnish::quant {
 
 struct StoreOptions {
-  std::optional<Format> format;             ///< nothing keeps what the file has: FP8 stays FP8, the rest stays parameters
+  std::optional<Format> format;             ///< nothing keeps what the file has: codes stay codes, the rest stays parameters
   std::vector<std::string> high_precision;  ///< regular expressions for whole layer paths whose weights stay parameters
   bool fp8_compute = false;                 ///< products of FP8 by FP8 numbers
   /// Weights at or below these paths train: they are held as E4M3 codes that an optimizer can write, whatever `format` says.
@@ -16,16 +16,16 @@ struct StoreOptions {
   c10::ScalarType gradient_dtype = c10::ScalarType::BFloat16;  ///< dtype of the gradients of trained weights
 };
 
-/// Stores the weights of a model's linear layers and convolutions as they are read. A weight that the file already has in FP8 is taken as
-/// it is, or as E4M3 with a scale an output row where it was changed since.
+/// Stores the weights of a model's linear layers and convolutions as they are read. A weight that the file already has as codes is taken as
+/// it is. Where it was changed since, FP8 becomes E4M3 with a scale an output row, and other codes INT8 with a scale an output row, whose
+/// rounding is small beside theirs.
 class Store : public nn::WeightStore {
  public:
   /// Throws a config Error for a bad regular expression or a format that fp8_compute cannot multiply.
   explicit Store(const StoreOptions& options);
-  std::shared_ptr<nn::WeightSource> store(const std::string& name, const at::Tensor& weight, const at::Tensor& scale, c10::Device device,
-                                          c10::ScalarType in_file) override;
+  std::shared_ptr<nn::WeightSource> store(const std::string& name, const nn::FileWeight& weight, c10::Device device) override;
   std::string settings() const override;
-  int64_t num_bytes(const std::string& name, int64_t out, int64_t in, c10::ScalarType in_file) const override;
+  int64_t num_bytes(const std::string& name, int64_t out, int64_t in, std::optional<CodeKind> in_file) const override;
 
  private:
   bool stays(const std::string& name) const;

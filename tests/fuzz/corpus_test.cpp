@@ -27,6 +27,8 @@ TEST(FuzzCorpus, SafetensorsHeader) { EXPECT_GT(replay("safetensors_header", fuz
 
 TEST(FuzzCorpus, Pth) { EXPECT_GT(replay("pth", fuzz::read_pth), 20u); }
 
+TEST(FuzzCorpus, Gguf) { EXPECT_GT(replay("gguf", fuzz::read_gguf), 20u); }
+
 TEST(FuzzCorpus, Metadata) { EXPECT_GT(replay("metadata", fuzz::read_metadata), 20u); }
 
 TEST(FuzzCorpus, Picture) { EXPECT_GT(replay("picture", fuzz::read_picture), 20u); }

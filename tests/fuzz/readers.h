@@ -15,6 +15,7 @@
 #include "data/color_profile.h"
 #include "data/metadata.h"
 #include "data/tar.h"
+#include "io/gguf_header.h"
 #include "io/pth_header.h"
 #include "io/safetensors_header.h"
 
@@ -87,6 +88,26 @@ inline void read_pth(std::string_view bytes) {
       require(tensor.begin <= tensor.end && tensor.end <= rest.size(), "tensors lie within the file");
       header.verify(*value, rest);
     }
+  });
+}
+
+/// A whole GGUF file.
+inline void read_gguf(std::string_view bytes) {
+  read([&] {
+    auto header = io::GgufHeader::parse(bytes, "file");
+    uint64_t end = 0, total = 0;
+    for (const auto& [name, info] : header.tensors) {
+      auto count = static_cast<uint64_t>(c10::elementSize(info.dtype));
+      for (auto size : info.shape) {
+        require(size >= 1, "sizes are counts");
+        count *= static_cast<uint64_t>(size);
+      }
+      require(count == info.end - info.begin, "bytes match the shape");
+      require(info.begin <= info.end && info.end <= bytes.size(), "tensors lie within the file");
+      end = std::max(end, info.end);
+      total += count;
+    }
+    require(total <= end, "tensors lie apart");
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "io/json.h"
 #include "models/ideogram4/keys.h"
+#include "tests/coded_files.h"
 #include "tests/integration/ideogram4.h"
 #include "tests/integration/model_run.h"
 
@@ -141,21 +142,42 @@ TEST_F(Ideogram4Run, FilesInFp8WithAScaleForEachRowAreReadAndTrainedOver) {
     return ok("train " + ideogram4_model(at(name)) + golden_data() + "--lora_rank 4 --max_steps 3 --output_path " +
               quoted(at("run") / name));
   };
-  EXPECT_THAT(run("fp8").output, HasSubstr("21 layers, 68 % of it, in FP8 as in the file"));
+  EXPECT_THAT(run("fp8").output, HasSubstr("21 layers, 68 % of it, in FP8 (E4M3) as in the file"));
   run("plain");
   auto in_codes = of_log("run/fp8", "loss"), in_fp32 = of_log("run/plain", "loss");
   ASSERT_EQ(in_codes.size(), 3u);
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(in_codes[i], in_fp32[i], tolerance(1e-5) * in_fp32[i]) << i;
 }
 
-TEST_F(Ideogram4Run, FilesThatBitsandbytesPackedAreRefused) {
-  auto packed = original("transformer");
-  packed.emplace_back("layers.0.attention.o.weight.quant_state.bitsandbytes__nf4", at::zeros({4}, at::kByte));
-  io::save_safetensors(at("nf4.safetensors"), packed);
-  auto outcome = run_burnish("train --model " + quoted(at("nf4.safetensors")) + " " + other_parts() + golden_data() + "--output_path " +
-                             quoted(at("none")));
-  EXPECT_EQ(outcome.exit_code, 3);
-  EXPECT_THAT(outcome.output, HasSubstr("holds weights as bitsandbytes packs them (NF4 or FP4)"));
+/// As they are published: NF4 of bitsandbytes; and as ComfyUI-GGUF has models.
+TEST_F(Ideogram4Run, FilesInFourBitsAndOfGgufAreReadAndTrainedOver) {
+  auto is_linear = [](const std::string& name, const at::Tensor& tensor) {
+    return name.ends_with(".weight") && tensor.dim() == 2 && name.starts_with("layers.") && tensor.size(1) % 32 == 0;
+  };
+  io::save_safetensors(at("nf4.safetensors"), in_nf4(original("transformer"), is_linear));
+  save_gguf(at("q8.gguf"), original("transformer"), is_linear);
+  for (const auto& [file, kind] : {std::pair("nf4.safetensors", "NF4"), {"q8.gguf", "Q8_0"}}) {
+    SCOPED_TRACE(file);
+    const auto plain = at(std::string(file) + ".plain.safetensors");
+    io::save_safetensors(plain, numbers_in(at(file)));
+    auto model = [&](const fs::path& path) { return "--model " + quoted(path) + " " + other_parts(); };
+    EXPECT_THAT(ok("inspect " + quoted(at(file))).output, AllOf(HasSubstr("Ideogram 4 transformer"), HasSubstr(kind)));
+    const auto expected = latents(model(plain), "");
+    EXPECT_LE(relative_error(latents(model(at(file)), ""), expected), tolerance(1e-5));
+    EXPECT_GT(relative_error(latents(ideogram4_model(), ""), expected), 1e-4) << "fewer bits are less";
+    auto run = [&](const fs::path& path, const char* to, const std::string& options = "") {
+      return ok("train " + model(path) + golden_data() + options + "--lora_rank 4 --max_steps 3 --output_path " + quoted(at(to)));
+    };
+    EXPECT_THAT(run(at(file), "coded", "--overwrite ").output, HasSubstr(std::string("in ") + kind + " as in the file"));
+    run(plain, "plain", "--overwrite ");
+    auto in_codes = of_log("coded", "loss"), in_fp32 = of_log("plain", "loss");
+    ASSERT_EQ(in_codes.size(), 3u);
+    for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(in_codes[i], in_fp32[i], tolerance(1e-5) * in_fp32[i]) << i;
+    // Numbers again, in another file; and with a LoRA merged.
+    ok("convert " + quoted(at(file)) + " " + quoted(at("numbers.safetensors")) + " --weight_format none --dtype fp32");
+    EXPECT_LE(relative_error(latents(model(at("numbers.safetensors")), ""), expected), tolerance(1e-5));
+    EXPECT_LE(relative_error(latents(model(at(file)), "--lora " + kAdapter), latents(model(plain), "--lora " + kAdapter)), 0.01);
+  }
 }
 
 TEST_F(Ideogram4Run, GuidanceLeadsAwayFromTheOtherTransformerAndNotFromPrompts) {

@@ -107,7 +107,7 @@ TEST(Fp8Files, PlainAndScaledAreTakenAsTheyAre) {
     auto outcome = run_burnish(with_model(kRun, folder / kind) + "--max_steps 3 " + replay() + "--output_path '" +
                                (folder / "run" / kind).string() + "'");
     ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
-    EXPECT_EQ(outcome.output.find("in FP8 as in the file") != std::string::npos, std::string(kind) != "values") << outcome.output;
+    EXPECT_EQ(outcome.output.find("in FP8 (E4M3) as in the file") != std::string::npos, std::string(kind) != "values") << outcome.output;
     found[kind] = losses(folder / "run" / kind);
   }
   for (const char* kind : {"plain", "scaled"}) {

@@ -62,7 +62,7 @@ std::string complaint(const io::NamedTensors& tensors, const io::Shapes& wanted,
   int placed = 0;
   auto text = error_of([&] {
     io::load_named(
-        source, keys, wanted, [&](const std::string&, at::Tensor) { ++placed; }, "the model");
+        source, keys, wanted, [&](const std::string&, const io::InFile&) { ++placed; }, "the model");
   });
   EXPECT_EQ(placed, 0) << "tensors were placed before all keys were checked";
   return text;
@@ -91,7 +91,7 @@ TEST(KeyMap, WhatIsWrittenIsReadBack) {
 
   std::map<std::string, at::Tensor> found;
   io::load_named(
-      source, rules(), shapes(ours()), [&](const std::string& name, at::Tensor t) { found[name] = t.clone(); }, "m");
+      source, rules(), shapes(ours()), [&](const std::string& name, const io::InFile& read) { found[name] = read.numbers.clone(); }, "m");
   ASSERT_EQ(found.size(), ours().size());
   for (const auto& [name, expected] : ours()) EXPECT_TRUE(at::equal(found.at(name), expected)) << name;
 }

@@ -147,7 +147,6 @@ TEST_P(GpuOperators, LowRank) {
 }
 
 TEST_P(GpuOperators, Unpack) {
-  using kernels::CodeKind;
   auto fits = [&](CodeKind kind, int64_t bytes, int64_t groups, int64_t group, int64_t in) {
     auto codes = at::empty({6, bytes}, at::device(at::kMeta).dtype(at::kByte));
     auto scales = at::empty({6, groups}, codes.options().dtype(at::kFloat));

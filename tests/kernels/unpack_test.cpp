@@ -6,12 +6,11 @@
 #include "tests/device.h"
 
 using namespace burnish;
-using kernels::CodeKind;
 
 namespace {
 
 /// All 256 codes, eight to a row, and a scale for every four.
-struct Codes {
+struct AllCodes {
   at::Tensor codes = at::arange(256, at::kByte).view({32, 8}), scales = at::rand({32, 2}).add_(1e-3);
   at::Tensor scales_of_codes() const { return scales.repeat_interleave(4, 1); }
 };
@@ -19,7 +18,7 @@ struct Codes {
 }  // namespace
 
 TEST(Unpack, EveryCodeIsWhatLibtorchTakesItFor) {
-  Codes all;
+  AllCodes all;
   for (auto [kind, dtype] :
        {std::pair{CodeKind::e4m3, at::kFloat8_e4m3fn}, {CodeKind::e5m2, at::kFloat8_e5m2}, {CodeKind::int8, at::kChar}}) {
     auto values = all.codes.view(dtype).to(at::kFloat).mul_(all.scales_of_codes());

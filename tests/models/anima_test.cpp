@@ -191,7 +191,7 @@ TEST(AnimaKeys, OriginalNamesRoundTrip) {
   std::map<std::string, at::Tensor> back;
   for (auto& [path, tensor] : ours) wanted[path] = tensor.sizes().vec();
   io::load_named(
-      source, anima::original_keys(), wanted, [&](const std::string& path, const at::Tensor& t) { back[path] = t; }, file);
+      source, anima::original_keys(), wanted, [&](const std::string& path, const io::InFile& read) { back[path] = read.numbers; }, file);
   for (auto& [path, tensor] : ours) EXPECT_TRUE(at::equal(back.at(path), tensor)) << path;
   auto config = anima::detect(nullptr, io::shapes_in_our_names(source, anima::original_keys()));
   EXPECT_EQ(config.num_layers, 3);

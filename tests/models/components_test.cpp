@@ -29,10 +29,8 @@ class Encoder : public nn::Module {
 /// Holds every linear weight in a single byte.
 class OneByte : public nn::WeightStore {
  public:
-  std::shared_ptr<nn::WeightSource> store(const std::string&, const at::Tensor&, const at::Tensor&, c10::Device, c10::ScalarType) override {
-    return nullptr;
-  }
-  int64_t num_bytes(const std::string&, int64_t, int64_t, c10::ScalarType) const override { return 1; }
+  std::shared_ptr<nn::WeightSource> store(const std::string&, const nn::FileWeight&, c10::Device) override { return nullptr; }
+  int64_t num_bytes(const std::string&, int64_t, int64_t, std::optional<CodeKind>) const override { return 1; }
   std::string settings() const override { return "in a byte"; }
 };
 

@@ -186,7 +186,7 @@ TEST(Flux3Keys, OriginalNamesRoundTrip) {
   std::map<std::string, at::Tensor> back;
   for (auto& [path, tensor] : ours) wanted[path] = tensor.sizes().vec();
   io::load_named(
-      source, flux3::original_keys(), wanted, [&](const std::string& path, const at::Tensor& t) { back[path] = t; }, file);
+      source, flux3::original_keys(), wanted, [&](const std::string& path, const io::InFile& read) { back[path] = read.numbers; }, file);
   for (auto& [path, tensor] : ours) EXPECT_TRUE(at::equal(back.at(path), tensor)) << path;
   auto config = flux3::detect(nullptr, io::shapes_in_our_names(source, flux3::original_keys()));
   EXPECT_TRUE(config.is_flow_map);

@@ -48,7 +48,9 @@ Loaded load(const std::string& name) {
   for (auto& [path, slot] : slots) wanted[path] = slot->sizes().vec();
   io::load_named(
       weights, {}, wanted,
-      [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = on_device(t.to(at::kFloat)).clone().set_requires_grad(true); },
+      [&](const std::string& path, const io::InFile& read) {
+        *slots.at(path) = on_device(read.numbers.to(at::kFloat)).clone().set_requires_grad(true);
+      },
       name);
   auto in = file.below("in.");
   return {std::move(model),
@@ -113,7 +115,7 @@ TEST(FluxKeys, OriginalNamesRoundTrip) {
   std::map<std::string, at::Tensor> back;
   for (auto& [path, tensor] : ours) wanted[path] = tensor.sizes().vec();
   io::load_named(
-      source, flux::bfl_keys(), wanted, [&](const std::string& path, const at::Tensor& t) { back[path] = t; }, file);
+      source, flux::bfl_keys(), wanted, [&](const std::string& path, const io::InFile& read) { back[path] = read.numbers; }, file);
   for (auto& [path, tensor] : ours) EXPECT_TRUE(at::equal(back.at(path), tensor)) << path;
   EXPECT_EQ(flux::detect(nullptr, io::shapes_in_our_names(source, flux::bfl_keys())).num_single_blocks, 2);
   std::filesystem::remove(file);

@@ -187,7 +187,7 @@ TEST(Krea2Keys, OriginalNamesRoundTrip) {
   std::map<std::string, at::Tensor> back;
   for (auto& [path, tensor] : ours) wanted[path] = tensor.sizes().vec();
   io::load_named(
-      source, krea2::original_keys(), wanted, [&](const std::string& path, const at::Tensor& t) { back[path] = t; }, file);
+      source, krea2::original_keys(), wanted, [&](const std::string& path, const io::InFile& read) { back[path] = read.numbers; }, file);
   for (auto& [path, tensor] : ours) EXPECT_TRUE(at::equal(back.at(path), tensor)) << path;
   auto config = krea2::detect(nullptr, io::shapes_in_our_names(source, krea2::original_keys()));
   EXPECT_EQ(config.num_kv_heads, 1);

@@ -16,7 +16,8 @@ inline void load(nn::Module& module, const io::TensorSource& source, const io::K
   for (auto& [path, slot] : slots) wanted[path] = slot->sizes().vec();
   io::load_named(
       source, keys, wanted,
-      [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = t.to(device(), at::kFloat, false, true); }, "model");
+      [&](const std::string& path, const io::InFile& read) { *slots.at(path) = read.numbers.to(device(), at::kFloat, false, true); },
+      "model");
 }
 
 /// A transformer out of a golden folder of diffusers' (config.json and weights in our names), in fp32 and all of it trained. `detect` reads

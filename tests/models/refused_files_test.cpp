@@ -140,23 +140,12 @@ TEST(PackedFiles, AreRefusedByTheirFormats) {
   EXPECT_THAT(refusal(files_of({{"layer.weight", at::zeros({4, 4}, at::kChar)}, {"layer.weight_scale", at::ones({4})}})),
               HasSubstr("INT8 ('layer.weight_scale')"));
   for (const auto& [json, words] :
-       {std::pair(R"({"format": "int8_tensorwise", "convrot": true, "convrot_groupsize": 256})", "int8_convrot"),
-        {R"({"format": "int8_tensorwise"})", "INT8 (int8_tensorwise) ('layer"},
-        {R"({"format": "mxfp8"})", "MXFP8"},
-        {R"({"format": "nvfp4"})", "NVFP4"},
-        {R"({"format": "convrot_w4a4"})", "convrot_w4a4"}}) {
+       {std::pair(R"({"format": "asym_w4a8_int8"})", "asym_w4a8_int8"), {R"({"format": "convrot_w4a4"})", "convrot_w4a4"}}) {
     EXPECT_THAT(refusal(files_of(marked(json, at::kChar))), HasSubstr(words)) << json;
     const io::Metadata metadata{{"_quantization_metadata", std::string(R"({"layers": {"layer": )") + json + "}}"}};
     EXPECT_THAT(refusal(files_of({{"layer.weight", at::zeros({4, 4})}}, nullptr, metadata)), HasSubstr(words)) << json;
   }
-  EXPECT_THAT(of(".weight_scale_2", at::zeros({1})), HasSubstr("take the model's files in bf16, fp16 or FP8"));
-}
-
-TEST(PackedFiles, OfGgufAreRefused) {
-  test::Scratch scratch;
-  ModelNames names;
-  names.model = {scratch.write("model.gguf", "GGUF").string()};
-  EXPECT_THAT(test::error_of([&] { open_model_files(names); }), HasSubstr("model.gguf is a GGUF file, which is not read here"));
+  EXPECT_THAT(of(".weight_scale_2", at::zeros({1})), HasSubstr("take the model's files in bf16, fp16, FP8, NF4 or GGUF"));
 }
 
 TEST(PackedFiles, OfFp8AreRead) {

@@ -111,7 +111,7 @@ TEST(ZImageKeys, OriginalNamesRoundTrip) {
   std::map<std::string, at::Tensor> back;
   for (auto& [path, tensor] : ours) wanted[path] = tensor.sizes().vec();
   io::load_named(
-      source, zimage::original_keys(), wanted, [&](const std::string& path, const at::Tensor& t) { back[path] = t; }, file);
+      source, zimage::original_keys(), wanted, [&](const std::string& path, const io::InFile& read) { back[path] = read.numbers; }, file);
   for (auto& [path, tensor] : ours) EXPECT_TRUE(at::equal(back.at(path), tensor)) << path;
   auto config = zimage::detect(nullptr, io::shapes_in_our_names(source, zimage::original_keys()));
   EXPECT_EQ(config.num_layers, 3);

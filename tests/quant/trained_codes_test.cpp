@@ -26,7 +26,7 @@ Trained trained(const std::string& name) {
   auto start = test::on_device(at::randn({80, 64}) * 0.1);
   auto layer = std::make_unique<nn::Linear>(64, 80, at::TensorOptions().device(at::kMeta), true);
   quant::Store store({.format = {}, .high_precision = {}, .trained = {""}, .gradient_dtype = at::kFloat});
-  layer->set_source(store.store("weight", start, {}, test::device(), at::kFloat));
+  layer->set_source(store.store("weight", {.numbers = start}, test::device()));
   layer->weight.set_requires_grad(true);
   layer->bias = at::zeros({80}, test::device()).set_requires_grad(true);
   auto codes = quant::trained_codes(*layer).at("weight");

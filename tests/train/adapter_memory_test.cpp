@@ -39,7 +39,7 @@ int64_t peak_bytes(const std::string& type, const std::string& format) {
     if (format.empty()) layer->weight = weight;
     else
       layer->set_source(
-          quant::Store({.format = quant::parse_format(format), .high_precision = {}}).store("weight", weight, {}, at::kCPU, at::kFloat));
+          quant::Store({.format = quant::parse_format(format), .high_precision = {}}).store("weight", {.numbers = weight}, at::kCPU));
     weight_bytes += layer->source().num_bytes();
   }
   test::Allocations allocations;

@@ -85,8 +85,8 @@ void compare_with_fp64(const std::string& type, const std::string& storage, at::
   block.visit_parameters([](const std::string&, at::Tensor& p) { p.copy_(at::empty(p.sizes(), p.scalar_type()).normal_(0, 0.15)); });
   if (storage != "parameter") {
     quant::Store store({.format = quant::parse_format(fp8_products ? "fp8" : storage), .high_precision = {}, .fp8_compute = fp8_products});
-    block.up.set_source(store.store("up.weight", block.up.weight, {}, test::device(), at::kFloat));
-    block.down.set_source(store.store("down.weight", block.down.weight, {}, test::device(), at::kFloat));
+    block.up.set_source(store.store("up.weight", {.numbers = block.up.weight}, test::device()));
+    block.down.set_source(store.store("down.weight", {.numbers = block.down.weight}, test::device()));
   }
   adapters::AdapterOptions options{.type = type.starts_with("dora") ? "dora" : type,
                                    .rank = 4,

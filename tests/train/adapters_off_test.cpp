@@ -32,8 +32,8 @@ TEST(AdaptersOff, LeaveTheWeightsAlone) {
       Mlp block(at::TensorOptions().dtype(at::kBFloat16));
       if (storage != std::string("parameter")) {
         quant::Store store({.format = quant::parse_format(storage), .high_precision = {}, .fp8_compute = false});
-        block.up.set_source(store.store("up.weight", block.up.weight, {}, at::kCPU, at::kBFloat16));
-        block.down.set_source(store.store("down.weight", block.down.weight, {}, at::kCPU, at::kBFloat16));
+        block.up.set_source(store.store("up.weight", {.numbers = block.up.weight}, at::kCPU));
+        block.down.set_source(store.store("down.weight", {.numbers = block.down.weight}, at::kCPU));
       }
       auto x = at::randn({2, 9, 64}).to(at::kBFloat16);
       at::NoGradGuard no_grad;

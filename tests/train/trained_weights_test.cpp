@@ -50,7 +50,7 @@ double loss_left_in_codes(double lr, int num_steps) {
   auto [start, x, y] = task();
   nn::Linear layer(32, 48, at::TensorOptions().device(at::kMeta), false);
   quant::Store store({.format = {}, .high_precision = {}, .trained = {""}, .gradient_dtype = at::kFloat});
-  layer.set_source(store.store("weight", start, {}, at::kCPU, at::kFloat));
+  layer.set_source(store.store("weight", {.numbers = start}, at::kCPU));
   layer.weight.set_requires_grad(true);
   auto codes = quant::trained_codes(layer).at("weight");
   auto optimizer = optim::make_optimizer({.weight_decay = 0, .rounding = optim::Rounding::stochastic}, {{"w", layer.weight, 1, codes}});

@@ -1,7 +1,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include "kernels/unpack/code_kind.h"
+#include "base/codes.h"
 
 namespace burnish::kernels {
 

@@ -14,6 +14,7 @@
 #include "kernels/cpu_rows.h"
 #include "kernels/place.h"
 #include "kernels/unpack/gpu.h"
+#include "kernels/unpack_blocks/unpack_blocks.h"
 
 namespace burnish::kernels {
 
@@ -35,6 +36,15 @@ const std::array<float, 16>& nf4_values() {
                                             0.7229568362236023f,
                                             1.0f};
   return values;
+}
+
+const std::array<float, 16>& values_of(CodeKind kind) {
+  // bitsandbytes' functional.py, get_4bit_type("fp4"): these over 12.
+  static const std::array<float, 16> fp4{0.0f,  0.0625f / 12,  8.0f / 12,  12.0f / 12,  4.0f / 12,  6.0f / 12,  2.0f / 12,  3.0f / 12,
+                                         -0.0f, -0.0625f / 12, -8.0f / 12, -12.0f / 12, -4.0f / 12, -6.0f / 12, -2.0f / 12, -3.0f / 12};
+  static const std::array<float, 16> e2m1{0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
+                                          -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
+  return kind == CodeKind::nf4 ? nf4_values() : kind == CodeKind::fp4 ? fp4 : e2m1;
 }
 
 namespace {
@@ -73,18 +83,17 @@ BURNISH_SIMD void int8_to_fp32(const uint8_t* codes, float scale, float* out, in
   for (int64_t k = 0; k < n; ++k) out[k] = static_cast<float>(static_cast<int8_t>(codes[k])) * scale;
 }
 
-void nf4_to_fp32(const uint8_t* codes, float scale, float* out, int64_t n) {
-  const auto& values = nf4_values();
+void four_bits_to_fp32(const std::array<float, 16>& values, const uint8_t* codes, float scale, float* out, int64_t n) {
   for (int64_t k = 0; k < n; ++k) out[k] = values[k % 2 ? codes[k / 2] & 15 : codes[k / 2] >> 4] * scale;
 }
 
-/// n codes that share a scale; for nf4 the first of them in the high half of a byte.
+/// n codes that share a scale; of four bits the first of them in the high half of a byte.
 void to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* out, int64_t n) {
   switch (kind) {
     case CodeKind::e4m3: return e4m3_to_fp32(codes, scale, out, n);
     case CodeKind::e5m2: return e5m2_to_fp32(codes, scale, out, n);
     case CodeKind::int8: return int8_to_fp32(codes, scale, out, n);
-    case CodeKind::nf4: return nf4_to_fp32(codes, scale, out, n);
+    default: return four_bits_to_fp32(values_of(kind), codes, scale, out, n);
   }
 }
 
@@ -94,7 +103,7 @@ void unpack_rows(const at::Tensor& codes, CodeKind kind, const at::Tensor& scale
   const auto* code = codes.const_data_ptr<uint8_t>();
   const auto* scale = scales.const_data_ptr<float>();
   auto* to = out.mutable_data_ptr<Out>();
-  const int64_t bytes = codes.size(1), groups = scales.size(1), in = out.size(1), a_byte = kind == CodeKind::nf4 ? 2 : 1;
+  const int64_t bytes = codes.size(1), groups = scales.size(1), in = out.size(1), a_byte = code_block(kind).numbers;
   at::parallel_for(0, codes.size(0), std::max<int64_t>(1, 32768 / std::max<int64_t>(1, in)), [&](int64_t begin, int64_t end) {
     std::array<float, kBuffer> buffer;
     for (int64_t row = begin; row < end; ++row) {
@@ -118,8 +127,8 @@ at::Tensor unpack_anywhere(const at::Tensor& codes, CodeKind kind, const at::Ten
     case CodeKind::e4m3: values = codes.view(at::kFloat8_e4m3fn).to(at::kFloat); break;
     case CodeKind::e5m2: values = codes.view(at::kFloat8_e5m2).to(at::kFloat); break;
     case CodeKind::int8: values = codes.view(at::kChar).to(at::kFloat); break;
-    case CodeKind::nf4: {
-      const auto& list = nf4_values();
+    default: {
+      const auto& list = values_of(kind);
       auto values_16 = at::tensor(at::ArrayRef<float>(list.data(), list.size()), at::kFloat).to(codes.device());
       auto pairs = at::stack({codes.bitwise_right_shift(4), codes.bitwise_and(15)}, -1).flatten(1).narrow(1, 0, in);
       values = at::embedding(values_16.unsqueeze(1), pairs.to(at::kInt)).squeeze(-1);
@@ -132,6 +141,10 @@ at::Tensor unpack_anywhere(const at::Tensor& codes, CodeKind kind, const at::Ten
 }  // namespace
 
 at::Tensor unpack(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t in, c10::ScalarType dtype) {
+  if (code_block(kind).holds_scales) {
+    if (codes.is_meta()) return at::empty({codes.size(0), in}, codes.options().dtype(dtype));
+    return unpack_blocks(codes, kind, in).to(dtype);
+  }
   if (unpack_fits_gpu(codes, kind, scales, group, in, dtype)) return unpack_gpu(codes, kind, scales, group, in, dtype);
   if (!runs_on_cpu(codes)) return unpack_anywhere(codes, kind, scales, group, in, dtype);
   const bool narrow = dtype == at::kBFloat16;

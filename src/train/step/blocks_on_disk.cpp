@@ -13,7 +13,11 @@ namespace burnish::train {
 
 namespace {
 
-bool is_code(c10::ScalarType dtype) { return dtype == c10::kFloat8_e4m3fn || dtype == c10::kFloat8_e5m2; }
+/// What the file has of a tensor: its codes, where it has some, or its numbers.
+at::Tensor bytes_in(const io::TensorSource& tensors, const std::string& name) {
+  auto codes = tensors.info(name).codes ? tensors.codes(name) : std::nullopt;
+  return codes ? codes->codes : tensors.tensor(name);
+}
 
 /// The mapped tensors of a source under our names, where their bytes are what the file has side by side.
 std::map<std::string, at::Tensor> mapped(const models::Source& source, const io::Shapes& wanted) {
@@ -22,8 +26,8 @@ std::map<std::string, at::Tensor> mapped(const models::Source& source, const io:
   for (const auto& theirs : source.tensors->names()) {
     const auto match = source.keys.to_ours(theirs);
     if (match.op != Op::copy && match.op != Op::reshape && match.op != Op::stack_rows) continue;
-    auto whole = source.tensors->tensor(theirs);
-    if (whole.const_data_ptr() != source.tensors->tensor(theirs).const_data_ptr()) continue;  // a copy, where the file does not align it
+    auto whole = bytes_in(*source.tensors, theirs);
+    if (whole.const_data_ptr() != bytes_in(*source.tensors, theirs).const_data_ptr()) continue;  // a copy, where the file does not align it
     int64_t row = 0;
     for (const auto& ours : match.ours) {
       const auto found = wanted.find(ours);
@@ -53,9 +57,9 @@ std::string why_not_on_disk(const Subject& subject, const std::string& denoiser,
   for (const auto& name : tensors->names()) {
     const auto& info = tensors->info(name);
     if (info.shape.size() < 2) continue;
-    has_codes = has_codes || is_code(info.dtype);
-    if (is_code(info.dtype) ? !holds_codes : info.dtype != dtype)
-      return fmt::format("the file of {} has '{}' in {}, and the run holds it in {}", denoiser, name, dtype_name(info.dtype),
+    has_codes = has_codes || info.codes;
+    if (info.codes ? !holds_codes : info.dtype != dtype)
+      return fmt::format("the file of {} has '{}' in {}, and the run holds it in {}", denoiser, name, io::numbers_name(info),
                          dtype_name(dtype));
   }
   if (holds_codes && !has_codes) return fmt::format("the file of {} has no codes, and the run holds it in codes", denoiser);

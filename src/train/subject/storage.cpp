@@ -111,7 +111,7 @@ std::string storage_text(const models::Model& model, const models::Component& co
   auto kept = high_precision(model, component.name, choice);
   auto how = trained.paths.contains(component.name) ? "trained in FP8 (E4M3) with a scale per output row"
              : named                                ? "in " + quant::describe(quant::parse_format(choice.weight_format))
-                                                    : "in FP8 as in the file";
+                                                    : "in " + join(component.codes) + " as in the file";
   return fmt::format(" ({} layers, {:.0f} % of it, {}{}; norms, biases, tables and {} layers in {}{})", component.num_stored,
                      100 * component.stored_share, how, choice.fp8_compute ? ", multiplied in FP8" : "", component.num_kept, choice.dtype,
                      component.num_kept > 0 ? ": " + join(kept) : "");

@@ -1,0 +1,132 @@
+#include "models/comfy_weights.h"
+
+#include <ATen/TensorOperators.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace burnish::models {
+
+namespace {
+
+constexpr std::string_view kWeight = ".weight";
+constexpr std::string_view kScales[] = {".scale_weight", ".weight_scale"};
+constexpr std::string_view kMarks[] = {".scale_input", ".input_scale", ".scaled_fp8", kComfyMark};
+constexpr std::string_view kFileMark = "scaled_fp8";
+
+/// Codes of a byte, with a scale beside them or none: FP8 of ComfyUI and others, and ComfyUI's INT8.
+std::optional<CodedWeight> bytes_with_scale(const MarkedFiles& files, const std::string& name, CodeKind kind) {
+  const auto& info = files.tensors.info(name);
+  CodedWeight weight{.kind = kind, .shape = info.shape, .read = {}};
+  for (auto ending : kScales) {
+    auto scale = layer_of(name) + std::string(ending);
+    if (name.ends_with(kWeight) && weight.beside.empty() && files.tensors.contains(scale)) weight.beside = {scale};
+  }
+  weight.read = [tensors = files.tensors, name, kind, beside = weight.beside] {
+    auto codes = tensors.tensor(name);
+    Codes read{.kind = kind, .codes = codes.view(at::kByte).reshape({codes.size(0), -1}), .sizes = codes.sizes().vec()};
+    if (!beside.empty()) read.scales = scale_in(tensors, beside[0], codes.size(0));
+    return read;
+  };
+  return weight;
+}
+
+bool has_rows(const io::TensorInfo& info) { return !info.shape.empty() && info.end > info.begin; }
+
+bool is_power_of_four(int64_t number) {
+  while (number > 1 && number % 4 == 0) number /= 4;
+  return number == 1;
+}
+
+/// Scales as cuBLAS lays them out (blocks of 128 rows by 4), as a byte for each block of a row: [rows, blocks].
+at::Tensor in_rows(const at::Tensor& laid_out, const std::string& name, int64_t rows, int64_t blocks) {
+  const int64_t tall = (rows + 127) / 128, wide = (blocks + 3) / 4;
+  if (laid_out.numel() != tall * wide * 512)
+    data_error("models", "'{}' has {} scales where {} were expected; its file is damaged", name, laid_out.numel(), tall * wide * 512);
+  auto tiles = laid_out.contiguous().view(at::kByte).view({tall, wide, 32, 4, 4}).permute({0, 3, 2, 1, 4});
+  return tiles.reshape({tall * 128, wide * 4}).narrow(0, 0, rows).narrow(1, 0, blocks).contiguous();
+}
+
+/// 2^(e - 127), by its bits.
+at::Tensor powers_of_two(const at::Tensor& exponents) {
+  auto wide = exponents.to(at::kInt);
+  return wide.bitwise_left_shift(23).masked_fill_(wide == 0, 1 << 22).view(at::kFloat);
+}
+
+}  // namespace
+
+bool is_scale_or_mark(std::string_view name) {
+  auto ends = [&](std::string_view ending) { return name.ends_with(ending); };
+  return name == kFileMark || std::ranges::any_of(kScales, ends) || std::ranges::any_of(kMarks, ends);
+}
+
+std::optional<CodedWeight> find_fp8(const MarkedFiles& files, const std::string& name) {
+  if (is_scale_or_mark(name)) return std::nullopt;  // which may be in FP8 too
+  const auto& info = files.tensors.info(name);
+  if ((info.dtype != at::kFloat8_e4m3fn && info.dtype != at::kFloat8_e5m2) || !has_rows(info)) return std::nullopt;
+  if (const auto* mark = files.mark_of(name); mark && !format_of(*mark).starts_with("float8_")) return std::nullopt;
+  auto weight = bytes_with_scale(files, name, info.dtype == at::kFloat8_e4m3fn ? CodeKind::e4m3 : CodeKind::e5m2);
+  // Scales that are exponents are those of MXFP8.
+  for (const auto& scale : weight->beside) {
+    if (!c10::isFloatingType(files.tensors.info(scale).dtype) || files.tensors.info(scale).dtype == at::kFloat8_e8m0fnu)
+      return std::nullopt;
+  }
+  return weight;
+}
+
+std::optional<CodedWeight> find_int8(const MarkedFiles& files, const std::string& name) {
+  const auto* mark = files.mark_of(name);
+  const auto& info = files.tensors.info(name);
+  if (!mark || format_of(*mark) != "int8_tensorwise" || info.dtype != at::kChar || !has_rows(info)) return std::nullopt;
+  auto weight = bytes_with_scale(files, name, CodeKind::int8);
+  if (weight->beside.empty()) return std::nullopt;
+  const auto& more = mark->contains("params") && (*mark)["params"].is_object() ? (*mark)["params"] : *mark;  // in older files
+  if (more.value("convrot", nlohmann::json(false)) != true) return weight;
+  const auto said = more.value("convrot_groupsize", nlohmann::json(256));
+  weight->rotation = said.is_number_integer() ? said.get<int64_t>() : 0;
+  if (!is_power_of_four(weight->rotation) || info.shape.size() != 2 || info.shape[1] % weight->rotation != 0)
+    data_error("models", "'{}' is rotated by {} neighbours, which is no power of 4 that divides its rows; its file is damaged", name,
+               said.dump(-1, ' ', true));
+  return weight;
+}
+
+std::optional<CodedWeight> find_mxfp8(const MarkedFiles& files, const std::string& name) {
+  constexpr int64_t kGroup = 32;
+  const auto* mark = files.mark_of(name);
+  const auto& info = files.tensors.info(name);
+  const auto scale = layer_of(name) + ".weight_scale";
+  const bool is_one = mark && format_of(*mark) == "mxfp8" && info.dtype == at::kFloat8_e4m3fn && files.tensors.contains(scale);
+  if (!is_one || info.shape.size() != 2 || info.shape[1] % kGroup != 0) return std::nullopt;
+  CodedWeight weight{.kind = CodeKind::e4m3, .shape = info.shape, .beside = {scale}, .read = {}};
+  weight.read = [tensors = files.tensors, name, scale] {
+    auto codes = tensors.tensor(name);
+    auto exponents = in_rows(tensors.tensor(scale), scale, codes.size(0), codes.size(1) / kGroup);
+    return Codes{.kind = CodeKind::e4m3,
+                 .codes = codes.view(at::kByte),
+                 .scales = powers_of_two(exponents),
+                 .sizes = codes.sizes().vec(),
+                 .group = kGroup};
+  };
+  return weight;
+}
+
+std::optional<CodedWeight> find_nvfp4(const MarkedFiles& files, const std::string& name) {
+  constexpr int64_t kGroup = 16;
+  const auto* mark = files.mark_of(name);
+  const auto& info = files.tensors.info(name);
+  const auto layer = layer_of(name), scale = layer + ".weight_scale", whole = layer + ".weight_scale_2";
+  const bool is_one = mark && format_of(*mark) == "nvfp4" && info.dtype == at::kByte && info.shape.size() == 2 &&
+                      files.tensors.contains(scale) && files.tensors.contains(whole);
+  // A weight that its inputs' scales were taken out of is another.
+  if (!is_one || (2 * info.shape[1]) % kGroup != 0 || files.tensors.contains(layer + ".pre_quant_scale")) return std::nullopt;
+  CodedWeight weight{.kind = CodeKind::e2m1, .shape = {info.shape[0], 2 * info.shape[1]}, .beside = {scale, whole}, .read = {}};
+  weight.read = [tensors = files.tensors, name, scale, whole, shape = weight.shape] {
+    auto bytes = in_rows(tensors.tensor(scale), scale, shape[0], shape[1] / kGroup);
+    auto scales = bytes.view(at::kFloat8_e4m3fn).to(at::kFloat).mul_(scale_in(tensors, whole, 1));
+    return Codes{.kind = CodeKind::e2m1, .codes = tensors.tensor(name), .scales = scales, .sizes = shape, .group = kGroup};
+  };
+  return weight;
+}
+
+}  // namespace burnish::models

@@ -1,0 +1,115 @@
+#include "models/gguf.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace burnish::models {
+
+namespace {
+
+/// What the files' metadata say under a key; "" for nothing.
+std::string said(const io::TensorSource& tensors, const std::string& key) {
+  for (const auto& file : tensors.files()) {
+    if (auto it = file->metadata().find(key); it != file->metadata().end()) return it->second;
+  }
+  return "";
+}
+
+int64_t product(const std::vector<int64_t>& shape) { return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()); }
+
+/// The shape that a tensor had before its rows were made whole blocks.
+std::vector<int64_t> shape_of(const io::TensorSource& tensors, const std::string& name, const io::TensorInfo& info) {
+  const auto& block = code_block(*info.codes);
+  auto shape = info.shape;
+  shape.back() = shape.back() / block.bytes * block.numbers;
+  const auto original = said(tensors, "comfy.gguf.orig_shape." + name);
+  if (original.empty()) return shape;
+  std::vector<int64_t> sides;
+  for (const auto& side : split_list(original)) {
+    const bool is_side = side.size() < 10 && std::ranges::all_of(side, [](char c) { return c >= '0' && c <= '9'; });
+    sides.push_back(is_side ? std::stoll(side) : 0);
+  }
+  int64_t left = product(shape);
+  for (auto side : sides) left = side > 0 && left % side == 0 ? left / side : 0;
+  if (left != 1)
+    data_error("models", "'{}' has {} numbers, which do not make its original shape of {}; the file is damaged", name, product(shape),
+               original);
+  return sides;
+}
+
+/// What a part of a name in llama.cpp is in transformers (gguf-py's tensor_mapping.py).
+struct Renamed {
+  std::string_view theirs, ours;
+};
+constexpr Renamed kT5[] = {{"attn_norm", "layer.0.layer_norm"},       {"attn_q", "layer.0.SelfAttention.q"},
+                           {"attn_k", "layer.0.SelfAttention.k"},     {"attn_v", "layer.0.SelfAttention.v"},
+                           {"attn_o", "layer.0.SelfAttention.o"},     {"attn_rel_b", "layer.0.SelfAttention.relative_attention_bias"},
+                           {"ffn_norm", "layer.1.layer_norm"},        {"ffn_gate", "layer.1.DenseReluDense.wi_0"},
+                           {"ffn_up", "layer.1.DenseReluDense.wi_1"}, {"ffn_down", "layer.1.DenseReluDense.wo"}};
+constexpr Renamed kQwen[] = {{"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
+                             {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
+                             {"attn_output", "self_attn.o_proj"}, {"attn_q_norm", "self_attn.q_norm"},
+                             {"attn_k_norm", "self_attn.k_norm"}, {"ffn_norm", "post_attention_layernorm"},
+                             {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
+                             {"ffn_down", "mlp.down_proj"}};
+constexpr Renamed kAroundT5[] = {{"token_embd.weight", "shared.weight"}, {"enc.output_norm.weight", "encoder.final_layer_norm.weight"}};
+constexpr Renamed kAroundQwen[] = {
+    {"token_embd.weight", "model.embed_tokens.weight"}, {"output_norm.weight", "model.norm.weight"}, {"output.weight", "lm_head.weight"}};
+
+/// "blk.3.attn_q.weight" by a table of what stands after the number; "" for another name.
+template <size_t n>
+std::string renamed(const std::string& name, std::string_view before, std::string_view ours_before, const Renamed (&table)[n]) {
+  if (!name.starts_with(before)) return "";
+  const auto dot = name.find('.', before.size()), end = name.rfind('.');
+  if (dot == std::string::npos || end <= dot) return "";
+  const auto part = std::string_view(name).substr(dot + 1, end - dot - 1);
+  const auto* found = std::ranges::find(table, part, &Renamed::theirs);
+  if (found == std::end(table)) return "";
+  return fmt::format("{}{}.{}{}", ours_before, name.substr(before.size(), dot - before.size()), found->ours, name.substr(end));
+}
+
+template <size_t n>
+std::string renamed(const std::string& name, const Renamed (&table)[n]) {
+  const auto* found = std::ranges::find(table, std::string_view(name), &Renamed::theirs);
+  return found == std::end(table) ? "" : std::string(found->ours);
+}
+
+std::string name_in_t5(const std::string& name) {
+  if (name.starts_with("dec.") || name == "output.weight") return "";  // of the decoder, which no model here runs
+  if (auto ours = renamed(name, kAroundT5); !ours.empty()) return ours;
+  auto ours = renamed(name, "enc.blk.", "encoder.block.", kT5);
+  return ours.empty() ? name : ours;
+}
+
+std::string name_in_qwen(const std::string& name) {
+  if (auto ours = renamed(name, kAroundQwen); !ours.empty()) return ours;
+  auto ours = renamed(name, "blk.", "model.layers.", kQwen);
+  return ours.empty() ? name : ours;
+}
+
+}  // namespace
+
+std::optional<CodedWeight> find_blocks(const MarkedFiles& files, const std::string& name) {
+  const auto& info = files.tensors.info(name);
+  if (!info.codes || !code_block(*info.codes).holds_scales) return std::nullopt;
+  CodedWeight weight{.kind = *info.codes, .shape = shape_of(files.tensors, name, info), .read = {}};
+  const auto numbers = product(weight.shape), in = numbers / weight.shape[0];
+  weight.is_flat = in % code_block(weight.kind).numbers != 0;
+  weight.read = [tensors = files.tensors, name, kind = weight.kind, is_flat = weight.is_flat, shape = weight.shape, numbers] {
+    auto sizes = is_flat ? std::vector{int64_t{1}, numbers} : shape;
+    return Codes{.kind = kind, .codes = tensors.tensor(name).reshape({sizes[0], -1}), .sizes = sizes};
+  };
+  return weight;
+}
+
+io::TensorSource in_known_names(const io::TensorSource& tensors) {
+  const auto architecture = said(tensors, "general.architecture");
+  if (architecture == "t5" || architecture == "t5encoder") return tensors.renamed(name_in_t5);
+  if (architecture.starts_with("qwen2") || architecture.starts_with("qwen3")) return tensors.renamed(name_in_qwen);
+  return tensors;
+}
+
+}  // namespace burnish::models
