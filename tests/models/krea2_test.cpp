@@ -55,7 +55,7 @@ TEST(Krea2Parity, ForwardAndAllGradients) {
   auto model = load_krea();
   KreaBatch batch;
   auto out = batch.run(*model);
-  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(2e-6));
+  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(5e-6));
   batch.backward(out);
   test::expect_digests(*model, batch.file.below("grad."));
 }
@@ -105,7 +105,7 @@ TEST(Krea2EditParity, ForwardAndAllGradients) {
   auto model = load_krea();
   EditBatch batch;
   auto out = batch.run(*model);
-  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(2e-6));
+  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(5e-6));
   EXPECT_GT(relative_error(batch.run(*model, false), batch.file.tensor("out")), 1e-3) << "the forms are not one";
   batch.backward(out);
   test::expect_digests(*model, batch.file.below("grad."));
