@@ -7,9 +7,9 @@
 
 namespace burnish {
 
-/// The kinds of codes that numbers are held as: of eight bits (two FP8 formats and INT8), of four (NF4 and FP4 of bitsandbytes, E2M1), and
-/// the blocks of GGUF files, whose scales lie among their codes.
-enum class CodeKind { e4m3, e5m2, int8, nf4, fp4, e2m1, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs };
+/// The kinds of codes that numbers are held as: of eight bits (two FP8 formats and INT8), of four (NF4 and FP4 of bitsandbytes, E2M1),
+/// the blocks of GGUF files, whose scales lie among their codes, and E4M3 with a scale for neighbours (MXFP8).
+enum class CodeKind { e4m3, e5m2, int8, nf4, fp4, e2m1, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp8 };
 
 /// A kind's least piece: so many neighbouring numbers of a row in so many bytes.
 struct CodeBlock {

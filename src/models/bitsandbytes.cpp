@@ -112,7 +112,7 @@ std::optional<CodedWeight> find_four_bits(const MarkedFiles& files, const std::s
     }
     const auto in = state.num_numbers() / state.shape[0];
     weight.is_flat = in % state.block != 0;
-    weight.read = [tensors = files.tensors, name, state, is_flat = weight.is_flat] { return read(tensors, name, state, is_flat); };
+    weight.read = [name, state, is_flat = weight.is_flat](const io::TensorSource& tensors) { return read(tensors, name, state, is_flat); };
     return weight;
   }
   return std::nullopt;
@@ -126,7 +126,7 @@ std::optional<CodedWeight> find_rows_of_int8(const MarkedFiles& files, const std
     return std::nullopt;
   CodedWeight weight{.kind = CodeKind::int8, .shape = info.shape, .beside = {scale}, .read = {}};
   if (files.tensors.contains(order)) weight.beside.push_back(order);
-  weight.read = [tensors = files.tensors, name, scale, order] {
+  weight.read = [name, scale, order](const io::TensorSource& tensors) {
     auto codes = tensors.tensor(name);
     auto largest = tensors.tensor(scale).to(at::kFloat);
     if (largest.numel() != codes.size(0))

@@ -30,13 +30,13 @@ class Shown final : public io::TensorFile {
   const std::filesystem::path& path() const override { return tensors_.files().front()->path(); }
   at::Tensor tensor(const std::string& name) override {
     const auto& weight = weights_.at(name);
-    auto numbers = numbers_of(weight.read());
+    auto numbers = numbers_of(weight.read(tensors_));
     if (weight.rotation > 0) numbers = rotated(numbers, weight.rotation);
     return numbers.reshape(weight.shape).to(infos_.at(name).dtype);
   }
   std::optional<Codes> codes(const std::string& name) override {
     const auto& weight = weights_.at(name);
-    return weight.has_rows() ? std::optional(weight.read()) : std::nullopt;
+    return weight.has_rows() ? std::optional(weight.read(tensors_)) : std::nullopt;
   }
   void release(const std::string& name) const override {
     tensors_.release(name);

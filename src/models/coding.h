@@ -16,10 +16,10 @@ namespace burnish::models {
 struct CodedWeight {
   CodeKind kind;
   std::vector<int64_t> shape;
-  std::vector<std::string> beside = {};  ///< tensors that are read with it
-  std::function<Codes()> read;           ///< codes by the weight's rows; where `is_flat`, all of it as one row
-  bool is_flat = false;                  ///< whether blocks reach over the ends of rows
-  int64_t rotation = 0;                  ///< how many neighbours of a row were rotated together before they were rounded; 0: none
+  std::vector<std::string> beside = {};                        ///< tensors that are read with it
+  std::function<Codes(const io::TensorSource& tensors)> read;  ///< codes by the weight's rows; where `is_flat`, all of it as one row
+  bool is_flat = false;                                        ///< whether blocks reach over the ends of rows
+  int64_t rotation = 0;  ///< how many neighbours of a row were rotated together before they were rounded; 0: none
   /// Whether codes can be held in its place, row by row.
   bool has_rows() const { return !is_flat && rotation == 0; }
 };

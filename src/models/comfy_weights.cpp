@@ -23,7 +23,7 @@ std::optional<CodedWeight> bytes_with_scale(const MarkedFiles& files, const std:
     auto scale = layer_of(name) + std::string(ending);
     if (name.ends_with(kWeight) && weight.beside.empty() && files.tensors.contains(scale)) weight.beside = {scale};
   }
-  weight.read = [tensors = files.tensors, name, kind, beside = weight.beside] {
+  weight.read = [name, kind, beside = weight.beside](const io::TensorSource& tensors) {
     auto codes = tensors.tensor(name);
     Codes read{.kind = kind, .codes = codes.view(at::kByte).reshape({codes.size(0), -1}), .sizes = codes.sizes().vec()};
     if (!beside.empty()) read.scales = scale_in(tensors, beside[0], codes.size(0));
@@ -98,11 +98,11 @@ std::optional<CodedWeight> find_mxfp8(const MarkedFiles& files, const std::strin
   const auto scale = layer_of(name) + ".weight_scale";
   const bool is_one = mark && format_of(*mark) == "mxfp8" && info.dtype == at::kFloat8_e4m3fn && files.tensors.contains(scale);
   if (!is_one || info.shape.size() != 2 || info.shape[1] % kGroup != 0) return std::nullopt;
-  CodedWeight weight{.kind = CodeKind::e4m3, .shape = info.shape, .beside = {scale}, .read = {}};
-  weight.read = [tensors = files.tensors, name, scale] {
+  CodedWeight weight{.kind = CodeKind::mxfp8, .shape = info.shape, .beside = {scale}, .read = {}};
+  weight.read = [name, scale](const io::TensorSource& tensors) {
     auto codes = tensors.tensor(name);
     auto exponents = in_rows(tensors.tensor(scale), scale, codes.size(0), codes.size(1) / kGroup);
-    return Codes{.kind = CodeKind::e4m3,
+    return Codes{.kind = CodeKind::mxfp8,
                  .codes = codes.view(at::kByte),
                  .scales = powers_of_two(exponents),
                  .sizes = codes.sizes().vec(),
@@ -121,7 +121,7 @@ std::optional<CodedWeight> find_nvfp4(const MarkedFiles& files, const std::strin
   // A weight that its inputs' scales were taken out of is another.
   if (!is_one || (2 * info.shape[1]) % kGroup != 0 || files.tensors.contains(layer + ".pre_quant_scale")) return std::nullopt;
   CodedWeight weight{.kind = CodeKind::e2m1, .shape = {info.shape[0], 2 * info.shape[1]}, .beside = {scale, whole}, .read = {}};
-  weight.read = [tensors = files.tensors, name, scale, whole, shape = weight.shape] {
+  weight.read = [name, scale, whole, shape = weight.shape](const io::TensorSource& tensors) {
     auto bytes = in_rows(tensors.tensor(scale), scale, shape[0], shape[1] / kGroup);
     auto scales = bytes.view(at::kFloat8_e4m3fn).to(at::kFloat).mul_(scale_in(tensors, whole, 1));
     return Codes{.kind = CodeKind::e2m1, .codes = tensors.tensor(name), .scales = scales, .sizes = shape, .group = kGroup};

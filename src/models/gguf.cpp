@@ -98,7 +98,7 @@ std::optional<CodedWeight> find_blocks(const MarkedFiles& files, const std::stri
   CodedWeight weight{.kind = *info.codes, .shape = shape_of(files.tensors, name, info), .read = {}};
   const auto numbers = product(weight.shape), in = numbers / weight.shape[0];
   weight.is_flat = in % code_block(weight.kind).numbers != 0;
-  weight.read = [tensors = files.tensors, name, kind = weight.kind, is_flat = weight.is_flat, shape = weight.shape, numbers] {
+  weight.read = [name, kind = weight.kind, is_flat = weight.is_flat, shape = weight.shape, numbers](const io::TensorSource& tensors) {
     auto sizes = is_flat ? std::vector{int64_t{1}, numbers} : shape;
     return Codes{.kind = kind, .codes = tensors.tensor(name).reshape({sizes[0], -1}), .sizes = sizes};
   };

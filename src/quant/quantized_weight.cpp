@@ -164,7 +164,7 @@ QuantizedWeight from_codes(const Codes& codes, c10::Device device, const std::st
   auto fp32 = at::TensorOptions().dtype(at::kFloat).device(device);
   w.scales = codes.scales.defined() ? codes.scales.to(fp32, false, true).contiguous() : at::ones({1, 1}, fp32);
   check_finite(w.scales, name + "'s scale");
-  if (is_fp8(codes.kind) || code_block(codes.kind).holds_scales) {  // others have no codes for them
+  if (is_fp8(codes.kind) || codes.kind == CodeKind::mxfp8 || code_block(codes.kind).holds_scales) {  // others have no codes for them
     nn::for_each_tile(out, w.in, device,
                       [&](int64_t begin, int64_t end) { check_finite(dequantize_rows(w, begin, end, at::kFloat, false), name); });
   }

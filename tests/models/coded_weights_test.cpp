@@ -76,6 +76,7 @@ TEST(CodedWeights, OfComfyAreItsNumbers) {
     EXPECT_TRUE(at::equal(shown.tensor(name), expected.tensor(name))) << name;
     EXPECT_TRUE(at::equal(numbers_of(*shown.codes(name)), expected.tensor(name))) << name;
     EXPECT_EQ(shown.codes(name)->group, group) << name;
+    EXPECT_EQ(code_block(*shown.info(name).codes).group, group) << name << ": what plans count by";
   }
   for (const char* name : {"int8_few.weight", "int8_rotated.weight"}) {
     EXPECT_FALSE(shown.info(name).codes.has_value());

@@ -190,7 +190,7 @@ TEST(FileCodes, AreTakenAsTheyAre) {
 
 TEST(FileCodes, OfAllKindsMultiplyAsTheirNumbers) {
   at::manual_seed(0);
-  for (int i = 0; i <= static_cast<int>(CodeKind::iq4_xs); ++i) {
+  for (int i = 0; i <= static_cast<int>(CodeKind::mxfp8); ++i) {
     const auto kind = static_cast<CodeKind>(i);
     const int64_t out = 600, in = 512;  // more rows than one tile has
     auto codes = codes_on_meta(kind, {out, in});

@@ -90,6 +90,7 @@ void four_bits_to_fp32(const std::array<float, 16>& values, const uint8_t* codes
 /// n codes that share a scale; of four bits the first of them in the high half of a byte.
 void to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* out, int64_t n) {
   switch (kind) {
+    case CodeKind::mxfp8:
     case CodeKind::e4m3: return e4m3_to_fp32(codes, scale, out, n);
     case CodeKind::e5m2: return e5m2_to_fp32(codes, scale, out, n);
     case CodeKind::int8: return int8_to_fp32(codes, scale, out, n);
@@ -124,6 +125,7 @@ at::Tensor unpack_anywhere(const at::Tensor& codes, CodeKind kind, const at::Ten
                            c10::ScalarType dtype) {
   at::Tensor values;
   switch (kind) {
+    case CodeKind::mxfp8:
     case CodeKind::e4m3: values = codes.view(at::kFloat8_e4m3fn).to(at::kFloat); break;
     case CodeKind::e5m2: values = codes.view(at::kFloat8_e5m2).to(at::kFloat); break;
     case CodeKind::int8: values = codes.view(at::kChar).to(at::kFloat); break;

@@ -457,10 +457,12 @@ void add_storable(MemoryPlan& plan, const Subject& subject, const pipeline::Sche
   const auto& components = subject.model->components().list();
   int64_t num_bytes = 0;
   for (const auto& component : components) num_bytes += component.num_bytes;
-  for (const auto& [name, origin, bytes, num_stored, num_kept, share] : components) {
-    if (num_stored > 0 || whole.contains(name)) continue;
+  for (const auto& component : components) {
+    const auto& name = component.name;
+    if (component.num_stored > 0 || whole.contains(name)) continue;
     if (contains(live, name)) plan.movable.storable.push_back(name);
-    else if (contains(once, name) && !contains(of_pictures, name) && bytes > num_bytes / kLittle) plan.movable.encoders.push_back(name);
+    else if (contains(once, name) && !contains(of_pictures, name) && component.num_bytes > num_bytes / kLittle)
+      plan.movable.encoders.push_back(name);
   }
 }
 
