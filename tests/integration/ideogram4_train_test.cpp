@@ -174,8 +174,9 @@ TEST_F(Ideogram4Run, FilesInFourBitsAndOfGgufAreReadAndTrainedOver) {
     ASSERT_EQ(in_codes.size(), 3u);
     for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(in_codes[i], in_fp32[i], tolerance(1e-5) * in_fp32[i]) << i;
     // Numbers again, in another file; and with a LoRA merged.
-    ok("convert " + quoted(at(file)) + " " + quoted(at("numbers.safetensors")) + " --weight_format none --dtype fp32");
-    EXPECT_LE(relative_error(latents(model(at("numbers.safetensors")), ""), expected), tolerance(1e-5));
+    const auto numbers = at(std::string(kind) + ".safetensors");
+    ok("convert " + quoted(at(file)) + " " + quoted(numbers) + " --weight_format none --dtype fp32");
+    EXPECT_LE(relative_error(latents(model(numbers), ""), expected), tolerance(1e-5));
     EXPECT_LE(relative_error(latents(model(at(file)), "--lora " + kAdapter), latents(model(plain), "--lora " + kAdapter)), 0.01);
   }
 }
