@@ -42,6 +42,7 @@ class Machine(unittest.TestCase):
             for scheme in ("light", "dark") if width != 1920 else ("light",):
                 browser.colors(scheme)
                 browser.screenshot(SHOTS / f"studio-machine-{scheme}-{width}.png")
+                self.assertEqual(browser.audit(), [], scheme)
         self.assertEqual(browser.complaints, [])
 
         # It is closed from here.
