@@ -27,8 +27,8 @@ batch_size = 4
 max_steps = 120
 save_steps = 40
 preview_prompts = "../prompts.txt"
-preview_every = 20
-preview_steps = 12
+preview_steps = 30
+preview_num_inference_steps = 12
 """
 
 
@@ -55,8 +55,14 @@ class Show:
         self.browser.wait(f"document.querySelector('{selector}') !== null")
         self.browser.evaluate(f"(() => {{ const box = document.querySelector('{selector}'); box.value = {text!r}; box.dispatchEvent(new Event('{event}', {{bubbles: true}})); }})()")
 
+    def choose(self, selector, text):
+        """The first real option of a list that holds the text."""
+        self.browser.wait(f"[...(document.querySelector('{selector}')?.options ?? [])].some(one => one.value && one.textContent.includes('{text}'))")
+        self.browser.evaluate(f"(() => {{ const box = document.querySelector('{selector}'); box.value = [...box.options].find(one => one.value && one.textContent.includes('{text}')).value;"
+                              "box.dispatchEvent(new Event('change', {bubbles: true})); })()")
+
     def see(self, text):
-        self.browser.wait(f"document.body.textContent.includes('{text}')", 240)
+        self.browser.wait(f"document.body.textContent.includes('{text}')", 60)
 
     def frame(self, name=None, seconds=2.0):
         """A picture of the page as it is, which becomes a part of the animation, and, with a name, a file."""
@@ -88,7 +94,7 @@ def walk(show, address):
     show.fill("#recipe", "flux_lora_24gb", "change")
     show.browser.wait("document.querySelector('#toml').value.includes('FLUX')")
     text = show.browser.evaluate("document.querySelector('#toml').value").replace("black-forest-labs/FLUX.1-dev", "flux-dev")
-    show.fill("#toml", text + 'device = "cuda"\ndevice_memory = "16GiB"\n')
+    show.fill("#toml", text + 'device_memory = "16GiB"\n')
     show.see("It does not fit.")
     show.frame("plan", 3)
     show.click("Look for what fits")
@@ -111,6 +117,18 @@ def walk(show, address):
         show.frame(seconds=0.8)
     show.browser.wait("document.querySelector('.head .controls:not([hidden])')?.textContent.includes('Archive')", 400)
     show.frame("run", 3)
+
+    show.browser.evaluate("document.querySelector('a.wordmark').click()")
+    show.click("Drawing", "nav a")
+    show.choose("#draw-run", "pixel art")
+    show.choose("#draw-add", "")
+    show.fill("#draw-prompts", "a red apple\na cat face\nan umbrella")
+    for box, text in (("sizes", "192x192"), ("seeds", "3"), ("steps", "16"), ("strengths", "0, 0.5, 1")):
+        show.fill(f"#draw-{box}", text)
+    show.fill("#draw-name", "apples and cats")
+    show.click("Draw", ".draw-form button")
+    show.browser.wait("[...document.querySelectorAll('.sheet img')].length === 9", 400)
+    show.frame("drawing", 4)
 
 
 def main():

@@ -109,7 +109,7 @@ TEST(Ideogram4Batch, EqualsItsSamplesOneByOne) {
 TEST(Ideogram4Parts, AreTheWhole) {
   at::NoGradGuard no_grad;
   auto whole = load_transformer();
-  auto modulation = load_transformer({.text = false, .body = false}), text = load_transformer({.modulation = false, .body = false}),
+  auto modulation = load_transformer({.body = false, .text = false}), text = load_transformer({.modulation = false, .body = false}),
        body = load_transformer({.modulation = false, .text = false});
   EXPECT_EQ(modulation->num_bytes() + text->num_bytes() + body->num_bytes(), whole->num_bytes());
   Batch batch;
