@@ -98,7 +98,7 @@ def walk(show, address):
     show.see("It does not fit.")
     show.frame("plan", 3)
     show.click("Look for what fits")
-    show.browser.wait("document.querySelectorAll('.choices code').length === 1")
+    show.browser.wait("![...document.querySelectorAll('button')].some(one => one.textContent === 'Look for what fits')")
     show.browser.evaluate("document.querySelector('.choices button:has(code)').click()")
     show.see("It fits.")
     show.frame(seconds=2)

@@ -50,7 +50,7 @@ TEST_F(DrawingTest, AreFoldersWithWhatWasAskedFor) {
   EXPECT_EQ(drawing["pictures"], json::parse(R"({"0": "0000.png"})")) << "it is there while others are drawn";
   EXPECT_EQ(drawing["state"], "running");
   EXPECT_EQ(drawing["total"], 2);
-  EXPECT_EQ(drawing["says"], "[info] sample 1");
+  EXPECT_EQ(drawing["says"], "sample 1");
   let_go();
   ASSERT_TRUE(comes_to("grid", "ended"));
   drawing = ask("/api/drawings/grid");
@@ -121,7 +121,7 @@ TEST_F(DrawingTest, SaysWhyOneFailed) {
   ask("/api/drawings", json{{"name", "grid"}, {"prompts", {"fail"}}});
   ASSERT_TRUE(comes_to("grid", "ended"));
   EXPECT_EQ(ask("/api/drawings/grid")["exit_code"], 3);
-  EXPECT_EQ(ask("/api/drawings")[0]["says"], "[sample] no memory");
+  EXPECT_EQ(ask("/api/drawings")[0]["says"], "no memory");
 }
 
 TEST_F(DrawingTest, TakesNothingFromOutside) {

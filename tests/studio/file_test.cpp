@@ -79,7 +79,7 @@ TEST_F(FileTest, AreLookedAtByTheProgram) {
   ASSERT_EQ(put("files/cat.safetensors", lora) + put("files/broken.safetensors", "x"), 400);
   EXPECT_EQ(ask("/api/inspect/files/cat.safetensors")["reports"][0]["path"], (root() / "files/cat.safetensors").string());
   const auto broken = ask("/api/inspect/files/broken.safetensors");
-  EXPECT_EQ(broken["sentence"], "[inspect] no header");
+  EXPECT_EQ(broken["sentence"], "no header");
   EXPECT_TRUE(broken["reports"].empty());
 }
 
@@ -88,7 +88,7 @@ TEST_F(FileTest, AreConvertedOneAfterTheOther) {
   std::ofstream(scratch / "hold") << "";
   EXPECT_EQ(convert({{"name", "out.safetensors"}, {"settings", "lora_format = \"kohya\"\n"}})["run"], "out.safetensors");
   convert({{"name", "cat.safetensors"}});
-  ASSERT_TRUE(comes_true([&] { return ask("/api/conversions")[0]["says"] == "[info] convert 1/2"; }));
+  ASSERT_TRUE(comes_true([&] { return ask("/api/conversions")[0]["says"] == "convert 1/2"; }));
   EXPECT_EQ(last_conversion()["state"], "waiting");
   fs::remove(scratch / "hold");
   ASSERT_TRUE(comes_true([&] { return last_conversion()["state"] == "ended"; }));
