@@ -94,7 +94,7 @@ def walk(show, address):
     show.fill("#recipe", "flux_lora_24gb", "change")
     show.browser.wait("document.querySelector('#toml').value.includes('FLUX')")
     text = show.browser.evaluate("document.querySelector('#toml').value").replace("black-forest-labs/FLUX.1-dev", "flux-dev")
-    show.fill("#toml", text + 'device_memory = "16GiB"\n')
+    show.fill("#toml", text + 'device_memory = "17.3GiB"\n')
     show.see("It does not fit.")
     show.frame("plan", 3)
     show.click("Look for what fits")

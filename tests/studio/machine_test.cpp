@@ -35,7 +35,7 @@ namespace {
 
 class MachineTest : public Workplace {
  protected:
-  MachineTest() : workspace(root()), queue(workspace, program().string()), burnish(workspace, program().string(), false) {}
+  MachineTest() : workspace(root()), queue(training(workspace, program().string())), burnish(workspace, program().string(), false) {}
 
   MadeUpSystem system;
   studio::Workspace workspace;

@@ -144,7 +144,7 @@ TEST_F(QueueTest, EndsItsJobsWhereThatIsAsked) {
 }
 
 TEST_F(QueueTest, TellsTheProgramWhatToTrust) {
-  Queue queue(workspace, program().string(), /*trusts_settings=*/true);
+  Queue queue(training(workspace, program().string(), /*trusts_settings=*/true));
   queue.add("cat", "echo $MORE > '" + (scratch / "more").string() + "'", false);
   ASSERT_TRUE(comes_true([&] { return all_ended(queue); }));
   EXPECT_EQ(text_of(scratch / "more"), "--trust_settings\n");
