@@ -128,7 +128,7 @@ TEST(RecipeFiles, AreAllPromised) {
 TEST(Goals, GoWithRecipesAndAreSettingsOfThem) {
   std::set<std::string> reached;
   for (const auto& goal : io::read_json(kRecipes / "goals.json")) {
-    std::vector<std::string> arguments{"--device", "cuda"};
+    std::vector<std::string> arguments{"--device", "cuda", "--dataset_metadata_path", "metadata.json"};
     for (const auto& [name, value] : goal["settings"].items()) {
       arguments.push_back("--" + name);
       arguments.push_back(value.is_string() ? value.get<std::string>() : value.dump());
