@@ -24,10 +24,10 @@ width = 192
 lora_rank = 8
 learning_rate = 4e-3
 batch_size = 4
-max_steps = 120
-save_steps = 40
+max_steps = 60
+save_steps = 20
 preview_prompts = "../prompts.txt"
-preview_steps = 30
+preview_steps = 15
 preview_num_inference_steps = 12
 """
 
@@ -115,7 +115,7 @@ def walk(show, address):
     for _ in range(4):
         time.sleep(4)
         show.frame(seconds=0.8)
-    show.browser.wait("document.querySelector('.head .controls:not([hidden])')?.textContent.includes('Archive')", 400)
+    show.browser.wait("[...document.querySelectorAll('.head .controls:not([hidden])')].some(one => one.textContent.includes('Archive'))", 120)
     show.frame("run", 3)
 
     show.browser.evaluate("document.querySelector('a.wordmark').click()")

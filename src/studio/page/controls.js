@@ -29,7 +29,7 @@ const ended = h("div", {class: "controls", hidden: true},
     await ask("DELETE", `runs/${named(runName)}`);
     location.href = "/#/";
   })}, words.bin));
-const mending = h("div", {class: "controls"}), log = h("pre", {}), files = h("ul", {class: "files"});
+const mending = h("div", {class: "controls", hidden: true}), log = h("pre", {}), files = h("ul", {class: "files"});
 const logBox = h("details", {class: "log"}, h("summary", {}, words.log), log), fileBox = h("details", {class: "log", open: true}, h("summary", {}, words.files), files);
 
 document.head.append(h("link", {rel: "stylesheet", href: "/page/controls.css"}));
@@ -52,6 +52,7 @@ async function offer(run) {
   const links = found.map(name => h("a", {class: "button", href: `${form}&option=${named(name)}`}, words.change(name)));
   if (run.exit_code === noFit) links.push(h("a", {class: "button", href: `${form}&fit=1`}, words.fitTitle));
   mending.replaceChildren(...links);
+  mending.hidden = links.length === 0;
 }
 
 async function look() {
