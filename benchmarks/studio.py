@@ -82,7 +82,8 @@ def main():
                         paint, there = seconds_to(browser, f"{host}/{path}", is_there)
                         print(f"{name}, {turn}: something is painted after {paint * 1000:.0f} ms, all in sight is there after {there * 1000:.0f} ms")
             status = pathlib.Path(f"/proc/{studio.pid}/status").read_text()
-            print(f"the server's memory at its peak: {int(re.search(r'VmHWM:\s+(\d+)', status)[1]) / 1024:.0f} MiB")
+            peak = int(re.search(r"VmHWM:\s+(\d+)", status)[1])  # KiB
+            print(f"the server's memory at its peak: {peak / 1024:.0f} MiB")
         finally:
             studio.terminate()
             studio.wait()

@@ -31,8 +31,10 @@ Work fetching(const Workspace& workspace, const std::string& program) {
   return {.folder = workspace.queue() / "fetches",
           .results = workspace.queue() / "fetches",
           .working_in = workspace.root(),
-          .command = [program](const Job&, const std::string& settings,
-                               const std::string&) { return std::vector<std::string>{program, "models", "--config", settings}; },
+          .command =
+              [program](const Job&, const std::string& settings, const std::string&) {
+                return std::vector<std::string>{program, "models", "--config", settings};
+              },
           .variables = {"BURNISH_PROGRESS_SECONDS=1"}};
 }
 

@@ -18,7 +18,6 @@
 #include "io/files.h"
 #include "io/last_lines.h"
 #include "studio/program.h"
-#include "studio/runs.h"
 
 namespace burnish::studio {
 

@@ -7,8 +7,8 @@
 #include "studio/claim.h"
 #include "studio/datasets.h"
 #include "studio/drawings.h"
-#include "studio/files.h"
 #include "studio/fetches.h"
+#include "studio/files.h"
 #include "studio/guard.h"
 #include "studio/looks.h"
 #include "studio/machine.h"
@@ -37,35 +37,44 @@ struct Options {
   bool trusts_settings = false;        ///< whether settings may name commands to run (config::Row::acts_outside)
 };
 
-/// What the routes of a studio work with.
-struct Studio {
+/// Where a studio works; one at a time.
+struct Place {
   Options options;
   Workspace workspace;
   Claim claim;
-  Queue queue;
-  Runs runs;
+
+  Place(Options given, int port) : options(std::move(given)), workspace(options.folder), claim(workspace.root(), port) {}
+};
+
+/// What it knows of the pictures of datasets.
+struct Pictures {
   Datasets datasets;
-  Files files;
-  Drawings drawings;
   Thumbnails thumbnails;
   Looks looks;
+
+  explicit Pictures(const Workspace& workspace)
+      : datasets(workspace), thumbnails(workspace.root() / ".thumbnails"), looks(workspace.root() / ".thumbnails", thumbnails) {}
+};
+
+/// What the routes of a studio work with.
+struct Studio : Place, Pictures {
+  Queue queue;
+  Runs runs;
+  Files files;
+  Drawings drawings;
   Program program;
   Fetches fetches;
   Machine machine;
   Guard guard;
 
-  /// Opens the workspace; its queue goes on.
+  /// Opens the workspace; its queues go on.
   Studio(Options given, int port)
-      : options(std::move(given)),
-        workspace(options.folder),
-        claim(workspace.root(), port),
+      : Place(std::move(given), port),
+        Pictures(workspace),
         queue(training(workspace, options.program, options.trusts_settings)),
         runs(workspace, queue),
-        datasets(workspace),
         files(workspace, options.program),
         drawings(workspace, files, options.program),
-        thumbnails(workspace.root() / ".thumbnails"),
-        looks(workspace.root() / ".thumbnails", thumbnails),
         program(workspace, options.program, options.trusts_settings),
         fetches(workspace, options.program),
         machine(workspace, queue, program),

@@ -40,18 +40,18 @@ inline bool comes_true(const std::function<bool()>& is_true, std::chrono::millis
 class Workplace : public testing::Test {
  protected:
   Workplace() {
-    std::ofstream(program())
-        << "#!/bin/sh\nif [ \"$1\" = plan ]; then echo '" << kPlan
-        << "'; exit 0; fi\n"
-           "if [ \"$1\" = data ]; then exec sh \"$5\" \"$2\"; fi\n"
-           "if [ \"$1\" = doctor ]; then echo '{\"advice\": [\"a note\"]}'; exit 0; fi\n"
-           "if [ \"$1\" = import ]; then\n"
-           "  if grep -q = \"$2\"; then echo '{\"settings\": \"rank = 4\", \"program\": \"kohya\"}'; exit 0; fi\n"
-           "  echo '[import] no settings' >&2; exit 2\nfi\n"
-           "if [ \"$1\" = models ]; then\n"
-           "  echo 'fetch (MiB): 1 of 2' >&2; if grep -q slow/ \"$3\"; then trap 'exit 130' INT; while :; do sleep 0.05; done; fi; exit 0\nfi\n"
-           "S=$2; RUN=$4; export RUN; mkdir -p \"$RUN\"; shift 4; MORE=$*; export MORE\n"
-           "exec sh \"$S\"\n";
+    std::ofstream(program()) << "#!/bin/sh\nif [ \"$1\" = plan ]; then echo '" << kPlan
+                             << "'; exit 0; fi\n"
+                                "if [ \"$1\" = data ]; then exec sh \"$5\" \"$2\"; fi\n"
+                                "if [ \"$1\" = doctor ]; then echo '{\"advice\": [\"a note\"]}'; exit 0; fi\n"
+                                "if [ \"$1\" = import ]; then\n"
+                                "  if grep -q = \"$2\"; then echo '{\"settings\": \"rank = 4\", \"program\": \"kohya\"}'; exit 0; fi\n"
+                                "  echo '[import] no settings' >&2; exit 2\nfi\n"
+                                "if [ \"$1\" = models ]; then\n"
+                                "  echo 'fetch (MiB): 1 of 2' >&2; if grep -q slow/ \"$3\"; then trap 'exit 130' INT; while :; do sleep "
+                                "0.05; done; fi; exit 0\nfi\n"
+                                "S=$2; RUN=$4; export RUN; mkdir -p \"$RUN\"; shift 4; MORE=$*; export MORE\n"
+                                "exec sh \"$S\"\n";
     ::chmod(program().c_str(), 0755);
   }
 

@@ -132,7 +132,8 @@ TEST_F(Streams, LossIsTheSumOfTheStreamsThatASampleHas) {
   EXPECT_GT(of_sound, 1e-3);
   EXPECT_NEAR(number_of(both, "loss"), of_picture + 0.5 * of_sound, 1e-6);
   EXPECT_EQ(tensor_of(silent, "tone_prediction").numel(), 0);
-  EXPECT_FLOAT_EQ(static_cast<float>(number_of(silent, "loss")), squares(silent, "latents").mean().item<float>());  // sums differ by processor
+  EXPECT_FLOAT_EQ(static_cast<float>(number_of(silent, "loss")),
+                  squares(silent, "latents").mean().item<float>());  // sums differ by processor
 }
 
 TEST_F(Streams, MasksCountPixelsAndRobustLossesAllErrors) {
