@@ -130,9 +130,15 @@ TEST_F(WanImage, SplitAndCachedRunsAreAsUnsplitOnes) {
       run_burnish("train --task sft:train --dataset_base_path " + quoted(at("encoded")) + " --model " + quoted(flf2v()) + " --dtype fp32 " +
                   kBoth + "--lora_rank 4 --max_steps 3 --learning_rate 1e-2 --num_threads 1 " + "--output_path " + quoted(at("split")));
   ASSERT_EQ(split.exit_code, 0) << split.output;
-  std::string text;
-  for (auto& line : read_log(at("split"))) text += nlohmann::json{line["loss"], line["grad_norm"]}.dump() + "\n";
-  EXPECT_EQ(text, whole);
+  // Where samples lie in memory decides how some processors add up, in the last bit.
+  std::istringstream lines(whole);
+  for (auto& line : read_log(at("split"))) {
+    std::string of_whole;
+    std::getline(lines, of_whole);
+    const auto expected = nlohmann::json::parse(of_whole);
+    EXPECT_NEAR(line["loss"].get<double>(), expected[0].get<double>(), 1e-6);
+    EXPECT_NEAR(line["grad_norm"].get<double>(), expected[1].get<double>(), 1e-6);
+  }
 }
 
 // Without a first frame the transformer reads zeros, as Fun's models do for texts alone.
