@@ -2,6 +2,9 @@
 // transformers and peft (tests/golden/make_wan_image.py).
 #include <gmock/gmock.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "tests/integration/parity.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/wan.h"
