@@ -66,6 +66,7 @@ class Show:
 
     def frame(self, name=None, seconds=2.0):
         """A picture of the page as it is, which becomes a part of the animation, and, with a name, a file."""
+        self.browser.evaluate("scrollTo(0, 0)")
         self.browser.wait("[...document.images].every(one => one.complete)")
         path = self.folder / (f"studio-{name}.png" if name else ".frame.png")
         self.browser.screenshot(path, whole=False)
@@ -78,7 +79,7 @@ class Show:
 
     def animate(self):
         pictures, milliseconds = zip(*self.frames)
-        pictures[0].save(self.folder / "studio.webp", save_all=True, append_images=pictures[1:], duration=list(milliseconds), loop=0, quality=60, method=6)
+        pictures[0].save(self.folder / "studio.webp", save_all=True, append_images=pictures[1:], duration=list(milliseconds), loop=0, quality=60, method=6, kmin=1, kmax=1)  # whole frames: differences leave shadows
 
 
 def walk(show, address):
