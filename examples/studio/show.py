@@ -3,7 +3,7 @@
 
 usage: BURNISH=build/burnish PYTHONPATH=.deps/demo python3 examples/studio/show.py [docs/images]
 
-The workspace is made anew in build/studio: pixel art as in `./dev demo`, and the small FLUX of assets/ as its model. Each page is left as
+The workspace is made anew in build/show: pixel art as in `./dev demo`, and the small FLUX of assets/ as its model. Each page is left as
 studio-NAME.png, and the way through them as studio.webp.
 """
 import io, os, pathlib, shutil, subprocess, sys, time
@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "tests/browser"))
 from browser import Browser  # noqa: E402
 
 BURNISH = os.path.abspath(os.environ.get("BURNISH", ROOT / "build/burnish"))
-WORKSPACE = ROOT / "build/studio"
+WORKSPACE = ROOT / "build/show"
 SIZE = (1280, 800)
 SETTINGS = """model = ["../models/tiny-flux"]
 dataset_base_path = "../datasets/pixel-art"
