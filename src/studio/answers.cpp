@@ -21,7 +21,10 @@ void answer(Response& response, const json& value, int status) {
   report::send_whole(response, value.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace), "application/json");
 }
 
-void done(Response& response) { answer(response, json::object()); }
+void done(Response& response) {
+  response.set_header("Cache-Control", "no-store");
+  response.set_content("{}", "application/json");  // goes out even where the server ends with it
+}
 
 void refuse(Response& response, int status, const std::string& sentence) { answer(response, {{"sentence", sentence}}, status); }
 

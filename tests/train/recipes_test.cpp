@@ -141,7 +141,9 @@ TEST(Goals, GoWithRecipesAndAreSettingsOfThem) {
       reached.insert(promise.recipe);
       auto with = arguments;
       with.insert(with.end(), {"--config", (kRecipes / (promise.recipe + ".toml")).string(), "--model", promise.model});
-      EXPECT_NO_THROW(train::check(test::options_of(with))) << goal["title"] << " " << promise.recipe;
+      auto options = test::options_of(with);
+      options.model.is_plan = true;  // on a machine without the device
+      EXPECT_NO_THROW(train::check(options)) << goal["title"] << " " << promise.recipe;
     }
     EXPECT_TRUE(goes_with_one) << goal["title"];
   }
