@@ -1,5 +1,6 @@
 #pragma once
 #include "studio/answers.h"
+#include "studio/of_folder.h"
 #include "studio/studio.h"
 
 namespace burnish::studio {
@@ -15,11 +16,7 @@ inline int64_t side_of(const Request& request) {
 /// A handler that is given the folder of the dataset which the address names; 404 where there is none.
 template <typename Handle>
 httplib::Server::Handler of_dataset(const Studio& studio, Handle handle) {
-  return handled([&studio, handle](const Request& request, Response& response) {
-    auto folder = Workspace::find(studio.workspace.datasets(), request.matches[1]);
-    if (!folder) return refuse(response, 404, "there is no such dataset");
-    handle(*folder, request, response);
-  });
+  return of_folder(studio.workspace.datasets(), "there is no such dataset", handle);
 }
 
 /// A handler that is given the folder, and the picture or clip of it that the address names.

@@ -1,4 +1,5 @@
 #include "studio/answers.h"
+#include "studio/of_folder.h"
 #include "studio/studio.h"
 
 namespace burnish::studio {
@@ -11,11 +12,7 @@ namespace {
 /// A handler that is given the folder of the drawing which the address names; 404 where there is none.
 template <typename Handle>
 httplib::Server::Handler of_drawing(const Studio& studio, Handle handle) {
-  return handled([&studio, handle](const Request& request, Response& response) {
-    auto folder = Workspace::find(studio.workspace.drawings(), request.matches[1]);
-    if (!folder) return refuse(response, 404, "there is no such drawing");
-    handle(*folder, request, response);
-  });
+  return of_folder(studio.workspace.drawings(), "there is no such drawing", handle);
 }
 
 const char* media_type(const fs::path& picture) {

@@ -47,13 +47,6 @@ json options_of(const json& schema, const json& arguments) {
   return page_of(found, arguments);
 }
 
-json run_of(const json& runs, const json& arguments) {
-  for (const auto& run : runs) {
-    if (run.at("name") == arguments.at("run")) return run;
-  }
-  config_error("studio", "there is no such run");
-}
-
 /// As it is now, without the minutes before.
 json machine_of(const json& machine, const json& /*arguments*/) {
   auto now = machine;
@@ -128,9 +121,8 @@ std::vector<Tool> tools_of_runs() {
        "ended, why.",
        Effect::reads,
        "GET",
-       "/api/runs",
-       {kRunInput},
-       run_of},
+       "/api/runs/{run}",
+       {kRunInput}},
       {"get_run_settings", "Gives the settings of a run as TOML.", Effect::reads, "GET", "/api/runs/{run}/settings", {kRunInput}},
       {"get_run_log", "Gives the last that a run printed.", Effect::reads, "GET", "/api/runs/{run}/log", {kRunInput}},
       {"list_run_files", "Lists the files of weights that a run saved.", Effect::reads, "GET", "/api/runs/{run}/files", {kRunInput}},

@@ -6,6 +6,7 @@
 #include "io/last_lines.h"
 #include "records/asked.h"
 #include "studio/answers.h"
+#include "studio/of_folder.h"
 #include "studio/studio.h"
 
 namespace burnish::studio {
@@ -21,11 +22,7 @@ constexpr const char* kRun = "/api/runs/([^/]+)";
 /// A handler that is given the folder of the run which the address names; 404 where there is none.
 template <typename Handle>
 httplib::Server::Handler of_run(const Studio& studio, Handle handle) {
-  return handled([&studio, handle](const Request& request, Response& response) {
-    auto run = Workspace::find(studio.workspace.runs(), request.matches[1]);
-    if (!run) return refuse(response, 404, "there is no such run");
-    handle(*run, request, response);
-  });
+  return of_folder(studio.workspace.runs(), "there is no such run", handle);
 }
 
 /// The same of a run that does not go on; 409 where it does.
