@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "drawing/picture.h"
 #include "io/files.h"
+#include "records/saved_weights.h"
 #include "train/options/fields.h"
 #include "train/options/meaning.h"
 
@@ -17,45 +18,6 @@ namespace burnish::app {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr const char* kEnding = ".safetensors";
-
-/// "step-12" and "text_encoder" of step-12.text_encoder.safetensors; the part is "" in a file's name without one.
-std::pair<std::string, std::string> stem_and_part(const std::string& file) {
-  if (!file.ends_with(kEnding)) return {};
-  auto name = file.substr(0, file.size() - std::string(kEnding).size());
-  auto dot = name.find('.');
-  return {name.substr(0, dot), dot == name.npos ? "" : name.substr(dot + 1)};
-}
-
-/// How new what a run saved is: by its step; the best weights are taken ahead of the last. -1 for other names.
-int64_t newness(const std::string& stem) {
-  if (stem == "best") return INT64_MAX;
-  if (!stem.starts_with("step-")) return -1;
-  int64_t step = -1;
-  auto [end, error] = std::from_chars(stem.data() + 5, stem.data() + stem.size(), step);
-  return error == std::errc() && end == stem.data() + stem.size() ? step : -1;
-}
-
-/// The files of the save that is drawn with: the part each holds, and where it is.
-std::vector<std::pair<std::string, fs::path>> saved_files(const fs::path& run, const std::string& prefix) {
-  std::vector<std::pair<std::string, fs::path>> files;
-  int64_t newest = -1;
-  std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(run, failed)) {
-    auto name = entry.path().filename().string();
-    if (!name.starts_with(prefix)) continue;
-    auto [stem, part] = stem_and_part(name.substr(prefix.size()));
-    auto age = newness(stem);
-    if (age < 0 || age < newest) continue;
-    if (age > newest) files.clear();
-    newest = age;
-    files.emplace_back(part, entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  if (files.empty()) data_error("sample", "{} holds no weights that a run saved, {}step-100.safetensors say", run.string(), prefix);
-  return files;
-}
 
 /// The extent in "768x512" or, of clips, "768x512x49"; nothing where the text is none.
 std::optional<Extent> extent_of(const std::string& text) {
@@ -102,7 +64,7 @@ void take_run(SampleOptions& o) {
   o.model.own.begin_with_drawing();
   o.extent = asked_extent(trained);
   o.frame_rate_of_run = first_dataset(trained).frame_rate;
-  for (const auto& [part, file] : saved_files(o.run, trained.output_name.empty() ? "" : trained.output_name + "-")) {
+  for (const auto& [part, file] : records::newest_weights(o.run, trained.output_name)) {
     const auto metadata = io::SafetensorsFile::open(file)->metadata();
     if (auto size = metadata.find("resolution"); size != metadata.end()) o.extent = extent_of(size->second).value_or(o.extent);
     if (metadata.contains("adapter")) o.lora.push_back(file.string());

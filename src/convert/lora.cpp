@@ -22,10 +22,10 @@
 #include "base/random_key.h"
 #include "base/text.h"
 #include "convert/lora_format.h"
-#include "convert/metadata.h"
 #include "convert/weights.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "loras/file_metadata.h"
 #include "models/loading.h"
 
 namespace burnish::convert {
@@ -208,27 +208,18 @@ double alpha_of(const AdapterWeights& w) { return w.scale * static_cast<double>(
 
 std::string norm_of(const AdapterWeights& w) { return w.magnitude.axis == adapters::NormAxis::input ? "input" : "output"; }
 
-/// Has what burnish, sd-scripts and modelspec say of a file's adapters be true of these, and leaves out sums over what was in it.
+loras::AdapterTotals totals_of(const AdaptersByComponent& all) {
+  return {.type = all_of(all, type_of),
+          .ranks = all_of(all, [](const auto& w) { return std::to_string(adapters::rank_of(w)); }),
+          .alphas = all_of(all, [](const auto& w) { return fmt::format("{}", static_cast<float>(alpha_of(w))); })};
+}
+
+/// Has what burnish, sd-scripts and ModelSpec say of a file's adapters be true of these.
 void describe(io::Metadata& metadata, const AdaptersByComponent& all) {
-  // Their numbers stand in the tensors, or in peft's own file; DyLoRA's block would count twice.
-  for (const char* key : {"lora_adapter_metadata", "ss_network_args", "dora_norm"}) metadata.erase(key);
-  drop_checksums(metadata);
+  const auto totals = totals_of(all);
+  loras::restate(metadata, totals);
   metadata["format"] = "pt";
-  auto types = all_of(all, type_of), ranks = all_of(all, [](const auto&w) { return std::to_string(adapters::rank_of(w)); }),
-       alphas = all_of(all, [](const auto&w) { return fmt::format("{}", static_cast<float>(alpha_of(w))); });
-  auto set = [&](const char* key, const std::string& value) {
-    if (auto it = metadata.find(key); it != metadata.end()) it->second = value;
-  };
-  if (metadata.contains("adapter") && types == "dora") metadata["dora_norm"] = all_of(all, norm_of);
-  set("adapter", types);
-  set("rank", ranks);
-  set("alpha", alphas);
-  // sd-scripts has one number, or this word.
-  auto one = [](const std::string& numbers) { return numbers.find('/') == numbers.npos ? numbers : "Dynamic"; };
-  set("ss_network_dim", one(ranks));
-  set("ss_network_alpha", one(alphas));
-  if (auto it = metadata.find("ss_network_module"); it != metadata.end() && types == "lora" && it->second.starts_with("lycoris"))
-    it->second = "networks.lora";
+  if (metadata.contains("adapter") && totals.type == "dora") metadata["dora_norm"] = all_of(all, norm_of);
 }
 
 int64_t num_layers(const AdaptersByComponent& all) {
@@ -261,6 +252,7 @@ void write_file(const Options& o, const models::Model& model, const Changes& cha
   uint64_t bytes = config.size();
   for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes();
   io::check_space(out, bytes);
+  loras::renew_sums(metadata, tensors);
   if (format != LoraFormat::peft) return io::save_safetensors(out, tensors, metadata);
   io::save_safetensors(out / "adapter_model.safetensors", tensors, metadata);
   io::write_text_atomic(out / "adapter_config.json", config);

@@ -15,10 +15,10 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/text.h"
-#include "convert/metadata.h"
 #include "convert/written_component.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "loras/file_metadata.h"
 #include "loras/merged.h"
 #include "models/beside_weights.h"
 #include "models/family.h"
@@ -161,7 +161,7 @@ std::string write_single(const Options& o, const models::ModelFiles& files, cons
     }
     if (!left_out.empty()) warn("{} tensors that are no part of the model are left out ({} first)", left_out.size(), left_out[0]);
     file.metadata = files.entries[0].tensors->metadata();
-    drop_checksums(file.metadata);
+    loras::drop_sums(file.metadata);
   }
   for (const auto& mark : model.names().marks) {
     bool is_there = std::any_of(file.others.begin(), file.others.end(), [&](const auto& item) { return item.first == mark; });

@@ -200,12 +200,9 @@ void saving_rows(Table& table) {
                      "log_prefix",
                      "log_tracker_name"},
                     "says how a run is shown");
-  table << needless({"metadata_title",
-                     "metadata_author",
-                     "metadata_description",
-                     "metadata_license",
-                     "metadata_tags",
-                     "metadata_usage_hint",
+  for (const std::string name : {"metadata_title", "metadata_author", "metadata_description", "metadata_license", "metadata_tags"})
+    table << same(name, name);
+  table << needless({"metadata_usage_hint",
                      "metadata_thumbnail",
                      "metadata_merged_from",
                      "metadata_trigger_phrase",

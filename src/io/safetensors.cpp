@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "io/hash.h"
 
 namespace burnish::io {
 
@@ -57,15 +58,20 @@ uint64_t TensorSpec::num_bytes() const {
   return count;
 }
 
+namespace {
+
+/// What sorts tensors in a file. Widest elements first, then by name, as the reference writer does: every tensor stays aligned.
+std::pair<int64_t, std::string_view> place_of(c10::ScalarType dtype, const std::string& name) {
+  return {-static_cast<int64_t>(c10::elementSize(dtype)), name};
+}
+
+}  // namespace
+
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, const std::vector<TensorSpec>& specs, const Metadata& metadata)
     : file_(path) {
-  // Widest elements first, then by name, as the reference writer does: every tensor stays aligned.
   std::vector<const TensorSpec*> order;
   for (const auto& spec : specs) order.push_back(&spec);
-  std::sort(order.begin(), order.end(), [](auto* a, auto* b) {
-    auto wide = [](auto* x) { return -static_cast<int64_t>(c10::elementSize(x->dtype)); };
-    return std::pair(wide(a), a->name) < std::pair(wide(b), b->name);
-  });
+  std::sort(order.begin(), order.end(), [](auto* a, auto* b) { return place_of(a->dtype, a->name) < place_of(b->dtype, b->name); });
 
   nlohmann::ordered_json header;
   if (!metadata.empty()) header["__metadata__"] = metadata;
@@ -102,6 +108,17 @@ void SafetensorsWriter::commit() {
     if (!place.written) throw std::logic_error("the tensor " + name + " was announced and not written");
   }
   file_.commit();
+}
+
+std::string tensors_sha256(const NamedTensors& tensors) {
+  auto order = tensors;
+  std::ranges::sort(order, {}, [](const auto& named) { return place_of(named.second.scalar_type(), named.first); });
+  Sha256 sum;
+  for (const auto& [name, tensor] : order) {
+    const auto plain = tensor.detach().cpu().contiguous();
+    sum.update({static_cast<const char*>(plain.const_data_ptr()), plain.nbytes()});
+  }
+  return sum.hex();
 }
 
 void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata) {

@@ -71,6 +71,10 @@ class SafetensorsWriter {
   AtomicFile file_;
 };
 
+/// Returns the SHA-256, as 64 hexadecimal digits, of tensors' bytes in the order in which the writer lays them: of what stands behind the
+/// header in the file that holds them.
+std::string tensors_sha256(const NamedTensors& tensors);
+
 /// Writes tensors one at a time, atomically: on any failure (a full disk, say) the file that stood there before is unchanged.
 /// Tensors may lie on any device and need not be contiguous.
 void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata = {});

@@ -112,10 +112,19 @@ struct ReferenceNames {
   int64_t most = 0;           ///< how many of a sample the model sees at most; 0: any number
 };
 
+/// What metadata of files calls a model, for programs that sort files by it. Words are those of sd-scripts and musubi-tuner
+/// (sai_model_spec.py) and ai-toolkit, which write them.
+struct FileWords {
+  std::string architecture = {};    ///< modelspec.architecture of a whole model, "flux-1-dev"; "" where no program has one: the variant
+  std::string implementation = {};  ///< where the code is that the model was made with; "" for diffusers
+  std::string base_version = {};    ///< kohya's ss_base_model_version, "flux1"; "" where nobody writes one
+};
+
 /// Every table of names of a model: plain data that its family fills in when the model is opened.
 struct Names {
   std::string family;           ///< the folder's name
   std::string variant;          ///< "FLUX.1-dev" and the like, for people and for file metadata
+  FileWords file_words = {};    ///< what metadata of files calls it
   std::vector<Expert> experts;  ///< the experts in the order in which a walk from noise comes by them; their stretches cover the way
   std::map<std::string, ComponentNames> components;  ///< names of every component that the units may run
   std::map<std::string, ValueNames> values;          ///< facts of values of which there is something to say

@@ -12,10 +12,9 @@
 #include "base/log.h"
 #include "config/settings.h"
 #include "data/animated_webp.h"
-#include "data/image.h"
-#include "data/video_file.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "report/preview_text.h"
 
 namespace burnish::report {
 
@@ -71,14 +70,6 @@ std::string text_or_error(const fs::path& path) {
   } catch (const Error& error) {
     return error.what();
   }
-}
-
-/// What a preview's file says of how it was drawn. A video may lie where FFmpeg's libraries do not, and is shown there all the same.
-std::map<std::string, std::string> text_of(records::PreviewKind kind, const fs::path& path) {
-  using Kind = records::PreviewKind;
-  if (kind == Kind::webp) return data::read_webp_text(path);
-  if (kind == Kind::png || kind == Kind::frames) return data::read_png_text(path);
-  return read_or_leave_out(path, data::read_video_text);
 }
 
 /// Frames a second by a text; as many as most models make where it is none.
@@ -141,7 +132,7 @@ json RunFollower::describe(const records::Preview& preview, const fs::path& path
   using Kind = records::PreviewKind;
   const auto frames = preview.kind == Kind::frames ? records::preview_frames(path) : std::vector<fs::path>();
   if (preview.kind == Kind::frames && frames.empty()) return nullptr;  // none is written yet
-  auto text = text_of(preview.kind, frames.empty() ? path : frames.front());
+  auto text = preview_text(preview.kind, frames.empty() ? path : frames.front());
   json described{{"step", preview.step}, {"number", preview.number}, {"prompt", text["prompt"]}};
   if (frames.empty()) described["url"] = link_(path, preview);
   else described.update({{"url", link_(frames.front(), preview)}, {"frames", json::array()}, {"rate", rate_of(text["frame_rate"])}});

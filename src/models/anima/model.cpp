@@ -113,6 +113,7 @@ void AnimaModel::add_conditioner(const Source& source) {
 void AnimaModel::fill_names() {
   names_.family = "anima";
   names_.variant = "Anima";
+  names_.file_words.base_version = "anima";
   names_.experts = {{"dit"}};
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels, -1, -1}, .diffsynth = {"input_latents"}}},

@@ -47,6 +47,7 @@ void ChromaModel::add_transformer(const Source& source) {
 void ChromaModel::fill_names() {
   names_.family = "chroma";
   names_.variant = "Chroma";
+  names_.file_words = {"chroma", "https://huggingface.co/lodestones/Chroma", "chroma"};
   names_.experts = {{"dit"}};
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels / 4, -1, -1}}},

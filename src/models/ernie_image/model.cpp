@@ -70,6 +70,7 @@ void ErnieImageModel::add_text_encoder(const Source& source, const text::QwenCon
 void ErnieImageModel::fill_names() {
   names_.family = "ernie_image";
   names_.variant = "ERNIE-Image";
+  names_.file_words.base_version = "ernie_image";
   names_.experts = {{"dit"}};
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels, -1, -1}, .diffsynth = {"input_latents"}}},

@@ -150,6 +150,7 @@ void Step1x::add_components(const AddComponent& add) const {
 
 void Step1x::add_names(Names& names) const {
   names.variant = "Step1X-Edit";
+  names.file_words = {.implementation = "https://github.com/stepfun-ai/Step1X-Edit"};
   names.references.expected = kStep1xColumn;
   if (options_.references) names.reference_column = kStep1xColumn;
   names.values.erase("text_embedding");

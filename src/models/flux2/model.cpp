@@ -145,6 +145,11 @@ void Flux2Model::add_transformer(const Source& source) {
 void Flux2Model::fill_names() {
   names_.family = "flux2";
   names_.variant = config_.guidance_embeds ? "FLUX.2-dev" : "FLUX.2-klein";
+  const std::string code = "https://github.com/black-forest-labs/flux2";
+  const bool is_4b = config_.width() < 4096;
+  names_.file_words = config_.guidance_embeds ? FileWords{"Flux.2-dev", code, "flux2"}
+                      : is_4b                 ? FileWords{"Flux.2-klein-4b", code, "flux2_klein_4b"}
+                                              : FileWords{"Flux.2-klein-9b", code, "flux2_klein_9b"};
   names_.experts = {{"dit"}};
   if (options_.references) names_.reference_column = kReferenceColumn;
   const auto from_tokens = [](const at::Tensor& tokens_NK, int64_t rows, int64_t columns) {

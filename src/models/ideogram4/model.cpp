@@ -132,6 +132,7 @@ void Ideogram4Model::add_text_encoder(const Source& source, const text::QwenConf
 void Ideogram4Model::fill_names() {
   names_.family = "ideogram4";
   names_.variant = "Ideogram 4";
+  names_.file_words.base_version = "ideogram4";
   names_.experts = {{kDit}};
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels, -1, -1}, .diffsynth = latents_in_tokens()}},

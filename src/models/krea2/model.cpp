@@ -165,6 +165,7 @@ void Krea2Model::add_encoders(const Sources& sources, const text::QwenConfig& te
 void Krea2Model::fill_names(bool is_distilled) {
   names_.family = "krea2";
   names_.variant = is_distilled ? "Krea 2 Turbo" : "Krea 2 Raw";
+  names_.file_words.base_version = "krea2";
   names_.experts = {{"dit"}};
   if (options_.references) names_.reference_column = kReferenceColumn;
   names_.values = {

@@ -152,6 +152,8 @@ void QwenImageModel::fill_names() {
   if (is_edit) names_.references.expected = kReferenceColumn;
   if (config_.zero_cond_t) names_.marks.emplace_back(kZeroMark);
   names_.variant = is_layered_ ? "Qwen-Image-Layered" : is_edit || edits() ? "Qwen-Image-Edit" : "Qwen-Image";
+  names_.file_words = {names_.variant,
+                       is_layered_ ? "https://github.com/QwenLM/Qwen-Image-Layered" : "https://github.com/QwenLM/Qwen-Image", "qwen_image"};
   names_.experts = {{"dit"}};
   if (options_.references) names_.reference_column = is_layered_ ? kWholeColumn : kReferenceColumn;
   if (is_layered_) names_.references = {.are_needed = true, .most = 1};

@@ -137,6 +137,9 @@ ComponentNames StableDiffusionModel::text_names(const std::string& name, Compone
 void StableDiffusionModel::fill_names() {
   names_.family = "stable_diffusion";
   names_.variant = is_xl() ? "SDXL" : "SD 1.5";
+  names_.file_words = is_xl()
+                          ? FileWords{"stable-diffusion-xl-v1-base", "https://github.com/Stability-AI/generative-models", "sdxl_base_v1-0"}
+                          : FileWords{"stable-diffusion-v1", "", "sd_v1"};
   names_.experts = {{"unet"}};
   names_.values["latents"] = {.shape = {-1, config_.in_channels, -1, -1}, .diffsynth = {"input_latents"}};
   if (is_xl()) {

@@ -247,6 +247,13 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f("lora_format", o.lora_format, "names in the adapter's file: auto, diffusers, kohya, lycoris, onetrainer or diffsynth")
       .known({"auto", "diffusers", "kohya", "lycoris", "onetrainer", "diffsynth"})
       .counts_when("an adapter, and trainable_models asks for none (lora_base_model does)", [&o] { return has_adapters(o); });
+  f("metadata_title", o.metadata_title,
+    "title that saved files have for programs that list models; empty takes output_name, or the model's name")
+      .level(Level::all);
+  f("metadata_author", o.metadata_author, "author that saved files name").level(Level::all);
+  f("metadata_description", o.metadata_description, "what saved files say that they are for").level(Level::all);
+  f("metadata_license", o.metadata_license, "license that saved files name, as 'CC-BY-4.0'").level(Level::all);
+  f("metadata_tags", o.metadata_tags, "tags of saved files, with commas between").level(Level::all);
   f("save_dtype", o.save_dtype, "fp32, bf16 or fp16 of what is saved; empty takes dtype").known(dtype_choices());
   f("resume", o.resume, "go on from the state in output_path").level(Level::first_run);
   f("auto_resume", o.auto_resume, "go on from the state in output_path where there is one, and begin anew where there is none");

@@ -173,6 +173,12 @@ OutputSettings output_settings(const TrainOptions& o) {
   s.dtype = parse_dtype(o.save_dtype.empty() ? o.model.dtype : o.save_dtype);
   s.resume = o.resume || (o.auto_resume && checkpoint::is_there(s.state()));
   s.overwrite = o.overwrite;
+  s.described = {{"title", o.metadata_title},
+                 {"author", o.metadata_author},
+                 {"description", o.metadata_description},
+                 {"license", o.metadata_license},
+                 {"tags", o.metadata_tags}};
+  std::erase_if(s.described, [](const auto& entry) { return entry.second.empty(); });
   return s;
 }
 

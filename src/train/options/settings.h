@@ -30,6 +30,8 @@ struct OutputSettings {
   PreviewSettings previews;
   bool tensorboard = false, csv = false;
   c10::ScalarType dtype = c10::kBFloat16;
+  /// Entries of ModelSpec that saved files have beside those that the run knows itself: "title", "author" and so on.
+  std::map<std::string, std::string> described = {};
   bool resume = false, overwrite = false;
   std::filesystem::path state() const { return folder / "state"; }
   /// What stands before "step-N" and "best" in names of files.

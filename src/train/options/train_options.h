@@ -79,6 +79,7 @@ struct TrainOptions {
   int64_t save_steps = -1, save_epochs = 0, keep_last = 0;
   double save_minutes = 0;
   bool keep_best = false;
+  std::string metadata_title, metadata_author, metadata_description, metadata_license, metadata_tags;
   int64_t validation_steps = 0;
   std::string preview_prompts, preview_format = "default";
   int64_t preview_steps = 0, preview_num_inference_steps = 20;

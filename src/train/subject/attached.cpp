@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/random_key.h"
 #include "base/text.h"
+#include "loras/file_metadata.h"
 #include "loras/lora_file.h"
 #include "models/kept_dtypes.h"
 #include "quant/trained_codes.h"
@@ -138,9 +139,8 @@ TrainedFile Attached::adapter_file(int64_t step, c10::ScalarType dtype, const st
     }
   }
   const auto& first = *adapted[0]->adapted[0].adapter;
-  file.metadata["adapter"] = type_of(first);
-  file.metadata["rank"] = join(ranks, "/");
-  file.metadata["alpha"] = join(alphas, "/");
+  const loras::AdapterTotals totals{type_of(first), join(ranks, "/"), join(alphas, "/")};
+  file.metadata.merge(loras::adapter_metadata(model_->names(), totals));
   if (!first.is_dora()) return file;
   bool by_input = first.magnitude().axis == adapters::NormAxis::input;
   file.metadata["dora_norm"] = by_input ? "input" : "output";

@@ -10,9 +10,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "io/hash.h"
+#include "loras/file_metadata.h"
 #include "records/json_log.h"
-#include "train/course/data_summary.h"
 #include "train/run/hooks/hooks.h"
+#include "train/run/run_metadata.h"
 #include "train/run/ways_to_load.h"
 #include "train/step/snapshot.h"
 
@@ -26,8 +27,23 @@ uint64_t checksum(const at::Tensor& contiguous) {
   return io::xxh64({static_cast<const char*>(contiguous.const_data_ptr()), contiguous.nbytes()});
 }
 
+/// Has the values of adapters in memory all at once, which sums over them need before the first is written.
+void gather(TrainedFile& file) {
+  for (auto& value : file.values) value.get = [tensor = value.get().cpu().contiguous()] { return tensor; };
+}
+
+void add_sums(io::Metadata& metadata, const TrainedFile& file) {
+  io::NamedTensors tensors;
+  for (const auto& value : file.values) tensors.emplace_back(value.spec.name, value.get());
+  loras::add_sums(metadata, tensors);
+}
+
 /// Writes a file tensor by tensor and compares what reads back.
-void write_checked(const fs::path& path, const TrainedFile& file, const io::Metadata& metadata) {
+void write_checked(const fs::path& path, TrainedFile file, io::Metadata metadata) {
+  if (file.layout) {
+    gather(file);
+    add_sums(metadata, file);
+  }
   std::vector<io::TensorSpec> specs;
   for (const auto& value : file.values) specs.push_back(value.spec);
   io::SafetensorsWriter writer(path, specs, metadata);
@@ -81,6 +97,7 @@ class Save final : public Hook {
   explicit Save(const Training& training)
       : training_(training),
         settings_(training.settings.output),
+        of_run_(run_metadata(training)),
         when_(settled(settings_.save, training.course.num_steps(), !training.subject.chosen.whole_components().empty())) {}
   ~Save() override {
     try {
@@ -212,14 +229,11 @@ class Save final : public Hook {
       if (snapshot.writes_files) write_checked(settings_.folder / name, file, metadata);
       else have_values(file);
     };
-    io::Metadata metadata{{"format", "pt"},
-                          {"base_model", training_.subject.model->names().variant},
-                          {"step", std::to_string(snapshot.step)},
-                          {"trainer", "burnish"}};
-    metadata["resolution"] = text_of(usual_extent(training_.feed.samples()));
+    auto metadata = step_metadata(training_.course, snapshot.step);
+    metadata.insert(of_run_.begin(), of_run_.end());
     for (const auto& file : snapshot.files) {
-      auto own = metadata;
-      own.insert(file.metadata.begin(), file.metadata.end());
+      auto own = file.metadata;
+      own.insert(metadata.begin(), metadata.end());
       if (snapshot.by_step) write(file.name, file, own);
       if (snapshot.is_best) write(best_name(file.name), file, own);
     }
@@ -255,6 +269,7 @@ class Save final : public Hook {
 
   const Training& training_;
   const OutputSettings& settings_;
+  const io::Metadata of_run_;
   SaveSettings when_;
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
   double lowest_ = std::numeric_limits<double>::infinity();

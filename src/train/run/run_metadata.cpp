@@ -1,0 +1,95 @@
+#include "train/run/run_metadata.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "loras/file_metadata.h"
+#include "train/course/data_summary.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// Of a dataset so many tags are listed, the most frequent first, and none that is longer: of captions in sentences there are as many
+/// "tags" as pictures.
+constexpr size_t kMostTags = 200, kLongestTag = 100;
+
+std::map<std::string, int64_t> count_tags(const Samples& samples, size_t set) {
+  std::map<std::string, int64_t> counts;
+  for (const auto& sample : samples.list) {
+    if (sample.set != set) continue;
+    for (const auto& tag : split_list(sample.prompt, samples.sets[set].captions.separator.front())) {
+      if (tag.size() <= kLongestTag) ++counts[tag];
+    }
+  }
+  return counts;
+}
+
+/// sd-scripts' ss_tag_frequency: {"folder": {"tag": how many samples have it}}.
+std::string tag_frequency(const Samples& samples) {
+  auto frequency = nlohmann::ordered_json::object();
+  for (size_t set = 0; set < samples.sets.size(); ++set) {
+    if (samples.sets[set].of_class_set) continue;
+    const auto counts = count_tags(samples, set);
+    std::vector<std::pair<std::string, int64_t>> tags(counts.begin(), counts.end());
+    std::ranges::stable_sort(tags, std::greater<>(), [](const auto& tag) { return tag.second; });
+    tags.resize(std::min(tags.size(), kMostTags));
+    auto listed = nlohmann::ordered_json::object();
+    for (const auto& [tag, count] : tags) listed[tag] = count;
+    if (!listed.empty()) frequency[fmt::format("dataset {}", set + 1)] = std::move(listed);
+  }
+  return frequency.empty() ? "" : frequency.dump();
+}
+
+std::string trigger_words(const Samples& samples) {
+  std::vector<std::string> words;
+  for (const auto& set : samples.sets) {
+    if (!set.trigger_word.empty() && !contains(words, set.trigger_word)) words.push_back(set.trigger_word);
+  }
+  return join(words);
+}
+
+int64_t count_samples(const Samples& samples, bool of_class_set) {
+  return std::ranges::count_if(samples.list, [&](const auto& sample) { return samples.sets[sample.set].of_class_set == of_class_set; });
+}
+
+}  // namespace
+
+io::Metadata run_metadata(const Training& training) {
+  const auto& names = training.subject.model->names();
+  const auto& settings = training.settings;
+  const auto& samples = training.feed.samples();
+  const auto extent = usual_extent(samples);
+  const bool trains_whole = !training.subject.chosen.whole_components().empty();
+  io::Metadata metadata = {
+      {"format", "pt"},
+      {"base_model", names.variant},
+      {"trainer", "burnish"},
+      {"resolution", text_of(extent)},
+      {"modelspec.title", settings.output.name.empty() ? names.variant + (trains_whole ? ", fine-tuned" : " LoRA") : settings.output.name},
+      {"modelspec.resolution", fmt::format("{}x{}", extent.width, extent.height)},
+      {"ss_resolution", fmt::format("({}, {})", extent.width, extent.height)},
+      {"ss_output_name", settings.output.name},
+      {"ss_num_train_images", std::to_string(count_samples(samples, false))},
+      {"ss_num_reg_images", std::to_string(count_samples(samples, true))},
+      {"ss_learning_rate", fmt::format("{}", settings.step.learning_rate)},
+      {"ss_optimizer", settings.step.optimizer.name},
+      {"ss_seed", std::to_string(settings.trained.seed)},
+      {"ss_tag_frequency", samples.has_captions ? tag_frequency(samples) : ""},
+      {"modelspec.trigger_phrase", trigger_words(samples)},
+  };
+  metadata.merge(loras::model_metadata(names));
+  for (const auto& [key, value] : settings.output.described) metadata["modelspec." + key] = value;
+  std::erase_if(metadata, [](const auto& entry) { return entry.second.empty(); });
+  return metadata;
+}
+
+io::Metadata step_metadata(const Course& course, int64_t step) {
+  const auto batches = step * course.batches_per_step();
+  const auto epoch = (batches + course.batches_per_epoch() - 1) / std::max<int64_t>(1, course.batches_per_epoch());
+  return {{"step", std::to_string(step)}, {"ss_steps", std::to_string(step)}, {"ss_epoch", std::to_string(epoch)}};
+}
+
+}  // namespace burnish::train
