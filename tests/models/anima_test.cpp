@@ -1,19 +1,17 @@
 // Parity of Anima's transformer and conditioner with diffusers' CosmosTransformer3DModel and AnimaTextConditioner on small random models
 // (tests/golden/make_anima.py).
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "io/json.h"
-#include "memory/recompute.h"
 #include "models/anima/conditioner.h"
 #include "models/anima/keys.h"
 #include "models/anima/transformer.h"
 #include "models/padding_row.h"
 #include "tests/golden.h"
-#include "tests/models/load.h"
+#include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -79,7 +77,6 @@ struct AnimaBatch {
                                 .modulation_BM = model.body->modulate(sigma, at::kFloat)});
   }
   at::Tensor run(Anima& model) const { return run(model, texts(), noisy_BCHW, sigma_B); }
-  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
 };
 
 }  // namespace
@@ -102,24 +99,19 @@ TEST(AnimaParity, ForwardAndAllGradients) {
   AnimaBatch batch;
   auto out = batch.run(model);
   EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(2e-6));
-  batch.backward(out);
+  test::backward(out, batch.file);
   test::expect_digests(*model.body, batch.file.below("grad.transformer."));
   test::expect_digests(*model.conditioner, batch.file.below("grad.text_conditioner."));
 }
 
 TEST(AnimaParity, RecomputedGradientsAreTheSame) {
   Anima plain, recomputed;
-  for (nn::Module* part : {static_cast<nn::Module*>(recomputed.body.get()), static_cast<nn::Module*>(recomputed.conditioner.get())}) {
-    for (auto* block : nn::blocks_below(*part)) block->runner = memory::recompute();
-  }
+  test::recompute_blocks(*recomputed.body);
+  test::recompute_blocks(*recomputed.conditioner);
   AnimaBatch batch;
-  for (auto* model : {&plain, &recomputed}) batch.backward(batch.run(*model));
-  auto expect_same = [](nn::Module& one, nn::Module& other) {
-    auto others = other.parameters();
-    for (auto& [path, slot] : one.parameters()) EXPECT_TRUE(at::equal(slot->grad(), others.at(path)->grad())) << path;
-  };
-  expect_same(*plain.body, *recomputed.body);
-  expect_same(*plain.conditioner, *recomputed.conditioner);
+  for (auto* model : {&plain, &recomputed}) test::backward(batch.run(*model), batch.file);
+  test::expect_equal_gradients(*plain.body, *recomputed.body);
+  test::expect_equal_gradients(*plain.conditioner, *recomputed.conditioner);
 }
 
 TEST(AnimaBatch, EqualsItsSamplesOneByOne) {
@@ -127,10 +119,9 @@ TEST(AnimaBatch, EqualsItsSamplesOneByOne) {
   Anima model;
   AnimaBatch batch;
   auto together = batch.run(model);
-  for (int64_t b = 0; b < 2; ++b) {
-    auto alone = AnimaBatch::run(model, batch.texts_of(b), batch.noisy_BCHW.narrow(0, b, 1), batch.sigma_B.narrow(0, b, 1));
-    EXPECT_LE(relative_error(together.narrow(0, b, 1), alone), tolerance(1e-5)) << b;
-  }
+  test::expect_samples(together, [&](int64_t b) {
+    return AnimaBatch::run(model, batch.texts_of(b), batch.noisy_BCHW.narrow(0, b, 1), batch.sigma_B.narrow(0, b, 1));
+  });
   // What stands behind the tokens of a text is not read.
   auto other = batch.texts();
   other.source_BSE = other.source_BSE + (1 - other.mask_BS).unsqueeze(-1) * 100;

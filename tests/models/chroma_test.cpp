@@ -1,14 +1,11 @@
 // Parity of Chroma's transformer with diffusers' on a small random model (tests/golden/make_chroma.py).
-#include <torch/csrc/autograd/autograd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "io/json.h"
-#include "memory/recompute.h"
 #include "models/chroma/keys.h"
 #include "models/chroma/transformer.h"
 #include "tests/golden.h"
-#include "tests/models/load.h"
+#include "tests/models/transformer_parity.h"
 
 using namespace burnish;
 using namespace burnish::models;
@@ -44,15 +41,15 @@ TEST(Chroma, ABatchAndItsGradientsAreThoseOfDiffusers) {
   ChromaBatch batch;
   auto out = batch.run(*model);
   EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(2e-6));
-  torch::autograd::backward({(out * on_device(batch.file.tensor("out_weight"))).sum()}, {});
+  test::backward(out, batch.file);
   test::expect_digests(*model, batch.file.below("grad."));
 }
 
 TEST(Chroma, RecomputedBlocksGiveTheSameGradients) {
   auto model = load_transformer();
-  for (auto* block : nn::blocks_below(*model)) block->runner = memory::recompute();
+  test::recompute_blocks(*model);
   ChromaBatch batch;
-  torch::autograd::backward({(batch.run(*model) * on_device(batch.file.tensor("out_weight"))).sum()}, {});
+  test::backward(batch.run(*model), batch.file);
   test::expect_digests(*model, batch.file.below("grad."));
 }
 

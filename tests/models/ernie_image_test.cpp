@@ -1,15 +1,12 @@
 // Parity of ERNIE-Image's parts with diffusers' and transformers' on a small random model (tests/golden/make_ernie_image.py).
-#include <torch/csrc/autograd/autograd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "io/json.h"
-#include "memory/recompute.h"
 #include "models/ernie_image/transformer.h"
 #include "models/text/qwen.h"
 #include "tests/golden.h"
-#include "tests/models/load.h"
+#include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -54,15 +51,12 @@ struct Batch {
                           .text_BTE = inputs.text_BTE.narrow(0, b, 1).narrow(1, 0, length),
                           .modulation_BM = model.modulate(sigma_B.narrow(0, b, 1), at::kFloat)});
   }
-  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
 };
 
 void expect_gradients(Transformer& model) {
   Batch batch;
   auto out = batch.run(model);
-  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(1e-5));
-  batch.backward(out);
-  test::expect_digests(model, batch.file.below("grad."));
+  test::expect_parity(model, batch.file, out, 1e-5);
 }
 
 }  // namespace
@@ -70,13 +64,8 @@ void expect_gradients(Transformer& model) {
 TEST(ErnieImageParity, ForwardAndAllGradients) { expect_gradients(*load_transformer()); }
 
 TEST(ErnieImageParity, RecomputedGradientsAreTheSame) {
-  auto plain = load_transformer(), recomputed = load_transformer();
-  for (auto* block : nn::blocks_below(*recomputed)) block->runner = memory::recompute();
-  expect_gradients(*recomputed);
   Batch batch;
-  batch.backward(batch.run(*plain));
-  auto other = recomputed->parameters();
-  for (auto& [path, slot] : plain->parameters()) EXPECT_TRUE(at::equal(slot->grad(), other.at(path)->grad())) << path;
+  test::expect_recomputed_equal(load_transformer(), load_transformer(), batch.file, [&](auto& model) { return batch.run(model); });
 }
 
 TEST(ErnieImageParity, TextEncoder) {
@@ -99,7 +88,7 @@ TEST(ErnieImageBatch, EqualsItsSamplesOneByOne) {
   auto model = load_transformer();
   Batch batch;
   auto together = batch.run(*model);
-  for (int64_t b = 0; b < 2; ++b) EXPECT_LE(relative_error(together.narrow(0, b, 1), batch.run_one(*model, b)), tolerance(1e-5)) << b;
+  test::expect_samples(together, [&](int64_t b) { return batch.run_one(*model, b); });
   // What stands behind a caption's own tokens is not read.
   batch.inputs.text_BTE = batch.inputs.text_BTE + (1 - batch.inputs.mask_BT).unsqueeze(-1) * 100;
   EXPECT_TRUE(at::equal(batch.run(*model), together));

@@ -1,7 +1,6 @@
 // Parity of what FLUX.2 dev has beside FLUX.2 klein with diffusers and transformers, on a small random model
 // (tests/golden/make_flux2_dev.py): a guidance that is embedded, Mistral's text encoder, a decoder of fewer channels.
 #include <gmock/gmock.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -13,7 +12,7 @@
 #include "models/text/qwen.h"
 #include "models/vae/patch_autoencoder.h"
 #include "tests/golden.h"
-#include "tests/models/load.h"
+#include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 #include "tokenizers/tekken.h"
 
@@ -65,7 +64,7 @@ TEST(Flux2DevParity, ForwardAndAllGradients) {
   Batch batch;
   auto out = batch.run(*model);
   EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(1e-5));
-  torch::autograd::backward({(out * on_device(batch.file.tensor("out_weight"))).sum()}, {});
+  test::backward(out, batch.file);
   test::expect_digests(*model, batch.file.below("grad."));
 }
 

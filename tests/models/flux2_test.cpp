@@ -1,17 +1,14 @@
 // Parity of FLUX.2 klein's parts with diffusers' and transformers' on a small random model (tests/golden/make_flux2.py).
-#include <torch/csrc/autograd/autograd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "io/json.h"
-#include "memory/recompute.h"
 #include "models/flux2/keys.h"
 #include "models/flux2/model.h"
 #include "models/shared_components.h"
 #include "models/vae/patch_autoencoder.h"
 #include "tests/golden.h"
-#include "tests/models/load.h"
+#include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -46,15 +43,12 @@ struct Batch {
     inputs.modulation_BM = model.modulate(sigma_B, at::kFloat);
     return model.forward(inputs);
   }
-  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
 };
 
 void expect_gradients(Transformer& model) {
   Batch batch;
   auto out = batch.run(model);
-  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(1e-5));
-  batch.backward(out);
-  test::expect_digests(model, batch.file.below("grad."));
+  test::expect_parity(model, batch.file, out, 1e-5);
 }
 
 }  // namespace
@@ -63,7 +57,7 @@ TEST(Flux2Parity, ForwardAndAllGradients) { expect_gradients(*load_transformer()
 
 TEST(Flux2Parity, RecomputedGradientsAreTheSame) {
   auto recomputed = load_transformer();
-  for (auto* block : nn::blocks_below(*recomputed)) block->runner = memory::recompute();
+  test::recompute_blocks(*recomputed);
   expect_gradients(*recomputed);
 }
 

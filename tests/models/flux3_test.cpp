@@ -1,16 +1,13 @@
 // Parity of FLUX.3's transformer with diffusers' Flux3Transformer2DModel on a small random model (tests/golden/make_flux3.py).
-#include <torch/csrc/autograd/autograd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "io/json.h"
-#include "memory/recompute.h"
 #include "models/family.h"
 #include "models/flux3/keys.h"
 #include "models/flux3/transformer.h"
 #include "tests/golden.h"
-#include "tests/models/load.h"
+#include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -68,7 +65,6 @@ struct Batch {
                           .mask_BT = one(captions.mask_BT).narrow(1, 0, length),
                           .modulation_BM = model.modulate(one(sigma_B), {}, true, at::kFloat)});
   }
-  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
 };
 
 /// The first sample of the batch as the distilled model sees it, without references.
@@ -87,9 +83,7 @@ TEST(Flux3Parity, ForwardAndAllGradients) {
   auto model = load_base();
   Batch batch;
   auto out = batch.run(*model);
-  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(2e-6));
-  batch.backward(out);
-  test::expect_digests(*model, batch.file.below("grad."));
+  test::expect_parity(*model, batch.file, out, 2e-6);
 }
 
 TEST(Flux3Parity, DistilledReadsWhereAStepLeads) {
@@ -97,7 +91,7 @@ TEST(Flux3Parity, DistilledReadsWhereAStepLeads) {
   auto file = test::golden("flux3_pipeline/distilled.safetensors");
   auto out = run_distilled(*model, file);
   EXPECT_LE(relative_error(out, file.tensor("out")), tolerance(2e-6));
-  torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {});
+  test::backward(out, file);
   auto expected = file.below("grad.");
   for (auto& [path, slot] : model->parameters()) {
     ASSERT_EQ(slot->grad().defined(), expected.contains(path)) << path << ": references have no part in this";
@@ -107,12 +101,8 @@ TEST(Flux3Parity, DistilledReadsWhereAStepLeads) {
 }
 
 TEST(Flux3Parity, RecomputedGradientsAreTheSame) {
-  auto plain = load_base(), recomputed = load_base();
-  for (auto* block : nn::blocks_below(*recomputed)) block->runner = memory::recompute();
   Batch batch;
-  for (auto* model : {plain.get(), recomputed.get()}) batch.backward(batch.run(*model));
-  auto other = recomputed->parameters();
-  for (auto& [path, slot] : plain->parameters()) EXPECT_TRUE(at::equal(slot->grad(), other.at(path)->grad())) << path;
+  test::expect_recomputed_equal(load_base(), load_base(), batch.file, [&](auto& model) { return batch.run(model); });
 }
 
 TEST(Flux3Batch, EqualsItsSamplesOneByOne) {
@@ -120,7 +110,7 @@ TEST(Flux3Batch, EqualsItsSamplesOneByOne) {
   auto model = load_base();
   Batch batch;
   auto together = batch.run(*model);
-  for (int64_t b = 0; b < 2; ++b) EXPECT_LE(relative_error(together.narrow(0, b, 1), batch.run_one(*model, b)), tolerance(1e-5)) << b;
+  test::expect_samples(together, [&](int64_t b) { return batch.run_one(*model, b); });
   // What stands behind a text's own windows is not read.
   auto other = batch.captions.text_BTE + (1 - batch.captions.mask_BT).unsqueeze(-1) * 100;
   EXPECT_TRUE(at::equal(batch.run(*model, other), together));

@@ -1,13 +1,11 @@
 // Parity of the FLUX.1 transformer with diffusers' FluxTransformer2DModel on small random models.
-#include <torch/csrc/autograd/autograd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "memory/recompute.h"
 #include "models/flux/keys.h"
 #include "models/flux/transformer.h"
 #include "tests/golden.h"
+#include "tests/models/transformer_parity.h"
 
 using namespace burnish;
 using namespace burnish::models;
@@ -62,7 +60,7 @@ Loaded load(const std::string& name) {
 void expect_gradients(Loaded& l) {
   auto out = l.forward();
   EXPECT_LE(relative_error(out, l.file.tensor("out")), tolerance(1e-5));
-  torch::autograd::backward({(out * on_device(l.file.tensor("out_weight"))).sum()}, {});
+  test::backward(out, l.file);
   auto expected = l.file.below("grad.");
   size_t compared = 0;
   for (auto& [path, slot] : l.model->parameters()) {
@@ -85,9 +83,9 @@ TEST_P(FluxParity, ForwardAndAllGradients) {
 
 TEST_P(FluxParity, RecomputedGradientsAreTheSame) {
   auto plain = load(GetParam()), recomputed = load(GetParam());
-  for (auto* block : nn::blocks_below(*recomputed.model)) block->runner = memory::recompute();
+  test::recompute_blocks(*recomputed.model);
   expect_gradients(recomputed);
-  torch::autograd::backward({(plain.forward() * on_device(plain.file.tensor("out_weight"))).sum()}, {});
+  test::backward(plain.forward(), plain.file);
   auto other = recomputed.model->parameters();
   for (auto& [path, slot] : plain.model->parameters()) {
     if (!slot->grad().defined()) continue;

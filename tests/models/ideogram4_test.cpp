@@ -1,6 +1,4 @@
 // Parity of Ideogram 4's parts with diffusers' and transformers' on a small random model (tests/golden/make_ideogram4.py).
-#include <torch/csrc/autograd/autograd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -8,15 +6,13 @@
 #include "diffusion/timestep_sampling.h"
 #include "diffusion/training_grid.h"
 #include "io/json.h"
-#include "memory/recompute.h"
 #include "models/ideogram4/captions.h"
 #include "models/ideogram4/keys.h"
 #include "models/ideogram4/statistics.h"
 #include "models/ideogram4/transformer.h"
 #include "models/text/qwen.h"
-#include "nn/block.h"
 #include "tests/golden.h"
-#include "tests/models/load.h"
+#include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -58,15 +54,12 @@ struct Batch {
                           .mask_BT = captions.mask_BT.narrow(0, b, 1).narrow(1, 0, length),
                           .condition_BM = model.modulate(sigma_B.narrow(0, b, 1), at::kFloat)});
   }
-  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
 };
 
 void expect_gradients(Transformer& model) {
   Batch batch;
   auto out = batch.run(model);
-  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(1e-5));
-  batch.backward(out);
-  test::expect_digests(model, batch.file.below("grad."));
+  test::expect_parity(model, batch.file, out, 1e-5);
 }
 
 }  // namespace
@@ -74,13 +67,8 @@ void expect_gradients(Transformer& model) {
 TEST(Ideogram4Parity, ForwardAndAllGradients) { expect_gradients(*load_transformer()); }
 
 TEST(Ideogram4Parity, RecomputedGradientsAreTheSame) {
-  auto plain = load_transformer(), recomputed = load_transformer();
-  for (auto* block : nn::blocks_below(*recomputed)) block->runner = memory::recompute();
-  expect_gradients(*recomputed);
   Batch batch;
-  batch.backward(batch.run(*plain));
-  auto other = recomputed->parameters();
-  for (auto& [path, slot] : plain->parameters()) EXPECT_TRUE(at::equal(slot->grad(), other.at(path)->grad())) << path;
+  test::expect_recomputed_equal(load_transformer(), load_transformer(), batch.file, [&](auto& model) { return batch.run(model); });
 }
 
 TEST(Ideogram4Parity, TheTextEncodersLayersLieTogetherNumberByNumber) {
@@ -100,7 +88,7 @@ TEST(Ideogram4Batch, EqualsItsSamplesOneByOne) {
   auto model = load_transformer();
   Batch batch;
   auto together = batch.run(*model);
-  for (int64_t b = 0; b < 2; ++b) EXPECT_LE(relative_error(together.narrow(0, b, 1), batch.run_one(*model, b)), tolerance(1e-5)) << b;
+  test::expect_samples(together, [&](int64_t b) { return batch.run_one(*model, b); });
   // What stands behind a caption's own tokens is not read.
   batch.captions.text_BTE = batch.captions.text_BTE + (1 - batch.captions.mask_BT).unsqueeze(-1) * 100;
   EXPECT_TRUE(at::equal(batch.run(*model), together));

@@ -1,16 +1,13 @@
 // Parity of Krea 2's transformer with diffusers' Krea2Transformer2DModel on a small random model (tests/golden/make_krea2.py).
-#include <torch/csrc/autograd/autograd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "io/json.h"
-#include "memory/recompute.h"
 #include "models/krea2/editing.h"
 #include "models/krea2/keys.h"
 #include "models/krea2/transformer.h"
 #include "tests/golden.h"
-#include "tests/models/load.h"
+#include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -46,7 +43,6 @@ struct KreaBatch {
     return model.forward(
         {.noisy_BCHW = noisy, .text_BTD = model.fuse(text, mask), .mask_BT = mask, .modulation_BM = model.modulate(sigma, at::kFloat)});
   }
-  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
 };
 
 }  // namespace
@@ -55,18 +51,12 @@ TEST(Krea2Parity, ForwardAndAllGradients) {
   auto model = load_krea();
   KreaBatch batch;
   auto out = batch.run(*model);
-  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(5e-6));
-  batch.backward(out);
-  test::expect_digests(*model, batch.file.below("grad."));
+  test::expect_parity(*model, batch.file, out, 5e-6);
 }
 
 TEST(Krea2Parity, RecomputedGradientsAreTheSame) {
-  auto plain = load_krea(), recomputed = load_krea();
-  for (auto* block : nn::blocks_below(*recomputed)) block->runner = memory::recompute();
   KreaBatch batch;
-  for (auto* model : {plain.get(), recomputed.get()}) batch.backward(batch.run(*model));
-  auto other = recomputed->parameters();
-  for (auto& [path, slot] : plain->parameters()) EXPECT_TRUE(at::equal(slot->grad(), other.at(path)->grad())) << path;
+  test::expect_recomputed_equal(load_krea(), load_krea(), batch.file, [&](auto& model) { return batch.run(model); });
 }
 
 TEST(Krea2Batch, EqualsItsSamplesOneByOne) {
@@ -74,7 +64,7 @@ TEST(Krea2Batch, EqualsItsSamplesOneByOne) {
   auto model = load_krea();
   KreaBatch batch;
   auto together = batch.run(*model);
-  for (int64_t b = 0; b < 2; ++b) EXPECT_LE(relative_error(together.narrow(0, b, 1), batch.run_one(*model, b)), tolerance(1e-5)) << b;
+  test::expect_samples(together, [&](int64_t b) { return batch.run_one(*model, b); });
   // What stands behind a caption's own tokens is not read.
   auto other = batch.captions.text_BTE + (1 - batch.captions.mask_BT).unsqueeze(-1).unsqueeze(-1) * 100;
   EXPECT_TRUE(at::equal(KreaBatch::run(*model, other, batch.captions.mask_BT, batch.noisy_BCHW, batch.sigma_B), together));
@@ -96,7 +86,6 @@ struct EditBatch {
                           .mask_BT = captions.mask_BT,
                           .modulation_BM = model.modulate(sigma_B, at::kFloat, are_frames)});
   }
-  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
 };
 
 }  // namespace
@@ -105,19 +94,13 @@ TEST(Krea2EditParity, ForwardAndAllGradients) {
   auto model = load_krea();
   EditBatch batch;
   auto out = batch.run(*model);
-  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(5e-6));
   EXPECT_GT(relative_error(batch.run(*model, false), batch.file.tensor("out")), 1e-3) << "the forms are not one";
-  batch.backward(out);
-  test::expect_digests(*model, batch.file.below("grad."));
+  test::expect_parity(*model, batch.file, out, 5e-6);
 }
 
 TEST(Krea2EditParity, RecomputedGradientsAreTheSame) {
-  auto plain = load_krea(), recomputed = load_krea();
-  for (auto* block : nn::blocks_below(*recomputed)) block->runner = memory::recompute();
   EditBatch batch;
-  for (auto* model : {plain.get(), recomputed.get()}) batch.backward(batch.run(*model));
-  auto other = recomputed->parameters();
-  for (auto& [path, slot] : plain->parameters()) EXPECT_TRUE(at::equal(slot->grad(), other.at(path)->grad())) << path;
+  test::expect_recomputed_equal(load_krea(), load_krea(), batch.file, [&](auto& model) { return batch.run(model); });
 }
 
 TEST(Krea2EditParity, WithoutReferencesItIsTheModelThatReadsNone) {

@@ -1,6 +1,4 @@
 // Parity of Qwen-Image-2.1's transformer and autoencoder with diffusers' on small random models (tests/golden/make_qwen_image_21.py).
-#include <torch/csrc/autograd/autograd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "io/json.h"
@@ -10,7 +8,7 @@
 #include "models/qwen_image_21/transformer.h"
 #include "models/vae/causal_autoencoder.h"
 #include "tests/golden.h"
-#include "tests/models/load.h"
+#include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -48,7 +46,6 @@ struct QwenBatch {
                         const at::Tensor& sigma) {
     return model.forward({.noisy_BCHW = noisy, .text_BTE = text, .mask_BT = mask, .modulation_BM = model.modulate(sigma, at::kFloat)});
   }
-  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
 };
 
 }  // namespace
@@ -57,18 +54,12 @@ TEST(QwenImage21Parity, ForwardAndAllGradients) {
   auto model = load_qwen();
   QwenBatch batch;
   auto out = batch.run(*model);
-  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(2e-6));
-  batch.backward(out);
-  test::expect_digests(*model, batch.file.below("grad."));
+  test::expect_parity(*model, batch.file, out, 2e-6);
 }
 
 TEST(QwenImage21Parity, RecomputedGradientsAreTheSame) {
-  auto plain = load_qwen(), recomputed = load_qwen();
-  for (auto* block : nn::blocks_below(*recomputed)) block->runner = memory::recompute();
   QwenBatch batch;
-  for (auto* model : {plain.get(), recomputed.get()}) batch.backward(batch.run(*model));
-  auto other = recomputed->parameters();
-  for (auto& [path, slot] : plain->parameters()) EXPECT_TRUE(at::equal(slot->grad(), other.at(path)->grad())) << path;
+  test::expect_recomputed_equal(load_qwen(), load_qwen(), batch.file, [&](auto& model) { return batch.run(model); });
 }
 
 TEST(QwenImage21Batch, EqualsItsSamplesOneByOne) {
@@ -76,7 +67,7 @@ TEST(QwenImage21Batch, EqualsItsSamplesOneByOne) {
   auto model = load_qwen();
   QwenBatch batch;
   auto together = batch.run(*model);
-  for (int64_t b = 0; b < 2; ++b) EXPECT_LE(relative_error(together.narrow(0, b, 1), batch.run_one(*model, b)), tolerance(1e-5)) << b;
+  test::expect_samples(together, [&](int64_t b) { return batch.run_one(*model, b); });
   // What stands behind a caption's own tokens is not read.
   auto other = batch.captions.text_BTE + (1 - batch.captions.mask_BT).unsqueeze(-1) * 100;
   EXPECT_TRUE(at::equal(QwenBatch::run(*model, other, batch.captions.mask_BT, batch.noisy_BCHW, batch.sigma_B), together));
@@ -102,7 +93,6 @@ struct QwenEditBatch {
                           .control = control,
                           .control_BNHW = control_BNHW});
   }
-  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
 };
 
 }  // namespace
@@ -111,18 +101,12 @@ TEST(QwenImage21EditParity, ForwardAndAllGradients) {
   auto model = load_qwen();
   QwenEditBatch batch;
   auto out = batch.run(*model);
-  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(2e-6));
-  batch.backward(out);
-  test::expect_digests(*model, batch.file.below("grad."));
+  test::expect_parity(*model, batch.file, out, 2e-6);
 }
 
 TEST(QwenImage21EditParity, RecomputedGradientsAreTheSame) {
-  auto plain = load_qwen(), recomputed = load_qwen();
-  for (auto* block : nn::blocks_below(*recomputed)) block->runner = memory::recompute();
   QwenEditBatch batch;
-  for (auto* model : {plain.get(), recomputed.get()}) batch.backward(batch.run(*model));
-  auto other = recomputed->parameters();
-  for (auto& [path, slot] : plain->parameters()) EXPECT_TRUE(at::equal(slot->grad(), other.at(path)->grad())) << path;
+  test::expect_recomputed_equal(load_qwen(), load_qwen(), batch.file, [&](auto& model) { return batch.run(model); });
 }
 
 namespace {
@@ -148,7 +132,7 @@ TEST(QwenImage21ControlParity, ForwardAndAllGradients) {
       for (auto* block : nn::blocks_below(*net)) block->runner = memory::recompute();
     auto out = batch.run(*model, net.get(), on_device(alone.tensor("in.control")));
     EXPECT_LE(relative_error(out, alone.tensor("out")), tolerance(2e-6));
-    torch::autograd::backward({(out * on_device(alone.tensor("out_weight"))).sum()}, {});
+    test::backward(out, alone);
     test::expect_digests(*net, alone.below("grad."));
   }
 }

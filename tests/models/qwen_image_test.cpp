@@ -1,18 +1,15 @@
 // Parity of Qwen-Image's parts with diffusers' and transformers' on a small random model (tests/golden/make_qwen_image.py).
-#include <torch/csrc/autograd/autograd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "io/json.h"
-#include "memory/recompute.h"
 #include "models/family.h"
 #include "models/qwen_image/controlnet.h"
 #include "models/qwen_image/transformer.h"
 #include "models/shared_components.h"
 #include "models/vae/causal_autoencoder.h"
 #include "tests/golden.h"
-#include "tests/models/load.h"
+#include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -61,14 +58,13 @@ struct Batch {
     sample.sigma_B = sigma_B.narrow(0, b, 1);
     return sample;
   }
-  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
 };
 
 void expect_gradients(Transformer& model) {
   Batch batch;
   auto out = batch.run(model);
   EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(1e-5));
-  batch.backward(out);
+  test::backward(out, batch.file);
   auto expected = batch.file.below("grad.");
   int num_read = 0;
   for (auto& [path, slot] : model.parameters()) {
@@ -90,7 +86,7 @@ TEST(QwenImageParity, ForwardAndAllGradients) { expect_gradients(*load_transform
 
 TEST(QwenImageParity, RecomputedGradientsAreTheSame) {
   auto recomputed = load_transformer();
-  for (auto* block : nn::blocks_below(*recomputed)) block->runner = memory::recompute();
+  test::recompute_blocks(*recomputed);
   expect_gradients(*recomputed);
 }
 
@@ -150,7 +146,7 @@ TEST(QwenImageBatch, EqualsItsSamplesOneByOne) {
   auto model = load_transformer();
   Batch batch;
   auto together = batch.run(*model);
-  for (int64_t b = 0; b < 2; ++b) EXPECT_LE(relative_error(together.narrow(0, b, 1), batch.one(b).run(*model)), tolerance(1e-5)) << b;
+  test::expect_samples(together, [&](int64_t b) { return batch.one(b).run(*model); });
   // What stands behind a caption's own tokens is not read.
   auto other = batch;
   other.inputs.text_BTE = other.inputs.text_BTE + (1 - other.inputs.mask_BT).unsqueeze(-1) * 100;

@@ -1,17 +1,14 @@
 // Parity of Qwen-Image-Layered's parts with diffusers' on a small random model (tests/golden/make_qwen_layered.py).
-#include <torch/csrc/autograd/autograd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "io/json.h"
-#include "memory/recompute.h"
 #include "models/family.h"
 #include "models/qwen_image/layers.h"
 #include "models/qwen_image/transformer.h"
 #include "models/vae/causal_autoencoder.h"
 #include "tests/golden.h"
-#include "tests/models/load.h"
+#include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -56,7 +53,7 @@ void expect_gradients(Transformer& model) {
   Batch batch;
   auto out = batch.run(model);
   EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(1e-5));
-  torch::autograd::backward({(out * on_device(batch.file.tensor("out_weight"))).sum()}, {});
+  test::backward(out, batch.file);
   auto expected = batch.file.below("grad.");
   int num_read = 0;
   for (auto& [path, slot] : model.parameters()) {
@@ -75,7 +72,7 @@ TEST(QwenLayeredParity, ForwardAndAllGradients) { expect_gradients(*load_transfo
 
 TEST(QwenLayeredParity, RecomputedGradientsAreTheSame) {
   auto recomputed = load_transformer();
-  for (auto* block : nn::blocks_below(*recomputed)) block->runner = memory::recompute();
+  test::recompute_blocks(*recomputed);
   expect_gradients(*recomputed);
 }
 

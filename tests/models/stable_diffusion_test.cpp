@@ -13,6 +13,7 @@
 #include "models/vae/autoencoder_kl.h"
 #include "tests/allocations.h"
 #include "tests/golden.h"
+#include "tests/models/transformer_parity.h"
 #include "tests/single_file.h"
 
 using namespace burnish;
@@ -55,7 +56,7 @@ Loaded load(const std::string& name) {
 void expect_gradients(Loaded& l) {
   auto out = l.model->forward(l.inputs);
   EXPECT_LE(relative_error(out, l.file.tensor("out")), tolerance(1e-5));
-  torch::autograd::backward({(out * on_device(l.file.tensor("out_weight"))).sum()}, {});
+  test::backward(out, l.file);
   auto expected = l.file.below("grad.");
   size_t compared = 0;
   for (auto& [path, slot] : l.model->parameters()) {
@@ -93,9 +94,8 @@ TEST_P(UNetParity, RecomputedGradientsAreTheSame) {
   auto plain = load(GetParam()), recomputed = load(GetParam());
   for (auto* block : recomputed.model->blocks()) block->runner = memory::recompute();
   expect_gradients(recomputed);
-  torch::autograd::backward({(plain.model->forward(plain.inputs) * on_device(plain.file.tensor("out_weight"))).sum()}, {});
-  auto other = recomputed.model->parameters();
-  for (auto& [path, slot] : plain.model->parameters()) EXPECT_TRUE(at::equal(slot->grad(), other.at(path)->grad())) << path;
+  test::backward(plain.model->forward(plain.inputs), plain.file);
+  test::expect_equal_gradients(*plain.model, *recomputed.model);
 }
 
 TEST_P(UNetParity, GradientsInFp32AreWithinTheirRoundingOfThoseInFp64) {

@@ -1,13 +1,10 @@
 // Parity of Wan's transformer and Wan-Animate's module beside it with diffusers' WanAnimateTransformer3DModel
 // (tests/golden/make_wan_animate.py).
-#include <torch/csrc/autograd/autograd.h>
-
 #include <nlohmann/json.hpp>
 
-#include "memory/recompute.h"
 #include "models/wan/animate.h"
 #include "models/wan/keys.h"
-#include "tests/models/load.h"
+#include "tests/models/transformer_parity.h"
 
 using namespace burnish;
 using namespace burnish::models;
@@ -56,7 +53,7 @@ struct Both {
   }
 
   void expect_gradients(const io::TensorSource& file) {
-    torch::autograd::backward({(run(file) * on_device(file.tensor("out_weight"))).sum()}, {});
+    test::backward(run(file), file);
     auto digests = file.below("grad.");
     test::expect_digests(*animate, digests.renamed([&](const std::string& name) { return of_module(name) ? name : ""; }));
     auto slots = dit->parameters();
@@ -86,9 +83,7 @@ TEST(WanAnimate, ABatchAndItsGradientsAreThoseOfDiffusers) {
 
 TEST(WanAnimate, RecomputedBlocksGiveTheSameGradients) {
   Both both;
-  for (nn::Module* module : both.modules()) {
-    for (auto* block : nn::blocks_below(*module)) block->runner = memory::recompute();
-  }
+  for (nn::Module* module : both.modules()) test::recompute_blocks(*module);
   both.expect_gradients(test::golden("wan_animate/transformer.safetensors"));
 }
 

@@ -1,14 +1,12 @@
 // Parity of Wan-Animate-2's transformer with diffusers' WanAnimate2Transformer3DModel (tests/golden/make_wan_animate2.py).
 #include <ATen/ops/ones_like.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "memory/recompute.h"
 #include "models/wan/keys.h"
 #include "models/wan/transformer.h"
-#include "tests/models/load.h"
+#include "tests/models/transformer_parity.h"
 
 using namespace burnish;
 using namespace burnish::models;
@@ -76,7 +74,7 @@ struct Driven {
   }
 
   void expect_gradients() {
-    torch::autograd::backward({(run() * on_device(file.tensor("out_weight"))).sum()}, {});
+    test::backward(run(), file);
     const auto digests = file.below("grad.");
     const auto keys = wan::diffusers_driven_keys();
     auto slots = dit->parameters();
@@ -109,7 +107,7 @@ TEST(WanDriving, WhereGuidanceLeadsAwayABlockIsLeftOut) {
 
 TEST(WanDriving, RecomputedBlocksGiveTheSameGradients) {
   Driven driven;
-  for (auto* block : nn::blocks_below(*driven.dit)) block->runner = memory::recompute();
+  test::recompute_blocks(*driven.dit);
   driven.expect_gradients();
 }
 

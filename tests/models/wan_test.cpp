@@ -1,15 +1,12 @@
 // Parity of Wan's transformer with diffusers' on a small random model (tests/golden/make_wan.py).
-#include <torch/csrc/autograd/autograd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "io/json.h"
-#include "memory/recompute.h"
 #include "models/wan/keys.h"
 #include "models/wan/prompt.h"
 #include "models/wan/transformer.h"
 #include "tests/golden.h"
-#include "tests/models/load.h"
+#include "tests/models/transformer_parity.h"
 
 using namespace burnish;
 using namespace burnish::models;
@@ -51,15 +48,15 @@ TEST(Wan, ABatchAndItsGradientsAreThoseOfDiffusers) {
   WanBatch batch;
   auto out = batch.run(*model);
   EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(2e-6));
-  torch::autograd::backward({(out * on_device(batch.file.tensor("out_weight"))).sum()}, {});
+  test::backward(out, batch.file);
   test::expect_digests(*model, batch.file.below("grad."));
 }
 
 TEST(Wan, RecomputedBlocksGiveTheSameGradients) {
   auto model = load_transformer();
-  for (auto* block : nn::blocks_below(*model)) block->runner = memory::recompute();
+  test::recompute_blocks(*model);
   WanBatch batch;
-  torch::autograd::backward({(batch.run(*model) * on_device(batch.file.tensor("out_weight"))).sum()}, {});
+  test::backward(batch.run(*model), batch.file);
   test::expect_digests(*model, batch.file.below("grad."));
 }
 
@@ -134,7 +131,7 @@ TEST(Wan, StatesOfPicturesAreReadAsDiffusersDoes) {
     WanOfImage wan(both);
     auto out = wan.run();
     EXPECT_LE(relative_error(out, wan.file.tensor(name + ".out")), tolerance(2e-6)) << name;
-    torch::autograd::backward({(out * on_device(wan.file.tensor("out_weight"))).sum()}, {});
+    test::backward(out, wan.file);
     const auto expected = wan.file.below(name + ".grad.");
     auto slots = wan.model->parameters();
     EXPECT_EQ(expected.names().size(), both ? 19U : 18U) << "norm, two linear layers and norm of the states, in blocks keys, values, norm";

@@ -1,12 +1,9 @@
 // Parity of Wan's transformer and VACE's module beside it with diffusers' WanVACETransformer3DModel (tests/golden/make_wan_vace.py).
-#include <torch/csrc/autograd/autograd.h>
-
 #include <nlohmann/json.hpp>
 
-#include "memory/recompute.h"
 #include "models/wan/keys.h"
 #include "models/wan/vace.h"
-#include "tests/models/load.h"
+#include "tests/models/transformer_parity.h"
 
 using namespace burnish;
 using namespace burnish::models;
@@ -48,7 +45,7 @@ struct Both {
   }
 
   void expect_gradients(const io::TensorSource& file) {
-    torch::autograd::backward({(run(file) * on_device(file.tensor("out_weight"))).sum()}, {});
+    test::backward(run(file), file);
     auto of_module = [](const std::string& name) { return name.starts_with("vace_"); };
     auto digests = file.below("grad.");
     test::expect_digests(*dit, digests.renamed([&](const std::string& name) { return of_module(name) ? "" : name; }));
@@ -79,9 +76,8 @@ TEST(WanVace, AddsSoMuchAsItsScalesSay) {
 
 TEST(WanVace, RecomputedBlocksGiveTheSameGradients) {
   Both both;
-  for (nn::Module* module : {static_cast<nn::Module*>(both.dit.get()), static_cast<nn::Module*>(both.vace.get())}) {
-    for (auto* block : nn::blocks_below(*module)) block->runner = memory::recompute();
-  }
+  for (nn::Module* module : {static_cast<nn::Module*>(both.dit.get()), static_cast<nn::Module*>(both.vace.get())})
+    test::recompute_blocks(*module);
   both.expect_gradients(test::golden("wan_vace/transformer.safetensors"));
 }
 

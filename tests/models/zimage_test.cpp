@@ -5,11 +5,10 @@
 
 #include "base/error.h"
 #include "io/json.h"
-#include "memory/recompute.h"
 #include "models/zimage/keys.h"
 #include "models/zimage/transformer.h"
 #include "tests/golden.h"
-#include "tests/models/load.h"
+#include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -47,15 +46,12 @@ struct Batch {
             .text_BTE = inputs.text_BTE.narrow(0, b, 1).narrow(1, 0, length),
             .sigma_B = inputs.sigma_B.narrow(0, b, 1)};
   }
-  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
 };
 
 void expect_gradients(Transformer& model) {
   Batch batch;
   auto out = model.forward(batch.inputs).velocity_BCHW;
-  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(1e-5));
-  batch.backward(out);
-  test::expect_digests(model, batch.file.below("grad."));
+  test::expect_parity(model, batch.file, out, 1e-5);
 }
 
 }  // namespace
@@ -63,13 +59,8 @@ void expect_gradients(Transformer& model) {
 TEST(ZImageParity, ForwardAndAllGradients) { expect_gradients(*load()); }
 
 TEST(ZImageParity, RecomputedGradientsAreTheSame) {
-  auto plain = load(), recomputed = load();
-  for (auto* block : nn::blocks_below(*recomputed)) block->runner = memory::recompute();
-  expect_gradients(*recomputed);
   Batch batch;
-  batch.backward(plain->forward(batch.inputs).velocity_BCHW);
-  auto other = recomputed->parameters();
-  for (auto& [path, slot] : plain->parameters()) EXPECT_TRUE(at::equal(slot->grad(), other.at(path)->grad())) << path;
+  test::expect_recomputed_equal(load(), load(), batch.file, [&](auto& model) { return model.forward(batch.inputs).velocity_BCHW; });
 }
 
 TEST(ZImageBatch, EqualsItsSamplesOneByOne) {
@@ -77,8 +68,7 @@ TEST(ZImageBatch, EqualsItsSamplesOneByOne) {
   auto model = load();
   Batch batch;
   auto together = model->forward(batch.inputs).velocity_BCHW;
-  for (int64_t b = 0; b < 2; ++b)
-    EXPECT_LE(relative_error(together.narrow(0, b, 1), model->forward(batch.one(b)).velocity_BCHW), tolerance(1e-5)) << b;
+  test::expect_samples(together, [&](int64_t b) { return model->forward(batch.one(b)).velocity_BCHW; });
   // What stands behind a caption's own tokens is not read.
   auto other = batch.inputs;
   other.text_BTE = other.text_BTE + (1 - other.mask_BT).unsqueeze(-1) * 100;
