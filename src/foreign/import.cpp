@@ -19,12 +19,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A program whose files are known, and which no table is written for.
+/// A script that is known by its name, and which no table is written for.
 std::string known_but_not_read(const Value& tree) {
   if (!tree.is_object()) return "";
-  for (const char* name : {"model_family", "--model_family", "data_backend_config", "--data_backend_config"}) {
-    if (tree.contains(name)) return "SimpleTuner";
-  }
   auto script = text_of(tree.value("script", Value("")));
   return script.empty() ? "" : "the script " + script;
 }
@@ -43,7 +40,7 @@ Program choose_program(const Value& tree, const std::string& from, const std::st
     return *program;
   }
   for (const auto& program : all) {
-    if (!known_but_not_read(tree).starts_with("Simple") && program.recognises(tree)) return program;
+    if (program.recognises(tree)) return program;
   }
   if (auto other = known_but_not_read(tree); !other.empty())
     data_error("import", "{} is of {}, whose settings are not read; read are those of {}", file, other, join(titles(all)));
@@ -257,7 +254,7 @@ std::pair<std::string, Import> import_settings(const fs::path& path, const std::
   std::vector<fs::path> read{path};
   auto tree = read_settings_file(path);
   auto program = choose_program(tree, from, path.string());
-  if (!tree.is_object()) data_error("import", "{} holds a list, and settings are a table", path.string());
+  if (!tree.is_object() && !program.recognises(tree)) data_error("import", "{} holds a list, and settings are a table", path.string());
   auto open = [&](const std::string& name) {
     for (const auto& there : {fs::path(name), path.parent_path() / name, path.parent_path() / fs::path(name).filename()}) {
       if (!io::is_there(there) || io::is_folder(there)) continue;

@@ -12,7 +12,9 @@
 
 namespace burnish::foreign {
 
-std::vector<Program> programs() { return {diffusion_pipe(), ai_toolkit(), onetrainer(), musubi(), diffusers(), kohya(), accelerate()}; }
+std::vector<Program> programs() {
+  return {simpletuner(), diffusion_pipe(), ai_toolkit(), onetrainer(), musubi(), diffusers(), kohya(), accelerate()};
+}
 
 Value first_of(std::vector<Dataset> datasets, Arranged& arranged, const ClassSetKey& of_class) {
   arranged.without_datasets = arranged.tree;

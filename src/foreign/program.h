@@ -47,6 +47,7 @@ Program ai_toolkit();
 Program diffusion_pipe();
 Program diffusers();
 Program accelerate();
+Program simpletuner();
 
 /// Lists all programs, in the order in which they are asked.
 std::vector<Program> programs();

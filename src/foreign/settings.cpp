@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <sstream>
 #include <vector>
 
 #include "base/error.h"
@@ -159,6 +160,25 @@ Value parse_command_line(std::string_view text, bool is_batch_file) {
   return object;
 }
 
+Value parse_environment(const std::string& text) {
+  auto object = Value::object();
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    auto rest = trim(line);
+    if (rest.starts_with('#')) continue;
+    if (rest.starts_with("export ")) rest = trim(rest.substr(7));
+    const auto equals = rest.find('=');
+    if (equals == rest.npos || equals == 0) continue;
+    const bool adds = rest[equals - 1] == '+';
+    const std::string name(trim(rest.substr(0, equals - (adds ? 1 : 0))));
+    auto value = trim(rest.substr(equals + 1));
+    const bool is_quoted = value.size() > 1 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0];
+    if (is_quoted) value = value.substr(1, value.size() - 2);
+    object[name] = adds ? text_of(object.value(name, Value(""))) + " " + std::string(trim(value)) : std::string(value);
+  }
+  return object;
+}
+
 Value read_settings_file(const std::filesystem::path& path) {
   auto text = io::read_text(path);
   auto name = path.string();
@@ -168,6 +188,7 @@ Value read_settings_file(const std::filesystem::path& path) {
   auto tree = ending == ".toml"                       ? parse_toml(text, name)
               : ending == ".json"                     ? parse_json(text, name)
               : ending == ".yaml" || ending == ".yml" ? parse_yaml(text, name)
+              : ending == ".env"                      ? parse_environment(text)
                                                       : parse_command_line(text, ending == ".bat" || ending == ".cmd");
   if (!tree.is_object() && !tree.is_array()) data_error("import", "{} holds no settings", name);
   return tree;

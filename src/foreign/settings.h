@@ -11,7 +11,7 @@ namespace burnish::foreign {
 /// A value of another program's settings, whatever file it stood in.
 using Value = nlohmann::json;
 
-/// Reads a settings file by its ending: .toml, .json, .yaml or .yml. Anything else is a command line, in a script of a shell, in a batch
+/// Reads a settings file by its ending: .toml, .json, .yaml or .yml, or .env (parse_environment). Anything else is a command line, in a script of a shell, in a batch
 /// file (.bat, .cmd) or as text: the options behind the first script (a word that ends in .py) that trains by its name, or the first of all
 /// (without one, all of them) as an object, an option without a value as true, one with several as a
 /// list; the script's name as "script" and the launcher's options under "launch". A data Error for what cannot be read.
@@ -22,6 +22,8 @@ Value parse_toml(const std::string& text, const std::string& name);
 Value parse_yaml(const std::string& text, const std::string& name);
 Value parse_json(const std::string& text, const std::string& name);
 Value parse_command_line(std::string_view text, bool is_batch_file = false);
+/// Lines NAME=value of an environment as an object, also behind "export" and in quotes; NAME+=value adds to it behind a blank.
+Value parse_environment(const std::string& text);
 
 /// A value as people write it: a text without its quotes.
 std::string text_of(const Value& value);

@@ -123,7 +123,7 @@ std::vector<std::string> component_names(models::Model& model, const std::string
   auto groups = model.units_of(*model.names().expert_of(denoiser));
   std::vector<std::string> names{denoiser};
   for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size, &groups.add_noise,
-                            &groups.denoise, &groups.weigh, &groups.decode}) {
+                            &groups.denoise, &groups.draw_away, &groups.weigh, &groups.decode}) {
     for (const auto& name : pipeline::components_of(*group)) {
       if (!contains(names, name)) names.push_back(name);
     }
@@ -271,14 +271,14 @@ std::vector<Sibling> siblings(models::Model& model, const std::vector<std::strin
 
 std::string diffusers_prefix(const models::Model& model, const std::string& component) {
   const auto& names = model.names();
-  return names.of(names.is_denoiser(component) ? names.experts.front().component : component).layers.diffusers;
+  return names.of(contains(names.denoisers(), component) ? names.experts.front().component : component).layers.diffusers;
 }
 
 adapters::LayerPrefixes layer_prefixes(const models::Model& model, const std::string& component) {
   const auto& known = model.names().of(component);
   const auto& names = known.layers;
   auto kohya = names.kohya + underscored(names.weights);
-  auto lycoris = model.names().is_denoiser(component) ? "lycoris_" : kohya;
+  auto lycoris = contains(model.names().denoisers(), component) ? "lycoris_" : kohya;
   auto written_in = [&](const char* format) {
     auto it = known.written.find(format);
     return it == known.written.end() ? models::LayerTable() : it->second;

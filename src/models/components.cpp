@@ -191,11 +191,12 @@ void Components::check(const std::string& name) {
   if (recipe->source.entry->is_sizes && !options_.device.is_meta())
     data_error("models", "'{}' is the name of a model, for `burnish plan`, and no place where its weights lie; name its files",
                recipe->source.entry->label);
+  if (!is_random(*recipe, options_) && !checked_.contains(recipe->name)) {
+    const auto& from = recipe->source;
+    io::check_named(*from.tensors, from.keys, shapes_of(*skeleton(recipe->name)), from.entry->label);
+    checked_.insert(recipe->name);
+  }
   if (recipe->tokenizer && !tokenizers_.contains(recipe->name)) tokenizers_[recipe->name] = load_tokenizer(*recipe, files_);
-  if (is_random(*recipe, options_) || checked_.contains(recipe->name)) return;
-  const auto& from = recipe->source;
-  io::check_named(*from.tensors, from.keys, shapes_of(*skeleton(recipe->name)), from.entry->label);
-  checked_.insert(recipe->name);
 }
 
 Reading Components::reading(const std::string& name, nn::Module& skeleton) const {

@@ -28,7 +28,8 @@ std::string Names::why_too_many(int64_t num_references) const {
 
 const Expert* Names::expert_of(const std::string& component) const {
   auto it = std::ranges::find(experts, component, &Expert::component);
-  return it == experts.end() ? nullptr : &*it;
+  if (it == experts.end()) return away && away->component == component ? &*away : nullptr;
+  return &*it;
 }
 
 std::vector<std::string> Names::denoisers() const {

@@ -126,6 +126,8 @@ struct Names {
   std::string variant;          ///< "FLUX.1-dev" and the like, for people and for file metadata
   FileWords file_words = {};    ///< what metadata of files calls it
   std::vector<Expert> experts;  ///< the experts in the order in which a walk from noise comes by them; their stretches cover the way
+  /// What predicts on the whole way what guidance leads away from, and trains by itself; none where guidance takes the experts for it.
+  std::optional<Expert> away = {};
   std::map<std::string, ComponentNames> components;  ///< names of every component that the units may run
   std::map<std::string, ValueNames> values;          ///< facts of values of which there is something to say
   std::string reference_column = {};                 ///< metadata column of pictures that units read as reference_images; "" where none is
@@ -137,9 +139,9 @@ struct Names {
   /// Says what is wrong with so many reference pictures; "" where nothing is.
   std::string why_too_many(int64_t num_references) const;
   bool is_denoiser(const std::string& component) const { return expert_of(component) != nullptr; }
-  /// Returns the expert that is this component; null for others.
+  /// Returns the expert that is this component, `away` among them; null for others.
   const Expert* expert_of(const std::string& component) const;
-  /// Returns the components that predict.
+  /// Returns the components that predict on a walk.
   std::vector<std::string> denoisers() const;
   /// Returns the number of the expert that predicts at a share of the way from no noise (0) to noise alone (1).
   size_t expert_at(double share) const;

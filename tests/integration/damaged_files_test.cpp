@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -78,6 +79,31 @@ class Damaged : public testing::TestWithParam<Part> {
     }
   }
 
+  void SetUp() override { whole_ = open_model_files({names(), "", ""}); }
+
+  /// What --model is given.
+  std::vector<std::string> names() const {
+    // Which has a transformer and texts of its own.
+    if (GetParam().folder == kStep1x) return {given(), kSource / "tests/golden/step1x/step1x.safetensors", model() / "vae"};
+    if (is_given() && !is_adapter()) return {model(), given()};
+    return {model()};
+  }
+
+  /// The files as they are now: what was opened before any damage, with the damaged component opened anew.
+  ModelFiles files() const {
+    auto files = whole_;
+    if (is_adapter()) return files;
+    auto now = open_model_files({GetParam().folder.empty() ? names() : std::vector<std::string>{given()}, "", ""});
+    if (GetParam().folder.empty()) {
+      now.tokenizers = files.tokenizers;
+      return now;
+    }
+    auto& entry = *std::ranges::find(files.entries, given().string(), &ModelEntry::label);
+    now.entries.at(0).component = entry.component;
+    entry = std::move(now.entries[0]);
+    return files;
+  }
+
   /// What comes of opening the model and comparing the part's weights with what they must be: "" or the sentence. With `load` they are
   /// read.
   std::string outcome(bool load = false) const {
@@ -90,14 +116,9 @@ class Damaged : public testing::TestWithParam<Part> {
     options.references = GetParam().references;
     if (!GetParam().folder.empty() && files_ending(".safetensors").empty()) options.init = "random";
     try {
-      std::vector<std::string> names{model().string()};
-      if (is_given() && !is_adapter()) names.push_back(given().string());
-      const std::string folder = GetParam().folder;
-      // Which has a transformer and texts of its own.
-      if (folder == kStep1x) names = {given(), kSource / "tests/golden/step1x/step1x.safetensors", model() / "vae"};
-      auto files = open_model_files({names, "", ""});
-      auto opened = open_model(files, options);
+      auto opened = open_model(files(), options);
       if (is_adapter()) return merge_adapter(*opened), "";
+      const std::string& folder = GetParam().folder;
       const std::string component = folder == "transformer" ? "dit" : folder.empty() ? "vae" : folder == kStep1x ? "text_encoder" : folder;
       std::vector<std::string> components{component};
       if (component == "text_encoder" && options.references) components.emplace_back("image_encoder");
@@ -137,6 +158,7 @@ class Damaged : public testing::TestWithParam<Part> {
   void damage_settings(int64_t stride);
 
   test::Scratch scratch_;
+  ModelFiles whole_;  ///< which holds the tokenizers, too, that all openings share
 };
 
 class EveryDamage : public Damaged {};
@@ -176,7 +198,7 @@ Header header_of(const fs::path& path, const Part& part) {
 /// Writes a file with the header alone: the data that it promises is a hole.
 void write_header(const fs::path& path, const Header& header) {
   static const std::map<std::string, int64_t> kBytes{{"F32", 4}, {"BOOL", 1}, {"I32", 4}, {"I64", 8}, {"U8", 1}};
-  nlohmann::ordered_json text;
+  json text;
   int64_t at_byte = 0;
   for (const auto& [name, shape] : header.shapes) {
     auto dtype = name == header.other ? header.dtype : "F32";

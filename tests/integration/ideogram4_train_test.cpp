@@ -230,3 +230,42 @@ TEST_F(Ideogram4Run, PreviewsAreGuidedByTheOtherTransformer) {
   EXPECT_THAT(said, Not(HasSubstr("unconditional_transformer.")));
   EXPECT_TRUE(fs::exists(at("run") / "samples/step-000003/00.png"));
 }
+
+TEST_F(Ideogram4Run, TheOtherTransformerTrainsByItselfUnderNamesOfItsOwn) {
+  const std::string away = "--lora_rank 4 --lora_base_model unconditional_transformer ";
+  auto said = train("away", away + "--max_steps 20 --learning_rate 1e-2 --dataset_repeat 10").output;
+  EXPECT_THAT(said, AllOf(HasSubstr("on 21 layers of unconditional_transformer"), HasSubstr("unconditional_transformer.body"),
+                          Not(HasSubstr("dit.body")), Not(HasSubstr("text_encoder"))))
+      << "it reads no text";
+  const auto file = at("away") / "step-20.safetensors";
+  for (const auto& name : io::TensorSource::open({file.string()}).names())
+    EXPECT_TRUE(name.starts_with("unconditional_transformer.layers.")) << name;
+
+  // It goes where it was trained: what is not guided never runs it.
+  const auto lora = "--lora " + quoted(file) + " ", both = lora + "--lora " + kAdapter;
+  EXPECT_TRUE(at::equal(latents(ideogram4_model(), lora), latents(ideogram4_model(), "")));
+  const auto guided = latents(ideogram4_model(), kGuided + lora);
+  EXPECT_GT(relative_error(guided, latents(ideogram4_model(), kGuided)), 1e-3);
+  ok("convert " + quoted(kIdeogram4 / "model") + " " + quoted(at("merged")) + " --dtype fp32 " + both);
+  EXPECT_LE(relative_error(latents(ideogram4_model(at("merged")), kGuided), latents(ideogram4_model(), kGuided + both)), tolerance(1e-5));
+
+  // It goes on from its file, and previews show what guidance by it does.
+  auto prompts = write("prompts.txt", "red apple --l 2.5 --s 2 --w 64 --h 48 --d 3\n");
+  said = train("on", "--lora_checkpoint " + quoted(file) + " --preview_prompts " + quoted(prompts) + " --preview_steps 3").output;
+  EXPECT_THAT(said, AllOf(HasSubstr("on 21 layers of unconditional_transformer"), Not(HasSubstr("dit.body"))));
+  EXPECT_TRUE(fs::exists(at("on") / "samples/step-000003/00.png"));
+  train("whole", "--trainable_models unconditional_transformer");
+  EXPECT_TRUE(fs::exists(at("whole") / "step-3.unconditional_transformer.safetensors"));
+}
+
+TEST_F(Ideogram4Run, WhatGuidanceLeadsAwayFromTrainsInARunOfItsOwn) {
+  auto both = run_burnish(train_command("both", "--lora_rank 4 --lora_base_model dit,unconditional_transformer"));
+  EXPECT_EQ(both.exit_code, 2);
+  EXPECT_THAT(both.output, HasSubstr("unconditional_transformer predicts what guidance leads away from and has a loss of its own; train it "
+                                     "and dit in two runs"));
+  train("away", "--lora_rank 4 --lora_base_model unconditional_transformer");
+  auto comfy = run_burnish("convert " + quoted(at("away") / "step-3.safetensors") + " " + quoted(at("comfy.safetensors")) +
+                           " --lora_format comfyui --model " + quoted(kIdeogram4 / "model"));
+  EXPECT_EQ(comfy.exit_code, 2) << "names that dit has there";
+  EXPECT_THAT(comfy.output, HasSubstr("the format comfyui has no names for the layers of the unconditional_transformer"));
+}

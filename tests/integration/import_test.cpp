@@ -636,10 +636,29 @@ TEST_F(ImportVerb, SeveralDatasetsAreAFileBesideIt) {
   starts("--overwrite");
 }
 
+TEST_F(ImportVerb, SimpleTunersJsonAndItsDatasets) {
+  write(
+      "multidatabackend.json",
+      R"([{"id": "cats", "type": "local", "instance_data_dir": ")" + pictures() +
+          R"(", "caption_strategy": "textfile", "resolution": 64, "resolution_type": "pixel", "crop": true, "crop_style": "center", "repeats": 1},
+                {"id": "texts", "dataset_type": "text_embeds", "default": true, "type": "local", "cache_dir": "cache/text"}])");
+  auto said =
+      import_file("config.json", R"({"model_family": "flux", "model_flavour": "dev", "model_type": "lora", "lora_rank": 4, "lora_alpha": 4,
+    "pretrained_model_name_or_path": ")" +
+                                     (kGolden / "model").string() +
+                                     R"(", "data_backend_config": "multidatabackend.json", "optimizer": "adamw_bf16", "learning_rate": 1e-4,
+    "lr_scheduler": "constant_with_warmup", "lr_warmup_steps": 2, "max_train_steps": 20, "train_batch_size": 1, "num_train_epochs": 0, "mixed_precision": "bf16",
+    "base_model_precision": "int8-quanto", "quantize_via": "cpu", "flow_schedule_shift": 3, "validation_prompt": "a cat", "validation_resolution": "64x64",
+    "validation_num_inference_steps": 1, "push_to_hub": false, "hub_model_id": "x", "report_to": "none", "seed": 42})");
+  EXPECT_THAT(said, Not(HasSubstr("not known here")));
+  for (const char* line : {"weight_format = \"int8\"", "fp8_models = \"dit\"", "dataset_repeat = 2  # dataset.repeats", "width = 64",
+                           "lora_rank = 4", "discrete_flow_shift = 3.0", "seed = 42"})
+    EXPECT_THAT(toml(), HasSubstr(line));
+  starts();
+}
+
 TEST_F(ImportVerb, FilesOfOtherProgramsAreRefusedByName) {
   auto with = [&](const std::string& name, const std::string& text) { return "import " + quoted(write(name, text)); };
-  refused(3, with("config.json", R"({"--model_family": "flux", "--pretrained_model_name_or_path": "x", "--data_backend_config": "y"})"),
-          {"is of SimpleTuner, whose settings are not read", "kohya sd-scripts"});
   refused(3, with("a.sh", "python train_controlnet_flux.py --pretrained_model_name_or_path x --output_dir y\n"),
           {"is of the script train_controlnet_flux.py, whose settings are not read"});
   EXPECT_THAT(import_file("b.sh",

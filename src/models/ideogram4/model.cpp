@@ -134,6 +134,7 @@ void Ideogram4Model::fill_names() {
   names_.variant = "Ideogram 4";
   names_.file_words.base_version = "ideogram4";
   names_.experts = {{kDit}};
+  names_.away = Expert{kAway};
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels, -1, -1}, .diffsynth = latents_in_tokens()}},
       {"text_embedding",
@@ -187,27 +188,30 @@ void Ideogram4Model::denoise_without_text(pipeline::Scope& scope, const std::str
               loaded<Transformer>(part).forward({.noisy_BCHW = scope.tensor("noisy"), .condition_BM = scope.tensor("conditioning")}));
 }
 
-/// Where the files lack the transformer that was trained without a text, the other one is run without, as DiffSynth-Studio does.
-pipeline::Units Ideogram4Model::units_without_text() {
+pipeline::Units Ideogram4Model::units_without_text(const std::string& component) {
   using pipeline::Scope;
-  const auto& name = components_.has(kAway) ? kAway : kDit;
-  const auto modulation = name + kModulation, body = name + kBody;
+  const auto modulation = component + kModulation, body = component + kBody;
   return {{"modulate_without_text", {"sigma"}, {"conditioning"}, {modulation}, [this, modulation](Scope& s) { modulate(s, modulation); }},
           {"denoise_without_text", {"noisy", "conditioning"}, {"prediction"}, {body}, [this, body](Scope& s) {
              denoise_without_text(s, body);
            }}};
 }
 
-UnitGroups Ideogram4Model::units_of(const Expert&) {
+UnitGroups Ideogram4Model::units_of(const Expert& expert) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
+  if (expert.component == kAway) {
+    groups.denoise = units_without_text(kAway);
+    return groups;
+  }
   groups.encode_prompt = {
       {"encode_prompt", {"prompt"}, {"text_embedding", "text_mask"}, {kEncoder}, [this](Scope& s) { encode_prompt(s); }}};
   groups.denoise = {
       {"embed_text", {"text_embedding"}, {"text_tokens"}, {kDit + kText}, [this](Scope& s) { embed_text(s); }},
       {"modulate", {"sigma"}, {"conditioning"}, {kDit + kModulation}, [this](Scope& s) { modulate(s, kDit + kModulation); }},
       {"denoise", {"noisy", "text_tokens", "text_mask", "conditioning"}, {"prediction"}, {kDit + kBody}, [this](Scope& s) { denoise(s); }}};
-  groups.draw_away = units_without_text();
+  // Where the files lack the transformer that was trained without a text, the other one is run without, as DiffSynth-Studio does.
+  groups.draw_away = units_without_text(components_.has(kAway) ? kAway : kDit);
   return groups;
 }
 

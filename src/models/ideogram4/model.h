@@ -37,7 +37,7 @@ class Ideogram4Model : public Model {
   void modulate(pipeline::Scope& scope, const std::string& part);
   void denoise(pipeline::Scope& scope);
   void denoise_without_text(pipeline::Scope& scope, const std::string& part);
-  pipeline::Units units_without_text();
+  pipeline::Units units_without_text(const std::string& component);
 
   Config config_;
   AutoencoderPart autoencoder_;

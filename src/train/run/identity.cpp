@@ -44,10 +44,17 @@ std::string hash_of(const Opened& run) {
   return hash.hex().substr(0, 8);
 }
 
+/// The components that train whole, and those that predict.
+std::set<std::string> trained_and_denoisers(const Subject& subject) {
+  auto components = subject.chosen.whole_components();
+  for (const auto& component : subject.model->names().denoisers()) components.insert(component);
+  for (const auto& expert : subject.chosen.experts) components.insert(expert.component);
+  return components;
+}
+
 /// Names the weights that training starts from or leaves as they are, by a look into their files.
 std::string hash_of_weights(const Opened& run) {
-  auto components = run.subject.chosen.whole_components();
-  for (const auto& component : run.subject.model->names().denoisers()) components.insert(component);
+  const auto components = trained_and_denoisers(run.subject);
   io::Sha256 hash;
   for (const auto& component : components) {
     for (const auto& file : run.subject.model->components().provenance(component).files) hash.update(io::sampled_hash(file));
@@ -59,8 +66,7 @@ std::string hash_of_weights(const Opened& run) {
 std::string hash_of_encoders(const Opened& run) {
   auto units = run.schedule.after_once();
   if (run.settings.data.from_pictures) units.insert(units.end(), run.schedule.once.units.begin(), run.schedule.once.units.end());
-  auto others = run.subject.chosen.whole_components();
-  for (const auto& component : run.subject.model->names().denoisers()) others.insert(component);
+  const auto others = trained_and_denoisers(run.subject);
   const auto& components = run.subject.model->components();
   io::Sha256 hash;
   for (const auto& component : pipeline::components_of(units)) {

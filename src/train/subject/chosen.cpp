@@ -158,7 +158,7 @@ void Choosing::read_checkpoint_files() {
 }
 
 /// Those that options name, by themselves or as components that train; else those that adapters of a file to start from are for; else all
-/// whose files are there.
+/// whose files are there. What guidance leads away from trains where it is named, alone.
 std::vector<models::Expert> Choosing::choose_experts() const {
   if (!settings_.experts.empty()) return experts_called(settings_.experts, model_);
   auto names = settings_.whole;
@@ -171,6 +171,12 @@ std::vector<models::Expert> Choosing::choose_experts() const {
   };
   std::vector<models::Expert> experts;
   std::ranges::copy_if(model_.names().experts, std::back_inserter(experts), is_named);
+  if (const auto& away = model_.names().away; away && is_named(*away)) {
+    if (!experts.empty())
+      config_error("train", "{} predicts what guidance leads away from and has a loss of its own; train it and {} in two runs",
+                   away->component, experts.front().component);
+    return {*away};
+  }
   return experts.empty() ? model_.experts_there() : experts;
 }
 
