@@ -1,5 +1,6 @@
 #include "data/captions.h"
 
+#include <cctype>
 #include <numeric>
 #include <optional>
 
@@ -140,6 +141,24 @@ std::string with_trigger_word(const std::string& trigger_word, std::string capti
   for (const char* place : {"[trigger]", "[name]"}) replace_all(caption, place, trigger_word);
   if (caption.find(trigger_word) != caption.npos) return caption;
   return caption.empty() ? trigger_word : trigger_word + " " + caption;
+}
+
+std::string with_other_word(const std::string& caption, const std::string& word, const std::string& other) {
+  auto is_part = [&](size_t at) {
+    if (at >= caption.size()) return false;
+    auto c = static_cast<unsigned char>(caption[at]);
+    return std::isalnum(c) != 0 || c == '_' || c >= 0x80;
+  };
+  std::string changed;
+  size_t done = 0;
+  for (size_t at = 0; !word.empty() && (at = caption.find(word, at)) != caption.npos;) {
+    const auto end = at + word.size();
+    const bool is_whole = (at == 0 || !is_part(at - 1) || !is_part(at)) && (!is_part(end) || !is_part(end - 1));
+    if (is_whole) changed += caption.substr(done, at - done) + other;
+    if (is_whole) done = end;
+    at = is_whole ? end : at + 1;
+  }
+  return changed + caption.substr(done);
 }
 
 }  // namespace burnish::data

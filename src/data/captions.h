@@ -43,4 +43,8 @@ std::string draw_caption(const CaptionRule& rule, const Captions& captions, Coun
 /// the place of [trigger] and [name], and stands before a caption that does not hold it. "" changes nothing.
 std::string with_trigger_word(const std::string& trigger_word, std::string caption);
 
+/// The caption with `other` in place of a word, wherever it stands as a whole: letters, digits, underscores and bytes beyond ASCII around
+/// it make it part of another one. An empty word is nowhere.
+std::string with_other_word(const std::string& caption, const std::string& word, const std::string& other);
+
 }  // namespace burnish::data

@@ -69,4 +69,14 @@ Units twins(const Units& units, const Difference& difference) {
   return all;
 }
 
+Units leading_to(const Units& units, std::set<std::string> values) {
+  Units found;
+  for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
+    if (std::ranges::none_of(unit->writes, [&](const auto& name) { return values.contains(name); })) continue;
+    values.insert(unit->reads.begin(), unit->reads.end());
+    found.insert(found.begin(), *unit);
+  }
+  return found;
+}
+
 }  // namespace burnish::pipeline

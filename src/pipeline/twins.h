@@ -16,4 +16,7 @@ struct Difference {
 /// twin. Along frozen and initial weights `units` must hold all that comes before them, so that a twin depends on nothing that trains.
 Units twins(const Units& units, const Difference& difference);
 
+/// Returns the units that lead to one of these values, in their order.
+Units leading_to(const Units& units, std::set<std::string> values);
+
 }  // namespace burnish::pipeline

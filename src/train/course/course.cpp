@@ -128,8 +128,12 @@ pipeline::Values Course::draws(const BatchVisits& batch, const std::set<std::str
   }
   const auto& sets = (id.held_out ? held_out_ : &samples_)->sets;
   auto factor = [&](const SampleInfo& sample) { return sets[sample.set].of_class_set ? settings_.prior_loss_weight : 1; };
-  std::vector<double> weights;
-  for (const auto* sample : asked.samples) weights.push_back(sample->loss_weight * factor(*sample));
+  std::vector<double> weights, of_class_set;
+  for (const auto* sample : asked.samples) {
+    weights.push_back(sample->loss_weight * factor(*sample));
+    of_class_set.push_back(sets[sample->set].of_class_set ? 1 : 0);
+  }
+  if (names.contains(kOfClassSet)) draws[kOfClassSet] = at::tensor(of_class_set, at::TensorOptions().dtype(at::kFloat));
   draws[kLossWeight] = at::tensor(weights, at::TensorOptions().dtype(at::kFloat));
   objective_.complete(draws);
   return draws;

@@ -1,5 +1,6 @@
 #pragma once
 #include "models/family.h"
+#include "train/objectives/passes.h"
 #include "train/objectives/settings.h"
 
 namespace burnish::train {
@@ -7,9 +8,6 @@ namespace burnish::train {
 // Trajectory imitation: the model before training walks from noise in many steps, perhaps with guidance, and few straight steps of the
 // trained one learn to come by the same places. The idea is that of DiffSynth-Studio's training of Z-Image-Turbo
 // (diffsynth/diffusion/loss.py); its second term, over a decoded picture, passes no gradient on and is left out.
-
-/// The prefix of names of values that belong to no prompt.
-inline const std::string kNegative = "negative_";
 
 /// The options of trajectory imitation as numbers.
 struct ImitationOptions {

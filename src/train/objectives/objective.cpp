@@ -4,8 +4,8 @@
 
 namespace burnish::train {
 
-at::Tensor Objective::reduce(const at::Tensor& loss_B, const pipeline::Values& draws) const {
-  return (loss_B * std::get<at::Tensor>(draws.at(kLossWeight))).mean();
+at::Tensor Objective::reduce(const pipeline::Values& written, const pipeline::Values& draws) const {
+  return (std::get<at::Tensor>(written.at("loss")) * std::get<at::Tensor>(draws.at(kLossWeight))).mean();
 }
 
 std::unique_ptr<Objective> make_objective(const ObjectiveSettings& settings, const Subject& subject) {

@@ -14,16 +14,12 @@ struct DrawRequest {
   data::Visit lead = {};                   ///< the first visit of the whole batch, whoever runs it
 };
 
-/// The name, among the draws of every batch, of the factor on the loss of each of its samples [B]: the sample's own factor times what the
-/// objective makes of its draws.
-inline const char* const kLossWeight = "loss_weight";
-
 /// An objective decides what a run makes of its samples: the units from a sample to its loss, what is drawn for a visit, and how losses
 /// count. Each has one file, listed in objective_kind.h.
 class Objective {
  public:
   virtual ~Objective() = default;
-  /// Returns the units, encoders first; the last unit writes loss [B].
+  /// Returns the units, encoders first; they write loss [B], and the last one what `reduce` reads.
   virtual pipeline::Units units() const = 0;
   /// Returns the metadata columns that it reads of every sample.
   virtual std::vector<std::string> columns() const { return {}; }
@@ -54,8 +50,8 @@ class Objective {
   /// Returns the names of values [B] that units write beside loss; the log has their means by these names.
   virtual std::vector<std::string> logged() const { return {}; }
 
-  /// Reduces the losses of a batch's samples [B] to its loss: the mean of loss · kLossWeight. Runs on the device, without waiting for it.
-  virtual at::Tensor reduce(const at::Tensor& loss_B, const pipeline::Values& draws) const;
+  /// Reduces what the units wrote of a batch to its loss: the mean of loss · kLossWeight. Runs on the device, without waiting for it.
+  virtual at::Tensor reduce(const pipeline::Values& written, const pipeline::Values& draws) const;
 };
 
 /// Throws a config Error when the options do not fit the model's process. The subject's model must outlive the objective.

@@ -72,15 +72,19 @@ void objective_fields(config::Fields& f, std::string& task, std::string& extra_i
         .counts_when((tasks.size() > 1 ? "the tasks " : "task ") + join(tasks, " and "),
                      [&task, tasks] { return contains(tasks, task.substr(0, task.find(':'))); });
   }
+  for (auto* kind : kObjectives) {
+    for (const auto& condition : kind().conditions)
+      f.row(condition.option).counts_when(condition.belongs_to, [&own, counts = condition.counts] { return counts(own); });
+  }
 }
 
-InputTable input_table() {
+InputTable input_table(const models::OptionValues& own) {
   std::vector<std::string> pictures;
   std::vector<Input> further;
   std::set<std::string> drawn;
   for (auto* kind : kObjectives) {
     std::ranges::copy(kind().pictures, std::back_inserter(pictures));
-    if (kind().inputs != nullptr) std::ranges::move(kind().inputs(), std::back_inserter(further));
+    if (kind().inputs != nullptr) std::ranges::move(kind().inputs(own), std::back_inserter(further));
     for (const auto& value : kind().drawn) drawn.insert(value.name);
   }
   return {models::extra_inputs(), pictures, std::move(further), drawn};

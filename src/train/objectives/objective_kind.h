@@ -20,6 +20,13 @@ struct Drawn {
   bool is_noise = false;  ///< whether it has the shape of latents; otherwise it is a whole number
 };
 
+/// A condition that must hold for an objective's own option to decide anything.
+struct OwnCondition {
+  std::string option;
+  std::string belongs_to;  ///< the condition in words
+  bool (*counts)(const models::OptionValues& own);
+};
+
 /// The options of a run that an objective looks at before it agrees to them.
 struct RunForObjective {
   const models::OptionValues& own;  ///< values of ObjectiveKind::options
@@ -29,6 +36,8 @@ struct RunForObjective {
   double noise_offset = 0;
   std::string loss_type;    ///< word of the loss (robust_loss.h)
   bool is_weighed = false;  ///< whether options weigh losses by time, other than uniformly
+  bool has_masks = false;
+  bool has_class_set = true, has_trigger_word = true;  ///< as far as options say; of a cache its list says it
 };
 
 /// An objective as options speak of it, defined in the file of the objective.
@@ -37,10 +46,12 @@ struct ObjectiveKind {
   std::vector<std::string> columns = {};   ///< metadata columns beside picture and caption, in the words of --help
   std::vector<std::string> pictures = {};  ///< the columns that name a further picture of the sample; units read it by the column's name
   std::vector<Drawn> drawn = {};
-  std::vector<Input> (*inputs)() = nullptr;  ///< the further inputs that its units read of a sample (train/samples/inputs.h)
-  bool imports_diffsynth = false;            ///< whether a cache of DiffSynth-Studio holds the values that it reads
+  /// Makes the further inputs that its units read of a sample (train/samples/inputs.h), from values of options.
+  std::vector<Input> (*inputs)(const models::OptionValues& own) = nullptr;
+  bool imports_diffsynth = false;  ///< whether a cache of DiffSynth-Studio holds the values that it reads
   /// The objective's own options. An option of several objectives is equal in each.
   std::vector<models::Option> options = {};
+  std::vector<OwnCondition> conditions = {};  ///< what single ones of them belong to
   /// Refuses options that mean nothing to it, or that contradict it.
   void (*check)(const RunForObjective&) = nullptr;
   /// Names its own options that decide what is learned, in words that follow its word.
@@ -69,7 +80,8 @@ std::vector<std::string> columns_of_models();
 /// Lists the options that choose an objective, and the options of single objectives.
 void objective_fields(config::Fields& f, std::string& task, std::string& extra_inputs, models::OptionValues& own);
 
-/// Makes the table of what units may read of a sample: inputs of every run, columns that families read, and what objectives read.
-InputTable input_table();
+/// Makes the table of what units may read of a sample: inputs of every run, columns that families read, and what objectives with these
+/// options read.
+InputTable input_table(const models::OptionValues& own = default_objective_options());
 
 }  // namespace burnish::train

@@ -19,6 +19,7 @@ pipeline::Unit mask_unit() {
 /// How much each element of an error [B, C, ..., h, w] counts by the mask.
 at::Tensor weight_of(const MaskedLoss& masked, const at::Tensor& mask_B1hw, int64_t num_dims) {
   auto weight = mask_B1hw.to(at::kFloat).clamp_min(masked.unmasked_weight);
+  if (masked.outside) weight = 1 - weight;
   while (weight.dim() < num_dims) weight = weight.unsqueeze(2);  // the same for all frames
   return weight;
 }
@@ -60,23 +61,28 @@ std::set<std::string> written_maps(models::Model& model) {
   return maps;
 }
 
-pipeline::Units loss_units(models::Model& model, const SampleLoss& loss, const std::string& result) {
+pipeline::Units weighing_units(models::Model& model, const SampleLoss& loss) {
+  auto units = model.units().weigh;
+  if (loss.masked.on) units.push_back(mask_unit());
+  return units;
+}
+
+pipeline::Unit loss_unit(models::Model& model, const SampleLoss& loss, const std::string& result, const Compared& compared) {
   bool is_l2 = loss.robust.shape == RobustLoss::Shape::l2;
   const auto& process = model.process();
   const auto& space = model.latent_space();
-  auto units = model.units().weigh;
   pipeline::Unit unit{result, {}, {result}, {}, {}};
   const auto maps = written_maps(model);
-  for (const auto& stream : space.streams) {
-    for (const char* read : {"prediction", "target"}) unit.reads.push_back(stream.value(read));
-  }
+  auto prediction_of = [compared](const auto& stream) { return compared.prediction_prefix + stream.value("prediction"); };
+  auto target_of = [compared](const auto& stream) { return compared.target_prefix + stream.value(compared.target); };
+  for (const auto& stream : space.streams) unit.reads.insert(unit.reads.end(), {prediction_of(stream), target_of(stream)});
   if (!is_l2) unit.reads.push_back(process.time_name());
   if (loss.masked.on) unit.reads.emplace_back("loss_mask");
   unit.reads.insert(unit.reads.end(), maps.begin(), maps.end());
-  unit.run = [loss, is_l2, maps, result, &process, &space](pipeline::Scope& s) {
+  unit.run = [=, &process, &space](pipeline::Scope& s) {
     auto threshold_B = is_l2 ? at::Tensor() : thresholds(loss.robust, process, s.tensor(process.time_name()));
     auto of_stream = [&](const models::LatentSpace::Stream& stream) -> at::Tensor {
-      auto error = errors(loss.robust, s.tensor(stream.value("prediction")), s.tensor(stream.value("target")), threshold_B);
+      auto error = errors(loss.robust, s.tensor(prediction_of(stream)), s.tensor(target_of(stream)), threshold_B);
       if (error.numel() == 0) return {};
       bool is_masked = loss.masked.on && stream.name == models::kLatents;
       auto map = stream.value(models::kLossMap);
@@ -85,8 +91,12 @@ pipeline::Units loss_units(models::Model& model, const SampleLoss& loss, const s
     };
     s.write(result, sum_of_streams(space, of_stream));
   };
-  if (loss.masked.on) units.push_back(mask_unit());
-  units.push_back(std::move(unit));
+  return unit;
+}
+
+pipeline::Units loss_units(models::Model& model, const SampleLoss& loss, const std::string& result) {
+  auto units = weighing_units(model, loss);
+  units.push_back(loss_unit(model, loss, result));
   return units;
 }
 

@@ -12,6 +12,7 @@ struct MaskedLoss {
   bool on = false;
   double unmasked_weight = 0;  ///< the least weight that an element has, 0 to 1
   bool per_area = false;       ///< whether the mean is taken over what counts; else over all elements
+  bool outside = false;        ///< whether an element counts by 1 less its weight: what the mask leaves out
 };
 
 /// Settings of how a sample's loss is made of its elements: the error of each, and how much each counts.
@@ -21,8 +22,8 @@ struct SampleLoss {
 };
 
 /// Computes the loss of each sample [B], fp32, from the errors [B, C, ..., h, w] of its elements and a mask [B, 1, h, w] from 0 to 1, as it
-/// lies on the grid of latents. An element's weight is max(mask, unmasked_weight), and the loss the mean of error · weight over all
-/// elements; per area this mean is divided by the weights' mean, and is 0 where nothing counts.
+/// lies on the grid of latents. An element's weight is max(mask, unmasked_weight), outside 1 less that, and the loss the mean of error ·
+/// weight over all elements; per area this mean is divided by the weights' mean, and is 0 where nothing counts.
 at::Tensor masked_mean(const MaskedLoss& masked, const at::Tensor& error, const at::Tensor& mask_B1hw);
 
 /// Computes the loss of each sample [B], fp32: the mean of its elements' errors. `mask_B1hw` is read where `masked` is on. `map`, where it
@@ -36,9 +37,21 @@ at::Tensor sum_of_streams(const models::LatentSpace& space, const std::function<
 /// Returns the names of the loss maps of streams that the model's units write.
 std::set<std::string> written_maps(models::Model& model);
 
-/// Makes the units from predictions and targets of all streams, from what the family says of how they count, and from what `loss` needs
+/// Makes the units that say of a sample how elements count: the family's, and for masks the one that writes loss_mask.
+pipeline::Units weighing_units(models::Model& model, const SampleLoss& loss);
+
+/// The values of every stream that are compared: those of these names, behind a prefix.
+struct Compared {
+  std::string prediction_prefix = {}, target_prefix = {};
+  std::string target = "target";
+};
+
+/// Makes the unit from predictions and targets of all streams, from what the units of `weighing_units` write, and from what `loss` needs
 /// besides (the time, and a sample's mask, which counts pixels of the first stream), to `result` [B]: the one place in which a prediction
-/// is judged. `model` must outlive them.
+/// is judged. `model` must outlive it.
+pipeline::Unit loss_unit(models::Model& model, const SampleLoss& loss, const std::string& result = "loss", const Compared& compared = {});
+
+/// The units of `weighing_units`, then `loss_unit`.
 pipeline::Units loss_units(models::Model& model, const SampleLoss& loss, const std::string& result = "loss");
 
 }  // namespace burnish::train

@@ -1,16 +1,21 @@
-// Supervised fine-tuning: the denoiser predicts what was added to the sample's latents, at a time that is drawn.
+// Supervised fine-tuning: the denoiser predicts what was added to the sample's latents, at a time that is drawn. Beside that it may be held
+// to what it was.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <stdexcept>
 
+#include "base/text.h"
 #include "diffusion/flow_match.h"
 #include "memory/transfer.h"
+#include "train/objectives/judged.h"
 #include "train/objectives/objective.h"
+#include "train/objectives/terms.h"
 #include "train/samples/draws.h"
 #include "train/subject/training_units.h"
 
@@ -21,15 +26,49 @@ namespace {
 /// Shares of the way from no noise to noise alone at which held-out samples are judged.
 constexpr std::array kHeldOutShares{0.1, 0.25, 0.4, 0.55, 0.7, 0.85};
 
+/// All passes that the loss needs, what of them is compared, and what that adds up to.
+pipeline::Units sft_units(const ObjectiveSettings& settings, const Subject& subject) {
+  const auto terms = terms_of(settings);
+  auto passes = judged_passes(settings.own);
+  const bool is_judged_as_it_is = passes.empty();
+  std::set<std::string> with_gradient;
+  for (const auto& term : terms) {
+    passes.insert(passes.end(), {term.pass, term.held_to});
+    with_gradient.insert(term.pass.prompt);
+  }
+  auto units = training_units(*subject, subject.chosen.experts);
+  if (!passes.empty()) units = with_passes(units, subject, with_gradient, passes);
+  for (auto& unit : weighing_units(*subject, settings.sample_loss)) units.push_back(std::move(unit));
+  for (const auto& term : terms)
+    units.push_back(loss_unit(*subject, term.loss, term.name, {term.pass.prefix(), term.held_to.prefix(), "prediction"}));
+  if (!is_judged_as_it_is) units.push_back(judged_unit(*subject, settings.own));
+  units.push_back(
+      loss_unit(*subject, settings.sample_loss, "loss", is_judged_as_it_is ? Compared{} : Compared{kJudged, kJudged}));
+  if (!has_total(settings)) return passes.empty() ? units : pipeline::leading_to(units, {"loss"});
+  units.push_back(total_unit(settings));
+  return pipeline::leading_to(units, {kTotalLoss});
+}
+
 class Sft final : public Objective {
  public:
   Sft(const ObjectiveSettings& settings, const Subject& subject)
-      : settings_(settings), model_(*subject), experts_(subject.chosen.experts), stretch_(subject.chosen.stretch()) {}
+      : settings_(settings),
+        model_(*subject),
+        experts_(subject.chosen.experts),
+        stretch_(subject.chosen.stretch()),
+        guided_(guided_loss_of(settings.own)),
+        units_(sft_units(settings, subject)) {}
 
-  pipeline::Units units() const override {
-    auto units = training_units(model_, experts_);
-    for (auto& unit : loss_units(model_, settings_.sample_loss)) units.push_back(std::move(unit));
-    return units;
+  pipeline::Units units() const override { return units_; }
+
+  std::vector<std::string> logged() const override {
+    std::vector<std::string> names;
+    for (const auto& term : terms_of(settings_)) names.push_back(term.name);
+    return names;
+  }
+
+  at::Tensor reduce(const pipeline::Values& written, const pipeline::Values& draws) const override {
+    return has_total(settings_) ? std::get<at::Tensor>(written.at(kTotalLoss)).mean() : Objective::reduce(written, draws);
   }
 
   pipeline::Values draws(const DrawRequest& request) const override {
@@ -44,6 +83,7 @@ class Sft final : public Objective {
     }
     if (request.names.contains("latent_noise"))
       draws["latent_noise"] = normal_noise(request.visits, shape, settings_.seed, Purpose::latents);
+    if (guided_.highest > 0) draws[kTrainingScale] = scales(request.visits);
     return draws;
   }
 
@@ -60,6 +100,7 @@ class Sft final : public Objective {
       draws[stream.value("noise")] = noise;
     }
     if (settings_.draws_latents) draws["latent_noise"] = at::zeros_like(std::get<at::Tensor>(draws.at("noise")));  // the mean
+    if (guided_.highest > 0) draws[kTrainingScale] = at::full({1}, (guided_.scale + guided_.highest) / 2, at::kFloat);
     return draws;
   }
 
@@ -74,6 +115,7 @@ class Sft final : public Objective {
       ++weight;
     }
     draws[kLossWeight] = weight_B;
+    if (guided_.is_on()) complete_scales(draws, times);
   }
 
   std::vector<Counted> counted(const pipeline::Values& draws) const override {
@@ -86,6 +128,23 @@ class Sft final : public Objective {
   }
 
  private:
+  /// Each visit's own, with a key of its own.
+  at::Tensor scales(const data::Visits& visits) const {
+    std::vector<double> scales;
+    for (const auto& visit : visits) {
+      CounterRandom random(mix64(key_of(visit, settings_.seed, Purpose::timestep) ^ mix64(kTrainingScale)));
+      scales.push_back(guided_.scale + (guided_.highest - guided_.scale) * random.uniform());
+    }
+    return at::tensor(scales, at::TensorOptions().dtype(at::kFloat));
+  }
+
+  void complete_scales(pipeline::Values& draws, const std::vector<double>& times) const {
+    std::vector<double> shares;
+    for (auto time : times) shares.push_back(model_.process().share_of(time));
+    auto drawn = draws.find(kTrainingScale);
+    draws[kTrainingScale] = training_scales(guided_, drawn == draws.end() ? at::Tensor() : std::get<at::Tensor>(drawn->second), shares);
+  }
+
   std::string time_name() const { return model_.process().time_name(); }
 
   double draw_time(const diffusion::Stretch& stretch, const data::Visit& visit, Purpose purpose, at::IntArrayRef shape) const {
@@ -123,7 +182,36 @@ class Sft final : public Objective {
   models::Model& model_;
   std::vector<models::Expert> experts_;
   diffusion::Stretch stretch_;  ///< of all of them
+  GuidedLoss guided_;
+  pipeline::Units units_;
 };
+
+std::vector<models::Option> sft_options() {
+  auto options = term_options();
+  for (auto& option : judged_options()) options.push_back(std::move(option));
+  return options;
+}
+
+std::vector<OwnCondition> sft_conditions() {
+  auto conditions = term_conditions();
+  for (auto& condition : judged_conditions()) conditions.push_back(std::move(condition));
+  return conditions;
+}
+
+void check_sft(const RunForObjective& run) {
+  check_terms(run);
+  check_judged(run);
+}
+
+/// Options that are not at their own value, as "name value".
+std::string sft_fingerprint(const models::OptionValues& own) {
+  std::vector<std::string> given;
+  for (const auto& option : sft_options()) {
+    if (own.at(option.name) == option.otherwise) continue;
+    given.push_back(std::visit([&](const auto& value) { return fmt::format("{} {}", option.name, value); }, own.at(option.name)));
+  }
+  return join(given);
+}
 
 }  // namespace
 
@@ -132,7 +220,15 @@ std::unique_ptr<Objective> make_sft(const ObjectiveSettings& settings, const Sub
 }
 
 const ObjectiveKind& sft() {
-  static const ObjectiveKind kind{.word = "sft", .imports_diffsynth = true, .make = make_sft};
+  static const ObjectiveKind kind{.word = "sft",
+                                  .drawn = {{kTrainingScale}},
+                                  .inputs = term_inputs,
+                                  .imports_diffsynth = true,
+                                  .options = sft_options(),
+                                  .conditions = sft_conditions(),
+                                  .check = check_sft,
+                                  .fingerprint = sft_fingerprint,
+                                  .make = make_sft};
   return kind;
 }
 

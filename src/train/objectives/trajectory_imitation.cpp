@@ -34,19 +34,7 @@ pipeline::Value load_trajectory_noise(const View& view) {
   return diffusion::normal_noise(trajectory_key(view).value(), view.sample->latent_shape).unsqueeze(0);
 }
 
-std::vector<Input> imitation_inputs() { return {{"trajectory_noise", true, trajectory_noise_content, load_trajectory_noise}}; }
-
-/// Those that lead to the loss, in their order.
-pipeline::Units leading_to_loss(const pipeline::Units& units) {
-  std::set<std::string> wanted{"loss"};
-  pipeline::Units found;
-  for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
-    if (std::ranges::none_of(unit->writes, [&](const auto& name) { return wanted.contains(name); })) continue;
-    wanted.insert(unit->reads.begin(), unit->reads.end());
-    found.insert(found.begin(), *unit);
-  }
-  return found;
-}
+std::vector<Input> imitation_inputs(const models::OptionValues&) { return {{"trajectory_noise", true, trajectory_noise_content, load_trajectory_noise}}; }
 
 /// The encoders, the walk of the model as it was before training, and one step of the student on it.
 pipeline::Units imitation_units(const ObjectiveSettings& settings, const Subject& subject) {
@@ -70,7 +58,7 @@ pipeline::Units imitation_units(const ObjectiveSettings& settings, const Subject
   add({place_unit(*subject, settings, has_own ? kReference + "trajectory" : "trajectory")});
   add(groups.denoise);
   add(loss_units(*subject, settings.sample_loss));
-  return leading_to_loss(units);
+  return pipeline::leading_to(units, {"loss"});
 }
 
 class Imitation final : public Objective {

@@ -29,6 +29,12 @@ bool augments(const TrainOptions& o) {
   return std::ranges::any_of(datasets_of(o), [](const auto& dataset) { return augments(dataset); });
 }
 
+bool has_class_set(const TrainOptions& o) { return !encodes(o) || std::ranges::any_of(datasets_of(o), &DatasetChoice::is_reg); }
+
+bool has_trigger_word(const TrainOptions& o) {
+  return !encodes(o) || std::ranges::any_of(datasets_of(o), [](const auto& dataset) { return !dataset.trigger_word.empty(); });
+}
+
 int64_t checkpoint_rank(const TrainOptions& o) {
   if (o.lora_checkpoint.empty()) return 0;
   bool is_typed = contains(o.given, "lora_rank");  // it may say its default

@@ -25,6 +25,9 @@ std::string cache_folder(const TrainOptions& o);
 std::vector<DatasetChoice> datasets_of(const TrainOptions& o);
 /// Tells whether the pictures of any dataset are cut in several ways.
 bool augments(const TrainOptions& o);
+/// Tell whether the run has a class set, and whether captions of any dataset have a trigger word. True of a cache, whose list says it.
+bool has_class_set(const TrainOptions& o);
+bool has_trigger_word(const TrainOptions& o);
 
 /// Returns the rank that adapters of lora_checkpoint are padded to; 0 keeps the file's.
 int64_t checkpoint_rank(const TrainOptions& o);

@@ -94,13 +94,16 @@ void check_objective(const TrainOptions& o) {
               .replays = !o.replay.empty(),
               .noise_offset = o.noise_offset,
               .loss_type = o.loss_type,
-              .is_weighed = (o.loss.weighting != "default" && o.loss.weighting != "uniform") || o.loss.min_snr_gamma > 0});
+              .is_weighed = (o.loss.weighting != "default" && o.loss.weighting != "uniform") || o.loss.min_snr_gamma > 0,
+              .has_masks = o.masked_loss != "none",
+              .has_class_set = has_class_set(o),
+              .has_trigger_word = has_trigger_word(o)});
 }
 
 std::string objective_fingerprint(const TrainOptions& o) {
   const auto& kind = objective_of(o);
-  if (is_sft(o)) return "";
   auto own = kind.fingerprint != nullptr ? kind.fingerprint(o.objective) : "";
+  if (is_sft(o)) return own.empty() ? "" : ", " + own;
   return ", " + kind.word + (own.empty() ? "" : " " + own);
 }
 

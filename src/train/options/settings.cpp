@@ -116,7 +116,7 @@ DataSettings data_settings(const TrainOptions& o) {
   s.held_out = held_out_options(o);
   s.caption_dropout = o.dataset.caption_dropout;
   keep_in(s, s.from_pictures || s.is_import ? cache_folder(o) : o.cache_path);
-  s.inputs = std::make_shared<InputTable>(input_table());
+  s.inputs = std::make_shared<InputTable>(input_table(o.objective));
   s.cache_bytes = o.cache_budget * kGiB;
   s.weight_bytes = o.memory_budget * kGiB;
   return s;

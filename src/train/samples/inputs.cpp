@@ -25,8 +25,7 @@ namespace {
 
 const std::string& prompt_of(const View& view) {
   static const std::string empty;
-  if (view.sample == nullptr || view.empty_caption) return empty;
-  return view.caption ? *view.caption : view.sample->prompt;
+  return view.empty_caption ? empty : caption_of(view);
 }
 
 std::string prompt_content(const View& view) { return "text " + io::sha256(prompt_of(view)); }
@@ -248,6 +247,12 @@ pipeline::Value load_sound(const View& view) {
 
 }  // namespace
 
+const std::string& caption_of(const View& view) {
+  static const std::string empty;
+  if (view.sample == nullptr) return empty;
+  return view.caption ? *view.caption : view.sample->prompt;
+}
+
 const std::vector<int64_t>& shape_of(const SampleInfo& sample, const std::string& stream) {
   return stream == models::kLatents ? sample.latent_shape : sample.further_latents.at(stream);
 }
@@ -260,7 +265,7 @@ bool has_column(const SampleInfo& sample, const std::string& column) {
 
 InputTable::InputTable(const std::vector<models::ExtraInput>& columns, const std::vector<std::string>& pictures, std::vector<Input> further,
                        std::set<std::string> drawn)
-    : rows_{{"prompt", true, prompt_content, load_prompt},
+    : rows_{{"prompt", true, prompt_content, load_prompt, /*follows_caption=*/true},
             {"image", false, image_content, load_image},
             {"mask", false, mask_content, load_mask},
             {"negative_prompt", true, no_prompt_content, load_no_prompt},
@@ -286,10 +291,9 @@ const Input* InputTable::find(const std::string& name) const {
 
 std::map<std::string, pipeline::Labels> InputTable::labels(bool captions_vary) const {
   std::map<std::string, pipeline::Labels> labels;
-  for (const auto& input : rows_) labels[input.name].sample = true;
+  for (const auto& input : rows_) labels[input.name] = {.sample = true, .timestep = captions_vary && input.follows_caption};
   for (const auto& name : kDrawn) labels[name].timestep = true;
   for (const auto& name : drawn_) labels[name].timestep = true;
-  labels["prompt"].timestep = captions_vary;
   return labels;
 }
 

@@ -28,7 +28,8 @@ struct SampleInfo {
   std::map<std::string, std::vector<Extent>> picture_extents = {};
   /// The shapes of further streams' latents, by stream; of a stream that the sample lacks they are without elements (LatentSpace::Stream).
   std::map<std::string, std::vector<int64_t>> further_latents = {};
-  int64_t pixel_channels = 3;  ///< numbers of a pixel of the sample's pictures
+  int64_t pixel_channels = 3;     ///< numbers of a pixel of the sample's pictures
+  std::string trigger_word = {};  ///< the word in its captions for what is learned; "": none
 };
 
 /// Returns the shape of a stream's latents of a sample, without the batch.
@@ -64,7 +65,11 @@ struct Input {
   /// Loads the value, with a leading dimension of 1; pictures as bytes (train/samples/pixels.h). For a sample without its picture it gives
   /// a value of the right shape.
   std::function<pipeline::Value(const View&)> load;
+  bool follows_caption = false;  ///< whether it is another where another caption is drawn
 };
+
+/// Returns the caption that a view has, whether or not the empty one takes its place.
+const std::string& caption_of(const View& view);
 
 /// The values that units may read of a sample, and those that come with a visit. The table is made once, of what every run has, what
 /// families read and what objectives read.
@@ -87,9 +92,15 @@ class InputTable {
   std::set<std::string> drawn_;
 };
 
+/// The name, among the draws of every batch, of the factor on the loss of each of its samples [B]: the sample's own factor times what the
+/// objective makes of its draws.
+inline const char* const kLossWeight = "loss_weight";
+/// The name, among the draws of a batch, of what says which of its samples are of a class set [B]: 1, and 0 for others.
+inline const char* const kOfClassSet = "of_class_set";
+
 /// The names of values that come with a visit of every objective: noise and what draws it, the time by the names that processes give it,
-/// and the expert that predicts at that time.
-inline const std::set<std::string> kDrawn{"noise", "sigma", "timestep", "latent_noise", models::kExpert};
+/// the expert that predicts at that time, and what says how the visit counts.
+inline const std::set<std::string> kDrawn{"noise", "sigma", "timestep", "latent_noise", models::kExpert, kLossWeight, kOfClassSet};
 /// The names of draws that every stream of latents has for itself.
 inline const std::set<std::string> kDrawnByStream{"noise", "start_noise"};
 

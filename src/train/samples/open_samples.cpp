@@ -94,6 +94,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
     samples.list.push_back({row, extent, entry.prompt, entry.captions, entry.extra, file, further, model.latent_space().shape(extent),
                             entry.loss_weight, entry.subset, std::move(extents)});
     samples.list.back().pixel_channels = model.latent_space().pixel_channels();
+    samples.list.back().trigger_word = pictures->subsets().at(entry.subset).visits.trigger_word;
     add_streams(samples.list.back(), model.latent_space());
   }
   samples.num_variants = pictures->num_variants();

@@ -104,6 +104,7 @@ void read_sample(const nlohmann::json& json, const Sections& sections, Listed& l
   if (sample.set >= samples.sets.size())
     data_error("train", "row {} is of the dataset {}, and the list has {}; make the cache again", sample.row, sample.set,
                samples.sets.size());
+  sample.trigger_word = samples.sets[sample.set].trigger_word;
   samples.has_captions = samples.has_captions && json.contains("prompt");
   auto& variants = kept.by_row[sample.row] = {read_entries(json.at("keys"), sections)};
   for (const auto& keys : json.value("other_variants", nlohmann::json::array())) variants.push_back(read_entries(keys, sections));

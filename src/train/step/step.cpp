@@ -63,7 +63,7 @@ at::Tensor loss_of(const Trainee& trainee, const Objective& objective, Batch the
                  "lora_target_modules or trainable_models");
   results.push_back(loss_B.detach());
   for (const auto& name : objective.logged()) results.push_back(tensor_of(values, name).detach().to(at::kDouble).mean() * share);
-  return objective.reduce(loss_B, there.draws) * share;
+  return objective.reduce(values, there.draws) * share;
 }
 
 }  // namespace
