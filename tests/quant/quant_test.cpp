@@ -4,6 +4,7 @@
 
 #include "base/random_key.h"
 #include "kernels/quantize_rows/quantize_rows.h"
+#include "kernels/rotate/rotate.h"
 #include "nn/linear.h"
 #include "optim/averaged.h"
 #include "optim/optimizer.h"
@@ -21,7 +22,7 @@ using burnish::test::relative_error;
 
 namespace {
 
-const std::vector<std::string> kNames{"fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "nf4"};
+const std::vector<std::string> kNames{"fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "int8_convrot", "nf4"};
 
 /// Rows of very different sizes, as trained weights have; inside the range of unscaled FP8.
 at::Tensor some_weight(int64_t out, int64_t in, uint64_t seed = 1) {
@@ -45,6 +46,10 @@ TEST_P(EveryFormat, RoundTripStaysWithinHalfAStep) {
     auto back = dequantize_rows(q, 0, out, at::kFloat);
     ASSERT_EQ(back.sizes(), w.sizes());
     EXPECT_EQ(q.num_bytes(), stored_bytes(format, out, in));
+    if (q.rotation > 0) {  // what is rounded is rotated
+      kernels::rotate_(w, q.rotation);
+      kernels::rotate_(back, q.rotation);
+    }
     auto row_most = w.abs().amax(1, true), most = w.abs().amax();
     // Half a step: 2^-4 relative for three mantissa bits, 2^-3 for two, plus half of the smallest step near zero.
     at::Tensor bound;
@@ -53,7 +58,8 @@ TEST_P(EveryFormat, RoundTripStaysWithinHalfAStep) {
         bound = w.abs() / 16 + (format.scaling == Scaling::none ? at::full({}, 1.0) : most / 448) * std::exp2(-10);
         break;
       case CodeKind::e5m2: bound = w.abs() / 8 + most * 1e-6; break;
-      case CodeKind::int8: bound = row_most / 254 * 1.001; break;
+      case CodeKind::int8:
+      case CodeKind::int8_convrot: bound = row_most / 254 * 1.001; break;
       default: bound = row_most * 0.152; break;  // of NF4 half of the widest gap, between -1 and -0.696
     }
     EXPECT_LE(((back - w).abs() - bound).max().item<double>(), 1e-7) << out << "x" << in;
@@ -152,6 +158,24 @@ TEST(Formats, ScalesBeatAPlainCastOnSmallWeights) {
   EXPECT_LT(error("int8"), error("fp8"));
 }
 
+TEST(Formats, RotatedRowsKeepTheirNumbersBesideOnesThatAreFarLarger) {
+  auto w = at::randn({64, 512});
+  w.select(1, 100).mul_(30);
+  auto error = [&](const char* name) {
+    return relative_error(dequantize_rows(quantize(w, parse_format(name), at::kCPU, "w"), 0, 64, at::kFloat), w);
+  };
+  EXPECT_LT(error("int8_convrot") * 2, error("int8"));
+}
+
+TEST(Formats, RotationIsTheLargestOf256ThatDividesARow) {
+  const auto format = parse_format("int8_convrot");
+  for (auto [in, rotation] : {std::pair<int64_t, int64_t>{3072, 256}, {320, 64}, {640, 64}, {1280, 256}, {48, 16}, {200, 0}, {8, 0}}) {
+    EXPECT_EQ(rotation_of(format, in), rotation) << in;
+    EXPECT_EQ(rotation_of(parse_format("int8"), in), 0);
+    EXPECT_EQ(quantize(some_weight(3, in), format, at::kCPU, "w").rotation, rotation) << in;
+  }
+}
+
 TEST(Formats, UnknownNameListsTheKnownOnes) {
   auto text = error_of([] { parse_format("fp9"); }, Exit::config);
   for (const auto& name : kNames) EXPECT_NE(text.find(name), text.npos) << name;
@@ -190,12 +214,13 @@ TEST(FileCodes, AreTakenAsTheyAre) {
 
 TEST(FileCodes, OfAllKindsMultiplyAsTheirNumbers) {
   at::manual_seed(0);
-  for (int i = 0; i <= static_cast<int>(CodeKind::mxfp8); ++i) {
+  for (int i = 0; i <= static_cast<int>(kLastKind); ++i) {
     const auto kind = static_cast<CodeKind>(i);
     const int64_t out = 600, in = 512;  // more rows than one tile has
     auto codes = codes_on_meta(kind, {out, in});
     codes.codes = at::randint(0, 64, codes.codes.sizes(), at::kByte);  // so that no fp16 number among them is NaN
     if (codes.scales.defined()) codes.scales = at::rand(codes.scales.sizes());
+    if (is_rotated(kind)) codes.rotation = 256;
     auto weight = from_codes(codes, at::kCPU, "w");
     EXPECT_EQ(weight.num_bytes(), stored_bytes(weight.format, out, in)) << describe(weight.format);
     auto numbers = dequantize_rows(weight, 0, out, at::kFloat);
@@ -242,6 +267,9 @@ TEST(StoredLinear, IsNoParameterAndIsCounted) {
   // Of four bits, which have no place for a small change, one is held in eight.
   auto in_eight = as_in_file.store("a.weight", {.numbers = weight, .in_file = CodeKind::q4_k}, at::kCPU);
   EXPECT_LE(relative_error(all_rows(*in_eight), weight), 0.01);
+  // What was rotated is rotated again.
+  auto rotated = as_in_file.store("a.weight", {.numbers = some_weight(8, 64), .in_file = CodeKind::int4_convrot}, at::kCPU);
+  EXPECT_EQ(dynamic_cast<const QuantizedSource&>(*rotated).weight().rotation, 64);
 }
 
 TEST(Memory, NoStepHoldsMoreThanOneUnpackedTile) {

@@ -135,7 +135,7 @@ class Product : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Adapters, Product,
                          testing::Combine(testing::Values("lora", "dora", "dora_input", "loha", "lokr"),
                                           testing::Values("parameter", "fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8",
-                                                          "nf4", "fp8_compute")),
+                                                          "int8_convrot", "nf4", "fp8_compute")),
                          [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param); });
 
 TEST_P(Product, GradientsAreThoseOfPlainFp64) {
