@@ -18,7 +18,7 @@ nlohmann::json parsed(std::string_view text) { return nlohmann::json::parse(text
 
 MarkedFiles::MarkedFiles(const io::TensorSource& all) : tensors(all) {
   for (const auto& file : tensors.files()) {
-    auto said = file->metadata().find("_quantization_metadata");
+    auto said = file->metadata().find(kQuantizationMetadata);
     if (said == file->metadata().end()) continue;
     const auto json = parsed(said->second);
     if (!json.is_object() || !json.contains("layers") || !json["layers"].is_object()) continue;

@@ -34,6 +34,7 @@ struct MarkedFiles {
 };
 
 inline constexpr std::string_view kComfyMark = ".comfy_quant";
+inline constexpr const char* kQuantizationMetadata = "_quantization_metadata";
 
 /// Returns the format that a mark names; "" for none.
 std::string format_of(const nlohmann::json& mark);
