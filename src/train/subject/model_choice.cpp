@@ -58,6 +58,7 @@ void fields(config::Fields& f, ModelChoice& o) {
   f("high_precision_layers", o.high_precision_layers,
     "comma list of regular expressions for linear layers that stay in dtype; \"\" for none, or default");
   f("fp8_compute", o.fp8_compute, "multiply FP8 weights with FP8 activations");
+  f("int8_compute", o.int8_compute, "multiply INT8 weights with INT8 activations, and with INT8 gradients");
   for (const auto& option : models::family_options()) option_row(f, option, o.own.at(option.name), option.help).decides_what_is_learned();
   for (const char* name : {"vae_tiling", "enable_vae_tiling", "tiled"})
     f.refused(name, "say how large the autoencoder's tiles are: --vae_tile_size 512");
@@ -81,7 +82,10 @@ void check(const ModelChoice& c) {
   if (c.fp8_models.empty() && c.weight_format != "fp8")
     config_error("train", "weight_format {} says how the models in fp8_models are stored, and none is named there", c.weight_format);
   if (c.weight_format == "fp8" || !c.fp8_models.empty())
-    quant::Store({.format = quant::parse_format(c.weight_format), .high_precision = {}, .fp8_compute = c.fp8_compute});
+    quant::Store({.format = quant::parse_format(c.weight_format),
+                  .high_precision = {},
+                  .fp8_compute = c.fp8_compute,
+                  .int8_compute = c.int8_compute && !c.fp8_models.empty()});
 }
 
 models::ModelOptions model_options(const ModelChoice& c) {
