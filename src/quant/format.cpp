@@ -28,13 +28,17 @@ constexpr std::array kFormats{
 
 }  // namespace
 
-Format parse_format(std::string_view name) {
+std::vector<std::string> format_names() {
   std::vector<std::string> names;
+  for (const auto& known : kFormats) names.emplace_back(known.name);
+  return names;
+}
+
+Format parse_format(std::string_view name) {
   for (const auto& known : kFormats) {
     if (name == known.name) return known.format;
-    names.emplace_back(known.name);
   }
-  unknown_choice("quant", "weight_format", name, names);
+  unknown_choice("quant", "weight_format", name, format_names());
 }
 
 std::string format_name(Format format) {

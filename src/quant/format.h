@@ -25,6 +25,8 @@ struct Format {
 /// or nf4. A config Error lists them.
 Format parse_format(std::string_view name);
 std::string format_name(Format format);
+/// The names that parse_format reads.
+std::vector<std::string> format_names();
 /// Describes the format in words, for the log.
 std::string describe(Format format);
 
