@@ -65,7 +65,7 @@ train::Machines machines_of(const PlanOptions& o) {
 }
 
 void print_memory(const PlanOptions& o, const train::Machines& machines) {
-  const auto settings = train::understood(o.train);
+  const auto settings = train::understood(train::with_format(o.train));
   auto advice = train::advise(train::shared_out(settings, {.num_processes = o.processes}), o.fit);
   if (!o.link.empty()) advice.scaling = train::scaling(settings, machines, [](const auto& one) { return train::plan_memory(one); });
   print("{}", o.json ? train::to_json(advice) : train::to_text(advice));

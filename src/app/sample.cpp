@@ -28,6 +28,7 @@
 #include "io/safetensors.h"
 #include "loras/merged.h"
 #include "train/step/paged_loading.h"
+#include "train/subject/auto_format.h"
 #include "train/subject/output_folder.h"
 #include "train/subject/storage.h"
 
@@ -150,9 +151,11 @@ std::unique_ptr<models::Model> open_model(const SampleOptions& o, const std::vec
   }
   auto model =
       models::open_model(models::open_model_files({o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths}), options);
-  train::choose_storage(*model, o.model);
+  auto choice = o.model;
+  if (const auto line = train::settle_format(choice, options.device, [] { return false; }); !line.empty()) info("{}", line);
+  train::choose_storage(*model, choice);
   for (const auto& component : model->components().list()) {
-    if (component.num_stored > 0) info("{}:{}", component.name, train::storage_text(*model, component, o.model));
+    if (component.num_stored > 0) info("{}:{}", component.name, train::storage_text(*model, component, choice));
   }
   return model;
 }

@@ -21,6 +21,7 @@
 #include "loras/file_metadata.h"
 #include "loras/merged.h"
 #include "models/beside_weights.h"
+#include "models/coding.h"
 #include "models/family.h"
 #include "models/loading.h"
 #include "models/pipeline_index.h"
@@ -29,7 +30,8 @@
 namespace burnish::convert {
 
 const std::vector<std::string>& weight_formats() {
-  static const std::vector<std::string> kFormats{"keep", "none", "fp8_tensor", "fp8", "fp8_plain", "fp8_e5m2"};
+  static const std::vector<std::string> kFormats{"keep",     "none", "fp8_tensor",   "fp8",  "fp8_plain",
+                                                 "fp8_e5m2", "int8", "int8_convrot", "nvfp4"};
   return kFormats;
 }
 
@@ -45,7 +47,8 @@ NumberFormat number_format(const Options& o) {
   NumberFormat format;
   if (o.dtype != "keep") format.dtype = parse_dtype(o.dtype);
   format.keeps_codes = o.weight_format != "none";
-  if (o.weight_format.starts_with("fp8")) format.weights = quant::parse_format(o.weight_format);
+  if (o.weight_format == "nvfp4") format.weights = kNvfp4;
+  else if (o.weight_format != "keep" && o.weight_format != "none") format.weights = quant::parse_format(o.weight_format);
   return format;
 }
 
@@ -162,6 +165,7 @@ std::string write_single(const Options& o, const models::ModelFiles& files, cons
     if (!left_out.empty()) warn("{} tensors that are no part of the model are left out ({} first)", left_out.size(), left_out[0]);
     file.metadata = files.entries[0].tensors->metadata();
     loras::drop_sums(file.metadata);
+    file.metadata.erase(models::kQuantizationMetadata);  // of its layers; those that are written have marks of their own
   }
   for (const auto& mark : model.names().marks) {
     bool is_there = std::any_of(file.others.begin(), file.others.end(), [&](const auto& item) { return item.first == mark; });

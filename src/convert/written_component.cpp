@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
@@ -13,7 +14,6 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "models/kept_dtypes.h"
-#include "quant/quantized_weight.h"
 
 namespace burnish::convert {
 
@@ -21,17 +21,15 @@ namespace {
 
 using Op = io::KeyRule::Op;
 
-constexpr const char* kScaleEnding = ".scale_weight";
 constexpr const char* kMark = "scaled_fp8";  // tells ComfyUI that weights have scales; two numbers: not to be multiplied as codes
 
 std::string path_of(const std::string& name) { return name.ends_with(".weight") ? name.substr(0, name.size() - 7) : ""; }
 
-std::string scale_name(const std::string& weight) { return path_of(weight) + kScaleEnding; }
-
-/// FP8 numbers as bytes, in the weight's shape.
-at::Tensor bytes_of(const Codes& fp8) { return fp8.codes.reshape(fp8.sizes); }
-
-c10::ScalarType dtype_of(CodeKind fp8) { return fp8 == CodeKind::e5m2 ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn; }
+std::vector<io::TensorSpec> specs_of(const io::NamedTensors& tensors) {
+  std::vector<io::TensorSpec> specs;
+  for (const auto& [name, tensor] : tensors) specs.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
+  return specs;
+}
 
 }  // namespace
 
@@ -53,7 +51,7 @@ bool WrittenComponent::touched(const std::string& name) const { return merge_ &&
 
 /// What the tensors behind one of the file's have in common.
 struct WrittenComponent::Parts {
-  std::optional<CodeKind> codes;           ///< the FP8 codes that all have
+  std::optional<CodeKind> codes;           ///< the codes that all have, of those that are written
   std::optional<c10::ScalarType> numbers;  ///< the dtype that holds all as numbers
   bool touched = false, linear = true;     ///< one is merged into; all are weights that may be stored as codes
   bool kept = false;                       ///< one stays in fp32 where its file has it so
@@ -64,7 +62,7 @@ WrittenComponent::Parts WrittenComponent::parts_of(const io::KeyRule& rule) cons
   parts.codes = weights_.info(rule.ours[0]).codes;
   for (const auto& name : rule.ours) {
     const auto& info = weights_.info(name);
-    if (!info.codes || !is_fp8(*info.codes) || info.codes != parts.codes) parts.codes = std::nullopt;
+    if (!info.codes || !is_written(*info.codes) || info.codes != parts.codes) parts.codes = std::nullopt;
     auto number = info.codes ? at::kBFloat16 : info.dtype;
     parts.numbers = parts.numbers ? c10::promoteTypes(*parts.numbers, number) : number;
     parts.touched = parts.touched || touched(name);
@@ -77,44 +75,39 @@ WrittenComponent::Parts WrittenComponent::parts_of(const io::KeyRule& rule) cons
 }
 
 WrittenComponent::Item WrittenComponent::item_of(const io::KeyRule& rule) const {
-  Item item{.rule = rule, .shape = {}, .dtype = at::kFloat, .quantized = {}};
+  Item item{.rule = rule};
   std::vector<at::Tensor> on_meta;
   for (const auto& name : rule.ours) on_meta.push_back(at::empty(weights_.shapes().at(name), at::TensorOptions().device(at::kMeta)));
-  item.shape = io::tensor_in_file(rule, on_meta).sizes().vec();
-  auto parts = parts_of(rule);
-  bool can_have_scale = rule.theirs.ends_with(".weight");  // scales are called after that
-  const bool by_rows = std::ranges::all_of(rule.ours, [&](const auto& name) { return weights_.stored(name).codes.has_value(); });
-  if (parts.codes && by_rows && !parts.touched && format_.keeps_codes && !format_.weights) {
-    auto scale = kept_scale(rule);
-    if (can_have_scale || !scale.defined()) {
+  const auto whole = io::tensor_in_file(rule, on_meta);
+  const auto name = prefix_ + rule.theirs;
+  const auto parts = parts_of(rule);
+  if (parts.codes && !parts.touched && format_.keeps_codes && !format_.weights) {
+    if (auto kept = kept_codes(rule, /*is_plan=*/true)) {
       item.kept = true;
-      item.dtype = dtype_of(*parts.codes);
-      if (scale.defined()) item.scale_shape = scale.sizes().vec();
+      item.specs = specs_of(tensors_of(*kept, name));
       return item;
     }
   }
-  if (can_have_scale && parts.linear && format_.weights) item.quantized = format_.weights;
+  const bool can_have_scale = rule.theirs.ends_with(".weight");  // scales are called after that
+  if (can_have_scale && parts.linear && format_.weights && fits(*format_.weights, whole.sizes())) item.quantized = format_.weights;
   else if (can_have_scale && parts.codes && format_.keeps_codes) item.quantized = {*parts.codes, quant::Scaling::row};
-  if (!item.quantized) {
-    const bool stays = !c10::isFloatingType(*parts.numbers) || (parts.kept && parts.numbers == at::kFloat);
-    item.dtype = stays ? *parts.numbers : format_.dtype.value_or(*parts.numbers);
+  if (item.quantized) {
+    item.specs = specs_of(tensors_of(codes_for_file(whole, *item.quantized, name), name));
     return item;
   }
-  item.dtype = dtype_of(item.quantized->codes);
-  if (item.quantized->scaling == quant::Scaling::tensor) item.scale_shape.emplace();
-  if (item.quantized->scaling == quant::Scaling::row) item.scale_shape = {item.shape[0], 1};
+  const bool stays = !c10::isFloatingType(*parts.numbers) || (parts.kept && parts.numbers == at::kFloat);
+  item.specs = {{name, stays ? *parts.numbers : format_.dtype.value_or(*parts.numbers), whole.sizes().vec()}};
   return item;
+}
+
+bool WrittenComponent::has_scaled_fp8() const {
+  return std::ranges::any_of(items_, [](const Item& item) { return item.specs.back().name.ends_with(kFp8Scale); });
 }
 
 std::vector<io::TensorSpec> WrittenComponent::specs() const {
   std::vector<io::TensorSpec> specs;
-  bool any_scale = false;
-  for (const auto& item : items_) {
-    specs.push_back({prefix_ + item.rule.theirs, item.dtype, item.shape});
-    if (item.scale_shape) specs.push_back({prefix_ + scale_name(item.rule.theirs), at::kFloat, *item.scale_shape});
-    any_scale = any_scale || item.scale_shape.has_value();
-  }
-  if (any_scale) specs.push_back({prefix_ + kMark, at::kFloat8_e4m3fn, {2}});
+  for (const auto& item : items_) specs.insert(specs.end(), item.specs.begin(), item.specs.end());
+  if (has_scaled_fp8()) specs.push_back({prefix_ + kMark, at::kFloat8_e4m3fn, {2}});
   return specs;
 }
 
@@ -158,36 +151,44 @@ at::Tensor WrittenComponent::kept_scale(const io::KeyRule& rule) const {
   return io::tensor_in_file(rule, scales).contiguous();
 }
 
-void WrittenComponent::make_codes(const Item& item, const std::function<void(const std::string&, const at::Tensor&)>& write) const {
+/// The codes that a tensor of the file is made of, as they lie; nothing where its rows are not theirs, or are rotated differently.
+std::optional<CodesInFile> WrittenComponent::kept_codes(const io::KeyRule& rule, bool is_plan) const {
   std::vector<at::Tensor> parts;
-  for (const auto& name : item.rule.ours)
-    parts.push_back(item.kept ? bytes_of(*weights_.stored(name).codes) : numbers(name).to(at::kFloat));
-  auto whole = io::tensor_in_file(item.rule, parts).contiguous();
-  auto name = prefix_ + item.rule.theirs, scale = prefix_ + scale_name(item.rule.theirs);
-  if (item.kept) {
-    write(name, whole.view(item.dtype));
-    if (item.scale_shape) write(scale, kept_scale(item.rule));
-    return;
+  CodesInFile kept;
+  for (const auto& name : rule.ours) {
+    const auto codes = weights_.stored(name).codes;
+    if (!codes || (!parts.empty() && codes->rotation != kept.rotation)) return std::nullopt;
+    kept.kind = codes->kind;
+    kept.rotation = codes->rotation;
+    const auto bytes = codes->codes.reshape(codes->sizes);
+    parts.push_back(is_plan ? at::empty_like(bytes, bytes.options().device(at::kMeta)) : bytes);
   }
-  auto weight = quant::quantize(whole.flatten(1), *item.quantized, at::kCPU, name);
-  write(name, weight.codes.view(item.dtype).view(item.shape));
-  if (item.scale_shape) write(scale, weight.scales.reshape(*item.scale_shape));
+  kept.codes = io::tensor_in_file(rule, parts).contiguous().view(dtype_in_file(kept.kind));
+  kept.scales = kept_scale(rule);
+  if (kept.scales.defined() && !rule.theirs.ends_with(".weight")) return std::nullopt;  // which scales are called after
+  return kept;
+}
+
+io::NamedTensors WrittenComponent::made_codes(const Item& item) const {
+  const auto name = prefix_ + item.rule.theirs;
+  if (item.kept) return tensors_of(*kept_codes(item.rule, /*is_plan=*/false), name);
+  std::vector<at::Tensor> parts;
+  for (const auto& ours : item.rule.ours) parts.push_back(numbers(ours).to(at::kFloat));
+  return tensors_of(codes_for_file(io::tensor_in_file(item.rule, parts).contiguous(), *item.quantized, name), name);
 }
 
 void WrittenComponent::make(const std::function<void(const std::string&, const at::Tensor&)>& write) const {
-  bool any_scale = false;
   for (const auto& item : items_) {
-    any_scale = any_scale || item.scale_shape.has_value();
     if (item.kept || item.quantized) {
-      make_codes(item, write);
+      for (const auto& [name, tensor] : made_codes(item)) write(name, tensor);
     } else {
       std::vector<at::Tensor> parts;
-      for (const auto& name : item.rule.ours) parts.push_back(numbers(name).to(item.dtype));
-      write(prefix_ + item.rule.theirs, io::tensor_in_file(item.rule, parts));
+      for (const auto& name : item.rule.ours) parts.push_back(numbers(name).to(item.specs[0].dtype));
+      write(item.specs[0].name, io::tensor_in_file(item.rule, parts));
     }
     for (const auto& name : item.rule.ours) weights_.release(name);
   }
-  if (any_scale) write(prefix_ + kMark, at::zeros({2}, at::kByte).view(at::kFloat8_e4m3fn));
+  if (has_scaled_fp8()) write(prefix_ + kMark, at::zeros({2}, at::kByte).view(at::kFloat8_e4m3fn));
 }
 
 }  // namespace burnish::convert

@@ -2,17 +2,16 @@
 #include <set>
 
 #include "base/pattern.h"
+#include "convert/codes_in_file.h"
 #include "convert/weights.h"
-#include "io/safetensors.h"
-#include "quant/format.h"
 
 namespace burnish::convert {
 
 /// The format in which a model's numbers are written.
 struct NumberFormat {
   std::optional<c10::ScalarType> dtype = {};  ///< nothing keeps each tensor's own
-  bool keeps_codes = true;                    ///< whether FP8 weights stay FP8
-  std::optional<quant::Format> weights = {};  ///< format of linear weights that are not FP8 yet: FP8 with one scale, a scale a row, or none
+  bool keeps_codes = true;                    ///< whether weights in FP8 and INT8 stay so
+  std::optional<quant::Format> weights = {};  ///< what linear weights become: FP8, INT8 or NVFP4
 };
 
 /// A component on its way into a file: tensors under the file's names, made one at a time.
@@ -34,11 +33,9 @@ class WrittenComponent {
   /// An item of the file: how one of its tensors is made of ours.
   struct Item {
     io::KeyRule rule;
-    std::vector<int64_t> shape;
-    c10::ScalarType dtype;
-    std::optional<quant::Format> quantized;                ///< anew
-    bool kept = false;                                     ///< codes as they are
-    std::optional<std::vector<int64_t>> scale_shape = {};  ///< shape of the scale of codes that have one
+    std::vector<io::TensorSpec> specs = {};       ///< the tensor, and what stands beside codes
+    std::optional<quant::Format> quantized = {};  ///< anew
+    bool kept = false;                            ///< codes as they are
   };
   struct Parts;
   Parts parts_of(const io::KeyRule& rule) const;
@@ -46,7 +43,9 @@ class WrittenComponent {
   at::Tensor numbers(const std::string& name) const;
   at::Tensor merged(const std::string& name) const;
   at::Tensor kept_scale(const io::KeyRule& rule) const;
-  void make_codes(const Item& item, const std::function<void(const std::string&, const at::Tensor&)>& write) const;
+  std::optional<CodesInFile> kept_codes(const io::KeyRule& rule, bool is_plan) const;
+  io::NamedTensors made_codes(const Item& item) const;
+  bool has_scaled_fp8() const;
   bool touched(const std::string& name) const;
 
   ComponentWeights weights_;

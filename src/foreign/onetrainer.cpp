@@ -107,7 +107,7 @@ Outcome quantized_models(const Value& value, const Settings& all) {
   for (const char* part : {"text_encoder", "text_encoder_2"}) {
     if (format_of(dtype_of(all, part)) == format) parts.emplace_back(part);
   }
-  return carried(join(parts, ","), text_of(value) == "INT_W8A8" ? "what they are multiplied with stays in the run's dtype" : "");
+  return carried(join(parts, ","));
 }
 
 Outcome quantized_format(const Value& value, const Settings& all) {
@@ -295,9 +295,11 @@ void model_rows(Table& table) {
       return [part, convert](const Value& value, const Settings& all) { return part == part_of(all) ? convert(value, all) : left_out(""); };
     };
     table << rewritten(name, "fp8_models", of_this(quantized_models)) << rewritten(name, "weight_format", of_this(quantized_format));
-    table << rewritten(name, "fp8_compute", of_this([](const Value& value, const Settings& all) {
-                         return text_of(value) == "FLOAT_W8A8" && is_lora(all) ? carried(true) : left_out("");
-                       }));
+    for (auto [option, dtype] : {std::pair{"fp8_compute", "FLOAT_W8A8"}, {"int8_compute", "INT_W8A8"}}) {
+      table << rewritten(name, option, of_this([dtype = std::string(dtype)](const Value& value, const Settings& all) {
+                           return text_of(value) == dtype && is_lora(all) ? carried(true) : left_out("");
+                         }));
+    }
   }
   auto encoder = [](const std::string& part) {
     return [part](const Value& value, const Settings& all) {

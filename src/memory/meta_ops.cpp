@@ -186,6 +186,8 @@ Tensor scaled_mm(const Tensor& a, const Tensor& b, const Tensor& /*scale_a*/, co
   return at::empty({a.size(0), b.size(1)}, a.options().dtype(dtype.value_or(a.scalar_type())));
 }
 
+Tensor& int_mm(const Tensor& /*a*/, const Tensor& /*b*/, Tensor& sums) { return sums; }
+
 void fused_adamw_(at::TensorList /*self*/, at::TensorList /*grads*/, at::TensorList /*exp_avgs*/, at::TensorList /*exp_avg_sqs*/,
                   at::TensorList /*max_exp_avg_sqs*/, at::TensorList /*steps*/, double /*lr*/, double /*beta1*/, double /*beta2*/,
                   double /*weight_decay*/, double /*eps*/, bool /*amsgrad*/, bool /*maximize*/, const Optional& /*grad_scale*/,
@@ -272,6 +274,7 @@ void register_meta_ops() {
     aten.impl("logical_or_", in_place);
     aten.impl("relu", as_input);
     aten.impl("_scaled_mm", scaled_mm);
+    aten.impl("_int_mm.out", int_mm);
     aten.impl("_fused_adamw_", fused_adamw_);
     aten.impl("_scaled_dot_product_flash_attention_for_cpu", tiled_attention);
     aten.impl("_scaled_dot_product_flash_attention_for_cpu_backward", tiled_attention_backward);

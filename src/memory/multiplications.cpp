@@ -25,7 +25,7 @@ double multiplications_of(const at::RecordFunction& function) {
   const std::string_view name = function.name();
   const size_t first = name == "aten::addmm" || name == "aten::addmm_" ? 1 : 0;
   if (!is_tensor(first) || !is_tensor(first + 1)) return 0;
-  if (name == "aten::mm" || name == "aten::addmm" || name == "aten::addmm_" || name == "aten::_scaled_mm")
+  if (name == "aten::mm" || name == "aten::addmm" || name == "aten::addmm_" || name == "aten::_scaled_mm" || name == "aten::_int_mm")
     return count(first) * size(first + 1, 1);
   if (name == "aten::bmm") return count(0) * size(1, 2);
   if (name == "mkldnn::_linear_pointwise") return count(0) * size(1, 0);

@@ -5,12 +5,14 @@
 #include "models/bitsandbytes.h"
 #include "models/comfy_weights.h"
 #include "models/gguf.h"
+#include "models/tensor_subclasses.h"
 
 namespace burnish::models {
 
 namespace {
 
-constexpr Coding kCodings[] = {find_fp8, find_int8, find_mxfp8, find_nvfp4, find_four_bits, find_rows_of_int8, find_blocks};
+constexpr Coding kCodings[] = {find_row_scaled,     find_fp8,  find_int8,      find_mxfp8,        find_nvfp4,
+                               find_unmarked_nvfp4, find_int4, find_four_bits, find_rows_of_int8, find_blocks};
 
 /// Weights that lie as codes, shown as numbers. It reads from the tensors that it shows.
 class Shown final : public io::TensorFile {
@@ -30,9 +32,7 @@ class Shown final : public io::TensorFile {
   const std::filesystem::path& path() const override { return tensors_.files().front()->path(); }
   at::Tensor tensor(const std::string& name) override {
     const auto& weight = weights_.at(name);
-    auto numbers = numbers_of(weight.read(tensors_));
-    if (weight.rotation > 0) numbers = rotated(numbers, weight.rotation);
-    return numbers.reshape(weight.shape).to(infos_.at(name).dtype);
+    return numbers_of(weight.read(tensors_)).reshape(weight.shape).to(infos_.at(name).dtype);
   }
   std::optional<Codes> codes(const std::string& name) override {
     const auto& weight = weights_.at(name);
@@ -59,7 +59,7 @@ bool goes_with_weights(const io::TensorSource& tensors, const std::map<std::stri
 }  // namespace
 
 io::TensorSource show_weights(const io::TensorSource& given) {
-  const auto tensors = in_known_names(given);
+  const auto tensors = with_weights_names(in_known_names(given));
   MarkedFiles files(tensors);
   std::map<std::string, CodedWeight> coded;
   std::vector<std::string> hidden;

@@ -1,6 +1,7 @@
 #include "models/comfy_weights.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/constant_pad_nd.h>
 
 #include <algorithm>
 
@@ -12,20 +13,21 @@ namespace {
 
 constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kScales[] = {".scale_weight", ".weight_scale"};
-constexpr std::string_view kMarks[] = {".scale_input", ".input_scale", ".scaled_fp8", kComfyMark};
+constexpr std::string_view kMarks[] = {".scale_input", ".input_scale", ".output_scale", ".scaled_fp8", kComfyMark};
 constexpr std::string_view kFileMark = "scaled_fp8";
 
 /// Codes of a byte, with a scale beside them or none: FP8 of ComfyUI and others, and ComfyUI's INT8.
-std::optional<CodedWeight> bytes_with_scale(const MarkedFiles& files, const std::string& name, CodeKind kind) {
+std::optional<CodedWeight> bytes_with_scale(const MarkedFiles& files, const std::string& name, CodeKind kind, int64_t rotation = 0) {
   const auto& info = files.tensors.info(name);
   CodedWeight weight{.kind = kind, .shape = info.shape, .read = {}};
   for (auto ending : kScales) {
     auto scale = layer_of(name) + std::string(ending);
     if (name.ends_with(kWeight) && weight.beside.empty() && files.tensors.contains(scale)) weight.beside = {scale};
   }
-  weight.read = [name, kind, beside = weight.beside](const io::TensorSource& tensors) {
+  weight.read = [name, kind, rotation, beside = weight.beside](const io::TensorSource& tensors) {
     auto codes = tensors.tensor(name);
-    Codes read{.kind = kind, .codes = codes.view(at::kByte).reshape({codes.size(0), -1}), .sizes = codes.sizes().vec()};
+    Codes read{
+        .kind = kind, .codes = codes.view(at::kByte).reshape({codes.size(0), -1}), .sizes = codes.sizes().vec(), .rotation = rotation};
     if (!beside.empty()) read.scales = scale_in(tensors, beside[0], codes.size(0));
     return read;
   };
@@ -39,6 +41,21 @@ bool is_power_of_four(int64_t number) {
   return number == 1;
 }
 
+/// What a mark says in the place of older files, or in its own.
+const nlohmann::json& numbers_in(const nlohmann::json& mark) {
+  return mark.contains("params") && mark["params"].is_object() ? mark["params"] : mark;
+}
+
+/// How many of a weight's `in` neighbours were rotated together, as its mark says.
+int64_t rotation_in(const nlohmann::json& more, const std::string& name, int64_t in) {
+  const auto said = more.value("convrot_groupsize", nlohmann::json(256));
+  const auto rotation = said.is_number_integer() ? said.get<int64_t>() : 0;
+  if (!is_power_of_four(rotation) || in % rotation != 0)
+    data_error("models", "'{}' is rotated by {} neighbours, which is no power of 4 that divides its rows; its file is damaged", name,
+               said.dump(-1, ' ', true));
+  return rotation;
+}
+
 /// Scales as cuBLAS lays them out (blocks of 128 rows by 4), as a byte for each block of a row: [rows, blocks].
 at::Tensor in_rows(const at::Tensor& laid_out, const std::string& name, int64_t rows, int64_t blocks) {
   const int64_t tall = (rows + 127) / 128, wide = (blocks + 3) / 4;
@@ -46,6 +63,12 @@ at::Tensor in_rows(const at::Tensor& laid_out, const std::string& name, int64_t 
     data_error("models", "'{}' has {} scales where {} were expected; its file is damaged", name, laid_out.numel(), tall * wide * 512);
   auto tiles = laid_out.contiguous().view(at::kByte).view({tall, wide, 32, 4, 4}).permute({0, 3, 2, 1, 4});
   return tiles.reshape({tall * 128, wide * 4}).narrow(0, 0, rows).narrow(1, 0, blocks).contiguous();
+}
+
+/// Bytes of two numbers whose first is in the low half, with the first in the high half.
+at::Tensor first_in_high_half(const at::Tensor& bytes) {
+  const auto plain = bytes.contiguous().view(at::kByte);
+  return plain.bitwise_left_shift(4).add_(plain.bitwise_right_shift(4));
 }
 
 /// 2^(e - 127), by its bits.
@@ -59,6 +82,12 @@ at::Tensor powers_of_two(const at::Tensor& exponents) {
 bool is_scale_or_mark(std::string_view name) {
   auto ends = [&](std::string_view ending) { return name.ends_with(ending); };
   return name == kFileMark || std::ranges::any_of(kScales, ends) || std::ranges::any_of(kMarks, ends);
+}
+
+at::Tensor laid_out(const at::Tensor& scales) {
+  const auto tall = (scales.size(0) + 127) / 128, wide = (scales.size(1) + 3) / 4;
+  const auto filled = at::constant_pad_nd(scales, {0, wide * 4 - scales.size(1), 0, tall * 128 - scales.size(0)});
+  return filled.view({tall, 4, 32, wide, 4}).permute({0, 3, 2, 1, 4}).reshape(filled.sizes());
 }
 
 std::optional<CodedWeight> find_fp8(const MarkedFiles& files, const std::string& name) {
@@ -79,16 +108,11 @@ std::optional<CodedWeight> find_int8(const MarkedFiles& files, const std::string
   const auto* mark = files.mark_of(name);
   const auto& info = files.tensors.info(name);
   if (!mark || format_of(*mark) != "int8_tensorwise" || info.dtype != at::kChar || !has_rows(info)) return std::nullopt;
-  auto weight = bytes_with_scale(files, name, CodeKind::int8);
-  if (weight->beside.empty()) return std::nullopt;
-  const auto& more = mark->contains("params") && (*mark)["params"].is_object() ? (*mark)["params"] : *mark;  // in older files
-  if (more.value("convrot", nlohmann::json(false)) != true) return weight;
-  const auto said = more.value("convrot_groupsize", nlohmann::json(256));
-  weight->rotation = said.is_number_integer() ? said.get<int64_t>() : 0;
-  if (!is_power_of_four(weight->rotation) || info.shape.size() != 2 || info.shape[1] % weight->rotation != 0)
-    data_error("models", "'{}' is rotated by {} neighbours, which is no power of 4 that divides its rows; its file is damaged", name,
-               said.dump(-1, ' ', true));
-  return weight;
+  const auto& more = numbers_in(*mark);
+  const bool is_rotated = info.shape.size() == 2 && more.value("convrot", nlohmann::json(false)) == true;
+  const auto rotation = is_rotated ? rotation_in(more, name, info.shape[1]) : 0;
+  auto weight = bytes_with_scale(files, name, rotation > 0 ? CodeKind::int8_convrot : CodeKind::int8, rotation);
+  return weight->beside.empty() ? std::nullopt : weight;
 }
 
 std::optional<CodedWeight> find_mxfp8(const MarkedFiles& files, const std::string& name) {
@@ -125,6 +149,45 @@ std::optional<CodedWeight> find_nvfp4(const MarkedFiles& files, const std::strin
     auto bytes = in_rows(tensors.tensor(scale), scale, shape[0], shape[1] / kGroup);
     auto scales = bytes.view(at::kFloat8_e4m3fn).to(at::kFloat).mul_(scale_in(tensors, whole, 1));
     return Codes{.kind = CodeKind::e2m1, .codes = tensors.tensor(name), .scales = scales, .sizes = shape, .group = kGroup};
+  };
+  return weight;
+}
+
+std::optional<CodedWeight> find_unmarked_nvfp4(const MarkedFiles& files, const std::string& name) {
+  constexpr int64_t kGroup = 16;
+  const auto& tensors = files.tensors;
+  const auto& info = tensors.info(name);
+  const auto layer = layer_of(name), scale = layer + ".weight_scale", whole = layer + ".weight_scale_2";
+  const bool is_one = name.ends_with(kWeight) && !files.mark_of(name) && info.dtype == at::kByte && info.shape.size() == 2 &&
+                      tensors.contains(scale) && tensors.contains(whole) && tensors.contains(layer + ".input_scale") &&
+                      tensors.info(scale).dtype == at::kFloat8_e4m3fn && !tensors.contains(layer + ".pre_quant_scale");
+  if (!is_one) return std::nullopt;
+  CodedWeight weight{.kind = CodeKind::e2m1, .shape = {info.shape[0], 2 * info.shape[1]}, .beside = {scale, whole}, .read = {}};
+  const std::vector<int64_t> expected{weight.shape[0], weight.shape[1] / kGroup};
+  if (tensors.info(scale).shape != expected || weight.shape[1] % kGroup != 0)
+    data_error("models", "'{}' has not one scale for each {} numbers of the rows of '{}'; its file is damaged", scale, kGroup, name);
+  weight.read = [name, scale, whole, shape = weight.shape](const io::TensorSource& source) {
+    auto scales = source.tensor(scale).to(at::kFloat).mul_(scale_in(source, whole, 1));
+    return Codes{
+        .kind = CodeKind::e2m1, .codes = first_in_high_half(source.tensor(name)), .scales = scales, .sizes = shape, .group = kGroup};
+  };
+  return weight;
+}
+
+std::optional<CodedWeight> find_int4(const MarkedFiles& files, const std::string& name) {
+  const auto* mark = files.mark_of(name);
+  const auto& info = files.tensors.info(name);
+  const auto scale = layer_of(name) + ".weight_scale";
+  const bool is_one = mark && format_of(*mark) == "convrot_w4a4" && info.dtype == at::kChar && info.shape.size() == 2;
+  if (!is_one || !files.tensors.contains(scale)) return std::nullopt;
+  CodedWeight weight{.kind = CodeKind::int4_convrot, .shape = {info.shape[0], 2 * info.shape[1]}, .beside = {scale}, .read = {}};
+  const auto rotation = rotation_in(numbers_in(*mark), name, weight.shape[1]);
+  weight.read = [name, scale, rotation, shape = weight.shape](const io::TensorSource& tensors) {
+    return Codes{.kind = CodeKind::int4_convrot,
+                 .codes = first_in_high_half(tensors.tensor(name)),
+                 .scales = scale_in(tensors, scale, shape[0]),
+                 .sizes = shape,
+                 .rotation = rotation};
   };
   return weight;
 }

@@ -7,6 +7,9 @@ namespace burnish::models {
 /// Tells whether a tensor's name is that of a scale or a mark beside a layer's weight, or of a mark of the whole file.
 bool is_scale_or_mark(std::string_view name);
 
+/// Scales [rows, groups] as cuBLAS lays them out, of blocks of 128 rows by 4 that zeros fill up: [rows, groups] of multiples of these.
+at::Tensor laid_out(const at::Tensor& scales);
+
 /// Finds FP8, whose scale is `<layer>.scale_weight` or `<layer>.weight_scale`, one number or one a row, or is not there.
 std::optional<CodedWeight> find_fp8(const MarkedFiles& files, const std::string& name);
 
@@ -18,5 +21,12 @@ std::optional<CodedWeight> find_mxfp8(const MarkedFiles& files, const std::strin
 
 /// Finds `nvfp4`: E2M1 with an E4M3 scale for each 16 neighbours and one for all; the first number of a byte is in its high half.
 std::optional<CodedWeight> find_nvfp4(const MarkedFiles& files, const std::string& name);
+
+/// Finds NVFP4 as ModelOpt and Black Forest Labs have it (diffusers' BFLQuantizationConfig): no mark but the scale of its inputs,
+/// `<layer>.input_scale`; scales lie row by row, and the first number of a byte is in its low half.
+std::optional<CodedWeight> find_unmarked_nvfp4(const MarkedFiles& files, const std::string& name);
+
+/// Finds `convrot_w4a4`: whole numbers of four bits of rotated rows, with a scale a row; the first number of a byte is in its low half.
+std::optional<CodedWeight> find_int4(const MarkedFiles& files, const std::string& name);
 
 }  // namespace burnish::models

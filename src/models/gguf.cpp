@@ -105,8 +105,47 @@ std::optional<CodedWeight> find_blocks(const MarkedFiles& files, const std::stri
   return weight;
 }
 
+namespace {
+
+/// Queries and keys whose rows llama.cpp wrote in another order, so that numbers which rotate together are neighbours: in their own.
+class RowsInOrder final : public io::TensorFile {
+ public:
+  RowsInOrder(const io::TensorSource& tensors, const std::string& architecture) : tensors_(tensors) {
+    for (const auto& name : tensors.names()) {
+      const bool is_query = name.ends_with(".self_attn.q_proj.weight");
+      if (!is_query && !name.ends_with(".self_attn.k_proj.weight")) continue;
+      const auto key = architecture + (is_query ? ".attention.head_count" : ".attention.head_count_kv");
+      const auto heads = std::atoll(said(tensors, key).c_str());
+      const auto& info = tensors.info(name);
+      if (heads < 1 || info.shape.size() != 2 || info.shape[0] % (2 * heads) != 0)
+        data_error("models", "'{}' has not rows for each of the {} heads that '{}' says; the file is damaged", name, heads, key);
+      infos_[name] = info;
+      heads_[name] = heads;
+    }
+  }
+  const std::map<std::string, io::TensorInfo>& tensors() const override { return infos_; }
+  const std::map<std::string, std::string>& metadata() const override { return tensors_.metadata(); }
+  const std::filesystem::path& path() const override { return tensors_.files().front()->path(); }
+  at::Tensor tensor(const std::string& name) override {
+    const auto rows = tensors_.tensor(name);
+    return rows.view({heads_.at(name), -1, 2, rows.size(1)}).transpose(1, 2).reshape(rows.sizes());
+  }
+  void release(const std::string& name) const override { tensors_.release(name); }
+
+ private:
+  io::TensorSource tensors_;
+  std::map<std::string, io::TensorInfo> infos_;
+  std::map<std::string, int64_t> heads_;
+};
+
+}  // namespace
+
 io::TensorSource in_known_names(const io::TensorSource& tensors) {
   const auto architecture = said(tensors, "general.architecture");
+  if (architecture == "llama" || architecture == "mistral3") {
+    const auto renamed = tensors.renamed(name_in_qwen);
+    return renamed.seen_through(std::make_shared<RowsInOrder>(renamed, architecture), {});
+  }
   if (architecture == "t5" || architecture == "t5encoder") return tensors.renamed(name_in_t5);
   if (architecture.starts_with("qwen2") || architecture.starts_with("qwen3")) return tensors.renamed(name_in_qwen);
   return tensors;

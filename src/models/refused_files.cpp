@@ -106,13 +106,17 @@ constexpr Packing kPackings[] = {{".weight_scale_2", "NVFP4"},
                                  {".wscales", "SVDQuant"},
                                  {".proj_down", "SVDQuant"},
                                  {".qweight", "packed integers (GPTQ, AWQ or SVDQuant)"},
-                                 {".weight._data", "quanto's tensors"},
-                                 {".weight.qdata", "torchao's tensors"}};
+                                 {".weight._scale", "quanto's tensors of few bits"},
+                                 {"._weight_scale", "torchao's tensors of few bits"},
+                                 {".weight.qdata", "torchao's tensors"},
+                                 {".svd_up", "SDNQ's tensors"},
+                                 {".zero_point", "SDNQ's tensors"},
+                                 {".pre_quant_scale", "NVFP4 with scaled inputs (AWQ)"}};
 /// What a layer's mark in ComfyUI's files says: its format, where that is none that is read.
 std::string unread_format(const nlohmann::json& said) {
   const auto format = format_of(said);
   if (format == "float8_e4m3fn" || format == "float8_e5m2") return "";
-  if (format == "int8_tensorwise" || format == "mxfp8" || format == "nvfp4") return "";
+  if (format == "int8_tensorwise" || format == "mxfp8" || format == "nvfp4" || format == "convrot_w4a4") return "";
   return format;
 }
 
@@ -121,6 +125,12 @@ std::string packing_by_marks(const io::TensorSource& tensors) {
     if (auto format = unread_format(mark); !format.empty()) return fmt::format("{} ('{}')", format, layer);
   }
   return "";
+}
+
+/// Whether what stands beside a tensor as its layer's weight is whole numbers of eight bits.
+bool is_int8(const io::TensorSource& tensors, const std::string& beside) {
+  const auto weight = beside.substr(0, beside.rfind('.')) + ".weight";
+  return tensors.contains(weight) && tensors.info(weight).dtype == at::kChar;
 }
 
 }  // namespace
@@ -143,11 +153,11 @@ std::string unread_packing(const ModelEntry& entry) {
   if (auto said = packing_by_marks(*entry.tensors); !said.empty()) return said;
   for (const auto& name : names) {
     const auto& info = entry.tensors->info(name);
+    if (name.ends_with(".scale") && is_int8(*entry.tensors, name)) return fmt::format("SDNQ's tensors ('{}')", name);
     const bool is_scaled = name.ends_with(".weight_scale") || name.ends_with(".scale_weight");
     if (!is_scaled) continue;
     if (info.dtype == at::kByte || info.dtype == at::kFloat8_e8m0fnu) return fmt::format("MXFP8 ('{}')", name);
-    const auto weight = name.substr(0, name.rfind('.')) + ".weight";
-    if (entry.tensors->contains(weight) && entry.tensors->info(weight).dtype == at::kChar) return fmt::format("INT8 ('{}')", name);
+    if (is_int8(*entry.tensors, name)) return fmt::format("INT8 ('{}')", name);
   }
   return "";
 }
@@ -160,7 +170,7 @@ void refuse_unread(const ModelFiles& files) {
     }
     if (auto packing = unread_packing(entry); !packing.empty())
       data_error("models",
-                 "the weights in {} are packed as {}, which is not read here; take the model's files in bf16, fp16, FP8, NF4 or GGUF",
+                 "the weights in {} are packed as {}, which is not read here; take the model's files in bf16, fp16, FP8, INT8, NF4 or GGUF",
                  entry.label, packing);
   }
 }

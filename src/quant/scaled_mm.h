@@ -5,6 +5,8 @@ namespace burnish::quant {
 
 /// Tells whether the device multiplies FP8 by FP8 numbers in hardware, for matrices whose sides are multiples of 16.
 bool has_fp8_products(c10::Device device);
+/// Tells whether the device is a GPU that multiplies INT8 numbers in hardware; one that a dry run stands for, where none is at hand, does.
+bool has_int8_tensor_cores(c10::Device device);
 
 /// Computes (a ∘ scale_a) (b ∘ scale_b) + bias in bf16 by the hardware: a [M, K] E4M3 row-major, b [K, N] E4M3 column-major, scale_a [M,
 /// 1], scale_b [1, N], bias [N] or undefined. `fast_sums`: the hardware's own, of fewer bits than fp32 and faster; as Transformer Engine

@@ -1,4 +1,5 @@
 #pragma once
+#include "kernels/quantize_rows/quantize_rows.h"
 #include "nn/weight_source.h"
 #include "quant/quantized_weight.h"
 
@@ -36,22 +37,44 @@ class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_
   at::Tensor leaf_;
 };
 
-/// A weight in codes that multiplies FP8 by FP8 numbers: every row of x is quantized to E4M3 with a scale of its own, codes are multiplied
-/// with fp32 sums, and both scales are multiplied in after. For the input's gradient the weight's row scales go into dy before its rows are
-/// quantized, so that one set of codes serves both ways. On GPUs with FP8 products `_scaled_mm` does this; elsewhere the numbers are
-/// multiplied in fp32.
-class Fp8ComputeSource : public QuantizedSource {
+/// A weight in codes that multiplies codes by codes: every row of x is quantized with a scale of its own, codes are multiplied, and both
+/// scales are multiplied in after. For the input's gradient the weight's row scales go into dy before its rows are quantized, so that one
+/// set of codes serves both ways. Where the hardware has no such products the same numbers are multiplied in fp32.
+class ComputeSource : public QuantizedSource {
  public:
-  /// The weight is E4M3 with one scale, a scale a row, or none, and its layer's product a matrix product.
-  explicit Fp8ComputeSource(QuantizedWeight weight);
+  /// The weight is of this kind of codes (e4m3 or int8) with one scale, a scale a row, or none, and its layer's product a matrix product.
+  /// Anything else is a std::logic_error; `can_compute` tells.
+  ComputeSource(QuantizedWeight weight, CodeKind kind);
+  static bool can_compute(Format format, CodeKind kind);
+
+ protected:
+  /// Computes the products in fp32.
+  at::Tensor multiply_in_fp32(const kernels::CodedRows& x, const at::Tensor& bias, c10::ScalarType dtype) const;
+  at::Tensor multiply_transposed_in_fp32(const kernels::CodedRows& dy, c10::ScalarType dtype) const;
+  kernels::CodedRows rows_of_x(const at::Tensor& x) const;
+  kernels::CodedRows rows_of_dy(const at::Tensor& dy) const;
+  at::Tensor scales_1O() const { return weight_.scales.expand({weight_.out, 1}).t(); }
+};
+
+/// One of E4M3. On GPUs with FP8 products `_scaled_mm` multiplies, with fp32 sums.
+class Fp8ComputeSource : public ComputeSource {
+ public:
+  explicit Fp8ComputeSource(QuantizedWeight weight) : ComputeSource(std::move(weight), CodeKind::e4m3) {}
   at::Tensor forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const override;
   at::Tensor input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const override;
   bool adds(const kernels::Product&, const at::Tensor&) const override { return false; }
+};
 
- private:
-  at::Tensor multiply_rows(const at::Tensor& x_NI, const at::Tensor& bias) const;
-  at::Tensor multiply_transposed(const at::Tensor& dy_NO) const;
-  at::Tensor row_scales() const;
+/// One of INT8, whose sums are exact. They are multiplied with the scales, and added to what is there, tile by tile while a tile is in the
+/// cache. An x of few rows, such as vectors of time, is multiplied as it is with the unpacked weight.
+class Int8ComputeSource : public ComputeSource {
+ public:
+  explicit Int8ComputeSource(QuantizedWeight weight) : ComputeSource(std::move(weight), CodeKind::int8) {}
+  at::Tensor forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const override;
+  at::Tensor input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const override;
+  bool adds(const kernels::Product& product, const at::Tensor& operand) const override;
+  void add_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& x) const override;
+  void add_input_gradient_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& dy) const override;
 };
 
 }  // namespace burnish::quant

@@ -11,14 +11,13 @@
 namespace burnish::quant {
 
 namespace {
-bool can_compute(Format format) {
-  return format.codes == CodeKind::e4m3 && format.scaling != Scaling::block && format.scaling != Scaling::row_block;
-}
-
 constexpr Format kByRow{CodeKind::e4m3, Scaling::row};
 
 /// What codes of a file become where their numbers were changed.
-Format anew(CodeKind kind) { return is_fp8(kind) ? kByRow : Format{CodeKind::int8, Scaling::row}; }
+Format anew(CodeKind kind) {
+  if (is_fp8(kind)) return kByRow;
+  return {is_rotated(kind) ? CodeKind::int8_convrot : CodeKind::int8, Scaling::row};
+}
 
 QuantizedWeight to_train(const nn::FileWeight& weight, c10::Device device, const std::string& name) {
   if (weight.codes) {
@@ -33,9 +32,13 @@ QuantizedWeight to_train(const nn::FileWeight& weight, c10::Device device, const
 }  // namespace
 
 Store::Store(const StoreOptions& options) : options_(options) {
-  if (options_.fp8_compute && options_.format && !can_compute(*options_.format))
-    config_error("quant", "fp8_compute multiplies E4M3 codes with a scale per row or weight, not {}; choose weight_format fp8",
-                 describe(*options_.format));
+  auto check = [&](bool is_asked, const char* option, CodeKind kind, const char* choice) {
+    if (is_asked && options_.format && !ComputeSource::can_compute(*options_.format, kind))
+      config_error("quant", "{} multiplies {} codes with a scale per row or weight, not {}; choose weight_format {}", option,
+                   code_block(kind).name, describe(*options_.format), choice);
+  };
+  check(options_.fp8_compute, "fp8_compute", CodeKind::e4m3, "fp8");
+  check(options_.int8_compute, "int8_compute", CodeKind::int8, "int8");
   std::vector<Pattern> patterns;
   for (const auto& pattern : options_.high_precision) patterns.emplace_back("quant", "high_precision_layers", pattern);
   is_high_precision_ = [patterns](const std::string& layer) {
@@ -59,18 +62,22 @@ std::shared_ptr<nn::WeightSource> Store::store(const std::string& name, const nn
                     ? from_codes(*weight.codes, device, name)
                     : quantize(weight.numbers.flatten(1), weight.in_file ? anew(*weight.in_file) : *options_.format, device, name);
   const auto sizes = weight.sizes();
-  std::shared_ptr<QuantizedSource> source;
-  if (options_.fp8_compute && sizes.size() == 2 && can_compute(stored.format)) source = std::make_shared<Fp8ComputeSource>(stored);
-  else source = std::make_shared<QuantizedSource>(stored);
+  auto source = source_of(stored, sizes.size() == 2);
   if (trains(name)) source->train(sizes, options_.gradient_dtype);
   return source;
 }
 
+std::shared_ptr<QuantizedSource> Store::source_of(const QuantizedWeight& weight, bool is_matrix) const {
+  auto multiplies = [&](CodeKind kind) { return is_matrix && ComputeSource::can_compute(weight.format, kind); };
+  if (options_.fp8_compute && multiplies(CodeKind::e4m3)) return std::make_shared<Fp8ComputeSource>(weight);
+  if (options_.int8_compute && multiplies(CodeKind::int8)) return std::make_shared<Int8ComputeSource>(weight);
+  return std::make_shared<QuantizedSource>(weight);
+}
+
 std::string Store::settings() const {
-  if (!options_.trained.empty())
-    return "trained in fp8 except " + join(options_.high_precision) + (options_.fp8_compute ? ", fp8_compute" : "");
-  std::string text = options_.format ? "stored as " + format_name(*options_.format) + " except " + join(options_.high_precision) : "";
-  return options_.fp8_compute ? text + ", fp8_compute" : text;
+  const std::string products = std::string(options_.fp8_compute ? ", fp8_compute" : "") + (options_.int8_compute ? ", int8_compute" : "");
+  if (!options_.trained.empty()) return "trained in fp8 except " + join(options_.high_precision) + products;
+  return (options_.format ? "stored as " + format_name(*options_.format) + " except " + join(options_.high_precision) : "") + products;
 }
 
 int64_t Store::num_bytes(const std::string& name, int64_t out, int64_t in, std::optional<CodeKind> in_file) const {

@@ -1,18 +1,24 @@
 """Weights as codes, as bitsandbytes and GGUF files have them -> coded/bitsandbytes.safetensors, coded/blocks.gguf, coded/t5.gguf,
-coded/qwen.gguf, and as ComfyUI has them -> coded/comfyui.safetensors; and coded/expected.safetensors.
+coded/qwen.gguf, coded/llama.gguf, as ComfyUI has them -> coded/comfyui.safetensors, and as torchao, quanto and Black Forest Labs do ->
+coded/rows.safetensors; coded/expected.safetensors; and coded/written.safetensors, what comfy-kitchen makes of the weights "numbers.<layer>".
 
 "<name>" of the last is the weight that its own package makes of it in fp32: bitsandbytes.functional.dequantize_4bit on the CPU, and
-gguf.quants.dequantize, and comfy_kitchen's own computation without a GPU. Formats that gguf cannot write have random bytes with sensible scales.
+gguf.quants.dequantize, and comfy_kitchen's own computation without a GPU, dequantize() of torchao's and quanto's tensors, diffusers' dequantize_nvfp4. Formats that gguf cannot write have random bytes with sensible scales.
 """
+import copy
 import json
 import pathlib
 
 import bitsandbytes.functional as bnb
 import comfy_kitchen
+import diffusers.quantizers.bfl.utils as bfl
 import gguf
 import numpy as np
+import optimum.quanto
 import torch
+import torchao.quantization
 from safetensors.torch import save_file
+from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
 
 HERE = pathlib.Path(__file__).parent / "coded"
 torch.manual_seed(0)
@@ -65,7 +71,75 @@ def comfyui(expected):
             codes, params = layout.quantize(torch.randn(4, 256), per_channel=True, **more)
             put(f"int8_{name}", {"format": "int8_tensorwise", **more}, weight=codes, weight_scale=params.scale)
             expected[f"int8_{name}.weight"] = layout.dequantize(codes, params)
+        codes, scales = comfy_kitchen.quantize_convrot_w4a4_weight(torch.randn(6, 320), 64)
+        put("int4", {"format": "convrot_w4a4", "convrot_groupsize": 64, "linear_dtype": "int4"}, weight=codes, weight_scale=scales)
+        expected["int4.weight"] = comfy_kitchen.dequantize_convrot_w4a4_weight(codes, scales, 64, output_dtype=torch.float32)
     save_file({k: v.contiguous() for k, v in tensors.items()}, HERE / "comfyui.safetensors")
+
+
+def rows(expected):
+    """Parts of tensors of torchao and quanto with a scale for each row, and NVFP4 that no mark tells."""
+    tensors = {}
+    layer = torch.nn.Linear(48, 16, bias=False)
+    for name, config in [("ao_int8", torchao.quantization.Int8WeightOnlyConfig), ("ao_fp8", torchao.quantization.Float8WeightOnlyConfig)]:
+        quantized = torch.nn.ModuleDict({name: copy.deepcopy(layer)})
+        torchao.quantization.quantize_(quantized, config())
+        tensors |= flatten_tensor_state_dict(quantized.state_dict())[0]
+        expected[f"{name}.weight"] = quantized[name].weight.dequantize().detach()
+    for name, dtype in [("quanto_int8", optimum.quanto.qint8), ("quanto_fp8", optimum.quanto.qfloat8)]:
+        quantized = torch.nn.ModuleDict({name: copy.deepcopy(layer)})
+        optimum.quanto.quantize(quantized, weights=dtype)
+        optimum.quanto.freeze(quantized)
+        tensors |= quantized.state_dict()
+        expected[f"{name}.weight"] = quantized[name].weight.dequantize().detach()
+    codes, scales, whole = bfl.quantize_nvfp4(torch.randn(16, 64))
+    tensors |= {"bfl.weight": codes, "bfl.weight_scale": scales, "bfl.weight_scale_2": whole, "bfl.input_scale": torch.tensor(0.5)}
+    expected["bfl.weight"] = bfl.dequantize_nvfp4(codes, scales, whole)
+    codes, scales = bfl.quantize_fp8r(torch.randn(16, 64))
+    tensors |= {"bfl_fp8.weight": codes, "bfl_fp8.weight_scale": scales, "bfl_fp8.input_scale": torch.tensor(0.5)}
+    expected["bfl_fp8.weight"] = bfl.dequantize_fp8r(codes, scales)
+    save_file({k: v.contiguous() for k, v in tensors.items()}, HERE / "rows.safetensors")
+
+
+def written():
+    """Weights in fp32, and what comfy-kitchen makes of them."""
+    tensors = {}
+    with comfy_kitchen.use_backend("eager"):
+        for name, shape in [("int8", (24, 80)), ("int8_convrot", (24, 512)), ("int8_convrot_64", (24, 320)), ("nvfp4", (48, 96)), ("fp8_tensor", (24, 64))]:
+            weight = torch.randn(shape) * torch.rand(shape[0], 1)
+            tensors[f"numbers.{name}"] = weight
+            if name.startswith("int8"):
+                group = 64 if name.endswith("64") else 256
+                more = {"convrot": True, "convrot_groupsize": group} if "convrot" in name else {}
+                codes, params = comfy_kitchen.tensor.int8.TensorWiseINT8Layout.quantize(weight, per_channel=True, **more)
+                tensors |= {f"{name}.weight": codes, f"{name}.weight_scale": params.scale}
+            elif name == "nvfp4":
+                codes, params = comfy_kitchen.tensor.nvfp4.TensorCoreNVFP4Layout.quantize(weight)
+                tensors |= {f"{name}.weight": codes, f"{name}.weight_scale": params.block_scale, f"{name}.weight_scale_2": params.scale}
+            else:
+                codes, params = comfy_kitchen.tensor.fp8.TensorCoreFP8Layout.quantize(weight)
+                tensors |= {f"{name}.weight": codes, f"{name}.scale_weight": params.scale}
+    save_file({k: v.contiguous() for k, v in tensors.items()}, HERE / "written.safetensors")
+
+
+def llama():
+    """A layer of a Llama as llama.cpp's converter writes it (its LlamaModel.permute): rows of queries and keys that rotate together are
+    neighbours. Row i of the published layer holds the number i."""
+    heads, kv_heads, in_features = 4, 2, 32
+    writer = gguf.GGUFWriter(HERE / "llama.gguf", "llama")
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(kv_heads)
+    table = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, 1)
+    for part, count in (("q", heads), ("k", kv_heads), ("v", kv_heads)):
+        rows = np.repeat(np.arange(16 * count, dtype=np.float32)[:, None], in_features, 1)
+        if part != "v":
+            rows = rows.reshape(count, 2, 8, in_features).swapaxes(1, 2).reshape(rows.shape)
+        name = table.get_name(f"model.layers.0.self_attn.{part}_proj.weight", try_suffixes=(".weight",))
+        if part == "k":
+            writer.add_tensor(name, rows)
+        else:
+            writer.add_tensor(name, gguf.quants.quantize(rows, gguf.GGMLQuantizationType.Q8_0), raw_dtype=gguf.GGMLQuantizationType.Q8_0)
+    finish(writer)
 
 
 def random_blocks(kind, rows, numbers):
@@ -143,6 +217,9 @@ def main():
     comfyui(expected)
     blocks(expected)
     names()
+    rows(expected)
+    written()
+    llama()
     save_file({k: v.contiguous() for k, v in expected.items()}, HERE / "expected.safetensors")
 
 

@@ -98,7 +98,7 @@ def unpack():
 
 
 def quantize_rows():
-    """Rows over the scales that torch's own conversion to E4M3 makes of them, and one of zeros."""
+    """Rows, one of them of zeros, over scales: the codes that torch's own conversion to E4M3 makes of them, and whole numbers."""
     for name, (rows, width) in {"odd": (5, 131), "one": (1, 8)}.items():
         x = draw(rows, width).float() * torch.logspace(-3, 3, rows).unsqueeze(1)
         x = x.bfloat16().float()
@@ -109,7 +109,19 @@ def quantize_rows():
         for part, exact in {"plain": x, "gained": x * gain}.items():
             scales = exact.abs().amax(1, True).clamp_min(1e-12) / 448
             codes = (exact / scales).clamp(-448, 448).to(torch.float8_e4m3fn)
-            yield f"{name}_{part}", {"x": x.clone(), "gain": gain.clone(), "scales": scales.squeeze(1), "codes": codes.view(torch.uint8)}
+            int8_scales = exact.abs().amax(1, True).clamp_min(1e-12) / 127
+            yield f"{name}_{part}", {"x": x.clone(), "gain": gain.clone(), "scales": scales.squeeze(1), "codes": codes.view(torch.uint8),
+                                     "int8_scales": int8_scales.squeeze(1), "int8_codes": (exact / int8_scales).round().to(torch.int8)}
+
+
+def scaled_sums():
+    """Whole sums times scales of rows and columns, with a bias or on what is there: forward's two ways and the gradient's two."""
+    for name, (rows, width) in {"odd": (5, 131), "one": (1, 8)}.items():
+        case = {"sums": torch.randint(-2**24, 2**24, (rows, width), dtype=torch.int32), "before": draw(rows, width, scale=1e3),
+                "bias": draw(width, scale=1e3), "rows": draw(rows).abs(), "columns": draw(width).abs()}
+        scaled = case["sums"] * case["rows"].unsqueeze(1)
+        yield name, case | {"plain": scaled, "added": scaled + case["before"], "with_columns": scaled * case["columns"],
+                            "biased": scaled * case["columns"] + case["bias"], "columns_added": scaled * case["columns"] + case["before"]}
 
 
 def adamw_8bit():
@@ -134,7 +146,7 @@ def adamw_8bit():
 
 
 OPERATORS = (modulated_norm, qk_norm_rope, gated_residual, gelu_tanh, geglu, group_norm_silu, channel_gain, low_rank, unpack,
-             quantize_rows, adamw_8bit)
+             quantize_rows, adamw_8bit, scaled_sums)
 
 
 def main():

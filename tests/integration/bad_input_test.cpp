@@ -68,7 +68,7 @@ TEST_F(BadOption, Contradictions) {
 }
 
 TEST_F(BadOption, OfDiffSynthStudio) {
-  refused(2, train("--quant_options {}"), {"'quant_options' is not supported", "--weight_format"});
+  refused(2, train("--quant_options dit:torchao_int8_w8a8"), {"dit:torchao_int8_w8a8 has no counterpart here", "--weight_format int8"});
   refused(2, train("--extra_inputs nexus_gen_reference_image"),
           {"extra_inputs 'nexus_gen_reference_image' is for models that edit a picture"});
   refused(2, train("--task direct_destill"), {"task 'direct_destill' is not known", "choose one of sft, direct_distill"});

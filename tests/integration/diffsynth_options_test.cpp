@@ -85,6 +85,16 @@ TEST_F(BadInput, DiffSynthStudiosWeightsToStartFrom) {
   refused(3, train("--resume_from_checkpoint none.safetensors"), {"none.safetensors, are not there"});
 }
 
+TEST_F(BadInput, DiffSynthStudiosWordsForModelsInCodes) {
+  auto outcome = run_burnish(train("--quant_options 'dit:bitsandbytes_nf4/to_q' --output_path " + quoted(at("theirs"))));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("quant_options become fp8_models dit, weight_format nf4"));
+  const std::string ours = "--fp8_models dit --weight_format nf4 --high_precision_layers '.*[.]to_q' --output_path ";
+  EXPECT_EQ(run_burnish(train(ours + quoted(at("ours")))).exit_code, 0);
+  EXPECT_EQ(read_file(at("theirs") / "step-2.safetensors"), read_file(at("ours") / "step-2.safetensors"));
+  EXPECT_THAT(read_file(at("theirs") / "config.toml"), HasSubstr("weight_format = \"nf4\""));
+}
+
 TEST_F(BadInput, DiffSynthStudiosClassesOfOptimizers) {
   auto outcome = run_burnish(train("--customized_optimizer bitsandbytes.optim.Lion8bit --output_path " + quoted(at("theirs"))));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;

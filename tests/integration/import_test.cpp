@@ -382,7 +382,7 @@ TEST_F(ImportVerb, SettingsOfZImageAndQwenImage) {
                   R"(", "text_encoder": {"train": false}, "transformer": {"train": true, "weight_dtype": "INT_W8A8"},
       "layer_filter": "^(?=.*attention)(?!.*refiner).*,^(?=.*feed_forward)(?!.*refiner).*", "layer_filter_regex": true})",
               "--overwrite");
-  for (const char* line : {"lora_base_model = \"dit\"", "weight_format = \"int8\"",
+  for (const char* line : {"lora_base_model = \"dit\"", "weight_format = \"int8\"", "int8_compute = true",
                            "lora_target_modules = \"(((?=.*attention)(?!.*refiner).*).*|((?=.*feed_forward)(?!.*refiner).*).*)\""})
     EXPECT_THAT(toml(), HasSubstr(line));
   EXPECT_THAT(starts(data, ""), HasSubstr("on 21 layers")) << "seven of each of three blocks, none of those that refine";

@@ -35,7 +35,9 @@ class OverFp8 : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Adapters, OverFp8,
                          testing::Values("--lora_type dora --dtype bf16", "--lora_type dora --dtype bf16 --use_gradient_checkpointing",
                                          "--lora_type dora --dora_norm input --use_gradient_checkpointing", "--lora_type loha",
-                                         "--lora_type lokr --fp8_compute", "--weight_format nf4 --lora_dropout 0.1",
+                                         "--lora_type lokr --fp8_compute", "--weight_format int8 --int8_compute --dtype bf16",
+                                         "--lora_type dora --weight_format int8 --int8_compute --use_gradient_checkpointing",
+                                         "--weight_format nf4 --lora_dropout 0.1",
                                          "--lora_type oft --lora_dropout 0.1 --dtype bf16", "--lora_type oft --use_gradient_checkpointing",
                                          "--lora_type full --use_gradient_checkpointing"));
 
@@ -78,6 +80,8 @@ TEST(Fp8Models, WhatCannotBeIsRefusedBeforeLoading) {
   refused("--weight_format nf4", "none is named");
   refused("--fp8_compute", "fp8_compute multiplies FP8 weights");
   refused("--fp8_models dit --weight_format nf4 --fp8_compute", "choose weight_format fp8");
+  refused("--int8_compute", "int8_compute multiplies INT8 weights");
+  refused("--fp8_models dit --int8_compute", "choose weight_format int8");
   refused("--fp8_models dit --high_precision_layers '('", "regular expression");
   refused("--lora_type dorra", "lora_type must be one of");
 }

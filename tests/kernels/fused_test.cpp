@@ -21,6 +21,7 @@
 #include "kernels/qk_norm_rope/gpu.h"
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 #include "kernels/quantize_rows/quantize_rows.h"
+#include "kernels/scaled_sums/scaled_sums.h"
 #include "tests/device.h"
 #include "tests/relative_error.h"
 
@@ -170,10 +171,83 @@ TEST(FusedOperators, QuantizedRowsAreCodesOfLibtorch) {
     for (int64_t width : {8, 37, 4112}) {
       auto x = (at::randn({5, width}) * at::logspace(-3, 3, 5).unsqueeze(1)).to(dtype);
       auto gain = at::rand({width}) + 0.5;
-      auto [codes, scales] = kernels::quantize_rows(x.to(test::device()), gain.to(test::device()));
+      auto [codes, scales] = kernels::quantize_rows(x.to(test::device()), gain.to(test::device()), CodeKind::e4m3);
       auto exact = x.to(at::kFloat) * gain, expected = exact.abs().amax(1, true).div(448);
       EXPECT_TRUE(at::equal(scales.cpu(), expected));
       EXPECT_TRUE(at::equal(codes.cpu().view(at::kByte), (exact / expected).clamp(-448, 448).to(at::kFloat8_e4m3fn).view(at::kByte)));
+    }
+  }
+}
+
+TEST(FusedOperators, QuantizedRowsAreInt8CodesOfLibtorch) {
+  at::manual_seed(8);
+  for (auto dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (int64_t width : {8, 37, 4112}) {
+      auto x = (at::randn({5, width + 3}) * at::logspace(-3, 3, 5).unsqueeze(1)).to(dtype).narrow(1, 1, width);  // rows lie apart
+      auto gain = at::rand({width}) + 0.5;
+      for (bool gained : {false, true}) {
+        auto [codes, scales] =
+            kernels::quantize_rows(x.to(test::device()), gained ? gain.to(test::device()) : at::Tensor(), CodeKind::int8);
+        auto exact = gained ? x.to(at::kFloat) * gain : x.to(at::kFloat), expected = exact.abs().amax(1, true).div(127);
+        EXPECT_TRUE(at::equal(scales.cpu(), expected));
+        EXPECT_TRUE(at::equal(codes.cpu(), (exact / expected).round().to(at::kChar)));
+      }
+    }
+  }
+  auto zeros = kernels::quantize_rows(at::zeros({2, 5}, at::device(test::device())), {}, CodeKind::int8);
+  EXPECT_TRUE(zeros.codes_NI.eq(0).all().item<bool>());
+  EXPECT_TRUE(zeros.scales_N1.gt(0).all().item<bool>());
+}
+
+TEST(FusedOperators, NumbersThatAreNoneReachTheScaleOfTheirRow) {
+  for (double bad : {std::nan(""), -HUGE_VAL}) {
+    auto x = at::ones({3, 40}, at::device(test::device()));
+    x.select(0, 1).select(0, 7).fill_(bad);
+    auto scales = kernels::quantize_rows(x, {}, CodeKind::int8).scales_N1.cpu();
+    EXPECT_TRUE(scales.select(0, 0).isfinite().all().item<bool>());
+    EXPECT_FALSE(scales.select(0, 1).isfinite().any().item<bool>());
+  }
+}
+
+TEST(FusedOperators, RowsAreQuantizedOnceWhereTheyAreShared) {
+  auto x = at::randn({2, 20, 64}, at::device(test::device())), other = x.clone();
+  auto rows = [](const at::Tensor& of) { return kernels::quantize_rows(of.flatten(0, -2), {}, CodeKind::int8).codes_NI; };
+  auto apart = rows(x);
+  EXPECT_FALSE(apart.is_alias_of(rows(x)));
+  {
+    const kernels::SharedRows shared(x);
+    auto first = rows(x);
+    EXPECT_TRUE(at::equal(first, apart));
+    EXPECT_TRUE(first.is_alias_of(rows(x)));
+    EXPECT_FALSE(first.is_alias_of(rows(other)));
+    EXPECT_FALSE(first.is_alias_of(rows(x.narrow(1, 0, 10))));
+    EXPECT_EQ(kernels::quantize_rows(x.flatten(0, -2), {}, CodeKind::e4m3).codes_NI.scalar_type(), at::kFloat8_e4m3fn);
+    EXPECT_FALSE(at::equal(kernels::quantize_rows(x.flatten(0, -2), at::rand({64}, x.options()), CodeKind::int8).codes_NI, apart));
+  }
+  EXPECT_FALSE(rows(x).is_alias_of(rows(x)));
+}
+
+TEST(FusedOperators, SumsOfCodesAreScaled) {
+  at::manual_seed(9);
+  for (auto dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (int64_t width : {8, 37, 2100}) {
+      auto sums = at::randint(-2000000, 2000000, {5, width}, at::kInt);
+      auto rows = at::rand({5, 1}) * 1e-3, columns = at::rand({1, width}) * 1e-3, bias = at::randn({width}).to(dtype);
+      auto wide = at::randn({5, width + 3}).to(dtype);
+      for (bool adds : {false, true}) {
+        for (bool is_forward : {false, true}) {
+          auto y = wide.clone().to(test::device()).narrow(1, 1, width);
+          auto on_device = [](const at::Tensor& t) { return t.to(test::device()); };
+          kernels::scale_sums_(
+              y, on_device(sums),
+              {on_device(rows), is_forward ? on_device(columns) : at::Tensor(), is_forward ? on_device(bias) : at::Tensor()}, adds);
+          auto expected = sums.to(at::kDouble) * rows;
+          if (is_forward) expected = expected * columns + bias;
+          if (adds) expected = expected + wide.narrow(1, 1, width);
+          EXPECT_LE(relative_error(y.cpu(), expected), dtype == at::kFloat ? 1e-6 : dtype == at::kHalf ? 1e-3 : 4e-3) << width;
+          EXPECT_TRUE(at::equal(wide.select(1, 0), y.as_strided({5}, {width + 3}, 0).cpu())) << "written beside its place";
+        }
+      }
     }
   }
 }

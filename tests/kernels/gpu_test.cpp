@@ -163,7 +163,7 @@ TEST_P(GpuOperators, Unpack) {
 
 TEST_P(GpuOperators, QuantizedRows) {
   for (const auto& gain : {at::Tensor(), drawn({48}).to(at::kFloat)}) {
-    auto [codes, scales] = kernels::quantize_rows(drawn({5, 48}), gain);
+    auto [codes, scales] = kernels::quantize_rows(drawn({5, 48}), gain, CodeKind::e4m3);
     EXPECT_EQ(codes.scalar_type(), at::kFloat8_e4m3fn);
     EXPECT_EQ(codes.sizes(), (at::IntArrayRef{5, 48}));
     EXPECT_EQ(scales.sizes(), (at::IntArrayRef{5, 1}));

@@ -70,21 +70,72 @@ TEST(CodedWeights, OfGgufAreItsNumbersBitForBit) {
 TEST(CodedWeights, OfComfyAreItsNumbers) {
   auto shown = show_weights(test::golden("coded/comfyui.safetensors"));
   auto expected = test::golden("coded/expected.safetensors");
-  EXPECT_EQ(shown.names(),
-            (std::vector<std::string>{"int8_few.weight", "int8_plain.weight", "int8_rotated.weight", "mxfp8.weight", "nvfp4.weight"}));
+  EXPECT_EQ(shown.names(), (std::vector<std::string>{"int4.weight", "int8_few.weight", "int8_plain.weight", "int8_rotated.weight",
+                                                     "mxfp8.weight", "nvfp4.weight"}));
   for (const auto& [name, group] : {std::pair("mxfp8.weight", 32), {"nvfp4.weight", 16}, {"int8_plain.weight", 0}}) {
     EXPECT_TRUE(at::equal(shown.tensor(name), expected.tensor(name))) << name;
     EXPECT_TRUE(at::equal(numbers_of(*shown.codes(name)), expected.tensor(name))) << name;
     EXPECT_EQ(shown.codes(name)->group, group) << name;
     EXPECT_EQ(code_block(*shown.info(name).codes).group, group) << name << ": what plans count by";
   }
-  for (const char* name : {"int8_few.weight", "int8_rotated.weight"}) {
-    EXPECT_FALSE(shown.info(name).codes.has_value());
-    EXPECT_LE(test::relative_error(shown.tensor(name).to(at::kFloat), expected.tensor(name)), 3e-3) << name << ": rounded to bf16";
+  for (const auto& [name, rotation] : {std::pair("int8_few.weight", 16), {"int8_rotated.weight", 256}, {"int4.weight", 64}}) {
+    EXPECT_EQ(io::numbers_name(shown.info(name)), rotation == 64 ? "INT4 (ConvRot)" : "INT8 (ConvRot)");
+    EXPECT_EQ(shown.codes(name)->rotation, rotation);
+    // It multiplies by a matrix, whose sums are in another order.
+    EXPECT_LE(test::relative_error(shown.tensor(name), expected.tensor(name)), 1e-6) << name;
+    EXPECT_TRUE(at::equal(numbers_of(shown.codes(name)->rows(1, 2)), shown.tensor(name).narrow(0, 1, 2))) << name;
   }
-  auto rows = at::randn({3, 512});
-  EXPECT_LE(test::relative_error(rotated(rotated(rows, 256), 256), rows), 1e-6);
-  EXPECT_LE(test::relative_error(rotated(at::ones({1, 64}), 64), at::ones({1, 64})), 1e-6);
+}
+
+TEST(CodedWeights, OfTorchaoQuantoAndBlackForestLabsAreTheirNumbersBitForBit) {
+  expect_as_published("coded/rows.safetensors", {});
+  auto shown = show_weights(test::golden("coded/rows.safetensors"));
+  EXPECT_EQ(shown.names(), (std::vector<std::string>{"ao_fp8.weight", "ao_int8.weight", "bfl.weight", "bfl_fp8.weight", "quanto_fp8.weight",
+                                                     "quanto_int8.weight"}));
+  EXPECT_EQ(io::numbers_name(shown.info("bfl.weight")), "FP4 (E2M1)");
+  EXPECT_EQ(io::numbers_name(shown.info("quanto_int8.weight")), "INT8");
+}
+
+TEST(CodedWeights, WithoutAMarkAreToldByWhatGoesWithThem) {
+  test::Scratch scratch;
+  const auto codes = at::randint(0, 256, {128, 32}, at::kByte);
+  const auto scales = at::rand({128, 4}).to(at::kFloat8_e4m3fn);
+  io::NamedTensors tensors{{"l.weight", codes}, {"l.weight_scale", scales}, {"l.weight_scale_2", at::ones({})}};
+  // Both ways of NVFP4 have these shapes: without the scale of its inputs it may be either.
+  EXPECT_EQ(show_weights(saved(scratch, tensors)).info("l.weight").dtype, at::kByte);
+  auto with_input = tensors;
+  with_input.emplace_back("l.input_scale", at::ones({}));
+  auto low_first = show_weights(saved(scratch, with_input));
+  EXPECT_EQ(low_first.names(), std::vector<std::string>{"l.weight"});
+  auto with_mark = with_input;
+  with_mark.emplace_back("l.comfy_quant", bytes_of(R"({"format": "nvfp4"})"));
+  auto high_first = show_weights(saved(scratch, with_mark));
+  EXPECT_EQ(low_first.codes("l.weight")->codes[5][7].item<int64_t>(),
+            (codes[5][7].item<int64_t>() % 16) * 16 + codes[5][7].item<int64_t>() / 16);
+  EXPECT_TRUE(at::equal(high_first.codes("l.weight")->codes, codes));
+  with_input[1].second = scales.narrow(1, 0, 3);
+  EXPECT_THAT(test::error_of([&] { show_weights(saved(scratch, with_input)); }), HasSubstr("has not one scale for each 16 numbers"));
+  // torchao's numbers around another zero are not those of the codes.
+  const auto whole = at::randint(-127, 128, {4, 6}, at::kChar);
+  auto moved = show_weights(saved(
+      scratch, {{"l._weight_qdata", whole}, {"l._weight_scale", at::ones({4, 1})}, {"l._weight_zero_point", at::ones({4, 1}, at::kChar)}}));
+  EXPECT_THAT(test::error_of([&] { moved.tensor("l.weight"); }), HasSubstr("'l._weight_zero_point' moves the zero of 'l.weight'"));
+  // Groups of a row have scales in another shape, and stay as they lie.
+  auto groups = show_weights(saved(scratch, {{"l._weight_qdata", whole}, {"l._weight_scale", at::ones({4, 2})}}));
+  EXPECT_TRUE(groups.contains("l._weight_scale"));
+}
+
+TEST(CodedWeights, QueriesAndKeysOfLlamaHaveTheirRowsInOrder) {
+  auto shown = show_weights(test::golden("coded/llama.gguf"));
+  for (const char* part : {"q", "k", "v"}) {
+    const auto name = std::string("model.layers.0.self_attn.") + part + "_proj.weight";
+    const auto rows = shown.tensor(name).to(at::kFloat);
+    const auto expected = at::arange(rows.size(0), at::kFloat).unsqueeze(1).expand(rows.sizes());
+    EXPECT_LE((rows - expected).abs().max().item<double>(), *part == 'k' ? 0 : 0.02) << part;
+  }
+  EXPECT_TRUE(shown.info("model.layers.0.self_attn.q_proj.weight").codes.has_value());
+  EXPECT_TRUE(at::equal(numbers_of(*shown.codes("model.layers.0.self_attn.q_proj.weight")),
+                        shown.tensor("model.layers.0.self_attn.q_proj.weight")));
 }
 
 TEST(CodedWeights, EncodersOfGgufHaveTheNamesOfTransformers) {

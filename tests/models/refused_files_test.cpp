@@ -134,18 +134,22 @@ TEST(PackedFiles, AreRefusedByTheirFormats) {
                                       {".weight_s_rel", "W4A8"},
                                       {".wscales", "SVDQuant"},
                                       {".qweight", "packed integers"},
-                                      {".weight._data", "quanto"}})
+                                      {".weight._scale", "quanto"},
+                                      {"._weight_scale", "torchao"},
+                                      {".svd_up", "SDNQ"},
+                                      {".pre_quant_scale", "scaled inputs (AWQ)"}})
     EXPECT_THAT(of(ending, at::zeros({1})), HasSubstr(words)) << ending;
   EXPECT_THAT(of(".weight_scale", at::zeros({4, 1}, at::kByte)), HasSubstr("MXFP8"));
   EXPECT_THAT(refusal(files_of({{"layer.weight", at::zeros({4, 4}, at::kChar)}, {"layer.weight_scale", at::ones({4})}})),
               HasSubstr("INT8 ('layer.weight_scale')"));
+  EXPECT_THAT(refusal(files_of({{"layer.weight", at::zeros({4, 4}, at::kChar)}, {"layer.scale", at::ones({4, 1})}})), HasSubstr("SDNQ"));
   for (const auto& [json, words] :
-       {std::pair(R"({"format": "asym_w4a8_int8"})", "asym_w4a8_int8"), {R"({"format": "convrot_w4a4"})", "convrot_w4a4"}}) {
+       {std::pair(R"({"format": "asym_w4a8_int8"})", "asym_w4a8_int8"), {R"({"format": "awq_w4a16"})", "awq_w4a16"}}) {
     EXPECT_THAT(refusal(files_of(marked(json, at::kChar))), HasSubstr(words)) << json;
     const io::Metadata metadata{{"_quantization_metadata", std::string(R"({"layers": {"layer": )") + json + "}}"}};
     EXPECT_THAT(refusal(files_of({{"layer.weight", at::zeros({4, 4})}}, nullptr, metadata)), HasSubstr(words)) << json;
   }
-  EXPECT_THAT(of(".weight_scale_2", at::zeros({1})), HasSubstr("take the model's files in bf16, fp16, FP8, NF4 or GGUF"));
+  EXPECT_THAT(of(".weight_scale_2", at::zeros({1})), HasSubstr("take the model's files in bf16, fp16, FP8, INT8, NF4 or GGUF"));
 }
 
 TEST(PackedFiles, OfFp8AreRead) {

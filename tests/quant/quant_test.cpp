@@ -4,6 +4,7 @@
 
 #include "base/random_key.h"
 #include "kernels/quantize_rows/quantize_rows.h"
+#include "kernels/rotate/rotate.h"
 #include "nn/linear.h"
 #include "optim/averaged.h"
 #include "optim/optimizer.h"
@@ -21,7 +22,7 @@ using burnish::test::relative_error;
 
 namespace {
 
-const std::vector<std::string> kNames{"fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "nf4"};
+const std::vector<std::string> kNames{"fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "int8_convrot", "nf4"};
 
 /// Rows of very different sizes, as trained weights have; inside the range of unscaled FP8.
 at::Tensor some_weight(int64_t out, int64_t in, uint64_t seed = 1) {
@@ -45,6 +46,10 @@ TEST_P(EveryFormat, RoundTripStaysWithinHalfAStep) {
     auto back = dequantize_rows(q, 0, out, at::kFloat);
     ASSERT_EQ(back.sizes(), w.sizes());
     EXPECT_EQ(q.num_bytes(), stored_bytes(format, out, in));
+    if (q.rotation > 0) {  // what is rounded is rotated
+      kernels::rotate_(w, q.rotation);
+      kernels::rotate_(back, q.rotation);
+    }
     auto row_most = w.abs().amax(1, true), most = w.abs().amax();
     // Half a step: 2^-4 relative for three mantissa bits, 2^-3 for two, plus half of the smallest step near zero.
     at::Tensor bound;
@@ -53,7 +58,8 @@ TEST_P(EveryFormat, RoundTripStaysWithinHalfAStep) {
         bound = w.abs() / 16 + (format.scaling == Scaling::none ? at::full({}, 1.0) : most / 448) * std::exp2(-10);
         break;
       case CodeKind::e5m2: bound = w.abs() / 8 + most * 1e-6; break;
-      case CodeKind::int8: bound = row_most / 254 * 1.001; break;
+      case CodeKind::int8:
+      case CodeKind::int8_convrot: bound = row_most / 254 * 1.001; break;
       default: bound = row_most * 0.152; break;  // of NF4 half of the widest gap, between -1 and -0.696
     }
     EXPECT_LE(((back - w).abs() - bound).max().item<double>(), 1e-7) << out << "x" << in;
@@ -152,6 +158,24 @@ TEST(Formats, ScalesBeatAPlainCastOnSmallWeights) {
   EXPECT_LT(error("int8"), error("fp8"));
 }
 
+TEST(Formats, RotatedRowsKeepTheirNumbersBesideOnesThatAreFarLarger) {
+  auto w = at::randn({64, 512});
+  w.select(1, 100).mul_(30);
+  auto error = [&](const char* name) {
+    return relative_error(dequantize_rows(quantize(w, parse_format(name), at::kCPU, "w"), 0, 64, at::kFloat), w);
+  };
+  EXPECT_LT(error("int8_convrot") * 2, error("int8"));
+}
+
+TEST(Formats, RotationIsTheLargestOf256ThatDividesARow) {
+  const auto format = parse_format("int8_convrot");
+  for (auto [in, rotation] : {std::pair<int64_t, int64_t>{3072, 256}, {320, 64}, {640, 64}, {1280, 256}, {48, 16}, {200, 0}, {8, 0}}) {
+    EXPECT_EQ(rotation_of(format, in), rotation) << in;
+    EXPECT_EQ(rotation_of(parse_format("int8"), in), 0);
+    EXPECT_EQ(quantize(some_weight(3, in), format, at::kCPU, "w").rotation, rotation) << in;
+  }
+}
+
 TEST(Formats, UnknownNameListsTheKnownOnes) {
   auto text = error_of([] { parse_format("fp9"); }, Exit::config);
   for (const auto& name : kNames) EXPECT_NE(text.find(name), text.npos) << name;
@@ -190,12 +214,13 @@ TEST(FileCodes, AreTakenAsTheyAre) {
 
 TEST(FileCodes, OfAllKindsMultiplyAsTheirNumbers) {
   at::manual_seed(0);
-  for (int i = 0; i <= static_cast<int>(CodeKind::mxfp8); ++i) {
+  for (int i = 0; i <= static_cast<int>(kLastKind); ++i) {
     const auto kind = static_cast<CodeKind>(i);
     const int64_t out = 600, in = 512;  // more rows than one tile has
     auto codes = codes_on_meta(kind, {out, in});
     codes.codes = at::randint(0, 64, codes.codes.sizes(), at::kByte);  // so that no fp16 number among them is NaN
     if (codes.scales.defined()) codes.scales = at::rand(codes.scales.sizes());
+    if (is_rotated(kind)) codes.rotation = 256;
     auto weight = from_codes(codes, at::kCPU, "w");
     EXPECT_EQ(weight.num_bytes(), stored_bytes(weight.format, out, in)) << describe(weight.format);
     auto numbers = dequantize_rows(weight, 0, out, at::kFloat);
@@ -242,6 +267,9 @@ TEST(StoredLinear, IsNoParameterAndIsCounted) {
   // Of four bits, which have no place for a small change, one is held in eight.
   auto in_eight = as_in_file.store("a.weight", {.numbers = weight, .in_file = CodeKind::q4_k}, at::kCPU);
   EXPECT_LE(relative_error(all_rows(*in_eight), weight), 0.01);
+  // What was rotated is rotated again.
+  auto rotated = as_in_file.store("a.weight", {.numbers = some_weight(8, 64), .in_file = CodeKind::int4_convrot}, at::kCPU);
+  EXPECT_EQ(dynamic_cast<const QuantizedSource&>(*rotated).weight().rotation, 64);
 }
 
 TEST(Memory, NoStepHoldsMoreThanOneUnpackedTile) {
@@ -278,11 +306,11 @@ TEST(Fp8Compute, IsTheProductOfQuantizedRows) {
     auto bias = at::randn({1300}), dy = at::randn({6, 1300});
     auto y = source->multiply(kernels::matrix_product(), x, bias);
     torch::autograd::backward({y}, {dy});
-    auto seen = kernels::quantize_rows(x.detach(), {});
+    auto seen = kernels::quantize_rows(x.detach(), {}, CodeKind::e4m3);
     auto expected = at::mm(seen.codes_NI.to(at::kDouble) * seen.scales_N1, w.t()) + bias;
     EXPECT_LE(relative_error(y, expected), 1e-5) << name;
     auto codes = dequantize_rows(source->weight(), 0, 1300, at::kFloat, false).to(at::kDouble);
-    auto scaled = kernels::quantize_rows(dy, source->weight().scales.expand({1300, 1}).select(1, 0));
+    auto scaled = kernels::quantize_rows(dy, source->weight().scales.expand({1300, 1}).select(1, 0), CodeKind::e4m3);
     EXPECT_LE(relative_error(x.grad(), at::mm(scaled.codes_NI.to(at::kDouble) * scaled.scales_N1, codes)), 1e-5) << name;
     // Three mantissa bits in x and dy cost a few percent, not more.
     EXPECT_LE(relative_error(y, at::linear(x.detach().to(at::kDouble), w, bias.to(at::kDouble))), 0.04) << name;
@@ -291,6 +319,123 @@ TEST(Fp8Compute, IsTheProductOfQuantizedRows) {
   EXPECT_NE(
       error_of([] { Store bad({.format = parse_format("nf4"), .high_precision = {}, .fp8_compute = true}); }, Exit::config).find("NF4"),
       std::string::npos);
+}
+
+namespace {
+
+/// What INT8 products of a weight come to, in fp64.
+struct ExactInt8 {
+  const QuantizedSource& source;
+  at::Tensor codes() const { return dequantize_rows(source.weight(), 0, source.out_features(), at::kFloat, false).to(at::kDouble); }
+  at::Tensor scales() const { return source.weight().scales.expand({source.out_features(), 1}); }
+  at::Tensor y(const at::Tensor& x) const {
+    auto [rows, row_scales] = kernels::quantize_rows(x.detach().flatten(0, -2), {}, CodeKind::int8);
+    return at::mm(rows.to(at::kDouble) * row_scales, (codes() * scales()).t()).view({x.size(0), x.size(1), -1});
+  }
+  at::Tensor dx(const at::Tensor& dy) const {
+    auto [rows, row_scales] = kernels::quantize_rows(dy.flatten(0, -2), scales().select(1, 0), CodeKind::int8);
+    return at::mm(rows.to(at::kDouble) * row_scales, codes()).view({dy.size(0), dy.size(1), -1});
+  }
+};
+
+std::shared_ptr<Int8ComputeSource> int8_source(int64_t out, int64_t in, Scaling scaling = Scaling::row) {
+  return std::make_shared<Int8ComputeSource>(quantize(some_weight(out, in), {CodeKind::int8, scaling}, at::kCPU, "w"));
+}
+
+}  // namespace
+
+TEST(Int8Compute, IsTheProductOfQuantizedRows) {
+  for (auto scaling : {Scaling::row, Scaling::tensor}) {
+    for (auto [out, in] : {std::pair<int64_t, int64_t>{1300, 1000}, {17, 3}, {512, 1024}}) {
+      auto source = int8_source(out, in, scaling);
+      const ExactInt8 exact{*source};
+      auto w = all_rows(*source).to(at::kDouble);
+      at::manual_seed(5);
+      for (auto dtype : {at::kFloat, at::kBFloat16}) {
+        const double limit = dtype == at::kFloat ? 1e-6 : 4e-3;
+        auto x = (at::randn({2, 300, in}) * at::rand({300, 1})).to(dtype).requires_grad_(true);
+        auto bias = at::randn({out}).to(dtype), dy = at::randn({2, 300, out}).to(dtype);
+        auto y = source->multiply(kernels::matrix_product(), x, bias);
+        EXPECT_EQ(y.scalar_type(), dtype);
+        torch::autograd::backward({y}, {dy});
+        EXPECT_LE(relative_error(y, exact.y(x) + bias), limit);
+        EXPECT_LE(relative_error(x.grad(), exact.dx(dy)), limit);
+        // Seven bits in x and dy cost less than FP8's three.
+        EXPECT_LE(relative_error(y, at::linear(x.detach().to(at::kDouble), w, bias.to(at::kDouble))), 0.01);
+        EXPECT_LE(relative_error(x.grad(), at::matmul(dy.to(at::kDouble), w)), scaling == Scaling::row ? 0.015 : 0.02);
+      }
+    }
+  }
+}
+
+TEST(Int8Compute, AddsToWhatIsThere) {
+  auto source = int8_source(700, 520);
+  const ExactInt8 exact{*source};
+  const auto product = kernels::matrix_product();
+  at::manual_seed(6);
+  auto x = at::randn({2, 40, 520}), dy = at::randn({2, 40, 700}), y = at::randn({2, 40, 700}), dx = at::randn({2, 40, 520});
+  auto y_before = y.clone(), dx_before = dx.clone();
+  source->add_(*product, y, x);
+  source->add_input_gradient_(*product, dx, dy);
+  EXPECT_LE(relative_error(y, exact.y(x) + y_before), 1e-6);
+  EXPECT_LE(relative_error(dx, exact.dx(dy) + dx_before), 1e-6);
+  // A sum may be wider than what is multiplied.
+  auto wide = dx_before.clone(), narrow = dy.to(at::kHalf);
+  source->add_input_gradient_(*product, wide, narrow);
+  EXPECT_LE(relative_error(wide, exact.dx(narrow) + dx_before), 1e-6);
+}
+
+TEST(Int8Compute, FewRowsAreMultipliedAsTheyAre) {
+  auto source = int8_source(300, 200);
+  auto w = all_rows(*source).to(at::kDouble);
+  auto x = at::randn({16, 200}).requires_grad_(true), dy = at::randn({16, 300});
+  auto y = source->multiply(kernels::matrix_product(), x, {});
+  torch::autograd::backward({y}, {dy});
+  EXPECT_LE(relative_error(y, at::mm(x.detach().to(at::kDouble), w.t())), 1e-6);
+  EXPECT_LE(relative_error(x.grad(), at::mm(dy.to(at::kDouble), w)), 3e-6);
+  auto more = at::randn({17, 200});
+  EXPECT_GE(relative_error(source->multiply(kernels::matrix_product(), more, {}), at::mm(more.to(at::kDouble), w.t())), 1e-3);
+}
+
+TEST(Int8Compute, SumsAreExactAtTheirLargest) {
+  // 127 · 127 · 15360 has 28 bits, of which fp32 would lose four; in pairs of 16 bits it would overflow.
+  QuantizedWeight weight{{CodeKind::int8, Scaling::row}, at::full({20, 15360}, 127, at::kByte), at::ones({20, 1}), 20, 15360};
+  weight.codes.select(0, 3).fill_(static_cast<uint8_t>(-127));
+  weight.codes.select(0, 4).select(0, 0).fill_(126);
+  auto source = std::make_shared<Int8ComputeSource>(weight);
+  auto y = source->multiply(kernels::matrix_product(), at::full({32, 15360}, 127.0f), {});
+  const double most = 127.0 * 127 * 15360;
+  EXPECT_NEAR(y[0][0].item<double>() / most, 1, 1e-6);
+  EXPECT_NEAR(y[0][3].item<double>() / -most, 1, 1e-6);
+  EXPECT_LE(y[0][4].item<double>(), y[0][0].item<double>());
+}
+
+TEST(Int8Compute, HoldsATileOfSumsAtMost) {
+  const int64_t rows = 2048, out = 4096, in = 1024, tile = 4 * 512 * 512;
+  auto source = int8_source(out, in);
+  auto product = kernels::matrix_product();
+  auto x = at::randn({rows, in}).to(at::kBFloat16).requires_grad_(true);
+  if (!source->adds(*product, x)) GTEST_SKIP() << "this processor multiplies the codes in fp32";
+  auto dy = at::randn({rows, out}).to(at::kBFloat16);
+  test::Allocations step;
+  auto y = source->multiply(product, x, {});
+  EXPECT_LE(step.live(), static_cast<int64_t>(y.nbytes()) + 4096) << "autograd keeps rows of codes";
+  EXPECT_LE(step.peak(), static_cast<int64_t>(y.nbytes()) + rows * (in + 4) + tile + tile / 2);
+  torch::autograd::backward({y}, {dy});
+  EXPECT_LE(step.peak(), static_cast<int64_t>(y.nbytes()) + 2 * rows * in + rows * (out + 4) + tile + tile / 2);
+}
+
+TEST(Int8Compute, IsRefusedForOtherCodes) {
+  auto refusal = [](const char* format) {
+    return error_of([&] { Store bad({.format = parse_format(format), .high_precision = {}, .int8_compute = true}); }, Exit::config);
+  };
+  EXPECT_NE(refusal("fp8").find("choose weight_format int8"), std::string::npos);
+  EXPECT_NE(refusal("nf4").find("NF4"), std::string::npos);
+  Store store({.format = parse_format("int8"), .high_precision = {}, .int8_compute = true});
+  auto made = [&](const at::Tensor& numbers) { return store.store("a.weight", {.numbers = numbers}, at::kCPU); };
+  EXPECT_NE(std::dynamic_pointer_cast<Int8ComputeSource>(made(at::randn({8, 4}))), nullptr);
+  EXPECT_EQ(std::dynamic_pointer_cast<Int8ComputeSource>(made(at::randn({8, 4, 3, 3}))), nullptr);
+  EXPECT_NE(store.settings().find("int8_compute"), std::string::npos);
 }
 
 namespace {

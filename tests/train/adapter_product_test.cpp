@@ -71,20 +71,24 @@ double norm_error(const at::Tensor& found, const at::Tensor& expected) {
   return ((found.detach().to(at::kDouble) - expected).norm() / expected.norm().clamp_min(1e-30)).item<double>();
 }
 
-double limit_of(at::ScalarType dtype, bool fp8_products) {
-  if (fp8_products) return 0.15;  // activations and their gradients have three mantissa bits
+double limit_of(at::ScalarType dtype, const std::string& storage) {
+  if (storage == "fp8_compute") return 0.15;   // activations and their gradients have three mantissa bits
+  if (storage == "int8_compute") return 0.05;  // seven bits below the largest of a row
   return test::tolerance(dtype == at::kFloat ? 2e-5 : dtype == at::kHalf ? 4e-3 : 3e-2, dtype);
 }
 
 /// One point of the product: an adapter over a way to hold weights, in a dtype, with or without recompute.
 template <class Block>
 void compare_with_fp64(const std::string& type, const std::string& storage, at::ScalarType dtype, bool recompute) {
-  bool fp8_products = storage == "fp8_compute";
+  const bool fp8_products = storage == "fp8_compute", int8_products = storage == "int8_compute";
   at::manual_seed(7);
   Block block(at::TensorOptions().dtype(dtype).device(test::device()));
   block.visit_parameters([](const std::string&, at::Tensor& p) { p.copy_(at::empty(p.sizes(), p.scalar_type()).normal_(0, 0.15)); });
   if (storage != "parameter") {
-    quant::Store store({.format = quant::parse_format(fp8_products ? "fp8" : storage), .high_precision = {}, .fp8_compute = fp8_products});
+    quant::Store store({.format = quant::parse_format(storage.substr(0, storage.find("_compute"))),
+                        .high_precision = {},
+                        .fp8_compute = fp8_products,
+                        .int8_compute = int8_products});
     block.up.set_source(store.store("up.weight", {.numbers = block.up.weight}, test::device()));
     block.down.set_source(store.store("down.weight", {.numbers = block.down.weight}, test::device()));
   }
@@ -116,7 +120,7 @@ void compare_with_fp64(const std::string& type, const std::string& storage, at::
   };
   torch::autograd::backward({layer(1, at::tanh(layer(0, x64)))}, {dy.to(at::kDouble)});
 
-  auto limit = limit_of(dtype, fp8_products);
+  auto limit = limit_of(dtype, storage);
   EXPECT_LE(norm_error(x.grad(), x64.grad()), limit);
   for (const auto& item : adapted) {
     for (const auto& [name, p] : item.adapter->parameters()) {
@@ -135,7 +139,7 @@ class Product : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Adapters, Product,
                          testing::Combine(testing::Values("lora", "dora", "dora_input", "loha", "lokr"),
                                           testing::Values("parameter", "fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8",
-                                                          "nf4", "fp8_compute")),
+                                                          "int8_convrot", "nf4", "fp8_compute", "int8_compute")),
                          [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param); });
 
 TEST_P(Product, GradientsAreThoseOfPlainFp64) {

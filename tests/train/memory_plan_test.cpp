@@ -112,6 +112,8 @@ std::vector<Case> cases() {
   add("flux", "--dtype bf16 --trained_weights fp8 " + kFull);
   add("flux", kLarger + "--fp8_models dit " + kDora);
   add("flux", kLarger + "--fp8_models dit --fp8_compute " + kLora);
+  add("flux", kLarger + "--fp8_models dit --weight_format int8 --int8_compute " + kLora);
+  add("flux", kLarger + "--fp8_models dit --weight_format int8 --int8_compute --use_gradient_checkpointing " + kDora);
   add("flux", kLarger + "--fp8_models dit --weight_format nf4 " + kLora);
   add("sdxl", "--dtype fp16 --fp8_models unet " + kLora);
   add("zimage", "--dtype fp32 --batch_size 2 --lora_base_model dit,text_encoder " + kLora);

@@ -10,6 +10,7 @@
 
 #include "kernels/linear/linear.h"
 #include "kernels/low_rank/gpu.h"
+#include "kernels/quantize_rows/quantize_rows.h"
 
 namespace burnish::kernels {
 
@@ -88,6 +89,7 @@ struct FrozenLayers : torch::autograd::Function<FrozenLayers> {
     }
     const auto h = all_a.empty() ? at::Tensor() : product->forward(x.to(wide), joined(all_a, 0));
 
+    const SharedRows shared(x);
     variable_list results;
     int64_t first = 0;  // channel of h
     for (const auto& layer : given) {

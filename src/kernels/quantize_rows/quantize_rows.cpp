@@ -6,33 +6,39 @@
 
 #include "kernels/launch.h"
 #include "kernels/place.h"
+#include "kernels/quantize_rows/cpu.h"
 
 namespace burnish::kernels {
 
 namespace {
 
-constexpr double kLeastMagnitude = 1e-12, kLargestCode = 448;
+constexpr double kLeastMagnitude = 1e-12;
 constexpr int64_t kQuantizeBlock = 2048;
 
-Fp8Rows quantize_anywhere(const at::Tensor& x_NI, const at::Tensor& gain_I) {
+double largest_code(CodeKind kind) { return kind == CodeKind::int8 ? 127 : 448; }
+c10::ScalarType dtype_of(CodeKind kind) { return kind == CodeKind::int8 ? at::kChar : at::kFloat8_e4m3fn; }
+
+CodedRows quantize_anywhere(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKind kind) {
   auto x = x_NI.to(at::kFloat);
   if (gain_I.defined()) x = x * gain_I;
+  const auto most = largest_code(kind);
   // By a tensor: a GPU multiplies by the reciprocal of a number.
-  auto scales = x.abs().amax(1, true).clamp_min_(kLeastMagnitude).div_(at::full({}, kLargestCode, x.options()));
-  return {(x / scales).clamp_(-kLargestCode, kLargestCode).to(at::kFloat8_e4m3fn), scales};
+  auto scales = x.abs().amax(1, true).clamp_min_(kLeastMagnitude).div_(at::full({}, most, x.options()));
+  auto codes = (x / scales).clamp_(-most, most);
+  return {(kind == CodeKind::int8 ? codes.round_() : codes).to(dtype_of(kind)), scales};
 }
 
-}  // namespace
-
-Fp8Rows quantize_rows(const at::Tensor& x_NI, const at::Tensor& gain_I) {
+CodedRows quantize(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKind kind) {
+  if (kind == CodeKind::int8 && int8_rows_fit_cpu(x_NI)) return int8_rows_cpu(x_NI, gain_I);
   const int64_t rows = x_NI.size(0), width = x_NI.size(1);
   auto dtype = kernel_dtype(x_NI.scalar_type());
   const Binary* kernel = nullptr;
   if (!runs_on_cpu(x_NI) && !dtype.empty() && x_NI.numel() > 0 && width % 16 == 0)
-    kernel = find_kernel(kernel_name("quantize_rows.codes", dtype, {gain_I.defined(), kQuantizeBlock}), x_NI.device());
-  if (kernel == nullptr) return quantize_anywhere(x_NI, gain_I);
+    kernel =
+        find_kernel(kernel_name("quantize_rows.codes", dtype, {gain_I.defined(), kind == CodeKind::int8, kQuantizeBlock}), x_NI.device());
+  if (kernel == nullptr) return quantize_anywhere(x_NI, gain_I, kind);
   auto exact = x_NI.options().dtype(at::kFloat).requires_grad(false);
-  Fp8Rows quantized{at::empty({rows, width}, exact.dtype(at::kFloat8_e4m3fn)), at::empty({rows, 1}, exact)};
+  CodedRows quantized{at::empty({rows, width}, exact.dtype(dtype_of(kind))), at::empty({rows, 1}, exact)};
   launch(*kernel, {rows, 1, 1},
          {{"x", contiguous_aligned(x_NI)},
           {"gain", gain_I.defined() ? contiguous_aligned(gain_I) : gain_I},
@@ -40,6 +46,33 @@ Fp8Rows quantize_rows(const at::Tensor& x_NI, const at::Tensor& gain_I) {
           {"scales", quantized.scales_N1},
           {"width", width}});
   return quantized;
+}
+
+SharedRows*& innermost() {
+  thread_local SharedRows* shared = nullptr;
+  return shared;
+}
+
+/// Whether both are the same numbers, whatever their shapes are.
+bool same_numbers(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_alias_of(b) && a.storage_offset() == b.storage_offset() && a.numel() == b.numel() && a.size(-1) == b.size(-1) &&
+         a.scalar_type() == b.scalar_type() && a.is_contiguous() && b.is_contiguous();
+}
+
+}  // namespace
+
+SharedRows::SharedRows(const at::Tensor& x) : x_(x), before_(innermost()) { innermost() = this; }
+
+SharedRows::~SharedRows() { innermost() = before_; }
+
+CodedRows quantize_rows(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKind kind) {
+  auto* shared = innermost();
+  if (shared == nullptr || gain_I.defined() || !same_numbers(shared->x_, x_NI)) return quantize(x_NI, gain_I, kind);
+  if (!shared->made_.codes_NI.defined() || shared->kind_ != kind) {
+    shared->made_ = quantize(x_NI, gain_I, kind);
+    shared->kind_ = kind;
+  }
+  return shared->made_;
 }
 
 }  // namespace burnish::kernels

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "io/checkpoint_files.h"
 #include "io/files.h"
+#include "train/options/quant_options.h"
 
 namespace burnish::train {
 
@@ -136,11 +137,15 @@ void fields(config::Fields& f, DiffSynthNames& names) {
          "with a run");
   f("customized_optimizer", names.customized_optimizer,
     "class of an optimizer in Python, torch.optim.AdamW or bitsandbytes.optim.AdamW8bit say: becomes optimizer and optimizer_args");
+  f("quant_options", names.quant_options,
+    "models whose frozen weights are stored in codes, as MODEL:bitsandbytes_nf4 with semicolons between, or JSON: becomes fp8_models and "
+    "weight_format");
 }
 
 std::vector<std::string> put(const DiffSynthNames& names, TrainOptions& o) {
   std::vector<std::string> lines;
   if (!names.customized_optimizer.empty()) lines.push_back(put_optimizer(names.customized_optimizer, o));
+  if (!names.quant_options.empty()) lines.push_back(put_quant_options(names.quant_options, o.model));
   if (!names.resume_from_checkpoint.empty()) lines.push_back(put_weights(names.resume_from_checkpoint, o));
   return lines;
 }

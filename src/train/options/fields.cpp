@@ -73,7 +73,6 @@ static void diffsynth_options(config::Fields& f) {
     f.no_effect(name, false, "nothing is sent elsewhere; the log is log.jsonl in the run folder");
   for (const char* name : {"swanlab_project", "wandb_project"}) f.no_effect(name, true, "the same");
 
-  f.refused("quant_options", "name the models with --fp8_models and how to store them with --weight_format (nf4, int8, fp8, ...)");
   f.refused("cpu_offload_split_threshold", "weights are moved to main memory block by block with --blocks_to_swap");
   f.no_effect("offload_models", true, "a stage loads only the models it runs");
   f.refused("base_weights_multiplier", "write the strength behind the file: --base_weights FILE:0.8");

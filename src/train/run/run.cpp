@@ -29,6 +29,7 @@
 #include "train/run/loop.h"
 #include "train/samples/encode.h"
 #include "train/samples/sample_list.h"
+#include "train/subject/auto_format.h"
 
 namespace burnish::train {
 
@@ -291,9 +292,39 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
   return loop(training, make_hooks(training));
 }
 
+/// Whether a run fits whose models are numbers; one that cannot be planned does not.
+bool fits_in_numbers(TrainOptions options, const Portion& portion) {
+  const ModelChoice otherwise;
+  options.model.fp8_models = otherwise.fp8_models;
+  options.model.weight_format = otherwise.weight_format;
+  const auto settings = settle(options, portion);
+  try {
+    return fits(plan_memory(settings), limits_of(settings));
+  } catch (const c10::Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
-void train(const TrainOptions& options, const dist::World& world, records::StatusFile* told) {
+TrainOptions with_format(const TrainOptions& options, const dist::World& world) {
+  auto chosen = options;
+  auto& model = chosen.model;
+  if (model.weight_format != kAutoFormat) return chosen;
+  std::string line;
+  if (world.is_first())
+    line = settle_format(model, model_options(model).device, [&] { return fits_in_numbers(options, portion_of(world)); });
+  const auto text = fmt::format("{}\n{}\n{}\n", model.weight_format, model.int8_compute ? "int8_compute" : "none", model.fp8_models);
+  const auto said = split_list(world.decided("weight_format", text), '\n');
+  model.weight_format = said.at(0);
+  model.int8_compute = said.at(1) == "int8_compute";
+  model.fp8_models = said.size() > 2 ? said[2] : "";
+  if (!line.empty()) info("{}", line);
+  return chosen;
+}
+
+void train(const TrainOptions& given, const dist::World& world, records::StatusFile* told) {
+  const auto options = with_format(given, world);
   records::StatusFile untold;
   auto& status = told != nullptr ? *told : untold;
   auto settings = settle(options, portion_of(world));
@@ -339,7 +370,7 @@ void train(const TrainOptions& options, const dist::World& world, records::Statu
 }
 
 void make_cache(const TrainOptions& options, const dist::World& world) {
-  auto run = open_run(options, portion_of(world));
+  auto run = open_run(with_format(options, world), portion_of(world));
   save_checks(run);
   say_data(run, run.schedule, nullptr);
   auto encoded = encode_all(run, run.schedule, world);
@@ -370,10 +401,10 @@ MemoryPlan plan_memory(const Settings& settings) {
   return planner_of(run)(settings);
 }
 
-MemoryPlan plan_memory(const TrainOptions& options, const Portion& portion) { return plan_memory(settle(options, portion)); }
+MemoryPlan plan_memory(const TrainOptions& options, const Portion& portion) { return plan_memory(settle(with_format(options), portion)); }
 
 SplitPlan plan(const TrainOptions& options, const Portion& portion) {
-  auto run = open_run(options, portion);
+  auto run = open_run(with_format(options), portion);
   auto course = make_course(run);
   say_samples(run.samples(), &course);
   return measure(run, course);

@@ -18,6 +18,10 @@ void train(const TrainOptions& options, const dist::World& world = dist::World()
 /// Makes a cache that can be trained from alone: computes once what the frozen models make of the samples, and prints what is there.
 void make_cache(const TrainOptions& options, const dist::World& world = dist::World());
 
+/// Returns options of which weight_format is none that is to be chosen (settle_format): where it is auto, the first process plans the run
+/// without it, and says what becomes of it.
+TrainOptions with_format(const TrainOptions& options, const dist::World& world = dist::World());
+
 /// Plans what a run needs of its device's memory, from a dry run on tensors without numbers: no weight is read, and no files are made. The
 /// batch is that of the first epoch with the most latents and the longest caption.
 MemoryPlan plan_memory(const Settings& settings);

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "config/problems.h"
 #include "quant/store.h"
+#include "train/subject/auto_format.h"
 #include "train/subject/option_rows.h"
 
 namespace burnish::train {
@@ -53,11 +54,15 @@ void fields(config::Fields& f, ModelChoice& o) {
   f.path("fp8_models", o.fp8_models,
          "comma list of models, named as above (or folder:component), whose frozen weights are stored in weight_format", {},
          models_seen_from);
-  f("weight_format", o.weight_format, "fp8, fp8_tensor, fp8_block, fp8_plain, fp8_e5m2, int8 or nf4")
-      .known({"fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "nf4"});
+  auto formats = quant::format_names();
+  formats.emplace_back(kAutoFormat);
+  f("weight_format", o.weight_format,
+    "how they are stored; auto: in INT8 where its products are faster here or the run does not fit otherwise, else not at all")
+      .known(formats);
   f("high_precision_layers", o.high_precision_layers,
     "comma list of regular expressions for linear layers that stay in dtype; \"\" for none, or default");
   f("fp8_compute", o.fp8_compute, "multiply FP8 weights with FP8 activations");
+  f("int8_compute", o.int8_compute, "multiply INT8 weights with INT8 activations, and with INT8 gradients");
   for (const auto& option : models::family_options()) option_row(f, option, o.own.at(option.name), option.help).decides_what_is_learned();
   for (const char* name : {"vae_tiling", "enable_vae_tiling", "tiled"})
     f.refused(name, "say how large the autoencoder's tiles are: --vae_tile_size 512");
@@ -80,8 +85,13 @@ void check(const ModelChoice& c) {
     config_error("train", "device cuda was asked for, and this build or machine has none; choose cpu");
   if (c.fp8_models.empty() && c.weight_format != "fp8")
     config_error("train", "weight_format {} says how the models in fp8_models are stored, and none is named there", c.weight_format);
-  if (c.weight_format == "fp8" || !c.fp8_models.empty())
-    quant::Store({.format = quant::parse_format(c.weight_format), .high_precision = {}, .fp8_compute = c.fp8_compute});
+  if (c.weight_format == kAutoFormat && c.fp8_compute && c.int8_compute)
+    config_error("train", "fp8_compute and int8_compute multiply different formats, and weight_format auto is one; take one of them out");
+  if (c.weight_format != kAutoFormat && (c.weight_format == "fp8" || !c.fp8_models.empty()))
+    quant::Store({.format = quant::parse_format(c.weight_format),
+                  .high_precision = {},
+                  .fp8_compute = c.fp8_compute,
+                  .int8_compute = c.int8_compute && !c.fp8_models.empty()});
 }
 
 models::ModelOptions model_options(const ModelChoice& c) {

@@ -1,6 +1,7 @@
 #include "train/subject/storage.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <set>
 
@@ -9,6 +10,7 @@
 #include "base/pattern.h"
 #include "base/text.h"
 #include "models/hub_files.h"
+#include "quant/int8_mm.h"
 #include "quant/store.h"
 
 namespace burnish::train {
@@ -36,6 +38,31 @@ bool names_component(const std::string& entry, const models::Component& componen
   auto folder = plain_path(entry.substr(0, colon)), part = entry.substr(colon + 1);
   if (fs::path(origin) == fs::path(folder) / part) return true;
   return component.name == part && (origin == folder || fs::path(origin).parent_path() == fs::path(folder));
+}
+
+bool is_named(const models::Component& component, const ModelChoice& choice) {
+  const auto entries = split_list(choice.fp8_models);
+  return std::ranges::any_of(entries, [&](const auto& entry) { return names_component(entry, component); });
+}
+
+/// An option that has codes multiplied by codes, and of which kind these are.
+struct CodeProducts {
+  const char* option;
+  bool is_asked;
+  CodeKind kind;
+};
+std::array<CodeProducts, 2> products_of(const ModelChoice& choice) {
+  return {{{"fp8_compute", choice.fp8_compute, CodeKind::e4m3}, {"int8_compute", choice.int8_compute, CodeKind::int8}}};
+}
+
+const char* code_name(CodeKind kind) { return kind == CodeKind::int8 ? "INT8" : "FP8"; }
+
+/// Whether a component has weights of this kind of codes that are multiplied as such.
+bool multiplies(const models::Component& component, CodeKind kind, const ModelChoice& choice, const TrainedStorage& trained) {
+  if (component.num_stored == 0) return false;
+  if (trained.paths.contains(component.name)) return kind == CodeKind::e4m3;
+  if (is_named(component, choice)) return quant::parse_format(choice.weight_format).codes == kind;
+  return std::ranges::find(component.codes, code_block(kind).name) != component.codes.end();
 }
 
 std::string component_list(const std::vector<models::Component>& components) {
@@ -89,31 +116,38 @@ void choose_storage(models::Model& model, const ModelChoice& choice, const Train
   for (const auto& component : components) {
     auto paths = trained.paths.find(component.name);
     if (paths != trained.paths.end() && !trained.in_fp8) continue;
-    bool named = std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return names_component(entry, component); });
-    quant::StoreOptions options{.format = {}, .high_precision = {}, .fp8_compute = choice.fp8_compute};
-    if (named) options.format = quant::parse_format(choice.weight_format);
+    quant::StoreOptions options{.format = {}, .high_precision = {}, .fp8_compute = choice.fp8_compute, .int8_compute = choice.int8_compute};
+    if (is_named(component, choice)) options.format = quant::parse_format(choice.weight_format);
     options.high_precision = high_precision(model, component.name, choice);
     if (paths != trained.paths.end()) options.trained = paths->second;
     options.gradient_dtype = parse_dtype(choice.dtype);
     model.components().set_store(component.name, std::make_shared<quant::Store>(options));
   }
-  if (!choice.fp8_compute) return;
-  auto planned = model.components().list();
-  if (std::none_of(planned.begin(), planned.end(), [](const auto& c) { return c.num_stored > 0; }))
-    config_error("train", "fp8_compute multiplies FP8 weights, and no model of this run has any; name one with --fp8_models");
+  for (const auto& [option, is_asked, kind] : products_of(choice)) {
+    auto has_codes = [&](const auto& component) { return multiplies(component, kind, choice, trained); };
+    const auto name = code_name(kind);
+    if (is_asked && std::ranges::none_of(model.components().list(), has_codes))
+      config_error("train", "{} multiplies {} weights, and no model of this run has any; name one with --fp8_models{}", option, name,
+                   kind == CodeKind::int8 ? " --weight_format int8" : "");
+  }
 }
 
 std::string storage_text(const models::Model& model, const models::Component& component, const ModelChoice& choice,
                          const TrainedStorage& trained) {
   if (component.num_stored == 0) return "";
-  bool named = false;
-  for (const auto& entry : split_list(choice.fp8_models)) named = named || names_component(entry, component);
   auto kept = high_precision(model, component.name, choice);
   auto how = trained.paths.contains(component.name) ? "trained in FP8 (E4M3) with a scale per output row"
-             : named                                ? "in " + quant::describe(quant::parse_format(choice.weight_format))
+             : is_named(component, choice)          ? "in " + quant::describe(quant::parse_format(choice.weight_format))
                                                     : "in " + join(component.codes) + " as in the file";
+  std::string products;
+  for (const auto& [_, is_asked, kind] : products_of(choice)) {
+    if (!is_asked || !multiplies(component, kind, choice, trained)) continue;
+    products += fmt::format(", multiplied in {}", code_name(kind));
+    if (kind == CodeKind::int8 && !quant::has_int8_products(model_options(choice).device))
+      products += " by products of fp32: this processor has no exact ones of INT8";
+  }
   return fmt::format(" ({} layers, {:.0f} % of it, {}{}; norms, biases, tables and {} layers in {}{})", component.num_stored,
-                     100 * component.stored_share, how, choice.fp8_compute ? ", multiplied in FP8" : "", component.num_kept, choice.dtype,
+                     100 * component.stored_share, how, products, component.num_kept, choice.dtype,
                      component.num_kept > 0 ? ": " + join(kept) : "");
 }
 

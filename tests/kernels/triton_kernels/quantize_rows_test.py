@@ -1,3 +1,4 @@
+import numpy as np
 from interpreter import DTYPES, KernelTest, golden_cases, memory, operator, unset
 
 kernels = operator("quantize_rows")
@@ -9,9 +10,18 @@ class QuantizeRows(KernelTest):
         for name, case in golden_cases("quantize_rows").items():
             rows, width = case["x"].shape
             for dtype in DTYPES:
-                with self.subTest(name=name, dtype=dtype):
-                    codes, scales = unset((rows, width), "uint8"), unset((rows,))
-                    gain = memory(case["gain"]) if name.endswith("gained") else None
-                    kernels.codes[(rows,)](memory(case["x"], dtype), gain, codes, scales, width, int(gain is not None), BLOCK)
-                    self.assertTrue((scales.array == case["scales"]).all())
-                    self.assertTrue((codes.array == case["codes"]).all())
+                for int8, kind in enumerate(("", "int8_")):
+                    with self.subTest(name=name, dtype=dtype, kind=kind):
+                        codes, scales = unset((rows, width), "uint8"), unset((rows,))
+                        gain = memory(case["gain"]) if name.endswith("gained") else None
+                        kernels.codes[(rows,)](memory(case["x"], dtype), gain, codes, scales, width, int(gain is not None), int8, BLOCK)
+                        self.assertTrue((scales.array == case[kind + "scales"]).all())
+                        self.assertTrue((codes.array == case[kind + "codes"].view("uint8")).all())
+
+    def test_what_is_no_number_reaches_the_scale(self):
+        x = np.ones((2, 100))
+        x[1, 70] = np.nan
+        for int8 in (0, 1):
+            scales = unset((2,))
+            kernels.codes[(2,)](memory(x), None, unset((2, 100), "uint8"), scales, 100, 0, int8, BLOCK)
+            self.assertTrue(np.isfinite(scales.array[0]) and np.isnan(scales.array[1]))

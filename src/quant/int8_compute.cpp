@@ -1,0 +1,57 @@
+#include <ATen/ops/empty.h>
+
+#include "kernels/linear/linear.h"
+#include "quant/int8_mm.h"
+#include "quant/source.h"
+
+namespace burnish::quant {
+
+namespace {
+
+constexpr int64_t kFewRows = 16;
+
+bool has_few_rows(const at::Tensor& x) { return x.numel() <= kFewRows * x.size(-1); }
+
+/// The same numbers as rows; a view of what is contiguous.
+at::Tensor rows_of(const at::Tensor& x) { return x.view({-1, x.size(-1)}); }
+
+}  // namespace
+
+at::Tensor Int8ComputeSource::forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const {
+  if (has_few_rows(x)) return QuantizedSource::forward(product, x, bias);
+  auto sizes = x.sizes().vec();
+  sizes.back() = weight_.out;
+  auto rows = rows_of_x(x);
+  if (!has_int8_products(device(), weight_.out, weight_.in)) return multiply_in_fp32(rows, bias, x.scalar_type()).view(sizes);
+  auto y = at::empty(sizes, x.options().requires_grad(false));
+  int8_mm_(rows_of(y), rows, weight_.codes.view(at::kChar).t(), scales_1O(), bias, /*adds=*/false);
+  return y;
+}
+
+at::Tensor Int8ComputeSource::input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const {
+  if (has_few_rows(dy)) return QuantizedSource::input_gradient(product, dy, x_sizes);
+  auto rows = rows_of_dy(dy);
+  if (!has_int8_products(device(), weight_.out, weight_.in)) return multiply_transposed_in_fp32(rows, dy.scalar_type()).view(x_sizes);
+  auto dx = at::empty(x_sizes, dy.options());
+  int8_mm_(rows_of(dx), rows, weight_.codes.view(at::kChar), {}, {}, /*adds=*/false);
+  return dx;
+}
+
+bool Int8ComputeSource::adds(const kernels::Product& product, const at::Tensor& operand) const {
+  if (has_few_rows(operand)) return QuantizedSource::adds(product, operand);
+  return has_int8_products(device(), weight_.out, weight_.in) && kernels::product_dtype(operand) == operand.scalar_type();
+}
+
+void Int8ComputeSource::add_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& x) const {
+  if (has_few_rows(x)) return QuantizedSource::add_(product, sum, x);
+  if (!adds(product, x)) return WeightSource::add_(product, sum, x);
+  int8_mm_(rows_of(sum), rows_of_x(x), weight_.codes.view(at::kChar).t(), scales_1O(), {}, /*adds=*/true);
+}
+
+void Int8ComputeSource::add_input_gradient_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& dy) const {
+  if (has_few_rows(dy)) return QuantizedSource::add_input_gradient_(product, sum, dy);
+  if (!has_int8_products(device(), weight_.out, weight_.in)) return WeightSource::add_input_gradient_(product, sum, dy);
+  int8_mm_(rows_of(sum), rows_of_dy(dy), weight_.codes.view(at::kChar), {}, {}, /*adds=*/true);
+}
+
+}  // namespace burnish::quant

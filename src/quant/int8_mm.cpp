@@ -1,0 +1,80 @@
+#include "quant/int8_mm.h"
+
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_int_mm.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+
+#include "kernels/place.h"
+#include "kernels/transpose_codes/transpose_codes.h"
+#include "quant/scaled_mm.h"
+
+namespace burnish::quant {
+
+namespace {
+
+/// Sides of a tile of sums. A CPU's is 1 MB; a GPU's, 64 MB at most, has enough rows to keep it busy.
+struct Tile {
+  int64_t rows, columns;
+};
+Tile tile_of(c10::Device device, int64_t columns) {
+  if (kernels::runs_on_cpu(device)) return {512, std::min<int64_t>(columns, 512)};
+  return {std::max<int64_t>(1024, (int64_t{1} << 24) / columns / 32 * 32), columns};
+}
+
+constexpr int64_t kRowsOfGpu = 32;  // of which cuBLASLt wants a multiple
+
+/// Whether this machine's sums of INT8 products are exact, found by the largest that there are: without VNNI or AMX, oneDNN adds pairs of
+/// products in 16 bits, which such numbers overflow.
+bool sums_are_exact_on_cpu() {
+  static const bool exact = [] {
+    if (!at::hasMKLDNN()) return false;
+    constexpr int64_t kSide = 64, kLargest = 127;
+    auto ones = at::full({kSide, kSide}, kLargest, at::kChar);
+    return at::_int_mm(ones, ones.t()).eq(kSide * kLargest * kLargest).all().item<bool>() &&
+           at::_int_mm(ones, -ones).eq(-kSide * kLargest * kLargest).all().item<bool>();
+  }();
+  return exact;
+}
+
+}  // namespace
+
+bool has_int8_products(c10::Device device) {
+  return kernels::runs_on_cpu(device) ? sums_are_exact_on_cpu() : has_int8_tensor_cores(device);
+}
+
+bool has_int8_products(c10::Device device, int64_t out, int64_t in) {
+  return has_int8_products(device) && (kernels::runs_on_cpu(device) || (out % 8 == 0 && in % 8 == 0));
+}
+
+void int8_mm_(const at::Tensor& y_MN, const kernels::CodedRows& a, const at::Tensor& b_KN, const at::Tensor& columns_1N,
+              const at::Tensor& bias_N, bool adds) {
+  const bool on_cpu = kernels::runs_on_cpu(y_MN);
+  const int64_t num_rows = y_MN.size(0), num_columns = y_MN.size(1);
+  const auto tile = tile_of(y_MN.device(), num_columns);
+  // A GPU's product wants its right factor contiguous along what is summed.
+  const auto b = on_cpu || b_KN.stride(0) == 1 ? b_KN : kernels::transpose_codes(b_KN).t();
+  auto buffer =
+      at::empty({std::min(tile.rows, (num_rows + kRowsOfGpu - 1) / kRowsOfGpu * kRowsOfGpu) * tile.columns}, b.options().dtype(at::kInt));
+  for (int64_t row = 0; row < num_rows; row += tile.rows) {
+    const int64_t rows = std::min(tile.rows, num_rows - row);
+    auto left = a.codes_NI.narrow(0, row, rows);
+    if (!on_cpu && rows % kRowsOfGpu != 0) left = at::constant_pad_nd(left, {0, 0, 0, kRowsOfGpu - rows % kRowsOfGpu});
+    for (int64_t column = 0; column < num_columns; column += tile.columns) {
+      const int64_t columns = std::min(tile.columns, num_columns - column);
+      auto sums = buffer.narrow(0, 0, left.size(0) * columns).view({left.size(0), columns});
+      at::_int_mm_out(sums, left, b.narrow(1, column, columns));
+      auto part = [&](const at::Tensor& of_columns, int64_t dim) {
+        return of_columns.defined() ? of_columns.narrow(dim, column, columns) : of_columns;
+      };
+      kernels::scale_sums_(y_MN.narrow(0, row, rows).narrow(1, column, columns), sums.narrow(0, 0, rows),
+                           {a.scales_N1.narrow(0, row, rows), part(columns_1N, 1), part(bias_N, 0)}, adds);
+    }
+  }
+}
+
+}  // namespace burnish::quant
