@@ -83,7 +83,7 @@ std::string ways_to_use(const ModelCard& card, const std::vector<std::string>& w
     text +=
         "In diffusers, where `REPOSITORY` is the id of this model or its folder:\n\n```python\nimport torch\nfrom diffusers import "
         "DiffusionPipeline\n\n";
-    text += fmt::format("pipe = DiffusionPipeline.from_pretrained({}, torch_dtype=torch.bfloat16).to(\"cuda\")\n",
+    text += fmt::format("pipe = DiffusionPipeline.from_pretrained({}, torch_dtype=torch.bfloat16)\npipe.enable_model_cpu_offload()\n",
                         quoted(card.base_id.empty() ? "BASE_MODEL" : card.base_id));
     for (const auto& name : weights) text += fmt::format("pipe.load_lora_weights(\"REPOSITORY\", weight_name={})\n", quoted(name));
     text += "```\n\n";
