@@ -57,7 +57,9 @@ fs::path Item::caption_file() const { return fs::path(path).replace_extension(".
 
 std::vector<fs::path> Item::companions() const {
   std::vector<fs::path> there;
-  if (io::is_there(caption_file())) there.push_back(caption_file());
+  for (const char* ending : {".txt", ".json"}) {
+    if (auto file = fs::path(path).replace_extension(ending); io::is_there(file)) there.push_back(std::move(file));
+  }
   if (auto mask = mask_of(path)) there.push_back(*mask);
   return there;
 }

@@ -18,7 +18,7 @@ struct Item {
   bool is_left_out = false;
 
   std::filesystem::path caption_file() const;
-  /// What lies beside it and goes where it goes: its caption and its mask, those of them that are there.
+  /// What lies beside it and goes where it goes: its caption, its further columns and its mask, those of them that are there.
   std::vector<std::filesystem::path> companions() const;
 };
 

@@ -1,4 +1,5 @@
 #include "studio/answers.h"
+#include "studio/choices.h"
 #include "studio/of_folder.h"
 #include "studio/studio.h"
 
@@ -40,6 +41,10 @@ void add_drawing_routes(httplib::Server& http, Studio& studio) {
            }));
   http.Post(drawing + "/stop", of_drawing(studio, [&drawings](const fs::path& folder, const Request&, Response& response) {
               if (!drawings.stop(folder.filename().string())) return refuse(response, 409, "this drawing has ended");
+              done(response);
+            }));
+  http.Post(drawing + "/choices", of_drawing(studio, [&studio](const fs::path& folder, const Request& request, Response& response) {
+              choose(studio.workspace, folder, body_of(request));
               done(response);
             }));
   http.Delete(drawing, of_drawing(studio, [&studio](const fs::path& folder, const Request&, Response& response) {

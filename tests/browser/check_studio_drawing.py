@@ -93,7 +93,7 @@ class DrawingAndFiles(unittest.TestCase):
         self.browser.wait("[...document.querySelectorAll('.sheet img')].length === 4 && [...document.querySelectorAll('.sheet img')].every(one => one.complete && one.naturalWidth === 64)")
         heads = self.browser.evaluate("[...document.querySelectorAll('.sheet th')].map(one => one.textContent)")
         self.assertEqual(heads, ["strength 0", "strength 1", "a square", "a circle"])
-        self.assertEqual(self.browser.evaluate("document.querySelector('.drawn').innerText").split("\n")[:3], ["grid", "Use its settings", "Move to the bin"])
+        self.assertEqual(self.browser.evaluate("document.querySelector('.drawn').innerText").split("\n")[:4], ["grid", "Choose between pairs", "Use its settings", "Move to the bin"])
         self.assertNotIn("null", self.browser.evaluate("document.querySelector('main').innerText"))
         pictures = [(self.folder / f"drawings/grid/000{i}.png").read_bytes() for i in range(4)]
         self.assertEqual(len(set(pictures)), 4)
@@ -128,6 +128,30 @@ class DrawingAndFiles(unittest.TestCase):
         self.browser.wait("document.querySelector('#draw-prompts').value === 'a boat, at dusk'")
         self.assertEqual([self.value(f"#draw-{box}") for box in ("negative", "seeds", "sizes", "steps", "guidance")], ["blurry, grey", "42", "512x768", "20", "7.5"])
         self.assertEqual([self.value(".loras input"), self.browser.evaluate("document.querySelectorAll('.loras li').length")], ["0.6", 1])
+        self.assertEqual(self.browser.complaints, [])
+
+    def test_choices_between_pictures_become_a_dataset_of_pairs(self):
+        self.click("Drawing", "nav a")
+        self.type("#draw-model", str(MODEL))
+        self.type("#draw-prompts", "a square\na circle")
+        for box, text in (("sizes", "64x64"), ("seeds", "1, 2"), ("steps", "1"), ("name", "grid")):
+            self.type(f"#draw-{box}", text)
+        self.click("Draw", ".draw-form button")
+        self.wait_text(".drawn [role=status]", "Done · 4 of 4")
+        self.click("Choose between pairs", ".drawn button")
+        self.wait_text(".chooser [role=status]", "2 pairs")
+        self.browser.wait("[...document.querySelectorAll('.choice img')].every(one => one.complete && one.naturalWidth === 64)")
+        self.shoot("choosing")
+        self.browser.press("ArrowRight")
+        self.wait_text(".chooser [role=status]", "The last pair")
+        self.click("Neither", ".chooser button")
+        self.wait_text(".chooser [role=status]", "1 choice was added")
+        liked = self.folder / "datasets/grid-liked"
+        self.assertEqual(sorted(str(path.relative_to(liked)) for path in liked.rglob("*") if path.is_file()), [".rejected/grid-0001.png", "grid-0001.json", "grid-0001.png", "grid-0001.txt"])
+        self.assertEqual([(liked / name).read_bytes() for name in ("grid-0001.png", ".rejected/grid-0001.png")], [(self.folder / f"drawings/grid/000{i}.png").read_bytes() for i in (1, 0)])
+        self.click("Train on them", ".chooser a")
+        self.browser.wait("document.querySelector('#toml')?.value.includes('task = \"dpo\"')")
+        self.assertIn('dataset_base_path = "../datasets/grid-liked"', self.value("#toml"))
         self.assertEqual(self.browser.complaints, [])
 
     def test_a_file_is_looked_at_and_converted(self):

@@ -134,3 +134,24 @@ TEST_F(DrawingTest, TakesNothingFromOutside) {
   EXPECT_TRUE(fs::is_empty(root() / "drawings")) << "and nothing is left of them";
   EXPECT_EQ(ask("/api/drawings/..")["status"], 404);
 }
+
+TEST_F(DrawingTest, ChoicesBecomeADatasetOfPairs) {
+  let_go();
+  begin({{"prompts", {"a cat --s 4", "a dog"}}});
+  ASSERT_TRUE(comes_to("grid", "ended"));
+  auto choose = [&](const std::string& dataset, int chosen, int rejected) {
+    return ask("/api/drawings/grid/choices", json{{"dataset", dataset}, {"chosen", chosen}, {"rejected", rejected}});
+  };
+  EXPECT_EQ(choose("liked", 1, 0), json::object());
+  const auto dataset = root() / "datasets/liked";
+  EXPECT_EQ(text_of(dataset / "grid-0001.png"), "PNG of a cat --s 4 --d 2");
+  EXPECT_EQ(text_of(dataset / "grid-0001.txt"), "a cat\n") << "flags are no part of a caption";
+  EXPECT_EQ(json::parse(text_of(dataset / "grid-0001.json")), (json{{"rejected_image", ".rejected/grid-0001.png"}}));
+  EXPECT_EQ(text_of(dataset / ".rejected/grid-0001.png"), "PNG of a cat --s 4 --d 1");
+  EXPECT_EQ(ask("/api/drawings/grid")["choices"], json::parse("[[1, 0]]"));
+  EXPECT_EQ(ask("/api/datasets/liked/items").size(), 1u);
+  EXPECT_EQ(choose("liked", 2, 3), json::object());
+  EXPECT_EQ(ask("/api/datasets")[0]["items"], 2);
+  for (const auto& [name, chosen, rejected] : {std::tuple{"liked", 0, 2}, {"liked", 1, 1}, {"liked", 0, 9}, {"../liked", 0, 1}, {"", 0, 1}})
+    EXPECT_EQ(choose(name, chosen, rejected)["status"], 400) << name << chosen << rejected;
+}

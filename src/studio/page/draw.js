@@ -161,6 +161,7 @@ class DrawnGrid {
   constructor(fill) {
     this.fill = fill;
     this.element = h("section", {class: "drawn", "aria-label": words.drawing.title});
+    this.chooser = new Chooser((file, alt) => this.image(file, alt));
     this.viewer = h("dialog", {class: "viewer", "aria-label": words.drawing.picture, onclick: event => { if (event.target === this.viewer) this.viewer.close(); }});
   }
 
@@ -171,6 +172,7 @@ class DrawnGrid {
     const share = Math.max(shown / Math.max(1, drawing.total), steps ? steps[1] / steps[2] : 0);
     this.element.replaceChildren(...[h("div", {class: "section-head"}, h("h2", {}, drawing.name), h("span", {class: "actions"},
       goesOn ? h("button", {type: "button", onclick: doing(async () => { await post(`drawings/${named(drawing.name)}/stop`); say(t.stopped); })}, t.stop) : null,
+      pairsOf(drawing).length > 0 ? h("button", {type: "button", onclick: () => this.chooser.open(drawing)}, words.choosing.begin) : null,
       h("button", {type: "button", onclick: () => this.fill(drawing.settings)}, t.use),
       goesOn ? null : h("button", {type: "button", onclick: doing(async () => {
         if (!confirm(t.binSure(drawing.name))) return;
@@ -179,7 +181,7 @@ class DrawnGrid {
       })}, words.bin))),
     h("p", {class: "explain", role: "status"}, `${t.states[state] ?? state} · ${t.done(shown, drawing.total)}`),
     goesOn ? h("div", {class: "meter wide", role: "progressbar", "aria-valuenow": Math.round(100 * share), "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": drawing.name}, h("i", {style: `width: ${100 * share}%`})) : null,
-    drawing.says && state !== "done" ? h("p", {class: state === "failed" ? "problem" : "explain"}, drawing.says) : null, ...this.tables(), this.viewer].filter(Boolean));
+    drawing.says && state !== "done" ? h("p", {class: state === "failed" ? "problem" : "explain"}, drawing.says) : null, ...this.tables(), this.viewer, this.chooser.element].filter(Boolean));
   }
 
   tables() {
@@ -267,7 +269,7 @@ async function showDraw(view, query) {
     last = text;
     if (name === undefined || !drawings.some(one => one.name === name)) return;
     const shown = await get(`drawings/${named(name)}`), shownText = JSON.stringify(shown);
-    if (shownText === lastShown || drawn.viewer.open) return;
+    if (shownText === lastShown || drawn.viewer.open || drawn.chooser.element.open) return;
     const isFirst = lastShown === "" && query.has("show");
     lastShown = shownText;
     drawn.show({...shown, done: Object.keys(shown.pictures).length});

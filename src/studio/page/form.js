@@ -263,7 +263,7 @@ class Beginning {
 /** The page: where the settings come from, and the form. Settings of other programs may be dropped anywhere on it. */
 async function showForm(view, from) {
   const [schema, recipes, runs, studio] = await Promise.all([get("options"), get("recipes"), get("runs"), get("studio")]);
-  const ofRun = from.get("run"), settings = ofRun ? (await get(`runs/${named(ofRun)}/settings`)).text : "";
+  const ofRun = from.get("run"), settings = withWishes(ofRun ? (await get(`runs/${named(ofRun)}/settings`)).text : "", from);
   const place = h("div", {});
   let form = null;
   const models = new Models(() => form.read());
@@ -282,6 +282,14 @@ async function showForm(view, from) {
     droppedFiles(event.dataTransfer).then(dropped => beginning.takeFiles(dropped.map(([, file]) => file))).catch(error => say(error.message, "bad"));
   };
   return () => { view.ondragover = view.ondrop = null; };
+}
+
+/** Settings with what the address asks for: another dataset, another task. */
+function withWishes(settings, from) {
+  const dataset = from.get("dataset"), task = from.get("task"), names = ["dataset_metadata_path", "dataset_config"];
+  const others = dataset === null ? [] : names.filter(name => new RegExp(`^\\s*${name}\\s*=`, "m").test(settings)).map(name => [name, ""]);
+  const wishes = [...others, ...(dataset === null ? [] : [["dataset_base_path", `../datasets/${dataset}`]]), ...(task === null ? [] : [["task", task]])];
+  return wishes.reduce((text, [name, value]) => withValue(text, name, value), settings);
 }
 
 /** Settings to begin with: with the only dataset of the workspace, where they name none. */

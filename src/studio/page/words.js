@@ -54,6 +54,11 @@ const words = {
     download: "Download", close: "Close", notYet: text => `Not drawn yet: ${text}`, noNumber: (label, text) => `${label}: "${text}" is no number.`, noSize: text => `"${text}" is no size; write it as 768x512.`,
     binSure: name => `Move the drawing ${name} to the bin of the workspace?`, missing: names => `Not in the workspace: ${names}`, filled: "The settings are in the form.", saysNothing: name => `${name} does not say how it was drawn.`,
   },
+  choosing: {
+    title: "Choose between two pictures", begin: "Choose between pairs", left: "The left one is better", right: "The right one is better", neither: "Neither (↓)", dataset: "Into the dataset",
+    leftOver: count => count === 1 ? "The last pair. Press the better one, or ← and →." : `${whole(count)} pairs. Press the better one, or ← and →.`,
+    done: count => count === 1 ? "1 choice was added to the dataset." : `${whole(count)} choices were added to the dataset.`, train: "Train on them (DPO)",
+  },
   fileWords: {
     title: "Files", drop: "Drop LoRAs or models anywhere on this page, folders too: what they are is said, and they can be converted.", none: "No file with weights yet.", what: "What it is", names: "Names of", readBy: "Read by",
     packed: "Packed as", step: "Step", tensors: "Tensors", size: "Size", onLayers: (kind, count) => `${kind} on ${whole(count)} ${count === 1 ? "layer" : "layers"}`,

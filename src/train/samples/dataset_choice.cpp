@@ -228,7 +228,9 @@ std::vector<data::Subset> subsets_of(const DatasetChoice& o, int64_t cache_varia
 }
 
 std::string base_of(const std::string& metadata_path, const std::string& base_path) {
-  return base_path.empty() ? data::metadata_in(metadata_path).parent_path().string() : base_path;
+  if (!base_path.empty()) return base_path;
+  const auto metadata = data::metadata_in(metadata_path);
+  return (io::is_folder(metadata) ? metadata : metadata.parent_path()).string();
 }
 
 }  // namespace burnish::train
