@@ -31,7 +31,9 @@ void add_drawing_routes(httplib::Server& http, Studio& studio) {
               answer(response, to_json(drawings.draw(body_of(request))));
             }));
   http.Get(drawing, of_drawing(studio, [&drawings](const fs::path& folder, const Request&, Response& response) {
-             answer(response, drawings.describe(folder));
+             auto value = drawings.describe(folder);
+             value["choices"] = choices_of(folder);
+             answer(response, value);
            }));
   http.Get(drawing + "/([^/]+)", of_drawing(studio, [](const fs::path& folder, const Request& request, Response& response) {
              const auto picture = Drawings::find_picture(folder, request.matches[2]);

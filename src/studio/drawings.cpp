@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "io/files.h"
-#include "studio/choices.h"
 #include "studio/grid.h"
 #include "studio/runs.h"
 
@@ -96,7 +95,6 @@ json Drawings::list() {
 json Drawings::describe(const fs::path& drawing) const {
   auto value = grid_of(drawing);
   value.update(standing(drawing));
-  value["choices"] = choices_of(drawing);
   value["pictures"] = json::object();
   for (const auto& [number, name] : pictures_in(drawing)) value["pictures"][std::to_string(number)] = name;
   return value;

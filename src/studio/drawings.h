@@ -23,8 +23,7 @@ class Drawings {
   /// [{"name", "state", "exit_code", "done", "total", "says", "written"}], the newest first: pictures that are there, and what the program
   /// said at last.
   nlohmann::json list();
-  /// What list() says of one, with its grid.json, "pictures": the names of those that are there, by their numbers, and its "choices"
-  /// (choices.h).
+  /// What list() says of one, with its grid.json, and "pictures": the names of those that are there, by their numbers.
   nlohmann::json describe(const std::filesystem::path& drawing) const;
 
   /// Begins one: {"name", "settings": further options of sample as TOML, "run" or "" , "loras": [{"place", "name", "strength"}], "apart":
