@@ -56,24 +56,7 @@ TEST(Flux2DevReplayParity, Full) { expect_steps("full", golden_data() + "--train
 
 TEST(Flux2DevReplayParity, ReferencePictures) {
   Scratch folder;
-  std::ofstream rows(folder / "data.jsonl");
-  std::ifstream captions(kGolden / "pictures/metadata.csv");
-  const std::vector<std::vector<std::string>> references{{"a.png"}, {"b.png", "a.png"}, {}, {"b.png"}};
-  std::string line;
-  std::getline(captions, line);
-  for (const auto& names : references) {
-    std::getline(captions, line);
-    auto paths = nlohmann::json::array();
-    for (const auto& name : names) paths.push_back((kReferences / name).string());
-    auto caption = line.substr(line.find(',') + 1);
-    std::erase_if(caption, [](char c) { return c == '"' || c == '\r'; });
-    nlohmann::json row;
-    row["image"] = (kGolden / "pictures" / line.substr(0, line.find(','))).string();
-    row["prompt"] = caption;
-    row["edit_image"] = paths;
-    rows << row.dump() << "\n";
-  }
-  rows.close();
+  write_rows_with_references(folder / "data.jsonl", kReferences);
   expect_steps("references", kLora + "--extra_inputs edit_image --dataset_metadata_path '" + (folder / "data.jsonl").string() + "'");
 }
 

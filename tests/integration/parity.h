@@ -55,4 +55,24 @@ inline void expect_diffsynth_losses(const fs::path& golden, const std::string& n
                 test::golden("families_diffsynth.safetensors").tensor(name + ".loss"), 1e-5);
 }
 
+/// The golden pictures and captions as rows of a file, each with reference pictures of `folder`: one, two, none and another one.
+inline void write_rows_with_references(const fs::path& file, const fs::path& folder) {
+  std::ofstream rows(file);
+  std::ifstream captions(kGolden / "pictures/metadata.csv");
+  std::string line;
+  std::getline(captions, line);
+  for (const auto& names : std::vector<std::vector<std::string>>{{"a.png"}, {"b.png", "a.png"}, {}, {"b.png"}}) {
+    std::getline(captions, line);
+    auto paths = nlohmann::json::array();
+    for (const auto& name : names) paths.push_back((folder / name).string());
+    auto caption = line.substr(line.find(',') + 1);
+    std::erase_if(caption, [](char c) { return c == '"' || c == '\r'; });
+    rows << nlohmann::json{{"image", (kGolden / "pictures" / line.substr(0, line.find(','))).string()},
+                           {"prompt", caption},
+                           {"edit_image", paths}}
+                .dump()
+         << "\n";
+  }
+}
+
 }  // namespace burnish::test
