@@ -15,9 +15,9 @@ constexpr std::array kBlocks{
     CodeBlock{"Q5_1", 32, 24, 0, true},   CodeBlock{"Q8_0", 32, 34, 0, true},   CodeBlock{"Q2_K", 256, 84, 0, true},
     CodeBlock{"Q3_K", 256, 110, 0, true}, CodeBlock{"Q4_K", 256, 144, 0, true}, CodeBlock{"Q5_K", 256, 176, 0, true},
     CodeBlock{"Q6_K", 256, 210, 0, true}, CodeBlock{"IQ4_NL", 32, 18, 0, true}, CodeBlock{"IQ4_XS", 256, 136, 0, true},
-    CodeBlock{"MXFP8", 1, 1, 32},
+    CodeBlock{"MXFP8", 1, 1, 32},         CodeBlock{"INT8 (ConvRot)", 1, 1},    CodeBlock{"INT4 (ConvRot)", 2, 1},
 };
-static_assert(kBlocks.size() == static_cast<size_t>(CodeKind::mxfp8) + 1);
+static_assert(kBlocks.size() == static_cast<size_t>(kLastKind) + 1);
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -30,9 +30,7 @@ class Shown final : public io::TensorFile {
   const std::filesystem::path& path() const override { return tensors_.files().front()->path(); }
   at::Tensor tensor(const std::string& name) override {
     const auto& weight = weights_.at(name);
-    auto numbers = numbers_of(weight.read(tensors_));
-    if (weight.rotation > 0) numbers = rotated(numbers, weight.rotation);
-    return numbers.reshape(weight.shape).to(infos_.at(name).dtype);
+    return numbers_of(weight.read(tensors_)).reshape(weight.shape).to(infos_.at(name).dtype);
   }
   std::optional<Codes> codes(const std::string& name) override {
     const auto& weight = weights_.at(name);

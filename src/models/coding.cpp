@@ -55,16 +55,7 @@ at::Tensor numbers_of(const Codes& codes) {
   const bool by_groups = codes.scales.defined() && codes.scales.size(1) > 1;
   auto scales = codes.scales.defined() ? codes.scales : at::ones({1, 1}, codes.codes.options().dtype(at::kFloat));
   if (scales.size(0) == 1 && rows > 1) scales = scales.expand({rows, scales.size(1)});
-  return kernels::unpack(codes.codes, codes.kind, scales, by_groups ? codes.group : in, in, at::kFloat).view(codes.sizes);
-}
-
-at::Tensor rotated(const at::Tensor& rows, int64_t group) {
-  std::vector<int64_t> digits{rows.size(0), rows.size(1) / group};
-  for (int64_t left = group; left > 1; left /= 4) digits.push_back(4);
-  auto turned = rows.reshape(digits);
-  // A digit at a time: of four numbers with the sum s the i-th becomes s / 2 - x(3 - i).
-  for (int64_t d = 2; d < turned.dim(); ++d) turned = turned.sum(d, /*keepdim=*/true).mul_(0.5).sub(turned.flip(d));
-  return turned.reshape(rows.sizes());
+  return kernels::unpack(codes.codes, codes.kind, scales, by_groups ? codes.group : in, in, at::kFloat, codes.rotation).view(codes.sizes);
 }
 
 at::Tensor scale_in(const io::TensorSource& tensors, const std::string& name, int64_t rows) {

@@ -19,9 +19,8 @@ struct CodedWeight {
   std::vector<std::string> beside = {};                        ///< tensors that are read with it
   std::function<Codes(const io::TensorSource& tensors)> read;  ///< codes by the weight's rows; where `is_flat`, all of it as one row
   bool is_flat = false;                                        ///< whether blocks reach over the ends of rows
-  int64_t rotation = 0;  ///< how many neighbours of a row were rotated together before they were rounded; 0: none
   /// Whether codes can be held in its place, row by row.
-  bool has_rows() const { return !is_flat && rotation == 0; }
+  bool has_rows() const { return !is_flat; }
 };
 
 /// The tensors of some files, and what marks say of layers: ComfyUI's `<layer>.comfy_quant` and `_quantization_metadata`.
@@ -47,11 +46,6 @@ using Coding = std::optional<CodedWeight> (*)(const MarkedFiles& files, const st
 
 /// The numbers that codes stand for, fp32 in the weight's shape.
 at::Tensor numbers_of(const Codes& codes);
-
-/// Rotates every `group` neighbours of rows [N, in] in fp32 by the regular Hadamard matrix of ConvRot (arXiv 2512.03673): its Kronecker
-/// power of H4 = ½ [[1, 1, 1, -1], [1, 1, -1, 1], [1, -1, 1, 1], [-1, 1, 1, 1]], which is its own inverse. `group` is a power of 4 and
-/// divides `in`.
-at::Tensor rotated(const at::Tensor& rows, int64_t group);
 
 /// The scale beside a layer's weight as fp32, [1, 1] or [rows, 1]. A data Error for another number of them.
 at::Tensor scale_in(const io::TensorSource& tensors, const std::string& name, int64_t rows);

@@ -16,16 +16,17 @@ constexpr std::string_view kMarks[] = {".scale_input", ".input_scale", ".scaled_
 constexpr std::string_view kFileMark = "scaled_fp8";
 
 /// Codes of a byte, with a scale beside them or none: FP8 of ComfyUI and others, and ComfyUI's INT8.
-std::optional<CodedWeight> bytes_with_scale(const MarkedFiles& files, const std::string& name, CodeKind kind) {
+std::optional<CodedWeight> bytes_with_scale(const MarkedFiles& files, const std::string& name, CodeKind kind, int64_t rotation = 0) {
   const auto& info = files.tensors.info(name);
   CodedWeight weight{.kind = kind, .shape = info.shape, .read = {}};
   for (auto ending : kScales) {
     auto scale = layer_of(name) + std::string(ending);
     if (name.ends_with(kWeight) && weight.beside.empty() && files.tensors.contains(scale)) weight.beside = {scale};
   }
-  weight.read = [name, kind, beside = weight.beside](const io::TensorSource& tensors) {
+  weight.read = [name, kind, rotation, beside = weight.beside](const io::TensorSource& tensors) {
     auto codes = tensors.tensor(name);
-    Codes read{.kind = kind, .codes = codes.view(at::kByte).reshape({codes.size(0), -1}), .sizes = codes.sizes().vec()};
+    Codes read{
+        .kind = kind, .codes = codes.view(at::kByte).reshape({codes.size(0), -1}), .sizes = codes.sizes().vec(), .rotation = rotation};
     if (!beside.empty()) read.scales = scale_in(tensors, beside[0], codes.size(0));
     return read;
   };
@@ -37,6 +38,18 @@ bool has_rows(const io::TensorInfo& info) { return !info.shape.empty() && info.e
 bool is_power_of_four(int64_t number) {
   while (number > 1 && number % 4 == 0) number /= 4;
   return number == 1;
+}
+
+/// How many neighbours of a weight's rows were rotated together, as its mark says; 0: none.
+int64_t rotation_in(const nlohmann::json& mark, const std::string& name, const std::vector<int64_t>& shape) {
+  const auto& more = mark.contains("params") && mark["params"].is_object() ? mark["params"] : mark;  // in older files
+  if (more.value("convrot", nlohmann::json(false)) != true) return 0;
+  const auto said = more.value("convrot_groupsize", nlohmann::json(256));
+  const auto rotation = said.is_number_integer() ? said.get<int64_t>() : 0;
+  if (!is_power_of_four(rotation) || shape.size() != 2 || shape[1] % rotation != 0)
+    data_error("models", "'{}' is rotated by {} neighbours, which is no power of 4 that divides its rows; its file is damaged", name,
+               said.dump(-1, ' ', true));
+  return rotation;
 }
 
 /// Scales as cuBLAS lays them out (blocks of 128 rows by 4), as a byte for each block of a row: [rows, blocks].
@@ -79,16 +92,9 @@ std::optional<CodedWeight> find_int8(const MarkedFiles& files, const std::string
   const auto* mark = files.mark_of(name);
   const auto& info = files.tensors.info(name);
   if (!mark || format_of(*mark) != "int8_tensorwise" || info.dtype != at::kChar || !has_rows(info)) return std::nullopt;
-  auto weight = bytes_with_scale(files, name, CodeKind::int8);
-  if (weight->beside.empty()) return std::nullopt;
-  const auto& more = mark->contains("params") && (*mark)["params"].is_object() ? (*mark)["params"] : *mark;  // in older files
-  if (more.value("convrot", nlohmann::json(false)) != true) return weight;
-  const auto said = more.value("convrot_groupsize", nlohmann::json(256));
-  weight->rotation = said.is_number_integer() ? said.get<int64_t>() : 0;
-  if (!is_power_of_four(weight->rotation) || info.shape.size() != 2 || info.shape[1] % weight->rotation != 0)
-    data_error("models", "'{}' is rotated by {} neighbours, which is no power of 4 that divides its rows; its file is damaged", name,
-               said.dump(-1, ' ', true));
-  return weight;
+  const auto rotation = rotation_in(*mark, name, info.shape);
+  auto weight = bytes_with_scale(files, name, rotation > 0 ? CodeKind::int8_convrot : CodeKind::int8, rotation);
+  return weight->beside.empty() ? std::nullopt : weight;
 }
 
 std::optional<CodedWeight> find_mxfp8(const MarkedFiles& files, const std::string& name) {

@@ -22,6 +22,7 @@ constexpr std::array kFormats{
     Named{"fp8_plain", {CodeKind::e4m3, Scaling::none}, "FP8 (E4M3) without scales"},
     Named{"fp8_e5m2", {CodeKind::e5m2, Scaling::row}, "FP8 (E5M2) with a scale per output row"},
     Named{"int8", {CodeKind::int8, Scaling::row}, "INT8 with a scale per output row"},
+    Named{"int8_convrot", {CodeKind::int8_convrot, Scaling::row}, "INT8 with a scale per output row of rotated numbers (ConvRot)"},
     Named{"nf4", {CodeKind::nf4, Scaling::row_block}, "NF4 with a scale per 64 values"},
 };
 
@@ -61,9 +62,18 @@ double largest(CodeKind codes) {
   switch (codes) {
     case CodeKind::e4m3: return 448;
     case CodeKind::e5m2: return 57344;
-    case CodeKind::int8: return 127;
+    case CodeKind::int8:
+    case CodeKind::int8_convrot: return 127;
     default: return 1;
   }
+}
+
+int64_t rotation_of(Format format, int64_t in) {
+  if (!is_rotated(format.codes)) return 0;
+  for (int64_t rotation = 256; rotation >= 16; rotation /= 4) {
+    if (in % rotation == 0) return rotation;
+  }
+  return 0;
 }
 
 int64_t group_size(Format format, int64_t in) {

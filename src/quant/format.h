@@ -21,13 +21,16 @@ struct Format {
   bool operator==(const Format&) const = default;
 };
 
-/// Reads fp8 (E4M3, one scale an output row), fp8_tensor, fp8_block, fp8_plain (a cast, as other programs do), fp8_e5m2, int8 or nf4. A
-/// config Error lists them.
+/// Reads fp8 (E4M3, one scale an output row), fp8_tensor, fp8_block, fp8_plain (a cast, as other programs do), fp8_e5m2, int8, int8_convrot
+/// or nf4. A config Error lists them.
 Format parse_format(std::string_view name);
 std::string format_name(Format format);
 /// Describes the format in words, for the log.
 std::string describe(Format format);
 
+/// How many neighbours of a row of `in` numbers a format rotates together: 256, or the largest power of 4 from 16 on that divides `in`; 0
+/// where none does, or the format rotates nothing.
+int64_t rotation_of(Format format, int64_t in);
 /// The largest value of the codes themselves: 448, 57344, 127, 1. Numbers are turned into no others than these.
 double largest(CodeKind codes);
 /// The number of values of a row that share a scale.

@@ -15,6 +15,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "kernels/rotate/rotate.h"
 #include "kernels/unpack/unpack.h"
 
 namespace burnish::quant {
@@ -109,8 +110,12 @@ QuantizedWeight quantize(const nn::WeightSource::Rows& rows, int64_t out, int64_
                          const std::string& name) {
   at::NoGradGuard no_grad;
   auto bytes = at::TensorOptions().dtype(at::kByte).device(device);
-  QuantizedWeight w{format, at::empty({out, code_bytes(format.codes, in)}, bytes),
-                    at::ones(scale_shape(format, out, in), bytes.dtype(at::kFloat)), out, in};
+  QuantizedWeight w{format,
+                    at::empty({out, code_bytes(format.codes, in)}, bytes),
+                    at::ones(scale_shape(format, out, in), bytes.dtype(at::kFloat)),
+                    out,
+                    in,
+                    rotation_of(format, in)};
   const auto limit = largest(format.codes);
   bool whole = format.scaling == Scaling::none || format.scaling == Scaling::tensor;
   if (whole && !device.is_meta()) {
@@ -127,7 +132,8 @@ QuantizedWeight quantize(const nn::WeightSource::Rows& rows, int64_t out, int64_
     }
   }
   nn::for_each_tile(out, in, device, [&](int64_t begin, int64_t end) {
-    auto tile = rows(begin, end).to(device).clone();
+    auto tile = rows(begin, end).to(device).clone(at::MemoryFormat::Contiguous);
+    if (w.rotation > 0) kernels::rotate_(tile, w.rotation);
     if (!whole) {
       auto magnitude = magnitudes(tile, format.scaling);
       check_finite(magnitude, name);
@@ -158,7 +164,7 @@ Scaling scaling_of(const Codes& codes) {
 QuantizedWeight from_codes(const Codes& codes, c10::Device device, const std::string& name) {
   at::NoGradGuard no_grad;
   const int64_t out = codes.num_rows();
-  QuantizedWeight w{{codes.kind, scaling_of(codes)}, {}, {}, out, codes.in()};
+  QuantizedWeight w{{codes.kind, scaling_of(codes)}, {}, {}, out, codes.in(), codes.rotation};
   if (w.format.scaling == Scaling::row_block) w.format.group = codes.group;
   w.codes = codes.codes.to(codes.codes.options().device(device), false, /*copy=*/true).contiguous();
   auto fp32 = at::TensorOptions().dtype(at::kFloat).device(device);
@@ -174,7 +180,7 @@ QuantizedWeight from_codes(const Codes& codes, c10::Device device, const std::st
 at::Tensor dequantize_rows(const QuantizedWeight& w, int64_t begin, int64_t end, c10::ScalarType dtype, bool with_scales) {
   auto scales = with_scales ? scales_of_rows(w, begin, end) : at::ones({1, 1}, w.scales.options()).expand({end - begin, 1});
   auto group = with_scales ? group_size(w.format, w.in) : w.in;
-  return kernels::unpack(w.codes.narrow(0, begin, end - begin), w.format.codes, scales, group, w.in, dtype);
+  return kernels::unpack(w.codes.narrow(0, begin, end - begin), w.format.codes, scales, group, w.in, dtype, with_scales ? w.rotation : 0);
 }
 
 }  // namespace burnish::quant

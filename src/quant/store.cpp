@@ -14,7 +14,10 @@ namespace {
 constexpr Format kByRow{CodeKind::e4m3, Scaling::row};
 
 /// What codes of a file become where their numbers were changed.
-Format anew(CodeKind kind) { return is_fp8(kind) ? kByRow : Format{CodeKind::int8, Scaling::row}; }
+Format anew(CodeKind kind) {
+  if (is_fp8(kind)) return kByRow;
+  return {is_rotated(kind) ? CodeKind::int8_convrot : CodeKind::int8, Scaling::row};
+}
 
 QuantizedWeight to_train(const nn::FileWeight& weight, c10::Device device, const std::string& name) {
   if (weight.codes) {

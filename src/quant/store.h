@@ -22,7 +22,7 @@ struct StoreOptions {
 
 /// Stores the weights of a model's linear layers and convolutions as they are read. A weight that the file already has as codes is taken as
 /// it is. Where it was changed since, FP8 becomes E4M3 with a scale an output row, and other codes INT8 with a scale an output row, whose
-/// rounding is small beside theirs.
+/// rounding is small beside theirs, of rotated rows where theirs were.
 class Store : public nn::WeightStore {
  public:
   /// Throws a config Error for a bad regular expression or a format that fp8_compute or int8_compute cannot multiply.

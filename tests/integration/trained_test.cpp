@@ -134,6 +134,7 @@ std::vector<TrainedCase> of_every_family() {
     add("whole_denoiser", "--trainable_models dit ");
     add("dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 ");
     add("lokr_over_int8", kSmall + "--lora_type lokr --fp8_models dit --weight_format int8 ");
+    add("dora_over_rotated_int8", kSmall + "--lora_type dora --fp8_models dit --weight_format int8_convrot ");
     add("text_lora", kSmall + "--lora_base_model text_encoder ");
     add("both_loras_with_all_that_is_drawn", kSmall +
                                                  "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 "

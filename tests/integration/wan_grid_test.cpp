@@ -132,7 +132,7 @@ TEST_P(WanGrid, TrainsOverWeightsInEveryFormat) {
   const std::string steps = "--max_steps 2 --overwrite ";
   run("plain", steps);
   const auto plain = losses(folder / "plain");
-  for (const std::string format : {"fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "nf4"}) {
+  for (const std::string format : {"fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "int8_convrot", "nf4"}) {
     SCOPED_TRACE(format);
     const auto held = "--fp8_models " + GetParam().kind.denoisers + " --weight_format " + format + " ";
     const auto stored = run("stored", steps + held);

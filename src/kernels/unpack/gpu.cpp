@@ -13,6 +13,7 @@ constexpr int64_t kUnpackBlock = 1024;
 
 const Binary* unpack_kernel(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, c10::ScalarType dtype) {
   const int64_t each = scales.size(1) == 1 ? 0 : group;
+  if (kind == CodeKind::int8_convrot) kind = CodeKind::int8;  // which are rotated after
   return find_kernel(kernel_name("unpack.values", kernel_dtype(dtype), {static_cast<int64_t>(kind), each, kUnpackBlock}), codes.device());
 }
 

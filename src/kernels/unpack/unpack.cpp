@@ -13,6 +13,7 @@
 
 #include "kernels/cpu_rows.h"
 #include "kernels/place.h"
+#include "kernels/rotate/rotate.h"
 #include "kernels/unpack/gpu.h"
 #include "kernels/unpack_blocks/unpack_blocks.h"
 
@@ -44,7 +45,13 @@ const std::array<float, 16>& values_of(CodeKind kind) {
                                          -0.0f, -0.0625f / 12, -8.0f / 12, -12.0f / 12, -4.0f / 12, -6.0f / 12, -2.0f / 12, -3.0f / 12};
   static const std::array<float, 16> e2m1{0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
                                           -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
-  return kind == CodeKind::nf4 ? nf4_values() : kind == CodeKind::fp4 ? fp4 : e2m1;
+  static const std::array<float, 16> int4{0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
+  switch (kind) {
+    case CodeKind::nf4: return nf4_values();
+    case CodeKind::fp4: return fp4;
+    case CodeKind::int4_convrot: return int4;
+    default: return e2m1;
+  }
 }
 
 namespace {
@@ -93,13 +100,14 @@ void to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* out, int64
     case CodeKind::mxfp8:
     case CodeKind::e4m3: return e4m3_to_fp32(codes, scale, out, n);
     case CodeKind::e5m2: return e5m2_to_fp32(codes, scale, out, n);
+    case CodeKind::int8_convrot:
     case CodeKind::int8: return int8_to_fp32(codes, scale, out, n);
     default: return four_bits_to_fp32(values_of(kind), codes, scale, out, n);
   }
 }
 
 template <class Out>
-void unpack_rows(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, at::Tensor& out) {
+void unpack_rows(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t rotation, at::Tensor& out) {
   if (out.is_meta()) return;
   const auto* code = codes.const_data_ptr<uint8_t>();
   const auto* scale = scales.const_data_ptr<float>();
@@ -113,6 +121,7 @@ void unpack_rows(const at::Tensor& codes, CodeKind kind, const at::Tensor& scale
         auto* place = to + row * in + first;
         float* values = target(place, buffer.data());
         to_fp32(kind, code + row * bytes + first / a_byte, scale[row * groups + g], values, n);
+        if (rotation > 0) rotate_row(values, n, rotation);
         store_row(values, place, n);
         first += n;
       }
@@ -128,6 +137,7 @@ at::Tensor unpack_anywhere(const at::Tensor& codes, CodeKind kind, const at::Ten
     case CodeKind::mxfp8:
     case CodeKind::e4m3: values = codes.view(at::kFloat8_e4m3fn).to(at::kFloat); break;
     case CodeKind::e5m2: values = codes.view(at::kFloat8_e5m2).to(at::kFloat); break;
+    case CodeKind::int8_convrot:
     case CodeKind::int8: values = codes.view(at::kChar).to(at::kFloat); break;
     default: {
       const auto& list = values_of(kind);
@@ -142,7 +152,14 @@ at::Tensor unpack_anywhere(const at::Tensor& codes, CodeKind kind, const at::Ten
 
 }  // namespace
 
-at::Tensor unpack(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t in, c10::ScalarType dtype) {
+at::Tensor unpack(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t in, c10::ScalarType dtype,
+                  int64_t rotation) {
+  // Numbers that are rotated together may reach over what the CPU's loop has at once, or a scale's neighbours.
+  if (rotation > 0 && (!runs_on_cpu(codes) || scales.size(1) > 1 || kBuffer % rotation != 0)) {
+    auto values = unpack(codes, kind, scales, group, in, at::kFloat);
+    rotate_(values, rotation);
+    return values.to(dtype);
+  }
   if (code_block(kind).holds_scales) {
     if (codes.is_meta()) return at::empty({codes.size(0), in}, codes.options().dtype(dtype));
     return unpack_blocks(codes, kind, in).to(dtype);
@@ -152,8 +169,8 @@ at::Tensor unpack(const at::Tensor& codes, CodeKind kind, const at::Tensor& scal
   const bool narrow = dtype == at::kBFloat16;
   auto out = at::empty({codes.size(0), in}, scales.options().dtype(narrow ? at::kBFloat16 : at::kFloat));
   auto plain_codes = codes.contiguous(), plain_scales = scales.contiguous();
-  if (narrow) unpack_rows<c10::BFloat16>(plain_codes, kind, plain_scales, group, out);
-  else unpack_rows<float>(plain_codes, kind, plain_scales, group, out);
+  if (narrow) unpack_rows<c10::BFloat16>(plain_codes, kind, plain_scales, group, rotation, out);
+  else unpack_rows<float>(plain_codes, kind, plain_scales, group, rotation, out);
   return out.to(dtype);
 }
 

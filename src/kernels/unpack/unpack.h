@@ -9,13 +9,14 @@ namespace burnish::kernels {
 
 /// Computes value · scale for every code, without autograd. codes [n, bytes] uint8: one code a byte, or two of four bits (the first in the
 /// high half), or blocks of GGUF files, which have their scales in them; scales [n, groups] fp32, each for `group` neighbouring values of
-/// its row -> [n, in] in `dtype` (fp32, fp64, bf16 or fp16).
-at::Tensor unpack(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t in, c10::ScalarType dtype);
+/// its row -> [n, in] in `dtype` (fp32, fp64, bf16 or fp16). Where `rotation` is not 0, so many neighbours of a row are rotated back.
+at::Tensor unpack(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t in, c10::ScalarType dtype,
+                  int64_t rotation = 0);
 
 /// The 16 values of NF4, ascending from -1 to 1 (Dettmers et al. 2023, arXiv 2305.14314, appendix E).
 const std::array<float, 16>& nf4_values();
 /// The 16 values of a kind of four bits, by their codes: NF4, FP4 as bitsandbytes has it, and E2M1 (sign, two bits of exponent, one of
-/// mantissa: OCP Microscaling Formats 1.0).
+/// mantissa: OCP Microscaling Formats 1.0), and INT4 in two's complement.
 const std::array<float, 16>& values_of(CodeKind kind);
 
 }  // namespace burnish::kernels
