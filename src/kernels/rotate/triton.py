@@ -4,14 +4,18 @@ import triton.language as tl
 
 
 @triton.jit
+def rotated_digit(x, SIZE: tl.constexpr, STRIDE: tl.constexpr):
+    """The digit of a number's place to the base 4 that counts STRIDE: of four numbers with the sum s the i-th becomes s / 2 - x(3 - i)."""
+    four = tl.reshape(x, (SIZE // (4 * STRIDE), 4, STRIDE))
+    return tl.reshape(0.5 * tl.sum(four, axis=1, keep_dims=True) - tl.flip(four, 1), (SIZE,))
+
+
+@triton.jit
 def rotated(x, SIZE: tl.constexpr, GROUP: tl.constexpr):
-    """Of SIZE numbers in fp32 every GROUP neighbours, a digit of a number's place to the base 4 at a time: of four numbers with the sum s
-    the i-th becomes s / 2 - x(3 - i)."""
+    """Of SIZE numbers in fp32 every GROUP neighbours, digit by digit."""
     for digit in tl.static_range(6):
-        STRIDE: tl.constexpr = 4**digit
-        if STRIDE < GROUP:
-            four = tl.reshape(x, (SIZE // (4 * STRIDE), 4, STRIDE))
-            x = tl.reshape(0.5 * tl.sum(four, axis=1, keep_dims=True) - tl.flip(four, 1), (SIZE,))
+        if 4**digit < GROUP:
+            x = rotated_digit(x, SIZE, 4**digit)
     return x
 
 
