@@ -16,7 +16,7 @@ import measure
 from flux_folder import LORA_TARGETS, TINY_INPUTS, Transformer, make_model, make_pictures
 
 MODEL = Transformer(1, 2, 8, 128, **TINY_INPUTS)
-IMAGE_SIDE, TEXT_TOKENS, PIXELS, RANK = 16, 64, 128, 16
+TEXT_TOKENS, RANK = 64, 16
 WARM_UP = 4  # first steps, which are not counted
 REQUIRED = {"time": 1.15, "memory": 1.05}
 CASES = [f"{who}-{adapter}-{weights}" for who in ("burnish", "peft") for adapter in ("lora", "dora") for weights in ("bf16", "fp8")]
@@ -37,19 +37,27 @@ def figures(done, seconds):
 
 
 class Bench:
-    def __init__(self, args):
-        self.args = args
+    """Runs cases "who-adapter-weights" of a model on pictures of `image_side` tokens each way. Weights are as HELD says, or fp32."""
+
+    HELD = {"fp8": ["--fp8_models", "dit"]}
+
+    def __init__(self, args, model=MODEL, image_side=16):
+        self.args, self.image_side, self.pixels = args, image_side, 8 * image_side
         self.environment = measure.environment(args.threads) | {"OMP_WAIT_POLICY": "passive"}
         if not measure.has_modules(["torch", "diffusers", "peft"], self.environment):
             sys.exit("python3 cannot import torch, diffusers and peft: run ./dev bench adapters, which installs them into .deps/golden")
-        self.model = make_model(measure.SCRATCH / "flux-1024", MODEL)
-        self.metadata = make_pictures(measure.SCRATCH / "pictures", 8, PIXELS)
+        self.model = make_model(measure.SCRATCH / f"flux-{model.width}", model)
+        self.metadata = make_pictures(measure.SCRATCH / "pictures", 8, self.pixels)
+
+    @staticmethod
+    def dtype(weights):
+        return "fp32" if weights == "fp32" else "bf16"
 
     def peft(self, adapter, weights):
         out = measure.SCRATCH / "peer.json"
         options = (["--dora"] if adapter == "dora" else []) + (["--fp8"] if weights == "fp8" else [])
         command = [sys.executable, measure.ROOT / "benchmarks/peer_flux.py", "--transformer", self.model / "transformer", "--train", "lora",
-                   "--dtype", "bf16", "--targets", LORA_TARGETS, "--rank", RANK, "--image_side", IMAGE_SIDE, "--text_tokens", TEXT_TOKENS,
+                   "--dtype", self.dtype(weights), "--targets", LORA_TARGETS, "--rank", RANK, "--image_side", self.image_side, "--text_tokens", TEXT_TOKENS,
                    "--threads", self.args.threads, "--out", out, *options, "--steps"]
         if (adapter, weights) == ("dora", "fp8"):
             tried = subprocess.run([str(word) for word in [*command, 1]], env=self.environment, capture_output=True, text=True)
@@ -60,11 +68,10 @@ class Bench:
 
     def burnish(self, adapter, weights):
         out = measure.SCRATCH / "run"
-        options = ["--fp8_models", "dit"] if weights == "fp8" else []
-        command = [measure.burnish(), "train", "--model", self.model, "--dataset_metadata_path", self.metadata, "--height", PIXELS,
-                            "--width", PIXELS, "--max_sequence_length", TEXT_TOKENS, "--dtype", "bf16",
+        command = [measure.burnish(), "train", "--model", self.model, "--dataset_metadata_path", self.metadata, "--height", self.pixels,
+                            "--width", self.pixels, "--max_sequence_length", TEXT_TOKENS, "--dtype", self.dtype(weights),
                             "--num_threads", self.args.threads, "--device", "cpu", "--overwrite", "--output_path", out, "--lora_type", adapter,
-                            "--lora_rank", RANK, "--lora_target_modules", LORA_TARGETS, *options, "--max_steps"]
+                            "--lora_rank", RANK, "--lora_target_modules", LORA_TARGETS, *self.HELD.get(weights, []), "--max_steps"]
         done = measure.run([*command, self.args.steps], measure.SCRATCH / "burnish.txt", self.environment)
         return figures(done, [line["step_seconds"] for line in measure.read_lines(out / "log.jsonl")])
 

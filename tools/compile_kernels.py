@@ -48,6 +48,8 @@ std::span<const Binary> binaries() {{
 
 
 def load(path):
+    if (folder := str(ROOT / "src/kernels")) not in sys.path:
+        sys.path.append(folder)  # kernels share functions
     spec = importlib.util.spec_from_file_location(path.parent.name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

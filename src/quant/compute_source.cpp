@@ -5,24 +5,26 @@
 
 #include <stdexcept>
 
+#include "kernels/rotate/rotate.h"
 #include "quant/source.h"
 
 namespace burnish::quant {
 
-ComputeSource::ComputeSource(QuantizedWeight weight, CodeKind kind) : QuantizedSource(std::move(weight)) {
+ComputeSource::ComputeSource(QuantizedWeight weight, CodeKind kind) : QuantizedSource(std::move(weight)), kind_(kind) {
   if (!can_compute(weight_.format, kind)) throw std::logic_error("products of codes with " + describe(weight_.format));
 }
 
 bool ComputeSource::can_compute(Format format, CodeKind kind) {
-  return format.codes == kind && format.scaling != Scaling::block && format.scaling != Scaling::row_block;
+  const auto codes = format.codes == CodeKind::int8_convrot ? CodeKind::int8 : format.codes;
+  return codes == kind && format.scaling != Scaling::block && format.scaling != Scaling::row_block;
 }
 
 kernels::CodedRows ComputeSource::rows_of_x(const at::Tensor& x) const {
-  return kernels::quantize_rows(x.flatten(0, -2), {}, weight_.format.codes);
+  return kernels::quantize_rows(x.flatten(0, -2), {}, kind_, weight_.rotation);
 }
 
 kernels::CodedRows ComputeSource::rows_of_dy(const at::Tensor& dy) const {
-  return kernels::quantize_rows(dy.flatten(0, -2), scales_1O().select(0, 0), weight_.format.codes);
+  return kernels::quantize_rows(dy.flatten(0, -2), scales_1O().select(0, 0), kind_);
 }
 
 at::Tensor ComputeSource::multiply_in_fp32(const kernels::CodedRows& x, const at::Tensor& bias, c10::ScalarType dtype) const {
@@ -43,7 +45,9 @@ at::Tensor ComputeSource::multiply_transposed_in_fp32(const kernels::CodedRows& 
   nn::for_each_tile(*this, [&](int64_t begin, int64_t end) {
     dx.addmm_(exact_NO.narrow(1, begin, end - begin), dequantize_rows(weight_, begin, end, at::kFloat, /*with_scales=*/false));
   });
-  return dx.mul_(dy.scales_N1).to(dtype);
+  dx.mul_(dy.scales_N1);
+  if (weight_.rotation > 0) kernels::rotate_(dx, weight_.rotation);
+  return dx.to(dtype);
 }
 
 }  // namespace burnish::quant

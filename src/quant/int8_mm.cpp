@@ -17,12 +17,13 @@ namespace burnish::quant {
 
 namespace {
 
-/// Sides of a tile of sums. A CPU's is 1 MB; a GPU's, 64 MB at most, has enough rows to keep it busy.
+/// Sides of a tile of sums. A CPU's is 1 MB; a GPU's, 64 MB at most, has enough rows to keep it busy. Neighbours that are rotated together
+/// lie in one.
 struct Tile {
   int64_t rows, columns;
 };
-Tile tile_of(c10::Device device, int64_t columns) {
-  if (kernels::runs_on_cpu(device)) return {512, std::min<int64_t>(columns, 512)};
+Tile tile_of(c10::Device device, int64_t columns, int64_t rotation) {
+  if (kernels::runs_on_cpu(device)) return {512, std::min(columns, std::max<int64_t>(512, rotation))};
   return {std::max<int64_t>(1024, (int64_t{1} << 24) / columns / 32 * 32), columns};
 }
 
@@ -51,28 +52,26 @@ bool has_int8_products(c10::Device device, int64_t out, int64_t in) {
   return has_int8_products(device) && (kernels::runs_on_cpu(device) || (out % 8 == 0 && in % 8 == 0));
 }
 
-void int8_mm_(const at::Tensor& y_MN, const kernels::CodedRows& a, const at::Tensor& b_KN, const at::Tensor& columns_1N,
-              const at::Tensor& bias_N, bool adds) {
+void int8_mm_(const at::Tensor& y_MN, const at::Tensor& a_MK, const at::Tensor& b_KN, const kernels::Scales& scales, bool adds) {
   const bool on_cpu = kernels::runs_on_cpu(y_MN);
   const int64_t num_rows = y_MN.size(0), num_columns = y_MN.size(1);
-  const auto tile = tile_of(y_MN.device(), num_columns);
+  const auto tile = tile_of(y_MN.device(), num_columns, scales.rotation);
+  const auto padded = [&](int64_t rows) { return on_cpu ? rows : (rows + kRowsOfGpu - 1) / kRowsOfGpu * kRowsOfGpu; };
   // A GPU's product wants its right factor contiguous along what is summed.
   const auto b = on_cpu || b_KN.stride(0) == 1 ? b_KN : kernels::transpose_codes(b_KN).t();
-  auto buffer =
-      at::empty({std::min(tile.rows, (num_rows + kRowsOfGpu - 1) / kRowsOfGpu * kRowsOfGpu) * tile.columns}, b.options().dtype(at::kInt));
+  const auto buffer = at::empty({std::min(tile.rows, padded(num_rows)) * tile.columns}, b.options().dtype(at::kInt));
   for (int64_t row = 0; row < num_rows; row += tile.rows) {
     const int64_t rows = std::min(tile.rows, num_rows - row);
-    auto left = a.codes_NI.narrow(0, row, rows);
-    if (!on_cpu && rows % kRowsOfGpu != 0) left = at::constant_pad_nd(left, {0, 0, 0, kRowsOfGpu - rows % kRowsOfGpu});
+    auto left = a_MK.narrow(0, row, rows);
+    if (padded(rows) > rows) left = at::constant_pad_nd(left, {0, 0, 0, padded(rows) - rows});
     for (int64_t column = 0; column < num_columns; column += tile.columns) {
       const int64_t columns = std::min(tile.columns, num_columns - column);
       auto sums = buffer.narrow(0, 0, left.size(0) * columns).view({left.size(0), columns});
       at::_int_mm_out(sums, left, b.narrow(1, column, columns));
-      auto part = [&](const at::Tensor& of_columns, int64_t dim) {
-        return of_columns.defined() ? of_columns.narrow(dim, column, columns) : of_columns;
-      };
-      kernels::scale_sums_(y_MN.narrow(0, row, rows).narrow(1, column, columns), sums.narrow(0, 0, rows),
-                           {a.scales_N1.narrow(0, row, rows), part(columns_1N, 1), part(bias_N, 0)}, adds);
+      auto part = [&](const at::Tensor& t, int64_t dim) { return t.defined() ? t.narrow(dim, column, columns) : t; };
+      const kernels::Scales of_tile{scales.rows_N1.narrow(0, row, rows), part(scales.columns_1O, 1), part(scales.bias_O, 0),
+                                    scales.rotation};
+      kernels::scale_sums_(y_MN.narrow(0, row, rows).narrow(1, column, columns), sums.narrow(0, 0, rows), of_tile, adds);
     }
   }
 }

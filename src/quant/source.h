@@ -39,11 +39,12 @@ class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_
 
 /// A weight in codes that multiplies codes by codes: every row of x is quantized with a scale of its own, codes are multiplied, and both
 /// scales are multiplied in after. For the input's gradient the weight's row scales go into dy before its rows are quantized, so that one
-/// set of codes serves both ways. Where the hardware has no such products the same numbers are multiplied in fp32.
+/// set of codes serves both ways. Where codes are of rotated rows, rows of x are rotated before they are quantized, and the input's
+/// gradient is rotated back. Where the hardware has no such products the same numbers are multiplied in fp32.
 class ComputeSource : public QuantizedSource {
  public:
-  /// The weight is of this kind of codes (e4m3 or int8) with one scale, a scale a row, or none, and its layer's product a matrix product.
-  /// Anything else is a std::logic_error; `can_compute` tells.
+  /// The weight is of codes that are multiplied as this kind (e4m3 or int8, which rotated INT8 is too) with one scale, a scale a row, or
+  /// none, and its layer's product a matrix product. Anything else is a std::logic_error; `can_compute` tells.
   ComputeSource(QuantizedWeight weight, CodeKind kind);
   static bool can_compute(Format format, CodeKind kind);
 
@@ -54,6 +55,9 @@ class ComputeSource : public QuantizedSource {
   kernels::CodedRows rows_of_x(const at::Tensor& x) const;
   kernels::CodedRows rows_of_dy(const at::Tensor& dy) const;
   at::Tensor scales_1O() const { return weight_.scales.expand({weight_.out, 1}).t(); }
+
+ private:
+  CodeKind kind_;
 };
 
 /// One of E4M3. On GPUs with FP8 products `_scaled_mm` multiplies, with fp32 sums.
@@ -75,6 +79,13 @@ class Int8ComputeSource : public ComputeSource {
   bool adds(const kernels::Product& product, const at::Tensor& operand) const override;
   void add_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& x) const override;
   void add_input_gradient_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& dy) const override;
+
+ private:
+  /// Whether the device multiplies this weight's codes.
+  bool is_fast() const;
+  /// y = x Wᵀ + bias, and dx = dy W, or with `adds` that much more.
+  void multiply_(const at::Tensor& y, const kernels::CodedRows& x, const at::Tensor& bias, bool adds) const;
+  void multiply_transposed_(const at::Tensor& dx, const kernels::CodedRows& dy, bool adds) const;
 };
 
 }  // namespace burnish::quant

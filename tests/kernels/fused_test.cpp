@@ -21,6 +21,7 @@
 #include "kernels/qk_norm_rope/gpu.h"
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 #include "kernels/quantize_rows/quantize_rows.h"
+#include "kernels/rotate/rotate.h"
 #include "kernels/scaled_sums/scaled_sums.h"
 #include "tests/device.h"
 #include "tests/relative_error.h"
@@ -194,6 +195,10 @@ TEST(FusedOperators, QuantizedRowsAreInt8CodesOfLibtorch) {
       }
     }
   }
+  auto x = at::randn({5, 512}), turned = x.clone();
+  kernels::rotate_(turned, 256);
+  auto rotated = kernels::quantize_rows(x.to(test::device()), {}, CodeKind::int8, 256);
+  EXPECT_TRUE(at::equal(rotated.codes_NI.cpu(), (turned / turned.abs().amax(1, true).div(127)).round().to(at::kChar)));
   auto zeros = kernels::quantize_rows(at::zeros({2, 5}, at::device(test::device())), {}, CodeKind::int8);
   EXPECT_TRUE(zeros.codes_NI.eq(0).all().item<bool>());
   EXPECT_TRUE(zeros.scales_N1.gt(0).all().item<bool>());
@@ -222,6 +227,7 @@ TEST(FusedOperators, RowsAreQuantizedOnceWhereTheyAreShared) {
     EXPECT_FALSE(first.is_alias_of(rows(other)));
     EXPECT_FALSE(first.is_alias_of(rows(x.narrow(1, 0, 10))));
     EXPECT_EQ(kernels::quantize_rows(x.flatten(0, -2), {}, CodeKind::e4m3).codes_NI.scalar_type(), at::kFloat8_e4m3fn);
+    EXPECT_FALSE(at::equal(kernels::quantize_rows(x.flatten(0, -2), {}, CodeKind::int8, 64).codes_NI, apart));
     EXPECT_FALSE(at::equal(kernels::quantize_rows(x.flatten(0, -2), at::rand({64}, x.options()), CodeKind::int8).codes_NI, apart));
   }
   EXPECT_FALSE(rows(x).is_alias_of(rows(x)));
@@ -249,6 +255,11 @@ TEST(FusedOperators, SumsOfCodesAreScaled) {
         }
       }
     }
+    auto sums = at::randint(-2000, 2000, {3, 128}, at::kInt), rows = at::rand({3, 1}), y = at::randn({3, 128}).to(dtype);
+    auto turned = sums.to(at::kFloat) * rows, added = y.clone().to(test::device());
+    kernels::rotate_(turned, 64);
+    kernels::scale_sums_(added, sums.to(test::device()), {rows.to(test::device()), {}, {}, 64}, /*adds=*/true);
+    EXPECT_LE(relative_error(added.cpu(), turned.to(at::kDouble) + y), dtype == at::kFloat ? 1e-6 : dtype == at::kHalf ? 1e-3 : 4e-3);
   }
 }
 

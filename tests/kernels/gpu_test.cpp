@@ -24,6 +24,8 @@
 #include "kernels/place.h"
 #include "kernels/qk_norm_rope/gpu.h"
 #include "kernels/quantize_rows/quantize_rows.h"
+#include "kernels/rotate/rotate.h"
+#include "kernels/scaled_sums/scaled_sums.h"
 #include "kernels/rounding/gpu.h"
 #include "kernels/unpack/gpu.h"
 #include "kernels/unpack/unpack.h"
@@ -168,6 +170,22 @@ TEST_P(GpuOperators, QuantizedRows) {
     EXPECT_EQ(codes.sizes(), (at::IntArrayRef{5, 48}));
     EXPECT_EQ(scales.sizes(), (at::IntArrayRef{5, 1}));
   }
+}
+
+TEST_P(GpuOperators, ProductsOfInt8) {
+  for (const auto& gain : {at::Tensor(), drawn({512}).to(at::kFloat)}) {
+    auto [codes, scales] = kernels::quantize_rows(drawn({5, 512}), gain, CodeKind::int8, gain.defined() ? 0 : 256);
+    EXPECT_EQ(codes.scalar_type(), at::kChar);
+    EXPECT_EQ(codes.sizes(), (at::IntArrayRef{5, 512}));
+    EXPECT_EQ(scales.sizes(), (at::IntArrayRef{5, 1}));
+  }
+  auto exact = [&](at::IntArrayRef sizes) { return drawn(sizes).to(at::kFloat); };
+  auto sums = at::empty({5, 512}, at::device(at::kMeta).dtype(at::kInt)), y = drawn({5, 600}).narrow(1, 3, 512);
+  for (bool adds : {false, true}) {
+    kernels::scale_sums_(y, sums, {exact({5, 1}), exact({1, 512}), adds ? at::Tensor() : drawn({512})}, adds);
+    kernels::scale_sums_(y, sums, {exact({5, 1}), {}, {}, 64}, adds);
+  }
+  kernels::rotate_(exact({5, 512}), 16);
 }
 
 TEST_P(GpuOperators, UpdatesOfTrainedValues) {

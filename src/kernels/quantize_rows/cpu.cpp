@@ -8,6 +8,7 @@
 
 #include "kernels/cpu_rows.h"
 #include "kernels/place.h"
+#include "kernels/rotate/rotate.h"
 
 namespace burnish::kernels {
 
@@ -46,7 +47,7 @@ BURNISH_SIMD void to_int8(const float* x, float scale, int8_t* codes, int64_t n)
 }
 
 template <class T>
-void quantize_int8(const at::Tensor& x, const float* gain, CodedRows& out) {
+void quantize_int8(const at::Tensor& x, const float* gain, int64_t rotation, CodedRows& out) {
   if (x.is_meta()) return;
   const int64_t n = x.size(1), stride = x.stride(0);
   const T* from = x.const_data_ptr<T>();
@@ -58,6 +59,11 @@ void quantize_int8(const at::Tensor& x, const float* gain, CodedRows& out) {
       const float* values = as_fp32(from + row * stride, buffer.data(), n);
       if (gain != nullptr) {
         apply_gain(values, gain, buffer.data(), n);
+        values = buffer.data();
+      }
+      if (rotation > 0) {
+        if (values != buffer.data()) std::copy_n(values, n, buffer.data());
+        rotate_row(buffer.data(), n, rotation);
         values = buffer.data();
       }
       const float most = magnitude_of_row(values, n);
@@ -73,13 +79,13 @@ bool int8_rows_fit_cpu(const at::Tensor& x_NI) {
   return runs_on_cpu(x_NI) && (x_NI.scalar_type() == at::kFloat || x_NI.scalar_type() == at::kBFloat16) && x_NI.stride(1) == 1;
 }
 
-CodedRows int8_rows_cpu(const at::Tensor& x_NI, const at::Tensor& gain_I) {
+CodedRows int8_rows_cpu(const at::Tensor& x_NI, const at::Tensor& gain_I, int64_t rotation) {
   const auto options = x_NI.options().requires_grad(false);
   CodedRows out{at::empty(x_NI.sizes(), options.dtype(at::kChar)), at::empty({x_NI.size(0), 1}, options.dtype(at::kFloat))};
   const auto gain = gain_I.defined() ? gain_I.contiguous() : gain_I;
   const float* factors = gain.defined() && !gain.is_meta() ? gain.const_data_ptr<float>() : nullptr;
-  if (x_NI.scalar_type() == at::kFloat) quantize_int8<float>(x_NI, factors, out);
-  else quantize_int8<c10::BFloat16>(x_NI, factors, out);
+  if (x_NI.scalar_type() == at::kFloat) quantize_int8<float>(x_NI, factors, rotation, out);
+  else quantize_int8<c10::BFloat16>(x_NI, factors, rotation, out);
   return out;
 }
 

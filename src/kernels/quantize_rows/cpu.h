@@ -7,6 +7,6 @@ namespace burnish::kernels {
 bool int8_rows_fit_cpu(const at::Tensor& x_NI);
 
 /// Computes quantize_rows to INT8 in one pass over x.
-CodedRows int8_rows_cpu(const at::Tensor& x_NI, const at::Tensor& gain_I);
+CodedRows int8_rows_cpu(const at::Tensor& x_NI, const at::Tensor& gain_I, int64_t rotation);
 
 }  // namespace burnish::kernels

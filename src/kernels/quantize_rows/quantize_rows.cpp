@@ -7,6 +7,7 @@
 #include "kernels/launch.h"
 #include "kernels/place.h"
 #include "kernels/quantize_rows/cpu.h"
+#include "kernels/rotate/rotate.h"
 
 namespace burnish::kernels {
 
@@ -18,9 +19,10 @@ constexpr int64_t kQuantizeBlock = 2048;
 double largest_code(CodeKind kind) { return kind == CodeKind::int8 ? 127 : 448; }
 c10::ScalarType dtype_of(CodeKind kind) { return kind == CodeKind::int8 ? at::kChar : at::kFloat8_e4m3fn; }
 
-CodedRows quantize_anywhere(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKind kind) {
+CodedRows quantize_anywhere(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKind kind, int64_t rotation) {
   auto x = x_NI.to(at::kFloat);
   if (gain_I.defined()) x = x * gain_I;
+  if (rotation > 0) rotate_(x = x.clone(at::MemoryFormat::Contiguous), rotation);
   const auto most = largest_code(kind);
   // By a tensor: a GPU multiplies by the reciprocal of a number.
   auto scales = x.abs().amax(1, true).clamp_min_(kLeastMagnitude).div_(at::full({}, most, x.options()));
@@ -28,15 +30,15 @@ CodedRows quantize_anywhere(const at::Tensor& x_NI, const at::Tensor& gain_I, Co
   return {(kind == CodeKind::int8 ? codes.round_() : codes).to(dtype_of(kind)), scales};
 }
 
-CodedRows quantize(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKind kind) {
-  if (kind == CodeKind::int8 && int8_rows_fit_cpu(x_NI)) return int8_rows_cpu(x_NI, gain_I);
+CodedRows quantize(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKind kind, int64_t rotation) {
+  if (kind == CodeKind::int8 && int8_rows_fit_cpu(x_NI)) return int8_rows_cpu(x_NI, gain_I, rotation);
   const int64_t rows = x_NI.size(0), width = x_NI.size(1);
   auto dtype = kernel_dtype(x_NI.scalar_type());
   const Binary* kernel = nullptr;
   if (!runs_on_cpu(x_NI) && !dtype.empty() && x_NI.numel() > 0 && width % 16 == 0)
-    kernel =
-        find_kernel(kernel_name("quantize_rows.codes", dtype, {gain_I.defined(), kind == CodeKind::int8, kQuantizeBlock}), x_NI.device());
-  if (kernel == nullptr) return quantize_anywhere(x_NI, gain_I, kind);
+    kernel = find_kernel(kernel_name("quantize_rows.codes", dtype, {gain_I.defined(), kind == CodeKind::int8, rotation, kQuantizeBlock}),
+                         x_NI.device());
+  if (kernel == nullptr) return quantize_anywhere(x_NI, gain_I, kind, rotation);
   auto exact = x_NI.options().dtype(at::kFloat).requires_grad(false);
   CodedRows quantized{at::empty({rows, width}, exact.dtype(dtype_of(kind))), at::empty({rows, 1}, exact)};
   launch(*kernel, {rows, 1, 1},
@@ -65,12 +67,13 @@ SharedRows::SharedRows(const at::Tensor& x) : x_(x), before_(innermost()) { inne
 
 SharedRows::~SharedRows() { innermost() = before_; }
 
-CodedRows quantize_rows(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKind kind) {
+CodedRows quantize_rows(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKind kind, int64_t rotation) {
   auto* shared = innermost();
-  if (shared == nullptr || gain_I.defined() || !same_numbers(shared->x_, x_NI)) return quantize(x_NI, gain_I, kind);
-  if (!shared->made_.codes_NI.defined() || shared->kind_ != kind) {
-    shared->made_ = quantize(x_NI, gain_I, kind);
+  if (shared == nullptr || gain_I.defined() || !same_numbers(shared->x_, x_NI)) return quantize(x_NI, gain_I, kind, rotation);
+  if (!shared->made_.codes_NI.defined() || shared->kind_ != kind || shared->rotation_ != rotation) {
+    shared->made_ = quantize(x_NI, gain_I, kind, rotation);
     shared->kind_ = kind;
+    shared->rotation_ = rotation;
   }
   return shared->made_;
 }

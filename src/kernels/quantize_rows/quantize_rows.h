@@ -12,8 +12,9 @@ struct CodedRows {
 };
 
 /// Computes x · gain in codes (e4m3 or int8), rounded to nearest, ties to even, without autograd; gain [I] in fp32, or undefined for 1.
-/// x [N, I] of any dtype.
-CodedRows quantize_rows(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKind kind);
+/// x [N, I] of any dtype. Where `rotation` is not 0, so many neighbours of a row are rotated in fp32 before they are rounded
+/// (kernels/rotate).
+CodedRows quantize_rows(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKind kind, int64_t rotation = 0);
 
 /// While one lives, quantize_rows of this x (without a gain) is computed once and then given again, on this thread: layers that read one
 /// x share its codes. x must not be written meanwhile.
@@ -25,10 +26,11 @@ class SharedRows {
   SharedRows& operator=(const SharedRows&) = delete;
 
  private:
-  friend CodedRows quantize_rows(const at::Tensor&, const at::Tensor&, CodeKind);
+  friend CodedRows quantize_rows(const at::Tensor&, const at::Tensor&, CodeKind, int64_t);
   const at::Tensor& x_;
   CodedRows made_;
   CodeKind kind_ = CodeKind::int8;
+  int64_t rotation_ = 0;
   SharedRows* before_;
 };
 

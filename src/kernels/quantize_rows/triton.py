@@ -1,6 +1,7 @@
 """Rows to E4M3 or INT8 on GPUs: codes of x / scale, scale the row's largest magnitude over 448 or 127."""
 import triton
 import triton.language as tl
+from rotate.triton import rotated
 
 
 @triton.jit
@@ -25,8 +26,9 @@ def int8_code(value):
 
 
 @triton.jit
-def codes(x_ptr, gain_ptr, codes_ptr, scales_ptr, width, GAIN: tl.constexpr, INT8: tl.constexpr, BLOCK: tl.constexpr):
-    """x [rows, width], with GAIN times gain [width] in fp32 -> codes, scales [rows]. Grid: rows."""
+def codes(x_ptr, gain_ptr, codes_ptr, scales_ptr, width, GAIN: tl.constexpr, INT8: tl.constexpr, ROTATION: tl.constexpr,
+          BLOCK: tl.constexpr):
+    """x [rows, width], with GAIN times gain [width] in fp32, ROTATION neighbours rotated -> codes, scales [rows]. Grid: rows."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     most = tl.zeros((BLOCK,), tl.int32)  # magnitudes as whole numbers, of which NaN is the largest
@@ -35,6 +37,8 @@ def codes(x_ptr, gain_ptr, codes_ptr, scales_ptr, width, GAIN: tl.constexpr, INT
         x = tl.load(x_ptr + row * width + first + column, mask=inside, other=0.0).to(tl.float32)
         if GAIN:
             x *= tl.load(gain_ptr + first + column, mask=inside, other=0.0)
+        if ROTATION:
+            x = rotated(x, BLOCK, ROTATION)
         most = tl.maximum(most, x.to(tl.int32, bitcast=True) & 0x7FFFFFFF)
     largest = 127.0 if INT8 else 448.0
     least = 0x2B8CBCCC  # 1e-12
@@ -45,6 +49,8 @@ def codes(x_ptr, gain_ptr, codes_ptr, scales_ptr, width, GAIN: tl.constexpr, INT
         x = tl.load(x_ptr + row * width + first + column, mask=inside, other=0.0).to(tl.float32)
         if GAIN:
             x *= tl.load(gain_ptr + first + column, mask=inside, other=0.0)
+        if ROTATION:
+            x = rotated(x, BLOCK, ROTATION)
         x = tl.div_rn(x, scale)
         x = tl.where(x > largest, largest, tl.where(x < -largest, -largest, x))
         code = int8_code(x) if INT8 else e4m3_code(x)
@@ -54,6 +60,5 @@ def codes(x_ptr, gain_ptr, codes_ptr, scales_ptr, width, GAIN: tl.constexpr, INT
 def builds():
     """What is compiled: dtype, function, types of its arguments (a number: the constant), warps."""
     for t in ("bf16", "fp32"):
-        for gain in (0, 1):
-            for int8 in (0, 1):
-                yield t, codes, f"*{t}:16, *fp32:16, *u8:16, *fp32, i32:16, {gain}, {int8}, 2048", 4
+        for gain, int8, rotation in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0), (0, 1, 16), (0, 1, 64), (0, 1, 256)):
+            yield t, codes, f"*{t}:16, *fp32:16, *u8:16, *fp32, i32:16, {gain}, {int8}, {rotation}, 2048", 4

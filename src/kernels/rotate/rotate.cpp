@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/simd.h"
+#include "kernels/launch.h"
 #include "kernels/place.h"
 
 namespace burnish::kernels {
@@ -44,6 +45,13 @@ BURNISH_SIMD void rotate_digit(float* numbers, int64_t n, int64_t stride) {
   }
 }
 
+constexpr int64_t kRotateBlock = 1024;
+
+const Binary* rotate_kernel(const at::Tensor& rows, int64_t group) {
+  if (runs_on_cpu(rows) || rows.numel() == 0 || rows.numel() % 16 != 0 || !is_aligned(rows)) return nullptr;
+  return find_kernel(kernel_name("rotate.rows", "fp32", {group, kRotateBlock}), rows.device());
+}
+
 /// Plain ATen, for devices without a tuned version.
 void rotate_anywhere_(const at::Tensor& rows, int64_t group) {
   for (int64_t stride = 1; stride < group; stride *= 4) {
@@ -61,6 +69,8 @@ void rotate_row(float* numbers, int64_t n, int64_t group) {
 }
 
 void rotate_(const at::Tensor& rows, int64_t group) {
+  if (const auto* kernel = rotate_kernel(rows, group))
+    return launch(*kernel, {(rows.numel() + kRotateBlock - 1) / kRotateBlock, 1, 1}, {{"x", rows}, {"count", rows.numel()}});
   if (rows.is_meta()) return;
   if (!runs_on_cpu(rows)) return rotate_anywhere_(rows, group);
   const int64_t in = rows.size(1);

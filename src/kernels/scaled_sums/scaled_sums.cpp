@@ -4,11 +4,13 @@
 #include <ATen/TensorOperators.h>
 #include <c10/util/BFloat16.h>
 
-#include <array>
+#include <algorithm>
+#include <vector>
 
 #include "kernels/cpu_rows.h"
 #include "kernels/launch.h"
 #include "kernels/place.h"
+#include "kernels/rotate/rotate.h"
 
 namespace burnish::kernels {
 
@@ -16,42 +18,45 @@ namespace {
 
 constexpr int64_t kSumsBlock = 1024;
 
-/// `columns`, `bias` and `before` may be null.
-BURNISH_SIMD void scale_row(const int32_t* sums, float scale, const float* columns, const float* bias, const float* before, float* y,
-                            int64_t n) {
+/// `columns` and `bias` may be null.
+BURNISH_SIMD void scale_row(const int32_t* sums, float scale, const float* columns, const float* bias, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(sums[i]) * scale;
   if (columns != nullptr) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = (before ? before[i] : 0.0f) + static_cast<float>(sums[i]) * scale * columns[i];
-  } else {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = (before ? before[i] : 0.0f) + static_cast<float>(sums[i]) * scale;
+    for (int64_t i = 0; i < n; ++i) y[i] *= columns[i];
   }
   if (bias == nullptr) return;
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] += bias[i];
 }
 
+BURNISH_SIMD void add_row(const float* before, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] += before[i];
+}
+
+void put_row(const float* values, float* row, int64_t n) { std::copy_n(values, n, row); }
+void put_row(const float* values, c10::BFloat16* row, int64_t n) { store_row(values, row, n); }
+
 template <class T>
 void scale_rows(const at::Tensor& y_NO, const at::Tensor& sums_NO, const Scales& scales, bool adds) {
   if (y_NO.is_meta()) return;
   const auto bias = scales.bias_O.defined() ? scales.bias_O.to(at::kFloat).contiguous() : at::Tensor();
   const auto columns = scales.columns_1O.defined() ? scales.columns_1O.contiguous() : at::Tensor();
-  const int64_t n = y_NO.size(1), stride = y_NO.stride(0);
+  const auto numbers = [](const at::Tensor& t) { return t.defined() ? t.const_data_ptr<float>() : nullptr; };
+  const float *of_columns = numbers(columns), *offsets = numbers(bias), *of_rows = numbers(scales.rows_N1);
+  const int64_t n = y_NO.size(1), stride = y_NO.stride(0), row_stride = scales.rows_N1.stride(0);
   const auto* sums = sums_NO.const_data_ptr<int32_t>();
-  const auto* of_rows = scales.rows_N1.const_data_ptr<float>();
-  const int64_t row_stride = scales.rows_N1.stride(0);
   T* to = y_NO.mutable_data_ptr<T>();
   at::parallel_for(0, y_NO.size(0), kRowsPerTask, [&](int64_t begin, int64_t end) {
-    std::array<float, kChunk> buffer;
+    std::vector<float> values(static_cast<size_t>(n)), before(static_cast<size_t>(adds ? n : 0));
     for (int64_t row = begin; row < end; ++row) {
-      for_chunks(n, [&](int64_t first, int64_t count) {
-        auto part = [&](const at::Tensor& t) { return t.defined() ? t.const_data_ptr<float>() + first : nullptr; };
-        T* place = to + row * stride + first;
-        float* values = target(place, buffer.data());
-        const float* before = adds ? as_fp32(place, buffer.data(), count) : nullptr;
-        scale_row(sums + row * n + first, of_rows[row * row_stride], part(columns), part(bias), before, values, count);
-        store_row(values, place, count);
-      });
+      T* place = to + row * stride;
+      scale_row(sums + row * n, of_rows[row * row_stride], of_columns, offsets, values.data(), n);
+      if (scales.rotation > 0) rotate_row(values.data(), n, scales.rotation);
+      if (adds) add_row(as_fp32(place, before.data(), n), values.data(), n);
+      put_row(values.data(), place, n);
     }
   });
 }
@@ -59,14 +64,16 @@ void scale_rows(const at::Tensor& y_NO, const at::Tensor& sums_NO, const Scales&
 const Binary* kernel_for(const at::Tensor& y_NO, const Scales& scales, bool adds) {
   const auto dtype = kernel_dtype(y_NO.scalar_type());
   if (runs_on_cpu(y_NO) || dtype.empty() || y_NO.numel() == 0 || y_NO.stride(1) != 1) return nullptr;
-  return find_kernel(kernel_name("scaled_sums.scaled", dtype, {scales.columns_1O.defined(), scales.bias_O.defined(), adds, kSumsBlock}),
-                     y_NO.device());
+  return find_kernel(
+      kernel_name("scaled_sums.scaled", dtype, {scales.columns_1O.defined(), scales.bias_O.defined(), adds, scales.rotation, kSumsBlock}),
+      y_NO.device());
 }
 
 void scale_anywhere(const at::Tensor& y_NO, const at::Tensor& sums_NO, const Scales& scales, bool adds) {
   auto values = sums_NO.to(at::kFloat).mul_(scales.rows_N1);
   if (scales.columns_1O.defined()) values.mul_(scales.columns_1O);
   if (scales.bias_O.defined()) values.add_(scales.bias_O);
+  if (scales.rotation > 0) rotate_(values, scales.rotation);
   if (adds) y_NO.add_(values);
   else y_NO.copy_(values);
 }

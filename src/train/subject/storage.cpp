@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "models/hub_files.h"
 #include "quant/int8_mm.h"
+#include "quant/source.h"
 #include "quant/store.h"
 
 namespace burnish::train {
@@ -61,8 +62,9 @@ const char* code_name(CodeKind kind) { return kind == CodeKind::int8 ? "INT8" : 
 bool multiplies(const models::Component& component, CodeKind kind, const ModelChoice& choice, const TrainedStorage& trained) {
   if (component.num_stored == 0) return false;
   if (trained.paths.contains(component.name)) return kind == CodeKind::e4m3;
-  if (is_named(component, choice)) return quant::parse_format(choice.weight_format).codes == kind;
-  return std::ranges::find(component.codes, code_block(kind).name) != component.codes.end();
+  if (is_named(component, choice)) return quant::ComputeSource::can_compute(quant::parse_format(choice.weight_format), kind);
+  auto has = [&](CodeKind codes) { return std::ranges::find(component.codes, code_block(codes).name) != component.codes.end(); };
+  return has(kind) || (kind == CodeKind::int8 && has(CodeKind::int8_convrot));
 }
 
 std::string component_list(const std::vector<models::Component>& components) {

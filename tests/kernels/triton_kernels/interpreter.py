@@ -2,6 +2,7 @@
 import importlib.util
 import os
 import pathlib
+import sys
 import unittest
 
 os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is defined
@@ -10,6 +11,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.append(str(ROOT / "src/kernels"))  # kernels share functions
 DTYPES = ("fp32", "bf16")
 TYPES = {"fp32": np.float32, "bf16": np.uint16, "uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32, "int32": np.int32}
 NAMES = {"fp32": "float32", "bf16": "bfloat16"}
@@ -21,6 +23,14 @@ def operator(name):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def rotated(rows, group):
+    """Rows whose neighbours, so many of them, are multiplied by ConvRot's matrix."""
+    matrix, four = np.eye(1), np.array([[1, 1, 1, -1], [1, 1, -1, 1], [1, -1, 1, 1], [-1, 1, 1, 1]]) / 2
+    while len(matrix) < group:
+        matrix = np.kron(matrix, four)
+    return (rows.reshape(-1, group) @ matrix).reshape(rows.shape)
 
 
 class Memory:
