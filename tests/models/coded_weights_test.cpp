@@ -131,7 +131,7 @@ TEST(CodedWeights, QueriesAndKeysOfLlamaHaveTheirRowsInOrder) {
     const auto name = std::string("model.layers.0.self_attn.") + part + "_proj.weight";
     const auto rows = shown.tensor(name).to(at::kFloat);
     const auto expected = at::arange(rows.size(0), at::kFloat).unsqueeze(1).expand(rows.sizes());
-    EXPECT_LE((rows - expected).abs().max().item<double>(), *part == 'k' ? 0 : 0.02) << part;
+    EXPECT_LE((rows - expected).abs().max().item<double>(), *part == 'k' ? 0 : 0.05) << part;
   }
   EXPECT_TRUE(shown.info("model.layers.0.self_attn.q_proj.weight").codes.has_value());
   EXPECT_TRUE(at::equal(numbers_of(*shown.codes("model.layers.0.self_attn.q_proj.weight")),
