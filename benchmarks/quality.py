@@ -2,13 +2,15 @@
 """Validation loss after the same run on the demo's base, its weights held in every way, several seeds each.
 
 `frozen`: a LoRA on every linear layer, so that it hangs on stored weights and on those that stay in bf16. `trained`: the whole denoiser, with
-every --trained_weights, at two learning rates. Settings otherwise are those of quality.toml, pictures the demo's.
+every --trained_weights, at two learning rates. `closeness`: no run, but how far a LoRA's gradient (its B's, by kind of layer) and a drawing's
+latents are from those of fp32, on the demo's models of pictures and of clips. Settings otherwise are those of quality.toml, pictures the demo's.
 The base is assets/tiny-flux after some steps of all weights on pictures in colour, since numbers that come out of an FP8 file lose nothing in FP8.
 Seeds run in the outer loop, so a table can be made of whole ones. Runs that are there already are kept: a broken one goes on.
 """
 import argparse
 import datetime
 import json
+import re
 import shutil
 import statistics
 import subprocess
@@ -22,14 +24,21 @@ FROZEN = {
     "fp8_plain": [*STORED, "--weight_format", "fp8_plain"],
     "fp8": [*STORED, "--weight_format", "fp8"],
     "fp8_block": [*STORED, "--weight_format", "fp8_block"],
+    "int8": [*STORED, "--weight_format", "int8"],
+    "int8_convrot": [*STORED, "--weight_format", "int8_convrot"],
     "nf4": [*STORED, "--weight_format", "nf4"],
     "fp8-compute": [*STORED, "--weight_format", "fp8", "--fp8_compute"],
+    "int8-compute": [*STORED, "--weight_format", "int8", "--int8_compute"],
+    "int8_convrot-compute": [*STORED, "--weight_format", "int8_convrot", "--int8_compute"],
 }
 TRAINED = {"fp32": ["--dtype", "fp32"]} | {way: ["--trained_weights", way] for way in ("remainder", "stochastic", "fp8", "nearest")}
 LORA = ["--lora_target_modules", "all-linear", "--learning_rate", "1e-3"]
 # what runs, and the options of all its cases; the first is what the others are held against
 RUNS = {"frozen": {"": (LORA, FROZEN)},
         "trained": {rate: (["--trainable_models", "dit", "--learning_rate", rate], TRAINED) for rate in ("1e-4", "1e-5")}}
+# of closeness: models, what their pictures are told by, and kinds of layers by their paths
+FAMILIES = {"FLUX": ("tiny-flux", []), "Wan": ("tiny-wan", ["--num_frames", 1])}
+KINDS = {"attention": r"attn", "feed-forward": r"\.ffn?(_context)?\.|\.proj_mlp|single_transformer_blocks\.\d+\.proj_out", "the rest": r""}
 BASE, STEPS_OF_BASE = measure.SCRATCH / "quality-base", 100
 PICTURES = measure.ROOT / "build/demo/pictures"
 SETTINGS = ["--config", measure.ROOT / "benchmarks/quality.toml", "--dtype", "bf16", "--overwrite"]
@@ -37,7 +46,7 @@ SETTINGS = ["--config", measure.ROOT / "benchmarks/quality.toml", "--dtype", "bf
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--weights", choices=RUNS, default="frozen", help="which are held in every way: %(choices)s")
+    p.add_argument("--weights", choices=[*RUNS, "closeness"], default="frozen", help="which are held in every way, or what is compared: %(choices)s")
     p.add_argument("--steps", type=int, default=120)
     p.add_argument("--seeds", type=int, default=3)
     p.add_argument("--threads", type=int, default=measure.cpu()["cores"])
@@ -80,6 +89,67 @@ def run(name, options, seed, args):
     return got
 
 
+def first_gradients(model, pictures, options, out, args):
+    """The gradients of a LoRA's B in a first step, by their layers; AdamW's first average is a tenth of them."""
+    from safetensors.torch import load_file
+
+    measure.run([measure.burnish(), "train", "--model", model, "--dataset_metadata_path", pictures, "--height", 192, "--width", 192, "--batch_size", 4,
+                 "--max_steps", 1, "--lr_warmup_steps", 0, "--max_grad_norm", 0, "--lora_target_modules", "all-linear", "--overwrite",
+                 "--num_threads", args.threads, "--output_path", out, *options], measure.SCRATCH / "quality.txt", measure.environment(args.threads))
+    found, ending = {}, ".lora_B.weight.exp_avg"
+    for file in (out / "state").glob("*.safetensors"):
+        found |= {name.removesuffix(ending): value.float() for name, value in load_file(file).items() if name.endswith(ending)}
+    return found
+
+
+def drawn(model, options, out, args):
+    from safetensors.torch import load_file
+
+    measure.run([measure.burnish(), "sample", "--model", model, "--prompt", "a letter", "--height", 192, "--width", 192, "--seed", 1, "--save_latents", out,
+                 "--output_path", out.with_suffix(""), "--num_threads", args.threads, *options], measure.SCRATCH / "quality.txt",
+                measure.environment(args.threads))
+    return load_file(out)["latents"].float()
+
+
+def errors_by_kind(found, exact):
+    """Relative errors of all gradients of a kind of layers together."""
+    kinds = {}
+    for layer in exact:
+        kind = next(kind for kind, path in KINDS.items() if re.search(path, layer))
+        off, size = kinds.get(kind, (0, 0))
+        kinds[kind] = off + float((found[layer] - exact[layer]).square().sum()), size + float(exact[layer].square().sum())
+    return {kind: (off / size) ** 0.5 for kind, (off, size) in kinds.items()}
+
+
+def closeness(args):
+    """Rows of errors by family and format."""
+    pictures, rows = make_pictures(PICTURES / "held_out", "pixel", "held_out"), []
+    for family, (name, more) in FAMILIES.items():
+        model, out = measure.SCRATCH / name, measure.SCRATCH / "closeness"
+        if not (model / "model_index.json").exists():
+            measure.run([measure.burnish(), "convert", measure.ROOT / "assets" / name, model, "--weight_format", "none", "--overwrite"],
+                        measure.SCRATCH / "quality.txt", measure.environment(args.threads))
+        exact = first_gradients(model, pictures, [*more, "--dtype", "fp32"], out, args)
+        picture = drawn(model, [*more, "--dtype", "fp32"], measure.SCRATCH / "closeness.safetensors", args)
+        for format_name, options in FROZEN.items():
+            errors = errors_by_kind(first_gradients(model, pictures, [*more, "--dtype", "bf16", *options], out, args), exact)
+            off = drawn(model, [*more, "--dtype", "bf16", *options], measure.SCRATCH / "closeness.safetensors", args) - picture
+            rows.append([family, format_name, *(f"{100 * errors[kind]:.2f} %" for kind in KINDS), f"{100 * float(off.norm() / picture.norm()):.2f} %"])
+            print(*rows[-1], flush=True)
+    return rows
+
+
+def report_closeness(args, rows):
+    cpu = measure.cpu()
+    text = (f"# How far gradients and drawings over weights in every format are from fp32, {datetime.date.today().isoformat()}\n\n"
+            f"{cpu['name']}; burnish {measure.commit()}. assets/tiny-flux and tiny-wan, 4 pictures of 192², bf16 but for the weights; a LoRA's B in its first "
+            f"step, by kind of layer, and the latents of a drawing.\n\n"
+            + measure.markdown(["family", "weights", *(f"gradient, {kind}" for kind in KINDS), "drawing"], rows)
+            + "\nReproduce: `./dev bench quality --weights closeness`\n")
+    print("\n" + text)
+    print("recorded in", measure.record("quality-closeness", cpu["name"], text, {"rows": rows}))
+
+
 def table(results):
     """Held against the first of the results."""
     first = next(iter(results))
@@ -110,6 +180,9 @@ def report(args, results):
 
 if __name__ == "__main__":
     chosen = arguments()
+    if chosen.weights == "closeness":
+        report_closeness(chosen, closeness(chosen))
+        sys.exit()
     for split in ("lora", "held_out"):
         make_pictures(PICTURES / split, "pixel", split)
     make_base(chosen)

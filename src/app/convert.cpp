@@ -50,8 +50,7 @@ void fields(config::Fields& f, convert::Options& o) {
   f.group("Model");
   f("lora", o.lora, "LoRA to merge into the model, or file:strength; may be given several times");
   f("base", o.base, "the model that this one was trained from: what is written is the LoRA between them");
-  f("weight_format", o.weight_format, "of linear weights: a format, none for numbers, or keep")
-      .known(convert::weight_formats());
+  f("weight_format", o.weight_format, "of linear weights: a format, none for numbers, or keep").known(convert::weight_formats());
   f("config_from", o.config_from, "diffusers folder whose configs, tokenizers and scheduler go into the folder that is written");
 }
 

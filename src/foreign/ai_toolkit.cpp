@@ -131,12 +131,22 @@ Outcome precision(const Value& value, const Settings&) {
   return bits(value).empty() ? left_out("a dtype is bf16, fp16 or fp32") : carried(bits(value));
 }
 
+/// Our format of a qtype; "" where there is none.
+std::string format_of_qtype(const Settings& all) {
+  const auto kind = lower(all.text("model.qtype", "qfloat8"));
+  return kind == "qfloat8" || kind == "float8" ? "fp8" : kind == "convrot8" ? "int8_convrot" : kind == "qint8" ? "int8" : "";
+}
+
 Outcome quantized(const Value& value, const Settings& all) {
   if (!asks_for_something(value)) return left_out("");
-  auto kind = lower(all.text("model.qtype", "qfloat8"));
-  bool eight = kind == "qfloat8" || kind == "float8";
-  return eight ? carried(denoiser(all))
-               : left_out("weights are stored in fp8, int8 or nf4 (fp8_models with weight_format), not in " + kind);
+  return !format_of_qtype(all).empty() ? carried(denoiser(all))
+                                       : left_out("weights are stored in fp8, int8 or nf4 (fp8_models with weight_format), not in " +
+                                                  lower(all.text("model.qtype", "qfloat8")));
+}
+
+Outcome quantized_format(const Value& value, const Settings& all) {
+  const auto format = format_of_qtype(all);
+  return asks_for_something(value) && !format.empty() && format != "fp8" ? carried(format) : left_out("");
 }
 
 Outcome sampling(const Value& value, const Settings& all) {
@@ -254,7 +264,8 @@ Arranged arrange(Value tree, const Open&) {
 void model_rows(Table& table) {
   table << of_ai_toolkit_experts().rows;
   table << same("model.vae_path", "model") << same("model.unet_path", "model") << same("model.name_or_path", "model");
-  table << rewritten("train.dtype", "dtype", dtype, "fp32") << rewritten("model.quantize", "fp8_models", quantized, false);
+  table << rewritten("train.dtype", "dtype", dtype, "fp32") << rewritten("model.quantize", "fp8_models", quantized, false)
+        << rewritten("model.quantize", "weight_format", quantized_format, false);
   table << looked_at({{"model.qtype", "qfloat8"}})
         << needless({{"model.qtype_te", "qfloat8"}}, "quantize_te asks for it, and that is told");
   table << rewritten("model.quantize_te", "", [](const Value& value, const Settings& all) {

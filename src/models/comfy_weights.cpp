@@ -59,8 +59,9 @@ int64_t rotation_in(const nlohmann::json& more, const std::string& name, int64_t
 /// Scales as cuBLAS lays them out (blocks of 128 rows by 4), as a byte for each block of a row: [rows, blocks].
 at::Tensor in_rows(const at::Tensor& laid_out, const std::string& name, int64_t rows, int64_t blocks) {
   const int64_t tall = (rows + 127) / 128, wide = (blocks + 3) / 4;
-  if (laid_out.numel() != tall * wide * 512)
-    data_error("models", "'{}' has {} scales where {} were expected; its file is damaged", name, laid_out.numel(), tall * wide * 512);
+  if (laid_out.numel() != tall * wide * 512 || laid_out.element_size() != 1)
+    data_error("models", "'{}' has {} scales where {} of a byte were expected; its file is damaged", name, laid_out.numel(),
+               tall * wide * 512);
   auto tiles = laid_out.contiguous().view(at::kByte).view({tall, wide, 32, 4, 4}).permute({0, 3, 2, 1, 4});
   return tiles.reshape({tall * 128, wide * 4}).narrow(0, 0, rows).narrow(1, 0, blocks).contiguous();
 }

@@ -70,7 +70,7 @@ TEST(CodesInFile, AreReadBackAsTheirNumbers) {
   at::manual_seed(0);
   const auto weight = at::randn({48, 320}) * at::rand({48, 1});
   for (const auto& [name, bound] :
-       {std::pair("int8", 0.012), {"int8_convrot", 0.01}, {"nvfp4", 0.12}, {"fp8", 0.04}, {"fp8_tensor", 0.04}}) {
+       {std::pair("int8", 0.012), {"int8_convrot", 0.01}, {"nvfp4", 0.15}, {"fp8", 0.04}, {"fp8_tensor", 0.04}}) {
     SCOPED_TRACE(name);
     const auto format = std::string(name) == "nvfp4" ? kNvfp4 : quant::parse_format(name);
     io::save_safetensors(scratch / "file.safetensors", tensors_of(codes_for_file(weight, format, "l"), "l.weight"));
@@ -105,7 +105,7 @@ TEST(CodesInFile, ATransformerIsWrittenAndComputesAsItsCodes) {
     size_t num_coded = 0;
     for (const auto& name : plain.names()) {
       const auto error = relative_error(numbers.tensor(name), plain.tensor(name).to(at::kFloat));
-      EXPECT_LE(error, format == std::string("nvfp4") ? 0.15 : 0.02) << name;
+      EXPECT_LE(error, format == std::string("nvfp4") ? 0.2 : 0.02) << name;
       num_coded += error > 1e-4;
     }
     EXPECT_GT(num_coded, 10u);

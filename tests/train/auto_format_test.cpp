@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 
 namespace {
 
-constexpr c10::Device kGpu(c10::kCUDA);
+const c10::Device kGpu(c10::kCUDA);
 
 ModelChoice named(const std::string& format = "auto") {
   ModelChoice choice;

@@ -32,6 +32,8 @@ TEST(QuantOptions, EntriesBecomeModelsAndAFormat) {
   for (const auto& [method, format] :
        {std::pair("torchao_int8_w8a16", "int8"), {"torchao_fp8_w8a16", "fp8"}, {"comfy_kitchen_int8_w8a8", "int8_convrot"}})
     EXPECT_EQ(with(std::string("dit:") + method).weight_format, format);
+  EXPECT_TRUE(with("dit:comfy_kitchen_int8_w8a8").int8_compute);
+  EXPECT_FALSE(with("dit:torchao_int8_w8a16").int8_compute);
   EXPECT_EQ(with(R"(["a-1.safetensors", "a-2.safetensors"]:torchao_int8_w8a16)").fp8_models, "a-1.safetensors");
 }
 
@@ -74,7 +76,8 @@ TEST(QuantOptions, WhatHasNoCounterpartIsRefusedWithTheNearest) {
               HasSubstr("target_modules [\"to_q\"]: here layers are named that stay"));
   EXPECT_THAT(refused(R"({"dit": {"method": "bitsandbytes_nf4", "exclude_modules": "to_q"}})"),
               HasSubstr("it is a list of names of layers"));
-  EXPECT_THAT(refused("dit:bitsandbytes_nf4;t5:torchao_int8_w8a16"), HasSubstr("ask for nf4 of dit and for int8 of t5, and a run has one"));
+  EXPECT_THAT(refused("dit:bitsandbytes_nf4;t5:torchao_int8_w8a16"),
+              HasSubstr("ask for bitsandbytes_nf4 of dit and for torchao_int8_w8a16 of t5, and a run has one"));
   ModelChoice choice;
   choice.fp8_models = "dit";
   choice.weight_format = "int8";

@@ -29,7 +29,7 @@ constexpr Method kMethods[] = {
     {"torchao_int4_w4a16", "", "--weight_format nf4"},
     {"comfy_kitchen_int8_w8a8", "int8_convrot", ""},
     {"comfy_kitchen_fp8_w8a8", "", "--weight_format fp8_tensor --fp8_compute, which quantizes gradients too"},
-    {"torchao_int8_w8a8", "", "--weight_format int8"},
+    {"torchao_int8_w8a8", "", "--weight_format int8 --int8_compute"},
     {"torchao_fp8_w8a8", "", "--weight_format fp8 --fp8_compute"},
     {"torchao_int4_w4a8", "", "--weight_format nf4"},
     {"torchao_mxfp8_w8a8", "", "--weight_format fp8 --fp8_compute"},
@@ -44,10 +44,12 @@ constexpr Method kMethods[] = {
     {"entropack_lossy_quant_int8_raw", "", "--weight_format int8"},
 };
 
+constexpr const char* kMultipliesCodes = "comfy_kitchen_int8_w8a8";
+
 /// What is said of one model.
 struct Entry {
   std::string model;
-  std::string format;
+  std::string method, format;
   std::vector<std::string> stay = {};  ///< names of layers, or the ends of their paths
 };
 
@@ -104,14 +106,14 @@ std::optional<Entry> entry_in(const std::string& model, const nlohmann::json& sa
                  "quant_options of {} are no object with a method; of several methods a model (configs) here takes one, and keeps layers "
                  "out of it with --high_precision_layers",
                  model);
-  Entry entry{.model = first_file(model), .format = {}};
+  Entry entry{.model = first_file(model), .method = said["method"].get<std::string>(), .format = {}};
   for (const auto& [key, value] : said.items()) {
     if (key == "target_modules" && !value.is_null())
       refuse_value(model, key, value, "here layers are named that stay as they are, with exclude_modules or --high_precision_layers");
     if (key == "exclude_modules") entry.stay = layers_in(value, model);
   }
   const auto numbers = said.value("backend_config_kwargs", nlohmann::json());
-  entry.format = format_with(said["method"].get<std::string>(), numbers.is_object() ? numbers : nlohmann::json::object(), model);
+  entry.format = format_with(entry.method, numbers.is_object() ? numbers : nlohmann::json::object(), model);
   return said.value("load_prequantized", nlohmann::json(false)) == true ? std::nullopt : std::optional(entry);
 }
 
@@ -134,8 +136,8 @@ std::vector<Entry> entries_in(const std::string& text) {
     const auto spec = part.substr(colon + 1), method = spec.substr(0, spec.find('/'));
     if (spec.empty()) continue;
     const auto model = first_file(part.substr(0, colon));
-    entries.push_back(
-        {model, format_of_method(method, model), method == spec ? std::vector<std::string>() : split_list(spec.substr(method.size() + 1))});
+    entries.push_back({model, method, format_of_method(method, model),
+                       method == spec ? std::vector<std::string>() : split_list(spec.substr(method.size() + 1))});
   }
   return entries;
 }
@@ -165,9 +167,9 @@ std::string put_quant_options(const std::string& text, ModelChoice& choice) {
   if (entries.empty()) return "quant_options ask for nothing: weights that files have as codes are taken as they lie";
   std::vector<std::string> models, stay;
   for (const auto& entry : entries) {
-    if (entry.format != entries[0].format)
+    if (entry.format != entries[0].format || entry.method != entries[0].method)
       config_error("train", "quant_options ask for {} of {} and for {} of {}, and a run has one weight_format; say one for both",
-                   entries[0].format, entries[0].model, entry.format, entry.model);
+                   entries[0].method, entries[0].model, entry.method, entry.model);
     models.push_back(entry.model);
     for (const auto& name : entry.stay) {
       if (!contains(stay, pattern_of(name))) stay.push_back(pattern_of(name));
@@ -175,9 +177,10 @@ std::string put_quant_options(const std::string& text, ModelChoice& choice) {
   }
   set(choice.fp8_models, "fp8_models", otherwise.fp8_models, join(models, ","));
   set(choice.weight_format, "weight_format", otherwise.weight_format, entries[0].format);
+  if (entries[0].method == kMultipliesCodes) choice.int8_compute = true;
   if (!stay.empty()) set(choice.high_precision_layers, "high_precision_layers", otherwise.high_precision_layers, join(stay, ","));
-  return fmt::format("quant_options become fp8_models {}, weight_format {} and high_precision_layers {}", choice.fp8_models,
-                     choice.weight_format, choice.high_precision_layers);
+  return fmt::format("quant_options become fp8_models {}, weight_format {}{} and high_precision_layers {}", choice.fp8_models,
+                     choice.weight_format, choice.int8_compute ? ", int8_compute" : "", choice.high_precision_layers);
 }
 
 }  // namespace burnish::train

@@ -32,7 +32,7 @@ std::string settle_format(ModelChoice& choice, c10::Device device, const std::fu
     choice.weight_format = ModelChoice().weight_format;
     return fmt::format("weight_format auto leaves weights in {}: the run fits, and a step is not slower", choice.dtype);
   }
-  choice.weight_format = "int8";
+  choice.weight_format = "int8_convrot";
   choice.int8_compute = has_products || is_asked;
   return become(choice, is_asked    ? "int8_compute multiplies it"
                         : is_faster ? "its products are faster here"

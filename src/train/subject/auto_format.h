@@ -6,8 +6,6 @@
 
 namespace burnish::train {
 
-inline constexpr const char* kAutoFormat = "auto";
-
 /// Puts a format in the place of weight_format auto: INT8 with products of codes where the device's are faster than those of numbers, or
 /// where the run does not fit with numbers; otherwise the models that are named stay numbers. No format is taken that makes a step slower
 /// where it is not needed. `numbers_fit` plans the run without it, and is asked only where that decides. Returns what became of it, in a

@@ -13,7 +13,6 @@
 #include "base/text.h"
 #include "config/problems.h"
 #include "quant/store.h"
-#include "train/subject/auto_format.h"
 #include "train/subject/option_rows.h"
 
 namespace burnish::train {

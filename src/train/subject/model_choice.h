@@ -4,6 +4,8 @@
 
 namespace burnish::train {
 
+inline constexpr const char* kAutoFormat = "auto";  ///< a weight_format that settle_format chooses
+
 /// Options that say which model runs, in what precision and on what device; every verb that runs a model has them.
 struct ModelChoice {
   std::vector<std::string> model;
