@@ -267,7 +267,13 @@ void model_rows(Table& table) {
            }).otherwise(false);
   table << same("model.lora_path", "preset_lora_path");
   table << rewritten("model.assistant_lora_path", "preset_lora_path", [](const Value& value, const Settings&) {
-    return carried(value, "previews are drawn without it unless preview_with_presets");
+    const auto place = text_of(value);
+    std::error_code failed;
+    const bool is_of_hub = std::ranges::count(place, '/') == 2 && place[0] != '/' && !std::filesystem::exists(place, failed);
+    return carried(value, is_of_hub ? fmt::format("a file of a hub is fetched first (hf download {} {}) and named where it lies; previews "
+                                                  "are drawn without it unless preview_with_presets",
+                                                  place.substr(0, place.rfind('/')), place.substr(place.rfind('/') + 1))
+                                    : "previews are drawn without it unless preview_with_presets");
   });
   table << no_place(
       {{"model.low_vram", false}, "model.layer_offloading", {"model.auto_memory", false}, {"model.split_model_over_gpus", false}},
