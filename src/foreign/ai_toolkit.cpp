@@ -252,6 +252,7 @@ Arranged arrange(Value tree, const Open&) {
     if (!list[i].is_object()) continue;
     datasets.push_back({"datasets[" + std::to_string(i) + "].folder_path", list[i], keys_of_dataset(list[i])});
     if (list[i].value("is_reg", false)) datasets.back().ours["is_reg"] = true;
+    if (list[i].value("is_reg", false) && list[i].value("prior_reg", false)) process["class_target"] = "model";
   }
   process.erase("datasets");
   auto first = first_of(datasets, arranged, {"class_set", "folder_path", "class_set_caption", "default_caption"});
@@ -277,7 +278,13 @@ void model_rows(Table& table) {
            }).otherwise(false);
   table << same("model.lora_path", "preset_lora_path");
   table << rewritten("model.assistant_lora_path", "preset_lora_path", [](const Value& value, const Settings&) {
-    return carried(value, "previews are drawn without it unless preview_with_presets");
+    const auto place = text_of(value);
+    std::error_code failed;
+    const bool is_of_hub = std::ranges::count(place, '/') == 2 && place[0] != '/' && !std::filesystem::exists(place, failed);
+    return carried(value, is_of_hub ? fmt::format("a file of a hub is fetched first (hf download {} {}) and named where it lies; previews "
+                                                  "are drawn without it unless preview_with_presets",
+                                                  place.substr(0, place.rfind('/')), place.substr(place.rfind('/') + 1))
+                                    : "previews are drawn without it unless preview_with_presets");
   });
   table << no_place(
       {{"model.low_vram", false}, "model.layer_offloading", {"model.auto_memory", false}, {"model.split_model_over_gpus", false}},
@@ -406,8 +413,9 @@ void further_data_rows(Table& table) {
                     "what frozen models make of the data is computed once, in memory or in cache_path");
   table << needless({{"dataset.is_reg", false}, {"dataset.type", "image"}}, "it chooses among datasets, which is done");
   table << no_place({{"dataset.buckets", true}}, "pictures keep their shape, unless height and width say one size");
-  table << no_place({{"dataset.prior_reg", false}, {"dataset.diff_output_preservation", false}, "dataset.diff_output_preservation_class"},
-                    "class_metadata_path keeps what a model knows of a class");
+  table << looked_at({{"dataset.prior_reg", false}});
+  table << no_place({{"dataset.diff_output_preservation", false}, "dataset.diff_output_preservation_class"},
+                    "diff_output_preservation is for all datasets that have a trigger word");
   table << no_place({{"dataset.network_weight", 1.0},
                      "dataset.unconditional_path",
                      {"dataset.guidance_type", "targeted"},
@@ -574,6 +582,57 @@ void train_rows(Table& table) {
   table << looked_at({{"train.train_text_encoder", false}});
 }
 
+/// What counts only where another key is on.
+Convert where_on(const std::string& key) {
+  return [key](const Value& value, const Settings& all) { return all.on(key) ? carried(value) : left_out(""); };
+}
+
+/// What holds a model to what it was.
+std::vector<Row> preservation_rows() {
+  const std::string by_class = "train.diff_output_preservation", by_blank = "train.blank_prompt_preservation";
+  return {rewritten(by_class, "diff_output_preservation", where_on(by_class)),
+          rewritten(by_class + "_class", "diff_output_preservation_class", where_on(by_class)),
+          rewritten(by_class + "_multiplier", "diff_output_preservation_multiplier", where_on(by_class)),
+          rewritten(by_blank, "blank_prompt_preservation", where_on(by_blank)),
+          rewritten(by_blank + "_multiplier", "blank_prompt_preservation_multiplier", where_on(by_blank)),
+          same("class_target", "class_target")};
+}
+
+/// Losses under guidance. A range of scales is a list of two.
+std::vector<Row> guidance_rows() {
+  const std::string on = "train.do_guidance_loss", target = "train.guidance_loss_target", differs = "train.do_differential_guidance";
+  auto end_of_range = [=](size_t end, const Settings& all) {
+    const auto* given = all.find(target);
+    const auto scale = given == nullptr ? Value(3.0) : *given;
+    return scale.is_array() ? scale.at(std::min(end, scale.size() - 1)) : scale;
+  };
+  return {
+      rewritten(on, "training_cfg_scale",
+                [=](const Value&, const Settings& all) {
+                  return all.on(on) ? carried(end_of_range(0, all), "a model that is told its guidance is told embedded_guidance")
+                                    : left_out("");
+                }),
+      rewritten(on, "training_cfg_loss", [=](const Value&, const Settings& all) { return all.on(on) ? carried("target") : left_out(""); }),
+      rewritten(target, "training_cfg_scale_max",
+                [=](const Value& value, const Settings& all) {
+                  return all.on(on) && value.is_array() ? carried(end_of_range(1, all)) : left_out("");
+                }),
+      rewritten("train.guidance_loss_schedule", "training_cfg_schedule", where_on(on)),
+      rewritten("train.do_guidance_loss_cfg_zero", "training_cfg_zero", where_on(on)),
+      rewritten("train.unconditional_prompt", "",
+                [=](const Value& value, const Settings& all) {
+                  return left_out(all.on(on) && asks_for_something(value) ? "guidance leads away from the empty prompt" : "");
+                }),
+      rewritten(differs, "sft_loss_weight",
+                [=](const Value&, const Settings& all) {
+                  if (!all.on(differs)) return left_out("");
+                  return carried(all.number("train.differential_guidance_scale").value_or(3.0),
+                                 "its gradient is that of the loss times this number, which an optimizer that adapts sees beside other "
+                                 "terms and clipping alone");
+                }),
+      looked_at({{"train.differential_guidance_scale", 3.0}})[0]};
+}
+
 void loss_rows(Table& table) {
   table << rewritten("train.timestep_type", "timestep_sampling", sampling, "sigmoid");
   table << rewritten(
@@ -593,9 +652,8 @@ void loss_rows(Table& table) {
   table << no_place({{"train.content_or_style", "balanced"}}, "timesteps are drawn by timestep_sampling");
   table << no_place({{"train.linear_timesteps", false}, {"train.linear_timesteps2", false}}, "no such weights of losses");
   table << no_place({{"train.bypass_guidance_embedding", false}}, "the guidance that a model is told is embedded_guidance, 1 by default");
-  table << no_place(
-      {{"train.diff_output_preservation", false}, {"train.blank_prompt_preservation", false}, {"train.do_prior_divergence", false}},
-      "class_metadata_path keeps what a model knows of a class");
+  table << preservation_rows() << guidance_rows();
+  table << no_place({{"train.do_prior_divergence", false}}, "a loss that grows without a bound is none here");
   table << no_place({{"train.noise_multiplier", 1.0},
                      {"train.target_noise_multiplier", 1.0},
                      {"train.random_noise_multiplier", 0.0},
@@ -628,9 +686,6 @@ void loss_rows(Table& table) {
                      {"train.loss_target", "noise"},
                      {"train.do_cfg", false},
                      {"train.do_random_cfg", false},
-                     {"train.do_guidance_loss", false},
-                     {"train.do_differential_guidance", false},
-                     {"train.do_guidance_loss_cfg_zero", false},
                      {"train.do_blank_stabilization", false},
                      "train.max_loss",
                      "train.negative_prompt",
@@ -726,24 +781,17 @@ void needless_rows(Table& table) {
                      {"train.audio_loss_multiplier", 1.0},
                      {"train.adapter_assist_type", "t2i"},
                      {"train.match_adapter_chance", 0.0},
-                     {"train.next_sample_timesteps", 8},
-                     "train.unconditional_prompt"},
+                     {"train.next_sample_timesteps", 8}},
                     "models or losses that are not here alone read it");
   table << needless({{"train.batch_noise_correction_scale", 0.1},
                      {"train.signal_amplification_strength", 0.5},
                      {"train.signal_correction_noise_scale", 1.0},
                      {"train.inverted_mask_prior_multiplier", 0.5},
-                     {"train.diff_output_preservation_multiplier", 1.0},
-                     "train.diff_output_preservation_class",
-                     {"train.blank_prompt_preservation_multiplier", 1.0},
                      {"train.cfg_scale", 1.0},
                      "train.max_cfg_scale",
                      "train.cfg_rescale",
                      {"train.correct_pred_norm_multiplier", 1.0},
                      {"train.target_norm_std_value", 1.0},
-                     {"train.guidance_loss_target", 3.0},
-                     {"train.guidance_loss_schedule", "constant"},
-                     {"train.differential_guidance_scale", 3.0},
                      "train.latent_feature_loss_weight",
                      "train.diffusion_feature_extractor_weight",
                      {"train.paramiter_swapping_factor", 0.1},

@@ -141,6 +141,7 @@ void model_rows(Table& table) {
   table << rewritten("model.dtype", "dtype", dtype);
   for (const char* name : {"model.transformer_dtype", "model.diffusion_model_dtype"}) table << rewritten(name, "fp8_models", fp8_denoiser);
   table << rewritten("model.timestep_sample_method", "timestep_sampling", sampling, "logit_normal");
+  table << same("model.cfg", "training_cfg_scale");
   table << same("model.shift", "discrete_flow_shift") << same("model.sigmoid_scale", "sigmoid_scale").otherwise(1.0);
   table << same("model.min_t", "min_t") << same("model.max_t", "max_t") << same("model.min_snr_gamma", "min_snr_gamma");
   table << rewritten(

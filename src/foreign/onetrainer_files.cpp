@@ -78,10 +78,14 @@ Arranged onetrainer_arrange(Value tree, const Open& open) {
     auto name = "concepts[" + std::to_string(i) + "]";
     if (type == "VALIDATION" && !settings.contains("validation_path")) settings["validation_path"] = one.value("path", Value());
     else if (type == "VALIDATION") arranged.not_carried.push_back(name + ".path: one folder of held-out samples is judged");
-    else if (type == "STANDARD") datasets.push_back({name + ".path", one, keys_of_dataset(one)});
+    else if (type == "PRIOR_PREDICTION") {
+      datasets.push_back({name + ".path", one, keys_of_dataset(one)});
+      datasets.back().ours["is_reg"] = true;
+      settings["class_target"] = "model";
+    } else if (type == "STANDARD") datasets.push_back({name + ".path", one, keys_of_dataset(one)});
     else arranged.not_carried.push_back(name + ".type = " + type + ": class_metadata_path keeps what a model knows of a class");
   }
-  auto first = first_of(datasets, arranged);
+  auto first = first_of(datasets, arranged, {"class_set", "path", "class_set_caption", "caption"});
   settings["concept"] = first;
   arranged.dataset_key = "concept";
   put_samples(tree, open, arranged);

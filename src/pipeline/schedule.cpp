@@ -109,8 +109,7 @@ Split split_ahead(const Units& units, const std::map<std::string, Labels>& label
 }
 
 /// `drawn`: the names of values that come with a visit and not with a sample.
-Stage make_stage(const Units& units, const std::vector<std::string>& kept, const std::map<std::string, Labels>& labels,
-                 const std::set<std::string>& drawn) {
+Stage make_stage(const Units& units, const std::vector<std::string>& kept, const Schedule& of, const std::set<std::string>& drawn) {
   Stage stage;
   stage.units = units;
   stage.kept = kept;
@@ -129,7 +128,7 @@ Stage make_stage(const Units& units, const std::vector<std::string>& kept, const
       if (!written.contains(name)) add_new(stage.of_sample, name);
     }
     (batched ? written_in_batch : written).insert(unit.writes.begin(), unit.writes.end());
-    if (labels.at(unit.name).trained) stage.with_gradient.insert(unit.name);
+    if (of.labels.units.at(unit.name).trained && !of.without_gradient.contains(unit.name)) stage.with_gradient.insert(unit.name);
   };
   for (const auto& unit : stage.each) take(unit, false);
   for (const auto& unit : stage.batch) take(unit, true);
@@ -177,13 +176,13 @@ static std::set<std::string> with_twins(std::set<std::string> padded, const Unit
 }
 
 Schedule schedule(const Units& units, const std::map<std::string, Labels>& inputs, const std::set<std::string>& trained_models,
-                  const Policy& policy, const std::set<std::string>& padded) {
+                  const Policy& policy, const std::set<std::string>& padded, const std::set<std::string>& without_gradient) {
   for (const auto& unit : units) {
     auto given = std::ranges::find_if(unit.writes, [&](const auto& name) { return inputs.contains(name); });
     if (given != unit.writes.end())
       throw std::logic_error(fmt::format("unit '{}' writes '{}', which samples or visits bring; give it another name", unit.name, *given));
   }
-  Schedule result{units, inputs, trained_models, policy, padded, label(units, inputs, trained_models), {}, {}, {}};
+  Schedule result{units, inputs, trained_models, policy, padded, without_gradient, label(units, inputs, trained_models), {}, {}, {}};
   const auto& labels = result.labels.units;
   auto cut = split(units, [&](const Unit& unit) { return labels.at(unit.name).fixed() && !policy.at_every_visit.contains(unit.name); });
   auto ahead = policy.ahead ? split_ahead(cut.late, labels, policy) : Split{{}, cut.late, {}};
@@ -191,10 +190,10 @@ Schedule schedule(const Units& units, const std::map<std::string, Labels>& input
   for (const auto& [name, of_input] : inputs) {
     if (of_input.drawn() && !of_input.sample) drawn.insert(name);
   }
-  result.once = make_stage(cut.early, cut.carried, labels, drawn);
-  result.ahead = make_stage(ahead.early, ahead.carried, labels, drawn);
+  result.once = make_stage(cut.early, cut.carried, result, drawn);
+  result.ahead = make_stage(ahead.early, ahead.carried, result, drawn);
   drawn.insert(ahead.carried.begin(), ahead.carried.end());
-  result.live = make_stage(ahead.late, {}, labels, drawn);
+  result.live = make_stage(ahead.late, {}, result, drawn);
   const auto all_padded = with_twins(padded, units);
   for (auto* stage : {&result.once, &result.ahead, &result.live}) {
     for (const auto& name : stage->joined) {
@@ -205,7 +204,7 @@ Schedule schedule(const Units& units, const std::map<std::string, Labels>& input
 }
 
 Schedule with_policy(const Schedule& other, const Policy& policy) {
-  return schedule(other.units, other.inputs, other.trained, policy, other.padded);
+  return schedule(other.units, other.inputs, other.trained, policy, other.padded, other.without_gradient);
 }
 
 Values run(const Stage& stage, std::vector<Values> samples, const Values& draws) {

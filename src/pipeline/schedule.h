@@ -13,7 +13,7 @@ struct Stage {
   Units each, batch;                    ///< `units` again: what runs sample by sample, then what runs on the batch
   std::vector<std::string> joined;      ///< values of the samples that `batch` reads
   std::set<std::string> padded;         ///< those values of `joined` whose length differs between samples
-  std::set<std::string> with_gradient;  ///< names of units whose results depend on a trained parameter
+  std::set<std::string> with_gradient;  ///< names of units that record a gradient: their results depend on a trained parameter
 };
 
 /// Choices that are left open once units and labels are known.
@@ -32,7 +32,8 @@ struct Schedule {
   std::map<std::string, Labels> inputs;
   std::set<std::string> trained;  ///< models
   Policy policy;
-  std::set<std::string> padded;  ///< values whose length differs between the samples of a batch: see join
+  std::set<std::string> padded;            ///< values whose length differs between the samples of a batch: see join
+  std::set<std::string> without_gradient;  ///< names of units that record none, whatever they depend on
 
   Labelled labels;
   Stage once;   ///< depends on the sample alone
@@ -48,14 +49,14 @@ struct Schedule {
 /// Units without models whose results both `ahead` and `live` need run in both, where their own inputs are not computed ahead: noise is
 /// added twice rather than kept. `inputs` labels the values that no unit writes. What twins write of `padded` values is padded too.
 Schedule schedule(const Units& units, const std::map<std::string, Labels>& inputs, const std::set<std::string>& trained_models,
-                  const Policy& policy = {}, const std::set<std::string>& padded = {});
+                  const Policy& policy = {}, const std::set<std::string>& padded = {}, const std::set<std::string>& without_gradient = {});
 
 /// Makes the schedule of the units under another policy.
 Schedule with_policy(const Schedule& schedule, const Policy& policy);
 
 /// Runs a stage for a batch of visits. A sample's values are `stage.of_sample`, each with a leading dimension of 1, and the draws are
 /// `stage.drawn`; all are where the models are. Gradients are recorded from the first trained parameter on, where the caller records at
-/// all. Values of several samples are joined as `join` says.
+/// all, but for units that record none. Values of several samples are joined as `join` says.
 Values run(const Stage& stage, std::vector<Values> samples, const Values& draws);
 
 }  // namespace burnish::pipeline

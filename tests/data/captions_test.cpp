@@ -118,3 +118,12 @@ TEST(Captions, ATriggerWordIsInEveryCaption) {
   EXPECT_EQ(data::with_trigger_word("sks", ""), "sks");
   EXPECT_EQ(data::with_trigger_word("", "a [trigger] dog"), "a [trigger] dog");
 }
+
+TEST(OtherWord, TakesThePlaceOfWholeWords) {
+  EXPECT_EQ(data::with_other_word("sks, a sks dog", "sks", "a"), "a, a a dog");
+  EXPECT_EQ(data::with_other_word("masks, sksy, sks_1, psks", "sks", "x"), "masks, sksy, sks_1, psks") << "parts of other words";
+  EXPECT_EQ(data::with_other_word("\xC3\xA9sks", "sks", "x"), "\xC3\xA9sks") << "letters beyond ASCII are letters";
+  EXPECT_EQ(data::with_other_word("<sks>x", "<sks>", "dog "), "dog x") << "a word that ends in no letter";
+  EXPECT_EQ(data::with_other_word("a dog", "", "x"), "a dog");
+  EXPECT_EQ(data::with_other_word("sks sks", "sks", "sks sks"), "sks sks sks sks");
+}

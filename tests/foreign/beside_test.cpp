@@ -233,7 +233,7 @@ TEST_F(Beside, OneTrainersConceptsWithRepeatsSizesAndWeights) {
                    {"path": "/off", "enabled": false}, {"path": "/v", "type": "VALIDATION"}, {"path": "/w", "type": "VALIDATION"},
                    {"path": "/p", "type": "PRIOR_PREDICTION"}]})");
   auto all = tables(done.datasets);
-  ASSERT_EQ(all.size(), 2u) << done.datasets;
+  ASSERT_EQ(all.size(), 3u) << done.datasets;
   for (const char* line :
        {"image_dir = \"/a\"\n", "num_repeats = 3\n", "loss_weight = 2.0\n", "random_flip = true\n", "resolution = [\"512\"]\n"})
     EXPECT_THAT(all[0], HasSubstr(line));
@@ -241,7 +241,8 @@ TEST_F(Beside, OneTrainersConceptsWithRepeatsSizesAndWeights) {
   EXPECT_THAT(all[1], Not(HasSubstr("random_flip")));
   EXPECT_EQ(done.value("validation_metadata_path"), "\"/v\"");
   EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("concepts[4].path: one folder of held-out samples")));
-  EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("concepts[5].type = PRIOR_PREDICTION")));
+  for (const char* line : {"image_dir = \"/p\"\n", "is_reg = true\n"}) EXPECT_THAT(all[2], HasSubstr(line));
+  EXPECT_EQ(done.value("class_target"), "\"model\"");
 }
 
 TEST_F(Beside, AiToolkitsDatasets) {

@@ -435,3 +435,37 @@ TEST(Course, OneTrainersPromptsOfAConcept) {
   EXPECT_EQ(of("a dog\na cat\n").text("class_tokens"), "");
   EXPECT_THAT(of("a dog\na cat\n").said.not_carried, Contains(HasSubstr("class_tokens is one for all")));
 }
+
+TEST(Course, WhatHoldsAModelToWhatItWas) {
+  auto held = ai_toolkit(R"({"trigger_word": "sks", "train": {"diff_output_preservation": true, "diff_output_preservation_class": "dog",
+      "diff_output_preservation_multiplier": 0.5, "blank_prompt_preservation_multiplier": 2.0, "do_differential_guidance": true}})");
+  EXPECT_EQ(held.options.at("diff_output_preservation"), "true");
+  EXPECT_EQ(held.text("diff_output_preservation_class"), "dog");
+  EXPECT_EQ(held.number("diff_output_preservation_multiplier"), 0.5);
+  EXPECT_EQ(held.number("blank_prompt_preservation_multiplier"), 1) << "nothing asks for it";
+  EXPECT_EQ(held.number("sft_loss_weight"), 3) << "differential guidance is a factor";
+  auto kept = ai_toolkit(R"({"datasets": [{"folder_path": "/a"}, {"folder_path": "/b", "is_reg": true, "prior_reg": true}]})");
+  EXPECT_EQ(kept.text("class_target"), "model");
+  auto masked = onetrainer(R"({"masked_training": true, "masked_prior_preservation_weight": 0.7})");
+  EXPECT_EQ(masked.number("masked_prior_preservation_weight"), 0.7);
+  EXPECT_EQ(onetrainer(R"({"masked_prior_preservation_weight": 0.7})").number("masked_prior_preservation_weight"), 0);
+  auto concepts = onetrainer(R"({"concepts": [{"path": "/a"}, {"path": "/b", "type": "PRIOR_PREDICTION"}]})");
+  EXPECT_EQ(concepts.text("class_target"), "model");
+  EXPECT_EQ(concepts.text("class_metadata_path"), "/b");
+}
+
+TEST(Course, LossesUnderGuidance) {
+  auto range = ai_toolkit(R"({"train": {"do_guidance_loss": true, "guidance_loss_target": [1.5, 4], "guidance_loss_schedule": "sigma",
+      "do_guidance_loss_cfg_zero": true}})");
+  EXPECT_EQ(range.number("training_cfg_scale"), 1.5);
+  EXPECT_EQ(range.number("training_cfg_scale_max"), 4);
+  EXPECT_EQ(range.text("training_cfg_schedule"), "sigma");
+  EXPECT_EQ(range.options.at("training_cfg_zero"), "true");
+  EXPECT_EQ(range.text("training_cfg_loss"), "target");
+  auto plain = ai_toolkit(R"({"train": {"do_guidance_loss": true}})");
+  EXPECT_EQ(plain.number("training_cfg_scale"), 3);
+  EXPECT_EQ(plain.number("training_cfg_scale_max"), 0);
+  EXPECT_EQ(ai_toolkit(R"({"train": {"guidance_loss_target": 4}})").number("training_cfg_scale"), 1) << "nothing asks for it";
+  auto adapter = ai_toolkit(R"({"model": {"assistant_lora_path": "someone/adapter/v2.safetensors"}})");
+  EXPECT_THAT(adapter.said.different, Contains(HasSubstr("hf download someone/adapter v2.safetensors")));
+}

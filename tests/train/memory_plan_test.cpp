@@ -121,6 +121,9 @@ std::vector<Case> cases() {
   add("flux", "--dtype fp32 --gradient_accumulation_steps 2 " + kLora);
   add("flux", "--dtype fp32 --gradient_accumulation_steps 5 " + kLora);
   add("flux", "--dtype fp32 --lora_format kohya " + kLora);
+  add("flux", "--dtype fp32 --blank_prompt_preservation --drift_loss_weight 1 " + kLora);
+  add("flux", "--dtype fp32 --blank_prompt_preservation --training_cfg_scale 3 --use_gradient_checkpointing " + kLora);
+  add("sdxl", "--dtype fp32 --drift_loss_weight 1 --training_cfg_scale 3 " + kLora);
   add("flux", "--dtype fp32 --max_grad_norm 1 " + kFull);
   for (const auto* model : {"flux", "wan"}) {
     for (const auto& trained : {kLora, kFull})

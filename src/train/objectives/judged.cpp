@@ -35,36 +35,38 @@ at::Tensor scaled_away(const at::Tensor& away, const at::Tensor& target) {
 }  // namespace
 
 std::vector<models::Option> judged_options() {
-  return {{.name = kScale,
-           .help = "train as if pictures were drawn under classifier-free guidance of this scale, for models that shall do without it; 1 is off",
-           .otherwise = 1.0,
-           .elsewhere = "",
-           .least = 1},
-          {.name = kHighest,
-           .help = "each visit draws its scale between training_cfg_scale and this; 0: all have that one",
-           .otherwise = 0.0,
-           .elsewhere = "",
-           .least = 0},
-          {.name = kSchedule,
-           .help = "constant, or sigma: the scale falls to 1 where there is no noise",
-           .otherwise = std::string("constant"),
-           .elsewhere = "",
-           .choices = {"constant", "sigma"}},
-          {.name = kZero,
-           .help = "first make the prediction that guidance leads away from as long as the target along it (CFG-Zero)",
-           .otherwise = false,
-           .elsewhere = ""},
-          {.name = kMoved,
-           .help = "prediction: guides the prediction, as DiffSynth-Studio; target: moves the target, as ai-toolkit, whose loss is the square "
-                   "of the scale times as large",
-           .otherwise = std::string("prediction"),
-           .elsewhere = "",
-           .choices = {"prediction", "target"}},
-          {.name = kClassTarget,
-           .help = "what samples of the class set are compared with: data, their pictures; model, what the model before training predicts",
-           .otherwise = std::string("data"),
-           .elsewhere = "",
-           .choices = {"data", "model"}}};
+  return {
+      {.name = kScale,
+       .help =
+           "train as if pictures were drawn under classifier-free guidance of this scale, for models that shall do without it; 1 is off",
+       .otherwise = 1.0,
+       .elsewhere = "",
+       .least = 1},
+      {.name = kHighest,
+       .help = "each visit draws its scale between training_cfg_scale and this; 0: all have that one",
+       .otherwise = 0.0,
+       .elsewhere = "",
+       .least = 0},
+      {.name = kSchedule,
+       .help = "constant, or sigma: the scale falls to 1 where there is no noise",
+       .otherwise = std::string("constant"),
+       .elsewhere = "",
+       .choices = {"constant", "sigma"}},
+      {.name = kZero,
+       .help = "first make the prediction that guidance leads away from as long as the target along it (CFG-Zero)",
+       .otherwise = false,
+       .elsewhere = ""},
+      {.name = kMoved,
+       .help = "prediction: guides the prediction, as DiffSynth-Studio; target: moves the target, as ai-toolkit, whose loss is the square "
+               "of the scale times as large",
+       .otherwise = std::string("prediction"),
+       .elsewhere = "",
+       .choices = {"prediction", "target"}},
+      {.name = kClassTarget,
+       .help = "what samples of the class set are compared with: data, their pictures; model, what the model before training predicts",
+       .otherwise = std::string("data"),
+       .elsewhere = "",
+       .choices = {"data", "model"}}};
 }
 
 std::vector<OwnCondition> judged_conditions() {
@@ -101,8 +103,8 @@ at::Tensor training_scales(const GuidedLoss& loss, const at::Tensor& drawn_B, co
 
 std::vector<Pass> judged_passes(const models::OptionValues& own) {
   std::vector<Pass> passes;
-  if (guided_loss_of(own).is_on()) passes.push_back({kNegative});
-  if (keeps_class(own)) passes.push_back({"", true});
+  if (guided_loss_of(own).is_on()) passes.push_back({.prompt = kNegative, .has_gradient = false});
+  if (keeps_class(own)) passes.push_back({.before_training = true});
   return passes;
 }
 

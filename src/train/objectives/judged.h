@@ -17,10 +17,10 @@ void check_judged(const RunForObjective& run);
 /// sample's scale, (p + (g - 1) u) / g is compared with v, as DiffSynth-Studio has it (training_cfg_scale, diffsynth/diffusion/loss.py), or
 /// p with u + g (v - u), as ai-toolkit has it (do_guidance_loss, SDTrainer.py), whose squared errors are g² times as large.
 struct GuidedLoss {
-  double scale = 1;            ///< 1: none
-  double highest = 0;          ///< where it is above 0, each visit draws its scale between `scale` and this
-  bool by_time = false;        ///< whether the scale falls to 1 where there is no noise: 1 + (g - 1) · share of the way to noise alone
-  bool scales_away = false;    ///< whether u is first made as long as v along it: u ⟨v, u⟩ / (‖u‖² + 1e-8), CFG-Zero (arXiv 2503.18886)
+  double scale = 1;          ///< 1: none
+  double highest = 0;        ///< where it is above 0, each visit draws its scale between `scale` and this
+  bool by_time = false;      ///< whether the scale falls to 1 where there is no noise: 1 + (g - 1) · share of the way to noise alone
+  bool scales_away = false;  ///< whether u is first made as long as v along it: u ⟨v, u⟩ / (‖u‖² + 1e-8), CFG-Zero (arXiv 2503.18886)
   bool moves_target = false;  ///< whether p is compared with the moved target
 
   bool is_on() const { return scale != 1 || highest > 0; }
@@ -29,7 +29,8 @@ GuidedLoss guided_loss_of(const models::OptionValues& own);
 
 /// The scale of each sample's guidance [B], which is drawn for a visit.
 inline const char* const kTrainingScale = "training_cfg";
-/// Completes the scales of a visit's draws: they are `drawn` where a range has them drawn, undefined otherwise, of B samples at these times.
+/// Completes the scales of a visit's draws: they are `drawn` where a range has them drawn, undefined otherwise, of B samples at these
+/// times.
 at::Tensor training_scales(const GuidedLoss& loss, const at::Tensor& drawn_B, const std::vector<double>& shares);
 
 /// Returns the passes that the samples' own losses need beside the trained one.

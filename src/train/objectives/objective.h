@@ -21,10 +21,14 @@ class Objective {
   virtual ~Objective() = default;
   /// Returns the units, encoders first; they write loss [B], and the last one what `reduce` reads.
   virtual pipeline::Units units() const = 0;
+  /// Returns the names of units that record no gradient although they depend on what trains.
+  virtual std::set<std::string> without_gradient() const { return {}; }
   /// Returns the metadata columns that it reads of every sample.
   virtual std::vector<std::string> columns() const { return {}; }
   /// Throws a data Error for a sample that it cannot use.
   virtual void check(const SampleInfo&) const {}
+  /// Returns sentences, to be told as warnings, about samples of which it makes less than of others.
+  virtual std::vector<std::string> warnings(const Samples&) const { return {}; }
   SampleNeeds needs() const {
     return {columns(), [this](const SampleInfo& sample) { check(sample); }};
   }

@@ -8,16 +8,19 @@ inline const std::string kNegative = "negative_", kOfClass = "class_";
 
 /// A pass of the denoiser through a sample's noisy latents: under which prompt, and whether the model before training makes it.
 struct Pass {
-  std::string prompt = {};      ///< prefix of the values of a prompt; "" is the sample's own
+  std::string prompt = {};       ///< prefix of the values of a prompt; "" is the sample's own
   bool before_training = false;  ///< such a pass has no gradient
+  bool has_gradient = true;      ///< else the model makes it as it is, and learns nothing by it
 
   /// Returns what stands before the names of the values that the pass gives.
   std::string prefix() const { return (before_training ? kReference : "") + prompt; }
 };
 
-/// Makes the units of all passes from `own`, those of the pass that is trained, which stand first. A prompt of which no pass is in
-/// `with_gradient` runs without gradient. Throws a config Error where a prompt of `needed` decides nothing of what the model predicts.
-pipeline::Units with_passes(const pipeline::Units& own, const Subject& subject, const std::set<std::string>& with_gradient,
-                            const std::vector<Pass>& needed);
+/// Makes the units of all passes from `own`, those of the pass that is trained, which stand first. Throws a config Error where a prompt of
+/// `needed` decides nothing of what the model predicts.
+pipeline::Units with_passes(const pipeline::Units& own, const Subject& subject, const std::vector<Pass>& needed);
+
+/// Returns the names of the units of prompts of which no pass of `needed` has a gradient.
+std::set<std::string> units_without_gradient(const pipeline::Units& units, const std::vector<Pass>& needed);
 
 }  // namespace burnish::train

@@ -26,24 +26,25 @@ namespace {
 /// Shares of the way from no noise to noise alone at which held-out samples are judged.
 constexpr std::array kHeldOutShares{0.1, 0.25, 0.4, 0.55, 0.7, 0.85};
 
-/// All passes that the loss needs, what of them is compared, and what that adds up to.
+/// The passes that the loss needs beside the trained one.
+std::vector<Pass> passes_of(const ObjectiveSettings& settings) {
+  auto passes = judged_passes(settings.own);
+  for (const auto& term : terms_of(settings)) passes.insert(passes.end(), {term.pass, term.held_to});
+  return passes;
+}
+
+/// All passes, what of them is compared, and what that adds up to.
 pipeline::Units sft_units(const ObjectiveSettings& settings, const Subject& subject) {
   const auto terms = terms_of(settings);
-  auto passes = judged_passes(settings.own);
-  const bool is_judged_as_it_is = passes.empty();
-  std::set<std::string> with_gradient;
-  for (const auto& term : terms) {
-    passes.insert(passes.end(), {term.pass, term.held_to});
-    with_gradient.insert(term.pass.prompt);
-  }
+  const auto passes = passes_of(settings);
+  const bool is_judged_as_it_is = judged_passes(settings.own).empty();
   auto units = training_units(*subject, subject.chosen.experts);
-  if (!passes.empty()) units = with_passes(units, subject, with_gradient, passes);
+  if (!passes.empty()) units = with_passes(units, subject, passes);
   for (auto& unit : weighing_units(*subject, settings.sample_loss)) units.push_back(std::move(unit));
   for (const auto& term : terms)
     units.push_back(loss_unit(*subject, term.loss, term.name, {term.pass.prefix(), term.held_to.prefix(), "prediction"}));
   if (!is_judged_as_it_is) units.push_back(judged_unit(*subject, settings.own));
-  units.push_back(
-      loss_unit(*subject, settings.sample_loss, "loss", is_judged_as_it_is ? Compared{} : Compared{kJudged, kJudged}));
+  units.push_back(loss_unit(*subject, settings.sample_loss, "loss", is_judged_as_it_is ? Compared{} : Compared{kJudged, kJudged}));
   if (!has_total(settings)) return passes.empty() ? units : pipeline::leading_to(units, {"loss"});
   units.push_back(total_unit(settings));
   return pipeline::leading_to(units, {kTotalLoss});
@@ -60,12 +61,15 @@ class Sft final : public Objective {
         units_(sft_units(settings, subject)) {}
 
   pipeline::Units units() const override { return units_; }
+  std::set<std::string> without_gradient() const override { return units_without_gradient(units_, passes_of(settings_)); }
 
   std::vector<std::string> logged() const override {
     std::vector<std::string> names;
     for (const auto& term : terms_of(settings_)) names.push_back(term.name);
     return names;
   }
+
+  std::vector<std::string> warnings(const Samples& samples) const override { return term_warnings(settings_.own, samples); }
 
   at::Tensor reduce(const pipeline::Values& written, const pipeline::Values& draws) const override {
     return has_total(settings_) ? std::get<at::Tensor>(written.at(kTotalLoss)).mean() : Objective::reduce(written, draws);

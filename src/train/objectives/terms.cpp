@@ -1,7 +1,11 @@
 #include "train/objectives/terms.h"
 
 #include <ATen/TensorOperators.h>
+#include <fmt/core.h>
 
+#include <algorithm>
+
+#include "base/count.h"
 #include "base/error.h"
 #include "data/captions.h"
 #include "io/hash.h"
@@ -42,9 +46,9 @@ std::vector<models::Option> term_options() {
            .elsewhere = ""},
           weight_option(kBlankPreservationWeight, "factor on that term", 1),
           weight_option(kDriftWeight, "factor on the distance of each prediction from that of the model before training; 0 is off", 0),
-          weight_option(kMaskedPriorWeight,
-                        "of masked_loss: factor on the distance from the model before training, where the mask lets nothing count; 0 is off",
-                        0),
+          weight_option(
+              kMaskedPriorWeight,
+              "of masked_loss: factor on the distance from the model before training, where the mask lets nothing count; 0 is off", 0),
           weight_option(kOwnWeight, "factor on the samples' own losses beside such terms", 1)};
 }
 
@@ -94,6 +98,21 @@ std::vector<Input> term_inputs(const models::OptionValues& own) {
   auto content = [own](const View& view) { return view.sample == nullptr ? "" : "text " + io::sha256(class_prompt(own, view)); };
   auto load = [own](const View& view) -> pipeline::Value { return class_prompt(own, view); };
   return {{kOfClass + "prompt", true, content, load, /*follows_caption=*/true}};
+}
+
+std::vector<std::string> term_warnings(const models::OptionValues& own, const Samples& samples) {
+  if (!own.get<bool>(kClassPreservation)) return {};
+  auto lacks_word = [&](const SampleInfo& sample) {
+    if (samples.sets.at(sample.set).of_class_set) return false;
+    auto marked = data::with_other_word(sample.prompt, sample.trigger_word, "\n");  // which stands in no caption
+    return marked.find('\n') == marked.npos;
+  };
+  auto num = std::ranges::count_if(samples.list, lacks_word);
+  if (num == 0) return {};
+  return {
+      fmt::format("{} no trigger word as a word of its own in the caption: {} holds the model to what it was under that very caption, "
+                  "against what is learned",
+                  count_of(num, "sample has", "samples have"), kClassPreservation)};
 }
 
 bool has_total(const ObjectiveSettings& settings) { return !terms_of(settings).empty() || settings.own.get<double>(kOwnWeight) != 1; }

@@ -2,6 +2,7 @@
 #include "train/objectives/passes.h"
 #include "train/objectives/sample_loss.h"
 #include "train/objectives/settings.h"
+#include "train/samples/samples.h"
 
 namespace burnish::train {
 
@@ -11,10 +12,10 @@ namespace burnish::train {
 
 /// A term of a loss: how far what one pass predicts is from what another one predicts, of the same noisy latents at the same time.
 struct Term {
-  std::string name;     ///< of the value [B] without its weight, which the log has as well
+  std::string name;  ///< of the value [B] without its weight, which the log has as well
   double weight = 1;
   Pass pass, held_to;
-  SampleLoss loss = {};        ///< how it is made of elements
+  SampleLoss loss = {};     ///< how it is made of elements
   bool is_weighed = false;  ///< whether it counts as the sample's own loss does, by kLossWeight
 };
 
@@ -31,6 +32,9 @@ std::vector<Term> terms_of(const ObjectiveSettings& settings);
 std::vector<Input> term_inputs(const models::OptionValues& own);
 /// Returns the caption with the class in place of the sample's trigger word.
 std::string class_prompt(const models::OptionValues& own, const View& view);
+
+/// Returns sentences about samples without a trigger word whose place the class could take.
+std::vector<std::string> term_warnings(const models::OptionValues& own, const Samples& samples);
 
 /// The value [B] that losses and terms add up to.
 inline const char* const kTotalLoss = "total_loss";

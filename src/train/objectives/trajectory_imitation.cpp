@@ -34,7 +34,9 @@ pipeline::Value load_trajectory_noise(const View& view) {
   return diffusion::normal_noise(trajectory_key(view).value(), view.sample->latent_shape).unsqueeze(0);
 }
 
-std::vector<Input> imitation_inputs(const models::OptionValues&) { return {{"trajectory_noise", true, trajectory_noise_content, load_trajectory_noise}}; }
+std::vector<Input> imitation_inputs(const models::OptionValues&) {
+  return {{"trajectory_noise", true, trajectory_noise_content, load_trajectory_noise}};
+}
 
 /// The encoders, the walk of the model as it was before training, and one step of the student on it.
 pipeline::Units imitation_units(const ObjectiveSettings& settings, const Subject& subject) {

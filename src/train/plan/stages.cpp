@@ -117,7 +117,8 @@ pipeline::Schedule plan_schedule(const Settings& settings, const Subject& subjec
   if (settings.schedule.everything_live) {
     for (const auto& unit : units) policy.at_every_visit.insert(unit.name);
   }
-  auto schedule = pipeline::schedule(units, labels, subject.chosen.models(*subject), policy, subject.model->names().padded_values());
+  auto schedule = pipeline::schedule(units, labels, subject.chosen.models(*subject), policy, subject.model->names().padded_values(),
+                                     objective.without_gradient());
   if (trains) check_initial(schedule, settings.schedule.always_ahead());
   if (trains && settings.schedule.always_ahead()) check_ahead(schedule, subject);
   if (trains) check_blocks_on_disk(settings, subject);

@@ -136,6 +136,7 @@ void save_checks(const Opened& run) {
 /// What is trained on, before anything is computed of it.
 void say_data(const Opened& run, const pipeline::Schedule& schedule, const Course* course) {
   say_samples(run.samples(), course);
+  for (const auto& sentence : run.objective->warnings(run.samples())) warn("{}", sentence);
   auto units = schedule.after_once();
   if (run.settings.data.from_pictures) units.insert(units.end(), schedule.once.units.begin(), schedule.once.units.end());
   std::set<std::string> captions;

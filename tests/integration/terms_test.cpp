@@ -1,0 +1,205 @@
+// Terms that hold a model to what it was, and losses under guidance: beside plain torch with peft (tests/golden/make_terms.py), in all ways
+// of running them, under every kind of adapter, and what they refuse.
+#include <ATen/ATen.h>
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+
+#include "io/safetensors.h"
+#include "tests/integration/stable_diffusion.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+const std::string kClass = "--trigger_word sks --diff_output_preservation --diff_output_preservation_class fruit ";
+const std::string kBlank = "--blank_prompt_preservation ";
+const std::string kLora = "--lora_rank 2 --learning_rate 1e-3 ";
+
+class Terms : public testing::Test {
+ protected:
+  static std::string flux() { return golden_model() + "--height 48 --width 64 "; }
+  static std::string data() { return option("dataset_metadata_path", kGolden / "pictures/metadata.csv"); }
+  std::string class_set() const {
+    fs::create_directories(folder / "class");
+    fs::copy_file(kGolden / "pictures/2.png", folder / "class/a.png", fs::copy_options::skip_existing);
+    std::ofstream(folder / "class/a.txt") << "a picture";
+    return option("class_metadata_path", folder / "class");
+  }
+  std::vector<nlohmann::json> train(const std::string& options, const std::string& run) {
+    auto out = run_burnish("train --overwrite " + options + option("output_path", folder / run));
+    EXPECT_EQ(out.exit_code, 0) << options << "\n" << out.output;
+    output = out.output;
+    return read_log(folder / run);
+  }
+  void expect_refused(const std::string& options, int code, const char* text) {
+    auto out = run_burnish("train " + options + flux() + data() + option("output_path", folder / "refused"));
+    EXPECT_EQ(out.exit_code, code) << options << "\n" << out.output;
+    EXPECT_THAT(out.output, HasSubstr(text));
+  }
+  /// How far the run's adapter moved: the largest number of B, which begins at nothing.
+  double moved(const std::string& run, int steps) const {
+    double most = 0;
+    auto file = io::SafetensorsFile::open(folder / run / fmt::format("step-{}.safetensors", steps));
+    for (const auto& [name, info] : file->tensors()) {
+      if (name.find("lora_B") != name.npos) most = std::max(most, file->tensor(name).abs().max().item<double>());
+    }
+    return most;
+  }
+  Scratch folder;
+  std::string output;
+};
+
+std::vector<std::string> numbers(const std::vector<nlohmann::json>& log) {
+  std::vector<std::string> lines;
+  for (auto line : log) {
+    for (const char* other : {"time", "seconds", "samples_per_second", "step_seconds", "data_seconds", "peak_memory_bytes"})
+      line.erase(other);
+    lines.push_back(line.dump());
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_F(Terms, EqualPlainTorch) {
+  auto expected = golden("terms.safetensors");
+  const auto replayed = flux() + data() + "--trigger_word sks --loss_weighting diffsynth --learning_rate 1e-3 --max_steps 4 " +
+                        option("replay", kGolden / "replay.safetensors") + option("lora_checkpoint", kGolden / "lora.safetensors");
+  for (const auto& [name, options, term] :
+       {std::tuple{"class", kClass + "--diff_output_preservation_multiplier 0.5 ", "class_preservation_loss"},
+        {"blank", kBlank + "--blank_prompt_preservation_multiplier 2 ", "blank_preservation_loss"},
+        {"drift", "--drift_loss_weight 0.3 ", "drift_loss"},
+        {"guided", "--training_cfg_scale 3 ", ""},
+        {"moved", "--training_cfg_scale 3 --training_cfg_schedule sigma --training_cfg_zero --training_cfg_loss target ", ""}}) {
+    auto log = train(replayed + options, name);
+    ASSERT_EQ(log.size(), 4u);
+    for (size_t i = 0; i < log.size(); ++i) {
+      auto of = [&](const char* what) { return expected.tensor(std::string(name) + "." + what)[static_cast<int64_t>(i)].item<double>(); };
+      EXPECT_NEAR(log[i]["loss"].get<double>() / of("loss"), 1, 1e-5) << name << " step " << i;
+      EXPECT_NEAR(log[i]["grad_norm"].get<double>() / of("grad_norm"), 1, 2e-4) << name << " step " << i;
+      if (*term == 0) continue;
+      EXPECT_NEAR(log[i][term].get<double>() / of("term"), 1, 1e-4) << name << " step " << i;
+    }
+  }
+}
+
+TEST_F(Terms, AreNothingWhileAnAdapterIs) {
+  const auto terms = kClass + kBlank + "--drift_loss_weight 1 ";
+  const auto in_codes = "--fp8_models dit --dtype bf16 --use_gradient_checkpointing " + flux() + data();
+  std::vector<std::string> runs{"--lora_base_model dit,text_encoder,text_encoder_2 " + flux() + data(),
+                                sd_model("sdxl_pipeline") + sd_data("sdxl_pipeline")};
+  for (const std::string kind : {"lora", "dora", "loha", "lokr", "oft", "full"}) runs.push_back(in_codes + "--lora_type " + kind + " ");
+  for (const auto& options : runs) {
+    auto log = train("--max_steps 2 --batch_size 2 " + kLora + terms + options, "run");
+    ASSERT_EQ(log.size(), 2u);
+    for (const char* term : {"class_preservation_loss", "blank_preservation_loss", "drift_loss"}) {
+      EXPECT_EQ(log[0][term], 0.0) << term << " " << options;
+      EXPECT_GT(log[1][term].get<double>(), 0) << term << " " << options;
+    }
+  }
+}
+
+TEST_F(Terms, AnInfiniteWeightKeepsTheModel) {
+  const auto run = kLora + "--max_steps 12 --lora_checkpoint '" + (kGolden / "lora.safetensors").string() + "' " + flux() + data();
+  auto free = train(run + "--drift_loss_weight 1e-30 ", "free");
+  auto held = train(run + "--drift_loss_weight 1e6 ", "held");
+  EXPECT_GT(free.back()["drift_loss"].get<double>(), 0.02) << "what the adapter had learned before";
+  EXPECT_LT(held.back()["drift_loss"].get<double>(), 0.5 * free.back()["drift_loss"].get<double>());
+  auto still =
+      train(kLora + "--max_steps 3 --sft_loss_weight 0 --drift_loss_weight 1 --blank_prompt_preservation " + flux() + data(), "still");
+  EXPECT_EQ(still.back()["drift_loss"], 0.0) << "there is nothing to learn from, so nothing moves";
+  EXPECT_EQ(moved("still", 3), 0);
+}
+
+TEST_F(Terms, SplitStagedAndResumedRunsAreTheUnsplitOne) {
+  const auto terms = kClass + kBlank + "--drift_loss_weight 0.5 --training_cfg_scale 2 --training_cfg_scale_max 4 --class_target model ";
+  auto how = "--random_flip --latents sample --caption_dropout 0.3 ";
+  auto more = "--max_steps 4 --batch_size 2 " + kLora + terms;
+  auto log = numbers(train(flux() + data() + class_set() + how + more, "whole"));
+  EXPECT_EQ(numbers(train("--precompute none " + flux() + data() + class_set() + how + more, "live")), log);
+  train(flux() + data() + class_set() + how + "--max_steps 2 --batch_size 2 " + kLora + terms, "resumed");
+  auto out = run_burnish("train --resume " + flux() + data() + class_set() + how + more + option("output_path", folder / "resumed"));
+  EXPECT_EQ(out.exit_code, 0) << out.output;
+  EXPECT_EQ(numbers(read_log(folder / "resumed")), log);
+  out =
+      run_burnish("train --task sft:data_process " + flux() + data() + class_set() + how + terms + option("output_path", folder / "cache"));
+  ASSERT_EQ(out.exit_code, 0) << out.output;
+  auto split = "--task sft:train --latents sample --dtype fp32 " + option("model", kGolden / "model/transformer") +
+               option("dataset_base_path", folder / "cache") + more.substr(0, more.find("--trigger_word")) +
+               terms.substr(terms.find("--diff_output"));
+  EXPECT_EQ(numbers(train(split, "split")), log);
+  EXPECT_NE(numbers(train(flux() + data() + class_set() + how + "--max_steps 4 --batch_size 2 " + kLora, "without")), log);
+}
+
+TEST_F(Terms, DrawnCaptionsHaveTheClassToo) {
+  std::ofstream metadata(folder / "tags.csv");
+  metadata << "image,prompt\n";
+  for (int i = 0; i < 4; ++i) metadata << (kGolden / "pictures").string() << "/" << i << ".png,\"red, sks, tree, apple\"\n";
+  metadata.close();
+  auto tags = flux() + option("dataset_metadata_path", folder / "tags.csv") + "--shuffle_caption --caption_dropout 0.5 --max_steps 4 ";
+  auto log = numbers(train(tags + kLora + kClass, "cached"));
+  EXPECT_EQ(numbers(train("--precompute none " + tags + kLora + kClass, "live")), log);
+}
+
+TEST_F(Terms, WholeModelsAreComparedWithWhatWasComputedAhead) {
+  const auto terms = kClass + "--drift_loss_weight 0.5 ";
+  expect_refused("--trainable_models dit --max_steps 1 " + terms, 2, "dit trains whole");
+  auto options =
+      "--trainable_models dit,text_encoder --precompute_timesteps on --learning_rate 1e-5 --max_steps 3 " + flux() + data() + terms;
+  auto log = train(options, "whole");
+  EXPECT_EQ(log[0]["drift_loss"], 0.0);
+  EXPECT_EQ(log[0]["class_preservation_loss"], 0.0);
+  EXPECT_GT(log[2]["drift_loss"].get<double>(), 0);
+}
+
+TEST_F(Terms, AClassSetMayBeHeldToTheModel) {
+  auto steps = "--num_epochs 1 --lora_rank 2 --learning_rate 1e-30 ";
+  auto log = train(flux() + data() + class_set() + steps + "--class_target model ", "model");
+  auto as_they_are = train(flux() + data() + class_set() + steps, "data");
+  ASSERT_EQ(log.size(), 8u);
+  int kept = 0;
+  for (size_t i = 0; i < log.size(); ++i) {
+    if (log[i]["loss"] == 0.0) ++kept;
+    else EXPECT_EQ(log[i]["loss"], as_they_are[i]["loss"]);
+  }
+  EXPECT_EQ(kept, 4) << "half of the visits are the class set's";
+}
+
+TEST_F(Terms, RefuseWhatTheyCannotHonour) {
+  expect_refused("--diff_output_preservation --trigger_word sks ", 2, "name it in diff_output_preservation_class");
+  expect_refused("--diff_output_preservation --diff_output_preservation_class cat ", 2, "name it in trigger_word");
+  expect_refused("--diff_output_preservation_class cat ", 2, "diff_output_preservation");
+  expect_refused("--masked_prior_preservation_weight 1 ", 2, "set masked_loss to column or alpha");
+  expect_refused("--class_target model ", 2, "name one in class_metadata_path");
+  expect_refused("--training_cfg_scale 3 --training_cfg_scale_max 2 ", 2, "is below training_cfg_scale");
+  expect_refused("--training_cfg_zero ", 2, "training_cfg_scale");
+  expect_refused("--task dpo --drift_loss_weight 1 ", 2, "task sft");
+}
+
+TEST_F(Terms, ATriggerWordInsideAnotherWordIsTold) {
+  std::ofstream metadata(folder / "words.csv");
+  metadata << "image,prompt\n";
+  for (int i = 0; i < 3; ++i)
+    metadata << (kGolden / "pictures").string() << "/" << i << ".png," << (i == 0 ? "a masks" : "sks, tree") << "\n";
+  metadata.close();
+  auto words = flux() + option("dataset_metadata_path", folder / "words.csv") + kLora + "--max_steps 1 ";
+  train(words + kClass, "words");
+  EXPECT_THAT(output, HasSubstr("1 sample has no trigger word as a word of its own in the caption"));
+  train(words, "without");
+  EXPECT_THAT(output, testing::Not(HasSubstr("trigger word as a word")));
+}
+
+TEST_F(Terms, ThePlanCountsTheirPasses) {
+  auto passes = [&](const std::string& options) {
+    auto out = run_burnish("plan --graph --max_steps 4 " + kLora + flux() + data() + options);
+    EXPECT_EQ(out.exit_code, 0) << out.output;
+    return out.output;
+  };
+  EXPECT_THAT(passes(kClass), HasSubstr("dit.body 3 (2 with gradients)"));
+  EXPECT_THAT(passes(kClass + "--drift_loss_weight 1 "), HasSubstr("dit.body 4 (2 with gradients)"));
+  EXPECT_THAT(passes("--drift_loss_weight 1 "), HasSubstr("dit.body 2 (1 with gradients)"));
+  EXPECT_THAT(passes("--training_cfg_scale 3 "), HasSubstr("dit.body 2 (1 with gradients)"));
+  EXPECT_THAT(passes(kBlank + "--training_cfg_scale 3 "), HasSubstr("dit.body 3 (2 with gradients)")) << "which share a pass";
+}
