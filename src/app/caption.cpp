@@ -149,7 +149,8 @@ class Captions {
 };
 
 void tell(const CaptionOptions& o, const Outcome& outcome) {
-  if (o.json) return print("{}\n", nlohmann::json({{"written", outcome.written}, {"bad", outcome.bad}, {"num_there", outcome.num_there}}).dump(1));
+  if (o.json)
+    return print("{}\n", nlohmann::json({{"written", outcome.written}, {"bad", outcome.bad}, {"num_there", outcome.num_there}}).dump(1));
   print("{} written{}{}\n", count_of(std::ssize(outcome.written), "caption"),
         outcome.num_there > 0 ? fmt::format(", {} there before", outcome.num_there) : "",
         outcome.bad.empty() ? "" : fmt::format(", {} not", count_of(std::ssize(outcome.bad), "picture")));
@@ -162,15 +163,18 @@ void run(const CaptionOptions& o) {
   bool is_done = true;
   if (!places.empty()) {
     const auto model_options = train::model_options(o.model);
-    const auto files = models::open_model_files({.model = o.model.model, .model_paths = {}, .model_id_with_origin_paths = {}, .hub = models::HubUse::without_denoiser});
+    const auto files = models::open_model_files(
+        {.model = o.model.model, .model_paths = {}, .model_id_with_origin_paths = {}, .hub = models::HubUse::without_denoiser});
     captioning::LanguageModel model(files, model_options, o.processor_path);
     load(model, o);
     is_done = Captions(o, model, outcome).write(places);
   }
   tell(o, outcome);
   if (!is_done)
-    throw Error(Exit::interrupted, "caption", fmt::format("interrupted; {} of {} captions were written, and the same command goes on", outcome.written.size(), places.size()));
-  if (!places.empty() && outcome.written.empty())
+    throw Error(Exit::interrupted, "caption",
+                fmt::format("interrupted; {} of {} captions were written; with caption_mode fill the same command goes on",
+                            outcome.written.size(), places.size()));
+  if (!places.empty() && outcome.written.empty() && outcome.num_there == 0)
     data_error("caption", "none of {} could be captioned; the warnings say why", count_of(std::ssize(places), "picture"));
 }
 
@@ -181,8 +185,8 @@ void caption(const Arguments& arguments) {
   config::Fields listed;
   fields(listed, options);
   try {
-    const auto parsed = config::read_command_line("caption", "write captions of pictures and clips, by a model that sees them", arguments, listed,
-                                                  [&] { check(options); });
+    const auto parsed = config::read_command_line("caption", "write captions of pictures and clips, by a model that sees them", arguments,
+                                                  listed, [&] { check(options); });
     if (parsed.help) return print("{}", parsed.help_text);
     check(options);
     watch_for_interrupt("interrupted: ends now; captions that are finished are written");

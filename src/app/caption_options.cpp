@@ -15,9 +15,10 @@ void model_fields(config::Fields& f, CaptionOptions& o) {
   f.group("Model");
   f.path("model", o.model.model,
          "Qwen2.5-VL or Qwen3-VL: its folder, its id on a hub (Qwen/Qwen3-VL-4B-Instruct, say), which is fetched, or the folder of a model "
-         "that has one as its text encoder, as Qwen-Image has",
+         "that has one as its text encoder",
          {}, config::seen_from_if_there);
-  f.path("tokenizer_path", o.model.tokenizer_path, "folder of its tokenizer, where it is not beside the model", {}, config::seen_from_if_there);
+  f.path("tokenizer_path", o.model.tokenizer_path, "folder of its tokenizer, where it is not beside the model", {},
+         config::seen_from_if_there);
   f.path("processor_path", o.processor_path, "folder of its preprocessor_config.json, where it is not beside the model");
   f("dtype", o.model.dtype, "fp32, bf16 or fp16: what the model is held and computed in").known(dtype_choices());
   f("device", o.model.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
@@ -50,14 +51,20 @@ void fields(config::Fields& f, CaptionOptions& o) {
       .at_least(1)
       .at_most(kMostPixelsShown)
       .in("pixels");
-  f("num_frames", o.frames.most, "frames of a clip that the model sees at most; 1: the first one").at_least(1).at_most(kMostFrames).in("frames");
+  f("num_frames", o.frames.most, "frames of a clip that the model sees at most; 1: the first one")
+      .at_least(1)
+      .at_most(kMostFrames)
+      .in("frames");
   f("frame_rate", o.frames.rate, "frames of a clip that it sees in a second").at_least(kLeastRate).at_most(kMostRate);
   f("batch_size", o.batch_size, "pictures that are written about at once").at_least(1).at_most(kMostInABatch);
   f.group("Writing");
   auto& tokens = o.writing.tokens;
   f("max_new_tokens", o.writing.max_new_tokens, "tokens of a caption at most").at_least(1).at_most(kMostTokens).in("tokens");
-  f("repetition_penalty", tokens.repetition_penalty, "how much less likely tokens are that were said; 1 is off").at_least(kLeastPenalty).at_most(kMostPenalty);
-  f("temperature", tokens.temperature, "0 takes the likeliest token; above, tokens are drawn, by numbers that seed and a picture's name give")
+  f("repetition_penalty", tokens.repetition_penalty, "how much less likely tokens are that were said; 1 is off")
+      .at_least(kLeastPenalty)
+      .at_most(kMostPenalty);
+  f("temperature", tokens.temperature,
+    "0 takes the likeliest token; above, tokens are drawn, by numbers that seed and a picture's name give")
       .at_least(0)
       .at_most(kMostTemperature);
   auto is_drawn = [&o] { return o.writing.tokens.temperature > 0; };
@@ -75,10 +82,11 @@ void check(CaptionOptions& o) {
   config::Problems problems(listed);
   problems.check_values();
   problems.gather([&] { train::check(o.model); });
-  if (o.folders.empty()) problems.add("folder names the pictures that are to be captioned; for example: burnish caption photos --model MODEL");
-  if (o.model.model.empty())
-    problems.add("model names a Qwen2.5-VL or Qwen3-VL; for example --model Qwen/Qwen3-VL-4B-Instruct, or the folder of a Qwen-Image");
-  if (o.extension.size() < 2 || !o.extension.starts_with('.')) problems.add("caption_extension is an ending like .txt, not '{}'", o.extension);
+  if (o.folders.empty())
+    problems.add("folder names the pictures that are to be captioned; for example: burnish caption photos --model MODEL");
+  if (o.model.model.empty()) problems.add("model names a Qwen2.5-VL or Qwen3-VL; for example --model Qwen/Qwen3-VL-4B-Instruct");
+  if (o.extension.size() < 2 || !o.extension.starts_with('.'))
+    problems.add("caption_extension is an ending like .txt, not '{}'", o.extension);
   problems.refuse("caption");
   o.caption.is_tags = o.style == "tags";
   o.caption.is_added = o.mode == "add";

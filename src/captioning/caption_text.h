@@ -7,10 +7,10 @@ namespace burnish::captioning {
 
 /// What a caption is to be.
 struct CaptionRule {
-  bool is_tags = false;        ///< tags with commas between, not sentences
-  std::string prompt = {};     ///< what is asked; "": a prompt of this program's for sentences or tags
-  std::string trigger = {};    ///< a word that every caption begins with, or holds, and that the prompt tells of
-  bool is_added = false;       ///< whether it goes behind the caption that is there, and does not replace it
+  bool is_tags = false;      ///< tags with commas between, not sentences
+  std::string prompt = {};   ///< what is asked; "": a prompt of this program's for sentences or tags
+  std::string trigger = {};  ///< a word that every caption begins with, or holds, and that the prompt tells of
+  bool is_added = false;     ///< whether it goes behind the caption that is there, and does not replace it
 };
 
 /// Returns what is asked about a picture or a clip.

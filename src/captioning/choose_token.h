@@ -16,7 +16,7 @@ struct TokenRule {
   double repetition_penalty = 1.05;
   double temperature = 0;  ///< what scores are divided by before a token is drawn; 0 takes the likeliest
   int64_t top_k = 0;       ///< draws one of so many likeliest tokens; 0: of all
-  double top_p = 1;        ///< draws one of the likeliest tokens that have this probability together (Holtzman et al. 2020, arXiv 1904.09751)
+  double top_p = 1;  ///< draws one of the likeliest tokens that have this probability together (Holtzman et al. 2020, arXiv 1904.09751)
 };
 
 /// Scores [B, V] after the penalty; `is_written` [B, V] tells which tokens a text has.

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "io/files.h"
+#include "io/json.h"
 #include "models/find_components.h"
 #include "models/shared_components.h"
 #include "models/text/resample.h"
@@ -84,9 +85,10 @@ void LanguageModel::find_language_model() {
                files_.describe());
   kind_.chat.after = "<|im_end|>\n<|im_start|>assistant\n";
   config_ = models::read_named(language_, kind_.tells_times ? text::qwen3_vl_config : text::qwen_config);
-  components_.add({.name = kLanguageModel, .what = kind_.name + " language model", .source = language_, .build = [config = config_](const auto&, const auto& o) {
-                     return std::make_unique<text::QwenEncoder>(config, o);
-                   }});
+  components_.add({.name = kLanguageModel,
+                   .what = kind_.name + " language model",
+                   .source = language_,
+                   .build = [config = config_](const auto&, const auto& o) { return std::make_unique<text::QwenEncoder>(config, o); }});
 }
 
 void LanguageModel::find_tower(const std::string& processor_path) {
@@ -94,7 +96,8 @@ void LanguageModel::find_tower(const std::string& processor_path) {
   if (!tower.entry)
     data_error("captioning", "the {} in {} has no vision tower, and sees no pictures; take files that have one", kind_.name,
                language_.entry->label);
-  auto chosen = processor_path.empty() ? folder_with(*language_.entry, {"preprocessor_config.json", "processor_config.json"}) : processor_path;
+  auto chosen =
+      processor_path.empty() ? folder_with(*language_.entry, {"preprocessor_config.json", "processor_config.json"}) : processor_path;
   if (kind_.tells_times) {
     auto config = models::read_named(tower, text::qwen3_vl_vision_config);
     vision_ = config;
@@ -116,9 +119,10 @@ void LanguageModel::find_head() {
     const io::KeyMap keys({io::KeyRule{"weight", {"lm_head.weight"}}});
     const models::Source source{&entry, tensors, keys};
     const auto vocabulary = source.shapes().at("lm_head.weight").at(0);
-    components_.add({.name = kHead, .what = "head", .source = source, .build = [width = config_.width, vocabulary](const auto&, const auto& o) {
-                       return std::make_unique<Head>(width, vocabulary, o);
-                     }});
+    components_.add(
+        {.name = kHead, .what = "head", .source = source, .build = [width = config_.width, vocabulary](const auto&, const auto& o) {
+           return std::make_unique<Head>(width, vocabulary, o);
+         }});
     return;
   }
   bool is_tied = config_.width <= kWidestTied;
@@ -130,13 +134,21 @@ void LanguageModel::find_head() {
 
 void LanguageModel::find_tokenizer() {
   auto chosen = options_.tokenizer_path;
-  if (chosen.empty() && !models::find_tokenizer(files_, "", "tokenizer")) chosen = folder_with(*language_.entry, {"tokenizer.json", "vocab.json"});
+  if (chosen.empty() && !models::find_tokenizer(files_, "", "tokenizer"))
+    chosen = folder_with(*language_.entry, {"tokenizer.json", "vocab.json"});
   tokenizer_ = models::load_seeing_qwen(models::tokenizer_folder(files_, chosen, "tokenizer", "Qwen"), kind_.chat);
   if (tokenizer_->num_ids() > config_.vocab_size)
-    data_error("captioning", "the tokenizer has {} tokens and the {} knows {}; they belong to different models", tokenizer_->num_ids(), kind_.name,
-               config_.vocab_size);
+    data_error("captioning", "the tokenizer has {} tokens and the {} knows {}; they belong to different models", tokenizer_->num_ids(),
+               kind_.name, config_.vocab_size);
   for (const char* stop : {"<|im_end|>", "<|endoftext|>"}) {
     if (auto ids = tokenizer_->encode_bare(stop); ids.size() == 1) stops_.push_back(ids[0]);
+  }
+  const auto path = language_.entry->folder / "generation_config.json";
+  if (!io::is_there(path)) return;
+  const auto settings = io::read_json(path);
+  const auto ends = settings.is_object() ? settings.value("eos_token_id", nlohmann::json()) : nlohmann::json();
+  for (const auto& id : ends.is_array() ? ends : nlohmann::json::array({ends})) {
+    if (id.is_number_integer()) stops_.push_back(id.get<int64_t>());
   }
 }
 

@@ -40,7 +40,7 @@ class LanguageModel {
   static const std::vector<std::string>& written_with();
   const tokenizers::ChatTokenizer& tokenizer() const { return *tokenizer_; }
   const std::string& name() const { return kind_.name; }
-  /// Returns the tokens that end a text.
+  /// Returns the tokens that end a text: those that end a turn and a document, and those of generation_config.json beside the weights.
   const std::vector<int64_t>& stops() const { return stops_; }
 
   /// Makes the conversation in which what is shown stands before a prompt, up to where the answer begins.

@@ -363,8 +363,7 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
   SpelledFiles there;
   auto found = look_into(root, endings, captions.with_videos, there);
   take_training_parts(found.parquets);
-  if (found.pictures.empty() && found.parquets.empty() && found.damaged.empty())
-    refuse_without_pictures(folder, " and no Parquet file");
+  if (found.pictures.empty() && found.parquets.empty() && found.damaged.empty()) refuse_without_pictures(folder, " and no Parquet file");
   say_passed_over(found, endings);
   auto masks = take_masks(found.pictures);
   auto layers = captions.with_layers ? take_layers(found.pictures, endings, there) : std::map<std::string, std::map<int64_t, fs::path>>{};

@@ -57,8 +57,7 @@ std::string settings_of(const PixelRule& rule) {
 std::pair<int64_t, int64_t> shown_size(int64_t height, int64_t width, const Patching& p, const PixelRule& rule) {
   constexpr int64_t kMostLong = 200;
   if (std::max(height, width) > kMostLong * std::min(height, width))
-    data_error("models",
-               "a picture is {} by {} pixels, and the vision tower sees none that is more than {} times as long as wide", width,
+    data_error("models", "a picture is {} by {} pixels, and the vision tower sees none that is more than {} times as long as wide", width,
                height, kMostLong);
   const auto cell = static_cast<double>(p.cell());
   auto cells = [&](double side, double (*round)(double)) { return static_cast<int64_t>(round(side / cell)) * p.cell(); };

@@ -94,7 +94,7 @@ struct QwenReading {
   std::vector<SeenPicture> pictures = {};  ///< in their order, in every text of the batch
   int64_t first_token = 0;                 ///< the first token that is seen; what stands before it fills up, and sees nothing
   std::optional<int64_t> num_tokens = {};  ///< tokens that are seen, from that one on; none: all
-  /// Place in time, row and column of every token, [3, L], or [B, 3, L] where those of texts differ; undefined: as they follow from pictures.
+  /// Place in time, row and column of every token [3, L], or of those of each text [B, 3, L]; undefined: as they follow from pictures.
   at::Tensor places_3L = {};
   bool norms_last = true;     ///< whether the state after all layers is behind the final norm
   KeyValues* past = nullptr;  ///< what was read of the texts before, to which these tokens are added; null: they are all
@@ -115,8 +115,8 @@ class QwenEncoder : public nn::Module {
   /// (transformers: hidden_states[after]). Layers behind the last are not run. A token sees those before it alone, so what stands
   /// behind a text changes nothing of it; where `num_tokens` is given it sees these tokens only, as transformers' attention_mask has it. A
   /// picture's tokens share one place in time; the text behind it goes on after its longer side (transformers:
-  /// Qwen2_5_VLModel.get_rope_index). States are those before what pictures add behind a layer. With a past, tokens are all of a text or one
-  /// of each further on, and nothing is differentiated.
+  /// Qwen2_5_VLModel.get_rope_index). States are those before what pictures add behind a layer. With a past, tokens are all of a text or
+  /// one of each further on, and nothing is differentiated.
   nn::Tensors forward(const at::Tensor& ids_BL, const QwenReading& reading);
   nn::Tensors forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after, const std::vector<SeenPicture>& pictures = {},
                       std::optional<int64_t> num_tokens = {});
