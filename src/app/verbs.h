@@ -15,6 +15,7 @@ void cache(const Arguments& arguments);
 void sample(const Arguments& arguments);
 void convert(const Arguments& arguments);
 void data(const Arguments& arguments);
+void caption(const Arguments& arguments);
 void inspect(const Arguments& arguments);
 void list_models(const Arguments& arguments);
 void import_settings(const Arguments& arguments);

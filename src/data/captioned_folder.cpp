@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "data/archive_path.h"
 #include "data/archived_files.h"
+#include "data/caption_places.h"
 #include "data/clip.h"
 #include "data/frame_files.h"
 #include "data/parquet.h"
@@ -253,13 +254,6 @@ int repeats_of(const fs::path& folder) {
   return repeats;
 }
 
-std::string read_caption(const fs::path& file) {
-  auto text = read_file_bytes(file);
-  if (!is_utf8(text)) data_error("data", "the caption {} is not UTF-8; save the file in that encoding", file.string());
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
-  return std::string(trim(text));
-}
-
 /// The object in the JSON file of a picture; null where there is none.
 nlohmann::json object_beside(const fs::path& picture, SpelledFiles& there) {
   auto file = file_beside(picture, ".json", there);
@@ -345,7 +339,21 @@ void add_parquet(const fs::path& file, Metadata& m, Found& found) {
   }
 }
 
+[[noreturn]] void refuse_without_pictures(const fs::path& folder, const char* more) {
+  data_error("data",
+             "the folder {} holds no picture (.png, .jpg, .webp, .tiff, .heic, .avif, .jxl, .gif or .bmp){}; name a folder that does, or a "
+             "metadata file",
+             folder.string(), more);
+}
+
 }  // namespace
+
+std::string read_caption(const fs::path& file) {
+  auto text = read_file_bytes(file);
+  if (!is_utf8(text)) data_error("data", "the caption {} is not UTF-8; save the file in that encoding", file.string());
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  return std::string(trim(text));
+}
 
 Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& captions) {
   if (!io::is_there(folder))
@@ -355,13 +363,7 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
   SpelledFiles there;
   auto found = look_into(root, endings, captions.with_videos, there);
   take_training_parts(found.parquets);
-  if (found.pictures.empty() && found.parquets.empty() && found.damaged.empty()) {
-    data_error("data",
-               "the folder {} holds no picture (.png, .jpg, .webp, .tiff, .heic, .avif, .jxl, .gif or .bmp) and no Parquet file; name a "
-               "folder that does, or a "
-               "metadata file",
-               folder.string());
-  }
+  if (found.pictures.empty() && found.parquets.empty() && found.damaged.empty()) refuse_without_pictures(folder, " and no Parquet file");
   say_passed_over(found, endings);
   auto masks = take_masks(found.pictures);
   auto layers = captions.with_layers ? take_layers(found.pictures, endings, there) : std::map<std::string, std::map<int64_t, fs::path>>{};
@@ -391,6 +393,27 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
   if (m.rows.empty())
     data_error("data", "all pictures of {} are in folders like 0_none, which are left out; rename one to 1_none", folder.string());
   return m;
+}
+
+std::vector<CaptionPlace> caption_places(const fs::path& folder, const std::string& ending) {
+  if (!io::is_folder(folder)) data_error("data", "{} is no folder, and captions are written beside the pictures of one", folder.string());
+  SpelledFiles there;
+  const Endings endings = parse_endings(ending);
+  auto found = look_into(fs::canonical(folder), endings, /*with_videos=*/true, there);
+  take_masks(found.pictures);
+  const auto num_found = std::ssize(found.pictures);
+  std::erase_if(found.pictures, [](const fs::path& picture) { return file_behind(picture) != picture; });
+  if (found.pictures.empty()) refuse_without_pictures(folder, " and no clip beside which a caption could be written");
+  if (auto left = num_found - std::ssize(found.pictures); left > 0)
+    warn("{} left out: nothing can be written beside a picture in an archive; unpack it", count_of(left, "picture"));
+  say_passed_over(found, endings);
+  std::vector<CaptionPlace> places;
+  for (const auto& picture : found.pictures) {
+    auto file = file_beside(named_by(picture), ending, there);
+    auto beside = file ? *file : named_by(picture).replace_extension(ending);
+    places.push_back({picture, beside, file.has_value()});
+  }
+  return places;
 }
 
 }  // namespace burnish::data

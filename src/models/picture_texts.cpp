@@ -14,11 +14,19 @@ namespace burnish::models {
 
 namespace {
 
-constexpr const char* kPictureToken = "<|image_pad|>";
+constexpr const char *kPictureToken = "<|image_pad|>", *kFrameToken = "<|video_pad|>";
 
-void add_picture(PictureText& text, const at::Tensor& seen) {
+/// `id` is the token that stands for each of the picture's own.
+void add_picture(PictureText& text, const at::Tensor& seen, int64_t id = 0) {
   const auto& picture = text.pictures.emplace_back(text::seen_at(std::ssize(text.ids), seen));
-  text.ids.resize(text.ids.size() + static_cast<size_t>(picture.tokens_RCE.size(0) * picture.tokens_RCE.size(1)));
+  text.ids.resize(text.ids.size() + static_cast<size_t>(picture.num_tokens()), id);
+}
+
+/// The tokens that stand for a picture and, where the vocabulary has one, for a frame of a clip.
+std::vector<int64_t> picture_tokens(const tokenizers::ChatTokenizer& tokenizer) {
+  std::vector<int64_t> tokens{picture_token(tokenizer)};
+  if (auto ids = tokenizer.encode_bare(kFrameToken); ids.size() == 1) tokens.push_back(ids[0]);
+  return tokens;
 }
 
 }  // namespace
@@ -28,10 +36,10 @@ PictureText picture_text(const tokenizers::ChatTokenizer& tokenizer, const token
   PictureText text;
   text.ids = tokenizer.encode_bare(chat.before);
   text.num_dropped = std::ssize(text.ids);
-  const auto stands_for_picture = seen.empty() ? -1 : picture_token(tokenizer);
+  const auto stand_for_pictures = seen.empty() ? std::vector<int64_t>() : picture_tokens(tokenizer);
   auto next = seen.begin();
   for (auto id : tokenizer.encode_bare(told)) {
-    if (id == stands_for_picture) add_picture(text, *next++);
+    if (std::ranges::find(stand_for_pictures, id) != stand_for_pictures.end()) add_picture(text, *next++, id);
     else text.ids.push_back(id);
   }
   auto ids = tokenizer.encode_bare(prompt), behind = tokenizer.encode_bare(chat.after);

@@ -19,7 +19,8 @@ struct PictureText {
   int64_t num_dropped = 0;  ///< number of the first tokens, whose states are dropped
 };
 
-/// Makes the conversation `chat` around a prompt. `told`, in which kPictureInText stands once for each picture, comes before the prompt;
+/// Makes the conversation `chat` around a prompt. `told`, in which kPictureInText stands once for each picture, or the token of a frame of
+/// a clip, comes before the prompt;
 /// `seen` is what the vision tower made of them (text::seen_at). The prompt is cut so that it has, with what stands behind it, `limit`
 /// tokens.
 PictureText picture_text(const tokenizers::ChatTokenizer& tokenizer, const tokenizers::ChatTemplate& chat, std::string_view told,

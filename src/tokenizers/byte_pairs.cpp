@@ -263,4 +263,24 @@ void BytePairs::append(std::string_view word, int64_t unknown_id, std::vector<in
   for (auto id : merged(std::move(symbols))) ids.push_back(id == kNoToken ? unknown_id : id);
 }
 
+std::string BytePairs::text_of(const std::vector<int64_t>& ids, const std::vector<SpecialToken>& special) const {
+  std::unordered_map<int64_t, std::string_view> tokens;
+  for (auto id : ids) tokens[id] = "";
+  for (const auto& [token, id] : ids_) {
+    if (auto wanted = tokens.find(id); wanted != tokens.end()) wanted->second = token;
+  }
+  for (const auto& [token, id] : special) tokens.erase(id);
+  std::unordered_map<std::string_view, char> bytes;
+  for (size_t byte = 0; byte < symbols_.size(); ++byte) bytes[symbols_[byte]] = static_cast<char>(byte);
+  std::string text;
+  for (auto id : ids) {
+    const auto token = tokens.find(id);
+    if (token == tokens.end()) continue;
+    for (auto code : code_points(token->second)) text += bytes.at(to_utf8(code));
+  }
+  std::string valid;
+  for (auto code : code_points(text)) valid += to_utf8(code);
+  return valid;
+}
+
 }  // namespace burnish::tokenizers

@@ -35,6 +35,9 @@ class BytePairs {
   /// Appends a word's tokens; of a symbol that the vocabulary lacks, the unknown one. A word that is a token is that one where the file
   /// says so, whatever merges make of it.
   void append(std::string_view word, int64_t unknown_id, std::vector<int64_t>& ids) const;
+  /// Returns the text of ids, without `special` tokens and ids that the vocabulary lacks. Bytes that are no UTF-8, those of half a
+  /// character say, become U+FFFD.
+  std::string text_of(const std::vector<int64_t>& ids, const std::vector<SpecialToken>& special) const;
 
  private:
   struct Merge {

@@ -62,6 +62,7 @@ class QwenTokenizer : public ChatTokenizer {
 
   std::vector<int64_t> encode(std::string_view text) const override { return ids_of(chat_.before + std::string(text) + chat_.after); }
   std::vector<int64_t> encode_bare(std::string_view text) const override { return ids_of(std::string(text)); }
+  std::string decode(const std::vector<int64_t>& ids) const override { return pairs_.text_of(ids, special_); }
 
  private:
   std::vector<int64_t> ids_of(const std::string& text) const {

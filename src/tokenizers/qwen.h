@@ -17,6 +17,9 @@ class ChatTokenizer : public Tokenizer {
  public:
   /// The ids of a text as it is, without a template.
   virtual std::vector<int64_t> encode_bare(std::string_view text) const = 0;
+  /// The text of ids, without the tokens beside the vocabulary and ids that there are not. What is no UTF-8 of it, half a character at its
+  /// end say, becomes U+FFFD.
+  virtual std::string decode(const std::vector<int64_t>& ids) const = 0;
 };
 
 /// The byte-level BPE of Qwen2, Qwen2.5 and Qwen3, from a folder with vocab.json and merges.txt or a tokenizer.json. Texts are encoded

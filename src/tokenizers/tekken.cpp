@@ -145,6 +145,8 @@ class TekkenTokenizer : public ChatTokenizer {
     return ids;
   }
 
+  std::string decode(const std::vector<int64_t>& ids) const override { return pairs_.text_of(ids, pairs_.added()); }
+
  private:
   /// What tokenizer_config.json says goes before what tokenizer.json does.
   void read_around(const std::filesystem::path& folder, const nlohmann::json& settings) {

@@ -185,6 +185,26 @@ TEST(Tokenizer, QwenEncodesWithinAChatTemplate) {
   EXPECT_NE(test::error_of([] { tokenizers::load_qwen(kGolden / "qwen", {"<|begin|>", ""}); }).find("<|begin|>"), std::string::npos);
 }
 
+TEST(Tokenizer, IdsBecomeTheTextThatTheyWereMadeOf) {
+  const auto texts = io::read_json(kGolden / "qwen_strings.json");
+  auto qwen = tokenizers::load_qwen(kGolden / "qwen"), json = tokenizers::load_qwen(kGolden / "qwen_json");
+  auto tekken = tokenizers::load_tekken(kGolden / "tekken");
+  int64_t num_compared = 0;
+  for (const auto& each : texts) {
+    const auto text = each.get<std::string>();
+    const bool is_special = text.find('<') != text.npos || text.find('[') != text.npos;
+    const auto again = qwen->decode(qwen->encode_bare(text));
+    EXPECT_EQ(json->decode(json->encode_bare(text)), again);
+    if (is_special) continue;
+    EXPECT_EQ(qwen->encode_bare(again), qwen->encode_bare(text)) << text;
+    EXPECT_EQ(tekken->encode_bare(tekken->decode(tekken->encode_bare(text))), tekken->encode_bare(text)) << text;
+    ++num_compared;
+  }
+  EXPECT_GT(num_compared, 300);
+  EXPECT_EQ(qwen->decode(qwen->encode_bare("<|im_start|>a café<|im_end|>")), "a café");
+  EXPECT_EQ(qwen->decode({qwen->encode_bare("a")[0], 1 << 20}), "a");
+}
+
 TEST(Tokenizer, QwenRefusesTheStepsOfOthers) {
   test::Scratch scratch;
   auto whole = io::read_json(kGolden / "qwen_json/tokenizer.json");

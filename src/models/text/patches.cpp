@@ -57,8 +57,7 @@ std::string settings_of(const PixelRule& rule) {
 std::pair<int64_t, int64_t> shown_size(int64_t height, int64_t width, const Patching& p, const PixelRule& rule) {
   constexpr int64_t kMostLong = 200;
   if (std::max(height, width) > kMostLong * std::min(height, width))
-    data_error("models",
-               "a reference picture is {} by {} pixels, and the vision tower sees none that is more than {} times as long as wide", width,
+    data_error("models", "a picture is {} by {} pixels, and the vision tower sees none that is more than {} times as long as wide", width,
                height, kMostLong);
   const auto cell = static_cast<double>(p.cell());
   auto cells = [&](double side, double (*round)(double)) { return static_cast<int64_t>(round(side / cell)) * p.cell(); };
@@ -80,12 +79,15 @@ std::pair<int64_t, int64_t> shown_size(int64_t height, int64_t width, const Patc
 
 Patches patches_of(const at::Tensor& levels_3HW, const Patching& p, const PixelRule& rule) {
   auto [height, width] = shown_size(levels_3HW.size(1), levels_3HW.size(2), p, rule);
-  auto levels = resampled(levels_3HW, height, width, Filter::bicubic);
-  auto of_colours = [&](const std::array<double, 3>& numbers) { return at::tensor(numbers, levels.options()).view({3, 1, 1}); };
-  auto rows = height / p.cell(), columns = width / p.cell();
-  auto pixels =
-      ((levels / 255 - of_colours(rule.mean)) / of_colours(rule.deviation)).view({3, rows, p.merge, p.patch, columns, p.merge, p.patch});
-  auto patches = pixels.permute({1, 4, 2, 5, 0, 3, 6}).unsqueeze(5);
+  return patches_of_frames(resampled(levels_3HW, height, width, Filter::bicubic).unsqueeze(0), p, rule);
+}
+
+Patches patches_of_frames(const at::Tensor& levels_F3HW, const Patching& p, const PixelRule& rule) {
+  auto of_colours = [&](const std::array<double, 3>& numbers) { return at::tensor(numbers, levels_F3HW.options()).view({3, 1, 1}); };
+  auto rows = levels_F3HW.size(2) / p.cell(), columns = levels_F3HW.size(3) / p.cell();
+  auto pixels = ((levels_F3HW / 255 - of_colours(rule.mean)) / of_colours(rule.deviation))
+                    .view({-1, 3, rows, p.merge, p.patch, columns, p.merge, p.patch});
+  auto patches = pixels.permute({2, 5, 3, 6, 1, 0, 4, 7});
   auto shape = patches.sizes().vec();
   shape[5] = p.num_frames;
   return {patches.expand(shape).flatten(4).flatten(0, 3).to(at::kFloat), rows, columns};

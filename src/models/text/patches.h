@@ -42,6 +42,8 @@ struct Patches {
 };
 /// Cuts a picture of whole numbers from 0 to 255, fp64 [3, H, W], scaled as the rule says, into patches.
 Patches patches_of(const at::Tensor& levels_3HW, const Patching& patching, const PixelRule& rule);
+/// Cuts as many such frames as a patch spans, [frames, 3, H, W] with sides of whole cells; one frame stands for all.
+Patches patches_of_frames(const at::Tensor& levels_F3HW, const Patching& patching, const PixelRule& rule);
 
 /// Returns the row [N] and the column [N] of every patch of so many rows and columns of cells, cell by cell.
 std::pair<at::Tensor, at::Tensor> places_of_patches(const Patching& patching, int64_t rows, int64_t columns,

@@ -4,6 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
@@ -27,67 +28,6 @@ namespace {
 
 const std::string kQwenLayer = "layers.0.";
 constexpr double kQwen3VlTheta = 5e6, kMistralEps = 1e-5, kMistralSmallTheta = 1e9;
-
-/// {tokens [B,L,E], cos, sin [L,P], and where not all that comes before a token is seen the bias of attention [L,L], and which tokens see
-/// anything [L,1]} -> {tokens}: causal self-attention and gated MLP, each behind an RMS norm.
-class QwenLayer : public nn::Block {
- public:
-  QwenLayer(const QwenConfig& c, const at::TensorOptions& options)
-      : config_(c),
-        input_norm_(c.width, c.eps, options),
-        post_norm_(c.width, c.eps, options),
-        q_(c.width, c.num_heads * c.head_dim, options, c.qkv_bias),
-        k_(c.width, c.num_kv_heads * c.head_dim, options, c.qkv_bias),
-        v_(c.width, c.num_kv_heads * c.head_dim, options, c.qkv_bias),
-        o_(c.num_heads * c.head_dim, c.width, options, false),
-        gate_(c.width, c.hidden, options, false),
-        up_(c.width, c.hidden, options, false),
-        down_(c.hidden, c.width, options, false) {
-    own("input_layernorm", input_norm_);
-    own("post_attention_layernorm", post_norm_);
-    own("self_attn.q_proj", q_);
-    own("self_attn.k_proj", k_);
-    own("self_attn.v_proj", v_);
-    own("self_attn.o_proj", o_);
-    if (c.qk_norm) {
-      q_norm_ = std::make_unique<nn::RMSNorm>(c.head_dim, c.eps, options);
-      k_norm_ = std::make_unique<nn::RMSNorm>(c.head_dim, c.eps, options);
-      own("self_attn.q_norm", *q_norm_);
-      own("self_attn.k_norm", *k_norm_);
-    }
-    own("mlp.gate_proj", gate_);
-    own("mlp.up_proj", up_);
-    own("mlp.down_proj", down_);
-  }
-
-  nn::Tensors body(const nn::Tensors& in) override {
-    auto normed = input_norm_.forward(in[0]);
-    const auto qkv = nn::forward_all({&q_, &k_, &v_}, normed);
-    auto q = heads(qkv[0], q_norm_.get(), in), k = heads(qkv[1], k_norm_.get(), in);
-    auto v = nn::split_heads(qkv[2], config_.num_kv_heads);
-    auto shared = config_.num_heads / config_.num_kv_heads;
-    auto bias = in.size() > 3 ? in[3] : at::Tensor();
-    auto attended = nn::merge_heads(nn::attention(q, k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1), bias,
-                                                  /*causal=*/!bias.defined()));
-    if (in.size() > 4) attended = attended * in[4].to(attended.scalar_type());
-    auto mid = in[0] + o_.forward(attended);
-    auto normed_mid = post_norm_.forward(mid);
-    const auto gate_and_up = nn::forward_all({&gate_, &up_}, normed_mid);
-    return {mid + down_.forward(at::silu(gate_and_up[0]) * gate_and_up[1])};
-  }
-
- private:
-  at::Tensor heads(const at::Tensor& x_BLE, const nn::RMSNorm* norm, const nn::Tensors& in) const {
-    auto x_BLHD = x_BLE.unflatten(-1, {-1, config_.head_dim});
-    if (norm) x_BLHD = norm->forward(x_BLHD);
-    return rotate_halves(x_BLHD.transpose(1, 2), in[1], in[2]);
-  }
-
-  QwenConfig config_;
-  nn::RMSNorm input_norm_, post_norm_;
-  nn::Linear q_, k_, v_, o_, gate_, up_, down_;
-  std::unique_ptr<nn::RMSNorm> q_norm_, k_norm_;
-};
 
 void check_heads(const QwenConfig& c) {
   bool divide = c.head_dim > 0 && c.head_dim % 2 == 0 && c.num_heads > 0 && c.num_kv_heads > 0 && c.num_heads % c.num_kv_heads == 0;
@@ -184,6 +124,88 @@ void read_yarn(QwenConfig& c, const nlohmann::json& json) {
 }
 
 }  // namespace
+
+/// {tokens [B,L,E], cos, sin [L,P], and where not all that comes before a token is seen the bias of attention [L,L], and which tokens see
+/// anything [L,1]} -> {tokens}: causal self-attention and gated MLP, each behind an RMS norm.
+class QwenLayer : public nn::Block {
+ public:
+  QwenLayer(const QwenConfig& c, const at::TensorOptions& options)
+      : config_(c),
+        input_norm_(c.width, c.eps, options),
+        post_norm_(c.width, c.eps, options),
+        q_(c.width, c.num_heads * c.head_dim, options, c.qkv_bias),
+        k_(c.width, c.num_kv_heads * c.head_dim, options, c.qkv_bias),
+        v_(c.width, c.num_kv_heads * c.head_dim, options, c.qkv_bias),
+        o_(c.num_heads * c.head_dim, c.width, options, false),
+        gate_(c.width, c.hidden, options, false),
+        up_(c.width, c.hidden, options, false),
+        down_(c.hidden, c.width, options, false) {
+    own("input_layernorm", input_norm_);
+    own("post_attention_layernorm", post_norm_);
+    own("self_attn.q_proj", q_);
+    own("self_attn.k_proj", k_);
+    own("self_attn.v_proj", v_);
+    own("self_attn.o_proj", o_);
+    if (c.qk_norm) {
+      q_norm_ = std::make_unique<nn::RMSNorm>(c.head_dim, c.eps, options);
+      k_norm_ = std::make_unique<nn::RMSNorm>(c.head_dim, c.eps, options);
+      own("self_attn.q_norm", *q_norm_);
+      own("self_attn.k_norm", *k_norm_);
+    }
+    own("mlp.gate_proj", gate_);
+    own("mlp.up_proj", up_);
+    own("mlp.down_proj", down_);
+  }
+
+  nn::Tensors body(const nn::Tensors& in) override {
+    return {forward(in, [&](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+      auto attended = attend(q, k, v, in.size() > 3 ? in[3] : at::Tensor());
+      return in.size() > 4 ? attended * in[4].to(attended.scalar_type()) : attended;
+    })};
+  }
+
+  /// {tokens, cos, sin, and the bias of attention [B,1,1,L] or an undefined one} -> tokens, which are added to the past of this layer.
+  at::Tensor after(KeyValues& past, size_t layer, const nn::Tensors& in) {
+    return forward(in, [&](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+      auto [keys, values] = past.append(layer, k, v);
+      if (q.size(2) > 1) return attend(q, keys, values, {});
+      // Of one token the heads that share keys are several queries.
+      auto attended = nn::attention(q.squeeze(2).unflatten(1, {config_.num_kv_heads, -1}), keys, values, in[3]);
+      return attended.flatten(1).unsqueeze(1);
+    });
+  }
+
+ private:
+  /// `attention` of query, key and value, behind their norms and turned, gives what the heads see side by side [B, L, H·D].
+  template <class Attention>
+  at::Tensor forward(const nn::Tensors& in, const Attention& attention) {
+    auto normed = input_norm_.forward(in[0]);
+    const auto qkv = nn::forward_all({&q_, &k_, &v_}, normed);
+    auto q = heads(qkv[0], q_norm_.get(), in), k = heads(qkv[1], k_norm_.get(), in);
+    auto mid = in[0] + o_.forward(attention(q, k, nn::split_heads(qkv[2], config_.num_kv_heads)));
+    auto normed_mid = post_norm_.forward(mid);
+    const auto gate_and_up = nn::forward_all({&gate_, &up_}, normed_mid);
+    return mid + down_.forward(at::silu(gate_and_up[0]) * gate_and_up[1]);
+  }
+
+  /// Causal where there is no bias.
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& bias) const {
+    auto shared = config_.num_heads / config_.num_kv_heads;
+    return nn::merge_heads(
+        nn::attention(q, k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1), bias, /*causal=*/!bias.defined()));
+  }
+
+  at::Tensor heads(const at::Tensor& x_BLE, const nn::RMSNorm* norm, const nn::Tensors& in) const {
+    auto x_BLHD = x_BLE.unflatten(-1, {-1, config_.head_dim});
+    if (norm) x_BLHD = norm->forward(x_BLHD);
+    return rotate_halves(x_BLHD.transpose(1, 2), in[1], in[2]);
+  }
+
+  QwenConfig config_;
+  nn::RMSNorm input_norm_, post_norm_;
+  nn::Linear q_, k_, v_, o_, gate_, up_, down_;
+  std::unique_ptr<nn::RMSNorm> q_norm_, k_norm_;
+};
 
 at::Tensor rotate_halves(const at::Tensor& x_BHLD, const at::Tensor& cos_LP, const at::Tensor& sin_LP) {
   auto halves = x_BHLD.chunk(2, -1);
@@ -312,11 +334,11 @@ QwenEncoder::QwenEncoder(const QwenConfig& c, const at::TensorOptions& options)
 
 QwenEncoder::~QwenEncoder() = default;
 
-/// The places of tokens [3, L] in time, row and column, fp64.
-static at::Tensor places_of(int64_t length, const std::vector<SeenPicture>& pictures, const at::TensorOptions& options) {
+at::Tensor places_of(int64_t length, const std::vector<SeenPicture>& pictures, const at::TensorOptions& options) {
   auto opts = options.dtype(at::kDouble);
   std::vector<at::Tensor> places_3L;
   int64_t token = 0, next = 0;  // the token, and its place in the text
+  int64_t begin = 0;            // the place of a picture, or of the first frame of its clip
   auto add_text = [&](int64_t end) {
     places_3L.push_back(at::arange(next, next + end - token, opts).expand({3, end - token}));
     next += end - token;
@@ -324,11 +346,12 @@ static at::Tensor places_of(int64_t length, const std::vector<SeenPicture>& pict
   };
   for (const auto& picture : pictures) {
     add_text(picture.first);
-    auto rows = picture.tokens_RCE.size(0), columns = picture.tokens_RCE.size(1);
+    auto rows = picture.rows(), columns = picture.columns();
     auto row = at::arange(rows, opts).unsqueeze(1).expand({rows, columns}).flatten();
     auto column = at::arange(columns, opts).unsqueeze(0).expand({rows, columns}).flatten();
-    places_3L.push_back(at::stack({at::zeros_like(row), row, column}) + next);
-    next += std::max(rows, columns);
+    if (!picture.time) begin = next;
+    places_3L.push_back(at::stack({at::full_like(row, static_cast<double>(picture.time.value_or(0))), row, column}) + begin);
+    next = begin + std::max(rows, columns);
     token += rows * columns;
   }
   add_text(length);
@@ -354,14 +377,15 @@ static at::Tensor stretched(const at::Tensor& frequencies_P, const Yarn& yarn, d
   return frequencies_P * (1 - share) + frequencies_P / yarn.factor * share;
 }
 
-/// [L, P] fp64.
+/// [L, P] fp64; where places are of several texts [B, 1, L, P], as heads are.
 at::Tensor QwenEncoder::angles(const at::Tensor& places_3L) const {
   auto opts = places_3L.options();
   auto frequencies =
       (at::arange(0, config_.head_dim, 2, opts) * (-std::log(config_.rope_theta) / static_cast<double>(config_.head_dim))).exp();
   if (config_.yarn) frequencies = stretched(frequencies, *config_.yarn, config_.rope_theta, config_.head_dim);
   auto axes = at::tensor(axes_of_pairs(config_.sections), at::TensorOptions().dtype(at::kLong)).to(opts.device());
-  return places_3L.index_select(0, axes).t() * frequencies.unsqueeze(0);
+  auto angles = places_3L.index_select(-2, axes).transpose(-1, -2) * frequencies;
+  return angles.dim() > 2 ? angles.unsqueeze(1) : angles;
 }
 
 /// Zero where the token of a row sees that of a column, which comes before it and is one of `num_tokens` from the first on; else minus
@@ -381,7 +405,7 @@ static at::Tensor with_pictures(const at::Tensor& x_BLE, const std::vector<SeenP
   nn::Tensors pieces;
   int64_t token = 0;
   for (const auto& picture : pictures) {
-    const auto num_tokens = picture.tokens_RCE.size(0) * picture.tokens_RCE.size(1);
+    const auto num_tokens = picture.num_tokens();
     pieces.push_back(x_BLE.narrow(1, token, picture.first - token));
     pieces.push_back(change(picture, x_BLE.narrow(1, picture.first, num_tokens)));
     token = picture.first + num_tokens;
@@ -392,7 +416,7 @@ static at::Tensor with_pictures(const at::Tensor& x_BLE, const std::vector<SeenP
 
 /// What was made of a picture, as tokens like these.
 static at::Tensor seen_like(const at::Tensor& seen_RCE, const at::Tensor& tokens_BNE) {
-  return seen_RCE.flatten(0, 1).to(tokens_BNE.device(), tokens_BNE.scalar_type()).expand_as(tokens_BNE);
+  return seen_RCE.flatten(-3, -2).to(tokens_BNE.device(), tokens_BNE.scalar_type()).expand_as(tokens_BNE);
 }
 
 /// The tokens behind a layer, from 1 on, with what pictures add to theirs there.
@@ -410,20 +434,22 @@ nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const std::vector<int
 }
 
 nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const QwenReading& reading) {
-  const auto& [after, pictures, first_token, num_tokens, given_3L, norms_last] = reading;
+  const auto& [after, pictures, first_token, num_tokens, given_3L, norms_last, past] = reading;
   auto x = with_pictures(embed_tokens_.forward(ids_BL), pictures,
                          [](const SeenPicture& picture, const at::Tensor& tokens) { return seen_like(picture.tokens_RCE, tokens); });
   auto angles_LP = angles(given_3L.defined() ? given_3L.to(x.device(), at::kDouble) : places_of(ids_BL.size(1), pictures, x.options()));
   auto cos = (angles_LP.cos() * magnitude()).to(at::kFloat), sin = (angles_LP.sin() * magnitude()).to(at::kFloat);
   nn::Tensors shared{cos, sin}, states;
   const auto length = ids_BL.size(1);
-  if (num_tokens && *num_tokens < length) shared.push_back(bias_of_padded(length, first_token, *num_tokens, cos.options()));
+  if (past != nullptr) shared.push_back(past->bias(length, cos.options()));
+  else if (num_tokens && *num_tokens < length) shared.push_back(bias_of_padded(length, first_token, *num_tokens, cos.options()));
   if (first_token > 0) shared.push_back((at::arange(length, cos.options()) >= first_token).unsqueeze(1));
   for (int64_t layer = 0; layer <= after.back(); ++layer) {
     if (layer > 0) {
+      auto& own = *layers_[static_cast<size_t>(layer - 1)];
       nn::Tensors inputs{x};
       inputs.insert(inputs.end(), shared.begin(), shared.end());
-      x = layers_[static_cast<size_t>(layer - 1)]->run(inputs)[0];
+      x = past != nullptr ? own.after(*past, static_cast<size_t>(layer - 1), inputs) : own.run(inputs)[0];
     }
     if (std::ranges::find(after, layer) != after.end()) states.push_back(layer == config_.num_layers && norms_last ? norm_->forward(x) : x);
     if (layer > 0 && layer < after.back()) x = with_added(x, pictures, layer);

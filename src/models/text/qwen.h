@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "io/key_map.h"
+#include "models/text/key_values.h"
 #include "nn/block.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
@@ -69,11 +70,18 @@ io::TensorSource qwen_tensors(const io::TensorSource& source);
 io::KeyMap transformers_qwen_keys();
 io::KeyMap qwen_keys_below(const std::string& prefix);
 
-/// The tokens of a text that stand for a picture: they begin at `first`.
+/// The tokens of a text that stand for a picture: they begin at `first`. Where the texts of a batch have pictures of their own, tensors
+/// begin with a dimension B.
 struct SeenPicture {
   int64_t first = 0;
   at::Tensor tokens_RCE;       ///< the token of each row and column
   nn::Tensors added_RCE = {};  ///< what is added to these tokens behind the first layers, one after the other: Qwen3-VL
+  /// Of what follows another picture as a later frame of its clip, how far behind the first it lies in time; rows and columns are the
+  /// first's.
+  std::optional<int64_t> time = {};
+  int64_t rows() const { return tokens_RCE.size(-3); }
+  int64_t columns() const { return tokens_RCE.size(-2); }
+  int64_t num_tokens() const { return rows() * columns(); }
 };
 
 /// Returns the picture that begins at a token of a text, of what a vision tower made of it: its tokens [R, C, E], or [K, R, C, E], the
@@ -86,9 +94,16 @@ struct QwenReading {
   std::vector<SeenPicture> pictures = {};  ///< in their order, in every text of the batch
   int64_t first_token = 0;                 ///< the first token that is seen; what stands before it fills up, and sees nothing
   std::optional<int64_t> num_tokens = {};  ///< tokens that are seen, from that one on; none: all
-  at::Tensor places_3L = {};               ///< place in time, row and column of every token; undefined: as they follow from pictures
-  bool norms_last = true;                  ///< whether the state after all layers is behind the final norm
+  /// Place in time, row and column of every token [3, L], or of those of each text [B, 3, L]; undefined: as they follow from pictures.
+  at::Tensor places_3L = {};
+  bool norms_last = true;     ///< whether the state after all layers is behind the final norm
+  KeyValues* past = nullptr;  ///< what was read of the texts before, to which these tokens are added; null: they are all
 };
+
+/// Returns place in time, row and column of every token of a text [3, L], fp64.
+at::Tensor places_of(int64_t length, const std::vector<SeenPicture>& pictures, const at::TensorOptions& options);
+
+class QwenLayer;
 
 /// The decoder of Qwen2, Qwen2.5, Qwen3, Qwen3-VL, Mistral and Ministral-3 as an encoder of texts (Yang et al. 2025, arXiv 2505.09388;
 /// names of transformers' Qwen3Model).
@@ -100,10 +115,13 @@ class QwenEncoder : public nn::Module {
   /// (transformers: hidden_states[after]). Layers behind the last are not run. A token sees those before it alone, so what stands
   /// behind a text changes nothing of it; where `num_tokens` is given it sees these tokens only, as transformers' attention_mask has it. A
   /// picture's tokens share one place in time; the text behind it goes on after its longer side (transformers:
-  /// Qwen2_5_VLModel.get_rope_index). States are those before what pictures add behind a layer.
+  /// Qwen2_5_VLModel.get_rope_index). States are those before what pictures add behind a layer. With a past, tokens are all of a text or
+  /// one of each further on, and nothing is differentiated.
   nn::Tensors forward(const at::Tensor& ids_BL, const QwenReading& reading);
   nn::Tensors forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after, const std::vector<SeenPicture>& pictures = {},
                       std::optional<int64_t> num_tokens = {});
+  /// Returns the table of tokens [V, E].
+  const at::Tensor& table() const { return embed_tokens_.weight; }
 
  private:
   at::Tensor angles(const at::Tensor& places_3L) const;
@@ -111,7 +129,7 @@ class QwenEncoder : public nn::Module {
 
   QwenConfig config_;
   nn::Embedding embed_tokens_;
-  std::vector<std::unique_ptr<nn::Block>> layers_;
+  std::vector<std::unique_ptr<QwenLayer>> layers_;
   std::unique_ptr<nn::RMSNorm> norm_;
 };
 

@@ -140,6 +140,7 @@ VisionConfig vision_config(const nlohmann::json& config_json, const io::Shapes& 
     take(json, "num_heads", c.num_heads);
     take(json, "spatial_merge_size", c.merge);
     take(json, "window_size", c.window);
+    take(json, "tokens_per_second", c.places_per_second);
     std::vector<int64_t> full(c.full_attention.begin(), c.full_attention.end());
     take(json, "fullatt_block_indexes", full);
     c.full_attention = {full.begin(), full.end()};

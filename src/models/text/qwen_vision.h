@@ -18,6 +18,7 @@ struct VisionConfig : Patching {
   int64_t hidden = 3420;  ///< width between the layers of the MLPs
   int64_t num_layers = 32;
   int64_t num_heads = 16;
+  int64_t places_per_second = 2;                       ///< places in time that a second of a clip has in a text
   int64_t window = 112;                                ///< pixels of a window's side
   int64_t out_width = 3584;                            ///< width of the text encoder's tokens
   std::set<int64_t> full_attention = {7, 15, 23, 31};  ///< layers in which all patches see each other; in others patches of a window do

@@ -1,0 +1,96 @@
+#include "app/caption_options.h"
+
+#include "base/dtype.h"
+#include "base/limits.h"
+#include "config/problems.h"
+
+namespace burnish::app {
+
+namespace {
+
+constexpr double kLeastPenalty = 0.1, kMostPenalty = 10, kMostTemperature = 10, kLeastRate = 0.01, kMostRate = 240;
+constexpr int64_t kMostPixelsShown = 4096 * 4096, kMostFrames = 768;
+
+void model_fields(config::Fields& f, CaptionOptions& o) {
+  f.group("Model");
+  f.path("model", o.model.model,
+         "Qwen2.5-VL or Qwen3-VL: its folder, its id on a hub (Qwen/Qwen3-VL-4B-Instruct, say), which is fetched, or the folder of a model "
+         "that has one as its text encoder",
+         {}, config::seen_from_if_there);
+  f.path("tokenizer_path", o.model.tokenizer_path, "folder of its tokenizer, where it is not beside the model", {},
+         config::seen_from_if_there);
+  f.path("processor_path", o.processor_path, "folder of its preprocessor_config.json, where it is not beside the model");
+  f("dtype", o.model.dtype, "fp32, bf16 or fp16: what the model is held and computed in").known(dtype_choices());
+  f("device", o.model.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
+  f("weight_format", o.weight_format, "how the weights of the language model are held: none takes dtype, or the codes of its files")
+      .one_of({"none", "fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "nf4"});
+  f("num_threads", o.model.num_threads, "CPU threads; 0 takes all cores, or as many as the quota of a container gives")
+      .at_least(0)
+      .at_most(kMostThreads);
+}
+
+}  // namespace
+
+void fields(config::Fields& f, CaptionOptions& o) {
+  f.group("Captions");
+  f.positional("folder", o.folders, "folders of pictures and clips, beside which captions are written");
+  f("caption_style", o.style, "sentences, or tags with commas between").one_of({"sentences", "tags"});
+  f("caption_prompt", o.caption.prompt, "what is asked about every picture, in place of this program's prompt for the style");
+  f("trigger_word", o.caption.trigger, "a word that every caption begins with, or holds; the prompt tells the model of it");
+  f("caption_mode", o.mode, "fill writes captions that are missing, replace all, add goes on behind those that are there")
+      .one_of({"fill", "replace", "add"});
+  f("caption_extension", o.extension, "ending of the files with captions");
+  f("json", o.json, "print what was written, and what could not be, as JSON, and nothing else");
+  model_fields(f, o);
+  f.group("Pictures");
+  f("max_pixels", o.writing.detail.picture_pixels, "pixels of a picture that the model sees at most; 0: as many as it was published with")
+      .at_least(0)
+      .at_most(kMostPixelsShown)
+      .in("pixels");
+  f("frame_pixels", o.writing.detail.frame_pixels, "pixels of a frame of a clip that the model sees at most")
+      .at_least(1)
+      .at_most(kMostPixelsShown)
+      .in("pixels");
+  f("num_frames", o.frames.most, "frames of a clip that the model sees at most; 1: the first one")
+      .at_least(1)
+      .at_most(kMostFrames)
+      .in("frames");
+  f("frame_rate", o.frames.rate, "frames of a clip that it sees in a second").at_least(kLeastRate).at_most(kMostRate);
+  f("batch_size", o.batch_size, "pictures that are written about at once").at_least(1).at_most(kMostInABatch);
+  f.group("Writing");
+  auto& tokens = o.writing.tokens;
+  f("max_new_tokens", o.writing.max_new_tokens, "tokens of a caption at most").at_least(1).at_most(kMostTokens).in("tokens");
+  f("repetition_penalty", tokens.repetition_penalty, "how much less likely tokens are that were said; 1 is off")
+      .at_least(kLeastPenalty)
+      .at_most(kMostPenalty);
+  f("temperature", tokens.temperature,
+    "0 takes the likeliest token; above, tokens are drawn, by numbers that seed and a picture's name give")
+      .at_least(0)
+      .at_most(kMostTemperature);
+  auto is_drawn = [&o] { return o.writing.tokens.temperature > 0; };
+  f("top_k", tokens.top_k, "draws one of so many likeliest tokens; 0: of all").at_least(0).counts_when("temperature above 0", is_drawn);
+  f("top_p", tokens.top_p, "draws one of the likeliest tokens that have this probability together")
+      .at_least(0)
+      .at_most(1)
+      .counts_when("temperature above 0", is_drawn);
+  f("seed", o.model.seed, "names every random draw").at_least(0).matters_when("temperature above 0", is_drawn);
+}
+
+void check(CaptionOptions& o) {
+  config::Fields listed;
+  fields(listed, o);
+  config::Problems problems(listed);
+  problems.check_values();
+  problems.gather([&] { train::check(o.model); });
+  if (o.folders.empty())
+    problems.add("folder names the pictures that are to be captioned; for example: burnish caption photos --model MODEL");
+  if (o.model.model.empty()) problems.add("model names a Qwen2.5-VL or Qwen3-VL; for example --model Qwen/Qwen3-VL-4B-Instruct");
+  if (o.extension.size() < 2 || !o.extension.starts_with('.'))
+    problems.add("caption_extension is an ending like .txt, not '{}'", o.extension);
+  problems.refuse("caption");
+  o.caption.is_tags = o.style == "tags";
+  o.caption.is_added = o.mode == "add";
+  o.writing.seed = static_cast<uint64_t>(o.model.seed);
+}
+
+}  // namespace burnish::app

@@ -1,0 +1,40 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "captioning/choose_token.h"
+#include "captioning/language_model.h"
+
+namespace burnish::captioning {
+
+/// What is asked about every picture, and how the answer is chosen.
+struct WritingRule {
+  std::string prompt;
+  int64_t max_new_tokens = 128;
+  TokenRule tokens = {};
+  uint64_t seed = 0;
+  Detail detail = {};
+};
+
+/// What was written about a picture.
+struct Written {
+  std::vector<int64_t> ids;  ///< without the token that ends it
+  std::string text;          ///< without blanks around it
+  bool is_cut = false;       ///< whether it had no end after max_new_tokens
+};
+
+/// Something to write about, and the name of the numbers that are drawn for it: what is written depends on no other picture of a batch, up
+/// to how a processor adds up.
+struct Request {
+  Shown shown;
+  uint64_t name = 0;
+};
+
+/// Writes about all of these at once: those of equal sizes are read together, and then a token is chosen for each at a time. `goes_on`,
+/// asked before each token, ends it: nothing is returned then.
+std::optional<std::vector<Written>> write(LanguageModel& model, const std::vector<Request>& requests, const WritingRule& rule,
+                                          const std::function<bool()>& goes_on = {});
+
+}  // namespace burnish::captioning

@@ -1,0 +1,98 @@
+// Captions of a folder, by the text encoder of a whole Qwen-Image-Edit and by a Qwen3-VL as a hub has it.
+#include <algorithm>
+
+#include "tests/golden.h"
+#include "tests/integration/program.h"
+
+namespace burnish::test {
+
+namespace {
+
+/// A folder with pictures in a subfolder and a clip, of which one file is damaged and one picture has a caption.
+void fill(const Scratch& scratch) {
+  fs::create_directories(scratch / "pictures/more");
+  for (const char* name : {"a", "b"})
+    fs::copy(golden_path(std::string("captions/pictures/") + name + ".png"), scratch / (std::string("pictures/") + name + ".png"));
+  fs::copy(golden_path("captions/pictures/c.png"), scratch / "pictures/more/c.png");
+  fs::copy(golden_path("clips/anim.webp"), scratch / "pictures/moving.webp");
+  scratch.write("pictures/broken.png", "no picture");
+  scratch.write("pictures/there.txt", "a caption of mine\n");
+  fs::copy(golden_path("captions/pictures/a.png"), scratch / "pictures/there.png");
+}
+
+std::string command(const Scratch& scratch, const std::string& model) {
+  return "caption '" + (scratch / "pictures").string() + "' " + option("model", golden_path(model)) +
+         "--dtype fp32 --max_new_tokens 6 --frame_pixels 6272 --num_threads 1 ";
+}
+
+const std::string kQwenImage = "qwen_edit_pipeline/model", kQwen3Vl = "captions/qwen3_vl";
+
+}  // namespace
+
+TEST(Caption, WritesWhatIsMissingBesidePicturesAndClipsAndLosesNothingByADamagedFile) {
+  for (const auto& model : {kQwenImage, kQwen3Vl}) {
+    Scratch scratch;
+    fill(scratch);
+    const auto first = run_burnish(command(scratch, model) + "--trigger_word sks");
+    EXPECT_EQ(first.exit_code, 0) << first.output;
+    for (const char* name : {"a.txt", "b.txt", "more/c.txt", "moving.txt"})
+      EXPECT_NE(read_file(scratch / (std::string("pictures/") + name)).find("sks"), std::string::npos) << name;
+    EXPECT_FALSE(fs::exists(scratch / "pictures/broken.txt"));
+    EXPECT_EQ(read_file(scratch / "pictures/there.txt"), "a caption of mine\n");
+    EXPECT_NE(first.output.find("broken.png has no new caption"), std::string::npos) << first.output;
+    EXPECT_NE(first.output.find("4 captions written, 1 there before, 1 picture not"), std::string::npos) << first.output;
+  }
+}
+
+TEST(Caption, FillGoesOnWhereItWasAndReplaceAndAddWriteWhatIsThere) {
+  Scratch scratch;
+  fill(scratch);
+  fs::remove(scratch / "pictures/broken.png");
+  const auto whole = command(scratch, kQwen3Vl);
+  ASSERT_EQ(run_burnish(whole).exit_code, 0);
+  const auto caption = read_file(scratch / "pictures/a.txt");
+  scratch.write("pictures/a.txt", "mine\n");
+  fs::remove(scratch / "pictures/b.txt");
+  const auto again = run_burnish(whole + "--json");
+  const auto told = nlohmann::json::parse(again.output.substr(again.output.find('{')));
+  ASSERT_EQ(told["written"].size(), 1) << again.output;
+  EXPECT_TRUE(told["written"][0]["file"].get<std::string>().ends_with("b.png"));
+  EXPECT_EQ(told["num_there"], 4);
+  EXPECT_EQ(read_file(scratch / "pictures/a.txt"), "mine\n");
+  ASSERT_EQ(run_burnish(whole + "--caption_mode add --caption_style tags --caption_prompt 'Describe it.'").exit_code, 0);
+  EXPECT_TRUE(read_file(scratch / "pictures/a.txt").starts_with("mine, "));
+  ASSERT_EQ(run_burnish(whole + "--caption_mode replace --batch_size 1").exit_code, 0);
+  EXPECT_EQ(read_file(scratch / "pictures/a.txt"), caption);
+}
+
+TEST(Caption, WeightsMayBeHeldInFewBits) {
+  Scratch scratch;
+  fill(scratch);
+  for (const char* format : {"int8", "fp8", "nf4"}) {
+    const auto run = run_burnish(command(scratch, kQwen3Vl) + "--caption_mode replace --weight_format " + format);
+    EXPECT_EQ(run.exit_code, 0) << run.output;
+  }
+}
+
+TEST(Caption, RefusesWhatItCannotDo) {
+  Scratch scratch;
+  fill(scratch);
+  auto refused = [&](const std::string& arguments, int code, const std::string& words) {
+    const auto run = run_burnish(arguments);
+    EXPECT_EQ(run.exit_code, code) << run.output;
+    EXPECT_NE(run.output.find(words), std::string::npos) << run.output;
+  };
+  refused("caption", 2, "folder names the pictures");
+  refused("caption", 2, "model names a Qwen2.5-VL");
+  refused(command(scratch, kQwen3Vl) + "--caption_mode delete", 2, "caption_mode");
+  refused(command(scratch, kQwen3Vl) + "--top_k 5", 2, "temperature");
+  refused(command(scratch, "pipeline/model"), 3, "there is no Qwen2.5-VL");
+  refused("caption '" + (scratch / "pictures/a.png").string() + "' " + option("model", golden_path(kQwen3Vl)), 3, "is no folder");
+  fs::remove(scratch / "pictures/a.png");
+  fs::remove(scratch / "pictures/b.png");
+  fs::remove_all(scratch / "pictures/more");
+  fs::remove(scratch / "pictures/moving.webp");
+  refused(command(scratch, kQwen3Vl), 3, "none of 1 picture could be captioned");
+}
+
+}  // namespace burnish::test
