@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "base/text.h"
 #include "foreign/program.h"
@@ -69,22 +68,6 @@ void model_rows(Table& table) {
     table << same(name, "model");
   table << rewritten("pretrained_vae_model_name_or_path", "model", only(has_unet, same_value));
   table << rewritten("model_flavour", "", published_model).otherwise("");
-  table << needless({{"pretrained_transformer_subfolder", "transformer"},
-                     {"pretrained_unet_subfolder", "unet"},
-                     "revision",
-                     "variant",
-                     {"trust_remote_code", false},
-                     {"vae_dtype", "bf16"},
-                     {"base_model_default_dtype", "bf16"},
-                     {"delete_model_after_load", false},
-                     {"offload_during_startup", false},
-                     {"quantize_via", "accelerator"},
-                     {"fuse_qkv_projections", false},
-                     {"fused_qkv_projections", false},
-                     {"vae_enable_slicing", false},
-                     {"vae_batch_size", 4},
-                     {"i_know_what_i_am_doing", false}},
-                    "says how the same is read and computed");
   table << rewritten("mixed_precision", "dtype", [](const Value& value, const Settings& all) {
              const auto word = lower(text_of(value));
              return dtype_of_run(word == "no" || word == "fp32"     ? "fp32"
@@ -399,10 +382,9 @@ Outcome sampling(const Value&, const Settings& all) {
   return carried(shift_of(all) > 0 ? "shift" : "sigmoid");
 }
 
-void loss_rows(Table& table) {
-  for (const char* name : {"model_family", "flow_use_uniform_schedule", "flow_schedule_auto_shift"})
-    if (std::string(name) == "model_family") table << rewritten(name, "timestep_sampling", sampling);
-    else table << looked_at({{name, false}});
+void time_rows(Table& table) {
+  table << rewritten("model_family", "timestep_sampling", sampling);
+  table << looked_at({{"flow_use_uniform_schedule", false}, {"flow_schedule_auto_shift", false}});
   table << rewritten("flow_schedule_shift", "discrete_flow_shift", [](const Value&, const Settings& all) {
              const bool counts = !has_unet(all) && !family(all).empty() && family(all) != "ideogram" && shift_of(all) > 0;
              return counts ? carried(shift_of(all)) : left_out("");
@@ -410,7 +392,6 @@ void loss_rows(Table& table) {
   table << rewritten("flow_sigmoid_scale", "sigmoid_scale", [](const Value& value, const Settings& all) {
              return has_unet(all) || family(all) == "ideogram" || all.on("flow_use_uniform_schedule") ? left_out("") : carried(value);
            }).otherwise(1.0);
-  table << rewritten("model_family", "loss_weighting", [](const Value&, const Settings&) { return carried("uniform"); });
   table << no_place({{"flow_use_beta_schedule", false},
                      "flow_cubic_schedule_weights",
                      "flow_custom_timesteps",
@@ -430,6 +411,10 @@ void loss_rows(Table& table) {
                       {"timestep_bias_portion", 0.25}});
   table << needless({{"disable_segmented_timestep_sampling", false}, {"training_scheduler_timestep_spacing", "trailing"}},
                     "times of samples are drawn one by one, of the same distribution");
+}
+
+void loss_rows(Table& table) {
+  table << rewritten("model_family", "loss_weighting", [](const Value&, const Settings&) { return carried("uniform"); });
   table << words("loss_type", "loss_type", {{"l2", "l2"}, {"huber", "huber"}, {"smooth_l1", "smooth_l1"}}, "no such loss", "l2");
   auto of_robust = [](const Value& value, const Settings& all) {
     const auto type = lower(all.text("loss_type", "l2"));
@@ -453,7 +438,6 @@ void loss_rows(Table& table) {
                      {"input_perturbation_steps", 0},
                      {"masked_loss_probability", 1.0}},
                     "no such weight of the loss here");
-  const std::string why = "no such objective here";
   table << no_place({{"crepa_enabled", false},
                      {"urepa_enabled", false},
                      {"irepa_enabled", false},
@@ -467,7 +451,7 @@ void loss_rows(Table& table) {
                      {"diff2flow_enabled", false},
                      {"scheduled_sampling_max_step_offset", 0},
                      {"refiner_training", false}},
-                    why);
+                    "no such objective here");
 }
 
 void run_rows(Table& table) {
@@ -518,79 +502,6 @@ void run_rows(Table& table) {
                       {"aspect_bucket_alignment", 64},
                       {"disable_multiline_split", false}});
   table << no_place({"data_backend_config"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");
-  table << needless({"tracker_run_name",
-                     "tracker_project_name",
-                     {"tracker_image_layout", "gallery"},
-                     {"logging_dir", "./logs"},
-                     {"push_to_hub", false},
-                     {"push_checkpoints_to_hub", false},
-                     {"push_to_hub_background", false},
-                     "hub_model_id",
-                     "publishing_config",
-                     "model_card_note",
-                     {"model_card_private", true},
-                     {"model_card_safe_for_work", false},
-                     "modelspec_comment",
-                     "post_checkpoint_script",
-                     "post_upload_script",
-                     "webhook_config",
-                     {"validation_guidance_rescale", 0.0},
-                     {"num_validation_images", 1},
-                     {"num_eval_images", 4},
-                     {"validation_lycoris_strength", 1.0},
-                     {"validation_on_startup", false},
-                     {"validation_torch_compile", false},
-                     {"disable_benchmark", false}},
-                    "says how a run is shown");
-  table << needless({{"aspect_bucket_rounding", 2},
-                     {"disable_bucket_pruning", false},
-                     {"compress_disk_cache", true},
-                     {"cache_dir_text", "cache"},
-                     {"cache_dir_vae", ""},
-                     "cache_dir",
-                     {"skip_file_discovery", ""},
-                     {"override_dataset_config", false},
-                     {"vae_cache_ondemand", false},
-                     {"vae_cache_disable", false},
-                     {"text_cache_ondemand", false},
-                     {"text_cache_disable", false},
-                     {"preserve_data_backend_cache", false},
-                     {"keep_vae_loaded", false},
-                     {"write_batch_size", 128},
-                     {"read_batch_size", 25},
-                     {"image_processing_batch_size", 32},
-                     {"text_encoder_batch_size", 1},
-                     {"max_workers", 32},
-                     {"metadata_update_interval", 3600},
-                     {"delete_unwanted_images", false},
-                     {"delete_problematic_images", false},
-                     {"ignore_missing_files", false},
-                     {"dataloader_prefetch", false},
-                     {"dataloader_prefetch_qlen", 10},
-                     {"data_backend_sampling", "auto-weighting"},
-                     {"allow_dataset_oversubscription", false},
-                     {"strict_epoch_limit", false}},
-                    "the run itself computes and keeps what frozen models make of the data");
-  table << needless({{"attention_mechanism", "kohaku-fa-auto"},
-                     {"disable_tf32", false},
-                     {"dynamo_backend", "no"},
-                     {"dynamo_mode", ""},
-                     {"dynamo_use_regional_compilation", false},
-                     {"dynamo_dynamic", false},
-                     {"gradient_checkpointing_backend", "torch"},
-                     {"gradient_checkpointing_offload_attention", false},
-                     {"musubi_block_swap_device", "cpu"},
-                     {"ramtorch", false},
-                     {"offload_during_save", false},
-                     {"torch_num_threads", 8},
-                     "accelerate_config",
-                     "accelerate_extra_args",
-                     {"num_processes", 1},
-                     {"num_machines", 1},
-                     "accelerator_cache_clear_interval",
-                     {"seed_for_each_device", true},
-                     {"local_rank", -1}},
-                    "says how the same is computed, and by how many processes");
 }
 
 Table table() {
@@ -600,6 +511,7 @@ Table table() {
   lycoris_rows(table);
   optimizer_rows(table);
   schedule_rows(table);
+  time_rows(table);
   loss_rows(table);
   run_rows(table);
   simpletuner_data_rows(table);
@@ -700,11 +612,9 @@ Arranged arrange(Value tree, const Open& open) {
   }
   Arranged arranged{.tree = by_option(tree)};
   auto& options = arranged.tree;
-  for (const char* name : {"optimizer_config"}) {
-    if (options.contains(name) && asks_for_something(options[name])) {
-      options["optimizer_numbers"] = named_arguments(Value(split_list(text_of(options[name]))));
-      options.erase(name);
-    }
+  if (options.contains("optimizer_config") && asks_for_something(options["optimizer_config"])) {
+    options["optimizer_numbers"] = named_arguments(Value(split_list(text_of(options["optimizer_config"]))));
+    options.erase("optimizer_config");
   }
   const auto lycoris = text_of(options.value("lycoris_config", Value("config/lycoris_config.json")));
   if (lower(text_of(options.value("lora_type", Value()))) == "lycoris") {

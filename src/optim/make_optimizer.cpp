@@ -2,6 +2,8 @@
 
 #include <functional>
 #include <limits>
+#include <map>
+#include <memory>
 
 #include "base/choice.h"
 #include "base/log.h"
@@ -35,6 +37,19 @@ LionOptions lion_options(Arguments& args) {
   LionOptions options;
   args.take_betas(options.beta1, options.beta2);
   return options;
+}
+
+AdEMAMixOptions ademamix_options(Arguments& args) {
+  AdEMAMixOptions o;
+  args.take_betas(o.beta1, o.beta2);
+  args.take("beta3", o.beta3, kPositive, 1);
+  args.take("eps", o.eps, 0, kInfinity);
+  args.take("alpha", o.alpha, 0, kInfinity);
+  args.take("t_alpha", o.t_alpha, 0);
+  args.take("t_beta3", o.t_beta3, 0);
+  if (o.t_beta3 > 0 && !(o.beta1 > 0))
+    config_error("optim", "t_beta3 of ademamix lets beta3 rise from beta1, which must be above 0 for that");
+  return o;
 }
 
 AdafactorOptions adafactor_options(Arguments& args) {
@@ -136,6 +151,12 @@ const std::vector<Choice>& choices() {
          auto options = adamw_options(args);
          return by([](const at::Tensor& value) { return value.numel() >= kSmallestIn8Bits; }, adamw8bit(options), adamw(options));
        }},
+      {"ademamix", Rate::given, [](Arguments& args) { return for_all(ademamix(ademamix_options(args))); }},
+      {"ademamix8bit", Rate::given,
+       [](Arguments& args) {
+         auto options = ademamix_options(args);
+         return by([](const at::Tensor& value) { return value.numel() >= kSmallestIn8Bits; }, ademamix8bit(options), ademamix(options));
+       }},
       {"adafactor", Rate::given, [](Arguments& args) { return for_all(adafactor(adafactor_options(args))); }},
       {"lion", Rate::given, [](Arguments& args) { return for_all(lion(lion_options(args))); }},
       {"prodigy", Rate::found, [](Arguments& args) { return for_all(prodigy(prodigy_options(args))); }},
@@ -165,7 +186,14 @@ RuleOf rule_of(const OptimizerOptions& options) {
   Arguments args(options.name, options.args);
   RuleOf rule = chosen(options).make(args);
   args.finish();
-  return rule;
+  if (!options.cautious) return rule;
+  // Parameters that share a rule share what it became.
+  return [rule, made = std::make_shared<std::map<RulePtr, RulePtr>>()](const at::Tensor& value) {
+    const RulePtr plain = rule(value);
+    auto& of_plain = (*made)[plain];
+    if (!of_plain) of_plain = cautious(plain);
+    return of_plain;
+  };
 }
 
 }  // namespace
@@ -174,6 +202,15 @@ bool is_schedule_free(const OptimizerOptions& options) { return options.name.end
 
 void check(const OptimizerOptions& options) {
   rule_of(options);
+  // Their decay goes by a rate of their own, or what they keep follows from where the parameter went.
+  Arguments args(options.name, options.args);
+  const bool has_own_rate =
+      chosen(options).rate == Rate::found ||
+      (options.name == "adafactor" && (adafactor_options(args).scale_parameter || adafactor_options(args).relative_step));
+  if (options.cautious && (is_schedule_free(options) || has_own_rate))
+    config_error("optim",
+                 "cautious leaves a part of every update out, and {} goes by its whole updates or has a rate of its own; take it out",
+                 options.name);
   if (!(options.weight_decay >= 0)) config_error("optim", "weight_decay must not be negative, found {}", options.weight_decay);
 }
 

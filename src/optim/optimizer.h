@@ -23,6 +23,7 @@ struct OptimizerOptions {
   Rounding rounding = Rounding::nearest;  ///< how bf16 parameters are rounded; other dtypes round to nearest
   uint64_t seed = 0;                      ///< seed of stochastic rounding
   std::string args = {};                  ///< comma list of key=value: the numbers of that optimizer (docs/optimizers.md)
+  bool cautious = false;                  ///< leaves out of updates what goes against the gradient (optim/rules.h)
 };
 
 /// Updates a list of parameters from their gradients by update rules.

@@ -26,6 +26,21 @@ std::vector<float> dynamic_map(bool is_signed);
 /// Below this many elements bitsandbytes keeps averages in fp32, and so does make_optimizer.
 constexpr int64_t kSmallestIn8Bits = 4096;
 
+/// AdEMAMix (Pagliardini et al. 2024, arXiv 2409.03137), equal to bitsandbytes' optim/ademamix.py: AdamW whose update is of two averages of
+/// the gradients, the second so slow that it holds those of thousands of steps.
+struct AdEMAMixOptions {
+  double beta1 = 0.9, beta2 = 0.999, beta3 = 0.9999, eps = 1e-8;  ///< beta3 is the slow average's
+  double alpha = 5;                                                ///< factor on the slow average
+  int64_t t_alpha = 0, t_beta3 = 0;                                ///< steps over which alpha and beta3 rise; 0: whole from the first
+};
+RulePtr ademamix(const AdEMAMixOptions& options);
+/// AdEMAMix whose three averages are kept as adamw8bit's are.
+RulePtr ademamix8bit(const AdEMAMixOptions& options);
+
+/// Makes a rule cautious (Liang et al. 2024, arXiv 2411.16085): of each update what goes against the gradient of its step is left out, and
+/// the rest grows by the share of the parameter's numbers that is left, 1e-3 at least. Not for rules that average.
+RulePtr cautious(RulePtr rule);
+
 /// Lion (Chen et al. 2023, arXiv 2302.06675): steps of the rate itself, by the sign of an average.
 struct LionOptions {
   double beta1 = 0.9, beta2 = 0.99;

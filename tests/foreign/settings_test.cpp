@@ -136,7 +136,7 @@ TEST(ForeignSettings, AFileOfNoProgramIsRefused) {
   Options options;
   auto fields = fields_of(options);
   auto file = scratch.write("x.toml", "a = 1\n");
-  EXPECT_THAT(error_of([&] { foreign::import_settings(file, "", fields); }), HasSubstr("--from diffusion-pipe|ai-toolkit"));
+  EXPECT_THAT(error_of([&] { foreign::import_settings(file, "", fields); }), HasSubstr("--from simpletuner|diffusion-pipe|ai-toolkit"));
   EXPECT_THAT(error_of([&] { foreign::import_settings(file, "kohia", fields); }, Exit::config), HasSubstr("did you mean \"kohya\""));
   EXPECT_THAT(error_of([&] { foreign::import_settings(scratch / "none.toml", "", fields); }), HasSubstr("none.toml"));
 }

@@ -5,8 +5,8 @@ before the first), for weight decay 0 and 0.1. The gradients "grad.<step>.<i>" a
 "clip.<max_norm>.<i>" are the gradients of step 0 after clipping, and "clip.norm" their norm before it.
 
 optimizers.safetensors: twenty steps of the other optimizers from the same start (Prodigy: from 2^-10 of it) with the same gradients: "<case>.<step>.<i>" after steps 1, 10 and
-20, "<case>.average.<i>" where the optimizer averages, "<case>.d" Prodigy's last estimate. "adamw8bit.*": one parameter of 70 x 61 under
-bitsandbytes, with gradients by formula (see gradient_8bit), and what is kept of it. "map.signed", "map.unsigned": bitsandbytes' values of codes.
+20, "<case>.average.<i>" where the optimizer averages, "<case>.d" Prodigy's last estimate. "adamw8bit.*", "ademamix8bit.*": one parameter of
+70 x 61 under bitsandbytes, with gradients by formula (see gradient_8bit), and what is kept of it. "map.signed", "map.unsigned": bitsandbytes' values of codes.
 "schedule.<case>": fp64 factors of transformers' schedules at steps 0 .. 29 of 30.
 """
 import math
@@ -16,6 +16,7 @@ import bitsandbytes.backends.cpu.ops
 import torch
 import transformers.optimization as schedules
 from bitsandbytes.functional import create_dynamic_map
+from bitsandbytes.optim.ademamix import _ReferenceAdEMAMix
 from came_pytorch import CAME
 from lion_pytorch import Lion
 from prodigyopt import Prodigy
@@ -85,6 +86,18 @@ def muon_and_adamw(params, **kwargs):
             torch.optim.AdamW([p for p in params if p.dim() != 2], lr=1.0, weight_decay=0.1, foreach=False)]
 
 
+class OwnSteps(_ReferenceAdEMAMix):
+    """Counts a parameter's own steps, as bitsandbytes' kernels do."""
+
+    def step(self):
+        if self.param_groups[0]["params"][0].grad is not None:
+            super().step()
+
+
+def ademamix(params, **kwargs):
+    return [OwnSteps([p], lr=1.0, weight_decay=0.1, **kwargs) for p in params]
+
+
 # Each case: its optimizers over a list of parameters, and the rate at a step; None leaves the rate alone.
 CASES = {
     "lion": (lambda p: [Lion(p, lr=1.0, weight_decay=0.1)], rate),
@@ -99,6 +112,8 @@ CASES = {
     "prodigy_schedulefree": (lambda p: [ProdigyPlusInFp32(p, lr=1.0, weight_decay=0.1, factored=False, use_stableadamw=False,
                                                           split_groups=False, d0=1e-4)], None),
     "muon": (lambda p: muon_and_adamw(p, adjust_lr_fn="match_rms_adamw"), rate),
+    "ademamix": (ademamix, rate),
+    "ademamix_rising": (lambda p: ademamix(p, betas=(0.8, 0.99, 0.999), alpha=3.0, t_alpha=15, t_beta3=12), rate),
     "muon_original": (lambda p: muon_and_adamw(p, nesterov=False), rate),
 }
 
@@ -141,20 +156,22 @@ def quantize_to_nearest(exact, code, absmax, out, blocksize):
     absmax.copy_(most)
 
 
-def adamw_8bit():
+def in_8_bits(name, make):
     bitsandbytes.backends.cpu.ops._quant_blockwise_fp32_direct = quantize_to_nearest
     n = 70 * 61
     i = torch.arange(n)
     p = torch.nn.Parameter((((i * 29) % 101 - 50) / 64).float())
-    optimizer = bitsandbytes.optim.AdamW8bit([p], lr=1.0, weight_decay=0.1)
+    optimizer = make([p], lr=1.0, weight_decay=0.1)
     for step in range(STEPS):
         p.grad = gradient_8bit(step, n).float()
         optimizer.param_groups[0]["lr"] = rate(step)
         optimizer.step()
     state = optimizer.state[p]
-    return {"adamw8bit.value": p.detach().clone(), "adamw8bit.exp_avg.codes": state["state1"], "adamw8bit.exp_avg.scales": state["absmax1"],
-            "adamw8bit.exp_avg_sq.codes": state["state2"], "adamw8bit.exp_avg_sq.scales": state["absmax2"],
-            "map.signed": create_dynamic_map(signed=True), "map.unsigned": create_dynamic_map(signed=False)}
+    codes, scales = state["state1"].reshape(-1, n), state["absmax1"].reshape(-1, -(-n // 256))
+    tensors = {f"{name}.value": p.detach().clone(), f"{name}.exp_avg_sq.codes": state["state2"], f"{name}.exp_avg_sq.scales": state["absmax2"]}
+    for average, c, s in zip(("exp_avg", "exp_avg_slow"), codes, scales):
+        tensors.update({f"{name}.{average}.codes": c.clone(), f"{name}.{average}.scales": s.clone()})
+    return tensors
 
 
 def schedule_factors():
@@ -177,7 +194,8 @@ def main():
     here = pathlib.Path(__file__)
     start, grads = start_and_gradients()
     save_file(adamw_and_clipping(start, grads), str(here.with_name("optim.safetensors")))
-    tensors = {**adamw_8bit(), **schedule_factors()}
+    tensors = {**in_8_bits("adamw8bit", bitsandbytes.optim.AdamW8bit), **in_8_bits("ademamix8bit", bitsandbytes.optim.AdEMAMix8bit),
+               "map.signed": create_dynamic_map(signed=True), "map.unsigned": create_dynamic_map(signed=False), **schedule_factors()}
     torch.Tensor.bfloat16 = lambda t: t.float().clone()  # Muon's products in fp32
     for case in CASES:
         tensors.update(run(case, start, grads))

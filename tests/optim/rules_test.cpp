@@ -46,6 +46,8 @@ const std::vector<Case> kCases = {
     {"adamw_schedulefree", "adamw_schedulefree", ""},
     {"prodigy_schedulefree", "prodigy_schedulefree", "d0=1e-4", 0.1, 1},
     {"muon", "muon", ""},
+    {"ademamix", "ademamix", ""},
+    {"ademamix_rising", "ademamix", "betas=0.8,0.99,beta3=0.999,alpha=3,t_alpha=15,t_beta3=12"},
     {"muon_original", "muon", "adjust_lr_fn=original,nesterov=false"},
 };
 
@@ -194,7 +196,7 @@ TEST_P(Rule, StepsReadNoScalar) {
 }
 
 TEST(AdamWOf, EveryKindReadsNoScalar) {
-  for (const char* name : {"adamw", "adamw8bit"}) {
+  for (const char* name : {"adamw", "adamw8bit", "ademamix8bit"}) {
     for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic, Rounding::remainder})
       expect_no_reads({.name = name, .rounding = rounding});
   }
@@ -212,22 +214,26 @@ TEST_P(Rule, RunsOnTheMetaDevice) {
   EXPECT_TRUE(optimizer->parameters()[0].value.is_meta());
 }
 
-TEST(AdamW8bit, EqualsBitsandbytes) {
+class In8Bits : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(All, In8Bits, testing::Values("adamw8bit", "ademamix8bit"), [](const auto& test) { return test.param; });
+
+TEST_P(In8Bits, EqualsBitsandbytes) {
   const auto file = golden("optimizers");
+  const auto& name = GetParam();
   const int64_t n = 70 * 61;
   const at::Tensor i = at::arange(n, at::TensorOptions(at::kDouble).device(device()));
   const at::Tensor value = (((i * 29).fmod(101) - 50) / 64).to(at::kFloat).view({70, 61}).set_requires_grad(true);
-  const auto optimizer = make_optimizer({.name = "adamw8bit", .weight_decay = 0.1}, {{"p", value}});
+  const auto optimizer = make_optimizer({.name = name, .weight_decay = 0.1}, {{"p", value}});
   for (int step = 0; step < kNumSteps; ++step) {
     const at::Tensor size = at::exp2(-i.div(256, "floor").fmod(8));
     value.mutable_grad() = (((i * 7919 + step * 104729).fmod(65521) - 32760) / 32768 * size).to(at::kFloat).view({70, 61});
     optimizer->step(0.01 * (step + 1) / kNumSteps);
   }
-  EXPECT_LE(relative(value.view(-1), file->tensor("adamw8bit.value")), tolerance(1e-6));
+  EXPECT_LE(relative(value.view(-1), file->tensor(name + ".value")), tolerance(1e-6));
   const StateList state = optimizer->state();
-  ASSERT_EQ(state.size(), 5u);
-  for (size_t k = 0; k < 4; ++k) {
-    const at::Tensor expected = on_device(file->tensor("adamw8bit" + state[k].first.substr(1)));
+  ASSERT_EQ(state.size(), name == "adamw8bit" ? 5u : 7u);
+  for (size_t k = 0; k + 1 < state.size(); ++k) {
+    const at::Tensor expected = on_device(file->tensor(name + state[k].first.substr(1)));
     if (state[k].second.scalar_type() == at::kByte) {
       EXPECT_LE((state[k].second.view(-1) != expected).sum().item<int64_t>(), 4) << state[k].first;  // ties
     } else {
@@ -241,6 +247,49 @@ TEST(AdamW8bit, MapsAreBitsandbytes) {
   for (const bool is_signed : {true, false}) {
     const at::Tensor expected = file->tensor(is_signed ? "map.signed" : "map.unsigned");
     EXPECT_TRUE(at::allclose(at::tensor(dynamic_map(is_signed)), expected, 2e-7, 0));
+  }
+}
+
+TEST(Cautious, LeavesOutWhatGoesAgainstTheGradient) {
+  // Lion's second step: where its average and the gradient disagree, the sign of their mix is the average's.
+  const std::vector<float> first{1, 1, -1, -1, 1, 2, 1, 1}, second{1, -1, 1, -1, -1, -2, 1, 0};
+  const double lr = 0.1, decay = 0.5, beta1 = 0.9, beta2 = 0.5;
+  const at::Tensor value = at::full({2, 4}, 2.0, device()).set_requires_grad(true);
+  const auto optimizer = make_optimizer({.name = "lion", .weight_decay = decay, .args = "betas=0.9,0.5", .cautious = true}, {{"p", value}});
+  std::vector<double> expected(8, 2.0);
+  std::vector<double> average(8, 0.0);
+  for (const auto* gradients : {&first, &second}) {
+    value.mutable_grad() = at::tensor(*gradients).view({2, 4}).to(device());
+    optimizer->step(lr);
+    std::vector<double> updates;
+    double num_left = 0;
+    for (size_t i = 0; i < 8; ++i) {
+      const double mixed = beta1 * average[i] + (1 - beta1) * (*gradients)[i], update = (mixed > 0) - (mixed < 0);
+      average[i] = beta2 * average[i] + (1 - beta2) * (*gradients)[i];
+      const bool agrees = update * (*gradients)[i] > 0;
+      updates.push_back(agrees ? update : 0);
+      num_left += agrees;
+    }
+    for (size_t i = 0; i < 8; ++i) expected[i] = expected[i] * (1 - lr * decay) - lr * updates[i] * 8 / num_left;
+  }
+  for (int64_t i = 0; i < 8; ++i)
+    EXPECT_NEAR(value.detach().view(-1)[i].item<double>() / expected[static_cast<size_t>(i)], 1, tolerance(1e-6)) << i;
+}
+
+TEST(Cautious, KeepsWhatItsRuleKeepsInEveryPrecisionAndResumes) {
+  for (const char* name : {"adamw", "adamw8bit", "ademamix", "adafactor", "came", "lion", "muon"}) {
+    OptimizerOptions options{.name = name, .rounding = Rounding::stochastic, .seed = 3, .cautious = true};
+    const Case c{"", name, ""};
+    const auto whole = make_optimizer(options, start(name, at::kBFloat16)),
+               plain = make_optimizer({.name = name}, start(name, at::kBFloat16));
+    for (int step = 0; step < 3; ++step) take_step(c, *whole, step);
+    ASSERT_EQ(whole->state().size(), plain->state().size()) << name;
+    const auto resumed = make_optimizer(options, start(name, at::kBFloat16));
+    resumed->load_state(copy_of(whole->state()));
+    load_into("values", values(resumed->parameters()), copy_of(values(whole->parameters())));
+    take_step(c, *whole, 3);
+    take_step(c, *resumed, 3);
+    expect_equal(values(whole->parameters()), values(resumed->parameters()));
   }
 }
 
@@ -313,5 +362,8 @@ TEST(OptimizerOptions, RefuseWhatMakesNoSense) {
   EXPECT_THAT(message("adamw_schedulefree", "", {.name = "cosine"}), HasSubstr("constant"));
   EXPECT_THAT(message("adamw_schedulefree", "beta1=0"), HasSubstr("above 0"));
   EXPECT_EQ(message("adamw_schedulefree", "betas=(0.9, 0.95)", {.name = "constant_with_warmup", .warmup_steps = 5}), "no error");
+  EXPECT_THAT(message("ademamix", "beta1=0,t_beta3=10"), HasSubstr("beta1, which must be above 0"));
+  for (const char* name : {"prodigy", "adamw_schedulefree"}) EXPECT_THROW(check({.name = name, .cautious = true}), Error) << name;
+  EXPECT_NO_THROW(check({.name = "came", .cautious = true}));
   EXPECT_EQ(message("prodigy", "d_coef=2,growth_rate=1.02", {.name = "cosine"}), "no error");
 }

@@ -131,10 +131,14 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
 }
 
 static void optimizer_fields(config::Fields& f, TrainOptions& o) {
-  f("optimizer", o.optimizer, "adamw, adamw8bit, adafactor, lion, prodigy, prodigy_schedulefree, adamw_schedulefree, came or muon")
-      .known({"adamw", "adamw8bit", "adafactor", "lion", "prodigy", "prodigy_schedulefree", "adamw_schedulefree", "came", "muon"})
+  f("optimizer", o.optimizer,
+    "adamw, adamw8bit, ademamix, ademamix8bit, adafactor, lion, prodigy, prodigy_schedulefree, adamw_schedulefree, came or muon")
+      .known({"adamw", "adamw8bit", "ademamix", "ademamix8bit", "adafactor", "lion", "prodigy", "prodigy_schedulefree",
+              "adamw_schedulefree", "came", "muon"})
       .level(Level::first_run);
   f("optimizer_args", o.optimizer_args, "comma list of key=value, the optimizer's own numbers: betas=0.9,0.99,eps=1e-8");
+  f("cautious", o.cautious,
+    "leave out of every update what goes against the gradient of its step, of any optimizer without averages of its own");
   f("weight_decay", o.weight_decay, "decoupled weight decay");
   f("lr_scheduler", o.schedule.name,
     "constant, linear, cosine, cosine_with_restarts, polynomial, rex, warmup_stable_decay or inverse_sqrt, each after the warm-up")

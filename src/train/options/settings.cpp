@@ -309,6 +309,7 @@ std::string fingerprint(const TrainOptions& o, int64_t global_batch_size, const 
   if (o.masked_loss != "none")
     more += fmt::format(", masked_loss {} {}{}", o.masked_loss, o.unmasked_weight, o.normalize_masked_area_loss ? " per area" : "");
   if (!o.optimizer_args.empty()) more += ", optimizer_args " + o.optimizer_args;
+  if (o.cautious) more += ", cautious";
   // The number counts the ways in which visits have been shuffled: a run goes on in the order in which it began.
   return fmt::format(
       "seed {}, order 3, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}{}",

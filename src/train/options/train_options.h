@@ -52,6 +52,7 @@ struct TrainOptions {
   double weight_decay = 0.01, max_grad_norm = 0;
   std::string trained_weights = "stochastic";
   std::string optimizer = "adamw", optimizer_args;
+  bool cautious = false;
   optim::ScheduleOptions schedule;  ///< without max_steps, which the course knows
   double lr_warmup_ratio = 0;       ///< warm-up as a share of those steps
   optim::GroupOptions groups;
