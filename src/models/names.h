@@ -120,11 +120,15 @@ struct FileWords {
   std::string base_version = {};    ///< kohya's ss_base_model_version, "flux1"; "" where nobody writes one
 };
 
+/// What a model itself is called.
+struct ModelTitles {
+  std::string family;         ///< the folder's name
+  std::string variant;        ///< "FLUX.1-dev" and the like, for people and for file metadata
+  FileWords file_words = {};  ///< what metadata of files calls it beside that
+};
+
 /// Every table of names of a model: plain data that its family fills in when the model is opened.
-struct Names {
-  std::string family;           ///< the folder's name
-  std::string variant;          ///< "FLUX.1-dev" and the like, for people and for file metadata
-  FileWords file_words = {};    ///< what metadata of files calls it
+struct Names : ModelTitles {
   std::vector<Expert> experts;  ///< the experts in the order in which a walk from noise comes by them; their stretches cover the way
   /// What predicts on the whole way what guidance leads away from, and trains by itself; none where guidance takes the experts for it.
   std::optional<Expert> away = {};

@@ -82,9 +82,9 @@ TEST(Settle, FindsWhichOfTheMachineryARunNeeds) {
 }
 
 TEST(Settle, SavesInTheModelsPrecisionUnlessToldOtherwise) {
-  EXPECT_EQ(settled("").output.dtype, c10::kBFloat16);
-  EXPECT_EQ(settled("--dtype fp32").output.dtype, c10::kFloat);
-  EXPECT_EQ(settled("--dtype fp32 --save_dtype fp16").output.dtype, c10::kHalf);
+  EXPECT_EQ(settled("").output.files.dtype, c10::kBFloat16);
+  EXPECT_EQ(settled("--dtype fp32").output.files.dtype, c10::kFloat);
+  EXPECT_EQ(settled("--dtype fp32 --save_dtype fp16").output.files.dtype, c10::kHalf);
 }
 
 TEST(Settle, SavesWhenItIsAsked) {

@@ -32,7 +32,7 @@ struct SkeletonRun {
     s.course.max_steps = 4;
     s.step.learning_rate = 0.01;
     s.output.folder = folder / "run";
-    s.output.dtype = at::kFloat;
+    s.output.files.dtype = at::kFloat;
     return s;
   }
 

@@ -123,7 +123,7 @@ TEST(SaveOfStages, HoldsOneTensorAtATime) {
   settings.trained.adapted = {};
   settings.trained.whole = {"dit"};
   settings.step.division.zero_stage = 3;
-  settings.output.dtype = at::kBFloat16;
+  settings.output.files.dtype = at::kBFloat16;
   auto taken = [&](const dist::World& world) {
     test::SkeletonRun run(settings, world);
     test::Allocations allocations;

@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/quantize_rows/quantize_rows.h"
+#include "kernels/quantize_rows/coded_rows.h"
 
 namespace burnish::kernels {
 

@@ -170,15 +170,15 @@ OutputSettings output_settings(const TrainOptions& o) {
                                 o.preview_format, o.preview_with_presets}};
   s.tensorboard = o.enable_tensorboard_log;
   s.csv = o.enable_csv_log;
-  s.dtype = parse_dtype(o.save_dtype.empty() ? o.model.dtype : o.save_dtype);
+  s.files.dtype = parse_dtype(o.save_dtype.empty() ? o.model.dtype : o.save_dtype);
   s.resume = o.resume || (o.auto_resume && checkpoint::is_there(s.state()));
   s.overwrite = o.overwrite;
-  s.described = {{"title", o.metadata_title},
-                 {"author", o.metadata_author},
-                 {"description", o.metadata_description},
-                 {"license", o.metadata_license},
-                 {"tags", o.metadata_tags}};
-  std::erase_if(s.described, [](const auto& entry) { return entry.second.empty(); });
+  s.files.described = {{"title", o.metadata_title},
+                       {"author", o.metadata_author},
+                       {"description", o.metadata_description},
+                       {"license", o.metadata_license},
+                       {"tags", o.metadata_tags}};
+  std::erase_if(s.files.described, [](const auto& entry) { return entry.second.empty(); });
   return s;
 }
 

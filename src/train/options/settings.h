@@ -22,6 +22,13 @@ struct PreviewSettings {
   bool with_presets = false;       ///< whether presets that are merged while training are in the model that draws
 };
 
+/// What is in files of weights.
+struct SavedFileSettings {
+  c10::ScalarType dtype = c10::kBFloat16;
+  /// Entries of ModelSpec that files have beside those that the run knows itself: "title", "author" and so on.
+  std::map<std::string, std::string> described = {};
+};
+
 struct OutputSettings {
   std::filesystem::path folder;
   std::string name = {};  ///< what the names of saved weights begin with, before a dash; "" for nothing
@@ -29,9 +36,7 @@ struct OutputSettings {
   int64_t validation_steps = 0;  ///< steps from one validation to the next; 0 judges held-out samples before and after only
   PreviewSettings previews;
   bool tensorboard = false, csv = false;
-  c10::ScalarType dtype = c10::kBFloat16;
-  /// Entries of ModelSpec that saved files have beside those that the run knows itself: "title", "author" and so on.
-  std::map<std::string, std::string> described = {};
+  SavedFileSettings files = {};
   bool resume = false, overwrite = false;
   std::filesystem::path state() const { return folder / "state"; }
   /// What stands before "step-N" and "best" in names of files.

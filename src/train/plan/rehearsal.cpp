@@ -224,7 +224,7 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
 
   auto begin = dry_.now();
   dry_.enter("save");
-  auto snapshot = take_snapshot(trainee, {.dtype = settings.output.dtype, .rounding = settings.step.optimizer.rounding});
+  auto snapshot = take_snapshot(trainee, {.dtype = settings.output.files.dtype, .rounding = settings.step.optimizer.rounding});
   for (const auto& file : snapshot.files) {
     for (const auto& value : file.values) value.get();
   }

@@ -81,7 +81,7 @@ io::Metadata run_metadata(const Training& training) {
       {"modelspec.trigger_phrase", trigger_words(samples)},
   };
   metadata.merge(loras::model_metadata(names));
-  for (const auto& [key, value] : settings.output.described) metadata["modelspec." + key] = value;
+  for (const auto& [key, value] : settings.output.files.described) metadata["modelspec." + key] = value;
   std::erase_if(metadata, [](const auto& entry) { return entry.second.empty(); });
   return metadata;
 }

@@ -154,7 +154,7 @@ class Save final : public Hook {
   /// The names of what is there once it is written. `beside`: while training goes on, where a copy is small.
   std::vector<std::string> save(bool by_step, bool is_best, bool beside = true) {
     finish();
-    auto snapshot = take_snapshot(training_.trainee, {settings_.dtype, training_.settings.step.optimizer.rounding, by_step, is_best});
+    auto snapshot = take_snapshot(training_.trainee, {settings_.files.dtype, training_.settings.step.optimizer.rounding, by_step, is_best});
     std::vector<std::string> names;
     for (auto& file : snapshot.files) {
       file.name = settings_.prefix() + file.name;
