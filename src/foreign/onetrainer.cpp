@@ -294,12 +294,11 @@ void model_rows(Table& table) {
       return [part, convert](const Value& value, const Settings& all) { return part == part_of(all) ? convert(value, all) : left_out(""); };
     };
     table << rewritten(name, "fp8_models", of_this(quantized_models)) << rewritten(name, "weight_format", of_this(quantized_format));
-    for (const char* products : {"FLOAT_W8A8", "INT_W8A8"}) {
+    for (const char* products : {"FLOAT_W8A8", "INT_W8A8"})
       table << rewritten(name, *products == 'F' ? "fp8_compute" : "int8_compute",
                          of_this([products](const Value& value, const Settings& all) {
                            return text_of(value) == products && is_lora(all) ? carried(true) : left_out("");
                          }));
-    }
   }
   auto encoder = [](const std::string& part) {
     return [part](const Value& value, const Settings& all) {
