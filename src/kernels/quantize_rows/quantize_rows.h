@@ -2,9 +2,14 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/codes.h"
-#include "kernels/quantize_rows/coded_rows.h"
 
 namespace burnish::kernels {
+
+/// Rows as codes [N, I] of a byte each, E4M3 or INT8, with an fp32 scale each, [N, 1]: the largest magnitude over the largest code, 448 or
+/// 127 (of a row of zeros: 1e-12 over it). NaN and infinity make a row's scale NaN or infinite.
+struct CodedRows {
+  at::Tensor codes_NI, scales_N1;
+};
 
 /// Computes x · gain in codes (e4m3 or int8), rounded to nearest, ties to even, without autograd; gain [I] in fp32, or undefined for 1.
 /// x [N, I] of any dtype. Where `rotation` is not 0, so many neighbours of a row are rotated in fp32 before they are rounded
