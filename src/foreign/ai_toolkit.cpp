@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "foreign/ai_toolkit_clips.h"
+#include "foreign/ai_toolkit_terms.h"
 #include "foreign/program.h"
 #include "foreign/prompts.h"
 
@@ -582,57 +583,6 @@ void train_rows(Table& table) {
   table << looked_at({{"train.train_text_encoder", false}});
 }
 
-/// What counts only where another key is on.
-Convert where_on(const std::string& key) {
-  return [key](const Value& value, const Settings& all) { return all.on(key) ? carried(value) : left_out(""); };
-}
-
-/// What holds a model to what it was.
-std::vector<Row> preservation_rows() {
-  const std::string by_class = "train.diff_output_preservation", by_blank = "train.blank_prompt_preservation";
-  return {rewritten(by_class, "diff_output_preservation", where_on(by_class)),
-          rewritten(by_class + "_class", "diff_output_preservation_class", where_on(by_class)),
-          rewritten(by_class + "_multiplier", "diff_output_preservation_multiplier", where_on(by_class)),
-          rewritten(by_blank, "blank_prompt_preservation", where_on(by_blank)),
-          rewritten(by_blank + "_multiplier", "blank_prompt_preservation_multiplier", where_on(by_blank)),
-          same("class_target", "class_target")};
-}
-
-/// Losses under guidance. A range of scales is a list of two.
-std::vector<Row> guidance_rows() {
-  const std::string on = "train.do_guidance_loss", target = "train.guidance_loss_target", differs = "train.do_differential_guidance";
-  auto end_of_range = [=](size_t end, const Settings& all) {
-    const auto* given = all.find(target);
-    const auto scale = given == nullptr ? Value(3.0) : *given;
-    return scale.is_array() ? scale.at(std::min(end, scale.size() - 1)) : scale;
-  };
-  return {
-      rewritten(on, "training_cfg_scale",
-                [=](const Value&, const Settings& all) {
-                  return all.on(on) ? carried(end_of_range(0, all), "a model that is told its guidance is told embedded_guidance")
-                                    : left_out("");
-                }),
-      rewritten(on, "training_cfg_loss", [=](const Value&, const Settings& all) { return all.on(on) ? carried("target") : left_out(""); }),
-      rewritten(target, "training_cfg_scale_max",
-                [=](const Value& value, const Settings& all) {
-                  return all.on(on) && value.is_array() ? carried(end_of_range(1, all)) : left_out("");
-                }),
-      rewritten("train.guidance_loss_schedule", "training_cfg_schedule", where_on(on)),
-      rewritten("train.do_guidance_loss_cfg_zero", "training_cfg_zero", where_on(on)),
-      rewritten("train.unconditional_prompt", "",
-                [=](const Value& value, const Settings& all) {
-                  return left_out(all.on(on) && asks_for_something(value) ? "guidance leads away from the empty prompt" : "");
-                }),
-      rewritten(differs, "sft_loss_weight",
-                [=](const Value&, const Settings& all) {
-                  if (!all.on(differs)) return left_out("");
-                  return carried(all.number("train.differential_guidance_scale").value_or(3.0),
-                                 "its gradient is that of the loss times this number, which an optimizer that adapts sees beside other "
-                                 "terms and clipping alone");
-                }),
-      looked_at({{"train.differential_guidance_scale", 3.0}})[0]};
-}
-
 void loss_rows(Table& table) {
   table << rewritten("train.timestep_type", "timestep_sampling", sampling, "sigmoid");
   table << rewritten(
@@ -652,7 +602,7 @@ void loss_rows(Table& table) {
   table << no_place({{"train.content_or_style", "balanced"}}, "timesteps are drawn by timestep_sampling");
   table << no_place({{"train.linear_timesteps", false}, {"train.linear_timesteps2", false}}, "no such weights of losses");
   table << no_place({{"train.bypass_guidance_embedding", false}}, "the guidance that a model is told is embedded_guidance, 1 by default");
-  table << preservation_rows() << guidance_rows();
+  table << ai_toolkit_preservation_rows() << ai_toolkit_guidance_rows();
   table << no_place({{"train.do_prior_divergence", false}}, "a loss that grows without a bound is none here");
   table << no_place({{"train.noise_multiplier", 1.0},
                      {"train.target_noise_multiplier", 1.0},

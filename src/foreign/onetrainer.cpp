@@ -515,11 +515,7 @@ void loss_rows(Table& table) {
   table << rewritten("unmasked_probability", "", [](const Value&, const Settings& all) {
              return left_out(all.on("masked_training") ? "a mask counts at every visit" : "");
            }).otherwise(0.1);
-  table << rewritten("masked_prior_preservation_weight", "masked_prior_preservation_weight", [](const Value& value, const Settings& all) {
-    return all.on("masked_training") && asks_for_something(value) ? carried(value) : left_out("");
-  });
-  table << same("class_set", "class_metadata_path")
-        << same("class_target", "class_target", "the class set has as many visits as the other samples together, whatever its balancing");
+  table << rewritten("masked_prior_preservation_weight", "masked_prior_preservation_weight", masked);
 }
 
 Outcome same_value(const Value& value, const Settings&) { return carried(value); }

@@ -226,6 +226,8 @@ std::vector<Row> onetrainer_concepts() {
        "concept.image.enable_random_hue", "concept.image.enable_fixed_hue", "concept.image.enable_random_circular_mask_shrink",
        "concept.image.enable_random_mask_rotate_crop"},
       "pictures are cropped and mirrored, not changed otherwise");
+  table << same("class_set", "class_metadata_path")
+        << same("class_target", "class_target", "the class set has as many visits as the other samples together, whatever its balancing");
   table << needless({"concept.name", {"concept.enabled", true}, {"concept.type", "STANDARD"}}, "it chooses among concepts, which is done")
         << needless({"concept.seed"}, "seed names every draw of the run")
         << needless({"concept.concept_stats"}, "counted anew by `burnish data`");

@@ -6,6 +6,7 @@
 
 #include "io/safetensors.h"
 #include "tests/integration/stable_diffusion.h"
+#include "tests/small_families.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -203,3 +204,34 @@ TEST_F(Terms, ThePlanCountsTheirPasses) {
   EXPECT_THAT(passes("--training_cfg_scale 3 "), HasSubstr("dit.body 2 (1 with gradients)"));
   EXPECT_THAT(passes(kBlank + "--training_cfg_scale 3 "), HasSubstr("dit.body 3 (2 with gradients)")) << "which share a pass";
 }
+
+namespace {
+
+class TermsOf : public testing::TestWithParam<SmallFamily> {};
+
+}  // namespace
+
+TEST_P(TermsOf, AFamilyBeginAtNothingAndAreThoseOfItsSamples) {
+  Scratch folder;
+  auto run = [&](const std::string& name, const std::string& batches) {
+    auto out =
+        run_burnish("train " + GetParam().model() + GetParam().data() + batches +
+                    "--trigger_word red --diff_output_preservation --diff_output_preservation_class blue --blank_prompt_preservation "
+                    "--drift_loss_weight 0.5 --training_cfg_scale 2 --lora_rank 2 --learning_rate 1e-2 --max_steps 2 " +
+                    option("output_path", folder / name));
+    EXPECT_EQ(out.exit_code, 0) << out.output;
+    return read_log(folder / name);
+  };
+  auto together = run("together", "--batch_size 2 "), apart = run("apart", "--batch_size 1 --global_batch_size 2 ");
+  ASSERT_EQ(together.size(), 2u);
+  ASSERT_EQ(apart.size(), 2u);
+  for (const char* term : {"class_preservation_loss", "blank_preservation_loss", "drift_loss"}) {
+    // What is left is how a product of another number of rows rounds.
+    EXPECT_LE(together[0][term].get<double>(), 1e-12) << term;
+    ASSERT_GT(together[1][term].get<double>(), 0) << term;
+    EXPECT_NEAR(apart[1][term].get<double>() / together[1][term].get<double>(), 1, 1e-3) << term;
+  }
+  EXPECT_NEAR(apart[1]["loss"].get<double>() / together[1]["loss"].get<double>(), 1, 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, TermsOf, testing::ValuesIn(small_families()), [](const auto& info) { return info.param.name; });

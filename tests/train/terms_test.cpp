@@ -2,8 +2,11 @@
 #include "train/objectives/terms.h"
 
 #include <ATen/ATen.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
+#include <torch/csrc/autograd/autograd.h>
 
+#include "tests/golden.h"
 #include "tests/scratch.h"
 #include "tests/skeleton_model.h"
 #include "train/objectives/judged.h"
@@ -64,6 +67,25 @@ TEST(Judged, GuidesThePredictionOrMovesTheTarget) {
   // Both compare the same, but for the factor g².
   std::tie(prediction, target) = judged(with({{"training_cfg_scale", 2.0}, {"training_cfg_loss", std::string("target")}}), given);
   EXPECT_LT(distance(p - target, G * ((P + (G - 1) * U) / G - V)), 1e-5);
+}
+
+TEST(Judged, IsDiffSynthStudiosLossUnderGuidance) {
+  auto peer = test::golden("guided_loss.safetensors");
+  for (double scale : {1.0, 1.5, 3.0}) {
+    const auto name = fmt::format("loss.{:.1f}", scale);
+    auto prediction = peer.tensor("prediction").clone().requires_grad_(true);
+    pipeline::Values values{{"prediction", prediction},
+                            {"target", peer.tensor("target")},
+                            {"negative_prediction", peer.tensor("negative_prediction")},
+                            {"training_cfg", training_scales({.scale = scale}, {}, {0.5})}};
+    // With a scale of 1 there is no unit in a run; it changes nothing either.
+    auto own = with({{"training_cfg_scale", scale}, {"training_cfg_scale_max", scale}});
+    pipeline::run({judged_unit(skeleton(), own), loss_unit(skeleton(), {}, "loss", {"judged_", "judged_"})}, values);
+    const auto& loss = std::get<at::Tensor>(values.at("loss"));
+    EXPECT_NEAR(loss.item<double>() / peer.tensor(name).item<double>(), 1, 1e-6) << scale;
+    torch::autograd::backward({loss.sum()}, {});
+    EXPECT_TRUE(at::allclose(prediction.grad(), peer.tensor(name + ".grad"), 1e-5, 1e-8)) << scale;
+  }
 }
 
 TEST(Judged, SamplesOfAClassSetAreHeldToTheModel) {

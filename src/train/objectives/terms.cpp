@@ -8,7 +8,6 @@
 #include "base/count.h"
 #include "base/error.h"
 #include "data/captions.h"
-#include "io/hash.h"
 
 namespace burnish::train {
 
@@ -95,7 +94,11 @@ std::string class_prompt(const models::OptionValues& own, const View& view) {
 }
 
 std::vector<Input> term_inputs(const models::OptionValues& own) {
-  auto content = [own](const View& view) { return view.sample == nullptr ? "" : "text " + io::sha256(class_prompt(own, view)); };
+  auto content = [own](const View& view) {
+    if (view.sample == nullptr) return std::string();
+    const auto text = class_prompt(own, view);
+    return fmt::format("text of {} bytes {}", text.size(), text);
+  };
   auto load = [own](const View& view) -> pipeline::Value { return class_prompt(own, view); };
   return {{kOfClass + "prompt", true, content, load, /*follows_caption=*/true}};
 }

@@ -1,0 +1,11 @@
+#pragma once
+#include "foreign/table.h"
+
+namespace burnish::foreign {
+
+/// The rows of ai-toolkit's keys that hold a model to what it was.
+std::vector<Row> ai_toolkit_preservation_rows();
+/// The rows of its keys of losses under guidance; a range of scales is a list of two.
+std::vector<Row> ai_toolkit_guidance_rows();
+
+}  // namespace burnish::foreign
