@@ -43,11 +43,11 @@ void fields(config::Fields& f, CaptionOptions& o) {
   f("json", o.json, "print what was written, and what could not be, as JSON, and nothing else");
   model_fields(f, o);
   f.group("Pictures");
-  f("max_pixels", o.writing.detail.picture_pixels, "pixels of a picture that the model sees at most; 0: as many as it was published with")
+  f("max_pixels", o.detail.picture_pixels, "pixels of a picture that the model sees at most; 0: as many as it was published with")
       .at_least(0)
       .at_most(kMostPixelsShown)
       .in("pixels");
-  f("frame_pixels", o.writing.detail.frame_pixels, "pixels of a frame of a clip that the model sees at most")
+  f("frame_pixels", o.detail.frame_pixels, "pixels of a frame of a clip that the model sees at most")
       .at_least(1)
       .at_most(kMostPixelsShown)
       .in("pixels");
