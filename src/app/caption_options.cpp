@@ -87,6 +87,10 @@ void check(CaptionOptions& o) {
   if (o.model.model.empty()) problems.add("model names a Qwen2.5-VL or Qwen3-VL; for example --model Qwen/Qwen3-VL-4B-Instruct");
   if (o.extension.size() < 2 || !o.extension.starts_with('.'))
     problems.add("caption_extension is an ending like .txt, not '{}'", o.extension);
+  const auto& tokens = o.writing.tokens;
+  if (tokens.temperature == 0 && (tokens.top_k > 0 || tokens.top_p < 1))
+    problems.add("{} has no effect here: it belongs to temperature above 0; give that, or take it out",
+                 tokens.top_k > 0 ? "top_k" : "top_p");
   problems.refuse("caption");
   o.caption.is_tags = o.style == "tags";
   o.caption.is_added = o.mode == "add";
