@@ -92,12 +92,6 @@ class Captions {
   }
 
  private:
-  /// What is written about together, and where that goes.
-  struct Asked {
-    std::vector<captioning::Request> requests = {};
-    std::vector<data::CaptionPlace> places = {};
-  };
-
   /// Does something for a picture; a data Error of it is said and kept, and others lose nothing by it.
   template <class Work>
   void tried(const std::filesystem::path& picture, const Work& work) {
@@ -111,27 +105,21 @@ class Captions {
   }
 
   bool write_batch(const std::vector<data::CaptionPlace>& places) {
-    Asked pictures, clips;
+    std::vector<captioning::Request> requests;
+    std::vector<data::CaptionPlace> asked;
     for (const auto& place : places) {
       tried(place.picture, [&] {
-        auto shown = captioning::look(place.picture, options_.frames);
-        auto& asked = shown.times.empty() ? pictures : clips;
-        asked.requests.push_back({std::move(shown), mix64(place.picture.filename().string())});
-        asked.places.push_back(place);
+        const auto shown = captioning::look(place.picture, options_.frames);
+        const auto prompt = captioning::prompt_of(options_.caption, !shown.times.empty());
+        requests.push_back({model_.ask(shown, prompt, options_.detail), mix64(place.picture.filename().string())});
+        asked.push_back(place);
       });
     }
-    return write_all(pictures, false) && write_all(clips, true);
-  }
-
-  bool write_all(const Asked& asked, bool is_clip) {
-    if (asked.places.empty()) return true;
-    auto rule = options_.writing;
-    rule.prompt = captioning::prompt_of(options_.caption, is_clip);
-    const auto written = captioning::write(model_, asked.requests, rule, [] { return !interrupted(); });
+    if (asked.empty()) return true;
+    const auto written = captioning::write(model_, requests, options_.writing, [] { return !interrupted(); });
     if (!written) return false;
-    for (size_t i = 0; i < asked.places.size(); ++i) {
-      const auto& place = asked.places[i];
-      tried(place.picture, [&] { save(place, written->at(i)); });
+    for (size_t i = 0; i < asked.size(); ++i) {
+      tried(asked[i].picture, [&] { save(asked[i], written->at(i)); });
     }
     return true;
   }

@@ -43,11 +43,11 @@ void fields(config::Fields& f, CaptionOptions& o) {
   f("json", o.json, "print what was written, and what could not be, as JSON, and nothing else");
   model_fields(f, o);
   f.group("Pictures");
-  f("max_pixels", o.writing.detail.picture_pixels, "pixels of a picture that the model sees at most; 0: as many as it was published with")
+  f("max_pixels", o.detail.picture_pixels, "pixels of a picture that the model sees at most; 0: as many as it was published with")
       .at_least(0)
       .at_most(kMostPixelsShown)
       .in("pixels");
-  f("frame_pixels", o.writing.detail.frame_pixels, "pixels of a frame of a clip that the model sees at most")
+  f("frame_pixels", o.detail.frame_pixels, "pixels of a frame of a clip that the model sees at most")
       .at_least(1)
       .at_most(kMostPixelsShown)
       .in("pixels");
@@ -87,6 +87,10 @@ void check(CaptionOptions& o) {
   if (o.model.model.empty()) problems.add("model names a Qwen2.5-VL or Qwen3-VL; for example --model Qwen/Qwen3-VL-4B-Instruct");
   if (o.extension.size() < 2 || !o.extension.starts_with('.'))
     problems.add("caption_extension is an ending like .txt, not '{}'", o.extension);
+  const auto& tokens = o.writing.tokens;
+  if (tokens.temperature == 0 && (tokens.top_k > 0 || tokens.top_p < 1))
+    problems.add("{} has no effect here: it belongs to temperature above 0; give that, or take it out",
+                 tokens.top_k > 0 ? "top_k" : "top_p");
   problems.refuse("caption");
   o.caption.is_tags = o.style == "tags";
   o.caption.is_added = o.mode == "add";

@@ -11,8 +11,8 @@ struct CaptionOptions {
   train::ModelChoice model;  ///< of which it lists those options that a language model has
   std::string processor_path, weight_format = "none";
   captioning::CaptionRule caption;
-  captioning::WritingRule writing = {
-      .prompt = {}, .max_new_tokens = 200, .detail = {.picture_pixels = 512 * 512, .frame_pixels = 256 * 512}};
+  captioning::WritingRule writing = {.max_new_tokens = 200};
+  captioning::Detail detail = {.picture_pixels = 512 * 512, .frame_pixels = 256 * 512};
   captioning::FrameRule frames;
   std::string mode = "fill", style = "sentences", extension = ".txt";
   int64_t batch_size = 4;

@@ -1,6 +1,7 @@
 #include "captioning/language_model.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
@@ -195,6 +196,7 @@ void LanguageModel::set_times(models::PictureText& text, const Shown& shown) con
 }
 
 models::PictureText LanguageModel::ask(const Shown& shown, const std::string& prompt, const Detail& detail) {
+  at::NoGradGuard no_grad;
   const auto levels = levels_of(shown.frames_FHW3);
   const bool is_clip = !shown.times.empty();
   auto rule = pixels_;

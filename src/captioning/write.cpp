@@ -18,11 +18,11 @@ namespace {
 
 /// Pictures that are read together: their tokens are equal, and so are their sides.
 using Group = std::vector<size_t>;
-std::vector<Group> groups_of(const std::vector<models::PictureText>& texts) {
+std::vector<Group> groups_of(const std::vector<Request>& requests) {
   std::map<std::vector<int64_t>, Group> groups;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    auto key = texts[i].ids;
-    for (const auto& picture : texts[i].pictures) key.insert(key.end(), {picture.rows(), picture.time.value_or(-1)});
+  for (size_t i = 0; i < requests.size(); ++i) {
+    auto key = requests[i].text.ids;
+    for (const auto& picture : requests[i].text.pictures) key.insert(key.end(), {picture.rows(), picture.time.value_or(-1)});
     groups[key].push_back(i);
   }
   std::vector<Group> list;
@@ -38,14 +38,14 @@ struct Batch {
   std::vector<size_t> order;    ///< which request each is
 };
 
-Batch read(LanguageModel& model, const std::vector<models::PictureText>& texts, int64_t max_new_tokens) {
+Batch read(LanguageModel& model, const std::vector<Request>& requests, int64_t max_new_tokens) {
   Batch batch;
   std::vector<text::KeyValues> pasts;
   std::vector<at::Tensor> scores, written;
   int64_t longest = 0;
-  for (const auto& group : groups_of(texts)) {
+  for (const auto& group : groups_of(requests)) {
     std::vector<models::PictureText> together;
-    for (auto i : group) together.push_back(texts[i]);
+    for (auto i : group) together.push_back(requests[i].text);
     const auto length = std::ssize(together[0].ids);
     longest = std::max(longest, length);
     scores.push_back(model.read(together, pasts.emplace_back(length)));
@@ -65,9 +65,7 @@ Batch read(LanguageModel& model, const std::vector<models::PictureText>& texts, 
 std::optional<std::vector<Written>> write(LanguageModel& model, const std::vector<Request>& requests, const WritingRule& rule,
                                           const std::function<bool()>& goes_on) {
   at::NoGradGuard no_grad;
-  std::vector<models::PictureText> texts;
-  for (const auto& request : requests) texts.push_back(model.ask(request.shown, rule.prompt, rule.detail));
-  auto batch = read(model, texts, rule.max_new_tokens);
+  auto batch = read(model, requests, rule.max_new_tokens);
   std::vector<CounterRandom> random;
   for (auto i : batch.order) random.emplace_back(RandomKey{rule.seed, 0, requests[i].name, Purpose::caption}.value());
   std::vector<Written> written(requests.size(), Written{.ids = {}, .text = {}, .is_cut = true});

@@ -9,13 +9,11 @@
 
 namespace burnish::captioning {
 
-/// What is asked about every picture, and how the answer is chosen.
+/// How texts are written.
 struct WritingRule {
-  std::string prompt;
   int64_t max_new_tokens = 128;
   TokenRule tokens = {};
   uint64_t seed = 0;
-  Detail detail = {};
 };
 
 /// What was written about a picture.
@@ -25,15 +23,15 @@ struct Written {
   bool is_cut = false;       ///< whether it had no end after max_new_tokens
 };
 
-/// Something to write about, and the name of the numbers that are drawn for it: what is written depends on no other picture of a batch, up
-/// to how a processor adds up.
+/// What is asked (LanguageModel::ask), and the name of the numbers that are drawn for the answer: it depends on no other text of a batch,
+/// up to how a processor adds up.
 struct Request {
-  Shown shown;
+  models::PictureText text;
   uint64_t name = 0;
 };
 
-/// Writes about all of these at once: those of equal sizes are read together, and then a token is chosen for each at a time. `goes_on`,
-/// asked before each token, ends it: nothing is returned then.
+/// Answers all of these at once: those of equal tokens and sides are read together, and then a token is chosen for each at a time.
+/// `goes_on`, asked before each token, ends it: nothing is returned then.
 std::optional<std::vector<Written>> write(LanguageModel& model, const std::vector<Request>& requests, const WritingRule& rule,
                                           const std::function<bool()>& goes_on = {});
 

@@ -25,7 +25,7 @@ std::vector<double> shares(const at::Tensor& scores_V, const TokenRule& rule) {
 
 TEST(ChooseToken, ThePenaltyMakesWhatWasSaidLessLikelyOnBothSidesOfZero) {
   auto scores = at::tensor({2.0F, -2.0F, 1.0F, -1.0F}).unsqueeze(0);
-  auto said = at::tensor({true, true, false, false}).unsqueeze(0);
+  auto said = at::tensor({1, 1, 0, 0}).to(at::kBool).unsqueeze(0);
   EXPECT_TRUE(penalised(scores, said, 2).equal(at::tensor({1.0F, -4.0F, 1.0F, -1.0F}).unsqueeze(0)));
   EXPECT_TRUE(penalised(scores, said, 1).equal(scores));
 }
@@ -48,10 +48,10 @@ TEST(ChooseToken, TopKAndTopPLeaveTheLikeliestTokens) {
   const auto two = shares(scores, {.temperature = 1, .top_k = 2});
   EXPECT_EQ(two[0], 0);
   EXPECT_NEAR(two[1], 2.0 / 3, 0.03);
-  EXPECT_EQ(shares(scores, {.temperature = 1, .top_p = 0.5})[1], 1);      // the first reaches it
-  EXPECT_EQ(shares(scores, {.temperature = 1, .top_p = 0.7})[0], 0);      // with the second
-  EXPECT_GT(shares(scores, {.temperature = 1, .top_p = 0.95})[0], 0.05);  // with the third
-  EXPECT_EQ(shares(scores, {.temperature = 1, .top_p = 0})[1], 1);
+  EXPECT_NEAR(shares(scores, {.temperature = 1, .top_p = 0.5})[1], 1, 1e-9);  // the first reaches it
+  EXPECT_EQ(shares(scores, {.temperature = 1, .top_p = 0.7})[0], 0);          // with the second
+  EXPECT_GT(shares(scores, {.temperature = 1, .top_p = 0.95})[0], 0.05);      // with the third
+  EXPECT_NEAR(shares(scores, {.temperature = 1, .top_p = 0})[1], 1, 1e-9);
 }
 
 TEST(ChooseToken, EqualKeysDrawEqualTokens) {

@@ -1,6 +1,9 @@
 // Parity: what a model writes, token by token, with transformers' generate (tests/golden/make_captions.py).
 #include "captioning/write.h"
 
+#include <gmock/gmock.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -42,18 +45,18 @@ Shown clip() {
   return shown;
 }
 
-std::vector<Request> requests_of(const nlohmann::json& row) {
+const std::string kPrompt = "Describe this image.";
+
+std::vector<Request> requests_of(LanguageModel& model, const nlohmann::json& row) {
   std::vector<Request> requests;
-  if (row.contains("clip")) return {{clip(), 0}};
-  for (const auto& name : row["pictures"]) requests.push_back({picture(name.get<std::string>()), requests.size()});
+  const auto prompt = row["prompt"].get<std::string>();
+  if (row.contains("clip")) return {{model.ask(clip(), prompt, {.frame_pixels = 56 * 112})}};
+  for (const auto& name : row["pictures"]) requests.push_back({model.ask(picture(name.get<std::string>()), prompt, {})});
   return requests;
 }
 
 WritingRule rule_of(const nlohmann::json& row) {
-  return {.prompt = row["prompt"],
-          .max_new_tokens = row["max_new_tokens"],
-          .tokens = {.repetition_penalty = row["penalty"]},
-          .detail = {.frame_pixels = 56 * 112}};
+  return {.max_new_tokens = row["max_new_tokens"], .tokens = {.repetition_penalty = row["penalty"]}};
 }
 
 nlohmann::json cases() { return nlohmann::json::parse(std::ifstream(test::golden_path("captions/captions.json"))); }
@@ -65,7 +68,7 @@ TEST(Write, EveryTokenIsTheOneOfTransformers) {
   for (const auto& [folder, rows] : all.items()) {
     Opened opened(folder);
     for (const auto& row : rows) {
-      const auto written = write(opened.model, requests_of(row), rule_of(row));
+      const auto written = write(opened.model, requests_of(opened.model, row), rule_of(row));
       ASSERT_TRUE(written);
       for (size_t i = 0; i < written->size(); ++i)
         EXPECT_EQ(nlohmann::json(written->at(i).ids), row["ids"][i]) << folder << " " << row.dump();
@@ -75,18 +78,20 @@ TEST(Write, EveryTokenIsTheOneOfTransformers) {
 
 TEST(Write, ATextEndsBeforeATokenThatStopsAndOthersGoOn) {
   Opened opened("captions/qwen3_vl");
-  WritingRule rule{.prompt = "Describe this image.", .max_new_tokens = 12, .tokens = {.repetition_penalty = 1.3}};
-  const std::vector<Request> requests{{picture("pictures/a.png"), 0}, {picture("pictures/b.png"), 1}};
+  const WritingRule rule{.max_new_tokens = 12, .tokens = {.repetition_penalty = 1.3}};
+  const std::vector<Request> requests{{opened.model.ask(picture("pictures/a.png"), kPrompt, {})},
+                                      {opened.model.ask(picture("pictures/b.png"), kPrompt, {})}};
   const auto whole = *write(opened.model, requests, rule);
   EXPECT_TRUE(whole[0].is_cut && whole[1].is_cut);
-  const auto stop = whole[0].ids.at(4);
-  ASSERT_EQ(std::ranges::count(whole[1].ids, stop), 0) << "the case says nothing";
+  auto place = std::ranges::find_if(whole[0].ids, [&](int64_t id) { return std::ranges::count(whole[1].ids, id) == 0; });
+  ASSERT_NE(place, whole[0].ids.end()) << "the case says nothing";
+  const auto stop = *place;
   test::Scratch scratch;
   std::filesystem::copy(test::golden_path("captions/qwen3_vl"), scratch / "model");
   std::ofstream(scratch / "model/generation_config.json") << nlohmann::json({{"eos_token_id", {stop}}});
   Opened ending((scratch / "model").string());
   const auto stopped = *write(ending.model, requests, rule);
-  EXPECT_EQ(stopped[0].ids, (std::vector<int64_t>(whole[0].ids.begin(), whole[0].ids.begin() + 4)));
+  EXPECT_EQ(stopped[0].ids, (std::vector<int64_t>(whole[0].ids.begin(), place)));
   EXPECT_FALSE(stopped[0].is_cut);
   EXPECT_EQ(stopped[1].ids, whole[1].ids);
   int asked = 0;
@@ -96,8 +101,9 @@ TEST(Write, ATextEndsBeforeATokenThatStopsAndOthersGoOn) {
 
 TEST(Write, WhatIsDrawnDependsOnAPicturesNameAndNotOnItsBatch) {
   Opened opened("captions/qwen3_vl");
-  const WritingRule rule{.prompt = "Describe this image.", .max_new_tokens = 8, .tokens = {.temperature = 2}, .seed = 5};
-  const Request a{picture("pictures/a.png"), 11}, b{picture("pictures/b.png"), 12}, c{picture("pictures/a.png"), 13};
+  const WritingRule rule{.max_new_tokens = 8, .tokens = {.temperature = 2}, .seed = 5};
+  auto asked = [&](const std::string& name) { return opened.model.ask(picture("pictures/" + name), kPrompt, {}); };
+  const Request a{asked("a.png"), 11}, b{asked("b.png"), 12}, c{asked("a.png"), 13};
   const auto together = *write(opened.model, {b, a, c}, rule);
   EXPECT_EQ(together[1].ids, write(opened.model, {a}, rule)->at(0).ids);
   EXPECT_NE(together[1].ids, together[2].ids);
@@ -114,7 +120,8 @@ TEST(LanguageModel, NamesWhatIsMissing) {
       if (name.find(part) == name.npos) kept.emplace_back(name, source.tensor(name).clone());
     }
     std::filesystem::create_directory(scratch / part);
-    std::filesystem::copy(folder, scratch / part, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::copy(folder, scratch / part,
+                          std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
     io::save_safetensors(scratch / part / "model.safetensors", kept);
     try {
       Opened opened((scratch / part).string());
@@ -123,9 +130,9 @@ TEST(LanguageModel, NamesWhatIsMissing) {
     }
     return std::string();
   };
-  EXPECT_NE(without("lm_head").find("has no lm_head.weight"), std::string::npos);
-  EXPECT_NE(without("visual").find("has no vision tower"), std::string::npos);
-  EXPECT_NE(without("language_model").find("there is no Qwen2.5-VL"), std::string::npos);
+  EXPECT_THAT(without("lm_head"), ::testing::HasSubstr("has no lm_head.weight"));
+  EXPECT_THAT(without("visual"), ::testing::HasSubstr("has no vision tower"));
+  EXPECT_THAT(without("language_model"), ::testing::HasSubstr("there is no Qwen2.5-VL"));
 }
 
 }  // namespace burnish::captioning

@@ -1,6 +1,7 @@
 // Captions of a folder, by the text encoder of a whole Qwen-Image-Edit and by a Qwen3-VL as a hub has it.
-#include <algorithm>
+#include <ATen/ops/full.h>
 
+#include "data/image.h"
 #include "tests/golden.h"
 #include "tests/integration/program.h"
 
@@ -8,7 +9,7 @@ namespace burnish::test {
 
 namespace {
 
-/// A folder with pictures in a subfolder and a clip, of which one file is damaged and one picture has a caption.
+/// A folder with pictures in a subfolder and a clip, of which one file is damaged, one picture is too long, and one has a caption.
 void fill(const Scratch& scratch) {
   fs::create_directories(scratch / "pictures/more");
   for (const char* name : {"a", "b"})
@@ -16,6 +17,7 @@ void fill(const Scratch& scratch) {
   fs::copy(golden_path("captions/pictures/c.png"), scratch / "pictures/more/c.png");
   fs::copy(golden_path("clips/anim.webp"), scratch / "pictures/moving.webp");
   scratch.write("pictures/broken.png", "no picture");
+  data::write_png(scratch / "pictures/long.png", at::full({2, 500, 3}, 7, at::kByte));
   scratch.write("pictures/there.txt", "a caption of mine\n");
   fs::copy(golden_path("captions/pictures/a.png"), scratch / "pictures/there.png");
 }
@@ -39,8 +41,9 @@ TEST(Caption, WritesWhatIsMissingBesidePicturesAndClipsAndLosesNothingByADamaged
       EXPECT_NE(read_file(scratch / (std::string("pictures/") + name)).find("sks"), std::string::npos) << name;
     EXPECT_FALSE(fs::exists(scratch / "pictures/broken.txt"));
     EXPECT_EQ(read_file(scratch / "pictures/there.txt"), "a caption of mine\n");
-    EXPECT_NE(first.output.find("broken.png has no new caption"), std::string::npos) << first.output;
-    EXPECT_NE(first.output.find("4 captions written, 1 there before, 1 picture not"), std::string::npos) << first.output;
+    for (const char* says : {"broken.png has no new caption", "long.png has no new caption: a picture is 500 by 2 pixels"})
+      EXPECT_NE(first.output.find(says), std::string::npos) << first.output;
+    EXPECT_NE(first.output.find("4 captions written, 1 there before, 2 pictures not"), std::string::npos) << first.output;
   }
 }
 
@@ -48,6 +51,7 @@ TEST(Caption, FillGoesOnWhereItWasAndReplaceAndAddWriteWhatIsThere) {
   Scratch scratch;
   fill(scratch);
   fs::remove(scratch / "pictures/broken.png");
+  fs::remove(scratch / "pictures/long.png");
   const auto whole = command(scratch, kQwen3Vl);
   ASSERT_EQ(run_burnish(whole).exit_code, 0);
   const auto caption = read_file(scratch / "pictures/a.txt");
@@ -92,7 +96,9 @@ TEST(Caption, RefusesWhatItCannotDo) {
   fs::remove(scratch / "pictures/b.png");
   fs::remove_all(scratch / "pictures/more");
   fs::remove(scratch / "pictures/moving.webp");
-  refused(command(scratch, kQwen3Vl), 3, "none of 1 picture could be captioned");
+  fs::remove(scratch / "pictures/there.txt");
+  fs::remove(scratch / "pictures/there.png");
+  refused(command(scratch, kQwen3Vl), 3, "none of 2 pictures could be captioned");
 }
 
 }  // namespace burnish::test
