@@ -38,8 +38,8 @@ void add_sums(io::Metadata& metadata, const TrainedFile& file) {
   loras::add_sums(metadata, tensors);
 }
 
-/// Writes a file tensor by tensor and compares what reads back.
-void write_checked(const fs::path& path, TrainedFile file, io::Metadata metadata) {
+/// Writes a file tensor by tensor and compares what reads back. Returns the names of an adapter's tensors that hold zeros alone.
+std::vector<std::string> write_checked(const fs::path& path, TrainedFile file, io::Metadata metadata) {
   if (file.layout) {
     gather(file);
     add_sums(metadata, file);
@@ -48,8 +48,10 @@ void write_checked(const fs::path& path, TrainedFile file, io::Metadata metadata
   for (const auto& value : file.values) specs.push_back(value.spec);
   io::SafetensorsWriter writer(path, specs, metadata);
   std::vector<uint64_t> checksums;
+  std::vector<std::string> zeros;
   for (const auto& [spec, get] : file.values) {
     const auto value = get().cpu().contiguous();
+    if (file.layout && !value.any().item<bool>()) zeros.push_back(spec.name);
     checksums.push_back(checksum(value));
     writer.write(spec.name, value);
   }
@@ -61,6 +63,7 @@ void write_checked(const fs::path& path, TrainedFile file, io::Metadata metadata
       data_error("train", "{} does not read back as it was written ('{}')", path.string(), name);
     reread->release(name);
   }
+  return zeros;
 }
 
 /// The part in that of a process that writes nothing.
@@ -224,9 +227,19 @@ class Save final : public Hook {
     said_readers_ = true;
   }
 
-  void write_weights(const Snapshot& snapshot) const {
+  /// Once a run: an adapter begins with zeros, and where they stay its layer is as it was.
+  void say_zeros(const std::string& name, const std::vector<std::string>& zeros, size_t num_tensors) {
+    if (zeros.empty() || said_zeros_) return;
+    said_zeros_ = true;
+    warn(
+        "{}: {} of {} tensors still hold zeros ({} first), and their layers are as before training: no gradient reached them, or their "
+        "learning rate is 0",
+        name, zeros.size(), num_tensors, zeros.front());
+  }
+
+  void write_weights(const Snapshot& snapshot) {
     auto write = [&](const std::string& name, const TrainedFile& file, const io::Metadata& metadata) {
-      if (snapshot.writes_files) write_checked(settings_.folder / name, file, metadata);
+      if (snapshot.writes_files) say_zeros(name, write_checked(settings_.folder / name, file, metadata), file.values.size());
       else have_values(file);
     };
     auto metadata = step_metadata(training_.course, snapshot.step);
@@ -281,6 +294,7 @@ class Save final : public Hook {
     std::vector<fs::path> files;
   } writing_;
   bool said_readers_ = false;
+  bool said_zeros_ = false;
   std::vector<std::string> ways_;  ///< ways to load what was saved last
 };
 
