@@ -282,12 +282,11 @@ Outcome saves(const Value& value, const Settings& all, const std::string& unit, 
 void model_rows(Table& table) {
   table << kind_row("model_type", {"stable_diffusion_15", "stable_diffusion_xl_10_base", "flux_dev_1", "flux_2", "qwen", "z_image",
                                    "chroma_1", "krea_2", "anima", "ernie", "ideogram_4"});
-  for (const char* name : {"vae.model_name", "unet.model_name", "transformer.model_name"}) {
-    table << rewritten(name, "model", [](const Value& value, const Settings&) {
-      if (text_of(value).starts_with("https://")) return left_out("fetch the file, and name it in model before the others");
-      return asks_for_something(value) ? carried(value) : left_out("");
-    });
-  }
+  auto file = [](const Value& value, const Settings&) {
+    if (text_of(value).starts_with("https://")) return left_out("fetch the file, and name it in model before the others");
+    return asks_for_something(value) ? carried(value) : left_out("");
+  };
+  for (const char* name : {"vae.model_name", "unet.model_name", "transformer.model_name"}) table << rewritten(name, "model", file);
   table << same("base_model_name", "model").otherwise("stable-diffusion-v1-5/stable-diffusion-v1-5")
         << rewritten("train_dtype", "dtype", dtype, "FLOAT_16");
   for (const char* name : {"unet.weight_dtype", "transformer.weight_dtype"}) {
@@ -295,11 +294,11 @@ void model_rows(Table& table) {
       return [part, convert](const Value& value, const Settings& all) { return part == part_of(all) ? convert(value, all) : left_out(""); };
     };
     table << rewritten(name, "fp8_models", of_this(quantized_models)) << rewritten(name, "weight_format", of_this(quantized_format));
-    for (auto [option, dtype] : {std::pair{"fp8_compute", "FLOAT_W8A8"}, {"int8_compute", "INT_W8A8"}}) {
-      table << rewritten(name, option, of_this([dtype = std::string(dtype)](const Value& value, const Settings& all) {
-                           return text_of(value) == dtype && is_lora(all) ? carried(true) : left_out("");
+    for (const char* products : {"FLOAT_W8A8", "INT_W8A8"})
+      table << rewritten(name, *products == 'F' ? "fp8_compute" : "int8_compute",
+                         of_this([products](const Value& value, const Settings& all) {
+                           return text_of(value) == products && is_lora(all) ? carried(true) : left_out("");
                          }));
-    }
   }
   auto encoder = [](const std::string& part) {
     return [part](const Value& value, const Settings& all) {

@@ -4,7 +4,10 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
 
 #include "kernels/linear/linear.h"
 
@@ -47,6 +50,9 @@ struct Multiply : torch::autograd::Function<Multiply> {
   }
 };
 
+/// Of a tile, beyond which its product gains nothing.
+constexpr int64_t kMostRows = 1024;
+
 std::optional<at::Tensor> optional(const at::Tensor& tensor) { return tensor.defined() ? std::optional(tensor) : std::nullopt; }
 
 }  // namespace
@@ -59,6 +65,16 @@ void QuantizedSource::train(at::IntArrayRef sizes, c10::ScalarType gradient_dtyp
   leaf_ = at::zeros({}, weight_.scales.options().dtype(gradient_dtype)).expand(sizes);
 }
 
+int64_t QuantizedSource::rows_of_tile(int64_t num_inputs) const {
+  const auto as_large = std::min(num_inputs / std::max<int64_t>(1, weight_.in), kMostRows) / 128 * 128;
+  return std::max(nn::tile_rows(weight_.in, device()), as_large);
+}
+
+void QuantizedSource::for_each_tile(int64_t num_inputs, const std::function<void(int64_t begin, int64_t end)>& fn) const {
+  const auto step = rows_of_tile(num_inputs);
+  for (int64_t begin = 0; begin < weight_.out; begin += step) fn(begin, std::min(begin + step, weight_.out));
+}
+
 at::Tensor QuantizedSource::forward(const kernels::Product& product, const at::Tensor& x_given, const at::Tensor& bias) const {
   auto wide = kernels::product_dtype(x_given);
   auto x = x_given.to(wide);
@@ -66,10 +82,10 @@ at::Tensor QuantizedSource::forward(const kernels::Product& product, const at::T
     auto offset = bias.defined() ? bias.narrow(0, begin, end - begin).to(wide) : at::Tensor();
     return product.forward(x, dequantize_rows(weight_, begin, end, wide), offset);
   };
-  if (nn::tile_rows(weight_.in, device()) >= weight_.out) return tile(0, weight_.out).to(x_given.scalar_type());
+  if (rows_of_tile(x.numel()) >= weight_.out) return tile(0, weight_.out).to(x_given.scalar_type());
   at::Tensor y;
   const auto dim = product.channel_dim();
-  nn::for_each_tile(*this, [&](int64_t begin, int64_t end) {
+  for_each_tile(x.numel(), [&](int64_t begin, int64_t end) {
     auto part = tile(begin, end);
     if (!y.defined()) {
       auto sizes = part.sizes().vec();
@@ -83,12 +99,13 @@ at::Tensor QuantizedSource::forward(const kernels::Product& product, const at::T
 
 at::Tensor QuantizedSource::input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const {
   auto wide = kernels::product_dtype(dy);
-  if (nn::tile_rows(weight_.in, device()) >= weight_.out)
+  const auto num_inputs = c10::multiply_integers(x_sizes);
+  if (rows_of_tile(num_inputs) >= weight_.out)
     return product.input_gradient(dy.to(wide), dequantize_rows(weight_, 0, weight_.out, wide), x_sizes).to(dy.scalar_type());
   // Partial sums are added in fp32 or better, so that the result does not depend on how many tiles there are.
   auto exact = wide == at::kDouble ? at::kDouble : at::kFloat;
   auto dx = at::zeros(x_sizes, dy.options().dtype(exact).requires_grad(false));
-  nn::for_each_tile(*this, [&](int64_t begin, int64_t end) {
+  for_each_tile(num_inputs, [&](int64_t begin, int64_t end) {
     auto part = dy.narrow(product.channel_dim(), begin, end - begin).to(wide);
     dx.add_(product.input_gradient(part, dequantize_rows(weight_, begin, end, wide), x_sizes));
   });
@@ -100,7 +117,7 @@ bool QuantizedSource::adds(const kernels::Product& product, const at::Tensor& op
 }
 
 void QuantizedSource::add_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& x) const {
-  nn::for_each_tile(*this, [&](int64_t begin, int64_t end) {
+  for_each_tile(x.numel(), [&](int64_t begin, int64_t end) {
     auto part = sum.narrow(product.channel_dim(), begin, end - begin);
     product.add_(part, x, dequantize_rows(weight_, begin, end, x.scalar_type()), 1);
   });
@@ -108,9 +125,9 @@ void QuantizedSource::add_(const kernels::Product& product, const at::Tensor& su
 
 void QuantizedSource::add_input_gradient_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& dy) const {
   const bool is_rounded = at::isReducedFloatingType(sum.scalar_type());
-  if (!adds(product, dy) || (is_rounded && nn::tile_rows(weight_.in, device()) < weight_.out))
+  if (!adds(product, dy) || (is_rounded && rows_of_tile(sum.numel()) < weight_.out))
     return WeightSource::add_input_gradient_(product, sum, dy);
-  nn::for_each_tile(*this, [&](int64_t begin, int64_t end) {
+  for_each_tile(sum.numel(), [&](int64_t begin, int64_t end) {
     auto part = dy.narrow(product.channel_dim(), begin, end - begin);
     product.add_input_gradient_(sum, part, dequantize_rows(weight_, begin, end, dy.scalar_type()));
   });

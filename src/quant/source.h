@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+
 #include "kernels/quantize_rows/quantize_rows.h"
 #include "nn/weight_source.h"
 #include "quant/quantized_weight.h"
@@ -34,6 +36,10 @@ class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_
   QuantizedWeight weight_;
 
  private:
+  /// Rows of W that are unpacked at once for a product with so many inputs: as nn::tile_rows says, or as many numbers as there are inputs.
+  /// Every tile costs a pass over the inputs' gradient.
+  int64_t rows_of_tile(int64_t num_inputs) const;
+  void for_each_tile(int64_t num_inputs, const std::function<void(int64_t begin, int64_t end)>& fn) const;
   at::Tensor leaf_;
 };
 

@@ -25,8 +25,8 @@
 #include "kernels/qk_norm_rope/gpu.h"
 #include "kernels/quantize_rows/quantize_rows.h"
 #include "kernels/rotate/rotate.h"
-#include "kernels/scaled_sums/scaled_sums.h"
 #include "kernels/rounding/gpu.h"
+#include "kernels/scaled_sums/scaled_sums.h"
 #include "kernels/unpack/gpu.h"
 #include "kernels/unpack/unpack.h"
 

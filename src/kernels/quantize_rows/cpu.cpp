@@ -1,7 +1,6 @@
 #include "kernels/quantize_rows/cpu.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <vector>
@@ -47,12 +46,9 @@ BURNISH_SIMD void to_int8(const float* x, float scale, int8_t* codes, int64_t n)
 }
 
 template <class T>
-void quantize_int8(const at::Tensor& x, const float* gain, int64_t rotation, CodedRows& out) {
-  if (x.is_meta()) return;
+void quantize_int8(const at::Tensor& x, const float* gain, int64_t rotation, int8_t* codes, float* scales) {
   const int64_t n = x.size(1), stride = x.stride(0);
   const T* from = x.const_data_ptr<T>();
-  auto* codes = out.codes_NI.mutable_data_ptr<int8_t>();
-  auto* scales = out.scales_N1.mutable_data_ptr<float>();
   at::parallel_for(0, x.size(0), kRowsPerTask, [&](int64_t begin, int64_t end) {
     std::vector<float> buffer(static_cast<size_t>(n));
     for (int64_t row = begin; row < end; ++row) {
@@ -79,14 +75,15 @@ bool int8_rows_fit_cpu(const at::Tensor& x_NI) {
   return runs_on_cpu(x_NI) && (x_NI.scalar_type() == at::kFloat || x_NI.scalar_type() == at::kBFloat16) && x_NI.stride(1) == 1;
 }
 
-CodedRows int8_rows_cpu(const at::Tensor& x_NI, const at::Tensor& gain_I, int64_t rotation) {
-  const auto options = x_NI.options().requires_grad(false);
-  CodedRows out{at::empty(x_NI.sizes(), options.dtype(at::kChar)), at::empty({x_NI.size(0), 1}, options.dtype(at::kFloat))};
+void int8_rows_cpu(const at::Tensor& x_NI, const at::Tensor& gain_I, int64_t rotation, const at::Tensor& codes_NI,
+                   const at::Tensor& scales_N1) {
+  if (x_NI.is_meta()) return;
   const auto gain = gain_I.defined() ? gain_I.contiguous() : gain_I;
-  const float* factors = gain.defined() && !gain.is_meta() ? gain.const_data_ptr<float>() : nullptr;
-  if (x_NI.scalar_type() == at::kFloat) quantize_int8<float>(x_NI, factors, rotation, out);
-  else quantize_int8<c10::BFloat16>(x_NI, factors, rotation, out);
-  return out;
+  const float* factors = gain.defined() ? gain.const_data_ptr<float>() : nullptr;
+  auto* codes = codes_NI.mutable_data_ptr<int8_t>();
+  auto* scales = scales_N1.mutable_data_ptr<float>();
+  if (x_NI.scalar_type() == at::kFloat) quantize_int8<float>(x_NI, factors, rotation, codes, scales);
+  else quantize_int8<c10::BFloat16>(x_NI, factors, rotation, codes, scales);
 }
 
 }  // namespace burnish::kernels

@@ -31,16 +31,21 @@ CodedRows quantize_anywhere(const at::Tensor& x_NI, const at::Tensor& gain_I, Co
 }
 
 CodedRows quantize(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKind kind, int64_t rotation) {
-  if (kind == CodeKind::int8 && int8_rows_fit_cpu(x_NI)) return int8_rows_cpu(x_NI, gain_I, rotation);
   const int64_t rows = x_NI.size(0), width = x_NI.size(1);
+  const auto exact = x_NI.options().dtype(at::kFloat).requires_grad(false);
+  const auto results = [&] { return CodedRows{at::empty({rows, width}, exact.dtype(dtype_of(kind))), at::empty({rows, 1}, exact)}; };
+  if (kind == CodeKind::int8 && int8_rows_fit_cpu(x_NI)) {
+    auto quantized = results();
+    int8_rows_cpu(x_NI, gain_I, rotation, quantized.codes_NI, quantized.scales_N1);
+    return quantized;
+  }
   auto dtype = kernel_dtype(x_NI.scalar_type());
   const Binary* kernel = nullptr;
   if (!runs_on_cpu(x_NI) && !dtype.empty() && x_NI.numel() > 0 && width % 16 == 0)
     kernel = find_kernel(kernel_name("quantize_rows.codes", dtype, {gain_I.defined(), kind == CodeKind::int8, rotation, kQuantizeBlock}),
                          x_NI.device());
   if (kernel == nullptr) return quantize_anywhere(x_NI, gain_I, kind, rotation);
-  auto exact = x_NI.options().dtype(at::kFloat).requires_grad(false);
-  CodedRows quantized{at::empty({rows, width}, exact.dtype(dtype_of(kind))), at::empty({rows, 1}, exact)};
+  auto quantized = results();
   launch(*kernel, {rows, 1, 1},
          {{"x", contiguous_aligned(x_NI)},
           {"gain", gain_I.defined() ? contiguous_aligned(gain_I) : gain_I},
