@@ -24,18 +24,33 @@ at::Tensor e2m1_codes(const at::Tensor& values) {
   return codes.add_(at::signbit(values).to(at::kByte).mul_(8));
 }
 
-/// NVFP4 as comfy-kitchen computes it (its quantize_nvfp4): the largest scale of neighbours becomes the largest E4M3 number.
-CodesInFile in_nvfp4(const at::Tensor& weight) {
-  const auto out = weight.size(0), in = weight.size(1), group = kNvfp4.group;
-  CodesInFile made{.kind = CodeKind::e2m1, .codes = {}};
-  if (weight.is_meta()) {
-    const auto bytes = weight.options().dtype(at::kByte);
-    made.codes = at::empty({out, in / 2}, bytes);
-    made.scales = at::empty({quant::ceil_div(out, 128) * 128, quant::ceil_div(in / group, 4) * 4}, bytes.dtype(at::kFloat8_e4m3fn));
-    made.whole = at::empty({}, bytes.dtype(at::kFloat));
+/// A file's scales, of those that a weight in memory has: fp32, one [] or [out, 1].
+at::Tensor scales_by(const quant::Format& format, const at::Tensor& scales) {
+  if (format.scaling == quant::Scaling::none) return {};
+  return format.scaling == quant::Scaling::tensor ? scales.reshape(std::vector<int64_t>()) : scales;
+}
+
+/// The tensors of a weight without its numbers.
+CodesInFile on_meta(const at::Tensor& weight, const quant::Format& format) {
+  const auto out = weight.size(0), in = weight.numel() / out;
+  const auto bytes = weight.options().dtype(dtype_in_file(format.codes)), exact = weight.options().dtype(at::kFloat);
+  CodesInFile made{.kind = format.codes, .codes = at::empty(weight.sizes(), bytes), .rotation = quant::rotation_of(format, in)};
+  if (format != kNvfp4) {
+    const bool is_one = format.scaling == quant::Scaling::tensor;
+    made.scales = scales_by(format, at::empty({is_one ? 1 : out, 1}, exact));
     return made;
   }
-  const auto blocks = weight.view({out, -1, group});
+  made.codes = at::empty({out, in / 2}, bytes);
+  made.scales = at::empty({quant::ceil_div(out, 128) * 128, quant::ceil_div(in / format.group, 4) * 4}, exact.dtype(at::kFloat8_e4m3fn));
+  made.whole = at::empty(std::vector<int64_t>(), exact);
+  return made;
+}
+
+/// NVFP4 as comfy-kitchen computes it (its quantize_nvfp4): the largest scale of neighbours becomes the largest E4M3 number.
+CodesInFile in_nvfp4(const at::Tensor& weight) {
+  const auto out = weight.size(0), in = weight.size(1);
+  CodesInFile made{.kind = CodeKind::e2m1, .codes = {}};
+  const auto blocks = weight.view({out, -1, kNvfp4.group});
   made.whole = weight.abs().amax().div(448.0 * 6).clamp_min_(1e-30);
   const auto scales = blocks.abs().amax(2).div_(6).div_(made.whole).clamp_max_(448).to(at::kFloat8_e4m3fn);
   const auto all = (scales.to(at::kFloat) * made.whole).unsqueeze(2);
@@ -69,16 +84,14 @@ bool fits(const quant::Format& format, at::IntArrayRef shape) {
 }
 
 CodesInFile codes_for_file(const at::Tensor& weight, const quant::Format& format, const std::string& name) {
+  if (weight.is_meta()) return on_meta(weight, format);
   if (format == kNvfp4) {
     quant::check_finite(weight, name);
     return in_nvfp4(weight);
   }
   const auto made = quant::quantize(weight.flatten(1), format, weight.device(), name);
-  CodesInFile codes{
-      .kind = format.codes, .codes = made.codes.view(dtype_in_file(format.codes)).view(weight.sizes()), .rotation = made.rotation};
-  if (format.scaling == quant::Scaling::tensor) codes.scales = made.scales.view({});
-  if (format.scaling == quant::Scaling::row) codes.scales = made.scales;
-  return codes;
+  const auto codes = made.codes.view(dtype_in_file(format.codes)).view(weight.sizes());
+  return {.kind = format.codes, .codes = codes, .scales = scales_by(format, made.scales), .rotation = made.rotation};
 }
 
 c10::ScalarType dtype_in_file(CodeKind kind) {
