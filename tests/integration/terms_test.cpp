@@ -103,11 +103,12 @@ TEST_F(Terms, AreNothingWhileAnAdapterIs) {
 }
 
 TEST_F(Terms, AnInfiniteWeightKeepsTheModel) {
-  const auto run = kLora + "--max_steps 12 --lora_checkpoint '" + (kGolden / "lora.safetensors").string() + "' " + flux() + data();
+  const auto run = "--max_steps 24 --lr_scheduler linear " + kLora + flux() + data();
   auto free = train(run + "--drift_loss_weight 1e-30 ", "free");
   auto held = train(run + "--drift_loss_weight 1e6 ", "held");
-  EXPECT_GT(free.back()["drift_loss"].get<double>(), 0.02) << "what the adapter had learned before";
-  EXPECT_LT(held.back()["drift_loss"].get<double>(), 0.5 * free.back()["drift_loss"].get<double>());
+  EXPECT_GT(free.back()["drift_loss"].get<double>(), 3e-4);
+  EXPECT_LT(held.back()["drift_loss"].get<double>(), 0.02 * free.back()["drift_loss"].get<double>());
+  EXPECT_GT(moved("free", 24), 1e-4);
   auto still =
       train(kLora + "--max_steps 3 --sft_loss_weight 0 --drift_loss_weight 1 --blank_prompt_preservation " + flux() + data(), "still");
   EXPECT_EQ(still.back()["drift_loss"], 0.0) << "there is nothing to learn from, so nothing moves";
@@ -183,7 +184,7 @@ TEST_F(Terms, ATriggerWordInsideAnotherWordIsTold) {
   std::ofstream metadata(folder / "words.csv");
   metadata << "image,prompt\n";
   for (int i = 0; i < 3; ++i)
-    metadata << (kGolden / "pictures").string() << "/" << i << ".png," << (i == 0 ? "a masks" : "sks, tree") << "\n";
+    metadata << (kGolden / "pictures").string() << "/" << i << ".png," << (i == 0 ? "a masks" : "a sks tree") << "\n";
   metadata.close();
   auto words = flux() + option("dataset_metadata_path", folder / "words.csv") + kLora + "--max_steps 1 ";
   train(words + kClass, "words");

@@ -51,7 +51,9 @@ class Reduced final : public Objective {
   pipeline::Values draws(const DrawRequest& request) const override { return of_.draws(request); }
   pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const override { return of_.held_out_draws(request, number); }
   std::vector<Counted> counted(const pipeline::Values& draws) const override { return of_.counted(draws); }
-  at::Tensor reduce(const at::Tensor& loss_B, const pipeline::Values& draws) const override { return reduce_(of_.reduce(loss_B, draws)); }
+  at::Tensor reduce(const pipeline::Values& written, const pipeline::Values& draws) const override {
+    return reduce_(of_.reduce(written, draws));
+  }
 
  private:
   const Objective& of_;
