@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "io/model_values.h"
 #include "models/find_components.h"
 #include "models/shared_components.h"
 #include "models/text/resample.h"
@@ -41,6 +42,15 @@ struct Head : nn::Module {
 std::string folder_with(const models::ModelEntry& entry, std::initializer_list<const char*> names) {
   bool has_any = std::ranges::any_of(names, [&](const char* name) { return io::is_there(entry.folder / name); });
   return has_any ? entry.folder.string() : "";
+}
+
+/// Whether the head is the table of tokens, as config.json says for the whole model or for its text part; nothing where it does not say.
+std::optional<bool> is_tied(const nlohmann::json& config_json) {
+  bool whole = false, of_text = false;
+  bool is_said = io::take(config_json, "tie_word_embeddings", whole, "language model");
+  if (config_json.is_object() && config_json.contains("text_config"))
+    is_said |= io::take(config_json["text_config"], "tie_word_embeddings", of_text, "language model");
+  return is_said ? std::optional(whole || of_text) : std::nullopt;
 }
 
 /// Pictures of several texts as those of a batch.
@@ -126,9 +136,7 @@ void LanguageModel::find_head() {
          }});
     return;
   }
-  bool is_tied = config_.width <= kWidestTied;
-  if (entry.config.is_object()) is_tied = entry.config.value("tie_word_embeddings", is_tied);
-  if (!is_tied)
+  if (!is_tied(entry.config).value_or(config_.width <= kWidestTied))
     data_error("captioning", "the {} in {} has no lm_head.weight, without which nothing is written; take the files of the whole model",
                kind_.name, entry.label);
 }
