@@ -146,7 +146,7 @@ void Flux2Model::fill_names() {
   names_.family = "flux2";
   names_.variant = config_.guidance_embeds ? "FLUX.2-dev" : "FLUX.2-klein";
   names_.experts = {{"dit"}};
-  if (options_.references) names_.reference_column = kReferenceColumn;
+  if (options_.references) names_.references.column = kReferenceColumn;
   const auto from_tokens = [](const at::Tensor& tokens_NK, int64_t rows, int64_t columns) {
     return tokens_NK.t().reshape({-1, rows, columns});
   };
