@@ -30,8 +30,8 @@ constexpr int64_t kSmallestIn8Bits = 4096;
 /// the gradients, the second so slow that it holds those of thousands of steps.
 struct AdEMAMixOptions {
   double beta1 = 0.9, beta2 = 0.999, beta3 = 0.9999, eps = 1e-8;  ///< beta3 is the slow average's
-  double alpha = 5;                                                ///< factor on the slow average
-  int64_t t_alpha = 0, t_beta3 = 0;                                ///< steps over which alpha and beta3 rise; 0: whole from the first
+  double alpha = 5;                                               ///< factor on the slow average
+  int64_t t_alpha = 0, t_beta3 = 0;                               ///< steps over which alpha and beta3 rise; 0: whole from the first
 };
 RulePtr ademamix(const AdEMAMixOptions& options);
 /// AdEMAMix whose three averages are kept as adamw8bit's are.

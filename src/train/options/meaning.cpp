@@ -37,7 +37,8 @@ int64_t checkpoint_rank(const TrainOptions& o) {
 }
 
 optim::OptimizerOptions optimizer_options(const TrainOptions& o) {
-  return {o.optimizer, o.weight_decay, optim::parse_rounding(o.trained_weights), static_cast<uint64_t>(o.model.seed), o.optimizer_args, o.cautious};
+  return {o.optimizer,      o.weight_decay, optim::parse_rounding(o.trained_weights), static_cast<uint64_t>(o.model.seed),
+          o.optimizer_args, o.cautious};
 }
 
 optim::ScheduleOptions schedule_options(const TrainOptions& o, int64_t max_steps) {
