@@ -120,7 +120,7 @@ class LoadedStage {
 
 void check(const models::Model& model, const std::vector<Picture>& pictures, const DrawOptions& options) {
   for (const auto& picture : pictures) {
-    if (!picture.references.empty() && model.names().reference_column.empty())
+    if (!picture.references.empty() && model.names().references.column.empty())
       config_error(
           "drawing",
           "the reference picture {} is of no use: this {} model reads none; take it out, or for previews give the run extra_inputs",

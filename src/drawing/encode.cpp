@@ -27,7 +27,7 @@ namespace {
 
 /// Whether what is drawn are clips, of which a reference picture is the first frame.
 bool begins_with_reference(const models::Model& model) {
-  return model.latent_space().frames_step > 0 && !model.names().reference_column.empty();
+  return model.latent_space().frames_step > 0 && !model.names().references.column.empty();
 }
 
 /// The strengths of a picture's LoRAs, where any of them is merged into models of these units.
@@ -46,7 +46,7 @@ Given given_of(models::Model& model, const Picture& picture) {
 /// The columns beside the prompt that the model reads.
 std::vector<std::string> columns_of(const models::Model& model) {
   std::vector<std::string> columns;
-  if (!model.names().reference_column.empty()) columns.emplace_back("reference_images");
+  if (!model.names().references.column.empty()) columns.emplace_back("reference_images");
   for (const auto& input : model.names().extra_inputs) columns.emplace_back(input.column);
   return columns;
 }
@@ -177,7 +177,7 @@ std::map<Given, pipeline::Values> load_given(models::Model& model, const std::ve
       config_error("drawing",
                    "this model hears a sound; name its file with --{}, or so behind a prompt; for previews name the column in extra_inputs",
                    data::kSoundColumn);
-    if (model.names().reference_column.empty()) continue;
+    if (model.names().references.column.empty()) continue;
     if (begins_with_reference(model)) {
       values["image"] = load_first_frame(given, model.latent_space());
       if (is_read(model.units().encode_references, "reference_images")) values["reference_images"] = pipeline::TensorLists{{}};

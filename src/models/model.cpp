@@ -81,7 +81,7 @@ UnitGroups Model::shared_units(const AutoencoderPart& autoencoder) {
   auto encode = encoding_by(autoencoder, components_, options_.device);
   UnitGroups groups;
   groups.encode_image = latent_units(options_.latents, name, encode);
-  if (!names_.reference_column.empty()) groups.encode_references = reference_picture_units(name, encode);
+  if (!names_.references.column.empty()) groups.encode_references = reference_picture_units(name, encode);
   groups.add_noise = noise_units(process(), latent_space().streams);
   groups.decode = decode_units(
       name, [this, name, decode = autoencoder.decode](const at::Tensor& latents) { return decode(components_.module(name), latents); });

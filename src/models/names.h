@@ -105,8 +105,9 @@ struct Expert {
 /// among those of the model.
 inline const std::string kExpert = "expert";
 
-/// What there is to say of reference pictures beside their column.
+/// What there is to say of reference pictures.
 struct ReferenceNames {
+  std::string column = {};    ///< metadata column of pictures that units read as reference_images; "" where none is
   std::string expected = {};  ///< the column of those that the model was trained with; "" for others
   bool are_needed = false;    ///< whether nothing can be drawn without one
   int64_t most = 0;           ///< how many of a sample the model sees at most; 0: any number
@@ -134,9 +135,8 @@ struct Names : ModelTitles {
   std::optional<Expert> away = {};
   std::map<std::string, ComponentNames> components;  ///< names of every component that the units may run
   std::map<std::string, ValueNames> values;          ///< facts of values of which there is something to say
-  std::string reference_column = {};                 ///< metadata column of pictures that units read as reference_images; "" where none is
   std::vector<ExtraInput> extra_inputs = {};         ///< further columns of metadata that its units read
-  ReferenceNames references = {};                    ///< what else there is to say of those pictures
+  ReferenceNames references = {};                    ///< what there is to say of reference pictures
   std::vector<std::string> marks;                    ///< names of tensors by which single files say how the model predicts
   bool zeros_for_no_prompt = false;  ///< whether prompt values of an empty negative prompt are zeros, and not values of the empty text
 

@@ -1,4 +1,6 @@
 // What is said of files, variables and words that are not what was meant.
+#include <gmock/gmock.h>
+
 #include "tests/integration/refused.h"
 
 using namespace burnish;
@@ -50,6 +52,16 @@ TEST_F(Said, OfGroupsAndFormatsBeforeAnythingIsEncoded) {
   refused(2, train("--lora_target_modules to_q,to_k --lora_type lokr --lora_format kohya"), {"cannot be stacked"});
   auto good = run_burnish(train("--lr_groups .*lora_B.*=1e-3 --weight_decay_groups dit=0 --lora_format kohya"));
   EXPECT_EQ(good.exit_code, 0) << good.output;
+}
+
+TEST_F(Said, OfAdaptersThatStillHoldZeros) {
+  const std::string zeros = "tensors still hold zeros (";
+  auto idle = run_burnish(train("--lr_groups .*to_q.*=1e-60"));  // below what fp32 tells from 0
+  EXPECT_EQ(idle.exit_code, 0) << idle.output;
+  EXPECT_THAT(idle.output, testing::HasSubstr(zeros));
+  EXPECT_EQ(idle.output.find(zeros), idle.output.rfind(zeros)) << "once";
+  fs::remove_all(out());
+  EXPECT_THAT(run_burnish(train("")).output, testing::Not(testing::HasSubstr(zeros)));
 }
 
 TEST_F(Said, OfModels) {

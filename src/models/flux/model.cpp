@@ -122,7 +122,7 @@ void FluxModel::fill_names() {
   names_.variant = config_.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell";
   names_.file_words = {config_.guidance_embeds ? "flux-1-dev" : "flux-1-schnell", "https://github.com/black-forest-labs/flux", "flux1"};
   names_.experts = {{"dit"}};
-  if (options_.references) names_.reference_column = kReferenceColumn;
+  if (options_.references) names_.references.column = kReferenceColumn;
   extras_->add_names(names_);
   names_.values = {
       {"latents", {.shape = {-1, config_.out_channels / 4, -1, -1}, .diffsynth = {"input_latents"}}},

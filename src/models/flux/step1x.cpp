@@ -152,7 +152,7 @@ void Step1x::add_names(Names& names) const {
   names.variant = "Step1X-Edit";
   names.file_words = {.implementation = "https://github.com/stepfun-ai/Step1X-Edit"};
   names.references.expected = kStep1xColumn;
-  if (options_.references) names.reference_column = kStep1xColumn;
+  if (options_.references) names.references.column = kStep1xColumn;
   names.values.erase("text_embedding");
   names.values.erase("pooled_embedding");
   names.values["prompt_states"] = {

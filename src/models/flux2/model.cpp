@@ -151,7 +151,7 @@ void Flux2Model::fill_names() {
                       : is_4b                 ? FileWords{"Flux.2-klein-4b", code, "flux2_klein_4b"}
                                               : FileWords{"Flux.2-klein-9b", code, "flux2_klein_9b"};
   names_.experts = {{"dit"}};
-  if (options_.references) names_.reference_column = kReferenceColumn;
+  if (options_.references) names_.references.column = kReferenceColumn;
   const auto from_tokens = [](const at::Tensor& tokens_NK, int64_t rows, int64_t columns) {
     return tokens_NK.t().reshape({-1, rows, columns});
   };

@@ -105,7 +105,7 @@ void Flux3Model::fill_names() {
   names_.family = "flux3";
   names_.variant = config_.is_flow_map ? "FLUX.3 klein" : "FLUX.3 klein base";
   names_.experts = {{"dit"}};
-  if (options_.references) names_.reference_column = kReferenceColumn;
+  if (options_.references) names_.references.column = kReferenceColumn;
   names_.references.most = kMostReferences;
   const auto from_tokens = [](const at::Tensor& tokens_NK, int64_t rows, int64_t columns) {
     return tokens_NK.t().reshape({-1, rows, columns});

@@ -167,7 +167,7 @@ void Krea2Model::fill_names(bool is_distilled) {
   names_.variant = is_distilled ? "Krea 2 Turbo" : "Krea 2 Raw";
   names_.file_words.base_version = "krea2";
   names_.experts = {{"dit"}};
-  if (options_.references) names_.reference_column = kReferenceColumn;
+  if (options_.references) names_.references.column = kReferenceColumn;
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels / 4, -1, -1}, .diffsynth = {"input_latents"}}},
       {"text_embedding",

@@ -155,8 +155,8 @@ void QwenImageModel::fill_names() {
   names_.file_words = {names_.variant,
                        is_layered_ ? "https://github.com/QwenLM/Qwen-Image-Layered" : "https://github.com/QwenLM/Qwen-Image", "qwen_image"};
   names_.experts = {{"dit"}};
-  if (options_.references) names_.reference_column = is_layered_ ? kWholeColumn : kReferenceColumn;
   if (is_layered_) names_.references = {.are_needed = true, .most = 1};
+  if (options_.references) names_.references.column = is_layered_ ? kWholeColumn : kReferenceColumn;
   if (is_layered_ && options_.extra_inputs.contains(std::string(kLayerCount.column))) names_.extra_inputs.push_back(kLayerCount);
   control_->add_names(names_);
   names_.values = {

@@ -144,7 +144,7 @@ void QwenImage21Model::fill_names() {
   names_.family = "qwen_image_21";
   names_.variant = "Qwen-Image-2.1";
   names_.experts = {{"dit"}};
-  if (options_.references) names_.reference_column = kReferenceColumn;
+  if (options_.references) names_.references.column = kReferenceColumn;
   control_->add_names(names_);
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels, -1, -1}, .diffsynth = {"input_latents"}}},

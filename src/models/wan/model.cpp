@@ -208,7 +208,7 @@ void WanModel::fill_names(const Found& found) {
   };
   for (const auto& further : further_) further->add_names(names_);
   if (!options_.references || first_frame_ == FirstFrame::none) return;
-  names_.reference_column = kFirstFrameColumn;
+  names_.references.column = kFirstFrameColumn;
   if (first_frame_ == FirstFrame::held) {
     names_.values["first_latents"] = {.shape = {-1, config_.out_channels, 1, -1, -1}};
     names_.values["loss_map"] = {};

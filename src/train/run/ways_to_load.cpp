@@ -29,7 +29,7 @@ std::string in_other_programs(const TrainedFile& file, const std::filesystem::pa
 std::vector<std::string> ways_to_load(const std::vector<TrainedFile>& files, const std::filesystem::path& folder) {
   std::vector<std::string> lines{fmt::format("draw with it: burnish sample --run '{}' --prompt \"...\"", folder.string())};
   for (const auto& file : files) {
-    if (file.layout) lines.push_back(in_other_programs(file, folder));
+    if (file.layout && file.is_known_elsewhere) lines.push_back(in_other_programs(file, folder));
   }
   if (std::ranges::any_of(files, [](const TrainedFile& file) { return !file.layout; }))
     lines.emplace_back(

@@ -22,7 +22,7 @@ constexpr double kManyVisits = 1024;
 /// which units take from it. Of layers a row may name another one than its first.
 std::string reference_column(const models::Model& model) {
   const auto& space = model.latent_space();
-  return space.frames_step > 0 && !space.has_layers ? "" : model.names().reference_column;
+  return space.frames_step > 0 && !space.has_layers ? "" : model.names().references.column;
 }
 
 /// Rows of layers say by their files how many they have.

@@ -128,6 +128,8 @@ TrainedFile Attached::adapter_file(int64_t step, c10::ScalarType dtype, const st
   auto note = [](std::vector<std::string>& seen, const std::string& number) {
     if (!contains(seen, number)) seen.push_back(number);
   };
+  const auto& away = model_->names().away;
+  file.is_known_elsewhere = !away || adapted[0]->component != away->component;
   for (const auto* a : adapted) {
     auto prefixes = loras::layer_prefixes(*model_, a->component);
     for (auto& [name, tensor] : adapters::adapter_tensors(a->adapted, prefixes, dtype, layout))

@@ -20,6 +20,7 @@ struct TrainedFile {
   io::Metadata metadata;                        ///< entries that a reader of adapters needs
   std::string readers = {};                     ///< the programs that read it as it was trained, where some that know its format do not
   std::optional<adapters::Layout> layout = {};  ///< the layout of its adapters; none of whole weights
+  bool is_known_elsewhere = true;               ///< whether other programs train what its adapters are of, and load them by themselves
 };
 
 /// The trained values in the loaded model: adapters hang on its layers, and weights that train take gradients.

@@ -32,7 +32,7 @@ std::string split_first_blocks(models::Model& model, const Chosen& chosen) {
 
 /// That the model reads the reference pictures that a run names; one that was made for them may do without, which is said.
 void check_references(const models::Model& model, const std::string& column) {
-  const auto& read = model.names().reference_column;
+  const auto& read = model.names().references.column;
   if (const auto& expected = model.names().references.expected; column.empty() && !expected.empty())
     warn("{} was trained with reference pictures, and this run has none; name their column with --extra_inputs {}", model.names().variant,
          expected);
