@@ -27,10 +27,6 @@ const std::vector<const char*> kOfAll{"resolution",
                                       "disable_multiline_split",
                                       "aspect_bucket_alignment"};
 
-constexpr const char* kBaseIsTarget =
-    "its target is what the model before training predicts, not the pictures; samples of a class set here have their own "
-    "(class_metadata_path)";
-
 std::string kind_of(const Value& one) { return lower(text_of(one.value("dataset_type", Value("image")))); }
 
 bool is_on(const Value& one, const char* name) { return one.contains(name) && asks_for_something(one[name]); }
@@ -177,8 +173,6 @@ void put_simpletuner_datasets(const Value& list, Arranged& arranged) {
     if (kind != "image" && kind != "video") {
       arranged.not_carried.push_back(fmt::format("{}: dataset_type {}: {}", path, kind,
                                                  kind == "eval" ? "name held-out samples in validation_metadata_path" : kNameReferences));
-    } else if (is_on(one, "is_regularisation_data") || is_on(one, "is_regularization_data")) {
-      arranged.not_carried.push_back(fmt::format("{}: is_regularisation_data = true: {}", path, kBaseIsTarget));
     } else {
       Value settings = Value::object();
       for (const char* key : kOfAll) {
@@ -186,6 +180,9 @@ void put_simpletuner_datasets(const Value& list, Arranged& arranged) {
       }
       settings.update(one);
       datasets.push_back({path, settings});
+      if (!is_on(one, "is_regularisation_data") && !is_on(one, "is_regularization_data")) continue;
+      datasets.back().ours["is_reg"] = true;
+      arranged.tree["class_target"] = "model";  // what the model before training predicts is the target there
     }
   }
   arranged.tree["dataset"] = first_of(datasets, arranged);
@@ -222,6 +219,7 @@ void simpletuner_data_rows(Table& table) {
                      "dataset.huggingface.*", "dataset.aws_bucket_name", "dataset.aws_data_prefix"},
                     "data lies on this machine; fetch it, and name its folder in dataset_metadata_path")
         << no_place({"dataset.data_generator"}, "pictures are made of others by other programs");
+  table << same("class_target", "class_target");
   table << looked_at({"dataset.id",
                       {"dataset.dataset_type", "image"},
                       {"dataset.is_regularisation_data", false},
