@@ -136,7 +136,7 @@ class Captions {
   Outcome& outcome_;
 };
 
-void tell(const CaptionOptions& o, const Outcome& outcome) {
+void tell_outcome(const CaptionOptions& o, const Outcome& outcome) {
   if (o.json)
     return print("{}\n", nlohmann::json({{"written", outcome.written}, {"bad", outcome.bad}, {"num_there", outcome.num_there}}).dump(1));
   print("{} written{}{}\n", count_of(std::ssize(outcome.written), "caption"),
@@ -157,7 +157,7 @@ void run(const CaptionOptions& o) {
     load(model, o);
     is_done = Captions(o, model, outcome).write(places);
   }
-  tell(o, outcome);
+  tell_outcome(o, outcome);
   if (!is_done)
     throw Error(Exit::interrupted, "caption",
                 fmt::format("interrupted; {} of {} captions were written; with caption_mode fill the same command goes on",

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "io/hash.h"
+#include "tests/integration/refused.h"
 #include "tests/integration/stable_diffusion.h"
 
 using namespace burnish;
@@ -64,9 +65,11 @@ TEST_F(CardVerb, WritesTheFolderOfAHub) {
 
 TEST_F(CardVerb, RefusesInOneSentence) {
   fs::create_directories(folder / "empty");
-  for (const auto& [arguments, code, words] : {std::tuple{std::string(""), 2, "no run given"},
-                                               {quoted(folder / "empty"), 3, "holds no config.toml"},
-                                               {quoted(folder / "run") + " --output " + quoted(folder / "empty"), 2, "no model card"}}) {
+  const std::vector<std::tuple<std::string, int, std::string>> refused{
+      {"", 2, "no run given"},
+      {quoted(folder / "empty"), 3, "holds no config.toml"},
+      {quoted(folder / "run") + " --output " + quoted(folder / "empty"), 2, "no model card"}};
+  for (const auto& [arguments, code, words] : refused) {
     auto out = run_burnish("card " + arguments);
     EXPECT_EQ(out.exit_code, code) << out.output;
     EXPECT_THAT(out.output, HasSubstr(words));
