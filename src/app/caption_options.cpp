@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "base/limits.h"
 #include "config/problems.h"
+#include "models/picture_texts.h"
 
 namespace burnish::app {
 
@@ -19,11 +20,12 @@ void model_fields(config::Fields& f, CaptionOptions& o) {
          {}, config::seen_from_if_there);
   f.path("tokenizer_path", o.model.tokenizer_path, "folder of its tokenizer, where it is not beside the model", {},
          config::seen_from_if_there);
-  f.path("processor_path", o.processor_path, "folder of its preprocessor_config.json, where it is not beside the model");
+  const auto processor = models::processor_option();
+  f.path(processor.name, o.processor_path, processor.help);
   f("dtype", o.model.dtype, "fp32, bf16 or fp16: what the model is held and computed in").known(dtype_choices());
   f("device", o.model.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
   f("weight_format", o.weight_format, "how the weights of the language model are held: none takes dtype, or the codes of its files")
-      .one_of({"none", "fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "nf4"});
+      .one_of({"none", "fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "int8_convrot", "nf4"});
   f("num_threads", o.model.num_threads, "CPU threads; 0 takes all cores, or as many as the quota of a container gives")
       .at_least(0)
       .at_most(kMostThreads);

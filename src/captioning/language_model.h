@@ -29,7 +29,7 @@ struct Detail {
 class LanguageModel {
  public:
   /// Finds its parts by file headers; both must outlive this. A data Error where there is none, where it does not see, or where its head
-  /// is missing. `processor_path`: ModelOptions's option of that name, "" for what lies beside the model.
+  /// is missing. `processor_path` is the folder of its preprocessor_config.json, "" for what lies beside the model.
   LanguageModel(const models::ModelFiles& files, const models::ModelOptions& options, const std::string& processor_path);
 
   /// Returns its parts, language_model, lm_head (where it is not the table of tokens) and vision_tower, which are to be loaded before
