@@ -80,7 +80,10 @@ inline const WanKind kAnimateKind{
           option("dataset_metadata_path", animated / "faces/metadata.csv") + "--height 48 --width 64 --num_frames 5 --frame_rate 10 ",
           "input_image,animate_pose_video,animate_face_video"};
     },
-    "dit", "animate_adapter"};
+    "dit",
+    "animate_adapter",
+    "dit.blocks.1",
+    /*runs_once=*/false};
 inline const WanKind kDrivingKind{
     "driving",
     [](const fs::path&) {

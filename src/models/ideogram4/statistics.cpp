@@ -48,7 +48,7 @@ double spread_of_repeats(const at::Tensor& numbers, int64_t count) {
 
 bool goes_by_pixel(const at::Tensor& mean_C) {
   constexpr double kAlike = 0.25;  // of the published ones 0.01 is left, and of numbers in any other order three quarters
-  return mean_C.numel() % 4 == 0 && spread_of_repeats(mean_C.to(at::kDouble), mean_C.numel() / 4) < kAlike;
+  return mean_C.numel() > 0 && mean_C.numel() % 4 == 0 && spread_of_repeats(mean_C.to(at::kDouble), mean_C.numel() / 4) < kAlike;
 }
 
 vae::PatchOrder order_of_latents(const at::Tensor& mean_C) {
