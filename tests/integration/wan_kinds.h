@@ -18,6 +18,7 @@ struct WanKind {
   std::string module = "";        ///< a module that trains beside the transformer
   std::string whole_blocks = "dit.blocks.1";
   bool runs_once = true;  ///< whether a block runs its layers once; of one that does not, chunks and updates in backward do not go together
+  bool module_is_updated_in_backward = true;  ///< not where a weight of the module gets its gradient from several blocks
 
   /// A module that is part of a denoiser has adapters by the names of its layers.
   std::string adapted_module() const {
@@ -83,7 +84,8 @@ inline const WanKind kAnimateKind{
     "dit",
     "animate_adapter",
     "dit.blocks.1",
-    /*runs_once=*/false};
+    /*runs_once=*/true,
+    /*module_is_updated_in_backward=*/false};
 inline const WanKind kDrivingKind{
     "driving",
     [](const fs::path&) {
