@@ -4,20 +4,18 @@
 #include <filesystem>
 #include <set>
 
+#include "app/run_options.h"
 #include "app/verbs.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/say.h"
 #include "base/text.h"
 #include "config/command_line.h"
-#include "config/settings.h"
-#include "io/files.h"
 #include "io/safetensors.h"
 #include "models/family.h"
 #include "models/hub_files.h"
 #include "records/saved_weights.h"
 #include "report/model_card.h"
-#include "train/options/fields.h"
 
 namespace burnish::app {
 
@@ -45,16 +43,6 @@ void fields(config::Fields& f, CardChoice& o) {
   f("tags", o.tags, "further tags, with commas between");
   f("num_samples", o.num_samples, "pictures of the run's last previews, at most").at_least(0);
   f("overwrite", o.overwrite, "replace a card that is there");
-}
-
-train::TrainOptions options_of(const fs::path& run) {
-  const auto config = run / "config.toml";
-  if (!io::is_there(config)) data_error("card", "{} is no folder of a training run: it holds no config.toml", run.string());
-  train::TrainOptions trained;
-  config::Fields fields;
-  train::fields(fields, trained);
-  config::read_toml(config.string(), fields);
-  return trained;
 }
 
 /// The id of the published model of that title, where there is one alone.
@@ -99,7 +87,7 @@ std::vector<std::pair<std::string, std::string>> facts_of(const io::Metadata& me
 }
 
 report::ModelCard card_of(const fs::path& run, const CardChoice& o) {
-  const auto trained = options_of(run);
+  const auto trained = run_options("card", run);
   report::ModelCard card;
   card.run = run;
   card.for_diffusers = true;

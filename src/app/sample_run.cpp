@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "app/run_options.h"
 #include "app/sample_options.h"
 #include "base/error.h"
 #include "base/limits.h"
@@ -10,7 +11,6 @@
 #include "drawing/picture.h"
 #include "io/files.h"
 #include "records/saved_weights.h"
-#include "train/options/fields.h"
 #include "train/options/meaning.h"
 
 namespace burnish::app {
@@ -52,12 +52,7 @@ Extent asked_extent(const train::TrainOptions& o) {
 }  // namespace
 
 void take_run(SampleOptions& o) {
-  auto config = fs::path(o.run) / "config.toml";
-  if (!io::is_there(config)) data_error("sample", "{} is no folder of a training run: it holds no config.toml", o.run);
-  train::TrainOptions trained;
-  config::Fields fields;
-  train::fields(fields, trained);
-  config::read_toml(config.string(), fields);
+  const auto trained = run_options("sample", o.run);
   auto seed = o.model.seed;
   o.model = trained.model;
   o.model.seed = seed;

@@ -19,11 +19,6 @@ namespace {
 
 constexpr const char* kRejected = ".rejected";
 
-json read_json(const fs::path& path, json otherwise) {
-  auto found = json::parse(io::is_there(path) ? io::read_text(path) : "", nullptr, /*allow_exceptions=*/false);
-  return found.type() == otherwise.type() ? found : otherwise;
-}
-
 /// A line of a prompt file without the flags behind its prompt.
 std::string prompt_of(const json& cell) {
   const auto line = cell.value("prompt", "");
@@ -54,13 +49,13 @@ void copy_to(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
-json choices_of(const fs::path& drawing) { return read_json(drawing / "choices.json", json::array()); }
+json choices_of(const fs::path& drawing) { return json_or(drawing / "choices.json", json::array()); }
 
 void choose(const Workspace& workspace, const fs::path& drawing, const json& wish) {
   const auto name = wish.value("dataset", "");
   if (!is_name(name)) config_error("studio", "no dataset can be called '{}': names have no slashes, and begin with no dot", name);
   const auto chosen = wish.at("chosen").get<int64_t>(), rejected = wish.at("rejected").get<int64_t>();
-  const auto grid = read_json(drawing / "grid.json", json::object());
+  const auto grid = json_or(drawing / "grid.json", json::object());
   const auto of_chosen = cell_of(grid, chosen), of_rejected = cell_of(grid, rejected);
   if (chosen == rejected || of_chosen.value("prompt", "") != of_rejected.value("prompt", "") ||
       of_chosen.value("size", json()) != of_rejected.value("size", json()))

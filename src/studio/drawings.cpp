@@ -50,9 +50,7 @@ std::map<int64_t, std::string> pictures_in(const fs::path& drawing) {
 }
 
 json grid_of(const fs::path& drawing) {
-  const auto path = drawing / "grid.json";
-  auto grid = json::parse(io::is_there(path) ? io::read_text(path) : "", nullptr, /*allow_exceptions=*/false);
-  return grid.is_object() ? grid : json{{"settings", json::object()}, {"cells", json::array()}, {"total", 0}};
+  return json_or(drawing / "grid.json", json{{"settings", json::object()}, {"cells", json::array()}, {"total", 0}});
 }
 
 }  // namespace

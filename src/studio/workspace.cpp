@@ -53,6 +53,11 @@ void Workspace::throw_away(const fs::path& folder) const {
   if (error) data_error("studio", "{} cannot be moved to {}: {}", folder.string(), to.string(), error.message());
 }
 
+nlohmann::json json_or(const fs::path& path, nlohmann::json otherwise) {
+  auto found = nlohmann::json::parse(io::is_there(path) ? io::read_text(path) : "", nullptr, /*allow_exceptions=*/false);
+  return found.type() == otherwise.type() ? found : otherwise;
+}
+
 void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);

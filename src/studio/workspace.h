@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,6 +45,9 @@ class Workspace {
  private:
   std::filesystem::path root_;
 };
+
+/// Reads a file of JSON; `otherwise` where there is none, or one that holds no value of its type.
+nlohmann::json json_or(const std::filesystem::path& path, nlohmann::json otherwise);
 
 /// Makes a folder, and those it lies in. A data Error where that cannot be done.
 void make_folder(const std::filesystem::path& folder);
