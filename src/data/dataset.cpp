@@ -93,6 +93,13 @@ std::string read_file(const nlohmann::json& row, const DatasetOptions& options) 
   for (const auto& key : split_list(options.data_file_keys + ",file_name")) {
     auto it = row.find(key);
     if (it == row.end() || contains(options.own_sized_pictures, key)) continue;
+    if (it->is_array()) {
+      data_error(
+          "data",
+          "the column '{}' names several files, as rows do for models that make layers; name one file, or such a model (for `burnish data` "
+          "the --settings of its run)",
+          key);
+    }
     if (!it->is_string() || trim(it->get<std::string>()).empty()) data_error("data", "the column '{}' names no file", key);
     return it->get<std::string>();
   }

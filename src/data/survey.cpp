@@ -48,8 +48,9 @@ std::vector<uint64_t> looks_of(const std::vector<std::string>& files) {
   return looks;
 }
 
-/// Of every clip, each once.
+/// Of every clip, each once; layers are no clips.
 std::vector<ClipSurvey> clips_of(const Dataset& dataset) {
+  if (dataset.options().layers) return {};
   std::vector<std::string> files;
   for (auto row : dataset.rows()) {
     const auto& entry = dataset.entry(row);

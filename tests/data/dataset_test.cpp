@@ -151,7 +151,7 @@ TEST_F(Pictures, HostileValues) {
   std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
   EXPECT_THAT(refusal("m.json", R"([{"image":"rgb.png","prompt":)" + deep + "}]"), HasSubstr("nested deeper than 100 levels"));
   EXPECT_THAT(refusal("m.json", R"([{"image":"rgb.png","prompt":[1]}])"), HasSubstr("a caption in the list 'prompt' is no text"));
-  EXPECT_THAT(refusal("m.json", R"([{"image":["rgb.png"],"prompt":"a"}])"), HasSubstr("'image' names no file"));
+  EXPECT_THAT(refusal("m.json", R"([{"image":["rgb.png"],"prompt":"a"}])"), HasSubstr("'image' names several files"));
   EXPECT_THAT(refusal("m.csv", "image,prompt\n" + std::string(400, 'x') + ",a\n"), HasSubstr("does not exist"));
 }
 

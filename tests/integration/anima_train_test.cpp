@@ -65,10 +65,10 @@ TEST_F(AnimaRun, PairsOfABatchHaveTextsOfUnequalLengthBesideTheModelBeforeTraini
 TEST_F(AnimaRun, PartsThatDoNotTrainLeaveMemory) {
   const auto cached = "--cache_path " + quoted(at("cache")) + " ";
   train("live", kSmall + cached + "--precompute_timesteps off");
-  EXPECT_THAT(train("ahead", kSmall + cached + "--precompute_timesteps on").output, HasSubstr("in memory while training: dit.body, "));
+  EXPECT_THAT(train("ahead", kSmall + cached + "--precompute_timesteps on"), HasSubstr("in memory while training: dit.body, "));
   expect_same("live", "ahead");
   // Whatever of the conditioner trains, its vocabulary does not.
-  auto said = train("conditioner", kOnBoth + cached + "--precompute_timesteps on").output;
+  auto said = train("conditioner", kOnBoth + cached + "--precompute_timesteps on");
   EXPECT_THAT(said, HasSubstr("in memory while training: text_conditioner.body, "));
   EXPECT_THAT(said, HasSubstr("read_tokens: 4 of 4 results to compute"));
 }
@@ -78,8 +78,7 @@ TEST_F(AnimaRun, BlocksBeforeTheFirstThatTrainsAreComputedAhead) {
   auto same = [&](const std::string& layers, const std::string& in_memory) {
     const auto options = cached + "--lora_target_modules '" + layers + "' ";
     train("live", options + "--precompute_timesteps off");
-    EXPECT_THAT(train("ahead", options + "--precompute_timesteps blocks").output, HasSubstr("in memory while training: " + in_memory))
-        << layers;
+    EXPECT_THAT(train("ahead", options + "--precompute_timesteps blocks"), HasSubstr("in memory while training: " + in_memory)) << layers;
     expect_same("live", "ahead");
   };
   same("transformer_blocks\\.1\\..*attn.*", "dit.last_blocks.body, ");
@@ -98,10 +97,10 @@ TEST_F(AnimaRun, BlocksBeforeTheFirstThatTrainsAreComputedAhead) {
 }
 
 TEST_F(AnimaRun, AttentionAndMlpTrainUnlessOtherwiseAsked) {
-  EXPECT_THAT(train("body", kSmall).output, HasSubstr("on 30 layers"));
-  EXPECT_THAT(train("both", kOnBoth).output, HasSubstr("on 20 layers"));
+  EXPECT_THAT(train("body", kSmall), HasSubstr("on 30 layers"));
+  EXPECT_THAT(train("both", kOnBoth), HasSubstr("on 20 layers"));
   const auto of_diffsynth = "self_attn.q_proj,self_attn.output_proj,mlp.layer2,adaln_modulation_mlp.2,final_layer.linear";
-  EXPECT_THAT(train("diffsynth", kSmall + "--lora_target_modules " + of_diffsynth).output, HasSubstr("on 13 layers"));
+  EXPECT_THAT(train("diffsynth", kSmall + "--lora_target_modules " + of_diffsynth), HasSubstr("on 13 layers"));
 }
 
 TEST_F(AnimaRun, NamesOfOtherProgramsMeanTheSameLayers) {
@@ -119,7 +118,7 @@ TEST_F(AnimaRun, NamesOfOtherProgramsMeanTheSameLayers) {
         Case{"onetrainer", "lora_transformer_transformer_blocks_0_attn1_to_q.lora_down.weight",
              "lora_unet_llm_adapter_blocks_0_mlp_2.lora_down.weight"}}) {
     auto file = at(format + ".safetensors");
-    ok("convert " + kBoth + quoted(file) + " --lora_format " + format + " --model " + quoted(kAnima / "model"));
+    run_ok("convert " + kBoth + quoted(file) + " --lora_format " + format + " --model " + quoted(kAnima / "model"));
     auto source = io::TensorSource::open({file.string()});
     EXPECT_TRUE(source.contains(of_body)) << format;
     EXPECT_TRUE(source.contains(of_conditioner)) << format;
@@ -157,7 +156,7 @@ TEST_F(AnimaRun, FilesOfEveryLayoutAreTheSameModel) {
     auto mixed = "--model " + quoted(file) + " --model " + quoted(kAnima / "model") + " --dtype fp32 ";
     EXPECT_LE(relative_error(latents(mixed, ""), expected), tolerance(1e-5)) << prefix;
   }
-  EXPECT_THAT(ok("inspect " + quoted(at("split.safetensors"))).output,
+  EXPECT_THAT(run_ok("inspect " + quoted(at("split.safetensors"))),
               HasSubstr("Anima transformer (3 layers, width 24, original names) + Anima text conditioner"));
   std::string apart;
   for (const char* part : {"transformer", "text_conditioner", "text_encoder", "vae"})
@@ -167,18 +166,18 @@ TEST_F(AnimaRun, FilesOfEveryLayoutAreTheSameModel) {
 
 TEST_F(AnimaRun, ConvertedToASingleFileAndBackItDrawsTheSame) {
   auto model = quoted(kAnima / "model"), single = quoted(at("single.safetensors"));
-  EXPECT_THAT(ok("convert " + model + " " + single).output, HasSubstr("Anima"));
+  EXPECT_THAT(run_ok("convert " + model + " " + single), HasSubstr("Anima"));
   auto source = io::TensorSource::open({at("single.safetensors").string()});
   for (const char* name : {"net.blocks.0.self_attn.q_proj.weight", "net.llm_adapter.embed.weight", "net.llm_adapter.blocks.1.mlp.0.bias"})
     EXPECT_TRUE(source.contains(name)) << name;
-  ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
+  run_ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
   EXPECT_TRUE(io::is_there(at("back") / "modular_model_index.json"));
   EXPECT_TRUE(at::equal(latents(anima_model(at("back")), ""), latents(anima_model(), "")));
 }
 
 TEST_F(AnimaRun, CosmosItselfIsRefusedByItsName) {
   auto file = write_original("cosmos.safetensors", "net.", /*with_conditioner=*/false);
-  EXPECT_THAT(ok("inspect " + quoted(file)).output, HasSubstr("Cosmos-Predict2 transformer (3 layers, width 24, original names)"));
+  EXPECT_THAT(run_ok("inspect " + quoted(file)), HasSubstr("Cosmos-Predict2 transformer (3 layers, width 24, original names)"));
   auto outcome = run_burnish("sample --model " + quoted(file) + " --prompt cat --output_path " + quoted(at("none")));
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_THAT(outcome.output, HasSubstr("Cosmos-Predict2, which is not supported without the text conditioner"));

@@ -51,7 +51,7 @@ TEST_F(ChromaRun, BatchesEqualTheirSamplesOneByOne) {
 TEST_F(ChromaRun, TheModulationLeavesMemoryUnlessItTrains) {
   const auto cached = " --cache_path " + quoted(at("cache")) + " ";
   train("live", "--lora_rank 4 --precompute_timesteps off" + cached);
-  EXPECT_THAT(train("ahead", "--lora_rank 4 --precompute_timesteps on" + cached).output, HasSubstr("in memory while training: dit.body, "));
+  EXPECT_THAT(train("ahead", "--lora_rank 4 --precompute_timesteps on" + cached), HasSubstr("in memory while training: dit.body, "));
   expect_same("live", "ahead");
   const std::string modulation = "--lora_rank 4 --lora_target_modules distilled_guidance_layer.out_proj,to_q ";
   auto refused = run_burnish(train_command("refused", modulation + cached + "--precompute_timesteps on"));
@@ -66,7 +66,7 @@ TEST_F(ChromaRun, NamesOfOtherProgramsMeanTheSameLayers) {
                                     {"comfyui", "diffusion_model.double_blocks.1.img_attn.proj.lora_A.weight"},
                                     {"onetrainer", "lora_transformer_transformer_blocks_0_attn_to_q.lora_down.weight"}}) {
     auto file = at(std::string(format) + ".safetensors");
-    ok("convert " + kAdapterFile + quoted(file) + " --lora_format " + format + " --model " + quoted(kChroma / "model"));
+    run_ok("convert " + kAdapterFile + quoted(file) + " --lora_format " + format + " --model " + quoted(kChroma / "model"));
     EXPECT_TRUE(io::TensorSource::open({file.string()}).contains(key)) << format;
     EXPECT_LE(relative_error(latents(chroma_model(), "--lora " + quoted(file)), expected), tolerance(1e-5)) << format;
   }
@@ -81,13 +81,13 @@ TEST_F(ChromaRun, ASingleFileInOriginalNamesIsTheSameModel) {
   // The folder has the other parts and the scheduler; of two transformers the first named is taken.
   auto single = "--model " + quoted(at("single.safetensors")) + " --model " + quoted(kChroma / "model") + " --dtype fp32 ";
   EXPECT_LE(relative_error(latents(single, ""), latents(chroma_model(), "")), tolerance(1e-5));
-  EXPECT_THAT(ok("inspect " + quoted(at("single.safetensors"))).output,
+  EXPECT_THAT(run_ok("inspect " + quoted(at("single.safetensors"))),
               HasSubstr("Chroma transformer (2 double and 2 single blocks, width 32, original names)"));
 }
 
 TEST_F(ChromaRun, ConvertedToASingleFileAndBackItDrawsTheSame) {
   auto model = quoted(kChroma / "model"), single = quoted(at("single.safetensors"));
-  ok("convert " + model + " " + single);
-  ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
+  run_ok("convert " + model + " " + single);
+  run_ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
   EXPECT_TRUE(at::equal(latents("--model " + quoted(at("back")) + " --dtype fp32 ", ""), latents(chroma_model(), "")));
 }

@@ -58,7 +58,7 @@ TEST_F(ErnieImageRun, AdaptersOfEveryProgramAreTheSame) {
   }
   for (const std::string format : {"diffusers", "kohya", "onetrainer", "comfyui", "diffsynth"}) {
     const auto written = quoted(at(format + ".safetensors"));
-    ok("convert " + quoted(from) + " " + written + " --lora_format " + format + " " + ernie_image_model());
+    run_ok("convert " + quoted(from) + " " + written + " --lora_format " + format + " " + ernie_image_model());
     EXPECT_LE(relative_error(latents(ernie_image_model(), "--lora " + written), expected), 1e-6) << format;
   }
 }
@@ -77,14 +77,14 @@ TEST_F(ErnieImageRun, ASingleFileIsTheSameModel) {
   auto single = "--model " + quoted(at("single.safetensors")) + " --model " + quoted(kErnieImage / "model/vae") + " --tokenizer_path " +
                 quoted(kErnieImage / "model/tokenizer") + " --dtype fp32 ";
   EXPECT_LE(relative_error(latents(single, ""), latents(ernie_image_model(), "")), tolerance(1e-5));
-  EXPECT_THAT(ok("inspect " + quoted(at("single.safetensors"))).output,
+  EXPECT_THAT(run_ok("inspect " + quoted(at("single.safetensors"))),
               HasSubstr("ERNIE-Image transformer (3 layers, width 32) + Mistral text encoder"));
 }
 
 TEST_F(ErnieImageRun, ConvertedToASingleFileAndBackItDrawsTheSame) {
   auto model = quoted(kErnieImage / "model"), single = quoted(at("single.safetensors"));
-  EXPECT_THAT(ok("convert " + model + " " + single).output, HasSubstr("ERNIE-Image"));
-  ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
+  EXPECT_THAT(run_ok("convert " + model + " " + single), HasSubstr("ERNIE-Image"));
+  run_ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
   EXPECT_TRUE(at::equal(latents(ernie_image_model(at("back")), ""), latents(ernie_image_model(), "")));
 }
 
@@ -114,7 +114,7 @@ TEST_F(ErnieImageRun, FirstLayersAheadOfTrainingGiveTheSameLossesAndFiles) {
         "--lora_rank 4 --lora_target_modules 'layers\\.2\\.self_attention\\.to_[qv]' --cache_path " + quoted(at("cache")) + " " + options;
     train(run + "live", all + "--precompute_timesteps off");
     auto ahead = train(run + "ahead", all + "--precompute_timesteps blocks");
-    EXPECT_THAT(ahead.output, HasSubstr("in memory while training: dit.last_blocks, "));
+    EXPECT_THAT(ahead, HasSubstr("in memory while training: dit.last_blocks, "));
     expect_same(run + "live", run + "ahead");
   }
 }

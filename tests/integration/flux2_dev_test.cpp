@@ -84,9 +84,9 @@ TEST_F(Flux2DevRun, KleinEmbedsNoGuidanceAndIsToldNothing) {
 TEST_F(Flux2DevRun, PromptsAreEncodedAnewForAnotherSystemText) {
   const auto cached = "--lora_rank 4 --overwrite --cache_path " + quoted(at("cache")) + " ";
   train("by_lines", cached);
-  EXPECT_THAT(train("in_one_line", cached + "--system_text in_one_line").output, HasSubstr("encode_prompt: 4 of 4 results to compute"));
+  EXPECT_THAT(train("in_one_line", cached + "--system_text in_one_line"), HasSubstr("encode_prompt: 4 of 4 results to compute"));
   EXPECT_NE(of_log("by_lines", "loss"), of_log("in_one_line", "loss"));
-  EXPECT_THAT(train("by_lines", cached).output, HasSubstr("encode_prompt: 0 of 4 results to compute"));
+  EXPECT_THAT(train("by_lines", cached), HasSubstr("encode_prompt: 0 of 4 results to compute"));
 }
 
 TEST_F(Flux2DevRun, TheModulationLeavesMemoryAndKnowsItsGuidance) {
@@ -94,13 +94,13 @@ TEST_F(Flux2DevRun, TheModulationLeavesMemoryAndKnowsItsGuidance) {
   for (const std::string guidance : {"", "--embedded_guidance 3 "}) {
     train("live", cached + guidance + "--precompute_timesteps off");
     auto ahead = train("ahead", cached + guidance + "--precompute_timesteps on");
-    EXPECT_THAT(ahead.output, HasSubstr("in memory while training: dit.body, "));
+    EXPECT_THAT(ahead, HasSubstr("in memory while training: dit.body, "));
     expect_same("live", "ahead");
   }
   for (const std::string layers : {"transformer_blocks\\.1\\.attn\\.to_q", "proj_out"}) {
     auto trained = cached + "--lora_target_modules '" + layers + "' ";
     train("live", trained + "--precompute_timesteps off");
-    EXPECT_THAT(train("ahead", trained + "--precompute_timesteps blocks").output, HasSubstr("in memory while training: dit.last_blocks, "));
+    EXPECT_THAT(train("ahead", trained + "--precompute_timesteps blocks"), HasSubstr("in memory while training: dit.last_blocks, "));
     expect_same("live", "ahead");
   }
 }
@@ -123,22 +123,22 @@ TEST_F(Flux2DevRun, ASingleFileInOriginalNamesIsTheSameModel) {
   auto single = "--model " + quoted(at("single.safetensors")) + " --model " + quoted(kFlux2Dev / "model/vae") + " --tokenizer_path " +
                 quoted(kFlux2Dev / "model/tokenizer") + " --dtype fp32 ";
   EXPECT_LE(relative_error(latents(single, ""), latents(flux2_dev_model(), "")), tolerance(1e-5));
-  EXPECT_THAT(ok("inspect " + quoted(at("single.safetensors"))).output,
+  EXPECT_THAT(run_ok("inspect " + quoted(at("single.safetensors"))),
               HasSubstr("FLUX.2 dev transformer (2 double and 2 single blocks, width 32, original names) + Mistral text encoder"));
 }
 
 TEST_F(Flux2DevRun, ConvertedToASingleFileAndBackItDrawsTheSame) {
   auto model = quoted(kFlux2Dev / "model"), single = quoted(at("single.safetensors"));
-  EXPECT_THAT(ok("convert " + model + " " + single).output, HasSubstr("FLUX.2-dev"));
-  ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
+  EXPECT_THAT(run_ok("convert " + model + " " + single), HasSubstr("FLUX.2-dev"));
+  run_ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
   EXPECT_TRUE(at::equal(latents(flux2_dev_model(at("back")), ""), latents(flux2_dev_model(), "")));
 }
 
 TEST_F(Flux2DevRun, AdaptersOfOtherProgramsAreTheSame) {
-  ok("train " + flux2_dev_model() + golden_data() +
-     "--learning_rate 1e-2 --max_steps 2 --lora_rank 4 --lora_target_modules "
-     "'to_q,guidance_embedder.linear_1,norm_out.linear' --output_path " +
-     quoted(at("run")));
+  run_ok("train " + flux2_dev_model() + golden_data() +
+         "--learning_rate 1e-2 --max_steps 2 --lora_rank 4 --lora_target_modules "
+         "'to_q,guidance_embedder.linear_1,norm_out.linear' --output_path " +
+         quoted(at("run")));
   const auto from = at("run") / "step-2.safetensors";
   const auto expected = latents(flux2_dev_model(), "--lora " + quoted(from));
   EXPECT_GT(relative_error(latents(flux2_dev_model(), ""), expected), 1e-4);
@@ -146,7 +146,7 @@ TEST_F(Flux2DevRun, AdaptersOfOtherProgramsAreTheSame) {
                                     {"comfyui", "diffusion_model.guidance_in.in_layer.lora_A.weight"},
                                     {"diffusers", "transformer.time_guidance_embed.guidance_embedder.linear_1.lora_A.weight"}}) {
     auto file = at(std::string(format) + ".safetensors");
-    ok("convert " + quoted(from) + " " + quoted(file) + " --lora_format " + format + " --model " + quoted(kFlux2Dev / "model"));
+    run_ok("convert " + quoted(from) + " " + quoted(file) + " --lora_format " + format + " --model " + quoted(kFlux2Dev / "model"));
     EXPECT_TRUE(io::TensorSource::open({file.string()}).contains(key)) << format;
     EXPECT_LE(relative_error(latents(flux2_dev_model(), "--lora " + quoted(file)), expected), tolerance(1e-5)) << format;
   }
@@ -157,9 +157,10 @@ TEST_F(Flux2DevRun, TextsAreEncodedWithoutTheTransformer) {
   std::string parts = "--tokenizer_path " + quoted(kFlux2Dev / "model/tokenizer") + " --dtype fp32 ";
   for (const char* part : {"text_encoder", "vae"}) parts += "--model " + quoted(kFlux2Dev / "model" / part) + " ";
   train("whole", "--lora_rank 4");
-  ok("train " + parts + golden_data() + "--lora_rank 4 --task sft:data_process --output_path " + quoted(at("cached")));
-  ok("train --model " + quoted(kFlux2Dev / "model/transformer") + " --dtype fp32 --learning_rate 1e-3 --max_steps 3 --dataset_base_path " +
-     quoted(at("cached")) + " --lora_rank 4 --task sft:train --output_path " + quoted(at("split")));
+  run_ok("train " + parts + golden_data() + "--lora_rank 4 --task sft:data_process --output_path " + quoted(at("cached")));
+  run_ok("train --model " + quoted(kFlux2Dev / "model/transformer") +
+         " --dtype fp32 --learning_rate 1e-3 --max_steps 3 --dataset_base_path " + quoted(at("cached")) +
+         " --lora_rank 4 --task sft:train --output_path " + quoted(at("split")));
   expect_same("whole", "split");
 }
 

@@ -36,7 +36,7 @@ TEST_F(Flux2Run, TheModulationLeavesMemoryUnlessItTrains) {
   for (const std::string trained : {"--lora_rank 4 ", "--lora_rank 4 --lora_type dora --fp8_models dit --dtype bf16 "}) {
     train("live", trained + cached + "--overwrite --precompute_timesteps off");
     auto ahead = train("ahead", trained + cached + "--overwrite --precompute_timesteps on");
-    EXPECT_THAT(ahead.output, HasSubstr("in memory while training: dit.body, "));
+    EXPECT_THAT(ahead, HasSubstr("in memory while training: dit.body, "));
     expect_same("live", "ahead");
   }
   auto refused = run_burnish(train_command(
@@ -50,7 +50,7 @@ TEST_F(Flux2Run, BlocksBeforeTheFirstThatTrainsLeaveMemory) {
     auto trained = "--overwrite --lora_rank 4 --lora_target_modules '" + layers + "' --cache_path " + quoted(at("cache")) + " ";
     train("live", trained + "--precompute_timesteps off");
     auto ahead = train("ahead", trained + "--precompute_timesteps blocks");
-    EXPECT_THAT(ahead.output, HasSubstr("in memory while training: dit.last_blocks, ")) << layers;
+    EXPECT_THAT(ahead, HasSubstr("in memory while training: dit.last_blocks, ")) << layers;
     expect_same("live", "ahead");
   }
   auto refused = run_burnish(train_command("refused", "--lora_rank 4 --lora_target_modules single_stream_modulation.linear --cache_path " +
@@ -74,7 +74,7 @@ TEST_F(Flux2Run, NamesOfOtherProgramsMeanTheSameLayers) {
   for (const auto& [format, key] : {std::pair("kohya", "lora_unet_single_blocks_2_linear1.lora_down.weight"),
                                     {"comfyui", "diffusion_model.double_blocks.1.img_attn.qkv.lora_A.weight"}}) {
     auto file = at(std::string(format) + ".safetensors");
-    ok("convert " + quoted(lora) + " " + quoted(file) + " --lora_format " + format + " --model " + quoted(kFlux2 / "model"));
+    run_ok("convert " + quoted(lora) + " " + quoted(file) + " --lora_format " + format + " --model " + quoted(kFlux2 / "model"));
     auto source = io::TensorSource::open({file.string()});
     EXPECT_TRUE(source.contains(key)) << format;
     // diffusers refuses a file in ComfyUI's names that holds one.
@@ -96,14 +96,14 @@ TEST_F(Flux2Run, ASingleFileInOriginalNamesIsTheSameModel) {
   auto single = "--model " + quoted(at("single.safetensors")) + " --model " + quoted(kFlux2 / "model/vae") + " --tokenizer_path " +
                 quoted(kFlux2 / "model/tokenizer") + " --dtype fp32 ";
   EXPECT_LE(relative_error(latents(single, ""), latents(flux2_model(), "")), tolerance(1e-5));
-  EXPECT_THAT(ok("inspect " + quoted(at("single.safetensors"))).output,
+  EXPECT_THAT(run_ok("inspect " + quoted(at("single.safetensors"))),
               HasSubstr("FLUX.2 klein transformer (2 double and 3 single blocks, width 32, original names) + Qwen3 text encoder"));
 }
 
 TEST_F(Flux2Run, ConvertedToASingleFileAndBackItDrawsTheSame) {
   auto model = quoted(kFlux2 / "model"), single = quoted(at("single.safetensors"));
-  EXPECT_THAT(ok("convert " + model + " " + single).output, HasSubstr("FLUX.2-klein"));
-  ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
+  EXPECT_THAT(run_ok("convert " + model + " " + single), HasSubstr("FLUX.2-klein"));
+  run_ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
   EXPECT_TRUE(at::equal(latents(flux2_model(at("back")), ""), latents(flux2_model(), "")));
 }
 
@@ -119,8 +119,8 @@ TEST_F(Flux2Run, PicturesThatAreEditedTrainBesideOthers) {
   auto data = "--dataset_metadata_path " + quoted(write("data.jsonl", rows)) + " --extra_inputs edit_image --lora_rank 4 ";
   train("one", data);
   train("cached", data + "--task sft:data_process");
-  ok("train " + flux2_model() + "--learning_rate 1e-3 --max_steps 3 --dataset_base_path " + quoted(at("cached")) +
-     " --extra_inputs edit_image --lora_rank 4 --task sft:train --output_path " + quoted(at("split")));
+  run_ok("train " + flux2_model() + "--learning_rate 1e-3 --max_steps 3 --dataset_base_path " + quoted(at("cached")) +
+         " --extra_inputs edit_image --lora_rank 4 --task sft:train --output_path " + quoted(at("split")));
   expect_same("one", "split");
 }
 
@@ -128,8 +128,8 @@ TEST_F(Flux2Run, CaptionsAreCutAtTheirLimitAndThatIsSaid) {
   const std::string rows = "image,prompt\n0.png,tree of the north and a cat face and a red apple on the tree and a cat on it\n";
   auto data = "--dataset_base_path " + quoted(kGolden / "pictures") + " --dataset_metadata_path " + quoted(write("data.csv", rows)) +
               " --lora_rank 2 --max_steps 1 --max_sequence_length ";
-  EXPECT_THAT(train("cut", data + "24").output, HasSubstr("1 of 1 captions have more than the 24 tokens that text_encoder reads"));
-  EXPECT_THAT(train("whole", data + "96").output, testing::Not(HasSubstr("tokens that text_encoder reads")));
+  EXPECT_THAT(train("cut", data + "24"), HasSubstr("1 of 1 captions have more than the 24 tokens that text_encoder reads"));
+  EXPECT_THAT(train("whole", data + "96"), testing::Not(HasSubstr("tokens that text_encoder reads")));
   EXPECT_NE(of_log("cut", "loss"), of_log("whole", "loss"));
 }
 

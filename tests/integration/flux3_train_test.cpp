@@ -64,10 +64,10 @@ TEST_F(Flux3Run, PairsOfABatchHaveTextsOfUnequalLengthBesideTheModelBeforeTraini
 TEST_F(Flux3Run, PartsThatDoNotTrainLeaveMemory) {
   const auto blocks = "--lora_rank 4 --cache_path " + quoted(at("cache")) + " ";
   train("live", blocks + "--precompute_timesteps off");
-  EXPECT_THAT(train("ahead", blocks + "--precompute_timesteps on").output, HasSubstr("in memory while training: dit.body, "));
+  EXPECT_THAT(train("ahead", blocks + "--precompute_timesteps on"), HasSubstr("in memory while training: dit.body, "));
   expect_same("live", "ahead");
   auto text = "--lora_rank 4 --lora_target_modules context_embedder --cache_path " + quoted(at("cache")) + " ";
-  EXPECT_THAT(train("text", text + "--precompute_timesteps on").output, HasSubstr("in memory while training: dit.text, dit.body, "));
+  EXPECT_THAT(train("text", text + "--precompute_timesteps on"), HasSubstr("in memory while training: dit.text, dit.body, "));
 }
 
 TEST_F(Flux3Run, BlocksBeforeTheFirstThatTrainsAreComputedAhead) {
@@ -77,8 +77,7 @@ TEST_F(Flux3Run, BlocksBeforeTheFirstThatTrainsAreComputedAhead) {
     for (const std::string layers : {"single_transformer_blocks\\.0\\..*", "proj_out"}) {
       const auto options = cached + data + "--lora_target_modules '" + layers + "' ";
       train("live", options + "--precompute_timesteps off");
-      EXPECT_THAT(train("ahead", options + "--precompute_timesteps blocks").output,
-                  HasSubstr("in memory while training: dit.last_blocks, "));
+      EXPECT_THAT(train("ahead", options + "--precompute_timesteps blocks"), HasSubstr("in memory while training: dit.last_blocks, "));
       expect_same("live", "ahead");
     }
   }
@@ -90,7 +89,7 @@ TEST_F(Flux3Run, BlocksBeforeTheFirstThatTrainsAreComputedAhead) {
 }
 
 TEST_F(Flux3Run, LayersOfReferencesHaveNoGradientWithoutThem) {
-  EXPECT_THAT(train("whole", "--trainable_models dit").output, Not(HasSubstr("no gradient")));
+  EXPECT_THAT(train("whole", "--trainable_models dit"), Not(HasSubstr("no gradient")));
   auto source = io::TensorSource::open_folder(kFlux3 / "model/transformer", {"diffusion_pytorch_model"});
   auto written = io::TensorSource::open({(at("whole") / "step-3.safetensors").string()});
   for (const auto& name : source.names()) {
@@ -107,13 +106,13 @@ TEST_F(Flux3Run, NamesOfOtherProgramsMeanTheSameLayers) {
                                     {"diffsynth", "txt_mode_blocks.1.mlp_in.lora_A.default.weight"},
                                     {"onetrainer", "lora_transformer_single_transformer_blocks_0_attn_to_q.lora_down.weight"}}) {
     auto file = at(std::string(format) + ".safetensors");
-    ok("convert " + kAdapter + quoted(file) + " --lora_format " + format + " --model " + quoted(kFlux3 / "model"));
+    run_ok("convert " + kAdapter + quoted(file) + " --lora_format " + format + " --model " + quoted(kFlux3 / "model"));
     EXPECT_TRUE(io::TensorSource::open({file.string()}).contains(key)) << format;
     EXPECT_LE(relative_error(latents(flux3_model(), "--lora " + quoted(file)), expected), tolerance(1e-5)) << format;
   }
   for (const std::string format : {"diffusers", "comfyui"}) {
     auto file = at(format + ".again.safetensors");
-    ok("convert " + kAdapter + quoted(file) + " --lora_format " + format + " --model " + quoted(kFlux3 / "model"));
+    run_ok("convert " + kAdapter + quoted(file) + " --lora_format " + format + " --model " + quoted(kFlux3 / "model"));
     for (const auto& name : io::TensorSource::open({file.string()}).names())
       EXPECT_FALSE(name.ends_with(".alpha")) << name << " is refused by diffusers' loader";
   }
@@ -126,7 +125,7 @@ TEST_F(Flux3Run, AnAdapterOfTheLastNormHasItsHalvesInTheOrderOfEachProgram) {
   EXPECT_GT(relative_error(latents(flux3_model(), ""), expected), 1e-5);
   for (const std::string format : {"kohya", "comfyui", "diffsynth"}) {
     auto file = at(format + ".safetensors");
-    ok("convert " + lora + quoted(file) + " --lora_format " + format + " --model " + quoted(kFlux3 / "model"));
+    run_ok("convert " + lora + quoted(file) + " --lora_format " + format + " --model " + quoted(kFlux3 / "model"));
     EXPECT_LE(relative_error(latents(flux3_model(), "--lora " + quoted(file)), expected), tolerance(1e-6)) << format;
   }
 }
@@ -149,31 +148,31 @@ TEST_F(Flux3Run, ASingleFileInOriginalNamesIsTheSameModel) {
     EXPECT_LE(relative_error(latents(single, ""), expected), tolerance(1e-5)) << file;
   }
   EXPECT_THAT(
-      ok("inspect " + quoted(at("single.safetensors"))).output,
+      run_ok("inspect " + quoted(at("single.safetensors"))),
       HasSubstr("FLUX.3 klein base transformer (2 blocks of a stream and 2 joint ones, width 32, original names) + Qwen3-VL text encoder"));
 }
 
 TEST_F(Flux3Run, ConvertedToASingleFileAndBackItDrawsTheSame) {
   auto model = quoted(kFlux3 / "model"), single = quoted(at("single.safetensors"));
-  EXPECT_THAT(ok("convert " + model + " " + single).output, HasSubstr("FLUX.3 klein base"));
-  ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
+  EXPECT_THAT(run_ok("convert " + model + " " + single), HasSubstr("FLUX.3 klein base"));
+  run_ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
   EXPECT_TRUE(fs::exists(at("back") / "modular_model_index.json"));
   EXPECT_TRUE(at::equal(latents(flux3_model(at("back")), ""), latents(flux3_model(), "")));
 }
 
 TEST_F(Flux3Run, TheDistilledModelIsToldApart) {
   const auto distilled = make_distilled(at("distilled"));
-  EXPECT_THAT(ok("inspect " + quoted(distilled)).output, HasSubstr("FLUX.3 klein transformer (2 blocks"));
-  EXPECT_THAT(ok("inspect " + quoted(kFlux3 / "model")).output, HasSubstr("FLUX.3 klein base transformer (2 blocks"));
-  EXPECT_THAT(ok("inspect " + quoted(kFlux3 / "model/text_encoder")).output, HasSubstr("Qwen3-VL text encoder"));
+  EXPECT_THAT(run_ok("inspect " + quoted(distilled)), HasSubstr("FLUX.3 klein transformer (2 blocks"));
+  EXPECT_THAT(run_ok("inspect " + quoted(kFlux3 / "model")), HasSubstr("FLUX.3 klein base transformer (2 blocks"));
+  EXPECT_THAT(run_ok("inspect " + quoted(kFlux3 / "model/text_encoder")), HasSubstr("Qwen3-VL text encoder"));
 }
 
 TEST_F(Flux3Run, PicturesThatAreEditedTrainBesideOthers) {
   auto data = edited() + "--lora_rank 4 ";
   train("one", data);
   train("cached", data + "--task sft:data_process");
-  ok("train " + flux3_model() + "--learning_rate 1e-3 --max_steps 3 --dataset_base_path " + quoted(at("cached")) +
-     " --extra_inputs edit_image --lora_rank 4 --task sft:train --output_path " + quoted(at("split")));
+  run_ok("train " + flux3_model() + "--learning_rate 1e-3 --max_steps 3 --dataset_base_path " + quoted(at("cached")) +
+         " --extra_inputs edit_image --lora_rank 4 --task sft:train --output_path " + quoted(at("split")));
   expect_same("one", "split");
 }
 
@@ -238,9 +237,9 @@ TEST_F(Flux3Run, CaptionsAreCutAtTheirLimitAndThatIsSaid) {
   const std::string rows = "image,prompt\n0.png," + kLong + "\n";
   auto data = "--dataset_base_path " + quoted(kGolden / "pictures") + " --dataset_metadata_path " + quoted(write("data.csv", rows)) +
               " --lora_rank 2 --max_steps 1 ";
-  EXPECT_THAT(train("cut", data + "--max_sequence_length 24").output,
+  EXPECT_THAT(train("cut", data + "--max_sequence_length 24"),
               HasSubstr("1 of 1 captions have more than the 24 tokens that text_encoder reads"));
-  EXPECT_THAT(train("whole", data).output, Not(HasSubstr("tokens that text_encoder reads")));
+  EXPECT_THAT(train("whole", data), Not(HasSubstr("tokens that text_encoder reads")));
   EXPECT_NE(of_log("cut", "loss"), of_log("whole", "loss"));
 }
 

@@ -5,6 +5,7 @@
 #include "tests/integration/parity.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
+#include "tests/integration/runs.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -19,15 +20,10 @@ const std::string kEdges = "--controlnet_image " + quoted(kGolden / "pictures/1.
 
 class FluxDrawn : public BadInput {
  protected:
-  std::string run(const std::string& arguments) const {
-    auto out = run_burnish(arguments);
-    EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
-    return out.output;
-  }
   at::Tensor latents(const std::string& options) const {
     auto file = at("latents.safetensors");
-    run("sample --height 48 --width 64 --num_inference_steps 2 --seed 5 --save_latents " + quoted(file) + " --output_path " +
-        quoted(at("drawn")) + " " + options);
+    run_ok("sample --height 48 --width 64 --num_inference_steps 2 --seed 5 --save_latents " + quoted(file) + " --output_path " +
+           quoted(at("drawn")) + " " + options);
     return io::SafetensorsFile::open(file)->tensor("latents").clone();
   }
 };
@@ -102,7 +98,7 @@ TEST_F(FluxDrawn, PreviewsTakeThem) {
              quoted(kExtras / "metadata.json") +
              " --extra_inputs controlnet_image,controlnet_processor_id --trainable_models controlnet --learning_rate 1e-2 --max_steps 2 "
              "--preview_prompts ";
-  run(how + quoted(lines) + " --output_path " + quoted(at("run")));
+  run_ok(how + quoted(lines) + " --output_path " + quoted(at("run")));
   std::vector<std::string> pictures;
   for (const auto& file : files_below(at("run") / "samples")) {
     if (file.ends_with(".png")) pictures.push_back(read_file(at("run") / "samples" / file));

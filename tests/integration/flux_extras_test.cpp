@@ -6,6 +6,7 @@
 
 #include "tests/golden.h"
 #include "tests/integration/refused.h"
+#include "tests/integration/runs.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -23,18 +24,12 @@ const std::string kAdapter = more_model("ipadapter.bin") + more_model("siglip");
 const std::string kAll = more_model("controlnet") + kAdapter + more_model("value_controller.safetensors") + "--extra_inputs " + kControl +
                          ",ipadapter_images,eligen_entity_prompts,eligen_entity_masks,value_controller_inputs ";
 
-std::string run(const std::string& arguments) {
-  auto out = run_burnish(arguments);
-  EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
-  return out.output;
-}
-
 class FluxExtras : public BadInput {
  protected:
   static std::string data() { return "--dataset_metadata_path " + quoted(kExtras / "metadata.json") + " "; }
   std::string to(const std::string& name) const { return "--output_path " + quoted(at(name)) + " "; }
   std::string train(const std::string& more, const std::string& name) const {
-    return run("train " + golden_model() + data() + more + to(name));
+    return run_ok("train " + golden_model() + data() + more + to(name));
   }
 
   /// The rows of kExtras with files where any run finds them.
@@ -59,8 +54,8 @@ class FluxExtras : public BadInput {
   void expect_losses(const std::string& model, const std::string& more, const std::string& name) const {
     SCOPED_TRACE(name);
     auto folder = at(name);
-    run("train " + model + absolute_data() + more + "--replay " + quoted(kDiffSynth / "replay.safetensors") +
-        " --use_gradient_checkpointing " + "--max_steps 3 --learning_rate 1e-3 " + to(name));
+    run_ok("train " + model + absolute_data() + more + "--replay " + quoted(kDiffSynth / "replay.safetensors") +
+           " --use_gradient_checkpointing " + "--max_steps 3 --learning_rate 1e-3 " + to(name));
     auto expected = io::SafetensorsFile::open(kExtras / "expected.safetensors")->tensor(name);
     auto log = read_log(folder);
     ASSERT_EQ(std::ssize(log), expected.numel());
@@ -118,10 +113,10 @@ TEST_F(FluxExtras, WhatAnEncodedLoraHasIsKeptByWhatIsInItsFile) {
              kLora + "--dataset_metadata_path " + quoted(write("row.json", nlohmann::json::array({row}).dump())) + " ";
   auto kept = "--cache_path " + quoted(at("cache")) + " ";
   fs::copy(kExtras / "lora_0.safetensors", at("lora.safetensors"));
-  run(how + kept + to("first"));
+  run_ok(how + kept + to("first"));
   fs::copy(kExtras / "lora_1.safetensors", at("lora.safetensors"), fs::copy_options::overwrite_existing);
-  run(how + kept + to("second"));
-  run(how + "--precompute none " + to("live"));
+  run_ok(how + kept + to("second"));
+  run_ok(how + "--precompute none " + to("live"));
   EXPECT_NE(logged_steps(at("first")), logged_steps(at("second")));
   EXPECT_EQ(logged_steps(at("live")), logged_steps(at("second")));
 }
@@ -130,8 +125,8 @@ TEST_F(FluxExtras, FurtherChannelsTrainAsInDiffSynthStudioAndDiffusers) {
   widen_transformer(at("fill"), "fill.safetensors");
   expect_losses(model_at("fill"), kStart + "--extra_inputs flux_fill_image,flux_fill_mask ", "fill.loss");
   auto encoders = [&](const char* name) { return "--model " + quoted(at("fill") / name) + " "; };
-  run("train " + encoders("vae") + encoders("text_encoder") + encoders("text_encoder_2") + tokenizers() + "--dtype fp32 " + data() +
-      "--task sft:data_process --extra_inputs flux_fill_image,flux_fill_mask " + to("cache"));
+  run_ok("train " + encoders("vae") + encoders("text_encoder") + encoders("text_encoder_2") + tokenizers() + "--dtype fp32 " + data() +
+         "--task sft:data_process --extra_inputs flux_fill_image,flux_fill_mask " + to("cache"));
   widen_transformer(at("flex"), "flex.safetensors");
   expect_losses(model_at("flex"), kStart + "--extra_inputs flex_inpaint_image,flex_inpaint_mask,flex_control_image ", "flex.loss");
   expect_losses(model_at("flex"), kStart, "flex.plain.loss");
@@ -145,7 +140,7 @@ TEST_F(FluxExtras, GiveTheSameLossesInAllWaysOfRunning) {
   for (const char* other : {"kept", "ahead"}) EXPECT_EQ(logged_steps(at("live")), logged_steps(at(other))) << other;
 
   train(kAll + "--task sft:data_process ", "cache");
-  run("train " + golden_model() + how + "--task sft:train --dataset_base_path " + quoted(at("cache")) + " " + to("split"));
+  run_ok("train " + golden_model() + how + "--task sft:train --dataset_base_path " + quoted(at("cache")) + " " + to("split"));
   EXPECT_EQ(logged_steps(at("live")), logged_steps(at("split")));
 
   train(kLora + "--max_steps 4 ", "unseen");
@@ -155,14 +150,9 @@ TEST_F(FluxExtras, GiveTheSameLossesInAllWaysOfRunning) {
 TEST_F(FluxExtras, ABatchIsItsSamples) {
   auto data = absolute_data(0, 2);  // rows of which the further pictures are of equal sizes
   auto how = "train " + golden_model() + data + kAll + kLora + "--max_steps 2 ";
-  run(how + "--batch_size 2 " + to("batch"));
-  run(how + "--gradient_accumulation_steps 2 " + to("singles"));
-  auto batch = read_log(at("batch")), singles = read_log(at("singles"));
-  ASSERT_EQ(batch.size(), singles.size());
-  for (size_t i = 0; i < batch.size(); ++i) {
-    auto loss = singles[i]["loss"].get<double>();
-    EXPECT_NEAR(batch[i]["loss"].get<double>(), loss, tolerance(1e-5) * loss) << i;
-  }
+  run_ok(how + "--batch_size 2 " + to("batch"));
+  run_ok(how + "--gradient_accumulation_steps 2 " + to("singles"));
+  expect_same_losses(at("batch"), at("singles"));
 }
 
 TEST_F(FluxExtras, WhatTrainsWholeIsSavedAsItsReadersLoadIt) {
@@ -179,7 +169,7 @@ TEST_F(FluxExtras, WhatTrainsWholeIsSavedAsItsReadersLoadIt) {
 }
 
 TEST_F(FluxExtras, AreCountedByThePlan) {
-  auto plan = run("plan " + golden_model() + data() + kAll + kLora + "--max_steps 2 ");
+  auto plan = run_ok("plan " + golden_model() + data() + kAll + kLora + "--max_steps 2 ");
   for (const char* component : {"controlnet", "ipadapter", "value_controller", "image_encoder"}) EXPECT_THAT(plan, HasSubstr(component));
 }
 

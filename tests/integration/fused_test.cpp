@@ -8,6 +8,7 @@
 #include "models/family.h"
 #include "tests/golden.h"
 #include "tests/integration/program.h"
+#include "tests/integration/runs.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -36,16 +37,10 @@ void expect_equal_files(const fs::path& found, const fs::path& expected) {
   EXPECT_EQ(a.size(), b.size());
 }
 
-std::string run(const std::string& arguments) {
-  auto out = run_burnish(arguments);
-  EXPECT_EQ(out.exit_code, 0) << out.output;
-  return out.output;
-}
-
 /// DiffSynth-Studio's eight steps from its own file.
 void replay(const fs::path& folder, const std::string& more) {
-  run("train " + golden_model() + golden_data() + "--max_steps 8 --learning_rate 1e-3 --save_dtype fp32 " +
-      option("replay", kDiffSynth / "replay.safetensors") + option("output_path", folder) + more);
+  run_ok("train " + golden_model() + golden_data() + "--max_steps 8 --learning_rate 1e-3 --save_dtype fp32 " +
+         option("replay", kDiffSynth / "replay.safetensors") + option("output_path", folder) + more);
 }
 
 void expect_losses(const fs::path& folder, const std::string& name) {
@@ -62,9 +57,9 @@ void expect_losses(const fs::path& folder, const std::string& name) {
 at::Tensor draw(const Scratch& folder, const fs::path& lora) {
   auto noise = io::SafetensorsFile::open(kGolden / "expected.safetensors")->tensor("noise");
   io::save_safetensors(folder / "noise.safetensors", {{"noise", noise}});
-  run("sample " + golden_model() + "--prompt 'red apple' --prompt tree --height 48 --width 64 --num_inference_steps 4 " +
-      option("noise", folder / "noise.safetensors") + option("save_latents", folder / "latents.safetensors") +
-      option("output_path", folder / "out") + option("lora", lora));
+  run_ok("sample " + golden_model() + "--prompt 'red apple' --prompt tree --height 48 --width 64 --num_inference_steps 4 " +
+         option("noise", folder / "noise.safetensors") + option("save_latents", folder / "latents.safetensors") +
+         option("output_path", folder / "out") + option("lora", lora));
   return tensors_of(folder / "latents.safetensors").at("latents");
 }
 
@@ -84,8 +79,8 @@ TEST(FusedTargets, TrainAsInDiffSynthStudio) {
 TEST(FusedTargets, AreReadUnderKohyasNamesAndResumed) {
   Scratch folder;
   auto start = option("lora_checkpoint", kDiffSynth / "start.safetensors");
-  run("train " + golden_model() + golden_data() + "--max_steps 3 --learning_rate 1e-3 --save_dtype fp32 " +
-      option("replay", kDiffSynth / "replay.safetensors") + option("output_path", folder / "run") + start);
+  run_ok("train " + golden_model() + golden_data() + "--max_steps 3 --learning_rate 1e-3 --save_dtype fp32 " +
+         option("replay", kDiffSynth / "replay.safetensors") + option("output_path", folder / "run") + start);
   replay(folder / "run", start + "--resume");
   expect_equal_files(folder / "run/step-8.safetensors", kDiffSynth / "kohya.safetensors");
 }
@@ -100,15 +95,15 @@ TEST(FusedTargets, HaveTheParametersOfDiffSynthStudio) {
     return by_name;
   };
   for (const char* more : {"", "--fp8_models dit ", "--optimizer adafactor ", "--optimizer muon ", "--optimizer adamw8bit "}) {
-    run(train + "--lora_format diffsynth " + more);
+    run_ok(train + "--lora_format diffsynth " + more);
     EXPECT_EQ(shapes(folder / "run/step-2.safetensors"), shapes(kDiffSynth / "start.safetensors")) << more;
   }
-  run(train + "--lora_format kohya --lora_type dora --fp8_models dit");
+  run_ok(train + "--lora_format kohya --lora_type dora --fp8_models dit");
   EXPECT_TRUE(tensors_of(folder / "run/step-2.safetensors").contains("lora_unet_single_blocks_0_linear1.dora_scale"));
-  run(train + "--lora_type dora --dora_norm input");
+  run_ok(train + "--lora_type dora --dora_norm input");
   EXPECT_EQ(tensors_of(folder / "run/step-2.safetensors").at("lora_unet_single_blocks_0_linear1.dora_scale").sizes(),
             at::IntArrayRef({1, 32}));
-  run(train + "--lora_type lokr");
+  run_ok(train + "--lora_type lokr");
   EXPECT_TRUE(tensors_of(folder / "run/step-2.safetensors").contains("lora_unet_single_blocks_0_linear1.lokr_w1"));
 }
 
@@ -162,18 +157,18 @@ TEST(FusedTargets, OftAndFullDeltasTrainAsOneAndDrawTheSameInEveryFormat) {
   auto train = "train " + golden_model() + golden_data() + "--max_steps 2 --save_dtype fp32 ";
   for (const std::string type : {"oft", "full"}) {
     auto fresh = train + "--learning_rate 1e-2 --lora_rank 4 --lora_target_modules " + kTargets + " --lora_type " + type + " ";
-    run(fresh + option("output_path", folder / type));
+    run_ok(fresh + option("output_path", folder / type));
     auto file = folder / type / "step-2.safetensors";
     auto part = "lora_unet_single_blocks_0_linear1." + std::string(type == "oft" ? "oft_blocks" : "diff");
     EXPECT_TRUE(tensors_of(file).at(part).any().item<bool>());
     auto expected = draw(folder, file);
     for (const std::string format : {"kohya", "onetrainer", "lycoris"}) {
       auto own = folder / (type + format);
-      run(fresh + "--lora_format " + format + " " + option("output_path", own));
+      run_ok(fresh + "--lora_format " + format + " " + option("output_path", own));
       EXPECT_LE(relative_error(draw(folder, own / "step-2.safetensors"), expected), tolerance(1e-5)) << type << format;
       // What a format has apart trains on apart, and is stacked again.
-      run(train + "--learning_rate 1e-30 --lora_format kohya " + option("lora_checkpoint", own / "step-2.safetensors") +
-          option("output_path", folder / "on") + "--overwrite");
+      run_ok(train + "--learning_rate 1e-30 --lora_format kohya " + option("lora_checkpoint", own / "step-2.safetensors") +
+             option("output_path", folder / "on") + "--overwrite");
       expect_equal_files(folder / "on/step-2.safetensors", file);
     }
   }
@@ -202,9 +197,9 @@ TEST_P(LycorisFused, IsMergedAsLycorisDoes) {
 TEST_P(LycorisFused, TrainsAndIsWrittenBack) {
   Scratch folder;
   auto file = kLycoris / (GetParam() + ".safetensors");
-  run("train " + golden_model() + golden_data() +
-      "--max_steps 1 --learning_rate 1e-30 --save_dtype fp32 --lora_format kohya --use_gradient_checkpointing " +
-      option("lora_checkpoint", file) + option("output_path", folder / "run"));
+  run_ok("train " + golden_model() + golden_data() +
+         "--max_steps 1 --learning_rate 1e-30 --save_dtype fp32 --lora_format kohya --use_gradient_checkpointing " +
+         option("lora_checkpoint", file) + option("output_path", folder / "run"));
   auto found = tensors_of(folder / "run/step-1.safetensors");
   for (const auto& [name, value] : tensors_of(file)) {
     auto kohya = "lora_unet_" + name.substr(std::string("lycoris_").size());
@@ -225,12 +220,14 @@ TEST(DiffSynthCache, OfDirectDistillationTrainsAsThere) {
   fs::copy_file(kDiffSynth / "distill/0/0.pth", cache / "0/0.pth");
   auto train = "train " + denoiser + "--max_steps 4 --learning_rate 1e-3 --distill_spacing diffsynth " +
                option("lora_checkpoint", kDiffSynth / "start.safetensors");
-  run(train + "--task direct_distill:train " + option("dataset_base_path", cache) + option("output_path", folder / "direct"));
+  run_ok(train + "--task direct_distill:train " + option("dataset_base_path", cache) + option("output_path", folder / "direct"));
   expect_losses(folder / "direct", "distill.loss");
-  run("cache --task direct_distill:data_process " + denoiser + option("import_diffsynth", cache) + option("cache_path", folder / "cache"));
-  run(train + "--task direct_distill:train " + option("dataset_base_path", folder / "cache") + option("output_path", folder / "imported"));
+  run_ok("cache --task direct_distill:data_process " + denoiser + option("import_diffsynth", cache) +
+         option("cache_path", folder / "cache"));
+  run_ok(train + "--task direct_distill:train " + option("dataset_base_path", folder / "cache") +
+         option("output_path", folder / "imported"));
   expect_losses(folder / "imported", "distill.loss");
-  run(train + "--task direct_distill " + option("import_diffsynth", kDiffSynth / "distill") + option("output_path", folder / "both"));
+  run_ok(train + "--task direct_distill " + option("import_diffsynth", kDiffSynth / "distill") + option("output_path", folder / "both"));
   EXPECT_EQ(read_log(folder / "both").size(), 4u);
   auto refused = run_burnish(train + "--task direct_distill:train " +
                              option("dataset_base_path", fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache/0") +

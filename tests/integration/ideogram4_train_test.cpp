@@ -57,10 +57,10 @@ TEST_F(Ideogram4Run, BatchesOfCaptionsOfUnequalLengthEqualTheirSamplesOneByOne) 
 TEST_F(Ideogram4Run, PartsThatDoNotTrainLeaveMemoryAndTheOtherTransformerIsNeverThere) {
   const auto blocks = "--lora_rank 4 --cache_path " + quoted(at("cache")) + " ";
   train("live", blocks + "--precompute_timesteps off");
-  auto said = train("ahead", blocks + "--precompute_timesteps on").output;
+  auto said = train("ahead", blocks + "--precompute_timesteps on");
   EXPECT_THAT(said, AllOf(HasSubstr("in memory while training: dit.body, "), Not(HasSubstr("unconditional_transformer."))));
   expect_same("live", "ahead");
-  EXPECT_THAT(train("text", "--lora_rank 4 --lora_target_modules llm_cond_proj --cache_path " + quoted(at("cache"))).output,
+  EXPECT_THAT(train("text", "--lora_rank 4 --lora_target_modules llm_cond_proj --cache_path " + quoted(at("cache"))),
               HasSubstr("dit.text"));
 }
 
@@ -72,7 +72,7 @@ TEST_F(Ideogram4Run, NamesOfOtherProgramsMeanTheSameLayers) {
                                     {"diffsynth", "layers.2.feed_forward.w2.lora_A.default.weight"},
                                     {"onetrainer", "lora_transformer_layers_0_attention_to_q.lora_down.weight"}}) {
     auto file = at(std::string(format) + ".safetensors");
-    ok("convert " + kAdapter + quoted(file) + " --lora_format " + format + " --model " + quoted(kIdeogram4 / "model"));
+    run_ok("convert " + kAdapter + quoted(file) + " --lora_format " + format + " --model " + quoted(kIdeogram4 / "model"));
     EXPECT_TRUE(io::TensorSource::open({file.string()}).contains(key)) << format;
     EXPECT_LE(relative_error(latents(ideogram4_model(), "--lora " + quoted(file)), expected), tolerance(1e-5)) << format;
   }
@@ -86,8 +86,8 @@ TEST_F(Ideogram4Run, NamesOfOtherProgramsMeanTheSameLayers) {
 }
 
 TEST_F(Ideogram4Run, OriginalLayersTrainByTheirNames) {
-  EXPECT_THAT(train("default", "--lora_rank 4 ").output, HasSubstr("on 21 layers")) << "seven of each of three";
-  EXPECT_THAT(train("original", "--lora_rank 4 --lora_target_modules qkv,o,w1,w2,w3").output, HasSubstr("on 21 layers"));
+  EXPECT_THAT(train("default", "--lora_rank 4 "), HasSubstr("on 21 layers")) << "seven of each of three";
+  EXPECT_THAT(train("original", "--lora_rank 4 --lora_target_modules qkv,o,w1,w2,w3"), HasSubstr("on 21 layers"));
 }
 
 TEST_F(Ideogram4Run, FilesInOriginalNamesAreTheSameModel) {
@@ -99,18 +99,18 @@ TEST_F(Ideogram4Run, FilesInOriginalNamesAreTheSameModel) {
   EXPECT_LE(relative_error(latents(conditional + unconditional + other_parts(), kGuided), expected), tolerance(1e-5));
   EXPECT_LE(relative_error(latents(unconditional + conditional + other_parts(), kGuided), expected), tolerance(1e-5))
       << "a name says which of the two it is";
-  EXPECT_THAT(ok("inspect " + quoted(at("ideogram4_uncond.safetensors"))).output,
+  EXPECT_THAT(run_ok("inspect " + quoted(at("ideogram4_uncond.safetensors"))),
               HasSubstr("Ideogram 4 transformer without a text (3 layers, width 32, original names)"));
 }
 
 TEST_F(Ideogram4Run, ConvertedToASingleFileAndBackItDrawsTheSame) {
   auto model = quoted(kIdeogram4 / "model"), single = quoted(at("single.safetensors"));
-  EXPECT_THAT(ok("convert " + model + " " + single).output, HasSubstr("Ideogram 4"));
+  EXPECT_THAT(run_ok("convert " + model + " " + single), HasSubstr("Ideogram 4"));
   auto written = io::TensorSource::open({at("single.safetensors").string()});
   for (const char* name :
        {"model.diffusion_model.layers.0.attention.qkv.weight", "model.unconditional_diffusion_model.layers.0.attention.o.weight"})
     EXPECT_TRUE(written.contains(name)) << name;
-  ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
+  run_ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
   EXPECT_TRUE(at::equal(latents(ideogram4_model(at("back")), kGuided), latents(ideogram4_model(), kGuided)));
 }
 
@@ -139,10 +139,10 @@ TEST_F(Ideogram4Run, FilesInFp8WithAScaleForEachRowAreReadAndTrainedOver) {
   EXPECT_LE(relative_error(latents(ideogram4_model(at("fp8")), ""), expected), tolerance(1e-5));
   EXPECT_GT(relative_error(latents(ideogram4_model(), ""), expected), 1e-3) << "eight bits are less";
   auto run = [&](const char* name) {
-    return ok("train " + ideogram4_model(at(name)) + golden_data() + "--lora_rank 4 --max_steps 3 --output_path " +
-              quoted(at("run") / name));
+    return run_ok("train " + ideogram4_model(at(name)) + golden_data() + "--lora_rank 4 --max_steps 3 --output_path " +
+                  quoted(at("run") / name));
   };
-  EXPECT_THAT(run("fp8").output, HasSubstr("21 layers, 68 % of it, in FP8 (E4M3) as in the file"));
+  EXPECT_THAT(run("fp8"), HasSubstr("21 layers, 68 % of it, in FP8 (E4M3) as in the file"));
   run("plain");
   auto in_codes = of_log("run/fp8", "loss"), in_fp32 = of_log("run/plain", "loss");
   ASSERT_EQ(in_codes.size(), 3u);
@@ -161,21 +161,21 @@ TEST_F(Ideogram4Run, FilesInFourBitsAndOfGgufAreReadAndTrainedOver) {
     const auto plain = at(std::string(file) + ".plain.safetensors");
     io::save_safetensors(plain, numbers_in(at(file)));
     auto model = [&](const fs::path& path) { return "--model " + quoted(path) + " " + other_parts(); };
-    EXPECT_THAT(ok("inspect " + quoted(at(file))).output, AllOf(HasSubstr("Ideogram 4 transformer"), HasSubstr(kind)));
+    EXPECT_THAT(run_ok("inspect " + quoted(at(file))), AllOf(HasSubstr("Ideogram 4 transformer"), HasSubstr(kind)));
     const auto expected = latents(model(plain), "");
     EXPECT_LE(relative_error(latents(model(at(file)), ""), expected), tolerance(1e-5));
     EXPECT_GT(relative_error(latents(ideogram4_model(), ""), expected), 1e-4) << "fewer bits are less";
     auto run = [&](const fs::path& path, const char* to, const std::string& options = "") {
-      return ok("train " + model(path) + golden_data() + options + "--lora_rank 4 --max_steps 3 --output_path " + quoted(at(to)));
+      return run_ok("train " + model(path) + golden_data() + options + "--lora_rank 4 --max_steps 3 --output_path " + quoted(at(to)));
     };
-    EXPECT_THAT(run(at(file), "coded", "--overwrite ").output, HasSubstr(std::string("in ") + kind + " as in the file"));
+    EXPECT_THAT(run(at(file), "coded", "--overwrite "), HasSubstr(std::string("in ") + kind + " as in the file"));
     run(plain, "plain", "--overwrite ");
     auto in_codes = of_log("coded", "loss"), in_fp32 = of_log("plain", "loss");
     ASSERT_EQ(in_codes.size(), 3u);
     for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(in_codes[i], in_fp32[i], tolerance(1e-5) * in_fp32[i]) << i;
     // Numbers again, in another file; and with a LoRA merged.
     const auto numbers = at(std::string(kind) + ".safetensors");
-    ok("convert " + quoted(at(file)) + " " + quoted(numbers) + " --weight_format none --dtype fp32");
+    run_ok("convert " + quoted(at(file)) + " " + quoted(numbers) + " --weight_format none --dtype fp32");
     EXPECT_LE(relative_error(latents(model(numbers), ""), expected), tolerance(1e-5));
     EXPECT_LE(relative_error(latents(model(at(file)), "--lora " + kAdapter), latents(model(plain), "--lora " + kAdapter)), 0.01);
   }
@@ -198,10 +198,9 @@ TEST_F(Ideogram4Run, GuidanceLeadsAwayFromTheOtherTransformerAndNotFromPrompts) 
   EXPECT_TRUE(at::equal(latents(alone, ""), latents(ideogram4_model(), "")));
   const auto by_itself = latents(alone, kGuided);
   EXPECT_GT(relative_error(by_itself, guided), 1e-3);
-  EXPECT_THAT(
-      ok("sample " + alone + kGuided + "--prompt cat --height 48 --width 64 --num_inference_steps 2 --output_path " + quoted(at("alone")))
-          .output,
-      HasSubstr("the files have no unconditional_transformer; name it with a further --model"));
+  EXPECT_THAT(run_ok("sample " + alone + kGuided + "--prompt cat --height 48 --width 64 --num_inference_steps 2 --output_path " +
+                     quoted(at("alone"))),
+              HasSubstr("the files have no unconditional_transformer; name it with a further --model"));
 }
 
 TEST_F(Ideogram4Run, ATeacherIsNotGuided) {
@@ -214,26 +213,26 @@ TEST_F(Ideogram4Run, ATeacherIsNotGuided) {
 
 TEST_F(Ideogram4Run, CaptionsThatAreNotWhatItWasTrainedWithAreToldOnce) {
   const std::string told = "a caption is plain text, and Ideogram 4 was trained with captions that are JSON";
-  auto said = train("plain", "--lora_rank 4").output;
+  auto said = train("plain", "--lora_rank 4");
   EXPECT_THAT(said, HasSubstr(told));
   EXPECT_EQ(said.find(told), said.rfind(told)) << "of four captions";
   nlohmann::json row;
   row["image"] = (kGolden / "pictures/0.png").string();
   row["prompt"] = R"({"high_level_description":"a cat","compositional_deconstruction":{"background":"tree","elements":[]}})";
   auto data = write("data.jsonl", row.dump() + "\n");
-  EXPECT_THAT(train("json", "--lora_rank 4 --dataset_metadata_path " + quoted(data)).output, Not(HasSubstr("Ideogram 4 was trained with")));
+  EXPECT_THAT(train("json", "--lora_rank 4 --dataset_metadata_path " + quoted(data)), Not(HasSubstr("Ideogram 4 was trained with")));
 }
 
 TEST_F(Ideogram4Run, PreviewsAreGuidedByTheOtherTransformer) {
   auto prompts = write("prompts.txt", "red apple --l 2.5 --s 2 --w 64 --h 48 --d 3\n");
-  auto said = train("run", "--lora_rank 4 --preview_prompts " + quoted(prompts) + " --preview_steps 3").output;
+  auto said = train("run", "--lora_rank 4 --preview_prompts " + quoted(prompts) + " --preview_steps 3");
   EXPECT_THAT(said, Not(HasSubstr("unconditional_transformer.")));
   EXPECT_TRUE(fs::exists(at("run") / "samples/step-000003/00.png"));
 }
 
 TEST_F(Ideogram4Run, TheOtherTransformerTrainsByItselfUnderNamesOfItsOwn) {
   const std::string away = "--lora_rank 4 --lora_base_model unconditional_transformer ";
-  auto said = train("away", away + "--max_steps 20 --learning_rate 1e-2 --dataset_repeat 10").output;
+  auto said = train("away", away + "--max_steps 20 --learning_rate 1e-2 --dataset_repeat 10");
   EXPECT_THAT(said, AllOf(HasSubstr("on 21 layers of unconditional_transformer"), HasSubstr("unconditional_transformer.body"),
                           Not(HasSubstr("dit.body")), Not(HasSubstr("ComfyUI"))));
   EXPECT_THAT(said.substr(said.find("4 samples")), Not(HasSubstr("text_encoder"))) << "it reads no text";
@@ -246,12 +245,12 @@ TEST_F(Ideogram4Run, TheOtherTransformerTrainsByItselfUnderNamesOfItsOwn) {
   EXPECT_TRUE(at::equal(latents(ideogram4_model(), lora), latents(ideogram4_model(), "")));
   const auto guided = latents(ideogram4_model(), kGuided + lora);
   EXPECT_GT(relative_error(guided, latents(ideogram4_model(), kGuided)), 1e-3);
-  ok("convert " + quoted(kIdeogram4 / "model") + " " + quoted(at("merged")) + " --dtype fp32 " + both);
+  run_ok("convert " + quoted(kIdeogram4 / "model") + " " + quoted(at("merged")) + " --dtype fp32 " + both);
   EXPECT_LE(relative_error(latents(ideogram4_model(at("merged")), kGuided), latents(ideogram4_model(), kGuided + both)), tolerance(1e-5));
 
   // It goes on from its file, and previews show what guidance by it does.
   auto prompts = write("prompts.txt", "red apple --l 2.5 --s 2 --w 64 --h 48 --d 3\n");
-  said = train("on", "--lora_checkpoint " + quoted(file) + " --preview_prompts " + quoted(prompts) + " --preview_steps 3").output;
+  said = train("on", "--lora_checkpoint " + quoted(file) + " --preview_prompts " + quoted(prompts) + " --preview_steps 3");
   EXPECT_THAT(said, AllOf(HasSubstr("on 21 layers of unconditional_transformer"), Not(HasSubstr("dit.body"))));
   EXPECT_TRUE(fs::exists(at("on") / "samples/step-000003/00.png"));
   train("whole", "--trainable_models unconditional_transformer");

@@ -5,6 +5,7 @@
 #include "tests/integration/krea2.h"
 #include "tests/integration/parity.h"
 #include "tests/integration/refused.h"
+#include "tests/integration/runs.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -40,13 +41,8 @@ void expect_trained(const std::string& name, const std::string& data, const std:
 
 class Krea2Edit : public BadInput {
  protected:
-  std::string run(const std::string& arguments) {
-    auto out = run_burnish(arguments);
-    EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
-    return out.output;
-  }
   std::string train(const std::string& options, const std::string& to, const std::string& data = krea2_edit_data()) {
-    return run("train " + krea2_edit_model() + data + options + " --output_path " + quoted(at(to)));
+    return run_ok("train " + krea2_edit_model() + data + options + " --output_path " + quoted(at(to)));
   }
 };
 
@@ -92,12 +88,7 @@ TEST_F(Krea2Edit, TrainsBatchesOfPicturesOfOneSize) {
   for (const auto& form : {std::string(), kOverlaid}) {
     train(form + kLora + "--max_steps 3 --overwrite --batch_size 2 ", "batch", data);
     train(form + kLora + "--max_steps 3 --overwrite --gradient_accumulation_steps 2 ", "singles", data);
-    auto batch = read_log(at("batch")), singles = read_log(at("singles"));
-    ASSERT_EQ(batch.size(), 3u);
-    for (size_t i = 0; i < batch.size(); ++i) {
-      auto loss = singles[i]["loss"].get<double>();
-      EXPECT_NEAR(batch[i]["loss"].get<double>(), loss, tolerance(1e-5) * loss) << form << i;
-    }
+    expect_same_losses(at("batch"), at("singles"));
   }
 }
 
@@ -112,8 +103,8 @@ TEST_F(Krea2Edit, WhatIsChangedIsEncodedAnew) {
 
 TEST_F(Krea2Edit, ALoraOnTheVisionTowerIsDrawnWith) {
   train("--learning_rate 1e-2 --lora_rank 4 --max_steps 2 --lora_base_model dit,image_encoder ", "run");
-  EXPECT_THAT(run("sample " + drawing_model() + "--prompt cat --height 48 --width 64 --num_inference_steps 1 " + reference("a.png") +
-                  "--lora " + quoted(at("run/step-2.safetensors")) + " --output_path " + quoted(at("drawn"))),
+  EXPECT_THAT(run_ok("sample " + drawing_model() + "--prompt cat --height 48 --width 64 --num_inference_steps 1 " + reference("a.png") +
+                     "--lora " + quoted(at("run/step-2.safetensors")) + " --output_path " + quoted(at("drawn"))),
               HasSubstr("8 layers of image_encoder"));
 }
 

@@ -47,10 +47,10 @@ TEST_F(Krea2Run, PairsOfABatchHaveTextsOfUnequalLengthBesideTheModelBeforeTraini
 TEST_F(Krea2Run, PartsThatDoNotTrainLeaveMemory) {
   const auto blocks = "--lora_rank 4 --lora_target_modules 'transformer_blocks\\..*' --cache_path " + quoted(at("cache")) + " ";
   train("live", blocks + "--precompute_timesteps off");
-  EXPECT_THAT(train("ahead", blocks + "--precompute_timesteps on").output, HasSubstr("in memory while training: dit.body, "));
+  EXPECT_THAT(train("ahead", blocks + "--precompute_timesteps on"), HasSubstr("in memory while training: dit.body, "));
   expect_same("live", "ahead");
   auto fusion = "--lora_rank 4 --lora_target_modules 'text_fusion\\..*' --cache_path " + quoted(at("cache")) + " ";
-  auto said = train("fusion", fusion + "--precompute_timesteps on").output;
+  auto said = train("fusion", fusion + "--precompute_timesteps on");
   EXPECT_THAT(said, HasSubstr("in memory while training: dit.text, dit.body, "));
 }
 
@@ -58,7 +58,7 @@ TEST_F(Krea2Run, BlocksBeforeTheFirstThatTrainsAreComputedAhead) {
   for (const std::string layers : {"transformer_blocks\\.2\\..*", "transformer_blocks\\.[12]\\.attn\\.to_q", "final_layer\\.linear"}) {
     auto options = "--lora_rank 4 --overwrite --lora_target_modules '" + layers + "' --cache_path " + quoted(at("cache")) + " ";
     train("live", options + "--precompute_timesteps off");
-    EXPECT_THAT(train("ahead", options + "--precompute_timesteps blocks").output, HasSubstr("in memory while training: dit.last_blocks, "));
+    EXPECT_THAT(train("ahead", options + "--precompute_timesteps blocks"), HasSubstr("in memory while training: dit.last_blocks, "));
     expect_same("live", "ahead");
   }
   auto refused = run_burnish(train_command("none", "--lora_rank 4 --precompute_timesteps blocks --cache_path " + quoted(at("cache")) +
@@ -68,9 +68,9 @@ TEST_F(Krea2Run, BlocksBeforeTheFirstThatTrainsAreComputedAhead) {
 }
 
 TEST_F(Krea2Run, AllLinearLayersTrainUnlessOtherwiseAsked) {
-  EXPECT_THAT(train("all", "--lora_rank 4 ").output, HasSubstr("on 56 layers"));
+  EXPECT_THAT(train("all", "--lora_rank 4 "), HasSubstr("on 56 layers"));
   const auto of_diffsynth = "wq,wk,wv,gate,wo,up,down,first,tmlp.0,tmlp.2,projector,txtmlp.1,txtmlp.3,last.linear,tproj.1";
-  EXPECT_THAT(train("diffsynth", std::string("--lora_rank 4 --lora_target_modules ") + of_diffsynth).output, HasSubstr("on 56 layers"));
+  EXPECT_THAT(train("diffsynth", std::string("--lora_rank 4 --lora_target_modules ") + of_diffsynth), HasSubstr("on 56 layers"));
 }
 
 TEST_F(Krea2Run, NamesOfOtherProgramsMeanTheSameLayers) {
@@ -81,13 +81,13 @@ TEST_F(Krea2Run, NamesOfOtherProgramsMeanTheSameLayers) {
                                     {"diffsynth", "blocks.2.mlp.down.lora_A.default.weight"},
                                     {"onetrainer", "lora_transformer_transformer_blocks_0_attn_to_q.lora_down.weight"}}) {
     auto file = at(std::string(format) + ".safetensors");
-    ok("convert " + kAdapter + quoted(file) + " --lora_format " + format + " --model " + quoted(kKrea2 / "model"));
+    run_ok("convert " + kAdapter + quoted(file) + " --lora_format " + format + " --model " + quoted(kKrea2 / "model"));
     EXPECT_TRUE(io::TensorSource::open({file.string()}).contains(key)) << format;
     EXPECT_LE(relative_error(latents(krea2_model(), "--lora " + quoted(file)), expected), tolerance(1e-5)) << format;
   }
   for (const std::string format : {"diffusers", "comfyui"}) {
     auto file = at(format + ".again.safetensors");
-    ok("convert " + kAdapter + quoted(file) + " --lora_format " + format + " --model " + quoted(kKrea2 / "model"));
+    run_ok("convert " + kAdapter + quoted(file) + " --lora_format " + format + " --model " + quoted(kKrea2 / "model"));
     for (const auto& name : io::TensorSource::open({file.string()}).names())
       EXPECT_FALSE(name.ends_with(".alpha")) << name << " is refused by diffusers' loader";
   }
@@ -110,16 +110,16 @@ TEST_F(Krea2Run, ASingleFileInOriginalNamesIsTheSameModel) {
     auto single = "--model " + quoted(at(file)) + " --model " + quoted(kKrea2 / "model") + " --dtype fp32 ";
     EXPECT_LE(relative_error(latents(single, ""), expected), tolerance(1e-5)) << file;
   }
-  EXPECT_THAT(ok("inspect " + quoted(at("single.safetensors"))).output,
+  EXPECT_THAT(run_ok("inspect " + quoted(at("single.safetensors"))),
               HasSubstr("Krea 2 transformer (3 layers, width 32, original names) + Qwen3-VL text encoder"));
 }
 
 TEST_F(Krea2Run, ConvertedToASingleFileAndBackItDrawsTheSame) {
   auto model = quoted(kKrea2 / "model"), single = quoted(at("single.safetensors"));
-  EXPECT_THAT(ok("convert " + model + " " + single).output, HasSubstr("Krea 2"));
+  EXPECT_THAT(run_ok("convert " + model + " " + single), HasSubstr("Krea 2"));
   EXPECT_EQ(io::TensorSource::open({at("single.safetensors").string()}).info("model.diffusion_model.blocks.0.mod.lin").shape,
             (std::vector<int64_t>{6 * 32}));
-  ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
+  run_ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
   EXPECT_TRUE(at::equal(latents(krea2_model(at("back")), ""), latents(krea2_model(), "")));
 }
 
@@ -148,7 +148,7 @@ TEST_F(Krea2Run, LayersThatAreReadAreSaidByTheModel) {
 }
 
 TEST_F(Krea2Run, FilesOfAnotherFamilyAreToldApart) {
-  EXPECT_THAT(ok("inspect " + quoted(kKrea2 / "model")).output, HasSubstr("Krea 2 transformer (3 layers, width 32, diffusers names)"));
-  auto text = ok("inspect " + quoted(kKrea2 / "model/text_encoder")).output;
+  EXPECT_THAT(run_ok("inspect " + quoted(kKrea2 / "model")), HasSubstr("Krea 2 transformer (3 layers, width 32, diffusers names)"));
+  auto text = run_ok("inspect " + quoted(kKrea2 / "model/text_encoder"));
   EXPECT_THAT(text, HasSubstr("Qwen3-VL text encoder"));
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include "tests/golden.h"
 #include "tests/integration/refused.h"
+#include "tests/integration/runs.h"
 
 // Runs of one small model in the whole program, and its adapter under other programs' names.
 namespace burnish::test {
@@ -9,16 +10,11 @@ class ModelRun : public BadInput {
  protected:
   /// `size` is that of its pictures.
   explicit ModelRun(std::string model, std::string size = "--height 48 --width 64 ") : model_(std::move(model)), size_(std::move(size)) {}
-  Outcome ok(const std::string& arguments) const {
-    auto outcome = run_burnish(arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << arguments << "\n" << outcome.output;
-    return outcome;
-  }
   std::string train_command(const std::string& name, const std::string& options) const {
     return "train " + model_ + "--dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv") + " " + size_ +
            "--learning_rate 1e-3 --max_steps 3 " + options + " --output_path " + quoted(at(name));
   }
-  Outcome train(const std::string& name, const std::string& options) const { return ok(train_command(name, options)); }
+  std::string train(const std::string& name, const std::string& options) const { return run_ok(train_command(name, options)); }
   std::vector<double> of_log(const std::string& name, const char* key) const {
     std::vector<double> values;
     for (auto& line : read_log(at(name))) values.push_back(line[key]);
@@ -30,8 +26,8 @@ class ModelRun : public BadInput {
   }
   at::Tensor latents(const std::string& model, const std::string& options) const {
     auto file = at("latents.safetensors");
-    ok("sample " + model + size_ + "--prompt 'red apple' --seed 3 --num_inference_steps 2 --save_latents " + quoted(file) +
-       " --output_path " + quoted(at("pictures")) + " " + options);
+    run_ok("sample " + model + size_ + "--prompt 'red apple' --seed 3 --num_inference_steps 2 --save_latents " + quoted(file) +
+           " --output_path " + quoted(at("pictures")) + " " + options);
     return io::SafetensorsFile::open(file)->tensor("latents").clone();
   }
 

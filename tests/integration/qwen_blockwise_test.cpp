@@ -6,6 +6,7 @@
 #include "tests/integration/parity.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
+#include "tests/integration/runs.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -25,16 +26,11 @@ std::string controlled() { return "--dataset_metadata_path " + quoted(kControls 
 
 class QwenBlockwise : public BadInput {
  protected:
-  std::string run(const std::string& arguments, const std::string& environment = "") const {
-    auto out = run_burnish(arguments, environment);
-    EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
-    return out.output;
-  }
   void expect_losses(const std::string& control, const std::string& options, const std::string& name) const {
     SCOPED_TRACE(name);
-    run("train " + with_control(control) + controlled() + options +
-        "--loss_weighting uniform --max_steps 10 --learning_rate 1e-3 --replay " + quoted(kControls / "replay.safetensors") +
-        " --use_gradient_checkpointing --output_path " + quoted(at(name)));
+    run_ok("train " + with_control(control) + controlled() + options +
+           "--loss_weighting uniform --max_steps 10 --learning_rate 1e-3 --replay " + quoted(kControls / "replay.safetensors") +
+           " --use_gradient_checkpointing --output_path " + quoted(at(name)));
     auto expected = expected_in(kControls).tensor(name);
     auto log = read_log(at(name));
     ASSERT_EQ(std::ssize(log), expected.numel());
@@ -65,29 +61,24 @@ TEST_F(QwenBlockwise, TrainsAsInDiffSynthStudio) {
 
 TEST_F(QwenBlockwise, GivesTheSameLossesInAllWaysOfRunning) {
   auto train = [&](const std::string& options, const std::string& to) {
-    run("train " + with_control("inpaint") + controlled() + kMasked + kFew + options + "--output_path " + quoted(at(to)));
+    run_ok("train " + with_control("inpaint") + controlled() + kMasked + kFew + options + "--output_path " + quoted(at(to)));
   };
   train("--precompute none --precompute_timesteps off ", "live");
   train("", "kept");
   train("--precompute_timesteps on ", "ahead");
-  run("train " + with_control("inpaint") + controlled() + kMasked + "--task sft:data_process --output_path " + quoted(at("cache")));
-  run("train " + with_control("inpaint") + kMasked + kFew + "--task sft:train --dataset_base_path " + quoted(at("cache")) +
-      " --output_path " + quoted(at("split")));
+  run_ok("train " + with_control("inpaint") + controlled() + kMasked + "--task sft:data_process --output_path " + quoted(at("cache")));
+  run_ok("train " + with_control("inpaint") + kMasked + kFew + "--task sft:train --dataset_base_path " + quoted(at("cache")) +
+         " --output_path " + quoted(at("split")));
   for (const char* other : {"kept", "ahead", "split"}) EXPECT_EQ(logged_steps("live"), logged_steps(other)) << other;
-  run("train " + with_control("inpaint") + controlled() + kFew + "--output_path " + quoted(at("unseen")));
+  run_ok("train " + with_control("inpaint") + controlled() + kFew + "--output_path " + quoted(at("unseen")));
   EXPECT_NE(logged_steps("live"), logged_steps("unseen")) << "without extra_inputs it is not read";
 }
 
 TEST_F(QwenBlockwise, ABatchIsItsSamples) {
   auto how = "train " + with_control("control") + controlled() + kPlain + kFew + "--height 48 --width 64 ";
-  run(how + "--batch_size 4 --output_path " + quoted(at("batch")));
-  run(how + "--gradient_accumulation_steps 4 --output_path " + quoted(at("singles")));
-  auto batch = read_log(at("batch")), singles = read_log(at("singles"));
-  ASSERT_EQ(batch.size(), singles.size());
-  for (size_t i = 0; i < batch.size(); ++i) {
-    auto loss = singles[i]["loss"].get<double>();
-    EXPECT_NEAR(batch[i]["loss"].get<double>(), loss, tolerance(1e-5) * loss) << i;
-  }
+  run_ok(how + "--batch_size 4 --output_path " + quoted(at("batch")));
+  run_ok(how + "--gradient_accumulation_steps 4 --output_path " + quoted(at("singles")));
+  expect_same_losses(at("batch"), at("singles"));
 }
 
 TEST_F(QwenBlockwise, StandsBesideReferencePictures) {
@@ -108,8 +99,8 @@ TEST_F(QwenBlockwise, StandsBesideReferencePictures) {
   auto how = "train " + qwen_image_model(kQwenEdit / "model") + "--reference_pixels 147456 --model " + quoted(at("two.safetensors")) +
              " --dataset_metadata_path " + quoted(write("rows.json", rows.dump())) + " " + kFew;
   for (const std::string zero : {"", "--zero_cond_t "}) {
-    run(how + zero + "--extra_inputs edit_image,blockwise_controlnet_image --output_path " + quoted(at("both" + zero)));
-    run(how + zero + "--extra_inputs edit_image --output_path " + quoted(at("one" + zero)));
+    run_ok(how + zero + "--extra_inputs edit_image,blockwise_controlnet_image --output_path " + quoted(at("both" + zero)));
+    run_ok(how + zero + "--extra_inputs edit_image --output_path " + quoted(at("one" + zero)));
     EXPECT_NE(logged_steps("both" + zero), logged_steps("one" + zero));
   }
   EXPECT_NE(logged_steps("both"), logged_steps("both--zero_cond_t "));
@@ -124,7 +115,7 @@ TEST_F(QwenBlockwise, WhatCannotBeIsRefused) {
   fails(2, with_control("inpaint"), kPlain, {"inpaints", "blockwise_controlnet_inpaint_mask"});
   fails(2, with_control("inpaint"), "--extra_inputs blockwise_controlnet_inpaint_mask", {"read together with blockwise_controlnet_image"});
   fails(3, with_control("control", kQwenEdit / "model"), kPlain, {"a ControlNet of 3 blocks", "belongs to another model"});
-  EXPECT_THAT(run("inspect " + quoted(kControls / "control.safetensors")), HasSubstr("Qwen-Image blockwise ControlNet"));
+  EXPECT_THAT(run_ok("inspect " + quoted(kControls / "control.safetensors")), HasSubstr("Qwen-Image blockwise ControlNet"));
 }
 
 // The commands of its examples/qwen_image/model_training for Canny, Depth and Inpaint. Left out: what fetches data, repeats of the dataset,
@@ -145,14 +136,14 @@ TEST_F(QwenBlockwise, DiffSynthStudiosCommandsRun) {
           "\"to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,img_mlp.net.2,img_mod.1,txt_mlp.net.2,txt_mod.1\" "
           "--lora_rank 32 "}) {
       auto out = at(name + trained.substr(0, 20));
-      run("train --dataset_base_path " + quoted(kControls) + " --dataset_metadata_path " + quoted(kControls / "metadata.json") +
-              " --data_file_keys \"image," + columns +
-              "\" --max_pixels 1048576 --dataset_repeat 1 --model_id_with_origin_paths "
-              "\"Qwen/Qwen-Image:transformer/diffusion_pytorch_model*.safetensors,Qwen/Qwen-Image:text_encoder/model*.safetensors,"
-              "Qwen/Qwen-Image:vae/diffusion_pytorch_model.safetensors,DiffSynth-Studio/" +
-              name + ":model.safetensors\" --num_epochs 1 --output_path " + quoted(out) + " " + trained + "--extra_inputs \"" + columns +
-              "\" --use_gradient_checkpointing --find_unused_parameters",
-          "OMP_NUM_THREADS=1 DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
+      run_ok("train --dataset_base_path " + quoted(kControls) + " --dataset_metadata_path " + quoted(kControls / "metadata.json") +
+                 " --data_file_keys \"image," + columns +
+                 "\" --max_pixels 1048576 --dataset_repeat 1 --model_id_with_origin_paths "
+                 "\"Qwen/Qwen-Image:transformer/diffusion_pytorch_model*.safetensors,Qwen/Qwen-Image:text_encoder/model*.safetensors,"
+                 "Qwen/Qwen-Image:vae/diffusion_pytorch_model.safetensors,DiffSynth-Studio/" +
+                 name + ":model.safetensors\" --num_epochs 1 --output_path " + quoted(out) + " " + trained + "--extra_inputs \"" + columns +
+                 "\" --use_gradient_checkpointing --find_unused_parameters",
+             "OMP_NUM_THREADS=1 DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
       auto is_saved = [](const std::string& file) { return file.starts_with("step-4") && file.ends_with(".safetensors"); };
       EXPECT_EQ(std::ranges::count_if(files_below(out), is_saved), 1) << name << trained;
     }

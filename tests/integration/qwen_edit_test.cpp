@@ -5,6 +5,7 @@
 #include "tests/integration/parity.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
+#include "tests/integration/runs.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -35,13 +36,8 @@ const std::string kGuided = "--negative_prompt cat --cfg_scale 2.5 ";
 
 class QwenEdit : public BadInput {
  protected:
-  std::string run(const std::string& arguments) {
-    auto out = run_burnish(arguments);
-    EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
-    return out.output;
-  }
   std::string train(const std::string& options, const std::string& to) {
-    return run("train " + sized_model() + options + " --output_path " + quoted(at(to)));
+    return run_ok("train " + sized_model() + options + " --output_path " + quoted(at(to)));
   }
   static nlohmann::json row(int i, const nlohmann::json& references) {
     return {{"image", (kGolden / "pictures" / (std::to_string(i) + ".png")).string()},
@@ -104,12 +100,7 @@ TEST_F(QwenEdit, TrainsBatchesOfPicturesOfOneSize) {
   auto how = "--dataset_metadata_path " + quoted(write("alike.json", rows.dump())) + " " + kOn + kLora + "--zero_cond_t --max_steps 3 ";
   train(how + "--batch_size 2 ", "batch");
   train(how + "--gradient_accumulation_steps 2 ", "singles");
-  auto batch = read_log(at("batch")), singles = read_log(at("singles"));
-  ASSERT_EQ(batch.size(), singles.size());
-  for (size_t i = 0; i < batch.size(); ++i) {
-    auto loss = singles[i]["loss"].get<double>();
-    EXPECT_NEAR(batch[i]["loss"].get<double>(), loss, tolerance(1e-5) * loss) << i;
-  }
+  expect_same_losses(at("batch"), at("singles"));
   EXPECT_THAT(train(mixed() + kLora + "--max_steps 2 --batch_size 2 ", "mixed"), HasSubstr("4 samples, 4 batches an epoch"));
 }
 
@@ -145,10 +136,10 @@ TEST_F(QwenEdit, ALoraOnTheVisionTowerIsDrawnWithAndConverted) {
   auto how = mixed() + "--learning_rate 1e-2 --lora_rank 4 --max_steps 2 ";
   train(how + "--lora_base_model dit,image_encoder ", "run");
   auto lora = quoted(at("run/step-2.safetensors"));
-  EXPECT_THAT(run("sample " + sized_model() + "--prompt cat --height 48 --width 64 --num_inference_steps 1 " + kOne + "--lora " + lora +
-                  " --output_path " + quoted(at("drawn"))),
+  EXPECT_THAT(run_ok("sample " + sized_model() + "--prompt cat --height 48 --width 64 --num_inference_steps 1 " + kOne + "--lora " + lora +
+                     " --output_path " + quoted(at("drawn"))),
               HasSubstr("15 layers of image_encoder"));
-  run("convert --model " + quoted(kEdit / "model") + " --lora_format kohya " + lora + " " + quoted(at("kohya.safetensors")));
+  run_ok("convert --model " + quoted(kEdit / "model") + " --lora_format kohya " + lora + " " + quoted(at("kohya.safetensors")));
   auto names = io::TensorSource::open({at("kohya.safetensors")}).names();
   EXPECT_TRUE(std::ranges::any_of(names, [](const auto& name) { return name.starts_with("lora_vis_"); }));
 }
@@ -187,17 +178,17 @@ TEST_F(QwenEdit, WhatCannotBeIsRefused) {
 TEST_F(QwenEdit, AFolderMayLackTheProcessor) {
   fs::copy(kEdit / "model", at("model"), fs::copy_options::recursive);
   fs::remove_all(at("model/processor"));
-  run("train " + qwen_image_model(at("model")) + "--reference_pixels 147456 " + mixed() + kLora + "--max_steps 1 --output_path " +
-      quoted(out()));
+  run_ok("train " + qwen_image_model(at("model")) + "--reference_pixels 147456 " + mixed() + kLora + "--max_steps 1 --output_path " +
+         quoted(out()));
 }
 
 TEST_F(QwenEdit, WithoutReferencesIsSaid) {
-  EXPECT_THAT(run("train " + qwen_image_model(kEdit / "model") + "--dataset_metadata_path " + quoted(kEdit / "metadata.json") + " " +
-                  kLora + "--max_steps 1 --output_path " + quoted(at("run"))),
+  EXPECT_THAT(run_ok("train " + qwen_image_model(kEdit / "model") + "--dataset_metadata_path " + quoted(kEdit / "metadata.json") + " " +
+                     kLora + "--max_steps 1 --output_path " + quoted(at("run"))),
               HasSubstr("Qwen-Image-Edit was trained with reference pictures, and this run has none"));
-  EXPECT_THAT(
-      run("sample " + sized_model() + "--prompt cat --height 48 --width 64 --num_inference_steps 1 --output_path " + quoted(at("drawn"))),
-      HasSubstr("nothing is drawn with any"));
+  EXPECT_THAT(run_ok("sample " + sized_model() + "--prompt cat --height 48 --width 64 --num_inference_steps 1 --output_path " +
+                     quoted(at("drawn"))),
+              HasSubstr("nothing is drawn with any"));
   EXPECT_THAT(train(mixed() + kLora + "--max_steps 1", "with"), Not(HasSubstr("this run has none")));
 }
 

@@ -6,6 +6,7 @@
 #include "tests/integration/parity.h"
 #include "tests/integration/qwen_image_21.h"
 #include "tests/integration/refused.h"
+#include "tests/integration/runs.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -41,13 +42,8 @@ const std::string kInpaintPictures = "--controlnet_inpaint_image " + quoted(kGol
 
 class QwenImage21Control : public BadInput {
  protected:
-  std::string run(const std::string& arguments) const {
-    auto out = run_burnish(arguments);
-    EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
-    return out.output;
-  }
   std::string train(const std::string& options, const std::string& to, const std::string& data = controlled()) const {
-    return run("train " + controlled_model() + data + options + " --output_path " + quoted(at(to)));
+    return run_ok("train " + controlled_model() + data + options + " --output_path " + quoted(at(to)));
   }
   std::vector<std::string> logged_steps(const std::string& name) const { return test::logged_steps(at(name)); }
 };
@@ -80,12 +76,7 @@ TEST_F(QwenImage21Control, GivesTheSameLossesInAllWaysOfRunning) {
 TEST_F(QwenImage21Control, ABatchIsItsSamples) {
   train(kControl + kFew + "--batch_size 4 ", "batch");
   train(kControl + kFew + "--gradient_accumulation_steps 4 ", "singles");
-  auto batch = read_log(at("batch")), singles = read_log(at("singles"));
-  ASSERT_EQ(batch.size(), singles.size());
-  for (size_t i = 0; i < batch.size(); ++i) {
-    auto loss = singles[i]["loss"].get<double>();
-    EXPECT_NEAR(batch[i]["loss"].get<double>(), loss, tolerance(1e-5) * loss) << i;
-  }
+  expect_same_losses(at("batch"), at("singles"));
 }
 
 TEST_F(QwenImage21Control, WhatTrainedIsAControlNetOfTheSameNames) {
@@ -95,9 +86,9 @@ TEST_F(QwenImage21Control, WhatTrainedIsAControlNetOfTheSameNames) {
   for (const auto& [name, info] : first->tensors()) EXPECT_TRUE(saved->tensors().contains(name)) << name;
   EXPECT_EQ(saved->tensors().size(), first->tensors().size());
   auto latents = [&](const fs::path& net) {
-    run("sample " + qwen_image_21_model() + "--model " + quoted(net) + " " + kControlPicture + kQwenImage21Size +
-        "--prompt cat --num_inference_steps 2 --save_latents " + quoted(at("latents.safetensors")) + " --output_path " +
-        quoted(at("drawn")));
+    run_ok("sample " + qwen_image_21_model() + "--model " + quoted(net) + " " + kControlPicture + kQwenImage21Size +
+           "--prompt cat --num_inference_steps 2 --save_latents " + quoted(at("latents.safetensors")) + " --output_path " +
+           quoted(at("drawn")));
     return io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents").clone();
   };
   EXPECT_GT(relative_error(latents(file), latents(kControls / "control.safetensors")), 1e-3);
@@ -132,7 +123,7 @@ TEST_F(QwenImage21Control, WhatCannotBeIsRefused) {
   io::save_safetensors(at("narrow.safetensors"), tensors);
   fails(3, qwen_image_21_model() + "--model " + quoted(at("narrow.safetensors")) + " ", kControl,
         {"a ControlNet of 2 blocks", "for tokens of 16 numbers", "belongs to another model"});
-  EXPECT_THAT(run("inspect " + quoted(kControls / "control.safetensors")), HasSubstr("Qwen-Image-2.1 ControlNet"));
+  EXPECT_THAT(run_ok("inspect " + quoted(kControls / "control.safetensors")), HasSubstr("Qwen-Image-2.1 ControlNet"));
 }
 
 TEST_F(QwenImage21Control, IsCountedByThePlan) {

@@ -5,6 +5,7 @@
 #include "tests/integration/model_run.h"
 #include "tests/integration/parity.h"
 #include "tests/integration/qwen_image_21.h"
+#include "tests/integration/runs.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -35,13 +36,8 @@ void expect_trained(const std::string& name, const std::string& options) {
 
 class QwenImage21Edit : public BadInput {
  protected:
-  std::string run(const std::string& arguments) {
-    auto out = run_burnish(arguments);
-    EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
-    return out.output;
-  }
   std::string train(const std::string& options, const std::string& to, const std::string& data = qwen_image_21_edit_data()) {
-    return run("train " + qwen_image_21_edit_model() + data + options + " --output_path " + quoted(at(to)));
+    return run_ok("train " + qwen_image_21_edit_model() + data + options + " --output_path " + quoted(at(to)));
   }
 };
 
@@ -79,28 +75,24 @@ TEST_F(QwenImage21Edit, TrainsBatchesOfPicturesOfOneSize) {
   const auto data = kQwenImage21Size + "--dataset_metadata_path " + quoted(write("alike.json", rows.dump())) + " ";
   train(kLora + "--max_steps 3 --batch_size 2 ", "batch", data);
   train(kLora + "--max_steps 3 --gradient_accumulation_steps 2 ", "singles", data);
-  auto batch = read_log(at("batch")), singles = read_log(at("singles"));
-  ASSERT_EQ(batch.size(), 3u);
-  for (size_t i = 0; i < batch.size(); ++i) {
-    auto loss = singles[i]["loss"].get<double>();
-    EXPECT_NEAR(batch[i]["loss"].get<double>(), loss, tolerance(1e-5) * loss) << i;
-  }
+  expect_same_losses(at("batch"), at("singles"));
 }
 
 TEST_F(QwenImage21Edit, WhatIsChangedIsEncodedAnew) {
   auto cached = kLora + "--max_steps 1 --cache_path " + quoted(at("cache")) + " ";
   train(cached, "first");
   EXPECT_THAT(train(cached, "again"), HasSubstr("encode_prompt: 0 of 4 results to compute"));
-  EXPECT_THAT(run("train " + qwen_image_21_model() + "--extra_inputs edit_image --reference_pixels 4096 " + qwen_image_21_edit_data() +
-                  cached + " --output_path " + quoted(at("larger"))),
+  EXPECT_THAT(run_ok("train " + qwen_image_21_model() + "--extra_inputs edit_image --reference_pixels 4096 " + qwen_image_21_edit_data() +
+                     cached + " --output_path " + quoted(at("larger"))),
               HasSubstr("encode_prompt: 4 of 4 results to compute"));
 }
 
 TEST_F(QwenImage21Edit, ALoraOnTheVisionTowerIsDrawnWith) {
   train("--learning_rate 1e-2 --lora_rank 4 --max_steps 2 --lora_base_model dit,image_encoder ", "run");
-  EXPECT_THAT(run("sample " + qwen_image_21_model() + "--reference_pixels 2048 --prompt cat --num_inference_steps 1 " + kQwenImage21Size +
-                  reference("a.png") + "--lora " + quoted(at("run/step-2.safetensors")) + " --output_path " + quoted(at("drawn"))),
-              HasSubstr("layers of image_encoder"));
+  EXPECT_THAT(
+      run_ok("sample " + qwen_image_21_model() + "--reference_pixels 2048 --prompt cat --num_inference_steps 1 " + kQwenImage21Size +
+             reference("a.png") + "--lora " + quoted(at("run/step-2.safetensors")) + " --output_path " + quoted(at("drawn"))),
+      HasSubstr("layers of image_encoder"));
 }
 
 TEST_F(QwenImage21Edit, IsCountedByThePlan) {

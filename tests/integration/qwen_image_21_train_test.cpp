@@ -45,7 +45,7 @@ TEST_F(QwenImage21Run, PairsOfABatchHaveTextsOfUnequalLengthBesideTheModelBefore
 TEST_F(QwenImage21Run, TheModulationLeavesMemoryWhereItDoesNotTrain) {
   const auto blocks = "--lora_rank 4 --cache_path " + quoted(at("cache")) + " ";
   train("live", blocks + "--precompute_timesteps off");
-  EXPECT_THAT(train("ahead", blocks + "--precompute_timesteps on").output, HasSubstr("in memory while training: dit.body, "));
+  EXPECT_THAT(train("ahead", blocks + "--precompute_timesteps on"), HasSubstr("in memory while training: dit.body, "));
   expect_same("live", "ahead");
 }
 
@@ -57,8 +57,7 @@ TEST_F(QwenImage21Run, BlocksBeforeTheFirstThatTrainsAreComputedAhead) {
     for (const std::string layers : {"transformer_blocks\\.1\\..*", "proj_out"}) {
       const auto options = cached + data + "--lora_target_modules '" + layers + "' ";
       train("live", options + "--precompute_timesteps off");
-      EXPECT_THAT(train("ahead", options + "--precompute_timesteps blocks").output,
-                  HasSubstr("in memory while training: dit.last_blocks, "));
+      EXPECT_THAT(train("ahead", options + "--precompute_timesteps blocks"), HasSubstr("in memory while training: dit.last_blocks, "));
       expect_same("live", "ahead");
     }
   }
@@ -73,8 +72,8 @@ TEST_F(QwenImage21Run, BlocksBeforeTheFirstThatTrainsAreComputedAhead) {
 }
 
 TEST_F(QwenImage21Run, LinearLayersOfTheBlocksTrainUnlessOtherwiseAsked) {
-  EXPECT_THAT(train("blocks", "--lora_rank 4 ").output, HasSubstr("on 21 layers"));
-  EXPECT_THAT(train("all", "--lora_rank 4 --lora_target_modules all-linear").output, HasSubstr("on 29 layers"));
+  EXPECT_THAT(train("blocks", "--lora_rank 4 "), HasSubstr("on 21 layers"));
+  EXPECT_THAT(train("all", "--lora_rank 4 --lora_target_modules all-linear"), HasSubstr("on 29 layers"));
 }
 
 TEST_F(QwenImage21Run, SidesAreMultiplesOf32) {
@@ -91,7 +90,7 @@ TEST_F(QwenImage21Run, NamesOfOtherProgramsMeanTheSameLayers) {
                                     {"diffsynth", "transformer_blocks.2.attn.to_q.lora_A.default.weight"},
                                     {"onetrainer", "lora_transformer_transformer_blocks_0_attn_to_q.lora_down.weight"}}) {
     auto file = at(std::string(format) + ".safetensors");
-    ok("convert " + kAdapter + quoted(file) + " --lora_format " + format + " --model " + quoted(kQwenImage21 / "model"));
+    run_ok("convert " + kAdapter + quoted(file) + " --lora_format " + format + " --model " + quoted(kQwenImage21 / "model"));
     EXPECT_TRUE(io::TensorSource::open({file.string()}).contains(key)) << format;
     EXPECT_LE(relative_error(latents(qwen_image_21_model(), "--lora " + quoted(file)), expected), tolerance(1e-5)) << format;
   }
@@ -138,17 +137,17 @@ TEST_F(QwenImage21Run, ASingleFileInComfyUisNamesIsTheSameModel) {
     auto single = "--model " + quoted(at(file)) + " --model " + quoted(kQwenImage21 / "model") + " --dtype fp32 ";
     EXPECT_LE(relative_error(latents(single, ""), expected), tolerance(1e-5)) << file;
   }
-  EXPECT_THAT(ok("inspect " + quoted(at("single.safetensors"))).output,
+  EXPECT_THAT(run_ok("inspect " + quoted(at("single.safetensors"))),
               HasSubstr("Qwen-Image-2.1 transformer (3 layers, width 32) + Qwen3-VL text encoder + vision tower"));
 }
 
 TEST_F(QwenImage21Run, ConvertedToASingleFileAndBackItDrawsTheSame) {
   auto model = quoted(kQwenImage21 / "model"), single = quoted(at("single.safetensors"));
-  EXPECT_THAT(ok("convert " + model + " " + single).output, HasSubstr("Qwen-Image-2.1"));
+  EXPECT_THAT(run_ok("convert " + model + " " + single), HasSubstr("Qwen-Image-2.1"));
   auto source = io::TensorSource::open({at("single.safetensors").string()});
   EXPECT_EQ(source.info("model.diffusion_model.transformer_blocks.0.img_mlp.gate_up.weight").shape, (std::vector<int64_t>{192, 32}));
   EXPECT_EQ(source.info("vae.encoder.conv1.weight").shape, (std::vector<int64_t>{2, 4, 3, 3}));
-  ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
+  run_ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
   EXPECT_TRUE(at::equal(latents(qwen_image_21_model(at("back")), ""), latents(qwen_image_21_model(), "")));
 }
 
@@ -168,7 +167,7 @@ TEST_F(QwenImage21Run, TheWholeTextEncoderIsWrittenUnderTransformersNames) {
 }
 
 TEST_F(QwenImage21Run, FilesOfAnotherFamilyAreToldApart) {
-  EXPECT_THAT(ok("inspect " + quoted(kQwenImage21 / "model")).output, HasSubstr("Qwen-Image-2.1 transformer (3 layers, width 32)"));
-  EXPECT_THAT(ok("inspect " + quoted(kQwenImage21 / "model/vae")).output, HasSubstr("autoencoder of pictures with a fourth channel"));
-  EXPECT_THAT(ok("inspect " + quoted(kQwenImage21 / "model/text_encoder")).output, HasSubstr("Qwen3-VL text encoder"));
+  EXPECT_THAT(run_ok("inspect " + quoted(kQwenImage21 / "model")), HasSubstr("Qwen-Image-2.1 transformer (3 layers, width 32)"));
+  EXPECT_THAT(run_ok("inspect " + quoted(kQwenImage21 / "model/vae")), HasSubstr("autoencoder of pictures with a fourth channel"));
+  EXPECT_THAT(run_ok("inspect " + quoted(kQwenImage21 / "model/text_encoder")), HasSubstr("Qwen3-VL text encoder"));
 }

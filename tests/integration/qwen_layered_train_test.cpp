@@ -25,7 +25,7 @@ class QwenLayeredRun : public ModelRun {
     return "train " + qwen_layered_model() + "--height 48 --width 64 --learning_rate 1e-3 --max_steps 3 " + options + " --output_path " +
            quoted(at(name));
   }
-  Outcome train(const std::string& name, const std::string& options) const { return ok(train_command(name, options)); }
+  std::string train(const std::string& name, const std::string& options) const { return run_ok(train_command(name, options)); }
   static std::string data(const fs::path& metadata = kLayers / "metadata.json") {
     return "--dataset_metadata_path " + quoted(metadata) + " ";
   }
@@ -35,9 +35,9 @@ class QwenLayeredRun : public ModelRun {
   }
   std::string latents_of(const std::string& model, const std::string& options) const {
     auto file = at("drawn.safetensors");
-    ok("sample " + model + picture_to_part() +
-       "--prompt 'red apple' --seed 3 --height 48 --width 64 --num_inference_steps 2 --save_latents " + quoted(file) + " --output_path " +
-       quoted(at("pictures")) + " " + options);
+    run_ok("sample " + model + picture_to_part() +
+           "--prompt 'red apple' --seed 3 --height 48 --width 64 --num_inference_steps 2 --save_latents " + quoted(file) +
+           " --output_path " + quoted(at("pictures")) + " " + options);
     return read_file(file);
   }
   at::Tensor drawn(const std::string& model, const std::string& options = "") const {
@@ -119,8 +119,8 @@ TEST_F(QwenLayeredRun, RowsThatDoNotFitAreSaid) {
 
 TEST_F(QwenLayeredRun, SplitRunsAndBatchesAreTheSame) {
   train("whole", kLora + data());
-  ok("train " + qwen_layered_model() + "--height 48 --width 64 --task sft:data_process --output_path " + quoted(at("cache")) + " " +
-     data());
+  run_ok("train " + qwen_layered_model() + "--height 48 --width 64 --task sft:data_process --output_path " + quoted(at("cache")) + " " +
+         data());
   train("split", kLora + "--task sft:train --dataset_base_path " + quoted(at("cache")));
   expect_same("whole", "split");
   train("together", kLora + data() + "--batch_size 4");
@@ -204,7 +204,7 @@ TEST_F(QwenLayeredRun, NamesOfOtherProgramsMeanTheSameLayers) {
                                     {"comfyui", "diffusion_model.transformer_blocks.1.attn.to_q.lora_A.weight"},
                                     {"diffsynth", "transformer_blocks.1.attn.to_q.lora_A.default.weight"}}) {
     auto file = at(std::string(format) + ".safetensors");
-    ok("convert " + adapter + quoted(file) + " --lora_format " + format + " --model " + quoted(kQwenLayered / "model"));
+    run_ok("convert " + adapter + quoted(file) + " --lora_format " + format + " --model " + quoted(kQwenLayered / "model"));
     EXPECT_TRUE(io::TensorSource::open({file.string()}).contains(key)) << format;
     EXPECT_LE(relative_error(drawn(qwen_layered_model(), "--lora " + quoted(file)), expected), tolerance(1e-5)) << format;
   }
@@ -212,7 +212,7 @@ TEST_F(QwenLayeredRun, NamesOfOtherProgramsMeanTheSameLayers) {
 
 TEST_F(QwenLayeredRun, ConvertedToASingleFileAndBackItDrawsTheSame) {
   auto model = quoted(kQwenLayered / "model"), single = quoted(at("single.safetensors"));
-  EXPECT_THAT(ok("convert " + model + " " + single).output, HasSubstr("Qwen-Image-Layered"));
+  EXPECT_THAT(run_ok("convert " + model + " " + single), HasSubstr("Qwen-Image-Layered"));
   auto file = io::TensorSource::open({at("single.safetensors").string()});
   EXPECT_TRUE(file.contains("model.diffusion_model.time_text_embed.addition_t_embedding.weight"));
   EXPECT_EQ(file.info("vae.encoder.conv1.weight").shape[1], 4);
@@ -227,16 +227,15 @@ TEST_F(QwenLayeredRun, ConvertedToASingleFileAndBackItDrawsTheSame) {
                               " --tokenizer_path " + quoted(kQwenLayered / "model/tokenizer") + " --dtype fp32 "),
                         expected));
   auto transformer = quoted(at("transformer.safetensors"));
-  ok("convert " + quoted(kQwenLayered / "model/transformer") + " " + transformer);
-  ok("convert " + transformer + " " + quoted(at("back")) + " --config_from " + model);
+  run_ok("convert " + quoted(kQwenLayered / "model/transformer") + " " + transformer);
+  run_ok("convert " + transformer + " " + quoted(at("back")) + " --config_from " + model);
   EXPECT_TRUE(at::equal(drawn(qwen_layered_model(at("back"))), expected));
-  EXPECT_THAT(ok("inspect " + quoted(kQwenLayered / "model")).output, HasSubstr("Qwen-Image-Layered transformer (2 layers, width 32"));
+  EXPECT_THAT(run_ok("inspect " + quoted(kQwenLayered / "model")), HasSubstr("Qwen-Image-Layered transformer (2 layers, width 32"));
 }
 
 TEST_F(QwenLayeredRun, APlanOfThePublishedModelCountsLayers) {
   auto peak = [&](const std::string& frames) {
-    auto outcome = ok("plan --model qwen-image-layered --height 640 --width 640 " + kLora + frames + " --json");
-    return outcome.output;
+    return run_ok("plan --model qwen-image-layered --height 640 --width 640 " + kLora + frames + " --json");
   };
   EXPECT_NE(peak("--num_frames 5"), peak("--num_frames 2"));
 }
@@ -252,5 +251,13 @@ TEST_F(QwenLayeredRun, WhatIsOfOtherModelsIsRefused) {
   auto plain = run_burnish("train --model " + quoted(fs::path(golden_path("qwen_image_pipeline/model"))) + " --height 48 --width 64 " +
                            kLora + data() + "--output_path " + quoted(at("none")));
   EXPECT_EQ(plain.exit_code, 3);
-  EXPECT_THAT(plain.output, HasSubstr("the column 'image' names no file"));
+  EXPECT_THAT(plain.output, HasSubstr("the column 'image' names several files"));
+}
+
+TEST_F(QwenLayeredRun, DataAreLookedAtAsTheModelTakesThem) {
+  const auto settings = write("run.toml", "model = '" + (kQwenLayered / "model").string() + "'\ndataset_metadata_path = '" +
+                                              (kLayers / "metadata.json").string() + "'\nheight = 48\nwidth = 64\n");
+  const auto said = run_ok("data --settings " + quoted(settings));
+  EXPECT_THAT(said, HasSubstr("64x48x3              4         4         4"));
+  EXPECT_THAT(said, Not(HasSubstr("clips")));
 }

@@ -4,6 +4,7 @@
 
 #include "tests/golden.h"
 #include "tests/integration/refused.h"
+#include "tests/integration/runs.h"
 #include "tests/integration/stable_diffusion.h"
 
 using namespace burnish;
@@ -22,12 +23,6 @@ std::string picture(const std::string& name) { return (kReferences / name).strin
 /// Rows with one reference, with two, with none, and with one.
 std::string mixed() { return option("dataset_metadata_path", kReferences / "metadata.json") + kOn; }
 
-std::string run(const std::string& arguments) {
-  auto out = run_burnish(arguments);
-  EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
-  return out.output;
-}
-
 void expect_equal(const fs::path& run, const std::string& name, const char* field, double bound) {
   auto log = read_log(run);
   auto expected = io::SafetensorsFile::open(kReferences / "expected.safetensors")->tensor(name);
@@ -43,13 +38,13 @@ class References : public BadInput {
   at::Tensor draw(const std::string& prompts, const std::string& options) {
     auto noise = io::SafetensorsFile::open(kGolden / "expected.safetensors")->tensor("noise");
     io::save_safetensors(at("noise.safetensors"), {{"noise", noise}});
-    run("sample " + golden_model() + prompts + " --height 48 --width 64 --num_inference_steps 4 --embedded_guidance 3.5 " +
-        option("noise", at("noise.safetensors")) + option("save_latents", at("latents.safetensors")) + option("output_path", at("drawn")) +
-        options);
+    run_ok("sample " + golden_model() + prompts + " --height 48 --width 64 --num_inference_steps 4 --embedded_guidance 3.5 " +
+           option("noise", at("noise.safetensors")) + option("save_latents", at("latents.safetensors")) +
+           option("output_path", at("drawn")) + options);
     return io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents");
   }
   std::string train(const std::string& options, const std::string& to) {
-    return run("train " + golden_model() + options + option("output_path", at(to)));
+    return run_ok("train " + golden_model() + options + option("output_path", at(to)));
   }
   /// Two rows whose reference pictures are of one size.
   std::string alike() {
@@ -121,12 +116,7 @@ TEST_F(References, OfOneSizeShareABatchAndOthersDoNot) {
   auto how = kLora + "--max_steps 3 ";
   train(alike() + how + "--batch_size 2 ", "batch");
   train(alike() + how + "--gradient_accumulation_steps 2 ", "singles");
-  auto batch = read_log(at("batch")), singles = read_log(at("singles"));
-  ASSERT_EQ(batch.size(), singles.size());
-  for (size_t i = 0; i < batch.size(); ++i) {
-    auto loss = singles[i]["loss"].get<double>();
-    EXPECT_NEAR(batch[i]["loss"].get<double>(), loss, tolerance(1e-5) * loss) << i;
-  }
+  expect_same_losses(at("batch"), at("singles"));
   EXPECT_THAT(train(mixed() + how + "--batch_size 2 ", "mixed"), HasSubstr("4 samples, 4 batches an epoch"));
 }
 

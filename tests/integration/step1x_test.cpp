@@ -4,6 +4,7 @@
 #include "tests/golden.h"
 #include "tests/integration/flux_extras.h"
 #include "tests/integration/refused.h"
+#include "tests/integration/runs.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -20,13 +21,8 @@ const std::string kStep1xLora = "--learning_rate 1e-3 --lora_rank 4 --lora_targe
 class Step1xRun : public BadInput {
  protected:
   static std::string data() { return "--dataset_metadata_path " + quoted(kStep1x / "metadata.json") + " "; }
-  std::string run(const std::string& arguments) const {
-    auto out = run_burnish(arguments);
-    EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
-    return out.output;
-  }
   std::string train(const std::string& options, const std::string& to) const {
-    return run("train " + kStep1xModel + data() + options + "--output_path " + quoted(at(to)));
+    return run_ok("train " + kStep1xModel + data() + options + "--output_path " + quoted(at(to)));
   }
   std::vector<std::string> logged_steps(const std::string& name) const { return test::logged_steps(at(name)); }
 };
@@ -51,16 +47,16 @@ TEST_F(Step1xRun, GivesTheSameLossesInAllWaysOfRunning) {
   train(kReads + kStep1xLora, "kept");
   train(kReads + kStep1xLora + "--precompute_timesteps on ", "ahead");
   train(kReads + "--task sft:data_process ", "cache");
-  run("train " + kStep1xModel + kReads + kStep1xLora + "--task sft:train --dataset_base_path " + quoted(at("cache")) + " --output_path " +
-      quoted(at("split")));
+  run_ok("train " + kStep1xModel + kReads + kStep1xLora + "--task sft:train --dataset_base_path " + quoted(at("cache")) +
+         " --output_path " + quoted(at("split")));
   for (const char* other : {"kept", "ahead", "split"}) EXPECT_EQ(logged_steps("live"), logged_steps(other)) << other;
 }
 
 TEST_F(Step1xRun, DrawsByAReferencePicture) {
   auto draw = [&](const std::string& reference, const std::string& name) {
-    run("sample " + kStep1xModel +
-        "--prompt 'a red \"cat\"' --seed 3 --height 48 --width 64 --num_inference_steps 2 --cfg_scale 2 --save_latents " +
-        quoted(at(name)) + " --output_path " + quoted(at("pictures")) + " --reference " + quoted(kGolden / "pictures" / reference));
+    run_ok("sample " + kStep1xModel +
+           "--prompt 'a red \"cat\"' --seed 3 --height 48 --width 64 --num_inference_steps 2 --cfg_scale 2 --save_latents " +
+           quoted(at(name)) + " --output_path " + quoted(at("pictures")) + " --reference " + quoted(kGolden / "pictures" / reference));
     return io::SafetensorsFile::open(at(name))->tensor("latents").clone();
   };
   auto first = draw("0.png", "first.safetensors"), again = draw("0.png", "again.safetensors"), other = draw("1.png", "other.safetensors");
@@ -78,5 +74,5 @@ TEST_F(Step1xRun, ReadsOneReferencePicture) {
                        {"step1x_reference_image", (kGolden / "pictures/1.png").string()}}};
   auto without = "--dataset_metadata_path " + quoted(write("rows.json", rows.dump())) + " ";
   refused(3, train_with(kStep1xModel + without, kReads + kStep1xLora), {"Step1X-Edit reads one reference picture", "one has 0"});
-  EXPECT_THAT(run("inspect " + quoted(kStep1x / "step1x.safetensors")), HasSubstr("Step1X-Edit connector"));
+  EXPECT_THAT(run_ok("inspect " + quoted(kStep1x / "step1x.safetensors")), HasSubstr("Step1X-Edit connector"));
 }

@@ -3,6 +3,7 @@
 
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
+#include "tests/integration/runs.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -12,11 +13,6 @@ namespace {
 
 class TilesRun : public BadInput {
  protected:
-  std::string run(const std::string& arguments) const {
-    auto outcome = run_burnish(arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-    return outcome.output;
-  }
   double first_loss(const std::string& folder) const { return read_log(at(folder)).front()["loss"]; }
 };
 
@@ -25,8 +21,8 @@ class TilesRun : public BadInput {
 TEST_F(TilesRun, TrainsOnTheLatentsThatTilesMake) {
   for (const auto& [family, model] : std::map<std::string, std::string>{{"flux", golden_model()}, {"qwen_image", qwen_image_model()}}) {
     auto train = [&, model = model](const std::string& name, const std::string& more) {
-      run("train " + model + golden_data() + "--dtype fp32 --lora_rank 4 --max_steps 1 --plan off --cache_path " +
-          quoted(at(family + "cache")) + " --output_path " + quoted(at(name)) + " " + more);
+      run_ok("train " + model + golden_data() + "--dtype fp32 --lora_rank 4 --max_steps 1 --plan off --cache_path " +
+             quoted(at(family + "cache")) + " --output_path " + quoted(at(name)) + " " + more);
       return first_loss(name);
     };
     auto whole = train(family + "whole", ""), tiled = train(family + "tiled", "--vae_tile_size 32");
@@ -37,9 +33,9 @@ TEST_F(TilesRun, TrainsOnTheLatentsThatTilesMake) {
 }
 
 TEST_F(TilesRun, DecodesInThem) {
-  run(sample("--vae_tile_size 32 --save_latents " + quoted(at("tiled.safetensors"))));
+  run_ok(sample("--vae_tile_size 32 --save_latents " + quoted(at("tiled.safetensors"))));
   auto tiled = read_file(out() / "0000.png");
-  run(sample("--save_latents " + quoted(at("whole.safetensors"))));
+  run_ok(sample("--save_latents " + quoted(at("whole.safetensors"))));
   EXPECT_EQ(read_file(at("tiled.safetensors")), read_file(at("whole.safetensors")));
   EXPECT_NE(tiled, read_file(out() / "0000.png"));
 }

@@ -61,15 +61,14 @@ TEST_F(ZImageRun, ASingleFileInOriginalNamesIsTheSameModel) {
   auto single = "--model " + quoted(at("single.safetensors")) + " --model " + quoted(kZImage / "model/vae") + " --tokenizer_path " +
                 quoted(kZImage / "model/tokenizer") + " --dtype fp32 ";
   EXPECT_LE(relative_error(latents(single, ""), latents(zimage_model(), "")), tolerance(1e-5));
-  auto inspected = ok("inspect " + quoted(at("single.safetensors")));
-  EXPECT_THAT(inspected.output,
-              HasSubstr("Z-Image transformer (3 layers, 1 in each refiner, width 32, original names) + Qwen3 text encoder"));
+  auto inspected = run_ok("inspect " + quoted(at("single.safetensors")));
+  EXPECT_THAT(inspected, HasSubstr("Z-Image transformer (3 layers, 1 in each refiner, width 32, original names) + Qwen3 text encoder"));
 }
 
 TEST_F(ZImageRun, ConvertedToASingleFileAndBackItDrawsTheSame) {
   auto model = quoted(kZImage / "model"), single = quoted(at("single.safetensors"));
-  EXPECT_THAT(ok("convert " + model + " " + single).output, HasSubstr("Z-Image"));
-  ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
+  EXPECT_THAT(run_ok("convert " + model + " " + single), HasSubstr("Z-Image"));
+  run_ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
   EXPECT_TRUE(at::equal(latents(zimage_model(at("back")), ""), latents(zimage_model(), "")));
 }
 
@@ -81,7 +80,7 @@ TEST_F(ZImageRun, FirstBlocksAheadOfTrainingGiveTheSameLossesAndFiles) {
     auto all = "--lora_rank 4 --lora_target_modules 'layers\\.2\\.attention\\.to_[qv]' --cache_path " + quoted(at("cache")) + " " + options;
     train(run + "live", all + "--precompute_timesteps off");
     auto ahead = train(run + "ahead", all + "--precompute_timesteps blocks");
-    EXPECT_THAT(ahead.output, HasSubstr("in memory while training: dit.last_blocks, "));
+    EXPECT_THAT(ahead, HasSubstr("in memory while training: dit.last_blocks, "));
     expect_same(run + "live", run + "ahead");
   }
   auto refiner = "train " + zimage_model() + golden_data() + "--max_steps 1 --lora_rank 4 --lora_target_modules 'noise_refiner.*to_q' " +
@@ -103,7 +102,7 @@ TEST_F(ZImageRun, ATrainingAdapterIsThereWhileTrainingAndNotInPreviews) {
 TEST_F(ZImageRun, CaptionsAreCutAtTheirLimitAndThatIsSaid) {
   auto data = write("data.csv", "image,prompt\n" + (kGolden / "pictures/0.png").string() + "," + kLong + "\n");
   auto run = [&](const std::string& name, const std::string& more) {
-    return train(name, "--dataset_metadata_path " + quoted(data) + " --lora_rank 2 --max_steps 1 " + more).output;
+    return train(name, "--dataset_metadata_path " + quoted(data) + " --lora_rank 2 --max_steps 1 " + more);
   };
   EXPECT_THAT(run("cut", "--max_sequence_length 24"), HasSubstr("1 of 1 captions have more than the 24 tokens that text_encoder reads"));
   EXPECT_THAT(run("whole", ""), testing::Not(HasSubstr("tokens that text_encoder reads")));

@@ -38,52 +38,35 @@ std::unique_ptr<Transformer> load_distilled() {
   return model;
 }
 
-/// The batch of the golden file: texts of one window of 80 tokens and of two, the shorter one filled up with zeros, and two references.
-struct Batch {
-  io::TensorSource file = test::golden("flux3_pipeline/batch.safetensors");
-  test::Captions captions{file};
-  at::Tensor noisy_BCHW = on_device(file.tensor("in.noisy")), sigma_B = on_device(file.tensor("in.sigma"));
-  std::vector<at::Tensor> references_BCHW{on_device(file.tensor("in.reference.0")), on_device(file.tensor("in.reference.1"))};
+/// Texts of one window of 80 tokens and of two, the shorter one filled up with zeros, and two references.
+const test::CaptionedBatch& golden_batch() {
+  static const test::CaptionedBatch batch("flux3_pipeline/batch.safetensors");
+  return batch;
+}
 
-  at::Tensor run(Transformer& model) const { return run(model, captions.text_BTE); }
-  at::Tensor run(Transformer& model, const at::Tensor& text_BTE) const {
-    return model.forward({.noisy_BCHW = noisy_BCHW,
-                          .references_BCHW = references_BCHW,
-                          .text_BTD = model.embed(text_BTE),
-                          .mask_BT = captions.mask_BT,
-                          .modulation_BM = model.modulate(sigma_B, {}, true, at::kFloat)});
-  }
-  /// One of its samples, without anything behind its text.
-  at::Tensor run_one(Transformer& model, int64_t b) const {
-    auto length = captions.mask_BT[b].sum().item<int64_t>();
-    auto one = [&](const at::Tensor& x) { return x.narrow(0, b, 1); };
-    std::vector<at::Tensor> references;
-    for (const auto& reference : references_BCHW) references.push_back(one(reference));
-    return model.forward({.noisy_BCHW = one(noisy_BCHW),
-                          .references_BCHW = references,
-                          .text_BTD = model.embed(one(captions.text_BTE).narrow(1, 0, length)),
-                          .mask_BT = one(captions.mask_BT).narrow(1, 0, length),
-                          .modulation_BM = model.modulate(one(sigma_B), {}, true, at::kFloat)});
-  }
-};
+at::Tensor run(Transformer& modulation, Transformer& text, Transformer& body, const test::CaptionedBatch& batch) {
+  return body.forward({.noisy_BCHW = batch.noisy_BCHW,
+                       .references_BCHW = batch.references_BCHW,
+                       .text_BTD = text.embed(batch.text_BTE),
+                       .mask_BT = batch.mask_BT,
+                       .modulation_BM = modulation.modulate(batch.sigma_B, {}, true, at::kFloat)});
+}
+at::Tensor run(Transformer& model, const test::CaptionedBatch& batch) { return run(model, model, model, batch); }
 
 /// The first sample of the batch as the distilled model sees it, without references.
 at::Tensor run_distilled(Transformer& model, const io::TensorSource& file) {
-  Batch batch;
-  auto one = [&](const at::Tensor& x) { return x.narrow(0, 0, 1); };
-  return model.forward({.noisy_BCHW = one(batch.noisy_BCHW),
-                        .text_BTD = model.embed(one(batch.captions.text_BTE).narrow(1, 0, 80)),
-                        .mask_BT = at::ones({1, 80}, test::device()),
-                        .modulation_BM = model.modulate(one(batch.sigma_B), on_device(file.tensor("in.target")), false, at::kFloat)});
+  const auto batch = golden_batch().one(0);
+  return model.forward({.noisy_BCHW = batch.noisy_BCHW,
+                        .text_BTD = model.embed(batch.text_BTE),
+                        .mask_BT = batch.mask_BT,
+                        .modulation_BM = model.modulate(batch.sigma_B, on_device(file.tensor("in.target")), false, at::kFloat)});
 }
 
 }  // namespace
 
 TEST(Flux3Parity, ForwardAndAllGradients) {
   auto model = load_base();
-  Batch batch;
-  auto out = batch.run(*model);
-  test::expect_parity(*model, batch.file, out, 2e-6);
+  test::expect_parity(*model, golden_batch().file, run(*model, golden_batch()), 2e-6);
 }
 
 TEST(Flux3Parity, DistilledReadsWhereAStepLeads) {
@@ -101,19 +84,11 @@ TEST(Flux3Parity, DistilledReadsWhereAStepLeads) {
 }
 
 TEST(Flux3Parity, RecomputedGradientsAreTheSame) {
-  Batch batch;
-  test::expect_recomputed_equal(load_base(), load_base(), batch.file, [&](auto& model) { return batch.run(model); });
+  test::expect_recomputed_equal(load_base(), load_base(), golden_batch().file, [](auto& model) { return run(model, golden_batch()); });
 }
 
 TEST(Flux3Batch, EqualsItsSamplesOneByOne) {
-  at::NoGradGuard no_grad;
-  auto model = load_base();
-  Batch batch;
-  auto together = batch.run(*model);
-  test::expect_samples(together, [&](int64_t b) { return batch.run_one(*model, b); });
-  // What stands behind a text's own windows is not read.
-  auto other = batch.captions.text_BTE + (1 - batch.captions.mask_BT).unsqueeze(-1) * 100;
-  EXPECT_TRUE(at::equal(batch.run(*model, other), together));
+  test::expect_samples(golden_batch(), [model = load_base()](const auto& batch) { return run(*model, batch); });
 }
 
 TEST(Flux3Parts, ThreePartsAreTheWhole) {
@@ -122,13 +97,7 @@ TEST(Flux3Parts, ThreePartsAreTheWhole) {
   auto modulation = load_base(mmdit::part_named("dit.modulation")), text = load_base(mmdit::part_named("dit.text")),
        body = load_base(mmdit::part_named("dit.body"));
   EXPECT_EQ(modulation->num_bytes() + text->num_bytes() + body->num_bytes(), whole->num_bytes());
-  Batch batch;
-  auto out = body->forward({.noisy_BCHW = batch.noisy_BCHW,
-                            .references_BCHW = batch.references_BCHW,
-                            .text_BTD = text->embed(batch.captions.text_BTE),
-                            .mask_BT = batch.captions.mask_BT,
-                            .modulation_BM = modulation->modulate(batch.sigma_B, {}, true, at::kFloat)});
-  EXPECT_TRUE(at::equal(out, batch.run(*whole)));
+  EXPECT_TRUE(at::equal(run(*modulation, *text, *body, golden_batch()), run(*whole, golden_batch())));
 }
 
 /// Padding, which the transformer reads, has the states that diffusers gives it.

@@ -35,40 +35,29 @@ std::unique_ptr<Transformer> load_transformer(Part part = {}) {
   return test::load_trained<Transformer>(kTransformer, ideogram4::detect, part);
 }
 
-/// The batch of the golden file: captions of 5 and of 9 tokens, the shorter one filled up with zeros.
-struct Batch {
-  io::TensorSource file = test::golden("ideogram4_pipeline/batch.safetensors");
-  test::Captions captions{file};
-  at::Tensor sigma_B = on_device(file.tensor("in.sigma")), noisy_BCHW = on_device(file.tensor("in.noisy"));
-  at::Tensor run(Transformer& model) const {
-    return model.forward({.noisy_BCHW = noisy_BCHW,
-                          .text_BTD = model.embed(captions.text_BTE),
-                          .mask_BT = captions.mask_BT,
-                          .condition_BM = model.modulate(sigma_B, at::kFloat)});
-  }
-  /// What is made of one of its samples, without anything behind its caption.
-  at::Tensor run_one(Transformer& model, int64_t b) const {
-    const auto length = captions.mask_BT[b].sum().item<int64_t>();
-    return model.forward({.noisy_BCHW = noisy_BCHW.narrow(0, b, 1),
-                          .text_BTD = model.embed(captions.text_BTE.narrow(0, b, 1).narrow(1, 0, length)),
-                          .mask_BT = captions.mask_BT.narrow(0, b, 1).narrow(1, 0, length),
-                          .condition_BM = model.modulate(sigma_B.narrow(0, b, 1), at::kFloat)});
-  }
-};
-
-void expect_gradients(Transformer& model) {
-  Batch batch;
-  auto out = batch.run(model);
-  test::expect_parity(model, batch.file, out, 1e-5);
+const test::CaptionedBatch& golden_batch() {
+  static const test::CaptionedBatch batch("ideogram4_pipeline/batch.safetensors");
+  return batch;
 }
+
+at::Tensor run(Transformer& modulation, Transformer& text, Transformer& body, const test::CaptionedBatch& batch) {
+  return body.forward({.noisy_BCHW = batch.noisy_BCHW,
+                       .text_BTD = text.embed(batch.text_BTE),
+                       .mask_BT = batch.mask_BT,
+                       .condition_BM = modulation.modulate(batch.sigma_B, at::kFloat)});
+}
+at::Tensor run(Transformer& model, const test::CaptionedBatch& batch) { return run(model, model, model, batch); }
 
 }  // namespace
 
-TEST(Ideogram4Parity, ForwardAndAllGradients) { expect_gradients(*load_transformer()); }
+TEST(Ideogram4Parity, ForwardAndAllGradients) {
+  auto model = load_transformer();
+  test::expect_parity(*model, golden_batch().file, run(*model, golden_batch()), 1e-5);
+}
 
 TEST(Ideogram4Parity, RecomputedGradientsAreTheSame) {
-  Batch batch;
-  test::expect_recomputed_equal(load_transformer(), load_transformer(), batch.file, [&](auto& model) { return batch.run(model); });
+  test::expect_recomputed_equal(load_transformer(), load_transformer(), golden_batch().file,
+                                [](auto& model) { return run(model, golden_batch()); });
 }
 
 TEST(Ideogram4Parity, TheTextEncodersLayersLieTogetherNumberByNumber) {
@@ -84,14 +73,7 @@ TEST(Ideogram4Parity, TheTextEncodersLayersLieTogetherNumberByNumber) {
 }
 
 TEST(Ideogram4Batch, EqualsItsSamplesOneByOne) {
-  at::NoGradGuard no_grad;
-  auto model = load_transformer();
-  Batch batch;
-  auto together = batch.run(*model);
-  test::expect_samples(together, [&](int64_t b) { return batch.run_one(*model, b); });
-  // What stands behind a caption's own tokens is not read.
-  batch.captions.text_BTE = batch.captions.text_BTE + (1 - batch.captions.mask_BT).unsqueeze(-1) * 100;
-  EXPECT_TRUE(at::equal(batch.run(*model), together));
+  test::expect_samples(golden_batch(), [model = load_transformer()](const auto& batch) { return run(*model, batch); });
 }
 
 TEST(Ideogram4Parts, AreTheWhole) {
@@ -100,12 +82,7 @@ TEST(Ideogram4Parts, AreTheWhole) {
   auto modulation = load_transformer({.body = false, .text = false}), text = load_transformer({.modulation = false, .body = false}),
        body = load_transformer({.modulation = false, .text = false});
   EXPECT_EQ(modulation->num_bytes() + text->num_bytes() + body->num_bytes(), whole->num_bytes());
-  Batch batch;
-  auto apart = body->forward({.noisy_BCHW = batch.noisy_BCHW,
-                              .text_BTD = text->embed(batch.captions.text_BTE),
-                              .mask_BT = batch.captions.mask_BT,
-                              .condition_BM = modulation->modulate(batch.sigma_B, at::kFloat)});
-  EXPECT_TRUE(at::equal(apart, batch.run(*whole)));
+  EXPECT_TRUE(at::equal(run(*modulation, *text, *body, golden_batch()), run(*whole, golden_batch())));
 }
 
 TEST(Ideogram4Config, PublishedSizesHaveThePublishedParameterCounts) {

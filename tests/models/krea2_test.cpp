@@ -25,65 +25,45 @@ io::TensorSource weights() { return test::golden(kKreaFolder + "diffusion_pytorc
 
 std::unique_ptr<Transformer> load_krea(mmdit::Part part = {}) { return test::load_trained<Transformer>(kKreaFolder, krea2::detect, part); }
 
-/// The batch of the golden file: captions of 5 and of 9 tokens, the shorter one filled up with zeros.
-struct KreaBatch {
-  io::TensorSource file = test::golden("krea2_pipeline/batch.safetensors");
-  test::Captions captions{file};
-  at::Tensor noisy_BCHW = on_device(file.tensor("in.noisy")), sigma_B = on_device(file.tensor("in.sigma"));
+const test::CaptionedBatch& golden_batch() {
+  static const test::CaptionedBatch batch("krea2_pipeline/batch.safetensors");
+  return batch;
+}
 
-  at::Tensor run(Transformer& model) const { return run(model, captions.text_BTE, captions.mask_BT, noisy_BCHW, sigma_B); }
-  /// One of its samples, without anything behind its caption.
-  at::Tensor run_one(Transformer& model, int64_t b) const {
-    auto length = captions.mask_BT[b].sum().item<int64_t>();
-    return run(model, captions.text_BTE.narrow(0, b, 1).narrow(1, 0, length), captions.mask_BT.narrow(0, b, 1).narrow(1, 0, length),
-               noisy_BCHW.narrow(0, b, 1), sigma_B.narrow(0, b, 1));
-  }
-  static at::Tensor run(Transformer& model, const at::Tensor& text, const at::Tensor& mask, const at::Tensor& noisy,
-                        const at::Tensor& sigma) {
-    return model.forward(
-        {.noisy_BCHW = noisy, .text_BTD = model.fuse(text, mask), .mask_BT = mask, .modulation_BM = model.modulate(sigma, at::kFloat)});
-  }
-};
+at::Tensor run(Transformer& modulation, Transformer& text, Transformer& body, const test::CaptionedBatch& batch) {
+  return body.forward({.noisy_BCHW = batch.noisy_BCHW,
+                       .text_BTD = text.fuse(batch.text_BTE, batch.mask_BT),
+                       .mask_BT = batch.mask_BT,
+                       .modulation_BM = modulation.modulate(batch.sigma_B, at::kFloat)});
+}
+at::Tensor run(Transformer& model, const test::CaptionedBatch& batch) { return run(model, model, model, batch); }
 
 }  // namespace
 
 TEST(Krea2Parity, ForwardAndAllGradients) {
   auto model = load_krea();
-  KreaBatch batch;
-  auto out = batch.run(*model);
-  test::expect_parity(*model, batch.file, out, 5e-6);
+  test::expect_parity(*model, golden_batch().file, run(*model, golden_batch()), 5e-6);
 }
 
 TEST(Krea2Parity, RecomputedGradientsAreTheSame) {
-  KreaBatch batch;
-  test::expect_recomputed_equal(load_krea(), load_krea(), batch.file, [&](auto& model) { return batch.run(model); });
+  test::expect_recomputed_equal(load_krea(), load_krea(), golden_batch().file, [](auto& model) { return run(model, golden_batch()); });
 }
 
 TEST(Krea2Batch, EqualsItsSamplesOneByOne) {
-  at::NoGradGuard no_grad;
-  auto model = load_krea();
-  KreaBatch batch;
-  auto together = batch.run(*model);
-  test::expect_samples(together, [&](int64_t b) { return batch.run_one(*model, b); });
-  // What stands behind a caption's own tokens is not read.
-  auto other = batch.captions.text_BTE + (1 - batch.captions.mask_BT).unsqueeze(-1).unsqueeze(-1) * 100;
-  EXPECT_TRUE(at::equal(KreaBatch::run(*model, other, batch.captions.mask_BT, batch.noisy_BCHW, batch.sigma_B), together));
+  test::expect_samples(golden_batch(), [model = load_krea()](const auto& batch) { return run(*model, batch); });
 }
 
 namespace {
 
 /// The same with two reference pictures, as frames without noise.
-struct EditBatch {
-  io::TensorSource file = test::golden("krea2_edit/alone.safetensors");
-  test::Captions captions{file};
-  at::Tensor noisy_BCHW = on_device(file.tensor("in.noisy")), sigma_B = on_device(file.tensor("in.sigma"));
-  std::vector<at::Tensor> references{on_device(file.tensor("in.reference.0")), on_device(file.tensor("in.reference.1"))};
+struct EditBatch : test::CaptionedBatch {
+  EditBatch() : CaptionedBatch("krea2_edit/alone.safetensors") {}
 
   at::Tensor run(Transformer& model, bool are_frames = true) const {
     return model.forward({.noisy_BCHW = noisy_BCHW,
-                          .references = references,
-                          .text_BTD = model.fuse(captions.text_BTE, captions.mask_BT),
-                          .mask_BT = captions.mask_BT,
+                          .references = references_BCHW,
+                          .text_BTD = model.fuse(text_BTE, mask_BT),
+                          .mask_BT = mask_BT,
                           .modulation_BM = model.modulate(sigma_B, at::kFloat, are_frames)});
   }
 };
@@ -107,7 +87,7 @@ TEST(Krea2EditParity, WithoutReferencesItIsTheModelThatReadsNone) {
   at::NoGradGuard no_grad;
   auto model = load_krea();
   EditBatch batch;
-  batch.references.clear();
+  batch.references_BCHW.clear();
   EXPECT_TRUE(at::equal(batch.run(*model, true), batch.run(*model, false)));
 }
 
@@ -141,12 +121,7 @@ TEST(Krea2Parts, ThreePartsAreTheWhole) {
   auto modulation = load_krea(mmdit::part_named("dit.modulation")), text = load_krea(mmdit::part_named("dit.text")),
        body = load_krea(mmdit::part_named("dit.body"));
   EXPECT_EQ(modulation->num_bytes() + text->num_bytes() + body->num_bytes(), whole->num_bytes());
-  KreaBatch batch;
-  auto out = body->forward({.noisy_BCHW = batch.noisy_BCHW,
-                            .text_BTD = text->fuse(batch.captions.text_BTE, batch.captions.mask_BT),
-                            .mask_BT = batch.captions.mask_BT,
-                            .modulation_BM = modulation->modulate(batch.sigma_B, at::kFloat)});
-  EXPECT_TRUE(at::equal(out, batch.run(*whole)));
+  EXPECT_TRUE(at::equal(run(*modulation, *text, *body, golden_batch()), run(*whole, golden_batch())));
 }
 
 TEST(Krea2Keys, OriginalNamesRoundTrip) {

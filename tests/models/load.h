@@ -59,4 +59,37 @@ struct Captions {
   at::Tensor text_BTE, mask_BT;
 };
 
+/// A golden batch of two samples under captions of different lengths, the shorter one filled up with zeros; or one of its samples alone.
+struct CaptionedBatch {
+  explicit CaptionedBatch(const std::string& name) : file(golden(name)) {
+    Captions captions(file);
+    text_BTE = captions.text_BTE;
+    mask_BT = captions.mask_BT;
+    for (int i = 0; file.contains("in.reference." + std::to_string(i)); ++i)
+      references_BCHW.push_back(on_device(file.tensor("in.reference." + std::to_string(i))));
+  }
+  /// One of its samples, without anything behind its caption.
+  CaptionedBatch one(int64_t b) const {
+    auto sample = *this;
+    const auto length = mask_BT[b].sum().item<int64_t>();
+    for (auto* tensor : {&sample.text_BTE, &sample.mask_BT}) *tensor = tensor->narrow(0, b, 1).narrow(1, 0, length);
+    for (auto* tensor : {&sample.noisy_BCHW, &sample.sigma_B}) *tensor = tensor->narrow(0, b, 1);
+    for (auto& reference : sample.references_BCHW) reference = reference.narrow(0, b, 1);
+    return sample;
+  }
+  /// The same with other numbers behind a caption's own tokens.
+  CaptionedBatch filled_otherwise() const {
+    auto other = *this;
+    auto filling = 1 - mask_BT;
+    while (filling.dim() < text_BTE.dim()) filling = filling.unsqueeze(-1);
+    other.text_BTE = text_BTE + filling * 100;
+    return other;
+  }
+
+  io::TensorSource file;
+  at::Tensor text_BTE, mask_BT;
+  at::Tensor noisy_BCHW = on_device(file.tensor("in.noisy")), sigma_B = on_device(file.tensor("in.sigma"));
+  std::vector<at::Tensor> references_BCHW;
+};
+
 }  // namespace burnish::test

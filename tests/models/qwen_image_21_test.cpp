@@ -29,67 +29,46 @@ std::unique_ptr<Transformer> load_qwen(mmdit::Part part = {}) {
   return test::load_trained<Transformer>(kFolder, qwen_image_21::detect, part);
 }
 
-/// The batch of the golden file: captions of 5 and of 9 tokens, the shorter one filled up with zeros.
-struct QwenBatch {
-  io::TensorSource file = test::golden(kPipeline + "batch.safetensors");
-  test::Captions captions{file};
-  at::Tensor noisy_BCHW = on_device(file.tensor("in.noisy")), sigma_B = on_device(file.tensor("in.sigma"));
+const test::CaptionedBatch& golden_batch() {
+  static const test::CaptionedBatch batch(kPipeline + "batch.safetensors");
+  return batch;
+}
 
-  at::Tensor run(Transformer& model) const { return run(model, captions.text_BTE, captions.mask_BT, noisy_BCHW, sigma_B); }
-  /// One of its samples, without anything behind its caption.
-  at::Tensor run_one(Transformer& model, int64_t b) const {
-    auto length = captions.mask_BT[b].sum().item<int64_t>();
-    return run(model, captions.text_BTE.narrow(0, b, 1).narrow(1, 0, length), captions.mask_BT.narrow(0, b, 1).narrow(1, 0, length),
-               noisy_BCHW.narrow(0, b, 1), sigma_B.narrow(0, b, 1));
-  }
-  static at::Tensor run(Transformer& model, const at::Tensor& text, const at::Tensor& mask, const at::Tensor& noisy,
-                        const at::Tensor& sigma) {
-    return model.forward({.noisy_BCHW = noisy, .text_BTE = text, .mask_BT = mask, .modulation_BM = model.modulate(sigma, at::kFloat)});
-  }
-};
+at::Tensor run(Transformer& modulation, Transformer& body, const test::CaptionedBatch& batch) {
+  return body.forward({.noisy_BCHW = batch.noisy_BCHW,
+                       .text_BTE = batch.text_BTE,
+                       .mask_BT = batch.mask_BT,
+                       .modulation_BM = modulation.modulate(batch.sigma_B, at::kFloat)});
+}
+at::Tensor run(Transformer& model, const test::CaptionedBatch& batch) { return run(model, model, batch); }
 
 }  // namespace
 
 TEST(QwenImage21Parity, ForwardAndAllGradients) {
   auto model = load_qwen();
-  QwenBatch batch;
-  auto out = batch.run(*model);
-  test::expect_parity(*model, batch.file, out, 2e-6);
+  test::expect_parity(*model, golden_batch().file, run(*model, golden_batch()), 2e-6);
 }
 
 TEST(QwenImage21Parity, RecomputedGradientsAreTheSame) {
-  QwenBatch batch;
-  test::expect_recomputed_equal(load_qwen(), load_qwen(), batch.file, [&](auto& model) { return batch.run(model); });
+  test::expect_recomputed_equal(load_qwen(), load_qwen(), golden_batch().file, [](auto& model) { return run(model, golden_batch()); });
 }
 
 TEST(QwenImage21Batch, EqualsItsSamplesOneByOne) {
-  at::NoGradGuard no_grad;
-  auto model = load_qwen();
-  QwenBatch batch;
-  auto together = batch.run(*model);
-  test::expect_samples(together, [&](int64_t b) { return batch.run_one(*model, b); });
-  // What stands behind a caption's own tokens is not read.
-  auto other = batch.captions.text_BTE + (1 - batch.captions.mask_BT).unsqueeze(-1) * 100;
-  EXPECT_TRUE(at::equal(QwenBatch::run(*model, other, batch.captions.mask_BT, batch.noisy_BCHW, batch.sigma_B), together));
+  test::expect_samples(golden_batch(), [model = load_qwen()](const auto& batch) { return run(*model, batch); });
 }
 
 namespace {
 
 /// The same behind two reference pictures, with text before each.
-struct QwenEditBatch {
-  io::TensorSource file = test::golden("qwen_image_21_edit/alone.safetensors");
-  test::Captions captions{file};
-  at::Tensor modulate(Transformer& model) const { return model.modulate(on_device(file.tensor("in.sigma")), at::kFloat); }
-  std::vector<at::Tensor> both(const std::string& name) const {
-    return {on_device(file.tensor("in." + name + ".0")), on_device(file.tensor("in." + name + ".1"))};
-  }
+struct QwenEditBatch : test::CaptionedBatch {
+  QwenEditBatch() : CaptionedBatch("qwen_image_21_edit/alone.safetensors") {}
   at::Tensor run(Transformer& model, ControlNet* control = nullptr, const at::Tensor& control_BNHW = {}) const {
-    return model.forward({.noisy_BCHW = on_device(file.tensor("in.noisy")),
-                          .references = both("reference"),
-                          .between = both("between"),
-                          .text_BTE = captions.text_BTE,
-                          .mask_BT = captions.mask_BT,
-                          .modulation_BM = modulate(model),
+    return model.forward({.noisy_BCHW = noisy_BCHW,
+                          .references = references_BCHW,
+                          .between = {on_device(file.tensor("in.between.0")), on_device(file.tensor("in.between.1"))},
+                          .text_BTE = text_BTE,
+                          .mask_BT = mask_BT,
+                          .modulation_BM = model.modulate(sigma_B, at::kFloat),
                           .control = control,
                           .control_BNHW = control_BNHW});
   }
@@ -155,12 +134,7 @@ TEST(QwenImage21Parts, TwoPartsAreTheWhole) {
   auto whole = load_qwen();
   auto modulation = load_qwen(mmdit::part_named("dit.modulation")), body = load_qwen(mmdit::part_named("dit.body"));
   EXPECT_EQ(modulation->num_bytes() + body->num_bytes(), whole->num_bytes());
-  QwenBatch batch;
-  auto out = body->forward({.noisy_BCHW = batch.noisy_BCHW,
-                            .text_BTE = batch.captions.text_BTE,
-                            .mask_BT = batch.captions.mask_BT,
-                            .modulation_BM = modulation->modulate(batch.sigma_B, at::kFloat)});
-  EXPECT_TRUE(at::equal(out, batch.run(*whole)));
+  EXPECT_TRUE(at::equal(run(*modulation, *body, golden_batch()), run(*whole, golden_batch())));
 }
 
 TEST(QwenImage21Keys, ComfyUisNamesRoundTrip) {

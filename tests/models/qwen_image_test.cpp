@@ -32,40 +32,26 @@ std::unique_ptr<Transformer> load_transformer(mmdit::Part part = {}) {
   return test::load_trained<Transformer>(kTransformer, qwen_image::detect, part);
 }
 
-/// The batch of the golden file: captions of 5 and of 9 tokens, the shorter one filled up with zeros.
-struct Batch {
-  io::TensorSource file = test::golden("qwen_image_pipeline/batch.safetensors");
-  Transformer::Inputs inputs;
-  at::Tensor sigma_B = on_device(file.tensor("in.sigma"));
-  Batch() {
-    test::Captions captions(file);
-    inputs.text_BTE = captions.text_BTE;
-    inputs.mask_BT = captions.mask_BT;
-    inputs.noisy_BCHW = on_device(file.tensor("in.noisy"));
-  }
-  at::Tensor run(Transformer& model) {
-    inputs.modulation_BM = model.modulate(sigma_B, at::kFloat);
-    return model.forward(inputs);
-  }
-  /// One of its samples, without anything behind its caption.
-  Batch one(int64_t b) const {
-    Batch sample;
-    auto length = inputs.mask_BT[b].sum().item<int64_t>();
-    sample.inputs = {.noisy_BCHW = inputs.noisy_BCHW.narrow(0, b, 1),
-                     .text_BTE = inputs.text_BTE.narrow(0, b, 1).narrow(1, 0, length),
-                     .mask_BT = inputs.mask_BT.narrow(0, b, 1).narrow(1, 0, length),
-                     .modulation_BM = {}};
-    sample.sigma_B = sigma_B.narrow(0, b, 1);
-    return sample;
-  }
-};
+const test::CaptionedBatch& golden_batch() {
+  static const test::CaptionedBatch batch("qwen_image_pipeline/batch.safetensors");
+  return batch;
+}
+
+Transformer::Inputs inputs(const test::CaptionedBatch& batch) {
+  return {.noisy_BCHW = batch.noisy_BCHW, .text_BTE = batch.text_BTE, .mask_BT = batch.mask_BT, .modulation_BM = {}};
+}
+at::Tensor run(Transformer& modulation, Transformer& body, const test::CaptionedBatch& batch) {
+  auto in = inputs(batch);
+  in.modulation_BM = modulation.modulate(batch.sigma_B, at::kFloat);
+  return body.forward(in);
+}
+at::Tensor run(Transformer& model, const test::CaptionedBatch& batch) { return run(model, model, batch); }
 
 void expect_gradients(Transformer& model) {
-  Batch batch;
-  auto out = batch.run(model);
-  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(1e-5));
-  test::backward(out, batch.file);
-  auto expected = batch.file.below("grad.");
+  auto out = run(model, golden_batch());
+  EXPECT_LE(relative_error(out, golden_batch().file.tensor("out")), tolerance(1e-5));
+  test::backward(out, golden_batch().file);
+  auto expected = golden_batch().file.below("grad.");
   int num_read = 0;
   for (auto& [path, slot] : model.parameters()) {
     bool is_read = expected.contains(path) && expected.tensor(path)[0].item<double>() > 0;
@@ -142,15 +128,7 @@ TEST(QwenImageKeys, AnAutoencoderInOriginalNamesIsTheSame) {
 }
 
 TEST(QwenImageBatch, EqualsItsSamplesOneByOne) {
-  at::NoGradGuard no_grad;
-  auto model = load_transformer();
-  Batch batch;
-  auto together = batch.run(*model);
-  test::expect_samples(together, [&](int64_t b) { return batch.one(b).run(*model); });
-  // What stands behind a caption's own tokens is not read.
-  auto other = batch;
-  other.inputs.text_BTE = other.inputs.text_BTE + (1 - other.inputs.mask_BT).unsqueeze(-1) * 100;
-  EXPECT_TRUE(at::equal(other.run(*model), together));
+  test::expect_samples(golden_batch(), [model = load_transformer()](const auto& batch) { return run(*model, batch); });
 }
 
 TEST(QwenImageParts, ModulationAndBodyAreTheWhole) {
@@ -158,10 +136,7 @@ TEST(QwenImageParts, ModulationAndBodyAreTheWhole) {
   auto whole = load_transformer(), modulation = load_transformer({.body = false}), body = load_transformer({.modulation = false});
   EXPECT_EQ(modulation->num_bytes() + body->num_bytes(), whole->num_bytes());
   EXPECT_GT(modulation->num_bytes() * 4, whole->num_bytes());
-  Batch batch;
-  auto expected = batch.run(*whole);
-  batch.inputs.modulation_BM = modulation->modulate(batch.sigma_B, at::kFloat);
-  EXPECT_TRUE(at::equal(body->forward(batch.inputs), expected));
+  EXPECT_TRUE(at::equal(run(*modulation, *body, golden_batch()), run(*whole, golden_batch())));
 }
 
 TEST(QwenImageConfig, PublishedSizesHaveThePublishedParameterCount) {
@@ -184,35 +159,35 @@ TEST(QwenImageConfig, WhatIsAnotherModelsIsAnError) {
 
 TEST(QwenImageReferences, AreModulatedByTheTimeZeroWhereTheModelSaysSo) {
   at::NoGradGuard no_grad;
-  Batch batch;
-  auto one = batch.one(0);
-  one.inputs.references = {on_device(at::linspace(-1, 1, 16 * 4 * 8)).view({1, 16, 4, 8})};
+  const auto sigma_B = golden_batch().one(0).sigma_B;
+  auto in = inputs(golden_batch().one(0));
+  in.references = {on_device(at::linspace(-1, 1, 16 * 4 * 8)).view({1, 16, 4, 8})};
   auto plain = load_transformer()->forward([&] {
-    one.inputs.modulation_BM = load_transformer()->modulate(one.sigma_B, at::kFloat, /*with_references=*/true);
-    return one.inputs;
+    in.modulation_BM = load_transformer()->modulate(sigma_B, at::kFloat, /*with_references=*/true);
+    return in;
   }());
   auto json = config_json();
   json["zero_cond_t"] = true;
   auto zero = std::make_unique<Transformer>(qwen_image::detect(&json, weights().shapes()), at::TensorOptions().device(at::kMeta));
   for (auto& [path, slot] : zero->parameters()) *slot = weights().tensor(path).to(test::device(), at::kFloat);
-  auto run = [&](const at::Tensor& sigma_B) {
-    one.inputs.modulation_BM = zero->modulate(sigma_B, at::kFloat, /*with_references=*/true);
-    return zero->forward(one.inputs);
+  auto run = [&](const at::Tensor& at_B) {
+    in.modulation_BM = zero->modulate(at_B, at::kFloat, /*with_references=*/true);
+    return zero->forward(in);
   };
-  EXPECT_GT(relative_error(run(one.sigma_B), plain), 1e-3);
+  EXPECT_GT(relative_error(run(sigma_B), plain), 1e-3);
   // At the time 0 both are modulated alike.
-  auto at_zero = at::zeros_like(one.sigma_B);
+  auto at_zero = at::zeros_like(sigma_B);
   auto expected = [&] {
     auto model = load_transformer();
-    one.inputs.modulation_BM = model->modulate(at_zero, at::kFloat);
-    return model->forward(one.inputs);
+    in.modulation_BM = model->modulate(at_zero, at::kFloat);
+    return model->forward(in);
   }();
   EXPECT_LE(relative_error(run(at_zero), expected), tolerance(1e-5));
   // Without references nothing is.
-  one.inputs.references.clear();
-  auto without = run(one.sigma_B);
-  one.inputs.modulation_BM = zero->modulate(one.sigma_B, at::kFloat);
-  EXPECT_TRUE(at::equal(zero->forward(one.inputs), without));
+  in.references.clear();
+  auto without = run(sigma_B);
+  in.modulation_BM = zero->modulate(sigma_B, at::kFloat);
+  EXPECT_TRUE(at::equal(zero->forward(in), without));
 }
 
 TEST(QwenImageReferences, ComfyUisMarkSaysThatTheyAreModulatedByTheTimeZero) {

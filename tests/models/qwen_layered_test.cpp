@@ -30,31 +30,31 @@ std::unique_ptr<Transformer> load_transformer(mmdit::Part part = {}) {
   return test::load_trained<Transformer>(kTransformer, qwen_image::detect, part);
 }
 
-/// Two samples of three layers, with captions of 5 and of 9 tokens.
-struct Batch {
-  io::TensorSource file = test::golden("qwen_layered_pipeline/batch.safetensors");
-  Transformer::Inputs inputs;
-  at::Tensor sigma_B = on_device(file.tensor("in.sigma"));
-  Batch() {
-    test::Captions captions(file);
-    inputs.text_BTE = captions.text_BTE;
-    inputs.mask_BT = captions.mask_BT;
-    inputs.noisy_BCHW = on_device(file.tensor("in.noisy"));
-    inputs.references = {on_device(file.tensor("in.picture")).squeeze(2)};
-  }
-  at::Tensor run(const Transformer& modulation, Transformer& body) {
-    inputs.modulation_BM = modulation.modulate(sigma_B, at::kFloat);
-    return body.forward(inputs);
-  }
-  at::Tensor run(Transformer& model) { return run(model, model); }
-};
+/// Two samples of three layers, with the picture they make up.
+const test::CaptionedBatch& golden_batch() {
+  static const test::CaptionedBatch batch = [] {
+    test::CaptionedBatch read("qwen_layered_pipeline/batch.safetensors");
+    read.references_BCHW = {on_device(read.file.tensor("in.picture")).squeeze(2)};
+    return read;
+  }();
+  return batch;
+}
+
+at::Tensor run(Transformer& modulation, Transformer& body, const test::CaptionedBatch& batch) {
+  return body.forward({.noisy_BCHW = batch.noisy_BCHW,
+                       .references = batch.references_BCHW,
+                       .text_BTE = batch.text_BTE,
+                       .mask_BT = batch.mask_BT,
+                       .modulation_BM = modulation.modulate(batch.sigma_B, at::kFloat)});
+}
+at::Tensor run(Transformer& model, const test::CaptionedBatch& batch) { return run(model, model, batch); }
 
 void expect_gradients(Transformer& model) {
-  Batch batch;
-  auto out = batch.run(model);
-  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(1e-5));
-  test::backward(out, batch.file);
-  auto expected = batch.file.below("grad.");
+  auto out = run(model, golden_batch());
+  EXPECT_EQ(out.sizes(), golden_batch().noisy_BCHW.sizes());
+  EXPECT_LE(relative_error(out, golden_batch().file.tensor("out")), tolerance(1e-5));
+  test::backward(out, golden_batch().file);
+  auto expected = golden_batch().file.below("grad.");
   int num_read = 0;
   for (auto& [path, slot] : model.parameters()) {
     if (!expected.contains(path) || expected.tensor(path)[0].item<double>() == 0) continue;
@@ -92,29 +92,14 @@ TEST(QwenLayeredParity, AutoencoderOfPicturesWithTransparency) {
 }
 
 TEST(QwenLayeredBatch, EqualsItsSamplesOneByOne) {
-  at::NoGradGuard no_grad;
-  auto model = load_transformer();
-  Batch batch;
-  auto together = batch.run(*model);
-  EXPECT_EQ(together.sizes(), batch.inputs.noisy_BCHW.sizes());
-  for (int64_t b = 0; b < 2; ++b) {
-    auto length = batch.inputs.mask_BT[b].sum().item<int64_t>();
-    Transformer::Inputs one{.noisy_BCHW = batch.inputs.noisy_BCHW.narrow(0, b, 1),
-                            .references = {batch.inputs.references[0].narrow(0, b, 1)},
-                            .text_BTE = batch.inputs.text_BTE.narrow(0, b, 1).narrow(1, 0, length),
-                            .mask_BT = batch.inputs.mask_BT.narrow(0, b, 1).narrow(1, 0, length),
-                            .modulation_BM = model->modulate(batch.sigma_B.narrow(0, b, 1), at::kFloat)};
-    EXPECT_LE(relative_error(together.narrow(0, b, 1), model->forward(one)), tolerance(1e-5)) << b;
-  }
+  test::expect_samples(golden_batch(), [model = load_transformer()](const auto& batch) { return run(*model, batch); });
 }
 
 TEST(QwenLayeredParts, ModulationAndBodyAreTheWhole) {
   at::NoGradGuard no_grad;
   auto whole = load_transformer(), modulation = load_transformer({.body = false}), body = load_transformer({.modulation = false});
   EXPECT_EQ(modulation->num_bytes() + body->num_bytes(), whole->num_bytes());
-  Batch batch;
-  auto expected = batch.run(*whole);
-  EXPECT_TRUE(at::equal(batch.run(*modulation, *body), expected));
+  EXPECT_TRUE(at::equal(run(*modulation, *body, golden_batch()), run(*whole, golden_batch())));
 }
 
 TEST(QwenLayeredConfig, ComesOfTheTensorsOrOfTheConfig) {

@@ -44,4 +44,13 @@ void expect_samples(const at::Tensor& together, const RunOne& run_one) {
   for (int64_t b = 0; b < 2; ++b) EXPECT_LE(relative_error(together.narrow(0, b, 1), run_one(b)), tolerance(1e-5)) << b;
 }
 
+/// The same of a golden batch, and what stands behind a caption's own tokens is not read.
+template <class Run>
+void expect_samples(const CaptionedBatch& batch, const Run& run) {
+  at::NoGradGuard no_grad;
+  auto together = run(batch);
+  expect_samples(together, [&](int64_t b) { return run(batch.one(b)); });
+  EXPECT_TRUE(at::equal(run(batch.filled_otherwise()), together));
+}
+
 }  // namespace burnish::test

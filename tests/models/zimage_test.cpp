@@ -27,57 +27,35 @@ nlohmann::json config_json() { return io::read_json(test::golden_path(kModel + "
 
 std::unique_ptr<Transformer> load(zimage::Part part = {}) { return test::load_trained<Transformer>(kModel, zimage::detect, part); }
 
-/// The batch of the golden file: captions of 5 and of 37 tokens, the shorter one filled up with zeros.
-struct Batch {
-  io::TensorSource file = test::golden("zimage_pipeline/batch.safetensors");
-  Transformer::Inputs inputs;
-  Batch() {
-    test::Captions captions(file);
-    inputs.text_BTE = captions.text_BTE;
-    inputs.mask_BT = captions.mask_BT;
-    inputs.noisy_BCHW = on_device(file.tensor("in.noisy"));
-    inputs.sigma_B = on_device(file.tensor("in.sigma"));
-  }
-  /// One of its samples, without anything behind its caption.
-  Transformer::Inputs one(int64_t b) const {
-    auto length = inputs.mask_BT[b].sum().item<int64_t>();
-    return {.noisy_BCHW = inputs.noisy_BCHW.narrow(0, b, 1),
-            .mask_BT = inputs.mask_BT.narrow(0, b, 1).narrow(1, 0, length),
-            .text_BTE = inputs.text_BTE.narrow(0, b, 1).narrow(1, 0, length),
-            .sigma_B = inputs.sigma_B.narrow(0, b, 1)};
-  }
-};
-
-void expect_gradients(Transformer& model) {
-  Batch batch;
-  auto out = model.forward(batch.inputs).velocity_BCHW;
-  test::expect_parity(model, batch.file, out, 1e-5);
+/// Captions of 5 and of 37 tokens.
+const test::CaptionedBatch& golden_batch() {
+  static const test::CaptionedBatch batch("zimage_pipeline/batch.safetensors");
+  return batch;
 }
+
+Transformer::Inputs inputs(const test::CaptionedBatch& batch) {
+  return {.noisy_BCHW = batch.noisy_BCHW, .mask_BT = batch.mask_BT, .text_BTE = batch.text_BTE, .sigma_B = batch.sigma_B};
+}
+at::Tensor run(Transformer& model, const test::CaptionedBatch& batch) { return model.forward(inputs(batch)).velocity_BCHW; }
 
 }  // namespace
 
-TEST(ZImageParity, ForwardAndAllGradients) { expect_gradients(*load()); }
+TEST(ZImageParity, ForwardAndAllGradients) {
+  auto model = load();
+  test::expect_parity(*model, golden_batch().file, run(*model, golden_batch()), 1e-5);
+}
 
 TEST(ZImageParity, RecomputedGradientsAreTheSame) {
-  Batch batch;
-  test::expect_recomputed_equal(load(), load(), batch.file, [&](auto& model) { return model.forward(batch.inputs).velocity_BCHW; });
+  test::expect_recomputed_equal(load(), load(), golden_batch().file, [](auto& model) { return run(model, golden_batch()); });
 }
 
 TEST(ZImageBatch, EqualsItsSamplesOneByOne) {
-  at::NoGradGuard no_grad;
-  auto model = load();
-  Batch batch;
-  auto together = model->forward(batch.inputs).velocity_BCHW;
-  test::expect_samples(together, [&](int64_t b) { return model->forward(batch.one(b)).velocity_BCHW; });
-  // What stands behind a caption's own tokens is not read.
-  auto other = batch.inputs;
-  other.text_BTE = other.text_BTE + (1 - other.mask_BT).unsqueeze(-1) * 100;
-  EXPECT_TRUE(at::equal(model->forward(other).velocity_BCHW, together));
+  test::expect_samples(golden_batch(), [model = load()](const auto& batch) { return run(*model, batch); });
 }
 
 TEST(ZImageBatch, OfPicturesThatNeedNoFillingGivesTheirTokenAGradientOfZero) {
   auto model = load();
-  auto in = Batch().one(0);
+  auto in = inputs(golden_batch().one(0));
   in.noisy_BCHW = on_device(at::linspace(-1, 1, 16 * 8 * 16)).view({1, 16, 8, 16});  // 4 · 8 tokens
   torch::autograd::backward({model->forward(in).velocity_BCHW.square().sum()}, {});
   auto& grad = model->parameters().at("x_pad_token")->grad();
@@ -130,13 +108,12 @@ TEST(ZImageConfig, WhatIsNoZImageOfTextAloneIsAnError) {
 
 TEST(ZImageParts, LayersInTwoPartsGiveTheSameVelocityWhereverTheyAreSplit) {
   auto whole = load();
-  Batch batch;
-  auto expected = whole->forward(batch.inputs).velocity_BCHW;
+  auto expected = run(*whole, golden_batch());
   for (int64_t split = 0; split <= 3; ++split) {
     auto first = load({.end = split}), last = load({.start = false, .begin = split});
     EXPECT_EQ(first->num_bytes() + last->num_bytes(), whole->num_bytes());
-    auto out = first->forward(batch.inputs);
-    Transformer::Inputs rest{.noisy_BCHW = batch.inputs.noisy_BCHW, .mask_BT = batch.inputs.mask_BT};
+    auto out = first->forward(inputs(golden_batch()));
+    Transformer::Inputs rest{.noisy_BCHW = golden_batch().noisy_BCHW, .mask_BT = golden_batch().mask_BT};
     rest.hidden_BLD = out.hidden_BLD;
     rest.conditioning_BC = out.conditioning_BC;
     EXPECT_TRUE(at::equal(last->forward(rest).velocity_BCHW, expected)) << "after " << split;
