@@ -79,7 +79,15 @@ std::vector<Picture> pictures_of(const SampleOptions& o) {
                  "save_latents keeps latents of one size, and the lines of {} ask for several; take it out, or draw each size by itself",
                  o.prompts);
   check_format(o, pictures);
-  return drawing::numbered(pictures, o.num_images, o.model.seed);
+  const auto numbered = drawing::numbered(pictures, o.num_images, o.model.seed);
+  std::vector<Picture> all;
+  for (auto factor : strengths_of(o)) {
+    for (auto picture : numbered) {
+      for (auto& strength : picture.strengths) strength *= factor;
+      all.push_back(std::move(picture));
+    }
+  }
+  return all;
 }
 
 /// The noise of a file, which must fit every picture.

@@ -3,8 +3,11 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <cstdlib>
 
+#include "base/error.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "config/problems.h"
 #include "data/drawn_file.h"
 #include "diffusion/process.h"
@@ -33,6 +36,8 @@ void fields(config::Fields& f, SampleOptions& o) {
   f.path("reference", o.reference, "reference picture that the model is to see, for models that read some; may be given several times");
   f("negative_prompt", o.negative_prompt, "what to steer away from, with cfg_scale above 1");
   f.path("lora", o.lora, "LoRA file, or file:strength; may be given several times");
+  f("lora_strengths", o.lora_strengths,
+    "comma list of factors on the strengths of the LoRAs, as -2,-1,0,1,2 for a slider: all pictures are drawn at each, from equal noise");
   f("height", o.extent.height, "height of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels");
   f("width", o.extent.width, "width of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels");
   f("num_frames", o.extent.frames, "frames of a clip, for models that make clips; 1 makes a picture")
@@ -83,6 +88,18 @@ void fields(config::Fields& f, SampleOptions& o) {
   f.path("save_latents", o.save_latents, "also write the final latents to this safetensors file");
 }
 
+std::vector<double> strengths_of(const SampleOptions& o) {
+  if (o.lora_strengths.empty()) return {1};
+  std::vector<double> factors;
+  for (const auto& part : split_list(o.lora_strengths)) {
+    char* end = nullptr;
+    factors.push_back(std::strtod(part.c_str(), &end));
+    if (part.empty() || *end != 0 || !std::isfinite(factors.back()))
+      config_error("sample", "lora_strengths '{}' must be a comma list of numbers, as -1,0,1", o.lora_strengths);
+  }
+  return factors;
+}
+
 void check(const SampleOptions& o) {
   auto copy = o;
   config::Fields listed;
@@ -100,6 +117,9 @@ void check(const SampleOptions& o) {
   for (const auto& text : o.lora) {
     if (!std::isfinite(loras::parse_lora_file(text).strength)) problems.add("the strength of the LoRA {} must be a finite number", text);
   }
+  problems.gather([&] { strengths_of(o); });
+  if (!o.lora_strengths.empty() && o.lora.empty() && o.run.empty())
+    problems.add("lora_strengths draws with LoRAs at several strengths, and there are none; name one with --lora");
   problems.refuse("sample");
 }
 

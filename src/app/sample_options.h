@@ -12,6 +12,7 @@ struct SampleOptions {
   std::vector<std::string> prompt;
   std::string prompts, negative_prompt;
   std::vector<std::string> lora, reference;
+  std::string lora_strengths;
   std::map<std::string, std::vector<std::string>> inputs;  ///< see drawing::Picture
   Extent extent = {.height = 1024, .width = 1024};
   int64_t num_inference_steps = 28, num_images = 1, batch_size = 1;
@@ -26,6 +27,9 @@ void fields(config::Fields& f, SampleOptions& o);
 /// Takes model, precision and size from the config.toml of the training run in `o.run`, and the weights that it saved: the best where it
 /// kept them, else the last. A data Error when the folder holds no run, or nothing saved.
 void take_run(SampleOptions& o);
+
+/// Reads lora_strengths; {1} where it is empty. A config Error for what is no list of numbers.
+std::vector<double> strengths_of(const SampleOptions& o);
 
 /// Refuses what makes no sense, all of it at once, before any file is opened.
 void check(const SampleOptions& o);

@@ -37,6 +37,7 @@ struct VisitRule {
   bool of_class_set = false;  ///< a class set has as many visits as all other rows together, and no repeats of its own
   CaptionRule captions = {};
   std::string trigger_word = {};  ///< what each of its captions has in it; "": none
+  double slider_strength = 1;     ///< the strength of what is learned at which its samples are seen
 };
 
 /// A dataset of a run, which may have several.

@@ -98,12 +98,17 @@ double Walk::time_after() const {
   return step_ + 1 < first().num_steps() ? first().time(step_ + 1) : denoiser_.process.time_at(0);
 }
 
+Walk::Tensors Walk::inputs() const {
+  Tensors inputs;
+  for (const auto& [stream, sampler] : samplers_) inputs[stream] = sampler->model_input(latents_.at(stream), step_);
+  return inputs;
+}
+
 void Walk::take_step() {
   const Step step{first().time(step_), time_after()};
   const auto& [stretch, units, away_units] = denoiser_.stages.at(denoiser_.stage_at(step.time));
   const auto name = denoiser_.process.time_name();
-  Tensors inputs;
-  for (const auto& [stream, sampler] : samplers_) inputs[stream] = sampler->model_input(latents_.at(stream), step_);
+  const auto inputs = this->inputs();
   auto predictions = predict(units, name, inputs, step, conditions_);
   if (const auto& guidance = options_.guidance) {
     auto away = predict(away_units.empty() ? units : away_units, name, inputs, step, guidance->negative);

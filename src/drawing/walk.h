@@ -71,6 +71,8 @@ class Walk {
   /// Takes the steps of a stage, whose models are loaded. False when `goes_on` ended it.
   bool advance(size_t stage);
   const Tensors& latents() const { return latents_; }
+  /// Computes what the next step shows the denoiser.
+  Tensors inputs() const;
 
  private:
   const diffusion::Sampler& first() const { return *samplers_.at(models::kLatents); }

@@ -669,8 +669,9 @@ void run_rows(Table& table) {
                       {"sample.walk_seed", false},
                       {"sample.guidance_scale", 7}});
   table << same("preview_steps", "preview_steps");
-  table << rewritten("type", "", [](const Value& value, const Settings&) {
+  table << rewritten("type", "task", [](const Value& value, const Settings&) {
     auto type = text_of(value);
+    if (type == "concept_slider") return carried("slider");
     return left_out(type == "sd_trainer" || type == "diffusion_trainer" || type == "ui_trainer"
                         ? ""
                         : "a run of another kind; this is imported as plain training");
@@ -688,6 +689,7 @@ void run_rows(Table& table) {
                     "previews have no such option");
   table << no_place({"validation_config.*", "train.validation_config", "train.validation_config.*"},
                     "name held-out samples in validation_metadata_path");
+  table << ai_toolkit_slider_rows();
   table << no_place({"slider.*", "adapter.*", "embedding.*", "decorator.*"}, "no training of this kind");
 }
 

@@ -23,6 +23,19 @@ std::vector<Row> ai_toolkit_preservation_rows() {
           same("class_target", "class_target")};
 }
 
+std::vector<Row> ai_toolkit_slider_rows() {
+  auto of_slider = [](const Value& value, const Settings& all) {
+    return all.text("type") == "concept_slider" ? carried(value) : left_out("no training of this kind");
+  };
+  std::vector<Row> rows;
+  for (const char* name : {"target_class", "positive_prompt", "negative_prompt", "anchor_class", "guidance_strength", "anchor_strength"})
+    rows.push_back(rewritten(std::string("slider.") + name, name, of_slider));
+  rows.push_back(rewritten("type", "concept_latents", [](const Value& value, const Settings&) {
+    return value == "concept_slider" ? carried("pictures") : left_out("");
+  }));
+  return rows;
+}
+
 std::vector<Row> ai_toolkit_guidance_rows() {
   const std::string on = "train.do_guidance_loss", target = "train.guidance_loss_target", differs = "train.do_differential_guidance";
   auto end_of_range = [=](size_t end, const Settings& all) {

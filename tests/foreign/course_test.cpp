@@ -436,6 +436,19 @@ TEST(Course, OneTrainersPromptsOfAConcept) {
   EXPECT_THAT(of("a dog\na cat\n").said.not_carried, Contains(HasSubstr("class_tokens is one for all")));
 }
 
+TEST(Course, ASliderOfAiToolkit) {
+  auto slider = ai_toolkit(R"({"type": "concept_slider", "slider": {"target_class": "a person", "positive_prompt": "an old person",
+      "negative_prompt": "a young person", "guidance_strength": 2.0, "anchor_class": "a dog", "anchor_strength": 0.5}})");
+  EXPECT_EQ(slider.text("task"), "slider");
+  EXPECT_EQ(slider.text("concept_latents"), "pictures") << "there it sees those of the dataset";
+  EXPECT_EQ(slider.text("target_class"), "a person");
+  EXPECT_EQ(slider.text("positive_prompt"), "an old person");
+  EXPECT_EQ(slider.text("negative_prompt"), "a young person");
+  EXPECT_EQ(slider.text("anchor_class"), "a dog");
+  EXPECT_EQ(slider.number("guidance_strength"), 2);
+  EXPECT_EQ(slider.number("anchor_strength"), 0.5);
+}
+
 TEST(Course, WhatHoldsAModelToWhatItWas) {
   auto held = ai_toolkit(R"({"trigger_word": "sks", "train": {"diff_output_preservation": true, "diff_output_preservation_class": "dog",
       "diff_output_preservation_multiplier": 0.5, "blank_prompt_preservation_multiplier": 2.0, "do_differential_guidance": true}})");

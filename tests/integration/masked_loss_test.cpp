@@ -90,6 +90,22 @@ TEST_F(Masked, BlackIsNothingAndWhiteIsAll) {
   expect_equal(folder / "floor", folder / "plain");
 }
 
+TEST_F(Masked, WhatMasksLeaveOutIsHeldToTheModel) {
+  auto run = [&](const std::string& name, const std::string& options) {
+    ok("train " + golden_model() + kSize + kTraining + options + option("output_path", folder / name));
+    return read_log(folder / name);
+  };
+  const std::string held = "--masked_prior_preservation_weight 0.5 ";
+  auto log = run("left", kMasked + held + metadata("left"));
+  EXPECT_EQ(log.at(0)["masked_prior_loss"], 0.0) << "with a fresh adapter";
+  EXPECT_GT(log.at(2)["masked_prior_loss"].get<double>(), 0);
+  run("plain", kMasked + metadata("left"));
+  EXPECT_NE(read_file(folder / "left/step-3.safetensors"), read_file(folder / "plain/step-3.safetensors"));
+  run("white", "--masked_loss column " + held + metadata("white"));
+  run("all", metadata("white"));
+  EXPECT_TRUE(read_file(folder / "white/step-3.safetensors") == read_file(folder / "all/step-3.safetensors")) << "nothing is left out";
+}
+
 TEST_F(Masked, MasksThatTrainNothingAreSaid) {
   auto run = "train --overwrite --masked_loss column " + golden_model() + kSize + kTraining + option("output_path", folder / "run");
   EXPECT_THAT(run_burnish(run + metadata("black")).output, HasSubstr("3 samples have a black mask where the picture is cut out"));

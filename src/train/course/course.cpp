@@ -1,8 +1,10 @@
 #include "train/course/course.h"
 
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/error.h"
 #include "train/samples/draws.h"
@@ -22,6 +24,9 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
     }
     for (const auto& [stream, shape] : sample.further_latents)
       rows.back().further_sizes.insert(rows.back().further_sizes.end(), shape.begin(), shape.end());
+    // A batch is seen at one strength.
+    if (const auto strength = samples.sets.at(sample.set).slider_strength; strength != 1)
+      rows.back().further_sizes.push_back(std::bit_cast<int64_t>(strength));
   }
   std::vector<data::SampledSet> sets;
   for (const auto& set : samples.sets) sets.push_back({set.num_repeats * static_cast<double>(settings.num_repeats), set.of_class_set});
@@ -134,6 +139,8 @@ pipeline::Values Course::draws(const BatchVisits& batch, const std::set<std::str
     of_class_set.push_back(sets[sample->set].of_class_set ? 1 : 0);
   }
   if (names.contains(kOfClassSet)) draws[kOfClassSet] = at::tensor(of_class_set, at::TensorOptions().dtype(at::kFloat));
+  if (names.contains(kSliderStrength))
+    draws[kSliderStrength] = at::scalar_tensor(sets[asked.samples.at(0)->set].slider_strength, at::kDouble);
   draws[kLossWeight] = at::tensor(weights, at::TensorOptions().dtype(at::kFloat));
   objective_.complete(draws);
   return draws;

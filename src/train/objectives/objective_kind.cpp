@@ -43,6 +43,15 @@ std::vector<std::string> objectives_with(const std::string& option) {
   return words;
 }
 
+std::string given_options(const std::vector<models::Option>& options, const models::OptionValues& own) {
+  std::vector<std::string> given;
+  for (const auto& option : options) {
+    if (own.at(option.name) == option.otherwise) continue;
+    given.push_back(std::visit([&](const auto& value) { return fmt::format("{} {}", option.name, value); }, own.at(option.name)));
+  }
+  return join(given);
+}
+
 std::vector<std::string> objective_words() {
   std::vector<std::string> words;
   for (auto* kind : kObjectives) words.push_back(kind().word);

@@ -48,6 +48,8 @@ struct ObjectiveKind {
   std::vector<Drawn> drawn = {};
   /// Makes the further inputs that its units read of a sample (train/samples/inputs.h), from values of options.
   std::vector<Input> (*inputs)(const models::OptionValues& own) = nullptr;
+  /// Tells whether samples are pictures; where not, a run goes without any, at the sizes that are asked for. Null: they are.
+  bool (*needs_pictures)(const models::OptionValues& own) = nullptr;
   bool imports_diffsynth = false;  ///< whether a cache of DiffSynth-Studio holds the values that it reads
   /// The objective's own options. An option of several objectives is equal in each.
   std::vector<models::Option> options = {};
@@ -63,15 +65,20 @@ const ObjectiveKind& sft();
 const ObjectiveKind& direct_distill();
 const ObjectiveKind& dpo();
 const ObjectiveKind& trajectory_imitation();
+const ObjectiveKind& slider();
+const ObjectiveKind& erase();
 
 /// The objectives of this program, in the order of --help.
-inline constexpr std::array kObjectives{sft, direct_distill, dpo, trajectory_imitation};
+inline constexpr std::array kObjectives{sft, direct_distill, dpo, trajectory_imitation, slider, erase};
 
 /// The first returns the options of all objectives, each once; the second their values when none is given.
 std::vector<models::Option> objective_options();
 models::OptionValues default_objective_options();
 /// Returns the words of the objectives that have an option of this name; none where it is no objective's own.
 std::vector<std::string> objectives_with(const std::string& option);
+
+/// Names the values that are not what these options have when none is given, as "name value".
+std::string given_options(const std::vector<models::Option>& options, const models::OptionValues& own);
 
 /// Returns the words of all objectives.
 std::vector<std::string> objective_words();

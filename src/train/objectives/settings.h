@@ -13,6 +13,7 @@ struct ObjectiveSettings {
   diffusion::LossOptions loss = {};
   SampleLoss sample_loss = {};
   double noise_offset = 0;
+  bool has_strengths = false;                              ///< whether datasets are seen at strengths of what is learned other than 1
   bool draws_latents = false;                              ///< whether latents are drawn from the autoencoder's distribution at every visit
   c10::ScalarType dtype = c10::kBFloat16;                  ///< the model's dtype
   c10::Device device = c10::Device(c10::DeviceType::CPU);  ///< the model's device

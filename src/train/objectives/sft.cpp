@@ -39,6 +39,7 @@ pipeline::Units sft_units(const ObjectiveSettings& settings, const Subject& subj
   const auto passes = passes_of(settings);
   const bool is_judged_as_it_is = judged_passes(settings.own).empty();
   auto units = training_units(*subject, subject.chosen.experts);
+  if (settings.has_strengths) units = at_strength_of_samples(std::move(units), subject);
   if (!passes.empty()) units = with_passes(units, subject, passes);
   for (auto& unit : weighing_units(*subject, settings.sample_loss)) units.push_back(std::move(unit));
   for (const auto& term : terms)
@@ -207,15 +208,7 @@ void check_sft(const RunForObjective& run) {
   check_judged(run);
 }
 
-/// Options that are not at their own value, as "name value".
-std::string sft_fingerprint(const models::OptionValues& own) {
-  std::vector<std::string> given;
-  for (const auto& option : sft_options()) {
-    if (own.at(option.name) == option.otherwise) continue;
-    given.push_back(std::visit([&](const auto& value) { return fmt::format("{} {}", option.name, value); }, own.at(option.name)));
-  }
-  return join(given);
-}
+std::string sft_fingerprint(const models::OptionValues& own) { return given_options(sft_options(), own); }
 
 }  // namespace
 

@@ -57,7 +57,7 @@ void check_data(const TrainOptions& o, Problems& problems) {
   } else if (!o.dataset_config.empty()) {
     if (!(metadata_path(o) + o.class_metadata_path).empty())
       problems.add("dataset_config names all data; put the other dataset into it, or take dataset_config out");
-  } else if (metadata_path(o).empty() && o.model.is_plan) {
+  } else if (metadata_path(o).empty() && (o.model.is_plan || !needs_pictures(o))) {
     if (o.dataset.height == 0 && o.dataset.resolution.empty())
       problems.add("no data given; name it with --dataset_metadata_path, or say with --height and --width how large pictures are");
   } else if (metadata_path(o).empty()) {

@@ -81,12 +81,19 @@ const ObjectiveKind& objective_of(const TrainOptions& o) {
 
 bool is_sft(const TrainOptions& o) { return &objective_of(o) == &sft(); }
 
+bool needs_pictures(const TrainOptions& o) {
+  const auto& kind = objective_of(o);
+  return kind.needs_pictures == nullptr || kind.needs_pictures(o.objective);
+}
+
 bool is_whole(const TrainOptions& o) { return o.task == word_of(o); }
 
 void check_objective(const TrainOptions& o) {
   check_extra_inputs(o);
   check_options(objective_options(), o.objective);
   const auto& kind = objective_of(o);
+  if (encodes(o) && !is_sft(o) && std::ranges::any_of(datasets_of(o), [](const auto& d) { return d.slider_strength != 1; }))
+    config_error("train", "slider_strength of a dataset is for task sft, and this is {}; take it out", kind.word);
   if (kind.check == nullptr) return;
   kind.check({.own = o.objective,
               .augments = augments(o),

@@ -16,6 +16,7 @@
 #include "train/options/fields.h"
 #include "train/options/meaning.h"
 #include "train/options/objective_options.h"
+#include "train/samples/open_samples.h"
 
 namespace burnish::train {
 
@@ -259,6 +260,7 @@ Settings understood(const TrainOptions& o) {
                            .step = step_settings(o),
                            .output = output_settings(o),
                            .plan = plan_settings(o)};
+  settings.objective.has_strengths = strengths_vary(settings.data);
   settings.data.portion = {o.num_processes, o.process_index};
   return settings;
 }

@@ -12,8 +12,10 @@ namespace {
 /// How the samples of a dataset are visited, in words.
 std::string text_of(const data::VisitRule& rule) {
   const auto& c = rule.captions;
-  return fmt::format("{} {} {} {} {} {} {}\n{}\n{}\n{}\n", rule.num_repeats, rule.of_class_set, c.dropout, c.wildcards, c.shuffle,
-                     c.tag_dropout, c.keep_tokens, c.keep_separator, c.separator, c.secondary_separator);
+  auto text = fmt::format("{} {} {} {} {} {} {}\n{}\n{}\n{}\n", rule.num_repeats, rule.of_class_set, c.dropout, c.wildcards, c.shuffle,
+                          c.tag_dropout, c.keep_tokens, c.keep_separator, c.separator, c.secondary_separator);
+  if (rule.slider_strength != 1) text += fmt::format("at {}\n", rule.slider_strength);
+  return text;
 }
 
 /// Names the samples: their pictures' names, sizes and contents, their captions, and how they are visited and varied. A cache's list names
@@ -28,7 +30,7 @@ std::string hash_of(const Opened& run) {
   if (run.settings.data.from_pictures) {
     std::vector<std::filesystem::path> files;
     for (const auto& sample : samples.list) {
-      files.emplace_back(sample.file);
+      if (!sample.file.empty()) files.emplace_back(sample.file);
       for (const auto& [column, file] : sample.further_files) files.emplace_back(file);
     }
     for (const auto& content : run.cache->hashes().hash(files)) hash.update(content);

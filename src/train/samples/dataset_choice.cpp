@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <deque>
 #include <map>
 
@@ -11,6 +12,7 @@
 #include "config/problems.h"
 #include "data/load_metadata.h"
 #include "data/spelling.h"
+#include "io/files.h"
 
 namespace burnish::train {
 
@@ -87,6 +89,8 @@ void fields_of_one(config::Fields& f, DatasetChoice& o) {
   f("num_repeats", o.num_repeats, "visits of each sample in an epoch").at_most(kMostRepeats);
   f("loss_weight", o.loss_weight, "factor on the loss of its samples").at_least(0);
   f("is_reg", o.is_reg, "a class set");
+  f("slider_strength", o.slider_strength,
+    "strength of the adapter at which its samples are learned: 1, and -1 for those of a slider's other end");
   f.no_effect("cache_info", true, "metadata is read at once");
   f.refused("batch_size", "all datasets of a run share one; give --batch_size");
   f.refused("conditioning_data_dir", "no control networks are trained");
@@ -174,6 +178,8 @@ void check(const DatasetChoice& o) {
   if (o.is_reg && o.num_repeats != 1)
     config_error("train", "a class set has as many visits as all other samples, and num_repeats {} asks for others; take it out",
                  o.num_repeats);
+  if (!std::isfinite(o.slider_strength) || o.slider_strength == 0)
+    config_error("train", "slider_strength must be a number other than 0, where nothing would be learned, and is {}", o.slider_strength);
   data::check(caption_rule(o));
 }
 
@@ -220,7 +226,7 @@ std::vector<data::Subset> subsets_of(const DatasetChoice& o, int64_t cache_varia
     subset.loss_weight = o.loss_weight;
     subset.caption_files = {o.caption_extension, o.class_tokens, o.trigger_word};
     subset.clips = clip_rule(o);
-    subset.visits = {o.num_repeats, o.is_reg, caption_rule(o), o.trigger_word};
+    subset.visits = {o.num_repeats, o.is_reg, caption_rule(o), o.trigger_word, o.slider_strength};
     if (o.multi_resolution == "one" && !o.is_reg) subset.visits.num_repeats /= static_cast<double>(resolutions.size());
     subsets.push_back(std::move(subset));
   }

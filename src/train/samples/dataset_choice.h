@@ -28,6 +28,7 @@ struct DatasetChoice {
   std::string base_path, metadata_path;
   double num_repeats = 1, loss_weight = 1;
   bool is_reg = false;
+  double slider_strength = 1;
 };
 void fields(config::Fields& f, DatasetChoice& o);
 /// Throws a config Error for unknown names, numbers that make no sense, and contradictions.

@@ -77,6 +77,8 @@ void Encoding::hash_files() {
     hashes.push_back(&hash);
   };
   for (const auto& sample : samples_.list) {
+    kept_.picture_hashes[sample.row] = "";
+    if (samples_.pictures == nullptr) continue;
     add(samples_.pictures->entry(sample.row).file, kept_.picture_hashes[sample.row]);
     for (const auto& [column, file] : samples_.pictures->entry(sample.row).further) add(file, kept_.further_hashes[sample.row][column]);
   }
@@ -174,7 +176,8 @@ void Encoding::compute(size_t index) {
          first_items(results).size());
   if (results.to_compute.empty()) return;
   // Pictures are decoded while the one before is encoded, the first while the models are loaded.
-  data::ReadAhead<pipeline::Values> pictures(std::ssize(results.to_compute), samples_.pictures->options().num_workers,
+  const auto num_workers = samples_.pictures ? samples_.pictures->options().num_workers : 0;
+  data::ReadAhead<pipeline::Values> pictures(std::ssize(results.to_compute), num_workers,
                                              [&](int64_t i) { return pictures_of(index, results.to_compute[static_cast<size_t>(i)]); });
   Work work{.models = results.unit.models, .name = results.unit.name, .num_items = std::ssize(results.to_compute)};
   work.run = [&](int64_t i) {
@@ -249,7 +252,7 @@ void Encoding::check_unchanged(const pipeline::Unit& unit, size_t item) const {
     const auto* input = samples_.inputs->find(name);
     return input != nullptr && !input->in_list;
   });
-  if (!cache_.on_disk() || view.sample == nullptr || !needs_files) return;
+  if (!cache_.on_disk() || view.sample == nullptr || view.pictures == nullptr || !needs_files) return;
   auto check = [&](const std::string& file, const std::string& hash) {
     if (cache_.hashes().hash(std::filesystem::path(file)) != hash)
       data_error("train", "the picture {} was changed while this run was reading it; give the same command again", file);

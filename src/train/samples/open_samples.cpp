@@ -357,9 +357,22 @@ std::unique_ptr<data::Cache> open_cache(const DataSettings& settings) {
   return std::make_unique<data::Cache>(foreign ? settings.cache_folder : folder);
 }
 
+namespace {
+
+/// Tells whether one of a run's datasets is visited in such a way, by the options or by the list of the cache that is trained from.
+bool any_set(const DataSettings& settings, const std::function<bool(const data::VisitRule&)>& is_so) {
+  if (settings.from_pictures) return std::ranges::any_of(settings.pictures.subsets, is_so, &data::Subset::visits);
+  return !is_foreign(settings.list_folder) && std::ranges::any_of(listed_sets(settings.list_folder), is_so);
+}
+
+}  // namespace
+
 bool captions_vary(const DataSettings& settings) {
-  if (!settings.from_pictures) return !is_foreign(settings.list_folder) && listed_captions_vary(settings.list_folder);
-  return std::ranges::any_of(settings.pictures.subsets, [](const auto& subset) { return subset.visits.captions.varies(); });
+  return any_set(settings, [](const auto& set) { return set.captions.varies(); });
+}
+
+bool strengths_vary(const DataSettings& settings) {
+  return any_set(settings, [](const auto& set) { return set.slider_strength != 1; });
 }
 
 Listed open_samples(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs, const pipeline::Schedule& schedule,

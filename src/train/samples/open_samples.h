@@ -16,6 +16,8 @@ void fit(data::Subset& subset, const models::LatentSpace& space);
 
 /// Tells whether captions are drawn anew at each visit, by the options or by the list of the cache that is trained from.
 bool captions_vary(const DataSettings& settings);
+/// Tells whether samples of a dataset are seen at a strength of what is learned other than 1, by the same.
+bool strengths_vary(const DataSettings& settings);
 
 /// Looks at every picture (where none are named, there is one sample of the given size without its picture), or reads a cache's list and
 /// compares it with what `schedule` reads; imports another program's cache into ours. Data Errors for whatever the objective or the model

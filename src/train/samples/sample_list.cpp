@@ -59,8 +59,8 @@ nlohmann::ordered_json json_of(const data::CaptionRule& rule) {
 }
 
 void read_set(const nlohmann::json& json, Samples& samples) {
-  samples.sets.push_back(
-      {json.at("num_repeats").get<double>(), json.at("of_class_set").get<bool>(), read_caption_rule(json), json.value("trigger_word", "")});
+  samples.sets.push_back({json.at("num_repeats").get<double>(), json.at("of_class_set").get<bool>(), read_caption_rule(json),
+                          json.value("trigger_word", ""), json.value("slider_strength", 1.0)});
   samples.origins.push_back({json.at("metadata").get<std::string>(),
                              json.at("metadata_hash").get<std::string>(),
                              {json.at("caption_extension").get<std::string>(), json.at("class_tokens").get<std::string>(),
@@ -76,6 +76,7 @@ nlohmann::ordered_json json_of(const data::VisitRule& set, const data::MetadataO
                               {"of_class_set", set.of_class_set}};
   json.update(json_of(set.captions));
   if (!set.trigger_word.empty()) json["trigger_word"] = set.trigger_word;
+  if (set.slider_strength != 1) json["slider_strength"] = set.slider_strength;
   if (origin.captions.with_videos) json["with_videos"] = true;
   return json;
 }
@@ -233,15 +234,15 @@ Listed read_list(data::Cache& cache, const std::vector<std::string>& kept) {
   return listed;
 }
 
-bool listed_captions_vary(const std::filesystem::path& cache) {
-  if (!io::is_there(cache / kList)) return false;
+std::vector<data::VisitRule> listed_sets(const std::filesystem::path& cache) {
+  if (!io::is_there(cache / kList)) return {};
   try {
     Samples samples;
     const auto json = io::read_json(cache / kList);
     for (const auto& set : json.value("datasets", nlohmann::json::array())) read_set(set, samples);
-    return std::ranges::any_of(samples.sets, [](const auto& set) { return set.captions.varies(); });
+    return samples.sets;
   } catch (const nlohmann::json::exception&) {
-    return false;  // read_list says what is wrong
+    return {};  // read_list says what is wrong
   }
 }
 

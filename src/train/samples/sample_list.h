@@ -8,8 +8,8 @@ namespace burnish::train {
 /// since.
 Listed read_list(data::Cache& cache, const std::vector<std::string>& kept);
 
-/// Tells whether captions are drawn anew at each visit of the samples in that cache's list; false when there is no such list.
-bool listed_captions_vary(const std::filesystem::path& cache);
+/// Returns how the datasets in that cache's list are visited; none when there is no such list.
+std::vector<data::VisitRule> listed_sets(const std::filesystem::path& cache);
 
 /// Writes the list of samples, `samples.json`, into the cache.
 void save_list(data::Cache& cache, const Samples& samples, const Kept& kept);

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "optim/in_backward.h"
+#include "pipeline/twins.h"
 
 namespace burnish::train {
 
@@ -47,6 +48,15 @@ pipeline::Values run_live(const Trainee& trainee, Batch& there) {
   return pipeline::run(trainee.live, std::move(there.samples), there.draws);
 }
 
+/// The stage without what leads to none of these values.
+pipeline::Stage leading_to(pipeline::Stage stage, std::set<std::string> values) {
+  stage.batch = pipeline::leading_to(stage.batch, values);
+  for (const auto& unit : stage.batch) values.insert(unit.reads.begin(), unit.reads.end());
+  std::erase_if(stage.joined, [&](const auto& name) { return !values.contains(name); });
+  stage.each = pipeline::leading_to(stage.each, values);
+  return stage;
+}
+
 const at::Tensor& tensor_of(const pipeline::Values& values, const std::string& name) { return std::get<at::Tensor>(values.at(name)); }
 
 void add_to(at::Tensor& sum, const at::Tensor& value) { sum = sum.defined() ? sum + value : value; }
@@ -70,7 +80,7 @@ at::Tensor loss_of(const Trainee& trainee, const Objective& objective, Batch the
 
 at::Tensor losses_of(const Trainee& trainee, Batch batch) {
   auto there = moved(std::move(batch), *trainee.execution.upload);
-  return tensor_of(run_live(trainee, there), "loss");
+  return tensor_of(pipeline::run(leading_to(trainee.live, {"loss"}), std::move(there.samples), there.draws), "loss");
 }
 
 namespace {

@@ -1,0 +1,34 @@
+#pragma once
+#include "drawing/walk.h"
+#include "train/objectives/settings.h"
+
+namespace burnish::train {
+
+// Latents that the model draws itself, to a step that is drawn for each batch, as p1atdev/LECO has it (max_denoising_steps): so a concept
+// is learned where the model makes it, without a picture.
+
+/// Settings of such drawings.
+struct DrawnLatents {
+  bool on = false;  ///< else the noisy latents are those of pictures
+  int64_t num_steps = 50;
+  double guidance = 1;  ///< classifier-free guidance; 1 is without
+};
+std::vector<models::Option> drawn_latents_options();
+std::vector<OwnCondition> drawn_latents_conditions();
+DrawnLatents drawn_latents_of(const models::OptionValues& own);
+
+/// The number, among the draws of a batch, of the steps that were taken before the denoiser sees the latents.
+inline const char* const kDrawnSteps = "drawn_steps";
+/// Returns the time of the step that follows so many.
+double time_after_steps(const DrawnLatents& drawn, const models::Model& model, const SampleInfo& sample, int64_t num_steps);
+
+/// What latents are drawn under.
+struct DrawnUnder {
+  /// Names the value that is read in place of one that `denoise` reads: of the prompt, and of what guidance leads away from.
+  std::function<std::string(const std::string&name)> prompt, away;
+  double strength = 1;  ///< of what has been learned so far
+};
+/// Makes the unit from noise, kDrawnSteps and the values that `under` names to noisy, without gradients. `model` must outlive it.
+pipeline::Unit drawing_unit(models::Model& model, const DrawnLatents& drawn, const DrawnUnder& under);
+
+}  // namespace burnish::train
