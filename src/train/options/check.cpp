@@ -76,11 +76,13 @@ void check_data(const TrainOptions& o, Problems& problems) {
 }
 
 void check_augmentation(const TrainOptions& o, Problems& problems) {
-  bool varies = augments(o);
-  if (o.cache_variants > 1 && !varies)
-    problems.add("cache_variants {} without random_crop or random_flip would be equal pictures; add one of them", o.cache_variants);
-  if (!encodes(o) && (varies || o.cache_variants > 0))
-    problems.add("random_crop, random_flip and cache_variants belong to the command that makes the cache; sft:train takes its variants");
+  if (o.cache_variants > 1 && !varies(o))
+    problems.add("cache_variants {} without random_crop, random_flip or another random_... would be equal pictures; add one of them",
+                 o.cache_variants);
+  if (!encodes(o) && (augments(o) || o.cache_variants > 0))
+    problems.add(
+        "random_crop, random_flip, other ways to change pictures and cache_variants belong to the command that makes the cache; sft:train "
+        "takes its variants");
   if (!encodes(o) && (o.dataset.shuffle_caption || o.dataset.enable_wildcard || o.dataset.caption_tag_dropout_rate > 0))
     problems.add(
         "shuffle_caption, enable_wildcard and caption_tag_dropout_rate belong to the command that makes the cache, which lists them "

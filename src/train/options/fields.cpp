@@ -370,7 +370,8 @@ static void data_fields(config::Fields& f, TrainOptions& o) {
       .at_least(0)
       .at_most(kMostThreads);
   f("cache_variants", o.cache_variants,
-    "ways in which each picture is cut, all encoded ahead, of which each visit takes one; 0 takes 4 with random_crop, 2 with random_flip")
+    "ways in which each picture is cut, all encoded ahead, of which each visit takes one; 0 takes 2 with random_flip alone, 4 with another "
+    "random_...")
       .at_least(0)
       .at_most(kMostVariants);
   f("latents", o.latents, "mean of the autoencoder's distribution, or sample: drawn from it at every visit").one_of({"mean", "sample"});

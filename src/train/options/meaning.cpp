@@ -24,10 +24,13 @@ std::vector<DatasetChoice> datasets_of(const TrainOptions& o) {
   return all;
 }
 
-bool augments(const TrainOptions& o) {
-  if (!encodes(o)) return augments(o.dataset);
-  return std::ranges::any_of(datasets_of(o), [](const auto& dataset) { return augments(dataset); });
+static bool any_augmentation(const TrainOptions& o, bool (data::Augmentation::*holds)() const) {
+  if (!encodes(o)) return (o.dataset.augmentation.*holds)();
+  return std::ranges::any_of(datasets_of(o), [&](const auto& dataset) { return (dataset.augmentation.*holds)(); });
 }
+
+bool augments(const TrainOptions& o) { return any_augmentation(o, &data::Augmentation::is_any); }
+bool varies(const TrainOptions& o) { return any_augmentation(o, &data::Augmentation::varies); }
 
 bool has_class_set(const TrainOptions& o) { return !encodes(o) || std::ranges::any_of(datasets_of(o), &DatasetChoice::is_reg); }
 

@@ -23,7 +23,7 @@ std::string cache_folder(const TrainOptions& o);
 
 /// Returns the datasets of a run that reads pictures: those of dataset_config, or that of dataset_metadata_path and the class set.
 std::vector<DatasetChoice> datasets_of(const TrainOptions& o);
-/// Tells whether the pictures of any dataset are cut in several ways.
+/// Tells whether pictures of any dataset are seen otherwise than they are.
 bool augments(const TrainOptions& o);
 /// Tell whether the run has a class set, and whether captions of any dataset have a trigger word. True of a cache, whose list says it.
 bool has_class_set(const TrainOptions& o);

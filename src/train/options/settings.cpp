@@ -100,7 +100,7 @@ data::DatasetOptions held_out_options(const TrainOptions& o) {
   if (o.validation_metadata_path.empty()) return {};
   auto held_out = o.dataset;
   held_out.metadata_path = o.validation_metadata_path;
-  held_out.random_crop = held_out.random_flip = false;
+  held_out.augmentation = {};
   return dataset_options(o, {held_out});
 }
 
