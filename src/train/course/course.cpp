@@ -108,7 +108,21 @@ DrawRequest Course::request(const BatchVisits& batch, const std::set<std::string
   DrawRequest request{batch.visits, {}, names, batch.lead};
   const auto& samples = batch.id.held_out ? *held_out_ : samples_;
   for (const auto& pick : batch.picks) request.samples.push_back(&samples.at(pick.row));
+  if (settings_.stratified_times && !batch.visits.empty()) stratify(batch, request);
   return request;
+}
+
+void Course::stratify(const BatchVisits& batch, DrawRequest& request) const {
+  const auto step = batch.id.number / batches_per_step();
+  diffusion::Strata strata{mix64(RandomKey{settings_.seed, static_cast<uint64_t>(step), 0, Purpose::timestep}.value() ^ mix64("strata")),
+                           0};
+  request.first_stratum = batch.part.first;
+  for (auto number = step * batches_per_step(); number < (step + 1) * batches_per_step(); ++number) {
+    const auto visits = sampler_.num_visits(number);
+    strata.count += visits;
+    if (number < batch.id.number) request.first_stratum += visits;
+  }
+  request.strata = strata;
 }
 
 pipeline::Values Course::draws(const BatchVisits& batch, const std::set<std::string>& names) const {

@@ -87,6 +87,18 @@ std::vector<std::pair<std::string, double>> component_rates(const TrainOptions& 
   return rates;
 }
 
+std::vector<double> validation_strengths(const TrainOptions& o) {
+  std::vector<double> strengths;
+  for (const auto& entry : split_list(o.validation_strengths)) {
+    char* end = nullptr;
+    auto strength = std::strtod(entry.c_str(), &end);
+    if (entry.empty() || *end != 0 || !std::isfinite(strength) || std::ranges::find(strengths, strength) != strengths.end())
+      config_error("train", "validation_strengths '{}' must be a comma list of different numbers, 0,0.5,1.5 say", o.validation_strengths);
+    if (strength != 1) strengths.push_back(strength);
+  }
+  return strengths;
+}
+
 adapters::AdapterOptions adapter_options(const TrainOptions& o) {
   auto adapter = o.adapter;
   adapter.dora_norm = adapters::parse_norm_axis(o.dora_norm);

@@ -67,6 +67,7 @@ TrainedSettings trained_settings(const TrainOptions& o) {
           .lora_checkpoint = o.lora_checkpoint,
           .targets = o.lora_target_modules == "default" ? std::nullopt : std::optional(o.lora_target_modules),
           .adapter = adapter,
+          .rank_rule = o.rank_rule,
           .given = given,
           .rank_groups = o.lora_rank_groups,
           .alpha_groups = o.lora_alpha_groups,
@@ -165,6 +166,7 @@ OutputSettings output_settings(const TrainOptions& o) {
   OutputSettings s{.folder = o.output_path,
                    .name = o.output_name,
                    .save = {o.save_steps, o.save_epochs, o.save_minutes, o.keep_last, o.keep_best},
+                   .validation_strengths = validation_strengths(o),
                    .validation_steps = o.validation_steps,
                    .previews = {o.preview_prompts, o.preview_steps, o.preview_num_inference_steps, static_cast<uint64_t>(o.model.seed),
                                 o.preview_format, o.preview_with_presets}};
@@ -205,6 +207,7 @@ CourseSettings course_settings(const TrainOptions& o) {
           .num_epochs = o.num_epochs,
           .replay = o.replay,
           .seed = static_cast<uint64_t>(o.model.seed),
+          .stratified_times = o.stratified_timesteps,
           .prior_loss_weight = o.prior_loss_weight,
           .same_parts = o.zero_stage >= 2};
 }
