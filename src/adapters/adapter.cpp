@@ -8,7 +8,6 @@
 
 #include <stdexcept>
 
-#include "adapters/off.h"
 #include "base/random_key.h"
 #include "kernels/channel_gain/channel_gain.h"
 #include "kernels/linear/linear.h"
@@ -31,6 +30,12 @@ Parameters Adapter::parameters() const {
   auto all = update_->parameters();
   if (is_dora()) all.emplace_back("lora_magnitude_vector", magnitude_.m);
   return all;
+}
+
+bool Adapter::is_off() const {
+  const auto strength = nn::DeltaStrength::current();
+  if (is_dora() && strength != 0 && strength != 1) throw std::logic_error("a magnitude at another strength than 0 and 1");
+  return strength == 0;
 }
 
 at::Tensor Adapter::dropped(const at::Tensor& x) const {
@@ -114,7 +119,7 @@ at::Tensor Adapter::scaled_product(const nn::LinearMap& base, const at::Tensor& 
 }
 
 std::optional<kernels::FrozenLayer> Adapter::as_frozen_layer(const nn::LinearMap& base) {
-  if (Off::is_active()) {
+  if (is_off()) {
     auto weight = base.frozen();
     if (!weight) return std::nullopt;
     return kernels::FrozenLayer{.weight = std::move(weight), .bias = base.bias, .a = {}, .b = {}};
@@ -124,12 +129,12 @@ std::optional<kernels::FrozenLayer> Adapter::as_frozen_layer(const nn::LinearMap
 }
 
 at::Tensor Adapter::after_product(const nn::LinearMap& base, const at::Tensor& y) {
-  if (Off::is_active() || !is_dora()) return y;
+  if (is_off() || !is_dora()) return y;
   return kernels::channel_gain_(y, gain_for(base, y), base.bias, base.product()->channel_dim());
 }
 
 at::Tensor Adapter::forward(const nn::LinearMap& base, const at::Tensor& x) {
-  if (Off::is_active()) return base.base(x);
+  if (is_off()) return base.base(x);
   auto seen = dropped(x);
   if (!is_dora()) return update_->forward(base, x, seen);
   if (seen.is_same(x)) return scaled_product(base, x, base.bias);

@@ -62,6 +62,7 @@ class Norms {
 ///   no magnitude   y = x Wᵀ + x ΔWᵀ + b
 ///   output axis    y = (x Vᵀ) ∘ (m / n) + b
 ///   input axis     y = (x ∘ (m / n)) Vᵀ + b
+/// At a strength s (nn/delta_strength.h) ΔW is s times as large; a magnitude has none but 0 and 1.
 /// Dropout acts on the update's x; under a magnitude the base's product keeps the undropped x, as in peft.
 class Adapter : public nn::Delta {
  public:
@@ -88,6 +89,7 @@ class Adapter : public nn::Delta {
   at::Tensor gain(const nn::LinearMap& base, c10::ScalarType dtype);
 
  private:
+  bool is_off() const;
   bool drops() const { return dropout_ && dropout_->active && dropout_->probability > 0; }
   at::Tensor dropped(const at::Tensor& x) const;
   /// The gain for products of such values.

@@ -62,7 +62,7 @@ class LoraUpdate : public AddedUpdate {
     const auto ranks = RankMask::ranks_of(rank());
     if (!weight || ranks.size() > 1) return std::nullopt;
     auto [a, b] = factors(ranks.empty() ? rank() : ranks[0]);
-    return kernels::FrozenLayer{.weight = std::move(weight), .bias = bias, .a = a, .b = b, .scale = scale()};
+    return kernels::FrozenLayer{.weight = std::move(weight), .bias = bias, .a = a, .b = b, .scale = scale_now()};
   }
 
   at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
@@ -110,7 +110,7 @@ class LoraUpdate : public AddedUpdate {
     auto [a, b] = factors(count);
     // (x ∘ gain) Aᵀ = x (A ∘ gain)ᵀ: x is saved, which other operators save too, and not a scaled copy of it.
     if (gain.defined()) a = (a.unflatten(1, {gain.size(0), -1}) * gain.unsqueeze(1)).flatten(1);
-    return kernels::add_low_rank(base_out, x, a, b, scale(), product);
+    return kernels::add_low_rank(base_out, x, a, b, scale_now(), product);
   }
 
   at::Tensor a_, b_;
@@ -131,7 +131,8 @@ class LohaUpdate : public AddedUpdate {
 
   at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
                     const kernels::ProductPtr& product) const override {
-    return kernels::add_hadamard_low_rank(base_out, with_gain(x, gain, *product), own_rows(p1_), q1_, own_rows(p2_), q2_, scale(), product);
+    return kernels::add_hadamard_low_rank(base_out, with_gain(x, gain, *product), own_rows(p1_), q1_, own_rows(p2_), q2_, scale_now(),
+                                          product);
   }
 
   at::Tensor rows(const nn::WeightSource&, int64_t begin, int64_t end) const override {
@@ -167,11 +168,11 @@ class LokrUpdate : public AddedUpdate {
     auto begin = fused_rows().begin, count = base_out.size(dim);
     auto [first, last] = groups_over(begin, begin + count, w2.size(0));
     auto some = w1.narrow(0, first, last - first);
-    if ((last - first) * w2.size(0) == count) return kernels::add_kronecker(base_out, seen, some, w2, scale(), product);
+    if ((last - first) * w2.size(0) == count) return kernels::add_kronecker(base_out, seen, some, w2, scale_now(), product);
     // The rows start or end within a row of W1: all that these rows of W1 make is computed, and the rest of it left out.
     auto sizes = base_out.sizes().vec();
     sizes[sizes.size() + dim] = (last - first) * w2.size(0);
-    auto all = kernels::add_kronecker(at::zeros(sizes, base_out.options()), seen, some, w2, scale(), product);
+    auto all = kernels::add_kronecker(at::zeros(sizes, base_out.options()), seen, some, w2, scale_now(), product);
     return base_out + all.narrow(dim, begin - first * w2.size(0), count);
   }
 
@@ -209,7 +210,7 @@ class FullUpdate : public AddedUpdate {
   at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
                     const kernels::ProductPtr& product) const override {
     auto diff = own_rows(diff_);
-    if (scale() != 1) diff = diff * scale();
+    if (scale_now() != 1) diff = diff * scale_now();
     auto kernels = diff.to(x.scalar_type()).view(product->weight_sizes(diff.size(0), diff.size(1)));
     return base_out + product->multiply(with_gain(x, gain, *product), kernels, {});
   }
@@ -244,16 +245,16 @@ class OftUpdate : public Update {
     at::NoGradGuard no_grad;
     auto b = rank(), first = begin / b, last = (end + b - 1) / b;
     auto w_KBI = weight.rows(first * b, last * b).unflatten(0, {-1, b});
-    auto turned = at::bmm(excess().narrow(0, first, last - first).transpose(1, 2), w_KBI).flatten(0, 1);
+    auto turned = at::bmm(excess(scale()).narrow(0, first, last - first).transpose(1, 2), w_KBI).flatten(0, 1);
     return turned.narrow(0, begin - first * b, end - begin);
   }
 
  private:
   /// scale (R - I) of every block, [blocks, b, b]. R - I = (I - Q)⁻¹ 2 Q, which keeps its digits where R is near I.
-  at::Tensor excess() const {
+  at::Tensor excess(double scale) const {
     auto blocks = own_rows(blocks_).unflatten(0, {-1, rank()});
     auto q = blocks - blocks.transpose(1, 2);
-    return at::linalg_solve(at::eye(rank(), q.options()) - q, q * (2 * scale()));
+    return at::linalg_solve(at::eye(rank(), q.options()) - q, q * (2 * scale));
   }
 
   /// y (R - I), with the channels of y in dimension `dim`.
@@ -261,7 +262,7 @@ class OftUpdate : public Update {
     auto last = dim == -1 ? y : y.movedim(dim, -1);
     auto dtype = kernels::product_dtype(y);
     auto y_KNB = last.flatten(0, -2).unflatten(1, {-1, rank()}).transpose(0, 1).to(dtype);
-    auto turned = at::bmm(y_KNB, excess().to(dtype)).transpose(0, 1).flatten(1).view(last.sizes()).to(y.scalar_type());
+    auto turned = at::bmm(y_KNB, excess(scale_now()).to(dtype)).transpose(0, 1).flatten(1).view(last.sizes()).to(y.scalar_type());
     return dim == -1 ? turned : turned.movedim(-1, dim);
   }
 

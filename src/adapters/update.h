@@ -5,6 +5,7 @@
 
 #include "adapters/change.h"
 #include "kernels/low_rank/low_rank.h"
+#include "nn/delta_strength.h"
 
 namespace burnish::adapters {
 
@@ -23,6 +24,10 @@ class Update : public Change {
   virtual std::optional<kernels::FrozenLayer> as_frozen_layer(const nn::LinearMap& /*base*/, const at::Tensor& /*bias*/) const {
     return {};
   }
+
+ protected:
+  /// The scale at which the update acts on this thread.
+  double scale_now() const { return scale() * nn::DeltaStrength::current(); }
 };
 
 /// An update whose ΔW does not depend on W, so that DoRA can bring their sum to a length.

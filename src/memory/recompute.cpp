@@ -4,6 +4,8 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "nn/delta_strength.h"
+
 namespace burnish::memory {
 
 namespace {
@@ -49,6 +51,7 @@ struct Recompute : torch::autograd::Function<Recompute> {
     ctx->set_materialize_grads(false);  // what nothing reads gives its parameters no gradient, as without recomputation, and not zeros
     ctx->saved_data["block"] = reinterpret_cast<int64_t>(block);
     ctx->saved_data["inner"] = reinterpret_cast<int64_t>(inner);
+    ctx->saved_data["strength"] = nn::DeltaStrength::current();
     if (checkpoints) ctx->saved_data["waiting"] = c10::IValue::make_capsule(c10::make_intrusive<Waiting>(checkpoints, inputs.vec()));
     else ctx->save_for_backward(inputs.vec());
     at::NoGradGuard no_grad;
@@ -62,6 +65,7 @@ struct Recompute : torch::autograd::Function<Recompute> {
     variable_list inputs, outputs, input_grads(saved.size());
     {
       at::AutoGradMode with_grad(true);
+      nn::DeltaStrength at_that_of_forward(ctx->saved_data["strength"].toDouble());
       for (size_t i = 0; i < saved.size(); ++i) {
         const bool wanted = ctx->needs_input_grad(i + 1);  // the anchor comes first
         inputs.push_back(wanted ? Catch::apply(saved[i].detach().requires_grad_(true), &input_grads[i]) : saved[i].detach());

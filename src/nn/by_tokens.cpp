@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "nn/delta_strength.h"
+
 namespace burnish::nn {
 
 namespace {
@@ -23,6 +25,7 @@ struct Cut : torch::CustomClassHolder {
   std::function<at::Tensor(const Tensors&)> compute;
   std::vector<int64_t> dims;  ///< of the inputs
   int64_t dim = 1, at_once = 1, num_tokens = 0;
+  double strength = DeltaStrength::current();  ///< of forward
 };
 using CutPtr = c10::intrusive_ptr<Cut>;
 
@@ -92,6 +95,7 @@ struct ByTokens : torch::autograd::Function<ByTokens> {
       at::Tensor result;
       {
         const at::AutoGradMode with_grad(true);
+        const DeltaStrength at_that_of_forward(cut.strength);
         for (size_t i = 0; i < saved.size(); ++i)
           own.push_back(piece_of(saved[i].detach(), cut.dims[i], first, count).detach().set_requires_grad(ctx->needs_input_grad(i + 1)));
         result = cut.compute(own);

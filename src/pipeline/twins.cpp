@@ -42,7 +42,7 @@ Units twins(const Units& units, const Difference& difference) {
     bool from_initial = std::any_of(unit.reads.begin(), unit.reads.end(), [&](const auto& name) { return initial.contains(name); });
     bool is_initial = runs_any(unit, difference.initial) || (from_initial && unit.models.empty());
     bool is_frozen = runs_any(unit, difference.frozen);
-    if (!from_twins && !is_initial && !is_frozen) {
+    if (!from_twins && !is_initial && !is_frozen && !runs_any(unit, difference.turned)) {
       for (const auto& name : unit.writes) apart.erase(name);
       continue;
     }
@@ -53,15 +53,8 @@ Units twins(const Units& units, const Difference& difference) {
       apart.insert(name);
       if (is_initial) initial.insert(name);
     }
-    Unit twin{difference.prefix + unit.name,
-              second(reads),
-              second(writes),
-              unit.models,
-              {},
-              unit.draws,
-              unit.weights,
-              unit.settings,
-              difference.prefix};
+    Unit twin{difference.prefix + unit.name,  second(reads), second(writes), unit.models, {}, unit.draws, unit.weights, unit.settings,
+              difference.prefix + unit.prefix};
     if (is_initial || is_frozen) twin.weights = is_initial ? Weights::initial : Weights::frozen;
     twin.run = [unit, reads, writes](Scope& scope) { run_as(unit, reads, writes, scope); };
     all.push_back(std::move(twin));

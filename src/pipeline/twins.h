@@ -9,6 +9,7 @@ struct Difference {
   std::set<std::string> values = {};   ///< inputs that they read by the prefixed name: another picture, another prompt
   std::set<std::string> frozen = {};   ///< trained models that they run with frozen weights (Weights::frozen)
   std::set<std::string> initial = {};  ///< trained models that they run with initial ones
+  std::set<std::string> turned = {};   ///< trained models that they run as trained, and otherwise: adapters at another strength
 };
 
 /// Makes a second way through a graph: for every unit that the difference reaches, because it reads such a value, runs such a model or

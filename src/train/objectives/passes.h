@@ -11,16 +11,22 @@ struct Pass {
   std::string prompt = {};       ///< prefix of the values of a prompt; "" is the sample's own
   bool before_training = false;  ///< such a pass has no gradient
   bool has_gradient = true;      ///< else the model makes it as it is, and learns nothing by it
+  double strength = 1;           ///< of what adapters train (nn/delta_strength.h)
 
   /// Returns what stands before the names of the values that the pass gives.
-  std::string prefix() const { return (before_training ? kReference : "") + prompt; }
+  std::string prefix() const;
 };
 
+/// Makes of `own` units that run what trains at the strength of a batch's samples (kSliderStrength). Throws a config Error as
+/// `with_passes`.
+pipeline::Units at_strength_of_samples(pipeline::Units own, const Subject& subject);
+
 /// Makes the units of all passes from `own`, those of the pass that is trained, which stand first. Throws a config Error where a prompt of
-/// `needed` decides nothing of what the model predicts.
+/// `needed` decides nothing of what the model predicts, and where what trains has no strength but 1: weights that train whole, and
+/// magnitudes.
 pipeline::Units with_passes(const pipeline::Units& own, const Subject& subject, const std::vector<Pass>& needed);
 
-/// Returns the names of the units of prompts of which no pass of `needed` has a gradient.
+/// Returns the names of the units beside the trained pass of which no pass of `needed` has a gradient.
 std::set<std::string> units_without_gradient(const pipeline::Units& units, const std::vector<Pass>& needed);
 
 }  // namespace burnish::train

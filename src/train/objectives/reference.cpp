@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "adapters/off.h"
+#include "nn/delta_strength.h"
 
 namespace burnish::train {
 
@@ -15,7 +15,7 @@ pipeline::Units reference_units(const pipeline::Units& units, const Subject& sub
   for (auto& unit : all) {
     unit.run = [run = unit.run](pipeline::Scope& scope) {
       at::NoGradGuard no_grad;
-      adapters::Off off;
+      nn::DeltaStrength off(0);
       run(scope);
     };
   }

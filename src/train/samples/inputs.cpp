@@ -168,13 +168,17 @@ pipeline::Value load_no_prompt(const View&) { return std::string(); }
 
 std::string size_content(const View& view) {
   if (view.sample == nullptr) return "";
+  if (view.pictures == nullptr) return spelled(view.sample->extent);
   auto original = view.pictures->entry(view.sample->row).original_size;
   return fmt::format("{} {}", spelled(data::extent_of(original)), cut_content(view));
 }
 
-/// [1, 6], see models::UnitGroups; of a mirrored picture, as its mirror image was cut.
+/// [1, 6], see models::UnitGroups; of a mirrored picture, as its mirror image was cut, and without one as if it had that very size.
 pipeline::Value load_size(const View& view) {
-  if (view.pictures == nullptr) return at::zeros({1, 6});
+  if (view.pictures == nullptr) {
+    auto height = static_cast<float>(view.sample->extent.height), width = static_cast<float>(view.sample->extent.width);
+    return at::tensor({height, width, 0.f, 0.f, height, width}).unsqueeze(0);
+  }
   auto original = view.pictures->entry(view.sample->row).original_size;
   auto crop = view.pictures->crop(view.sample->row, view.variant);
   auto left = crop.flip ? data::covering_size(original, crop.size).width - crop.left - crop.size.width : crop.left;
