@@ -101,7 +101,7 @@ TEST(Settle, SavesWhenItIsAsked) {
   EXPECT_TRUE(judged.save.keep_best);
   EXPECT_EQ(settled("").output.prefix(), "");
   EXPECT_EQ(settled("--output_name cat").output.prefix(), "cat-");
-  auto logs = settled("--enable_csv_log").output;
+  auto logs = settled("--enable_csv_log").output.logs;
   EXPECT_TRUE(logs.csv);
   EXPECT_FALSE(logs.tensorboard);
 }
@@ -193,8 +193,8 @@ TEST(Settle, SharesOutWhatTogetherStartedProcessesDo) {
   EXPECT_EQ(together.data.cache_folder, "run/cache") << "through which they give each other what they encoded";
   EXPECT_EQ(settled("--output_path run").data.cache_folder, "");
   EXPECT_EQ(settled("--output_path run --cache_path mine", {4, 1}).data.cache_folder, "mine");
-  EXPECT_FALSE(together.course.same_parts);
-  EXPECT_TRUE(settled("--zero_stage 2", {4, 1}).course.same_parts);
+  EXPECT_FALSE(together.course.portion.same_parts);
+  EXPECT_TRUE(settled("--zero_stage 2", {4, 1}).course.portion.same_parts);
 
   auto sharers = [](const std::string& flags) { return settled(flags, {4, 1}).step.division.num_sharers(4); };
   EXPECT_EQ(sharers(""), 1);

@@ -81,11 +81,10 @@ int64_t Course::held_out_row(const BatchId& id) const {
 }
 
 BatchPart Course::part_of(int64_t count, const BatchId& id) const {
-  const auto& [processes, process, num_places, place] = settings_.portion;
+  const auto& [processes, process, num_places, place, same_parts] = settings_.portion;
   auto first = count * process / processes, mine = count * (process + 1) / processes - first;
   auto in_parts = [&](int64_t visits) { return (visits + settings_.batch_size - 1) / settings_.batch_size; };
-  auto parts = in_parts(mine),
-       last = (settings_.same_parts ? in_parts((count + processes - 1) / processes) : std::max<int64_t>(parts, 1)) - 1;
+  auto parts = in_parts(mine), last = (same_parts ? in_parts((count + processes - 1) / processes) : std::max<int64_t>(parts, 1)) - 1;
   if (id.part >= parts) return {.share = 0, .is_last = id.part == last, .counts = false};
   auto begin = [&](int64_t part) { return (part * mine + parts - 1) / parts; };
   BatchPart part{.first = first + begin(id.part), .count = begin(id.part + 1) - begin(id.part), .is_last = id.part == last};

@@ -17,7 +17,6 @@ struct CourseSettings {
   bool stratified_times = false;  ///< whether the times of an optimizer step's visits are spread evenly
   double prior_loss_weight = 1;   ///< the factor on losses of the class set
   Portion portion = {};           ///< this process's portion of batches: processes that share tokens out count as one
-  bool same_parts = false;        ///< whether all processes run as many parts of a batch, since they need each other for each
   int64_t visits_a_batch() const { return global_batch_size > 0 ? global_batch_size : batch_size * portion.num_processes; }
 };
 

@@ -170,8 +170,8 @@ OutputSettings output_settings(const TrainOptions& o) {
                    .validation_steps = o.validation_steps,
                    .previews = {o.preview_prompts, o.preview_steps, o.preview_num_inference_steps, static_cast<uint64_t>(o.model.seed),
                                 o.preview_format, o.preview_with_presets}};
-  s.tensorboard = o.enable_tensorboard_log;
-  s.csv = o.enable_csv_log;
+  s.logs.tensorboard = o.enable_tensorboard_log;
+  s.logs.csv = o.enable_csv_log;
   s.files.dtype = parse_dtype(o.save_dtype.empty() ? o.model.dtype : o.save_dtype);
   s.resume = o.resume || (o.auto_resume && checkpoint::is_there(s.state()));
   s.overwrite = o.overwrite;
@@ -185,8 +185,10 @@ OutputSettings output_settings(const TrainOptions& o) {
 }
 
 /// What this process does of the batches: neighbours share out the tokens of the same samples.
-Portion portion_of_batches(int64_t num_places, const Portion& together) {
-  return {together.num_processes / num_places, together.process_index / num_places, num_places, together.process_index % num_places};
+Portion portion_of_batches(const DivisionSettings& division, const Portion& together) {
+  const auto num_places = division.num_places;
+  return {together.num_processes / num_places, together.process_index / num_places, num_places, together.process_index % num_places,
+          division.zero_stage >= 2};
 }
 
 /// Processes that train together share out the encoding of the data as well.
@@ -208,8 +210,7 @@ CourseSettings course_settings(const TrainOptions& o) {
           .replay = o.replay,
           .seed = static_cast<uint64_t>(o.model.seed),
           .stratified_times = o.stratified_timesteps,
-          .prior_loss_weight = o.prior_loss_weight,
-          .same_parts = o.zero_stage >= 2};
+          .prior_loss_weight = o.prior_loss_weight};
 }
 
 PlanSettings plan_settings(const TrainOptions& o) {
@@ -268,7 +269,7 @@ Settings understood(const TrainOptions& o) {
 
 Settings shared_out(Settings settings, Portion together) {
   settings.together = together;
-  settings.course.portion = portion_of_batches(settings.step.division.num_places, together);
+  settings.course.portion = portion_of_batches(settings.step.division, together);
   settings.data.portion = portion_of_data(settings.data.portion, together);
   // What one process computed of a sample the others read from disk.
   if (together.num_processes > 1 && settings.data.from_pictures && settings.data.cache_folder.empty())
