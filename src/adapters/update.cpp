@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/kron.h>
@@ -14,6 +15,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "adapters/rank_mask.h"
+#include "base/error.h"
 #include "kernels/channel_gain/channel_gain.h"
 #include "kernels/hadamard_low_rank/hadamard_low_rank.h"
 #include "kernels/kronecker/kronecker.h"
@@ -56,15 +59,24 @@ class LoraUpdate : public AddedUpdate {
 
   std::optional<kernels::FrozenLayer> as_frozen_layer(const nn::LinearMap& base, const at::Tensor& bias) const override {
     auto weight = base.frozen();
-    if (!weight) return std::nullopt;
-    return kernels::FrozenLayer{.weight = std::move(weight), .bias = bias, .a = a_, .b = own_rows(b_), .scale = scale_now()};
+    const auto ranks = RankMask::ranks_of(rank());
+    if (!weight || ranks.size() > 1) return std::nullopt;
+    auto [a, b] = factors(ranks.empty() ? rank() : ranks[0]);
+    return kernels::FrozenLayer{.weight = std::move(weight), .bias = bias, .a = a, .b = b, .scale = scale_now()};
   }
 
   at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
                     const kernels::ProductPtr& product) const override {
-    // (x ∘ gain) Aᵀ = x (A ∘ gain)ᵀ: x is saved, which other operators save too, and not a scaled copy of it.
-    auto a = gain.defined() ? (a_.unflatten(1, {gain.size(0), -1}) * gain.unsqueeze(1)).flatten(1) : a_;
-    return kernels::add_low_rank(base_out, x, a, own_rows(b_), scale_now(), product);
+    const auto ranks = RankMask::ranks_of(rank());
+    if (ranks.size() < 2) return add_ranks(base_out, x, gain, ranks.empty() ? rank() : ranks[0], product);
+    const auto count = std::ssize(ranks);
+    if (x.size(0) % count != 0)
+      config_error("adapters", "tlora_min_rank masks ranks by sample, and a layer sees {} rows of {} samples; set batch_size to 1",
+                   x.size(0), count);
+    const auto out_of_samples = base_out.chunk(count), x_of_samples = x.chunk(count);
+    std::vector<at::Tensor> sums;
+    for (size_t i = 0; i < ranks.size(); ++i) sums.push_back(add_ranks(out_of_samples[i], x_of_samples[i], gain, ranks[i], product));
+    return at::cat(sums);
   }
 
   at::Tensor rows(const nn::WeightSource&, int64_t begin, int64_t end) const override {
@@ -87,6 +99,20 @@ class LoraUpdate : public AddedUpdate {
   }
 
  private:
+  /// A and B of the first ranks.
+  std::pair<at::Tensor, at::Tensor> factors(int64_t count) const {
+    if (count == rank()) return {a_, own_rows(b_)};
+    return {a_.narrow(0, 0, count), own_rows(b_).narrow(1, 0, count).contiguous()};
+  }
+
+  at::Tensor add_ranks(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain, int64_t count,
+                       const kernels::ProductPtr& product) const {
+    auto [a, b] = factors(count);
+    // (x ∘ gain) Aᵀ = x (A ∘ gain)ᵀ: x is saved, which other operators save too, and not a scaled copy of it.
+    if (gain.defined()) a = (a.unflatten(1, {gain.size(0), -1}) * gain.unsqueeze(1)).flatten(1);
+    return kernels::add_low_rank(base_out, x, a, b, scale_now(), product);
+  }
+
   at::Tensor a_, b_;
 };
 

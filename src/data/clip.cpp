@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::array<std::string_view, 9> kVideos{".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".ts", ".mpg", ".mpeg"};
 
-std::string ending_of(const fs::path& path) {
+std::string small_ending(const fs::path& path) {
   auto ending = path.extension().string();
   std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
   return ending;
@@ -119,11 +119,11 @@ at::Tensor frames_at(const fs::path& path, const std::vector<Fraction>& times, b
 
 }  // namespace
 
-bool is_video(const fs::path& path) { return std::ranges::find(kVideos, ending_of(path)) != kVideos.end(); }
+bool is_video(const fs::path& path) { return std::ranges::find(kVideos, small_ending(path)) != kVideos.end(); }
 
 bool is_clip_alone(const fs::path& path) { return is_video(path) || io::is_folder(path); }
 
-bool may_be_clip(const fs::path& path) { return is_clip_alone(path) || ending_of(path) == ".gif" || ending_of(path) == ".webp"; }
+bool may_be_clip(const fs::path& path) { return is_clip_alone(path) || small_ending(path) == ".gif" || small_ending(path) == ".webp"; }
 
 std::unique_ptr<ClipFrames> open_clip(const fs::path& path) {
   return naming(path, [&]() -> std::unique_ptr<ClipFrames> {

@@ -2,15 +2,18 @@
 #include <compare>
 #include <cstdint>
 
+#include "data/alteration.h"
 #include "data/size.h"
 
 namespace burnish::data {
 
-/// A window that is cut out of a picture which was scaled to cover `size`: its first pixel, and whether it is mirrored left to right.
+/// A window that is cut out of a picture which was scaled to cover `size`: its first pixel, whether it is mirrored left to right, and what
+/// becomes of it then.
 struct Crop {
   Size size;
   int64_t top = 0, left = 0;
   bool flip = false;
+  Alteration alteration = {};
   auto operator<=>(const Crop&) const = default;
 };
 

@@ -655,7 +655,8 @@ Crop Dataset::crop(int64_t row, int64_t variant) const {
     crop.left = static_cast<int64_t>(random.below(static_cast<uint64_t>(scaled.width - size.width + 1)));
   }
   CounterRandom coin(RandomKey{0, 0, name, Purpose::augmentation}.value());
-  crop.flip = how.random_flip && (static_cast<uint64_t>(variant) + coin.below(2)) % 2 == 1;
+  crop.flip = how.fixed_flip || (how.random_flip && (static_cast<uint64_t>(variant) + coin.below(2)) % 2 == 1);
+  crop.alteration = alteration_of(how, name, variant);
   return crop;
 }
 

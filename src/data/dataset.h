@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 
+#include "data/augmentation.h"
 #include "data/captioned_folder.h"
 #include "data/captions.h"
 #include "data/clip_window.h"
@@ -10,14 +11,6 @@
 #include "data/resize.h"
 
 namespace burnish::data {
-
-/// Ways to cut a picture. Variant v of a picture is a function of v and of its name in the metadata, so that a cache of variants stays good
-/// whatever the seed of a run and however the rows are ordered.
-struct Augmentation {
-  bool random_crop = false;  ///< anywhere in the scaled picture; else the centre
-  bool random_flip = false;  ///< every other variant is mirrored; which ones is drawn for each picture
-  int64_t num_variants = 1;  ///< ways in which each picture is cut
-};
 
 /// The source of a mask, which says what pixels count: a gray picture of its size that a column names, or its own transparency.
 struct MaskSource {

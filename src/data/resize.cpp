@@ -84,9 +84,7 @@ at::Tensor unmultiplied(const at::Tensor& pixels_HW4) {
   return out;
 }
 
-}  // namespace
-
-at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, const Crop& crop) {
+at::Tensor cut_out(const at::Tensor& pixels_HWC, const Crop& crop) {
   auto x = pixels_HWC.contiguous();
   const Size size{x.size(0), x.size(1)};
   if (covering_size(size, crop.size) == size) {  // nothing is scaled
@@ -100,6 +98,10 @@ at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, const Crop& crop) {
   return has_alpha ? unmultiplied(scaler.scaled_HWC()) : scaler.scaled_HWC();
 }
 
+}  // namespace
+
+at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, const Crop& crop) { return altered(cut_out(pixels_HWC, crop), crop.alteration); }
+
 at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, Size target) {
   return resize_and_crop(pixels_HWC, centre_crop({pixels_HWC.size(0), pixels_HWC.size(1)}, target));
 }
@@ -111,7 +113,8 @@ at::Tensor decode_and_crop(const std::filesystem::path& path, Size known, const 
   check_unchanged(path, known, header.size);
   RowScaler scaler(known, 3, crop);
   bool is_jpeg = bytes.starts_with("\xFF\xD8\xFF");
-  if (is_jpeg && decode_jpeg_rows(bytes, path.string(), [&](const uint8_t* row) { scaler.take(row); })) return scaler.scaled_HWC();
+  if (is_jpeg && decode_jpeg_rows(bytes, path.string(), [&](const uint8_t* row) { scaler.take(row); }))
+    return altered(scaler.scaled_HWC(), crop.alteration);
   return resize_and_crop(decode_upright(bytes, path.string()), crop);
 }
 

@@ -34,8 +34,9 @@ Size within(Size picture, int64_t side);
 /// Throws a data Error where a picture is no longer of the size that was found when the dataset was opened.
 void check_unchanged(const std::filesystem::path& file, Size known, Size found);
 
-/// Scales uint8 [H, W, C] to cover `crop.size` and cuts the crop out, as Pillow's Image.resize does (row_scaler.h). Of four channels the
-/// last says how opaque a pixel is, and colours count by that, as in Pillow's RGBA: what cannot be seen colours nothing beside it.
+/// Scales uint8 [H, W, C] to cover `crop.size`, as Pillow's Image.resize does (row_scaler.h), cuts the crop out and alters it. Of four
+/// channels the last says how opaque a pixel is, and colours count by that, as in Pillow's RGBA: what cannot be seen colours nothing beside
+/// it.
 at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, const Crop& crop);
 /// Resizes and crops around the centre.
 at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, Size target);

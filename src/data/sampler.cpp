@@ -89,17 +89,27 @@ Visit Sampler::visit(const Bucket& bucket, int64_t epoch, int64_t index) const {
   return {turns->rows[static_cast<size_t>((epoch * turns->num_visits + index) % num_rows)], epoch, index / num_rows};
 }
 
+Sampler::Range Sampler::range(int64_t number) const {
+  auto place = Permutation(key(number / batches_per_epoch_, 0), batches_per_epoch_)[number % batches_per_epoch_];
+  auto bucket = std::prev(std::ranges::upper_bound(buckets_, place, {}, &Bucket::first_batch));
+  auto at_least = bucket->num_visits / bucket->num_batches, longer = bucket->num_visits % bucket->num_batches;
+  auto first_of = [&](int64_t batch) { return batch * at_least + std::min(batch, longer); };
+  place -= bucket->first_batch;
+  return {static_cast<size_t>(bucket - buckets_.begin()), first_of(place), first_of(place + 1)};
+}
+
+int64_t Sampler::num_visits(int64_t number) const {
+  auto [bucket, first, last] = range(number);
+  return last - first;
+}
+
 Visits Sampler::batch(int64_t number) const {
   auto epoch = number / batches_per_epoch_;
-  auto place = Permutation(key(epoch, 0), batches_per_epoch_)[number % batches_per_epoch_];
-  auto behind = std::ranges::upper_bound(buckets_, place, {}, &Bucket::first_batch);
-  const auto& bucket = *std::prev(behind);
-  Permutation order(key(epoch, static_cast<size_t>(behind - buckets_.begin())), bucket.num_visits);
-  auto at_least = bucket.num_visits / bucket.num_batches, longer = bucket.num_visits % bucket.num_batches;
-  auto first_of = [&](int64_t batch) { return batch * at_least + std::min(batch, longer); };
-  place -= bucket.first_batch;
+  auto [index, first, last] = range(number);
+  const auto& bucket = buckets_[index];
+  Permutation order(key(epoch, index + 1), bucket.num_visits);
   Visits visits;
-  for (auto i = first_of(place); i < first_of(place + 1); ++i) visits.push_back(visit(bucket, epoch, order[i]));
+  for (auto i = first; i < last; ++i) visits.push_back(visit(bucket, epoch, order[i]));
   return visits;
 }
 

@@ -52,6 +52,8 @@ class Sampler {
   Sampler(const std::vector<SampledRow>& rows, const std::vector<SampledSet>& sets, int64_t batch_size, uint64_t seed);
 
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
+  /// Counts the visits of batch `number`.
+  int64_t num_visits(int64_t number) const;
   /// Batch `number`, counted from 0 over all epochs.
   Visits batch(int64_t number) const;
 
@@ -71,6 +73,12 @@ class Sampler {
   void share_out(std::vector<SampledRow> rows, int64_t num_visits, uint64_t shuffle, BySizes& by_size) const;
   uint64_t key(int64_t epoch, size_t index) const;
   Visit visit(const Bucket& bucket, int64_t epoch, int64_t index) const;
+  /// Shuffled visits of a bucket that are a batch.
+  struct Range {
+    size_t bucket = 0;
+    int64_t first = 0, last = 0;
+  };
+  Range range(int64_t number) const;
 
   int64_t batch_size_;
   uint64_t seed_;

@@ -15,9 +15,10 @@ namespace burnish::foreign {
 namespace of_ai_toolkit {
 namespace {
 
-const std::map<std::string, std::string> kOptimizers{{"adam", "adamw"},          {"adamw", "adamw"},     {"adam8bit", "adamw8bit"},
-                                                     {"adamw8bit", "adamw8bit"}, {"lion", "lion"},       {"lion8bit", "lion"},
-                                                     {"adafactor", "adafactor"}, {"prodigy", "prodigy"}, {"prodigy8bit", "prodigy"}};
+const std::map<std::string, std::string> kOptimizers{
+    {"adam", "adamw"},          {"adamw", "adamw"},         {"adam8bit", "adamw8bit"},   {"adamw8bit", "adamw8bit"},
+    {"lion", "lion"},           {"lion8bit", "lion"},       {"adafactor", "adafactor"},  {"prodigy", "prodigy"},
+    {"prodigy8bit", "prodigy"}, {"automagic", "automagic"}, {"automagic2", "automagic"}, {"automagic3", "automagic"}};
 
 std::string optimizer_of(const Settings& all) {
   auto it = kOptimizers.find(lower(all.text("train.optimizer", "adamw")));
@@ -506,6 +507,7 @@ void optimizer_rows(Table& table) {
       [](const Value& value, const Settings& all) {
         auto name = optimizer_of(all), given = lower(text_of(value));
         if (name.empty()) return left_out(kNoOptimizer);
+        if (name == "automagic" && given != "automagic3") return carried(name, kThirdAutomagic);
         return carried(name, given == "lion8bit" || given == "prodigy8bit" ? "states are not held in 8 bits" : "");
       },
       "adamw");

@@ -12,15 +12,11 @@ namespace burnish::foreign {
 namespace of_diffusion_pipe {
 namespace {
 
-const std::map<std::string, std::string> kOptimizers{{"adamw", "adamw"},
-                                                     {"adamw_optimi", "adamw"},
-                                                     {"adamw8bit", "adamw8bit"},
-                                                     {"adamw8bitkahan", "adamw8bit"},
-                                                     {"prodigy", "prodigy"},
-                                                     {"lion", "lion"},
-                                                     {"adafactor", "adafactor"},
-                                                     {"came", "came"},
-                                                     {"schedulefreeadamw", "adamw_schedulefree"}};
+const std::map<std::string, std::string> kOptimizers{{"adamw", "adamw"},         {"adamw_optimi", "adamw"},
+                                                     {"adamw8bit", "adamw8bit"}, {"adamw8bitkahan", "adamw8bit"},
+                                                     {"automagic", "automagic"}, {"prodigy", "prodigy"},
+                                                     {"lion", "lion"},           {"adafactor", "adafactor"},
+                                                     {"came", "came"},           {"schedulefreeadamw", "adamw_schedulefree"}};
 
 std::string optimizer_of(const Settings& all) {
   auto it = kOptimizers.find(lower(all.text("optimizer.type")));
@@ -210,6 +206,7 @@ void optimizer_rows(Table& table) {
     auto name = optimizer_of(all);
     if (name.empty()) return left_out(kNoOptimizer);
     bool compensated = lower(text_of(value)).ends_with("kahan") || text_of(value) == "adamw_optimi";
+    if (name == "automagic") return carried(name, kThirdAutomagic);
     return carried(name, compensated ? "trained_weights says how weights are rounded, in place of Kahan sums" : "");
   });
   table << rewritten("optimizer.lr", "learning_rate", of_optimizer(optimizer_of, [](const Value& value, const Settings& all) {

@@ -413,8 +413,6 @@ void data_rows(Table& table) {
              return number == std::floor(number) && number >= 1 ? carried(number) : left_out("");
            }).otherwise(1.0);
   table << rewritten("concept.text.prompt_source", "class_tokens", prompt_of_concept, "sample");
-  table << rewritten("concept.image.enable_random_flip", "random_flip",
-                     [](const Value& value, const Settings&) { return carried(asks_for_something(value)); });
   table << rewritten(
       "concept.image.enable_crop_jitter", "random_crop",
       [](const Value& value, const Settings& all) {

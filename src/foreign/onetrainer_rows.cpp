@@ -1,5 +1,7 @@
 #include "foreign/onetrainer_rows.h"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -217,27 +219,49 @@ std::vector<Row> onetrainer_needless() {
   return table.rows;
 }
 
+namespace {
+
+/// A way to change pictures: one word says how much, and which of two switches is on whether that is drawn. The random one goes first.
+void change_rows(Table& table, const std::string& what, const std::string& amount, double most) {
+  const auto image = std::string("concept.image."), random = image + "enable_random_" + what;
+  const auto carry = [=](const Value& value, const Settings& all, bool is_fixed) {
+    const auto number = all.number(image + amount).value_or(0);
+    const auto clamped = std::clamp(is_fixed ? number : std::abs(number), -most, most);
+    return asks_for_something(value) && number != 0 && !(is_fixed && all.on(random)) ? carried(clamped) : left_out("");
+  };
+  table << rewritten(random, "random_" + what, [carry](const Value& value, const Settings& all) { return carry(value, all, false); })
+        << rewritten(image + "enable_fixed_" + what, "fixed_" + what,
+                     [carry](const Value& value, const Settings& all) { return carry(value, all, true); });
+  table << looked_at({{image + amount, 0.0}});
+}
+
+void change_rows(Table& table) {
+  table << rewritten("concept.image.enable_random_flip", "random_flip", [](const Value& value, const Settings&) {
+    return carried(asks_for_something(value));
+  }) << rewritten("concept.image.enable_fixed_flip", "fixed_flip", [](const Value& value, const Settings& all) {
+    return asks_for_something(value) && !all.on("concept.image.enable_random_flip") ? carried(true) : left_out("");
+  });
+  change_rows(table, "rotate", "random_rotate_max_angle", 360);
+  for (const std::string what : {"brightness", "contrast", "saturation"}) change_rows(table, what, "random_" + what + "_max_strength", 10);
+  change_rows(table, "hue", "random_hue_max_strength", 1);
+}
+
+}  // namespace
+
 std::vector<Row> onetrainer_concepts() {
   Table table;
-  table << no_place(
-      {"concept.image.enable_fixed_flip", "concept.image.enable_random_rotate", "concept.image.enable_fixed_rotate",
-       "concept.image.enable_random_brightness", "concept.image.enable_fixed_brightness", "concept.image.enable_random_contrast",
-       "concept.image.enable_fixed_contrast", "concept.image.enable_random_saturation", "concept.image.enable_fixed_saturation",
-       "concept.image.enable_random_hue", "concept.image.enable_fixed_hue", "concept.image.enable_random_circular_mask_shrink",
-       "concept.image.enable_random_mask_rotate_crop"},
-      "pictures are cropped and mirrored, not changed otherwise");
+  table << no_place({"concept.image.enable_random_circular_mask_shrink", "concept.image.enable_random_mask_rotate_crop"},
+                    "masks stay as they are, but for being cut, mirrored and turned with their pictures");
+  change_rows(table);
   table << same("class_set", "class_metadata_path")
         << same("class_target", "class_target", "the class set has as many visits as the other samples together, whatever its balancing");
   table << needless({"concept.name", {"concept.enabled", true}, {"concept.type", "STANDARD"}}, "it chooses among concepts, which is done")
         << needless({"concept.seed"}, "seed names every draw of the run")
         << needless({"concept.concept_stats"}, "counted anew by `burnish data`");
   table << no_place({{"concept.image_variations", 1}},
-                    "cache_variants says in how many ways a picture that is cropped or mirrored anew is cut")
+                    "cache_variants says in how many ways a picture that is changed anew at each visit is seen")
         << needless({{"concept.text_variations", 1}}, "captions are drawn anew at every visit");
   table << looked_at({{"concept.balancing_strategy", "REPEATS"}});
-  for (const std::string what :
-       {"rotate_max_angle", "brightness_max_strength", "contrast_max_strength", "saturation_max_strength", "hue_max_strength"})
-    table << needless({{"concept.image.random_" + what, 0.0}}, "it says how much of what enable_… asks for, and that is told");
   table << needless({"concept.text.prompt_path"}, "prompt_source asks for it, and that is told");
   table << no_place({{"concept.text.tag_dropout_special_tags_mode", "NONE"}}, "all tags are left out alike but the first (keep_tokens)")
         << needless({"concept.text.tag_dropout_special_tags", "concept.text.tag_dropout_special_tags_regex"},

@@ -101,6 +101,7 @@ Row caption_ending_row(const std::string& theirs) {
   });
 }
 
+const char* const kThirdAutomagic = "the third Automagic, which finds one rate for all that trains";
 const char* const kNoOptimizer = "no such optimizer; docs/optimizers.md lists those there are, prodigy finds its own learning rate too";
 
 Convert of_optimizer(OptimizerOf optimizer, Convert convert) {
@@ -127,6 +128,7 @@ const std::map<std::string, std::set<std::string>> kNumbers{
     {"adamw8bit", {"betas", "beta1", "beta2", "eps"}},
     {"lion", {"betas", "beta1", "beta2"}},
     {"adafactor", {"scale_parameter", "relative_step", "warmup_init", "beta1", "decay_rate", "clip_threshold", "eps1", "eps2"}},
+    {"automagic", {"beta2", "clip_threshold", "polarity_history"}},
     {"came", {"beta1", "beta2", "beta3", "clip_threshold", "eps1", "eps2"}},
     {"prodigy",
      {"betas", "beta1", "beta2", "beta3", "eps", "d0", "d_coef", "growth_rate", "use_bias_correction", "safeguard_warmup", "slice_p"}},

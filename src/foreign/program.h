@@ -105,6 +105,8 @@ Outcome given_caption(const Value& value, const Settings& all);
 
 /// A sentence: an optimizer that is not there.
 extern const char* const kNoOptimizer;
+/// A note on Automagic of another version than the one that is here.
+extern const char* const kThirdAutomagic;
 
 /// A rate, decay or other number, unless its optimizer is not carried, for it would say something else to another.
 Convert of_optimizer(OptimizerOf optimizer, Convert convert);

@@ -196,6 +196,7 @@ void lycoris_rows(Table& table) {
   table << rewritten("lycoris.algo", "lora_type", only(is_lycoris, [](const Value& value, const Settings&) {
                        const auto word = lower(text_of(value));
                        if (word == "lora" || word == "locon") return carried("lora");
+                       if (word == "tlora") return carried("lora", "its factors begin as those of a LoRA, not as singular vectors");
                        return word == "lokr" || word == "loha" || word == "full"
                                   ? carried(word)
                                   : left_out("adapters here are lora, dora, loha, lokr and oft");
@@ -215,6 +216,11 @@ void lycoris_rows(Table& table) {
   table << rewritten("lycoris.factor", "lokr_factor", only(is_lycoris, [](const Value& value, const Settings& all) {
                        return lower(all.text("lycoris.algo")) == "lokr" ? carried(value) : left_out("");
                      }));
+  const auto of_tlora = [](const Value& value, const Settings& all) {
+    return lower(all.text("lycoris.algo")) == "tlora" ? carried(value) : left_out("");
+  };
+  table << rewritten("lycoris.tlora_min_rank", "tlora_min_rank", only(is_lycoris, of_tlora)).otherwise(1)
+        << rewritten("lycoris.tlora_alpha", "tlora_alpha", only(is_lycoris, of_tlora)).otherwise(1.0);
   table << rewritten("lycoris.dropout", "lora_dropout", only(is_lycoris, same_value)).otherwise(0.0);
   table << looked_at({{"lycoris.full_matrix", false}, {"lycoris.multiplier", 1.0}});
   table << no_place({"lycoris.apply_preset", "lycoris.apply_preset.*"},

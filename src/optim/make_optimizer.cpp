@@ -78,6 +78,17 @@ CameOptions came_options(Arguments& args) {
   return o;
 }
 
+AutomagicOptions automagic_options(Arguments& args) {
+  AutomagicOptions o;
+  args.take("beta2", o.beta2, 0, 1);
+  args.take("eps", o.eps, 0, kInfinity);
+  args.take("clip_threshold", o.clip_threshold, kPositive, kInfinity);
+  args.take("polarity_history", o.polarity_history, 2);
+  if (o.polarity_history > 8)
+    config_error("optim", "polarity_history of automagic must be from 2 to 8, the signs that a byte holds, not {}", o.polarity_history);
+  return o;
+}
+
 /// What both kinds take.
 void take_distance(Arguments& args, ProdigyOptions& o) {
   args.take_betas(o.beta1, o.beta2);
@@ -134,8 +145,8 @@ RuleOf by(bool (*fits)(const at::Tensor&), RulePtr rule, RulePtr rest) {
   return [=](const at::Tensor& value) { return fits(value) ? rule : rest; };
 }
 
-/// What a rate means to an optimizer.
-enum class Rate { given, found };
+/// What a rate means to an optimizer: the rate, a factor on one that it finds, or where the one that it finds begins.
+enum class Rate { given, found, begun };
 
 struct Choice {
   std::string name;
@@ -159,6 +170,7 @@ const std::vector<Choice>& choices() {
        }},
       {"adafactor", Rate::given, [](Arguments& args) { return for_all(adafactor(adafactor_options(args))); }},
       {"lion", Rate::given, [](Arguments& args) { return for_all(lion(lion_options(args))); }},
+      {"automagic", Rate::begun, [](Arguments& args) { return for_all(automagic(automagic_options(args))); }},
       {"prodigy", Rate::found, [](Arguments& args) { return for_all(prodigy(prodigy_options(args))); }},
       {"prodigy_schedulefree", Rate::found,
        [](Arguments& args) { return for_all(prodigy_schedulefree(prodigy_schedulefree_options(args))); }},
@@ -205,7 +217,7 @@ void check(const OptimizerOptions& options) {
   // Their decay goes by a rate of their own, or what they keep follows from where the parameter went.
   Arguments args(options.name, options.args);
   const bool has_own_rate =
-      chosen(options).rate == Rate::found ||
+      chosen(options).rate != Rate::given ||
       (options.name == "adafactor" && (adafactor_options(args).scale_parameter || adafactor_options(args).relative_step));
   if (options.cautious && (is_schedule_free(options) || has_own_rate))
     config_error("optim",

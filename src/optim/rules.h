@@ -61,6 +61,17 @@ struct AdafactorOptions {
 };
 RulePtr adafactor(const AdafactorOptions& options);
 
+/// Automagic of ai-toolkit (toolkit/optimizers/automagic3.py, the third): Adafactor's second moment, whose updates are clipped as a whole
+/// and number by number, at one rate that is found while training. Of every number the signs of its last updates are kept. Where all of
+/// them are equal it votes for a larger rate, where each differs from the one before for a smaller one, with the size of its update; of the
+/// sums V of votes and S of all sizes, each step ends with the rate times e^(V / S).
+struct AutomagicOptions {
+  double beta2 = 0.999, eps = 1e-30;
+  double clip_threshold = 1;     ///< most that the update's root mean square, and then each of its numbers, may be
+  int64_t polarity_history = 8;  ///< signs that are looked at, 2 to 8
+};
+RulePtr automagic(const AutomagicOptions& options);
+
 /// CAME (Luo et al. 2023, arXiv 2307.02047), equal to came-pytorch: Adafactor's factors, an average of the updates, and factors of how far
 /// updates are from it.
 struct CameOptions {

@@ -228,15 +228,19 @@ TEST_F(Beside, AClassSetOfTheRunIsSeenAsItsFirstDataset) {
 
 TEST_F(Beside, OneTrainersConceptsWithRepeatsSizesAndWeights) {
   auto done = import("preset.json", R"({"training_method": "LORA", "model_type": "FLUX_DEV_1", "base_model_name": "x", "resolution": "512",
-      "concepts": [{"path": "/a", "balancing": 3.0, "loss_weight": 2.0, "image": {"enable_random_flip": true}},
+      "concepts": [{"path": "/a", "balancing": 3.0, "loss_weight": 2.0,
+                    "image": {"enable_random_flip": true, "enable_random_rotate": true, "random_rotate_max_angle": 8.0, "enable_fixed_hue": true,
+                              "random_hue_max_strength": 0.25, "enable_fixed_contrast": true, "enable_random_contrast": true,
+                              "random_contrast_max_strength": 0.5, "random_saturation_max_strength": 0.7}},
                    {"path": "/b", "balancing": 0.5, "image": {"enable_resolution_override": true, "resolution_override": "768"}},
                    {"path": "/off", "enabled": false}, {"path": "/v", "type": "VALIDATION"}, {"path": "/w", "type": "VALIDATION"},
                    {"path": "/p", "type": "PRIOR_PREDICTION"}]})");
   auto all = tables(done.datasets);
   ASSERT_EQ(all.size(), 3u) << done.datasets;
-  for (const char* line :
-       {"image_dir = \"/a\"\n", "num_repeats = 3\n", "loss_weight = 2.0\n", "random_flip = true\n", "resolution = [\"512\"]\n"})
+  for (const char* line : {"image_dir = \"/a\"\n", "num_repeats = 3\n", "loss_weight = 2.0\n", "random_flip = true\n",
+                           "resolution = [\"512\"]\n", "random_rotate = 8.0\n", "fixed_hue = 0.25\n", "random_contrast = 0.5\n"})
     EXPECT_THAT(all[0], HasSubstr(line));
+  for (const char* key : {"fixed_contrast", "saturation", "random_hue"}) EXPECT_THAT(all[0], Not(HasSubstr(key)));
   for (const char* line : {"image_dir = \"/b\"\n", "num_repeats = 0.5\n", "resolution = [\"768\"]\n"}) EXPECT_THAT(all[1], HasSubstr(line));
   EXPECT_THAT(all[1], Not(HasSubstr("random_flip")));
   EXPECT_EQ(done.value("validation_metadata_path"), "\"/v\"");

@@ -223,7 +223,8 @@ TEST(Course, ARateStaysWithItsOptimizer) {
   lost(kohya(R"({"optimizer_type": "SGDNesterov", "unet_lr": 0.1})"));
   lost(onetrainer(R"({"learning_rate": 1.0, "optimizer": {"optimizer": "DADAPT_ADAM"}})"));
   lost(ai_toolkit(R"({"train": {"lr": 1.0, "optimizer": "dadaptation"}})"));
-  lost(imported(foreign::diffusion_pipe(), Value::parse(R"({"model": {"type": "flux"}, "optimizer": {"type": "automagic", "lr": 1.0}})")));
+  lost(imported(foreign::diffusion_pipe(),
+                Value::parse(R"({"model": {"type": "flux"}, "optimizer": {"type": "genericoptim", "lr": 1.0}})")));
 }
 
 TEST(Course, PartsThatTrain) {

@@ -215,6 +215,15 @@ TEST_F(SimpleTuner, AdaptersOfLycorisAreInAFileOfTheirOwn) {
               Contains(HasSubstr("lycoris_config = elsewhere.json: cannot be read from here")));
 }
 
+TEST_F(SimpleTuner, TLoraIsALoraWhoseRanksAreMasked) {
+  scratch_.write("lycoris_config.json", R"({"algo": "tlora", "linear_alpha": 16, "linear_dim": 16, "tlora_alpha": 1.5})");
+  auto done = with({{"lora_type", "lycoris"}, {"lycoris_config", "config/lycoris_config.json"}});
+  EXPECT_EQ(done.value("lora_type"), "lora");
+  EXPECT_EQ(done.value("tlora_min_rank"), 1);
+  EXPECT_EQ(done.value("tlora_alpha"), 1.5);
+  EXPECT_THAT(done.said.different, Contains(HasSubstr("not as singular vectors")));
+}
+
 TEST_F(SimpleTuner, PromptsOfValidationAreWritten) {
   scratch_.write("library.json", R"({"one": "a cat", "two": {"prompt": "a dog"}})");
   auto done = with({{"validation_prompt", "a fox"},

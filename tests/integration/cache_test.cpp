@@ -124,6 +124,27 @@ TEST(Cache, DrawnLatentsVariantsAndDroppedCaptionsAreTheSameSplitStagedAndResume
   }
 }
 
+TEST(Cache, ChangedPicturesAndEvenTimesAreTheSameSplitInPartsAndResumed) {
+  Scratch folder;
+  auto changed = golden_data() + "--random_rotate 20 --random_hue 0.5 --fixed_brightness 0.2 --random_contrast 0.3 --cache_variants 3 ";
+  auto training = kTraining + "--stratified_timesteps --timestep_sampling sigmoid --tlora_min_rank 1 --batch_size 2 ";
+  auto whole = "train " + golden_model() + changed + training;
+  expect_ok(whole + option("output_path", folder / "whole"));
+  expect_ok("train --task sft:data_process " + golden_model() + changed + option("output_path", folder / "cache"));
+  expect_ok("train --task sft:train " + golden_model() + training + option("dataset_base_path", folder / "cache") +
+            option("output_path", folder / "split"));
+  EXPECT_EQ(logged_steps(folder / "whole"), logged_steps(folder / "split"));
+  expect_ok(whole + "--max_steps 2 " + option("output_path", folder / "resumed"));
+  expect_ok(whole + "--resume " + option("output_path", folder / "resumed"));
+  EXPECT_EQ(logged_steps(folder / "whole"), logged_steps(folder / "resumed"));
+  for (const std::string without : {"--random_hue 0.5 ", "--fixed_brightness 0.2 ", "--random_rotate 20 "}) {
+    auto less = whole;
+    less.erase(less.find(without), without.size());
+    expect_ok(less + option("output_path", folder / without.substr(2, 8)));
+    EXPECT_NE(logged_steps(folder / "whole"), logged_steps(folder / without.substr(2, 8))) << without;
+  }
+}
+
 TEST(Cache, OfAnotherModelIsRefusedBeforeTheDenoiserIsLoaded) {
   Project project;
   project.make();

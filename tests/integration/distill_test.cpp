@@ -82,7 +82,7 @@ TEST(Distillation, RefusesWhatItCannotHonour) {
   refused(Teacher(header, "1.png,tree,1,cpu,0,1"), "", 3, "row 0: the column num_inference_steps");
   refused(Teacher(header, "1.png,tree,1,cpu,3,4"), "", 3, "cfg_scale is 4");
   refused(Teacher(header, "1.png,tree,1,tpu,3,1"), "", 3, "rand_device 'tpu'");
-  refused(Teacher(), "--random_flip ", 2, "take random_crop and random_flip out");
+  refused(Teacher(), "--random_flip ", 2, "take random_crop, random_flip and other changes of pictures out");
   refused(Teacher(), "--distill_spacing other ", 2, "choose default or diffsynth");
   auto sft = run_burnish("train " + golden_model() + Teacher().data() + "--max_steps 1");
   EXPECT_EQ(sft.exit_code, 2) << sft.output;

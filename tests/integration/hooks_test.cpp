@@ -1,6 +1,8 @@
 // What happens beside the steps of a run: previews, validation on the way, logs in other formats, what is kept, and kills at any instant.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/max.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -102,6 +104,38 @@ TEST_F(Hooks, OldWeightsGoAndTheBestStay) {
   }
   ASSERT_EQ(by_loss.size(), 3u);
   EXPECT_THAT(files.at("best.safetensors"), HasSubstr("\"step\":\"" + std::to_string(by_loss.begin()->second) + "\""));
+}
+
+TEST_F(Hooks, HeldOutSamplesAreJudgedAndPreviewsDrawnAtStrengths) {
+  auto outcome = train("--max_steps 3 --learning_rate 0.05 --validation_steps 2 --validation_strengths 0,0.5,-1 " + held_out() +
+                           option("preview_prompts", prompts()),
+                       folder / "run");
+  const auto losses = nlohmann::json::parse(read_file(folder / "run/validation.json"));
+  EXPECT_EQ(losses["at"]["0"], losses["before"]) << "a fresh adapter is none";
+  EXPECT_NE(losses["at"]["0.5"], losses["after"]);
+  EXPECT_NE(losses["at"]["-1"], losses["at"]["0.5"]);
+  const auto log = read_log(folder / "run");
+  for (const auto& line : log) {
+    const auto step = line["step"].get<int64_t>();
+    if (step > 0) EXPECT_EQ(line["validation_loss_at_0.5"].is_null(), step == 1) << step;
+  }
+  EXPECT_EQ(log.back()["validation_loss_at_0.5"], losses["at"]["0.5"]);
+  EXPECT_THAT(outcome.output, HasSubstr(", at strength 0.5 "));
+  auto preview = [&](int step, int number) {
+    return data::decode_image(folder / fmt::format("run/samples/step-{:06}/{:02}.png", step, number));
+  };
+  EXPECT_TRUE(at::equal(preview(3, 2), preview(0, 0))) << "strength 0 draws what is drawn before training";
+  EXPECT_FALSE(at::equal(preview(3, 4), preview(3, 0)));
+  EXPECT_EQ(data::read_png_text(folder / "run/samples/step-000003/05.png").at("strength"), "0.5");
+  EXPECT_EQ(logged_steps(folder / "run"), [&] {
+    train("--max_steps 3 --learning_rate 0.05 ", folder / "plain");
+    return logged_steps(folder / "plain");
+  }());
+  auto refused =
+      run_burnish("train " + golden_model() + golden_data() + kLora + "--max_steps 1 --lora_type dora --validation_strengths 0.5 " +
+                  held_out() + option("output_path", folder / "dora"));
+  EXPECT_EQ(refused.exit_code, 2) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("has a magnitude (dora)"));
 }
 
 TEST_F(Hooks, ALossThatNothingTrainedReachesIsRefused) {

@@ -216,9 +216,8 @@ TEST(Course, ProcessesThatNeedEachOtherRunAsManyParts) {
       std::set<int64_t> counts;
       std::multiset<int64_t> visits;
       for (int64_t process = 0; process < processes; ++process) {
-        Course course(
-            {.batch_size = 1, .global_batch_size = size, .max_steps = 1, .seed = 7, .portion = {processes, process}, .same_parts = true},
-            kProcess, objective, samples, nullptr);
+        Course course({.batch_size = 1, .global_batch_size = size, .max_steps = 1, .seed = 7, .portion = {processes, process, 1, 0, true}},
+                      kProcess, objective, samples, nullptr);
         int64_t num_parts = 0;
         for (BatchId id; id.number == 0; id = next(id, course.batch(id).part), ++num_parts) {
           auto part = course.batch(id).part;

@@ -118,7 +118,7 @@ TEST_F(HooksTest, TheLogHasALineAStep) {
 }
 
 TEST_F(HooksTest, TheLogGoesOnAfterTheStepThatIsResumedAt) {
-  settings.output.csv = settings.output.tensorboard = true;
+  settings.output.logs = {.tensorboard = true, .csv = true};
   settings.output.validation_steps = 2;
   {
     test::SkeletonRun run(settings, {.num_held_out = 1});
@@ -189,7 +189,7 @@ TEST_F(HooksTest, ValidationIsTheMeanOfAllHeldOutDraws) {
 }
 
 TEST_F(HooksTest, EveryPlaceHasTheSameValidationLosses) {
-  settings.output.csv = true;
+  settings.output.logs.csv = true;
   for (int64_t every : {0, 3}) {  // neither measures the last step on its way
     settings.output.validation_steps = every;
     test::SkeletonRun run(settings, {.num_held_out = 1});

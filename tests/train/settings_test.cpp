@@ -7,6 +7,7 @@
 
 using namespace burnish;
 using namespace burnish::train;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 namespace {
@@ -100,7 +101,7 @@ TEST(Settle, SavesWhenItIsAsked) {
   EXPECT_TRUE(judged.save.keep_best);
   EXPECT_EQ(settled("").output.prefix(), "");
   EXPECT_EQ(settled("--output_name cat").output.prefix(), "cat-");
-  auto logs = settled("--enable_csv_log").output;
+  auto logs = settled("--enable_csv_log").output.logs;
   EXPECT_TRUE(logs.csv);
   EXPECT_FALSE(logs.tensorboard);
 }
@@ -131,12 +132,39 @@ TEST(Settle, GoesOnByItselfWhereAStateIs) {
 
 TEST(Settle, SeesHeldOutPicturesInOneWay) {
   EXPECT_TRUE(settled("").data.held_out.subsets.empty());
-  auto data = settled("--random_crop --random_flip --validation_metadata_path held-out.csv").data;
+  auto data = settled("--random_crop --random_flip --random_hue 0.2 --fixed_rotate 5 --validation_metadata_path held-out.csv").data;
   ASSERT_EQ(data.held_out.subsets.size(), 1u);
   EXPECT_EQ(data.held_out.subsets[0].metadata_path, "held-out.csv");
   const auto &training = data.pictures.subsets.at(0).augmentation, &judged = data.held_out.subsets[0].augmentation;
   EXPECT_TRUE(training.random_crop && training.random_flip);
-  EXPECT_FALSE(judged.random_crop || judged.random_flip);
+  EXPECT_TRUE(training.hue.random == 0.2 && training.rotate.fixed == 5);
+  EXPECT_FALSE(judged.is_any());
+}
+
+TEST(Settle, SeesPicturesInSeveralWaysWhereSomethingIsDrawn) {
+  auto variants = [](const std::string& flags) { return settled(flags).data.pictures.subsets.at(0).augmentation.num_variants; };
+  EXPECT_EQ(variants(""), 1);
+  EXPECT_EQ(variants("--random_flip"), 2);
+  EXPECT_EQ(variants("--random_flip --random_contrast 0.3"), 4);
+  EXPECT_EQ(variants("--fixed_brightness -0.3 --fixed_flip"), 1);
+  EXPECT_EQ(variants("--random_rotate 5 --cache_variants 9"), 9);
+  EXPECT_THAT(refused("--random_hue 0.1 --fixed_hue 0.2", {}), HasSubstr("random_hue draws what fixed_hue says once and for all"));
+  EXPECT_THAT(refused("--cache_variants 3 --fixed_hue 0.2", {}), HasSubstr("would be equal pictures"));
+}
+
+TEST(Settle, ReadsStrengthsOfValidation) {
+  const std::string held_out = "--validation_metadata_path held-out.csv --validation_strengths ";
+  EXPECT_THAT(settled(held_out + "0,1,-0.5").output.validation_strengths, ElementsAre(0, -0.5));
+  for (const std::string wrong : {"0,x", "0.5,0.5", "inf"})
+    EXPECT_THAT(refused(held_out + wrong, {}), HasSubstr("must be a comma list of different numbers")) << wrong;
+  EXPECT_THAT(refused("--validation_strengths 0.5", {}), HasSubstr("validation_strengths has no effect here"));
+}
+
+TEST(Settle, SpreadsTimesOverSamplesThatHaveThem) {
+  EXPECT_TRUE(settled("--stratified_timesteps").course.stratified_times);
+  EXPECT_THAT(refused("--tlora_min_rank 2 --cuda_graphs auto", {}), HasSubstr("ranks of its own"));
+  EXPECT_EQ(settled("--tlora_min_rank 2 --tlora_alpha 0.5").trained.rank_rule.alpha, 0.5);
+  EXPECT_THAT(refused("--tlora_alpha 0.5", {}), HasSubstr("tlora_alpha has no effect here"));
 }
 
 TEST(Settle, KnowsWhereSamplesComeFrom) {
@@ -165,8 +193,8 @@ TEST(Settle, SharesOutWhatTogetherStartedProcessesDo) {
   EXPECT_EQ(together.data.cache_folder, "run/cache") << "through which they give each other what they encoded";
   EXPECT_EQ(settled("--output_path run").data.cache_folder, "");
   EXPECT_EQ(settled("--output_path run --cache_path mine", {4, 1}).data.cache_folder, "mine");
-  EXPECT_FALSE(together.course.same_parts);
-  EXPECT_TRUE(settled("--zero_stage 2", {4, 1}).course.same_parts);
+  EXPECT_FALSE(together.course.portion.same_parts);
+  EXPECT_TRUE(settled("--zero_stage 2", {4, 1}).course.portion.same_parts);
 
   auto sharers = [](const std::string& flags) { return settled(flags, {4, 1}).step.division.num_sharers(4); };
   EXPECT_EQ(sharers(""), 1);

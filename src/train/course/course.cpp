@@ -86,11 +86,10 @@ int64_t Course::held_out_row(const BatchId& id) const {
 }
 
 BatchPart Course::part_of(int64_t count, const BatchId& id) const {
-  const auto& [processes, process, num_places, place] = settings_.portion;
+  const auto& [processes, process, num_places, place, same_parts] = settings_.portion;
   auto first = count * process / processes, mine = count * (process + 1) / processes - first;
   auto in_parts = [&](int64_t visits) { return (visits + settings_.batch_size - 1) / settings_.batch_size; };
-  auto parts = in_parts(mine),
-       last = (settings_.same_parts ? in_parts((count + processes - 1) / processes) : std::max<int64_t>(parts, 1)) - 1;
+  auto parts = in_parts(mine), last = (same_parts ? in_parts((count + processes - 1) / processes) : std::max<int64_t>(parts, 1)) - 1;
   if (id.part >= parts) return {.share = 0, .is_last = id.part == last, .counts = false};
   auto begin = [&](int64_t part) { return (part * mine + parts - 1) / parts; };
   BatchPart part{.first = first + begin(id.part), .count = begin(id.part + 1) - begin(id.part), .is_last = id.part == last};
@@ -113,7 +112,21 @@ DrawRequest Course::request(const BatchVisits& batch, const std::set<std::string
   DrawRequest request{batch.visits, {}, names, batch.lead};
   const auto& samples = batch.id.held_out ? *held_out_ : samples_;
   for (const auto& pick : batch.picks) request.samples.push_back(&samples.at(pick.row));
+  if (settings_.stratified_times && !batch.visits.empty()) stratify(batch, request);
   return request;
+}
+
+void Course::stratify(const BatchVisits& batch, DrawRequest& request) const {
+  const auto step = batch.id.number / batches_per_step();
+  diffusion::Strata strata{mix64(RandomKey{settings_.seed, static_cast<uint64_t>(step), 0, Purpose::timestep}.value() ^ mix64("strata")),
+                           0};
+  request.first_stratum = batch.part.first;
+  for (auto number = step * batches_per_step(); number < (step + 1) * batches_per_step(); ++number) {
+    const auto visits = sampler_.num_visits(number);
+    strata.count += visits;
+    if (number < batch.id.number) request.first_stratum += visits;
+  }
+  request.strata = strata;
 }
 
 pipeline::Values Course::draws(const BatchVisits& batch, const std::set<std::string>& names) const {

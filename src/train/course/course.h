@@ -70,6 +70,8 @@ class Course {
 
  private:
   DrawRequest request(const BatchVisits& batch, const std::set<std::string>& names) const;
+  /// Says which strata of its step's times a batch's visits have.
+  void stratify(const BatchVisits& batch, DrawRequest& request) const;
   BatchPart part_of(int64_t num_visits, const BatchId& id) const;
   int64_t held_out_row(const BatchId& id) const;
 

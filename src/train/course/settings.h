@@ -14,9 +14,9 @@ struct CourseSettings {
   int64_t max_steps = 0, num_epochs = 1;  ///< max_steps 0 goes by epochs
   std::string replay = {};                ///< a file with recorded draws, or ""
   uint64_t seed = 0;
-  double prior_loss_weight = 1;  ///< the factor on losses of the class set
-  Portion portion = {};          ///< this process's portion of batches: processes that share tokens out count as one
-  bool same_parts = false;       ///< whether all processes run as many parts of a batch, since they need each other for each
+  bool stratified_times = false;  ///< whether the times of an optimizer step's visits are spread evenly
+  double prior_loss_weight = 1;   ///< the factor on losses of the class set
+  Portion portion = {};           ///< this process's portion of batches: processes that share tokens out count as one
   int64_t visits_a_batch() const { return global_batch_size > 0 ? global_batch_size : batch_size * portion.num_processes; }
 };
 

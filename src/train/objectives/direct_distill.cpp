@@ -46,7 +46,9 @@ class DirectDistill final : public Objective {
 };
 
 void check_distillation(const RunForObjective& run) {
-  if (run.augments) config_error("train", "direct_distill learns the teacher's picture as it is; take random_crop and random_flip out");
+  if (run.augments)
+    config_error("train",
+                 "direct_distill learns the teacher's picture as it is; take random_crop, random_flip and other changes of pictures out");
   if (run.draws_latents) config_error("train", "direct_distill compares with the teacher's picture; set latents to mean");
   if (run.replays) config_error("train", "direct_distill draws nothing that could be replayed; take replay out");
   if (run.loss_type != "l2") config_error("train", "direct_distill compares latents by their square; take loss_type {} out", run.loss_type);

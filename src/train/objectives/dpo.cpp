@@ -99,6 +99,7 @@ const ObjectiveKind& dpo() {
   static const ObjectiveKind kind{.word = "dpo",
                                   .columns = {kRejectedImage},
                                   .pictures = {kRejectedImage},
+                                  .draws_times = true,
                                   .options = {{.name = kBeta,
                                                .help = "how closely the model is held to what it was before training",
                                                .otherwise = 5000.0,

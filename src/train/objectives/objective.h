@@ -1,5 +1,6 @@
 #pragma once
 #include "data/sampler.h"
+#include "diffusion/strata.h"
 #include "train/objectives/settings.h"
 #include "train/samples/open_samples.h"
 #include "train/subject/subject.h"
@@ -12,6 +13,9 @@ struct DrawRequest {
   std::vector<const SampleInfo*> samples;  ///< the sample of each visit; all have equal latent shapes
   std::set<std::string> names;             ///< names of the values that are wanted; others need not be made
   data::Visit lead = {};                   ///< the first visit of the whole batch, whoever runs it
+  /// The strata of the times of an optimizer step, where they are stratified, and the first visit's number among all of that step.
+  std::optional<diffusion::Strata> strata = {};
+  int64_t first_stratum = 0;
 };
 
 /// An objective decides what a run makes of its samples: the units from a sample to its loss, what is drawn for a visit, and how losses

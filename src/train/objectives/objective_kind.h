@@ -30,7 +30,7 @@ struct OwnCondition {
 /// The options of a run that an objective looks at before it agrees to them.
 struct RunForObjective {
   const models::OptionValues& own;  ///< values of ObjectiveKind::options
-  bool augments = false;            ///< whether pictures are cut in several ways
+  bool augments = false;            ///< whether pictures are seen otherwise than they are
   bool draws_latents = false;       ///< whether latents are drawn from the autoencoder's distribution
   bool replays = false;             ///< whether draws are recorded ones
   double noise_offset = 0;
@@ -46,6 +46,7 @@ struct ObjectiveKind {
   std::vector<std::string> columns = {};   ///< metadata columns beside picture and caption, in the words of --help
   std::vector<std::string> pictures = {};  ///< the columns that name a further picture of the sample; units read it by the column's name
   std::vector<Drawn> drawn = {};
+  bool draws_times = false;  ///< whether it draws each sample a time of its own
   /// Makes the further inputs that its units read of a sample (train/samples/inputs.h), from values of options.
   std::vector<Input> (*inputs)(const models::OptionValues& own) = nullptr;
   /// Tells whether samples are pictures; where not, a run goes without any, at the sizes that are asked for. Null: they are.

@@ -80,7 +80,10 @@ class Sft final : public Objective {
     const auto& shape = request.samples.at(0)->latent_shape;
     std::vector<double> time;
     const auto stretch = stretch_of(request);
-    for (const auto& visit : request.visits) time.push_back(draw_time(stretch, visit, Purpose::timestep, shape));
+    for (size_t i = 0; i < request.visits.size(); ++i) {
+      const auto& visit = request.visits[i];
+      time.push_back(request.strata ? stratified_time(stretch, request, i, shape) : draw_time(stretch, visit, Purpose::timestep, shape));
+    }
     pipeline::Values draws{{time_name(), at::tensor(time, at::TensorOptions().dtype(at::kFloat))}};
     for (const auto& stream : model_.latent_space().streams) {
       auto name = stream.value("noise");
@@ -157,6 +160,12 @@ class Sft final : public Objective {
                                    model_.latent_space().num_tokens(shape));
   }
 
+  double stratified_time(const diffusion::Stretch& stretch, const DrawRequest& request, size_t visit, at::IntArrayRef shape) const {
+    const auto own = CounterRandom(key_of(request.visits[visit], settings_.seed, Purpose::timestep)).uniform();
+    const auto share = request.strata->share(request.first_stratum + static_cast<int64_t>(visit), own);
+    return diffusion::time_of_draws(stretch, model_.process(), settings_.timesteps, share, model_.latent_space().num_tokens(shape));
+  }
+
   /// Where the times of a batch lie. All are one expert's: of several, each gets as many batches as it has of the times' distribution.
   diffusion::Stretch stretch_of(const DrawRequest& request) const {
     if (experts_.size() == 1) return stretch_;
@@ -219,6 +228,7 @@ std::unique_ptr<Objective> make_sft(const ObjectiveSettings& settings, const Sub
 const ObjectiveKind& sft() {
   static const ObjectiveKind kind{.word = "sft",
                                   .drawn = {{kTrainingScale}},
+                                  .draws_times = true,
                                   .inputs = term_inputs,
                                   .imports_diffsynth = true,
                                   .options = sft_options(),

@@ -76,11 +76,13 @@ void check_data(const TrainOptions& o, Problems& problems) {
 }
 
 void check_augmentation(const TrainOptions& o, Problems& problems) {
-  bool varies = augments(o);
-  if (o.cache_variants > 1 && !varies)
-    problems.add("cache_variants {} without random_crop or random_flip would be equal pictures; add one of them", o.cache_variants);
-  if (!encodes(o) && (varies || o.cache_variants > 0))
-    problems.add("random_crop, random_flip and cache_variants belong to the command that makes the cache; sft:train takes its variants");
+  if (o.cache_variants > 1 && !varies(o))
+    problems.add("cache_variants {} without random_crop, random_flip or another random_... would be equal pictures; add one of them",
+                 o.cache_variants);
+  if (!encodes(o) && (augments(o) || o.cache_variants > 0))
+    problems.add(
+        "random_crop, random_flip, other ways to change pictures and cache_variants belong to the command that makes the cache; sft:train "
+        "takes its variants");
   if (!encodes(o) && (o.dataset.shuffle_caption || o.dataset.enable_wildcard || o.dataset.caption_tag_dropout_rate > 0))
     problems.add(
         "shuffle_caption, enable_wildcard and caption_tag_dropout_rate belong to the command that makes the cache, which lists them "
@@ -245,6 +247,8 @@ void check_values(const TrainOptions& o, Problems& problems) {
     problems.add("{} averages what trains already, and ema_decay {} would average it again; take ema_decay out", o.optimizer, o.ema_decay);
   if (o.trained_weights == "remainder" && (o.trainable_models.empty() || parse_dtype(o.model.dtype) != c10::kBFloat16))
     problems.add("trained_weights remainder keeps 16 bits beside bf16 weights that train, and this run has none; take it out");
+  if (o.rank_rule.is_on() && o.graphs == "auto")
+    problems.add("cuda_graphs auto records a step once, and tlora_min_rank has each with ranks of its own; take one of the two out");
   if (o.trained_weights == "fp8" && o.trainable_models.empty())
     problems.add("trained_weights fp8 keeps weights that train in FP8, and an adapter's are fp32; take it out, or name trainable_models");
 }
@@ -261,6 +265,7 @@ const std::vector<void (*)(const TrainOptions&)>& checks_of_rooms() {
                                 adapters::parse_norm_axis(o.dora_norm));
       },
       [](const auto& o) { component_rates(o); },
+      [](const auto& o) { validation_strengths(o); },
       [](const auto& o) {
         if (!o.device_memory.empty()) parse_size("train", "device_memory", o.device_memory);
       },

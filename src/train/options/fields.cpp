@@ -49,6 +49,8 @@ bool trains_encoders(const TrainOptions& o) {
 /// Rates of named components are judged by their names.
 bool has_other_rates(const TrainOptions& o) { return o.text_encoder_lr.find('=') != std::string::npos || trains_encoders(o); }
 
+bool draws_times(const TrainOptions& o) { return objective_of(o).draws_times; }
+
 bool has_mask_column(const TrainOptions& o) { return o.masked_loss == "column"; }
 bool has_references(const TrainOptions& o) { return !reference_column(o).empty(); }
 bool has_previews(const TrainOptions& o) { return !o.preview_prompts.empty(); }
@@ -132,8 +134,8 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
 
 static void optimizer_fields(config::Fields& f, TrainOptions& o) {
   f("optimizer", o.optimizer,
-    "adamw, adamw8bit, ademamix, ademamix8bit, adafactor, lion, prodigy, prodigy_schedulefree, adamw_schedulefree, came or muon")
-      .known({"adamw", "adamw8bit", "ademamix", "ademamix8bit", "adafactor", "lion", "prodigy", "prodigy_schedulefree",
+    "adamw, adamw8bit, ademamix, ademamix8bit, adafactor, automagic, lion, prodigy, prodigy_schedulefree, adamw_schedulefree, came or muon")
+      .known({"adamw", "adamw8bit", "ademamix", "ademamix8bit", "adafactor", "automagic", "lion", "prodigy", "prodigy_schedulefree",
               "adamw_schedulefree", "came", "muon"})
       .level(Level::first_run);
   f("optimizer_args", o.optimizer_args, "comma list of key=value, the optimizer's own numbers: betas=0.9,0.99,eps=1e-8");
@@ -169,6 +171,10 @@ static void loss_fields(config::Fields& f, TrainOptions& o) {
       .known({"default", "diffsynth", "uniform", "sigmoid", "shift", "flux_shift", "qwen_shift", "krea2_shift", "ideogram4_shift", "logsnr",
               "sigma", "logit_normal", "mode", "heavy_tail", "cos_map", "inverted_parabola", "logistic", "beta", "lognorm_blend"})
       .decides_what_is_learned();
+  f("stratified_timesteps", o.stratified_timesteps,
+    "spread the times of an optimizer step evenly over their distribution: of N samples each draws in an Nth of it of its own")
+      .decides_what_is_learned()
+      .counts_when("tasks that draw a time for each sample (sft, dpo)", [&o] { return draws_times(o); });
   f("loss_weighting", o.loss.weighting, "diffsynth, uniform, sigma_sqrt, cosmap or debiased; default takes the model's own")
       .known({"default", "diffsynth", "uniform", "sigma_sqrt", "cosmap", "debiased"})
       .decides_what_is_learned();
@@ -262,6 +268,10 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f("auto_resume", o.auto_resume, "go on from the state in output_path where there is one, and begin anew where there is none");
   f("overwrite", o.overwrite, "start anew in an output_path that holds a run, whose log and state are replaced");
   f.path("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
+  f("validation_strengths", o.validation_strengths,
+    "comma list of strengths of the trained adapter at which held-out samples are judged and previews drawn, beside 1: 0,0.5,1.5")
+      .counts_when("an adapter, with validation_metadata_path or preview_prompts",
+                   [&o] { return has_adapters(o) && (has_previews(o) || !o.validation_metadata_path.empty()); });
   f("validation_steps", o.validation_steps, "also judge held-out samples every N steps").at_least(0).in("steps");
   f.path("preview_prompts", o.preview_prompts,
          "file with a prompt a line (and --w --h --f --d --s --l --n behind it): pictures or clips drawn before the first step and after "
@@ -370,7 +380,8 @@ static void data_fields(config::Fields& f, TrainOptions& o) {
       .at_least(0)
       .at_most(kMostThreads);
   f("cache_variants", o.cache_variants,
-    "ways in which each picture is cut, all encoded ahead, of which each visit takes one; 0 takes 4 with random_crop, 2 with random_flip")
+    "ways in which each picture is cut, all encoded ahead, of which each visit takes one; 0 takes 2 with random_flip alone, 4 with another "
+    "random_...")
       .at_least(0)
       .at_most(kMostVariants);
   f("latents", o.latents, "mean of the autoencoder's distribution, or sample: drawn from it at every visit").one_of({"mean", "sample"});
@@ -421,6 +432,19 @@ static void trained_fields(config::Fields& f, TrainOptions& o) {
       .counts_when("an adapter, and trainable_models asks for none (lora_base_model does)", [&o] { return has_adapters(o); });
   f("lora_dropout", o.adapter.dropout, "share of the inputs that an adapter does not see in a step")
       .counts_when("an adapter, and trainable_models asks for none (lora_base_model does)", [&o] { return has_adapters(o); });
+  f("tlora_min_rank", o.rank_rule.least,
+    "T-LoRA's rank mask: how many ranks of a LoRA learn from a sample that is noise alone, and the less noise it has the more, up to all; "
+    "0: all ranks learn from every sample")
+      .at_least(0)
+      .at_most(kMostRank)
+      .decides_what_is_learned()
+      .counts_when("lora_type lora, and tasks that draw a time for each sample (sft, dpo)",
+                   [&o] { return has_adapters(o) && may_be(o, "lora") && draws_times(o); });
+  f("tlora_alpha", o.rank_rule.alpha, "exponent of T-LoRA's mask: above 1 fewer ranks learn from samples of some noise, below 1 more")
+      .at_least(0)
+      .decides_what_is_learned()
+      .counts_when("tlora_min_rank", [&o] { return o.rank_rule.is_on(); })
+      .level(Level::all);
   f("dora_norm", o.dora_norm, "output: a magnitude per output, as peft and diffusers have it; input: per input, as OneTrainer")
       .known({"output", "input"})
       .counts_when("lora_type dora", [&o] { return is_dora(o); });

@@ -24,10 +24,13 @@ std::vector<DatasetChoice> datasets_of(const TrainOptions& o) {
   return all;
 }
 
-bool augments(const TrainOptions& o) {
-  if (!encodes(o)) return augments(o.dataset);
-  return std::ranges::any_of(datasets_of(o), [](const auto& dataset) { return augments(dataset); });
+static bool any_augmentation(const TrainOptions& o, bool (data::Augmentation::*holds)() const) {
+  if (!encodes(o)) return (o.dataset.augmentation.*holds)();
+  return std::ranges::any_of(datasets_of(o), [&](const auto& dataset) { return (dataset.augmentation.*holds)(); });
 }
+
+bool augments(const TrainOptions& o) { return any_augmentation(o, &data::Augmentation::is_any); }
+bool varies(const TrainOptions& o) { return any_augmentation(o, &data::Augmentation::varies); }
 
 bool has_class_set(const TrainOptions& o) { return !encodes(o) || std::ranges::any_of(datasets_of(o), &DatasetChoice::is_reg); }
 
@@ -82,6 +85,18 @@ std::vector<std::pair<std::string, double>> component_rates(const TrainOptions& 
   }
   std::stable_sort(rates.begin(), rates.end(), [](const auto& a, const auto& b) { return a.first.empty() && !b.first.empty(); });
   return rates;
+}
+
+std::vector<double> validation_strengths(const TrainOptions& o) {
+  std::vector<double> strengths;
+  for (const auto& entry : split_list(o.validation_strengths)) {
+    char* end = nullptr;
+    auto strength = std::strtod(entry.c_str(), &end);
+    if (entry.empty() || *end != 0 || !std::isfinite(strength) || std::ranges::find(strengths, strength) != strengths.end())
+      config_error("train", "validation_strengths '{}' must be a comma list of different numbers, 0,0.5,1.5 say", o.validation_strengths);
+    if (strength != 1) strengths.push_back(strength);
+  }
+  return strengths;
 }
 
 adapters::AdapterOptions adapter_options(const TrainOptions& o) {

@@ -18,13 +18,17 @@ int64_t waiting_blocks(const TrainOptions& o);
 std::string metadata_path(const TrainOptions& o);
 /// Reads text_encoder_lr as (component, rate); "" stands for everything but the denoiser. Throws a config Error where a rate is none.
 std::vector<std::pair<std::string, double>> component_rates(const TrainOptions& o);
+/// Reads validation_strengths, without 1. Throws a config Error where one is no number, or named twice.
+std::vector<double> validation_strengths(const TrainOptions& o);
 /// Returns the folder where results of frozen models are kept; "" keeps them in memory.
 std::string cache_folder(const TrainOptions& o);
 
 /// Returns the datasets of a run that reads pictures: those of dataset_config, or that of dataset_metadata_path and the class set.
 std::vector<DatasetChoice> datasets_of(const TrainOptions& o);
-/// Tells whether the pictures of any dataset are cut in several ways.
+/// Tells whether pictures of any dataset are seen otherwise than they are.
 bool augments(const TrainOptions& o);
+/// Tells whether pictures of any dataset are seen in several ways.
+bool varies(const TrainOptions& o);
 /// Tell whether the run has a class set, and whether captions of any dataset have a trigger word. True of a cache, whose list says it.
 bool has_class_set(const TrainOptions& o);
 bool has_trigger_word(const TrainOptions& o);

@@ -45,9 +45,16 @@ void check_extra_inputs(const TrainOptions& o) {
   auto column = reference_column(o);
   if (column.empty() && !extra_columns(o).empty()) column = *extra_columns(o).begin();
   if (column.empty() || !encodes(o)) return;
-  if (std::ranges::any_of(datasets_of(o), &DatasetChoice::random_crop))
-    config_error("train", "random_crop cuts a picture elsewhere than its reference pictures (extra_inputs {}); take one of them out",
-                 column);
+  for (const auto& dataset : datasets_of(o)) {
+    if (dataset.augmentation.random_crop)
+      config_error("train", "random_crop cuts a picture elsewhere than its reference pictures (extra_inputs {}); take one of them out",
+                   column);
+    if (dataset.augmentation.alters())
+      config_error("train",
+                   "options that turn a picture or change its colours leave its reference pictures (extra_inputs {}) as they are; take one "
+                   "of them out",
+                   column);
+  }
 }
 
 }  // namespace

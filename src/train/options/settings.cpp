@@ -68,6 +68,7 @@ TrainedSettings trained_settings(const TrainOptions& o) {
           .lora_checkpoint = o.lora_checkpoint,
           .targets = o.lora_target_modules == "default" ? std::nullopt : std::optional(o.lora_target_modules),
           .adapter = adapter,
+          .rank_rule = o.rank_rule,
           .given = given,
           .rank_groups = o.lora_rank_groups,
           .alpha_groups = o.lora_alpha_groups,
@@ -101,7 +102,7 @@ data::DatasetOptions held_out_options(const TrainOptions& o) {
   if (o.validation_metadata_path.empty()) return {};
   auto held_out = o.dataset;
   held_out.metadata_path = o.validation_metadata_path;
-  held_out.random_crop = held_out.random_flip = false;
+  held_out.augmentation = {};
   return dataset_options(o, {held_out});
 }
 
@@ -166,11 +167,12 @@ OutputSettings output_settings(const TrainOptions& o) {
   OutputSettings s{.folder = o.output_path,
                    .name = o.output_name,
                    .save = {o.save_steps, o.save_epochs, o.save_minutes, o.keep_last, o.keep_best},
+                   .validation_strengths = validation_strengths(o),
                    .validation_steps = o.validation_steps,
                    .previews = {o.preview_prompts, o.preview_steps, o.preview_num_inference_steps, static_cast<uint64_t>(o.model.seed),
                                 o.preview_format, o.preview_with_presets}};
-  s.tensorboard = o.enable_tensorboard_log;
-  s.csv = o.enable_csv_log;
+  s.logs.tensorboard = o.enable_tensorboard_log;
+  s.logs.csv = o.enable_csv_log;
   s.files.dtype = parse_dtype(o.save_dtype.empty() ? o.model.dtype : o.save_dtype);
   s.resume = o.resume || (o.auto_resume && checkpoint::is_there(s.state()));
   s.overwrite = o.overwrite;
@@ -184,8 +186,10 @@ OutputSettings output_settings(const TrainOptions& o) {
 }
 
 /// What this process does of the batches: neighbours share out the tokens of the same samples.
-Portion portion_of_batches(int64_t num_places, const Portion& together) {
-  return {together.num_processes / num_places, together.process_index / num_places, num_places, together.process_index % num_places};
+Portion portion_of_batches(const DivisionSettings& division, const Portion& together) {
+  const auto num_places = division.num_places;
+  return {together.num_processes / num_places, together.process_index / num_places, num_places, together.process_index % num_places,
+          division.zero_stage >= 2};
 }
 
 /// Processes that train together share out the encoding of the data as well.
@@ -206,8 +210,8 @@ CourseSettings course_settings(const TrainOptions& o) {
           .num_epochs = o.num_epochs,
           .replay = o.replay,
           .seed = static_cast<uint64_t>(o.model.seed),
-          .prior_loss_weight = o.prior_loss_weight,
-          .same_parts = o.zero_stage >= 2};
+          .stratified_times = o.stratified_timesteps,
+          .prior_loss_weight = o.prior_loss_weight};
 }
 
 PlanSettings plan_settings(const TrainOptions& o) {
@@ -267,7 +271,7 @@ Settings understood(const TrainOptions& o) {
 
 Settings shared_out(Settings settings, Portion together) {
   settings.together = together;
-  settings.course.portion = portion_of_batches(settings.step.division.num_places, together);
+  settings.course.portion = portion_of_batches(settings.step.division, together);
   settings.data.portion = portion_of_data(settings.data.portion, together);
   // What one process computed of a sample the others read from disk.
   if (together.num_processes > 1 && settings.data.from_pictures && settings.data.cache_folder.empty())

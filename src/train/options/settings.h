@@ -22,6 +22,11 @@ struct PreviewSettings {
   bool with_presets = false;       ///< whether presets that are merged while training are in the model that draws
 };
 
+/// The forms that the log has beside log.jsonl.
+struct LogSettings {
+  bool tensorboard = false, csv = false;
+};
+
 /// What is in files of weights.
 struct SavedFileSettings {
   c10::ScalarType dtype = c10::kBFloat16;
@@ -33,9 +38,10 @@ struct OutputSettings {
   std::filesystem::path folder;
   std::string name = {};  ///< what the names of saved weights begin with, before a dash; "" for nothing
   SaveSettings save;
+  std::vector<double> validation_strengths = {};  ///< strengths of the adapter at which held-out samples are judged beside its own, 1
   int64_t validation_steps = 0;  ///< steps from one validation to the next; 0 judges held-out samples before and after only
   PreviewSettings previews;
-  bool tensorboard = false, csv = false;
+  LogSettings logs = {};
   SavedFileSettings files = {};
   bool resume = false, overwrite = false;
   std::filesystem::path state() const { return folder / "state"; }

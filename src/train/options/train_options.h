@@ -1,6 +1,7 @@
 #pragma once
 
 #include "adapters/attach.h"
+#include "adapters/rank_mask.h"
 #include "config/fields.h"
 #include "diffusion/process.h"
 #include "optim/groups.h"
@@ -41,6 +42,7 @@ struct TrainOptions {
   models::OptionValues objective = default_objective_options();
   std::string experts, trainable_models, lora_base_model, lora_target_modules = "default", lora_checkpoint;
   int64_t lora_checkpoint_rank = 0;
+  adapters::RankRule rank_rule;
   adapters::AdapterOptions adapter;  ///< without dora_norm, which stands below
   std::string dora_norm = "output", lora_format = "auto";
   std::string lora_rank_groups, lora_alpha_groups;
@@ -59,6 +61,7 @@ struct TrainOptions {
   double ema_decay = 0;
   int64_t max_steps = 0, num_epochs = 1, gradient_accumulation_steps = 1;
   diffusion::TimestepOptions timesteps;
+  bool stratified_timesteps = false;
   diffusion::LossOptions loss;
   double noise_offset = 0;
   std::string loss_type = "l2", huber_schedule = "snr";
@@ -82,6 +85,7 @@ struct TrainOptions {
   bool keep_best = false;
   std::string metadata_title, metadata_author, metadata_description, metadata_license, metadata_tags;
   int64_t validation_steps = 0;
+  std::string validation_strengths;
   std::string preview_prompts, preview_format = "default";
   int64_t preview_steps = 0, preview_num_inference_steps = 20;
   bool preview_with_presets = false;

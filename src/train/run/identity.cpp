@@ -18,6 +18,14 @@ std::string text_of(const data::VisitRule& rule) {
   return text;
 }
 
+std::string text_of(const data::Augmentation& a) {
+  auto text = fmt::format("{} {}", a.random_crop, a.random_flip);
+  if (a.fixed_flip) text += " mirrored";
+  for (const auto& amount : {a.rotate, a.brightness, a.contrast, a.saturation, a.hue})
+    if (a.alters()) text += fmt::format(" {} {}", amount.random, amount.fixed);
+  return text + "\n";
+}
+
 /// Names the samples: their pictures' names, sizes and contents, their captions, and how they are visited and varied. A cache's list names
 /// no contents: its pictures are not read again.
 std::string hash_of(const Opened& run) {
@@ -26,7 +34,7 @@ std::string hash_of(const Opened& run) {
   for (const auto& set : samples.sets) hash.update(text_of(set));
   hash.update(fmt::format("{} variants\n", samples.num_variants));
   for (const auto& subset : samples.pictures ? samples.pictures->subsets() : std::vector<data::Subset>())
-    hash.update(fmt::format("{} {}\n", subset.augmentation.random_crop, subset.augmentation.random_flip));
+    hash.update(text_of(subset.augmentation));
   if (run.settings.data.from_pictures) {
     std::vector<std::filesystem::path> files;
     for (const auto& sample : samples.list) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <deque>
 #include <map>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/limits.h"
@@ -81,6 +82,43 @@ void clip_fields(config::Fields& f, DatasetChoice& o) {
   f("frame_sample", o.frame_sample, "of uniform: clips that are taken of each file").at_least(1).at_most(kMostFrames);
 }
 
+constexpr double kWholeTurn = 360, kMostAdded = 10;
+
+/// A pair of options for each way to change pictures.
+void augmentation_fields(config::Fields& f, data::Augmentation& a) {
+  f("random_crop", a.random_crop, "cut pictures anywhere, not at the centre");
+  f("random_flip", a.random_flip, "mirror every other variant of a picture left to right", {"flip_aug"});
+  f("fixed_flip", a.fixed_flip, "mirror every picture left to right").level(config::Level::all);
+  const auto pair = [&](const std::string& what, data::Amount& amount, double least, double most, const std::string& random,
+                        const std::string& fixed) {
+    f("random_" + what, amount.random, random).at_least(0).at_most(most);
+    f("fixed_" + what, amount.fixed, fixed).at_least(least).at_most(most).level(config::Level::all);
+  };
+  pair("rotate", a.rotate, -kWholeTurn, kWholeTurn, "turn each variant by up to so many degrees either way; corners become black",
+       "turn every picture so many degrees to the left");
+  for (const auto& [what, amount, of] : {std::tuple{"brightness", &a.brightness, "colours"},
+                                         {"contrast", &a.contrast, "colours' distance from the picture's mean gray"},
+                                         {"saturation", &a.saturation, "colours' distance from gray"}})
+    pair(what, *amount, -1, kMostAdded, fmt::format("{} of each variant times 1 and up to so much more or less", of),
+         fmt::format("{} of every picture times 1 and so much", of));
+  pair("hue", a.hue, -1, 1, "turn the hues of each variant by up to so many half circles either way",
+       "turn the hues of every picture by so many half circles");
+}
+
+/// A way to change pictures is drawn or fixed.
+void check_augmentation(const data::Augmentation& a) {
+  const auto refuse = [](const std::string& what) {
+    config_error("train", "random_{} draws what fixed_{} says once and for all; take one of them out", what, what);
+  };
+  if (a.random_flip && a.fixed_flip) refuse("flip");
+  for (const auto& [what, amount] : {std::pair{"rotate", a.rotate},
+                                     {"brightness", a.brightness},
+                                     {"contrast", a.contrast},
+                                     {"saturation", a.saturation},
+                                     {"hue", a.hue}})
+    if (amount.random != 0 && amount.fixed != 0) refuse(what);
+}
+
 /// Keys of a dataset_config beside those of a run.
 void fields_of_one(config::Fields& f, DatasetChoice& o) {
   fields(f, o);
@@ -95,7 +133,8 @@ void fields_of_one(config::Fields& f, DatasetChoice& o) {
   f.refused("batch_size", "all datasets of a run share one; give --batch_size");
   f.refused("conditioning_data_dir", "no control networks are trained");
   f.refused("caption_dropout_every_n_epochs", "give a share of visits with caption_dropout_rate");
-  for (const char* name : {"color_aug", "face_crop_aug_range"}) f.refused(name, "colours and faces are left as they are");
+  for (const char* name : {"color_aug", "face_crop_aug_range"})
+    f.refused(name, "give random_saturation and random_brightness for colours; faces are not looked for");
   for (const char* name : {"token_warmup_min", "token_warmup_step"}) f.refused(name, "leave tags out with caption_tag_dropout_rate");
   f.refused("network_multiplier", "weigh the dataset's loss with loss_weight");
 }
@@ -134,8 +173,7 @@ void fields(config::Fields& f, DatasetChoice& o) {
   f("min_bucket_reso", o.min_bucket_reso, "shortest side of a bucket of kohya").at_most(kMostPixelsASide).in("pixels");
   f("max_bucket_reso", o.max_bucket_reso, "longest side of a bucket of kohya").at_most(kMostPixelsASide).in("pixels");
   f("bucket_reso_steps", o.bucket_reso_steps, "sides of buckets are multiples of this").at_most(kMostPixelsASide).in("pixels");
-  f("random_crop", o.random_crop, "cut pictures anywhere, not at the centre");
-  f("random_flip", o.random_flip, "mirror every other variant of a picture left to right", {"flip_aug"});
+  augmentation_fields(f, o.augmentation);
   clip_fields(f, o);
   f("caption_extension", o.caption_extension,
     "comma list of endings of caption files, the first that is there counts; with enable_wildcard one is drawn, ENDING=WEIGHT times as "
@@ -156,8 +194,6 @@ void fields(config::Fields& f, DatasetChoice& o) {
   f("caption_separator", o.caption_separator, "what stands between the tags of a caption");
   f("secondary_separator", o.secondary_separator, "tags joined by it are shuffled and left out as one; caption_separator takes its place");
 }
-
-bool augments(const DatasetChoice& o) { return o.random_crop || o.random_flip; }
 
 void check(const DatasetChoice& o) {
   auto listed = o;
@@ -180,6 +216,7 @@ void check(const DatasetChoice& o) {
                  o.num_repeats);
   if (!std::isfinite(o.slider_strength) || o.slider_strength == 0)
     config_error("train", "slider_strength must be a number other than 0, where nothing would be learned, and is {}", o.slider_strength);
+  check_augmentation(o.augmentation);
   data::check(caption_rule(o));
 }
 
@@ -216,13 +253,16 @@ data::ClipRule clip_rule(const DatasetChoice& o) {
 }
 
 std::vector<data::Subset> subsets_of(const DatasetChoice& o, int64_t cache_variants) {
-  auto variants = cache_variants > 0 ? cache_variants : o.random_crop ? 4 : o.random_flip ? 2 : 1;
+  auto mirrored_alone = o.augmentation;
+  mirrored_alone.random_flip = false;
+  auto variants = cache_variants > 0 ? cache_variants : mirrored_alone.varies() ? 4 : 2;
   auto metadata_path = as_there(o.metadata_path);
   auto resolutions = o.resolution.empty() ? std::vector<std::string>{""} : o.resolution;
   std::vector<data::Subset> subsets;
   for (const auto& resolution : resolutions) {
     data::Subset subset{base_of(metadata_path, as_there(o.base_path)), metadata_path, size_rule(o, resolution)};
-    subset.augmentation = {o.random_crop, o.random_flip, augments(o) ? variants : 1};
+    subset.augmentation = o.augmentation;
+    subset.augmentation.num_variants = o.augmentation.varies() ? variants : 1;
     subset.loss_weight = o.loss_weight;
     subset.caption_files = {o.caption_extension, o.class_tokens, o.trigger_word};
     subset.clips = clip_rule(o);

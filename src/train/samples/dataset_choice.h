@@ -13,7 +13,7 @@ struct DatasetChoice {
   bool enable_bucket = false, bucket_no_upscale = true;
   std::string bucket_rule = "kohya";
   int64_t min_bucket_reso = 256, max_bucket_reso = 1024, bucket_reso_steps = 64;
-  bool random_crop = false, random_flip = false;
+  data::Augmentation augmentation;  ///< without num_variants, which cache_variants says
   int64_t num_frames = 0, frame_stride = 1, frame_sample = 4;
   double frame_rate = 0;
   std::string frame_extraction = "head";
@@ -33,7 +33,6 @@ struct DatasetChoice {
 void fields(config::Fields& f, DatasetChoice& o);
 /// Throws a config Error for unknown names, numbers that make no sense, and contradictions.
 void check(const DatasetChoice& o);
-bool augments(const DatasetChoice& o);
 
 /// Reads the datasets of a TOML file of [general], [[datasets]] and [[datasets.subsets]], each beginning as `run`. File names start from
 /// the folder of that file. Throws a config Error for a file that is none.

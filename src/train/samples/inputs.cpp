@@ -39,6 +39,7 @@ std::string cut_content(const View& view) {
   auto content = "cut to " + spelled(data::extent_of(crop.size));
   if (!view.pictures->is_centre(row, crop)) content += fmt::format(" from {},{}", crop.top, crop.left);
   if (crop.flip) content += " mirrored";
+  content += data::spelled(crop.alteration);
   if (const auto& window = view.pictures->entry(row).window)
     content += fmt::format(", {} frames from {} at {}/{} a second", window->count, window->first, window->rate.num, window->rate.den);
   return content;

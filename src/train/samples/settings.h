@@ -10,6 +10,7 @@ namespace burnish::train {
 struct Portion {
   int64_t num_processes = 1, process_index = 0;
   int64_t num_places = 1, place = 0;  ///< so many processes do one portion together, each some tokens of every sample
+  bool same_parts = false;            ///< whether all processes run as many parts of a batch, since they need each other for each
 };
 
 /// Settings that say where samples come from, and what is kept of them.

@@ -118,6 +118,18 @@ std::vector<at::Tensor> replay_part(Trainee& trainee, const Objective& objective
   return results;
 }
 
+/// The shares of noise of a part's samples; of a rehearsal, whose times are not there, as many different ones.
+std::vector<double> shares_of_noise(const Objective& objective, const Batch& batch) {
+  std::vector<double> shares;
+  if (tensor_of(batch.draws, kLossWeight).is_meta()) {
+    const auto count = std::ssize(batch.samples);
+    for (int64_t i = 0; i < count; ++i) shares.push_back(static_cast<double>(i) / static_cast<double>(count));
+    return shares;
+  }
+  for (const auto& sample : objective.counted(batch.draws)) shares.push_back(sample.share);
+  return shares;
+}
+
 void zero_gradients(Trainee& trainee) {
   if (trainee.execution.gradients) trainee.execution.gradients->begin();
   else trainee.optimizer->zero_grad();
@@ -132,6 +144,8 @@ void add_part(Trainee& trainee, const Objective& objective, Batch batch, int64_t
     trainee.attached->dropout()->draw = static_cast<uint64_t>(trainee.progress.batch + number);
     trainee.attached->dropout()->first = static_cast<uint64_t>(batch.part.first);
   }
+  std::optional<adapters::RankMask> mask;
+  if (const auto& rule = trainee.attached->rank_rule(); rule.is_on()) mask.emplace(rule, shares_of_noise(objective, batch));
   auto there = moved(std::move(batch), *trainee.execution.upload);
   auto results = trainee.execution.replays ? replay_part(trainee, objective, std::move(there), num_batches)
                                            : run_part(trainee, objective, std::move(there), num_batches);

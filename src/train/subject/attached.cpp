@@ -60,6 +60,7 @@ Attached::Attached(const Chosen& chosen, models::Model& model) : chosen_(&chosen
     adapted = adapters::attach(root, options_of, it->paths, seed, dropout_, it->fused);
   }
   note_adapters();
+  if (rank_rule().is_on()) check_rank_rule();
   if (!adapted_.empty()) adapter_files(0, at::kFloat);  // so that what cannot be written is said now
 }
 
@@ -74,6 +75,34 @@ void Attached::note_adapters() const {
   if (adapted_.empty()) return;
   const auto& first = *adapted_[0].adapted[0].adapter;
   if (first.is_dora()) info("{}", readers_of(first.magnitude().axis));
+}
+
+void Attached::check_rank_rule() const {
+  int64_t most = 0;
+  for (const auto& a : adapted_) {
+    for (const auto& item : a.adapted) {
+      most = std::max(most, item.adapter->update().rank());
+      if (const auto type = type_of(*item.adapter); type != "lora")
+        config_error("train", "tlora_min_rank leaves ranks of LoRAs out, and the adapter of {} is of type {}; take it out, or train a LoRA",
+                     item.path, type);
+    }
+  }
+  if (rank_rule().least >= most)
+    config_error("train", "tlora_min_rank {} leaves out none of the adapter's {} ranks; set it below lora_rank", rank_rule().least, most);
+}
+
+void Attached::check_strengths(const std::vector<double>& strengths) const {
+  const bool has_others = std::ranges::any_of(strengths, [](double strength) { return strength != 0 && strength != 1; });
+  if (!has_others) return;
+  for (const auto& a : adapted_) {
+    for (const auto& item : a.adapted) {
+      if (item.adapter->is_dora())
+        config_error("train",
+                     "validation_strengths other than 0 and 1 are for adapters whose change is a factor times another, and {} of {} has a "
+                     "magnitude (dora); leave 0 alone, or train a LoRA",
+                     item.path, a.component);
+    }
+  }
 }
 
 double Attached::lr_factor(const std::string& component) const {

@@ -26,11 +26,16 @@ struct TrainedFile {
 /// The trained values in the loaded model: adapters hang on its layers, and weights that train take gradients.
 class Attached {
  public:
-  /// All trained components are loaded. Both must outlive this. Throws a config Error for adapters that their file's layout cannot hold.
+  /// All trained components are loaded. Both must outlive this. Throws a config Error for adapters that their file's layout cannot hold,
+  /// and for those that have no ranks which a rank mask could leave out.
   Attached(const Chosen& chosen, models::Model& model);
 
   /// Returns the dropout that all adapters share; null without adapters.
   const std::shared_ptr<adapters::Dropout>& dropout() const { return dropout_; }
+  /// Returns the rule of how many ranks take part in a step.
+  const adapters::RankRule& rank_rule() const { return chosen_->settings.rank_rule; }
+  /// Throws a config Error where adapters have no such strengths: a magnitude has 0 and 1 alone.
+  void check_strengths(const std::vector<double>& strengths) const;
   /// Returns the trained parameters, named "component.path"; a parameter that layers share has the name of the first of them.
   optim::ParameterList parameters() const;
 
@@ -48,6 +53,7 @@ class Attached {
     adapters::AdaptedList adapted;
   };
   void note_adapters() const;
+  void check_rank_rule() const;
   double lr_factor(const std::string& component) const;
   std::vector<TrainedFile> adapter_files(int64_t step, c10::ScalarType dtype) const;
   TrainedFile adapter_file(int64_t step, c10::ScalarType dtype, const std::string& expert,

@@ -3,6 +3,7 @@
 
 #include "adapters/adapter_file.h"
 #include "adapters/attach.h"
+#include "adapters/rank_mask.h"
 #include "loras/merged.h"
 #include "train/subject/model_choice.h"
 
@@ -28,6 +29,7 @@ struct TrainedSettings {
   std::string lora_checkpoint;            ///< a file, or a comma list of the files of several experts; "" starts anew
   std::optional<std::string> targets;     ///< targets of adapters; none takes the family's own
   adapters::AdapterOptions adapter;
+  adapters::RankRule rank_rule = {};                ///< how many ranks of LoRAs take part in a step, by a sample's time
   std::vector<std::string> given = {};              ///< options that were asked for in so many words, also where they say their default
   std::string rank_groups = {}, alpha_groups = {};  ///< ranks and alphas of layers that differ from it (base/numbers_by_name.h)
   adapters::Layout layout = {};                     ///< layout of adapter files

@@ -51,6 +51,10 @@ nlohmann::json line_of(const StepReport& r, const Training& training) {
   // A table's columns are those of its first row, so what is not there at every step is null at the others.
   if (training.course.num_held_out() > 0)
     line["validation_loss"] = r.validation_loss ? nlohmann::json(*r.validation_loss) : nlohmann::json();
+  for (auto strength : training.settings.output.validation_strengths) {
+    auto loss = r.losses_at.find(strength);
+    line[fmt::format("validation_loss_at_{}", strength)] = loss == r.losses_at.end() ? nlohmann::json() : nlohmann::json(loss->second);
+  }
   if (r.learned_rate) line["learned_rate"] = *r.learned_rate;
   return line;
 }
@@ -85,8 +89,8 @@ class Log final : public Hook {
     if (last < training_.course.num_steps()) write_config();
     training_.status.count_steps(training_.course.num_steps());
     lines_.emplace(output.folder / "log.jsonl", last);
-    if (output.csv) table_.emplace(output.folder / "log.csv", last);
-    if (output.tensorboard) events_.emplace(output.folder / "tensorboard", last, now());
+    if (output.logs.csv) table_.emplace(output.folder / "log.csv", last);
+    if (output.logs.tensorboard) events_.emplace(output.folder / "tensorboard", last, now());
     save_plan(training_.plan, output.folder / "plan.json");
   }
 

@@ -2,6 +2,7 @@
 
 #include "data/drawn_file.h"
 #include "loras/merged.h"
+#include "nn/delta_strength.h"
 #include "records/previews.h"
 #include "train/run/hooks/hooks.h"
 
@@ -31,16 +32,25 @@ class Preview final : public Hook {
     optim::Averaged averaged(*trainee.optimizer, trainee.ema.get(), trainee.sharing());
     last_ = trainee.progress.step;
     if (training_.previews == nullptr) return;
-    TakePreview take;
-    if (training_.world.is_first())
-      take = [this](int64_t number, const drawing::Picture& picture, const at::Tensor& drawn) { write(number, picture, drawn); };
-    draw_previews(*training_.previews, trainee.model, pipeline::models_of(trainee.live.units), take);
+    std::vector<double> strengths{1};
+    const auto& others = training_.settings.output.validation_strengths;
+    strengths.insert(strengths.end(), others.begin(), others.end());
+    for (size_t i = 0; i < strengths.size(); ++i) {
+      nn::DeltaStrength strength(strengths[i]);
+      const auto first = static_cast<int64_t>(i) * std::ssize(training_.previews->pictures);
+      TakePreview take;
+      if (training_.world.is_first())
+        take = [this, first, &strength = strengths[i]](int64_t number, const drawing::Picture& picture, const at::Tensor& drawn) {
+          write(first + number, picture, strength, drawn);
+        };
+      draw_previews(*training_.previews, trainee.model, pipeline::models_of(trainee.live.units), take);
+    }
     const bool reads_anew = !training_.previews->with_presets && loras::has_merged(trainee.model);
     if (reads_anew && trainee.execution.replays) trainee.execution.replays->forget();  // the weights lie elsewhere now
   }
 
   /// A preview of a run before this one in the folder may have been of another kind.
-  void write(int64_t number, const drawing::Picture& picture, const at::Tensor& drawn) const {
+  void write(int64_t number, const drawing::Picture& picture, double strength, const at::Tensor& drawn) const {
     const bool is_clip = data::is_drawn_clip(drawn);
     const auto& format = training_.settings.output.previews.format;
     const auto stem = records::preview_path(training_.settings.output.folder, last_, number, records::PreviewKind::frames);
@@ -56,6 +66,7 @@ class Preview final : public Hook {
                      {"num_inference_steps", std::to_string(picture.num_inference_steps)},
                      {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
                      {"step", std::to_string(last_)}};
+    if (strength != 1) text.emplace_back("strength", fmt::format("{}", strength));
     if (is_clip) {
       text.emplace_back("num_frames", std::to_string(drawn.size(1)));
       text.emplace_back("frame_rate", fmt::format("{}", frame_rate()));
@@ -78,7 +89,9 @@ class Preview final : public Hook {
 std::unique_ptr<Hook> make_preview(const Training& training) {
   bool is_asked_for = !training.settings.output.previews.prompts.empty();
   bool has_part = training.world.is_first() || training.trainee.ownership;  // in averages, of which each process has some
-  return is_asked_for && has_part ? std::make_unique<Preview>(training) : nullptr;
+  if (!is_asked_for || !has_part) return nullptr;
+  training.trainee.attached->check_strengths(training.settings.output.validation_strengths);
+  return std::make_unique<Preview>(training);
 }
 
 }  // namespace burnish::train

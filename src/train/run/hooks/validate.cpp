@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/say.h"
 #include "io/files.h"
+#include "nn/delta_strength.h"
 #include "train/run/hooks/hooks.h"
 
 namespace burnish::train {
@@ -36,14 +37,23 @@ class Validate final : public Hook {
   void stepped(StepReport& r) override {
     if (!looks_at(r)) return;
     r.validation_loss = last_ = loss();
+    r.losses_at = losses_at_ = losses_at_strengths();
     last_step_ = r.step;
     note_rise(r);
   }
 
   void ended() override {
-    double after = last_step_ == training_.trainee.progress.step ? last_ : loss();
-    write({{"before", before_}, {"after", after}});
-    if (training_.world.is_first()) tell(stdout, "validation loss: before {:.5f}, after {:.5f}\n", before_, after);
+    const bool is_measured = last_step_ == training_.trainee.progress.step;
+    double after = is_measured ? last_ : loss();
+    if (!is_measured) losses_at_ = losses_at_strengths();
+    nlohmann::json losses{{"before", before_}, {"after", after}};
+    std::string at;
+    for (const auto& [strength, loss] : losses_at_) {
+      losses["at"][fmt::format("{}", strength)] = loss;
+      at += fmt::format(", at strength {} {:.5f}", strength, loss);
+    }
+    write(losses);
+    if (training_.world.is_first()) tell(stdout, "validation loss: before {:.5f}, after {:.5f}{}\n", before_, after, at);
   }
 
  private:
@@ -73,6 +83,15 @@ class Validate final : public Hook {
         r.step, *r.validation_loss, lowest_, lowest_step_, kRising);
   }
 
+  std::map<double, double> losses_at_strengths() const {
+    std::map<double, double> losses;
+    for (auto strength : training_.settings.output.validation_strengths) {
+      nn::DeltaStrength at(strength);
+      losses[strength] = loss();
+    }
+    return losses;
+  }
+
   /// The mean over all held-out samples and their draws, not weighted; processes share them out.
   double loss() const {
     at::NoGradGuard no_grad;
@@ -92,6 +111,7 @@ class Validate final : public Hook {
 
   const Training& training_;
   double before_ = 0, lowest_ = 0, last_ = 0;
+  std::map<double, double> losses_at_;  ///< as last measured
   int64_t lowest_step_ = 0, last_step_ = -1;
   int num_above_ = 0;
 };
@@ -99,7 +119,9 @@ class Validate final : public Hook {
 }  // namespace
 
 std::unique_ptr<Hook> make_validate(const Training& training) {
-  return training.course.num_held_out() > 0 ? std::make_unique<Validate>(training) : nullptr;
+  if (training.course.num_held_out() == 0) return nullptr;
+  training.trainee.attached->check_strengths(training.settings.output.validation_strengths);
+  return std::make_unique<Validate>(training);
 }
 
 }  // namespace burnish::train
