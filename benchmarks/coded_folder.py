@@ -12,8 +12,9 @@ WEIGHTS = "diffusion_pytorch_model"
 
 def mxfp8(weight):
     import comfy_kitchen
+    import torch
     codes, scales = comfy_kitchen.quantize_mxfp8(weight)
-    return {"format": "mxfp8"}, {"weight": codes, "weight_scale": scales.view(torch_dtype("uint8"))}
+    return {"format": "mxfp8"}, {"weight": codes, "weight_scale": scales.view(torch.uint8)}
 
 
 def nvfp4(weight):
@@ -51,13 +52,17 @@ BLOCKWISE = ["Q8_0", "Q5_1", "Q4_0", "Q4_K"]
 FORMATS = [*MARKED, *BLOCKWISE]
 
 
-def torch_dtype(name):
-    import torch
-    return getattr(torch, name)
-
-
 def is_coded(name, tensor, width=1):
     return bool(BLOCKS.match(name)) and "norm" not in name and tensor.ndim == 2 and tensor.shape[1] % width == 0
+
+
+def fits(model, name):
+    """Whether the folder's transformer has rows of whole blocks of a format: GGUF's K-quants have blocks of 256."""
+    import gguf
+    from safetensors.torch import load_file
+
+    width = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[name]][0] if name in BLOCKWISE else 1
+    return any(is_coded(key, tensor, width) for key, tensor in load_file(model / f"transformer/{WEIGHTS}.safetensors").items())
 
 
 def write_marked(tensors, name, out):

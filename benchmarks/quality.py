@@ -140,6 +140,8 @@ def closeness(args):
         exact = first_gradients(["--model", base], pictures, [*more, "--dtype", "fp32"], out, args)
         picture = drawn(["--model", base], [*more, "--dtype", "fp32"], latents, args)
         for name, options in CLOSE.items():
+            if name in coded_folder.FORMATS and not coded_folder.fits(base, name):
+                continue
             model = coded_folder.write(base, name, measure.SCRATCH / "coded") if name in coded_folder.FORMATS else ["--model", base]
             errors = errors_by_kind(first_gradients(model, pictures, [*more, "--dtype", "bf16", *options], out, args), exact)
             off = drawn(model, [*more, "--dtype", "bf16", *options], latents, args) - picture

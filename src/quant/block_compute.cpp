@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/place.h"
+#include "kernels/quantize_rows/quantize_rows.h"
 #include "kernels/unpack/unpack.h"
 #include "quant/scaled_mm.h"
 #include "quant/source.h"
@@ -57,7 +58,7 @@ kernels::CodedBlocks BlockComputeSource::coded() const {
 at::Tensor BlockComputeSource::forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const {
   if (has_few_rows(x)) return QuantizedSource::forward(product, x, bias);
   const auto kind = weight_.format.codes;
-  const auto rows = kernels::quantize_blocks(x.flatten(0, -2), kind);
+  const auto rows = kernels::shared_blocks(x.flatten(0, -2), kind);
   if (has_block_products(device())) {
     auto sizes = x.sizes().vec();
     sizes.back() = weight_.out;

@@ -63,7 +63,7 @@ TEST(QuantizedBlocks, ScalesComeBackFromWhereProductsReadThem) {
 TEST(QuantizedBlocks, AreMadeOnceWhereRowsAreShared) {
   auto x = at::randn({2, 20, 64}, at::device(test::device()));
   const kernels::SharedRows shared(x);
-  auto blocks = [&](CodeKind kind) { return kernels::quantize_blocks(x.flatten(0, -2), kind).codes_NI; };
+  auto blocks = [&](CodeKind kind) { return kernels::shared_blocks(x.flatten(0, -2), kind).codes_NI; };
   const auto first = blocks(CodeKind::mxfp8);
   EXPECT_TRUE(first.is_alias_of(blocks(CodeKind::mxfp8)));
   EXPECT_EQ(blocks(CodeKind::e2m1).size(1), 32);

@@ -15,7 +15,6 @@
 
 #include "kernels/launch.h"
 #include "kernels/place.h"
-#include "kernels/quantize_rows/quantize_rows.h"
 
 namespace burnish::kernels {
 
@@ -69,7 +68,9 @@ CodedBlocks empty_blocks(const at::Tensor& x_NI, CodeKind kind) {
   return made;
 }
 
-CodedBlocks quantize(const at::Tensor& x_NI, CodeKind kind) {
+}  // namespace
+
+CodedBlocks quantize_blocks(const at::Tensor& x_NI, CodeKind kind) {
   const bool is_e2m1 = kind == CodeKind::e2m1;
   const auto dtype = kernel_dtype(x_NI.scalar_type());
   const Binary* kernel = nullptr;
@@ -90,14 +91,6 @@ CodedBlocks quantize(const at::Tensor& x_NI, CodeKind kind) {
           {"width", width},
           {"groups", made.scales.size(1)}});
   return made;
-}
-
-}  // namespace
-
-CodedBlocks quantize_blocks(const at::Tensor& x_NI, CodeKind kind) {
-  auto* shared = SharedRows::of(x_NI);
-  if (shared == nullptr) return quantize(x_NI, kind);
-  return shared->blocks(kind, [&] { return quantize(x_NI, kind); });
 }
 
 at::Tensor scales_of(const CodedBlocks& coded, int64_t rows, int64_t groups) {

@@ -96,4 +96,10 @@ CodedRows quantize_rows(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKi
   return shared->rows(kind, rotation, [&] { return quantize(x_NI, {}, kind, rotation); });
 }
 
+CodedBlocks shared_blocks(const at::Tensor& x_NI, CodeKind kind) {
+  auto* shared = SharedRows::of(x_NI);
+  if (shared == nullptr) return quantize_blocks(x_NI, kind);
+  return shared->blocks(kind, [&] { return quantize_blocks(x_NI, kind); });
+}
+
 }  // namespace burnish::kernels

@@ -19,7 +19,10 @@ struct CodedRows {
 /// (kernels/rotate).
 CodedRows quantize_rows(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKind kind, int64_t rotation = 0);
 
-/// While one lives, quantize_rows (without a gain) and quantize_blocks of this x are computed once and then given again, on this thread:
+/// Computes quantize_blocks, once for all who ask while a SharedRows of x lives.
+CodedBlocks shared_blocks(const at::Tensor& x_NI, CodeKind kind);
+
+/// While one lives, quantize_rows (without a gain) and shared_blocks of this x are computed once and then given again, on this thread:
 /// layers that read one x share its codes. x must not be written meanwhile.
 class SharedRows {
  public:
