@@ -1,11 +1,11 @@
 #include "models/comfy_weights.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/constant_pad_nd.h>
 
 #include <algorithm>
 
 #include "base/error.h"
+#include "kernels/quantize_blocks/quantize_blocks.h"
 
 namespace burnish::models {
 
@@ -56,14 +56,12 @@ int64_t rotation_in(const nlohmann::json& more, const std::string& name, int64_t
   return rotation;
 }
 
-/// Scales as cuBLAS lays them out (blocks of 128 rows by 4), as a byte for each block of a row: [rows, blocks].
-at::Tensor in_rows(const at::Tensor& laid_out, const std::string& name, int64_t rows, int64_t blocks) {
-  const int64_t tall = (rows + 127) / 128, wide = (blocks + 3) / 4;
-  if (laid_out.numel() != tall * wide * 512 || laid_out.element_size() != 1)
-    data_error("models", "'{}' has {} scales where {} of a byte were expected; its file is damaged", name, laid_out.numel(),
-               tall * wide * 512);
-  auto tiles = laid_out.contiguous().view(at::kByte).view({tall, wide, 32, 4, 4}).permute({0, 3, 2, 1, 4});
-  return tiles.reshape({tall * 128, wide * 4}).narrow(0, 0, rows).narrow(1, 0, blocks).contiguous();
+/// Scales as products read them (kernels/quantize_blocks), as a byte for each block of a row: [rows, blocks].
+at::Tensor scales_in_rows(const at::Tensor& laid_out, const std::string& name, int64_t rows, int64_t blocks) {
+  const int64_t expected = (rows + 127) / 128 * ((blocks + 3) / 4) * 512;
+  if (laid_out.numel() != expected || laid_out.element_size() != 1)
+    data_error("models", "'{}' has {} scales where {} of a byte were expected; its file is damaged", name, laid_out.numel(), expected);
+  return kernels::in_rows(laid_out, rows, blocks);
 }
 
 /// Bytes of two numbers whose first is in the low half, with the first in the high half.
@@ -72,23 +70,11 @@ at::Tensor first_in_high_half(const at::Tensor& bytes) {
   return plain.bitwise_left_shift(4).add_(plain.bitwise_right_shift(4));
 }
 
-/// 2^(e - 127), by its bits.
-at::Tensor powers_of_two(const at::Tensor& exponents) {
-  auto wide = exponents.to(at::kInt);
-  return wide.bitwise_left_shift(23).masked_fill_(wide == 0, 1 << 22).view(at::kFloat);
-}
-
 }  // namespace
 
 bool is_scale_or_mark(std::string_view name) {
   auto ends = [&](std::string_view ending) { return name.ends_with(ending); };
   return name == kFileMark || std::ranges::any_of(kScales, ends) || std::ranges::any_of(kMarks, ends);
-}
-
-at::Tensor laid_out(const at::Tensor& scales) {
-  const auto tall = (scales.size(0) + 127) / 128, wide = (scales.size(1) + 3) / 4;
-  const auto filled = at::constant_pad_nd(scales, {0, wide * 4 - scales.size(1), 0, tall * 128 - scales.size(0)});
-  return filled.view({tall, 4, 32, wide, 4}).permute({0, 3, 2, 1, 4}).reshape(filled.sizes());
 }
 
 std::optional<CodedWeight> find_fp8(const MarkedFiles& files, const std::string& name) {
@@ -126,10 +112,10 @@ std::optional<CodedWeight> find_mxfp8(const MarkedFiles& files, const std::strin
   CodedWeight weight{.kind = CodeKind::mxfp8, .shape = info.shape, .beside = {scale}, .read = {}};
   weight.read = [name, scale](const io::TensorSource& tensors) {
     auto codes = tensors.tensor(name);
-    auto exponents = in_rows(tensors.tensor(scale), scale, codes.size(0), codes.size(1) / kGroup);
+    auto exponents = scales_in_rows(tensors.tensor(scale), scale, codes.size(0), codes.size(1) / kGroup);
     return Codes{.kind = CodeKind::mxfp8,
                  .codes = codes.view(at::kByte),
-                 .scales = powers_of_two(exponents),
+                 .scales = kernels::powers_of_two(exponents),
                  .sizes = codes.sizes().vec(),
                  .group = kGroup};
   };
@@ -147,7 +133,7 @@ std::optional<CodedWeight> find_nvfp4(const MarkedFiles& files, const std::strin
   if (!is_one || (2 * info.shape[1]) % kGroup != 0 || files.tensors.contains(layer + ".pre_quant_scale")) return std::nullopt;
   CodedWeight weight{.kind = CodeKind::e2m1, .shape = {info.shape[0], 2 * info.shape[1]}, .beside = {scale, whole}, .read = {}};
   weight.read = [name, scale, whole, shape = weight.shape](const io::TensorSource& tensors) {
-    auto bytes = in_rows(tensors.tensor(scale), scale, shape[0], shape[1] / kGroup);
+    auto bytes = scales_in_rows(tensors.tensor(scale), scale, shape[0], shape[1] / kGroup);
     auto scales = bytes.view(at::kFloat8_e4m3fn).to(at::kFloat).mul_(scale_in(tensors, whole, 1));
     return Codes{.kind = CodeKind::e2m1, .codes = tensors.tensor(name), .scales = scales, .sizes = shape, .group = kGroup};
   };

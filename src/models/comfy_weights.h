@@ -7,9 +7,6 @@ namespace burnish::models {
 /// Tells whether a tensor's name is that of a scale or a mark beside a layer's weight, or of a mark of the whole file.
 bool is_scale_or_mark(std::string_view name);
 
-/// Scales [rows, groups] as cuBLAS lays them out, of blocks of 128 rows by 4 that zeros fill up: [rows, groups] of multiples of these.
-at::Tensor laid_out(const at::Tensor& scales);
-
 /// Finds FP8, whose scale is `<layer>.scale_weight` or `<layer>.weight_scale`, one number or one a row, or is not there.
 std::optional<CodedWeight> find_fp8(const MarkedFiles& files, const std::string& name);
 

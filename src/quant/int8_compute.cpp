@@ -8,10 +8,6 @@ namespace burnish::quant {
 
 namespace {
 
-constexpr int64_t kFewRows = 16;
-
-bool has_few_rows(const at::Tensor& x) { return x.numel() <= kFewRows * x.size(-1); }
-
 /// The same numbers as rows; a view of what is contiguous.
 at::Tensor rows_of(const at::Tensor& x) { return x.view({-1, x.size(-1)}); }
 

@@ -50,12 +50,15 @@ struct Multiply : torch::autograd::Function<Multiply> {
   }
 };
 
+constexpr int64_t kFewRows = 16;
 /// Of a tile, beyond which its product gains nothing.
 constexpr int64_t kMostRows = 1024;
 
 std::optional<at::Tensor> optional(const at::Tensor& tensor) { return tensor.defined() ? std::optional(tensor) : std::nullopt; }
 
 }  // namespace
+
+bool has_few_rows(const at::Tensor& x) { return x.numel() <= kFewRows * x.size(-1); }
 
 at::Tensor QuantizedSource::multiply(const kernels::ProductPtr& product, const at::Tensor& x, const at::Tensor& bias) const {
   return Multiply::apply(x, optional(bias), optional(leaf_), shared_from_this(), product);

@@ -7,6 +7,9 @@
 
 namespace burnish::quant {
 
+/// Tells whether x is vectors of time or pooled text, in whose products codes gain nothing and lose what no other token has.
+bool has_few_rows(const at::Tensor& x);
+
 /// A weight held as codes. Products unpack one tile of rows at a time, forward and for the input's gradient; autograd keeps this
 /// object, and the input where the weight trains, so no unpacked copy outlives its tile.
 class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_this<QuantizedSource> {
@@ -92,6 +95,24 @@ class Int8ComputeSource : public ComputeSource {
   /// y = x Wᵀ + bias, and dx = dy W, or with `adds` that much more.
   void multiply_(const at::Tensor& y, const kernels::CodedRows& x, const at::Tensor& bias, bool adds) const;
   void multiply_transposed_(const at::Tensor& dx, const kernels::CodedRows& dy, bool adds) const;
+};
+
+/// A weight in MXFP8 or NVFP4 as files have it, multiplied by rows of x in the same format. The input's gradient sums over outputs, along
+/// which such a weight has no scales, so it is a product with unpacked tiles. An x of few rows is multiplied as it is. On a CPU the same
+/// numbers are multiplied in fp32.
+class BlockComputeSource : public QuantizedSource {
+ public:
+  /// The weight is one that `can_compute` accepts.
+  explicit BlockComputeSource(QuantizedWeight weight);
+  /// Tells whether a weight is multiplied so on its device: its scales are whole bytes of the format, with one that all have in common, and
+  /// its sides multiples of 32. A GPU without such products multiplies unpacked tiles.
+  static bool can_compute(const QuantizedWeight& weight);
+  at::Tensor forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const override;
+  bool adds(const kernels::Product&, const at::Tensor&) const override { return false; }
+
+ private:
+  kernels::CodedBlocks coded() const;
+  at::Tensor whole_;  ///< of NVFP4: fp32 [], which the scales' bytes are multiplied by
 };
 
 }  // namespace burnish::quant

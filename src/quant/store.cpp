@@ -71,11 +71,15 @@ std::shared_ptr<QuantizedSource> Store::source_of(const QuantizedWeight& weight,
   auto multiplies = [&](CodeKind kind) { return is_matrix && ComputeSource::can_compute(weight.format, kind); };
   if (options_.fp8_compute && multiplies(CodeKind::e4m3)) return std::make_shared<Fp8ComputeSource>(weight);
   if (options_.int8_compute && multiplies(CodeKind::int8)) return std::make_shared<Int8ComputeSource>(weight);
+  const auto kind = weight.format.codes;
+  const bool is_asked = (kind == CodeKind::mxfp8 && options_.fp8_compute) || (kind == CodeKind::e2m1 && options_.fp4_compute);
+  if (is_asked && is_matrix && BlockComputeSource::can_compute(weight)) return std::make_shared<BlockComputeSource>(weight);
   return std::make_shared<QuantizedSource>(weight);
 }
 
 std::string Store::settings() const {
-  const std::string products = std::string(options_.fp8_compute ? ", fp8_compute" : "") + (options_.int8_compute ? ", int8_compute" : "");
+  const std::string products = std::string(options_.fp8_compute ? ", fp8_compute" : "") + (options_.int8_compute ? ", int8_compute" : "") +
+                               (options_.fp4_compute ? ", fp4_compute" : "");
   if (!options_.trained.empty()) return "trained in fp8 except " + join(options_.high_precision) + products;
   return (options_.format ? "stored as " + format_name(*options_.format) + " except " + join(options_.high_precision) : "") + products;
 }

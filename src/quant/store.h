@@ -13,8 +13,9 @@ struct QuantizedWeight;
 struct StoreOptions {
   std::optional<Format> format;             ///< nothing keeps what the file has: codes stay codes, the rest stays parameters
   std::vector<std::string> high_precision;  ///< regular expressions for whole layer paths whose weights stay parameters
-  bool fp8_compute = false;                 ///< products of FP8 by FP8 numbers
+  bool fp8_compute = false;                 ///< products of FP8 by FP8 numbers, MXFP8 too
   bool int8_compute = false;                ///< products of INT8 by INT8 numbers
+  bool fp4_compute = false;                 ///< products of NVFP4 by NVFP4 numbers
   /// Weights at or below these paths train: they are held as E4M3 codes that an optimizer can write, whatever `format` says.
   std::vector<std::string> trained = {};
   c10::ScalarType gradient_dtype = c10::ScalarType::BFloat16;  ///< dtype of the gradients of trained weights

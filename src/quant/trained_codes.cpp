@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+#include "kernels/quantize_blocks/quantize_blocks.h"
 #include "nn/linear.h"
 #include "optim/rounding.h"
 #include "quant/source.h"
@@ -19,12 +20,9 @@ namespace {
 constexpr double kLargest = 448;
 constexpr int kSmallestExponent = -100;  // of a scale; that of a row of zeros
 
-/// The smallest power of two that makes `most` (fp32, not negative) 448 at most when divided by it. In whole numbers, so that no device
-/// rounds it: most = 1.m · 2^e, and 448 = 1.75 · 2^8.
+/// The smallest power of two that makes `most` 448 at most when divided by it.
 at::Tensor power_of_two_scale(const at::Tensor& most) {
-  auto bits = most.view(at::kInt);
-  auto field = bits.bitwise_right_shift(23).sub_(8).add_(bits.bitwise_and(0x7FFFFF) > 0x600000);
-  return field.clamp_min_(127 + kSmallestExponent).bitwise_left_shift_(23).view(at::kFloat);
+  return kernels::exponents_to_448(most).clamp_min_(127 + kSmallestExponent).bitwise_left_shift_(23).view(at::kFloat);
 }
 
 }  // namespace

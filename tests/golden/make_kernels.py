@@ -6,6 +6,7 @@ Cases differ in sizes: odd ones, one row, rows that fill no block, several sampl
 """
 import pathlib
 
+import comfy_kitchen
 import torch
 from bitsandbytes.functional import create_dynamic_map
 from safetensors.torch import save_file
@@ -114,6 +115,22 @@ def quantize_rows():
                                      "int8_scales": int8_scales.squeeze(1), "int8_codes": (exact / int8_scales).round().to(torch.int8)}
 
 
+def quantize_blocks():
+    """Rows as MXFP8 and NVFP4, by comfy-kitchen's computation without a GPU; one of them is zeros, and one has sizes far from the others'."""
+    for name, (rows, width) in {"odd": (131, 96), "one": (1, 32)}.items():
+        x = draw(rows, width).float()
+        if rows > 1:
+            x[0], x[1, :48] = 0, x[1, :48] * 2.0**-14
+        case = {"x": x}
+        with comfy_kitchen.use_backend("eager"):
+            codes, scales = comfy_kitchen.quantize_mxfp8(x)
+            case |= {"mxfp8_codes": codes.view(torch.uint8), "mxfp8_scales": scales.view(torch.uint8)}
+            case["whole"] = (x.abs().amax() / (448 * 6)).reshape(1)
+            codes, scales = comfy_kitchen.quantize_nvfp4(x, case["whole"][0], pad_16x=True)
+            case |= {"e2m1_codes": codes.view(torch.uint8)[:rows], "e2m1_scales": scales.view(torch.uint8)}
+        yield name, case
+
+
 def scaled_sums():
     """Whole sums times scales of rows and columns, with a bias or on what is there: forward's two ways and the gradient's two."""
     for name, (rows, width) in {"odd": (5, 131), "one": (1, 8)}.items():
@@ -146,7 +163,7 @@ def adamw_8bit():
 
 
 OPERATORS = (modulated_norm, qk_norm_rope, gated_residual, gelu_tanh, geglu, group_norm_silu, channel_gain, low_rank, unpack,
-             quantize_rows, adamw_8bit, scaled_sums)
+             quantize_rows, quantize_blocks, adamw_8bit, scaled_sums)
 
 
 def main():

@@ -37,6 +37,9 @@ INSTANTIATE_TEST_SUITE_P(Adapters, OverFp8,
                                          "--lora_type dora --dora_norm input --use_gradient_checkpointing", "--lora_type loha",
                                          "--lora_type lokr --fp8_compute", "--weight_format int8 --int8_compute --dtype bf16",
                                          "--lora_type dora --weight_format int8 --int8_compute --use_gradient_checkpointing",
+                                         "--lora_type loha --weight_format int8 --int8_compute",
+                                         "--lora_type lokr --weight_format int8_convrot --int8_compute",
+                                         "--lora_type oft --weight_format int8 --int8_compute --dtype bf16",
                                          "--weight_format nf4 --lora_dropout 0.1", "--lora_type oft --lora_dropout 0.1 --dtype bf16",
                                          "--lora_type oft --use_gradient_checkpointing", "--lora_type full --use_gradient_checkpointing"));
 

@@ -457,6 +457,63 @@ TEST(Int8Compute, IsRefusedForOtherCodes) {
 
 namespace {
 
+/// A weight as files have it in MXFP8 or NVFP4: codes, and scales in fp32.
+QuantizedWeight in_blocks(const at::Tensor& weight, CodeKind kind) {
+  const auto coded = kernels::quantize_blocks(weight, kind);
+  const auto group = code_block(kind).group;
+  return {{kind, Scaling::row_block, group},
+          coded.codes_NI,
+          kernels::scales_of(coded, weight.size(0), weight.size(1) / group),
+          weight.size(0),
+          weight.size(1)};
+}
+
+}  // namespace
+
+TEST(BlockCompute, IsTheProductOfTheRoundedNumbers) {
+  for (auto kind : {CodeKind::mxfp8, CodeKind::e2m1}) {
+    const auto weight = in_blocks(some_weight(96, 64), kind);
+    ASSERT_TRUE(BlockComputeSource::can_compute(weight));
+    auto source = std::make_shared<BlockComputeSource>(weight);
+    const auto w = all_rows(*source).to(at::kDouble), bias = at::randn({96});
+    auto x = at::randn({2, 20, 64}).requires_grad_(true), dy = at::randn({2, 20, 96});
+    const auto rounded = all_rows(QuantizedSource(in_blocks(x.detach().view({40, 64}), kind))).to(at::kDouble);
+    EXPECT_GE(relative_error(rounded, x.detach().view({40, 64})), 1e-2);
+    auto y = source->multiply(kernels::matrix_product(), x, bias);
+    EXPECT_LE(relative_error(y, (at::mm(rounded, w.t()) + bias).view({2, 20, 96})), 1e-6);
+    torch::autograd::backward({y}, {dy});
+    EXPECT_LE(relative_error(x.grad(), at::matmul(dy.to(at::kDouble), w)), 3e-6) << "the input's gradient is of the unpacked weight";
+    auto few = at::randn({16, 64});
+    EXPECT_LE(relative_error(source->multiply(kernels::matrix_product(), few, {}), at::mm(few.to(at::kDouble), w.t())), 1e-6);
+  }
+}
+
+TEST(BlockCompute, IsLeftToWeightsWhoseScalesAreBytes) {
+  auto weight = in_blocks(some_weight(96, 64), CodeKind::e2m1);
+  EXPECT_TRUE(BlockComputeSource::can_compute(weight));
+  weight.scales.mul_(0.37).narrow(0, 0, 90).mul_(0.5);  // as where the largest number lies in another weight, which shares the scale
+  EXPECT_TRUE(BlockComputeSource::can_compute(weight));
+  weight.scales.narrow(0, 0, 48).mul_(1.013);  // rows of two weights
+  EXPECT_FALSE(BlockComputeSource::can_compute(weight));
+  EXPECT_FALSE(BlockComputeSource::can_compute(in_blocks(some_weight(40, 64), CodeKind::mxfp8)));
+  EXPECT_FALSE(BlockComputeSource::can_compute(quantize(some_weight(64, 64), parse_format("nf4"), at::kCPU, "w")));
+}
+
+TEST(BlockCompute, IsWhatAStoreMakesOfFilesThatHaveThem) {
+  const auto store = [](CodeKind kind, bool fp8, bool fp4) {
+    const auto weight = in_blocks(some_weight(96, 64), kind);
+    const Codes codes{.kind = kind, .codes = weight.codes, .scales = weight.scales, .sizes = {96, 64}, .group = weight.format.group};
+    Store made({.format = {}, .high_precision = {}, .fp8_compute = fp8, .fp4_compute = fp4});
+    return std::dynamic_pointer_cast<BlockComputeSource>(made.store("a.weight", {.codes = codes}, at::kCPU)) != nullptr;
+  };
+  EXPECT_TRUE(store(CodeKind::mxfp8, true, false));
+  EXPECT_FALSE(store(CodeKind::mxfp8, false, true));
+  EXPECT_TRUE(store(CodeKind::e2m1, false, true));
+  EXPECT_FALSE(store(CodeKind::e2m1, true, false));
+}
+
+namespace {
+
 /// A layer whose weight trains as codes, as a model's are when they are loaded.
 struct TrainedLayer {
   nn::Linear layer;

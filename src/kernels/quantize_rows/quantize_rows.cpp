@@ -72,15 +72,34 @@ SharedRows::SharedRows(const at::Tensor& x) : x_(x), before_(innermost()) { inne
 
 SharedRows::~SharedRows() { innermost() = before_; }
 
-CodedRows quantize_rows(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKind kind, int64_t rotation) {
+SharedRows* SharedRows::of(const at::Tensor& x_NI) {
   auto* shared = innermost();
-  if (shared == nullptr || gain_I.defined() || !same_numbers(shared->x_, x_NI)) return quantize(x_NI, gain_I, kind, rotation);
-  if (!shared->made_.codes_NI.defined() || shared->kind_ != kind || shared->rotation_ != rotation) {
-    shared->made_ = quantize(x_NI, gain_I, kind, rotation);
-    shared->kind_ = kind;
-    shared->rotation_ = rotation;
-  }
-  return shared->made_;
+  return shared != nullptr && same_numbers(shared->x_, x_NI) ? shared : nullptr;
+}
+
+CodedRows SharedRows::rows(CodeKind kind, int64_t rotation, const std::function<CodedRows()>& make) {
+  if (!rows_.codes_NI.defined() || kind_ != kind || rotation_ != rotation) rows_ = make();
+  kind_ = kind;
+  rotation_ = rotation;
+  return rows_;
+}
+
+CodedBlocks SharedRows::blocks(CodeKind kind, const std::function<CodedBlocks()>& make) {
+  if (!blocks_.codes_NI.defined() || kind_of_blocks_ != kind) blocks_ = make();
+  kind_of_blocks_ = kind;
+  return blocks_;
+}
+
+CodedRows quantize_rows(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKind kind, int64_t rotation) {
+  auto* shared = gain_I.defined() ? nullptr : SharedRows::of(x_NI);
+  if (shared == nullptr) return quantize(x_NI, gain_I, kind, rotation);
+  return shared->rows(kind, rotation, [&] { return quantize(x_NI, {}, kind, rotation); });
+}
+
+CodedBlocks shared_blocks(const at::Tensor& x_NI, CodeKind kind) {
+  auto* shared = SharedRows::of(x_NI);
+  if (shared == nullptr) return quantize_blocks(x_NI, kind);
+  return shared->blocks(kind, [&] { return quantize_blocks(x_NI, kind); });
 }
 
 }  // namespace burnish::kernels

@@ -1,7 +1,10 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+
 #include "base/codes.h"
+#include "kernels/quantize_blocks/quantize_blocks.h"
 
 namespace burnish::kernels {
 
@@ -16,8 +19,11 @@ struct CodedRows {
 /// (kernels/rotate).
 CodedRows quantize_rows(const at::Tensor& x_NI, const at::Tensor& gain_I, CodeKind kind, int64_t rotation = 0);
 
-/// While one lives, quantize_rows of this x (without a gain) is computed once and then given again, on this thread: layers that read one
-/// x share its codes. x must not be written meanwhile.
+/// Computes quantize_blocks, once for all who ask while a SharedRows of x lives.
+CodedBlocks shared_blocks(const at::Tensor& x_NI, CodeKind kind);
+
+/// While one lives, quantize_rows (without a gain) and shared_blocks of this x are computed once and then given again, on this thread:
+/// layers that read one x share its codes. x must not be written meanwhile.
 class SharedRows {
  public:
   explicit SharedRows(const at::Tensor& x);
@@ -25,11 +31,17 @@ class SharedRows {
   SharedRows(const SharedRows&) = delete;
   SharedRows& operator=(const SharedRows&) = delete;
 
+  /// The innermost one, where it is of these numbers, whatever their shapes are, or null.
+  static SharedRows* of(const at::Tensor& x_NI);
+  /// What `make` made the last time, if it was for this kind and rotation.
+  CodedRows rows(CodeKind kind, int64_t rotation, const std::function<CodedRows()>& make);
+  CodedBlocks blocks(CodeKind kind, const std::function<CodedBlocks()>& make);
+
  private:
-  friend CodedRows quantize_rows(const at::Tensor&, const at::Tensor&, CodeKind, int64_t);
   const at::Tensor& x_;
-  CodedRows made_;
-  CodeKind kind_ = CodeKind::int8;
+  CodedRows rows_;
+  CodedBlocks blocks_;
+  CodeKind kind_ = CodeKind::int8, kind_of_blocks_ = CodeKind::mxfp8;
   int64_t rotation_ = 0;
   SharedRows* before_;
 };

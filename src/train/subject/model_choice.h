@@ -13,7 +13,7 @@ struct ModelChoice {
   std::string tokenizer_path, tokenizer_2_path;
   std::string dtype = "bf16", device = "auto";
   std::string fp8_models, weight_format = "fp8", high_precision_layers = "default";
-  bool fp8_compute = false, int8_compute = false;
+  bool fp8_compute = false, int8_compute = false, fp4_compute = false;
   models::OptionValues own = models::default_options();  ///< values of the options that families declare
   int64_t seed = 0;
   int64_t num_threads = 0;

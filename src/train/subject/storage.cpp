@@ -52,11 +52,19 @@ struct CodeProducts {
   bool is_asked;
   CodeKind kind;
 };
-std::array<CodeProducts, 2> products_of(const ModelChoice& choice) {
-  return {{{"fp8_compute", choice.fp8_compute, CodeKind::e4m3}, {"int8_compute", choice.int8_compute, CodeKind::int8}}};
+std::array<CodeProducts, 3> products_of(const ModelChoice& choice) {
+  return {{{"fp8_compute", choice.fp8_compute, CodeKind::e4m3},
+           {"int8_compute", choice.int8_compute, CodeKind::int8},
+           {"fp4_compute", choice.fp4_compute, CodeKind::e2m1}}};
 }
 
-const char* code_name(CodeKind kind) { return kind == CodeKind::int8 ? "INT8" : "FP8"; }
+const char* code_name(CodeKind kind) { return kind == CodeKind::int8 ? "INT8" : kind == CodeKind::e2m1 ? "NVFP4" : "FP8"; }
+
+/// The kind of which a file's weights are multiplied with those of a kind.
+std::optional<CodeKind> other_kind(CodeKind kind) {
+  if (kind == CodeKind::int8) return CodeKind::int8_convrot;
+  return kind == CodeKind::e4m3 ? std::optional(CodeKind::mxfp8) : std::nullopt;
+}
 
 /// Whether a component has weights of this kind of codes that are multiplied as such.
 bool multiplies(const models::Component& component, CodeKind kind, const ModelChoice& choice, const TrainedStorage& trained) {
@@ -64,7 +72,8 @@ bool multiplies(const models::Component& component, CodeKind kind, const ModelCh
   if (trained.paths.contains(component.name)) return kind == CodeKind::e4m3;
   if (is_named(component, choice)) return quant::ComputeSource::can_compute(quant::parse_format(choice.weight_format), kind);
   auto has = [&](CodeKind codes) { return std::ranges::find(component.codes, code_block(codes).name) != component.codes.end(); };
-  return has(kind) || (kind == CodeKind::int8 && has(CodeKind::int8_convrot));
+  const auto other = other_kind(kind);
+  return has(kind) || (other && has(*other));
 }
 
 std::string component_list(const std::vector<models::Component>& components) {
@@ -118,7 +127,11 @@ void choose_storage(models::Model& model, const ModelChoice& choice, const Train
   for (const auto& component : components) {
     auto paths = trained.paths.find(component.name);
     if (paths != trained.paths.end() && !trained.in_fp8) continue;
-    quant::StoreOptions options{.format = {}, .high_precision = {}, .fp8_compute = choice.fp8_compute, .int8_compute = choice.int8_compute};
+    quant::StoreOptions options{.format = {},
+                                .high_precision = {},
+                                .fp8_compute = choice.fp8_compute,
+                                .int8_compute = choice.int8_compute,
+                                .fp4_compute = choice.fp4_compute};
     if (is_named(component, choice)) options.format = quant::parse_format(choice.weight_format);
     options.high_precision = high_precision(model, component.name, choice);
     if (paths != trained.paths.end()) options.trained = paths->second;
@@ -129,8 +142,10 @@ void choose_storage(models::Model& model, const ModelChoice& choice, const Train
     auto has_codes = [&](const auto& component) { return multiplies(component, kind, choice, trained); };
     const auto name = code_name(kind);
     if (is_asked && std::ranges::none_of(model.components().list(), has_codes))
-      config_error("train", "{} multiplies {} weights, and no model of this run has any; name one with --fp8_models{}", option, name,
-                   kind == CodeKind::int8 ? " --weight_format int8" : "");
+      config_error("train", "{} multiplies {} weights, and no model of this run has any; {}", option, name,
+                   kind == CodeKind::e2m1   ? "read a file that has them, or take it out"
+                   : kind == CodeKind::int8 ? "name one with --fp8_models --weight_format int8"
+                                            : "name one with --fp8_models");
   }
 }
 
