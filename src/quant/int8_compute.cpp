@@ -1,6 +1,7 @@
 #include <ATen/ops/empty.h>
 
 #include "kernels/linear/linear.h"
+#include "kernels/unpack/few_rows.h"
 #include "quant/int8_mm.h"
 #include "quant/source.h"
 
@@ -8,9 +9,7 @@ namespace burnish::quant {
 
 namespace {
 
-constexpr int64_t kFewRows = 16;
-
-bool has_few_rows(const at::Tensor& x) { return x.numel() <= kFewRows * x.size(-1); }
+bool has_few_rows(const at::Tensor& x) { return x.numel() <= kernels::kFewRows * x.size(-1); }
 
 /// The same numbers as rows; a view of what is contiguous.
 at::Tensor rows_of(const at::Tensor& x) { return x.view({-1, x.size(-1)}); }

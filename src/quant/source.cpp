@@ -10,6 +10,8 @@
 #include <algorithm>
 
 #include "kernels/linear/linear.h"
+#include "kernels/rotate/rotate.h"
+#include "kernels/unpack/few_rows.h"
 
 namespace burnish::quant {
 
@@ -75,7 +77,23 @@ void QuantizedSource::for_each_tile(int64_t num_inputs, const std::function<void
   for (int64_t begin = 0; begin < weight_.out; begin += step) fn(begin, std::min(begin + step, weight_.out));
 }
 
+at::Tensor QuantizedSource::forward_few(const at::Tensor& x, const at::Tensor& bias) const {
+  auto x_MI = x.reshape({-1, weight_.in}).to(at::kFloat);
+  if (weight_.rotation > 0) {  // instead of every row of the weight; a rotation is its own inverse
+    x_MI = x_MI.clone();
+    kernels::rotate_(x_MI, weight_.rotation);
+  }
+  auto y_MN = kernels::multiply_few(x_MI, weight_.codes, weight_.format.codes, scales_of_rows(weight_, 0, weight_.out),
+                                    group_size(weight_.format, weight_.in));
+  if (bias.defined()) y_MN.add_(bias);
+  auto sizes = x.sizes().vec();
+  sizes.back() = weight_.out;
+  return y_MN.to(x.scalar_type()).view(sizes);
+}
+
 at::Tensor QuantizedSource::forward(const kernels::Product& product, const at::Tensor& x_given, const at::Tensor& bias) const {
+  const bool is_matrix = product.channel_dim() == -1 && product.columns_per_channel() == 1;
+  if (is_matrix && kernels::multiplies_few(x_given, weight_.codes, weight_.format.codes)) return forward_few(x_given, bias);
   auto wide = kernels::product_dtype(x_given);
   auto x = x_given.to(wide);
   auto tile = [&](int64_t begin, int64_t end) {
