@@ -49,9 +49,9 @@ void tell(const Outcome& outcome, bool as_json, const char* what) {
 
 void check_outcome(const Outcome& outcome, const char* verb, bool is_done, int64_t num_places) {
   if (!is_done)
-    throw Error(Exit::interrupted, verb,
-                fmt::format("interrupted; {} of {} were written; the same command goes on", outcome.written.size(),
-                            count_of(num_places, verb)));
+    throw Error(
+        Exit::interrupted, verb,
+        fmt::format("interrupted; {} of {} were written; the same command goes on", outcome.written.size(), count_of(num_places, verb)));
   if (num_places > 0 && outcome.written.empty() && outcome.num_there == 0)
     data_error(verb, "none of {} could be {}; the warnings say why", count_of(num_places, "picture"),
                verb == std::string_view("mask") ? "masked" : "captioned");

@@ -93,8 +93,7 @@ void list_models(const Arguments& arguments) {
     const auto here = models_here();
     const auto annotators = find_annotators();
     const auto caption = json_of(annotators.caption), mask = json_of(annotators.mask);
-    if (as_json)
-      return print("{}\n", json{{"here", here}, {"published", published_ids()}, {"caption", caption}, {"mask", mask}}.dump(2));
+    if (as_json) return print("{}\n", json{{"here", here}, {"published", published_ids()}, {"caption", caption}, {"mask", mask}}.dump(2));
     print_here(here);
     if (!caption.empty()) print("\nfor `burnish caption`\n");
     print_models(caption);

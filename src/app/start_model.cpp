@@ -134,7 +134,6 @@ std::vector<StartModel> find_models() {
   return found;
 }
 
-
 Annotators find_annotators() {
   Annotators found;
   for (const auto& name : names_there(&is_pipeline_or_model)) {

@@ -21,11 +21,10 @@ std::vector<PlaceBeside> caption_places(const std::filesystem::path& folder, con
 /// Reads a caption, without blanks around it; a data Error where it is not UTF-8.
 std::string read_caption(const std::filesystem::path& file);
 
-
 /// What the mask of a picture is called that has none: "cat-masklabel.png", as OneTrainer names it.
 std::filesystem::path mask_beside(const std::filesystem::path& picture);
-/// Lists the pictures of a folder in that way, with the place of each one's mask: the one that is there, else mask_beside. With a folder for masks it is a PNG file there, of the picture's own name and of the subfolder that it lies in.
-/// Clips are left out and said.
+/// Lists the pictures of a folder in that way, with the place of each one's mask: the one that is there, else mask_beside. With a folder
+/// for masks it is a PNG file there, of the picture's own name and of the subfolder that it lies in. Clips are left out and said.
 std::vector<PlaceBeside> mask_places(const std::filesystem::path& folder, const std::filesystem::path& mask_folder = {});
 /// Writes a mask, uint8 [H, W, 1], as a PNG file: in the place of one that is there, under OneTrainer's name where that has another ending.
 void write_mask(const PlaceBeside& place, const at::Tensor& mask_HW1);

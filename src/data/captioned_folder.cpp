@@ -444,7 +444,8 @@ std::vector<PlaceBeside> mask_places(const fs::path& folder, const fs::path& mas
   if (!mask_folder.empty()) take_pictures_below(fs::weakly_canonical(mask_folder), found.pictures);
   const auto masks = take_masks(found.pictures);
   const auto num_found = std::ssize(found.pictures);
-  std::erase_if(found.pictures, [](const fs::path& picture) { return is_video(picture) || is_clip_alone(picture) || io::is_folder(picture); });
+  std::erase_if(found.pictures,
+                [](const fs::path& picture) { return is_video(picture) || is_clip_alone(picture) || io::is_folder(picture); });
   if (found.pictures.empty()) refuse_without_pictures(folder, " of which a mask could be made");
   if (auto left = num_found - std::ssize(found.pictures); left > 0)
     warn("{} left out: masks are made of pictures alone", count_of(left, "clip"));

@@ -68,9 +68,11 @@ ClipSeg::ClipSeg(const models::ModelFiles& files, const models::ModelOptions& op
   });
   if (decoder_.layers.back() >= vision.num_layers || decoder_.width != vision.width || decoder_.patch != vision.patch ||
       decoder_.condition != text_.projection_dim)
-    data_error("masking", "the decoder of {} reads layer {} of a tower of pictures {} wide in patches of {}, and texts {} wide; its towers "
-               "have {} layers, are {} wide, have patches of {}, and make {} of a text", entry_->label, decoder_.layers.back(),
-               decoder_.width, decoder_.patch, decoder_.condition, vision.num_layers, vision.width, vision.patch, text_.projection_dim);
+    data_error("masking",
+               "the decoder of {} reads layer {} of a tower of pictures {} wide in patches of {}, and texts {} wide; its towers "
+               "have {} layers, are {} wide, have patches of {}, and make {} of a text",
+               entry_->label, decoder_.layers.back(), decoder_.width, decoder_.patch, decoder_.condition, vision.num_layers, vision.width,
+               vision.patch, text_.projection_dim);
   components_.add(recipe_of<text::ClipTextModel>(kTexts, "CLIP text encoder", texts, text_));
   components_.add(models::clip_vision_recipe(kPictures, pictures, vision));
   components_.add(recipe_of<Decoder>(kDecoder, "decoder of CLIPSeg", decoder, decoder_));
@@ -85,9 +87,8 @@ ClipSeg::ClipSeg(const models::ModelFiles& files, const models::ModelOptions& op
 }
 
 void ClipSeg::read_processor(const std::string& processor_path) {
-  const auto chosen = processor_path.empty()
-                          ? models::folder_with(*entry_, {"preprocessor_config.json", "processor_config.json"})
-                          : processor_path;
+  const auto chosen =
+      processor_path.empty() ? models::folder_with(*entry_, {"preprocessor_config.json", "processor_config.json"}) : processor_path;
   pixels_.mean = {0.485, 0.456, 0.406};  // what is published with it
   pixels_.deviation = {0.229, 0.224, 0.225};
   const auto processor = models::find_processor(files_, chosen);

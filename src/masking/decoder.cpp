@@ -28,8 +28,9 @@ void check(const DecoderConfig& c, const nlohmann::json& json, int64_t num_layer
     data_error("models", "the {}'s width {} does not divide into {} heads", kWhat, c.reduced, c.num_heads);
   const bool rises = std::ranges::is_sorted(c.layers, std::less_equal<>());
   if (c.layers.empty() || !rises || c.layers.front() < 0 || std::ssize(c.layers) != num_layers)
-    data_error("models", "the {} has {} layers, and config.json has extract_layers = {}; as many, each behind the one before, were expected",
-               kWhat, num_layers, nlohmann::json(c.layers).dump());
+    data_error("models",
+               "the {} has {} layers, and config.json has extract_layers = {}; as many, each behind the one before, were expected", kWhat,
+               num_layers, nlohmann::json(c.layers).dump());
   if (c.conditional_layer < 0 || c.conditional_layer >= num_layers)
     data_error("models", "the config.json of the {} has conditional_layer = {}, and its layers are from 0 to {}", kWhat,
                c.conditional_layer, num_layers - 1);

@@ -41,7 +41,7 @@ class Decoder : public nn::Module {
   nn::Linear film_mul_, film_add_;
   std::vector<std::unique_ptr<nn::Linear>> reduces_;
   std::vector<std::unique_ptr<Layer>> layers_;
-  std::unique_ptr<nn::Conv2d> smooth_;                         ///< where pixels are made in three steps
+  std::unique_ptr<nn::Conv2d> smooth_;                          ///< where pixels are made in three steps
   std::vector<std::unique_ptr<Deconvolution>> deconvolutions_;  ///< one, or the last two of the three steps
 };
 

@@ -7,7 +7,8 @@ namespace fs = std::filesystem;
 void add_annotation_routes(httplib::Server& http, Studio& studio) {
   auto& annotations = studio.annotations;
   http.Get("/api/annotations", handled([&annotations](const Request&, Response& response) { answer(response, annotations.list()); }));
-  http.Post(std::string(kDataset) + "/annotations", of_dataset(studio, [&annotations](const fs::path& folder, const Request& request, Response& response) {
+  http.Post(std::string(kDataset) + "/annotations",
+            of_dataset(studio, [&annotations](const fs::path& folder, const Request& request, Response& response) {
               const auto body = body_of(request);
               answer(response, to_json(annotations.add(folder, body.at("verb").get<std::string>(), body.value("settings", ""))));
             }));

@@ -90,7 +90,8 @@ void Datasets::list_folder(const fs::path& root, const std::string& below, bool 
     const auto stem = fs::path(name).stem().string();
     if (!is_item(name) || is_beside(stem, stems)) continue;
     const auto mask = masks.find(stem);
-    all.push_back({{below + name, folder / name, is_left_out}, names.contains(stem + ".txt"), mask == masks.end() ? fs::path() : mask->second});
+    all.push_back(
+        {{below + name, folder / name, is_left_out}, names.contains(stem + ".txt"), mask == masks.end() ? fs::path() : mask->second});
   }
   for (const auto& name : folders) {
     if (!names.contains(name + ".txt")) list_folder(root, below + name + "/", is_left_out, all);

@@ -1,4 +1,5 @@
-// Parity: what CLIPSeg finds in pictures, and what masks become of it, with transformers and OneTrainer's steps (tests/golden/make_masks.py).
+// Parity: what CLIPSeg finds in pictures, and what masks become of it, with transformers and OneTrainer's steps
+// (tests/golden/make_masks.py).
 #include "masking/clip_seg.h"
 
 #include <gmock/gmock.h>
@@ -120,7 +121,8 @@ TEST(Mask, IsWhatOneTrainersStepsMakeOfScores) {
 }
 
 TEST(Mask, IsJoinedToTheOneThatIsThere) {
-  const auto was = at::tensor({0, 100, 200, 255}, at::kByte).view({2, 2, 1}), fresh = at::tensor({255, 0, 255, 0}, at::kByte).view({2, 2, 1});
+  const auto was = at::tensor({0, 100, 200, 255}, at::kByte).view({2, 2, 1}),
+             fresh = at::tensor({255, 0, 255, 0}, at::kByte).view({2, 2, 1});
   auto values = [](const at::Tensor& mask) { return std::vector<int>(mask.data_ptr<uint8_t>(), mask.data_ptr<uint8_t>() + mask.numel()); };
   using ::testing::ElementsAre;
   EXPECT_THAT(values(joined(was, fresh, Join::replace)), ElementsAre(255, 0, 255, 0));
