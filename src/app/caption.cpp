@@ -50,7 +50,7 @@ void load(captioning::LanguageModel& model, const CaptionOptions& o) {
 /// The captions of a folder, batch by batch.
 class Captions {
  public:
-  Captions(const CaptionOptions& options, captioning::LanguageModel& model, Outcome& outcome)
+  Captions(const CaptionOptions& options, captioning::LanguageModel& model, FilesWritten& outcome)
       : options_(options), model_(model), outcome_(outcome) {}
 
   /// False when Ctrl-C came.
@@ -96,10 +96,10 @@ class Captions {
 
   const CaptionOptions& options_;
   captioning::LanguageModel& model_;
-  Outcome& outcome_;
+  FilesWritten& outcome_;
 };
 
-bool write_all(const CaptionOptions& o, const std::vector<FolderWork>& work, int64_t num_places, Outcome& outcome) {
+bool write_all(const CaptionOptions& o, const std::vector<FolderWork>& work, int64_t num_places, FilesWritten& outcome) {
   const auto model_options = train::model_options(o.model);
   const auto files = models::open_model_files(
       {.model = o.model.model, .model_paths = {}, .model_id_with_origin_paths = {}, .hub = models::HubUse::without_denoiser});
@@ -117,7 +117,7 @@ bool write_all(const CaptionOptions& o, const std::vector<FolderWork>& work, int
 
 void run(const CaptionOptions& o) {
   set_threads(o.model.num_threads, o.model.local_size);
-  Outcome outcome;
+  FilesWritten outcome;
   std::vector<FolderWork> work;
   int64_t num_places = 0;
   for (const auto& folder : o.folders) {
@@ -126,7 +126,7 @@ void run(const CaptionOptions& o) {
     num_places += std::ssize(work.back().places);
   }
   const bool is_done = num_places == 0 || write_all(o, work, num_places, outcome);
-  tell(outcome, o.json, "caption");
+  tell_outcome(outcome, o.json, "caption");
   if (is_done) end_journals(work);
   check_outcome(outcome, "caption", is_done, num_places);
 }

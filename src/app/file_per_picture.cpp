@@ -11,7 +11,7 @@
 namespace burnish::app {
 
 FolderWork work_left(std::vector<data::PlaceBeside> places, const std::filesystem::path& journal_folder, const char* verb, bool fills,
-                     const std::string& settings, Outcome& outcome) {
+                     const std::string& settings, FilesWritten& outcome) {
   FolderWork work;
   if (!fills) work.journal = std::make_unique<Journal>(journal_folder, verb, settings);
   const auto is_done = [&](const auto& place) { return fills ? place.is_there : work.journal->has(place.file); };
@@ -39,7 +39,7 @@ void load_all(models::Components& components, const std::string& name) {
   for (const auto& component : components.list()) components.load(component.name);
 }
 
-void tell(const Outcome& outcome, bool as_json, const char* what) {
+void tell_outcome(const FilesWritten& outcome, bool as_json, const char* what) {
   if (as_json)
     return print("{}\n", nlohmann::json({{"written", outcome.written}, {"bad", outcome.bad}, {"num_there", outcome.num_there}}).dump(1));
   print("{} written{}{}\n", count_of(std::ssize(outcome.written), what),
@@ -47,7 +47,7 @@ void tell(const Outcome& outcome, bool as_json, const char* what) {
         outcome.bad.empty() ? "" : fmt::format(", {} not", count_of(std::ssize(outcome.bad), "picture")));
 }
 
-void check_outcome(const Outcome& outcome, const char* verb, bool is_done, int64_t num_places) {
+void check_outcome(const FilesWritten& outcome, const char* verb, bool is_done, int64_t num_places) {
   if (!is_done)
     throw Error(
         Exit::interrupted, verb,

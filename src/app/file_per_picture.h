@@ -14,7 +14,7 @@
 namespace burnish::app {
 
 /// What came of it.
-struct Outcome {
+struct FilesWritten {
   nlohmann::json written = nlohmann::json::array(), bad = nlohmann::json::array();
   int64_t num_there = 0;  ///< files that were there and stay
 
@@ -41,7 +41,7 @@ struct FolderWork {
 /// Takes out of places what is done: where files that are there are left, those; else those that a command of these settings wrote before
 /// it was interrupted, which is said. `verb` names it and its journal: "caption".
 FolderWork work_left(std::vector<data::PlaceBeside> places, const std::filesystem::path& journal_folder, const char* verb, bool fills,
-                     const std::string& settings, Outcome& outcome);
+                     const std::string& settings, FilesWritten& outcome);
 
 /// Takes the journals away of what is done.
 void end_journals(const std::vector<FolderWork>& work);
@@ -50,9 +50,9 @@ void end_journals(const std::vector<FolderWork>& work);
 void load_all(models::Components& components, const std::string& name);
 
 /// Prints what came of it: as JSON, or how many of `what` ("caption") were written.
-void tell(const Outcome& outcome, bool as_json, const char* what);
+void tell_outcome(const FilesWritten& outcome, bool as_json, const char* what);
 
 /// Throws an Error where a verb was interrupted, or where nothing at all could be written for `num_places`.
-void check_outcome(const Outcome& outcome, const char* verb, bool is_done, int64_t num_places);
+void check_outcome(const FilesWritten& outcome, const char* verb, bool is_done, int64_t num_places);
 
 }  // namespace burnish::app

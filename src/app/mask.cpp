@@ -19,7 +19,7 @@ namespace {
 
 /// Writes the mask of a picture.
 void write_one(masking::ClipSeg& model, const at::Tensor& sought_PC, const data::PlaceBeside& place, const MaskOptions& o, Journal* journal,
-               Outcome& outcome) {
+               FilesWritten& outcome) {
   const auto picture = data::decode_image(place.picture);
   const data::Size size{picture.size(0), picture.size(1)};
   const auto fresh = masking::mask_of(model.scores(picture, sought_PC), size, o.rule);
@@ -38,7 +38,7 @@ void write_one(masking::ClipSeg& model, const at::Tensor& sought_PC, const data:
 }
 
 /// False when Ctrl-C came.
-bool write_all(masking::ClipSeg& model, const std::vector<FolderWork>& work, int64_t num_places, const MaskOptions& o, Outcome& outcome) {
+bool write_all(masking::ClipSeg& model, const std::vector<FolderWork>& work, int64_t num_places, const MaskOptions& o, FilesWritten& outcome) {
   const auto sought_PC = model.embed(o.prompts);
   Progress bar("mask", num_places);
   int64_t done = 0;
@@ -54,7 +54,7 @@ bool write_all(masking::ClipSeg& model, const std::vector<FolderWork>& work, int
 
 void run(const MaskOptions& o) {
   set_threads(o.model.num_threads, o.model.local_size);
-  Outcome outcome;
+  FilesWritten outcome;
   std::vector<FolderWork> work;
   int64_t num_places = 0;
   for (const auto& folder : o.folders) {
@@ -70,7 +70,7 @@ void run(const MaskOptions& o) {
     load_all(model.components(), "CLIPSeg");
     is_done = write_all(model, work, num_places, o, outcome);
   }
-  tell(outcome, o.json, "mask");
+  tell_outcome(outcome, o.json, "mask");
   if (is_done) end_journals(work);
   check_outcome(outcome, "mask", is_done, num_places);
 }
