@@ -38,7 +38,8 @@ void write_one(masking::ClipSeg& model, const at::Tensor& sought_PC, const data:
 }
 
 /// False when Ctrl-C came.
-bool write_all(masking::ClipSeg& model, const std::vector<FolderWork>& work, int64_t num_places, const MaskOptions& o, FilesWritten& outcome) {
+bool write_all(masking::ClipSeg& model, const std::vector<FolderWork>& work, int64_t num_places, const MaskOptions& o,
+               FilesWritten& outcome) {
   const auto sought_PC = model.embed(o.prompts);
   Progress bar("mask", num_places);
   int64_t done = 0;

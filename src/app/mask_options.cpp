@@ -31,7 +31,7 @@ void model_fields(config::Fields& f, MaskOptions& o) {
 void fields(config::Fields& f, MaskOptions& o) {
   f.group("Masks");
   f.positional("folder", o.folders, "folders of pictures, for which masks are written");
-  f("mask_prompt", o.prompts, "what is to count, as \"a dog\"; of several, each with the option before it, the likelihoods are averaged");
+  f("mask_prompt", o.prompts, "what is to count, \"a dog\" say; may be given several times, and then what is likely on average counts");
   f("mask_mode", o.mode, "fill writes masks that are missing, replace all, add lets more count of those that are there, subtract less")
       .one_of({"fill", "replace", "add", "subtract"});
   f.path("mask_folder", o.mask_folder, "folder that masks are written into; \"\": beside the pictures");

@@ -6,7 +6,7 @@ usage: check_studio_annotations.py FOLDER
 The dialogs of a dataset's page, work that is done while the page is open, and what it left beside pictures, also in folders of the dataset.
 Screenshots, light and dark, wide and narrow, are left in FOLDER, to be looked at.
 """
-import json, pathlib, shutil, tempfile, time, unittest
+import pathlib, shutil, tempfile, time, unittest
 
 import check_studio
 from browser import Browser

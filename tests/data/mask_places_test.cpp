@@ -29,8 +29,7 @@ TEST(MaskPlaces, AreBesidePicturesWhereTheyAreOrAsOneTrainerNamesThem) {
   fs::create_directory(scratch / "more");
   for (const char* name : {"a.png", "a.mask.png", "b.JPG", "b-masklabel.png", "more/c.webp", "more/clip.mp4", ".hidden.png"})
     scratch.write(name, "");
-  EXPECT_THAT(places_in(scratch.path()),
-              ElementsAre("a.png a.mask.png +", "b.JPG b-masklabel.png +", "more/c.webp more/c-masklabel.png"));
+  EXPECT_THAT(places_in(scratch.path()), ElementsAre("a.png a.mask.png +", "b.JPG b-masklabel.png +", "more/c.webp more/c-masklabel.png"));
 }
 
 TEST(MaskPlaces, OfAFolderForMasksHaveThePicturesNames) {

@@ -16,21 +16,24 @@ namespace {
 
 constexpr int64_t kPart = 1024;  // values of a row of the weight that are unpacked at a time
 
-/// Sixteen numbers, which are as many registers as a processor needs for them.
+/// Sixteen numbers, in as many registers as a processor needs for them.
 using Lanes = float __attribute__((vector_size(64), aligned(4), may_alias));
-constexpr int64_t kLanes = 16, kSums = 4;
+constexpr int64_t kLanes = 16;
 
-/// The sum of products, in 64 sums side by side: products wait for no sum before them.
+/// The sum of products, in 64 sums side by side, so that a product waits for none before it.
 BURNISH_SIMD float dot(const float* a, const float* b, int64_t n) {
-  Lanes sums[kSums] = {};  // NOLINT(modernize-avoid-c-arrays): an array of another kind drops what is said of Lanes
+  Lanes sum0{}, sum1{}, sum2{}, sum3{};  // names, since an array of them would lie in memory
   int64_t k = 0;
-  for (; k + kSums * kLanes <= n; k += kSums * kLanes) {
-    for (int64_t s = 0; s < kSums; ++s)
-      sums[s] += *reinterpret_cast<const Lanes*>(a + k + s * kLanes) * *reinterpret_cast<const Lanes*>(b + k + s * kLanes);
+  for (; k + 4 * kLanes <= n; k += 4 * kLanes) {
+    const auto *left = reinterpret_cast<const Lanes*>(a + k), *right = reinterpret_cast<const Lanes*>(b + k);
+    sum0 += left[0] * right[0];
+    sum1 += left[1] * right[1];
+    sum2 += left[2] * right[2];
+    sum3 += left[3] * right[3];
   }
   float rest = 0;
   for (; k < n; ++k) rest += a[k] * b[k];
-  const Lanes all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  const Lanes all = (sum0 + sum1) + (sum2 + sum3);
   for (int64_t lane = 0; lane < kLanes; ++lane) rest += all[lane];
   return rest;
 }
