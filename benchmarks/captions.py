@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Captions beside transformers: a random Qwen2.5-VL of a tenth of 3B's size, pictures of 448x448, so many new tokens each, on the CPU, in turn.
 
-usage: captions.py [--pictures 8] [--tokens 64] [--batches 1,4] [--threads N] [--alternations 3]
+usage: captions.py [--small] [--pictures 8] [--tokens 64] [--batches 1,4] [--formats int8] [--threads N] [--alternations 3]
 
-Seconds are those between a run over all pictures and one over the first batch alone, so that loading counts nowhere; transformers' are
-measured in the same way. Both take the likeliest token under a penalty of 1.05. Random weights never end a text. INT8 is burnish's alone.
+Seconds are those from the first batch's captions to the last one's, so that loading counts nowhere; transformers' are measured in the same
+way. Both take the likeliest token under a penalty of 1.05. Random weights never end a text. Weights in fewer bits are burnish's alone.
+--small: 24 tokens, each program once; a minute and a half on two cores.
 """
 import argparse
 import json
@@ -49,10 +50,13 @@ def pictures_in(count):
     return folder
 
 
-def ours(args, batch, count, weight_format):
-    command = [measure.burnish(), "caption", pictures_in(count), "--model", FOLDER, "--caption_prompt", PROMPT, "--max_new_tokens", args.tokens, "--batch_size", batch,
+def ours(args, batch, weight_format):
+    pictures = pictures_in(args.pictures)
+    command = [measure.burnish(), "caption", pictures, "--model", FOLDER, "--caption_prompt", PROMPT, "--max_new_tokens", args.tokens, "--batch_size", batch,
                "--weight_format", weight_format, "--num_threads", args.threads, "--caption_mode", "replace"]
-    return measure.run(command, measure.SCRATCH / "captions.log", measure.environment(args.threads)).seconds
+    measure.run(command, measure.SCRATCH / "captions.log", measure.environment(args.threads))
+    times = sorted(path.stat().st_mtime for path in pictures.glob("*.txt"))
+    return times[-1] - times[batch - 1]
 
 
 def peer(args):
@@ -92,8 +96,7 @@ def seconds_of(args, program, batch):
         measure.run([sys.executable, __file__, "--peer", batch, "--pictures", args.pictures, "--tokens", args.tokens, "--threads", args.threads], log,
                     measure.environment(args.threads))
         return json.loads(log.read_text().strip().splitlines()[-1])
-    weight_format = "int8" if program.endswith("INT8") else "none"
-    return ours(args, batch, args.pictures, weight_format) - ours(args, batch, batch, weight_format)
+    return ours(args, batch, program.removeprefix("burnish").removeprefix(", ") or "none")
 
 
 def main():
@@ -104,14 +107,18 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--alternations", type=int, default=3)
     parser.add_argument("--peer", type=int, metavar="BATCH")
+    parser.add_argument("--formats", default="int8")
+    parser.add_argument("--small", action="store_true")
     args = parser.parse_args()
+    if args.small:
+        args.tokens, args.alternations = 24, 1
     if args.peer:
         return peer(args)
     if not (FOLDER / "config.json").exists():
         make_model()
     rows, times, machine = [], {}, measure.cpu()
     for batch in map(int, args.batches.split(",")):
-        programs = ["transformers", "burnish", "burnish, INT8"]
+        programs = ["transformers", "burnish", *(f"burnish, {name}" for name in args.formats.split(",") if name)]
         of = {name: [] for name in programs}
         for turn in range(args.alternations):
             for name in programs[::-1 if turn % 2 else 1]:
@@ -121,7 +128,7 @@ def main():
             seconds = measure.median(of[name])
             rows.append([batch, name, f"{(args.pictures - batch) / seconds:.2f}", f"{peers / seconds:.2f}"])
         times[f"batch {batch}"] = of
-    text = (f"# Captions\n\n{machine['name']}, {args.threads} threads; burnish {measure.commit()}; `./dev bench captions --pictures {args.pictures} --tokens {args.tokens}`.\n"
+    text = (f"# Captions\n\n{machine['name']}, {args.threads} threads; burnish {measure.commit()}; `./dev bench captions --pictures {args.pictures} --tokens {args.tokens} --formats {args.formats}`.\n"
             f"A random Qwen2.5-VL in bf16, pictures of {SIDE}x{SIDE}, {args.tokens} tokens each; medians of {args.alternations} runs in turn.\n\n"
             + measure.markdown(["batch", "program", "captions a second", "over transformers"], rows))
     print(text)

@@ -151,7 +151,7 @@ function(burnish_pages)
   burnish_read(index_html ${studio}/index.html)
   burnish_read(studio_css ${page}/page.css ${studio}/studio.css)
   burnish_read(controls_css ${studio}/studio.css)
-  burnish_read(studio_js ${page}/text.js ${page}/memory.js ${page}/states.js ${studio}/words.js ${studio}/api.js ${studio}/toml.js ${studio}/plan.js ${studio}/models.js ${studio}/options.js ${studio}/form.js ${studio}/runs.js ${studio}/grid.js ${studio}/masks.js ${studio}/cuts.js ${studio}/looks.js
+  burnish_read(studio_js ${page}/text.js ${page}/memory.js ${page}/states.js ${studio}/words.js ${studio}/api.js ${studio}/toml.js ${studio}/plan.js ${studio}/models.js ${studio}/options.js ${studio}/form.js ${studio}/runs.js ${studio}/grid.js ${studio}/masks.js ${studio}/annotate.js ${studio}/cuts.js ${studio}/looks.js
     ${studio}/data.js ${studio}/files.js ${studio}/picture.js ${studio}/choose.js ${studio}/draw.js ${studio}/machine.js ${studio}/studio.js)
   burnish_read(compare_js ${page}/text.js ${studio}/compare.js)
   burnish_read(controls_js ${page}/text.js ${page}/states.js ${studio}/words.js ${studio}/api.js ${studio}/controls.js)

@@ -1,23 +1,17 @@
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <span>
 
 #include "app/caption_options.h"
+#include "app/file_per_picture.h"
 #include "app/verbs.h"
-#include "base/count.h"
-#include "base/error.h"
 #include "base/interrupt.h"
-#include "base/log.h"
 #include "base/progress.h"
 #include "base/say.h"
-#include "base/text.h"
 #include "base/threads.h"
 #include "config/command_line.h"
 #include "config/pages.h"
 #include "config/refusal.h"
-#include "data/caption_places.h"
 #include "data/clip.h"
 #include "data/image.h"
 #include "io/files.h"
@@ -27,88 +21,56 @@ namespace burnish::app {
 
 namespace {
 
-/// What came of a run.
-struct Outcome {
-  nlohmann::json written = nlohmann::json::array(), bad = nlohmann::json::array();
-  int64_t num_there = 0;  ///< captions that were there and stay
-};
-
-/// The places of all captions that are to be written. Pictures of equal sides stand together, so that they are read together.
-std::vector<data::CaptionPlace> places_of(const CaptionOptions& o, Outcome& outcome) {
-  std::map<std::pair<int64_t, int64_t>, std::vector<data::CaptionPlace>> by_sides;
-  for (const auto& folder : o.folders) {
-    for (const auto& place : data::caption_places(folder, o.extension)) {
-      if (o.mode == "fill" && place.is_there) {
-        ++outcome.num_there;
-        continue;
-      }
-      data::Size size;  // a clip, or a picture that cannot be read, which is said when it is its turn
-      try {
-        if (!data::may_be_clip(place.picture) && !data::is_clip_alone(place.picture)) size = data::image_size(place.picture);
-      } catch (const Error&) {
-      }
-      by_sides[{size.height, size.width}].push_back(place);
+/// Puts pictures of equal sides together, so that they are read together.
+void put_by_sides(std::vector<data::PlaceBeside>& places) {
+  std::map<std::pair<int64_t, int64_t>, std::vector<data::PlaceBeside>> by_sides;
+  for (const auto& place : places) {
+    data::Size size;  // a clip, or a picture that cannot be read, which is said when it is its turn
+    try {
+      if (!data::may_be_clip(place.picture) && !data::is_clip_alone(place.picture)) size = data::image_size(place.picture);
+    } catch (const Error&) {
     }
+    by_sides[{size.height, size.width}].push_back(place);
   }
-  std::vector<data::CaptionPlace> places;
+  places.clear();
   for (const auto& [sides, list] : by_sides) places.insert(places.end(), list.begin(), list.end());
-  return places;
 }
 
-/// Says what the model takes before it is loaded.
 void load(captioning::LanguageModel& model, const CaptionOptions& o) {
   auto& components = model.components();
+  auto name = model.name();
   if (o.weight_format != "none") {
     const quant::StoreOptions options{.format = quant::parse_format(o.weight_format), .high_precision = {}};
-    for (const auto& name : captioning::LanguageModel::written_with()) components.set_store(name, std::make_shared<quant::Store>(options));
+    for (const auto& part : captioning::LanguageModel::written_with()) components.set_store(part, std::make_shared<quant::Store>(options));
+    name += " in " + quant::describe(quant::parse_format(o.weight_format));
   }
-  int64_t num_bytes = 0;
-  for (const auto& component : components.list()) {
-    components.check(component.name);
-    num_bytes += component.num_bytes;
-  }
-  info("{}{}: {}", model.name(), o.weight_format == "none" ? "" : " in " + quant::describe(quant::parse_format(o.weight_format)),
-       human_bytes(static_cast<double>(num_bytes)));
-  for (const auto& component : components.list()) components.load(component.name);
+  load_all(components, name);
 }
 
 /// The captions of a folder, batch by batch.
 class Captions {
  public:
-  Captions(const CaptionOptions& options, captioning::LanguageModel& model, Outcome& outcome)
+  Captions(const CaptionOptions& options, captioning::LanguageModel& model, FilesWritten& outcome)
       : options_(options), model_(model), outcome_(outcome) {}
 
   /// False when Ctrl-C came.
-  bool write(const std::vector<data::CaptionPlace>& places) {
-    Progress bar("caption", std::ssize(places));
-    for (size_t done = 0; done < places.size();) {
-      const auto count = std::min(static_cast<size_t>(options_.batch_size), places.size() - done);
-      if (!write_batch({places.begin() + static_cast<std::ptrdiff_t>(done), places.begin() + static_cast<std::ptrdiff_t>(done + count)}))
-        return false;
-      done += count;
-      bar.update(static_cast<int64_t>(done));
+  bool write(const FolderWork& work, Progress& bar, int64_t done) {
+    const auto& places = work.places;
+    for (size_t first = 0; first < places.size();) {
+      const auto end = std::min(first + static_cast<size_t>(options_.batch_size), places.size());
+      if (!write_batch(std::span(places).subspan(first, end - first), work.journal.get())) return false;
+      first = end;
+      bar.update(done + static_cast<int64_t>(end));
     }
     return true;
   }
 
  private:
-  /// Does something for a picture; a data Error of it is said and kept, and others lose nothing by it.
-  template <class Work>
-  void tried(const std::filesystem::path& picture, const Work& work) {
-    try {
-      work();
-    } catch (const Error& error) {
-      if (error.code() != Exit::data) throw;
-      warn("{} has no new caption: {}", picture.string(), without_source(error));
-      outcome_.bad.push_back({{"file", picture.string()}, {"error", without_source(error)}});
-    }
-  }
-
-  bool write_batch(const std::vector<data::CaptionPlace>& places) {
+  bool write_batch(std::span<const data::PlaceBeside> places, Journal* journal) {
     std::vector<captioning::Request> requests;
-    std::vector<data::CaptionPlace> asked;
+    std::vector<data::PlaceBeside> asked;
     for (const auto& place : places) {
-      tried(place.picture, [&] {
+      outcome_.tried(place.picture, "caption", [&] {
         const auto shown = captioning::look(place.picture, options_.frames);
         const auto prompt = captioning::prompt_of(options_.caption, !shown.times.empty());
         requests.push_back({model_.ask(shown, prompt, options_.detail), mix64(place.picture.filename().string())});
@@ -119,51 +81,54 @@ class Captions {
     const auto written = captioning::write(model_, requests, options_.writing, [] { return !interrupted(); });
     if (!written) return false;
     for (size_t i = 0; i < asked.size(); ++i) {
-      tried(asked[i].picture, [&] { save(asked[i], written->at(i)); });
+      outcome_.tried(asked[i].picture, "caption", [&] { save(asked[i], written->at(i), journal); });
     }
     return true;
   }
 
-  void save(const data::CaptionPlace& place, const captioning::Written& written) {
+  void save(const data::PlaceBeside& place, const captioning::Written& written, Journal* journal) {
     const auto before = options_.caption.is_added && place.is_there ? data::read_caption(place.file) : "";
     const auto caption = captioning::caption_of(options_.caption, written, before);
+    if (journal != nullptr) journal->note(place.file);
     io::write_text_atomic(place.file, caption + "\n");
     outcome_.written.push_back({{"file", place.picture.string()}, {"caption", caption}, {"is_cut", written.is_cut}});
   }
 
   const CaptionOptions& options_;
   captioning::LanguageModel& model_;
-  Outcome& outcome_;
+  FilesWritten& outcome_;
 };
 
-void tell_outcome(const CaptionOptions& o, const Outcome& outcome) {
-  if (o.json)
-    return print("{}\n", nlohmann::json({{"written", outcome.written}, {"bad", outcome.bad}, {"num_there", outcome.num_there}}).dump(1));
-  print("{} written{}{}\n", count_of(std::ssize(outcome.written), "caption"),
-        outcome.num_there > 0 ? fmt::format(", {} there before", outcome.num_there) : "",
-        outcome.bad.empty() ? "" : fmt::format(", {} not", count_of(std::ssize(outcome.bad), "picture")));
+bool write_all(const CaptionOptions& o, const std::vector<FolderWork>& work, int64_t num_places, FilesWritten& outcome) {
+  const auto model_options = train::model_options(o.model);
+  const auto files = models::open_model_files(
+      {.model = o.model.model, .model_paths = {}, .model_id_with_origin_paths = {}, .hub = models::HubUse::without_denoiser});
+  captioning::LanguageModel model(files, model_options, o.processor_path);
+  load(model, o);
+  Captions captions(o, model, outcome);
+  Progress bar("caption", num_places);
+  int64_t done = 0;
+  for (const auto& folder : work) {
+    if (!captions.write(folder, bar, done)) return false;
+    done += std::ssize(folder.places);
+  }
+  return true;
 }
 
 void run(const CaptionOptions& o) {
   set_threads(o.model.num_threads, o.model.local_size);
-  Outcome outcome;
-  const auto places = places_of(o, outcome);
-  bool is_done = true;
-  if (!places.empty()) {
-    const auto model_options = train::model_options(o.model);
-    const auto files = models::open_model_files(
-        {.model = o.model.model, .model_paths = {}, .model_id_with_origin_paths = {}, .hub = models::HubUse::without_denoiser});
-    captioning::LanguageModel model(files, model_options, o.processor_path);
-    load(model, o);
-    is_done = Captions(o, model, outcome).write(places);
+  FilesWritten outcome;
+  std::vector<FolderWork> work;
+  int64_t num_places = 0;
+  for (const auto& folder : o.folders) {
+    work.push_back(work_left(data::caption_places(folder, o.extension), folder, "caption", o.mode == "fill", settings_of(o), outcome));
+    put_by_sides(work.back().places);
+    num_places += std::ssize(work.back().places);
   }
-  tell_outcome(o, outcome);
-  if (!is_done)
-    throw Error(Exit::interrupted, "caption",
-                fmt::format("interrupted; {} of {} captions were written; with caption_mode fill the same command goes on",
-                            outcome.written.size(), places.size()));
-  if (!places.empty() && outcome.written.empty() && outcome.num_there == 0)
-    data_error("caption", "none of {} could be captioned; the warnings say why", count_of(std::ssize(places), "picture"));
+  const bool is_done = num_places == 0 || write_all(o, work, num_places, outcome);
+  tell_outcome(outcome, o.json, "caption");
+  if (is_done) end_journals(work);
+  check_outcome(outcome, "caption", is_done, num_places);
 }
 
 }  // namespace

@@ -99,4 +99,13 @@ void check(CaptionOptions& o) {
   o.writing.seed = static_cast<uint64_t>(o.model.seed);
 }
 
+std::string settings_of(const CaptionOptions& o) {
+  auto listed = o;
+  listed.json = false;
+  listed.model.num_threads = 0;
+  config::Fields all;
+  fields(all, listed);
+  return config::to_toml(all);
+}
+
 }  // namespace burnish::app

@@ -23,4 +23,7 @@ void fields(config::Fields& f, CaptionOptions& o);
 /// Refuses what makes no sense, all of it at once, before any file is opened, and settles what follows from words.
 void check(CaptionOptions& o);
 
+/// Names what decides a caption, for the command's journal.
+std::string settings_of(const CaptionOptions& o);
+
 }  // namespace burnish::app

@@ -36,6 +36,12 @@ json models_here() {
   return here;
 }
 
+json json_of(const std::vector<Annotator>& annotators) {
+  auto list = json::array();
+  for (const auto& one : annotators) list.push_back({{"name", one.name}, {"title", one.title}, {"bytes", one.num_bytes}});
+  return list;
+}
+
 json published_ids() {
   auto list = json::array();
   for (const auto& name : models::published_models()) {
@@ -47,15 +53,19 @@ json published_ids() {
 
 std::string size_of(const json& bytes) { return human_bytes(bytes.get<double>()); }
 
+void print_models(const json& models) {
+  size_t widest = 0;
+  for (const auto& model : models) widest = std::max(widest, model.at("name").get_ref<const std::string&>().size());
+  for (const auto& model : models)
+    print("{:<{}}  {:>10}  {}\n", model.at("name").get<std::string>(), widest, size_of(model.at("bytes")),
+          model.at("title").get<std::string>());
+}
+
 void print_here(const json& here) {
   if (here.empty())
     return print(
         "no model in this folder, in models/ below it, or in the cache of the hub; `burnish models AUTHOR/MODEL --fetch` brings one\n");
-  size_t widest = 0;
-  for (const auto& model : here) widest = std::max(widest, model.at("name").get_ref<const std::string&>().size());
-  for (const auto& model : here)
-    print("{:<{}}  {:>10}  {}\n", model.at("name").get<std::string>(), widest, size_of(model.at("bytes")),
-          model.at("title").get<std::string>());
+  print_models(here);
 }
 
 void print_amount(const json& amount) {
@@ -81,8 +91,14 @@ void list_models(const Arguments& arguments) {
   if (fetch && names.empty()) config_error("models", "fetch needs the id of a model; for example: burnish models author/model --fetch");
   if (names.empty()) {
     const auto here = models_here();
-    if (as_json) return print("{}\n", json{{"here", here}, {"published", published_ids()}}.dump(2));
-    return print_here(here);
+    const auto annotators = find_annotators();
+    const auto caption = json_of(annotators.caption), mask = json_of(annotators.mask);
+    if (as_json) return print("{}\n", json{{"here", here}, {"published", published_ids()}, {"caption", caption}, {"mask", mask}}.dump(2));
+    print_here(here);
+    if (!caption.empty()) print("\nfor `burnish caption`\n");
+    print_models(caption);
+    if (!mask.empty()) print("\nfor `burnish mask`\n");
+    return print_models(mask);
   }
   auto amounts = json::array();
   for (const auto& name : names) {

@@ -33,6 +33,7 @@ constexpr Verb kVerbs[] = {
     {"cache", cache, "encode a run's data once, for many runs"},
     {"data", data, "look at a dataset before training: sizes, captions, duplicates"},
     {"caption", caption, "write captions of pictures and clips, by a model that sees them"},
+    {"mask", mask, "write masks of what a text names in pictures"},
     {"sample", sample, "draw pictures, with or without LoRAs"},
     {"convert", convert, "bring LoRAs and models into other formats; merge, extract, change ranks"},
     {"inspect", inspect, "say what a checkpoint or LoRA is"},

@@ -5,9 +5,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "captioning/language_model.h"
 #include "hub/repository.h"
 #include "io/files.h"
 #include "io/tensor_file.h"
+#include "masking/clip_seg.h"
 #include "models/pipeline_index.h"
 
 namespace burnish::app {
@@ -58,13 +60,44 @@ StartModel not_here(const models::Variant& published, const std::string& id) {
           .is_here = false};
 }
 
-void add_folder(const fs::path& folder, std::vector<std::string>& names) {
+bool is_pipeline(const fs::path& folder) { return models::index_in(folder).has_value(); }
+bool is_pipeline_or_model(const fs::path& folder) { return is_pipeline(folder) || io::is_there(folder / "config.json"); }
+
+using IsModel = bool (*)(const fs::path& folder);
+
+void add_folder(const fs::path& folder, IsModel is_model, std::vector<std::string>& names) {
   std::error_code failed;
   for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed)) {
     const auto path = it->path().lexically_relative(".");
-    const bool is_pipeline = models::index_in(it->path()).has_value();
     std::error_code unreachable;
-    if (is_pipeline || (it->is_regular_file(unreachable) && io::is_tensor_file(path))) names.push_back(path.string());
+    if (is_model(it->path()) || (it->is_regular_file(unreachable) && io::is_tensor_file(path))) names.push_back(path.string());
+  }
+}
+
+/// What --model may name in the current folder, in `models` below it, and in the cache of the hub.
+std::vector<std::string> names_there(IsModel is_model) {
+  std::vector<std::string> names;
+  add_folder(".", is_model, names);
+  add_folder("models", is_model, names);
+  std::error_code failed;
+  for (fs::directory_iterator it("models", failed), end; !failed && it != end; it.increment(failed)) {
+    if (io::is_folder(it->path())) add_folder(it->path(), is_model, names);
+  }
+  std::ranges::sort(names);
+  for (auto& id : hub::ids_in_cache(hub::settings_from_environment())) names.push_back(std::move(id));
+  return names;
+}
+
+template <class Model>
+void add_if(const models::ModelFiles& files, const std::string& name, const std::string& title, std::vector<Annotator>& found) {
+  try {
+    const models::ModelOptions options;
+    Model model(files, options, "");
+    Annotator one{.name = name, .title = title};
+    for (const auto& component : model.components().list()) one.num_bytes += component.num_bytes;
+    if constexpr (requires { model.name(); }) one.title = model.name();
+    found.push_back(std::move(one));
+  } catch (const std::exception&) {  // another model, or a part of one
   }
 }
 
@@ -88,15 +121,7 @@ StartModel choose_model(const std::vector<std::string>& names, const models::Mod
 }
 
 std::vector<StartModel> find_models() {
-  std::vector<std::string> names;
-  add_folder(".", names);
-  add_folder("models", names);
-  std::error_code failed;
-  for (fs::directory_iterator it("models", failed), end; !failed && it != end; it.increment(failed)) {
-    if (io::is_folder(it->path())) add_folder(it->path(), names);
-  }
-  std::ranges::sort(names);
-  for (auto& id : hub::ids_in_cache(hub::settings_from_environment())) names.push_back(std::move(id));
+  const auto names = names_there(&is_pipeline);
   models::ModelOptions options;
   options.own = models::default_options();
   std::vector<StartModel> found;
@@ -104,6 +129,19 @@ std::vector<StartModel> find_models() {
     try {
       found.push_back(open_here({name}, options));
     } catch (const std::exception&) {  // a LoRA, a part of a model, a file that is damaged
+    }
+  }
+  return found;
+}
+
+Annotators find_annotators() {
+  Annotators found;
+  for (const auto& name : names_there(&is_pipeline_or_model)) {
+    try {
+      const auto files = models::open_model_files({{name}, "", "", models::HubUse::nothing});
+      add_if<captioning::LanguageModel>(files, name, "", found.caption);
+      add_if<masking::ClipSeg>(files, name, "CLIPSeg", found.mask);
+    } catch (const std::exception&) {  // a file that is damaged
     }
   }
   return found;

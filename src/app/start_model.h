@@ -26,4 +26,16 @@ StartModel choose_model(const std::vector<std::string>& names, const models::Mod
 /// --model takes.
 std::vector<StartModel> find_models();
 
+/// A model that writes something about pictures.
+struct Annotator {
+  std::string name;   ///< what --model takes
+  std::string title;  ///< "Qwen3-VL"
+  int64_t num_bytes = 0;
+};
+/// Finds, by file headers, models that write captions (`burnish caption`) or masks (`burnish mask`), in the places of find_models.
+struct Annotators {
+  std::vector<Annotator> caption, mask;
+};
+Annotators find_annotators();
+
 }  // namespace burnish::app

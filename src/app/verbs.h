@@ -16,6 +16,7 @@ void sample(const Arguments& arguments);
 void convert(const Arguments& arguments);
 void data(const Arguments& arguments);
 void caption(const Arguments& arguments);
+void mask(const Arguments& arguments);
 void inspect(const Arguments& arguments);
 void list_models(const Arguments& arguments);
 void import_settings(const Arguments& arguments);

@@ -16,6 +16,7 @@
 #include "io/json.h"
 #include "io/model_values.h"
 #include "models/find_components.h"
+#include "models/processor_settings.h"
 #include "models/shared_components.h"
 #include "models/text/resample.h"
 
@@ -37,12 +38,6 @@ struct Head : nn::Module {
   }
   nn::Linear layer;
 };
-
-/// The folder of an entry where it has one of these files, as a hub's checkout has them beside the weights.
-std::string folder_with(const models::ModelEntry& entry, std::initializer_list<const char*> names) {
-  bool has_any = std::ranges::any_of(names, [&](const char* name) { return io::is_there(entry.folder / name); });
-  return has_any ? entry.folder.string() : "";
-}
 
 /// Whether the head is the table of tokens, as config.json says for the whole model or for its text part; nothing where it does not say.
 std::optional<bool> is_tied(const nlohmann::json& config_json) {
@@ -107,8 +102,8 @@ void LanguageModel::find_tower(const std::string& processor_path) {
   if (!tower.entry)
     data_error("captioning", "the {} in {} has no vision tower, and sees no pictures; take files that have one", kind_.name,
                language_.entry->label);
-  auto chosen =
-      processor_path.empty() ? folder_with(*language_.entry, {"preprocessor_config.json", "processor_config.json"}) : processor_path;
+  auto chosen = processor_path.empty() ? models::folder_with(*language_.entry, {"preprocessor_config.json", "processor_config.json"})
+                                       : processor_path;
   if (kind_.tells_times) {
     auto config = models::read_named(tower, text::qwen3_vl_vision_config);
     vision_ = config;
@@ -144,7 +139,7 @@ void LanguageModel::find_head() {
 void LanguageModel::find_tokenizer() {
   auto chosen = options_.tokenizer_path;
   if (chosen.empty() && !models::find_tokenizer(files_, "", "tokenizer"))
-    chosen = folder_with(*language_.entry, {"tokenizer.json", "vocab.json"});
+    chosen = models::folder_with(*language_.entry, {"tokenizer.json", "vocab.json"});
   tokenizer_ = models::load_seeing_qwen(models::tokenizer_folder(files_, chosen, "tokenizer", "Qwen"), kind_.chat);
   if (tokenizer_->num_ids() > config_.vocab_size)
     data_error("captioning", "the tokenizer has {} tokens and the {} knows {}; they belong to different models", tokenizer_->num_ids(),

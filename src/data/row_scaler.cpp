@@ -91,8 +91,7 @@ RowScaler::Columns RowScaler::columns_of(const Side& side, int64_t channels, boo
   return columns;
 }
 
-RowScaler::RowScaler(Size picture, int64_t channels, const Crop& crop) : channels_(channels) {
-  auto scaled = covering_size(picture, crop.size);
+RowScaler::RowScaler(Size picture, int64_t channels, Size scaled, const Crop& crop) : channels_(channels) {
   rows_first_ = scales_rows_first(picture.height, picture.width, scaled.height, scaled.width);
   rows_ = side_of(picture.height, scaled.height, crop.top, crop.size.height);
   columns_ = columns_of(side_of(picture.width, scaled.width, crop.left, crop.size.width), channels, crop.flip);

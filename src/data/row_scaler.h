@@ -13,7 +13,9 @@ namespace burnish::data {
 class RowScaler {
  public:
   /// Makes a scaler of a picture of these sides and of 1 to 4 channels; only what is kept of it is computed.
-  RowScaler(Size picture, int64_t channels, const Crop& crop);
+  RowScaler(Size picture, int64_t channels, const Crop& crop) : RowScaler(picture, channels, covering_size(picture, crop.size), crop) {}
+  /// Makes one that brings the whole picture to the sides `scaled`, whatever its shape, out of which the crop is kept.
+  RowScaler(Size picture, int64_t channels, Size scaled, const Crop& crop);
   /// The next row of the picture, [W, C].
   void take(const uint8_t* row_WC);
   /// The picture made of the rows so far, uint8 [H, W, C] of the crop's size.

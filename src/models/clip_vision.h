@@ -24,12 +24,16 @@ ClipVisionConfig clip_vision_config(const nlohmann::json& config_json, const io:
 class ClipVision : public nn::Module {
  public:
   ClipVision(const ClipVisionConfig& config, const at::TensorOptions& options);
-  /// Takes image [B, 3, S, S] as `seen_by_clip` makes it -> [B, 1 + patches, W]: the states before the last layer, of the picture and of
-  /// each patch. What comes behind them is not run.
-  at::Tensor states_before_last(const at::Tensor& image_B3SS);
+  /// Takes image [B, 3, H, W] in CLIP's mean and deviation -> [B, 1 + patches, W] for each of `after`, which rise: the states after so
+  /// many layers, of the picture and of each patch. What comes behind the last of them is not run. Places of a picture of other sides than
+  /// the config's are interpolated, as transformers does (CLIPVisionEmbeddings.interpolate_pos_encoding).
+  std::vector<at::Tensor> states(const at::Tensor& image_B3HW, const std::vector<int64_t>& after);
+  /// The states before the last layer of a picture that `seen_by_clip` makes.
+  at::Tensor states_before_last(const at::Tensor& image_B3SS) { return states(image_B3SS, {config_.num_layers - 1})[0]; }
   const ClipVisionConfig& config() const { return config_; }
 
  private:
+  at::Tensor places(int64_t rows, int64_t columns) const;
   ClipVisionConfig config_;
   at::Tensor class_embedding_;
   nn::Conv2d patch_embedding_;

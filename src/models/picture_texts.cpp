@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "models/processor_settings.h"
 #include "models/text/resample.h"
 
 namespace burnish::models {
@@ -81,20 +82,28 @@ at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area) {
   return text::resampled(text::to_levels(image_3HW), size.height, size.width, text::Filter::lanczos);
 }
 
-text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen, const text::PixelRule& published) {
+std::string folder_with(const ModelEntry& entry, std::initializer_list<const char*> names) {
+  bool has_any = std::ranges::any_of(names, [&](const char* name) { return io::is_there(entry.folder / name); });
+  return has_any ? entry.folder.string() : "";
+}
+
+std::optional<ProcessorSettings> find_processor(const ModelFiles& files, const std::string& chosen) {
   // transformers 5 writes all rules of a processor into one file.
   const std::string name = "preprocessor_config.json", of_all = "processor_config.json";
   for (const auto& file : {name, of_all}) {
     auto path = chosen.empty() ? files.in_pipeline("processor/" + file) : std::filesystem::path(chosen) / file;
     if (!path || !io::is_there(*path)) continue;
-    return naming(path->string(), [&] {
-      const auto json = io::read_json(*path);
-      const bool is_part = file == of_all && json.is_object() && json.contains("image_processor");
-      return text::pixel_rule(is_part ? json["image_processor"] : json);
-    });
+    const auto json = io::read_json(*path);
+    const bool is_part = file == of_all && json.is_object() && json.contains("image_processor");
+    return ProcessorSettings{*path, is_part ? json["image_processor"] : json};
   }
   if (!chosen.empty()) data_error("models", "the processor_path {} holds no {}; name the folder that has it", chosen, name);
-  return published;
+  return std::nullopt;
+}
+
+text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen, const text::PixelRule& published) {
+  const auto processor = find_processor(files, chosen);
+  return processor ? naming(processor->file.string(), [&] { return text::pixel_rule(processor->of_pictures); }) : published;
 }
 
 Option reference_pixels_option() {

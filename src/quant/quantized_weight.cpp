@@ -45,16 +45,6 @@ at::Tensor magnitudes(const at::Tensor& tile, Scaling scaling) {
   return at::constant_pad_nd(by_row, {0, 0, 0, missing}).unflatten(0, {-1, kBlock}).amax(1);
 }
 
-/// The scales of rows begin to end as [n, groups], for kernels::unpack and for dividing.
-at::Tensor scales_of_rows(const QuantizedWeight& w, int64_t begin, int64_t end) {
-  switch (w.format.scaling) {
-    case Scaling::none:
-    case Scaling::tensor: return w.scales.expand({end - begin, 1});
-    case Scaling::block: return w.scales.index_select(0, at::arange(begin, end, w.scales.options().dtype(at::kLong)).div_(kBlock, "floor"));
-    default: return w.scales.narrow(0, begin, end - begin);
-  }
-}
-
 /// Divides a tile by its scales in place.
 void divide(at::Tensor& tile, const at::Tensor& scales_NG, int64_t group) {
   if (scales_NG.size(1) == 1) {
@@ -97,6 +87,15 @@ std::vector<int64_t> scale_shape(Format format, int64_t out, int64_t in) {
 }
 
 }  // namespace
+
+at::Tensor scales_of_rows(const QuantizedWeight& w, int64_t begin, int64_t end) {
+  switch (w.format.scaling) {
+    case Scaling::none:
+    case Scaling::tensor: return w.scales.expand({end - begin, 1});
+    case Scaling::block: return w.scales.index_select(0, at::arange(begin, end, w.scales.options().dtype(at::kLong)).div_(kBlock, "floor"));
+    default: return w.scales.narrow(0, begin, end - begin);
+  }
+}
 
 void check_finite(const at::Tensor& values, const std::string& name) {
   if (values.is_meta()) return;  // a dry run has shapes alone

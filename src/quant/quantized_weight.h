@@ -30,6 +30,9 @@ void check_finite(const at::Tensor& values, const std::string& name);
 /// Takes codes from a file as they are. Those that stand for NaN or infinity are a data Error that names the weight.
 QuantizedWeight from_codes(const Codes& codes, c10::Device device, const std::string& name);
 
+/// Returns the scales of rows begin to end as [n, groups], for kernels::unpack and for dividing.
+at::Tensor scales_of_rows(const QuantizedWeight& weight, int64_t begin, int64_t end);
+
 /// Rows begin to end of W in `dtype`; without scales the values of the codes alone, rotated as they are.
 at::Tensor dequantize_rows(const QuantizedWeight& weight, int64_t begin, int64_t end, c10::ScalarType dtype, bool with_scales = true);
 

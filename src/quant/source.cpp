@@ -10,6 +10,8 @@
 #include <algorithm>
 
 #include "kernels/linear/linear.h"
+#include "kernels/rotate/rotate.h"
+#include "kernels/unpack/few_rows.h"
 
 namespace burnish::quant {
 
@@ -49,8 +51,6 @@ struct Multiply : torch::autograd::Function<Multiply> {
     return {dx, db, dw, at::Tensor(), at::Tensor()};
   }
 };
-
-constexpr int64_t kFewRows = 16;
 /// Of a tile, beyond which its product gains nothing.
 constexpr int64_t kMostRows = 1024;
 
@@ -58,7 +58,7 @@ std::optional<at::Tensor> optional(const at::Tensor& tensor) { return tensor.def
 
 }  // namespace
 
-bool has_few_rows(const at::Tensor& x) { return x.numel() <= kFewRows * x.size(-1); }
+bool has_few_rows(const at::Tensor& x) { return x.numel() <= kernels::kFewRows * x.size(-1); }
 
 at::Tensor QuantizedSource::multiply(const kernels::ProductPtr& product, const at::Tensor& x, const at::Tensor& bias) const {
   return Multiply::apply(x, optional(bias), optional(leaf_), shared_from_this(), product);
@@ -78,7 +78,23 @@ void QuantizedSource::for_each_tile(int64_t num_inputs, const std::function<void
   for (int64_t begin = 0; begin < weight_.out; begin += step) fn(begin, std::min(begin + step, weight_.out));
 }
 
+at::Tensor QuantizedSource::forward_few(const at::Tensor& x, const at::Tensor& bias) const {
+  auto x_MI = x.reshape({-1, weight_.in}).to(at::kFloat);
+  if (weight_.rotation > 0) {  // instead of every row of the weight; a rotation is its own inverse
+    x_MI = x_MI.clone();
+    kernels::rotate_(x_MI, weight_.rotation);
+  }
+  auto y_MN = kernels::multiply_few(x_MI, weight_.codes, weight_.format.codes, scales_of_rows(weight_, 0, weight_.out),
+                                    group_size(weight_.format, weight_.in));
+  if (bias.defined()) y_MN.add_(bias);
+  auto sizes = x.sizes().vec();
+  sizes.back() = weight_.out;
+  return y_MN.to(x.scalar_type()).view(sizes);
+}
+
 at::Tensor QuantizedSource::forward(const kernels::Product& product, const at::Tensor& x_given, const at::Tensor& bias) const {
+  const bool is_matrix = product.channel_dim() == -1 && product.columns_per_channel() == 1;
+  if (is_matrix && kernels::multiplies_few(x_given, weight_.codes, weight_.format.codes)) return forward_few(x_given, bias);
   auto wide = kernels::product_dtype(x_given);
   auto x = x_given.to(wide);
   auto tile = [&](int64_t begin, int64_t end) {

@@ -39,6 +39,8 @@ class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_
   QuantizedWeight weight_;
 
  private:
+  /// The product of an x of few rows (kernels/unpack/few_rows.h).
+  at::Tensor forward_few(const at::Tensor& x, const at::Tensor& bias) const;
   /// Rows of W that are unpacked at once for a product with so many inputs: as nn::tile_rows says, or as many numbers as there are inputs.
   /// Every tile costs a pass over the inputs' gradient.
   int64_t rows_of_tile(int64_t num_inputs) const;

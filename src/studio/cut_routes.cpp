@@ -24,12 +24,13 @@ std::optional<fs::path> settings_file(const Studio& studio, const json& body) {
   return std::nullopt;
 }
 
-/// By the names of the dataset's own files; what lies in folders of it is not on the page.
+/// By the names that the dataset's files have on the page.
 json by_file(json said, const fs::path& folder) {
   auto files = json::object();
+  const auto root = fs::weakly_canonical(folder);  // a dataset may be a link
   for (auto& picture : said.at("pictures")) {
     const fs::path path = picture.at("file").get<std::string>();
-    if (path.parent_path() == folder) files[path.filename().string()] = std::move(picture.at("cuts"));
+    files[fs::weakly_canonical(path).lexically_relative(root).string()] = std::move(picture.at("cuts"));
   }
   return {{"files", files}, {"unusable", said.at("unusable")}};
 }

@@ -6,7 +6,7 @@
 namespace burnish::studio {
 
 inline constexpr const char* kDataset = "/api/datasets/([^/]+)";
-inline constexpr const char* kItem = "/api/datasets/([^/]+)/items/([^/]+)";
+inline constexpr const char* kItem = "/api/datasets/([^/]+)/items/(.+)";
 
 /// The longest side of a picture as a page shows it: among many, or alone (`?side=`).
 inline int64_t side_of(const Request& request) {

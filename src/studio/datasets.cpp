@@ -64,14 +64,18 @@ std::vector<fs::path> Item::companions() const {
   return there;
 }
 
-std::vector<Datasets::Listed> Datasets::listed(const fs::path& dataset, bool is_left_out) {
-  const auto folder = is_left_out ? dataset / kLeftOut : dataset;
-  std::set<std::string> names, stems;
+/// Adds what lies in a folder of `root`, named from there on ("more/"), and in those below it. Links to folders are not followed, and a
+/// folder that has a caption is a clip of frames.
+void Datasets::list_folder(const fs::path& root, const std::string& below, bool is_left_out, std::vector<Listed>& all) {
+  const auto folder = root / below;
+  std::set<std::string> names, stems, folders;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; entry != end; entry.increment(error)) {
     std::error_code gone;
     auto name = entry->path().filename().string();
-    if (!is_name(name) || !entry->is_regular_file(gone)) continue;
+    if (!is_name(name)) continue;
+    if (entry->is_directory(gone) && !entry->is_symlink(gone)) folders.insert(name);
+    if (!entry->is_regular_file(gone)) continue;
     if (is_item(name)) stems.insert(entry->path().stem().string());
     names.insert(std::move(name));
   }
@@ -82,21 +86,28 @@ std::vector<Datasets::Listed> Datasets::listed(const fs::path& dataset, bool is_
       if (is_item(name) && stem.ends_with(ending)) masks[stem.substr(0, stem.size() - ending.size())] = folder / name;
     }
   }
-  std::vector<Listed> all;
   for (const auto& name : names) {
     const auto stem = fs::path(name).stem().string();
     if (!is_item(name) || is_beside(stem, stems)) continue;
     const auto mask = masks.find(stem);
-    all.push_back({{folder / name, is_left_out}, names.contains(stem + ".txt"), mask == masks.end() ? fs::path() : mask->second});
+    all.push_back(
+        {{below + name, folder / name, is_left_out}, names.contains(stem + ".txt"), mask == masks.end() ? fs::path() : mask->second});
   }
+  for (const auto& name : folders) {
+    if (!names.contains(name + ".txt")) list_folder(root, below + name + "/", is_left_out, all);
+  }
+}
+
+std::vector<Datasets::Listed> Datasets::listed(const fs::path& dataset, bool is_left_out) {
+  std::vector<Listed> all;
+  list_folder(is_left_out ? dataset / kLeftOut : dataset, "", is_left_out, all);
   return all;
 }
 
 std::vector<Datasets::Listed> Datasets::listed(const fs::path& dataset) {
   auto all = listed(dataset, /*is_left_out=*/false), left_out = listed(dataset, /*is_left_out=*/true);
-  const auto num_in = std::ssize(all);
-  std::ranges::move(left_out, std::back_inserter(all));  // each is in the order of names
-  std::ranges::inplace_merge(all, all.begin() + num_in, {}, [](const Listed& one) { return one.item.path.filename().string(); });
+  std::ranges::move(left_out, std::back_inserter(all));
+  std::ranges::sort(all, {}, [](const Listed& one) { return one.item.name; });
   return all;
 }
 
@@ -135,7 +146,7 @@ const Datasets::Known& Datasets::known(const fs::path& file) {
 json Datasets::describe(const Listed& listed) {
   const auto& item = listed.item;
   const auto& file = known(item.path);
-  return {{"file", item.path.filename().string()},
+  return {{"file", item.name},
           {"caption", listed.has_caption ? json(trim(io::read_text(item.caption_file()))) : json()},
           {"mask", listed.mask.empty() ? json() : json(version_of(listed.mask))},
           {"is_left_out", item.is_left_out},
@@ -161,10 +172,16 @@ std::vector<Item> Datasets::files(const fs::path& dataset) {
 }
 
 std::optional<Item> Datasets::find(const fs::path& dataset, const std::string& file) {
-  if (!is_item(file)) return std::nullopt;
+  if (!is_item(fs::path(file).filename().string())) return std::nullopt;
   for (bool is_left_out : {false, true}) {
-    Item item{(is_left_out ? dataset / kLeftOut : dataset) / file, is_left_out};
-    if (io::is_there(item.path)) return item;
+    auto path = is_left_out ? dataset / kLeftOut : dataset;
+    bool is_own = true;
+    for (const auto& part : split_list(file, '/')) {
+      std::error_code gone;
+      path /= part;
+      is_own = is_own && is_name(part) && !(fs::is_symlink(path, gone) && io::is_folder(path));
+    }
+    if (is_own && io::is_there(path)) return Item{file, path, is_left_out};
   }
   return std::nullopt;
 }
@@ -178,9 +195,9 @@ void Datasets::write_caption(const Item& item, const std::string& caption) {
 
 void Datasets::leave_out(const fs::path& dataset, const Item& item, bool out) {
   if (item.is_left_out == out) return;
-  const auto folder = out ? dataset / kLeftOut : dataset;
-  for (const auto& path : item.companions()) move(path, folder / path.filename());
-  move(item.path, folder / item.path.filename());
+  const auto to = (out ? dataset / kLeftOut : dataset) / item.name;
+  for (const auto& path : item.companions()) move(path, to.parent_path() / path.filename());
+  move(item.path, to);
 }
 
 void Datasets::throw_away(const fs::path& dataset, const Item& item) const {

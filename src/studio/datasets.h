@@ -14,6 +14,7 @@ namespace burnish::studio {
 
 /// A picture or clip of a dataset, as a page names it.
 struct Item {
+  std::string name;  ///< from the dataset's folder on: "more/cat.png"
   std::filesystem::path path;
   bool is_left_out = false;
 
@@ -22,8 +23,8 @@ struct Item {
   std::vector<std::filesystem::path> companions() const;
 };
 
-/// Datasets as folders of pictures and clips with a text file beside each (data/captioned_folder.h). What is left out lies in the folder's
-/// .excluded, where no program looks for pictures.
+/// Datasets as folders of pictures and clips, and of folders of them, with a text file beside each (data/captioned_folder.h). What is left
+/// out lies in the folder's .excluded, where no program looks for pictures.
 class Datasets {
  public:
   /// The workspace must outlive it.
@@ -64,6 +65,7 @@ class Datasets {
     std::filesystem::path mask = {};
   };
   static std::vector<Listed> listed(const std::filesystem::path& dataset, bool is_left_out);
+  static void list_folder(const std::filesystem::path& root, const std::string& below, bool is_left_out, std::vector<Listed>& all);
   static std::vector<Listed> listed(const std::filesystem::path& dataset);
   const Known& known(const std::filesystem::path& file);
   nlohmann::json describe(const Listed& listed);

@@ -103,7 +103,7 @@ void add_file_routes(httplib::Server& http, Studio& studio) {
   http.Put("/api/files/(files|loras)/(.+)", [&studio](const Request& request, Response& response, const httplib::ContentReader& read) {
     handled([&](const Request& asked, Response& answered) { take(studio, asked, answered, read); })(request, response);
   });
-  http.Get("/api/options/(sample|convert)", handled([&studio](const Request& request, Response& response) {
+  http.Get("/api/options/(sample|convert|caption|mask)", handled([&studio](const Request& request, Response& response) {
              report::send_whole(response, studio.program.options_of(request.matches[1]), "application/json");
            }));
   add_conversions(http, studio);

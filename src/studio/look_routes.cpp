@@ -14,9 +14,9 @@ namespace {
 
 constexpr int kMostBits = 24;  // two pictures that have nothing in common differ by 32 in the mean
 
-std::vector<fs::path> paths_of(const fs::path& folder) {
+std::vector<fs::path> paths_of(const std::vector<Item>& items) {
   std::vector<fs::path> paths;
-  for (const auto& item : Datasets::files(folder)) paths.push_back(item.path);
+  for (const auto& item : items) paths.push_back(item.path);
   return paths;
 }
 
@@ -29,13 +29,13 @@ json to_json(const Look& look) {
 
 /// How many were looked at; once it is all of them, what was seen.
 void say(Studio& studio, const fs::path& folder, Response& response) {
-  const auto paths = paths_of(folder);
-  const auto looks = studio.looks.of(folder, paths);
+  const auto items = Datasets::files(folder);
+  const auto looks = studio.looks.of(folder, paths_of(items));
   const auto num_done = std::ranges::count_if(looks, [](const auto& look) { return look.has_value(); });
   json value{{"done", num_done}, {"total", looks.size()}};
   if (std::cmp_equal(num_done, looks.size())) {
     auto& seen = value["looks"] = json::object();
-    for (size_t i = 0; i < paths.size(); ++i) seen[paths[i].filename().string()] = to_json(*looks[i]);
+    for (size_t i = 0; i < items.size(); ++i) seen[items[i].name] = to_json(*looks[i]);
   }
   answer(response, value);
 }
@@ -44,14 +44,14 @@ void say(Studio& studio, const fs::path& folder, Response& response) {
 void say_alike(Studio& studio, const fs::path& folder, const Request& request, Response& response) {
   const auto text = request.get_param_value("bits");
   const int bits = text.empty() ? data::kBitsOfEqual : std::clamp(std::atoi(text.c_str()), 0, kMostBits);
-  const auto paths = paths_of(folder);
-  const auto looks = studio.looks.of(folder, paths);
+  const auto items = Datasets::files(folder);
+  const auto looks = studio.looks.of(folder, paths_of(items));
   std::vector<uint64_t> known;
   std::vector<std::string> names;
-  for (size_t i = 0; i < paths.size(); ++i) {
+  for (size_t i = 0; i < items.size(); ++i) {
     if (!looks[i] || !looks[i]->problem.empty()) continue;
     known.push_back(looks[i]->bits);
-    names.push_back(paths[i].filename().string());
+    names.push_back(items[i].name);
   }
   auto groups = json::array();
   for (const auto& group : data::alike(known, bits)) {

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "data/caption_places.h"
 #include "data/captioned_folder.h"
 #include "data/clip.h"
 #include "data/frame_files.h"
@@ -36,11 +37,7 @@ void write_mask(const fs::path& picture, std::string_view bytes) {
     config_error("studio", "the mask is of {} by {} pixels and its picture of {} by {}; give one of its shape", given.width, given.height,
                  size.width, size.height);
   const auto old = mask_of(picture);
-  auto path = picture.parent_path() / (picture.stem().string() + std::string(data::kMaskNames.back()) + ".png");
-  if (old && old->extension() == ".png") path = *old;
-  data::write_png(path, data::resize_and_crop(drawn, size));
-  std::error_code ignored;
-  if (old && *old != path) fs::remove(*old, ignored);
+  data::write_mask({picture, old.value_or(data::mask_beside(picture)), old.has_value()}, data::resize_and_crop(drawn, size));
 }
 
 void remove_mask(const fs::path& picture) {

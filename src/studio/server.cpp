@@ -51,10 +51,11 @@ Server::Server(const Options& options) : server_("studio", options.address, opti
   add_queue_routes(http, studio_);
   add_form_routes(http, studio_);
   add_model_routes(http, studio_);
-  add_dataset_routes(http, studio_);
   add_drawing_routes(http, studio_);
   add_file_routes(http, studio_);
-  add_mask_routes(http, studio_);
+  add_mask_routes(http, studio_);  // before those of the picture itself, which "NAME/mask" would fit as well
+  add_dataset_routes(http, studio_);
+  add_annotation_routes(http, studio_);
   add_look_routes(http, studio_);
   add_cut_routes(http, studio_);
   add_machine_routes(http, studio_);

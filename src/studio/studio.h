@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "studio/annotations.h"
 #include "studio/claim.h"
 #include "studio/datasets.h"
 #include "studio/drawings.h"
@@ -62,6 +63,7 @@ struct Studio : Place, Pictures {
   Runs runs;
   Files files;
   Drawings drawings;
+  Annotations annotations;
   Program program;
   Fetches fetches;
   Machine machine;
@@ -75,6 +77,7 @@ struct Studio : Place, Pictures {
         runs(workspace, queue),
         files(workspace, options.program),
         drawings(workspace, files, options.program),
+        annotations(workspace, options.program),
         program(workspace, options.program, options.trusts_settings),
         fetches(workspace, options.program),
         machine(workspace, queue, program),
@@ -89,6 +92,7 @@ void add_model_routes(httplib::Server& http, Studio& studio);
 void add_dataset_routes(httplib::Server& http, Studio& studio);
 void add_drawing_routes(httplib::Server& http, Studio& studio);
 void add_file_routes(httplib::Server& http, Studio& studio);
+void add_annotation_routes(httplib::Server& http, Studio& studio);
 void add_mask_routes(httplib::Server& http, Studio& studio);
 void add_look_routes(httplib::Server& http, Studio& studio);
 void add_cut_routes(httplib::Server& http, Studio& studio);

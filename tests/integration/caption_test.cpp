@@ -3,6 +3,7 @@
 
 #include "data/image.h"
 #include "tests/golden.h"
+#include "tests/integration/processes.h"
 #include "tests/integration/program.h"
 
 namespace burnish::test {
@@ -67,6 +68,45 @@ TEST(Caption, FillGoesOnWhereItWasAndReplaceAndAddWriteWhatIsThere) {
   EXPECT_TRUE(read_file(scratch / "pictures/a.txt").starts_with("mine, "));
   ASSERT_EQ(run_burnish(whole + "--caption_mode replace --batch_size 1").exit_code, 0);
   EXPECT_EQ(read_file(scratch / "pictures/a.txt"), caption);
+}
+
+TEST(Caption, AddingGoesOnWhereItWasInterruptedAndAddsToNothingTwice) {
+  constexpr int kMany = 300;
+  Scratch scratch;
+  fs::create_directory(scratch / "pictures");
+  auto caption = [&](int i) { return scratch / fmt::format("pictures/{:03}.txt", i); };
+  for (int i = 0; i < kMany; ++i) {
+    fs::copy(golden_path("captions/pictures/a.png"), fs::path(caption(i)).replace_extension(".png"));
+    scratch.write(fmt::format("pictures/{:03}.txt", i), "mine\n");
+  }
+  const auto add = command(scratch, kQwen3Vl) + "--caption_mode add --batch_size 1 ";
+  const auto journal = scratch / "pictures/.burnish-caption.jsonl";
+  {
+    Running run("'" BURNISH_PROGRAM "' " + add, scratch / "output");
+    EXPECT_TRUE(within(200, [&] { return run.has_ended() || read_file(caption(2)) != "mine\n"; })) << run.output();
+    run.send(SIGINT);
+    ASSERT_TRUE(run.ends_within(60)) << run.output();
+    ASSERT_EQ(run.exit_code(), 130) << run.output();
+    EXPECT_NE(run.output().find("the same command goes on"), std::string::npos) << run.output();
+  }
+  ASSERT_EQ(read_file(caption(kMany - 1)), "mine\n") << "it was over before it was interrupted";
+  ASSERT_TRUE(fs::exists(journal));
+  const auto other = run_burnish(add + "--caption_prompt 'Another question.' --max_new_tokens 1 --json");
+  EXPECT_EQ(other.output.find("goes on"), std::string::npos) << "another command begins anew";
+  for (int i = 0; i < kMany; ++i) scratch.write(fmt::format("pictures/{:03}.txt", i), "mine\n");
+  {
+    Running run("'" BURNISH_PROGRAM "' " + add, scratch / "output");
+    EXPECT_TRUE(within(200, [&] { return run.has_ended() || read_file(caption(2)) != "mine\n"; })) << run.output();
+    run.send(SIGKILL);
+    ASSERT_TRUE(run.ends_within(60));
+  }
+  const auto second = run_burnish(add);
+  EXPECT_EQ(second.exit_code, 0) << second.output;
+  EXPECT_NE(second.output.find("written by this command before it was interrupted"), std::string::npos) << second.output;
+  EXPECT_FALSE(fs::exists(journal));
+  const auto expected = read_file(caption(0));
+  EXPECT_TRUE(expected.starts_with("mine"));
+  for (int i = 1; i < kMany; ++i) EXPECT_EQ(read_file(caption(i)), expected) << i;
 }
 
 TEST(Caption, WeightsMayBeHeldInFewBits) {

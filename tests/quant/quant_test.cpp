@@ -79,17 +79,20 @@ TEST_P(EveryFormat, ProductsAndGradientsAreThoseOfTheUnpackedWeight) {
   ASSERT_LT(nn::tile_rows(source->in_features(), at::kCPU), 1300);
   auto exact = all_rows(*source).to(at::kDouble);
   at::manual_seed(3);
-  auto x64 = at::randn({2, 5, 1000}, at::kDouble), bias64 = at::randn({1300}, at::kDouble), dy64 = at::randn({2, 5, 1300}, at::kDouble);
-  for (auto [dtype, limit] : {std::pair{at::kDouble, 1e-12}, {at::kFloat, 1e-5}, {at::kBFloat16, 1e-2}, {at::kHalf, 2e-3}}) {
-    auto x = x64.to(dtype, false, /*copy=*/true).requires_grad_(true);
-    auto bias = bias64.to(dtype, false, true).requires_grad_(true);
-    auto y = source->multiply(kernels::matrix_product(), x, bias);
-    EXPECT_EQ(y.scalar_type(), dtype);
-    torch::autograd::backward({y}, {dy64.to(dtype)});
-    auto x_seen = x.detach().to(at::kDouble), dy_seen = dy64.to(dtype).to(at::kDouble);
-    EXPECT_LE(relative_error(y, at::linear(x_seen, exact, bias.detach().to(at::kDouble))), limit) << dtype;
-    EXPECT_LE(relative_error(x.grad(), at::matmul(dy_seen, exact)), limit) << dtype;
-    EXPECT_LE(relative_error(bias.grad(), dy_seen.flatten(0, 1).sum(0)), limit) << dtype;
+  for (int64_t length : {5, 9}) {  // as many rows as are multiplied with codes as they are read, and more
+    auto x64 = at::randn({2, length, 1000}, at::kDouble), bias64 = at::randn({1300}, at::kDouble);
+    auto dy64 = at::randn({2, length, 1300}, at::kDouble);
+    for (auto [dtype, limit] : {std::pair{at::kDouble, 1e-12}, {at::kFloat, 1e-5}, {at::kBFloat16, 1e-2}, {at::kHalf, 2e-3}}) {
+      auto x = x64.to(dtype, false, /*copy=*/true).requires_grad_(true);
+      auto bias = bias64.to(dtype, false, true).requires_grad_(true);
+      auto y = source->multiply(kernels::matrix_product(), x, bias);
+      EXPECT_EQ(y.scalar_type(), dtype);
+      torch::autograd::backward({y}, {dy64.to(dtype)});
+      auto x_seen = x.detach().to(at::kDouble), dy_seen = dy64.to(dtype).to(at::kDouble);
+      EXPECT_LE(relative_error(y, at::linear(x_seen, exact, bias.detach().to(at::kDouble))), limit) << dtype;
+      EXPECT_LE(relative_error(x.grad(), at::matmul(dy_seen, exact)), limit) << dtype;
+      EXPECT_LE(relative_error(bias.grad(), dy_seen.flatten(0, 1).sum(0)), limit) << dtype;
+    }
   }
 }
 

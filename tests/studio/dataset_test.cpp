@@ -58,6 +58,38 @@ TEST_F(DatasetTest, LeavesOutWithoutDeleting) {
   EXPECT_TRUE(fs::exists(root() / "bin/pictures of cats/a.png"));
 }
 
+TEST_F(DatasetTest, HasWhatLiesInItsFolders) {
+  const auto deep = folder() / "more/of them", elsewhere = scratch / "elsewhere";
+  for (const auto& one : {deep, folder() / ".hidden", folder() / "clip", elsewhere}) fs::create_directories(one);
+  for (const auto& one : {folder() / "b.png", deep / "a.png", folder() / ".hidden/c.png", folder() / "clip/0.png", elsewhere / "d.png"})
+    data::write_png(one, at::full({8, 16, 3}, 128, at::kByte));
+  std::ofstream(deep / "a.txt") << "a cat";
+  std::ofstream(folder() / "clip.txt") << "frames of a clip";
+  fs::create_directory_symlink(elsewhere, folder() / "linked");
+  const std::string file = "more/of them/a.png", item = "items/more%2Fof%20them%2Fa.png";
+  ASSERT_EQ(items().size(), 2u);
+  EXPECT_EQ(items()[1]["file"], file);
+  EXPECT_EQ(items()[1]["caption"], "a cat");
+  EXPECT_EQ(ask("/api/datasets")[0]["items"], 2);
+  EXPECT_EQ(client().Get("/api/datasets/cats/" + item + "/thumbnail", {{"Cookie", cookie()}})->status, 200);
+  EXPECT_EQ(client().Get("/api/datasets/cats/items/linked%2Fd.png/thumbnail", {{"Cookie", cookie()}})->status, 404);
+  EXPECT_EQ(client().Get("/api/datasets/cats/items/more%2F..%2Fb.png/thumbnail", {{"Cookie", cookie()}})->status, 404);
+  EXPECT_EQ(send(item + "/mask", png(at::full({8, 16, 1}, 255, at::kByte))), 200);
+  EXPECT_TRUE(items()[1]["mask"].is_number());
+  EXPECT_EQ(ask("/api/datasets/cats/captions", json{{"captions", {{file, "a dog"}}}})["before"][file], "a cat");
+  EXPECT_EQ(text_of(deep / "a.txt"), "a dog\n");
+  ask("/api/datasets/cats/leave_out", json{{"files", {file}}, {"out", true}});
+  EXPECT_TRUE(fs::exists(folder() / ".excluded/more/of them/a-masklabel.png"));
+  EXPECT_EQ(items()[1]["is_left_out"], true);
+  ask("/api/datasets/cats/leave_out", json{{"files", {file}}, {"out", false}});
+  EXPECT_TRUE(fs::exists(deep / "a.txt"));
+  EXPECT_EQ(remove("/" + item + "/mask"), 200);
+  EXPECT_TRUE(items()[1]["mask"].is_null());
+  EXPECT_EQ(remove("/" + item), 200);
+  EXPECT_TRUE(fs::exists(root() / "bin/pictures of cats/a.txt"));
+  EXPECT_EQ(items().size(), 1u);
+}
+
 TEST_F(DatasetTest, TakesNothingElse) {
   EXPECT_EQ(put("a.sh", "#!/bin/sh"), 400);
   EXPECT_EQ(put(".hidden.png", picture(8, 8)), 400);

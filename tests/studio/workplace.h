@@ -35,23 +35,27 @@ inline bool comes_true(const std::function<bool()>& is_true, std::chrono::millis
 
 /// A workspace, and in place of burnish a script: of `train` the settings are shell commands, which find the run's folder in $RUN and what
 /// else was said in $MORE; `plan` says what kPlan holds; `import` takes every file that holds "=" for settings; `models` brings a model in
-/// no time, or, of "slow/...", not before it is stopped; of `data` they are shell commands as well, which find the dataset in $1;
+/// no time, or, of "slow/...", not before it is stopped; of `data` they are shell commands as well, which find the dataset in $1; `caption`
+/// and `mask` keep their settings beside the script, and go on while a file `hold` is there;
 /// `doctor` says {"advice": ["a note"]}.
 class Workplace : public testing::Test {
  protected:
   Workplace() {
-    std::ofstream(program()) << "#!/bin/sh\nif [ \"$1\" = plan ]; then echo '" << kPlan
-                             << "'; exit 0; fi\n"
-                                "if [ \"$1\" = data ]; then exec sh \"$5\" \"$2\"; fi\n"
-                                "if [ \"$1\" = doctor ]; then echo '{\"advice\": [\"a note\"]}'; exit 0; fi\n"
-                                "if [ \"$1\" = import ]; then\n"
-                                "  if grep -q = \"$2\"; then echo '{\"settings\": \"rank = 4\", \"program\": \"kohya\"}'; exit 0; fi\n"
-                                "  echo '[import] no settings' >&2; exit 2\nfi\n"
-                                "if [ \"$1\" = models ]; then\n"
-                                "  echo 'fetch (MiB): 1 of 2' >&2; if grep -q slow/ \"$3\"; then trap 'exit 130' INT; while :; do sleep "
-                                "0.05; done; fi; exit 0\nfi\n"
-                                "S=$2; RUN=$4; export RUN; mkdir -p \"$RUN\"; shift 4; MORE=$*; export MORE\n"
-                                "exec sh \"$S\"\n";
+    std::ofstream(program())
+        << "#!/bin/sh\nif [ \"$1\" = plan ]; then echo '" << kPlan
+        << "'; exit 0; fi\n"
+           "case $1 in caption|mask) D=$(dirname \"$0\"); cp \"$3\" \"$D/$1.toml\"; echo \"$1 1/2\" >&2; trap 'exit 130' INT\n"
+           "  while [ -e \"$D/hold\" ]; do sleep 0.05; done; exit 0;; esac\n"
+           "if [ \"$1\" = data ]; then exec sh \"$5\" \"$2\"; fi\n"
+           "if [ \"$1\" = doctor ]; then echo '{\"advice\": [\"a note\"]}'; exit 0; fi\n"
+           "if [ \"$1\" = import ]; then\n"
+           "  if grep -q = \"$2\"; then echo '{\"settings\": \"rank = 4\", \"program\": \"kohya\"}'; exit 0; fi\n"
+           "  echo '[import] no settings' >&2; exit 2\nfi\n"
+           "if [ \"$1\" = models ]; then\n"
+           "  echo 'fetch (MiB): 1 of 2' >&2; if grep -q slow/ \"$3\"; then trap 'exit 130' INT; while :; do sleep "
+           "0.05; done; fi; exit 0\nfi\n"
+           "S=$2; RUN=$4; export RUN; mkdir -p \"$RUN\"; shift 4; MORE=$*; export MORE\n"
+           "exec sh \"$S\"\n";
     ::chmod(program().c_str(), 0755);
   }
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "kernels/cpu_rows.h"
 #include "kernels/place.h"
@@ -90,21 +91,51 @@ BURNISH_SIMD void int8_to_fp32(const uint8_t* codes, float scale, float* out, in
   for (int64_t k = 0; k < n; ++k) out[k] = static_cast<float>(static_cast<int8_t>(codes[k])) * scale;
 }
 
-void four_bits_to_fp32(const std::array<float, 16>& values, const uint8_t* codes, float scale, float* out, int64_t n) {
-  for (int64_t k = 0; k < n; ++k) out[k] = values[k % 2 ? codes[k / 2] & 15 : codes[k / 2] >> 4] * scale;
+/// The two values of each byte.
+using Pairs = std::array<std::array<float, 2>, 256>;
+Pairs pairs_of(CodeKind kind) {
+  const auto& values = values_of(kind);
+  Pairs pairs;
+  for (size_t byte = 0; byte < pairs.size(); ++byte) pairs[byte] = {values[byte >> 4], values[byte & 15]};
+  return pairs;
+}
+const Pairs& pairs_by_byte(CodeKind kind) {
+  static const Pairs nf4 = pairs_of(CodeKind::nf4), fp4 = pairs_of(CodeKind::fp4), int4 = pairs_of(CodeKind::int4_convrot),
+                     e2m1 = pairs_of(CodeKind::e2m1);
+  switch (kind) {
+    case CodeKind::nf4: return nf4;
+    case CodeKind::fp4: return fp4;
+    case CodeKind::int4_convrot: return int4;
+    default: return e2m1;
+  }
 }
 
-/// n codes that share a scale; of four bits the first of them in the high half of a byte.
-void to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* out, int64_t n) {
+BURNISH_SIMD void scale_fp32(float scale, float* out, int64_t n) {
+#pragma omp simd
+  for (int64_t k = 0; k < n; ++k) out[k] *= scale;
+}
+
+/// Two values a look into a table; a byte that is half meant has one.
+void four_bits_to_fp32(const Pairs& pairs, const uint8_t* codes, float scale, float* out, int64_t n) {
+  for (int64_t k = 0; k + 1 < n; k += 2) std::memcpy(out + k, pairs[codes[k / 2]].data(), sizeof(pairs[0]));
+  if (n % 2 == 1) out[n - 1] = pairs[codes[n / 2]][0];
+  scale_fp32(scale, out, n);
+}
+
+}  // namespace
+
+void codes_to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* out, int64_t n) {
   switch (kind) {
     case CodeKind::mxfp8:
     case CodeKind::e4m3: return e4m3_to_fp32(codes, scale, out, n);
     case CodeKind::e5m2: return e5m2_to_fp32(codes, scale, out, n);
     case CodeKind::int8_convrot:
     case CodeKind::int8: return int8_to_fp32(codes, scale, out, n);
-    default: return four_bits_to_fp32(values_of(kind), codes, scale, out, n);
+    default: return four_bits_to_fp32(pairs_by_byte(kind), codes, scale, out, n);
   }
 }
+
+namespace {
 
 template <class Out>
 void unpack_rows(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t rotation, at::Tensor& out) {
@@ -120,7 +151,7 @@ void unpack_rows(const at::Tensor& codes, CodeKind kind, const at::Tensor& scale
         const int64_t g = first / group, n = std::min({in, (g + 1) * group, first + kBuffer}) - first;
         auto* place = to + row * in + first;
         float* values = target(place, buffer.data());
-        to_fp32(kind, code + row * bytes + first / a_byte, scale[row * groups + g], values, n);
+        codes_to_fp32(kind, code + row * bytes + first / a_byte, scale[row * groups + g], values, n);
         if (rotation > 0) rotate_row(values, n, rotation);
         store_row(values, place, n);
         first += n;

@@ -13,6 +13,10 @@ namespace burnish::kernels {
 at::Tensor unpack(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t in, c10::ScalarType dtype,
                   int64_t rotation = 0);
 
+/// Writes the values of n codes that share a scale, on a CPU; of four bits the first code lies in the high half of a byte. Of kinds whose
+/// scales lie in their blocks there are none.
+void codes_to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* out, int64_t n);
+
 /// The 16 values of NF4, ascending from -1 to 1 (Dettmers et al. 2023, arXiv 2305.14314, appendix E).
 const std::array<float, 16>& nf4_values();
 /// The 16 values of a kind of four bits, by their codes: NF4, FP4 as bitsandbytes has it, and E2M1 (sign, two bits of exponent, one of

@@ -27,6 +27,7 @@ class DatasetPage {
     this.cuts = new Cuts(name, () => this.show());
     this.looks = new Looks(name, () => this.items, () => this.show());
     this.looks.element.append(h("button", {type: "button", onclick: doing(() => this.leaveOut(this.looks.smaller(), true))}, words.leaveOutSmaller));
+    this.annotator = new Annotator(name, () => this.readItems());
     this.tags = h("div", {class: "chips", role: "group", "aria-label": words.tags});
     this.undoButton = h("button", {type: "button", disabled: true, onclick: doing(() => this.takeBack())}, words.undo);
     const select = (choices, change, label) => h("select", {"aria-label": label, onchange: event => { change(event.target.value); this.show(); }},
@@ -35,8 +36,8 @@ class DatasetPage {
     this.replacement = h("input", {"aria-label": words.replacement, placeholder: words.replacement});
     const files = h("input", {type: "file", multiple: true, hidden: true, onchange: event => this.add(event.target.files)});
     this.element = h("div", {class: "dataset", ondragover: event => event.preventDefault(), ondrop: event => { event.preventDefault(); droppedFiles(event.dataTransfer).then(dropped => this.add(dropped.map(([, file]) => file))).catch(error => say(error.message, "bad")); }},
-      h("div", {class: "section-head"}, h("h1", {}, name), h("span", {class: "actions"}, h("button", {type: "button", onclick: () => files.click()}, words.add), files, this.undoButton)),
-      this.count,
+      h("div", {class: "section-head"}, h("h1", {}, name), h("span", {class: "actions"}, ...this.annotator.buttons, h("button", {type: "button", onclick: () => files.click()}, words.add), files, this.undoButton)),
+      this.annotator.element, this.count,
       h("div", {class: "controls"}, this.search, select(words.orders, value => { this.order = value; }, words.order), select(words.filters, value => { this.filter = value; }, words.filter), this.cuts.element),
       this.cuts.note, this.looks.element,
       h("div", {class: "controls"}, this.find, this.replacement, h("button", {type: "button", onclick: doing(() => this.replace())}, words.replace),
@@ -45,12 +46,19 @@ class DatasetPage {
   }
 
   async read() {
-    this.items = await get(`datasets/${named(this.name)}/items`);
-    this.show();
+    await this.readItems();
     await this.looks.follow();
   }
 
+  /** What files say, beside what was seen of pictures before. */
+  async readItems() {
+    const before = new Map(this.items.map(item => [item.file, item])), items = await get(`datasets/${named(this.name)}/items`);
+    this.items = items.map(item => Object.assign(before.get(item.file) ?? {}, item));
+    this.show();
+  }
+
   leave() {
+    this.annotator.leave();
     this.grid.leave();
     this.looks.leave();
   }

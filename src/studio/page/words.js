@@ -77,3 +77,12 @@ const machineWords = {
   closeAllSure: "Stop the runs of the studio, each after its step and saved, and close it?",
   asking: "Asking …", fine: "Nothing on this machine slows a run that this program knows of.",
 };
+
+const annotateWords = {
+  verbs: {
+    caption: {button: "Write captions …", title: "Write captions", none: "No model that sees pictures is on this machine. Name a folder of Qwen3-VL or Qwen2.5-VL, or its name on a hub, Qwen/Qwen3-VL-4B-Instruct say, which is fetched then."},
+    mask: {button: "Make masks …", title: "Make masks", none: "No CLIPSeg is on this machine. The one that is named below is fetched then, 600 MB."},
+  },
+  looking: "Looking for models …", here: title => `By ${title}, which is on this machine.`, start: "Start",
+  states: {waiting: "Waiting", running: "Running", done: "Done", failed: "Failed", interrupted: "Stopped"},
+};

@@ -1,0 +1,98 @@
+#include <ATen/core/Tensor.h>
+
+#include "app/file_per_picture.h"
+#include "app/mask_options.h"
+#include "app/verbs.h"
+#include "base/interrupt.h"
+#include "base/progress.h"
+#include "base/say.h"
+#include "base/threads.h"
+#include "config/command_line.h"
+#include "config/pages.h"
+#include "config/refusal.h"
+#include "data/image.h"
+#include "masking/clip_seg.h"
+
+namespace burnish::app {
+
+namespace {
+
+/// Writes the mask of a picture.
+void write_one(masking::ClipSeg& model, const at::Tensor& sought_PC, const data::PlaceBeside& place, const MaskOptions& o, Journal* journal,
+               FilesWritten& outcome) {
+  const auto picture = data::decode_image(place.picture);
+  const data::Size size{picture.size(0), picture.size(1)};
+  const auto fresh = masking::mask_of(model.scores(picture, sought_PC), size, o.rule);
+  at::Tensor was;
+  if (place.is_there && join_of(o) != masking::Join::replace) {
+    was = data::decode_gray(place.file);
+    if (was.size(0) != size.height || was.size(1) != size.width)
+      data_error("mask", "its mask {} is {} by {} pixels and the picture {} by {}; give it the picture's size, or mask_mode replace",
+                 place.file.string(), was.size(1), was.size(0), size.width, size.height);
+  }
+  const auto mask = masking::joined(was, fresh, join_of(o));
+  if (journal != nullptr) journal->note(place.file);
+  data::write_mask(place, mask);
+  outcome.written.push_back(
+      {{"file", place.picture.string()}, {"mask", place.file.string()}, {"share", mask.to(at::kDouble).mean().item<double>() / 255}});
+}
+
+/// False when Ctrl-C came.
+bool write_all(masking::ClipSeg& model, const std::vector<FolderWork>& work, int64_t num_places, const MaskOptions& o,
+               FilesWritten& outcome) {
+  const auto sought_PC = model.embed(o.prompts);
+  Progress bar("mask", num_places);
+  int64_t done = 0;
+  for (const auto& folder : work) {
+    for (const auto& place : folder.places) {
+      if (interrupted()) return false;
+      outcome.tried(place.picture, "mask", [&] { write_one(model, sought_PC, place, o, folder.journal.get(), outcome); });
+      bar.update(++done);
+    }
+  }
+  return true;
+}
+
+void run(const MaskOptions& o) {
+  set_threads(o.model.num_threads, o.model.local_size);
+  FilesWritten outcome;
+  std::vector<FolderWork> work;
+  int64_t num_places = 0;
+  for (const auto& folder : o.folders) {
+    const auto journal_folder = o.mask_folder.empty() ? folder : o.mask_folder;  // pictures may lie where nothing can be written
+    work.push_back(work_left(data::mask_places(folder, o.mask_folder), journal_folder, "mask", o.mode == "fill", settings_of(o), outcome));
+    num_places += std::ssize(work.back().places);
+  }
+  bool is_done = true;
+  if (num_places > 0) {
+    const auto model_options = train::model_options(o.model);
+    const auto files = models::open_model_files({.model = o.model.model, .model_paths = {}, .model_id_with_origin_paths = {}});
+    masking::ClipSeg model(files, model_options, o.processor_path);
+    load_all(model.components(), "CLIPSeg");
+    is_done = write_all(model, work, num_places, o, outcome);
+  }
+  tell_outcome(outcome, o.json, "mask");
+  if (is_done) end_journals(work);
+  check_outcome(outcome, "mask", is_done, num_places);
+}
+
+}  // namespace
+
+void mask(const Arguments& arguments) {
+  MaskOptions options;
+  config::Fields listed;
+  fields(listed, options);
+  try {
+    const auto parsed =
+        config::read_command_line("mask", "write masks of what a text names in pictures", arguments, listed, [&] { check(options); });
+    if (parsed.help) return print("{}", parsed.help_text);
+    check(options);
+    watch_for_interrupt("interrupted: ends after this picture");
+    run(options);
+  } catch (const config::Refusal& refusal) {  // said in the language that was asked for
+    if (options.json) print("{}", config::to_json(refusal.problems()));
+    throw;
+  }
+}
+
+}  // namespace burnish::app
