@@ -1,7 +1,6 @@
 #include "train/objectives/concept.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/std.h>
 #include <fmt/core.h>
 
 #include "base/error.h"
@@ -47,7 +46,8 @@ at::Tensor spread_as(const at::Tensor& tensor, const at::Tensor& like) {
     return of_sample_B.view(shape);
   };
   auto mean_of = [&](const at::Tensor& t) { return beside(t.flatten(1).mean(1)); };
-  auto deviation_of = [&](const at::Tensor& t) { return beside(at::std(t.flatten(1), 1)); };
+  const auto num_others = static_cast<double>(tensor.numel() / tensor.size(0) - 1);
+  auto deviation_of = [&](const at::Tensor& t) { return beside(((t - mean_of(t)).square().flatten(1).sum(1) / num_others).sqrt()); };
   return (tensor - mean_of(tensor)) / (deviation_of(tensor) + 1e-8) * deviation_of(like) + mean_of(like);
 }
 
