@@ -33,6 +33,8 @@ void fields(config::Fields& f, SampleOptions& o) {
   f.path("reference", o.reference, "reference picture that the model is to see, for models that read some; may be given several times");
   f("negative_prompt", o.negative_prompt, "what to steer away from, with cfg_scale above 1");
   f.path("lora", o.lora, "LoRA file, or file:strength; may be given several times");
+  f.path("embedding", o.embedding,
+         "file with the vectors of a word of prompts (textual inversion), or file:word to call it otherwise; may be given several times");
   f("height", o.extent.height, "height of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels");
   f("width", o.extent.width, "width of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels");
   f("num_frames", o.extent.frames, "frames of a clip, for models that make clips; 1 makes a picture")

@@ -205,14 +205,10 @@ std::vector<Row> onetrainer_needless() {
                     "high_precision_layers says which layers stay as they are");
   table << needless({{"embedding_weight_dtype", "FLOAT_32"},
                      "embedding.uuid",
-                     "embedding.model_name",
-                     {"embedding.placeholder", "<embedding>"},
                      {"embedding.train", true},
                      "embedding.stop_training_after",
-                     {"embedding.stop_training_after_unit", "NEVER"},
-                     {"embedding.token_count", 1},
-                     {"embedding.initial_embedding_text", "*"}},
-                    "the training method EMBEDDING alone reads it, and is told");
+                     {"embedding.stop_training_after_unit", "NEVER"}},
+                    "vectors are kept in fp32 and train to the end of the run");
   table << of_elsewhere();
   return table.rows;
 }

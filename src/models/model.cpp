@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "models/shared_components.h"
 #include "models/shared_units.h"
+#include "models/word_units.h"
 
 namespace burnish::models {
 
@@ -63,7 +64,12 @@ void Model::add(const Recipe& recipe, const ComponentNames& names) {
   components_.add(recipe);
 }
 
-void Model::add(const TextPart& encoder) { add(encoder.recipe, encoder.names); }
+void Model::add(const TextPart& encoder) {
+  add(encoder.recipe, encoder.names);
+  const auto& tokenizer = encoder.recipe.tokenizer;
+  if (!tokenizer || tokenizer->table.empty() || names_.components.contains(kWords)) return;
+  add({.name = kWords, .what = "", .build = [](const auto&, const auto&) { return std::make_unique<nn::Module>(); }}, plain_names(kWords));
+}
 
 void Model::add(const AutoencoderPart& autoencoder, int64_t patch) {
   add(autoencoder.recipe, autoencoder.names);
