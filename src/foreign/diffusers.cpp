@@ -46,7 +46,8 @@ Outcome rate(const Value& value, const Settings& all) {
   bool is_lora_of_sd = script(all) == "train_dreambooth_lora.py", is_whole_sd = script(all) == "train_dreambooth.py";
   double number = number_of(value).value_or(0), factor = 1;
   if (!all.has("learning_rate")) number = is_lora_of_sd ? 5e-4 : is_whole_sd ? 5e-6 : 1e-4;
-  if (all.on("scale_lr")) factor = all.number("gradient_accumulation_steps").value_or(1) * all.number("train_batch_size").value_or(is_inversion(all) ? 16 : 4);
+  if (all.on("scale_lr"))
+    factor = all.number("gradient_accumulation_steps").value_or(1) * all.number("train_batch_size").value_or(is_inversion(all) ? 16 : 4);
   return carried(number * factor, factor == 1 ? "" : fmt::format("times {:g}, by scale_lr, for one process", factor));
 }
 
@@ -101,14 +102,14 @@ Outcome sampling(const Value& value, const Settings& all) {
 bool recognises(const Value& tree) {
   if (!tree.is_object()) return false;
   auto name = text_of(tree.value("script", Value("")));
-  if (name.starts_with("train_dreambooth") || name.starts_with("train_text_to_image") || name.starts_with("textual_inversion"))
-    return true;
+  if (name.starts_with("train_dreambooth") || name.starts_with("train_text_to_image") || name.starts_with("textual_inversion")) return true;
   return tree.contains("placeholder_token") || tree.contains("instance_data_dir") || tree.contains("instance_prompt");
 }
 
 Arranged arrange(Value tree, const Open&) {
   Arranged arranged{.tree = tree};
-  if (!tree.contains("script")) arranged.tree["script"] = tree.contains("placeholder_token") ? "textual_inversion.py" : "train_dreambooth_lora.py";
+  if (!tree.contains("script"))
+    arranged.tree["script"] = tree.contains("placeholder_token") ? "textual_inversion.py" : "train_dreambooth_lora.py";
   arranged.prompts_from = "validation_prompt";
   if (tree.contains("validation_prompt")) put_lines({{.prompt = text_of(tree["validation_prompt"])}}, arranged);
   if (!tree.contains("mixed_precision") && tree.contains("launch") && tree["launch"].contains("mixed_precision"))
@@ -117,10 +118,11 @@ Arranged arrange(Value tree, const Open&) {
 }
 
 void model_rows(Table& table) {
-  table << kind_row("script",
-                    {"train_dreambooth.py", "train_dreambooth_lora.py", "train_dreambooth_lora_sdxl.py", "train_dreambooth_flux.py",
-                     "train_dreambooth_lora_flux.py", "train_dreambooth_lora_flux_kontext.py", "train_dreambooth_lora_qwen_image.py",
-                     "textual_inversion.py", "textual_inversion_sdxl.py", "train_dreambooth_lora_z_image.py", "train_dreambooth_lora_flux2.py", "train_dreambooth_lora_flux2_klein.py"});
+  table << kind_row(
+      "script", {"train_dreambooth.py", "train_dreambooth_lora.py", "train_dreambooth_lora_sdxl.py", "train_dreambooth_flux.py",
+                 "train_dreambooth_lora_flux.py", "train_dreambooth_lora_flux_kontext.py", "train_dreambooth_lora_qwen_image.py",
+                 "textual_inversion.py", "textual_inversion_sdxl.py", "train_dreambooth_lora_z_image.py", "train_dreambooth_lora_flux2.py",
+                 "train_dreambooth_lora_flux2_klein.py"});
   table << same("pretrained_vae_model_name_or_path", "model") << same("pretrained_model_name_or_path", "model");
   table << rewritten("mixed_precision", "dtype", [](const Value& value, const Settings& all) {
              auto word = lower(text_of(value));
@@ -205,9 +207,10 @@ void data_rows(Table& table) {
   table << no_place({{"image_column", "image"}, "caption_column", "cond_image_column"},
                     "columns are called image and prompt (data_file_keys)");
   table << rewritten("instance_prompt", "class_tokens", given_caption);
-  table << looked_at({{"with_prior_preservation", false}}) << rewritten(
-      "repeats", "dataset_repeat",
-      [](const Value& value, const Settings& all) { return when_absent(all, "repeats", value, is_inversion(all) ? 100 : 1); }, 1);
+  table << looked_at({{"with_prior_preservation", false}})
+        << rewritten(
+               "repeats", "dataset_repeat",
+               [](const Value& value, const Settings& all) { return when_absent(all, "repeats", value, is_inversion(all) ? 100 : 1); }, 1);
   table << rewritten("class_prompt", "class_prompt", [](const Value& value, const Settings& all) {
     return all.on("with_prior_preservation") && all.has("class_data_dir") ? given_caption(value, all) : left_out("");
   });

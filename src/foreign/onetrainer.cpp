@@ -77,8 +77,6 @@ std::string trained_parts(const Settings& all) {
   return join(parts, ",");
 }
 
-bool is_embedding(const Settings& all) { return all.text("training_method") == "EMBEDDING"; }
-
 std::string bits(const Value& value) {
   auto word = text_of(value);
   return word == "BFLOAT_16" ? "bf16" : word == "FLOAT_16" ? "fp16" : word == "FLOAT_32" || word == "TFLOAT_32" ? "fp32" : "";
@@ -359,7 +357,7 @@ void adapter_rows(Table& table) {
       "training_method", "trainable_models",
       [](const Value& value, const Settings& all) {
         if (is_lora(all)) return left_out("");
-        if (is_embedding(all)) return left_out("");
+        if (is_onetrainer_embedding(all)) return left_out("");
         return text_of(value) == "FINE_TUNE" ? carried(trained_parts(all)) : left_out("models train whole or under adapters");
       },
       "FINE_TUNE");
@@ -396,7 +394,6 @@ void adapter_rows(Table& table) {
     });
   table << looked_at({"lora_decompose", "lokr_full_matrix", "layer_filter_regex", {"layer_filter_preset", "full"}});
   table << needless({{"lora_decompose_norm_epsilon", true}}, "it keeps norms of zero from being divided by, and weights have none");
-  table << needless({{"bundle_additional_embeddings", true}}, "embedding_bundle puts the vectors of a run's one word into its LoRA");
   table << needless({{"lokr_dora_on_output", true}}, "lokr_weight_decompose alone reads it")
         << needless({{"lokr_vec_trick", true}}, "another order of the same products");
 }
@@ -678,7 +675,6 @@ void train_rows(Table& table) {
   table << looked_at({{"ema", "OFF"}, {"ema_update_step_interval", 5}});
   table << no_place({{"multi_gpu", false}}, "who starts the processes says how many: burnish launch -n 2 -- train")
         << no_place({{"only_cache", false}}, "`burnish cache` makes a cache");
-  table << no_place({"additional_embeddings"}, "one word trains in a run: beside a LoRA, name it with embedding_token");
   for (const std::string part : {"unet", "transformer", "text_encoder", "text_encoder_2"}) {
     bool is_encoder = part.starts_with("text_encoder");
     table << rewritten(
@@ -721,12 +717,6 @@ void part_rows(Table& table) {
             return part == "text_encoder" ? carried(value) : left_out("");
           },
           0.0);
-      table << rewritten(
-          name("train_embedding"), "",
-          [](const Value& value, const Settings& all) {
-            return left_out(is_embedding(all) && !asks_for_something(value) ? "embedding_models names the encoders whose vectors train" : "");
-          },
-          true);
     } else {
       table << needless({{name("dropout_probability"), 0.0}, {name("train_embedding"), true}}, "text encoders alone read it");
     }
@@ -778,36 +768,11 @@ void run_rows(Table& table) {
   table << no_place({{"non_ema_sampling", true}}, "previews show the average where there is one");
 }
 
-/// Textual inversion, which its training method EMBEDDING is.
-void embedding_rows(Table& table) {
-  auto of_word = [](const Value& value, const Settings& all) { return is_embedding(all) ? carried(value) : left_out(""); };
-  table << rewritten("embedding.placeholder", "embedding_token", of_word, "<embedding>")
-        << rewritten(
-               "embedding.token_count", "embedding_length",
-               [](const Value& value, const Settings& all) {
-                 return is_embedding(all) && !all.on("embedding.model_name") ? carried(value) : left_out("");
-               },
-               1)
-        << rewritten("embedding.initial_embedding_text", "embedding_init", of_word, "*")
-        << rewritten("embedding.is_output_embedding", "embedding_output", of_word, false)
-        << rewritten("preserve_embedding_norm", "embedding_keep_norm", of_word, false)
-        << rewritten("embedding.model_name", "embedding_checkpoint",
-                     [](const Value& value, const Settings& all) {
-                       return is_embedding(all) && asks_for_something(value) ? carried(value) : left_out("");
-                     })
-        << rewritten("embedding_learning_rate", "embedding_learning_rate", [](const Value& value, const Settings& all) {
-             return is_embedding(all) && asks_for_something(value) ? carried(value) : left_out("");
-           });
-  table << rewritten("training_method", "embedding_format", [](const Value&, const Settings& all) {
-    return is_embedding(all) ? carried("onetrainer") : left_out("");
-  });
-}
-
 Table table() {
   Table table;
   model_rows(table);
   adapter_rows(table);
-  embedding_rows(table);
+  table << onetrainer_embedding();
   data_rows(table);
   loss_rows(table);
   optimizer_rows(table);

@@ -94,7 +94,8 @@ class Reading {
       if (width_of(model_, encoder) == width && (found.name.empty() || found.name == name)) fitting.push_back(encoder);
     }
     if (fitting.size() == 1) return fitting.front();
-    data_error("loras", "{}: '{}' has {} numbers a vector and is for {} text encoders of this model, which reads {}; it is for another model",
+    data_error("loras",
+               "{}: '{}' has {} numbers a vector and is for {} text encoders of this model, which reads {}; it is for another model",
                file_.path, found.tensor, width, fitting.size(), join(expected));
   }
 

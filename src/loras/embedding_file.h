@@ -13,9 +13,9 @@ inline const std::string kBundled = "bundle_emb.";
 
 /// How files name the vectors of a word. Those of several encoders have the encoders' names everywhere ("clip_l", "clip_g", "t5").
 enum class EmbeddingLayout {
-  a1111,      ///< of a single encoder "emb_params", as AUTOMATIC1111's WebUI and ComfyUI have them
-  onetrainer, ///< of a single encoder "emp_params", as OneTrainer spells it
-  diffusers,  ///< of a single encoder the word itself
+  a1111,       ///< of a single encoder "emb_params", as AUTOMATIC1111's WebUI and ComfyUI have them
+  onetrainer,  ///< of a single encoder "emp_params", as OneTrainer spells it
+  diffusers,   ///< of a single encoder the word itself
 };
 EmbeddingLayout parse_embedding_layout(std::string_view name);
 

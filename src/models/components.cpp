@@ -232,7 +232,8 @@ void Components::check(const std::string& name) {
     io::check_named(*from.tensors, from.keys, shapes_of(*skeleton(recipe->name)), from.entry->label);
     checked_.insert(recipe->name);
   }
-  if (recipe->tokenizer && !tokenizers_.contains(recipe->name)) tokenizers_[recipe->name] = load_tokenizer(*recipe, files_, holding(name).words);
+  if (recipe->tokenizer && !tokenizers_.contains(recipe->name))
+    tokenizers_[recipe->name] = load_tokenizer(*recipe, files_, holding(name).words);
 }
 
 Reading Components::reading(const std::string& name, nn::Module& skeleton) const {

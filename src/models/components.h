@@ -43,8 +43,8 @@ struct TokenizerRecipe {
   std::function<std::unique_ptr<tokenizers::Tokenizer>(const std::filesystem::path& folder)> load;
   /// Returns how many tokens of a text the encoder reads, special ones counted; what is beyond them is cut.
   std::function<int64_t(const tokenizers::Tokenizer& tokenizer)> limit;
-  const char* option;      ///< the option that sets the limit; null: none does
-  int64_t vocab_size = 0;  ///< tokens that the encoder knows
+  const char* option;        ///< the option that sets the limit; null: none does
+  int64_t vocab_size = 0;    ///< tokens that the encoder knows
   std::string table = {};    ///< path of its token table, a row for each of them; "" where it learns no words
   std::string vectors = {};  ///< the name of words' vectors in files that hold those of several encoders: "clip_l"
 };
@@ -52,7 +52,7 @@ struct TokenizerRecipe {
 /// How a component is made, as its family says.
 struct Recipe {
   std::string name;  ///< "dit", "vae", "text_encoder"
-  std::string what;  ///< what messages call it: "KL autoencoder"
+  std::string what;  ///< what messages call it: "KL autoencoder"; "" of one that no file holds, which is complete as it is built
   Source source = {};
   /// Makes its module, or the module of one of its parts, with unset parameters.
   std::function<std::unique_ptr<nn::Module>(const std::string& part, const at::TensorOptions& options)> build = {};

@@ -62,14 +62,12 @@ UnitGroups Model::units_of(const std::vector<Expert>& experts) {
 void Model::add(const Recipe& recipe, const ComponentNames& names) {
   names_.components[recipe.name] = names;
   components_.add(recipe);
-}
-
-void Model::add(const TextPart& encoder) {
-  add(encoder.recipe, encoder.names);
-  const auto& tokenizer = encoder.recipe.tokenizer;
-  if (!tokenizer || tokenizer->table.empty() || names_.components.contains(kWords)) return;
+  const bool learns_words = recipe.tokenizer && !recipe.tokenizer->table.empty();
+  if (!learns_words || names_.components.contains(kWords)) return;
   add({.name = kWords, .what = "", .build = [](const auto&, const auto&) { return std::make_unique<nn::Module>(); }}, plain_names(kWords));
 }
+
+void Model::add(const TextPart& encoder) { add(encoder.recipe, encoder.names); }
 
 void Model::add(const AutoencoderPart& autoencoder, int64_t patch) {
   add(autoencoder.recipe, autoencoder.names);

@@ -57,7 +57,8 @@ pipeline::Units word_units(Components& components, const std::string& encoder, c
     const auto of_words_BLE = at::embedding(states_SE, places_BL.clamp_min(0)).to(of_encoder_BLE.dtype());
     scope.write(value, at::where((places_BL >= 0).unsqueeze(-1), of_words_BLE, of_encoder_BLE.to(states_SE.device())));
   };
-  return {{"find_words_of_" + encoder, {"prompt"}, {places}, {encoder}, find}, {word_unit(encoder), {value, places}, {value}, {kWords}, put}};
+  return {{"find_words_of_" + encoder, {"prompt"}, {places}, {encoder}, find},
+          {word_unit(encoder), {value, places}, {value}, {kWords}, put}};
 }
 
 }  // namespace burnish::models

@@ -41,7 +41,7 @@ fs::path trained(const Case& c, const fs::path& out, int steps, const std::strin
 std::string replay(const Case& c) { return "--replay '" + golden_path(std::string(c.pipeline) + "/replay.safetensors") + "' "; }
 
 /// The latents that prompts with the word draw.
-at::Tensor drawn(const Case& c, const fs::path& folder, const std::string& options) {
+at::Tensor drawn(const Case& c, const Scratch& folder, const std::string& options) {
   const auto file = folder / "latents.safetensors";
   std::string noise = golden_path(std::string(c.pipeline) + "/noise.safetensors");
   if (is_flux(c)) {
@@ -49,8 +49,8 @@ at::Tensor drawn(const Case& c, const fs::path& folder, const std::string& optio
     io::save_safetensors(noise, {{"noise", golden("pipeline/expected.safetensors").tensor("noise")}});
   }
   auto outcome = run_burnish("sample " + model(c) + size(c) + "--prompt 'a <it> tree' --prompt '<it>' --num_inference_steps " +
-                             (is_flux(c) ? "4 --embedded_guidance 3.5" : "5") + " --noise '" + noise + "' --save_latents '" + file.string() +
-                             "' --output_path '" + (folder / "out").string() + "' " + options);
+                             (is_flux(c) ? "4 --embedded_guidance 3.5" : "5") + " --noise '" + noise + "' --save_latents '" +
+                             file.string() + "' --output_path '" + (folder / "out").string() + "' " + options);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   return outcome.exit_code == 0 ? io::SafetensorsFile::open(file)->tensor("latents").clone() : at::Tensor();
 }
@@ -166,15 +166,15 @@ TEST_F(Embedding, BesideALoraIsAFileOfItsOwnOrInIts) {
   // A rate of its own leaves the LoRA as it is.
   const auto slower = trained("slower", lora + "--embedding_learning_rate 1e-30 --max_steps 1 --weight_decay 0", 1);
   const auto faster = trained("faster", lora + "--max_steps 1 --weight_decay 0", 1);
-  for (const auto& [name, info] : io::SafetensorsFile::open(slower)->tensors())
-    EXPECT_TRUE(at::equal(tensor_in(slower, name), tensor_in(faster, name))) << name;
+  const auto adapters = io::SafetensorsFile::open(slower);
+  for (const auto& [name, info] : adapters->tensors()) EXPECT_TRUE(at::equal(tensor_in(slower, name), tensor_in(faster, name))) << name;
   EXPECT_FALSE(at::equal(tensor_in(folder / "slower/step-1.embedding.safetensors", "emb_params"),
                          tensor_in(folder / "faster/step-1.embedding.safetensors", "emb_params")));
 }
 
 TEST_F(Embedding, KeepsTheNormOfTheVocabulary) {
   const auto vectors = tensor_in(trained("kept", "--embedding_keep_norm"), "emb_params");
-  const auto table = io::TensorSource::open({golden_path("sd15_pipeline/model/text_encoder")});
+  const auto table = io::TensorSource::open({golden_path("sd15_pipeline/model/text_encoder/model.safetensors")});
   at::Tensor weight;
   for (const auto& name : table.names()) {
     if (name.ends_with("token_embedding.weight")) weight = table.tensor(name).to(at::kFloat);
@@ -186,7 +186,8 @@ TEST_F(Embedding, KeepsTheNormOfTheVocabulary) {
 
 TEST_F(Embedding, BeginsWithAFile) {
   const auto first = trained("first", "");
-  const auto still = trained("still", "--embedding_length 1 --weight_decay 0 --learning_rate 1e-30 --embedding_checkpoint '" + first.string() + "'");
+  const auto still =
+      trained("still", "--embedding_length 1 --weight_decay 0 --learning_rate 1e-30 --embedding_checkpoint '" + first.string() + "'");
   EXPECT_TRUE(at::equal(tensor_in(still, "emb_params"), tensor_in(first, "emb_params")));
 }
 
@@ -209,7 +210,8 @@ TEST_F(Embedding, OutputsLeaveTheEncoderFrozen) {
 
 TEST_F(Embedding, WhatMeansNothingIsRefused) {
   auto refused_with = [&](const std::string& options, const std::string& text, int code = 2) {
-    auto outcome = run_burnish("train " + model(kSd15) + data(kSd15) + "--max_steps 1 --output_path '" + (folder / "run").string() + "' " + options);
+    auto outcome =
+        run_burnish("train " + model(kSd15) + data(kSd15) + "--max_steps 1 --output_path '" + (folder / "run").string() + "' " + options);
     EXPECT_EQ(outcome.exit_code, code) << options << outcome.output;
     EXPECT_NE(outcome.output.find(text), std::string::npos) << options << outcome.output;
   };

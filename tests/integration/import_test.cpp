@@ -585,10 +585,11 @@ TEST_F(ImportVerb, TextualInversionOfDiffusers) {
                                 "--placeholder_token '<cat>' --initializer_token toy --num_vectors 4 --learnable_property style "
                                 "--scale_lr --gradient_accumulation_steps 4 --train_batch_size 2 --learning_rate 1e-4\n");
   EXPECT_THAT(said, HasSubstr("one of the captions that are drawn there"));
-  EXPECT_THAT(toml(), AllOf(HasSubstr("embedding_token = \"<cat>\""), HasSubstr("embedding_init = \"toy\""), HasSubstr("embedding_length = 4"),
-                            HasSubstr("embedding_format = \"diffusers\""), HasSubstr("learning_rate = 0.0008"), HasSubstr("max_steps = 5000"),
-                            HasSubstr("class_tokens = \"a painting in the style of <cat>\""), HasSubstr("random_flip = true"),
-                            Not(HasSubstr("trainable_models")), Not(HasSubstr("lora_base_model")), Not(HasSubstr("max_grad_norm"))));
+  EXPECT_THAT(toml(),
+              AllOf(HasSubstr("embedding_token = \"<cat>\""), HasSubstr("embedding_init = \"toy\""), HasSubstr("embedding_length = 4"),
+                    HasSubstr("embedding_format = \"diffusers\""), HasSubstr("learning_rate = 0.0008"), HasSubstr("max_steps = 5000"),
+                    HasSubstr("class_tokens = \"a painting in the style of <cat>\""), HasSubstr("random_flip = true"),
+                    Not(HasSubstr("trainable_models")), Not(HasSubstr("lora_base_model")), Not(HasSubstr("max_grad_norm"))));
 }
 
 TEST_F(ImportVerb, KindsThatAreNotTrainedAreSaid) {
@@ -599,8 +600,8 @@ TEST_F(ImportVerb, KindsThatAreNotTrainedAreSaid) {
       "embedding": {"model_name": "", "placeholder": "<embedding>", "token_count": 2, "is_output_embedding": false}})",
                                "--overwrite");
   EXPECT_THAT(embedding, Not(HasSubstr("not carried: training_method")));
-  EXPECT_THAT(toml(), AllOf(Not(HasSubstr("trainable_models")), HasSubstr("embedding_token = \"<embedding>\""), HasSubstr("embedding_length = 2"),
-                            HasSubstr("embedding_format = \"onetrainer\"")));
+  EXPECT_THAT(toml(), AllOf(Not(HasSubstr("trainable_models")), HasSubstr("embedding_token = \"<embedding>\""),
+                            HasSubstr("embedding_length = 2"), HasSubstr("embedding_format = \"onetrainer\"")));
   EXPECT_THAT(import_file("a.yaml", "config: {process: [{type: sd_trainer, model: {name_or_path: x, arch: hidream}}]}\n", "--overwrite"),
               HasSubstr("not carried: model.arch = hidream" + reason));
   EXPECT_THAT(

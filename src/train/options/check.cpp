@@ -299,8 +299,8 @@ void check(const TrainOptions& o) {
   fields(listed, copy);
   Problems problems(listed);
   problems.check_values();
-  for (auto* check : {check_task, check_precompute, check_data, check_counts, check_augmentation, check_masks, check_groups, check_embedding, check_presets,
-                      check_tell, check_memory, check_values})
+  for (auto* check : {check_task, check_precompute, check_data, check_counts, check_augmentation, check_masks, check_groups,
+                      check_embedding, check_presets, check_tell, check_memory, check_values})
     problems.gather([&] { check(o, problems); });
   for (auto* check : checks_of_rooms()) problems.gather([&] { check(o); });
   problems.gather([&] {

@@ -416,7 +416,8 @@ static void embedding_fields(config::Fields& f, TrainOptions& o) {
     "the vectors stand in the place of what the encoders make of the word, and not of what they read: encoders stay as they are, and are "
     "run once for every caption")
       .decides_what_is_learned();
-  f("embedding_keep_norm", e.keep_norm, "after every update vectors are brought to the median norm of the vocabulary's").decides_what_is_learned();
+  f("embedding_keep_norm", e.keep_norm, "after every update vectors are brought to the median norm of the vocabulary's")
+      .decides_what_is_learned();
   f("embedding_format", e.format, "names in the vectors' file where the model has one text encoder: a1111, onetrainer or diffusers")
       .one_of({"a1111", "onetrainer", "diffusers"});
   f("embedding_bundle", e.bundle, "write the vectors into the adapter's file, as bundle_emb");

@@ -188,15 +188,12 @@ void Attached::add_word(int64_t step, const ExactOf& exact_of, std::vector<Train
   const auto& word = chosen_->settings.word;
   const bool is_bundled = word.is_bundled && !adapted_.empty();
   if (!is_bundled) {
-    files.push_back({.name = fmt::format("step-{}{}.safetensors", step, files.empty() ? "" : ".embedding"),
-                     .values = {},
-                     .metadata = {}});
+    files.push_back({.name = fmt::format("step-{}{}.safetensors", step, files.empty() ? "" : ".embedding"), .values = {}, .metadata = {}});
   }
   auto& file = is_bundled ? files.front() : files.back();
   file.metadata[loras::kEmbeddingKey] = word.text;
   auto name_of = [&](const std::string& encoder) {
-    return is_bundled ? loras::bundled_name(*model_, encoder, word.text)
-                      : loras::tensor_name(*model_, encoder, word.text, word.layout);
+    return is_bundled ? loras::bundled_name(*model_, encoder, word.text) : loras::tensor_name(*model_, encoder, word.text, word.layout);
   };
   for (const auto& v : word_->vectors())
     file.values.push_back({{name_of(v.encoder) + (word.is_output ? loras::kStatesEnding : ""), at::kFloat, v.values_NE.sizes().vec()},

@@ -44,7 +44,8 @@ class Attached {
   /// `step-N.EXPERT.safetensors`. An only denoiser that trains whole has the plain name when there are no adapters; other weights are in
   /// `step-N.COMPONENT.safetensors`, under the names of the component's own file, with the values that `exact` gives. What a component
   /// keeps in fp32 is fp32 in its file too. A word's vectors, always in fp32, are in `step-N.embedding.safetensors`, in the adapters' file,
-  /// or in the plain one where nothing else trains. Values are read when they are asked for, which may not be later than this and `exact` live.
+  /// or in the plain one where nothing else trains. Values are read when they are asked for, which may not be later than this and `exact`
+  /// live.
   std::vector<TrainedFile> files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer, Exact exact = {}) const;
 
  private:

@@ -32,7 +32,7 @@ struct WordSettings {
   bool is_output = false;                  ///< whether they stand in the place of what the encoders make of the word (Word::states_NE)
   bool keeps_norm = false;                 ///< whether each update is followed by bringing vectors to the norm of the table's
   loras::EmbeddingLayout layout = {};
-  bool is_bundled = false;                 ///< whether it is written into the adapters' file
+  bool is_bundled = false;  ///< whether it is written into the adapters' file
 };
 
 /// Settings that say what trains.

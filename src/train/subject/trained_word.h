@@ -5,7 +5,8 @@
 namespace burnish::train {
 
 /// Has the text encoders of the model know the word that trains, and returns the names of those whose vectors train; none where none does.
-/// `components` are those that training runs. Throws a config Error where the model has no encoder that learns words, or another than is named.
+/// `components` are those that training runs. Throws a config Error where the model has no encoder that learns words, or another than is
+/// named.
 std::vector<std::string> give_word(const WordSettings& settings, models::Model& model, const std::vector<std::string>& components);
 
 /// The name of the parameter that the word's vectors of an encoder are: "text_encoder.embeddings.token_embedding.added", and of states
