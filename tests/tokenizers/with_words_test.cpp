@@ -20,7 +20,7 @@ void expect_words(const std::shared_ptr<const tokenizers::Tokenizer>& plain) {
   const auto first = plain->num_ids() + 100;
   const auto with = tokenizers::with_words(plain, {{"<it>", {first, first + 1}}, {"<it>s", {first + 2}}});
   auto inner = [&](const char* text) { return plain->encode_inner(text); };
-  EXPECT_EQ(with->encode_inner("a <it> tree"), inner("a ") + Ids{first, first + 1} + inner(" tree"));
+  EXPECT_EQ(with->encode_inner("a <it> tree"), (inner("a ") + Ids{first, first + 1} + inner(" tree")));
   EXPECT_EQ(with->encode_inner("<it><it>s,"), (Ids{first, first + 1, first + 2} + inner(",")));
   EXPECT_EQ(with->encode_inner("<IT>"), inner("<IT>"));
   EXPECT_EQ(with->encode("red apple"), plain->encode("red apple"));
