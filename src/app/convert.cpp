@@ -47,6 +47,9 @@ void fields(config::Fields& f, convert::Options& o) {
   f("lora_energy", o.lora_energy, "share of each layer's squared norm to keep, from 0 to 1; 0: all that the rank holds")
       .at_least(0)
       .at_most(1);
+  f("embedding_format", o.embedding_format,
+    "of an embedding, or of the one that is bundled in a LoRA, which is then written alone: a1111, onetrainer or diffusers")
+      .known({"a1111", "onetrainer", "diffusers"});
   f.group("Model");
   f("lora", o.lora, "LoRA to merge into the model, or file:strength; may be given several times");
   f("base", o.base, "the model that this one was trained from: what is written is the LoRA between them");

@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -18,8 +18,10 @@
 #include "checkpoint/state.h"
 #include "config/command_line.h"
 #include "convert/compare.h"
+#include "convert/embedding.h"
 #include "convert/lora_format.h"
 #include "io/files.h"
+#include "loras/embedding_file.h"
 #include "models/family.h"
 #include "models/pipeline_index.h"
 #include "models/refused_files.h"
@@ -38,6 +40,17 @@ void describe_adapter(Json& report, const std::map<std::string, int64_t>& kinds,
   if (!format) return;
   report["names"] = convert::lora_formats().at(static_cast<size_t>(*format));
   report["read_by"] = convert::readers_of(*format);
+}
+
+/// The words whose vectors a file holds, with what they are called in it.
+Json words_in(const io::TensorSource& source, const std::string& path) {
+  Json words;
+  for (const auto& tensor : loras::word_tensors(source, path)) {
+    const auto& shape = source.info(tensor.tensor).shape;
+    words[tensor.word].push_back(fmt::format("{}{} [{}]", tensor.name.empty() ? "vectors" : tensor.name,
+                                             tensor.are_states ? loras::kStatesEnding : "", fmt::join(shape, ", ")));
+  }
+  return words;
 }
 
 /// What a model's file is, as the families know it.
@@ -63,7 +76,9 @@ Json describe(const models::ModelEntry& entry) {
     return report;
   }
   if (auto kinds = adapters::kinds_in(source); !kinds.empty()) describe_adapter(report, kinds, source.names());
+  else if (convert::is_embedding(entry.label)) report["what"] = "embedding";
   else report["what"] = describe_model(entry);
+  if (auto words = words_in(source, entry.label); !words.empty()) report["words"] = words;
   if (auto packing = models::unread_packing(entry); !packing.empty()) report["packed_as"] = packing;
 
   int64_t num_values = 0;
@@ -98,6 +113,9 @@ void print_report(const Json& report) {
   }
   if (report.contains("names"))
     print("  names: {}, read by {}\n", report["names"].get<std::string>(), report["read_by"].get<std::string>());
+  if (report.contains("words")) {
+    for (const auto& [word, tensors] : report["words"].items()) print("  {}: {}\n", word, join(tensors.get<std::vector<std::string>>()));
+  }
   if (report.contains("packed_as")) print("  packed as {}, which is not read here\n", report["packed_as"].get<std::string>());
   print("  {} tensors, {:.3f} million values, {}, {}\n", report["tensors"].get<int64_t>(), report["values"].get<double>() / 1e6,
         join(report["dtypes"].get<std::vector<std::string>>()), human_bytes(report["bytes"].get<double>()));

@@ -26,6 +26,7 @@
 #include "io/files.h"
 #include "io/output_file.h"
 #include "io/safetensors.h"
+#include "loras/embedding_file.h"
 #include "loras/merged.h"
 #include "train/step/paged_loading.h"
 #include "train/subject/auto_format.h"
@@ -191,6 +192,7 @@ data::Texts texts_of(const SampleOptions& o, const Picture& picture, bool has_la
     text.emplace_back(name, fmt::format("{}", o.model.own.get<double>(name)));
   text.emplace_back("model", join(o.model.model));
   text.emplace_back("lora", join(loras_of(o, picture)));
+  if (!o.embedding.empty()) text.emplace_back("embedding", join(o.embedding));
   if (is_clip(picture)) {
     text.emplace_back("num_frames", std::to_string(picture.extent.frames));
     if (!has_layers) text.emplace_back("frame_rate", fmt::format("{}", o.frame_rate));
@@ -257,6 +259,9 @@ void run(SampleOptions o) {
   drawing::DrawOptions drawing_options{o.sampler, o.timestep_spacing, o.batch_size, train::model_options(o.model).device};
   drawing::check(*model, pictures, drawing_options);
   check_files(o, *model, pictures);
+  std::vector<loras::EmbeddingFile> embeddings;
+  for (const auto& text : o.embedding) embeddings.push_back(loras::parse_embedding_file(text));
+  loras::give_words(*model, embeddings);
   std::vector<loras::LoraFile> files;
   for (const auto& text : o.lora) files.push_back(loras::parse_lora_file(text));
   loras::Merged merged(*model, files);

@@ -38,6 +38,8 @@ void fields(config::Fields& f, SampleOptions& o) {
   f.path("lora", o.lora, "LoRA file, or file:strength; may be given several times");
   f("lora_strengths", o.lora_strengths,
     "comma list of factors on the strengths of the LoRAs, as -2,-1,0,1,2 for a slider: all pictures are drawn at each, from equal noise");
+  f.path("embedding", o.embedding,
+         "file with the vectors of a word of prompts (textual inversion), or file:word to call it otherwise; may be given several times");
   f("height", o.extent.height, "height of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels");
   f("width", o.extent.width, "width of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels");
   f("num_frames", o.extent.frames, "frames of a clip, for models that make clips; 1 makes a picture")

@@ -11,7 +11,7 @@ struct SampleOptions {
   std::string run;
   std::vector<std::string> prompt;
   std::string prompts, negative_prompt;
-  std::vector<std::string> lora, reference;
+  std::vector<std::string> lora, embedding, reference;
   std::string lora_strengths;
   std::map<std::string, std::vector<std::string>> inputs;  ///< see drawing::Picture
   Extent extent = {.height = 1024, .width = 1024};

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "drawing/picture.h"
 #include "io/files.h"
+#include "loras/embedding_file.h"
 #include "records/saved_weights.h"
 #include "train/options/meaning.h"
 
@@ -62,8 +63,10 @@ void take_run(SampleOptions& o) {
   for (const auto& [part, file] : records::newest_weights(o.run, trained.output_name)) {
     const auto metadata = io::SafetensorsFile::open(file)->metadata();
     if (auto size = metadata.find("resolution"); size != metadata.end()) o.extent = extent_of(size->second).value_or(o.extent);
+    const bool has_word = metadata.contains(loras::kEmbeddingKey);
+    if (has_word) o.embedding.push_back(file.string());
     if (metadata.contains("adapter")) o.lora.push_back(file.string());
-    else o.model.model.insert(o.model.model.begin(), file.string());  // of two files that hold a part the first is used
+    else if (!has_word) o.model.model.insert(o.model.model.begin(), file.string());  // of two files that hold a part the first is used
   }
 }
 

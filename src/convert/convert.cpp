@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "convert/embedding.h"
 #include "convert/lora.h"
 #include "convert/lora_format.h"
 #include "convert/model.h"
@@ -64,6 +65,12 @@ std::string convert(const Options& o) {
   check_words(o);
   check_paths(o);
   const Options plain;
+  if (!o.embedding_format.empty() || is_embedding(o.paths[0])) {
+    refuse("vectors of a word are written", {{"a second input", o.paths.size() > 2}, {"lora", !o.lora.empty()}, {"base", !o.base.empty()}});
+    auto words = o;
+    if (words.embedding_format.empty()) words.embedding_format = "a1111";
+    return convert_embedding(words);
+  }
   bool from_lora = is_lora(o.paths[0]), to_lora = from_lora || !o.base.empty();
   if (to_lora) {
     refuse("a LoRA is written",

@@ -15,6 +15,8 @@ struct Options {
   std::string lora_base_model = {};
   std::vector<std::string> model = {};         ///< the model that an adapter belongs to: the name of a published one, or its files
   std::vector<std::string> model_of_run = {};  ///< files of the model that the run trained in whose folder the adapter lies; none known
+  // vectors of words
+  std::string embedding_format = {};  ///< "": those of a file are a1111's, and a LoRA's stay where they are
   // models
   std::vector<std::string> lora = {};  ///< merged: "file" or "file:strength"
   std::vector<std::string> base = {};  ///< the model that this one was trained from, which makes the output the adapter between them

@@ -7,18 +7,20 @@
 #include "foreign/program.h"
 #include "foreign/prompts.h"
 
-// Names and defaults: examples/dreambooth/train_dreambooth*.py of diffusers.
+// Names and defaults: examples/dreambooth/train_dreambooth*.py and examples/textual_inversion/textual_inversion*.py of diffusers.
 namespace burnish::foreign {
 
 namespace of_diffusers {
 namespace {
 
 std::string script(const Settings& all) { return all.text("script"); }
-bool trains_whole(const Settings& all) { return script(all).find("_lora") == std::string::npos; }
 bool has(const Settings& all, const char* word) { return script(all).find(word) != std::string::npos; }
+bool is_inversion(const Settings& all) { return has(all, "textual_inversion"); }
+bool trains_whole(const Settings& all) { return !has(all, "_lora") && !is_inversion(all); }
 bool flows(const Settings& all) { return has(all, "flux") || has(all, "qwen") || has(all, "z_image"); }
 bool is_flux(const Settings& all) { return has(all, "flux") && !has(all, "flux2"); }
 bool is_told_guidance(const Settings& all) { return has(all, "flux") && !has(all, "klein"); }
+bool has_adapter(const Settings& all) { return !trains_whole(all) && !is_inversion(all); }
 bool is_xl(const Settings& all) { return has(all, "sdxl"); }
 
 std::string trained_parts(const Settings& all) {
@@ -44,7 +46,8 @@ Outcome rate(const Value& value, const Settings& all) {
   bool is_lora_of_sd = script(all) == "train_dreambooth_lora.py", is_whole_sd = script(all) == "train_dreambooth.py";
   double number = number_of(value).value_or(0), factor = 1;
   if (!all.has("learning_rate")) number = is_lora_of_sd ? 5e-4 : is_whole_sd ? 5e-6 : 1e-4;
-  if (all.on("scale_lr")) factor = all.number("gradient_accumulation_steps").value_or(1) * all.number("train_batch_size").value_or(4);
+  if (all.on("scale_lr"))
+    factor = all.number("gradient_accumulation_steps").value_or(1) * all.number("train_batch_size").value_or(is_inversion(all) ? 16 : 4);
   return carried(number * factor, factor == 1 ? "" : fmt::format("times {:g}, by scale_lr, for one process", factor));
 }
 
@@ -54,7 +57,7 @@ Outcome encoder_rate(const Value& value, const Settings& all) {
 }
 
 Outcome decay(const Value& value, const Settings& all) {
-  bool of_sd = script(all) == "train_dreambooth_lora.py" || script(all) == "train_dreambooth.py";
+  bool of_sd = script(all) == "train_dreambooth_lora.py" || script(all) == "train_dreambooth.py" || is_inversion(all);
   return when_absent(all, "adam_weight_decay", value, of_sd ? 1e-2 : 1e-4);
 }
 
@@ -99,13 +102,14 @@ Outcome sampling(const Value& value, const Settings& all) {
 bool recognises(const Value& tree) {
   if (!tree.is_object()) return false;
   auto name = text_of(tree.value("script", Value("")));
-  if (name.starts_with("train_dreambooth") || name.starts_with("train_text_to_image")) return true;
-  return tree.contains("instance_data_dir") || tree.contains("instance_prompt");
+  if (name.starts_with("train_dreambooth") || name.starts_with("train_text_to_image") || name.starts_with("textual_inversion")) return true;
+  return tree.contains("placeholder_token") || tree.contains("instance_data_dir") || tree.contains("instance_prompt");
 }
 
 Arranged arrange(Value tree, const Open&) {
   Arranged arranged{.tree = tree};
-  if (!tree.contains("script")) arranged.tree["script"] = "train_dreambooth_lora.py";
+  if (!tree.contains("script"))
+    arranged.tree["script"] = tree.contains("placeholder_token") ? "textual_inversion.py" : "train_dreambooth_lora.py";
   arranged.prompts_from = "validation_prompt";
   if (tree.contains("validation_prompt")) put_lines({{.prompt = text_of(tree["validation_prompt"])}}, arranged);
   if (!tree.contains("mixed_precision") && tree.contains("launch") && tree["launch"].contains("mixed_precision"))
@@ -114,10 +118,11 @@ Arranged arrange(Value tree, const Open&) {
 }
 
 void model_rows(Table& table) {
-  table << kind_row("script",
-                    {"train_dreambooth.py", "train_dreambooth_lora.py", "train_dreambooth_lora_sdxl.py", "train_dreambooth_flux.py",
-                     "train_dreambooth_lora_flux.py", "train_dreambooth_lora_flux_kontext.py", "train_dreambooth_lora_qwen_image.py",
-                     "train_dreambooth_lora_z_image.py", "train_dreambooth_lora_flux2.py", "train_dreambooth_lora_flux2_klein.py"});
+  table << kind_row(
+      "script", {"train_dreambooth.py", "train_dreambooth_lora.py", "train_dreambooth_lora_sdxl.py", "train_dreambooth_flux.py",
+                 "train_dreambooth_lora_flux.py", "train_dreambooth_lora_flux_kontext.py", "train_dreambooth_lora_qwen_image.py",
+                 "textual_inversion.py", "textual_inversion_sdxl.py", "train_dreambooth_lora_z_image.py", "train_dreambooth_lora_flux2.py",
+                 "train_dreambooth_lora_flux2_klein.py"});
   table << same("pretrained_vae_model_name_or_path", "model") << same("pretrained_model_name_or_path", "model");
   table << rewritten("mixed_precision", "dtype", [](const Value& value, const Settings& all) {
              auto word = lower(text_of(value));
@@ -144,18 +149,18 @@ void model_rows(Table& table) {
 
 void adapter_rows(Table& table) {
   table << rewritten("script", "lora_base_model", [](const Value&, const Settings& all) {
-    return trains_whole(all) ? left_out("") : carried(trained_parts(all));
+    return has_adapter(all) ? carried(trained_parts(all)) : left_out("");
   }) << rewritten("script", "trainable_models", [](const Value&, const Settings& all) {
     return trains_whole(all) ? carried(trained_parts(all)) : left_out("");
   }) << rewritten("script", "lora_format", [](const Value&, const Settings& all) {
-    if (trains_whole(all)) return left_out("");
+    if (!has_adapter(all)) return left_out("");
     return carried(all.on("output_kohya_format") ? "kohya" : "diffusers");
   });
   table << looked_at({{"train_text_encoder", false}, {"output_kohya_format", false}});
-  auto of_adapter = [](const Value& value, const Settings& all) { return trains_whole(all) ? left_out("") : carried(value); };
+  auto of_adapter = [](const Value& value, const Settings& all) { return has_adapter(all) ? carried(value) : left_out(""); };
   table << rewritten("rank", "lora_rank", of_adapter, 4) << rewritten("lora_dropout", "lora_dropout", of_adapter, 0.0);
   table << rewritten("lora_alpha", "lora_alpha", [](const Value& value, const Settings& all) {
-             if (trains_whole(all)) return left_out("");
+             if (!has_adapter(all)) return left_out("");
              // SD's and SDXL's scripts have no such option: their alpha is the rank.
              return all.has("lora_alpha") || flows(all) ? carried(value) : left_out("");
            }).otherwise(4);
@@ -165,10 +170,31 @@ void adapter_rows(Table& table) {
   table << rewritten("lora_layers", "lora_target_modules", of_adapter);
   table << rewritten("script", "lora_target_modules", [](const Value&, const Settings& all) {
     bool attention_alone = !flows(all) || has(all, "qwen") || has(all, "z_image");
-    if (trains_whole(all) || all.has("lora_layers") || !attention_alone) return left_out("");
+    if (!has_adapter(all) || all.has("lora_layers") || !attention_alone) return left_out("");
     bool encoders = all.on("train_text_encoder");
     return carried(std::string("to_q,to_k,to_v,to_out.0") + (encoders ? ",q_proj,k_proj,v_proj,out_proj" : ""));
   });
+}
+
+/// A word, its vectors and the captions that it stands in.
+void inversion_rows(Table& table) {
+  auto of_word = [](const Value& value, const Settings& all) { return is_inversion(all) ? carried(value) : left_out(""); };
+  table << rewritten("placeholder_token", "embedding_token", of_word) << rewritten("initializer_token", "embedding_init", of_word)
+        << rewritten("num_vectors", "embedding_length", of_word, 1);
+  table << rewritten("script", "embedding_format", [](const Value&, const Settings& all) {
+    return is_inversion(all) ? carried("diffusers") : left_out("");
+  }) << rewritten("train_data_dir", "dataset_metadata_path", of_word);
+  table << rewritten(
+      "learnable_property", "class_tokens",
+      [](const Value& value, const Settings& all) {
+        if (!is_inversion(all)) return left_out("");
+        const bool is_style = text_of(value) == "style";
+        return carried((is_style ? "a painting in the style of " : "a photo of ") + all.text("placeholder_token"),
+                       "one of the captions that are drawn there; others go into .txt files beside the pictures");
+      },
+      "object");
+  table << needless({{"save_as_full_pipeline", false}, {"no_safe_serialization", false}}, "vectors are written into a file of their own")
+        << needless({{"save_steps", 500}}, "vectors are saved with the state, by checkpointing_steps");
 }
 
 void data_rows(Table& table) {
@@ -181,7 +207,10 @@ void data_rows(Table& table) {
   table << no_place({{"image_column", "image"}, "caption_column", "cond_image_column"},
                     "columns are called image and prompt (data_file_keys)");
   table << rewritten("instance_prompt", "class_tokens", given_caption);
-  table << looked_at({{"with_prior_preservation", false}}) << same("repeats", "dataset_repeat").otherwise(1);
+  table << looked_at({{"with_prior_preservation", false}})
+        << rewritten(
+               "repeats", "dataset_repeat",
+               [](const Value& value, const Settings& all) { return when_absent(all, "repeats", value, is_inversion(all) ? 100 : 1); }, 1);
   table << rewritten("class_prompt", "class_prompt", [](const Value& value, const Settings& all) {
     return all.on("with_prior_preservation") && all.has("class_data_dir") ? given_caption(value, all) : left_out("");
   });
@@ -191,10 +220,13 @@ void data_rows(Table& table) {
   table << rewritten("resolution", "resolution", size, 512);
   table << no_place({"aspect_ratio_buckets"}, "enable_bucket has sizes of its own");
   table << needless({{"use_aspect_ratio_buckets", false}}, "aspect_ratio_buckets asks for it, and that is told");
-  table << rewritten("center_crop", "random_crop", [](const Value& value, const Settings&) {
-             return carried(!asks_for_something(value));
+  table << rewritten("center_crop", "random_crop", [](const Value& value, const Settings& all) {
+             return is_inversion(all) ? left_out("") : carried(!asks_for_something(value));
            }).otherwise(false);
-  table << same("random_flip", "random_flip").otherwise(false) << same("caption_dropout", "caption_dropout").otherwise(0.0);
+  table << rewritten(
+               "random_flip", "random_flip",
+               [](const Value& value, const Settings& all) { return is_inversion(all) ? carried(true) : carried(value); }, false)
+        << same("caption_dropout", "caption_dropout").otherwise(0.0);
   table << no_place({{"image_interpolation_mode", "lanczos"}}, "all pictures are scaled in one way");
 }
 
@@ -245,14 +277,23 @@ void optimizer_rows(Table& table) {
 
 void run_rows(Table& table) {
   table << same("output_dir", "output_path").otherwise("flux-dreambooth-lora") << same("seed", "seed");
-  table << rewritten("train_batch_size", "batch_size", same_value, 4);
+  table << rewritten(
+      "train_batch_size", "batch_size",
+      [](const Value& value, const Settings& all) { return when_absent(all, "train_batch_size", value, is_inversion(all) ? 16 : 4); }, 4);
   table << rewritten("num_train_epochs", "num_epochs", [](const Value& value, const Settings& all) {
-             return all.has("max_train_steps") ? left_out("") : carried(value);
+             return all.has("max_train_steps") || is_inversion(all) ? left_out("") : carried(value);
            }).otherwise(1);
-  table << same("max_train_steps", "max_steps");
+  table << rewritten(
+      "max_train_steps", "max_steps",
+      [](const Value& value, const Settings& all) {
+        return all.has("max_train_steps") || is_inversion(all) ? when_absent(all, "max_train_steps", value, 5000) : left_out("");
+      },
+      5000);
   table << rewritten("gradient_accumulation_steps", "gradient_accumulation_steps", accumulated, 1);
   table << same("gradient_checkpointing", "use_gradient_checkpointing").otherwise(false)
-        << rewritten("max_grad_norm", "max_grad_norm", same_value, 1.0);
+        << rewritten(
+               "max_grad_norm", "max_grad_norm",
+               [](const Value& value, const Settings& all) { return is_inversion(all) ? left_out("") : carried(value); }, 1.0);
   table << rewritten("checkpointing_steps", "save_steps", same_value, 500) << same("checkpoints_total_limit", "keep_last");
   table << no_place({"resume_from_checkpoint"}, "states of other programs are not read; --resume goes on with a run of burnish");
   table << rewritten("weighting_scheme", "timestep_sampling", sampling, "none")
@@ -300,6 +341,7 @@ Table table() {
   Table table;
   model_rows(table);
   adapter_rows(table);
+  inversion_rows(table);
   data_rows(table);
   optimizer_rows(table);
   run_rows(table);

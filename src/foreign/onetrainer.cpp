@@ -357,10 +357,7 @@ void adapter_rows(Table& table) {
       "training_method", "trainable_models",
       [](const Value& value, const Settings& all) {
         if (is_lora(all)) return left_out("");
-        if (text_of(value) == "EMBEDDING")
-          return left_out(
-              "embeddings are not trained here, and what is carried would train an adapter of the denoiser; the nearest is one "
-              "of the text encoder, lora_base_model text_encoder");
+        if (is_onetrainer_embedding(all)) return left_out("");
         return text_of(value) == "FINE_TUNE" ? carried(trained_parts(all)) : left_out("models train whole or under adapters");
       },
       "FINE_TUNE");
@@ -397,7 +394,6 @@ void adapter_rows(Table& table) {
     });
   table << looked_at({"lora_decompose", "lokr_full_matrix", "layer_filter_regex", {"layer_filter_preset", "full"}});
   table << needless({{"lora_decompose_norm_epsilon", true}}, "it keeps norms of zero from being divided by, and weights have none");
-  table << needless({{"bundle_additional_embeddings", true}}, "no embeddings are trained here that a file could hold");
   table << needless({{"lokr_dora_on_output", true}}, "lokr_weight_decompose alone reads it")
         << needless({{"lokr_vec_trick", true}}, "another order of the same products");
 }
@@ -677,7 +673,6 @@ void train_rows(Table& table) {
   table << looked_at({{"ema", "OFF"}, {"ema_update_step_interval", 5}});
   table << no_place({{"multi_gpu", false}}, "who starts the processes says how many: burnish launch -n 2 -- train")
         << no_place({{"only_cache", false}}, "`burnish cache` makes a cache");
-  table << no_place({"additional_embeddings", "embedding_learning_rate", {"preserve_embedding_norm", false}}, "embeddings are not trained");
   for (const std::string part : {"unet", "transformer", "text_encoder", "text_encoder_2"}) {
     bool is_encoder = part.starts_with("text_encoder");
     table << rewritten(
@@ -720,7 +715,6 @@ void part_rows(Table& table) {
             return part == "text_encoder" ? carried(value) : left_out("");
           },
           0.0);
-      table << no_place({{name("train_embedding"), true}}, "embeddings are not trained");
     } else {
       table << needless({{name("dropout_probability"), 0.0}, {name("train_embedding"), true}}, "text encoders alone read it");
     }
@@ -770,13 +764,13 @@ void run_rows(Table& table) {
   table << no_place({{"cloud.enabled", false}}, "runs are started where they train");
   table << same("seed", "seed");
   table << no_place({{"non_ema_sampling", true}}, "previews show the average where there is one");
-  table << no_place({{"embedding.is_output_embedding", false}}, "embeddings are not trained");
 }
 
 Table table() {
   Table table;
   model_rows(table);
   adapter_rows(table);
+  table << onetrainer_embedding();
   data_rows(table);
   loss_rows(table);
   optimizer_rows(table);

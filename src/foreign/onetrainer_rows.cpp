@@ -207,15 +207,49 @@ std::vector<Row> onetrainer_needless() {
                     "high_precision_layers says which layers stay as they are");
   table << needless({{"embedding_weight_dtype", "FLOAT_32"},
                      "embedding.uuid",
-                     "embedding.model_name",
-                     {"embedding.placeholder", "<embedding>"},
                      {"embedding.train", true},
                      "embedding.stop_training_after",
-                     {"embedding.stop_training_after_unit", "NEVER"},
-                     {"embedding.token_count", 1},
-                     {"embedding.initial_embedding_text", "*"}},
-                    "the training method EMBEDDING alone reads it, and is told");
+                     {"embedding.stop_training_after_unit", "NEVER"}},
+                    "vectors are kept in fp32 and train to the end of the run");
   table << of_elsewhere();
+  return table.rows;
+}
+
+bool is_onetrainer_embedding(const Settings& all) { return all.text("training_method") == "EMBEDDING"; }
+
+std::vector<Row> onetrainer_embedding() {
+  Table table;
+  auto of_word = [](const Value& value, const Settings& all) { return is_onetrainer_embedding(all) ? carried(value) : left_out(""); };
+  table << rewritten("embedding.placeholder", "embedding_token", of_word, "<embedding>")
+        << rewritten(
+               "embedding.token_count", "embedding_length",
+               [](const Value& value, const Settings& all) {
+                 return is_onetrainer_embedding(all) && !all.on("embedding.model_name") ? carried(value) : left_out("");
+               },
+               1)
+        << rewritten("embedding.initial_embedding_text", "embedding_init", of_word, "*")
+        << rewritten("embedding.is_output_embedding", "embedding_output", of_word, false)
+        << rewritten("preserve_embedding_norm", "embedding_keep_norm", of_word, false)
+        << rewritten("embedding.model_name", "embedding_checkpoint",
+                     [](const Value& value, const Settings& all) {
+                       return is_onetrainer_embedding(all) && asks_for_something(value) ? carried(value) : left_out("");
+                     })
+        << rewritten("embedding_learning_rate", "embedding_learning_rate", [](const Value& value, const Settings& all) {
+             return is_onetrainer_embedding(all) && asks_for_something(value) ? carried(value) : left_out("");
+           });
+  table << rewritten("training_method", "embedding_format",
+                     [](const Value&, const Settings& all) { return is_onetrainer_embedding(all) ? carried("onetrainer") : left_out(""); });
+  table << no_place({"additional_embeddings"}, "one word trains in a run: beside a LoRA, name it with embedding_token");
+  table << needless({{"bundle_additional_embeddings", true}}, "embedding_bundle puts the vectors of a run's one word into its LoRA");
+  for (const char* encoder : {"text_encoder", "text_encoder_2", "text_encoder_3", "text_encoder_4"}) {
+    table << rewritten(
+        std::string(encoder) + ".train_embedding", "",
+        [](const Value& value, const Settings& all) {
+          const bool is_told = is_onetrainer_embedding(all) && !asks_for_something(value);
+          return left_out(is_told ? "embedding_models names the encoders whose vectors train" : "");
+        },
+        true);
+  }
   return table.rows;
 }
 

@@ -13,6 +13,10 @@ Arranged onetrainer_arrange(Value tree, const Open& open);
 /// Rows of the numbers of OneTrainer's optimizers that no optimizer here has.
 std::vector<Row> onetrainer_numbers(const OptimizerOf& optimizer_of);
 
+/// Tells whether the training method is EMBEDDING, textual inversion, and rows of the settings that it reads.
+bool is_onetrainer_embedding(const Settings& all);
+std::vector<Row> onetrainer_embedding();
+
 /// Rows of what concepts ask for and no dataset has.
 std::vector<Row> onetrainer_concepts();
 

@@ -111,11 +111,6 @@ const Source& Components::source(const std::string& name) const {
   return recipe ? recipe->source : kNone;
 }
 
-bool Components::can_initialise(const std::string& name) const {
-  const auto* recipe = find(name);
-  return recipe && recipe->initialise;
-}
-
 std::vector<Component> Components::list() const {
   std::vector<Component> list;
   for (const auto& recipe : recipes_) {
@@ -162,6 +157,7 @@ Provenance Components::provenance(const std::string& name) const {
   made.settings = fmt::format("config {}, {}", from.entry->config.dump(), dtype_name(dtype));
   if (const auto& store = holding(name).store; store && !store->settings().empty()) made.settings += ", " + store->settings();
   if (auto own = recipe->settings ? recipe->settings(name) : ""; !own.empty()) made.settings += ", " + own;
+  for (const auto& word : holding(name).words) made.settings += fmt::format(", {} as {} tokens", word.text, word.vectors_NE.size(0));
   if (!recipe->tokenizer) return made;
   for (const auto& file : io::glob(recipe->tokenizer->folder(), "*")) {
     std::error_code ignored;
@@ -171,7 +167,7 @@ Provenance Components::provenance(const std::string& name) const {
 }
 
 /// A tokenizer of more tokens would name rows that the encoder's table has not.
-static std::shared_ptr<const tokenizers::Tokenizer> load_tokenizer(const Recipe& recipe, const ModelFiles& files) {
+static std::shared_ptr<const tokenizers::Tokenizer> load_vocabulary(const Recipe& recipe, const ModelFiles& files) {
   if (recipe.source.entry->is_sizes) return std::make_shared<NoVocabulary>();
   auto folder = recipe.tokenizer->folder();
   auto& tokenizer = files.tokenizers->by_place[{recipe.name, folder}];
@@ -182,8 +178,48 @@ static std::shared_ptr<const tokenizers::Tokenizer> load_tokenizer(const Recipe&
   return tokenizer;
 }
 
+/// The tokens of words have the ids of the rows that come behind the encoder's table.
+static std::shared_ptr<const tokenizers::Tokenizer> load_tokenizer(const Recipe& recipe, const ModelFiles& files,
+                                                                   const std::vector<Word>& words) {
+  auto vocabulary = load_vocabulary(recipe, files);
+  if (words.empty()) return vocabulary;
+  std::vector<tokenizers::Word> known;
+  auto next_id = recipe.tokenizer->vocab_size;
+  for (const auto& word : words) {
+    auto& ids = known.emplace_back(tokenizers::Word{word.text, {}}).ids;
+    for (int64_t i = 0; i < word.vectors_NE.size(0); ++i) ids.push_back(next_id++);
+  }
+  return tokenizers::with_words(std::move(vocabulary), std::move(known));
+}
+
+/// The words' vectors as rows behind those of the table.
+static void put_words(nn::Module& encoder, const Recipe& recipe, const std::vector<Word>& words) {
+  if (!recipe.tokenizer || recipe.tokenizer->table.empty()) return;
+  auto& table = token_table(encoder, recipe);
+  table.added.clear();
+  for (const auto& word : words) table.added.push_back(word.vectors_NE);
+}
+
+nn::Embedding& token_table(nn::Module& encoder, const Recipe& recipe) {
+  nn::Embedding* table = nullptr;
+  encoder.visit([&](const std::string& path, nn::Module& module) {
+    if (path == recipe.tokenizer->table) table = dynamic_cast<nn::Embedding*>(&module);
+  });
+  if (table == nullptr) throw std::logic_error("no token table in " + recipe.name);
+  return *table;
+}
+
+void Components::set_words(const std::string& encoder, std::vector<Word> words) {
+  const auto& recipe = *find(encoder);
+  holdings_[encoder].words = std::move(words);
+  const auto& now = holdings_[encoder].words;
+  if (tokenizers_.contains(encoder)) tokenizers_[encoder] = load_tokenizer(recipe, files_, now);
+  if (is_loaded(encoder)) put_words(module(encoder), recipe, now);
+}
+
 void Components::check(const std::string& name) {
   const auto* recipe = find(name);
+  if (recipe && recipe->what.empty()) return;
   if (!recipe || !recipe->source.entry) {
     data_error("models", "this run needs a {}, and there is none in {}; name it with a further --model", recipe ? recipe->what : name,
                files_.describe());
@@ -196,7 +232,8 @@ void Components::check(const std::string& name) {
     io::check_named(*from.tensors, from.keys, shapes_of(*skeleton(recipe->name)), from.entry->label);
     checked_.insert(recipe->name);
   }
-  if (recipe->tokenizer && !tokenizers_.contains(recipe->name)) tokenizers_[recipe->name] = load_tokenizer(*recipe, files_);
+  if (recipe->tokenizer && !tokenizers_.contains(recipe->name))
+    tokenizers_[recipe->name] = load_tokenizer(*recipe, files_, holding(name).words);
 }
 
 Reading Components::reading(const std::string& name, nn::Module& skeleton) const {
@@ -218,12 +255,16 @@ void Components::load(const std::string& name, const Placed& placed) {
   check(name);
   const auto& recipe = *find(name);
   auto built = skeleton(name);
+  if (recipe.what.empty()) {
+    loaded_[name] = std::move(built);
+    return;
+  }
   auto tell = [&, blocks = blocks_of(recipe, *built)] {
     if (placed) placed(blocks);
   };
   if (options_.device.is_meta()) {
     const auto& [entry, tensors, keys] = recipe.source;
-    const auto& [store, merge] = holding(name);
+    const auto& [store, merge, words] = holding(name);
     place_shapes(*built, tensors ? &*tensors : nullptr, keys, store.get(), merge.get());
   } else if (is_random(recipe, options_)) {
     // The whole is drawn for a part too, so that a part's numbers do not depend on what is loaded beside it.
@@ -235,6 +276,7 @@ void Components::load(const std::string& name, const Placed& placed) {
   } else {
     load_weights(*built, reading(name, *built), tell);
   }
+  put_words(*built, recipe, holding(name).words);
   tell();
   loaded_[name] = std::move(built);
 }

@@ -7,7 +7,9 @@
 #include "models/files.h"
 #include "models/loading.h"
 #include "models/options.h"
+#include "models/words.h"
 #include "nn/block.h"
+#include "nn/layers.h"
 #include "nn/weight_source.h"
 #include "pipeline/unit.h"
 #include "tokenizers/tokenizer.h"
@@ -41,14 +43,16 @@ struct TokenizerRecipe {
   std::function<std::unique_ptr<tokenizers::Tokenizer>(const std::filesystem::path& folder)> load;
   /// Returns how many tokens of a text the encoder reads, special ones counted; what is beyond them is cut.
   std::function<int64_t(const tokenizers::Tokenizer& tokenizer)> limit;
-  const char* option;      ///< the option that sets the limit; null: none does
-  int64_t vocab_size = 0;  ///< tokens that the encoder knows
+  const char* option;        ///< the option that sets the limit; null: none does
+  int64_t vocab_size = 0;    ///< tokens that the encoder knows
+  std::string table = {};    ///< path of its token table, a row for each of them; "" where it learns no words
+  std::string vectors = {};  ///< the name of words' vectors in files that hold those of several encoders: "clip_l"
 };
 
 /// How a component is made, as its family says.
 struct Recipe {
   std::string name;  ///< "dit", "vae", "text_encoder"
-  std::string what;  ///< what messages call it: "KL autoencoder"
+  std::string what;  ///< what messages call it: "KL autoencoder"; "" of one that no file holds, which is complete as it is built
   Source source = {};
   /// Makes its module, or the module of one of its parts, with unset parameters.
   std::function<std::unique_ptr<nn::Module>(const std::string& part, const at::TensorOptions& options)> build = {};
@@ -62,6 +66,9 @@ struct Recipe {
   /// Lists its blocks in order of execution; none: in the order of its tree.
   std::function<std::vector<nn::Block*>(nn::Module& whole)> blocks = {};
 };
+
+/// Returns the token table of a text encoder that learns words, within its loaded module or its skeleton.
+nn::Embedding& token_table(nn::Module& encoder, const Recipe& recipe);
 
 /// A component that the files hold, as it will be held.
 struct Component {
@@ -80,10 +87,11 @@ struct Provenance {
   std::string settings;                      ///< config.json, dtype, and options that reach the result
 };
 
-/// The ways in which a component's linear weights change while they are read.
+/// What a component is held with beside its files: the ways in which its linear weights change while they are read, and words.
 struct Holding {
   std::shared_ptr<nn::WeightStore> store = {};  ///< stores them as codes; null: they are parameters
   std::shared_ptr<const Merge> merge = {};      ///< is merged into them before; null: nothing is
+  std::vector<Word> words = {};                 ///< words that a text encoder knows beside its vocabulary
 };
 
 /// The components of a model, and what of them is loaded. Each is built on the meta device and filled from its source, whole or in parts,
@@ -104,13 +112,15 @@ class Components {
   /// changes are read anew, one at a time, but for those whose weights train. The component may be one that the files lack.
   void set_merge(const std::string& component, std::shared_ptr<const Merge> merge);
 
+  /// Has a text encoder with a token table know these words and no others beside its vocabulary. Its tokenizer reads them from now on, and
+  /// its table has their vectors whenever it is loaded: the tensors themselves, so that a change of their numbers is one of the model.
+  void set_words(const std::string& encoder, std::vector<Word> words);
+
   /// Returns how a component is made; null when there is no such component.
   const Recipe* find(const std::string& name) const;
   const Holding& holding(const std::string& name) const;
   /// Tells whether the files hold it.
   bool has(const std::string& name) const { return source(name).entry != nullptr; }
-  /// Tells whether it is made without weights when the run asks for random ones.
-  bool can_initialise(const std::string& name) const;
   /// Lists the components that the files hold.
   std::vector<Component> list() const;
   /// Returns a component's source, without an entry when the files hold no such component.

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "models/shared_components.h"
 #include "models/shared_units.h"
+#include "models/word_units.h"
 
 namespace burnish::models {
 
@@ -61,6 +62,9 @@ UnitGroups Model::units_of(const std::vector<Expert>& experts) {
 void Model::add(const Recipe& recipe, const ComponentNames& names) {
   names_.components[recipe.name] = names;
   components_.add(recipe);
+  const bool learns_words = recipe.tokenizer && !recipe.tokenizer->table.empty();
+  if (!learns_words || names_.components.contains(kWords)) return;
+  add({.name = kWords, .what = "", .build = [](const auto&, const auto&) { return std::make_unique<nn::Module>(); }}, plain_names(kWords));
 }
 
 void Model::add(const TextPart& encoder) { add(encoder.recipe, encoder.names); }

@@ -250,7 +250,10 @@ std::unique_ptr<Model> open_model(const ModelFiles& files, ModelOptions options)
   check_options(family, options);
   for (const auto& option : family.options) options.own.add(option);
   auto model = family.open(files, options);
-  auto can_draw = [&](const auto& expert) { return model->components().can_initialise(expert.component); };
+  auto can_draw = [&](const auto& expert) {
+    const auto* recipe = model->components().find(expert.component);
+    return recipe != nullptr && recipe->initialise;
+  };
   if (options.init == "random" && !std::ranges::all_of(model->experts_there(), can_draw))
     config_error("models", "init random is not supported for this model; choose init pretrained");
   return model;

@@ -119,6 +119,8 @@ TextPart clip_part(const Source& source, const text::ClipConfig& config, const T
   tokenizer.load = [](const auto& folder) { return tokenizers::load_clip(folder); };
   tokenizer.limit = [limit = std::min<int64_t>(77, config.max_positions)](const auto&) { return limit; };
   tokenizer.option = nullptr;
+  tokenizer.table = "embeddings.token_embedding";
+  tokenizer.vectors = "clip_l";
   return {.recipe = {.name = use.name,
                      .what = "CLIP text encoder",
                      .source = source,
@@ -136,6 +138,8 @@ TextPart t5_part(const Source& source, const text::T5Config& config, const TextU
                  const ModelOptions& options) {
   auto tokenizer = tokenizer_of(files, options, use, "T5", config.vocab_size);
   tokenizer.load = tokenizers::load_t5;
+  tokenizer.table = "shared";
+  tokenizer.vectors = "t5";
   tokenizer.limit = [&options, length = use.length](const tokenizers::Tokenizer& of) {
     return prompt_length(options, of.model_max_length() > 0 ? std::min(length, of.model_max_length()) : length);
   };

@@ -1,10 +1,13 @@
 #include "nn/layers.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/group_norm.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/rms_norm.h>
+#include <ATen/ops/where.h>
 
 #include "kernels/group_norm_silu/group_norm_silu.h"
 #include "nn/remade.h"
@@ -15,7 +18,13 @@ Embedding::Embedding(int64_t num_rows, int64_t dim, const at::TensorOptions& opt
   own("weight", weight);
 }
 
-at::Tensor Embedding::forward(const at::Tensor& ids) const { return at::embedding(weight, ids); }
+at::Tensor Embedding::forward(const at::Tensor& ids) const {
+  if (added.empty()) return at::embedding(weight, ids);
+  const auto num_rows = weight.size(0);
+  const auto of_table = at::embedding(weight, ids.clamp_max(num_rows - 1));
+  const auto of_added = at::embedding(at::cat(added), (ids - num_rows).clamp_min(0));
+  return at::where((ids >= num_rows).unsqueeze(-1), of_added.to(of_table.dtype()), of_table);
+}
 
 LayerNorm::LayerNorm(int64_t dim, double eps, const at::TensorOptions& options)
     : weight(at::empty({dim}, options)), bias(at::empty({dim}, options)), eps_(eps) {

@@ -3,12 +3,13 @@
 
 namespace burnish::nn {
 
-/// A row of the table per id. ids [...] int64 -> [..., dim].
+/// A row of the table per id. ids [...] int64 -> [..., dim] in the table's dtype.
 class Embedding : public Module {
  public:
   Embedding(int64_t num_rows, int64_t dim, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& ids) const;
-  at::Tensor weight;  ///< [rows, dim]
+  at::Tensor weight;              ///< [rows, dim]
+  std::vector<at::Tensor> added;  ///< [n, dim] each, of any dtype: rows of the ids behind the table's, which files of the model lack
 };
 
 /// Layer norm over the last dimension with learned scale and offset.

@@ -2,6 +2,12 @@
 
 namespace burnish::tokenizers {
 
+std::vector<int64_t> Tokenizer::encode_inner(std::string_view text) const {
+  const auto around = std::ssize(encode("")), behind = int64_t{end_id_ >= 0 ? 1 : 0};
+  const auto ids = encode(text);
+  return {ids.begin() + around - behind, ids.end() - behind};
+}
+
 Encoded Tokenizer::encode_padded(std::string_view text, int64_t max_length) const {
   Encoded out{.ids = encode(text)};
   if (std::ssize(out.ids) > max_length) {

@@ -21,6 +21,8 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
   /// The ids of `text` with the special tokens around it, not truncated.
   virtual std::vector<int64_t> encode(std::string_view text) const = 0;
+  /// The ids of `text` alone, without the special tokens around it.
+  std::vector<int64_t> encode_inner(std::string_view text) const;
   /// Cut to `max_length`, an end token kept, then padded to it, at the end or, where its settings say so, at the beginning: transformers'
   /// padding="max_length", truncation=True.
   Encoded encode_padded(std::string_view text, int64_t max_length) const;
@@ -41,6 +43,16 @@ class Tokenizer {
   int64_t num_before_ = 0;
   bool pads_first_ = false;
 };
+
+/// A word that stands for tokens of its own wherever a text has it, in the spelling that it has here.
+struct Word {
+  std::string text;
+  std::vector<int64_t> ids;
+};
+
+/// Returns `tokenizer` with words beside its vocabulary. What stands between them is read as texts of its own; of two words that begin at
+/// one place the longer one counts.
+std::unique_ptr<Tokenizer> with_words(std::shared_ptr<const Tokenizer> tokenizer, std::vector<Word> words);
 
 /// CLIP's byte-level BPE from a folder with vocab.json and merges.txt (or a tokenizer.json holding both). `pad_token` pads in place of the
 /// one that the folder's settings name: OpenCLIP's encoders are padded with id 0, "!".

@@ -14,6 +14,7 @@
 #include "models/mmdit_names.h"
 #include "models/scheduler_file.h"
 #include "models/shared_units.h"
+#include "models/word_units.h"
 
 namespace burnish::models::flux {
 
@@ -291,6 +292,10 @@ UnitGroups FluxModel::units_of(const Expert&) {
       {"encode_prompt_clip", {"prompt"}, {"pooled_embedding"}, {"text_encoder"}, [this](Scope& s) { encode_prompt_1(s); }},
       {"encode_prompt_t5", {"prompt"}, {"text_embedding"}, {"text_encoder_2"}, [this](Scope& s) { encode_prompt_2(s); }},
   };
+  auto t5_ids = [this](const std::string& prompt) {
+    return components_.tokenizer("text_encoder_2").encode_padded(prompt, token_limit(components_, "text_encoder_2")).ids;
+  };
+  for (auto& unit : word_units(components_, "text_encoder_2", "text_embedding", t5_ids)) groups.encode_prompt.push_back(std::move(unit));
   if (step1x_->is_there()) groups.encode_prompt = step1x_->prompt_units(components_);
   if (auto by_picture = extras_->prompt_units(components_, encoding()); !by_picture.empty()) groups.encode_prompt = by_picture;
   if (!options_.references) groups.encode_references = extras_->encode_units(components_, encoding());

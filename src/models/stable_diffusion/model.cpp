@@ -179,7 +179,9 @@ void StableDiffusionModel::add_text_encoder(const std::string& name, const Sourc
                           },
                       .limit = [this, name](const auto&) { return num_chunks() * (chunk_length(name) - 2) + 2; },
                       .option = "max_token_length",
-                      .vocab_size = clip_configs_.at(name).vocab_size};
+                      .vocab_size = clip_configs_.at(name).vocab_size,
+                      .table = recipe.tokenizer->table,
+                      .vectors = second ? "clip_g" : "clip_l"};
   add(recipe, text_names(name, part.names));
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "models/stable_diffusion/model.h"
+#include "models/word_units.h"
 
 namespace burnish::models::stable_diffusion {
 
@@ -85,17 +86,33 @@ void StableDiffusionModel::denoise(pipeline::Scope& scope) {
   scope.write("prediction", loaded<UNet>("unet").forward(in));
 }
 
+/// The ids of the states that join_chunks leaves of chunks.
+static std::vector<int64_t> joined(const std::vector<std::vector<int64_t>>& chunks) {
+  std::vector<int64_t> ids{chunks.front().front()};
+  for (const auto& chunk : chunks) ids.insert(ids.end(), chunk.begin() + 1, chunk.end() - 1);
+  ids.push_back(chunks.back().back());
+  return ids;
+}
+
 UnitGroups StableDiffusionModel::units_of(const Expert&) {
   using pipeline::Scope;
+  auto add_words = [this](pipeline::Units& units, const std::string& encoder, const std::string& value) {
+    auto ids_of = [this, encoder](const std::string& prompt) {
+      return joined(chunks_of(components_.tokenizer(encoder), prompt, num_chunks(), chunk_length(encoder)));
+    };
+    for (auto& unit : word_units(components_, encoder, value, ids_of)) units.push_back(std::move(unit));
+  };
   auto groups = shared_units(autoencoder_);
   std::vector<std::string> conditions{"noisy", "timestep", "text_embedding"};
   groups.encode_prompt = {
       {"encode_prompt_clip", {"prompt"}, {"text_embedding"}, {"text_encoder"}, [this](Scope& s) { encode_prompt_1(s); }}};
+  add_words(groups.encode_prompt, "text_encoder", "text_embedding");
   if (is_xl()) {
     groups.encode_prompt.push_back(
         {"encode_prompt_open_clip", {"prompt"}, {"text_embedding_2", "pooled_embedding"}, {"text_encoder_2"}, [this](Scope& s) {
            encode_prompt_2(s);
          }});
+    add_words(groups.encode_prompt, "text_encoder_2", "text_embedding_2");
     groups.encode_size = {{"encode_size", {"size_conditioning"}, {"time_ids"}, {}, [](Scope& s) {
                              s.write("time_ids", s.tensor("size_conditioning").to(at::kFloat));
                            }}};

@@ -125,7 +125,9 @@ ClipTextModel::Out ClipTextModel::forward(const at::Tensor& ids_BL) {
   std::vector<at::Tensor> states{x};
   for (auto& layer : layers_) states.push_back(x = layer->run({x})[0]);
   auto hidden = final_layer_norm_.forward(x);
-  auto end_B = config_.eos_token_id == 2 ? ids_BL.argmax(-1) : (ids_BL == config_.eos_token_id).to(at::kInt).argmax(-1);
+  // Ids behind the vocabulary are those of words that were added to it.
+  auto end_B = config_.eos_token_id == 2 ? ids_BL.masked_fill(ids_BL >= config_.vocab_size, 0).argmax(-1)
+                                         : (ids_BL == config_.eos_token_id).to(at::kInt).argmax(-1);
   auto row_B = at::arange(ids_BL.size(0), ids_BL.options());
   auto pooled = hidden.index({row_B, end_B});
   return {hidden, pooled, text_projection_ ? text_projection_->forward(pooled) : at::Tensor(), states};

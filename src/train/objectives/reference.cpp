@@ -2,11 +2,17 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "base/error.h"
 #include "nn/delta_strength.h"
 
 namespace burnish::train {
 
 pipeline::Units reference_units(const pipeline::Units& units, const Subject& subject) {
+  if (const auto& word = subject.chosen.settings.word.text; !word.empty())
+    config_error("train",
+                 "the model before training knows no '{}', and this run compares with what it makes of the captions; take embedding_token "
+                 "or the comparison out",
+                 word);
   pipeline::Difference difference{.prefix = kReference};
   auto whole = subject.chosen.whole_components();
   for (const auto& model : subject.chosen.models(*subject))

@@ -18,6 +18,14 @@ struct TellOptions {
   bool trust_settings = false;  ///< whether a file of settings may name them
 };
 
+/// A word whose vectors train.
+struct EmbeddingOptions {
+  std::string token, init = "*", models, checkpoint, format = "a1111";
+  int64_t length = 1;
+  double learning_rate = 0;
+  bool output = false, keep_norm = false, bundle = false;
+};
+
 /// The options that `burnish train` can be told. Names are DiffSynth-Studio's where it has the option.
 struct TrainOptions {
   std::vector<std::string> given;  ///< options named on the command line; a run's config.toml holds all, whether they were meant or not
@@ -46,6 +54,7 @@ struct TrainOptions {
   adapters::AdapterOptions adapter;  ///< without dora_norm, which stands below
   std::string dora_norm = "output", lora_format = "auto";
   std::string lora_rank_groups, lora_alpha_groups;
+  EmbeddingOptions embedding;
   std::vector<std::string> preset_lora_path;
   std::string preset_lora_model;
 

@@ -133,10 +133,22 @@ void save_checks(const Opened& run) {
   if (run.held_out && run.held_out->pictures) run.held_out->pictures->save_checks();
 }
 
+/// What is shown with other captions teaches a word nothing.
+void warn_of_captions_without(const std::string& word, const Samples& samples) {
+  if (word.empty()) return;
+  auto lacks_word = [&](const SampleInfo& sample) {
+    return !samples.sets.at(sample.set).of_class_set && sample.prompt.find(word) == sample.prompt.npos;
+  };
+  if (auto num = std::ranges::count_if(samples.list, lacks_word); num > 0)
+    warn("{} no '{}' in the caption, and teaches it nothing; write it there, or put it before all with --caption_prefix '{}'",
+         count_of(num, "sample has", "samples have"), word, word);
+}
+
 /// What is trained on, before anything is computed of it.
 void say_data(const Opened& run, const pipeline::Schedule& schedule, const Course* course) {
   say_samples(run.samples(), course);
   for (const auto& sentence : run.objective->warnings(run.samples())) warn("{}", sentence);
+  warn_of_captions_without(run.settings.trained.word.text, run.samples());
   auto units = schedule.after_once();
   if (run.settings.data.from_pictures) units.insert(units.end(), schedule.once.units.begin(), schedule.once.units.end());
   std::set<std::string> captions;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "loras/embedding_file.h"
+
 namespace burnish::train {
 
 namespace {
@@ -31,7 +33,8 @@ std::vector<std::string> ways_to_load(const std::vector<TrainedFile>& files, con
   for (const auto& file : files) {
     if (file.layout && file.is_known_elsewhere) lines.push_back(in_other_programs(file, folder));
   }
-  if (std::ranges::any_of(files, [](const TrainedFile& file) { return !file.layout; }))
+  auto is_whole = [](const TrainedFile& file) { return !file.layout && !file.metadata.contains(loras::kEmbeddingKey); };
+  if (std::ranges::any_of(files, is_whole))
     lines.emplace_back(
         "whole weights: diffusers takes them in a copy of the model's folder, in place of the component's own; ComfyUI takes that folder "
         "as "

@@ -156,6 +156,7 @@ void add_part(Trainee& trainee, const Objective& objective, Batch batch, int64_t
 }
 
 void advance(Trainee& trainee, const StepSettings& settings, int64_t num_batches) {
+  trainee.attached->updated();
   auto& progress = trainee.progress;
   progress.loss_scale.succeeded();
   progress.batch += num_batches;

@@ -59,6 +59,7 @@ Attached::Attached(const Chosen& chosen, models::Model& model) : chosen_(&chosen
     auto options_of = [&](const std::string& path) { return it->options.at(path); };
     adapted = adapters::attach(root, options_of, it->paths, seed, dropout_, it->fused);
   }
+  if (!chosen.word_encoders.empty()) word_.emplace(settings.word, chosen.word_encoders, model);
   note_adapters();
   if (rank_rule().is_on()) check_rank_rule();
   if (!adapted_.empty()) adapter_files(0, at::kFloat);  // so that what cannot be written is said now
@@ -131,7 +132,15 @@ optim::ParameterList Attached::parameters() const {
       if (lies_below(path, whole.path)) parameters.push_back({whole.component + "." + path, p, lr_factor(whole.component), codes[path]});
     });
   }
+  if (!word_) return parameters;
+  const auto& settings = chosen_->settings;
+  const double factor = settings.word.learning_rate > 0 ? settings.word.learning_rate / settings.learning_rate : 1;
+  for (const auto& v : word_->vectors()) parameters.push_back({word_parameter(settings.word, *model_, v.encoder), v.values_NE, factor});
   return parameters;
+}
+
+void Attached::updated() const {
+  if (word_) word_->keep_norms();
 }
 
 std::vector<TrainedFile> Attached::adapter_files(int64_t step, c10::ScalarType dtype) const {
@@ -199,7 +208,30 @@ std::vector<TrainedFile> Attached::files(int64_t step, c10::ScalarType dtype, co
     });
     files.push_back(std::move(file));
   }
+  auto exact_of = [exact, index](const std::string& parameter, auto in) { return exact(index.at(parameter), in); };
+  if (word_) add_word(step, exact_of, files);
   return files;
+}
+
+void Attached::add_word(int64_t step, const ExactOf& exact_of, std::vector<TrainedFile>& files) const {
+  const auto& word = chosen_->settings.word;
+  const bool is_bundled = word.is_bundled && !adapted_.empty();
+  if (!is_bundled) {
+    files.push_back({.name = fmt::format("step-{}{}.safetensors", step, files.empty() ? "" : ".embedding"), .values = {}, .metadata = {}});
+  }
+  auto& file = is_bundled ? files.front() : files.back();
+  file.metadata[loras::kEmbeddingKey] = word.text;
+  auto name_of = [&](const std::string& encoder) {
+    return is_bundled ? loras::bundled_name(*model_, encoder, word.text) : loras::tensor_name(*model_, encoder, word.text, word.layout);
+  };
+  for (const auto& v : word_->vectors())
+    file.values.push_back({{name_of(v.encoder) + (word.is_output ? loras::kStatesEnding : ""), at::kFloat, v.values_NE.sizes().vec()},
+                           [exact_of, parameter = word_parameter(word, *model_, v.encoder)] { return exact_of(parameter, at::kFloat); }});
+  if (!word.is_output) return;
+  for (const auto& encoder : loras::word_encoders(*model_)) {
+    for (const auto& other : model_->components().holding(encoder).words)
+      file.values.push_back({{name_of(encoder), at::kFloat, other.vectors_NE.sizes().vec()}, [read = other.vectors_NE] { return read; }});
+  }
 }
 
 }  // namespace burnish::train

@@ -5,6 +5,7 @@
 #include "io/safetensors.h"
 #include "optim/optimizer.h"
 #include "train/subject/chosen.h"
+#include "train/subject/trained_word.h"
 
 namespace burnish::train {
 
@@ -39,12 +40,17 @@ class Attached {
   /// Returns the trained parameters, named "component.path"; a parameter that layers share has the name of the first of them.
   optim::ParameterList parameters() const;
 
+  /// Does what follows every update of the parameters.
+  void updated() const;
+
   /// Gives the value that a parameter of an optimizer is saved with, by its number, in this dtype; none: optim::kept_value.
   using Exact = std::function<at::Tensor(size_t parameter, c10::ScalarType dtype)>;
   /// Lists the files of a step. Adapters of all components share `step-N.safetensors`, but each expert's adapters have a file of their own,
   /// `step-N.EXPERT.safetensors`. An only denoiser that trains whole has the plain name when there are no adapters; other weights are in
   /// `step-N.COMPONENT.safetensors`, under the names of the component's own file, with the values that `exact` gives. What a component
-  /// keeps in fp32 is fp32 in its file too. Values are read when they are asked for, which may not be later than this and `exact` live.
+  /// keeps in fp32 is fp32 in its file too. A word's vectors, always in fp32, are in `step-N.embedding.safetensors`, in the adapters' file,
+  /// or in the plain one where nothing else trains. Values are read when they are asked for, which may not be later than this and `exact`
+  /// live.
   std::vector<TrainedFile> files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer, Exact exact = {}) const;
 
  private:
@@ -62,7 +68,12 @@ class Attached {
   const Chosen* chosen_;
   models::Model* model_;
   std::shared_ptr<adapters::Dropout> dropout_;
+  /// Gives the value that a trained parameter of this name is saved with.
+  using ExactOf = std::function<at::Tensor(const std::string& parameter, c10::ScalarType dtype)>;
+  void add_word(int64_t step, const ExactOf& exact_of, std::vector<TrainedFile>& files) const;
+
   std::vector<Adapters> adapted_;
+  std::optional<TrainedWord> word_;
 };
 
 }  // namespace burnish::train

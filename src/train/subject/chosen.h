@@ -25,6 +25,7 @@ struct Chosen {
   std::vector<std::string> components = {};  ///< the components that training runs
   std::vector<Whole> whole = {};
   std::vector<Adapters> adapted = {};
+  std::vector<std::string> word_encoders = {};     ///< text encoders in which vectors of settings.word train
   int64_t rank = 0;                                ///< the rank of the settings, or the first rank in a file to start from
   std::vector<std::string> whole_parameters = {};  ///< names of the parameters that train whole, of components whose files are there
 

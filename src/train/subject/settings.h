@@ -4,6 +4,7 @@
 #include "adapters/adapter_file.h"
 #include "adapters/attach.h"
 #include "adapters/rank_mask.h"
+#include "loras/embedding_file.h"
 #include "loras/merged.h"
 #include "train/subject/model_choice.h"
 
@@ -21,6 +22,20 @@ struct ModelSettings {
   std::string reference_column = {};                ///< metadata column with pictures that the model is to read; "" for none (others: own)
 };
 
+/// Settings of a word whose vectors train.
+struct WordSettings {
+  std::string text;                        ///< the word in captions; "": none trains
+  int64_t num_tokens = 1;                  ///< tokens that it is read as
+  std::string init = "*";                  ///< words whose tokens' vectors it begins with, in turn
+  std::string file = {};                   ///< a file whose vectors it begins with; "" for none
+  std::vector<std::string> encoders = {};  ///< the text encoders whose vectors train; none: all that have a token table
+  double learning_rate = 0;                ///< 0: that of everything else
+  bool is_output = false;                  ///< whether they stand in the place of what the encoders make of the word (Word::states_NE)
+  bool keeps_norm = false;                 ///< whether each update is followed by bringing vectors to the norm of the table's
+  loras::EmbeddingLayout layout = {};
+  bool is_bundled = false;  ///< whether it is written into the adapters' file
+};
+
 /// Settings that say what trains.
 struct TrainedSettings {
   std::vector<std::string> whole;         ///< components, or parts of them, that train whole
@@ -36,6 +51,7 @@ struct TrainedSettings {
   bool from_scratch = false;                        ///< whether the denoiser's weights are drawn
   double learning_rate = 0;
   std::vector<std::pair<std::string, double>> component_rates;  ///< see component_rates()
+  WordSettings word = {};
   uint64_t seed = 0;
 };
 
