@@ -61,6 +61,10 @@ struct Recipe {
   std::optional<TokenizerRecipe> tokenizer = {};
   /// Lists its blocks in order of execution; none: in the order of its tree.
   std::function<std::vector<nn::Block*>(nn::Module& whole)> blocks = {};
+  /// The component whose copy it is: one more of the same, from the same files; "": none.
+  std::string copy_of = {};
+  bool shares_weights = false;  ///< whether the copy has the very weights of that component, which is loaded before it, and none of its own
+  bool is_new = false;          ///< whether no file holds it, and its weights are drawn by `initialise`
 };
 
 /// A component that the files hold, as it will be held.
@@ -96,6 +100,8 @@ class Components {
 
   /// Adds a component to `list`, behind the others. Throws a data Error for a config.json without weights, unless the run initialises it.
   void add(Recipe recipe);
+  /// Makes a recipe of a copy under another name (Recipe::copy_of).
+  Recipe copy_of(const std::string& component, const std::string& name, bool shares_weights) const;
   /// Gives a component other parts than it had.
   void set_parts(const std::string& component, std::vector<std::string> parts);
   /// Sets how a component's linear weights are held from its next load on; null: as parameters, FP8 numbers in its file turned into them.
@@ -108,7 +114,7 @@ class Components {
   const Recipe* find(const std::string& name) const;
   const Holding& holding(const std::string& name) const;
   /// Tells whether the files hold it.
-  bool has(const std::string& name) const { return source(name).entry != nullptr; }
+  bool has(const std::string& name) const { return source(name).entry != nullptr || is_new(name); }
   /// Tells whether it is made without weights when the run asks for random ones.
   bool can_initialise(const std::string& name) const;
   /// Lists the components that the files hold.
@@ -137,14 +143,27 @@ class Components {
   bool is_loaded(const std::string& name) const { return loaded_.contains(name); }
   /// Returns the loaded parameter tree: of a component the loaded part of it; of a part the whole component where that is loaded. Throws
   /// std::logic_error when it is not loaded.
-  nn::Module& module(const std::string& name);
+  nn::Module& module(const std::string& asked);
   /// Returns the blocks of a loaded component in order of execution.
   std::vector<nn::Block*> blocks(const std::string& component);
+  /// Has units that run a component run another one in its place for as long as it lives.
+  class InPlace {
+   public:
+    InPlace(Components& components, const std::string& of, const std::string& other);
+    ~InPlace();
+    InPlace(const InPlace&) = delete;
+    InPlace& operator=(const InPlace&) = delete;
+
+   private:
+    Components& components_;
+    std::string of_;
+  };
   /// Returns the tokenizer of a text encoder that was checked or loaded.
   const tokenizers::Tokenizer& tokenizer(const std::string& component) const { return *tokenizers_.at(component); }
 
  private:
   const Component& held(const std::string& name) const;
+  bool is_new(const std::string& name) const;
   Reading reading(const std::string& name, nn::Module& skeleton) const;
   void forget_held(const std::string& component);
 
@@ -155,6 +174,7 @@ class Components {
   std::map<std::string, std::shared_ptr<const tokenizers::Tokenizer>> tokenizers_;
   std::set<std::string> checked_;  ///< components that the files hold whole
   std::map<std::string, std::unique_ptr<nn::Module>> loaded_;
+  std::map<std::string, std::string> in_place_;    ///< components that run in place of others, by the names of those
   mutable std::map<std::string, Component> held_;  ///< components and parts that were described before; building their trees takes time
 };
 

@@ -63,6 +63,8 @@ void Model::add(const Recipe& recipe, const ComponentNames& names) {
   components_.add(recipe);
 }
 
+void Model::add_beside(const Recipe& recipe) { add(recipe, recipe.copy_of.empty() ? plain_names(recipe.name) : names_.of(recipe.copy_of)); }
+
 void Model::add(const TextPart& encoder) { add(encoder.recipe, encoder.names); }
 
 void Model::add(const AutoencoderPart& autoencoder, int64_t patch) {

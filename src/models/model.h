@@ -65,6 +65,8 @@ class Model {
   UnitGroups units_of(const std::vector<Expert>& experts);
   /// Returns the units with all experts.
   UnitGroups units() { return units_of(names_.experts); }
+  /// Adds a component that no family has: a copy of one, or what an objective trains beside the denoiser.
+  void add_beside(const Recipe& recipe);
   /// Returns the experts whose files are there; all where none is.
   std::vector<Expert> experts_there() const;
   /// Tells whether its units scale reference pictures themselves, and are to be given them whole; others take them as a run cuts pictures.

@@ -1,5 +1,6 @@
 #include "train/course/course.h"
 
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
@@ -123,6 +124,11 @@ pipeline::Values Course::draws(const BatchVisits& batch, const std::set<std::str
       auto noise = models::stream_value(stream, "noise");
       if (names.contains(noise)) draws[noise] = replay_->noise(id.number, noise, shape);
     }
+    for (const auto& [name, is] : settings_.drawn) {
+      if (is == Drawn::Is::made || !names.contains(name)) continue;
+      draws[name] = is == Drawn::Is::noise ? replay_->noise(id.number, name, asked.samples.at(0)->latent_shape)
+                                           : replay_->number(id.number, name, is == Drawn::Is::number ? at::kLong : at::kFloat);
+    }
   } else {
     draws = objective_.draws(asked);
   }
@@ -135,6 +141,8 @@ pipeline::Values Course::draws(const BatchVisits& batch, const std::set<std::str
   }
   if (names.contains(kOfClassSet)) draws[kOfClassSet] = at::tensor(of_class_set, at::TensorOptions().dtype(at::kFloat));
   draws[kLossWeight] = at::tensor(weights, at::TensorOptions().dtype(at::kFloat));
+  if (names.contains(kPhase))
+    draws[kPhase] = at::scalar_tensor(objective_.phase_of(id.number / settings_.batches_per_step), at::TensorOptions().dtype(at::kLong));
   objective_.complete(draws);
   return draws;
 }

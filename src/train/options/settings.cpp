@@ -54,6 +54,12 @@ ModelSettings model_settings(const TrainOptions& o) {
   return s;
 }
 
+/// The models that the objective has beside the denoiser; a cache is made without them.
+std::vector<Companion> companions_of(const TrainOptions& o) {
+  const auto& kind = objective_of(o);
+  return kind.companions == nullptr || !trains(o) ? std::vector<Companion>() : kind.companions(o.objective, !o.trainable_models.empty());
+}
+
 TrainedSettings trained_settings(const TrainOptions& o) {
   auto adapter = adapter_options(o);
   auto given = o.given;
@@ -74,7 +80,8 @@ TrainedSettings trained_settings(const TrainOptions& o) {
           .from_scratch = o.init == "random",
           .learning_rate = o.learning_rate,
           .component_rates = component_rates(o),
-          .seed = static_cast<uint64_t>(o.model.seed)};
+          .seed = static_cast<uint64_t>(o.model.seed),
+          .companions = companions_of(o)};
 }
 
 data::MaskSource mask_source(const TrainOptions& o) {
@@ -161,13 +168,18 @@ StepSettings step_settings(const TrainOptions& o) {
           .division = {{.ordered = o.reduction == "ordered"}, o.zero_stage, o.shard_size, o.sequence_size}};
 }
 
+DrawnBy drawn_by(const TrainOptions& o) {
+  const auto& kind = objective_of(o);
+  return kind.drawn_by == nullptr ? DrawnBy() : kind.drawn_by(o.objective);
+}
+
 OutputSettings output_settings(const TrainOptions& o) {
   OutputSettings s{.folder = o.output_path,
                    .name = o.output_name,
                    .save = {o.save_steps, o.save_epochs, o.save_minutes, o.keep_last, o.keep_best},
                    .validation_steps = o.validation_steps,
                    .previews = {o.preview_prompts, o.preview_steps, o.preview_num_inference_steps, static_cast<uint64_t>(o.model.seed),
-                                o.preview_format, o.preview_with_presets}};
+                                o.preview_format, drawn_by(o), o.preview_with_presets}};
   s.tensorboard = o.enable_tensorboard_log;
   s.csv = o.enable_csv_log;
   s.files.dtype = parse_dtype(o.save_dtype.empty() ? o.model.dtype : o.save_dtype);
@@ -204,6 +216,7 @@ CourseSettings course_settings(const TrainOptions& o) {
           .max_steps = o.max_steps,
           .num_epochs = o.num_epochs,
           .replay = o.replay,
+          .drawn = objective_of(o).drawn,
           .seed = static_cast<uint64_t>(o.model.seed),
           .prior_loss_weight = o.prior_loss_weight,
           .same_parts = o.zero_stage >= 2};
@@ -228,6 +241,18 @@ void check_together(const Settings& s, Portion together) {
   if (s.step.memory.updates_in_backward)
     config_error("train", "fused_backward_pass updates a parameter before the gradients of the {} processes are summed; take it out",
                  together.num_processes);
+}
+
+/// What stands beside the denoiser has its weights, and is run as it is, but for where they are.
+void check_companions(const Settings& s) {
+  if (s.trained.companions.empty()) return;
+  const auto& memory = s.step.memory;
+  const auto& division = s.step.division;
+  const char* option = memory.paged_blocks > 0 ? "blocks_to_swap" : division.zero_stage == 3 ? "zero_stage 3" : nullptr;
+  if (division.num_places > 1) option = "sequence_size";
+  if (option != nullptr)
+    config_error("train", "{} has models beside the denoiser that have its weights, and with {} these are not whole here; take it out",
+                 s.objective.kind->word, option);
 }
 
 }  // namespace
@@ -260,6 +285,7 @@ Settings understood(const TrainOptions& o) {
                            .output = output_settings(o),
                            .plan = plan_settings(o)};
   settings.data.portion = {o.num_processes, o.process_index};
+  check_companions(settings);
   return settings;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <optional>
 
 #include "adapters/adapter_file.h"
@@ -20,6 +21,18 @@ struct ModelSettings {
   std::string reference_column = {};                ///< metadata column with pictures that the model is to read; "" for none (others: own)
 };
 
+/// A model that a run has beside the denoiser for what its objective makes of it; no file of trained weights has anything of it.
+struct Companion {
+  enum class Trains { nothing, adapter, whole };
+  std::string name;
+  Trains trains = Trains::nothing;
+  double learning_rate = 0;  ///< 0: the run's
+  std::string of = {};       ///< the component that it is a copy of; "": the denoiser
+  bool shares_weights = false;
+  /// Makes what is no copy; empty: it is one.
+  std::function<models::Recipe(const models::Model& model, uint64_t seed)> recipe = {};
+};
+
 /// Settings that say what trains.
 struct TrainedSettings {
   std::vector<std::string> whole;         ///< components, or parts of them, that train whole
@@ -35,6 +48,7 @@ struct TrainedSettings {
   double learning_rate = 0;
   std::vector<std::pair<std::string, double>> component_rates;  ///< see component_rates()
   uint64_t seed = 0;
+  std::vector<Companion> companions = {};
 };
 
 }  // namespace burnish::train
