@@ -57,8 +57,9 @@ void Components::add(Recipe recipe) {
   recipes_.push_back(std::move(recipe));
 }
 
-Recipe Components::copy_of(const std::string& component, const std::string& name, bool shares_weights) const {
-  auto recipe = *find(component);
+Recipe copy_of(const Recipe& original, const std::string& name, bool shares_weights) {
+  auto recipe = original;
+  const auto component = original.name;
   auto in_original = [component, name](const std::string& part) { return component + part.substr(name.size()); };
   recipe.name = recipe.what = name;
   recipe.copy_of = component;
@@ -124,11 +125,6 @@ const Holding& Components::holding(const std::string& name) const {
   static const Holding kNone;
   auto it = holdings_.find(component_of(name));
   return it == holdings_.end() ? kNone : it->second;
-}
-
-bool Components::is_new(const std::string& name) const {
-  const auto* recipe = find(name);
-  return recipe != nullptr && recipe->is_new;
 }
 
 const Source& Components::source(const std::string& name) const {
@@ -282,11 +278,11 @@ nn::Module& Components::module(const std::string& asked) {
   return *it->second;
 }
 
-Components::InPlace::InPlace(Components& components, const std::string& of, const std::string& other) : components_(components), of_(of) {
+InPlace::InPlace(Components& components, const std::string& of, const std::string& other) : components_(components), of_(of) {
   if (!components_.in_place_.emplace(of, other).second) throw std::logic_error("another component runs in place of " + of + " already");
 }
 
-Components::InPlace::~InPlace() { components_.in_place_.erase(of_); }
+InPlace::~InPlace() { components_.in_place_.erase(of_); }
 
 std::vector<nn::Block*> Components::blocks(const std::string& component) { return blocks_of(*find(component), module(component)); }
 

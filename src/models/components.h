@@ -100,8 +100,6 @@ class Components {
 
   /// Adds a component to `list`, behind the others. Throws a data Error for a config.json without weights, unless the run initialises it.
   void add(Recipe recipe);
-  /// Makes a recipe of a copy under another name (Recipe::copy_of).
-  Recipe copy_of(const std::string& component, const std::string& name, bool shares_weights) const;
   /// Gives a component other parts than it had.
   void set_parts(const std::string& component, std::vector<std::string> parts);
   /// Sets how a component's linear weights are held from its next load on; null: as parameters, FP8 numbers in its file turned into them.
@@ -114,7 +112,10 @@ class Components {
   const Recipe* find(const std::string& name) const;
   const Holding& holding(const std::string& name) const;
   /// Tells whether the files hold it.
-  bool has(const std::string& name) const { return source(name).entry != nullptr || is_new(name); }
+  bool has(const std::string& name) const {
+    const auto* recipe = find(name);
+    return recipe != nullptr && (recipe->source.entry != nullptr || recipe->is_new);
+  }
   /// Tells whether it is made without weights when the run asks for random ones.
   bool can_initialise(const std::string& name) const;
   /// Lists the components that the files hold.
@@ -146,24 +147,12 @@ class Components {
   nn::Module& module(const std::string& asked);
   /// Returns the blocks of a loaded component in order of execution.
   std::vector<nn::Block*> blocks(const std::string& component);
-  /// Has units that run a component run another one in its place for as long as it lives.
-  class InPlace {
-   public:
-    InPlace(Components& components, const std::string& of, const std::string& other);
-    ~InPlace();
-    InPlace(const InPlace&) = delete;
-    InPlace& operator=(const InPlace&) = delete;
-
-   private:
-    Components& components_;
-    std::string of_;
-  };
   /// Returns the tokenizer of a text encoder that was checked or loaded.
   const tokenizers::Tokenizer& tokenizer(const std::string& component) const { return *tokenizers_.at(component); }
 
  private:
+  friend class InPlace;
   const Component& held(const std::string& name) const;
-  bool is_new(const std::string& name) const;
   Reading reading(const std::string& name, nn::Module& skeleton) const;
   void forget_held(const std::string& component);
 
@@ -176,6 +165,22 @@ class Components {
   std::map<std::string, std::unique_ptr<nn::Module>> loaded_;
   std::map<std::string, std::string> in_place_;    ///< components that run in place of others, by the names of those
   mutable std::map<std::string, Component> held_;  ///< components and parts that were described before; building their trees takes time
+};
+
+/// Makes the recipe of a copy of a component under another name.
+Recipe copy_of(const Recipe& recipe, const std::string& name, bool shares_weights);
+
+/// Has units that run a component run another one in its place for as long as it lives.
+class InPlace {
+ public:
+  InPlace(Components& components, const std::string& of, const std::string& other);
+  ~InPlace();
+  InPlace(const InPlace&) = delete;
+  InPlace& operator=(const InPlace&) = delete;
+
+ private:
+  Components& components_;
+  std::string of_;
 };
 
 }  // namespace burnish::models

@@ -63,7 +63,9 @@ void Model::add(const Recipe& recipe, const ComponentNames& names) {
   components_.add(recipe);
 }
 
-void Model::add_beside(const Recipe& recipe) { add(recipe, recipe.copy_of.empty() ? plain_names(recipe.name) : names_.of(recipe.copy_of)); }
+void add_beside(Model& model, const Recipe& recipe) {
+  model.add(recipe, recipe.copy_of.empty() ? plain_names(recipe.name) : model.names().of(recipe.copy_of));
+}
 
 void Model::add(const TextPart& encoder) { add(encoder.recipe, encoder.names); }
 

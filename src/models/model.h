@@ -65,8 +65,6 @@ class Model {
   UnitGroups units_of(const std::vector<Expert>& experts);
   /// Returns the units with all experts.
   UnitGroups units() { return units_of(names_.experts); }
-  /// Adds a component that no family has: a copy of one, or what an objective trains beside the denoiser.
-  void add_beside(const Recipe& recipe);
   /// Returns the experts whose files are there; all where none is.
   std::vector<Expert> experts_there() const;
   /// Tells whether its units scale reference pictures themselves, and are to be given them whole; others take them as a run cuts pictures.
@@ -83,6 +81,7 @@ class Model {
   virtual double guidance_at(double scale, int64_t /*step*/, int64_t /*num_steps*/) const { return scale; }
 
  protected:
+  friend void add_beside(Model& model, const Recipe& recipe);
   /// The family adds components with their names, and fills in the other names, the process and the latent space.
   Model(ModelFiles files, ModelOptions options) : files_(std::move(files)), options_(std::move(options)), components_(files_, options_) {}
 
@@ -105,5 +104,8 @@ class Model {
   std::unique_ptr<diffusion::Process> process_;
   LatentSpace latent_space_;
 };
+
+/// Adds a component that no family has: a copy of one, or what an objective trains beside the denoiser.
+void add_beside(Model& model, const Recipe& recipe);
 
 }  // namespace burnish::models

@@ -124,11 +124,7 @@ pipeline::Values Course::draws(const BatchVisits& batch, const std::set<std::str
       auto noise = models::stream_value(stream, "noise");
       if (names.contains(noise)) draws[noise] = replay_->noise(id.number, noise, shape);
     }
-    for (const auto& [name, is] : settings_.drawn) {
-      if (is == Drawn::Is::made || !names.contains(name)) continue;
-      draws[name] = is == Drawn::Is::noise ? replay_->noise(id.number, name, asked.samples.at(0)->latent_shape)
-                                           : replay_->number(id.number, name, is == Drawn::Is::number ? at::kLong : at::kFloat);
-    }
+    draws.merge(replay_->others(id.number, names));
   } else {
     draws = objective_.draws(asked);
   }

@@ -29,7 +29,12 @@ std::string Replay::name_of(int64_t index, const char* what) const {
 
 at::Tensor Replay::read(int64_t index, const char* what) const { return file_->tensor(name_of(index, what)); }
 
-double Replay::time(int64_t index) const { return number(index, process_.time_name(), at::kDouble).item<double>(); }
+double Replay::time(int64_t index) const {
+  auto name = process_.time_name();
+  auto time = read(index, name.c_str());
+  if (time.numel() != 1) data_error("train", "replay {}: '{}' must be one number", file_->path().string(), name_of(index, name.c_str()));
+  return time.to(at::kDouble).item<double>();
+}
 
 int64_t Replay::row(int64_t index) const {
   auto row = read(index, "sample");
@@ -67,10 +72,15 @@ at::Tensor Replay::noise(int64_t index, const std::string& name, at::IntArrayRef
   return noise.reshape(shape).unsqueeze(0);
 }
 
-at::Tensor Replay::number(int64_t index, const std::string& name, c10::ScalarType dtype) const {
-  auto number = read(index, name.c_str());
-  if (number.numel() != 1) data_error("train", "replay {}: '{}' must be one number", file_->path().string(), name_of(index, name.c_str()));
-  return number.to(dtype).reshape({1});
+pipeline::Values Replay::others(int64_t index, const std::set<std::string>& names) const {
+  pipeline::Values others;
+  for (const auto& name : names) {
+    if (!file_->tensors().contains(fmt::format("step.{}.{}", index + first_, name))) continue;
+    auto value = read(index, name.c_str());
+    if (at::isFloatingType(value.scalar_type())) value = value.to(at::kFloat);
+    others[name] = value.numel() == 1 ? value.reshape({1}) : value.unsqueeze(0);
+  }
+  return others;
 }
 
 pipeline::Values Replay::draws(int64_t index, at::IntArrayRef latent_shape, const std::set<std::string>& names) const {

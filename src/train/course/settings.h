@@ -1,5 +1,4 @@
 #pragma once
-#include "train/objectives/objective_kind.h"
 #include "train/samples/settings.h"
 
 namespace burnish::train {
@@ -14,7 +13,6 @@ struct CourseSettings {
   int64_t num_repeats = 1, batches_per_step = 1;
   int64_t max_steps = 0, num_epochs = 1;  ///< max_steps 0 goes by epochs
   std::string replay = {};                ///< a file with recorded draws, or ""
-  std::vector<Drawn> drawn = {};          ///< what its objective draws beside noise and time
   uint64_t seed = 0;
   double prior_loss_weight = 1;  ///< the factor on losses of the class set
   Portion portion = {};          ///< this process's portion of batches: processes that share tokens out count as one

@@ -66,7 +66,7 @@ std::unique_ptr<Objective> make_distillation(const ObjectiveSettings& settings, 
 const ObjectiveKind& direct_distill() {
   static const ObjectiveKind kind{.word = "direct_distill",
                                   .columns = kTrajectoryColumns,
-                                  .drawn = {{"start_noise", Drawn::Is::noise}, {"num_inference_steps"}},
+                                  .drawn = {{"start_noise", /*is_noise=*/true}, {"num_inference_steps"}},
                                   .imports_diffsynth = true,
                                   .options = {spacing_option()},
                                   .check = check_distillation,

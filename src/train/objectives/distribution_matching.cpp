@@ -170,16 +170,15 @@ std::unique_ptr<Objective> make_dmd2(const ObjectiveSettings& settings, const Su
 }  // namespace
 
 const ObjectiveKind& dmd2() {
-  static const ObjectiveKind kind{
-      .word = "dmd2",
-      .drawn = {{kMatchingSigma, Drawn::Is::share}, {kMatchingNoise, Drawn::Is::noise}, {kRegularisingNoise, Drawn::Is::noise}},
-      .options = dmd2_options(),
-      .conditions = dmd2_conditions(),
-      .check = check_dmd2,
-      .fingerprint = dmd2_fingerprint,
-      .companions = dmd2_companions,
-      .drawn_by = drawn_by_student,
-      .make = make_dmd2};
+  static const ObjectiveKind kind{.word = "dmd2",
+                                  .drawn = {{kMatchingSigma}, {kMatchingNoise, /*is_noise=*/true}, {kRegularisingNoise, /*is_noise=*/true}},
+                                  .options = dmd2_options(),
+                                  .conditions = dmd2_conditions(),
+                                  .check = check_dmd2,
+                                  .fingerprint = dmd2_fingerprint,
+                                  .companions = dmd2_companions,
+                                  .drawn_by = drawn_by_student,
+                                  .make = make_dmd2};
   return kind;
 }
 

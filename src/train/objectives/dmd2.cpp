@@ -58,7 +58,7 @@ void Visit::predict(const std::string& component, const at::Tensor& noisy, const
   values["noisy"] = noisy;
   values[denoiser_.process.time_name()] = sigma_B;
   const auto& own = model_.names().experts.front().component;
-  std::optional<models::Components::InPlace> in_place;
+  std::optional<models::InPlace> in_place;
   if (component != own) in_place.emplace(model_.components(), own, component);
   pipeline::run(denoiser_.stages.front().units, values);
 }

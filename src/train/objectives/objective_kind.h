@@ -17,14 +17,8 @@ struct Subject;
 
 /// A value that an objective draws for a visit, beside noise, what draws latents, and the time.
 struct Drawn {
-  enum class Is {
-    number,  ///< a whole number for each sample
-    share,   ///< a number between 0 and 1 for each sample
-    noise,   ///< of the latents' shape
-    made,    ///< one of these, made when draws are completed: recorded draws do without it
-  };
   std::string name;
-  Is is = Is::made;
+  bool is_noise = false;  ///< whether it has the shape of latents; otherwise it is a number
 };
 
 /// A condition that must hold for an objective's own option to decide anything.

@@ -166,7 +166,7 @@ std::unique_ptr<Objective> make_imitation(const ObjectiveSettings& settings, con
 
 const ObjectiveKind& trajectory_imitation() {
   static const ObjectiveKind kind{.word = "trajectory_imitation",
-                                  .drawn = {{"trajectory_step", Drawn::Is::number}},
+                                  .drawn = {{"trajectory_step"}},
                                   .inputs = imitation_inputs,
                                   .options = imitation_options(),
                                   .check = check_imitation,

@@ -216,7 +216,6 @@ CourseSettings course_settings(const TrainOptions& o) {
           .max_steps = o.max_steps,
           .num_epochs = o.num_epochs,
           .replay = o.replay,
-          .drawn = objective_of(o).drawn,
           .seed = static_cast<uint64_t>(o.model.seed),
           .prior_loss_weight = o.prior_loss_weight,
           .same_parts = o.zero_stage >= 2};

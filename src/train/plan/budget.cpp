@@ -42,8 +42,7 @@ pipeline::Values any_draws(const models::Model& model, const SampleInfo& sample)
   for (const char* name : {kLossWeight, kOfClassSet}) draws[name] = at::zeros({1}, at::kFloat);
   draws[kPhase] = at::zeros({}, at::kLong);
   for (auto* kind : kObjectives) {
-    for (const auto& drawn : kind().drawn)
-      draws[drawn.name] = drawn.is == Drawn::Is::noise ? noise : at::zeros({1}, drawn.is == Drawn::Is::share ? at::kFloat : at::kLong);
+    for (const auto& drawn : kind().drawn) draws[drawn.name] = drawn.is_noise ? noise : at::zeros({1}, at::kLong);
   }
   for (const auto& [stream, shape_of_stream] : sample.further_latents) {
     for (const auto& drawn : kDrawnByStream)

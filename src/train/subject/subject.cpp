@@ -67,8 +67,9 @@ void merge_presets(models::Model& model, const ModelSettings& settings) {
 void add_companions(models::Model& model, const TrainedSettings& trained) {
   for (const auto& companion : trained.companions) {
     const auto of = companion.of.empty() ? model.experts_there().front().component : companion.of;
-    model.add_beside(companion.recipe ? companion.recipe(model, trained.seed)
-                                      : model.components().copy_of(of, companion.name, companion.shares_weights));
+    const auto& components = model.components();
+    models::add_beside(model, companion.recipe ? companion.recipe(model, trained.seed)
+                                               : models::copy_of(*components.find(of), companion.name, companion.shares_weights));
   }
 }
 
