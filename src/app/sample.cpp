@@ -190,6 +190,7 @@ data::Texts texts_of(const SampleOptions& o, const Picture& picture, bool has_la
                    {"cfg_scale", fmt::format("{}", picture.cfg_scale)}};
   for (const auto& name : models::options_about(models::Option::About::guidance))
     text.emplace_back(name, fmt::format("{}", o.model.own.get<double>(name)));
+  if (!o.sigmas.empty()) text.emplace_back("sigmas", o.sigmas);
   text.emplace_back("model", join(o.model.model));
   text.emplace_back("lora", join(loras_of(o, picture)));
   if (!o.embedding.empty()) text.emplace_back("embedding", join(o.embedding));
@@ -247,7 +248,12 @@ std::vector<drawing::Latents> draw(const SampleOptions& o, loras::Loader& loader
 
 void run(SampleOptions o) {
   check(o);
+  const auto times = times_of(o);
+  if (!times.empty()) o.num_inference_steps = std::ssize(times) - 1;
   auto pictures = pictures_of(o);
+  if (!times.empty()) {
+    for (auto& picture : pictures) picture.num_inference_steps = o.num_inference_steps;
+  }
   set_threads(o.model.num_threads, o.model.local_size);
   at::NoGradGuard no_grad;
   auto model = open_model(o, pictures);
@@ -256,7 +262,7 @@ void run(SampleOptions o) {
   if (has_layers) data::check_holds_layers({.asker = "sample", .name = "format", .format = o.format, .frames_hint = ""});
   if (o.frame_rate == 0) o.frame_rate = o.frame_rate_of_run > 0 ? o.frame_rate_of_run : model->latent_space().frame_rate;
   auto noise = o.noise.empty() ? drawing::Noise(pictures) : read_noise(o.noise, pictures, *model);
-  drawing::DrawOptions drawing_options{o.sampler, o.timestep_spacing, o.batch_size, train::model_options(o.model).device};
+  drawing::DrawOptions drawing_options{o.sampler, o.timestep_spacing, times, o.batch_size, train::model_options(o.model).device};
   drawing::check(*model, pictures, drawing_options);
   check_files(o, *model, pictures);
   std::vector<loras::EmbeddingFile> embeddings;
@@ -309,6 +315,7 @@ void sample(const Arguments& arguments) {
     options = of_run;
     read();  // what is given wins
   }
+  take_times(options, parsed.given);
   for (const auto& name : parsed.given) options.model.own.ask(name);
   watch_for_interrupt("interrupted: drawing ends after this step, and pictures that are finished are written");
   run_as_sample(options);

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 
@@ -51,10 +52,15 @@ void fields(config::Fields& f, SampleOptions& o) {
       .at_most(kMostFrameRate);
   f("num_inference_steps", o.num_inference_steps, "steps of the sampler").at_least(1).at_most(kMostSamplerSteps).in("steps");
   f("sampler", o.sampler,
-    "euler, for models that flow also unipc, for models with discrete timesteps euler_a, dpmpp_2m or ddim; default takes the model's own")
+    "euler, for models that flow also unipc or lcm, for models with discrete timesteps euler_a, dpmpp_2m or ddim; default takes the "
+    "model's "
+    "own")
       .known(diffusion::sampler_names());
   f("timestep_spacing", o.timestep_spacing, "where discrete steps lie: leading, trailing or linspace; default takes the model's own")
       .known(diffusion::spacing_names());
+  f("sigmas", o.sigmas,
+    "comma list of the shares of noise at which steps begin, and 0 behind them, for models that flow; \"\": those that a LoRA of few steps "
+    "names, or the model's own");
   f("cfg_scale", o.cfg_scale, "classifier-free guidance; 1 is off");
   f("guidance_rescale", o.guidance_rescale, "share by which guided predictions are brought back to their deviation without guidance")
       .at_least(0)
@@ -102,6 +108,21 @@ std::vector<double> strengths_of(const SampleOptions& o) {
   return factors;
 }
 
+std::vector<double> times_of(const SampleOptions& o) {
+  std::vector<double> times;
+  for (const auto& part : split_list(o.sigmas)) {
+    double time = 0;
+    auto end = part.data() + part.size();
+    auto result = std::from_chars(part.data(), end, time);
+    bool falls = result.ec == std::errc() && result.ptr == end && time >= 0 && time < (times.empty() ? 1.0 + 1e-9 : times.back());
+    if (!falls) config_error("sample", "sigmas must fall from at most 1 to 0, as 0.999,0.75,0.5,0.25,0, and '{}' does not", o.sigmas);
+    times.push_back(time);
+  }
+  if (!times.empty() && (times.size() < 2 || times.back() != 0))
+    config_error("sample", "sigmas must end with 0, as 0.999,0.75,0.5,0.25,0, and '{}' does not", o.sigmas);
+  return times;
+}
+
 void check(const SampleOptions& o) {
   auto copy = o;
   config::Fields listed;
@@ -116,6 +137,7 @@ void check(const SampleOptions& o) {
     problems.add("frame_rate must be at least {}, or 0 for the model's, and is {}", kLeastFrameRate, o.frame_rate);
   problems.gather(
       [&] { diffusion::check({.name = o.sampler, .timestep_spacing = o.timestep_spacing, .num_steps = o.num_inference_steps}); });
+  problems.gather([&] { times_of(o); });
   for (const auto& text : o.lora) {
     if (!std::isfinite(loras::parse_lora_file(text).strength)) problems.add("the strength of the LoRA {} must be a finite number", text);
   }

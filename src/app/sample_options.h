@@ -18,7 +18,7 @@ struct SampleOptions {
   int64_t num_inference_steps = 28, num_images = 1, batch_size = 1;
   double cfg_scale = 1.0, guidance_rescale = 0;
   int64_t blocks_to_swap = 0, blocks_on_disk = 0;
-  std::string sampler = "default", timestep_spacing = "default";
+  std::string sampler = "default", timestep_spacing = "default", sigmas;
   double frame_rate = 0, frame_rate_of_run = 0;  ///< 0: the model's
   std::string output_path = "./samples", format = "default", noise, save_latents;
 };
@@ -30,6 +30,13 @@ void take_run(SampleOptions& o);
 
 /// Reads lora_strengths; {1} where it is empty. A config Error for what is no list of numbers.
 std::vector<double> strengths_of(const SampleOptions& o);
+
+/// Takes the sampler and its times from the files of LoRAs and models that say how they are to be drawn with, unless steps, sampler or
+/// times are among the `given` options.
+void take_times(SampleOptions& o, const std::vector<std::string>& given);
+
+/// Returns the times of `o.sigmas`; none where it is "". A config Error for a list that does not fall from at most 1 to 0.
+std::vector<double> times_of(const SampleOptions& o);
 
 /// Refuses what makes no sense, all of it at once, before any file is opened.
 void check(const SampleOptions& o);

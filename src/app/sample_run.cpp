@@ -7,10 +7,12 @@
 #include "app/sample_options.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/text.h"
-#include "drawing/picture.h"
+#include "drawing/draw.h"
 #include "io/files.h"
 #include "loras/embedding_file.h"
+#include "loras/merged.h"
 #include "records/saved_weights.h"
 #include "train/options/meaning.h"
 
@@ -67,6 +69,25 @@ void take_run(SampleOptions& o) {
     if (has_word) o.embedding.push_back(file.string());
     if (metadata.contains("adapter")) o.lora.push_back(file.string());
     else if (!has_word) o.model.model.insert(o.model.model.begin(), file.string());  // of two files that hold a part the first is used
+  }
+}
+
+void take_times(SampleOptions& o, const std::vector<std::string>& given) {
+  for (const char* name : {"sigmas", "num_inference_steps", "sampler", "timestep_spacing"}) {
+    if (contains(given, name)) return;
+  }
+  std::vector<std::string> files;
+  for (const auto& text : o.lora) files.push_back(loras::parse_lora_file(text).path);
+  for (const auto& file : o.model.model) files.push_back(file);
+  for (const auto& file : files) {
+    if (!file.ends_with(".safetensors") || !io::is_there(file)) continue;
+    const auto metadata = io::SafetensorsFile::open(file)->metadata();
+    auto times = metadata.find(drawing::kTimesKey), sampler = metadata.find(drawing::kSamplerKey);
+    if (times == metadata.end()) continue;
+    o.sigmas = times->second;
+    if (sampler != metadata.end()) o.sampler = sampler->second;
+    info("{} was trained for steps at {}, by {}", file, o.sigmas, o.sampler);
+    return;
   }
 }
 

@@ -194,7 +194,8 @@ std::vector<double> sampling_timesteps(const DiscreteConfig& config, const std::
 std::unique_ptr<Sampler> discrete_sampler(const DiscreteConfig& given, const SamplerOptions& options,
                                           const std::vector<double>& alphas_cumprod) {
   check(options);
-  if (options.name == "unipc") config_error("diffusion", "sampler unipc is for models that flow; choose euler, euler_a, dpmpp_2m or ddim");
+  if (options.name == "unipc" || options.name == "lcm")
+    config_error("diffusion", "sampler {} is for models that flow; choose euler, euler_a, dpmpp_2m or ddim", options.name);
   auto config = given;
   const auto name = options.name == "default" ? config.sampler : options.name;
   if (options.timestep_spacing == "diffsynth")

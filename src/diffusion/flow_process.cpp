@@ -17,12 +17,28 @@ class FlowEuler : public Sampler {
   at::Tensor start(const at::Tensor& noise) const override { return noise; }
   at::Tensor model_input(const at::Tensor& latents, int64_t) const override { return latents; }
   at::Tensor update(const at::Tensor& latents, const at::Tensor& prediction, int64_t step, const Noise&) override {
+    return along(latents, prediction, time(step), time(step + 1));
+  }
+
+ protected:
+  static at::Tensor along(const at::Tensor& latents, const at::Tensor& prediction, double from, double to) {
     auto dtype = latents.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    return latents + prediction.to(dtype) * (time(step + 1) - time(step));
+    return latents + prediction.to(dtype) * (to - from);
   }
 
  private:
   std::vector<double> sigmas_;
+};
+
+/// Goes all the way at each step, and back with new noise, as models of few steps are trained to (Luo et al. 2023, arXiv 2310.04378).
+class FlowLcm final : public FlowEuler {
+ public:
+  using FlowEuler::FlowEuler;
+  at::Tensor update(const at::Tensor& latents, const at::Tensor& prediction, int64_t step, const Noise& noise) override {
+    auto x0 = along(latents, prediction, time(step), 0);
+    const auto next = time(step + 1);
+    return next > 0 ? x0 * (1 - next) + noise().to(x0.scalar_type()) * next : x0;
+  }
 };
 
 }  // namespace
@@ -60,10 +76,12 @@ at::Tensor FlowProcess::target(const at::Tensor& x0, const at::Tensor& noise, co
 
 std::unique_ptr<Sampler> FlowProcess::sampler(const SamplerOptions& options) const {
   const auto name = options.name == "default" ? config_.sampler : options.name;
-  if (name != "euler" && name != "unipc")
-    config_error("diffusion", "sampler {} walks discrete timesteps, and this model flows; choose euler or unipc", name);
-  if (!options.times.empty()) return std::make_unique<FlowEuler>(options.times);
+  if (name != "euler" && name != "unipc" && name != "lcm")
+    config_error("diffusion", "sampler {} walks discrete timesteps, and this model flows; choose euler, unipc or lcm", name);
+  if (!options.times.empty() && name != "lcm") return std::make_unique<FlowEuler>(options.times);
+  if (!options.times.empty()) return std::make_unique<FlowLcm>(options.times);
   auto over = [&](std::vector<double> sigmas) -> std::unique_ptr<Sampler> {
+    if (name == "lcm") return std::make_unique<FlowLcm>(std::move(sigmas));
     if (name == "unipc") return unipc_sampler(config_.unipc_order, std::move(sigmas));
     return std::make_unique<FlowEuler>(std::move(sigmas));
   };

@@ -15,7 +15,7 @@ void check(const LossOptions& options) {
   if (options.min_snr_gamma < 0) config_error("diffusion", "min_snr_gamma must be at least 0, not {}", options.min_snr_gamma);
 }
 
-std::vector<std::string> sampler_names() { return {"default", "euler", "euler_a", "dpmpp_2m", "ddim", "unipc"}; }
+std::vector<std::string> sampler_names() { return {"default", "euler", "euler_a", "dpmpp_2m", "ddim", "unipc", "lcm"}; }
 std::vector<std::string> spacing_names() { return {"default", "leading", "trailing", "linspace", "diffsynth"}; }
 
 void check(const SamplerOptions& options) {

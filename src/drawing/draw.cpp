@@ -41,7 +41,8 @@ diffusion::SamplerOptions sampler_options(const models::Model& model, const Pict
   return {.name = options.sampler,
           .timestep_spacing = options.timestep_spacing,
           .num_steps = picture.num_inference_steps,
-          .num_image_tokens = model.latent_space().num_tokens(picture.extent)};
+          .num_image_tokens = model.latent_space().num_tokens(picture.extent),
+          .times = options.times};
 }
 
 /// What the denoiser reads of a batch beside noisy and time.

@@ -4,9 +4,14 @@
 
 namespace burnish::drawing {
 
+/// Entries of a file's metadata that say how pictures are to be drawn with what is in it: the times of a walk (DrawOptions::times) with
+/// commas between, and the sampler.
+inline const char *const kTimesKey = "sampling_sigmas", *const kSamplerKey = "sampling_sampler";
+
 /// Options of drawing that all pictures share, beside what each says of itself.
 struct DrawOptions {
   std::string sampler = "default", timestep_spacing = "default";  ///< see diffusion::SamplerOptions
+  std::vector<double> times = {};  ///< see diffusion::SamplerOptions; all pictures have a step less than there are
   int64_t batch_size = 1;
   c10::Device device = c10::Device(c10::DeviceType::CPU);  ///< the model's device
 };

@@ -43,7 +43,9 @@ std::vector<nn::Block*> blocks_of(const Recipe& recipe, nn::Module& root) {
 }
 
 /// Whether the weights are drawn and not read.
-bool is_random(const Recipe& recipe, const ModelOptions& options) { return recipe.initialise && options.init == "random"; }
+bool is_random(const Recipe& recipe, const ModelOptions& options) {
+  return recipe.initialise && (recipe.is_new || options.init == "random");
+}
 
 }  // namespace
 
@@ -53,6 +55,22 @@ void Components::add(Recipe recipe) {
                recipe.source.entry->label);
   }
   recipes_.push_back(std::move(recipe));
+}
+
+Recipe copy_of(const Recipe& original, const std::string& name, bool shares_weights) {
+  auto recipe = original;
+  const auto component = original.name;
+  auto in_original = [component, name](const std::string& part) { return component + part.substr(name.size()); };
+  recipe.name = recipe.what = name;
+  recipe.copy_of = component;
+  recipe.shares_weights = shares_weights;
+  recipe.build = [build = recipe.build, in_original](const std::string& part, const at::TensorOptions& options) {
+    return build(in_original(part), options);
+  };
+  if (recipe.settings)
+    recipe.settings = [settings = recipe.settings, in_original](const auto& part) { return settings(in_original(part)); };
+  for (auto& part : recipe.parts) part = name + part.substr(component.size());
+  return recipe;
 }
 
 void Components::forget_held(const std::string& component) {
@@ -92,6 +110,10 @@ void Components::set_merge(const std::string& component, std::shared_ptr<const M
     auto built = skeleton(name);
     reload_weights(*module, *built, names, reading(name, *built));
   }
+  for (const auto& [name, copy] : loaded_) {
+    const auto& recipe = *find(name);
+    if (recipe.shares_weights && recipe.copy_of == component) share_weights(*copy, module(component + name.substr(recipe.name.size())));
+  }
 }
 
 const Recipe* Components::find(const std::string& name) const {
@@ -114,7 +136,7 @@ const Source& Components::source(const std::string& name) const {
 std::vector<Component> Components::list() const {
   std::vector<Component> list;
   for (const auto& recipe : recipes_) {
-    if (recipe.source.entry) list.push_back(held(recipe.name));
+    if (recipe.source.entry && !recipe.shares_weights) list.push_back(held(recipe.name));
   }
   return list;
 }
@@ -135,7 +157,7 @@ std::unique_ptr<nn::Module> Components::skeleton(const std::string& name) const 
 const Component& Components::held(const std::string& name) const {
   static const Component kNone;
   const auto& from = source(name);
-  if (!from.entry) return kNone;
+  if (!from.entry || find(name)->shares_weights) return kNone;
   if (auto it = held_.find(name); it != held_.end()) return it->second;
   auto on_meta = skeleton(name);
   if (!holding(name).store) return held_[name] = {name, from.entry->label, on_meta->num_bytes()};
@@ -219,7 +241,7 @@ void Components::set_words(const std::string& encoder, std::vector<Word> words) 
 
 void Components::check(const std::string& name) {
   const auto* recipe = find(name);
-  if (recipe && recipe->what.empty()) return;
+  if (recipe && (recipe->is_new || recipe->what.empty())) return;
   if (!recipe || !recipe->source.entry) {
     data_error("models", "this run needs a {}, and there is none in {}; name it with a further --model", recipe ? recipe->what : name,
                files_.describe());
@@ -244,7 +266,7 @@ Reading Components::reading(const std::string& name, nn::Module& skeleton) const
           .what = from.entry->label,
           .options = tensor_options(recipe, options_),
           .store = holding(name).store.get(),
-          .merge = holding(name).merge.get()};
+          .merge = holding(recipe.copy_of.empty() ? name : recipe.copy_of).merge.get()};
 }
 
 void Components::load(const std::string& name, const Placed& placed) {
@@ -262,7 +284,9 @@ void Components::load(const std::string& name, const Placed& placed) {
   auto tell = [&, blocks = blocks_of(recipe, *built)] {
     if (placed) placed(blocks);
   };
-  if (options_.device.is_meta()) {
+  if (recipe.shares_weights) {
+    share_weights(*built, module(recipe.copy_of + name.substr(recipe.name.size())));
+  } else if (options_.device.is_meta()) {
     const auto& [entry, tensors, keys] = recipe.source;
     const auto& [store, merge, words] = holding(name);
     place_shapes(*built, tensors ? &*tensors : nullptr, keys, store.get(), merge.get());
@@ -281,7 +305,9 @@ void Components::load(const std::string& name, const Placed& placed) {
   loaded_[name] = std::move(built);
 }
 
-nn::Module& Components::module(const std::string& name) {
+nn::Module& Components::module(const std::string& asked) {
+  auto name = asked;
+  if (auto other = in_place_.find(component_of(asked)); other != in_place_.end()) name = other->second + asked.substr(other->first.size());
   auto it = loaded_.find(name);
   for (auto above = name; it == loaded_.end() && above.find('.') != above.npos;) {
     above.resize(above.rfind('.'));
@@ -292,6 +318,12 @@ nn::Module& Components::module(const std::string& name) {
   if (it == loaded_.end()) throw std::logic_error("component " + name + " is not loaded");
   return *it->second;
 }
+
+InPlace::InPlace(Components& components, const std::string& of, const std::string& other) : components_(components), of_(of) {
+  if (!components_.in_place_.emplace(of, other).second) throw std::logic_error("another component runs in place of " + of + " already");
+}
+
+InPlace::~InPlace() { components_.in_place_.erase(of_); }
 
 std::vector<nn::Block*> Components::blocks(const std::string& component) { return blocks_of(*find(component), module(component)); }
 

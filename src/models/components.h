@@ -65,6 +65,10 @@ struct Recipe {
   std::optional<TokenizerRecipe> tokenizer = {};
   /// Lists its blocks in order of execution; none: in the order of its tree.
   std::function<std::vector<nn::Block*>(nn::Module& whole)> blocks = {};
+  /// The component whose copy it is: one more of the same, from the same files; "": none.
+  std::string copy_of = {};
+  bool shares_weights = false;  ///< whether the copy has the very weights of that component, which is loaded before it, and none of its own
+  bool is_new = false;          ///< whether no file holds it, and its weights are drawn by `initialise`
 };
 
 /// Returns the token table of a text encoder that learns words, within its loaded module or its skeleton.
@@ -120,7 +124,10 @@ class Components {
   const Recipe* find(const std::string& name) const;
   const Holding& holding(const std::string& name) const;
   /// Tells whether the files hold it.
-  bool has(const std::string& name) const { return source(name).entry != nullptr; }
+  bool has(const std::string& name) const {
+    const auto* recipe = find(name);
+    return recipe != nullptr && (recipe->source.entry != nullptr || recipe->is_new);
+  }
   /// Lists the components that the files hold.
   std::vector<Component> list() const;
   /// Returns a component's source, without an entry when the files hold no such component.
@@ -147,13 +154,14 @@ class Components {
   bool is_loaded(const std::string& name) const { return loaded_.contains(name); }
   /// Returns the loaded parameter tree: of a component the loaded part of it; of a part the whole component where that is loaded. Throws
   /// std::logic_error when it is not loaded.
-  nn::Module& module(const std::string& name);
+  nn::Module& module(const std::string& asked);
   /// Returns the blocks of a loaded component in order of execution.
   std::vector<nn::Block*> blocks(const std::string& component);
   /// Returns the tokenizer of a text encoder that was checked or loaded.
   const tokenizers::Tokenizer& tokenizer(const std::string& component) const { return *tokenizers_.at(component); }
 
  private:
+  friend class InPlace;
   const Component& held(const std::string& name) const;
   Reading reading(const std::string& name, nn::Module& skeleton) const;
   void forget_held(const std::string& component);
@@ -165,7 +173,24 @@ class Components {
   std::map<std::string, std::shared_ptr<const tokenizers::Tokenizer>> tokenizers_;
   std::set<std::string> checked_;  ///< components that the files hold whole
   std::map<std::string, std::unique_ptr<nn::Module>> loaded_;
+  std::map<std::string, std::string> in_place_;    ///< components that run in place of others, by the names of those
   mutable std::map<std::string, Component> held_;  ///< components and parts that were described before; building their trees takes time
+};
+
+/// Makes the recipe of a copy of a component under another name.
+Recipe copy_of(const Recipe& recipe, const std::string& name, bool shares_weights);
+
+/// Has units that run a component run another one in its place for as long as it lives.
+class InPlace {
+ public:
+  InPlace(Components& components, const std::string& of, const std::string& other);
+  ~InPlace();
+  InPlace(const InPlace&) = delete;
+  InPlace& operator=(const InPlace&) = delete;
+
+ private:
+  Components& components_;
+  std::string of_;
 };
 
 }  // namespace burnish::models

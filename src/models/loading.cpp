@@ -137,6 +137,13 @@ void reload_weights(nn::Module& module, nn::Module& skeleton, const std::set<std
       reading.what);
 }
 
+void share_weights(nn::Module& module, nn::Module& of) {
+  const auto maps = maps_of(of);
+  for (auto& [name, map] : maps_of(module)) map->share(*maps.at(name));
+  const auto parameters = of.parameters();
+  module.visit_parameters([&](const std::string& path, at::Tensor& p) { p = *parameters.at(path); });
+}
+
 void store_weights(nn::Module& module, nn::WeightStore& store, c10::Device device) {
   for (auto& [name, map] : maps_of(module)) {
     if (auto source = store.store(name, {.numbers = map->weight}, device)) map->set_source(source);

@@ -42,6 +42,9 @@ void load_weights(nn::Module& module, const Reading& reading, const std::functio
 /// Reads some parameters anew, by their names; `skeleton` is the module as it was built, on the meta device. Deltas on them are told.
 void reload_weights(nn::Module& module, nn::Module& skeleton, const std::set<std::string>& names, const Reading& reading);
 
+/// Has a module hold the very weights of another one, which was built in the same way, and nothing of its own.
+void share_weights(nn::Module& module, nn::Module& of);
+
 /// Hands the weights of a module that was made without a file to `store`, which leaves some of them parameters.
 void store_weights(nn::Module& module, nn::WeightStore& store, c10::Device device);
 

@@ -67,6 +67,10 @@ void Model::add(const Recipe& recipe, const ComponentNames& names) {
   add({.name = kWords, .what = "", .build = [](const auto&, const auto&) { return std::make_unique<nn::Module>(); }}, plain_names(kWords));
 }
 
+void add_beside(Model& model, const Recipe& recipe) {
+  model.add(recipe, recipe.copy_of.empty() ? plain_names(recipe.name) : model.names().of(recipe.copy_of));
+}
+
 void Model::add(const TextPart& encoder) { add(encoder.recipe, encoder.names); }
 
 void Model::add(const AutoencoderPart& autoencoder, int64_t patch) {

@@ -81,6 +81,7 @@ class Model {
   virtual double guidance_at(double scale, int64_t /*step*/, int64_t /*num_steps*/) const { return scale; }
 
  protected:
+  friend void add_beside(Model& model, const Recipe& recipe);
   /// The family adds components with their names, and fills in the other names, the process and the latent space.
   Model(ModelFiles files, ModelOptions options) : files_(std::move(files)), options_(std::move(options)), components_(files_, options_) {}
 
@@ -103,5 +104,8 @@ class Model {
   std::unique_ptr<diffusion::Process> process_;
   LatentSpace latent_space_;
 };
+
+/// Adds a component that no family has: a copy of one, or what an objective trains beside the denoiser.
+void add_beside(Model& model, const Recipe& recipe);
 
 }  // namespace burnish::models

@@ -105,6 +105,13 @@ struct Expert {
 /// among those of the model.
 inline const std::string kExpert = "expert";
 
+/// The tokens that blocks of a denoiser give, of pictures and texts.
+struct TokenNames {
+  int64_t width = 0;              ///< numbers of a token
+  bool picture_is_first = false;  ///< whether a picture's tokens stand before those of its text, where a block gives both in one tensor
+  size_t output = 0;              ///< which of a block's results has the picture's tokens, where it gives several
+};
+
 /// What there is to say of reference pictures.
 struct ReferenceNames {
   std::string column = {};    ///< metadata column of pictures that units read as reference_images; "" where none is
@@ -136,6 +143,7 @@ struct Names : ModelTitles {
   std::map<std::string, ComponentNames> components;  ///< names of every component that the units may run
   std::map<std::string, ValueNames> values;          ///< facts of values of which there is something to say
   std::vector<ExtraInput> extra_inputs = {};         ///< further columns of metadata that its units read
+  std::optional<TokenNames> tokens = {};             ///< tokens that the denoiser's blocks give; none where they give no tokens
   ReferenceNames references = {};                    ///< what there is to say of reference pictures
   std::vector<std::string> marks;                    ///< names of tensors by which single files say how the model predicts
   bool zeros_for_no_prompt = false;  ///< whether prompt values of an empty negative prompt are zeros, and not values of the empty text

@@ -105,4 +105,11 @@ void LinearMap::set_source(std::shared_ptr<WeightSource> source) {
   weight = source_->gradient_leaf();
 }
 
+void LinearMap::share(const LinearMap& other) {
+  weight = other.weight;
+  bias = other.bias;
+  before_read = other.before_read;
+  if (!other.is_parameter_) set_source(other.source_);
+}
+
 }  // namespace burnish::nn

@@ -71,6 +71,8 @@ class LinearMap : public Module {
   /// Holds W in `source` from now on. The parameter `weight` is given up for the source's gradient_leaf, which is undefined unless W
   /// trains.
   void set_source(std::shared_ptr<WeightSource> source);
+  /// Holds W and the bias of another layer, of the same shape, from now on: the very tensors, or the codes that it holds them as.
+  void share(const LinearMap& other);
 
   at::Tensor weight;  ///< [out, in], or [out, in, kernel...]; without numbers once another source holds W
   at::Tensor bias;    ///< [out], undefined without bias

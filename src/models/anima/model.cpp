@@ -114,6 +114,7 @@ void AnimaModel::fill_names() {
   names_.family = "anima";
   names_.variant = "Anima";
   names_.file_words.base_version = "anima";
+  names_.tokens = TokenNames{.width = config_.width()};
   names_.experts = {{"dit"}};
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels, -1, -1}, .diffsynth = {"input_latents"}}},

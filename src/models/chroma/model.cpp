@@ -48,6 +48,7 @@ void ChromaModel::fill_names() {
   names_.family = "chroma";
   names_.variant = "Chroma";
   names_.file_words = {"chroma", "https://huggingface.co/lodestones/Chroma", "chroma"};
+  names_.tokens = TokenNames{.width = config_.width()};
   names_.experts = {{"dit"}};
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels / 4, -1, -1}}},

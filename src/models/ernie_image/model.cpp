@@ -71,6 +71,7 @@ void ErnieImageModel::fill_names() {
   names_.family = "ernie_image";
   names_.variant = "ERNIE-Image";
   names_.file_words.base_version = "ernie_image";
+  names_.tokens = TokenNames{.width = config_.width};
   names_.experts = {{"dit"}};
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels, -1, -1}, .diffsynth = {"input_latents"}}},

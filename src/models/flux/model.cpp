@@ -122,6 +122,7 @@ void FluxModel::fill_names() {
   names_.family = "flux";
   names_.variant = config_.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell";
   names_.file_words = {config_.guidance_embeds ? "flux-1-dev" : "flux-1-schnell", "https://github.com/black-forest-labs/flux", "flux1"};
+  names_.tokens = TokenNames{.width = config_.width()};
   names_.experts = {{"dit"}};
   if (options_.references) names_.references.column = kReferenceColumn;
   extras_->add_names(names_);

@@ -150,6 +150,7 @@ void Flux2Model::fill_names() {
   names_.file_words = config_.guidance_embeds ? FileWords{"Flux.2-dev", code, "flux2"}
                       : is_4b                 ? FileWords{"Flux.2-klein-4b", code, "flux2_klein_4b"}
                                               : FileWords{"Flux.2-klein-9b", code, "flux2_klein_9b"};
+  names_.tokens = TokenNames{.width = config_.width()};
   names_.experts = {{"dit"}};
   if (options_.references) names_.references.column = kReferenceColumn;
   const auto from_tokens = [](const at::Tensor& tokens_NK, int64_t rows, int64_t columns) {

@@ -104,6 +104,7 @@ void Flux3Model::add_text_encoder(const Source& source, const text::QwenConfig& 
 void Flux3Model::fill_names() {
   names_.family = "flux3";
   names_.variant = config_.is_flow_map ? "FLUX.3 klein" : "FLUX.3 klein base";
+  names_.tokens = TokenNames{.width = config_.width(), .output = 1};
   names_.experts = {{"dit"}};
   if (options_.references) names_.references.column = kReferenceColumn;
   names_.references.most = kMostReferences;

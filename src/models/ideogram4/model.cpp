@@ -133,6 +133,7 @@ void Ideogram4Model::fill_names() {
   names_.family = "ideogram4";
   names_.variant = "Ideogram 4";
   names_.file_words.base_version = "ideogram4";
+  names_.tokens = TokenNames{.width = config_.width};
   names_.experts = {{kDit}};
   names_.away = Expert{kAway};
   names_.values = {

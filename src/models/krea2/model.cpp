@@ -166,6 +166,7 @@ void Krea2Model::fill_names(bool is_distilled) {
   names_.family = "krea2";
   names_.variant = is_distilled ? "Krea 2 Turbo" : "Krea 2 Raw";
   names_.file_words.base_version = "krea2";
+  names_.tokens = TokenNames{.width = config_.width()};
   names_.experts = {{"dit"}};
   if (options_.references) names_.references.column = kReferenceColumn;
   names_.values = {

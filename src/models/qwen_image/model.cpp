@@ -154,6 +154,7 @@ void QwenImageModel::fill_names() {
   names_.variant = is_layered_ ? "Qwen-Image-Layered" : is_edit || edits() ? "Qwen-Image-Edit" : "Qwen-Image";
   names_.file_words = {names_.variant,
                        is_layered_ ? "https://github.com/QwenLM/Qwen-Image-Layered" : "https://github.com/QwenLM/Qwen-Image", "qwen_image"};
+  names_.tokens = TokenNames{.width = config_.width()};
   names_.experts = {{"dit"}};
   if (is_layered_) names_.references = {.are_needed = true, .most = 1};
   if (options_.references) names_.references.column = is_layered_ ? kWholeColumn : kReferenceColumn;

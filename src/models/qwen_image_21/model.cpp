@@ -143,6 +143,7 @@ void QwenImage21Model::add_encoders(const Sources& sources, const text::QwenConf
 void QwenImage21Model::fill_names() {
   names_.family = "qwen_image_21";
   names_.variant = "Qwen-Image-2.1";
+  names_.tokens = TokenNames{.width = config_.width(), .output = 1};
   names_.experts = {{"dit"}};
   if (options_.references) names_.references.column = kReferenceColumn;
   control_->add_names(names_);

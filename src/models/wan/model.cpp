@@ -196,6 +196,7 @@ void WanModel::fill_names(const Found& found) {
   const bool is_small_22 = config_.out_channels == 48;  // the latents of Wan2.2's own autoencoder
   const auto version = found.has_experts ? "wan_2.2_14b" : is_small_22 ? "wan_2.2_5b" : "wan_2.1";
   names_.file_words = {"wan2.1", "https://github.com/Wan-Video/Wan2.1", version};
+  names_.tokens = TokenNames{.width = config_.width()};
   names_.experts = {{"dit"}};
   if (found.has_experts) {
     auto boundary = boundary_of(files_, sees ? kPictureBoundary : kTextBoundary);

@@ -60,6 +60,7 @@ void ZImageModel::fill_names() {
   names_.family = "zimage";
   names_.variant = "Z-Image";
   names_.file_words = {"Z-Image", "https://github.com/Tongyi-MAI/Z-Image", "zimage"};
+  names_.tokens = TokenNames{.width = config_.width, .picture_is_first = true};
   names_.experts = {{"dit"}};
   names_.values = {
       {"latents", {.shape = {-1, config_.latent_channels, -1, -1}, .diffsynth = {"input_latents"}}},

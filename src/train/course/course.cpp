@@ -141,6 +141,7 @@ pipeline::Values Course::draws(const BatchVisits& batch, const std::set<std::str
       auto noise = models::stream_value(stream, "noise");
       if (names.contains(noise)) draws[noise] = replay_->noise(id.number, noise, shape);
     }
+    draws.merge(replay_->others(id.number, names));
   } else {
     draws = objective_.draws(asked);
   }
@@ -155,6 +156,8 @@ pipeline::Values Course::draws(const BatchVisits& batch, const std::set<std::str
   if (names.contains(kSliderStrength))
     draws[kSliderStrength] = at::scalar_tensor(sets[asked.samples.at(0)->set].slider_strength, at::kDouble);
   draws[kLossWeight] = at::tensor(weights, at::TensorOptions().dtype(at::kFloat));
+  if (names.contains(kPhase))
+    draws[kPhase] = at::scalar_tensor(objective_.phase_of(id.number / settings_.batches_per_step), at::TensorOptions().dtype(at::kLong));
   objective_.complete(draws);
   return draws;
 }

@@ -72,6 +72,17 @@ at::Tensor Replay::noise(int64_t index, const std::string& name, at::IntArrayRef
   return noise.reshape(shape).unsqueeze(0);
 }
 
+pipeline::Values Replay::others(int64_t index, const std::set<std::string>& names) const {
+  pipeline::Values others;
+  for (const auto& name : names) {
+    if (!file_->tensors().contains(fmt::format("step.{}.{}", index + first_, name))) continue;
+    auto value = read(index, name.c_str());
+    if (at::isFloatingType(value.scalar_type())) value = value.to(at::kFloat);
+    others[name] = value.numel() == 1 ? value.reshape({1}) : value.unsqueeze(0);
+  }
+  return others;
+}
+
 pipeline::Values Replay::draws(int64_t index, at::IntArrayRef latent_shape, const std::set<std::string>& names) const {
   pipeline::Values draws{{"noise", noise(index, "noise", latent_shape)},
                          {process_.time_name(), at::tensor({static_cast<float>(time(index))})}};

@@ -20,6 +20,8 @@ class Replay {
   pipeline::Values draws(int64_t index, at::IntArrayRef latent_shape, const std::set<std::string>& names) const;
   /// Reads a value of a record, as noise [1, ...] of this shape; a data Error when it is not there or has another size.
   at::Tensor noise(int64_t index, const std::string& name, at::IntArrayRef shape) const;
+  /// Reads what else of these names a record holds: numbers as [1], and others as [1, ...].
+  pipeline::Values others(int64_t index, const std::set<std::string>& names) const;
 
  private:
   std::string name_of(int64_t index, const char* what) const;

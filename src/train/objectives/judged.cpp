@@ -5,6 +5,7 @@
 #include <ATen/ops/where.h>
 
 #include "base/error.h"
+#include "train/objectives/sample_loss.h"
 
 namespace burnish::train {
 
@@ -18,13 +19,6 @@ const char* const kMoved = "training_cfg_loss";
 const char* const kClassTarget = "class_target";
 
 bool keeps_class(const models::OptionValues& own) { return own.get<std::string>(kClassTarget) == "model"; }
-
-/// A number for each sample, for products with [B, ...].
-at::Tensor beside(const at::Tensor& of_samples_B, const at::Tensor& like) {
-  std::vector<int64_t> shape(static_cast<size_t>(like.dim()), 1);
-  shape[0] = of_samples_B.numel();
-  return of_samples_B.view(shape);
-}
 
 /// The prediction to be led away from, as long as the target along it.
 at::Tensor scaled_away(const at::Tensor& away, const at::Tensor& target) {

@@ -40,6 +40,13 @@ class Objective {
   /// Counts how often the denoiser runs on the way from the sample to its loss, with gradients through all of these runs.
   virtual int64_t num_passes(const SampleInfo&) const { return 1; }
 
+  /// Counts the kinds of steps that it takes, of which each has a loss of its own and trains what that depends on.
+  virtual int64_t num_phases() const { return 1; }
+  /// Returns of which kind a step is, both counted from 0.
+  virtual int64_t phase_of(int64_t /*step*/) const { return 0; }
+  /// Returns what the gradients of steps of a kind are clipped to where `of_run` is what the run asks for; 0: nothing.
+  virtual double max_grad_norm(int64_t /*phase*/, double of_run) const { return of_run; }
+
   /// Draws what the visits need, joined along the first dimension, on the CPU; a number that units read is one for all visits, without
   /// dimensions. It is a function of the visits' keys: resumed and re-batched runs draw equal values.
   virtual pipeline::Values draws(const DrawRequest& request) const = 0;

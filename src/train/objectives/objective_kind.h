@@ -7,6 +7,7 @@
 #include "config/fields.h"
 #include "models/family.h"
 #include "train/samples/inputs.h"
+#include "train/subject/settings.h"
 
 namespace burnish::train {
 
@@ -17,7 +18,7 @@ struct Subject;
 /// A value that an objective draws for a visit, beside noise, what draws latents, and the time.
 struct Drawn {
   std::string name;
-  bool is_noise = false;  ///< whether it has the shape of latents; otherwise it is a whole number
+  bool is_noise = false;  ///< whether it has the shape of latents; otherwise it is a number
 };
 
 /// A condition that must hold for an objective's own option to decide anything.
@@ -37,7 +38,14 @@ struct RunForObjective {
   std::string loss_type;    ///< word of the loss (robust_loss.h)
   bool is_weighed = false;  ///< whether options weigh losses by time, other than uniformly
   bool has_masks = false;
+  bool validates = false;                              ///< whether held-out samples are judged
   bool has_class_set = true, has_trigger_word = true;  ///< as far as options say; of a cache its list says it
+};
+
+/// The way in which pictures are to be drawn with what an objective trained, where that is not the model's own.
+struct DrawnBy {
+  std::string sampler = "default";  ///< diffusion::SamplerOptions::name
+  std::vector<double> times = {};   ///< where each step begins and the last one ends; none: the model's own
 };
 
 /// An objective as options speak of it, defined in the file of the objective.
@@ -59,6 +67,9 @@ struct ObjectiveKind {
   void (*check)(const RunForObjective&) = nullptr;
   /// Names its own options that decide what is learned, in words that follow its word.
   std::string (*fingerprint)(const models::OptionValues&) = nullptr;
+  /// Names the models that it has beside the denoiser, which trains whole or under adapters.
+  std::vector<Companion> (*companions)(const models::OptionValues& own, bool trains_whole) = nullptr;
+  DrawnBy (*drawn_by)(const models::OptionValues& own) = nullptr;
   std::unique_ptr<Objective> (*make)(const ObjectiveSettings&, const Subject&);
 };
 
@@ -68,9 +79,10 @@ const ObjectiveKind& dpo();
 const ObjectiveKind& trajectory_imitation();
 const ObjectiveKind& slider();
 const ObjectiveKind& erase();
+const ObjectiveKind& dmd2();
 
 /// The objectives of this program, in the order of --help.
-inline constexpr std::array kObjectives{sft, direct_distill, dpo, trajectory_imitation, slider, erase};
+inline constexpr std::array kObjectives{sft, direct_distill, dpo, trajectory_imitation, dmd2, slider, erase};
 
 /// The first returns the options of all objectives, each once; the second their values when none is given.
 std::vector<models::Option> objective_options();

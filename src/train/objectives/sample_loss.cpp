@@ -28,6 +28,12 @@ constexpr double kLeast = 1e-8;  // of what nothing counts of the loss is 0
 
 }  // namespace
 
+at::Tensor beside(const at::Tensor& of_samples_B, const at::Tensor& like) {
+  std::vector<int64_t> shape(static_cast<size_t>(like.dim()), 1);
+  shape[0] = of_samples_B.numel();
+  return of_samples_B.view(shape);
+}
+
 at::Tensor masked_mean(const MaskedLoss& masked, const at::Tensor& error, const at::Tensor& mask_B1hw) {
   auto weight = weight_of(masked, mask_B1hw, error.dim());
   auto mean_B = (error * weight).flatten(1).mean(1);

@@ -21,6 +21,9 @@ struct SampleLoss {
   MaskedLoss masked = {};
 };
 
+/// Views a number for each sample [B] so that it multiplies `like` [B, ...].
+at::Tensor beside(const at::Tensor& of_samples_B, const at::Tensor& like);
+
 /// Computes the loss of each sample [B], fp32, from the errors [B, C, ..., h, w] of its elements and a mask [B, 1, h, w] from 0 to 1, as it
 /// lies on the grid of latents. An element's weight is max(mask, unmasked_weight), outside 1 less that, and the loss the mean of error ·
 /// weight over all elements; per area this mean is divided by the weights' mean, and is 0 where nothing counts.

@@ -84,12 +84,6 @@ static void diffsynth_options(config::Fields& f) {
   f.no_effect("offload_models", true, "a stage loads only the models it runs");
   f.refused("base_weights_multiplier", "write the strength behind the file: --base_weights FILE:0.8");
   for (const char* name : {"template_model_id_or_path", "enable_lora_hot_loading"}) f.refused(name, "no plug-in models are trained");
-  for (const char* name :
-       {"dmd2_discriminator_learning_rate", "dmd2_fake_score_learning_rate", "dmd2_feature_indices", "dmd2_gan_loss_weight",
-        "dmd2_gan_r1_reg_alpha", "dmd2_gan_r1_reg_weight", "dmd2_matching_t_max", "dmd2_matching_t_mean", "dmd2_matching_t_min",
-        "dmd2_matching_t_sampling", "dmd2_matching_t_std", "dmd2_student_grad_clip_norm", "dmd2_student_sample_steps",
-        "dmd2_student_sample_type", "dmd2_student_schedule", "dmd2_student_t_list", "dmd2_student_update_freq", "dmd2_teacher_cfg_scale"})
-    f.refused(name, "DMD2 is no task here; direct_distill and trajectory_imitation are");
 }
 
 static void memory_fields(config::Fields& f, TrainOptions& o) {

@@ -110,6 +110,7 @@ void check_objective(const TrainOptions& o) {
               .loss_type = o.loss_type,
               .is_weighed = (o.loss.weighting != "default" && o.loss.weighting != "uniform") || o.loss.min_snr_gamma > 0,
               .has_masks = o.masked_loss != "none",
+              .validates = !o.validation_metadata_path.empty(),
               .has_class_set = has_class_set(o),
               .has_trigger_word = has_trigger_word(o)});
 }

@@ -68,6 +68,12 @@ WordSettings word_settings(const EmbeddingOptions& o) {
           .is_bundled = o.bundle};
 }
 
+/// The models that the objective has beside the denoiser; a cache is made without them.
+std::vector<Companion> companions_of(const TrainOptions& o) {
+  const auto& kind = objective_of(o);
+  return kind.companions == nullptr || !trains(o) ? std::vector<Companion>() : kind.companions(o.objective, !o.trainable_models.empty());
+}
+
 TrainedSettings trained_settings(const TrainOptions& o) {
   auto adapter = adapter_options(o);
   auto given = o.given;
@@ -90,7 +96,8 @@ TrainedSettings trained_settings(const TrainOptions& o) {
           .learning_rate = o.learning_rate,
           .component_rates = component_rates(o),
           .word = word_settings(o.embedding),
-          .seed = static_cast<uint64_t>(o.model.seed)};
+          .seed = static_cast<uint64_t>(o.model.seed),
+          .companions = companions_of(o)};
 }
 
 data::MaskSource mask_source(const TrainOptions& o) {
@@ -177,6 +184,11 @@ StepSettings step_settings(const TrainOptions& o) {
           .division = {{.ordered = o.reduction == "ordered"}, o.zero_stage, o.shard_size, o.sequence_size}};
 }
 
+DrawnBy drawn_by(const TrainOptions& o) {
+  const auto& kind = objective_of(o);
+  return kind.drawn_by == nullptr ? DrawnBy() : kind.drawn_by(o.objective);
+}
+
 OutputSettings output_settings(const TrainOptions& o) {
   OutputSettings s{.folder = o.output_path,
                    .name = o.output_name,
@@ -184,7 +196,7 @@ OutputSettings output_settings(const TrainOptions& o) {
                    .validation_strengths = validation_strengths(o),
                    .validation_steps = o.validation_steps,
                    .previews = {o.preview_prompts, o.preview_steps, o.preview_num_inference_steps, static_cast<uint64_t>(o.model.seed),
-                                o.preview_format, o.preview_with_presets}};
+                                o.preview_format, drawn_by(o), o.preview_with_presets}};
   s.logs.tensorboard = o.enable_tensorboard_log;
   s.logs.csv = o.enable_csv_log;
   s.files.dtype = parse_dtype(o.save_dtype.empty() ? o.model.dtype : o.save_dtype);
@@ -249,6 +261,18 @@ void check_together(const Settings& s, Portion together) {
                  together.num_processes);
 }
 
+/// What stands beside the denoiser has its weights, and is run as it is, but for where they are.
+void check_companions(const Settings& s) {
+  if (s.trained.companions.empty()) return;
+  const auto& memory = s.step.memory;
+  const auto& division = s.step.division;
+  const char* option = memory.paged_blocks > 0 ? "blocks_to_swap" : division.zero_stage == 3 ? "zero_stage 3" : nullptr;
+  if (division.num_places > 1) option = "sequence_size";
+  if (option != nullptr)
+    config_error("train", "{} has models beside the denoiser that have its weights, and with {} these are not whole here; take it out",
+                 s.objective.kind->word, option);
+}
+
 }  // namespace
 
 void keep_in(DataSettings& data, const std::filesystem::path& folder) {
@@ -280,6 +304,7 @@ Settings understood(const TrainOptions& o) {
                            .plan = plan_settings(o)};
   settings.objective.has_strengths = strengths_vary(settings.data);
   settings.data.portion = {o.num_processes, o.process_index};
+  check_companions(settings);
   return settings;
 }
 

@@ -19,6 +19,7 @@ struct PreviewSettings {
   int64_t num_steps = 20;  ///< steps of the sampler, where a prompt does not say
   uint64_t seed = 0;
   std::string format = "default";  ///< what they are written as (data/drawn_file.h)
+  DrawnBy by = {};                 ///< how they are drawn; its steps are all that there are
   bool with_presets = false;       ///< whether presets that are merged while training are in the model that draws
 };
 

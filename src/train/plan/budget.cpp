@@ -41,6 +41,7 @@ pipeline::Values any_draws(const models::Model& model, const SampleInfo& sample)
       {"noise", noise}, {"latent_noise", noise}, {model.process().time_name(), at::full({1}, model.process().time_at(0.5), at::kFloat)}};
   for (const char* name : {kLossWeight, kOfClassSet}) draws[name] = at::zeros({1}, at::kFloat);
   draws[kSliderStrength] = at::full({}, 1, at::kFloat);
+  draws[kPhase] = at::zeros({}, at::kLong);
   for (auto* kind : kObjectives) {
     for (const auto& drawn : kind().drawn) draws[drawn.name] = drawn.is_noise ? noise : at::zeros({1}, at::kLong);
   }

@@ -182,7 +182,7 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
   if (trainee.ema) mark(trainee.ema->state(), memory::Kind::optimizer);
   watch_blocks(trainee.live);
 
-  int64_t num_asked = 0;
+  int64_t num_asked = 0, phase = 0;
   auto next = [&] {
     dry_.enter(std::string(kForward));
     auto one = batch;  // in turn for each expert: the gradients of all are there at once
@@ -190,6 +190,7 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
     const auto& experts = subject_.model->names().experts;
     auto expert = std::ranges::find(experts, subject_.chosen.experts[number].component, &models::Expert::component);
     if (one.draws.contains(models::kExpert)) one.draws[models::kExpert] = at::scalar_tensor(expert - experts.begin(), at::kLong);
+    if (one.draws.contains(kPhase)) one.draws[kPhase] = at::scalar_tensor(phase, at::kLong);
     return one;
   };
   auto take_step = [&] {
@@ -208,15 +209,19 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
     dry_.enter(std::string(kOptimizerStep));
     update(trainee, gradients, settings.step, settings.step.learning_rate, batches_per_step);
   };
-  for (int step = 0; step < 2; ++step) {
+  const auto num_phases = objective.num_phases();
+  bool all_last = true;  // whether no step since the first of this kind has left anything behind
+  for (int64_t step = 0; step < 2 * num_phases; ++step) {
+    phase = step % num_phases;
     std::optional<memory::Multiplications> counted;  // a traced run counts by itself
     if (counts_work) counted.emplace();
-    step_begin_ = dry_.now();
+    if (phase == 0) step_begin_ = dry_.now();
     const auto before = lasting_bytes();
     take_step();
     step_end_ = dry_.now();
-    if (counted) work_.multiplications = counted->so_far() / static_cast<double>(batches_per_step);
-    if (!trainee.execution.replays && lasting_bytes() == before) break;  // the next would be the same
+    if (counted) work_.multiplications = std::max(work_.multiplications, counted->so_far() / static_cast<double>(batches_per_step));
+    all_last = (phase == 0 || all_last) && lasting_bytes() == before;
+    if (!trainee.execution.replays && phase + 1 == num_phases && all_last) break;  // the next would be the same
   }
   add(kStepStage, step_begin_);
   if (trainee.host) stages_.back().num_host_bytes = trainee.host->peak();
@@ -529,7 +534,8 @@ Rehearsed rehearse_run(const Settings& settings, const KeptForBackward& kept, c1
   for (const auto& expert : subject.chosen.experts) {  // a batch runs one of them, and they are alike
     if (!contains(pipeline::components_of(schedule.live.units), expert.component)) continue;
     const auto blocks = subject.model->components().blocks(expert.component);
-    plan.movable.num_blocks = plan.work.num_blocks = std::ssize(blocks);
+    plan.work.num_blocks = std::ssize(blocks);
+    plan.movable.num_blocks = settings.trained.companions.empty() ? plan.work.num_blocks : 0;
     bool is_divided = settings.step.division.divides_blocks() && settings.step.division.num_sharers(settings.together.num_processes) > 1;
     plan.work.divided_bytes = 0;
     for (auto* block : blocks) plan.work.divided_bytes += is_divided ? block->num_bytes() : 0;

@@ -95,6 +95,14 @@ struct OnTheWay {
   }
 };
 
+/// The settings of the next step.
+StepSettings step_settings(const Training& training) {
+  auto settings = training.settings.step;
+  const auto phase = training.objective.phase_of(training.trainee.progress.step);
+  settings.max_grad_norm = training.objective.max_grad_norm(phase, settings.max_grad_norm);
+  return settings;
+}
+
 /// What comes of the next step's batches: their gradients, or the whole step where parameters are updated inside backward. Adds the host's
 /// time for its data to the report, and says how its samples count.
 Gradients next_gradients(const Training& training, StepReport& report, Counting& counting) {
@@ -116,7 +124,7 @@ Gradients next_gradients(const Training& training, StepReport& report, Counting&
     counting.shares.insert(counting.shares.end(), batch.samples.size(), share);
     return batch;
   };
-  const auto& settings = training.settings.step;
+  const auto settings = step_settings(training);
   if (settings.memory.updates_in_backward) return update_in_backward(trainee, training.objective, next(), settings, report.learning_rate);
   return compute_gradients(trainee, training.objective, num_batches, next);
 }
@@ -176,7 +184,7 @@ Taken step(const Training& training, bool& stops) {
   taken.start = Clock::now();
   auto& report = taken.report;
   auto& trainee = training.trainee;
-  const auto& settings = training.settings.step;
+  const auto settings = step_settings(training);
   const auto schedule = schedule_of(training.settings, training.course.num_steps());
   report.learning_rate = settings.learning_rate * optim::lr_factor(schedule, trainee.progress.step);
   report.step = trainee.progress.step + 1;

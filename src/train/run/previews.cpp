@@ -27,12 +27,18 @@ std::optional<Previews> read_previews(const PreviewSettings& settings, models::M
   if (settings.prompts.empty()) return std::nullopt;
   drawing::Picture defaults{.extent = extent, .num_inference_steps = settings.num_steps};
   auto pictures = drawing::parse_prompts(io::read_text(settings.prompts), settings.prompts, defaults);
+  if (!settings.by.times.empty()) {
+    for (auto& picture : pictures) picture.num_inference_steps = std::ssize(settings.by.times) - 1;
+  }
   if (pictures.empty()) data_error("train", "{} holds no prompts; write one a line, or take preview_prompts out", settings.prompts);
   data::check_format({.asker = "train", .name = "preview_format", .format = settings.format, .frames_hint = "give its prompt --f FRAMES"},
                      drawing::extents_of(pictures), std::filesystem::path("samples") / "00");
   if (model.latent_space().has_layers)
     data::check_holds_layers({.asker = "train", .name = "preview_format", .format = settings.format, .frames_hint = ""});
-  Previews previews{drawing::numbered(pictures, 1, static_cast<int64_t>(settings.seed)), {}, {.device = device}, settings.with_presets};
+  Previews previews{drawing::numbered(pictures, 1, static_cast<int64_t>(settings.seed)),
+                    {},
+                    {.sampler = settings.by.sampler, .times = settings.by.times, .device = device},
+                    settings.with_presets};
   drawing::check(model, previews.pictures, previews.options);
   return previews;
 }

@@ -1,10 +1,13 @@
 #include "train/run/run_metadata.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "drawing/draw.h"
 #include "loras/file_metadata.h"
 #include "train/course/data_summary.h"
 
@@ -80,6 +83,10 @@ io::Metadata run_metadata(const Training& training) {
       {"ss_tag_frequency", samples.has_captions ? tag_frequency(samples) : ""},
       {"modelspec.trigger_phrase", trigger_words(samples)},
   };
+  if (const auto& by = settings.output.previews.by; !by.times.empty()) {
+    metadata[drawing::kTimesKey] = fmt::format("{}", fmt::join(by.times, ","));
+    metadata[drawing::kSamplerKey] = by.sampler;
+  }
   metadata.merge(loras::model_metadata(names));
   for (const auto& [key, value] : settings.output.files.described) metadata["modelspec." + key] = value;
   std::erase_if(metadata, [](const auto& entry) { return entry.second.empty(); });

@@ -101,10 +101,14 @@ inline const char* const kOfClassSet = "of_class_set";
 /// The name, among the draws of a batch, of the strength of what is learned at which its samples are seen: a number without dimensions.
 inline const char* const kSliderStrength = "slider_strength";
 
+/// The name, among the draws of a batch, of what says of which kind its step is, where an objective takes steps of several: a number
+/// without dimensions.
+inline const char* const kPhase = "phase";
+
 /// The names of values that come with a visit of every objective: noise and what draws it, the time by the names that processes give it,
 /// the expert that predicts at that time, and what says how the visit counts.
 inline const std::set<std::string> kDrawn{"noise",         "sigma",     "timestep",  "latent_noise",
-                                          models::kExpert, kLossWeight, kOfClassSet, kSliderStrength};
+                                          models::kExpert, kLossWeight, kOfClassSet, kSliderStrength, kPhase};
 /// The names of draws that every stream of latents has for itself.
 inline const std::set<std::string> kDrawnByStream{"noise", "start_noise"};
 

@@ -36,6 +36,7 @@ void cut_feed_forward(models::Components& components, const std::string& compone
 }
 
 void say_loaded(models::Model& model, const std::string& component, const std::vector<std::string>& parts) {
+  if (model.components().find(component)->shares_weights) return;
   info("in memory while training: {}, {}", join(parts), human_bytes(static_cast<double>(model.components().module(component).num_bytes())));
 }
 

@@ -108,6 +108,7 @@ void Attached::check_strengths(const std::vector<double>& strengths) const {
 
 double Attached::lr_factor(const std::string& component) const {
   double rate = chosen_->settings.learning_rate;
+  if (const auto* companion = chosen_->companion(component)) return companion->learning_rate > 0 ? companion->learning_rate / rate : 1;
   for (const auto& [name, chosen] : chosen_->settings.component_rates) {
     if (name.empty() ? !model_->names().is_denoiser(component) : component_called(name, chosen_->components) == component) rate = chosen;
   }
@@ -146,6 +147,7 @@ void Attached::updated() const {
 std::vector<TrainedFile> Attached::adapter_files(int64_t step, c10::ScalarType dtype) const {
   std::map<std::string, std::vector<const Adapters*>> by_expert;  // "" for what is no expert's, or the only one's
   for (const auto& a : adapted_) {
+    if (chosen_->companion(a.component) != nullptr) continue;
     const auto* expert = model_->names().expert_of(a.component);
     by_expert[expert ? expert->name : ""].push_back(&a);
   }
@@ -195,7 +197,8 @@ std::vector<TrainedFile> Attached::files(int64_t step, c10::ScalarType dtype, co
   for (size_t i = 0; i < parameters.size(); ++i) index[parameters[i].name] = i;
   auto files = adapter_files(step, dtype);
   for (const auto& component : chosen_->whole_components()) {
-    bool plain_name = model_->names().denoisers() == std::vector{component} && adapted_.empty();
+    if (chosen_->companion(component) != nullptr) continue;
+    bool plain_name = model_->names().denoisers() == std::vector{component} && files.empty();
     TrainedFile file{.name = fmt::format("step-{}{}.safetensors", step, plain_name ? "" : "." + component), .values = {}, .metadata = {}};
     auto prefix = model_->names().of(component).layers.weights;
     const auto kept = models::kept_in_fp32(model_->components(), component);

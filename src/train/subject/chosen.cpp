@@ -93,6 +93,7 @@ class Choosing {
   std::vector<std::string> paths_called(const std::string& component, const std::string& name);
   void add_adapters(const std::string& component);
   void check_rates() const;
+  void add_companions();
   void choose_layers();
   void check_all_targets_matched();
   void choose_ranks();
@@ -134,6 +135,7 @@ Choosing::Choosing(const TrainedSettings& settings, models::Model& model)
     for (const auto& expert : chosen_.experts) add_adapters(expert.component);
   }
   check_rates();
+  add_companions();
   choose_layers();
   note_whole_parameters();
 }
@@ -233,6 +235,26 @@ void Choosing::check_rates() const {
       config_error("train",
                    "text_encoder_lr gives a learning rate for {}, which does not train; name it in lora_base_model or trainable_models",
                    name);
+  }
+}
+
+/// Their adapters are on the denoiser's layers, and begin as the denoiser's where those begin from a file.
+void Choosing::add_companions() {
+  for (const auto& companion : settings_.companions) {
+    chosen_.components.push_back(companion.name);
+    if (companion.trains == Companion::Trains::whole) chosen_.whole.push_back({companion.name, companion.name, ""});
+    if (companion.trains != Companion::Trains::adapter) continue;
+    const auto& denoiser = chosen_.experts.front().component;
+    if (auto it = checkpoint_.find(denoiser); it != checkpoint_.end()) {
+      auto weights = it->second;
+      for (auto& one : weights) {
+        for (auto& [name, value] : one.parameters) value = value.clone();
+        if (one.magnitude.m.defined()) one.magnitude.m = one.magnitude.m.clone();
+      }
+      checkpoint_[companion.name] = std::move(weights);
+      if (chosen_.adapted.empty()) add_adapters(denoiser);
+    }
+    add_adapters(companion.name);
   }
 }
 
@@ -399,6 +421,11 @@ void Choosing::note_whole_parameters() {
 }  // namespace
 
 Chosen choose(const TrainedSettings& settings, models::Model& model) { return Choosing(settings, model).take(); }
+
+const Companion* Chosen::companion(const std::string& component) const {
+  auto it = std::ranges::find(settings.companions, component, &Companion::name);
+  return it == settings.companions.end() ? nullptr : &*it;
+}
 
 std::set<std::string> Chosen::whole_components() const {
   std::set<std::string> components;

@@ -34,6 +34,8 @@ struct Chosen {
   /// Returns the paths that train whole in each of these components, "" for a whole component.
   std::map<std::string, std::vector<std::string>> whole_paths() const;
   bool has_adapters() const { return !adapted.empty(); }
+  /// Returns the companion of that name; null where the component is the model's own.
+  const Companion* companion(const std::string& component) const;
   /// Returns the trained parts by the names that units give them, for labels.
   std::set<std::string> models(const models::Model& model) const;
   /// Tells whether a parameter of a component trains, or the layer that it belongs to carries an adapter.

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <optional>
 
 #include "adapters/adapter_file.h"
@@ -36,6 +37,18 @@ struct WordSettings {
   bool is_bundled = false;  ///< whether it is written into the adapters' file
 };
 
+/// A model that a run has beside the denoiser for what its objective makes of it; no file of trained weights has anything of it.
+struct Companion {
+  enum class Trains { nothing, adapter, whole };
+  std::string name;
+  Trains trains = Trains::nothing;
+  double learning_rate = 0;  ///< 0: the run's
+  std::string of = {};       ///< the component that it is a copy of; "": the denoiser
+  bool shares_weights = false;
+  /// Makes what is no copy; empty: it is one.
+  std::function<models::Recipe(const models::Model& model, uint64_t seed)> recipe = {};
+};
+
 /// Settings that say what trains.
 struct TrainedSettings {
   std::vector<std::string> whole;         ///< components, or parts of them, that train whole
@@ -53,6 +66,7 @@ struct TrainedSettings {
   std::vector<std::pair<std::string, double>> component_rates;  ///< see component_rates()
   WordSettings word = {};
   uint64_t seed = 0;
+  std::vector<Companion> companions = {};
 };
 
 }  // namespace burnish::train

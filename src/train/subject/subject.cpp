@@ -64,6 +64,15 @@ void merge_presets(models::Model& model, const ModelSettings& settings) {
   }
 }
 
+void add_companions(models::Model& model, const TrainedSettings& trained) {
+  for (const auto& companion : trained.companions) {
+    const auto of = companion.of.empty() ? model.experts_there().front().component : companion.of;
+    const auto& components = model.components();
+    models::add_beside(model, companion.recipe ? companion.recipe(model, trained.seed)
+                                               : models::copy_of(*components.find(of), companion.name, companion.shares_weights));
+  }
+}
+
 }  // namespace
 
 Subject open_subject(const ModelSettings& settings, const TrainedSettings& trained, const models::Model* opened) {
@@ -71,6 +80,7 @@ Subject open_subject(const ModelSettings& settings, const TrainedSettings& train
   check_references(*model, settings.reference_column);
   check_extra_inputs(*model, settings.options.extra_inputs);
   merge_presets(*model, settings);
+  add_companions(*model, trained);
   auto chosen = choose(trained, *model);
   choose_storage(*model, settings.storage, trained_storage(settings, chosen));
   auto first_blocks = settings.first_blocks_apart ? split_first_blocks(*model, chosen) : "";

@@ -29,17 +29,19 @@ std::string only_expert(const std::string& component, const Subject& subject) {
   return experts.size() > 1 && names.size() == 1 ? names.front() : "";
 }
 
-/// A step runs one expert for each of its parts, so what only an expert has is looked at after the first step that ran it.
+/// A step runs one expert for each of its parts, so what only an expert has is looked at after the first step that ran it; and where steps
+/// are of several kinds each component.
 class NoGradient final : public Hook {
  public:
   explicit NoGradient(const Training& training) : training_(training) {}
 
   void before() override {
     std::map<std::string, std::string> expert_of;  // by component
+    const bool has_phases = training_.objective.num_phases() > 1;
     const auto& parameters = training_.trainee.optimizer->parameters();
     for (size_t i = 0; i < parameters.size(); ++i) {
       const auto component = pipeline::component_of(parameters[i].name);
-      if (!expert_of.contains(component)) expert_of[component] = only_expert(component, training_.subject);
+      if (!expert_of.contains(component)) expert_of[component] = has_phases ? component : only_expert(component, training_.subject);
       waiting_[expert_of[component]].push_back(i);
     }
   }
@@ -75,7 +77,8 @@ class NoGradient final : public Hook {
   }
 
   const Training& training_;
-  std::map<std::string, std::vector<size_t>> waiting_;  ///< parameters that were not looked at, by the expert that alone has them
+  std::map<std::string, std::vector<size_t>>
+      waiting_;  ///< parameters that were not looked at, by the expert that alone has them, or their component
 };
 
 }  // namespace

@@ -1,0 +1,173 @@
+#include "train/objectives/dmd2_options.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <iterator>
+#include <optional>
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/text.h"
+
+namespace burnish::train {
+
+namespace {
+
+const char* const kDmd2UpdateFreq = "dmd2_student_update_freq";
+const char* const kDmd2Steps = "dmd2_student_sample_steps";
+const char* const kDmd2SampleType = "dmd2_student_sample_type";
+const char* const kDmd2Schedule = "dmd2_student_schedule";
+const char* const kDmd2Times = "dmd2_student_t_list";
+const char* const kDmd2MaxNorm = "dmd2_student_grad_clip_norm";
+const char* const kDmd2Least = "dmd2_matching_t_min";
+const char* const kDmd2Most = "dmd2_matching_t_max";
+const char* const kDmd2Sampling = "dmd2_matching_t_sampling";
+const char* const kDmd2Mean = "dmd2_matching_t_mean";
+const char* const kDmd2Deviation = "dmd2_matching_t_std";
+const char* const kDmd2GanWeight = "dmd2_gan_loss_weight";
+const char* const kDmd2R1Weight = "dmd2_gan_r1_reg_weight";
+const char* const kDmd2R1Alpha = "dmd2_gan_r1_reg_alpha";
+const char* const kDmd2Features = "dmd2_feature_indices";
+const char* const kDmd2DiscriminatorRate = "dmd2_discriminator_learning_rate";
+const char* const kDmd2FakeScoreRate = "dmd2_fake_score_learning_rate";
+const char* const kDmd2Guidance = "dmd2_teacher_cfg_scale";
+const char* const kDmd2FakeScoreTrains = "dmd2_fake_score";
+
+models::Option number_option(const char* name, const char* help, double otherwise, std::optional<double> least = 0,
+                             std::optional<double> most = {}) {
+  return {.name = name, .help = help, .otherwise = otherwise, .elsewhere = "", .least = least, .most = most};
+}
+
+models::Option count_option(const char* name, const char* help, int64_t otherwise, double most) {
+  return {.name = name, .help = help, .otherwise = otherwise, .elsewhere = "", .least = 1, .most = most};
+}
+
+models::Option text_option(const char* name, const char* help, const char* otherwise, std::vector<std::string> choices = {}) {
+  return {.name = name, .help = help, .otherwise = std::string(otherwise), .elsewhere = "", .choices = std::move(choices)};
+}
+
+std::vector<models::Option> student_options() {
+  return {count_option(kDmd2UpdateFreq,
+                       "of so many steps the first trains the student, and the others the fake score and the discriminator", 5, 1e6),
+          count_option(kDmd2Steps, "steps in which the student draws", 4, kMostSamplerSteps),
+          text_option(kDmd2SampleType, "how the student's pictures are drawn: sde, with new noise at each step, or ode, along its velocity",
+                      "sde", {"sde", "ode"}),
+          text_option(kDmd2Schedule, "how its steps are spaced where dmd2_student_t_list says nothing: uniform", "uniform", {"uniform"}),
+          text_option(kDmd2Times, "comma list of the shares of noise at which its steps begin, and 0 behind them; \"\": uniform ones", ""),
+          number_option(kDmd2MaxNorm, "largest norm of the student's gradients, which are scaled down to it; 0: any", 10)};
+}
+
+std::vector<models::Option> score_options() {
+  return {number_option(kDmd2Least, "least share of noise at which the student's pictures are judged", 0.001, 0, 1),
+          number_option(kDmd2Most, "largest share of noise at which they are judged, and at most 0.999 at which its uniform steps begin",
+                        0.999, 0, 1),
+          text_option(kDmd2Sampling, "how these shares are drawn", "uniform", {"uniform", "logitnormal"}),
+          number_option(kDmd2Mean, "of logitnormal: mean of the normal numbers", 0, {}),
+          number_option(kDmd2Deviation, "of logitnormal: their standard deviation", 1),
+          number_option(kDmd2Guidance, "the teacher's classifier-free guidance; 1 is without", 1, 1),
+          text_option(kDmd2FakeScoreTrains, "what of the fake score trains: adapter, whole, or auto, which is as the student", "auto",
+                      {"auto", "adapter", "whole"}),
+          number_option(kDmd2FakeScoreRate, "learning rate of the fake score; 0: learning_rate", 0)};
+}
+
+std::vector<models::Option> adversarial_options() {
+  return {
+      number_option(kDmd2GanWeight, "factor on the discriminator's part of the student's loss; 0: there is no discriminator", 0.03),
+      number_option(kDmd2R1Weight, "factor on how far the discriminator's logits of data move with a little noise; 0 is off", 0),
+      number_option(kDmd2R1Alpha, "how much noise that is", 0.1),
+      text_option(kDmd2Features,
+                  "comma list of the denoiser's blocks, counted from 0, behind which the discriminator reads; \"\": the middle one", ""),
+      number_option(kDmd2DiscriminatorRate, "learning rate of the discriminator; 0: learning_rate", 0)};
+}
+
+/// The numbers of a comma list.
+template <class Number>
+std::vector<Number> numbers_in(const char* name, const std::string& list) {
+  std::vector<Number> numbers;
+  for (const auto& part : split_list(list)) {
+    Number number = 0;
+    auto end = part.data() + part.size();
+    auto result = std::from_chars(part.data(), end, number);
+    if (result.ec != std::errc() || result.ptr != end || number < 0)
+      config_error("train", "{} must be a comma list of numbers from 0 up, and '{}' is none", name, part);
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+std::vector<double> sigmas_of(const models::OptionValues& values) {
+  const auto steps = values.get<int64_t>(kDmd2Steps);
+  auto sigmas = numbers_in<double>(kDmd2Times, values.get<std::string>(kDmd2Times));
+  if (sigmas.empty()) {
+    constexpr double kHighestStart = 0.999;
+    const auto first = std::min(values.get<double>(kDmd2Most), kHighestStart), n = static_cast<double>(steps);
+    for (int64_t i = 0; i <= steps; ++i) sigmas.push_back(first * (n - static_cast<double>(i)) / n);
+    return sigmas;
+  }
+  if (std::ssize(sigmas) != steps + 1)
+    config_error("train", "{} has {} numbers; it takes one for each of {} {}, and a 0 behind them", kDmd2Times, sigmas.size(), kDmd2Steps,
+                 steps);
+  const bool falls = std::ranges::adjacent_find(sigmas, std::less_equal<>()) == sigmas.end();
+  if (!falls || sigmas.front() > 1 || sigmas.back() != 0)
+    config_error("train", "{} must fall from at most 1 to 0, as 0.999,0.75,0.5,0.25,0", kDmd2Times);
+  return sigmas;
+}
+
+}  // namespace
+
+std::vector<models::Option> dmd2_options() {
+  auto options = student_options();
+  for (auto more : {score_options(), adversarial_options()}) std::ranges::move(more, std::back_inserter(options));
+  return options;
+}
+
+std::vector<OwnCondition> dmd2_conditions() {
+  std::vector<OwnCondition> conditions;
+  auto is_normal = [](const models::OptionValues& own) { return own.get<std::string>(kDmd2Sampling) == "logitnormal"; };
+  for (const char* name : {kDmd2Mean, kDmd2Deviation}) conditions.push_back({name, "dmd2_matching_t_sampling logitnormal", is_normal});
+  auto has_discriminator = [](const models::OptionValues& own) { return own.get<double>(kDmd2GanWeight) > 0; };
+  for (const char* name : {kDmd2R1Weight, kDmd2Features, kDmd2DiscriminatorRate})
+    conditions.push_back({name, "dmd2_gan_loss_weight above 0", has_discriminator});
+  auto has_r1 = [](const models::OptionValues& own) { return own.get<double>(kDmd2GanWeight) > 0 && own.get<double>(kDmd2R1Weight) > 0; };
+  conditions.push_back({kDmd2R1Alpha, "dmd2_gan_r1_reg_weight above 0", has_r1});
+  return conditions;
+}
+
+Dmd2Options dmd2_options_of(const models::OptionValues& values) {
+  Dmd2Options options{.student_update_freq = values.get<int64_t>(kDmd2UpdateFreq),
+                      .student_sigmas = sigmas_of(values),
+                      .draws_noise = values.get<std::string>(kDmd2SampleType) == "sde",
+                      .student_max_grad_norm = values.get<double>(kDmd2MaxNorm),
+                      .teacher_cfg_scale = values.get<double>(kDmd2Guidance)};
+  options.matching = {values.get<double>(kDmd2Least), values.get<double>(kDmd2Most),
+                      values.get<std::string>(kDmd2Sampling) == "logitnormal", values.get<double>(kDmd2Mean),
+                      values.get<double>(kDmd2Deviation)};
+  if (options.matching.least > options.matching.most)
+    config_error("train", "{} {} is above {} {}; it is the least of these times", kDmd2Least, options.matching.least, kDmd2Most,
+                 options.matching.most);
+  auto features = numbers_in<int64_t>(kDmd2Features, values.get<std::string>(kDmd2Features));
+  std::ranges::sort(features);
+  features.erase(std::unique(features.begin(), features.end()), features.end());
+  options.adversarial = {values.get<double>(kDmd2GanWeight), values.get<double>(kDmd2R1Weight), values.get<double>(kDmd2R1Alpha), features,
+                         values.get<double>(kDmd2DiscriminatorRate)};
+  options.fake_score_rate = values.get<double>(kDmd2FakeScoreRate);
+  options.fake_score = values.get<std::string>(kDmd2FakeScoreTrains);
+  return options;
+}
+
+std::vector<int64_t> features_of(const AdversarialLoss& adversarial, const models::Model& model) {
+  const auto& denoiser = model.names().experts.front().component;
+  const auto skeleton = model.components().skeleton(denoiser);
+  const auto& blocks = model.components().find(denoiser)->blocks;
+  const auto num_blocks = std::ssize(blocks ? blocks(*skeleton) : nn::blocks_below(*skeleton));
+  if (adversarial.features.empty()) return {num_blocks / 2};
+  if (adversarial.features.back() >= num_blocks)
+    config_error("train", "{} names block {}, and this denoiser has {}, counted from 0", kDmd2Features, adversarial.features.back(),
+                 num_blocks);
+  return adversarial.features;
+}
+
+}  // namespace burnish::train

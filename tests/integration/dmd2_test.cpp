@@ -1,0 +1,117 @@
+// Distribution matching distillation beside DiffSynth-Studio (tests/golden/make_dmd2.py), and what runs of it have in common with others.
+#include <gmock/gmock.h>
+
+#include "tests/integration/flux2.h"
+#include "tests/integration/model_run.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+class Dmd2 : public ModelRun {
+ protected:
+  Dmd2() : ModelRun(flux2_model()) {}
+
+  std::string command(const std::string& name, const std::string& options) const {
+    return "train " + flux2_model() + "--task dmd2 --dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv") +
+           " --height 48 --width 64 --learning_rate 1e-3 --dmd2_student_update_freq 2 " + options + " --output_path " + quoted(at(name));
+  }
+  void run(const std::string& name, const std::string& options) const { ok(command(name, options)); }
+  nlohmann::json line(const std::string& name, size_t step) const { return read_log(at(name)).at(step); }
+};
+
+const std::string kAdapters = "--max_sequence_length 48 --lora_rank 4 ";
+
+/// Weights by what digests them, of which the largest is taken for the scale: a sum may be nearly 0.
+void expect_digests(const io::TensorSource& weights, const std::string& prefix, const io::TensorSource& expected, const std::string& of) {
+  size_t count = 0;
+  for (const auto& name : expected.names()) {
+    if (!name.starts_with(of)) continue;
+    auto theirs = expected.tensor(name), ours = digest(weights.tensor(prefix + name.substr(of.size())));
+    EXPECT_LE((ours - theirs).abs().max().item<double>(), tolerance(2e-4) * theirs[0].item<double>()) << name;
+    ++count;
+  }
+  EXPECT_GT(count, 0u) << of;
+}
+
+}  // namespace
+
+TEST_F(Dmd2, WholeModelsEqualDiffsynth) {
+  run("run",
+      "--trainable_models dit --replay " + quoted(golden_path("dmd2.safetensors")) +
+          " --max_steps 8 --dmd2_feature_indices 1,3 --dmd2_gan_loss_weight 0.3 --dmd2_gan_r1_reg_weight 2 --dmd2_teacher_cfg_scale 2 "
+          "--dmd2_fake_score_learning_rate 2e-3 --dmd2_discriminator_learning_rate 5e-4 --dmd2_student_grad_clip_norm 0.5 "
+          "--optimizer_args eps=1e-3 ");
+  auto expected = golden("dmd2.safetensors");
+  auto log = read_log(at("run"));
+  ASSERT_EQ(log.size(), 8u);
+  for (size_t i = 0; i < log.size(); ++i) {
+    for (const char* key : {"loss", "grad_norm"}) {
+      auto value = expected.tensor(key)[static_cast<int64_t>(i)].item<double>();
+      EXPECT_NEAR(log[i][key].get<double>() / value, 1, tolerance(2e-4)) << key << " of step " << i;
+    }
+  }
+  expect_digests(io::TensorSource::open({at("run/step-8.safetensors").string()}), "", expected, "student.");
+  auto state = io::TensorSource::open({at("run/state/state.safetensors").string()});
+  expect_digests(state, "fake_score.", expected, "fake_score.");
+  expect_digests(state, "discriminator.", expected, "discriminator.");
+}
+
+TEST_F(Dmd2, AFreshAdapterIsWhereItsTeacherIs) {
+  run("run", kAdapters + "--max_steps 3 ");
+  EXPECT_EQ(line("run", 0)["distribution_matching_loss"].get<double>(), 0);
+  EXPECT_GT(line("run", 2)["distribution_matching_loss"].get<double>(), 0);
+  EXPECT_TRUE(line("run", 0)["fake_score_loss"].is_null());
+  EXPECT_TRUE(line("run", 1)["distribution_matching_loss"].is_null());
+  EXPECT_GT(line("run", 1)["discriminator_loss"].get<double>(), 0);
+  auto file = io::TensorSource::open({at("run/step-3.safetensors").string()});
+  for (const auto& name : file.names()) EXPECT_TRUE(name.starts_with("transformer.")) << name;
+}
+
+TEST_F(Dmd2, ResumedAndCheckpointedRunsAreTheWholeOne) {
+  for (const std::string trained : {kAdapters, std::string("--max_sequence_length 48 --trainable_models dit ")}) {
+    run("whole", trained + "--max_steps 5 --overwrite");
+    run("halves", trained + "--max_steps 3 --overwrite");
+    run("halves", trained + "--max_steps 5 --resume");
+    run("again", trained + "--max_steps 5 --overwrite --use_gradient_checkpointing");
+    for (const char* name : {"halves", "again"}) {
+      EXPECT_EQ(of_log("whole", "loss"), of_log(name, "loss")) << name;
+      EXPECT_EQ(read_file(at("whole/step-5.safetensors")), read_file(at(name) / "step-5.safetensors")) << name;
+    }
+  }
+}
+
+TEST_F(Dmd2, PhasesAreStepsUnderAccumulation) {
+  run("run", kAdapters + "--max_steps 4 --gradient_accumulation_steps 2 ");
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(line("run", i)["fake_score_loss"].is_null(), i % 2 == 0) << i;
+}
+
+TEST_F(Dmd2, FilesSayHowTheyAreDrawnWith) {
+  run("run", kAdapters + "--max_steps 1 --dmd2_student_sample_steps 2 ");
+  auto file = quoted(at("run/step-1.safetensors"));
+  auto metadata = io::TensorSource::open({at("run/step-1.safetensors").string()}).metadata();
+  EXPECT_EQ(metadata["sampling_sampler"], "lcm");
+  auto sample = "sample " + flux2_model() + "--height 48 --width 64 --prompt cat --lora " + file + " --output_path " + quoted(at("out"));
+  auto drawn = [&](const std::string& more) {
+    ok(sample + " --save_latents " + quoted(at("latents.safetensors")) + " " + more);
+    return io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents").clone();
+  };
+  auto by_file = drawn("");
+  EXPECT_TRUE(at::equal(by_file, drawn("--sigmas " + metadata["sampling_sigmas"] + " --sampler lcm")));
+  EXPECT_FALSE(at::equal(by_file, drawn("--num_inference_steps 2")));
+}
+
+TEST_F(Dmd2, RefusesWhatCannotBe) {
+  auto refuses = [&](const std::string& options, const char* text) {
+    auto out = run_burnish(command("refused", kAdapters + "--max_steps 1 --overwrite " + options));
+    EXPECT_EQ(out.exit_code, 2) << out.output;
+    EXPECT_THAT(out.output, HasSubstr(text));
+  };
+  refuses("--dmd2_feature_indices 9", "names block 9, and this denoiser has 5");
+  refuses("--dmd2_student_t_list 0.9,0.5,0", "has 3 numbers; it takes one for each of dmd2_student_sample_steps 4");
+  refuses("--blocks_to_swap 2", "with blocks_to_swap these are not whole here");
+  refuses("--validation_metadata_path " + quoted(kGolden / "pictures/metadata.csv"), "look at previews");
+  refuses("--lora_base_model dit,text_encoder", "trains the denoiser alone");
+}
