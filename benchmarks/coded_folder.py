@@ -93,6 +93,9 @@ def write_blockwise(tensors, name, out):
         if is_coded(key, tensor, gguf.GGML_QUANT_SIZES[kind][0]):
             writer.add_tensor(key, q4_k(numbers) if name == "Q4_K" else gguf.quants.quantize(numbers, kind), raw_dtype=kind)
         else:
+            if numbers.ndim > 4:  # more than GGUF has
+                writer.add_array(f"comfy.gguf.orig_shape.{key}", list(numbers.shape))
+                numbers = numbers.reshape(numbers.shape[0], -1)
             writer.add_tensor(key, numbers)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

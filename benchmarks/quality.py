@@ -148,6 +148,7 @@ def closeness(args):
             losses = [run(f"{family} {name}", model, [*LORA, *more, *options], seed, args)["after"] for seed in range(args.seeds)]
             rows.append([family, name, *(f"{100 * errors[kind]:.2f} %" for kind in KINDS), f"{100 * float(off.norm() / picture.norm()):.2f} %",
                          " ".join(f"{loss:.4f}" for loss in losses)])
+            print(*rows[-1], flush=True)
     return rows
 
 
