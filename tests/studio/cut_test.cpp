@@ -9,7 +9,7 @@ namespace {
 /// Settings whose program says that the first picture is cut and another one, in a folder below, as well.
 const std::string kSays =
     R"(echo "{\"pictures\": [{\"file\": \"$1/a.png\", \"cuts\": [{\"width\": 64}]}, {\"file\": \"$1/below/b.png\", \"cuts\": []}], \"unusable\": []}")";
-const json kCuts = json::parse(R"({"exit_code": 0, "cuts": {"files": {"a.png": [{"width": 64}]}, "unusable": []}})");
+const json kCuts = json::parse(R"({"exit_code": 0, "cuts": {"files": {"a.png": [{"width": 64}], "below/b.png": []}, "unusable": []}})");
 
 }  // namespace
 
