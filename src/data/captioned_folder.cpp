@@ -371,6 +371,7 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
   take_training_parts(found.parquets);
   if (found.pictures.empty() && found.parquets.empty() && found.damaged.empty()) refuse_without_pictures(folder, " and no Parquet file");
   say_passed_over(found, endings);
+  if (!captions.mask_folder.empty()) take_pictures_below(fs::weakly_canonical(captions.mask_folder), found.pictures);
   auto masks = take_masks(found.pictures);
   auto layers = captions.with_layers ? take_layers(found.pictures, endings, there) : std::map<std::string, std::map<int64_t, fs::path>>{};
   Metadata m{.rows = {}, .columns = {"image", "prompt"}};

@@ -8,12 +8,13 @@
 
 namespace burnish::data {
 
-/// Which text files beside the pictures of a folder hold their captions, and what those have that are without.
+/// Which text files beside the pictures of a folder hold their captions, and what those have that are without; and where masks are.
 struct CaptionFiles {
   std::string endings = ".txt";   ///< comma list of ENDING or ENDING=WEIGHT: how often that caption is drawn beside those of other endings
   std::string class_tokens = {};  ///< the caption of samples that have none; "" where each must have one
   std::string trigger_word = {};  ///< the caption of those for which nothing else says one
   bool with_videos = false;       ///< whether videos count as pictures do
+  std::string mask_folder = {};   ///< has masks under the names of pictures; "": they lie beside them
   bool with_layers = false;       ///< whether cat_1.png, cat_2.png and so on, without captions, are the layers of cat.png
 };
 

@@ -1,13 +1,20 @@
 #include "data/load_metadata.h"
 
+#include <map>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "data/archive_path.h"
+#include "data/clip.h"
+#include "data/frame_files.h"
 #include "data/parquet.h"
+#include "data/spelling.h"
 #include "io/files.h"
 
 namespace burnish::data {
+
+namespace fs = std::filesystem;
 
 std::filesystem::path metadata_in(const std::filesystem::path& path) {
   if (!io::is_folder(path)) return path;
@@ -40,6 +47,54 @@ Metadata with_captions(Metadata metadata, const CaptionFiles& captions, bool bla
   return metadata;
 }
 
+std::string without_ending(fs::path path) { return composed(path.replace_extension().generic_string()); }
+
+/// The pictures and clips of a folder of masks by their names without endings, seen from the folder; and by the last part of these, where
+/// one alone has it ("" for others).
+std::map<std::string, std::string> masks_in(const fs::path& folder) {
+  if (!io::is_folder(folder)) data_error("data", "mask_folder {} is no folder; name the one that has masks under their pictures' names", folder.string());
+  std::map<std::string, std::string> masks, alone;
+  std::error_code failed;
+  for (fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, failed), end; !failed && it != end;
+       it.increment(failed)) {
+    const auto& path = it->path();
+    if (!it->is_regular_file() || !(is_picture_name(path) || is_video(path))) continue;
+    const auto file = fs::absolute(path).string();
+    masks[without_ending(path.lexically_relative(folder))] = file;
+    auto [named, is_first] = alone.try_emplace(without_ending(path.filename()), file);
+    if (!is_first) named->second.clear();
+  }
+  masks.merge(alone);
+  return masks;
+}
+
+/// The file of a row, as metadata names it; "" where nothing does.
+std::string named_file(const nlohmann::json& row) {
+  for (const char* key : {"image", "video", "file_name"}) {
+    auto it = row.find(key);
+    if (it != row.end() && it->is_array() && !it->empty()) it = it->begin();
+    if (it != row.end() && it->is_string()) return it->get<std::string>();
+  }
+  return "";
+}
+
+Metadata with_masks(Metadata metadata, const fs::path& data, const fs::path& folder) {
+  const auto masks = masks_in(folder);
+  const auto root = io::is_folder(data) ? fs::canonical(data) : data.parent_path();
+  for (auto& row : metadata.rows) {
+    if (auto named = row.find("mask"); named != row.end() && *named != nlohmann::json() && *named != "") continue;
+    const fs::path file = named_file(row);
+    const auto seen = file.is_absolute() ? file.lexically_relative(root) : file;
+    for (const auto& name : {without_ending(seen), without_ending(file.filename())}) {
+      auto mask = masks.find(name);
+      if (mask == masks.end() || mask->second.empty()) continue;
+      row["mask"] = mask->second;
+      break;
+    }
+  }
+  return metadata;
+}
+
 Metadata read_file(const std::filesystem::path& path) {
   if (is_parquet(path)) return load_parquet(path);
   auto text = io::read_text(path);
@@ -59,7 +114,8 @@ Metadata load_metadata(const std::filesystem::path& given, const CaptionFiles& c
     warn("caption_extension {} has no effect: {} says the captions; move that file away, or name the pictures' folder without it",
          captions.endings, path.string());
   bool is_folder = io::is_folder(path) || path.extension() == ".tar";
-  return with_captions(is_folder ? load_captioned_folder(path, captions) : read_file(path), captions, is_folder);
+  auto metadata = with_captions(is_folder ? load_captioned_folder(path, captions) : read_file(path), captions, is_folder);
+  return captions.mask_folder.empty() ? metadata : with_masks(std::move(metadata), path, captions.mask_folder);
 }
 
 }  // namespace burnish::data

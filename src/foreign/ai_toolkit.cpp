@@ -397,6 +397,12 @@ void network_rows(Table& table) {
 }
 
 /// What a run has no option for, and what needs none.
+/// Where masks are; null where there are none.
+const char* masks_of(const Settings& all) {
+  if (!all.text("dataset.mask_path", "").empty()) return "column";
+  return all.on("dataset.alpha_mask") ? "alpha" : nullptr;
+}
+
 void further_data_rows(Table& table) {
   table << of_ai_toolkit_clips().rows;
   table << rewritten("dataset.batch_size", "batch_size", [](const Value& value, const Settings& all) {
@@ -450,8 +456,11 @@ void further_data_rows(Table& table) {
   table << needless(
       {{"dataset.num_controls_from_same_folder", 1}, "dataset.control_transparent_color", {"dataset.full_size_control_images", true}},
       "control pictures ask for it, and these are told");
-  table << no_place({{"dataset.invert_mask", false}, {"dataset.mask_min_value", 0.0}},
-                    "masks are told, and unmasked_weight says how much counts outside");
+  table << no_place({{"dataset.invert_mask", false}}, "turn the masks round: what is white of them counts");
+  table << rewritten("dataset.mask_min_value", "unmasked_weight", [](const Value& value, const Settings& all) {
+             const bool has_masks = asks_for_something(value) && masks_of(all);
+             return has_masks ? carried(value) : left_out("");
+           }).otherwise(0.0);
   table << needless({{"dataset.do_audio", false}, {"dataset.audio_preserve_pitch", false}, {"dataset.audio_normalize", false}},
                     "models here make no sound");
 }
@@ -492,8 +501,15 @@ void data_rows(Table& table) {
   table << looked_at({{"dataset.loss_multiplier", 1.0}});
   table << needless({{"dataset.random_triggers_max", 1}}, "random_triggers asks for it, and that is told");
   table << no_place({"dataset.random_triggers"}, "enable_wildcard draws one of {a|b|c} at each visit");
-  table << no_place({"dataset.mask_path", {"dataset.alpha_mask", false}},
-                    "name the masks in a column of a metadata file (masked_loss column)");
+  table << rewritten("dataset.mask_path", "mask_folder", [](const Value& value, const Settings&) {
+    return asks_for_something(value) ? carried(value) : left_out("");
+  });
+  for (const char* name : {"dataset.mask_path", "dataset.alpha_mask"}) {
+    table << rewritten(name, "masked_loss", [](const Value&, const Settings& all) {
+      const auto* masks = masks_of(all);
+      return masks ? carried(masks) : left_out("");
+    });
+  }
   table << no_place({"dataset.control_path"}, kNameReferences);
   table << no_place({"dataset.inpaint_path"}, "a sample is a picture and a caption");
   further_data_rows(table);

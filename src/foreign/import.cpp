@@ -92,6 +92,7 @@ const std::set<std::string> kOfDatasets{"width",
                                         "keep_tokens_separator",
                                         "caption_separator",
                                         "secondary_separator",
+                                        "mask_folder",
                                         "dataset_metadata_path",
                                         "dataset_repeat"};
 

@@ -522,13 +522,16 @@ void data_rows(Table& table) {
   table << no_place({"dataset_config"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");
   table << no_place({"metadata_file", "in_json", "dataset_class"},
                     "name the folder of pictures, or a metadata file with the columns image and prompt, in dataset_metadata_path");
-  table << no_place({"conditioning_data_dir"}, "name the masks in a column of a metadata file (masked_loss column)");
+  table << rewritten("conditioning_data_dir", "mask_folder", [](const Value& value, const Settings& all) {
+    return all.on("masked_loss") && !all.on("alpha_mask") ? carried(value, "the mean of a mask's colours counts, not its red")
+                                                          : left_out("no control networks are trained");
+  });
   table << no_place({{"network_multiplier", 1.0}}, "weigh the dataset's loss with loss_weight");
   table << needless({"custom_attributes"}, "nothing reads it but scripts of one's own")
         << needless({{"cache_info", false}}, "metadata is read at once");
   table << rewritten("masked_loss", "masked_loss", [](const Value& value, const Settings& all) {
              if (!asks_for_something(value)) return left_out("");
-             return all.on("alpha_mask") ? carried("alpha") : carried("column", "masks are named in the column `mask` of a metadata file");
+             return all.on("alpha_mask") ? carried("alpha") : carried("column", "masks are in mask_folder, or named in the column `mask` of a metadata file");
            }).otherwise(false);
   table << looked_at({{"alpha_mask", false}, {"is_reg", false}})
         << needless({{"debug_dataset", false}}, "`burnish data` shows what a run would read");

@@ -318,7 +318,7 @@ static void tell_fields(config::Fields& f, TrainOptions& o) {
 /// What the options of a dataset belong to in a run: a dataset_config begins with them, and a cache was made with them.
 static void dataset_conditions(config::Fields& f, const TrainOptions& o) {
   for (const char* name : {"height", "width", "max_pixels", "resolution", "multi_resolution", "enable_bucket", "caption_extension",
-                           "class_tokens", "trigger_word", "caption_prefix", "caption_suffix"})
+                           "class_tokens", "trigger_word", "caption_prefix", "caption_suffix", "mask_folder"})
     f.row(name).matters_when(kCacheMaker, [&o] { return reads_samples(o); });
   for (const char* name : {"bucket_rule", "bucket_no_upscale", "bucket_reso_steps"})
     f.row(name).counts_when("enable_bucket", [&o] { return buckets(o); });
@@ -326,6 +326,7 @@ static void dataset_conditions(config::Fields& f, const TrainOptions& o) {
     f.row(name).counts_when("enable_bucket with bucket_rule kohya", [&o] { return kohyas_buckets(o); });
   f.row("frame_stride").counts_when("frame_extraction slide", [&o] { return each_says(o) || o.dataset.frame_extraction == "slide"; });
   f.row("frame_sample").counts_when("frame_extraction uniform", [&o] { return each_says(o) || o.dataset.frame_extraction == "uniform"; });
+  f.row("mask_folder").counts_when("masked_loss column", [&o] { return has_mask_column(o); });
   f.row("multi_resolution").counts_when("several values of resolution", [&o] { return has_resolutions(o); });
   f.row("max_pixels").counts_when("pictures that keep their shape, without height, width and resolution", [&o] { return keeps_shapes(o); });
   for (const char* name : {"keep_tokens", "keep_tokens_separator", "caption_separator", "secondary_separator"})

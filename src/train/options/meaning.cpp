@@ -20,6 +20,7 @@ std::vector<DatasetChoice> datasets_of(const TrainOptions& o) {
   all[1].base_path = o.class_base_path;
   all[1].class_tokens = o.class_prompt;
   all[1].trigger_word.clear();
+  all[1].mask_folder.clear();
   all[1].is_reg = true;
   return all;
 }

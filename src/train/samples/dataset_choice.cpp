@@ -131,7 +131,6 @@ void fields_of_one(config::Fields& f, DatasetChoice& o) {
     "strength of the adapter at which its samples are learned: 1, and -1 for those of a slider's other end");
   f.no_effect("cache_info", true, "metadata is read at once");
   f.refused("batch_size", "all datasets of a run share one; give --batch_size");
-  f.refused("conditioning_data_dir", "no control networks are trained");
   f.refused("caption_dropout_every_n_epochs", "give a share of visits with caption_dropout_rate");
   for (const char* name : {"color_aug", "face_crop_aug_range"})
     f.refused(name, "give random_saturation and random_brightness for colours; faces are not looked for");
@@ -149,6 +148,7 @@ std::string as_there(const std::string& path) {
 void as_class_set(DatasetChoice& o, const DatasetChoice& run) {
   o.trigger_word.clear();
   if (o.class_tokens == run.class_tokens) o.class_tokens.clear();
+  if (o.mask_folder == run.mask_folder) o.mask_folder.clear();
 }
 
 }  // namespace
@@ -192,6 +192,9 @@ void fields(config::Fields& f, DatasetChoice& o) {
   f("keep_tokens_separator", o.keep_tokens_separator,
     "what stands before it in a caption is neither shuffled nor left out, and what stands behind a second one; ||| say");
   f("caption_separator", o.caption_separator, "what stands between the tags of a caption");
+  f.path("mask_folder", o.mask_folder,
+         "folder of masks, each with the name of its picture and any ending, for masked_loss column; samples without one count whole",
+         {"mask_path", "conditioning_data_dir"});
   f("secondary_separator", o.secondary_separator, "tags joined by it are shuffled and left out as one; caption_separator takes its place");
 }
 
@@ -264,7 +267,10 @@ std::vector<data::Subset> subsets_of(const DatasetChoice& o, int64_t cache_varia
     subset.augmentation = o.augmentation;
     subset.augmentation.num_variants = o.augmentation.varies() ? variants : 1;
     subset.loss_weight = o.loss_weight;
-    subset.caption_files = {o.caption_extension, o.class_tokens, o.trigger_word};
+    subset.caption_files = {.endings = o.caption_extension,
+                            .class_tokens = o.class_tokens,
+                            .trigger_word = o.trigger_word,
+                            .mask_folder = as_there(o.mask_folder)};
     subset.clips = clip_rule(o);
     subset.visits = {o.num_repeats, o.is_reg, caption_rule(o), o.trigger_word, o.slider_strength};
     if (o.multi_resolution == "one" && !o.is_reg) subset.visits.num_repeats /= static_cast<double>(resolutions.size());

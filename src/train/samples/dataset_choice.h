@@ -18,7 +18,7 @@ struct DatasetChoice {
   double frame_rate = 0;
   std::string frame_extraction = "head";
 
-  std::string caption_extension = ".txt", class_tokens, trigger_word, caption_prefix, caption_suffix;
+  std::string caption_extension = ".txt", class_tokens, trigger_word, caption_prefix, caption_suffix, mask_folder;
   double caption_dropout = 0, caption_tag_dropout_rate = 0;
   bool enable_wildcard = false, shuffle_caption = false;
   int64_t keep_tokens = 0;

@@ -57,7 +57,9 @@ std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const
 }
 
 data::MetadataOrigin absolute(data::MetadataOrigin origin) {
-  if (!origin.path.empty()) origin.path = std::filesystem::absolute(origin.path).string();
+  for (auto* path : {&origin.path, &origin.captions.mask_folder}) {
+    if (!path->empty()) *path = std::filesystem::absolute(*path).string();
+  }
   return origin;
 }
 

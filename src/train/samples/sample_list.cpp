@@ -63,8 +63,11 @@ void read_set(const nlohmann::json& json, Samples& samples) {
                           json.value("trigger_word", ""), json.value("slider_strength", 1.0)});
   samples.origins.push_back({json.at("metadata").get<std::string>(),
                              json.at("metadata_hash").get<std::string>(),
-                             {json.at("caption_extension").get<std::string>(), json.at("class_tokens").get<std::string>(),
-                              samples.sets.back().trigger_word, json.value("with_videos", false)}});
+                             {.endings = json.at("caption_extension").get<std::string>(),
+                              .class_tokens = json.at("class_tokens").get<std::string>(),
+                              .trigger_word = samples.sets.back().trigger_word,
+                              .with_videos = json.value("with_videos", false),
+                              .mask_folder = json.value("mask_folder", "")}});
 }
 
 nlohmann::ordered_json json_of(const data::VisitRule& set, const data::MetadataOrigin& origin) {
@@ -78,6 +81,7 @@ nlohmann::ordered_json json_of(const data::VisitRule& set, const data::MetadataO
   if (!set.trigger_word.empty()) json["trigger_word"] = set.trigger_word;
   if (set.slider_strength != 1) json["slider_strength"] = set.slider_strength;
   if (origin.captions.with_videos) json["with_videos"] = true;
+  if (!origin.captions.mask_folder.empty()) json["mask_folder"] = origin.captions.mask_folder;
   return json;
 }
 
