@@ -18,7 +18,7 @@ class Dmd2 : public ModelRun {
     return "train " + flux2_model() + "--task dmd2 --dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv") +
            " --height 48 --width 64 --learning_rate 1e-3 --dmd2_student_update_freq 2 " + options + " --output_path " + quoted(at(name));
   }
-  void run(const std::string& name, const std::string& options) const { ok(command(name, options)); }
+  void run(const std::string& name, const std::string& options) const { run_ok(command(name, options)); }
   nlohmann::json line(const std::string& name, size_t step) const { return read_log(at(name)).at(step); }
 };
 
@@ -40,7 +40,7 @@ void expect_digests(const io::TensorSource& weights, const std::string& prefix, 
 
 TEST_F(Dmd2, WholeModelsEqualDiffsynth) {
   run("run",
-      "--trainable_models dit --replay " + quoted(golden_path("dmd2.safetensors")) +
+      "--trainable_models dit --replay " + quoted(fs::path(golden_path("dmd2.safetensors"))) +
           " --max_steps 8 --dmd2_feature_indices 1,3 --dmd2_gan_loss_weight 0.3 --dmd2_gan_r1_reg_weight 2 --dmd2_teacher_cfg_scale 2 "
           "--dmd2_fake_score_learning_rate 2e-3 --dmd2_discriminator_learning_rate 5e-4 --dmd2_student_grad_clip_norm 0.5 "
           "--optimizer_args eps=1e-3 ");
@@ -95,7 +95,7 @@ TEST_F(Dmd2, FilesSayHowTheyAreDrawnWith) {
   EXPECT_EQ(metadata["sampling_sampler"], "lcm");
   auto sample = "sample " + flux2_model() + "--height 48 --width 64 --prompt cat --lora " + file + " --output_path " + quoted(at("out"));
   auto drawn = [&](const std::string& more) {
-    ok(sample + " --save_latents " + quoted(at("latents.safetensors")) + " " + more);
+    run_ok(sample + " --save_latents " + quoted(at("latents.safetensors")) + " " + more);
     return io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents").clone();
   };
   auto by_file = drawn("");
