@@ -52,7 +52,8 @@ std::string without_ending(fs::path path) { return composed(path.replace_extensi
 /// The pictures and clips of a folder of masks by their names without endings, seen from the folder; and by the last part of these, where
 /// one alone has it ("" for others).
 std::map<std::string, std::string> masks_in(const fs::path& folder) {
-  if (!io::is_folder(folder)) data_error("data", "mask_folder {} is no folder; name the one that has masks under their pictures' names", folder.string());
+  if (!io::is_folder(folder))
+    data_error("data", "mask_folder {} is no folder; name the one that has masks under their pictures' names", folder.string());
   std::map<std::string, std::string> masks, alone;
   std::error_code failed;
   for (fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, failed), end; !failed && it != end;

@@ -501,9 +501,8 @@ void data_rows(Table& table) {
   table << looked_at({{"dataset.loss_multiplier", 1.0}});
   table << needless({{"dataset.random_triggers_max", 1}}, "random_triggers asks for it, and that is told");
   table << no_place({"dataset.random_triggers"}, "enable_wildcard draws one of {a|b|c} at each visit");
-  table << rewritten("dataset.mask_path", "mask_folder", [](const Value& value, const Settings&) {
-    return asks_for_something(value) ? carried(value) : left_out("");
-  });
+  table << rewritten("dataset.mask_path", "mask_folder",
+                     [](const Value& value, const Settings&) { return asks_for_something(value) ? carried(value) : left_out(""); });
   for (const char* name : {"dataset.mask_path", "dataset.alpha_mask"}) {
     table << rewritten(name, "masked_loss", [](const Value&, const Settings& all) {
       const auto* masks = masks_of(all);

@@ -275,9 +275,9 @@ void data_rows(Table& table) {
     return all.on("dataset.cache_shuffle_num") && !delimiter.empty() ? carried(delimiter) : left_out("");
   });
   table << no_place({"dataset.control_path"}, kNameReferences);
-  table << same("dataset.mask_path", "mask_folder") << rewritten("dataset.mask_path", "masked_loss", [](const Value& value, const Settings&) {
-    return asks_for_something(value) ? carried("column") : left_out("");
-  });
+  table << same("dataset.mask_path", "mask_folder")
+        << rewritten("dataset.mask_path", "masked_loss",
+                     [](const Value& value, const Settings&) { return asks_for_something(value) ? carried("column") : left_out(""); });
   auto of_buckets = [](const std::string& why) {
     return [why](const Value&, const Settings& all) { return left_out(all.on("dataset.enable_ar_bucket") ? why : ""); };
   };

@@ -531,7 +531,8 @@ void data_rows(Table& table) {
         << needless({{"cache_info", false}}, "metadata is read at once");
   table << rewritten("masked_loss", "masked_loss", [](const Value& value, const Settings& all) {
              if (!asks_for_something(value)) return left_out("");
-             return all.on("alpha_mask") ? carried("alpha") : carried("column", "masks are in mask_folder, or named in the column `mask` of a metadata file");
+             return all.on("alpha_mask") ? carried("alpha")
+                                         : carried("column", "masks are in mask_folder, or named in the column `mask` of a metadata file");
            }).otherwise(false);
   table << looked_at({{"alpha_mask", false}, {"is_reg", false}})
         << needless({{"debug_dataset", false}}, "`burnish data` shows what a run would read");

@@ -31,5 +31,6 @@ TEST(MaskFolder, HasMasksUnderTheNamesOfPictures) {
   const auto rows = data::load_metadata(scratch / "rows.csv", {.mask_folder = masks}).rows;
   EXPECT_EQ(mask_of(rows[0]), masks + "/more/c.webp") << "the only one that is called so";
   EXPECT_EQ(mask_of(rows[1]), "");
-  EXPECT_THAT(test::error_of([&] { data::load_metadata(scratch.path(), {.mask_folder = "/nowhere"}); }), testing::HasSubstr("is no folder"));
+  EXPECT_THAT(test::error_of([&] { data::load_metadata(scratch.path(), {.mask_folder = "/nowhere"}); }),
+              testing::HasSubstr("is no folder"));
 }

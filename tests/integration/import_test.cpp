@@ -298,10 +298,10 @@ TEST_F(ImportVerb, DiffusionPipesToml) {
                               "flux_shift = true\n[adapter]\ntype = 'lora'\nrank = 4\n[optimizer]\ntype = 'adamw_optimi'\nlr = 2e-5\n"
                               "betas = [0.9, 0.99]\nweight_decay = 0.01\n");
   for (const char* line :
-       {"lora_rank = 4", "mask_folder = ", "timestep_sampling = \"flux_shift\"", "optimizer_args = \"betas=0.9,0.99\"", "resolution = [\"64,64\"]",
-        "enable_bucket = true", "bucket_rule = \"onetrainer\"", "caption_prefix = \"a photo of\"", "shuffle_caption = true",
-        "dataset_repeat = 2", "learning_rate = 2e-05", "use_gradient_checkpointing = true", "use_gradient_checkpointing_offload = true",
-        "blocks_to_swap = 2", "lora_format = \"diffusers\""})
+       {"lora_rank = 4", "mask_folder = ", "timestep_sampling = \"flux_shift\"", "optimizer_args = \"betas=0.9,0.99\"",
+        "resolution = [\"64,64\"]", "enable_bucket = true", "bucket_rule = \"onetrainer\"", "caption_prefix = \"a photo of\"",
+        "shuffle_caption = true", "dataset_repeat = 2", "learning_rate = 2e-05", "use_gradient_checkpointing = true",
+        "use_gradient_checkpointing_offload = true", "blocks_to_swap = 2", "lora_format = \"diffusers\""})
     EXPECT_THAT(toml(), HasSubstr(line));
   starts();
 }

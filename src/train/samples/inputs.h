@@ -107,8 +107,8 @@ inline const char* const kPhase = "phase";
 
 /// The names of values that come with a visit of every objective: noise and what draws it, the time by the names that processes give it,
 /// the expert that predicts at that time, and what says how the visit counts.
-inline const std::set<std::string> kDrawn{"noise",         "sigma",     "timestep",  "latent_noise",
-                                          models::kExpert, kLossWeight, kOfClassSet, kSliderStrength, kPhase};
+inline const std::set<std::string> kDrawn{"noise",     "sigma",     "timestep",      "latent_noise", models::kExpert,
+                                          kLossWeight, kOfClassSet, kSliderStrength, kPhase};
 /// The names of draws that every stream of latents has for itself.
 inline const std::set<std::string> kDrawnByStream{"noise", "start_noise"};
 
