@@ -16,7 +16,7 @@ namespace {
 
 const std::string kAge = "--task slider --target_class 'a person' --positive_prompt 'an old person' --negative_prompt 'a young person' ";
 const std::string kForget = "--task erase --erase_prompt 'a red apple' --neutral_prompt 'a fruit' ";
-const std::string kLora = "--lora_rank 2 --learning_rate 2e-3 --max_denoising_steps 3 ";
+const std::string kLora = "--lora_rank 2 --learning_rate 2e-3 ", kDrawn = kLora + "--max_denoising_steps 3 ";
 
 class Concepts : public testing::Test {
  protected:
@@ -51,7 +51,7 @@ double mean_of(const std::vector<nlohmann::json>& log, const char* name, size_t 
 
 TEST_F(Concepts, ASliderBeginsWithBothEndsEquallyFarAndComesNearerToBoth) {
   for (const std::string from : {"drawn", "pictures"}) {
-    auto log = train(kAge + kLora + "--max_steps 30 --concept_latents " + from + " " + flux() + (from == "pictures" ? data() : ""), from);
+    auto log = train(kAge + (from == "drawn" ? kDrawn : kLora + data()) + "--max_steps 30 --concept_latents " + from + " " + flux(), from);
     ASSERT_EQ(log.size(), 30u);
     const auto first = log[0]["positive_loss"].get<double>();
     EXPECT_GT(first, 0);
@@ -61,7 +61,7 @@ TEST_F(Concepts, ASliderBeginsWithBothEndsEquallyFarAndComesNearerToBoth) {
 }
 
 TEST_F(Concepts, ErasingLowersWhatIsErasedAndHoldsTheAnchor) {
-  auto log = train(kForget + kLora + "--anchor_class 'a dog' --max_steps 30 --use_gradient_checkpointing " + flux(), "erased");
+  auto log = train(kForget + kDrawn + "--anchor_class 'a dog' --max_steps 30 --use_gradient_checkpointing " + flux(), "erased");
   EXPECT_EQ(log[0]["anchor_loss"], 0.0) << "with a fresh adapter";
   EXPECT_LT(mean_of(log, "erased_loss", 24, 30), 0.9 * mean_of(log, "erased_loss", 0, 6));
   EXPECT_GT(log[5]["anchor_loss"].get<double>(), 0);
@@ -70,7 +70,7 @@ TEST_F(Concepts, ErasingLowersWhatIsErasedAndHoldsTheAnchor) {
   auto out =
       run_burnish("sample " + draw + "--lora_strengths -1,0,1 " + option("run", folder / "erased") + option("output_path", folder / "row"));
   EXPECT_EQ(out.exit_code, 0) << out.output;
-  out = run_burnish("sample " + draw + golden_model() + "--dtype bf16 " + option("output_path", folder / "base"));
+  out = run_burnish("sample " + draw + golden_model() + "--embedded_guidance 1 " + option("output_path", folder / "base"));
   EXPECT_EQ(out.exit_code, 0) << out.output;
   EXPECT_TRUE(read_file(folder / "row/0001.png") == read_file(folder / "base/0000.png"));
   EXPECT_FALSE(read_file(folder / "row/0000.png") == read_file(folder / "row/0002.png"));
@@ -79,7 +79,7 @@ TEST_F(Concepts, ErasingLowersWhatIsErasedAndHoldsTheAnchor) {
 TEST_F(Concepts, ResumedAndRecomputedRunsAreTheUnsplitOne) {
   for (const auto& [name, task] :
        {std::pair("slider", kAge + "--anchor_class 'a dog' "), {"erase", kForget + "--denoising_cfg_scale 2 "}}) {
-    const auto run = task + kLora + "--batch_size 2 --dtype fp32 " + flux();
+    const auto run = task + kDrawn + "--batch_size 2 --dtype fp32 " + flux();
     train(run + "--max_steps 4 ", std::string(name) + "-whole");
     train(run + "--max_steps 2 ", std::string(name) + "-halves");
     train(run + "--max_steps 4 ", std::string(name) + "-halves", "--resume ");
@@ -92,12 +92,12 @@ TEST_F(Concepts, ResumedAndRecomputedRunsAreTheUnsplitOne) {
 
 TEST_F(Concepts, GoWithEveryAdapterThatHasAStrengthAndWithDiscreteTimes) {
   for (const std::string kind : {"lora", "loha", "lokr", "oft", "full"}) {
-    auto log = train(kAge + kLora + "--max_steps 2 --lora_type " + kind + " " + flux(), kind);
+    auto log = train(kAge + kDrawn + "--max_steps 2 --lora_type " + kind + " " + flux(), kind);
     EXPECT_GT(log.at(1)["grad_norm"].get<double>(), 0) << kind;
   }
-  train(kForget + kLora + "--lora_type dora --max_steps 1 " + flux(), "dora");
-  train(kForget + kLora + "--denoising_cfg_scale 3 --max_steps 1 --height 64 --width 64 " + sd_model("sdxl_pipeline"), "sdxl");
-  auto plan = run_burnish("plan " + kAge + kLora + flux());
+  train(kForget + kDrawn + "--lora_type dora --max_steps 1 " + flux(), "dora");
+  train(kForget + kDrawn + "--denoising_cfg_scale 3 --max_steps 1 --height 64 --width 64 " + sd_model("sdxl_pipeline"), "sdxl");
+  auto plan = run_burnish("plan " + kAge + kDrawn + flux());
   EXPECT_EQ(plan.exit_code, 0) << plan.output;
 }
 
@@ -105,7 +105,7 @@ TEST_F(Concepts, SetsAtTheirStrengths) {
   std::ofstream(folder / "sets.toml") << fmt::format(
       "[[datasets]]\nmetadata_file = \"{0}\"\nslider_strength = 1.0\n[[datasets]]\nmetadata_file = \"{0}\"\nslider_strength = -1.0\n",
       (kGolden / "pictures/metadata.csv").string());
-  const auto run = kLora.substr(0, kLora.find("--max_denoising")) + flux() + option("dataset_config", folder / "sets.toml");
+  const auto run = kLora + flux() + option("dataset_config", folder / "sets.toml");
   auto log = train(run + "--max_steps 4 --batch_size 2 ", "sets");
   EXPECT_GT(log.back()["grad_norm"].get<double>(), 0);
   auto plain = train(run.substr(0, run.find("--dataset_config")) + data() + "--max_steps 4 --batch_size 2 ", "plain");
