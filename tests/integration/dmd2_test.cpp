@@ -55,8 +55,8 @@ TEST_F(Dmd2, WholeModelsEqualDiffsynth) {
   }
   expect_digests(io::TensorSource::open({at("run/step-8.safetensors").string()}), "", expected, "student.");
   auto state = io::TensorSource::open({at("run/state/state.safetensors").string()});
-  expect_digests(state, "fake_score.", expected, "fake_score.");
-  expect_digests(state, "discriminator.", expected, "discriminator.");
+  expect_digests(state, "parameter.fake_score.", expected, "fake_score.");
+  expect_digests(state, "parameter.discriminator.", expected, "discriminator.");
 }
 
 TEST_F(Dmd2, AFreshAdapterIsWhereItsTeacherIs) {

@@ -288,7 +288,7 @@ TEST_F(ImportVerb, AiToolkitsYaml) {
 
 TEST_F(ImportVerb, DiffusionPipesToml) {
   write("data.toml", "resolutions = [64]\nenable_ar_bucket = true\n[[directory]]\npath = '" + pictures() +
-                         "'\nnum_repeats = 2\nmask_path = 'm'\ncaption_prefix = 'a photo of'\ncache_shuffle_num = 4\n");
+                         "'\nnum_repeats = 2\nmask_path = '" + pictures() + "'\ncaption_prefix = 'a photo of'\ncache_shuffle_num = 4\n");
   auto said = import_file("pipe.toml",
                           "output_dir = 'runs'\ndataset = 'data.toml'\nepochs = 9\nmicro_batch_size_per_gpu = 2\ngradient_clipping = 1.0\n"
                           "warmup_steps = 100\nblocks_to_swap = 2\nactivation_checkpointing = 'unsloth'\nsave_every_n_epochs = 2\n"

@@ -147,7 +147,8 @@ pipeline::Unit dmd2_unit(const Subject& subject, const Dmd2Options& options, con
   pipeline::Unit unit{"dmd2", denoiser.condition_names(), kDmd2Losses, denoiser.models(), {}};
   const auto& own = model.names().experts.front().component;
   for (const char* copy : {kTeacher, kFakeScore}) {
-    for (const auto& part : denoiser.models()) unit.models.push_back(copy + part.substr(own.size()));
+    for (const auto& part : denoiser.models())
+      if (pipeline::component_of(part) == own) unit.models.push_back(copy + part.substr(own.size()));
   }
   if (options.adversarial.is_on()) unit.models.emplace_back(kDiscriminator);
   unit.reads.insert(unit.reads.end(), {"latents", "noise", "sigma", kMatchingSigma, kMatchingNoise, kPhase});
