@@ -4,35 +4,19 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
-#include "tests/scratch.h"
-#include "tests/skeleton_model.h"
+#include "tests/train/small_objective.h"
 
 using namespace burnish;
 using namespace burnish::train;
+using test::flow_model;
+using test::with;
 
 namespace {
 
-models::Model& skeleton() {
-  static test::Scratch scratch;
-  static const auto model = [] {
-    test::save_skeleton(scratch / "model.safetensors");
-    return test::open_skeleton(scratch / "model.safetensors");
-  }();
-  return *model;
-}
-
-at::Tensor random(uint64_t seed) {
-  return at::empty({2, 4, 2, 4, 4}, at::kFloat).normal_(0, 1, at::make_generator<at::CPUGeneratorImpl>(seed));
-}
-
-models::OptionValues with(std::initializer_list<std::pair<const std::string, models::OptionValue>> values) {
-  auto own = default_objective_options();
-  for (const auto& [name, value] : values) own.set(name, value);
-  return own;
-}
+at::Tensor random(uint64_t seed) { return test::random({2, 4, 2, 4, 4}, seed); }
 
 at::Tensor target_of(const Aim& aim, const pipeline::Values& before_training) {
-  auto unit = aim_unit(skeleton(), aim);
+  auto unit = aim_unit(flow_model(), aim);
   pipeline::Values values;
   for (const auto& [name, value] : before_training) {
     if (std::ranges::find(unit.reads, name) != unit.reads.end()) values[name] = value;

@@ -7,29 +7,17 @@
 
 #include "data/image.h"
 #include "tests/scratch.h"
-#include "tests/skeleton_model.h"
+#include "tests/train/small_objective.h"
 #include "train/objectives/objective_kind.h"
 #include "train/samples/open_samples.h"
 
 using namespace burnish;
 using namespace burnish::train;
+using test::flow_model;
+using test::random;
 using testing::HasSubstr;
 
 namespace {
-
-/// A model whose times are sigmas.
-models::Model& flow_model() {
-  static test::Scratch scratch;
-  static const auto model = [] {
-    test::save_skeleton(scratch / "model.safetensors");
-    return test::open_skeleton(scratch / "model.safetensors");
-  }();
-  return *model;
-}
-
-at::Tensor random(at::IntArrayRef shape, uint64_t seed) {
-  return at::empty(shape, at::kFloat).normal_(0, 1, at::make_generator<at::CPUGeneratorImpl>(seed));
-}
 
 /// What the units make of these values.
 at::Tensor loss_of(const SampleLoss& loss, pipeline::Values values) {

@@ -7,37 +7,20 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "tests/golden.h"
-#include "tests/scratch.h"
-#include "tests/skeleton_model.h"
+#include "tests/train/small_objective.h"
 #include "train/objectives/judged.h"
 
 using namespace burnish;
 using namespace burnish::train;
+using test::flow_model;
+using test::random;
+using test::with;
 
 namespace {
 
-models::Model& skeleton() {
-  static test::Scratch scratch;
-  static const auto model = [] {
-    test::save_skeleton(scratch / "model.safetensors");
-    return test::open_skeleton(scratch / "model.safetensors");
-  }();
-  return *model;
-}
-
-at::Tensor random(at::IntArrayRef shape, uint64_t seed) {
-  return at::empty(shape, at::kFloat).normal_(0, 1, at::make_generator<at::CPUGeneratorImpl>(seed));
-}
-
-models::OptionValues with(std::initializer_list<std::pair<const std::string, models::OptionValue>> values) {
-  auto own = default_objective_options();
-  for (const auto& [name, value] : values) own.set(name, value);
-  return own;
-}
-
 /// What is compared, after the unit was audited.
 std::pair<at::Tensor, at::Tensor> judged(const models::OptionValues& own, const pipeline::Values& given) {
-  auto unit = judged_unit(skeleton(), own);
+  auto unit = judged_unit(flow_model(), own);
   EXPECT_THAT(pipeline::audit(unit, given), testing::IsEmpty());
   auto values = given;
   pipeline::run({unit}, values);
@@ -80,7 +63,7 @@ TEST(Judged, IsDiffSynthStudiosLossUnderGuidance) {
                             {"training_cfg", training_scales({.scale = scale}, {}, {0.5})}};
     // With a scale of 1 there is no unit in a run; it changes nothing either.
     auto own = with({{"training_cfg_scale", scale}, {"training_cfg_scale_max", scale}});
-    pipeline::run({judged_unit(skeleton(), own), loss_unit(skeleton(), {}, "loss", {"judged_", "judged_"})}, values);
+    pipeline::run({judged_unit(flow_model(), own), loss_unit(flow_model(), {}, "loss", {"judged_", "judged_"})}, values);
     const auto& loss = std::get<at::Tensor>(values.at("loss"));
     EXPECT_NEAR(loss.item<double>() / peer.tensor(name).item<double>(), 1, 1e-6) << scale;
     torch::autograd::backward({loss.sum()}, {});
@@ -135,7 +118,7 @@ TEST(Terms, WhatAMaskLeavesOutIsHeldToTheModel) {
     settings.sample_loss.masked = {.on = true, .unmasked_weight = 0.1, .per_area = per_area};
     auto term = terms_of(settings).at(0);
     pipeline::Values values{{"prediction", p}, {"reference_prediction", before}, {"loss_mask", mask}};
-    pipeline::run({loss_unit(skeleton(), term.loss, term.name, {term.pass.prefix(), term.held_to.prefix(), "prediction"})}, values);
+    pipeline::run({loss_unit(flow_model(), term.loss, term.name, {term.pass.prefix(), term.held_to.prefix(), "prediction"})}, values);
     auto outside = 1 - mask.to(at::kDouble).clamp(0.1, 1);
     auto expected = ((p.to(at::kDouble) - before.to(at::kDouble)).square() * outside).mean({1, 2, 3});
     if (per_area) expected = expected / outside.mean({1, 2, 3});
