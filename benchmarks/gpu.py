@@ -33,10 +33,12 @@ DEVICE = os.environ.get("BURNISH_TEST_DEVICE", "cuda")
 ON_GPU = DEVICE != "cpu"
 PIXELS, RANK, DROPPED, GIB = 1024 if ON_GPU else 128, 16, 3, 1 << 30
 PEAK_TFLOPS, PEAK_GB = 989, 4800  # dense bf16 and memory of an H200 (SXM)
-# Those that take the device: operators, weight formats, optimizers, parity with the reference programs, adapters, replayed and resumed steps.
+# Those that take the device: operators, weight formats, optimizers, parity with the reference programs, adapters, replayed and resumed steps,
+# and of whole runs of every family those that compare with the reference programs, with plain weights, and with the model before training.
 TESTS = {"test_kernels": "*", "test_optim": "OnDevice.*", "test_quant": "*", "test_nn": "FrozenLayers.*", "test_adapters": "*",
          "test_models": "*Parity*", "test_models_text": "*Parity*", "test_models_vae": "*Parity*", "test_train": "StepTest.*",
-         "test_checkpoint": "State*"}
+         "test_checkpoint": "State*", "test_integration": "*Parity*:*InFp8.*:*OverFp8.*:*TermsOf.*:Dmd2.*:Concepts.*:Embedding.*:Caption.*:MakeMasks.*"}
+TEST_PARTS = {"test_integration": 12}  # processes, of which each runs its share; one otherwise
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ FLUX, SDXL, WAN = flux(), sdxl(), wan()
 SUBJECTS = (FLUX, SDXL, WAN)
 # The most important first: what no time is left for is left out.
 CASES = [(FLUX, "bf16", []), (FLUX, "fp8 weights", ["fp8"]), (FLUX, "fp8 products", ["fp8", "products"]), (SDXL, "bf16", []), (SDXL, "bf16, CUDA graphs", ["graphs"]),
-         (WAN, "bf16, checkpointed", ["checkpointed"]), (FLUX, "bf16, checkpointed", ["checkpointed"]), (FLUX, "fp8 weights, checkpointed", ["fp8", "checkpointed"])]
+         (FLUX, "int8 weights", ["int8"]), (FLUX, "int8 products", ["int8", "int8 products"]), (FLUX, "int8 convrot products", ["int8_convrot", "int8 products"]),
+         (FLUX, "nf4 weights", ["nf4"]), (WAN, "bf16, checkpointed", ["checkpointed"]), (FLUX, "bf16, checkpointed", ["checkpointed"]), (FLUX, "fp8 weights, checkpointed", ["fp8", "checkpointed"])]
 
 
 def arguments():
@@ -107,6 +110,7 @@ def arguments():
     p.add_argument("--steps", type=int, default=15, help=f"of each process; the first {DROPPED} are dropped")
     p.add_argument("--peak_tflops", type=float, default=PEAK_TFLOPS, help="dense bf16 rate that the utilisation is a share of")
     p.add_argument("--peak_gb", type=float, default=PEAK_GB, help="GB/s of the device's memory")
+    p.add_argument("--test_seconds", type=int, default=120, help="after which a test program is ended")
     p.add_argument("--parts", default=",".join(PARTS), help="what to do of these, a list with commas")
     p.add_argument("--cases", default="", help="a regular expression for the steps to measure: 'SDXL', 'FLUX.1, fp8'")
     p.add_argument("--no_peer", action="store_true", help="leave diffusers + peft out")
@@ -203,24 +207,28 @@ class Report:
     def tests(self):
         rows = []
         # Together, since each of them leaves the GPU idle most of its time.
-        with ThreadPoolExecutor() as pool:
-            runs = [(name, pool.submit(self.attempt, name, lambda name=name, chosen=chosen: self.run_tests(name, chosen))) for name, chosen in TESTS.items()]
-        for name, run in runs:
-            got = run.result()
-            if got is not None:
-                self.data.setdefault("tests", {})[name] = got
-                rows.append([name, got["passed"], got["skipped"], ", ".join(got["failed"]) or "none"])
+        parts = [(name, part, TEST_PARTS.get(name, 1)) for name in TESTS for part in range(TEST_PARTS.get(name, 1))]
+        with ThreadPoolExecutor(len(parts)) as pool:
+            got = list(pool.map(lambda of: self.attempt(f"{of[0]}, part {of[1] + 1} of {of[2]}", lambda: self.run_tests(*of)), parts))
+        for name in TESTS:
+            results = [result for (of, *_), some in zip(parts, got) if of == name for result in some or []]
+            of = lambda word: [test for result, test in results if result == word]  # noqa: B023, E731
+            self.data.setdefault("tests", {})[name] = {"passed": len(of("OK")), "skipped": len(of("SKIPPED")), "failed": of("FAILED")}
+            rows.append([name, len(of("OK")), len(of("SKIPPED")), ", ".join(of("FAILED")) or "none"])
         self.sections.append("## Tests\n\n" + measure.markdown(["program", "passed", "skipped", "failed"], rows))
 
-    def run_tests(self, name, chosen):
-        got = subprocess.run([self.program(name), f"--gtest_filter={chosen}"], env=self.environment, capture_output=True, text=True,
-                             timeout=max(20, min(120, self.seconds_left())), cwd=measure.ROOT)
-        (self.args.out / f"{name}.txt").write_text(got.stdout + got.stderr)
-        results = re.findall(r"^\[ +(OK|FAILED|SKIPPED) +\] (\S+) \(", got.stdout, re.M)
-        of = lambda word: [test for result, test in results if result == word]  # noqa: E731
-        if not results or (got.returncode != 0 and not of("FAILED")):
-            raise RuntimeError(f"ended with {got.returncode}: {(got.stderr or got.stdout).strip().splitlines()[-1:]}")
-        return {"passed": len(of("OK")), "skipped": len(of("SKIPPED")), "failed": of("FAILED")}
+    def run_tests(self, name, part, parts):
+        """[(OK, FAILED or SKIPPED, test)] of one process, also of one that time ended."""
+        log = self.args.out / f"{name}.{part}.txt"
+        environ = self.environment | {"GTEST_TOTAL_SHARDS": str(parts), "GTEST_SHARD_INDEX": str(part)}
+        with log.open("w") as output:
+            code = subprocess.run(["timeout", str(max(20, min(self.args.test_seconds, int(self.seconds_left())))), self.program(name), f"--gtest_filter={TESTS[name]}"],
+                                  env=environ, stdout=output, stderr=subprocess.STDOUT, cwd=measure.ROOT).returncode
+        text = log.read_text(errors="replace")
+        results = re.findall(r"^\[ +(OK|FAILED|SKIPPED) +\] (\S+) \(", text, re.M)
+        if code != 0 and "FAILED" not in dict(results):
+            self.failures.append(f"{name}, part {part + 1} of {parts}: ended with {code} after {len(results)} tests: {text.strip().splitlines()[-1:]}")
+        return results
 
     def operators(self):
         """Each operator, ATen's expression of it, and how near it comes to the memory's bandwidth."""
@@ -248,7 +256,7 @@ class Report:
                 continue
             if self.attempt(f"the folder of {subject.name}", lambda subject=subject: subject.make(folder_of(subject))) is None:
                 continue
-            for who in ["burnish"] + (["diffusers + peft"] if has_peer and not {"products", "graphs"} & set(words) else []):
+            for who in ["burnish"] + (["diffusers + peft"] if has_peer and set(words) <= {"fp8", "checkpointed"} else []):
                 run = self.burnish if who == "burnish" else self.peer
                 figures = self.attempt(f"{who}, {subject.name}, {case}", lambda: run(subject, words))
                 if figures is not None:
@@ -279,8 +287,9 @@ class Report:
                    "--width", PIXELS, "--dtype", "bf16", "--device", DEVICE, "--lora_rank", RANK, "--lora_target_modules", subject.targets,
                    "--max_steps", self.args.steps, "--overwrite", "--output_path", out, *subject.burnish]
         command += ["--use_gradient_checkpointing"] * ("checkpointed" in words) + ["--fp8_compute"] * ("products" in words)
-        command += ["--cuda_graphs", "auto"] * ("graphs" in words)
-        command += ["--fp8_models", f"{folder_of(subject)}:{subject.component}"] * ("fp8" in words)
+        command += ["--cuda_graphs", "auto"] * ("graphs" in words) + ["--int8_compute"] * ("int8 products" in words)
+        for form in set(words) & {"fp8", "int8", "int8_convrot", "nf4"}:
+            command += ["--fp8_models", f"{folder_of(subject)}:{subject.component}", "--weight_format", form]
         finished, peak_mib = self.run(command, "burnish.txt", self.environment)
         lines = measure.read_lines(out / "log.jsonl")
         return self.figures(finished, peak_mib, [line["step_seconds"] for line in lines], lines[0]["time"],

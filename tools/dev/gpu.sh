@@ -1,7 +1,7 @@
 # ./dev gpu: what is worth knowing of a GPU in one call. Sourced by ./dev.
 
 GPU_PACK=build-cuda/pack
-GPU_TESTS="test_kernels test_optim test_quant test_nn test_adapters test_models test_models_text test_models_vae test_train test_checkpoint"
+GPU_TESTS="test_kernels test_optim test_quant test_nn test_adapters test_models test_models_text test_models_vae test_train test_checkpoint test_integration"
 
 # What a machine without compiler and packages needs beside this checkout, Python and torch: programs, stripped, and their libraries.
 pack_for_gpu() {
@@ -12,7 +12,7 @@ pack_for_gpu() {
   cmake --build build-cuda -j "$(build_jobs)" --target burnish bench_micro $GPU_TESTS
   rm -rf "$GPU_PACK"
   mkdir -p "$GPU_PACK/bin" "$GPU_PACK/lib"
-  for program in burnish bench_micro $GPU_TESTS; do
+  for program in burnish program_forks bench_micro $GPU_TESTS; do
     strip -o "$GPU_PACK/bin/$program" "build-cuda/$program"
     # Torch brings its own libraries and those of CUDA; the C library is the machine's.
     ldd "build-cuda/$program" | awk '$3 ~ /^\// {print $3}' | grep -vE "/lib(torch|c10|cu[^r]|curand|nv|nccl|gomp|c\.so|m\.so|dl\.so|rt\.so|util\.so|pthread|resolv)" |
@@ -28,6 +28,10 @@ unpack_for_gpu() {
   rm -rf "$GPU_PACK"
   python3 -m tarfile -e "$GPU_PACK.tar.xz" build-cuda
   touch "$GPU_PACK"
+  local program
+  for program in burnish program_forks; do  # which tests of whole runs start, where they were built
+    [[ -e build-cuda/$program ]] || ln -s "pack/bin/$program" build-cuda
+  done
 }
 
 verb_gpu() {
