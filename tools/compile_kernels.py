@@ -6,7 +6,7 @@ usage: compile_kernels.py FOLDER [--only OPERATOR]
 Leaves in FOLDER kernels.bin, all binaries one after the other, and kernels.cpp, which holds them and lists them as
 burnish::kernels::binaries(). Triton keeps what it has compiled in FOLDER/cache. What triton.py's builds() yields: dtype, function, the types of
 its arguments in Triton's words (*bf16:16 a pointer to bf16 at a multiple of 16 bytes, i32:16 a multiple of 16; a number is the constant
-that the argument is), warps.
+that the argument is), warps, and where Triton's own number does not do, the stages in which loads run ahead of a loop.
 """
 import argparse
 import importlib.util
@@ -98,7 +98,7 @@ def compile_one(job):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    dtype, function, signature, warps = list(load(path).builds())[index]
+    dtype, function, signature, warps, *stages = list(load(path).builds())[index]
     arguments = split(signature)
     name = name_of(path.parent.name, dtype, function, arguments)
     if len(arguments) != len(function.arg_names):
@@ -106,7 +106,7 @@ def compile_one(job):
     source = ASTSource(fn=function, signature={n: t for n, (t, _, _) in zip(function.arg_names, arguments)},
                        constexprs={n: c for n, (_, _, c) in zip(function.arg_names, arguments) if c is not None},
                        attrs={(i,): [["tt.divisibility", a]] for i, (_, a, _) in enumerate(arguments) if a})
-    compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": warps})
+    compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": warps} | {"num_stages": count for count in stages})
     metadata = compiled.metadata
     if metadata.global_scratch_size or metadata.profile_scratch_size:
         raise SystemExit(f"{name}: the kernel wants scratch memory, which the launcher does not give")

@@ -197,6 +197,7 @@ void encode_given(loras::Loader& loader, std::map<Given, pipeline::Values>& all)
     auto loaded = loader.load({unit});
     for (auto& [given, values] : all) {
       loader.merge_at(given.strengths);
+      values = pipeline::moved(std::move(values), loader.model().device());
       pipeline::run({unit}, values);
     }
   }
@@ -231,6 +232,7 @@ std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>&
       for (const auto& column : columns) {
         if (contains(unit.reads, column)) values[column] = encoded.given.at(prompt.given).at(column);
       }
+      values = pipeline::moved(std::move(values), loader.model().device());
       pipeline::run({unit}, values);
     }
   }

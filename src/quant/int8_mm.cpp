@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "kernels/int8_product/int8_product.h"
 #include "kernels/place.h"
 #include "kernels/transpose_codes/transpose_codes.h"
 #include "quant/scaled_mm.h"
@@ -59,15 +60,18 @@ void int8_mm_(const at::Tensor& y_MN, const at::Tensor& a_MK, const at::Tensor& 
   const auto padded = [&](int64_t rows) { return on_cpu ? rows : (rows + kRowsOfGpu - 1) / kRowsOfGpu * kRowsOfGpu; };
   // A GPU's product wants its right factor contiguous along what is summed.
   const auto b = on_cpu || b_KN.stride(0) == 1 ? b_KN : kernels::transpose_codes(b_KN).t();
+  const bool has_kernel = kernels::int8_product_fits_gpu(a_MK, b.t());
+  if (has_kernel && kernels::scales_int8_product_gpu(y_MN, scales)) return kernels::int8_product_gpu_(y_MN, a_MK, b.t(), scales, adds);
   const auto buffer = at::empty({std::min(tile.rows, padded(num_rows)) * tile.columns}, b.options().dtype(at::kInt));
   for (int64_t row = 0; row < num_rows; row += tile.rows) {
     const int64_t rows = std::min(tile.rows, num_rows - row);
     auto left = a_MK.narrow(0, row, rows);
-    if (padded(rows) > rows) left = at::constant_pad_nd(left, {0, 0, 0, padded(rows) - rows});
+    if (!has_kernel && padded(rows) > rows) left = at::constant_pad_nd(left, {0, 0, 0, padded(rows) - rows});
     for (int64_t column = 0; column < num_columns; column += tile.columns) {
       const int64_t columns = std::min(tile.columns, num_columns - column);
       auto sums = buffer.narrow(0, 0, left.size(0) * columns).view({left.size(0), columns});
-      at::_int_mm_out(sums, left, b.narrow(1, column, columns));
+      if (has_kernel) kernels::int8_sums_gpu_(sums, left, b.t());
+      else at::_int_mm_out(sums, left, b.narrow(1, column, columns));
       auto part = [&](const at::Tensor& t, int64_t dim) { return t.defined() ? t.narrow(dim, column, columns) : t; };
       const kernels::Scales of_tile{scales.rows_N1.narrow(0, row, rows), part(scales.columns_1O, 1), part(scales.bias_O, 0),
                                     scales.rotation};

@@ -63,7 +63,7 @@ TEST_F(Concepts, ASliderBeginsWithBothEndsEquallyFarAndComesNearerToBoth) {
 
 TEST_F(Concepts, ErasingLowersWhatIsErasedAndHoldsTheAnchor) {
   auto log = train(kForget + kDrawn + "--anchor_class 'a dog' --max_steps 30 --use_gradient_checkpointing " + flux(), "erased");
-  EXPECT_EQ(log[0]["anchor_loss"], 0.0) << "with a fresh adapter";
+  EXPECT_LE(log[0]["anchor_loss"].get<double>(), kDevice.is_cpu() ? 0 : 1e-12) << "with a fresh adapter";
   EXPECT_LT(mean_of(log, "erased_loss", 24, 30), 0.9 * mean_of(log, "erased_loss", 0, 6));
   EXPECT_GT(log[5]["anchor_loss"].get<double>(), 0);
   // Drawn at several strengths, of which 0 is the model without it.

@@ -17,6 +17,7 @@
 #include "kernels/group_norm_silu/gpu.h"
 #include "kernels/group_norm_silu/group_norm_silu.h"
 #include "kernels/launch.h"
+#include "kernels/int8_product/int8_product.h"
 #include "kernels/low_rank/gpu.h"
 #include "kernels/low_rank/low_rank.h"
 #include "kernels/modulated_norm/gpu.h"
@@ -180,12 +181,24 @@ TEST_P(GpuOperators, ProductsOfInt8) {
     EXPECT_EQ(scales.sizes(), (at::IntArrayRef{5, 1}));
   }
   auto exact = [&](at::IntArrayRef sizes) { return drawn(sizes).to(at::kFloat); };
-  auto sums = at::empty({5, 512}, at::device(at::kMeta).dtype(at::kInt)), y = drawn({5, 600}).narrow(1, 3, 512);
+  auto sums = at::empty({5, 512}, at::device(at::kMeta).dtype(at::kInt)), y = drawn({5, 640}).narrow(1, 16, 512);
   for (bool adds : {false, true}) {
     kernels::scale_sums_(y, sums, {exact({5, 1}), exact({1, 512}), adds ? at::Tensor() : drawn({512})}, adds);
     kernels::scale_sums_(y, sums, {exact({5, 1}), {}, {}, 64}, adds);
   }
   kernels::rotate_(exact({5, 512}), 16);
+
+  auto a = at::empty({5, 48}, sums.options().dtype(at::kChar)), b = at::empty({512, 48}, a.options());
+  ASSERT_TRUE(kernels::int8_product_fits_gpu(a, b));
+  EXPECT_FALSE(kernels::int8_product_fits_gpu(a.narrow(1, 0, 40), b.narrow(1, 0, 40)));
+  kernels::int8_sums_gpu_(sums, a, b);
+  EXPECT_EQ(kernels::scales_int8_product_gpu(y, {}), GetParam() == at::kBFloat16);
+  EXPECT_FALSE(kernels::scales_int8_product_gpu(y, {.rotation = 64}));
+  if (GetParam() != at::kBFloat16) return;
+  for (const auto& scales : {kernels::Scales{exact({5, 1}), exact({1, 512}), drawn({512})}, {exact({5, 1}), exact({1, 512})}, {exact({5, 1})}})
+    kernels::int8_product_gpu_(y, a, b, scales, /*adds=*/false);
+  kernels::int8_product_gpu_(y, a, b, {exact({5, 1}), exact({1, 512})}, /*adds=*/true);
+  kernels::int8_product_gpu_(y, a, b, {exact({5, 1})}, /*adds=*/true);
 }
 
 TEST_P(GpuOperators, UpdatesOfTrainedValues) {

@@ -64,6 +64,7 @@ void scale_rows(const at::Tensor& y_NO, const at::Tensor& sums_NO, const Scales&
 const Binary* kernel_for(const at::Tensor& y_NO, const Scales& scales, bool adds) {
   const auto dtype = kernel_dtype(y_NO.scalar_type());
   if (runs_on_cpu(y_NO) || dtype.empty() || y_NO.numel() == 0 || y_NO.stride(1) != 1) return nullptr;
+  if (y_NO.size(1) % 16 != 0 || y_NO.stride(0) % 16 != 0 || !is_aligned(y_NO)) return nullptr;
   return find_kernel(
       kernel_name("scaled_sums.scaled", dtype, {scales.columns_1O.defined(), scales.bias_O.defined(), adds, scales.rotation, kSumsBlock}),
       y_NO.device());

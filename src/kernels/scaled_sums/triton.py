@@ -31,4 +31,4 @@ def builds():
         for ways, rotations in ((forward, (0,)), (backward, (0, 16, 64, 256))):
             for columns, bias, adds in ways:
                 for rotation in rotations:
-                    yield t, scaled, f"*{t}, *i32, *fp32, *fp32, *fp32, i32, i32, {columns}, {bias}, {adds}, {rotation}, 1024", 4
+                    yield t, scaled, f"*{t}:16, *i32:16, *fp32, *fp32:16, *fp32:16, i32:16, i32:16, {columns}, {bias}, {adds}, {rotation}, 1024", 4

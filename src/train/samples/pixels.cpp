@@ -19,9 +19,9 @@ at::Tensor clip_in_model_range(const at::Tensor& clip) {
 }  // namespace
 
 pipeline::Values in_model_range(pipeline::Values values, std::optional<c10::Device> device) {
-  auto convert = [&](const at::Tensor& tensor) {
-    if (tensor.scalar_type() != at::kByte) return tensor;
-    auto pixels = tensor.to(device.value_or(tensor.device()));
+  if (device) values = pipeline::moved(std::move(values), *device);
+  auto convert = [](const at::Tensor& pixels) {
+    if (pixels.scalar_type() != at::kByte) return pixels;
     if (pixels.dim() == 5) return clip_in_model_range(pixels);
     return pixels.dim() == 4 ? data::to_model_range(pixels.squeeze(0)).unsqueeze(0) : data::to_model_range(pixels);
   };

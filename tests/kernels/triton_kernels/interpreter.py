@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / "src/kernels"))  # kernels share functions
 DTYPES = ("fp32", "bf16")
-TYPES = {"fp32": np.float32, "bf16": np.uint16, "uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32, "int32": np.int32}
+TYPES = {"fp32": np.float32, "bf16": np.uint16, "int8": np.int8, "uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32, "int32": np.int32}
 NAMES = {"fp32": "float32", "bf16": "bfloat16"}
 
 
