@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "io/files.h"
 #include "io/json.h"
 
@@ -147,11 +148,9 @@ void AdapterConfigs::read_network_args(const std::map<std::string, std::string>&
   auto json = nlohmann::json::parse(args->second, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || json.value("algo", nlohmann::json()) != "dylora") return;
   auto block = json.value("block_size", nlohmann::json("4"));
-  try {
-    dylora_block_ = block.is_number() ? block.get<int64_t>() : std::stoll(block.get<std::string>());
-  } catch (const std::exception&) {
-    dylora_block_ = 0;
-  }
+  dylora_block_ = block.is_number()   ? block.get<int64_t>()
+                  : block.is_string() ? parse_number<int64_t>(block.get<std::string>()).value_or(0)
+                                      : 0;
   if (*dylora_block_ < 1) data_error("adapters", "{}: block_size in its ss_network_args must be a whole number above 0", file_);
 }
 

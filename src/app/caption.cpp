@@ -4,14 +4,13 @@
 
 #include "app/caption_options.h"
 #include "app/file_per_picture.h"
+#include "app/json_refusal.h"
 #include "app/verbs.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/say.h"
 #include "base/threads.h"
 #include "config/command_line.h"
-#include "config/pages.h"
-#include "config/refusal.h"
 #include "data/clip.h"
 #include "data/image.h"
 #include "io/files.h"
@@ -26,7 +25,8 @@ void put_by_sides(std::vector<data::PlaceBeside>& places) {
   std::map<std::pair<int64_t, int64_t>, std::vector<data::PlaceBeside>> by_sides;
   for (const auto& place : places) {
     data::Size size;  // a clip, or a picture that cannot be read, which is said when it is its turn
-    try {
+    refusing_in_json([&] {
+      return options.seen_by.json; }, [&] {
       if (!data::may_be_clip(place.picture) && !data::is_clip_alone(place.picture)) size = data::image_size(place.picture);
     } catch (const Error&) {
     }
@@ -100,10 +100,10 @@ class Captions {
 };
 
 bool write_all(const CaptionOptions& o, const std::vector<FolderWork>& work, int64_t num_places, FilesWritten& outcome) {
-  const auto model_options = train::model_options(o.model);
+  const auto model_options = train::model_options(o.seen_by.model);
   const auto files = models::open_model_files(
-      {.model = o.model.model, .model_paths = {}, .model_id_with_origin_paths = {}, .hub = models::HubUse::without_denoiser});
-  captioning::LanguageModel model(files, model_options, o.processor_path);
+      {.model = o.seen_by.model.model, .model_paths = {}, .model_id_with_origin_paths = {}, .hub = models::HubUse::without_denoiser});
+  captioning::LanguageModel model(files, model_options, o.seen_by.processor_path);
   load(model, o);
   Captions captions(o, model, outcome);
   Progress bar("caption", num_places);
@@ -115,8 +115,8 @@ bool write_all(const CaptionOptions& o, const std::vector<FolderWork>& work, int
   return true;
 }
 
-void run(const CaptionOptions& o) {
-  set_threads(o.model.num_threads, o.model.local_size);
+void write_captions(const CaptionOptions& o) {
+  set_threads(o.seen_by.model.num_threads, o.seen_by.model.local_size);
   FilesWritten outcome;
   std::vector<FolderWork> work;
   int64_t num_places = 0;
@@ -126,28 +126,27 @@ void run(const CaptionOptions& o) {
     num_places += std::ssize(work.back().places);
   }
   const bool is_done = num_places == 0 || write_all(o, work, num_places, outcome);
-  tell_outcome(outcome, o.json, "caption");
+  tell_outcome(outcome, o.seen_by.json, "caption");
   if (is_done) end_journals(work);
   check_outcome(outcome, "caption", is_done, num_places);
+}
+
+void run(const Arguments& arguments, CaptionOptions& o) {
+  config::Fields listed;
+  fields(listed, o);
+  const auto parsed = config::read_command_line("caption", "write captions of pictures and clips, by a model that sees them", arguments,
+                                                listed, [&] { check(o); });
+  if (parsed.help) return print("{}", parsed.help_text);
+  check(o);
+  watch_for_interrupt("interrupted: ends now; captions that are finished are written");
+  write_captions(o);
 }
 
 }  // namespace
 
 void caption(const Arguments& arguments) {
   CaptionOptions options;
-  config::Fields listed;
-  fields(listed, options);
-  try {
-    const auto parsed = config::read_command_line("caption", "write captions of pictures and clips, by a model that sees them", arguments,
-                                                  listed, [&] { check(options); });
-    if (parsed.help) return print("{}", parsed.help_text);
-    check(options);
-    watch_for_interrupt("interrupted: ends now; captions that are finished are written");
-    run(options);
-  } catch (const config::Refusal& refusal) {  // said in the language that was asked for
-    if (options.json) print("{}", config::to_json(refusal.problems()));
-    throw;
-  }
+  refusing_in_json([&] { return options.seen_by.json; }, [&] { run(arguments, options); });
 }
 
 }  // namespace burnish::app

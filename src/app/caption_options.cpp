@@ -1,9 +1,7 @@
 #include "app/caption_options.h"
 
-#include "base/dtype.h"
 #include "base/limits.h"
 #include "config/problems.h"
-#include "models/picture_texts.h"
 
 namespace burnish::app {
 
@@ -11,25 +9,6 @@ namespace {
 
 constexpr double kLeastPenalty = 0.1, kMostPenalty = 10, kMostTemperature = 10, kLeastRate = 0.01, kMostRate = 240;
 constexpr int64_t kMostPixelsShown = 4096 * 4096, kMostFrames = 768;
-
-void model_fields(config::Fields& f, CaptionOptions& o) {
-  f.group("Model");
-  f.path("model", o.model.model,
-         "Qwen2.5-VL or Qwen3-VL: its folder, its id on a hub (Qwen/Qwen3-VL-4B-Instruct, say), which is fetched, or the folder of a model "
-         "that has one as its text encoder",
-         {}, config::seen_from_if_there);
-  f.path("tokenizer_path", o.model.tokenizer_path, "folder of its tokenizer, where it is not beside the model", {},
-         config::seen_from_if_there);
-  const auto processor = models::processor_option();
-  f.path(processor.name, o.processor_path, processor.help);
-  f("dtype", o.model.dtype, "fp32, bf16 or fp16: what the model is held and computed in").known(dtype_choices());
-  f("device", o.model.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
-  f("weight_format", o.weight_format, "how the weights of the language model are held: none takes dtype, or the codes of its files")
-      .one_of({"none", "fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "int8_convrot", "nf4"});
-  f("num_threads", o.model.num_threads, "CPU threads; 0 takes all cores, or as many as the quota of a container gives")
-      .at_least(0)
-      .at_most(kMostThreads);
-}
 
 }  // namespace
 
@@ -42,8 +21,12 @@ void fields(config::Fields& f, CaptionOptions& o) {
   f("caption_mode", o.mode, "fill writes captions that are missing, replace all, add goes on behind those that are there")
       .one_of({"fill", "replace", "add"});
   f("caption_extension", o.extension, "ending of the files with captions");
-  f("json", o.json, "print what was written, and what could not be, as JSON, and nothing else");
-  model_fields(f, o);
+  f("json", o.seen_by.json, "print what was written, and what could not be, as JSON, and nothing else");
+  model_fields(f, o.seen_by,
+               "Qwen2.5-VL or Qwen3-VL: its folder, its id on a hub (Qwen/Qwen3-VL-4B-Instruct, say), which is fetched, or the folder of a "
+               "model that has one as its text encoder");
+  f("weight_format", o.weight_format, "how the weights of the language model are held: none takes dtype, or the codes of its files")
+      .one_of({"none", "fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "int8_convrot", "nf4"});
   f.group("Pictures");
   f("max_pixels", o.detail.picture_pixels, "pixels of a picture that the model sees at most; 0: as many as it was published with")
       .at_least(0)
@@ -75,7 +58,7 @@ void fields(config::Fields& f, CaptionOptions& o) {
       .at_least(0)
       .at_most(1)
       .counts_when("temperature above 0", is_drawn);
-  f("seed", o.model.seed, "names every random draw").at_least(0).matters_when("temperature above 0", is_drawn);
+  f("seed", o.seen_by.model.seed, "names every random draw").at_least(0).matters_when("temperature above 0", is_drawn);
 }
 
 void check(CaptionOptions& o) {
@@ -83,10 +66,10 @@ void check(CaptionOptions& o) {
   fields(listed, o);
   config::Problems problems(listed);
   problems.check_values();
-  problems.gather([&] { train::check(o.model); });
+  problems.gather([&] { train::check(o.seen_by.model); });
   if (o.folders.empty())
     problems.add("folder names the pictures that are to be captioned; for example: burnish caption photos --model MODEL");
-  if (o.model.model.empty()) problems.add("model names a Qwen2.5-VL or Qwen3-VL; for example --model Qwen/Qwen3-VL-4B-Instruct");
+  if (o.seen_by.model.model.empty()) problems.add("model names a Qwen2.5-VL or Qwen3-VL; for example --model Qwen/Qwen3-VL-4B-Instruct");
   if (o.extension.size() < 2 || !o.extension.starts_with('.'))
     problems.add("caption_extension is an ending like .txt, not '{}'", o.extension);
   const auto& tokens = o.writing.tokens;
@@ -96,16 +79,7 @@ void check(CaptionOptions& o) {
   problems.refuse("caption");
   o.caption.is_tags = o.style == "tags";
   o.caption.is_added = o.mode == "add";
-  o.writing.seed = static_cast<uint64_t>(o.model.seed);
-}
-
-std::string settings_of(const CaptionOptions& o) {
-  auto listed = o;
-  listed.json = false;
-  listed.model.num_threads = 0;
-  config::Fields all;
-  fields(all, listed);
-  return config::to_toml(all);
+  o.writing.seed = static_cast<uint64_t>(o.seen_by.model.seed);
 }
 
 }  // namespace burnish::app

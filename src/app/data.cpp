@@ -4,6 +4,7 @@
 #include <set>
 
 #include "app/cuts_json.h"
+#include "app/json_refusal.h"
 #include "app/survey_text.h"
 #include "app/verbs.h"
 #include "base/count.h"
@@ -15,7 +16,6 @@
 #include "base/threads.h"
 #include "config/command_line.h"
 #include "config/pages.h"
-#include "config/refusal.h"
 #include "data/mask_check.h"
 #include "data/survey.h"
 #include "models/family.h"
@@ -211,12 +211,7 @@ void run(const Arguments& arguments, DataOptions& o) {
 
 void data(const Arguments& arguments) {
   DataOptions options;
-  try {
-    run(arguments, options);
-  } catch (const config::Refusal& refusal) {  // said in the language that was asked for
-    if (options.json) print("{}", config::to_json(refusal.problems()));
-    throw;
-  }
+  refusing_in_json([&] { return options.json; }, [&] { run(arguments, options); });
 }
 
 }  // namespace burnish::app

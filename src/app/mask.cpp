@@ -1,6 +1,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "app/file_per_picture.h"
+#include "app/json_refusal.h"
 #include "app/mask_options.h"
 #include "app/verbs.h"
 #include "base/interrupt.h"
@@ -8,8 +9,6 @@
 #include "base/say.h"
 #include "base/threads.h"
 #include "config/command_line.h"
-#include "config/pages.h"
-#include "config/refusal.h"
 #include "data/image.h"
 #include "masking/clip_seg.h"
 
@@ -53,8 +52,8 @@ bool write_all(masking::ClipSeg& model, const std::vector<FolderWork>& work, int
   return true;
 }
 
-void run(const MaskOptions& o) {
-  set_threads(o.model.num_threads, o.model.local_size);
+void write_masks(const MaskOptions& o) {
+  set_threads(o.seen_by.model.num_threads, o.seen_by.model.local_size);
   FilesWritten outcome;
   std::vector<FolderWork> work;
   int64_t num_places = 0;
@@ -65,34 +64,33 @@ void run(const MaskOptions& o) {
   }
   bool is_done = true;
   if (num_places > 0) {
-    const auto model_options = train::model_options(o.model);
-    const auto files = models::open_model_files({.model = o.model.model, .model_paths = {}, .model_id_with_origin_paths = {}});
-    masking::ClipSeg model(files, model_options, o.processor_path);
+    const auto model_options = train::model_options(o.seen_by.model);
+    const auto files = models::open_model_files({.model = o.seen_by.model.model, .model_paths = {}, .model_id_with_origin_paths = {}});
+    masking::ClipSeg model(files, model_options, o.seen_by.processor_path);
     load_all(model.components(), "CLIPSeg");
     is_done = write_all(model, work, num_places, o, outcome);
   }
-  tell_outcome(outcome, o.json, "mask");
+  tell_outcome(outcome, o.seen_by.json, "mask");
   if (is_done) end_journals(work);
   check_outcome(outcome, "mask", is_done, num_places);
+}
+
+void run(const Arguments& arguments, MaskOptions& o) {
+  config::Fields listed;
+  fields(listed, o);
+  const auto parsed =
+      config::read_command_line("mask", "write masks of what a text names in pictures", arguments, listed, [&] { check(o); });
+  if (parsed.help) return print("{}", parsed.help_text);
+  check(o);
+  watch_for_interrupt("interrupted: ends after this picture");
+  write_masks(o);
 }
 
 }  // namespace
 
 void mask(const Arguments& arguments) {
   MaskOptions options;
-  config::Fields listed;
-  fields(listed, options);
-  try {
-    const auto parsed =
-        config::read_command_line("mask", "write masks of what a text names in pictures", arguments, listed, [&] { check(options); });
-    if (parsed.help) return print("{}", parsed.help_text);
-    check(options);
-    watch_for_interrupt("interrupted: ends after this picture");
-    run(options);
-  } catch (const config::Refusal& refusal) {  // said in the language that was asked for
-    if (options.json) print("{}", config::to_json(refusal.problems()));
-    throw;
-  }
+  refusing_in_json([&] { return options.seen_by.json; }, [&] { run(arguments, options); });
 }
 
 }  // namespace burnish::app

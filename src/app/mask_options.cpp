@@ -1,30 +1,13 @@
 #include "app/mask_options.h"
 
-#include "base/dtype.h"
-#include "base/limits.h"
 #include "base/text.h"
 #include "config/problems.h"
-#include "models/picture_texts.h"
 
 namespace burnish::app {
 
 namespace {
 
 constexpr int64_t kMostSmooth = 256, kMostExpand = 4096;
-
-void model_fields(config::Fields& f, MaskOptions& o) {
-  f.group("Model");
-  f.path("model", o.model.model, "CLIPSeg: its folder, or its id on a hub, which is fetched", {}, config::seen_from_if_there);
-  f.path("tokenizer_path", o.model.tokenizer_path, "folder of its tokenizer, where it is not beside the model", {},
-         config::seen_from_if_there);
-  const auto processor = models::processor_option();
-  f.path(processor.name, o.processor_path, processor.help);
-  f("dtype", o.model.dtype, "fp32, bf16 or fp16: what the model is held and computed in").known(dtype_choices());
-  f("device", o.model.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
-  f("num_threads", o.model.num_threads, "CPU threads; 0 takes all cores, or as many as the quota of a container gives")
-      .at_least(0)
-      .at_most(kMostThreads);
-}
 
 }  // namespace
 
@@ -41,8 +24,8 @@ void fields(config::Fields& f, MaskOptions& o) {
       .at_most(kMostSmooth)
       .in("pixels");
   f("expand_pixels", o.rule.expand_pixels, "the mask grows by so many pixels of the picture").at_least(0).at_most(kMostExpand).in("pixels");
-  f("json", o.json, "print what was written, and what could not be, as JSON, and nothing else");
-  model_fields(f, o);
+  f("json", o.seen_by.json, "print what was written, and what could not be, as JSON, and nothing else");
+  model_fields(f, o.seen_by, "CLIPSeg: its folder, or its id on a hub, which is fetched");
 }
 
 void check(const MaskOptions& o) {
@@ -51,7 +34,7 @@ void check(const MaskOptions& o) {
   fields(listed, given);
   config::Problems problems(listed);
   problems.check_values();
-  problems.gather([&] { train::check(o.model); });
+  problems.gather([&] { train::check(o.seen_by.model); });
   if (o.folders.empty())
     problems.add("folder names the pictures that are to be masked; for example: burnish mask photos --mask_prompt \"a dog\"");
   if (!o.mask_folder.empty() && o.folders.size() > 1)
@@ -66,15 +49,6 @@ void check(const MaskOptions& o) {
 masking::Join join_of(const MaskOptions& o) {
   if (o.mode == "add") return masking::Join::add;
   return o.mode == "subtract" ? masking::Join::subtract : masking::Join::replace;
-}
-
-std::string settings_of(const MaskOptions& o) {
-  auto listed = o;
-  listed.json = false;
-  listed.model.num_threads = 0;
-  config::Fields all;
-  fields(all, listed);
-  return config::to_toml(all);
 }
 
 }  // namespace burnish::app

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/say.h"
 #include "base/text.h"
 #include "config/command_line.h"
@@ -202,10 +203,9 @@ class Dialogue {
     const auto* question = found.empty() ? "model (its folder or file, author/model, or a published name)"
                                          : "model (a number of the list, its folder or file, author/model, or a published name)";
     ask(question, found.empty() ? "" : "1", [&](const std::string& answer) {
-      const bool is_number = !answer.empty() && answer.find_first_not_of("0123456789") == answer.npos && answer.size() < 4;
-      const auto number = is_number ? static_cast<size_t>(std::stoi(answer)) : 0;
-      if (is_number && (number < 1 || number > found.size())) config_error("new", "the list has no number {}", answer);
-      ask_tokenizers(is_number ? found[number - 1].names.front() : typed_name(answer));
+      const auto number = parse_number<int16_t>(answer);
+      if (number && (*number < 1 || *number > std::ssize(found))) config_error("new", "the list has no number {}", answer);
+      ask_tokenizers(number ? found[static_cast<size_t>(*number) - 1].names.front() : typed_name(answer));
     });
   }
   void ask_tokenizers(const std::string& name) {

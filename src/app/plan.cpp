@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include "app/json_refusal.h"
 #include "app/train_options.h"
 #include "app/verbs.h"
 #include "base/error.h"
@@ -92,12 +93,7 @@ void run(const Arguments& arguments, PlanOptions& o) {
 
 void plan(const Arguments& arguments) {
   PlanOptions options;
-  try {
-    run(arguments, options);
-  } catch (const config::Refusal& refusal) {  // said in the language in which the plan was asked for
-    if (options.json && options.is_of_memory()) print("{}", config::to_json(refusal.problems()));
-    throw;
-  }
+  refusing_in_json([&] { return options.json && options.is_of_memory(); }, [&] { run(arguments, options); });
 }
 
 }  // namespace burnish::app

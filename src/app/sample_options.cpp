@@ -2,13 +2,11 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
 #include <cmath>
-#include <cstdlib>
 
 #include "base/error.h"
 #include "base/limits.h"
-#include "base/text.h"
+#include "base/number.h"
 #include "config/problems.h"
 #include "data/drawn_file.h"
 #include "diffusion/process.h"
@@ -98,29 +96,18 @@ void fields(config::Fields& f, SampleOptions& o) {
 
 std::vector<double> strengths_of(const SampleOptions& o) {
   if (o.lora_strengths.empty()) return {1};
-  std::vector<double> factors;
-  for (const auto& part : split_list(o.lora_strengths)) {
-    char* end = nullptr;
-    factors.push_back(std::strtod(part.c_str(), &end));
-    if (part.empty() || *end != 0 || !std::isfinite(factors.back()))
-      config_error("sample", "lora_strengths '{}' must be a comma list of numbers, as -1,0,1", o.lora_strengths);
-  }
-  return factors;
+  const auto factors = parse_numbers<double>(o.lora_strengths);
+  if (!factors || factors->empty())
+    config_error("sample", "lora_strengths '{}' must be a comma list of numbers, as -1,0,1", o.lora_strengths);
+  return *factors;
 }
 
 std::vector<double> times_of(const SampleOptions& o) {
-  std::vector<double> times;
-  for (const auto& part : split_list(o.sigmas)) {
-    double time = 0;
-    auto end = part.data() + part.size();
-    auto result = std::from_chars(part.data(), end, time);
-    bool falls = result.ec == std::errc() && result.ptr == end && time >= 0 && time < (times.empty() ? 1.0 + 1e-9 : times.back());
-    if (!falls) config_error("sample", "sigmas must fall from at most 1 to 0, as 0.999,0.75,0.5,0.25,0, and '{}' does not", o.sigmas);
-    times.push_back(time);
-  }
-  if (!times.empty() && (times.size() < 2 || times.back() != 0))
-    config_error("sample", "sigmas must end with 0, as 0.999,0.75,0.5,0.25,0, and '{}' does not", o.sigmas);
-  return times;
+  if (o.sigmas.empty()) return {};
+  const auto times = parse_numbers<double>(o.sigmas);
+  if (!times || !diffusion::falls_to_zero(*times))
+    config_error("sample", "sigmas must fall from at most 1 to 0, as 0.999,0.75,0.5,0.25,0, and '{}' does not", o.sigmas);
+  return *times;
 }
 
 void check(const SampleOptions& o) {

@@ -3,26 +3,17 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <optional>
+
+#include "base/number.h"
 
 namespace burnish {
-
-namespace {
-
-/// The number that a file's name is, or none.
-std::optional<int64_t> number_of(const std::string& name) {
-  bool is_number = !name.empty() && name.size() < 18 && name.find_first_not_of("0123456789") == name.npos;
-  return is_number ? std::optional<int64_t>(std::stoll(name)) : std::nullopt;
-}
-
-}  // namespace
 
 std::map<int64_t, CoreTime> core_times(const std::string& root) {
   std::map<int64_t, CoreTime> times;
   std::error_code gone;  // the folder of a thread that ends meanwhile, or all of them
   std::filesystem::directory_iterator end;
   for (std::filesystem::directory_iterator entry(root + "/proc/self/task", gone); !gone && entry != end; entry.increment(gone)) {
-    auto thread = number_of(entry->path().filename().string());
+    auto thread = parse_number<int64_t>(entry->path().filename().string());
     std::ifstream file(entry->path() / "schedstat");
     double ran = 0, queued = 0, turns = 0;  // the first two in nanoseconds
     if (thread && file >> ran >> queued >> turns) times[*thread] = {1e-9 * ran, 1e-9 * queued, turns};

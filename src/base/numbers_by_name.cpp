@@ -1,9 +1,9 @@
 #include "base/numbers_by_name.h"
 
-#include <charconv>
 #include <cmath>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/pattern.h"
 #include "base/text.h"
 
@@ -32,11 +32,11 @@ NumbersByName::NumbersByName(const char* room, std::string option, std::string_v
     auto equals = part.rfind('=');
     auto name = std::string(trim(std::string_view(part).substr(0, equals)));
     auto number = equals == part.npos ? std::string() : std::string(trim(std::string_view(part).substr(equals + 1)));
-    Entry entry{name, {}};
-    auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), entry.number);
-    if (name.empty() || number.empty() || error != std::errc() || end != number.data() + number.size() || !std::isfinite(entry.number) ||
-        entry.number < least)
+    const auto value = parse_number<double>(number);
+    if (name.empty() || !value || *value < least)
       config_error(room_, "{} must be a comma list of name=number with numbers of at least {}, found '{}'", option_, least, trim(part));
+    Entry entry{name, {}};
+    entry.number = *value;
     if (entry.number > most) config_error(room_, "{}: numbers must be at most {}, found '{}'", option_, most, trim(part));
     entry.fits = [name, pattern = Pattern(room_, option_, name)](const std::string& path) {
       return lies_below(path, name) || pattern.matches(path);

@@ -1,12 +1,12 @@
 #include "checkpoint/state.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "io/checkpoint_files.h"
 #include "io/files.h"
@@ -25,12 +25,7 @@ const std::string kAverage = "average.";
 
 int64_t read_count(const io::Metadata& metadata, const char* key, const std::filesystem::path& path) {
   auto it = metadata.find(key);
-  int64_t value = -1;
-  if (it != metadata.end()) {
-    const auto& text = it->second;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) value = -1;
-  }
+  const auto value = it != metadata.end() ? parse_number<int64_t>(it->second).value_or(-1) : -1;
   if (value < 0) data_error("checkpoint", "{} is no saved state: its metadata gives no '{}'", path.string(), key);
   return value;
 }

@@ -4,12 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <functional>
 #include <utility>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/overloaded.h"
 #include "base/text.h"
 #include "config/pages.h"
@@ -38,17 +37,8 @@ std::string spellings(const Field& field) {
   return all_spellings(std::move(names));
 }
 
-bool is_whole_number(const std::string& text) {
-  int64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-bool is_number(const std::string& text) {
-  char* end = nullptr;
-  std::strtod(text.c_str(), &end);
-  return !text.empty() && *end == 0;
-}
+bool is_whole_number(const std::string& text) { return parse_number<int64_t>(text).has_value(); }
+bool is_number(const std::string& text) { return parse_number<double>(text).has_value(); }
 
 bool is_truth_value(const std::string& text) {
   try {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <set>
@@ -11,6 +10,7 @@
 #include "base/count.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "data/archive_path.h"
 #include "data/archived_files.h"
@@ -57,10 +57,8 @@ Endings parse_endings(const std::string& list) {
   for (const auto& entry : split_list(list)) {
     auto equals = std::min(entry.find('='), entry.size());
     auto number = entry.substr(std::min(equals + 1, entry.size()));
-    double weight = 1;
-    auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), weight);
-    bool is_weight = equals == entry.size() || (error == std::errc() && end == number.data() + number.size() && weight > 0 && weight < 1e9);
-    if (!is_weight || !entry.starts_with('.') || equals < 2)
+    const auto weight = equals == entry.size() ? 1.0 : parse_number<double>(number).value_or(0);
+    if (weight <= 0 || weight >= 1e9 || !entry.starts_with('.') || equals < 2)
       config_error("data", "caption_extension '{}' is no ending like .txt, or .txt=3 with how often it is drawn", entry);
     endings.emplace_back(entry.substr(0, equals), weight);
   }
@@ -219,11 +217,8 @@ void take_pictures_below(const fs::path& folder, std::set<fs::path>& pictures) {
 /// The number of `cat_3`, behind the key of its picture `cat`; nothing where the name has none.
 std::optional<std::pair<std::string, int64_t>> layer_of(const std::string& key) {
   const auto end = key.rfind('_');
-  int64_t number = 0;
-  if (end == key.npos || std::from_chars(key.data() + end + 1, key.data() + key.size(), number).ptr != key.data() + key.size() ||
-      end + 1 == key.size())
-    return std::nullopt;
-  return std::pair(key.substr(0, end), number);
+  const auto number = end == key.npos ? std::nullopt : parse_number<int64_t>(key.substr(end + 1));
+  return number ? std::optional(std::pair(key.substr(0, end), *number)) : std::nullopt;
 }
 
 /// Takes layers out of the pictures, by the key of their picture and their number: those without a caption, as musubi-tuner has them.
@@ -250,14 +245,12 @@ constexpr int kRepeatsToSay = 100;
 int repeats_of(const fs::path& folder) {
   auto name = folder.filename().string();
   auto digits = name.substr(0, name.find('_'));
-  int repeats = 1;
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), repeats);
-  bool is_number = error == std::errc() && end == digits.data() + digits.size() && digits.size() < name.size();
-  if (!is_number) return 1;
-  if (repeats < 0 || repeats > kMostRepeats)
+  const auto repeats = digits.size() < name.size() ? parse_number<int>(digits) : std::nullopt;
+  if (!repeats) return 1;
+  if (*repeats < 0 || *repeats > kMostRepeats)
     data_error("data", "the folder {} asks for {} repeats of its pictures; a name like 10_cat begins with 0 to {}", folder.string(), digits,
                kMostRepeats);
-  return repeats;
+  return *repeats;
 }
 
 /// The object in the JSON file of a picture; null where there is none.

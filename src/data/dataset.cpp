@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/progress.h"
 #include "base/random_key.h"
 #include "base/text.h"
@@ -186,12 +186,9 @@ double read_loss_weight(const nlohmann::json& row) {
   if (it == row.end() || it->is_null()) return 1;
   auto text = it->is_string() ? std::string(trim(it->get<std::string>())) : it->dump();
   if (text.empty()) return 1;
-  double weight = -1;
-  auto end = text.data() + text.size();
-  auto result = std::from_chars(text.data(), end, weight);
-  if (result.ec != std::errc() || result.ptr != end || !(weight >= 0) || !std::isfinite(weight))
-    data_error("data", "the loss_weight is {}, and must be a number of at least 0", text);
-  return weight;
+  const auto weight = parse_number<double>(text);
+  if (!weight || *weight < 0) data_error("data", "the loss_weight is {}, and must be a number of at least 0", text);
+  return *weight;
 }
 
 /// A text that no encoder would read is a file of something else.

@@ -3,6 +3,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/std.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "base/choice.h"
 #include "base/random_key.h"
 #include "base/text.h"
@@ -23,6 +26,11 @@ void check(const SamplerOptions& options) {
   if (!contains(samplers, options.name)) unknown_choice("diffusion", "sampler", options.name, samplers);
   if (!contains(spacings, options.timestep_spacing)) unknown_choice("diffusion", "timestep_spacing", options.timestep_spacing, spacings);
   if (options.num_steps < 1) config_error("diffusion", "num_inference_steps must be at least 1, not {}", options.num_steps);
+}
+
+bool falls_to_zero(std::span<const double> times) {
+  return times.size() >= 2 && times.front() <= 1 && times.back() == 0 &&
+         std::ranges::adjacent_find(times, std::less_equal<>()) == times.end();
 }
 
 /// Refuses a stretch in which next to none of the times lie: what is drawn there would be one time again and again.

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,9 @@ std::vector<std::string> sampler_names();
 std::vector<std::string> spacing_names();
 /// Throws a config Error for an unknown sampler or spacing, or fewer than one step.
 void check(const SamplerOptions& options);
+
+/// Tells whether these are times of a flow at which steps may begin: two or more, which fall from at most 1 to 0.
+bool falls_to_zero(std::span<const double> times);
 
 /// A walk from noise to pictures for one batch. Steps are taken in order, each once: a multistep method remembers the last one. Everything
 /// is computed in fp32, whatever the dtype of a prediction; flows walk in fp64 from noise that is.

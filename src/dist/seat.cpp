@@ -1,9 +1,9 @@
 #include "dist/seat.h"
 
-#include <charconv>
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/number.h"
 
 namespace burnish::dist {
 
@@ -23,12 +23,11 @@ constexpr Words kLaunchers[] = {
 };
 
 int64_t to_number(const std::string& name, const std::string& text) {
-  int64_t number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0)
+  const auto number = parse_number<int64_t>(text);
+  if (!number || *number < 0)
     config_error("dist", "the environment says {} = '{}', where a whole number is expected; start the processes with one launcher", name,
                  text);
-  return number;
+  return *number;
 }
 
 std::optional<int64_t> number_of(const Environment& environment, const std::string& name) {

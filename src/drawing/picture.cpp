@@ -1,15 +1,14 @@
 #include "drawing/picture.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "models/family.h"
 
@@ -119,25 +118,17 @@ class Line {
   }
 
   double finite(std::string_view name, std::string_view text) const {
-    auto value = number<double>(text);
-    if (!value || !std::isfinite(*value)) data_error("drawing", "{}: --{} must be a number, not '{}'", where_, name, text);
+    auto value = parse_number<double>(text);
+    if (!value) data_error("drawing", "{}: --{} must be a number, not '{}'", where_, name, text);
     return *value;
   }
 
   int64_t whole(std::string_view name, std::string_view text, int64_t least, int64_t most = std::numeric_limits<int64_t>::max()) const {
-    auto value = number<int64_t>(text);
+    auto value = parse_number<int64_t>(text);
     if (!value || *value < least)
       data_error("drawing", "{}: --{} must be a whole number of at least {}, not '{}'", where_, name, least, text);
     if (*value > most) data_error("drawing", "{}: --{} must be at most {}, not {}", where_, name, most, *value);
     return *value;
-  }
-
-  template <class T>
-  static std::optional<T> number(std::string_view text) {
-    T value{};
-    auto end = text.data() + text.size();
-    auto result = std::from_chars(text.data(), end, value);
-    return result.ec == std::errc() && result.ptr == end ? std::optional(value) : std::nullopt;
   }
 
   std::string where_;

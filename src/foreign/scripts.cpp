@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/text.h"
 
 namespace burnish::foreign {
@@ -26,12 +26,6 @@ std::string in_small(std::string_view text) {
   std::string small(text);
   std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
   return small;
-}
-
-std::optional<double> as_number(const std::string& text) {
-  double number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
@@ -103,7 +97,7 @@ Runs compared(const std::string& a, const std::string& relation, const std::stri
   auto of = [](bool holds) { return holds ? Runs::yes : Runs::no; };
   if (relation == "==" || relation == "=") return of(a == b);
   if (relation == "!=") return of(a != b);
-  auto left = as_number(a), right = as_number(b);
+  auto left = parse_number<double>(a), right = parse_number<double>(b);
   if (!left || !right) return Runs::perhaps;
   auto word = in_small(relation);
   if (!word.empty() && word[0] == '-') word.erase(0, 1);

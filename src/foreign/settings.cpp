@@ -5,13 +5,13 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <sstream>
 #include <vector>
 
 #include "base/error.h"
 #include "base/escapes.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "foreign/scripts.h"
 #include "io/files.h"
@@ -50,9 +50,7 @@ Value scalar_of(const YAML::Node& node) {
   auto word = lower(text);
   if (word == "true" || word == "yes" || word == "on") return true;
   if (word == "false" || word == "no" || word == "off") return false;
-  int64_t whole = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
-  if (error == std::errc() && end == text.data() + text.size()) return whole;
+  if (const auto whole = parse_number<int64_t>(text)) return *whole;
   if (auto number = number_of(Value(text))) return *number;
   return text;
 }
@@ -208,11 +206,7 @@ bool asks_for_something(const Value& value) {
 std::optional<double> number_of(const Value& value) {
   if (value.is_number()) return value.get<double>();
   if (!value.is_string()) return {};
-  auto text = value.get<std::string>();
-  double number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  bool whole_text = error == std::errc() && end == text.data() + text.size();
-  return whole_text ? std::optional(number) : std::nullopt;
+  return parse_number<double>(value.get<std::string>());
 }
 
 Settings::Settings(const Value& tree) { unfold(tree, "", values_); }

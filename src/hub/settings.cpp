@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "io/files.h"
 
@@ -71,11 +72,10 @@ std::optional<Source> source() {
 double timeout() {
   auto text = variable({"HF_HUB_DOWNLOAD_TIMEOUT"});
   if (text.empty()) return Settings().timeout;
-  char* end = nullptr;
-  auto seconds = std::strtod(text.c_str(), &end);
-  if (*end != 0 || !(seconds >= 1 && seconds <= 86400))
+  const auto seconds = parse_number<double>(text);
+  if (!seconds || *seconds < 1 || *seconds > 86400)
     config_error("hub", "HF_HUB_DOWNLOAD_TIMEOUT must be a number of seconds from 1 to 86400, not '{}'", text);
-  return seconds;
+  return *seconds;
 }
 
 std::string token_of_file(const fs::path& path) {

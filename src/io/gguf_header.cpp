@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/number.h"
 
 namespace burnish::io {
 
@@ -170,9 +171,7 @@ TensorInfo read_tensor(Reader& from, std::string_view name) {
 uint64_t alignment_in(const std::map<std::string, std::string>& metadata, std::string_view file) {
   auto said = metadata.find("general.alignment");
   if (said == metadata.end()) return 32;
-  const bool is_number =
-      !said->second.empty() && said->second.size() < 10 && std::ranges::all_of(said->second, [](char c) { return c >= '0' && c <= '9'; });
-  const uint64_t alignment = is_number ? std::stoull(said->second) : 0;
+  const uint64_t alignment = parse_number<uint32_t>(said->second).value_or(0);
   if (alignment == 0 || (alignment & (alignment - 1)) != 0)
     data_error("io", "{}: its alignment is '{}', and a power of two was expected; it is damaged", file, said->second);
   return alignment;

@@ -1,10 +1,10 @@
 #include "io/pickle.h"
 
 #include <bit>
-#include <charconv>
 #include <map>
 
 #include "base/error.h"
+#include "base/number.h"
 
 namespace burnish::io {
 
@@ -61,11 +61,10 @@ class PickleReader {
   }
   template <class T>
   T parsed(std::string_view text) const {
-    T value{};
     if (!text.empty() && text.back() == 'L') text.remove_suffix(1);
-    auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (result.ec != std::errc() || result.ptr != text.data() + text.size()) damaged("a number cannot be read");
-    return value;
+    const auto value = parse_number<T>(text);
+    if (!value) damaged("a number cannot be read");
+    return *value;
   }
 
  private:

@@ -11,6 +11,7 @@
 #include "adapters/adapter_config.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "loras/lora_file.h"
 
@@ -81,12 +82,7 @@ struct Merged::Read {
 LoraFile parse_lora_file(const std::string& text) {
   auto colon = text.rfind(':');
   if (colon == std::string::npos || std::filesystem::exists(text)) return {text};
-  try {
-    size_t used = 0;
-    auto strength = std::stod(text.substr(colon + 1), &used);
-    if (used == text.size() - colon - 1) return {text.substr(0, colon), strength};
-  } catch (const std::exception&) {
-  }
+  if (const auto strength = parse_number<double>(text.substr(colon + 1))) return {text.substr(0, colon), *strength};
   return {text};
 }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/text.h"
 
 namespace burnish::models {
@@ -29,8 +30,7 @@ std::vector<int64_t> shape_of(const io::TensorSource& tensors, const std::string
   if (original.empty()) return shape;
   std::vector<int64_t> sides;
   for (const auto& side : split_list(original)) {
-    const bool is_side = side.size() < 10 && std::ranges::all_of(side, [](char c) { return c >= '0' && c <= '9'; });
-    sides.push_back(is_side ? std::stoll(side) : 0);
+    sides.push_back(parse_number<int32_t>(side).value_or(0));
   }
   int64_t left = product(shape);
   for (auto side : sides) left = side > 0 && left % side == 0 ? left / side : 0;

@@ -1,10 +1,10 @@
 #include "optim/arguments.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/text.h"
 
 namespace burnish::optim {
@@ -34,11 +34,9 @@ const std::string* Arguments::find(const std::string& key) {
 }
 
 double Arguments::number(const std::string& key, const std::string& text) const {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || std::isnan(value))
-    config_error("optim", "{} of {} must be a number, found '{}'", key, optimizer_, text);
-  return value;
+  const auto value = parse_number<double>(text);
+  if (!value) config_error("optim", "{} of {} must be a number, found '{}'", key, optimizer_, text);
+  return *value;
 }
 
 void Arguments::take(const std::string& key, double& value, double least, double below) {

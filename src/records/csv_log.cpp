@@ -3,9 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
+#include "base/number.h"
 #include "io/files.h"
 
 namespace burnish::records {
@@ -61,10 +61,8 @@ std::vector<std::string> cut_table(const std::filesystem::path& path, int64_t la
   size_t num_kept = 0;
   while (is_ours && !rest.empty()) {
     auto cells = take_row(rest);
-    int64_t step = 0;
-    bool whole = cells.size() == columns.size() &&
-                 std::from_chars(cells[0].data(), cells[0].data() + cells[0].size(), step).ptr == cells[0].data() + cells[0].size();
-    if (!whole || step > last_step) continue;
+    const auto step = cells.size() == columns.size() ? parse_number<int64_t>(cells[0]) : std::nullopt;
+    if (!step || *step > last_step) continue;
     kept += row_of(cells);
     ++num_kept;
   }

@@ -3,9 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
+
+#include "base/number.h"
 
 namespace burnish::records {
 
@@ -26,10 +27,7 @@ const char* ending_of(PreviewKind kind) {
 
 std::optional<int64_t> number_in(std::string_view text, std::string_view before, std::string_view after) {
   if (!text.starts_with(before) || !text.ends_with(after) || text.size() < before.size() + after.size()) return std::nullopt;
-  text = text.substr(before.size(), text.size() - before.size() - after.size());
-  int64_t number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+  return parse_number<int64_t>(text.substr(before.size(), text.size() - before.size() - after.size()));
 }
 
 std::vector<fs::path> entries(const fs::path& folder) {

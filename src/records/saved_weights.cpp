@@ -1,9 +1,9 @@
 #include "records/saved_weights.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/error.h"
+#include "base/number.h"
 
 namespace burnish::records {
 
@@ -25,9 +25,7 @@ std::pair<std::string, std::string> stem_and_part(const std::string& file) {
 int64_t newness(const std::string& stem) {
   if (stem == "best") return INT64_MAX;
   if (!stem.starts_with("step-")) return -1;
-  int64_t step = -1;
-  auto [end, error] = std::from_chars(stem.data() + 5, stem.data() + stem.size(), step);
-  return error == std::errc() && end == stem.data() + stem.size() ? step : -1;
+  return parse_number<int64_t>(std::string_view(stem).substr(5)).value_or(-1);
 }
 
 }  // namespace

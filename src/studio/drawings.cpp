@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "io/files.h"
 #include "studio/grid.h"
 #include "studio/runs.h"
@@ -41,10 +42,8 @@ std::map<int64_t, std::string> pictures_in(const fs::path& drawing) {
   std::error_code error;
   for (fs::directory_iterator entry(drawing, error), end; entry != end; entry.increment(error)) {
     const auto& path = entry->path();
-    const auto stem = path.stem().string();
-    const bool is_number = !stem.empty() && stem.size() < 10 && stem.find_first_not_of("0123456789") == std::string::npos;
-    if (is_number && std::ranges::find(kEndings, path.extension().string()) != kEndings.end())
-      pictures[std::stoll(stem)] = path.filename().string();
+    const auto number = parse_number<int64_t>(path.stem().string());
+    if (number && std::ranges::find(kEndings, path.extension().string()) != kEndings.end()) pictures[*number] = path.filename().string();
   }
   return pictures;
 }

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "io/files.h"
@@ -66,12 +67,12 @@ Job job_of(const std::string& id, const json& value) {
 std::optional<records::Process> process_of(const std::string& variable) {
   std::error_code error;
   for (fs::directory_iterator entry("/proc", error), end; entry != end; entry.increment(error)) {
-    const auto name = entry->path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const auto process = parse_number<int64_t>(entry->path().filename().string());
+    if (!process) continue;
     std::ifstream file(entry->path() / "environ", std::ios::binary);
     const std::string all{std::istreambuf_iterator<char>(file), {}};
     const auto at = ('\0' + all).find('\0' + variable + '\0');
-    if (at != std::string::npos) return records::process_with(std::stoll(name));
+    if (at != std::string::npos) return records::process_with(*process);
   }
   return std::nullopt;
 }
@@ -79,7 +80,7 @@ std::optional<records::Process> process_of(const std::string& variable) {
 /// "0007" behind all numbers that are there.
 std::string next_number(const std::vector<Job>& jobs) {
   int64_t last = 0;
-  for (const auto& job : jobs) last = std::max<int64_t>(last, std::strtoll(job.id.c_str(), nullptr, 10));
+  for (const auto& job : jobs) last = std::max(last, parse_number<int64_t>(job.id).value_or(0));
   return fmt::format("{:04}", last + 1);
 }
 

@@ -3,11 +3,11 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/stack.h>
 
-#include <charconv>
 #include <map>
 #include <utility>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "io/model_values.h"
 
@@ -72,10 +72,8 @@ at::Tensor residual_for(int64_t block, const Config& transformer, const Config& 
 int64_t control_mode(const std::string& name, int64_t num_modes) {
   static const std::map<std::string, int64_t> named{{"canny", 0}, {"tile", 1}, {"depth", 2}, {"blur", 3},
                                                     {"pose", 4},  {"gray", 5}, {"lq", 6}};
-  int64_t mode = -1;
   auto known = named.find(name);
-  if (known != named.end()) mode = known->second;
-  else if (std::from_chars(name.data(), name.data() + name.size(), mode).ptr != name.data() + name.size()) mode = -1;
+  const auto mode = known != named.end() ? known->second : parse_number<int64_t>(name).value_or(-1);
   if (mode >= 0 && mode < num_modes) return mode;
   data_error("models", "'{}' is no kind of control; this ControlNet knows canny, tile, depth, blur, pose, gray and lq, or numbers below {}",
              name, num_modes);

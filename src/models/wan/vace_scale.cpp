@@ -1,10 +1,9 @@
 #include "models/wan/vace_scale.h"
 
-#include <charconv>
 #include <cmath>
-#include <optional>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/text.h"
 
 namespace burnish::models::wan {
@@ -13,18 +12,10 @@ namespace {
 
 const std::string kVaceScale = "vace_scale";
 
-/// Nothing where a word is no finite number.
-std::optional<double> number_of(const std::string& word) {
-  double number = 0;
-  auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  const bool is_whole = error == std::errc() && end == word.data() + word.size() && std::isfinite(number);
-  return is_whole ? std::optional(number) : std::nullopt;
-}
-
 std::string why_no_scale(const std::string& name, const OptionValue& value) {
   const auto words = split_list(std::get<std::string>(value));
   for (const auto& word : words) {
-    if (!number_of(word))
+    if (!parse_number<double>(word))
       return name + " holds '" + word + "'; a number, or one for each of VACE's blocks with commas between was expected";
   }
   return words.empty() ? name + " is empty; a number was expected, 1 for what the model was trained with" : "";
@@ -44,7 +35,7 @@ Option vace_scale_option() {
 
 std::vector<double> vace_scales(const ModelOptions& options, int64_t num_blocks) {
   std::vector<double> scales;
-  for (const auto& word : split_list(options.get<std::string>(kVaceScale))) scales.push_back(number_of(word).value_or(1));
+  for (const auto& word : split_list(options.get<std::string>(kVaceScale))) scales.push_back(parse_number<double>(word).value_or(1));
   if (scales.size() == 1) scales.resize(static_cast<size_t>(num_blocks), scales.front());
   if (std::ssize(scales) != num_blocks)
     config_error("models", "vace_scale has {} numbers and VACE's module {} blocks; give one number for all, or one for each", scales.size(),
@@ -54,7 +45,7 @@ std::vector<double> vace_scales(const ModelOptions& options, int64_t num_blocks)
 
 bool scales_vace(const ModelOptions& options) {
   for (const auto& word : split_list(options.get<std::string>(kVaceScale))) {
-    if (number_of(word) != 1.0) return true;
+    if (parse_number<double>(word) != 1.0) return true;
   }
   return false;
 }

@@ -4,12 +4,12 @@
 #include <ATen/core/Generator.h>
 #include <ATen/ops/randn.h>
 
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "diffusion/flow_match.h"
 #include "memory/gpu.h"
@@ -25,11 +25,7 @@ std::optional<double> number_in(const nlohmann::json& columns, const char* name)
   if (it == columns.end()) return std::nullopt;
   if (it->is_number()) return it->get<double>();
   if (!it->is_string()) return std::nullopt;
-  auto text = it->get<std::string>();
-  double value = 0;
-  auto end = text.data() + text.size();
-  auto result = std::from_chars(text.data(), end, value);
-  return result.ec == std::errc() && result.ptr == end ? std::optional(value) : std::nullopt;
+  return parse_number<double>(it->get<std::string>());
 }
 
 int64_t count_in(const nlohmann::json& columns, const char* name, int64_t row, double least, double most) {

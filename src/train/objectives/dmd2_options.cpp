@@ -3,14 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
-#include <functional>
 #include <iterator>
 #include <optional>
 
 #include "base/error.h"
 #include "base/limits.h"
-#include "base/text.h"
+#include "base/number.h"
 
 namespace burnish::train {
 
@@ -86,16 +84,10 @@ std::vector<models::Option> adversarial_options() {
 /// The numbers of a comma list.
 template <class Number>
 std::vector<Number> numbers_in(const char* name, const std::string& list) {
-  std::vector<Number> numbers;
-  for (const auto& part : split_list(list)) {
-    Number number = 0;
-    auto end = part.data() + part.size();
-    auto result = std::from_chars(part.data(), end, number);
-    if (result.ec != std::errc() || result.ptr != end || number < 0)
-      config_error("train", "{} must be a comma list of numbers from 0 up, and '{}' is none", name, part);
-    numbers.push_back(number);
-  }
-  return numbers;
+  const auto numbers = parse_numbers<Number>(list);
+  if (!numbers || std::ranges::any_of(*numbers, [](Number number) { return number < 0; }))
+    config_error("train", "{} must be a comma list of numbers from 0 up, and '{}' is none", name, list);
+  return *numbers;
 }
 
 std::vector<double> sigmas_of(const models::OptionValues& values) {
@@ -110,9 +102,7 @@ std::vector<double> sigmas_of(const models::OptionValues& values) {
   if (std::ssize(sigmas) != steps + 1)
     config_error("train", "{} has {} numbers; it takes one for each of {} {}, and a 0 behind them", kDmd2Times, sigmas.size(), kDmd2Steps,
                  steps);
-  const bool falls = std::ranges::adjacent_find(sigmas, std::less_equal<>()) == sigmas.end();
-  if (!falls || sigmas.front() > 1 || sigmas.back() != 0)
-    config_error("train", "{} must fall from at most 1 to 0, as 0.999,0.75,0.5,0.25,0", kDmd2Times);
+  if (!diffusion::falls_to_zero(sigmas)) config_error("train", "{} must fall from at most 1 to 0, as 0.999,0.75,0.5,0.25,0", kDmd2Times);
   return sigmas;
 }
 

@@ -1,10 +1,10 @@
 #include "train/options/meaning.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
+#include <set>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/text.h"
 
 namespace burnish::train {
@@ -78,26 +78,21 @@ std::vector<std::pair<std::string, double>> component_rates(const TrainOptions& 
   for (const auto& entry : split_list(o.text_encoder_lr)) {
     auto equals = entry.find('=');
     auto number = equals == entry.npos ? entry : entry.substr(equals + 1);
-    char* end = nullptr;
-    auto rate = std::strtod(number.c_str(), &end);
-    if (number.empty() || *end != 0 || !std::isfinite(rate) || rate <= 0)
+    const auto rate = parse_number<double>(number);
+    if (!rate || *rate <= 0)
       config_error("train", "text_encoder_lr '{}' must be a number above 0, or a list of component=number", o.text_encoder_lr);
-    rates.emplace_back(equals == entry.npos ? "" : entry.substr(0, equals), rate);
+    rates.emplace_back(equals == entry.npos ? "" : entry.substr(0, equals), *rate);
   }
   std::stable_sort(rates.begin(), rates.end(), [](const auto& a, const auto& b) { return a.first.empty() && !b.first.empty(); });
   return rates;
 }
 
 std::vector<double> validation_strengths(const TrainOptions& o) {
-  std::vector<double> strengths;
-  for (const auto& entry : split_list(o.validation_strengths)) {
-    char* end = nullptr;
-    auto strength = std::strtod(entry.c_str(), &end);
-    if (entry.empty() || *end != 0 || !std::isfinite(strength) || std::ranges::find(strengths, strength) != strengths.end())
-      config_error("train", "validation_strengths '{}' must be a comma list of different numbers, 0,0.5,1.5 say", o.validation_strengths);
-    if (strength != 1) strengths.push_back(strength);
-  }
-  return strengths;
+  auto strengths = parse_numbers<double>(o.validation_strengths);
+  if (!strengths || std::set(strengths->begin(), strengths->end()).size() != strengths->size())
+    config_error("train", "validation_strengths '{}' must be a comma list of different numbers, 0,0.5,1.5 say", o.validation_strengths);
+  std::erase(*strengths, 1);
+  return *strengths;
 }
 
 adapters::AdapterOptions adapter_options(const TrainOptions& o) {

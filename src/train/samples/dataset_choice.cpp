@@ -1,7 +1,6 @@
 #include "train/samples/dataset_choice.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <deque>
 #include <map>
@@ -9,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "config/problems.h"
 #include "data/load_metadata.h"
@@ -26,12 +26,10 @@ constexpr double kLeastFrameRate = 0.1, kMostFrameRate = 1000;
 data::Size parse_resolution(const std::string& text) {
   auto comma = std::min(text.find_first_of(",x"), text.size());
   auto number = [&](std::string_view part) {
-    int64_t value = 0;
-    part = trim(part);
-    auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    if (error != std::errc() || end != part.data() + part.size() || value < 1 || value > kMostPixelsASide)
+    const auto value = parse_number<int64_t>(trim(part));
+    if (!value || *value < 1 || *value > kMostPixelsASide)
       config_error("train", "the resolution '{}' is no side like 1024, nor width and height like 768,1024", text);
-    return value;
+    return *value;
   };
   auto width = number(std::string_view(text).substr(0, comma));
   return {comma < text.size() ? number(std::string_view(text).substr(comma + 1)) : width, width};

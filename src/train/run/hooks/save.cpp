@@ -1,7 +1,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -9,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "io/hash.h"
 #include "loras/file_metadata.h"
 #include "records/json_log.h"
@@ -77,10 +77,7 @@ int64_t step_of(const fs::path& path, const std::string& prefix) {
   if (!name.starts_with(prefix)) return -1;
   name.erase(0, prefix.size());
   if (!name.starts_with("step-") || !name.ends_with(".safetensors")) return -1;
-  int64_t step = -1;
-  auto end = name.data() + name.find('.');
-  auto result = std::from_chars(name.data() + 5, end, step);
-  return result.ec == std::errc() && result.ptr == end ? step : -1;
+  return parse_number<int64_t>(name.substr(5, name.find('.') - 5)).value_or(-1);
 }
 
 /// Removes weights saved by step, but for those of the last `count` steps up to `step`.
