@@ -14,8 +14,7 @@ namespace burnish {
 /// The finite number that the whole text is, with or without a plus sign before it; none where it is anything else, is followed by
 /// anything, or does not fit. In every locale the same.
 template <class Number>
-  requires std::integral<Number> || std::floating_point<Number>
-std::optional<Number> parse_number(std::string_view text) {
+requires std::integral<Number> || std::floating_point<Number> std::optional<Number> parse_number(std::string_view text) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   Number number = 0;
   const auto* end = text.data() + text.size();

@@ -16,8 +16,8 @@
 #include "kernels/gelu_tanh/gpu.h"
 #include "kernels/group_norm_silu/gpu.h"
 #include "kernels/group_norm_silu/group_norm_silu.h"
-#include "kernels/launch.h"
 #include "kernels/int8_product/int8_product.h"
+#include "kernels/launch.h"
 #include "kernels/low_rank/gpu.h"
 #include "kernels/low_rank/low_rank.h"
 #include "kernels/modulated_norm/gpu.h"
@@ -195,7 +195,8 @@ TEST_P(GpuOperators, ProductsOfInt8) {
   EXPECT_EQ(kernels::scales_int8_product_gpu(y, {}), GetParam() == at::kBFloat16);
   EXPECT_FALSE(kernels::scales_int8_product_gpu(y, {.rotation = 64}));
   if (GetParam() != at::kBFloat16) return;
-  for (const auto& scales : {kernels::Scales{exact({5, 1}), exact({1, 512}), drawn({512})}, {exact({5, 1}), exact({1, 512})}, {exact({5, 1})}})
+  for (const auto& scales :
+       {kernels::Scales{exact({5, 1}), exact({1, 512}), drawn({512})}, {exact({5, 1}), exact({1, 512})}, {exact({5, 1})}})
     kernels::int8_product_gpu_(y, a, b, scales, /*adds=*/false);
   kernels::int8_product_gpu_(y, a, b, {exact({5, 1}), exact({1, 512})}, /*adds=*/true);
   kernels::int8_product_gpu_(y, a, b, {exact({5, 1})}, /*adds=*/true);

@@ -115,7 +115,8 @@ TEST_P(BlocksOnDevice, AttentionWhoseGradientsLieApart) {
     const auto alone = merged(in, 0), other = merged(in, 3);
     return Tensors{alone, at::cat({other, in[6]}, -1)};
   };
-  const Tensors qkv{heads(tokens), heads(tokens), heads(tokens), heads(tokens), heads(tokens), heads(tokens), drawn({kBatch, tokens, 3 * width})};
+  const Tensors qkv{
+      heads(tokens), heads(tokens), heads(tokens), heads(tokens), heads(tokens), heads(tokens), drawn({kBatch, tokens, 3 * width})};
   expect_same(compute, qkv);
 }
 
@@ -181,4 +182,5 @@ TEST_P(BlocksOnDevice, DoubleAndSingle) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, BlocksOnDevice,
-                         testing::Values(Sizes{16, 16, 12}, Sizes{16, 16, 48}, Sizes{16, 16, 1024}, Sizes{64, 64, 256}, Sizes{128, 40, 300}));
+                         testing::Values(Sizes{16, 16, 12}, Sizes{16, 16, 48}, Sizes{16, 16, 1024}, Sizes{64, 64, 256},
+                                         Sizes{128, 40, 300}));

@@ -18,7 +18,7 @@ pack_for_gpu() {
     ldd "build-cuda/$program" | awk '$3 ~ /^\// {print $3}' | grep -vE "/lib(torch|c10|cu[^r]|curand|nv|nccl|gomp|c\.so|m\.so|dl\.so|rt\.so|util\.so|pthread|resolv)" |
       xargs -r cp -Ln -t "$GPU_PACK/lib"
   done
-  tar -C build-cuda -cf - "$(basename "$GPU_PACK")" | xz -9 >"$GPU_PACK.tar.xz"  # whose window of 64 MiB reaches back to the kernels, which each program holds
+  tar -C build-cuda -cf - "$(basename "$GPU_PACK")" | xz --lzma2=preset=1,dict=128MiB >"$GPU_PACK.tar.xz"  # a window that reaches back to the kernels, which each program holds
   say "$GPU_PACK.tar.xz has $(du -sm "$GPU_PACK.tar.xz" | cut -f 1) MiB: carry it with a checkout, and run ./dev gpu there"
 }
 

@@ -37,12 +37,7 @@ bool scales_int8_product_gpu(const at::Tensor& y_MN, const Scales& scales) {
 
 void int8_sums_gpu_(const at::Tensor& sums_MN, const at::Tensor& a_MK, const at::Tensor& b_NK) {
   launch(*kernel_of_sums(a_MK.device()), tiles(a_MK.size(0), b_NK.size(0)),
-         {{"a", a_MK},
-          {"b", b_NK},
-          {"sums", sums_MN},
-          {"num_rows", a_MK.size(0)},
-          {"num_columns", b_NK.size(0)},
-          {"width", a_MK.size(1)}});
+         {{"a", a_MK}, {"b", b_NK}, {"sums", sums_MN}, {"num_rows", a_MK.size(0)}, {"num_columns", b_NK.size(0)}, {"width", a_MK.size(1)}});
 }
 
 void int8_product_gpu_(const at::Tensor& y_MN, const at::Tensor& a_MK, const at::Tensor& b_NK, const Scales& scales, bool adds) {
