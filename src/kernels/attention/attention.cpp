@@ -3,6 +3,7 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 
 #include "kernels/attention/backends.h"
+#include "kernels/attention/cpu.h"
 
 namespace burnish::kernels {
 
@@ -14,6 +15,7 @@ at::Tensor attention_of_aten(const AttentionCall& call) {
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& bias, bool causal, double scale) {
   const AttentionCall call{q, k, v, bias, causal, scale};
+  if (attention_fits_cpu(call)) return attention_cpu(call);
   prefer_fastest_attention(call);
   return attention_of_aten(call);
 }
