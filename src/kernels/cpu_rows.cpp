@@ -12,16 +12,9 @@ BURNISH_SIMD void widen(const uint16_t* in, float* out, int64_t n) {
   }
 }
 
-/// Rounds to nearest, ties to even; NaN stays NaN.
 BURNISH_SIMD void narrow(const float* in, uint16_t* out, int64_t n) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    uint32_t bits;
-    __builtin_memcpy(&bits, in + i, sizeof(bits));
-    uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
-    uint32_t nan = 0x7FC0u;
-    out[i] = static_cast<uint16_t>((bits & 0x7FFFFFFFu) > 0x7F800000u ? nan : rounded);
-  }
+  for (int64_t i = 0; i < n; ++i) out[i] = bf16_bits(in[i]);
 }
 
 }  // namespace

@@ -13,6 +13,14 @@ namespace burnish::kernels {
 /// Rows that one task takes; sums over rows are formed task by task, so they do not depend on the number of threads.
 constexpr int64_t kRowsPerTask = 16;
 
+/// The bits of a value as bf16: to nearest, ties to even; NaN stays NaN.
+inline uint16_t bf16_bits(float value) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof(bits));
+  const uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16, nan = 0x7FC0u;
+  return static_cast<uint16_t>((bits & 0x7FFFFFFFu) > 0x7F800000u ? nan : rounded);
+}
+
 /// Values that are widened, computed and rounded while they are in the first cache.
 constexpr int64_t kChunk = 2048;
 

@@ -29,8 +29,9 @@ double multiplications_of(const at::RecordFunction& function) {
     return count(first) * size(first + 1, 1);
   if (name == "aten::bmm") return count(0) * size(1, 2);
   if (name == "mkldnn::_linear_pointwise") return count(0) * size(1, 0);
-  if (name == "aten::scaled_dot_product_attention") return 2 * count(0) * size(1, -2);
-  bool is_backward_of_attention = name.starts_with("aten::_scaled_dot_product") && name.ends_with("_backward");
+  if (name == "aten::scaled_dot_product_attention" || name == "burnish::attention") return 2 * count(0) * size(1, -2);
+  bool is_backward_of_attention =
+      (name.starts_with("aten::_scaled_dot_product") && name.ends_with("_backward")) || name == "burnish::attention_backward";
   if (is_backward_of_attention) return 5 * count(1) * size(2, -2);  // the scores once more, and a product for each of four gradients
   if (name == "aten::convolution_backward") return 2 * count(0) * count(2) / size(2, 0);  // for the input's and the weight's
   if (name == "aten::convolution") {                                                      // of stride 1; others are few

@@ -4,6 +4,7 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 
 #include "kernels/attention/backends.h"
+#include "kernels/attention/cpu.h"
 #include "kernels/place.h"
 
 namespace burnish::kernels {
@@ -26,6 +27,7 @@ at::Tensor laid_out_like(const at::Tensor& gradient, at::IntArrayRef strides) {
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& bias, bool causal, double scale) {
   const AttentionCall call{q, k, v, bias, causal, scale};
+  if (attention_fits_cpu(call)) return attention_cpu(call);
   prefer_fastest_attention(call);
   auto out = attention_of_aten(call);
   // torch 2.11 keeps cuDNN's plans for backward by the layouts of q, k and v alone (MHACacheKeyWrapper in aten/src/ATen/native/cudnn/MHA.cpp):
