@@ -188,3 +188,33 @@ TEST_F(Dmd2, RefusesWhatCannotBe) {
   refuses("--validation_metadata_path " + quoted(kGolden / "pictures/metadata.csv"), "look at previews");
   refuses("--lora_base_model dit,text_encoder", "trains the denoiser alone");
 }
+
+TEST_F(Dmd2, TheExampleOfDiffSynthStudioRunsAndSplits) {
+  const std::string base = "models/black-forest-labs/FLUX.2-klein-base-4B", id = "black-forest-labs/FLUX.2-klein-base-4B:";
+  fs::create_directories(at(base).parent_path());
+  fs::copy(kFlux2 / "model", at(base), fs::copy_options::recursive);
+  fs::remove(at(base) / "model_index.json");
+  const auto model = "--model_id_with_origin_paths \"" + id + "text_encoder/*.safetensors," + id + "transformer/*.safetensors," + id +
+                     "vae/diffusion_pytorch_model.safetensors\" --tokenizer_path \"" + id + "tokenizer/\" ";
+  const std::string own =
+      "--learning_rate 1e-5 --dmd2_fake_score_learning_rate 1e-5 --dmd2_discriminator_learning_rate 1e-5 --num_epochs 1 "
+      "--save_steps 1000 --remove_prefix_in_ckpt \"pipe.dit.\" --trainable_models \"dit\" --dmd2_student_sample_steps 4 "
+      "--dmd2_student_sample_type sde --dmd2_student_update_freq 5 --dmd2_gan_loss_weight 0.03 --dmd2_feature_indices 2 "
+      "--dmd2_teacher_cfg_scale 4 --use_gradient_checkpointing ";
+  const auto pictures = "--dataset_base_path " + quoted(kGolden / "pictures") + " --dataset_metadata_path " +
+                        quoted(kGolden / "pictures/metadata.csv") + " --height 64 --width 64 --dataset_repeat 2 ";
+  auto run = [&](const std::string& task, const std::string& options, const std::string& folder) {
+    return run_burnish("train --task " + task + " " + model + options + "--output_path " + quoted(at(folder)),
+                       "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
+  };
+  auto whole = run("dmd2", own + pictures, "whole");
+  ASSERT_EQ(whole.exit_code, 0) << whole.output;
+  ASSERT_EQ(run("dmd2:data_process", own + pictures, "cache").exit_code, 0);
+  auto split = run("dmd2:train", own + "--dataset_base_path " + quoted(at("cache")) + " --dataset_repeat 2 ", "split");
+  ASSERT_EQ(split.exit_code, 0) << split.output;
+  EXPECT_EQ(read_file(at("whole/step-8.safetensors")), read_file(at("split/step-8.safetensors")));
+  ASSERT_EQ(run("sft:data_process", "--lora_rank 4 " + pictures, "other").exit_code, 0);
+  auto unguided = run("dmd2:train", own + "--dataset_base_path " + quoted(at("other")) + " ", "refused");
+  EXPECT_EQ(unguided.exit_code, 3);
+  EXPECT_THAT(unguided.output, HasSubstr("holds no 'negative_text_embedding'"));
+}

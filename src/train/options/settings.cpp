@@ -153,6 +153,7 @@ ObjectiveSettings objective_settings(const TrainOptions& o) {
           .sample_loss = {parse_robust_loss(o.loss_type, o.huber_schedule, o.huber_c, o.huber_scale),
                           {o.masked_loss != "none", o.unmasked_weight, o.normalize_masked_area_loss}},
           .noise_offset = o.noise_offset,
+          .runs_all_alike = o.zero_stage == 3,
           .draws_latents = o.latents == "sample",
           .dtype = parse_dtype(o.model.dtype),
           .device = model_options(o.model).device,
