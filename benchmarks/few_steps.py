@@ -22,12 +22,11 @@ import measure
 DATA, OUT = measure.SCRATCH / "few-pictures", measure.SCRATCH / "few-steps"
 SIDE, MANY, DRAWN, CAPTION = 192, 24, 96, "emoji"
 TIMES = {1: "0.999,0", 2: "0.999,0.9,0", 4: "0.999,0.96,0.9,0.8,0"}  # most of what is drawn is settled where there is much noise
-RATE = 2e-4
 
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--steps", type=int, default=300, help="of each student's training")
+    p.add_argument("--steps", type=int, default=200, help="of each student's training")
     p.add_argument("--model_steps", type=int, default=400, help="of the model's own training")
     p.add_argument("--drawn_in", default="1,2,4", help=f"steps that students draw in, of {', '.join(map(str, TIMES))}")
     p.add_argument("--seeds", type=int, default=3)
@@ -69,9 +68,8 @@ class Bench:
 
     def student(self, num_steps, seed):
         return self.train(self.model, f"student-{num_steps}-{seed}-{self.args.steps}-{self.args.model_steps}", seed, self.args.steps, "--task", "dmd2",
-                          "--dmd2_student_sample_steps", num_steps, "--dmd2_student_t_list", TIMES[num_steps], "--dmd2_student_update_freq", 2, "--batch_size", 8, "--lora_rank", 32,
-                          "--lora_target_modules", "all-linear", "--learning_rate", RATE, "--dmd2_fake_score_learning_rate", 2 * RATE, "--dmd2_discriminator_learning_rate", 2 * RATE,
-                          "--lr_scheduler", "cosine")
+                          "--dmd2_student_sample_steps", num_steps, "--dmd2_student_t_list", TIMES[num_steps], "--batch_size", 8, "--lora_rank", 32,
+                          "--lora_target_modules", "all-linear", "--learning_rate", 3e-4)
 
     def drawn(self, name, seed, *options):
         """Latents of so many drawings [N, C H W]."""

@@ -148,6 +148,9 @@ TEST_F(Dmd2, ProcessesShareOutTokens) {
   run("one", options);
   run_ok("launch -n 2 -- " + command("two", options + "--sequence_size 2 "));
   expect_close("one", "two");
+  auto refused = run_burnish("launch -n 2 -- " + command("refused", kAdapters + "--max_steps 1 --num_threads 1 --sequence_size 2 "));
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.output, HasSubstr("the discriminator of dmd2 reads all tokens"));
 }
 
 TEST_F(Dmd2, ReadsBehindABlockThatRunsWithoutReferences) {
@@ -184,7 +187,6 @@ TEST_F(Dmd2, RefusesWhatCannotBe) {
   };
   refuses("--dmd2_feature_indices 9", "names block 9, and this denoiser has 5");
   refuses("--dmd2_student_t_list 0.9,0.5,0", "has 3 numbers; it takes one for each of dmd2_student_sample_steps 4");
-  refuses("--num_processes 2 --process_index 0 --sequence_size 2", "the discriminator of dmd2 reads all tokens");
   refuses("--validation_metadata_path " + quoted(kGolden / "pictures/metadata.csv"), "look at previews");
   refuses("--lora_base_model dit,text_encoder", "trains the denoiser alone");
 }
