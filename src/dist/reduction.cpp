@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -124,22 +125,23 @@ std::vector<Bucket> make_buckets(const std::vector<at::Tensor>& parameters, cons
   return buckets;
 }
 
-/// How often backward adds to a gradient in a round, and in each after the first; what is not reached is not waited for.
+/// How often backward adds to a gradient in a round, and in each of its kind after the first; what is not reached is not waited for.
 struct Hits {
   int64_t now = 0, expected = 1;
 };
 
-/// Watches backward add to gradients, which it may do more than once to each; how often is learned in the first round.
+/// Watches backward add to gradients, which it may do more than once to each; how often is learned in the first round of a kind.
 class Additions {
  public:
   /// What hears of each addition.
   using Added = std::function<void(size_t parameter, const Hits& hits)>;
-  Additions(Parameters parameters, Added added) : parameters_(parameters), added_(std::move(added)), hits_(parameters.size()) {}
+  Additions(Parameters parameters, Added added) : parameters_(parameters), added_(std::move(added)) {}
   ~Additions() { stop(); }
   Additions(const Additions&) = delete;
   Additions& operator=(const Additions&) = delete;
 
-  void start() {
+  void start(int64_t kind) {
+    round_ = &kinds_.try_emplace(kind, Round{.hits = std::vector<Hits>(parameters_.size())}).first->second;
     for (size_t i = 0; i < parameters_.size(); ++i)
       torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(*this, i));
     is_hooked_ = true;
@@ -150,21 +152,21 @@ class Additions {
     is_hooked_ = false;
   }
   void end_round() {
-    for (auto& [now, expected] : hits_) {
-      if (is_first_) expected = now;
+    for (auto& [now, expected] : round_->hits) {
+      if (round_->is_first) expected = now;
       now = 0;
     }
-    is_first_ = false;
+    round_->is_first = false;
   }
-  bool is_first_round() const { return is_first_; }
-  bool is_reached(size_t parameter) const { return hits_[parameter].expected > 0; }
+  bool is_first_round() const { return round_->is_first; }
+  bool is_reached(size_t parameter) const { return round_->hits[parameter].expected > 0; }
 
  private:
   class Hook final : public torch::autograd::PostAccumulateGradHook {
    public:
     Hook(Additions& additions, size_t index) : additions_(additions), index_(index) {}
     void operator()(const torch::autograd::Variable& /*parameter*/) override {
-      auto& hits = additions_.hits_[index_];
+      auto& hits = additions_.round_->hits[index_];
       ++hits.now;
       additions_.added_(index_, hits);
     }
@@ -174,10 +176,16 @@ class Additions {
     size_t index_;
   };
 
+  struct Round {
+    std::vector<Hits> hits;  ///< by parameter
+    bool is_first = true;
+  };
+
   Parameters parameters_;
   Added added_;
-  std::vector<Hits> hits_;  ///< by parameter
-  bool is_hooked_ = false, is_first_ = true;
+  std::map<int64_t, Round> kinds_;
+  Round* round_ = nullptr;  ///< the one of the kind that began last
+  bool is_hooked_ = false;
 };
 
 /// The backend's sum, under way while backward still runs: the last of a step, or every one where gradients have owners, which then begin
@@ -196,10 +204,10 @@ class Overlapped final : public Reduction {
     }
   }
 
-  void begin(bool is_last) override {
+  void begin(bool is_last, int64_t kind) override {
     is_last_ = is_last;
     if (!is_last && !has_owners()) return;
-    additions_.start();
+    additions_.start(kind);
     for (size_t i = 0; i < parameters_.size(); ++i) buckets_[bucket_of_[i]].num_there += additions_.is_reached(i) ? 0 : 1;
   }
   void ran(bool /*ends_unit*/) override {

@@ -26,8 +26,9 @@ struct ReductionOptions {
 class Reduction {
  public:
   virtual ~Reduction() = default;
-  /// Begins a pass: to be called before every backward. `is_last`: of a step.
-  virtual void begin(bool /*is_last*/) {}
+  /// Begins a pass: to be called before every backward. `is_last`: of a step. Backward adds to gradients in every pass of a step of one
+  /// kind as often as in the first.
+  virtual void begin(bool /*is_last*/, int64_t /*kind*/ = 0) {}
   /// Ends a pass: to be called after every backward. `ends_unit`: the last of a batch that the processes have shared out.
   virtual void ran(bool /*ends_unit*/) {}
   /// Ends a step, after its last backward: the gradients are summed when it returns.

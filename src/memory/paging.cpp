@@ -122,6 +122,13 @@ void Pager::take(Page& page, const at::Tensor& tensor, const std::string& name, 
   storage.set_data_ptr_noswap(c10::DataPtr(nullptr, device_));
 }
 
+bool Pager::share(nn::Block& block, const nn::Block& taken) {
+  const auto found = numbers_.find(&taken);
+  if (found == numbers_.end()) return false;
+  numbers_[&block] = found->second;
+  return true;
+}
+
 void Pager::make_places() {
   int64_t most = 0;
   for (const auto& page : pages_) {

@@ -44,6 +44,9 @@ class Pager : public std::enable_shared_from_this<Pager> {
   /// whose very bytes `in_file` finds waits in that file, and is never written; for the meta device it finds every matrix. `owner_of` is
   /// for `sharers`.
   void take(nn::Block& block, const InFile& in_file = {}, const OwnerOf& owner_of = {});
+  /// Has a block that holds the very weights of one that was taken, and nothing else, run as that one: they come once for both. Returns
+  /// whether that one was taken. To be called after `make_places`.
+  bool share(nn::Block& block, const nn::Block& taken);
   /// Makes the places on the device, once all weights are taken and before one is read.
   void make_places();
   /// Runs blocks that were taken by `block.body`, their weights on the device when it reads them.

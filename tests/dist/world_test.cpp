@@ -308,6 +308,28 @@ TEST(Reduction, GradientsThatBackwardAddsToTwiceTravelTwiceInTheFirstStep) {
   EXPECT_FALSE(gradients[1].defined());
 }
 
+TEST(Reduction, StepsOfAKindReachWhatTheFirstOfItReached) {
+  for (const auto& owners : {std::vector<int64_t>(), std::vector<int64_t>{0, 0}}) {
+    auto gradients = together<std::vector<at::Tensor>>(2, [&](const World& world) {
+      std::vector<at::Tensor> parameters{at::ones({3}).requires_grad_(), at::ones({3}).requires_grad_()}, sums;
+      auto reduction = make_reduction(world.group(), parameters, {.bucket_bytes = 8, .owners = owners});
+      for (size_t step = 0; step < 4; ++step) {
+        for (auto& parameter : parameters) parameter.mutable_grad() = at::Tensor();
+        reduction->begin(true, static_cast<int64_t>(step % 2));
+        (parameters[step % 2] * static_cast<double>(step + 1)).sum().backward();
+        reduction->ran(true);
+        reduction->finish();
+        for (auto& parameter : parameters) sums.push_back(parameter.grad());
+      }
+      return sums;
+    });
+    for (size_t step = 0; step < 4; ++step) {
+      EXPECT_TRUE(at::equal(gradients[0][2 * step + step % 2], at::full({3}, 2. * static_cast<double>(step + 1)))) << step;
+      EXPECT_FALSE(gradients[0][2 * step + (step + 1) % 2].defined()) << step;
+    }
+  }
+}
+
 TEST(Reduction, KnowsWhoseGradientsWereNotFinite) {
   for (bool ordered : {false, true}) {
     for (const auto& owners : {std::vector<int64_t>(), std::vector<int64_t>{0, 1}}) {

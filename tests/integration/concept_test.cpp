@@ -124,3 +124,17 @@ TEST_F(Concepts, WhatIsRefused) {
   expect_refused("--task erase ", "what the model is to forget");
   expect_refused(kForget + "--concept_latents pictures ", "no data given");
 }
+
+TEST_F(Concepts, ACacheIsOfTheSlidersPrompts) {
+  auto made = run_burnish("train --task slider:data_process " + flux() + data() + "--concept_latents pictures " +
+                          kAge.substr(kAge.find("--target")) + option("output_path", folder / "cache"));
+  ASSERT_EQ(made.exit_code, 0) << made.output;
+  auto trained = [&](const std::string& prompts) {
+    return run_burnish("train --task slider:train " + flux() + "--concept_latents pictures --overwrite --max_steps 1 " + kLora + prompts +
+                       option("dataset_base_path", folder / "cache") + option("output_path", folder / "run"));
+  };
+  EXPECT_EQ(trained(kAge.substr(kAge.find("--target"))).exit_code, 0);
+  auto other = trained("--target_class 'a person' --positive_prompt 'a very old person' --negative_prompt 'a young person' ");
+  EXPECT_EQ(other.exit_code, 3) << other.output;
+  EXPECT_THAT(other.output, HasSubstr("with another positive_prompt than this run has"));
+}

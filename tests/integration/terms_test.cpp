@@ -169,6 +169,34 @@ TEST_F(Terms, AClassSetMayBeHeldToTheModel) {
   EXPECT_EQ(kept, 4) << "half of the visits are the class set's";
 }
 
+TEST_F(Terms, AClassSetInBatchesIsHeldToTheModelAsOneWhereAllAre) {
+  auto options = flux() + data() + class_set() +
+                 "--num_epochs 2 --batch_size 3 --lora_rank 2 --lora_target_modules to_q,to_v --learning_rate 1e-2 --class_target model ";
+  auto alone = train(options, "alone"), all = train(options + "--drift_loss_weight 1e-30 ", "all");
+  auto ahead = train(options + "--precompute_timesteps on ", "ahead");
+  ASSERT_EQ(alone.size(), all.size());
+  for (size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_NEAR(alone[i]["loss"].get<double>() / all[i]["loss"].get<double>(), 1, tolerance(1e-4)) << i;
+    EXPECT_NEAR(alone[i]["loss"].get<double>() / ahead[i]["loss"].get<double>(), 1, tolerance(1e-4)) << i;
+  }
+}
+
+TEST_F(Terms, ACacheIsOfOneClassWord) {
+  const auto terms = "--diff_output_preservation --diff_output_preservation_class cat ";
+  auto made = run_burnish("train --task sft:data_process " + flux() + data() + "--trigger_word red " + terms +
+                          option("output_path", folder / "cache"));
+  ASSERT_EQ(made.exit_code, 0) << made.output;
+  auto trained = [&](const std::string& word) {
+    return run_burnish("train --task sft:train " + flux() + kLora +
+                       "--max_steps 1 --overwrite --diff_output_preservation --diff_output_preservation_class " + word +
+                       option("dataset_base_path", folder / "cache") + option("output_path", folder / "run"));
+  };
+  EXPECT_EQ(trained("cat ").exit_code, 0);
+  auto other = trained("dog ");
+  EXPECT_EQ(other.exit_code, 3);
+  EXPECT_THAT(other.output, HasSubstr("with another diff_output_preservation_class than this run has"));
+}
+
 TEST_F(Terms, RefuseWhatTheyCannotHonour) {
   expect_refused("--diff_output_preservation --trigger_word sks ", 2, "name it in diff_output_preservation_class");
   expect_refused("--diff_output_preservation --diff_output_preservation_class cat ", 2, "name it in trigger_word");

@@ -20,7 +20,7 @@ namespace {
 
 /// What is compared, after the unit was audited.
 std::pair<at::Tensor, at::Tensor> judged(const models::OptionValues& own, const pipeline::Values& given) {
-  auto unit = judged_unit(flow_model(), own);
+  auto unit = judged_unit(flow_model(), own, /*class_set_alone=*/false);
   EXPECT_THAT(pipeline::audit(unit, given), testing::IsEmpty());
   auto values = given;
   pipeline::run({unit}, values);
@@ -63,7 +63,7 @@ TEST(Judged, IsDiffSynthStudiosLossUnderGuidance) {
                             {"training_cfg", training_scales({.scale = scale}, {}, {0.5})}};
     // With a scale of 1 there is no unit in a run; it changes nothing either.
     auto own = with({{"training_cfg_scale", scale}, {"training_cfg_scale_max", scale}});
-    pipeline::run({judged_unit(flow_model(), own), loss_unit(flow_model(), {}, "loss", {"judged_", "judged_"})}, values);
+    pipeline::run({judged_unit(flow_model(), own, false), loss_unit(flow_model(), {}, "loss", {"judged_", "judged_"})}, values);
     const auto& loss = std::get<at::Tensor>(values.at("loss"));
     EXPECT_NEAR(loss.item<double>() / peer.tensor(name).item<double>(), 1, 1e-6) << scale;
     torch::autograd::backward({loss.sum()}, {});
@@ -84,6 +84,36 @@ TEST(Judged, SamplesOfAClassSetAreHeldToTheModel) {
   EXPECT_LT(distance(prediction[0], (p[0].to(at::kDouble) + u[0].to(at::kDouble)) / 2), 1e-6);
   EXPECT_TRUE(at::equal(target[1], before[1]));
   EXPECT_TRUE(at::equal(prediction[1], p[1])) << "without guidance";
+}
+
+TEST(Judged, TheModelBeforeTrainingSeesTheClassSetAlone) {
+  std::vector<int64_t> seen;
+  pipeline::Units units{
+      {"modulate", {"sigma"}, {"reference_modulation"}, {}, [](auto& s) { s.write("reference_modulation", s.tensor("sigma") * 2); }},
+      {"denoise", {"noisy", "reference_modulation"}, {"reference_prediction"}, {}, [&](pipeline::Scope& s) {
+         seen.push_back(s.tensor("noisy").size(0));
+         s.write("reference_prediction", s.tensor("noisy") * s.tensor("reference_modulation").view({-1, 1, 1, 1, 1}));
+       }}};
+  for (auto& unit : units) unit.prefix = "reference_";
+  auto own = with({{"class_target", std::string("model")}});
+  units = run_for_class_set(units);
+  units.push_back(judged_unit(flow_model(), own, /*class_set_alone=*/true));
+  auto target_of = [&](const std::vector<float>& of_class) {
+    pipeline::Values values{{"sigma", at::tensor({0.25f, 0.5f, 1.0f})},
+                            {"noisy", random({3, 4, 2, 4, 4}, 1)},
+                            {"prediction", random({3, 4, 2, 4, 4}, 2)},
+                            {"target", random({3, 4, 2, 4, 4}, 3)},
+                            {"of_class_set", at::tensor(of_class)}};
+    pipeline::run(units, values);
+    return std::get<at::Tensor>(values.at("judged_target"));
+  };
+  auto noisy = random({3, 4, 2, 4, 4}, 1), target = random({3, 4, 2, 4, 4}, 3);
+  auto two = target_of({1, 0, 1});
+  EXPECT_TRUE(at::equal(two[0], noisy[0] * 0.5));
+  EXPECT_TRUE(at::equal(two[1], target[1]));
+  EXPECT_TRUE(at::equal(two[2], noisy[2] * 2));
+  EXPECT_TRUE(at::equal(target_of({0, 0, 0}), target));
+  EXPECT_THAT(seen, testing::ElementsAre(2)) << "and in a batch without one it is not run";
 }
 
 TEST(Judged, ScalesFallWithTime) {

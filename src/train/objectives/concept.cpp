@@ -145,7 +145,7 @@ std::vector<Input> concept_inputs(const models::OptionValues& own) {
     auto content = [text](const View& view) {
       return view.sample == nullptr ? std::string() : fmt::format("text of {} bytes {}", text.size(), text);
     };
-    inputs.push_back({prefix + "prompt", true, content, [text](const View&) -> pipeline::Value { return text; }});
+    inputs.push_back({prefix + "prompt", true, content, [text](const View&) -> pipeline::Value { return text; }, false, option});
   }
   return inputs;
 }

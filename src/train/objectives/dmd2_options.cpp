@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 
 #include "base/error.h"
@@ -148,12 +149,28 @@ Dmd2Options dmd2_options_of(const models::OptionValues& values) {
   return options;
 }
 
+/// The numbers of the blocks that run in any case: what gets no gradient in any run is for reference pictures alone.
+static std::vector<int64_t> blocks_that_run(nn::Module& skeleton, const std::vector<nn::Block*>& blocks, const std::string& denoiser,
+                                            const models::Names& names) {
+  std::map<const nn::Module*, std::string> paths;
+  skeleton.visit([&](const std::string& path, nn::Module& module) { paths[&module] = path; });
+  std::vector<int64_t> numbers;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (!names.is_without_gradient(denoiser + "." + paths.at(blocks[i]))) numbers.push_back(static_cast<int64_t>(i));
+  }
+  return numbers;
+}
+
 std::vector<int64_t> features_of(const AdversarialLoss& adversarial, const models::Model& model) {
   const auto& denoiser = model.names().experts.front().component;
   const auto skeleton = model.components().skeleton(denoiser);
-  const auto& blocks = model.components().find(denoiser)->blocks;
-  const auto num_blocks = std::ssize(blocks ? blocks(*skeleton) : nn::blocks_below(*skeleton));
-  if (adversarial.features.empty()) return {num_blocks / 2};
+  const auto& list = model.components().find(denoiser)->blocks;
+  const auto blocks = list ? list(*skeleton) : nn::blocks_below(*skeleton);
+  const auto num_blocks = std::ssize(blocks);
+  if (adversarial.features.empty()) {
+    const auto run = blocks_that_run(*skeleton, blocks, denoiser, model.names());
+    return {run.at(run.size() / 2)};
+  }
   if (adversarial.features.back() >= num_blocks)
     config_error("train", "{} names block {}, and this denoiser has {}, counted from 0", kDmd2Features, adversarial.features.back(),
                  num_blocks);

@@ -45,7 +45,8 @@ std::vector<OwnCondition> dmd2_conditions();
 /// Throws a config Error for lists that cannot be read, or do not fit.
 Dmd2Options dmd2_options_of(const models::OptionValues& values);
 
-/// Returns the numbers of the blocks that the discriminator reads behind, rising; a config Error for one that the denoiser has not.
+/// Returns the numbers of the blocks that the discriminator reads behind, rising: where none are named, the middle one of those that run
+/// without reference pictures too. A config Error for one that the denoiser has not.
 std::vector<int64_t> features_of(const AdversarialLoss& adversarial, const models::Model& model);
 
 }  // namespace burnish::train

@@ -1,10 +1,14 @@
 #include "train/objectives/judged.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/nonzero.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
 #include "base/error.h"
+#include "memory/transfer.h"
 #include "train/objectives/sample_loss.h"
 
 namespace burnish::train {
@@ -19,6 +23,37 @@ const char* const kMoved = "training_cfg_loss";
 const char* const kClassTarget = "class_target";
 
 bool keeps_class(const models::OptionValues& own) { return own.get<std::string>(kClassTarget) == "model"; }
+
+/// The numbers of a batch's samples that are of the class set; of all where their values are not there.
+at::Tensor of_class_set(const pipeline::Scope& scope) {
+  const auto& is_kept_B = scope.tensor(kOfClassSet);
+  return is_kept_B.is_meta() ? at::arange(is_kept_B.size(0), is_kept_B.options().dtype(at::kLong)) : at::nonzero(is_kept_B).squeeze(1);
+}
+
+/// Those samples of a batch of a value, where it has a batch.
+pipeline::Value rows_of(pipeline::Value value, const at::Tensor& rows) {
+  if (auto* tensor = std::get_if<at::Tensor>(&value)) {
+    if (tensor->dim() > 0) *tensor = tensor->index_select(0, rows.to(tensor->device()));
+  } else if (auto* lists = std::get_if<pipeline::TensorLists>(&value)) {
+    pipeline::TensorLists chosen;
+    for (auto row : memory::Numbers({rows}).read()) chosen.push_back(std::move(lists->at(static_cast<size_t>(row))));
+    *lists = std::move(chosen);
+  }
+  return value;
+}
+
+/// Runs the unit on such samples; where there are none it is not run, and writes nothing that is read.
+void run_on_rows(const pipeline::Unit& unit, const std::set<std::string>& chosen_already, pipeline::Scope& scope) {
+  const auto rows = of_class_set(scope);
+  for (const auto& model : unit.models) scope.uses(model);
+  pipeline::Values values;
+  for (const auto& name : unit.reads) values[name] = chosen_already.contains(name) ? scope.value(name) : rows_of(scope.value(name), rows);
+  if (rows.numel() > 0) {
+    pipeline::Scope own(unit, values);
+    unit.run(own);
+  }
+  for (const auto& name : unit.writes) scope.write(name, rows.numel() > 0 ? std::move(values.at(name)) : at::empty({0}));
+}
 
 /// The prediction to be led away from, as long as the target along it.
 at::Tensor scaled_away(const at::Tensor& away, const at::Tensor& target) {
@@ -102,7 +137,18 @@ std::vector<Pass> judged_passes(const models::OptionValues& own) {
   return passes;
 }
 
-pipeline::Unit judged_unit(models::Model& model, const models::OptionValues& own) {
+pipeline::Units run_for_class_set(pipeline::Units units) {
+  std::set<std::string> chosen;
+  for (auto& unit : units) {
+    if (unit.prefix != kReference) continue;
+    unit.run = [plain = unit, chosen](pipeline::Scope& scope) { run_on_rows(plain, chosen, scope); };
+    unit.reads.emplace_back(kOfClassSet);
+    chosen.insert(unit.writes.begin(), unit.writes.end());
+  }
+  return units;
+}
+
+pipeline::Unit judged_unit(models::Model& model, const models::OptionValues& own, bool class_set_alone) {
   const auto& streams = model.latent_space().streams;
   const auto guided = guided_loss_of(own);
   const auto passes = judged_passes(own);
@@ -131,7 +177,9 @@ pipeline::Unit judged_unit(models::Model& model, const models::OptionValues& own
       if (keeps) {
         auto is_kept = beside(s.tensor(kOfClassSet), plain) > 0;
         prediction = at::where(is_kept, plain.to(at::kFloat), prediction.to(at::kFloat));
-        target = at::where(is_kept, s.tensor(kReference + stream.value("prediction")).to(at::kFloat), target.to(at::kFloat));
+        const auto& reference = s.tensor(kReference + stream.value("prediction"));
+        if (!class_set_alone) target = at::where(is_kept, reference.to(at::kFloat), target.to(at::kFloat));
+        else if (reference.numel() > 0) target = target.to(at::kFloat).index_copy(0, of_class_set(s), reference.to(at::kFloat));
       }
       s.write(kJudged + stream.value("prediction"), prediction);
       s.write(kJudged + stream.value("target"), target);

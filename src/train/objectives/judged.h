@@ -37,7 +37,10 @@ at::Tensor training_scales(const GuidedLoss& loss, const at::Tensor& drawn_B, co
 std::vector<Pass> judged_passes(const models::OptionValues& own);
 /// The prefix of the names of what is compared, where that is not prediction and target themselves.
 inline const std::string kJudged = "judged_";
-/// Makes the unit that writes what is compared of every stream. `model` must outlive it.
-pipeline::Unit judged_unit(models::Model& model, const models::OptionValues& own);
+/// Has the model before training run for samples of the class set alone, where nothing else is compared with it: what it predicts has a
+/// row for each of them, and none at all in a batch without one. Processes then run it as often as their own batches need it.
+pipeline::Units run_for_class_set(pipeline::Units units);
+/// Makes the unit that writes what is compared of every stream; `class_set_alone`: behind such units. `model` must outlive it.
+pipeline::Unit judged_unit(models::Model& model, const models::OptionValues& own, bool class_set_alone);
 
 }  // namespace burnish::train

@@ -14,6 +14,7 @@ struct ObjectiveSettings {
   SampleLoss sample_loss = {};
   double noise_offset = 0;
   bool has_strengths = false;                              ///< whether datasets are seen at strengths of what is learned other than 1
+  bool runs_all_alike = false;                             ///< whether every process runs a model as often as the others in a step
   bool draws_latents = false;                              ///< whether latents are drawn from the autoencoder's distribution at every visit
   c10::ScalarType dtype = c10::kBFloat16;                  ///< the model's dtype
   c10::Device device = c10::Device(c10::DeviceType::CPU);  ///< the model's device

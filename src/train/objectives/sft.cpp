@@ -38,13 +38,17 @@ pipeline::Units sft_units(const ObjectiveSettings& settings, const Subject& subj
   const auto terms = terms_of(settings);
   const auto passes = passes_of(settings);
   const bool is_judged_as_it_is = judged_passes(settings.own).empty();
+  // A term compares all samples with the model before training, where it does.
+  const bool class_set_alone = !settings.runs_all_alike && !is_judged_as_it_is &&
+                               std::ranges::none_of(terms, [](const auto& term) { return term.held_to.before_training; });
   auto units = training_units(*subject, subject.chosen.experts);
   if (settings.has_strengths) units = at_strength_of_samples(std::move(units), subject);
   if (!passes.empty()) units = with_passes(units, subject, passes);
+  if (class_set_alone) units = run_for_class_set(std::move(units));
   for (auto& unit : weighing_units(*subject, settings.sample_loss)) units.push_back(std::move(unit));
   for (const auto& term : terms)
     units.push_back(loss_unit(*subject, term.loss, term.name, {term.pass.prefix(), term.held_to.prefix(), "prediction"}));
-  if (!is_judged_as_it_is) units.push_back(judged_unit(*subject, settings.own));
+  if (!is_judged_as_it_is) units.push_back(judged_unit(*subject, settings.own, class_set_alone));
   units.push_back(loss_unit(*subject, settings.sample_loss, "loss", is_judged_as_it_is ? Compared{} : Compared{kJudged, kJudged}));
   if (!has_total(settings)) return passes.empty() ? units : pipeline::leading_to(units, {"loss"});
   units.push_back(total_unit(settings));

@@ -100,7 +100,7 @@ std::vector<Input> term_inputs(const models::OptionValues& own) {
     return fmt::format("text of {} bytes {}", text.size(), text);
   };
   auto load = [own](const View& view) -> pipeline::Value { return class_prompt(own, view); };
-  return {{kOfClass + "prompt", true, content, load, /*follows_caption=*/true}};
+  return {{kOfClass + "prompt", true, content, load, /*follows_caption=*/true, kClassPreservationClass}};
 }
 
 std::vector<std::string> term_warnings(const models::OptionValues& own, const Samples& samples) {

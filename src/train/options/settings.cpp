@@ -153,6 +153,7 @@ ObjectiveSettings objective_settings(const TrainOptions& o) {
           .sample_loss = {parse_robust_loss(o.loss_type, o.huber_schedule, o.huber_c, o.huber_scale),
                           {o.masked_loss != "none", o.unmasked_weight, o.normalize_masked_area_loss}},
           .noise_offset = o.noise_offset,
+          .runs_all_alike = o.zero_stage == 3,
           .draws_latents = o.latents == "sample",
           .dtype = parse_dtype(o.model.dtype),
           .device = model_options(o.model).device,
@@ -261,16 +262,14 @@ void check_together(const Settings& s, Portion together) {
                  together.num_processes);
 }
 
-/// What stands beside the denoiser has its weights, and is run as it is, but for where they are.
+/// What is no copy of the denoiser, and shares out tokens as it does, reads whole pictures of its blocks.
 void check_companions(const Settings& s) {
-  if (s.trained.companions.empty()) return;
-  const auto& memory = s.step.memory;
-  const auto& division = s.step.division;
-  const char* option = memory.paged_blocks > 0 ? "blocks_to_swap" : division.zero_stage == 3 ? "zero_stage 3" : nullptr;
-  if (division.num_places > 1) option = "sequence_size";
-  if (option != nullptr)
-    config_error("train", "{} has models beside the denoiser that have its weights, and with {} these are not whole here; take it out",
-                 s.objective.kind->word, option);
+  if (s.step.division.num_places == 1) return;
+  for (const auto& companion : s.trained.companions) {
+    if (companion.recipe)
+      config_error("train", "the {} of {} reads all tokens behind blocks, and sequence_size shares them out; take one of the two out",
+                   companion.name, s.objective.kind->word);
+  }
 }
 
 }  // namespace

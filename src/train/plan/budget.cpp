@@ -1,6 +1,7 @@
 #include "train/plan/budget.h"
 
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -39,7 +40,8 @@ pipeline::Values any_draws(const models::Model& model, const SampleInfo& sample)
   auto noise = at::zeros(shape, at::kFloat);
   pipeline::Values draws{
       {"noise", noise}, {"latent_noise", noise}, {model.process().time_name(), at::full({1}, model.process().time_at(0.5), at::kFloat)}};
-  for (const char* name : {kLossWeight, kOfClassSet}) draws[name] = at::zeros({1}, at::kFloat);
+  draws[kLossWeight] = at::zeros({1}, at::kFloat);
+  draws[kOfClassSet] = at::ones({1}, at::kFloat);  // such samples cost what there is to cost
   draws[kSliderStrength] = at::full({}, 1, at::kFloat);
   draws[kPhase] = at::zeros({}, at::kLong);
   for (auto* kind : kObjectives) {

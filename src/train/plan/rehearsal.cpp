@@ -535,7 +535,7 @@ Rehearsed rehearse_run(const Settings& settings, const KeptForBackward& kept, c1
     if (!contains(pipeline::components_of(schedule.live.units), expert.component)) continue;
     const auto blocks = subject.model->components().blocks(expert.component);
     plan.work.num_blocks = std::ssize(blocks);
-    plan.movable.num_blocks = settings.trained.companions.empty() ? plan.work.num_blocks : 0;
+    plan.movable.num_blocks = plan.work.num_blocks;
     bool is_divided = settings.step.division.divides_blocks() && settings.step.division.num_sharers(settings.together.num_processes) > 1;
     plan.work.divided_bytes = 0;
     for (auto* block : blocks) plan.work.divided_bytes += is_divided ? block->num_bytes() : 0;

@@ -66,6 +66,7 @@ struct Input {
   /// a value of the right shape.
   std::function<pipeline::Value(const View&)> load;
   bool follows_caption = false;  ///< whether it is another where another caption is drawn
+  std::string option = {};       ///< the option of a run that it is made of as well; "": none is
 };
 
 /// Returns the caption that a view has, whether or not the empty one takes its place.

@@ -296,6 +296,19 @@ void find_reference_extents(Listed& listed, const models::Model& model) {
   }
 }
 
+/// That the texts which options give are those that the cache was made with.
+void check_options_of_cache(const Samples& samples, const pipeline::Schedule& schedule, const std::filesystem::path& folder) {
+  const auto made = listed_digests(folder), now = digests_of_options(samples);
+  for (const auto& unit : schedule.once.units) {
+    for (const auto& name : unit.reads) {
+      const auto of_cache = made.find(name);
+      if (of_cache != made.end() && now.at(name) != of_cache->second)
+        data_error("train", "the cache {} was made with another {} than this run has; give the one that it was made with, or make it again",
+                   folder.string(), samples.inputs->find(name)->option);
+    }
+  }
+}
+
 Listed open_list(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs, const pipeline::Schedule& schedule,
                  data::Cache& cache) {
   const auto& folder = settings.list_folder;
@@ -311,6 +324,7 @@ Listed open_list(const DataSettings& settings, const models::Model& model, const
   listed.samples.inputs = settings.inputs;
   check_inputs_in_cache(listed.samples, schedule, folder);
   if (is_foreign(folder)) find_reference_extents(listed, model);
+  else check_options_of_cache(listed.samples, schedule, folder);
   check_pictures_read(listed.samples, model, folder);
   find_latent_shapes(listed, model, kept);
   return listed;

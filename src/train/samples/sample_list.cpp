@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "data/load_metadata.h"
 #include "io/files.h"
+#include "io/hash.h"
 #include "io/json.h"
 
 namespace burnish::train {
@@ -12,7 +13,7 @@ namespace burnish::train {
 namespace {
 
 constexpr int kSchema = 2;
-const char* const kList = "samples.json";
+const char *const kList = "samples.json", *const kDigests = "digests_of_options";
 
 using Sections = std::map<std::string, data::CacheSection*>;
 
@@ -238,6 +239,21 @@ Listed read_list(data::Cache& cache, const std::vector<std::string>& kept) {
   return listed;
 }
 
+std::map<std::string, std::string> digests_of_options(const Samples& samples) {
+  std::map<std::string, std::string> digests;
+  for (const auto& input : samples.inputs->rows()) {
+    if (input.option.empty()) continue;
+    io::Sha256 hash;
+    for (const auto& sample : samples.list) hash.update(input.content({.sample = &sample}) + "\n");
+    digests[input.name] = hash.hex();
+  }
+  return digests;
+}
+
+std::map<std::string, std::string> listed_digests(const std::filesystem::path& cache) {
+  return io::read_json(cache / kList).value(kDigests, std::map<std::string, std::string>());
+}
+
 std::vector<data::VisitRule> listed_sets(const std::filesystem::path& cache) {
   if (!io::is_there(cache / kList)) return {};
   try {
@@ -254,6 +270,7 @@ void save_list(data::Cache& cache, const Samples& samples, const Kept& kept) {
   nlohmann::ordered_json list{{"schema", kSchema}, {"sections", nlohmann::ordered_json::object()}};
   for (const auto& [name, entry] : kept.by_row.begin()->second.front()) list["sections"][name] = entry.section->name();
   for (size_t i = 0; i < samples.sets.size(); ++i) list["datasets"].push_back(json_of(samples.sets[i], samples.origins.at(i)));
+  list[kDigests] = digests_of_options(samples);
   list["empty_caption"] = keys_of(kept.empty_caption);
   for (const auto& sample : samples.list) list["samples"].push_back(entry_of(sample, kept));
   io::write_text_atomic(cache.folder() / kList, list.dump(1) + "\n");

@@ -8,6 +8,10 @@ namespace burnish::train {
 /// since.
 Listed read_list(data::Cache& cache, const std::vector<std::string>& kept);
 
+/// Digests of what options make of the samples (Input::option), by input; of a run, and as the list of that cache has them.
+std::map<std::string, std::string> digests_of_options(const Samples& samples);
+std::map<std::string, std::string> listed_digests(const std::filesystem::path& cache);
+
 /// Returns how the datasets in that cache's list are visited; none when there is no such list.
 std::vector<data::VisitRule> listed_sets(const std::filesystem::path& cache);
 

@@ -172,6 +172,12 @@ at::Tensor norm_of(const Trainee& trainee) {
   return is_divided ? trainee.ownership->gradient_norm(parameters) : optim::gradient_norm(parameters);
 }
 
+/// The kind of the step that a batch is of.
+int64_t phase_of(const Batch& batch) {
+  const auto phase = batch.draws.find(kPhase);
+  return phase == batch.draws.end() ? 0 : std::get<at::Tensor>(phase->second).item<int64_t>();
+}
+
 }  // namespace
 
 Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_t num_batches, const std::function<Batch()>& next) {
@@ -184,7 +190,7 @@ Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_
     for (bool is_last = false; !is_last;) {
       auto batch = next();
       is_last = batch.part.is_last;
-      if (trainee.reduction) trainee.reduction->begin(is_last && i + 1 == num_batches);
+      if (trainee.reduction) trainee.reduction->begin(is_last && i + 1 == num_batches, phase_of(batch));
       add_part(trainee, objective, std::move(batch), i, num_batches, result);
       if (trainee.reduction) trainee.reduction->ran(is_last);
     }

@@ -25,10 +25,17 @@ std::vector<std::string> parts_of(const std::string& component, const std::vecto
   return parts;
 }
 
+/// Whether a component predicts: a denoiser, or a copy of one.
+bool is_denoiser(const models::Model& model, std::string component) {
+  const auto& components = model.components();
+  for (auto of = components.find(component)->copy_of; !of.empty(); of = components.find(component)->copy_of) component = of;
+  return model.names().is_denoiser(component);
+}
+
 /// Also of modules beside the denoiser whose blocks are as its own.
-void cut_feed_forward(models::Components& components, const std::string& component, bool is_denoiser, int64_t tokens) {
+void cut_feed_forward(models::Components& components, const std::string& component, bool predicts, int64_t tokens) {
   if (tokens == 0) return;
-  if (nn::set_tokens_at_once(components.module(component), tokens) == 0 && is_denoiser)
+  if (nn::set_tokens_at_once(components.module(component), tokens) == 0 && predicts)
     config_error(
         "train",
         "feed_forward_chunk_size cuts the tokens of a transformer's feed-forward layers, and this model's {} has none; take it out",
@@ -48,12 +55,15 @@ void load_component(models::Model& model, const std::string& component, const st
   say_loaded(model, component, parts);
 }
 
-std::shared_ptr<memory::Pager> load_paged_component(models::Model& model, const std::string& component, const std::vector<std::string>& run,
-                                                    const MemorySettings& settings, const Trainee& trainee) {
+std::shared_ptr<memory::Pager> load_paged_component(const Subject& subject, const std::string& component,
+                                                    const std::vector<std::string>& run, const MemorySettings& settings,
+                                                    const Trainee& trainee) {
   const auto parts = parts_of(component, run);
-  auto pager = load_paged(model, pipeline::common_part(parts), {settings.paged_blocks, settings.blocks_on_disk}, trainee.host,
-                          trainee.execution.device);
-  say_loaded(model, component, parts);
+  // What trains is never written to the model's files.
+  const auto on_disk = subject.chosen.whole_components().contains(component) ? 0 : settings.blocks_on_disk;
+  auto pager =
+      load_paged(*subject.model, pipeline::common_part(parts), {settings.paged_blocks, on_disk}, trainee.host, trainee.execution.device);
+  say_loaded(*subject.model, component, parts);
   return pager;
 }
 
@@ -105,6 +115,18 @@ PagedBlocksOf load_divided(const Subject& subject, const std::string& component,
   return paged;
 }
 
+/// Loads a component with the very weights of another one, whose blocks come for it as well.
+void load_sharing(models::Model& model, const std::string& component, const std::vector<std::string>& run, memory::Pager& pager) {
+  auto& components = model.components();
+  const auto taken = components.blocks(components.find(component)->copy_of);
+  const auto runner = pager.runner();
+  load_component(model, component, run, {});
+  const auto blocks = components.blocks(component);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (pager.share(*blocks[i], *taken.at(i))) blocks[i]->runner = runner;
+  }
+}
+
 /// Has the blocks of a component keep for backward what the settings say, each run by the runner that it has.
 void keep_of_blocks(models::Components& components, const std::string& component, const MemorySettings& settings,
                     const KeptForBackward& kept, const std::shared_ptr<memory::Checkpoints>& checkpoints) {
@@ -121,21 +143,24 @@ bool is_divided(const StepSettings& settings, const dist::Mesh& mesh) {
   return settings.division.divides_blocks() && mesh.row().size() > 1;
 }
 
-/// What becomes of the blocks of each denoiser.
+/// What becomes of the blocks of each denoiser, and of its copies.
 std::vector<PagedBlocksOf> load_models(const Subject& subject, const StepSettings& step, const KeptForBackward& kept,
                                        const Trainee& trainee, const std::shared_ptr<const dist::Mesh>& mesh) {
   const auto& settings = step.memory;
   auto& model = *subject.model;
   std::vector<PagedBlocksOf> paged;
+  std::map<std::string, std::shared_ptr<memory::Pager>> pagers;
   auto run = pipeline::models_of(trainee.live.units);
   auto checkpoints = settings.checkpoints_in_host ? std::make_shared<memory::Checkpoints>(trainee.host) : nullptr;
   for (const auto& component : pipeline::components_of(trainee.live.units)) {
-    bool is_denoiser = model.names().is_denoiser(component);
-    if (is_denoiser && is_divided(step, *mesh)) paged.push_back(load_divided(subject, component, run, trainee, mesh));
-    else if (is_denoiser && settings.paged_blocks > 0)
-      paged.push_back({.pager = load_paged_component(model, component, run, settings, trainee)});
-    else load_component(model, component, run, {});
-    cut_feed_forward(model.components(), component, is_denoiser, settings.feed_forward_tokens);
+    const auto& recipe = *model.components().find(component);
+    const bool predicts = is_denoiser(model, component), pages = predicts && (is_divided(step, *mesh) || settings.paged_blocks > 0);
+    if (!pages) load_component(model, component, run, {});
+    else if (recipe.shares_weights) load_sharing(model, component, run, *(pagers[component] = pagers.at(recipe.copy_of)));
+    else if (is_divided(step, *mesh)) paged.push_back(load_divided(subject, component, run, trainee, mesh));
+    else paged.push_back({.pager = load_paged_component(subject, component, run, settings, trainee)});
+    if (pages && !recipe.shares_weights) pagers[component] = paged.back().pager;
+    cut_feed_forward(model.components(), component, predicts, settings.feed_forward_tokens);
     keep_of_blocks(model.components(), component, settings, kept, checkpoints);
   }
   return paged;
@@ -143,7 +168,7 @@ std::vector<PagedBlocksOf> load_models(const Subject& subject, const StepSetting
 
 /// Whether a component's tokens are shared out: a denoiser's, and those of a module beside it that splits them as it does.
 bool shares_tokens(const models::Model& model, const std::string& component, nn::Module& module) {
-  return model.names().is_denoiser(component) || dynamic_cast<nn::SharesTokens*>(&module) != nullptr;
+  return is_denoiser(model, component) || dynamic_cast<nn::SharesTokens*>(&module) != nullptr;
 }
 
 /// Has places share out tokens.

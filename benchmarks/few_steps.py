@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""What DMD2 does for drawing in few steps: drawings of a model in 1, 2 and 4 steps before and after it, beside what it draws in many.
+
+The model is assets/tiny-flux, trained on over all its emoji in colour under one caption, so that what is drawn is left to the noise: a model in too few
+steps draws the mean of what it could draw. A student trains for each number of steps, a LoRA, in several seeds, and draws at the times that it was
+trained at, most of them early; before that, the model draws in as many steps of its own schedule. Both are held against drawings of the model in 24 steps. Apart: the
+energy distance (Székely and Rizzo 2013) between the latents of the two, from other noise, in parts of the mean distance between two drawings in many
+steps. Variety: the mean distance between two drawings, in parts of that. Off: the distance of a drawing from that in many steps from its noise, in parts of
+its norm, which nothing asks of a student that draws new noise. Nothing is timed: a busy machine gives the same. Runs that are there
+already are kept, so that a broken one goes on.
+"""
+import argparse
+import csv
+import datetime
+import shutil
+import statistics
+import subprocess
+import sys
+
+import measure
+
+DATA, OUT = measure.SCRATCH / "few-pictures", measure.SCRATCH / "few-steps"
+SIDE, MANY, DRAWN, CAPTION = 192, 24, 96, "emoji"
+TIMES = {1: "0.999,0", 2: "0.999,0.9,0", 4: "0.999,0.96,0.9,0.8,0"}  # most of what is drawn is settled where there is much noise
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--steps", type=int, default=200, help="of each student's training")
+    p.add_argument("--model_steps", type=int, default=400, help="of the model's own training")
+    p.add_argument("--drawn_in", default="1,2,4", help=f"steps that students draw in, of {', '.join(map(str, TIMES))}")
+    p.add_argument("--seeds", type=int, default=3)
+    p.add_argument("--threads", type=int, default=measure.cpu()["cores"])
+    args = p.parse_args()
+    args.drawn_in = [int(number) for number in args.drawn_in.split(",")]
+    return args
+
+
+def make_pictures():
+    if not (DATA / "one-caption.csv").exists():
+        subprocess.run([sys.executable, "recipes/tiny_flux/make_pictures.py", "--style", "colour", "--split", "all", "--size", str(SIDE), "--out", DATA],
+                       cwd=measure.ROOT, check=True)
+        with open(DATA / "metadata.csv", newline="") as read, open(DATA / "one-caption.csv", "w", newline="") as written:
+            csv.writer(written).writerows([("image", "prompt"), *((row["image"], CAPTION) for row in csv.DictReader(read))])
+    return DATA / "one-caption.csv"
+
+
+class Bench:
+    def __init__(self, args):
+        self.args, self.environment = args, measure.environment(args.threads) | {"OMP_WAIT_POLICY": "passive"}
+        self.pictures, self.model = make_pictures(), OUT / f"model-{args.model_steps}"
+        if not self.model.exists():
+            trained = self.train(measure.small_model(), f"trained-{args.model_steps}", 0, args.model_steps, "--trainable_models", "dit", "--batch_size", 16,
+                                 "--learning_rate", 3e-4, "--timestep_sampling", "uniform", "--loss_weighting", "uniform")
+            shutil.copytree(measure.small_model(), self.model)
+            shutil.copy(trained, self.model / "transformer/diffusion_pytorch_model.safetensors")
+
+    def run(self, verb, model, *options):
+        measure.run([measure.burnish(), verb, "--model", model, "--height", SIDE, "--width", SIDE, "--dtype", "bf16", "--num_threads", self.args.threads, *options],
+                    OUT / "log.txt", self.environment)
+
+    def train(self, model, name, seed, steps, *options):
+        file = OUT / name / f"step-{steps}.safetensors"
+        if not file.exists():
+            self.run("train", model, "--dataset_metadata_path", self.pictures, "--max_steps", steps, "--seed", seed, "--lr_warmup_steps", 10, "--overwrite",
+                     "--output_path", OUT / name, *options)
+        return file
+
+    def student(self, num_steps, seed):
+        return self.train(self.model, f"student-{num_steps}-{seed}-{self.args.steps}-{self.args.model_steps}", seed, self.args.steps, "--task", "dmd2",
+                          "--dmd2_student_sample_steps", num_steps, "--dmd2_student_t_list", TIMES[num_steps], "--batch_size", 8, "--lora_rank", 32,
+                          "--lora_target_modules", "all-linear", "--learning_rate", 3e-4)
+
+    def drawn(self, name, seed, *options):
+        """Latents of so many drawings [N, C H W]."""
+        from safetensors.torch import load_file
+
+        latents = OUT / f"{name}-{seed}-{self.args.model_steps}.safetensors"
+        if not latents.exists():
+            self.run("sample", self.model, *(["--prompt", CAPTION] * DRAWN), "--seed", seed, "--save_latents", latents, "--output_path", OUT / name, *options)
+        return load_file(latents)["latents"].float().flatten(1)
+
+    def measured(self):
+        """{(steps, when): [[apart, variety, off] a seed]}; of many steps those from other noise."""
+        found = {(n, when): [] for n in self.args.drawn_in for when in ("before", "after")} | {(MANY, "before"): []}
+        for seed in range(self.args.seeds):
+            many, others = (self.drawn("many", of, "--num_inference_steps", MANY) for of in (seed, 100 + seed))
+            found[MANY, "before"].append(compared(many, many, others))
+            for n in self.args.drawn_in:
+                for when, options in (("before", ["--num_inference_steps", n]), ("after", ["--lora", self.student(n, seed)])):
+                    drawn = self.drawn(f"{when}-{n}" + (f"-{self.args.steps}" if when == "after" else ""), seed, *options)
+                    found[n, when].append(compared(drawn, many, others))
+                    print(f"{n} steps, {when}, seed {seed}: " + ", ".join(f"{x:.3f}" for x in found[n, when][-1]), flush=True)
+        return found
+
+
+def compared(drawn, many, others):
+    import torch
+
+    among = lambda x: float(torch.cdist(x, x).sum()) / (len(x) * (len(x) - 1))
+    of_many = among(others)
+    apart = 2 * float(torch.cdist(drawn, others).mean()) - among(drawn) - of_many
+    return [apart / of_many, among(drawn) / of_many, float(((drawn - many).norm(dim=1) / many.norm(dim=1)).mean())]
+
+
+def table(found):
+    rows = []
+    for (num_steps, when), of_seeds in found.items():
+        cells = [f"{100 * statistics.mean(values):.1f}" + (f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else "") + " %" for values in zip(*of_seeds)]
+        rows.append([num_steps, when, *cells])
+    return measure.markdown(["steps", "DMD2", "apart", "variety", "off"], rows)
+
+
+def main():
+    args = arguments()
+    found = Bench(args).measured()
+    cpu = measure.cpu()
+    text = (f"# Drawing in few steps before and after DMD2, {datetime.date.today().isoformat()}\n\n{cpu['name']}; burnish {measure.commit()}. assets/tiny-flux after {args.model_steps} "
+            f"steps of 16 pictures under one caption; students are LoRAs of rank 32 on every linear layer, {args.steps} steps of 8 pictures, bf16; {DRAWN} drawings each; means and "
+            f"standard deviations over {args.seeds} seeds.\n\n{table(found)}\nReproduce: `./dev bench few_steps --steps {args.steps} --seeds {args.seeds} --model_steps "
+            f"{args.model_steps}`\n")
+    print("\n" + text)
+    print("recorded in", measure.record("few_steps", cpu["name"], text, {"steps": args.steps, "results": {f"{n} {when}": of for (n, when), of in found.items()}}))
+
+
+if __name__ == "__main__":
+    main()
