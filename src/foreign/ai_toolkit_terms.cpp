@@ -65,9 +65,7 @@ std::vector<Row> ai_toolkit_slider_rows() {
     rows.push_back(rewritten(std::string("slider.") + name, name, of_slider));
   // The kind of targets draws under guidance of 3, and its ends are one difference from what is made of no prompt.
   auto of_targets = [](Value ours, std::string note = "") -> Convert {
-    return [=](const Value&, const Settings& all) {
-      return is_ai_toolkit_slider_of_targets(all) ? carried(ours, note) : left_out("");
-    };
+    return [=](const Value&, const Settings& all) { return is_ai_toolkit_slider_of_targets(all) ? carried(ours, note) : left_out(""); };
   };
   rows.push_back(rewritten("type", "concept_latents", [](const Value&, const Settings& all) {
     if (!is_ai_toolkit_slider(all)) return left_out("");

@@ -391,9 +391,9 @@ void model_rows(Table& table) {
         << same("ae", "model") << same("llm_adapter_path", "model") << same("t5_tokenizer_path", "tokenizer_2_path");
   table << same("qwen3", "model",
                 "both tokenizers are in sd-scripts' own folder configs; name their folders in tokenizer_path and tokenizer_2_path");
-  table << kind_row("script", {"train_network.py", "train_db.py", "fine_tune.py", "train_textual_inversion.py", "sdxl_train.py",
-                               "sdxl_train_network.py", "sdxl_train_textual_inversion.py", "flux_train.py", "flux_train_network.py",
-                               "anima_train.py", "anima_train_network.py"});
+  table << kind_row(
+      "script", {"train_network.py", "train_db.py", "fine_tune.py", "train_textual_inversion.py", "sdxl_train.py", "sdxl_train_network.py",
+                 "sdxl_train_textual_inversion.py", "flux_train.py", "flux_train_network.py", "anima_train.py", "anima_train_network.py"});
   table << no_place({{"v2", false}}, kAnotherKind);
   table << rewritten("v_parameterization", "prediction_type", [](const Value& value, const Settings&) {
              return asks_for_something(value) ? carried("v_prediction") : left_out("");
@@ -497,15 +497,14 @@ void network_rows(Table& table) {
 void inversion_rows(Table& table) {
   table << same("token_string", "embedding_token", "it is replaced as it stands, also within another word")
         << same("init_word", "embedding_init") << same("weights", "embedding_checkpoint");
-  table << rewritten("num_vectors_per_token", "embedding_length",
-                     [](const Value& value, const Settings& all) {
-                       return all.has("weights") ? left_out("") : carried(value);
-                     })
-               .otherwise(Value());
+  table << rewritten("num_vectors_per_token", "embedding_length", [](const Value& value, const Settings& all) {
+             return all.has("weights") ? left_out("") : carried(value);
+           }).otherwise(Value());
   auto seen = [](const Value& value, const Settings&) {
     return asks_for_something(value)
-               ? carried(".of-no-file", "captions beside pictures are not read, and class_tokens says those that are drawn, which are of "
-                                        "the kind of sd-scripts' and not the very list")
+               ? carried(".of-no-file",
+                         "captions beside pictures are not read, and class_tokens says those that are drawn, which are of "
+                         "the kind of sd-scripts' and not the very list")
                : left_out("");
   };
   table << rewritten("use_object_template", "caption_extension", seen) << rewritten("use_style_template", "caption_extension", seen);

@@ -120,10 +120,11 @@ std::vector<models::Option> slider_options() {
 }
 
 std::vector<models::Option> erasing_options() {
-  auto strength = factor_option(kErasing,
-                                "how far it is led away from what it made, in differences from no prompt; 0: no further than instead; below "
-                                "0 it is led there, and so strengthened",
-                                1);
+  auto strength =
+      factor_option(kErasing,
+                    "how far it is led away from what it made, in differences from no prompt; 0: no further than instead; below "
+                    "0 it is led there, and so strengthened",
+                    1);
   strength.least = std::nullopt;
   return {prompt_option(kErasedPrompt, "prompt of what the model is to forget"),
           prompt_option(kNeutralPrompt, "prompt of what it is to make instead; empty: what it makes of no prompt"), strength};
@@ -156,8 +157,8 @@ std::vector<Input> concept_inputs(const models::OptionValues& own) {
     inputs.push_back(prompt_of(prefix, [&](const auto& one) { return text_of(one, option); }));
   for (const char* option : {kGuidance, kErasing})
     inputs.push_back(number_input(option, each([&](const auto& one) { return one.template get<double>(option); })));
-  inputs.push_back(number_input(
-      kAnchorWeight, each([](const auto& one) { return has_own_anchor(one) ? one.template get<double>(kAnchorWeight) : 0.0; })));
+  inputs.push_back(number_input(kAnchorWeight,
+                                each([](const auto& one) { return has_own_anchor(one) ? one.template get<double>(kAnchorWeight) : 0.0; })));
   return inputs;
 }
 

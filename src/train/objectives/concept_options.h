@@ -25,8 +25,8 @@ struct ConceptChoice {
   models::OptionValues own;  ///< values of the options of objectives
   Share share = {};
 };
-/// Returns the concepts of a run: those of concept_config, each of which begins as `own`, else the one that `own` says. Throws the errors of
-/// config::read_toml_items, and a config Error for a file without concepts and for shares that mean nothing.
+/// Returns the concepts of a run: those of concept_config, each of which begins as `own`, else the one that `own` says. Throws the errors
+/// of config::read_toml_items, and a config Error for a file without concepts and for shares that mean nothing.
 std::vector<ConceptChoice> concepts_of(const models::OptionValues& own);
 
 /// Tells whether any concept of a run has an anchor, and whether any is led away from something.

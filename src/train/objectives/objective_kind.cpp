@@ -84,7 +84,7 @@ void objective_fields(config::Fields& f, std::string& task, std::string& extra_i
     auto row = names_file(option.name) ? f.path(option.name, std::get<std::string>(own.at(option.name)), help)
                                        : option_row(f, option, own.at(option.name), help);
     row.counts_when((tasks.size() > 1 ? "the tasks " : "task ") + join(tasks, " and "),
-                     [&task, tasks] { return contains(tasks, task.substr(0, task.find(':'))); });
+                    [&task, tasks] { return contains(tasks, task.substr(0, task.find(':'))); });
   }
   for (auto* kind : kObjectives) {
     for (const auto& condition : kind().conditions)
