@@ -472,6 +472,19 @@ TEST(Course, ASliderOfAiToolkitsTargets) {
   EXPECT_THAT(arranged.not_carried, Contains(HasSubstr("slider.targets.multiplier")));
 }
 
+TEST(Course, OneTrainersWordBesideALora) {
+  const auto one =
+      onetrainer(R"({"additional_embeddings": [{"placeholder": "<cat>", "token_count": 3, "initial_embedding_text": "cat"}]})");
+  EXPECT_EQ(one.text("embedding_token"), "<cat>");
+  EXPECT_EQ(one.number("embedding_length"), 3);
+  EXPECT_EQ(one.text("embedding_init"), "cat");
+  EXPECT_EQ(one.options.at("embedding_bundle"), "true") << "by default";
+  EXPECT_NE(one.text("lora_base_model"), "");
+  const auto two = onetrainer(R"({"additional_embeddings": [{"placeholder": "<a>"}, {"placeholder": "<b>"}]})");
+  EXPECT_EQ(two.text("embedding_token"), "");
+  EXPECT_THAT(two.said.not_carried, Contains(HasSubstr("one word trains in a run")));
+}
+
 TEST(Course, AWordOfKohyas) {
   auto word = [](const char* more) {
     auto tree = Value::parse(R"({"script": "sdxl_train_textual_inversion.py", "pretrained_model_name_or_path": "x", "train_data_dir": "y",
