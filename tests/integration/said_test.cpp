@@ -63,7 +63,7 @@ TEST_F(Said, OfAdaptersThatStillHoldZeros) {
   for (const std::string kind : {"lora", "loha", "lokr", "oft", "full"}) {
     fs::remove_all(out());
     run_burnish(train("--lr_groups .*=1e-60 --lora_type " + kind));
-    const auto file = (out() / "step-2.safetensors").string();
+    const auto file = out() / "step-2.safetensors";
     EXPECT_THAT(run_burnish(sample("--lora " + quoted(file))).output, testing::HasSubstr("adapters hold zeros, and leave their layers"))
         << kind;
     EXPECT_THAT(run_burnish("inspect " + quoted(file)).output, testing::HasSubstr("tensors hold zeros: what they are of was not trained"))
