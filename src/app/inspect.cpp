@@ -1,3 +1,5 @@
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/any.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -42,6 +44,12 @@ void describe_adapter(Json& report, const std::map<std::string, int64_t>& kinds,
   report["read_by"] = convert::readers_of(*format);
 }
 
+/// How many of an adapter's tensors hold nothing but zeros: some do before they train, and their layers are as they were.
+int64_t num_zeros_in(const io::TensorSource& source) {
+  return std::ranges::count_if(source.names(),
+                               [&](const auto& name) { return !source.tensor(name).to(at::kFloat).any().template item<bool>(); });
+}
+
 /// The words whose vectors a file holds, with what they are called in it.
 Json words_in(const io::TensorSource& source, const std::string& path) {
   Json words;
@@ -75,9 +83,11 @@ Json describe(const models::ModelEntry& entry) {
     report["step"] = *step;
     return report;
   }
-  if (auto kinds = adapters::kinds_in(source); !kinds.empty()) describe_adapter(report, kinds, source.names());
-  else if (convert::is_embedding(entry.label)) report["what"] = "embedding";
-  else report["what"] = describe_model(entry);
+  if (auto kinds = adapters::kinds_in(source); !kinds.empty()) {
+    describe_adapter(report, kinds, source.names());
+    if (auto zeros = num_zeros_in(source); zeros > 0) report["zeros"] = zeros;
+  }
+  if (!report.contains("what")) report["what"] = convert::is_embedding(entry.label) ? "embedding" : describe_model(entry);
   if (auto words = words_in(source, entry.label); !words.empty()) report["words"] = words;
   if (auto packing = models::unread_packing(entry); !packing.empty()) report["packed_as"] = packing;
 
@@ -111,6 +121,9 @@ void print_report(const Json& report) {
   } else {
     print("  {}\n", what);
   }
+  if (report.contains("zeros"))
+    print("  {} of {} tensors hold zeros: what they are of was not trained\n", report["zeros"].get<int64_t>(),
+          report["tensors"].get<int64_t>());
   if (report.contains("names"))
     print("  names: {}, read by {}\n", report["names"].get<std::string>(), report["read_by"].get<std::string>());
   if (report.contains("words")) {

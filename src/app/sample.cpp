@@ -22,6 +22,8 @@
 #include "base/threads.h"
 #include "config/command_line.h"
 #include "data/drawn_file.h"
+#include "data/image.h"
+#include "data/labelled_row.h"
 #include "drawing/draw.h"
 #include "io/files.h"
 #include "io/output_file.h"
@@ -246,6 +248,23 @@ std::vector<drawing::Latents> draw(const SampleOptions& o, loras::Loader& loader
   return latents;
 }
 
+/// Writes the pictures of each prompt and seed at all strengths once more, side by side; clips and layers are looked at one by one.
+void write_rows(const SampleOptions& o, const std::vector<Picture>& pictures, bool has_layers) {
+  const auto strengths = strengths_of(o);
+  if (strengths.size() < 2 || has_layers || std::ranges::any_of(pictures, is_clip)) return;
+  std::vector<std::string> labels;
+  for (auto strength : strengths) labels.push_back(fmt::format("{}", strength));
+  const auto num_rows = pictures.size() / strengths.size();
+  const std::filesystem::path folder(o.output_path);
+  for (size_t row = 0; row < num_rows; ++row) {
+    std::vector<at::Tensor> drawn;
+    for (size_t i = row; i < pictures.size(); i += num_rows)
+      drawn.push_back(data::decode_image(data::drawn_path(folder / fmt::format("{:04}", i), o.format, /*is_clip=*/false)));
+    data::write_png(folder / fmt::format("row-{:04}.png", row), data::labelled_row(drawn, labels),
+                    {{"prompt", pictures[row].prompt}, {"lora_strengths", o.lora_strengths}});
+  }
+}
+
 void run(SampleOptions o) {
   check(o);
   const auto times = times_of(o);
@@ -286,6 +305,7 @@ void run(SampleOptions o) {
     throw Error(Exit::interrupted, "sample",
                 fmt::format("interrupted; {} of {} pictures were written to {}", latents.size(), pictures.size(), o.output_path));
   }
+  write_rows(o, pictures, has_layers);
   info("{} in {}", count_of(std::ssize(pictures), !has_layers && std::ranges::all_of(pictures, is_clip) ? "clip" : "picture"),
        o.output_path);
 }

@@ -260,6 +260,7 @@ Arranged arrange(Value tree, const Open&) {
   auto first = first_of(datasets, arranged, {"class_set", "folder_path", "class_set_caption", "default_caption"});
   process["dataset"] = first;
   arranged.dataset_key = "dataset";
+  put_ai_toolkit_targets(process, arranged);
   if (process.contains("sample") && process["sample"].is_object()) put_samples(process, arranged);
   return arranged;
 }
@@ -611,9 +612,9 @@ void loss_rows(Table& table) {
            }).otherwise(0.0);
   auto share = [](const Value& value, const Settings&) { return carried(rest_of(number_of(value).value_or(0) / 1000)); };
   table << rewritten("train.min_denoising_steps", "max_timestep_boundary", share, 0);
-  table << rewritten("train.max_denoising_steps", "min_timestep_boundary", [](const Value& value, const Settings&) {
+  table << rewritten("train.max_denoising_steps", "min_timestep_boundary", [](const Value& value, const Settings& all) {
              auto last = number_of(value).value_or(999);
-             return last >= 999 ? left_out("") : carried(rest_of(last / 1000));
+             return last >= 999 || is_ai_toolkit_slider_of_targets(all) ? left_out("") : carried(rest_of(last / 1000));
            }).otherwise(999);
   table << no_place({{"train.loss_type", "mse"}}, "losses here are l2, huber and smooth_l1 (loss_type)");
   table << no_place({{"train.content_or_style", "balanced"}}, "timesteps are drawn by timestep_sampling");
@@ -686,9 +687,9 @@ void run_rows(Table& table) {
                       {"sample.walk_seed", false},
                       {"sample.guidance_scale", 7}});
   table << same("preview_steps", "preview_steps");
-  table << rewritten("type", "task", [](const Value& value, const Settings&) {
+  table << rewritten("type", "task", [](const Value& value, const Settings& all) {
     auto type = text_of(value);
-    if (type == "concept_slider") return carried("slider");
+    if (is_ai_toolkit_slider(all)) return carried("slider");
     return left_out(type == "sd_trainer" || type == "diffusion_trainer" || type == "ui_trainer"
                         ? ""
                         : "a run of another kind; this is imported as plain training");

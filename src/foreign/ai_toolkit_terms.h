@@ -1,5 +1,5 @@
 #pragma once
-#include "foreign/table.h"
+#include "foreign/program.h"
 
 namespace burnish::foreign {
 
@@ -8,7 +8,12 @@ std::vector<Row> ai_toolkit_preservation_rows();
 /// The rows of its keys of losses under guidance; a range of scales is a list of two.
 std::vector<Row> ai_toolkit_guidance_rows();
 
-/// The rows of its keys of concept sliders, which see the pictures of the dataset.
+/// Tells whether settings are those of a slider of its first kind ("slider"), of several targets and drawn latents, or of any kind.
+bool is_ai_toolkit_slider_of_targets(const Settings& all);
+bool is_ai_toolkit_slider(const Settings& all);
+/// Puts the targets of a slider of the first kind where the other kind has its prompts, or several into `arranged`.
+void put_ai_toolkit_targets(Value& process, Arranged& arranged);
+/// The rows of its keys of sliders.
 std::vector<Row> ai_toolkit_slider_rows();
 
 }  // namespace burnish::foreign

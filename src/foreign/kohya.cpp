@@ -24,7 +24,10 @@ std::string kind_of(const Settings& all) {
   auto script = all.text("script"), type = lower(all.text("model_train_type"));
   if (script.starts_with("flux") || type.starts_with("flux")) return "flux";
   if (script.starts_with("sdxl") || type.starts_with("sdxl")) return "sdxl";
-  if (script == "train_network.py" || script == "train_db.py" || script == "fine_tune.py" || type.starts_with("sd-")) return "sd15";
+  for (const char* of_first : {"train_network.py", "train_db.py", "fine_tune.py", "train_textual_inversion.py"}) {
+    if (script == of_first) return "sd15";
+  }
+  if (type.starts_with("sd-")) return "sd15";
   auto module = all.text("network_module");
   if (script.starts_with("anima_train") || module == "networks.lora_anima" || all.has("qwen3")) return kConditioned;
   bool drawn = all.has("timestep_sampling") && module != "networks.lora";
@@ -45,6 +48,9 @@ bool is_xl(const Settings& all) { return kind_of(all) == "sdxl"; }
 
 /// Settings without a network train the model itself.
 bool trains_whole(const Settings& all) { return !all.has("network_module"); }
+
+/// Settings of a word whose vectors train, and nothing else.
+bool trains_word(const Settings& all) { return all.has("token_string") || all.text("script").ends_with("train_textual_inversion.py"); }
 
 bool is_zero(const Settings& all, const char* name) { return all.number(name) == 0.0; }
 
@@ -167,7 +173,7 @@ Outcome given_rate(const Value& value, const Settings& all) {
 
 /// Weights that train whole are in fp32 and multiplied in few bits, unless full_bf16 has them in bf16.
 Outcome weights_that_train(const Value& value, const Settings& all) {
-  if (!trains_whole(all) || lower(all.text("mixed_precision", "no")) != "bf16") return left_out("");
+  if (!trains_whole(all) || trains_word(all) || lower(all.text("mixed_precision", "no")) != "bf16") return left_out("");
   if (!asks_for_something(value)) return carried("remainder");
   bool rounds = kohya_optimizer()(all) == "adafactor" && all.on("fused_backward_pass");
   return carried(rounds ? "stochastic" : "nearest");
@@ -316,6 +322,23 @@ void merge_datasets(const Value& file, Arranged& arranged) {
   arranged.tree.update(first_of(subsets, arranged, {"reg_data_dir", "image_dir", "reg_class_tokens", "class_tokens"}));
 }
 
+/// The captions that stand in the place of a dataset's where a word is trained by templates, as a wildcard: there they are a list of such.
+std::string template_of(const Value& tree) {
+  const Settings all(tree);
+  const auto word = all.text("token_string");
+  if (all.on("use_object_template")) return "a {photo|close-up photo|rendering} of {a|the|my} {||clean|nice|small|large|weird} " + word;
+  return all.on("use_style_template") ? "a {||clean|nice|small|large|weird} {painting|picture|rendering} in the style of " + word : "";
+}
+
+/// Has all datasets be seen under these captions, whatever lies beside their pictures.
+void put_templates(Arranged& arranged) {
+  const auto captions = template_of(arranged.tree);
+  if (captions.empty()) return;
+  const Value seen{{"class_tokens", captions}, {"enable_wildcard", true}, {"caption_extension", ".of-no-file"}};
+  arranged.tree.update(seen);
+  for (auto& dataset : arranged.datasets) dataset.settings.update(seen);
+}
+
 Arranged arrange(Value tree, const Open& open) {
   if (is_dataset_file(tree)) {
     Arranged arranged{.tree = Value::object(), .whole = false};
@@ -358,6 +381,7 @@ Arranged arrange(Value tree, const Open& open) {
       merge_datasets(file, arranged);
     }
   }
+  put_templates(arranged);
   return arranged;
 }
 
@@ -367,8 +391,9 @@ void model_rows(Table& table) {
         << same("ae", "model") << same("llm_adapter_path", "model") << same("t5_tokenizer_path", "tokenizer_2_path");
   table << same("qwen3", "model",
                 "both tokenizers are in sd-scripts' own folder configs; name their folders in tokenizer_path and tokenizer_2_path");
-  table << kind_row("script", {"train_network.py", "train_db.py", "fine_tune.py", "sdxl_train.py", "sdxl_train_network.py", "flux_train.py",
-                               "flux_train_network.py", "anima_train.py", "anima_train_network.py"});
+  table << kind_row(
+      "script", {"train_network.py", "train_db.py", "fine_tune.py", "train_textual_inversion.py", "sdxl_train.py", "sdxl_train_network.py",
+                 "sdxl_train_textual_inversion.py", "flux_train.py", "flux_train_network.py", "anima_train.py", "anima_train_network.py"});
   table << no_place({{"v2", false}}, kAnotherKind);
   table << rewritten("v_parameterization", "prediction_type", [](const Value& value, const Settings&) {
              return asks_for_something(value) ? carried("v_prediction") : left_out("");
@@ -406,7 +431,9 @@ void network_rows(Table& table) {
       false);
   table << rewritten(
       "train_text_encoder", "trainable_models",
-      [](const Value&, const Settings& all) { return trains_whole(all) ? carried(trained_parts(all), note_on_parts(all)) : left_out(""); },
+      [](const Value&, const Settings& all) {
+        return trains_whole(all) && !trains_word(all) ? carried(trained_parts(all), note_on_parts(all)) : left_out("");
+      },
       false);
   table << rewritten(
       "network_dim", "lora_rank",
@@ -464,6 +491,23 @@ void network_rows(Table& table) {
     bool stops = encoders_train(all) && steps >= 0 && (all.has("max_train_epochs") || steps < all.number("max_train_steps").value_or(1600));
     return left_out(stops ? "a text encoder trains to the end here; train so many steps with it, and go on without it from that file" : "");
   });
+}
+
+/// A word, its vectors and the captions that it stands in.
+void inversion_rows(Table& table) {
+  table << same("token_string", "embedding_token", "it is replaced as it stands, also within another word")
+        << same("init_word", "embedding_init") << same("weights", "embedding_checkpoint");
+  table << rewritten("num_vectors_per_token", "embedding_length", [](const Value& value, const Settings& all) {
+             return all.has("weights") ? left_out("") : carried(value);
+           }).otherwise(Value());
+  auto seen = [](const Value& value, const Settings&) {
+    return asks_for_something(value)
+               ? carried(".of-no-file",
+                         "captions beside pictures are not read, and class_tokens says those that are drawn, which are of "
+                         "the kind of sd-scripts' and not the very list")
+               : left_out("");
+  };
+  table << rewritten("use_object_template", "caption_extension", seen) << rewritten("use_style_template", "caption_extension", seen);
 }
 
 void caption_rows(Table& table) {
@@ -665,6 +709,7 @@ Table table() {
   Table table;
   model_rows(table);
   network_rows(table);
+  inversion_rows(table);
   data_rows(table);
   table << kohya_training(flows).rows;
   loss_rows(table);

@@ -110,10 +110,11 @@ const std::vector<std::string> kOfBlocks{"block_dims",     "block_alphas",  "con
 
 std::string script_of(const Settings& gui) {
   bool is_network = gui.has("LoRA_type");
-  if (gui.has("token_string")) return "train_textual_inversion.py";
+  const bool is_xl = gui.on("sdxl") || gui.on("sdxl_checkbox");
+  if (gui.has("token_string")) return is_xl ? "sdxl_train_textual_inversion.py" : "train_textual_inversion.py";
   if (gui.on("flux1_checkbox")) return is_network ? "flux_train_network.py" : "flux_train.py";
   if (gui.on("sd3_checkbox")) return is_network ? "sd3_train_network.py" : "sd3_train.py";
-  if (gui.on("sdxl") || gui.on("sdxl_checkbox")) return is_network ? "sdxl_train_network.py" : "sdxl_train.py";
+  if (is_xl) return is_network ? "sdxl_train_network.py" : "sdxl_train.py";
   if (is_network) return "train_network.py";
   return gui.has("image_folder") || gui.has("train_dir") ? "fine_tune.py" : "train_db.py";
 }
@@ -214,6 +215,10 @@ Value options_of_kohya_gui(const Value& tree) {
     if (auto words = words_of(gui.text(name)); !words.empty()) options[name] = words;
   }
   options["script"] = script_of(gui);
+  for (const std::string captions : {"object", "style"}) {
+    if (gui.has("token_string") && gui.text("template") == captions + " template") options["use_" + captions + "_template"] = true;
+  }
+  options.erase("template");
   add_length(gui, options);
   if (gui.has("LoRA_type")) add_network(gui, options);
   if (auto more = gui.text("additional_parameters"); !more.empty()) options.update(parse_command_line(more));

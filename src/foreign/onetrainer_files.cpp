@@ -60,6 +60,7 @@ bool onetrainer_recognises(const Value& tree) {
 }
 
 Arranged onetrainer_arrange(Value tree, const Open& open) {
+  put_additional_word(tree);
   Arranged arranged{.tree = tree};
   auto& settings = arranged.tree;
   auto concepts = tree.value("concepts", Value());

@@ -217,14 +217,26 @@ std::vector<Row> onetrainer_needless() {
 
 bool is_onetrainer_embedding(const Settings& all) { return all.text("training_method") == "EMBEDDING"; }
 
+/// Of several words beside an adapter none is carried; one is put where a word that trains alone is (put_additional_word).
+static bool has_word(const Settings& all) { return is_onetrainer_embedding(all) || all.on(kWordBeside); }
+
+void put_additional_word(Value& tree) {
+  const auto words = tree.value("additional_embeddings", Value::array());
+  if (tree.value("training_method", Value("")) == "EMBEDDING" || !words.is_array() || words.size() != 1 || !words[0].is_object()) return;
+  if (!words[0].value("train", true)) return;
+  tree["embedding"] = words[0];
+  tree[kWordBeside] = true;
+  tree.erase("additional_embeddings");
+}
+
 std::vector<Row> onetrainer_embedding() {
   Table table;
-  auto of_word = [](const Value& value, const Settings& all) { return is_onetrainer_embedding(all) ? carried(value) : left_out(""); };
+  auto of_word = [](const Value& value, const Settings& all) { return has_word(all) ? carried(value) : left_out(""); };
   table << rewritten("embedding.placeholder", "embedding_token", of_word, "<embedding>")
         << rewritten(
                "embedding.token_count", "embedding_length",
                [](const Value& value, const Settings& all) {
-                 return is_onetrainer_embedding(all) && !all.on("embedding.model_name") ? carried(value) : left_out("");
+                 return has_word(all) && !all.on("embedding.model_name") ? carried(value) : left_out("");
                },
                1)
         << rewritten("embedding.initial_embedding_text", "embedding_init", of_word, "*")
@@ -232,15 +244,17 @@ std::vector<Row> onetrainer_embedding() {
         << rewritten("preserve_embedding_norm", "embedding_keep_norm", of_word, false)
         << rewritten("embedding.model_name", "embedding_checkpoint",
                      [](const Value& value, const Settings& all) {
-                       return is_onetrainer_embedding(all) && asks_for_something(value) ? carried(value) : left_out("");
+                       return has_word(all) && asks_for_something(value) ? carried(value) : left_out("");
                      })
         << rewritten("embedding_learning_rate", "embedding_learning_rate", [](const Value& value, const Settings& all) {
-             return is_onetrainer_embedding(all) && asks_for_something(value) ? carried(value) : left_out("");
+             return has_word(all) && asks_for_something(value) ? carried(value) : left_out("");
            });
   table << rewritten("training_method", "embedding_format",
                      [](const Value&, const Settings& all) { return is_onetrainer_embedding(all) ? carried("onetrainer") : left_out(""); });
-  table << no_place({"additional_embeddings"}, "one word trains in a run: beside a LoRA, name it with embedding_token");
-  table << needless({{"bundle_additional_embeddings", true}}, "embedding_bundle puts the vectors of a run's one word into its LoRA");
+  table << no_place({"additional_embeddings"}, "one word trains in a run: name it with embedding_token") << looked_at({kWordBeside});
+  table << rewritten("bundle_additional_embeddings", "embedding_bundle", [](const Value& value, const Settings& all) {
+             return all.on(kWordBeside) && all.text("training_method") == "LORA" ? carried(asks_for_something(value)) : left_out("");
+           }).otherwise(true);
   for (const char* encoder : {"text_encoder", "text_encoder_2", "text_encoder_3", "text_encoder_4"}) {
     table << rewritten(
         std::string(encoder) + ".train_embedding", "",

@@ -15,6 +15,9 @@ std::vector<Row> onetrainer_numbers(const OptimizerOf& optimizer_of);
 
 /// Tells whether the training method is EMBEDDING, textual inversion, and rows of the settings that it reads.
 bool is_onetrainer_embedding(const Settings& all);
+/// Says in arranged settings that a word trains beside an adapter; and puts it where that of a run of a word is, if it is the only one.
+inline const char* const kWordBeside = "word_beside_an_adapter";
+void put_additional_word(Value& tree);
 std::vector<Row> onetrainer_embedding();
 
 /// Rows of what concepts ask for and no dataset has.

@@ -25,6 +25,8 @@ struct Arranged {
   std::vector<std::string> not_carried = {};  ///< "name = value: why"
   std::string prompts = "";                   ///< of previews, a line each, with their flags
   std::string prompts_from = "";              ///< name of theirs that the prompts come from
+  std::string concepts = "";                  ///< the concepts of a run that learns several, as concept_config has them
+  std::string concepts_from = "";             ///< name of theirs that they come from
   std::vector<Dataset> datasets = {};         ///< all of them, where one table cannot hold them; the first is in the tree
   Value without_datasets = Value::object();   ///< the tree as it is without the first
   std::string dataset_key = "";               ///< name in the tree that a dataset lies under; "" for the tree itself

@@ -38,6 +38,13 @@ void PthFile::find_tensors() {
   find_tensors(*table, "");
 }
 
+/// The parameters of a module that holds nothing else, as a dictionary; other values are themselves.
+static const PickleValue& parameters_of(const PickleValue& value) {
+  const auto* state = value.is_made_by(kParameterDict) ? value.state : nullptr;
+  const auto* parameters = state == nullptr ? nullptr : state->get("_parameters");
+  return parameters == nullptr ? value : *parameters;
+}
+
 void PthFile::find_tensors(const PickleValue& table, const std::string& prefix) {
   for (size_t i = 0; table.kind == PickleValue::Kind::dict && i + 1 < table.items.size(); i += 2) {
     const auto &key = *table.items[i], &value = *table.items[i + 1];
@@ -48,7 +55,7 @@ void PthFile::find_tensors(const PickleValue& table, const std::string& prefix) 
       named_[name] = &value;
       infos_[name] = {place.dtype, place.shape, place.begin, place.end};
     } else if (prefix.empty()) {
-      find_tensors(value, name + ".");
+      find_tensors(parameters_of(value), name + ".");
     }
   }
 }

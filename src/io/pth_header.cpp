@@ -63,6 +63,7 @@ bool is_allowed(const std::string& global) {
                                                         "torch._utils _rebuild_tensor_v2",
                                                         "torch._utils _rebuild_tensor_v3",
                                                         "torch._utils _rebuild_parameter",
+                                                        kParameterDict,
                                                         "torch.storage UntypedStorage",
                                                         "torch UntypedStorage",
                                                         "PIL.Image Image",

@@ -17,6 +17,9 @@ struct PthTensor {
   uint64_t begin = 0, end = 0;          ///< bytes of the file that it reaches over
 };
 
+/// The class of modules that are dictionaries of parameters, as the first files of textual inversion have one.
+inline const char* const kParameterDict = "torch.nn.modules.container ParameterDict";
+
 /// The directory and the pickle of a zip archive that torch.save wrote (torch 1.6 and later). The pickle is read by io::Pickle, which runs
 /// nothing; names beyond tensors and plain data are refused, but for a few classes that ecosystem files carry along (pictures, numpy
 /// scalars, callbacks), which stay closed.

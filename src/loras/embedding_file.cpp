@@ -154,7 +154,8 @@ void give_words(models::Model& model, const std::vector<EmbeddingFile>& files) {
 }
 
 std::vector<WordTensor> word_tensors(const io::TensorSource& source, const std::string& path) {
-  const auto names = source.names();
+  auto names = source.names();
+  std::erase_if(names, [](const auto& name) { return name.starts_with("string_to_token."); });  // where its tokens stood in a vocabulary
   const auto metadata = source.metadata();
   const auto said = metadata.find(kEmbeddingKey);
   const bool is_said = said != metadata.end() && !said->second.empty();

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "adapters/adapter_config.h"
+#include "adapters/adapter_file.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/number.h"
@@ -71,6 +72,23 @@ std::vector<PlacedFile> whole_pairs(models::Model& model, const std::vector<Lora
   return all;
 }
 
+/// Whether an adapter leaves its layer as it is, as one that was never trained. Of magnitudes the layer's weight would tell it.
+bool changes_nothing(const adapters::AdapterWeights& weights) {
+  const bool turns = weights.kind == adapters::Kind::oft && !weights.magnitude.m.defined();
+  return adapters::is_zero(weights) ||
+         (turns && std::ranges::none_of(weights.parameters, [](const auto& p) { return p.second.any().template item<bool>(); }));
+}
+
+void warn_of_zeros(const std::string& file, const AdaptersByComponent& all) {
+  size_t num_layers = 0, num_zero = 0;
+  for (const auto& [component, weights] : all) {
+    num_layers += weights.size();
+    num_zero += static_cast<size_t>(std::ranges::count_if(weights, changes_nothing));
+  }
+  if (num_zero > 0)
+    warn("{}: {} of {} adapters hold zeros, and leave their layers as they are: nothing was trained there", file, num_zero, num_layers);
+}
+
 }  // namespace
 
 /// What a file has for each component.
@@ -96,6 +114,7 @@ Merged::Merged(models::Model& model, const std::vector<LoraFile>& files, const M
       adapted.insert(component);
       info("{}: {} layers of {} at strength {}", file.path, weights.size(), component, strengths_[file.named]);
     }
+    warn_of_zeros(file.path, all);
     read_.push_back({file, std::move(all)});
   }
   for (const auto& component : options.components) {

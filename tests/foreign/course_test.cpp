@@ -450,6 +450,68 @@ TEST(Course, ASliderOfAiToolkit) {
   EXPECT_EQ(slider.number("anchor_strength"), 0.5);
 }
 
+TEST(Course, ASliderOfAiToolkitsTargets) {
+  const auto one = ai_toolkit(R"({"type": "slider", "train": {"max_denoising_steps": 40}, "slider": {"resolutions": [[768, 512]],
+      "targets": [{"target_class": "a person", "positive": "an old person", "negative": "a young person"}]}})");
+  EXPECT_EQ(one.text("task"), "slider");
+  EXPECT_EQ(one.text("concept_latents"), "drawn");
+  EXPECT_EQ(one.number("max_denoising_steps"), 40);
+  EXPECT_EQ(one.number("min_timestep_boundary"), 0) << "these are steps of a drawing, and no times";
+  EXPECT_EQ(one.number("denoising_cfg_scale"), 3);
+  EXPECT_EQ(one.number("guidance_strength"), 1);
+  EXPECT_EQ(one.text("positive_prompt"), "an old person");
+  EXPECT_EQ(Value::parse(one.options.at("resolution")), Value::array({"512,768"}));
+  const auto several = Value::parse(R"({"config": {"process": [{"type": "slider", "slider": {"targets": [
+      {"target_class": "a person", "positive": "an \"old\" person", "negative": "a young person", "weight": 2},
+      {"positive": "a large dog", "negative": "a small dog", "multiplier": 2}]}}]}})");
+  const auto arranged = foreign::ai_toolkit().arrange(several, [](const std::string&) { return Value(); });
+  const auto file = foreign::parse_toml(arranged.concepts, "concepts.toml");
+  EXPECT_EQ(file, Value::parse(R"({"concepts": [
+      {"target_class": "a person", "positive_prompt": "an \"old\" person", "negative_prompt": "a young person", "loss_weight": 2},
+      {"target_class": "", "positive_prompt": "a large dog", "negative_prompt": "a small dog"}]})"));
+  EXPECT_THAT(arranged.not_carried, Contains(HasSubstr("slider.targets.multiplier")));
+}
+
+TEST(Course, OneTrainersWordBesideALora) {
+  const auto one =
+      onetrainer(R"({"additional_embeddings": [{"placeholder": "<cat>", "token_count": 3, "initial_embedding_text": "cat"}]})");
+  EXPECT_EQ(one.text("embedding_token"), "<cat>");
+  EXPECT_EQ(one.number("embedding_length"), 3);
+  EXPECT_EQ(one.text("embedding_init"), "cat");
+  EXPECT_EQ(one.options.at("embedding_bundle"), "true") << "by default";
+  EXPECT_NE(one.text("lora_base_model"), "");
+  const auto two = onetrainer(R"({"additional_embeddings": [{"placeholder": "<a>"}, {"placeholder": "<b>"}]})");
+  EXPECT_EQ(two.text("embedding_token"), "");
+  EXPECT_THAT(two.said.not_carried, Contains(HasSubstr("one word trains in a run")));
+}
+
+TEST(Course, AWordOfKohyas) {
+  auto word = [](const char* more) {
+    auto tree = Value::parse(R"({"script": "sdxl_train_textual_inversion.py", "pretrained_model_name_or_path": "x", "train_data_dir": "y",
+        "token_string": "mychar", "init_word": "girl", "num_vectors_per_token": 4, "learning_rate": 1e-4, "mixed_precision": "bf16"})");
+    tree.update(Value::parse(more));
+    return imported(foreign::kohya(), tree);
+  };
+  const auto plain = word("{}");
+  EXPECT_EQ(plain.text("embedding_token"), "mychar");
+  EXPECT_EQ(plain.text("embedding_init"), "girl");
+  EXPECT_EQ(plain.number("embedding_length"), 4);
+  EXPECT_EQ(plain.text("trainable_models"), "") << "nothing but the word trains";
+  EXPECT_EQ(plain.text("lora_base_model"), "");
+  EXPECT_FALSE(plain.said.origins.contains("trained_weights"));
+  EXPECT_EQ(plain.number("learning_rate"), 1e-4);
+  const auto seen = word(R"({"use_style_template": true, "weights": "old.pt"})");
+  EXPECT_EQ(seen.text("embedding_checkpoint"), "old.pt");
+  EXPECT_EQ(seen.number("embedding_length"), 1) << "the file says it";
+  EXPECT_THAT(seen.text("class_tokens"), testing::EndsWith("in the style of mychar"));
+  EXPECT_EQ(seen.options.at("enable_wildcard"), "true");
+  EXPECT_EQ(seen.text("caption_extension"), ".of-no-file");
+  const auto window = imported(foreign::kohya(), Value::parse(R"({"max_resolution": "512,512", "token_string": "mychar", "sdxl": true,
+      "template": "object template", "pretrained_model_name_or_path": "x"})"));
+  EXPECT_EQ(window.text("embedding_token"), "mychar");
+  EXPECT_THAT(window.text("class_tokens"), testing::StartsWith("a {photo|"));
+}
+
 TEST(Course, WhatHoldsAModelToWhatItWas) {
   auto held = ai_toolkit(R"({"trigger_word": "sks", "train": {"diff_output_preservation": true, "diff_output_preservation_class": "dog",
       "diff_output_preservation_multiplier": 0.5, "blank_prompt_preservation_multiplier": 2.0, "do_differential_guidance": true}})");

@@ -76,6 +76,42 @@ TEST_F(Concepts, ErasingLowersWhatIsErasedAndHoldsTheAnchor) {
   auto drawn = [&](const char* name) { return data::decode_image(folder / name); };
   EXPECT_TRUE(at::equal(drawn("row/0001.png"), drawn("base/0000.png")));
   EXPECT_FALSE(at::equal(drawn("row/0000.png"), drawn("row/0002.png")));
+  const auto row = drawn("row/row-0000.png");
+  ASSERT_EQ(row.size(1), 3 * 64);
+  for (int i : {0, 1, 2})
+    EXPECT_TRUE(at::equal(row.slice(0, row.size(0) - 48).slice(1, 64 * i, 64 * (i + 1)), drawn(fmt::format("row/000{}.png", i).c_str())));
+}
+
+TEST_F(Concepts, SeveralAreLearnedByOneAdapter) {
+  std::ofstream(folder / "two.toml") << "[[concepts]]\nerase_prompt = \"a red apple\"\n"
+                                        "[[concepts]]\nerase_prompt = \"a dog\"\nneutral_prompt = \"a cat\"\nerase_strength = -0.5\n"
+                                        "anchor_class = \"a house\"\nloss_weight = 2.0\nnum_repeats = 3\n";
+  const auto config = option("concept_config", folder / "two.toml");
+  const auto run = "--task erase --neutral_prompt 'a fruit' " + kDrawn + "--dtype fp32 " + flux();
+  auto log = train(run + config + "--max_steps 8 --batch_size 2 ", "two");
+  EXPECT_GT(log.back()["grad_norm"].get<double>(), 0);
+  EXPECT_GT(log[4]["anchor_loss"].get<double>(), 0);
+  EXPECT_GT(log[0]["erased_loss"].get<double>(), 0);
+  // With the same file the run resumes, and with another concept in it it does not.
+  train(run + config + "--max_steps 9 --batch_size 2 ", "two", "--resume ");
+  std::ofstream(folder / "two.toml", std::ios::app) << "[[concepts]]\nerase_prompt = \"a bird\"\n";
+  auto out = run_burnish("train --resume " + run + config + "--max_steps 10 --batch_size 2 " + option("output_path", folder / "two"));
+  EXPECT_NE(out.exit_code, 0) << out.output;
+  EXPECT_THAT(out.output, HasSubstr("a bird"));
+  // Pictures are seen under each of them.
+  auto seen =
+      train("--task erase --neutral_prompt 'a fruit' --concept_latents pictures --max_steps 2 " + kLora + flux() + data() + config, "seen");
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_GT(seen.back()["grad_norm"].get<double>(), 0);
+}
+
+TEST_F(Concepts, OneOfAFileIsTheOneOfTheOptions) {
+  std::ofstream(folder / "one.toml") << "[[concepts]]\ntarget_class = \"a person\"\npositive_prompt = \"an old person\"\n"
+                                        "negative_prompt = \"a young person\"\nanchor_class = \"a dog\"\nanchor_strength = 0.5\n";
+  const auto run = kDrawn + "--dtype fp32 --max_steps 3 " + flux();
+  train(kAge + "--anchor_class 'a dog' --anchor_strength 0.5 " + run, "options");
+  train("--task slider " + option("concept_config", folder / "one.toml") + run, "file");
+  EXPECT_TRUE(at::equal(weights("options", 3), weights("file", 3)));
 }
 
 TEST_F(Concepts, ResumedAndRecomputedRunsAreTheUnsplitOne) {
@@ -123,6 +159,13 @@ TEST_F(Concepts, WhatIsRefused) {
   expect_refused("--task slider --target_class x ", "which prompts tell apart");
   expect_refused("--task erase ", "what the model is to forget");
   expect_refused(kForget + "--concept_latents pictures ", "no data given");
+  std::ofstream(folder / "other.toml") << "[[concepts]]\npositive_prompt = \"an old person\"\n";
+  const auto other = option("concept_config", folder / "other.toml");
+  expect_refused(kForget + other, "positive_prompt of a concept is for task slider");
+  std::ofstream(folder / "other.toml") << "[general]\nerase_prompt = \"a dog\"\n";
+  expect_refused(kForget + other, "holds no [[concepts]]");
+  std::ofstream(folder / "other.toml") << "[[concepts]]\nnum_repeats = 0\n";
+  expect_refused(kForget + other, "num_repeats of a concept must be more than 0");
 }
 
 TEST_F(Concepts, ACacheIsOfTheSlidersPrompts) {

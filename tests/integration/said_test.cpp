@@ -60,6 +60,15 @@ TEST_F(Said, OfAdaptersThatStillHoldZeros) {
   EXPECT_EQ(idle.exit_code, 0) << idle.output;
   EXPECT_THAT(idle.output, testing::HasSubstr(zeros));
   EXPECT_EQ(idle.output.find(zeros), idle.output.rfind(zeros)) << "once";
+  for (const std::string kind : {"lora", "loha", "lokr", "oft", "full"}) {
+    fs::remove_all(out());
+    run_burnish(train("--lr_groups .*=1e-60 --lora_type " + kind));
+    const auto file = out() / "step-2.safetensors";
+    EXPECT_THAT(run_burnish(sample("--lora " + quoted(file))).output, testing::HasSubstr("adapters hold zeros, and leave their layers"))
+        << kind;
+    EXPECT_THAT(run_burnish("inspect " + quoted(file)).output, testing::HasSubstr("tensors hold zeros: what they are of was not trained"))
+        << kind;
+  }
   fs::remove_all(out());
   EXPECT_THAT(run_burnish(train("")).output, testing::Not(testing::HasSubstr(zeros)));
 }

@@ -232,6 +232,8 @@ TEST_F(Terms, ThePlanCountsTheirPasses) {
   EXPECT_THAT(passes("--drift_loss_weight 1 "), HasSubstr("dit.body 2 (1 with gradients)"));
   EXPECT_THAT(passes("--training_cfg_scale 3 "), HasSubstr("dit.body 2 (1 with gradients)"));
   EXPECT_THAT(passes(kBlank + "--training_cfg_scale 3 "), HasSubstr("dit.body 3 (2 with gradients)")) << "which share a pass";
+  EXPECT_THAT(passes(kBlank + "--training_cfg_scale 3 --training_cfg_negative_prompt blurry "), HasSubstr("dit.body 4 (2 with gradients)"))
+      << "which share none";
 }
 
 namespace {

@@ -29,6 +29,27 @@ TEST(Unpack, EveryCodeIsWhatLibtorchTakesItFor) {
   }
 }
 
+TEST(Unpack, EveryCodeOfALongRow) {
+  const auto codes = at::arange(256, at::kByte).view({1, 256}), scales = at::full({1, 1}, 0.7f);
+  for (auto [kind, dtype] :
+       {std::pair{CodeKind::e4m3, at::kFloat8_e4m3fn}, {CodeKind::e5m2, at::kFloat8_e5m2}, {CodeKind::int8, at::kChar}}) {
+    auto values = codes.view(dtype).to(at::kFloat) * 0.7f;
+    values.masked_fill_(values.isinf(), NAN);
+    const auto found = kernels::unpack(codes, kind, scales, 256, 256, at::kFloat);
+    EXPECT_TRUE(at::equal(found.isnan(), values.isnan())) << static_cast<int>(kind);
+    EXPECT_TRUE(at::equal(found.nan_to_num(), values.nan_to_num())) << static_cast<int>(kind);
+  }
+  for (auto kind : {CodeKind::nf4, CodeKind::fp4, CodeKind::e2m1, CodeKind::int4_convrot}) {
+    std::vector<float> expected;
+    for (size_t byte = 0; byte < 256; ++byte) {
+      for (auto code : {byte >> 4, byte & 15}) expected.push_back(kernels::values_of(kind)[code] * 0.7f);
+    }
+    for (int64_t in : {512, 511, 505})
+      EXPECT_TRUE(at::equal(kernels::unpack(codes, kind, scales, 512, in, at::kFloat)[0], at::tensor(expected).narrow(0, 0, in)))
+          << static_cast<int>(kind) << " " << in;
+  }
+}
+
 TEST(Unpack, Nf4HasTheFirstValueInTheHighHalf) {
   auto codes = at::tensor({0x0F, 0x7C}, at::kByte).view({1, 2}), scales = at::full({1, 1}, 2.0f);
   const auto& values = kernels::nf4_values();

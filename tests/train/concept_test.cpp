@@ -33,7 +33,8 @@ double distance(const at::Tensor& found, const at::Tensor& expected) { return (f
 TEST(Concept, ASlidersEndsLieApartAndAreSpreadAsItsMiddle) {
   const pipeline::Values before{{"reference_target_prediction", random(1)},
                                 {"reference_positive_prediction", random(2)},
-                                {"reference_opposite_prediction", random(3)}};
+                                {"reference_opposite_prediction", random(3)},
+                                {"guidance_strength", at::full({2}, 2.5)}};
   auto slider = slider_of(with({{"guidance_strength", 2.5}}));
   ASSERT_EQ(slider.aims.size(), 2u);
   auto e0 = random(1).to(at::kDouble), d = random(2).to(at::kDouble) - random(3).to(at::kDouble);
@@ -54,12 +55,13 @@ TEST(Concept, ASlidersEndsLieApartAndAreSpreadAsItsMiddle) {
 TEST(Concept, AnErasedOneIsLedAwayFromWhatItWas) {
   const pipeline::Values before{{"reference_neutral_prediction", random(1)},
                                 {"reference_erased_prediction", random(2)},
-                                {"reference_negative_prediction", random(3)}};
+                                {"reference_negative_prediction", random(3)},
+                                {"erase_strength", at::full({2}, 1.5)}};
   auto erased = erased_of(with({{"erase_strength", 1.5}}));
   ASSERT_EQ(erased.aims.size(), 1u);
   auto expected = random(1).to(at::kDouble) - 1.5 * (random(2).to(at::kDouble) - random(3).to(at::kDouble));
   EXPECT_LT(distance(target_of(erased.aims[0], before), expected), 1e-5);
-  EXPECT_EQ(erased.aims[0].pass.prefix(), "erased_");
+  EXPECT_EQ(erased.aims[0].pass.prefix(), "target_");
   auto plain = erased_of(with({{"erase_strength", 0.0}}));
   EXPECT_LT(distance(target_of(plain.aims[0], before), random(1).to(at::kDouble)), 1e-12) << "what is made instead";
   EXPECT_EQ(plain.aims[0].passes().size(), 2u);
@@ -72,7 +74,8 @@ TEST(Concept, AnAnchorStaysAsItWasAtEveryEnd) {
   for (const auto& aim : slider.aims) {
     prefixes.insert(aim.pass.prefix());
     if (aim.pass.prompt != "anchor_") continue;
-    EXPECT_NEAR(aim.weight, 0.2, 1e-12);
+    EXPECT_NEAR(aim.weight, 1.0 / 3, 1e-12);
+    EXPECT_EQ(aim.weighed_by, "anchor_strength");
     EXPECT_LT(distance(target_of(aim, {{"reference_anchor_prediction", random(5)}}), random(5).to(at::kDouble)), 1e-12);
   }
   EXPECT_THAT(prefixes, testing::ElementsAre("anchor_", "at_-1_anchor_", "at_-1_target_", "target_"));

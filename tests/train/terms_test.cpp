@@ -47,6 +47,13 @@ TEST(Judged, GuidesThePredictionOrMovesTheTarget) {
       judged(with({{"training_cfg_scale", 2.0}, {"training_cfg_loss", std::string("target")}, {"training_cfg_zero", true}}), given);
   EXPECT_TRUE(at::equal(prediction, p));
   EXPECT_LT(distance(target, away + G * (V - away)), 1e-5);
+  // The prompt that is led away from may be another one than none.
+  auto named = given;
+  named.erase("negative_prediction");
+  named["away_prediction"] = u;
+  std::tie(prediction, target) =
+      judged(with({{"training_cfg_scale", 2.0}, {"training_cfg_negative_prompt", std::string("a blurry picture")}}), named);
+  EXPECT_LT(distance(prediction, (P + (G - 1) * U) / G), 1e-6);
   // Both compare the same, but for the factor g².
   std::tie(prediction, target) = judged(with({{"training_cfg_scale", 2.0}, {"training_cfg_loss", std::string("target")}}), given);
   EXPECT_LT(distance(p - target, G * ((P + (G - 1) * U) / G - V)), 1e-5);

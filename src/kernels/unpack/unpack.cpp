@@ -18,6 +18,14 @@
 #include "kernels/unpack/gpu.h"
 #include "kernels/unpack_blocks/unpack_blocks.h"
 
+// Whether a function may be written once for each instruction set, as BURNISH_SIMD compiles one.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define BURNISH_HAS_VERSIONS 1
+#include <immintrin.h>
+#else
+#define BURNISH_HAS_VERSIONS 0
+#endif
+
 namespace burnish::kernels {
 
 const std::array<float, 16>& nf4_values() {
@@ -59,36 +67,59 @@ namespace {
 
 constexpr int64_t kBuffer = 1024;  // values of a row at a time
 
-/// A number of `mantissa` bits below a sign and an exponent of the given bias, times a scale. Shifting a code to an fp32 number's place
-/// leaves only the exponent to correct; below the smallest exponent the mantissa is a plain integer. Bits are chosen by masks, since
-/// compilers do not vectorise a branch. `nan` is the first magnitude that stands for NaN (or infinity).
+/// A number of `mantissa` bits below a sign and an exponent of the given bias, times a scale. Widened with its sign and shifted to an fp32
+/// number's place a code is its number but for the difference of the biases, which a product with a power of two makes up for, also below
+/// the smallest exponent. Bits are chosen by a mask, since compilers do not vectorise a branch. `nan` is the first magnitude that stands
+/// for NaN (or infinity).
 template <int mantissa, int bias, uint32_t nan>
-inline float decoded(uint32_t code, float scale) {
-  const uint32_t magnitude = code & 0x7Fu;
-  const uint32_t normal_bits = (magnitude << (23 - mantissa)) + (static_cast<uint32_t>(127 - bias) << 23);
-  const float small = static_cast<float>(static_cast<int32_t>(magnitude)) * (2.0f / static_cast<float>(1 << (bias + mantissa)));
-  uint32_t small_bits;
-  __builtin_memcpy(&small_bits, &small, sizeof(small_bits));
-  const uint32_t is_small = 0u - static_cast<uint32_t>(magnitude < (1u << mantissa)), is_nan = 0u - static_cast<uint32_t>(magnitude >= nan);
-  const uint32_t bits = (small_bits & is_small) | (normal_bits & ~is_small) | (0x7FC00000u & is_nan) | (code & 0x80u) << 24;
-  float value;
+inline float decoded(int8_t code, float scale) {
+  constexpr int kShift = 23 - mantissa;
+  constexpr uint32_t kMagnitude = 0x7Fu << kShift, kPowerBits = static_cast<uint32_t>(127 + 127 - bias) << 23;
+  const uint32_t shifted = static_cast<uint32_t>(static_cast<int32_t>(code)) << kShift;
+  const uint32_t is_nan = 0u - static_cast<uint32_t>((shifted & kMagnitude) >= nan << kShift);
+  const uint32_t bits = (shifted & (kMagnitude | 0x80000000u)) | (0x7FC00000u & is_nan);
+  float value, power;
   __builtin_memcpy(&value, &bits, sizeof(value));
-  return value * scale;
+  __builtin_memcpy(&power, &kPowerBits, sizeof(power));
+  return value * power * scale;
 }
 
-BURNISH_SIMD void e4m3_to_fp32(const uint8_t* codes, float scale, float* out, int64_t n) {
+void plain_e4m3_to_fp32(const int8_t* codes, float scale, float* out, int64_t n) {
 #pragma omp simd
   for (int64_t k = 0; k < n; ++k) out[k] = decoded<3, 7, 0x7F>(codes[k], scale);
 }
 
-BURNISH_SIMD void e5m2_to_fp32(const uint8_t* codes, float scale, float* out, int64_t n) {
+#if BURNISH_HAS_VERSIONS
+/// By way of fp16, whose place a code is shifted to in half as many registers, and of which processors with AVX2 make fp32.
+__attribute__((target("arch=x86-64-v3"))) void e4m3_to_fp32(const int8_t* codes, float scale, float* out, int64_t n) {
+  const auto factor = _mm256_set1_ps(scale * 256);  // between the biases 15 and 7
+  const auto bits = _mm256_set1_epi16(static_cast<int16_t>(0xBF80)), nan = _mm256_set1_epi16(0x3F80), sign = _mm256_set1_epi16(0x7FFF);
+  int64_t k = 0;
+  for (; k + 16 <= n; k += 16) {
+    const auto wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + k)));
+    const auto half = _mm256_and_si256(_mm256_slli_epi16(wide, 7), bits);
+    const auto is_nan = _mm256_cmpeq_epi16(_mm256_and_si256(half, sign), nan);
+    const auto number = _mm256_or_si256(half, _mm256_and_si256(is_nan, sign));
+    _mm256_storeu_ps(out + k, _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(number)), factor));
+    _mm256_storeu_ps(out + k + 8, _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(number, 1)), factor));
+  }
+  plain_e4m3_to_fp32(codes + k, scale, out + k, n - k);
+}
+
+__attribute__((target("default")))
+#endif
+void e4m3_to_fp32(const int8_t* codes, float scale, float* out, int64_t n) {
+  plain_e4m3_to_fp32(codes, scale, out, n);
+}
+
+BURNISH_SIMD void e5m2_to_fp32(const int8_t* codes, float scale, float* out, int64_t n) {
 #pragma omp simd
   for (int64_t k = 0; k < n; ++k) out[k] = decoded<2, 15, 0x7C>(codes[k], scale);
 }
 
-BURNISH_SIMD void int8_to_fp32(const uint8_t* codes, float scale, float* out, int64_t n) {
+BURNISH_SIMD void int8_to_fp32(const int8_t* codes, float scale, float* out, int64_t n) {
 #pragma omp simd
-  for (int64_t k = 0; k < n; ++k) out[k] = static_cast<float>(static_cast<int8_t>(codes[k])) * scale;
+  for (int64_t k = 0; k < n; ++k) out[k] = static_cast<float>(codes[k]) * scale;
 }
 
 /// The two values of each byte.
@@ -110,28 +141,74 @@ const Pairs& pairs_by_byte(CodeKind kind) {
   }
 }
 
-BURNISH_SIMD void scale_fp32(float scale, float* out, int64_t n) {
-#pragma omp simd
-  for (int64_t k = 0; k < n; ++k) out[k] *= scale;
+/// Two values a look into a table; a byte that is half meant has one.
+void look_up(CodeKind kind, const uint8_t* codes, float scale, float* out, int64_t n) {
+  const auto& pairs = pairs_by_byte(kind);
+  for (int64_t k = 0; k + 1 < n; k += 2) {
+    const auto& pair = pairs[codes[k / 2]];
+    out[k] = pair[0] * scale;
+    out[k + 1] = pair[1] * scale;
+  }
+  if (n % 2 == 1) out[n - 1] = pairs[codes[n / 2]][0] * scale;
 }
 
-/// Two values a look into a table; a byte that is half meant has one.
-void four_bits_to_fp32(const Pairs& pairs, const uint8_t* codes, float scale, float* out, int64_t n) {
-  for (int64_t k = 0; k + 1 < n; k += 2) std::memcpy(out + k, pairs[codes[k / 2]].data(), sizeof(pairs[0]));
-  if (n % 2 == 1) out[n - 1] = pairs[codes[n / 2]][0];
-  scale_fp32(scale, out, n);
+#if BURNISH_HAS_VERSIONS
+
+// A table of sixteen numbers is one register of AVX-512, and two of AVX2. Each byte is put into two lanes, and shifted in the first of
+// them: a look takes the four lowest bits of a lane.
+
+using Floats16 = float __attribute__((vector_size(64)));
+using Lanes16 = uint32_t __attribute__((vector_size(64)));
+
+__attribute__((target("arch=x86-64-v4"))) void four_bits_to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* out, int64_t n) {
+  Floats16 values;
+  std::memcpy(&values, values_of(kind).data(), sizeof(values));
+  values *= scale;
+  const Lanes16 places{0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7}, shifts{4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0};
+  int64_t k = 0;
+  for (; k + 16 <= n; k += 16) {
+    int64_t bytes;
+    std::memcpy(&bytes, codes + k / 2, sizeof(bytes));
+    const auto numbers = (Lanes16)_mm512_shuffle_epi8(_mm512_set1_epi64(bytes), (__m512i)places) >> shifts;
+    const auto found = __builtin_shuffle(values, numbers);
+    std::memcpy(out + k, &found, sizeof(found));
+  }
+  if (k < n) look_up(kind, codes + k / 2, scale, out + k, n - k);
+}
+
+__attribute__((target("arch=x86-64-v3"))) void four_bits_to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* out, int64_t n) {
+  const auto* values = values_of(kind).data();
+  const auto factor = _mm256_set1_ps(scale);
+  const auto low = _mm256_mul_ps(_mm256_loadu_ps(values), factor), high = _mm256_mul_ps(_mm256_loadu_ps(values + 8), factor);
+  const auto places = _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0), shifts = _mm256_set1_epi64x(4);
+  int64_t k = 0;
+  for (; k + 8 <= n; k += 8) {
+    int32_t bytes;
+    std::memcpy(&bytes, codes + k / 2, sizeof(bytes));
+    const auto numbers = _mm256_srlv_epi32(_mm256_shuffle_epi8(_mm256_set1_epi32(bytes), places), shifts);
+    const auto is_high = _mm256_castsi256_ps(_mm256_slli_epi32(numbers, 28));  // by the sign bit
+    _mm256_storeu_ps(out + k, _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, numbers), _mm256_permutevar8x32_ps(high, numbers), is_high));
+  }
+  if (k < n) look_up(kind, codes + k / 2, scale, out + k, n - k);
+}
+
+__attribute__((target("default")))
+#endif
+void four_bits_to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* out, int64_t n) {
+  look_up(kind, codes, scale, out, n);
 }
 
 }  // namespace
 
 void codes_to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* out, int64_t n) {
+  const auto* bytes = reinterpret_cast<const int8_t*>(codes);
   switch (kind) {
     case CodeKind::mxfp8:
-    case CodeKind::e4m3: return e4m3_to_fp32(codes, scale, out, n);
-    case CodeKind::e5m2: return e5m2_to_fp32(codes, scale, out, n);
+    case CodeKind::e4m3: return e4m3_to_fp32(bytes, scale, out, n);
+    case CodeKind::e5m2: return e5m2_to_fp32(bytes, scale, out, n);
     case CodeKind::int8_convrot:
-    case CodeKind::int8: return int8_to_fp32(codes, scale, out, n);
-    default: return four_bits_to_fp32(pairs_by_byte(kind), codes, scale, out, n);
+    case CodeKind::int8: return int8_to_fp32(bytes, scale, out, n);
+    default: return four_bits_to_fp32(kind, codes, scale, out, n);
   }
 }
 

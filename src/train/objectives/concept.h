@@ -1,6 +1,6 @@
 #pragma once
+#include "train/objectives/concept_options.h"
 #include "train/objectives/passes.h"
-#include "train/objectives/settings.h"
 
 namespace burnish::train {
 
@@ -8,14 +8,16 @@ namespace burnish::train {
 // (Gandikota et al. 2023, arXiv 2311.12092; names, formula and defaults are those of ai-toolkit's concept_slider), and a concept that is
 // erased (Gandikota et al. 2023, arXiv 2303.07345, and p1atdev/LECO).
 
-/// An aim of a concept's loss: a pass is to predict base + scale (towards - away), which the model before training predicts of the same
-/// noisy latents under those prompts.
+/// An aim of a concept's loss: a pass is to predict base + scale · strength (towards - away), which the model before training predicts of
+/// the same noisy latents under those prompts.
 struct Aim {
-  std::string name;   ///< of its loss [B], which the log has as well
-  double weight = 1;  ///< of that loss in the sample's
+  std::string name;             ///< of its loss [B], which the log has as well
+  double weight = 1;            ///< of that loss in the sample's
+  std::string weighed_by = {};  ///< a further factor on it: an input [B]; "": none
   Pass pass = {};
   std::string base = {}, towards = {}, away = {};  ///< prefixes of the values of prompts; the last two count where there is a scale
   double scale = 0;
+  std::string strength = {};     ///< the input [B] that says how far each sample is led
   bool spreads_as_base = false;  ///< whether it is brought to the base's mean and standard deviation over all elements of a sample
 
   /// Returns what stands before the names of what the pass is compared with.
@@ -35,16 +37,5 @@ struct Concept {
 };
 Concept slider_of(const models::OptionValues& own);
 Concept erased_of(const models::OptionValues& own);
-
-/// Returns the options that both have, those of a slider and those of an erased concept; then what single ones of them belong to.
-std::vector<models::Option> concept_options();
-std::vector<models::Option> slider_options();
-std::vector<models::Option> erasing_options();
-std::vector<OwnCondition> concept_conditions();
-/// Makes the inputs of all their prompts, which are those of every sample.
-std::vector<Input> concept_inputs(const models::OptionValues& own);
-/// Refuses options that say no slider, or no concept.
-void check_slider(const RunForObjective& run);
-void check_erasing(const RunForObjective& run);
 
 }  // namespace burnish::train

@@ -30,10 +30,17 @@ std::vector<Pass> passes_of(const Concept& learned, const DrawnLatents& drawn) {
 
 pipeline::Unit total_unit(const std::vector<Aim>& aims) {
   pipeline::Unit unit{"loss", {}, {"loss"}, {}, {}};
-  for (const auto& aim : aims) unit.reads.push_back(aim.name);
+  for (const auto& aim : aims) {
+    unit.reads.push_back(aim.name);
+    if (!aim.weighed_by.empty() && !contains(unit.reads, aim.weighed_by)) unit.reads.push_back(aim.weighed_by);
+  }
   unit.run = [aims](pipeline::Scope& s) {
-    auto loss_B = aims[0].weight * s.tensor(aims[0].name);
-    for (size_t i = 1; i < aims.size(); ++i) loss_B = loss_B + aims[i].weight * s.tensor(aims[i].name);
+    auto weighed = [&](const Aim& aim) {
+      auto loss_B = aim.weight * s.tensor(aim.name);
+      return aim.weighed_by.empty() ? loss_B : loss_B * s.tensor(aim.weighed_by);
+    };
+    auto loss_B = weighed(aims[0]);
+    for (size_t i = 1; i < aims.size(); ++i) loss_B = loss_B + weighed(aims[i]);
     s.write("loss", loss_B);
   };
   return unit;
@@ -187,8 +194,8 @@ void check_latents(const RunForObjective& run) {
     config_error("train", "latents that the model draws have times of their own; take replay out, or set concept_latents to pictures");
 }
 
-std::string slider_fingerprint(const models::OptionValues& own) { return given_options(slider().options, own); }
-std::string erasing_fingerprint(const models::OptionValues& own) { return given_options(erase().options, own); }
+std::string slider_fingerprint(const models::OptionValues& own) { return concept_fingerprint(slider().options, own); }
+std::string erasing_fingerprint(const models::OptionValues& own) { return concept_fingerprint(erase().options, own); }
 
 }  // namespace
 
@@ -197,7 +204,9 @@ const ObjectiveKind& slider() {
                                   .drawn = {{kDrawnSteps}},
                                   .inputs = concept_inputs,
                                   .needs_pictures = needs_pictures,
+                                  .shares = concept_shares,
                                   .options = with_common(slider_options()),
+                                  .files = {kConceptConfig},
                                   .conditions = conditions(),
                                   .check =
                                       [](const RunForObjective& run) {
@@ -212,7 +221,9 @@ const ObjectiveKind& slider() {
 const ObjectiveKind& erase() {
   static const ObjectiveKind kind{.word = "erase",
                                   .needs_pictures = needs_pictures,
+                                  .shares = concept_shares,
                                   .options = with_common(erasing_options()),
+                                  .files = {kConceptConfig},
                                   .check =
                                       [](const RunForObjective& run) {
                                         check_latents(run);

@@ -21,6 +21,11 @@ const char* const kSchedule = "training_cfg_schedule";
 const char* const kZero = "training_cfg_zero";
 const char* const kMoved = "training_cfg_loss";
 const char* const kClassTarget = "class_target";
+const char* const kAwayPrompt = "training_cfg_negative_prompt";
+
+/// The prefix of the values of the prompt that guidance leads away from where that is not the empty one.
+const std::string kAway = "away_";
+const std::string& away_of(const models::OptionValues& own) { return own.get<std::string>(kAwayPrompt).empty() ? kNegative : kAway; }
 
 bool keeps_class(const models::OptionValues& own) { return own.get<std::string>(kClassTarget) == "model"; }
 
@@ -85,6 +90,10 @@ std::vector<models::Option> judged_options() {
        .help = "first make the prediction that guidance leads away from as long as the target along it (CFG-Zero)",
        .otherwise = false,
        .elsewhere = ""},
+      {.name = kAwayPrompt,
+       .help = "prompt that this guidance leads away from; empty: no prompt",
+       .otherwise = std::string(),
+       .elsewhere = ""},
       {.name = kMoved,
        .help = "prediction: guides the prediction, as DiffSynth-Studio; target: moves the target, as ai-toolkit, whose loss is the square "
                "of the scale times as large",
@@ -101,7 +110,7 @@ std::vector<models::Option> judged_options() {
 std::vector<OwnCondition> judged_conditions() {
   auto guides = [](const models::OptionValues& own) { return guided_loss_of(own).is_on(); };
   std::vector<OwnCondition> conditions;
-  for (const char* name : {kSchedule, kZero, kMoved}) conditions.push_back({name, "training_cfg_scale above 1", guides});
+  for (const char* name : {kSchedule, kZero, kAwayPrompt, kMoved}) conditions.push_back({name, "training_cfg_scale above 1", guides});
   return conditions;
 }
 
@@ -114,6 +123,11 @@ void check_judged(const RunForObjective& run) {
   if (keeps_class(run.own) && !run.has_class_set)
     config_error("train", "{} model is about the class set, and there is none; name one in class_metadata_path, or take it out",
                  kClassTarget);
+}
+
+std::vector<Input> judged_inputs(const models::OptionValues& own) {
+  const auto text = own.get<std::string>(kAwayPrompt);
+  return {prompt_input(kAway, [text](const SampleInfo&) { return text; })};
 }
 
 GuidedLoss guided_loss_of(const models::OptionValues& own) {
@@ -132,7 +146,7 @@ at::Tensor training_scales(const GuidedLoss& loss, const at::Tensor& drawn_B, co
 
 std::vector<Pass> judged_passes(const models::OptionValues& own) {
   std::vector<Pass> passes;
-  if (guided_loss_of(own).is_on()) passes.push_back({.prompt = kNegative, .has_gradient = false});
+  if (guided_loss_of(own).is_on()) passes.push_back({.prompt = away_of(own), .has_gradient = false});
   if (keeps_class(own)) passes.push_back({.before_training = true});
   return passes;
 }
@@ -153,6 +167,7 @@ pipeline::Unit judged_unit(models::Model& model, const models::OptionValues& own
   const auto guided = guided_loss_of(own);
   const auto passes = judged_passes(own);
   const bool keeps = keeps_class(own);
+  const auto led_away = away_of(own);
   pipeline::Unit unit{"judge", {}, {}, {}, {}};
   for (const auto& stream : streams) {
     for (const char* name : {"prediction", "target"}) {
@@ -168,7 +183,7 @@ pipeline::Unit judged_unit(models::Model& model, const models::OptionValues& own
       const auto& plain = s.tensor(stream.value("prediction"));
       auto prediction = plain, target = s.tensor(stream.value("target"));
       if (guided.is_on() && plain.numel() > 0) {
-        auto away = s.tensor(kNegative + stream.value("prediction")).detach().to(at::kFloat);
+        auto away = s.tensor(led_away + stream.value("prediction")).detach().to(at::kFloat);
         auto scale = beside(s.tensor(kTrainingScale), plain);
         if (guided.scales_away) away = scaled_away(away, target);
         if (guided.moves_target) target = away + scale * (target - away);

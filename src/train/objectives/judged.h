@@ -10,12 +10,15 @@ namespace burnish::train {
 /// The options of it, and what they belong to.
 std::vector<models::Option> judged_options();
 std::vector<OwnCondition> judged_conditions();
+/// Makes the inputs of its prompts.
+std::vector<Input> judged_inputs(const models::OptionValues& own);
 /// Refuses options of it that contradict others.
 void check_judged(const RunForObjective& run);
 
-/// Settings of losses under guidance: with p the prediction, v the target, u the prediction for no prompt, without gradient, and g a
-/// sample's scale, (p + (g - 1) u) / g is compared with v, as DiffSynth-Studio has it (training_cfg_scale, diffsynth/diffusion/loss.py), or
-/// p with u + g (v - u), as ai-toolkit has it (do_guidance_loss, SDTrainer.py), whose squared errors are g² times as large.
+/// Settings of losses under guidance: with p the prediction, v the target, u the prediction for no prompt or another one, without gradient,
+/// and g a sample's scale, (p + (g - 1) u) / g is compared with v, as DiffSynth-Studio has it (training_cfg_scale,
+/// diffsynth/diffusion/loss.py), or p with u + g (v - u), as ai-toolkit has it (do_guidance_loss, SDTrainer.py), whose squared errors are
+/// g² times as large.
 struct GuidedLoss {
   double scale = 1;          ///< 1: none
   double highest = 0;        ///< where it is above 0, each visit draws its scale between `scale` and this

@@ -21,6 +21,10 @@ std::string all_columns() {
   return join(texts);
 }
 
+bool names_file(const std::string& option) {
+  return std::ranges::any_of(kObjectives, [&](auto* kind) { return contains(kind().files, option); });
+}
+
 }  // namespace
 
 std::vector<models::Option> objective_options() {
@@ -77,9 +81,10 @@ void objective_fields(config::Fields& f, std::string& task, std::string& extra_i
   for (const auto& option : objective_options()) {
     auto help = fmt::format("of {}: {}", join(objectives_with(option.name), " and "), option.help);
     auto tasks = objectives_with(option.name);
-    option_row(f, option, own.at(option.name), help)
-        .counts_when((tasks.size() > 1 ? "the tasks " : "task ") + join(tasks, " and "),
-                     [&task, tasks] { return contains(tasks, task.substr(0, task.find(':'))); });
+    auto row = names_file(option.name) ? f.path(option.name, std::get<std::string>(own.at(option.name)), help)
+                                       : option_row(f, option, own.at(option.name), help);
+    row.counts_when((tasks.size() > 1 ? "the tasks " : "task ") + join(tasks, " and "),
+                    [&task, tasks] { return contains(tasks, task.substr(0, task.find(':'))); });
   }
   for (auto* kind : kObjectives) {
     for (const auto& condition : kind().conditions)

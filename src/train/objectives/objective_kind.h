@@ -42,6 +42,12 @@ struct RunForObjective {
   bool has_class_set = true, has_trigger_word = true;  ///< as far as options say; of a cache its list says it
 };
 
+/// The part that one of several things which a run learns has in it: the run has its datasets once for each of them.
+struct Share {
+  double loss_weight = 1;  ///< factor on the loss of its samples
+  double num_repeats = 1;  ///< visits of each of its samples, for one of a thing that has 1
+};
+
 /// The way in which pictures are to be drawn with what an objective trained, where that is not the model's own.
 struct DrawnBy {
   std::string sampler = "default";  ///< diffusion::SamplerOptions::name
@@ -59,9 +65,12 @@ struct ObjectiveKind {
   std::vector<Input> (*inputs)(const models::OptionValues& own) = nullptr;
   /// Tells whether samples are pictures; where not, a run goes without any, at the sizes that are asked for. Null: they are.
   bool (*needs_pictures)(const models::OptionValues& own) = nullptr;
+  /// Returns how the things that are learned share the samples, in the order in which each dataset stands for them. Null: it is one.
+  std::vector<Share> (*shares)(const models::OptionValues& own) = nullptr;
   bool imports_diffsynth = false;  ///< whether a cache of DiffSynth-Studio holds the values that it reads
   /// The objective's own options. An option of several objectives is equal in each.
   std::vector<models::Option> options = {};
+  std::vector<std::string> files = {};        ///< those of its options that name files
   std::vector<OwnCondition> conditions = {};  ///< what single ones of them belong to
   /// Refuses options that mean nothing to it, or that contradict it.
   void (*check)(const RunForObjective&) = nullptr;

@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "nn/delta_strength.h"
 #include "pipeline/labels.h"
-#include "train/samples/inputs.h"
 
 namespace burnish::train {
 
@@ -47,6 +46,15 @@ pipeline::Units units_at(double strength, const pipeline::Units& units, const Su
 std::string Pass::prefix() const {
   if (before_training) return kReference + prompt;
   return strength == 1 ? prompt : fmt::format("at_{}_{}", strength, prompt);
+}
+
+Input prompt_input(const std::string& prefix, std::function<std::string(const SampleInfo&)> text_of) {
+  auto content = [text_of](const View& view) {
+    if (view.sample == nullptr) return std::string();
+    const auto text = text_of(*view.sample);
+    return fmt::format("text of {} bytes {}", text.size(), text);
+  };
+  return {prefix + "prompt", true, content, [text_of](const View& view) -> pipeline::Value { return text_of(*view.sample); }};
 }
 
 pipeline::Units at_strength_of_samples(pipeline::Units own, const Subject& subject) {

@@ -1,5 +1,6 @@
 #pragma once
 #include "train/objectives/reference.h"
+#include "train/samples/inputs.h"
 
 namespace burnish::train {
 
@@ -16,6 +17,9 @@ struct Pass {
   /// Returns what stands before the names of the values that the pass gives.
   std::string prefix() const;
 };
+
+/// Makes the input "`prefix`prompt", whose text is a sample's alone, whatever its caption.
+Input prompt_input(const std::string& prefix, std::function<std::string(const SampleInfo&)> text_of);
 
 /// Makes of `own` units that run what trains at the strength of a batch's samples (kSliderStrength). Throws a config Error as
 /// `with_passes`.

@@ -221,6 +221,12 @@ void check_sft(const RunForObjective& run) {
   check_judged(run);
 }
 
+std::vector<Input> sft_inputs(const models::OptionValues& own) {
+  auto inputs = term_inputs(own);
+  for (auto& input : judged_inputs(own)) inputs.push_back(std::move(input));
+  return inputs;
+}
+
 std::string sft_fingerprint(const models::OptionValues& own) { return given_options(sft_options(), own); }
 
 }  // namespace
@@ -233,7 +239,7 @@ const ObjectiveKind& sft() {
   static const ObjectiveKind kind{.word = "sft",
                                   .drawn = {{kTrainingScale}},
                                   .draws_times = true,
-                                  .inputs = term_inputs,
+                                  .inputs = sft_inputs,
                                   .imports_diffsynth = true,
                                   .options = sft_options(),
                                   .conditions = sft_conditions(),

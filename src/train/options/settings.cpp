@@ -111,9 +111,17 @@ data::DatasetOptions dataset_options(const TrainOptions& o, const std::vector<Da
                                .skip_bad_samples = o.on_bad_sample == "skip",
                                .num_workers = o.dataset_num_workers,
                                .mask = mask_source(o)};
-  options.further_pictures = objective_of(o).pictures;
+  const auto& kind = objective_of(o);
+  options.further_pictures = kind.pictures;
+  const auto shares = kind.shares == nullptr ? std::vector<Share>(1) : kind.shares(o.objective);
   for (const auto& dataset : datasets) {
-    for (auto& subset : subsets_of(dataset, o.cache_variants)) options.subsets.push_back(std::move(subset));
+    for (const auto& subset : subsets_of(dataset, o.cache_variants)) {
+      for (const auto& share : shares) {
+        auto& one = options.subsets.emplace_back(subset);
+        one.loss_weight *= share.loss_weight;
+        one.visits.num_repeats *= share.num_repeats;
+      }
+    }
   }
   return options;
 }

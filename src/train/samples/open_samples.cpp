@@ -167,11 +167,12 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
                             .captions = {{""}},
                             .columns = std::move(columns),
                             .latent_shape = model.latent_space().shape(extent),
+                            .loss_weight = subset.loss_weight,
                             .set = set,
                             .picture_extents = std::move(extents),
                             .pixel_channels = model.latent_space().pixel_channels()});
     add_streams(samples.list.back(), model.latent_space());
-    samples.sets.push_back({.num_repeats = kManyVisits, .captions = subset.visits.captions});
+    samples.sets.push_back({.num_repeats = kManyVisits * subset.visits.num_repeats, .captions = subset.visits.captions});
   }
   return samples;
 }

@@ -1,0 +1,199 @@
+#include "train/objectives/concept_options.h"
+
+#include <ATen/ops/full.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "train/objectives/passes.h"
+#include "train/subject/option_rows.h"
+
+namespace burnish::train {
+
+namespace {
+
+models::Option prompt_option(const char* name, const char* help) {
+  return {.name = name, .help = help, .otherwise = std::string(), .elsewhere = ""};
+}
+
+models::Option factor_option(const char* name, const char* help, double otherwise) {
+  return {.name = name, .help = help, .otherwise = otherwise, .elsewhere = "", .least = 0};
+}
+
+/// The options of single concepts.
+std::vector<models::Option> options_of_one() {
+  std::vector<models::Option> all;
+  for (const auto& options : {concept_options(), slider_options(), erasing_options()}) {
+    for (const auto& option : options) {
+      const bool is_there = std::ranges::find(all, option.name, &models::Option::name) != all.end();
+      if (option.name != kConceptConfig && !is_there) all.push_back(option);
+    }
+  }
+  return all;
+}
+
+config::Fields fields_of(ConceptChoice& one) {
+  config::Fields f;
+  for (const auto& option : options_of_one()) option_row(f, option, one.own.at(option.name), option.help);
+  f("loss_weight", one.share.loss_weight, "factor on the loss of its samples").at_least(0);
+  f("num_repeats", one.share.num_repeats, "visits in an epoch");
+  return f;
+}
+
+std::string text_of(const models::OptionValues& own, const char* option) { return own.get<std::string>(option); }
+
+bool has_own_anchor(const models::OptionValues& own) { return !text_of(own, kAnchorClass).empty(); }
+
+/// An erased concept is learned under its own prompt where none is said.
+std::string target_of(const models::OptionValues& own) {
+  return text_of(own, text_of(own, kTargetClass).empty() ? kErasedPrompt : kTargetClass);
+}
+
+bool any_concept(const models::OptionValues& own, bool (*is_so)(const models::OptionValues&)) {
+  return std::ranges::any_of(concepts_of(own), [&](const auto& one) { return is_so(one.own); });
+}
+
+/// What of several concepts a sample learns: a run has each of its datasets once for each concept, one behind the other.
+template <class T>
+const T& of_sample(const std::vector<T>& of_concepts, const SampleInfo& sample) {
+  return of_concepts[sample.set % of_concepts.size()];
+}
+
+Input number_input(const std::string& name, std::vector<double> numbers) {
+  auto content = [numbers](const View& view) {
+    return view.sample == nullptr ? std::string() : fmt::format("number {}", of_sample(numbers, *view.sample));
+  };
+  return {name, true, content,
+          [numbers](const View& view) -> pipeline::Value { return at::full({1}, of_sample(numbers, *view.sample), at::kFloat); }};
+}
+
+/// Refuses what the concepts of a file say of the other task.
+void check_all_count(const ConceptChoice& one, const std::vector<models::Option>& of_other, const std::vector<models::Option>& of_this) {
+  for (const auto& option : of_other) {
+    if (std::ranges::find(of_this, option.name, &models::Option::name) != of_this.end()) continue;
+    if (one.own.at(option.name) != option.otherwise)
+      config_error("train", "{} of a concept is for task {}; take it out, or name that task", option.name,
+                   join(objectives_with(option.name), " and "));
+  }
+}
+
+}  // namespace
+
+std::vector<ConceptChoice> concepts_of(const models::OptionValues& own) {
+  const auto file = text_of(own, kConceptConfig);
+  if (file.empty()) return {{own}};
+  std::deque<ConceptChoice> read;
+  config::read_toml_items(file, "concepts", "prompts", [&] { return fields_of(read.emplace_back(ConceptChoice{own})); });
+  if (read.empty()) config_error("train", "{} holds no [[concepts]]", file);
+  for (const auto& [values, share] : read) {
+    if (!(share.num_repeats > 0 && std::isfinite(share.num_repeats) && share.loss_weight >= 0 && std::isfinite(share.loss_weight)))
+      config_error("train", "{}: num_repeats of a concept must be more than 0, and loss_weight at least 0; they are {} and {}", file,
+                   share.num_repeats, share.loss_weight);
+  }
+  return {read.begin(), read.end()};
+}
+
+bool has_anchor(const models::OptionValues& own) { return any_concept(own, has_own_anchor); }
+bool leads_away(const models::OptionValues& own) {
+  return any_concept(own, [](const auto& one) { return one.template get<double>(kErasing) != 0; });
+}
+
+std::vector<models::Option> concept_options() {
+  return {prompt_option(kConceptConfig,
+                        "TOML file of several concepts that one adapter learns: a [[concepts]] table each, of options of this task, "
+                        "loss_weight and num_repeats, which begins as the run's options"),
+          prompt_option(kTargetClass,
+                        "prompt under which it is learned: of a slider what it is for, as \"a photo of a person\"; of an erased concept "
+                        "where it is forgotten, which is erase_prompt by itself"),
+          prompt_option(kAnchorClass, "prompt of what is to stay as it is, as \"a photo of a dog\"; none: nothing is held"),
+          factor_option(kAnchorWeight, "factor on how far that is from what it was", 1)};
+}
+
+std::vector<models::Option> slider_options() {
+  return {prompt_option(kPositivePrompt, "prompt of the end at strength 1, as \"a photo of a very old person\""),
+          prompt_option(kNegativePrompt, "prompt of the end at strength -1, as \"a photo of a very young person\""),
+          factor_option(kGuidance, "how far each end lies from the middle, in differences of these two", 3)};
+}
+
+std::vector<models::Option> erasing_options() {
+  auto strength =
+      factor_option(kErasing,
+                    "how far it is led away from what it made, in differences from no prompt; 0: no further than instead; below "
+                    "0 it is led there, and so strengthened",
+                    1);
+  strength.least = std::nullopt;
+  return {prompt_option(kErasedPrompt, "prompt of what the model is to forget"),
+          prompt_option(kNeutralPrompt, "prompt of what it is to make instead; empty: what it makes of no prompt"), strength};
+}
+
+std::vector<OwnCondition> concept_conditions() { return {{kAnchorWeight, kAnchorClass, has_anchor}}; }
+
+std::vector<Share> concept_shares(const models::OptionValues& own) {
+  std::vector<Share> shares;
+  for (const auto& one : concepts_of(own)) shares.push_back(one.share);
+  return shares;
+}
+
+std::vector<Input> concept_inputs(const models::OptionValues& own) {
+  const auto concepts = concepts_of(own);
+  auto each = [&](auto value_of) {
+    std::vector<decltype(value_of(own))> values;
+    for (const auto& one : concepts) values.push_back(value_of(one.own));
+    return values;
+  };
+  auto prompt_of = [&](const std::string& prefix, const char* option, auto text_of_one) {
+    auto input = prompt_input(prefix, [texts = each(text_of_one)](const SampleInfo& sample) { return of_sample(texts, sample); });
+    input.option = option;
+    return input;
+  };
+  std::vector<Input> inputs{prompt_of(kTarget, kTargetClass, target_of)};
+  for (const auto& [prefix, option] : {std::pair{kPositive, kPositivePrompt},
+                                       {kOpposite, kNegativePrompt},
+                                       {kAnchor, kAnchorClass},
+                                       {kErased, kErasedPrompt},
+                                       {kNeutral, kNeutralPrompt}})
+    inputs.push_back(prompt_of(prefix, option, [&](const auto& one) { return text_of(one, option); }));
+  for (const char* option : {kGuidance, kErasing})
+    inputs.push_back(number_input(option, each([&](const auto& one) { return one.template get<double>(option); })));
+  inputs.push_back(number_input(kAnchorWeight,
+                                each([](const auto& one) { return has_own_anchor(one) ? one.template get<double>(kAnchorWeight) : 0.0; })));
+  return inputs;
+}
+
+std::string concept_fingerprint(const std::vector<models::Option>& options, const models::OptionValues& own) {
+  std::vector<std::string> texts;
+  for (auto& one : concepts_of(own)) {
+    one.own.at(kConceptConfig) = std::string();
+    texts.push_back(given_options(options, one.own));
+    if (one.share.loss_weight != 1) texts.back() += fmt::format(" loss_weight {}", one.share.loss_weight);
+    if (one.share.num_repeats != 1) texts.back() += fmt::format(" num_repeats {}", one.share.num_repeats);
+  }
+  return join(texts, " and ");
+}
+
+void check_slider(const RunForObjective& run) {
+  for (const auto& one : concepts_of(run.own)) {
+    check_all_count(one, erasing_options(), slider_options());
+    if (text_of(one.own, kPositivePrompt) == text_of(one.own, kNegativePrompt))
+      config_error("train", "a slider lies between two ends, which prompts tell apart; say what they are in {} and {}", kPositivePrompt,
+                   kNegativePrompt);
+  }
+}
+
+void check_erasing(const RunForObjective& run) {
+  for (const auto& one : concepts_of(run.own)) {
+    check_all_count(one, slider_options(), erasing_options());
+    const auto strength = one.own.get<double>(kErasing);
+    if (text_of(one.own, kErasedPrompt).empty()) config_error("train", "say in {} what the model is to forget", kErasedPrompt);
+    if (!std::isfinite(strength)) config_error("train", "{} is {}, and must be a number", kErasing, strength);
+    if (strength == 0 && target_of(one.own) == text_of(one.own, kNeutralPrompt))
+      config_error("train", "{} is {}, and {} 0 leads nowhere else; name another one, or raise it", kNeutralPrompt, target_of(one.own),
+                   kErasing);
+  }
+}
+
+}  // namespace burnish::train
