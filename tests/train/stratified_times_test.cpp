@@ -55,7 +55,9 @@ TEST_F(StratifiedTimes, AreSpreadOverAllBatchesOfAStep) {
     const auto drawn = times(run.course, step);
     ASSERT_EQ(drawn.size(), 6u);
     expect_even(drawn);
-    if (step > 0) EXPECT_NE(drawn, times(run.course, step - 1));
+    if (step > 0) {
+      EXPECT_NE(drawn, times(run.course, step - 1));
+    }
   }
   SkeletonRun plain(settings(false));
   EXPECT_NE(times(plain.course, 0), times(run.course, 0));
