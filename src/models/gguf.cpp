@@ -19,25 +19,29 @@ std::string said(const io::TensorSource& tensors, const std::string& key) {
   return "";
 }
 
+const std::string kKeptShape = "comfy.gguf.orig_shape.";
+
 int64_t product(const std::vector<int64_t>& shape) { return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()); }
 
-/// The shape that a tensor had before its rows were made whole blocks.
+/// The shape that the metadata keep of a tensor of so many numbers: of one whose rows would be no whole blocks, or with more sides than
+/// GGUF has. Nothing where they keep none.
+std::optional<std::vector<int64_t>> kept_shape(const io::TensorSource& tensors, const std::string& name, int64_t num_numbers) {
+  const auto original = said(tensors, kKeptShape + name);
+  if (original.empty()) return std::nullopt;
+  const auto sides = parse_numbers<int64_t>(original);
+  int64_t left = num_numbers;
+  for (auto side : sides.value_or(std::vector<int64_t>())) left = side > 0 && left % side == 0 ? left / side : 0;
+  if (!sides || left != 1)
+    data_error("models", "'{}' has {} numbers, which do not make its original shape of {}; the file is damaged", name, num_numbers,
+               original);
+  return sides;
+}
+
 std::vector<int64_t> shape_of(const io::TensorSource& tensors, const std::string& name, const io::TensorInfo& info) {
   const auto& block = code_block(*info.codes);
   auto shape = info.shape;
   shape.back() = shape.back() / block.bytes * block.numbers;
-  const auto original = said(tensors, "comfy.gguf.orig_shape." + name);
-  if (original.empty()) return shape;
-  std::vector<int64_t> sides;
-  for (const auto& side : split_list(original)) {
-    sides.push_back(parse_number<int32_t>(side).value_or(0));
-  }
-  int64_t left = product(shape);
-  for (auto side : sides) left = side > 0 && left % side == 0 ? left / side : 0;
-  if (left != 1)
-    data_error("models", "'{}' has {} numbers, which do not make its original shape of {}; the file is damaged", name, product(shape),
-               original);
-  return sides;
+  return kept_shape(tensors, name, product(shape)).value_or(shape);
 }
 
 /// What a part of a name in llama.cpp is in transformers (gguf-py's tensor_mapping.py).
@@ -107,6 +111,30 @@ std::optional<CodedWeight> find_blocks(const MarkedFiles& files, const std::stri
 
 namespace {
 
+/// Numbers in the shape that the metadata keep of them.
+class InKeptShape final : public io::TensorFile {
+ public:
+  explicit InKeptShape(const io::TensorSource& tensors) : tensors_(tensors) {
+    for (const auto& file : tensors.files()) {
+      for (const auto& [key, _] : file->metadata()) {
+        const auto name = key.starts_with(kKeptShape) ? key.substr(kKeptShape.size()) : std::string();
+        if (name.empty() || !tensors.contains(name) || tensors.info(name).codes) continue;
+        auto& info = infos_[name] = tensors.info(name);
+        info.shape = *kept_shape(tensors, name, product(info.shape));
+      }
+    }
+  }
+  const std::map<std::string, io::TensorInfo>& tensors() const override { return infos_; }
+  const std::map<std::string, std::string>& metadata() const override { return tensors_.metadata(); }
+  const std::filesystem::path& path() const override { return tensors_.files().front()->path(); }
+  at::Tensor tensor(const std::string& name) override { return tensors_.tensor(name).view(infos_.at(name).shape); }
+  void release(const std::string& name) const override { tensors_.release(name); }
+
+ private:
+  io::TensorSource tensors_;
+  std::map<std::string, io::TensorInfo> infos_;
+};
+
 /// Queries and keys whose rows llama.cpp wrote in another order, so that numbers which rotate together are neighbours: in their own.
 class RowsInOrder final : public io::TensorFile {
  public:
@@ -140,7 +168,9 @@ class RowsInOrder final : public io::TensorFile {
 
 }  // namespace
 
-io::TensorSource in_known_names(const io::TensorSource& tensors) {
+io::TensorSource in_known_names(const io::TensorSource& given) {
+  const auto kept = std::make_shared<InKeptShape>(given);
+  const auto tensors = kept->tensors().empty() ? given : given.seen_through(kept, {});
   const auto architecture = said(tensors, "general.architecture");
   if (architecture == "llama" || architecture == "mistral3") {
     const auto renamed = tensors.renamed(name_in_qwen);

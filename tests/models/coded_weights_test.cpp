@@ -125,6 +125,21 @@ TEST(CodedWeights, WithoutAMarkAreToldByWhatGoesWithThem) {
   EXPECT_TRUE(groups.contains("l._weight_scale"));
 }
 
+TEST(CodedWeights, NumbersHaveTheShapeThatMetadataKeepOfThem) {
+  test::Scratch scratch;
+  const auto numbers = at::arange(48, at::kFloat);
+  auto shown = [&](const char* shape) {
+    return show_weights(saved(scratch, {{"patch.weight", numbers.view({4, 12})}, {"other.weight", at::ones({4, 12})}},
+                              {{"comfy.gguf.orig_shape.patch.weight", shape}}));
+  };
+  const auto kept = shown("4,3,1,2,2");
+  EXPECT_EQ(kept.info("patch.weight").shape, (std::vector<int64_t>{4, 3, 1, 2, 2}));
+  EXPECT_TRUE(at::equal(kept.tensor("patch.weight"), numbers.view({4, 3, 1, 2, 2})));
+  EXPECT_EQ(kept.info("other.weight").shape, (std::vector<int64_t>{4, 12}));
+  for (const char* damaged : {"4,3,1,2", "4,0,12", "-4,-12", "four"})
+    EXPECT_THAT(test::error_of([&] { shown(damaged); }), HasSubstr("which do not make its original shape")) << damaged;
+}
+
 TEST(CodedWeights, QueriesAndKeysOfLlamaHaveTheirRowsInOrder) {
   auto shown = show_weights(test::golden("coded/llama.gguf"));
   for (const char* part : {"q", "k", "v"}) {
