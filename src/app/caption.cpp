@@ -25,8 +25,7 @@ void put_by_sides(std::vector<data::PlaceBeside>& places) {
   std::map<std::pair<int64_t, int64_t>, std::vector<data::PlaceBeside>> by_sides;
   for (const auto& place : places) {
     data::Size size;  // a clip, or a picture that cannot be read, which is said when it is its turn
-    refusing_in_json([&] {
-      return options.seen_by.json; }, [&] {
+    try {
       if (!data::may_be_clip(place.picture) && !data::is_clip_alone(place.picture)) size = data::image_size(place.picture);
     } catch (const Error&) {
     }
