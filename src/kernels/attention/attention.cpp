@@ -30,8 +30,8 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   if (attention_fits_cpu(call)) return attention_cpu(call);
   prefer_fastest_attention(call);
   auto out = attention_of_aten(call);
-  // torch 2.11 keeps cuDNN's plans for backward by the layouts of q, k and v alone (MHACacheKeyWrapper in aten/src/ATen/native/cudnn/MHA.cpp):
-  // a gradient that lies otherwise than the first one would be read from wrong places.
+  // torch 2.11 keeps cuDNN's plans for backward by the layouts of q, k and v alone (MHACacheKeyWrapper in
+  // aten/src/ATen/native/cudnn/MHA.cpp): a gradient that lies otherwise than the first one would be read from wrong places.
   if (!runs_on_cpu(out) && out.scalar_type() != at::kFloat && out.requires_grad())
     out.register_hook([strides = out.strides().vec()](const at::Tensor& gradient) { return laid_out_like(gradient, strides); });
   return out;
