@@ -11,17 +11,23 @@
 
 namespace burnish {
 
-/// The finite number that the whole text is, with or without a plus sign before it; none where it is anything else, is followed by
-/// anything, or does not fit. In every locale the same.
+/// The number that the whole text is, with or without a plus sign before it; none where it is anything else, is followed by anything, or
+/// does not fit. In every locale the same. Infinite ones and NaN are numbers here: for who then says that they will not do.
 template <class Number>
-requires std::integral<Number> || std::floating_point<Number> std::optional<Number> parse_number(std::string_view text) {
+requires std::integral<Number> || std::floating_point<Number> std::optional<Number> parse_any_number(std::string_view text) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   Number number = 0;
   const auto* end = text.data() + text.size();
   const auto [read, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || read != end) return std::nullopt;
+  return error == std::errc() && read == end ? std::optional(number) : std::nullopt;
+}
+
+/// The finite number that the whole text is, likewise.
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  auto number = parse_any_number<Number>(text);
   if constexpr (std::floating_point<Number>) {
-    if (!std::isfinite(number)) return std::nullopt;
+    if (number && !std::isfinite(*number)) return std::nullopt;
   }
   return number;
 }

@@ -38,7 +38,7 @@ std::string spellings(const Field& field) {
 }
 
 bool is_whole_number(const std::string& text) { return parse_number<int64_t>(text).has_value(); }
-bool is_number(const std::string& text) { return parse_number<double>(text).has_value(); }
+bool is_number(const std::string& text) { return parse_any_number<double>(text).has_value(); }
 
 bool is_truth_value(const std::string& text) {
   try {

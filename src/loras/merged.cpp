@@ -100,7 +100,7 @@ struct Merged::Read {
 LoraFile parse_lora_file(const std::string& text) {
   auto colon = text.rfind(':');
   if (colon == std::string::npos || std::filesystem::exists(text)) return {text};
-  if (const auto strength = parse_number<double>(text.substr(colon + 1))) return {text.substr(0, colon), *strength};
+  if (const auto strength = parse_any_number<double>(text.substr(colon + 1))) return {text.substr(0, colon), *strength};
   return {text};
 }
 

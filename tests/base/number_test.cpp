@@ -15,6 +15,12 @@ TEST(Number, IsTheWholeText) {
     EXPECT_EQ(parse_number<double>(text), std::nullopt) << text;
 }
 
+TEST(Number, ThatIsNotFiniteIsOneForWhoSaysSo) {
+  EXPECT_EQ(parse_any_number<double>("-inf"), -INFINITY);
+  EXPECT_TRUE(std::isnan(parse_any_number<double>("nan").value()));
+  EXPECT_EQ(parse_any_number<double>("nan5"), std::nullopt);
+}
+
 TEST(Number, FitsItsType) {
   EXPECT_EQ(parse_number<int16_t>("32767"), 32767);
   EXPECT_EQ(parse_number<int16_t>("32768"), std::nullopt);

@@ -46,7 +46,7 @@ TEST_F(AnimaRun, BatchesOfCaptionsOfUnequalLengthEqualTheirSamplesOneByOne) {
   for (int i = 0; i < 4; ++i) rows += (kGolden / "pictures" / (std::to_string(i) + ".png")).string() + "," + (i % 2 ? kLong : "cat") + "\n";
   auto data = "--dataset_metadata_path " + quoted(write("data.csv", rows)) + " ";
   // With the conditioner trained, and with its results kept; with a caption that is empty.
-  for (const std::string options : {kOnBoth, kSmall, kSmall + "--caption_dropout 0.5 "}) {
+  for (const auto& options : {kOnBoth, kSmall, kSmall + "--caption_dropout 0.5 "}) {
     train("together", data + options + "--overwrite --batch_size 4");
     train("apart", data + options + "--overwrite --gradient_accumulation_steps 4");
     auto together = of_log("together", "loss"), apart = of_log("apart", "loss");

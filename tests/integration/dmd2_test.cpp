@@ -80,7 +80,7 @@ TEST_F(Dmd2, AFreshAdapterIsWhereItsTeacherIs) {
 }
 
 TEST_F(Dmd2, ResumedAndCheckpointedRunsAreTheWholeOne) {
-  for (const std::string trained : {kAdapters, std::string("--max_sequence_length 48 --trainable_models dit ")}) {
+  for (const auto& trained : {std::string(kAdapters), std::string("--max_sequence_length 48 --trainable_models dit ")}) {
     run("whole", trained + "--max_steps 5 --overwrite");
     run("halves", trained + "--max_steps 3 --overwrite");
     run("halves", trained + "--max_steps 5 --resume");

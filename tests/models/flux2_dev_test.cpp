@@ -29,7 +29,6 @@ namespace {
 const std::string kFolder = "flux2_dev_pipeline/", kModel = kFolder + "model/", kTransformer = kModel + "transformer/";
 
 nlohmann::json config_json(const std::string& folder = kTransformer) { return io::read_json(test::golden_path(folder + "config.json")); }
-io::TensorSource weights() { return test::golden(kTransformer + "diffusion_pytorch_model.safetensors"); }
 
 std::unique_ptr<Transformer> load_transformer(mmdit::Part part = {}) {
   return test::load_trained<Transformer>(kTransformer, flux2::detect, part);

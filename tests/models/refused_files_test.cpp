@@ -76,7 +76,9 @@ TEST_P(LookAlikeOf, IsRefusedByItsNameThoughAFamilyWouldTakeIt) {
     for (size_t i = 0; i < model.has.size(); ++i) {
       auto others = tensors;
       others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-      if (!others.empty()) EXPECT_THAT(refusal(files_of(others)), testing::Not(HasSubstr(said))) << model.has[i].tensor;
+      if (!others.empty()) {
+        EXPECT_THAT(refusal(files_of(others)), testing::Not(HasSubstr(said))) << model.has[i].tensor;
+      }
     }
     EXPECT_EQ(refusal(files_of(tensors, {{"_class_name", "FluxTransformer2DModel"}})), "");
   }
