@@ -24,10 +24,7 @@ CASES = [f"{who}-{adapter}-{weights}" for who in ("burnish", "peft") for adapter
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--cases", default="", help="regular expression; the cases are " + ", ".join(CASES))
-    p.add_argument("--alternations", type=int, default=3, help="runs of each case")
-    p.add_argument("--steps", type=int, default=16, help=f"of each run; the first {WARM_UP} are not counted")
-    p.add_argument("--threads", type=int, default=1)
+    measure.add_case_options(p, CASES, WARM_UP, alternations=3, steps=16, threads=1)
     args = p.parse_args()
     return measure.with_chosen_cases(p, args, CASES, WARM_UP)
 
@@ -127,9 +124,8 @@ def report(args, results):
             f"{others:.0%} of the machine's CPU.\n\n{tables(results)}\n"
             f"Reproduce: `./dev bench adapters --alternations {args.alternations} --steps {args.steps} --threads {args.threads}"
             f"{f' --cases {args.cases!r}' if args.cases else ''}`\n")
-    print("\n" + text)
-    print("recorded in", measure.record("adapters", cpu["name"], text, {"cpu": cpu, "threads": args.threads, "commit": measure.commit(),
-                                                                     "required": REQUIRED, "results": results}))
+    measure.tell("adapters", text, {"cpu": cpu, "threads": args.threads, "commit": measure.commit(),
+                 "required": REQUIRED, "results": results})
 
 
 if __name__ == "__main__":

@@ -26,10 +26,7 @@ CASES = [f"peer: {case}" for case in PEERS] + [f"burnish: {case}" for case in OU
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--cases", default="", help="regular expression; the cases are " + "; ".join(CASES))
-    p.add_argument("--alternations", type=int, default=2, help="runs of each case")
-    p.add_argument("--steps", type=int, default=8, help=f"of each run; the first {WARM_UP} are not counted")
-    p.add_argument("--threads", type=int, default=measure.cpu()["cores"])
+    measure.add_case_options(p, CASES, WARM_UP, alternations=2, steps=8, threads=measure.cpu()["cores"])
     return measure.with_chosen_cases(p, p.parse_args(), CASES, WARM_UP + 1)
 
 
@@ -99,8 +96,7 @@ def main():
             f"256 + {TEXT_TOKENS} tokens), bf16; {args.alternations} runs of {args.steps} steps of each case in turn. Other processes used at most {others:.0%} of the machine's CPU"
             f"{': above 5 %, so do not rely on the times' if others > 0.05 else ''}.\n\n{tables(results)}\n"
             f"Reproduce: `./dev bench dmd2 --alternations {args.alternations} --steps {args.steps} --threads {args.threads}{f' --cases {args.cases!r}' if args.cases else ''}`\n")
-    print("\n" + text)
-    print("recorded in", measure.record("dmd2", cpu["name"], text, {"cpu": cpu, "threads": args.threads, "commit": measure.commit(), "results": results}))
+    measure.tell("dmd2", text, {"cpu": cpu, "threads": args.threads, "commit": measure.commit(), "results": results})
 
 
 if __name__ == "__main__":

@@ -119,8 +119,7 @@ def main():
             f"steps of 16 pictures under one caption; students are LoRAs of rank 32 on every linear layer, {args.steps} steps of 8 pictures, bf16; {DRAWN} drawings each; means and "
             f"standard deviations over {args.seeds} seeds.\n\n{table(found)}\nReproduce: `./dev bench few_steps --steps {args.steps} --seeds {args.seeds} --model_steps "
             f"{args.model_steps}`\n")
-    print("\n" + text)
-    print("recorded in", measure.record("few_steps", cpu["name"], text, {"steps": args.steps, "results": {f"{n} {when}": of for (n, when), of in found.items()}}))
+    measure.tell("few_steps", text, {"steps": args.steps, "results": {f"{n} {when}": of for (n, when), of in found.items()}})
 
 
 if __name__ == "__main__":

@@ -28,10 +28,7 @@ RATIOS = [("products", ["burnish-lora-fp32"], {"time": 0.5}), ("products", ["bur
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--width", type=int, choices=MODELS, default=1024)
-    p.add_argument("--cases", default="", help="regular expression; the cases are " + ", ".join(CASES))
-    p.add_argument("--alternations", type=int, default=3, help="runs of each case")
-    p.add_argument("--steps", type=int, default=10, help=f"of each run; the first {WARM_UP} are not counted")
-    p.add_argument("--threads", type=int, default=1)
+    measure.add_case_options(p, CASES, WARM_UP, alternations=3, steps=10, threads=1)
     return measure.with_chosen_cases(p, p.parse_args(), CASES, WARM_UP)
 
 
@@ -66,9 +63,8 @@ def report(args, model, results):
             f"{args.steps} steps of each case in turn. Other processes used at most {others:.0%} of the machine's CPU.\n\n{tables(results)}\n"
             f"Reproduce: `./dev bench int8 --width {args.width} --alternations {args.alternations} --steps {args.steps} --threads {args.threads}"
             f"{f' --cases {args.cases!r}' if args.cases else ''}`\n")
-    print("\n" + text)
-    print("recorded in", measure.record(f"int8, width {args.width}", cpu["name"], text, {"cpu": cpu, "width": args.width, "threads": args.threads,
-                                                                  "commit": measure.commit(), "results": results}))
+    measure.tell(f"int8, width {args.width}", text, {"cpu": cpu, "width": args.width, "threads": args.threads,
+                 "commit": measure.commit(), "results": results})
 
 
 if __name__ == "__main__":

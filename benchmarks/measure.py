@@ -25,6 +25,14 @@ class Finished:
     cpu_seconds: float = 0  # of the process itself
 
 
+def add_case_options(parser, cases, dropped, alternations, steps, threads):
+    """The options of a benchmark that runs cases in turn, with these defaults; `dropped` first steps of a run are not counted."""
+    parser.add_argument("--cases", default="", help="regular expression; the cases are " + "; ".join(cases))
+    parser.add_argument("--alternations", type=int, default=alternations, help="runs of each case")
+    parser.add_argument("--steps", type=int, default=steps, help=f"of each run; the first {dropped} are not counted")
+    parser.add_argument("--threads", type=int, default=threads)
+
+
 def with_chosen_cases(parser, args, cases, dropped):
     """The arguments with `chosen`, the cases that the regular expression --cases matches; checked, --steps and --alternations too."""
     if args.steps <= dropped or args.alternations < 1:
@@ -167,6 +175,12 @@ def record(what, machine, table, data):
     page.write_text((title + "".join(f"## {run}\n\n{runs[run].rstrip()}\n\n" for run in sorted(runs))).rstrip() + "\n")
     numbers.write_text(json.dumps(dict(sorted(measured.items())), indent=1) + "\n")
     return page
+
+
+def tell(what, text, data):
+    """Prints a report of this machine, records it with what was measured, and says where."""
+    print("\n" + text)
+    print("recorded in", record(what, cpu()["name"], text, data))
 
 
 median = statistics.median

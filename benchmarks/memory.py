@@ -40,10 +40,7 @@ RATIOS = [("full-adamw8bit", "full-adamw", 0.45, 1.0), ("full-adamw8bit", "full-
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--cases", default="", help="regular expression; the cases are " + ", ".join(CASES))
-    p.add_argument("--alternations", type=int, default=3, help="runs of each case")
-    p.add_argument("--steps", type=int, default=12, help=f"of each run; the first {WARM_UP} are not counted")
-    p.add_argument("--threads", type=int, default=1)
+    measure.add_case_options(p, CASES, WARM_UP, alternations=3, steps=12, threads=1)
     return measure.with_chosen_cases(p, p.parse_args(), CASES, WARM_UP)
 
 
@@ -109,8 +106,7 @@ def report(args, results):
             f"Other processes used at most {others:.0%} of the machine's CPU.\n\n{tables(results)}\n"
             f"Reproduce: `./dev bench memory --alternations {args.alternations} --steps {args.steps} --threads {args.threads}"
             f"{f' --cases {args.cases!r}' if args.cases else ''}`\n")
-    print("\n" + text)
-    print("recorded in", measure.record("memory", cpu["name"], text, {"cpu": cpu, "threads": args.threads, "commit": measure.commit(), "results": results}))
+    measure.tell("memory", text, {"cpu": cpu, "threads": args.threads, "commit": measure.commit(), "results": results})
 
 
 if __name__ == "__main__":

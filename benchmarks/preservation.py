@@ -129,8 +129,7 @@ def main():
     text = (f"# What terms against forgetting do, {datetime.date.today().isoformat()}\n\n{cpu['name']}; burnish {measure.commit()}. assets/tiny-flux, a LoRA of rank 16 on "
             f"every linear layer, {args.steps} steps of 4 pictures, bf16; means and standard deviations over {args.seeds} seeds.\n\n{table(found)}\n"
             f"Reproduce: `./dev bench preservation --steps {args.steps} --seeds {args.seeds}`\n")
-    print("\n" + text)
-    print("recorded in", measure.record("preservation", cpu["name"], text, {"steps": args.steps, "results": found}))
+    measure.tell("preservation", text, {"steps": args.steps, "results": found})
 
 
 if __name__ == "__main__":

@@ -153,8 +153,7 @@ def report(bench, results):
     text = (f"# Two processes, {datetime.date.today().isoformat()}\n\n{cpu['name']}, {cpu['cores']} cores, one a process; burnish {measure.commit()}. Small FLUX "
             f"({SMALL.num_parameters() / 1e6:.1f} million parameters, 256 + 64 tokens), fp32, batch 1 a process; {args.alternations} runs of {args.steps} steps of each case in turn.\n\n{table}\n"
             f"Reproduce: `./dev bench processes --alternations {args.alternations} --steps {args.steps}{f' --cases {args.cases!r}' if args.cases else ''}`\n")
-    print("\n" + text)
-    print("recorded in", measure.record("processes", cpu["name"], text, {"cpu": cpu, "commit": measure.commit(), "results": results, "planned": planned}))
+    measure.tell("processes", text, {"cpu": cpu, "commit": measure.commit(), "results": results, "planned": planned})
 
 
 if __name__ == "__main__":

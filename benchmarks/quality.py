@@ -159,8 +159,7 @@ def report_closeness(args, rows):
             f"a LoRA's B in its first step, by kind of layer; the latents of a drawing; loss on held-out pictures after {args.steps} steps of 8, by seed.\n\n"
             + measure.markdown(["family", "weights", *(f"gradient, {kind}" for kind in KINDS), "drawing", "loss"], rows)
             + f"\nReproduce: `./dev bench quality --weights closeness --steps {args.steps} --seeds {args.seeds} --threads {args.threads}`\n")
-    print("\n" + text)
-    print("recorded in", measure.record("quality-closeness", cpu["name"], text, {"steps": args.steps, "rows": rows}))
+    measure.tell("quality-closeness", text, {"steps": args.steps, "rows": rows})
 
 
 def table(results):

@@ -69,9 +69,8 @@ def main():
             f"width {MODEL.width} (256 + 64 tokens), a LoRA of rank {RANK}; {args.alternations} runs of {args.steps} steps of each case in turn. Other processes "
             f"used at most {others:.0%} of the machine's CPU.\n\n{table(steps)}\n"
             f"Reproduce: `./dev bench terms --alternations {args.alternations} --steps {args.steps} --threads {args.threads}`\n")
-    print("\n" + text)
-    print("recorded in", measure.record("terms", cpu["name"], text, {"cpu": cpu, "threads": args.threads, "commit": measure.commit(), "required": REQUIRED,
-                                                                  "results": steps}))
+    measure.tell("terms", text, {"cpu": cpu, "threads": args.threads, "commit": measure.commit(), "required": REQUIRED,
+                 "results": steps})
 
 
 if __name__ == "__main__":

@@ -23,10 +23,7 @@ CASES = ["fp32-lora", "fp32-dora", "fp32-full", "bf16-lora", "bf16-dora", "bf16-
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--cases", default="", help="regular expression; the cases are " + ", ".join(CASES))
-    p.add_argument("--alternations", type=int, default=3, help="runs of each program in each case")
-    p.add_argument("--steps", type=int, default=15, help=f"of each process; the first {DROPPED} are dropped")
-    p.add_argument("--threads", type=int, default=measure.cpu()["cores"])
+    measure.add_case_options(p, CASES, DROPPED, alternations=3, steps=15, threads=measure.cpu()["cores"])
     args = p.parse_args()
     return measure.with_chosen_cases(p, args, CASES, DROPPED)
 
@@ -118,8 +115,7 @@ def main():
             f"{DROPPED} steps dropped. Other processes used at most {others:.0%} of the CPU{': above 5 %, so do not rely on the times' if others > 0.05 else ''}.\n\n"
             f"{table(results)}\n" + "".join(f"The peer on {case}: `{error}`\n" for case, error in failures.items())
             + f"Reproduce: `./dev bench unet --alternations {args.alternations} --steps {args.steps} --threads {args.threads}{f' --cases {args.cases!r}' if args.cases else ''}`\n")
-    print("\n" + text)
-    print("recorded in", measure.record("unet", cpu["name"], text, {"cpu": cpu, "threads": args.threads, "commit": measure.commit(), "versions": bench.versions, "results": results}))
+    measure.tell("unet", text, {"cpu": cpu, "threads": args.threads, "commit": measure.commit(), "versions": bench.versions, "results": results})
 
 
 if __name__ == "__main__":
