@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 
@@ -8,6 +7,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "drawing/draw.h"
 #include "io/files.h"
@@ -25,10 +25,10 @@ namespace {
 /// The extent in "768x512" or, of clips, "768x512x49"; nothing where the text is none.
 std::optional<Extent> extent_of(const std::string& text) {
   Extent extent;
-  auto read = [&, at = text.data(), end = text.data() + text.size()](int64_t& number, int64_t most) mutable {
-    auto result = std::from_chars(at, end, number);
-    at = std::min(end, result.ptr + 1);
-    return result.ec == std::errc() && number > 0 && number <= most;
+  auto read = [rest = std::string_view(text)](int64_t& number, int64_t most) mutable {
+    number = take_number<int64_t>(rest).value_or(0);
+    rest.remove_prefix(std::min<size_t>(rest.size(), 1));
+    return number > 0 && number <= most;
   };
   if (!read(extent.width, kMostPixelsASide) || !read(extent.height, kMostPixelsASide)) return std::nullopt;
   int64_t frames = 1;

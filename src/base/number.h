@@ -32,6 +32,16 @@ std::optional<Number> parse_number(std::string_view text) {
   return number;
 }
 
+/// The number that the text begins with, which is taken off it; none, and the text as it was, where it begins with anything else.
+template <class Number>
+std::optional<Number> take_number(std::string_view& text) {
+  Number number = 0;
+  const auto [read, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(read - text.data()));
+  return number;
+}
+
 /// The numbers of a comma list; none where one of its parts is no number.
 template <class Number>
 std::optional<std::vector<Number>> parse_numbers(std::string_view list) {

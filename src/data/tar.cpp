@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "io/files.h"
 
 namespace burnish::data {
@@ -65,10 +66,10 @@ bool is_tar_header(std::string_view block) {
 std::map<std::string, std::string> pax_records(std::string_view text) {
   std::map<std::string, std::string> records;
   while (!text.empty()) {
-    size_t length = 0;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
-    auto start = static_cast<size_t>(end - text.data()) + 1;
-    if (error != std::errc() || length > text.size() || length <= start) break;
+    auto rest = text;
+    const auto length = take_number<size_t>(rest).value_or(0);
+    const auto start = text.size() - rest.size() + 1;
+    if (length > text.size() || length <= start) break;
     auto record = text.substr(start, length - start - 1);
     auto equals = std::min(record.find('='), record.size());
     records[std::string(record.substr(0, equals))] = record.substr(std::min(equals + 1, record.size()));
@@ -86,9 +87,9 @@ struct LongFields {
     if (type == 'L') name = text.substr(0, text.find('\0'));
     if (type != 'x') return;
     for (const auto& [key, value] : pax_records(text)) {
-      uint64_t number = 0;
       if (key == "path") name = value;
-      if (key == "size" && std::from_chars(value.data(), value.data() + value.size(), number).ec == std::errc()) size = number;
+      if (key != "size") continue;
+      if (const auto number = parse_number<uint64_t>(value)) size = *number;
     }
   }
 };

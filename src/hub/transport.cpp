@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/library.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "hub/partial_file.h"
 
@@ -85,9 +86,8 @@ size_t take_header(const char* bytes, size_t, size_t count, void* pointer) {
 int64_t first_byte(const Transfer& transfer) {
   auto it = transfer.answer.headers.find("content-range");
   if (it == transfer.answer.headers.end() || !it->second.starts_with("bytes ")) return -1;
-  int64_t first = -1;
-  std::from_chars(it->second.data() + 6, it->second.data() + it->second.size(), first);
-  return first;
+  auto range = std::string_view(it->second).substr(6);
+  return take_number<int64_t>(range).value_or(-1);
 }
 
 /// Judges what the server begins to send; false when it is of no use.

@@ -44,7 +44,7 @@ std::vector<nn::Block*> blocks_of(const Recipe& recipe, nn::Module& root) {
 
 /// Whether the weights are drawn and not read.
 bool is_random(const Recipe& recipe, const ModelOptions& options) {
-  return recipe.initialise && (recipe.is_new || options.init == "random");
+  return recipe.initialise && (recipe.weights_from == WeightsFrom::drawn || options.init == "random");
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ Recipe copy_of(const Recipe& original, const std::string& name, bool shares_weig
   auto in_original = [component, name](const std::string& part) { return component + part.substr(name.size()); };
   recipe.name = recipe.what = name;
   recipe.copy_of = component;
-  recipe.shares_weights = shares_weights;
+  if (shares_weights) recipe.weights_from = WeightsFrom::original;
   recipe.build = [build = recipe.build, in_original](const std::string& part, const at::TensorOptions& options) {
     return build(in_original(part), options);
   };
@@ -112,7 +112,7 @@ void Components::set_merge(const std::string& component, std::shared_ptr<const M
   }
   for (const auto& [name, copy] : loaded_) {
     const auto& recipe = *find(name);
-    if (recipe.shares_weights && recipe.copy_of == component) share_weights(*copy, module(component + name.substr(recipe.name.size())));
+    if (recipe.shares_weights() && recipe.copy_of == component) share_weights(*copy, module(component + name.substr(recipe.name.size())));
   }
 }
 
@@ -136,7 +136,7 @@ const Source& Components::source(const std::string& name) const {
 std::vector<Component> Components::list() const {
   std::vector<Component> list;
   for (const auto& recipe : recipes_) {
-    if (recipe.source.entry && !recipe.shares_weights) list.push_back(held(recipe.name));
+    if (recipe.source.entry && !recipe.shares_weights()) list.push_back(held(recipe.name));
   }
   return list;
 }
@@ -157,7 +157,7 @@ std::unique_ptr<nn::Module> Components::skeleton(const std::string& name) const 
 const Component& Components::held(const std::string& name) const {
   static const Component kNone;
   const auto& from = source(name);
-  if (!from.entry || find(name)->shares_weights) return kNone;
+  if (!from.entry || find(name)->shares_weights()) return kNone;
   if (auto it = held_.find(name); it != held_.end()) return it->second;
   auto on_meta = skeleton(name);
   if (!holding(name).store) return held_[name] = {name, from.entry->label, on_meta->num_bytes()};
@@ -241,7 +241,7 @@ void Components::set_words(const std::string& encoder, std::vector<Word> words) 
 
 void Components::check(const std::string& name) {
   const auto* recipe = find(name);
-  if (recipe && (recipe->is_new || recipe->what.empty())) return;
+  if (recipe && (recipe->weights_from == WeightsFrom::drawn || recipe->weights_from == WeightsFrom::nowhere)) return;
   if (!recipe || !recipe->source.entry) {
     data_error("models", "this run needs a {}, and there is none in {}; name it with a further --model", recipe ? recipe->what : name,
                files_.describe());
@@ -277,14 +277,14 @@ void Components::load(const std::string& name, const Placed& placed) {
   check(name);
   const auto& recipe = *find(name);
   auto built = skeleton(name);
-  if (recipe.what.empty()) {
+  if (recipe.weights_from == WeightsFrom::nowhere) {
     loaded_[name] = std::move(built);
     return;
   }
   auto tell = [&, blocks = blocks_of(recipe, *built)] {
     if (placed) placed(blocks);
   };
-  if (recipe.shares_weights) {
+  if (recipe.shares_weights()) {
     share_weights(*built, module(recipe.copy_of + name.substr(recipe.name.size())));
   } else if (options_.device.is_meta()) {
     const auto& [entry, tensors, keys] = recipe.source;

@@ -49,10 +49,18 @@ struct TokenizerRecipe {
   std::string vectors = {};  ///< the name of words' vectors in files that hold those of several encoders: "clip_l"
 };
 
+/// Where the weights of a component come from.
+enum class WeightsFrom {
+  files,     ///< its Source; `initialise` in a run that asks for random weights
+  drawn,     ///< `initialise`: no file holds them
+  original,  ///< the component that it is a copy of, which is loaded before it: the very same tensors
+  nowhere    ///< it has none, and is complete as it is built
+};
+
 /// How a component is made, as its family says.
 struct Recipe {
   std::string name;  ///< "dit", "vae", "text_encoder"
-  std::string what;  ///< what messages call it: "KL autoencoder"; "" of one that no file holds, which is complete as it is built
+  std::string what;  ///< what messages call it: "KL autoencoder"
   Source source = {};
   /// Makes its module, or the module of one of its parts, with unset parameters.
   std::function<std::unique_ptr<nn::Module>(const std::string& part, const at::TensorOptions& options)> build = {};
@@ -67,8 +75,8 @@ struct Recipe {
   std::function<std::vector<nn::Block*>(nn::Module& whole)> blocks = {};
   /// The component whose copy it is: one more of the same, from the same files; "": none.
   std::string copy_of = {};
-  bool shares_weights = false;  ///< whether the copy has the very weights of that component, which is loaded before it, and none of its own
-  bool is_new = false;          ///< whether no file holds it, and its weights are drawn by `initialise`
+  WeightsFrom weights_from = WeightsFrom::files;
+  bool shares_weights() const { return weights_from == WeightsFrom::original; }
 };
 
 /// Returns the token table of a text encoder that learns words, within its loaded module or its skeleton.
@@ -123,10 +131,10 @@ class Components {
   /// Returns how a component is made; null when there is no such component.
   const Recipe* find(const std::string& name) const;
   const Holding& holding(const std::string& name) const;
-  /// Tells whether the files hold it.
+  /// Tells whether the files hold it, or its weights are drawn.
   bool has(const std::string& name) const {
     const auto* recipe = find(name);
-    return recipe != nullptr && (recipe->source.entry != nullptr || recipe->is_new);
+    return recipe != nullptr && (recipe->source.entry != nullptr || recipe->weights_from == WeightsFrom::drawn);
   }
   /// Lists the components that the files hold.
   std::vector<Component> list() const;

@@ -14,9 +14,12 @@ void check_sizes(std::initializer_list<int64_t> sizes) {
   }
 }
 
-std::vector<int64_t> three_axes(int64_t head_dim) {
-  auto first = head_dim / 8 / 2 * 2, second = (head_dim - first) / 2 / 2 * 2;
-  return {head_dim - 2 * second, second, second};
+std::vector<int64_t> axes_in_proportion(int64_t head_dim, const std::vector<int64_t>& proportions) {
+  const auto whole = std::accumulate(proportions.begin(), proportions.end(), int64_t{0});
+  std::vector<int64_t> axes;
+  for (const auto part : proportions) axes.push_back(head_dim * part / whole / 2 * 2);
+  axes[0] = head_dim - std::accumulate(axes.begin() + 1, axes.end(), int64_t{0});
+  return axes;
 }
 
 void check_axes(const char* key, const std::vector<int64_t>& axes, size_t count, int64_t head_dim) {

@@ -67,8 +67,8 @@ inline constexpr int64_t kLargestSize = 1 << 20, kMostBlocks = 4096;
 
 /// Throws a data Error unless every size of a transformer is from 1 to kLargestSize.
 void check_sizes(std::initializer_list<int64_t> sizes);
-/// Splits a head among three axes as FLUX.1 and its kin do: a head of 128 as 16 + 56 + 56, others in these proportions on even numbers.
-std::vector<int64_t> three_axes(int64_t head_dim);
+/// Splits a head among the axes of places in these proportions, on even numbers; the first axis has what is left over.
+std::vector<int64_t> axes_in_proportion(int64_t head_dim, const std::vector<int64_t>& proportions);
 /// Throws a data Error unless `count` even numbers share out a head among the axes of places. `key` is config.json's name for them.
 void check_axes(const char* key, const std::vector<int64_t>& axes, size_t count, int64_t head_dim);
 

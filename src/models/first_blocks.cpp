@@ -40,6 +40,12 @@ std::string FirstBlocks::settings(const std::string& part) const {
   return depends ? fmt::format("split after {} {}", count, what) : "";
 }
 
+std::string FirstBlocks::split(Components& components, int64_t num_first) {
+  count = num_first;
+  components.set_parts("dit", parts());
+  return count > 0 ? kFirst : "";
+}
+
 std::string FirstBlocks::modulation() const { return count > 0 ? kFirstModulation : kModulation; }
 
 std::string FirstBlocks::text() const { return count > 0 ? kFirstText : kText; }

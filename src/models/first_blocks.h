@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "models/mmdit.h"
+#include "models/shared_components.h"
 #include "pipeline/unit.h"
 
 // Denoisers whose first blocks are split off, for those that are loaded apart (Model::split_first_blocks).
@@ -34,6 +35,9 @@ struct FirstBlocks {
   /// Returns the name of the value with the modulation that blocks read; they are the last ones where a part `goes_on`.
   std::string modulation_value(bool goes_on) const;
 
+  /// Splits off so many blocks of the denoiser, and returns the part with them; "" for none.
+  std::string split(Components& components, int64_t num_first);
+
   /// Computes the modulation of a part. Where `modulates_each`, that of the first blocks writes "conditioning" too, and that of the last
   /// ones is made of it.
   using Modulate = std::function<at::Tensor(pipeline::Scope& scope, const std::string& part)>;
@@ -47,5 +51,14 @@ struct FirstBlocks {
  private:
   pipeline::Units modulation_units(const Modulate& modulate, const std::vector<std::string>& times) const;
 };
+
+/// Makes the recipe of the transformer "dit" of a family whose first blocks can be split off. `blocks` must outlive it.
+template <class Transformer, class Config>
+Recipe split_transformer_recipe(const Source& source, const Config& config, uint64_t seed, const FirstBlocks& blocks) {
+  auto recipe = transformer_recipe<Transformer>(source, config, seed, [&blocks](const std::string& part) { return blocks.part_of(part); });
+  recipe.parts = blocks.parts();
+  recipe.settings = [&blocks](const std::string& part) { return blocks.settings(part); };
+  return recipe;
+}
 
 }  // namespace burnish::models

@@ -143,7 +143,7 @@ class RowsInOrder final : public io::TensorFile {
       const bool is_query = name.ends_with(".self_attn.q_proj.weight");
       if (!is_query && !name.ends_with(".self_attn.k_proj.weight")) continue;
       const auto key = architecture + (is_query ? ".attention.head_count" : ".attention.head_count_kv");
-      const auto heads = std::atoll(said(tensors, key).c_str());
+      const auto heads = parse_number<int64_t>(said(tensors, key)).value_or(0);
       const auto& info = tensors.info(name);
       if (heads < 1 || info.shape.size() != 2 || info.shape[0] % (2 * heads) != 0)
         data_error("models", "'{}' has not rows for each of the {} heads that '{}' says; the file is damaged", name, heads, key);

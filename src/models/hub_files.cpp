@@ -3,7 +3,6 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -11,6 +10,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "hub/repository.h"
 #include "io/checkpoint_files.h"
@@ -140,8 +140,10 @@ bool have_all_shards(const std::vector<fs::path>& files) {
   for (const auto& file : files) {
     auto name = file.filename().string();
     auto of = name.find("-of-");
-    int all = of == name.npos ? 0 : std::atoi(name.c_str() + of + 4);
-    if (of == name.npos || of < 6 || all <= 0) continue;
+    if (of == name.npos || of < 6) continue;
+    auto behind = std::string_view(name).substr(of + 4);
+    const int all = take_number<int>(behind).value_or(0);
+    if (all <= 0) continue;
     auto& count = counts[(file.parent_path() / (name.substr(0, of - 5) + name.substr(of))).string()];
     count = {count.first + 1, all};
   }

@@ -64,7 +64,11 @@ void Model::add(const Recipe& recipe, const ComponentNames& names) {
   components_.add(recipe);
   const bool learns_words = recipe.tokenizer && !recipe.tokenizer->table.empty();
   if (!learns_words || names_.components.contains(kWords)) return;
-  add({.name = kWords, .what = "", .build = [](const auto&, const auto&) { return std::make_unique<nn::Module>(); }}, plain_names(kWords));
+  add({.name = kWords,
+       .what = "words' vectors",
+       .build = [](const auto&, const auto&) { return std::make_unique<nn::Module>(); },
+       .weights_from = WeightsFrom::nowhere},
+      plain_names(kWords));
 }
 
 void add_beside(Model& model, const Recipe& recipe) {

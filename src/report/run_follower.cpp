@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "config/settings.h"
 #include "data/animated_webp.h"
 #include "io/files.h"
@@ -75,8 +76,8 @@ std::string text_or_error(const fs::path& path) {
 /// Frames a second by a text; as many as most models make where it is none.
 double rate_of(const std::string& text) {
   constexpr double kUsualRate = 16;
-  auto rate = std::strtod(text.c_str(), nullptr);
-  return std::isfinite(rate) && rate > 0 ? rate : kUsualRate;
+  const auto rate = parse_number<double>(text).value_or(0);
+  return rate > 0 ? rate : kUsualRate;
 }
 
 std::string run_name(const fs::path& run) {

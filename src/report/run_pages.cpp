@@ -4,7 +4,6 @@
 #include <httplib.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "io/files.h"
 #include "report/local_server.h"
 #include "report/page.h"
@@ -28,11 +28,7 @@ namespace {
 
 constexpr auto kPause = std::chrono::milliseconds(250);  // between two looks at the run
 
-int64_t to_number(const std::string& digits) {
-  int64_t number = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return number;
-}
+int64_t to_number(const std::string& digits) { return parse_number<int64_t>(digits).value_or(0); }
 
 /// Where the browser gets a preview of a run, by its number, a frame of it by the frame's number, and its strip; it is another URL when the
 /// preview was drawn again.

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <ranges>
 
+#include "base/number.h"
 #include "data/survey.h"
 #include "studio/dataset_handlers.h"
 
@@ -42,8 +43,7 @@ void say(Studio& studio, const fs::path& folder, Response& response) {
 
 /// Groups of files that look the same, of those that were looked at.
 void say_alike(Studio& studio, const fs::path& folder, const Request& request, Response& response) {
-  const auto text = request.get_param_value("bits");
-  const int bits = text.empty() ? data::kBitsOfEqual : std::clamp(std::atoi(text.c_str()), 0, kMostBits);
+  const int bits = std::clamp(parse_number<int>(request.get_param_value("bits")).value_or(data::kBitsOfEqual), 0, kMostBits);
   const auto items = Datasets::files(folder);
   const auto looks = studio.looks.of(folder, paths_of(items));
   std::vector<uint64_t> known;

@@ -62,10 +62,7 @@ AnimaModel::AnimaModel(const ModelFiles& files, const ModelOptions& options) : M
 // diffusers, SimpleTuner and OneTrainer have our paths, ai-toolkit ours or the original ones, ComfyUI, sd-scripts and DiffSynth-Studio the
 // original ones.
 void AnimaModel::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed,
-                                                [this](const std::string& part) { return first_blocks_.part_of(part); });
-  recipe.parts = first_blocks_.parts();
-  recipe.settings = [this](const std::string& part) { return first_blocks_.settings(part); };
+  auto recipe = split_transformer_recipe<Transformer>(source, config_, options_.seed, first_blocks_);
   add(recipe, {.layers = {.weights = "",
                           .diffusers = "transformer.",
                           .kohya = "lora_transformer_",
@@ -152,10 +149,9 @@ void AnimaModel::condition(pipeline::Scope& scope) {
 }
 
 std::string AnimaModel::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
-  first_blocks_.count =
+  const auto num_first =
       blocks_before_training(*components_.skeleton("dit"), trains, {{"transformer_blocks.", config_.num_layers}}, {"norm_out", "proj_out"});
-  components_.set_parts("dit", first_blocks_.parts());
-  return first_blocks_.count > 0 ? FirstBlocks::kFirst : "";
+  return first_blocks_.split(components_, num_first);
 }
 
 at::Tensor AnimaModel::modulate(pipeline::Scope& scope, const std::string& part) {

@@ -21,17 +21,19 @@ constexpr Number<Config> kNumbers[] = {
     {&Config::num_time_layers, "distilled_guidance_layer.norms.{}.weight", 0, "approximator_layers"},
 };
 
+std::vector<int64_t> default_axes_of(int64_t head_dim) { return axes_in_proportion(head_dim, {16, 56, 56}); }
+
 void read_chroma_shapes(Config& c, const io::Shapes& shapes) {
   read_tensors(c, kNumbers, shapes);
   c.num_heads = io::side_of(shapes, "x_embedder.weight", 0, "transformer") / c.head_dim;
-  c.axes_dims = three_axes(c.head_dim);
+  c.axes_dims = default_axes_of(c.head_dim);
 }
 
 void read_chroma_config(Config& c, const nlohmann::json& json, bool tensors) {
   read_keys(c, kNumbers, json, tensors);
   agree_on_known(json, "out_channels", c.in_channels);
   if (!tensors) {
-    c.axes_dims = three_axes(c.head_dim);
+    c.axes_dims = default_axes_of(c.head_dim);
     c.mlp_hidden = 4 * c.width();
   }
   io::take(json, "axes_dims_rope", c.axes_dims, "transformer");

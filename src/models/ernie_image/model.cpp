@@ -38,10 +38,7 @@ ErnieImageModel::ErnieImageModel(const ModelFiles& files, const ModelOptions& op
 // All programs have our paths: ai-toolkit and ComfyUI behind "diffusion_model.", DiffSynth-Studio behind nothing, kohya's files and
 // OneTrainer's with underscores.
 void ErnieImageModel::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed,
-                                                [this](const std::string& part) { return first_blocks_.part_of(part); });
-  recipe.parts = first_blocks_.parts();
-  recipe.settings = [this](const std::string& part) { return first_blocks_.settings(part); };
+  auto recipe = split_transformer_recipe<Transformer>(source, config_, options_.seed, first_blocks_);
   add(recipe, {.layers = {.weights = "",
                           .diffusers = "transformer.",
                           .kohya = "lora_unet_",
@@ -83,9 +80,8 @@ void ErnieImageModel::fill_names() {
 
 // The modulation is one for all layers, so none stays as it is where that trains.
 std::string ErnieImageModel::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
-  first_blocks_.count = blocks_before_training(*components_.skeleton("dit"), trains, {{"layers.", config_.num_layers}}, {"final_linear"});
-  components_.set_parts("dit", first_blocks_.parts());
-  return first_blocks_.count > 0 ? FirstBlocks::kFirst : "";
+  const auto num_first = blocks_before_training(*components_.skeleton("dit"), trains, {{"layers.", config_.num_layers}}, {"final_linear"});
+  return first_blocks_.split(components_, num_first);
 }
 
 at::Tensor ErnieImageModel::modulate(pipeline::Scope& scope, const std::string& part) {

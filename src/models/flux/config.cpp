@@ -19,6 +19,8 @@ constexpr Number<Config> kNumbers[] = {
     {&Config::pooled_projection_dim, "time_text_embed.text_embedder.linear_1.weight", 1, "pooled_projection_dim"},
 };
 
+std::vector<int64_t> default_axes_of(int64_t head_dim) { return axes_in_proportion(head_dim, {16, 56, 56}); }
+
 void read_shapes(Config& c, const Shapes& shapes) {
   auto dim = [&](const std::string& name, size_t d) { return io::side_of(shapes, name, d, "transformer"); };
   auto width = dim("x_embedder.weight", 0);
@@ -35,14 +37,14 @@ void read_shapes(Config& c, const Shapes& shapes) {
                c.head_dim, norm->first);
   if (const std::string mlp = "transformer_blocks.0.ff.net.0.proj.weight"; shapes.contains(mlp))
     c.mlp_ratio = static_cast<double>(dim(mlp, 0)) / static_cast<double>(width);
-  c.axes_dims_rope = three_axes(c.head_dim);
+  c.axes_dims_rope = default_axes_of(c.head_dim);
 }
 
 void read_config(Config& c, const nlohmann::json& json, bool tensors) {
   if (!tensors) io::take(json, "in_channels", c.out_channels, "transformer");  // where config.json has no out_channels, they are as many
   read_keys(c, kNumbers, json, tensors);
   agree_on(json, "guidance_embeds", c.guidance_embeds, tensors);
-  if (!tensors) c.axes_dims_rope = three_axes(c.head_dim);
+  if (!tensors) c.axes_dims_rope = default_axes_of(c.head_dim);
   io::take(json, "axes_dims_rope", c.axes_dims_rope, "transformer");
 }
 

@@ -119,9 +119,7 @@ void Flux2Model::add_text_encoder(const Source& dit, const Source& source) {
 
 // diffusers and DiffSynth-Studio have our paths; ai-toolkit, ComfyUI, kohya's files and musubi-tuner the original ones.
 void Flux2Model::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed,
-                                                [this](const std::string& part) { return first_blocks_.part_of(part); });
-  recipe.parts = first_blocks_.parts();
+  auto recipe = split_transformer_recipe<Transformer>(source, config_, options_.seed, first_blocks_);
   recipe.settings = [this](const std::string& part) {
     const bool is_told = config_.guidance_embeds && part == first_blocks_.modulation();
     return is_told ? fmt::format("embedded_guidance {}", options_.get<double>("embedded_guidance")) : first_blocks_.settings(part);
@@ -165,10 +163,9 @@ void Flux2Model::fill_names() {
 
 // The modulation is one for all blocks, so none stays as it is where that trains.
 std::string Flux2Model::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
-  first_blocks_.count =
+  const auto num_first =
       blocks_before_training(*components_.skeleton("dit"), trains, config_.num_double_blocks, config_.num_single_blocks, {"proj_out"});
-  components_.set_parts("dit", first_blocks_.parts());
-  return first_blocks_.count > 0 ? FirstBlocks::kFirst : "";
+  return first_blocks_.split(components_, num_first);
 }
 
 /// Every text has as many tokens: what it is filled up with is attended as well.

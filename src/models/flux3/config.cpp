@@ -21,8 +21,7 @@ constexpr Number<Config> kNumbers[] = {
     {&Config::caption_width, "context_embedder.weight", 1, "joint_attention_dim"},
 };
 
-/// FLUX.3 splits a head into four equal parts.
-std::vector<int64_t> default_axes_of(int64_t head_dim) { return {head_dim / 4, head_dim / 4, head_dim / 4, head_dim / 4}; }
+std::vector<int64_t> default_axes_of(int64_t head_dim) { return axes_in_proportion(head_dim, {1, 1, 1, 1}); }
 
 void read_shapes(Config& c, const io::Shapes& shapes) {
   read_tensors(c, kNumbers, shapes);

@@ -66,10 +66,7 @@ Flux3Model::Flux3Model(const ModelFiles& files, const ModelOptions& options) : M
 
 // diffusers and SimpleTuner have our paths; ai-toolkit, ComfyUI and DiffSynth-Studio the original ones.
 void Flux3Model::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed,
-                                                [this](const std::string& part) { return first_blocks_.part_of(part); });
-  recipe.parts = first_blocks_.parts();
-  recipe.settings = [this](const std::string& part) { return first_blocks_.settings(part); };
+  auto recipe = split_transformer_recipe<Transformer>(source, config_, options_.seed, first_blocks_);
   ComponentNames names{.layers = {.weights = "",
                                   .diffusers = "transformer.",
                                   .kohya = "lora_transformer_",
@@ -150,9 +147,7 @@ std::string Flux3Model::split_first_blocks(const std::function<bool(const std::s
                                        {"mode_blocks.image_cond.", early},
                                        {"single_transformer_blocks.", config_.num_joint_blocks}};
   const auto count = blocks_before_training(*components_.skeleton("dit"), trains, stacks, {"proj_out"});
-  first_blocks_.count = count < config_.early_blocks() ? 0 : count;
-  components_.set_parts("dit", first_blocks_.parts());
-  return first_blocks_.count > 0 ? FirstBlocks::kFirst : "";
+  return first_blocks_.split(components_, count < config_.early_blocks() ? 0 : count);
 }
 
 void Flux3Model::embed_text(pipeline::Scope& scope) {

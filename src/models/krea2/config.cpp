@@ -27,11 +27,7 @@ constexpr Number<Config> kNumbers[] = {
     {&Config::num_refiner_blocks, "text_fusion.refiner_blocks.{}.attn.norm_q.weight", 0, "num_refiner_text_blocks"},
 };
 
-/// Krea 2 splits a head of 128 as 32 + 48 + 48; other heads keep its proportions on even numbers.
-std::vector<int64_t> default_axes_of(int64_t head_dim) {
-  auto plane = head_dim * 3 / 8 / 2 * 2;
-  return {head_dim - 2 * plane, plane, plane};
-}
+std::vector<int64_t> default_axes_of(int64_t head_dim) { return axes_in_proportion(head_dim, {32, 48, 48}); }
 
 void read_shapes(Config& c, const io::Shapes& shapes) {
   read_tensors(c, kNumbers, shapes);

@@ -119,17 +119,14 @@ Krea2Model::Krea2Model(const ModelFiles& files, const ModelOptions& options) : M
 
 // The modulation is one for all blocks, so none stays as it is where that trains.
 std::string Krea2Model::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
-  first_blocks_.count =
+  const auto num_first =
       blocks_before_training(*components_.skeleton("dit"), trains, {{"transformer_blocks.", config_.num_layers}}, {"final_layer"});
-  components_.set_parts("dit", first_blocks_.parts());
-  return first_blocks_.count > 0 ? FirstBlocks::kFirst : "";
+  return first_blocks_.split(components_, num_first);
 }
 
 // diffusers and SimpleTuner have our paths; Krea's trainer, ai-toolkit, ComfyUI, musubi-tuner and DiffSynth-Studio the original ones.
 void Krea2Model::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed,
-                                                [this](const std::string& part) { return first_blocks_.part_of(part); });
-  recipe.parts = first_blocks_.parts();
+  auto recipe = split_transformer_recipe<Transformer>(source, config_, options_.seed, first_blocks_);
   recipe.settings = [this](const std::string& part) {
     if (part == first_blocks_.modulation()) return std::string(has_frames() ? "reference pictures by the time 0" : "");
     return first_blocks_.settings(part);

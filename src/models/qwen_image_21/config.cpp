@@ -18,11 +18,7 @@ constexpr Number<Config> kNumbers[] = {
     {&Config::caption_width, "txt_in.in_layer.weight", 1, "context_in_dim"},
 };
 
-/// Qwen-Image-2.1 splits a head of 128 as 16 + 56 + 56; other heads keep its proportions on even numbers.
-std::vector<int64_t> default_axes_of(int64_t head_dim) {
-  auto plane = head_dim * 7 / 16 / 2 * 2;
-  return {head_dim - 2 * plane, plane, plane};
-}
+std::vector<int64_t> default_axes_of(int64_t head_dim) { return axes_in_proportion(head_dim, {16, 56, 56}); }
 
 void read_shapes(Config& c, const io::Shapes& shapes) {
   read_tensors(c, kNumbers, shapes);

@@ -109,10 +109,7 @@ QwenImage21Model::QwenImage21Model(const ModelFiles& files, const ModelOptions& 
 
 // All programs have our paths. ComfyUI, in whose model two layers of an MLP are one, finds all of them behind "transformer." alone.
 void QwenImage21Model::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed,
-                                                [this](const std::string& part) { return first_blocks_.part_of(part); });
-  recipe.parts = first_blocks_.parts();
-  recipe.settings = [this](const std::string& part) { return first_blocks_.settings(part); };
+  auto recipe = split_transformer_recipe<Transformer>(source, config_, options_.seed, first_blocks_);
   add(recipe, {.layers = {.weights = "",
                           .diffusers = "transformer.",
                           .kohya = "lora_unet_",
@@ -211,10 +208,9 @@ void QwenImage21Model::encode_prompt(pipeline::Scope& scope) {
 // The modulation is one for all blocks, so none stays as it is where that trains. A ControlNet walks beside all of them.
 std::string QwenImage21Model::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
   if (control_->is_read()) return "";
-  first_blocks_.count =
+  const auto num_first =
       blocks_before_training(*components_.skeleton("dit"), trains, {{"transformer_blocks.", config_.num_layers}}, {"proj_out"});
-  components_.set_parts("dit", first_blocks_.parts());
-  return first_blocks_.count > 0 ? FirstBlocks::kFirst : "";
+  return first_blocks_.split(components_, num_first);
 }
 
 at::Tensor QwenImage21Model::modulate(pipeline::Scope& scope, const std::string& part) {

@@ -13,9 +13,8 @@
 
 #include "base/error.h"
 #include "models/text/qwen_vision.h"
-#include "models/text/rotate_halves.h"
 #include "models/text/shape_reading.h"
-#include "nn/attention.h"
+#include "models/text/vision_layer.h"
 #include "nn/linear.h"
 
 namespace burnish::models::text {
@@ -25,40 +24,17 @@ namespace {
 constexpr double kEps = 1e-6;
 constexpr const char* kPositions = "pos_embed.weight";
 
-/// {patches [1,N,D], cos, sin [N,P]} -> {patches}.
-class Qwen3VlVisionLayer : public nn::Block {
+class Qwen3VlVisionLayer final : public VisionLayer<nn::LayerNorm> {
  public:
   Qwen3VlVisionLayer(const Qwen3VlVisionConfig& c, const at::TensorOptions& options)
-      : num_heads_(c.num_heads),
-        norm1_(c.width, kEps, options),
-        norm2_(c.width, kEps, options),
-        qkv_(c.width, 3 * c.width, options),
-        proj_(c.width, c.width, options),
-        first_(c.width, c.hidden, options),
-        last_(c.hidden, c.width, options) {
-    own("norm1", norm1_);
-    own("norm2", norm2_);
-    own("attn.qkv", qkv_);
-    own("attn.proj", proj_);
+      : VisionLayer(c.width, c.num_heads, options), first_(c.width, c.hidden, options), last_(c.hidden, c.width, options) {
     own("mlp.linear_fc1", first_);
     own("mlp.linear_fc2", last_);
   }
 
-  nn::Tensors body(const nn::Tensors& in) override {
-    auto qkv = qkv_.forward(norm1_.forward(in[0])).chunk(3, -1);
-    // The angles grow with the picture's sides: they are turned by in fp32.
-    auto rotated = [&](const at::Tensor& x_1ND) {
-      return rotate_halves(nn::split_heads(x_1ND, num_heads_).to(at::kFloat), in[1], in[2]).to(x_1ND.scalar_type());
-    };
-    auto attended = nn::attention(rotated(qkv[0]), rotated(qkv[1]), nn::split_heads(qkv[2], num_heads_));
-    auto mid = in[0] + proj_.forward(nn::merge_heads(attended));
-    return {mid + last_.forward(at::gelu(first_.forward(norm2_.forward(mid)), "tanh"))};
-  }
-
  private:
-  int64_t num_heads_;
-  nn::LayerNorm norm1_, norm2_;
-  nn::Linear qkv_, proj_, first_, last_;
+  at::Tensor feed_forward(const at::Tensor& normed_1ND) override { return last_.forward(at::gelu(first_.forward(normed_1ND), "tanh")); }
+  nn::Linear first_, last_;
 };
 
 /// Of the published sizes, which have 24 and 27 layers.

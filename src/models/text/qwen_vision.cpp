@@ -13,9 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "models/text/rotate_halves.h"
 #include "models/text/shape_reading.h"
-#include "nn/attention.h"
+#include "models/text/vision_layer.h"
 
 namespace burnish::models::text {
 
@@ -23,43 +22,23 @@ namespace {
 
 constexpr double kVisionEps = 1e-6;
 
-/// {patches [1,N,D], cos, sin [N,P], and for attention within windows: patches of each window [W,S], bias [W,1,1,S], where each patch is
-/// among them [N]} -> {patches}.
-class VisionLayer : public nn::Block {
+/// Attends within windows where its inputs have, behind those of every layer: patches of each window [W,S], bias [W,1,1,S], where each
+/// patch is among them [N].
+class QwenVisionLayer final : public VisionLayer<nn::RMSNorm> {
  public:
-  VisionLayer(const VisionConfig& c, const at::TensorOptions& options)
-      : num_heads_(c.num_heads),
-        norm1_(c.width, kVisionEps, options),
-        norm2_(c.width, kVisionEps, options),
-        qkv_(c.width, 3 * c.width, options),
-        proj_(c.width, c.width, options),
+  QwenVisionLayer(const VisionConfig& c, const at::TensorOptions& options)
+      : VisionLayer(c.width, c.num_heads, options),
         gate_(c.width, c.hidden, options),
         up_(c.width, c.hidden, options),
         down_(c.hidden, c.width, options) {
-    own("norm1", norm1_);
-    own("norm2", norm2_);
-    own("attn.qkv", qkv_);
-    own("attn.proj", proj_);
     own("mlp.gate_proj", gate_);
     own("mlp.up_proj", up_);
     own("mlp.down_proj", down_);
   }
 
-  nn::Tensors body(const nn::Tensors& in) override {
-    auto qkv = qkv_.forward(norm1_.forward(in[0])).chunk(3, -1);
-    // The angles grow with the picture's sides: they are turned by in fp32.
-    auto rotated = [&](const at::Tensor& x_1ND) {
-      return rotate_halves(nn::split_heads(x_1ND, num_heads_).to(at::kFloat), in[1], in[2]).to(x_1ND.scalar_type());
-    };
-    auto q = rotated(qkv[0]), k = rotated(qkv[1]), v = nn::split_heads(qkv[2], num_heads_);
-    auto attended = in.size() > 3 ? within_windows(q, k, v, in) : nn::attention(q, k, v);
-    auto mid = in[0] + proj_.forward(nn::merge_heads(attended));
-    auto normed = norm2_.forward(mid);
-    return {mid + down_.forward(at::silu(gate_.forward(normed)) * up_.forward(normed))};
-  }
-
  private:
-  static at::Tensor within_windows(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const nn::Tensors& in) {
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const nn::Tensors& in) const override {
+    if (in.size() <= 3) return nn::attention(q, k, v);
     const auto &patches_WS = in[3], &bias = in[4], &places_N = in[5];
     auto windows = [&](const at::Tensor& x_1HNd) {
       return x_1HNd[0].index_select(1, patches_WS.flatten()).unflatten(1, patches_WS.sizes()).transpose(0, 1);
@@ -67,10 +46,10 @@ class VisionLayer : public nn::Block {
     auto attended_WHSd = nn::attention(windows(q), windows(k), windows(v), bias);
     return attended_WHSd.transpose(0, 1).flatten(1, 2).index_select(1, places_N).unsqueeze(0);
   }
-
-  int64_t num_heads_;
-  nn::RMSNorm norm1_, norm2_;
-  nn::Linear qkv_, proj_, gate_, up_, down_;
+  at::Tensor feed_forward(const at::Tensor& normed_1ND) override {
+    return down_.forward(at::silu(gate_.forward(normed_1ND)) * up_.forward(normed_1ND));
+  }
+  nn::Linear gate_, up_, down_;
 };
 
 /// The last three inputs of a layer that attends within windows; those at the right and the bottom may be smaller, and are filled up with
@@ -169,7 +148,7 @@ QwenVision::QwenVision(const VisionConfig& c, const at::TensorOptions& options)
       merger_(std::make_unique<Merger>(c, options)) {
   own("patch_embed.proj.weight", patch_weight_);
   for (int64_t i = 0; i < c.num_layers; ++i) {
-    layers_.push_back(std::make_unique<VisionLayer>(c, options));
+    layers_.push_back(std::make_unique<QwenVisionLayer>(c, options));
     own("blocks." + std::to_string(i), *layers_.back());
   }
   own("merger.ln_q", merger_->norm);

@@ -86,7 +86,7 @@ models::Recipe discriminator_recipe(const std::string& name, int64_t width, int6
   };
   recipe.dtype = at::kFloat;
   recipe.initialise = [seed](nn::Module& whole) { static_cast<Discriminator&>(whole).initialise(seed); };
-  recipe.is_new = true;
+  recipe.weights_from = models::WeightsFrom::drawn;
   return recipe;
 }
 

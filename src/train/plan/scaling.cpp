@@ -3,13 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "dist/reduction.h"
 
@@ -107,16 +107,16 @@ ScaledStep scaled(const StepWork& work, const StepShape& shape, const Machines& 
 }
 
 double parse_rate(const std::string& option, const std::string& text) {
-  double number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  auto unit = std::string(trim(std::string(end, text.data() + text.size())));
-  if (unit.ends_with("/s")) unit.resize(unit.size() - 2);
+  auto rest = trim(text);
+  const auto number = take_number<double>(rest).value_or(0);
+  auto unit = trim(rest);
+  if (unit.ends_with("/s")) unit.remove_suffix(2);
   double factor = unit == "Gb" || unit == "Gbit"   ? 1e9 / 8
                   : unit == "Mb" || unit == "Mbit" ? 1e6 / 8
                   : unit == "GB"                   ? 1e9
                   : unit == "MB"                   ? 1e6
                                                    : 0;
-  if (error != std::errc() || factor == 0 || !(number > 0))
+  if (factor == 0 || !(number > 0))
     config_error("plan", "{} must be a rate like 400Gb (bits a second) or 50GB (bytes), not '{}'", option, text);
   return number * factor;
 }
