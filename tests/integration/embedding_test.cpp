@@ -289,6 +289,12 @@ TEST_F(Embedding, SeveralWordsOfARun) {
   EXPECT_TRUE(at::equal(drawn("--run '" + bundled.string() + "' "), with_both));
   EXPECT_FALSE(at::equal(with_both, drawn_alone));
 
+  for (const auto& one : {alone, beside}) {
+    auto card = run_burnish("card '" + one.string() + "'");
+    EXPECT_EQ(card.exit_code, 0) << card.output;
+    EXPECT_TRUE(fs::exists(one / "card" / (one == alone ? "step-3.that.safetensors" : "step-3.embedding.that.safetensors")));
+  }
+
   // Words of a file of several are taken out of it by name.
   const auto all = (bundled / "step-3.safetensors").string();
   auto converted = run_burnish("convert '" + all + ":<that>' '" + (folder / "that.safetensors").string() + "' --embedding_format a1111");
