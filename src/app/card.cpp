@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "config/command_line.h"
 #include "io/safetensors.h"
+#include "loras/embedding_file.h"
 #include "models/family.h"
 #include "models/hub_files.h"
 #include "records/saved_weights.h"
@@ -92,24 +93,33 @@ report::ModelCard card_of(const fs::path& run, const CardChoice& o) {
   card.run = run;
   card.for_diffusers = true;
   io::Metadata metadata;
+  std::string words;
   for (const auto& [part, path] : records::newest_weights(run, trained.output_name)) {
     const auto file = io::SafetensorsFile::open(path);
-    if (!file->metadata().contains("adapter"))
+    const auto& said = file->metadata();
+    const bool is_adapter = said.contains("adapter"), has_words = said.contains(loras::kEmbeddingKey);
+    if (!is_adapter && !has_words)
       config_error("card",
                    "{} holds whole weights, and hubs show these as a folder of the model: make one with `burnish convert MODEL {} FOLDER`",
                    path.string(), path.string());
-    metadata = file->metadata();
+    if (has_words) words += (words.empty() ? "" : ", ") + said.at(loras::kEmbeddingKey);
+    if (is_adapter || metadata.empty()) metadata = said;
+    if (!is_adapter) {
+      card.words.emplace_back(said.at(loras::kEmbeddingKey), path);
+      continue;
+    }
     card.weights.push_back(path);
-    card.for_diffusers = card.for_diffusers && has_diffusers_names(*file) && metadata.at("adapter") == "lora";
+    card.for_diffusers = card.for_diffusers && has_diffusers_names(*file) && said.at("adapter") == "lora";
   }
   const auto first = [&](const std::string& asked, const char* key) { return asked.empty() ? metadata[key] : asked; };
   card.base_title = metadata["base_model"];
   card.base_id = o.base_model.empty() ? base_id(trained, card.base_title) : o.base_model;
-  card.kind = metadata["adapter"];
+  card.kind = card.weights.empty() ? "textual_inversion" : metadata["adapter"];
   card.title = first(o.title, "modelspec.title");
   card.license = first(o.license, "modelspec.license");
   card.description = first(o.description, "modelspec.description");
   card.trigger = first(o.trigger, "modelspec.trigger_phrase");
+  if (card.trigger.empty()) card.trigger = words;
   card.tags = split_list(first(o.tags, "modelspec.tags"));
   card.pipeline_tag = pipeline_tag(trained, metadata["resolution"]);
   card.facts = facts_of(metadata);

@@ -22,17 +22,19 @@ bool is_embedding(const std::string& path) {
 }
 
 std::string convert_embedding(const Options& o) {
-  const auto& path = o.paths.front();
+  const auto file = loras::parse_embedding_file(o.paths.front());
+  const auto& path = file.path;
   const auto source = io::TensorSource::open({path});
-  const auto tensors = loras::word_tensors(source, path);
+  auto tensors = loras::word_tensors(source, path);
+  if (!file.word.empty()) loras::take_word(tensors, file);
   std::set<std::string> words, encoders;
   for (const auto& tensor : tensors) {
     words.insert(tensor.word);
     encoders.insert(tensor.name);
   }
   if (words.size() != 1)
-    data_error("convert", "{} holds vectors of {}; a file of their own holds those of one word", path,
-               words.empty() ? "no word" : join(std::vector<std::string>(words.begin(), words.end())));
+    data_error("convert", "{} holds vectors of {}; a file of their own holds those of one word, which stands behind the file: FILE:WORD",
+               path, words.empty() ? "no word" : join(std::vector<std::string>(words.begin(), words.end())));
   const auto layout = loras::parse_embedding_layout(o.embedding_format);
   io::NamedTensors written;
   for (const auto& tensor : tensors) {

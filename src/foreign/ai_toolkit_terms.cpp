@@ -49,8 +49,8 @@ void put_ai_toolkit_targets(Value& process, Arranged& arranged) {
   }
   const bool is_one = targets.size() == 1 && text.find("loss_weight") == text.npos;
   if (!is_one) {
-    arranged.concepts = "# Concepts of a slider, by `burnish import`.\n" + text;
-    arranged.concepts_from = "slider.targets";
+    arranged.option_files.push_back(
+        {"concept_config", "concepts", "# Concepts of a slider, by `burnish import`.\n" + text, "slider.targets"});
     return;
   }
   for (const auto& [theirs, ours] : names) (*slider)[ours] = targets[0].value(theirs, Value(""));

@@ -223,16 +223,17 @@ void put_prompts(const Arranged& arranged, const std::map<std::string, std::stri
   imported.beside[file] = arranged.prompts;
 }
 
-void put_concepts(const Arranged& arranged, const fs::path& output, config::Fields& fields, Import& imported) {
-  if (arranged.concepts.empty()) return;
-  if (output.empty()) {
-    imported.not_carried.push_back(arranged.concepts_from + ": with --output they are written into a file beside it, for concept_config");
-    return;
+void put_option_files(const Arranged& arranged, const fs::path& output, config::Fields& fields, Import& imported) {
+  for (const auto& [option, list, tables, from] : arranged.option_files) {
+    if (output.empty()) {
+      imported.not_carried.push_back(fmt::format("{}: with --output they are written into a file beside it, for {}", from, option));
+      continue;
+    }
+    const auto file = fs::absolute(output).parent_path() / fmt::format("{}.{}.toml", output.stem().string(), list);
+    config::read_toml_text(option + " = " + Value(file.string()).dump(), fields);
+    imported.origins[option] = {from};
+    imported.beside[file] = tables;
   }
-  const auto file = fs::absolute(output).parent_path() / (output.stem().string() + ".concepts.toml");
-  config::read_toml_text("concept_config = " + Value(file.string()).dump(), fields);
-  imported.origins["concept_config"] = {arranged.concepts_from};
-  imported.beside[file] = arranged.concepts;
 }
 
 /// A file that settings name, as a value; a text of lines as it is.
@@ -296,7 +297,7 @@ std::pair<std::string, Import> import_settings(const fs::path& path, const std::
     apply(table, Settings(arranged.tree), arranged.whole, fields, imported);
     if (!arranged.datasets.empty()) put_datasets(arranged, table, before, beside, fields, imported);
     put_prompts(arranged, before, beside, fields, imported);
-    put_concepts(arranged, beside, fields, imported);
+    put_option_files(arranged, beside, fields, imported);
   } catch (const Value::exception&) {
     data_error("import", "{} has a value of another kind than {} writes there", path.string(), program.title);
   }

@@ -60,8 +60,9 @@ bool onetrainer_recognises(const Value& tree) {
 }
 
 Arranged onetrainer_arrange(Value tree, const Open& open) {
-  put_additional_word(tree);
-  Arranged arranged{.tree = tree};
+  Arranged arranged;
+  put_words(tree, arranged);
+  arranged.tree = tree;
   auto& settings = arranged.tree;
   auto concepts = tree.value("concepts", Value());
   if (!concepts.is_array() && tree.contains("concept_file_name")) {

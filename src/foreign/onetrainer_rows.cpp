@@ -1,5 +1,7 @@
 #include "foreign/onetrainer_rows.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -9,6 +11,8 @@
 
 // Names and defaults: modules/util/config/TrainConfig.py of OneTrainer.
 namespace burnish::foreign {
+
+static const char* const kToTheEnd = "vectors are kept in fp32 and train to the end of the run";
 
 /// Those of its optimizers that change what is learned where they are not as the program has them, and those that do not.
 std::vector<Row> onetrainer_numbers(const OptimizerOf& optimizer_of) {
@@ -210,48 +214,88 @@ std::vector<Row> onetrainer_needless() {
                      {"embedding.train", true},
                      "embedding.stop_training_after",
                      {"embedding.stop_training_after_unit", "NEVER"}},
-                    "vectors are kept in fp32 and train to the end of the run");
+                    kToTheEnd);
   table << of_elsewhere();
   return table.rows;
 }
 
 bool is_onetrainer_embedding(const Settings& all) { return all.text("training_method") == "EMBEDDING"; }
 
-/// Of several words beside an adapter none is carried; one is put where a word that trains alone is (put_additional_word).
-static bool has_word(const Settings& all) { return is_onetrainer_embedding(all) || all.on(kWordBeside); }
+static bool has_words(const Settings& all) { return is_onetrainer_embedding(all) || all.on(kWordBeside); }
+static bool has_one_word(const Settings& all) { return has_words(all) && !all.on(kSeveralWords); }
 
-void put_additional_word(Value& tree) {
-  const auto words = tree.value("additional_embeddings", Value::array());
-  if (tree.value("training_method", Value("")) == "EMBEDDING" || !words.is_array() || words.size() != 1 || !words[0].is_object()) return;
-  if (!words[0].value("train", true)) return;
-  tree["embedding"] = words[0];
-  tree[kWordBeside] = true;
+/// The words of a run in OneTrainer's order (TrainConfig.all_embedding_configs), by the names that they have there.
+static std::vector<std::pair<std::string, Value>> words_in(const Value& tree) {
+  std::vector<std::pair<std::string, Value>> words;
+  const auto additional = tree.value("additional_embeddings", Value::array());
+  for (size_t i = 0; additional.is_array() && i < additional.size(); ++i) {
+    if (additional[i].is_object()) words.emplace_back(fmt::format("additional_embeddings[{}]", i), additional[i]);
+  }
+  if (tree.value("training_method", Value("")) == "EMBEDDING") words.emplace_back("embedding", tree.value("embedding", Value::object()));
+  return words;
+}
+
+static std::string table_of_word(const Value& word) {
+  auto text =
+      fmt::format("\n[[embeddings]]\nembedding_token = {}\n", Value(text_of(word.value("placeholder", Value("<embedding>")))).dump());
+  const auto file = text_of(word.value("model_name", Value("")));
+  if (!file.empty())
+    text += fmt::format("embedding_checkpoint = {}\n", Value(config::seen_from(file, std::filesystem::current_path())).dump());
+  else
+    text += fmt::format("embedding_length = {}\nembedding_init = {}\n", number_of(word.value("token_count", Value(1))).value_or(1),
+                        Value(text_of(word.value("initial_embedding_text", Value("*")))).dump());
+  return text + (word.value("is_output_embedding", false) ? "embedding_output = true\n" : "");
+}
+
+void put_words(Value& tree, Arranged& arranged) {
+  auto words = words_in(tree);
+  std::erase_if(words, [&](const auto& word) {
+    if (word.second.value("train", true) || word.first == "embedding") return false;
+    arranged.not_carried.push_back(word.first + ".train = false: all words of a run train; lr_groups gives one the rate 0");
+    return true;
+  });
   tree.erase("additional_embeddings");
+  if (words.empty()) return;
+  if (tree.value("training_method", Value("")) != "EMBEDDING") tree[kWordBeside] = true;
+  if (words.size() == 1) {
+    tree["embedding"] = words.front().second;
+    return;
+  }
+  tree[kSeveralWords] = true;
+  tree.erase("embedding");
+  std::string tables = "# Words that train, by `burnish import`.\n";
+  for (const auto& [name, word] : words) {
+    tables += table_of_word(word);
+    if (text_of(word.value("stop_training_after_unit", Value("NEVER"))) != "NEVER")
+      arranged.not_carried.push_back(name + ".stop_training_after: " + kToTheEnd);
+  }
+  arranged.option_files.push_back({"embedding_config", "embeddings", tables, "additional_embeddings"});
 }
 
 std::vector<Row> onetrainer_embedding() {
   Table table;
-  auto of_word = [](const Value& value, const Settings& all) { return has_word(all) ? carried(value) : left_out(""); };
+  auto of_word = [](const Value& value, const Settings& all) { return has_one_word(all) ? carried(value) : left_out(""); };
+  auto of_words = [](const Value& value, const Settings& all) { return has_words(all) ? carried(value) : left_out(""); };
   table << rewritten("embedding.placeholder", "embedding_token", of_word, "<embedding>")
         << rewritten(
                "embedding.token_count", "embedding_length",
                [](const Value& value, const Settings& all) {
-                 return has_word(all) && !all.on("embedding.model_name") ? carried(value) : left_out("");
+                 return has_one_word(all) && !all.on("embedding.model_name") ? carried(value) : left_out("");
                },
                1)
         << rewritten("embedding.initial_embedding_text", "embedding_init", of_word, "*")
         << rewritten("embedding.is_output_embedding", "embedding_output", of_word, false)
-        << rewritten("preserve_embedding_norm", "embedding_keep_norm", of_word, false)
+        << rewritten("preserve_embedding_norm", "embedding_keep_norm", of_words, false)
         << rewritten("embedding.model_name", "embedding_checkpoint",
                      [](const Value& value, const Settings& all) {
-                       return has_word(all) && asks_for_something(value) ? carried(value) : left_out("");
+                       return has_one_word(all) && asks_for_something(value) ? carried(value) : left_out("");
                      })
         << rewritten("embedding_learning_rate", "embedding_learning_rate", [](const Value& value, const Settings& all) {
-             return has_word(all) && asks_for_something(value) ? carried(value) : left_out("");
+             return has_words(all) && asks_for_something(value) ? carried(value) : left_out("");
            });
   table << rewritten("training_method", "embedding_format",
                      [](const Value&, const Settings& all) { return is_onetrainer_embedding(all) ? carried("onetrainer") : left_out(""); });
-  table << no_place({"additional_embeddings"}, "one word trains in a run: name it with embedding_token") << looked_at({kWordBeside});
+  table << looked_at({kWordBeside, kSeveralWords, "additional_embeddings"});
   table << rewritten("bundle_additional_embeddings", "embedding_bundle", [](const Value& value, const Settings& all) {
              return all.on(kWordBeside) && all.text("training_method") == "LORA" ? carried(asks_for_something(value)) : left_out("");
            }).otherwise(true);

@@ -15,9 +15,11 @@ std::vector<Row> onetrainer_numbers(const OptimizerOf& optimizer_of);
 
 /// Tells whether the training method is EMBEDDING, textual inversion, and rows of the settings that it reads.
 bool is_onetrainer_embedding(const Settings& all);
-/// Says in arranged settings that a word trains beside an adapter; and puts it where that of a run of a word is, if it is the only one.
+/// Say in arranged settings that words train beside an adapter, and that there are several, of which each has a table of its own.
 inline const char* const kWordBeside = "word_beside_an_adapter";
-void put_additional_word(Value& tree);
+inline const char* const kSeveralWords = "several_words";
+/// Puts the words that train where that of a run of a word is, if there is one, or else into tables.
+void put_words(Value& tree, Arranged& arranged);
 std::vector<Row> onetrainer_embedding();
 
 /// Rows of what concepts ask for and no dataset has.

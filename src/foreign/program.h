@@ -18,6 +18,14 @@ struct Dataset {
   Value ours = Value::object();  ///< keys that only a dataset_config has: loss_weight, is_reg
 };
 
+/// A file that one of our options names, of tables that are written into it.
+struct OptionFile {
+  std::string option;  ///< "concept_config"
+  std::string list;    ///< what its tables are called, and the file: "concepts"
+  std::string tables;  ///< as TOML, behind a comment
+  std::string from;    ///< name of theirs that they come from
+};
+
 /// Settings in the form that a program's table is written for.
 struct Arranged {
   Value tree;
@@ -25,8 +33,7 @@ struct Arranged {
   std::vector<std::string> not_carried = {};  ///< "name = value: why"
   std::string prompts = "";                   ///< of previews, a line each, with their flags
   std::string prompts_from = "";              ///< name of theirs that the prompts come from
-  std::string concepts = "";                  ///< the concepts of a run that learns several, as concept_config has them
-  std::string concepts_from = "";             ///< name of theirs that they come from
+  std::vector<OptionFile> option_files = {};  ///< what is written into files beside the settings
   std::vector<Dataset> datasets = {};         ///< all of them, where one table cannot hold them; the first is in the tree
   Value without_datasets = Value::object();   ///< the tree as it is without the first
   std::string dataset_key = "";               ///< name in the tree that a dataset lies under; "" for the tree itself

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "base/choice.h"
@@ -63,9 +64,10 @@ class Reading {
   }
 
   WordsByEncoder words() {
-    const auto tensors = word_tensors(source_, file_.path);
+    auto tensors = word_tensors(source_, file_.path);
     if (tensors.empty())
       data_error("loras", "{} holds no vectors of words: it is no embedding, and no LoRA file with one in it", file_.path);
+    if (!file_.word.empty()) take_word(tensors, file_);
     for (const auto& tensor : tensors) add(tensor);
     complete();
     return std::move(words_);
@@ -78,10 +80,9 @@ class Reading {
     if (vectors.dim() != 2 || vectors.numel() == 0)
       data_error("loras", "{}: '{}' has the shape [{}], and vectors of a word are [tokens, width]; the file is damaged", file_.path,
                  found.tensor, fmt::join(vectors.sizes(), ", "));
-    const auto word = file_.word.empty() ? found.word : file_.word;
     auto& known = words_[encoder_of(found, vectors.size(1))];
-    auto it = std::ranges::find(known, word, &models::Word::text);
-    auto& entry = it == known.end() ? known.emplace_back(models::Word{.text = word, .vectors_NE = {}}) : *it;
+    auto it = std::ranges::find(known, found.word, &models::Word::text);
+    auto& entry = it == known.end() ? known.emplace_back(models::Word{.text = found.word, .vectors_NE = {}}) : *it;
     (found.are_states ? entry.states_NE : entry.vectors_NE) = vectors.clone();
   }
 
@@ -131,6 +132,18 @@ EmbeddingFile parse_embedding_file(const std::string& text) {
   const auto colon = text.rfind(':');
   if (colon == text.npos || fs::exists(text)) return {text};
   return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
+void take_word(std::vector<WordTensor>& tensors, const EmbeddingFile& file) {
+  std::set<std::string> words;
+  for (const auto& tensor : tensors) words.insert(tensor.word);
+  if (words.size() > 1) {
+    if (!words.contains(file.word))
+      data_error("loras", "{} holds vectors of {}, and none of '{}'; name one of these words", file.path,
+                 join(std::vector<std::string>(words.begin(), words.end())), file.word);
+    std::erase_if(tensors, [&](const auto& tensor) { return tensor.word != file.word; });
+  }
+  for (auto& tensor : tensors) tensor.word = file.word;
 }
 
 WordsByEncoder read_words(const models::Model& model, const EmbeddingFile& file) { return Reading(model, file).words(); }

@@ -19,7 +19,8 @@ enum class EmbeddingLayout {
 };
 EmbeddingLayout parse_embedding_layout(std::string_view name);
 
-/// A file with vectors of words, and the word that the only ones in it stand for; "": as the file says.
+/// A file with vectors of words, and what the only word in it is to be called, or which of several words is taken; "": all, as the file
+/// says.
 struct EmbeddingFile {
   std::string path;
   std::string word = {};
@@ -43,10 +44,14 @@ struct WordTensor {
 /// metadata say, else names of tensors, else the name of the file without its ending, as WebUI has it.
 std::vector<WordTensor> word_tensors(const io::TensorSource& source, const std::string& path);
 
+/// Leaves of a file's tensors those of the word that it names: all of them, called so, where they are of one word, else those of that word.
+/// Throws a data Error where it is none of several.
+void take_word(std::vector<WordTensor>& tensors, const EmbeddingFile& file);
+
 /// Words by the text encoders that know them.
 using WordsByEncoder = std::map<std::string, std::vector<models::Word>>;
 
-/// Reads the words of a file (word_tensors), called as `file.word` says where it says something. Throws a data Error for a file without
+/// Reads the words of a file (word_tensors, take_word). Throws a data Error for a file without
 /// any, and for vectors of an encoder that the model has not, or of another width.
 WordsByEncoder read_words(const models::Model& model, const EmbeddingFile& file);
 

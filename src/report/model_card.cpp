@@ -59,6 +59,7 @@ std::vector<std::string> copy_weights(const ModelCard& card, const fs::path& fol
     names.push_back(card.for_diffusers && card.weights.size() == 1 ? kDiffusersName : path.filename().string());
     fs::copy_file(path, folder / names.back());
   }
+  for (const auto& [word, path] : card.words) fs::copy_file(path, folder / path.filename());
   return names;
 }
 
@@ -76,8 +77,20 @@ std::string front_matter(const ModelCard& card, const std::vector<SampleFile>& s
   return text + fmt::format("pipeline_tag: {}\n{}\n---\n\n", card.pipeline_tag, kMark);
 }
 
+/// Which file a word of prompts is in, and how programs take it.
+std::string table_of_words(const ModelCard& card) {
+  if (card.words.empty()) return "";
+  std::string text =
+      "\n## Words\n\nThese words of a prompt have vectors of their own. ComfyUI takes a file from `models/embeddings`, and a prompt names "
+      "it "
+      "`embedding:` and the file; AUTOMATIC1111 takes it from `embeddings`, called as the word.\n\n| word | file |\n|---|---|\n";
+  for (const auto& [word, path] : card.words) text += fmt::format("| `{}` | `{}` |\n", word, path.filename().string());
+  return text;
+}
+
 /// How diffusers and ComfyUI take the weights.
 std::string ways_to_use(const ModelCard& card, const std::vector<std::string>& weights) {
+  if (weights.empty()) return "";
   std::string text = "## Use it\n\n";
   if (card.for_diffusers) {
     text +=
@@ -93,14 +106,19 @@ std::string ways_to_use(const ModelCard& card, const std::vector<std::string>& w
                             weights.size() == 1 ? "it" : "them");
 }
 
+std::string title_of(const std::string& kind) {
+  if (kind == "lora") return "A LoRA";
+  return kind == "textual_inversion" ? "Textual inversion" : "A " + kind;
+}
+
 std::string readme(const ModelCard& card, const std::vector<std::string>& weights, const std::vector<SampleFile>& samples) {
   auto text = front_matter(card, samples) + fmt::format("# {}\n\n", card.title);
   if (!samples.empty()) text += "<Gallery />\n\n";
   const auto over = card.base_id.empty() ? card.base_title : fmt::format("[{}](https://huggingface.co/{})", card.base_title, card.base_id);
-  text += card.description.empty() ? fmt::format("A {} over {}.\n\n", card.kind == "lora" ? "LoRA" : card.kind, over)
+  text += card.description.empty() ? fmt::format("{} over {}.\n\n", title_of(card.kind), over)
                                    : fmt::format("{}\n\nIt was trained over {}.\n\n", card.description, over);
   if (!card.trigger.empty()) text += fmt::format("## Trigger\n\nUse `{}` in a prompt.\n\n", card.trigger);
-  text += ways_to_use(card, weights);
+  text += ways_to_use(card, weights) + table_of_words(card);
   if (!card.facts.empty()) text += "\n## How it was trained\n\n| | |\n|---|---|\n";
   for (const auto& [name, value] : card.facts) text += fmt::format("| {} | {} |\n", name, value);
   return text;

@@ -6,15 +6,16 @@
 
 namespace burnish::report {
 
-/// What the card of an adapter says, and what lies beside it. Texts may be empty, and are then left out.
+/// What the card of an adapter, or of words, says, and what lies beside it. Texts may be empty, and are then left out.
 struct ModelCard {
   std::string title;
   std::string base_title, base_id;  ///< the model that it was trained over, and its id on Hugging Face
-  std::string kind = "lora";        ///< kind of adapter
+  std::string kind = "lora";        ///< kind of adapter, or "textual_inversion"
   std::string pipeline_tag;         ///< "text-to-image", "image-to-image", "text-to-video", "image-to-video"
   std::string trigger, license, description;
   std::vector<std::string> tags = {};  ///< beside those that say what it is
   std::vector<std::filesystem::path> weights = {};
+  std::vector<std::pair<std::string, std::filesystem::path>> words = {};  ///< files with vectors of words (textual inversion), by the words
   bool for_diffusers = false;      ///< whether diffusers reads the weights; one file then has the name that it looks for
   std::filesystem::path run = {};  ///< the run whose last previews are its samples
   std::vector<std::pair<std::string, std::string>> facts = {};  ///< rows of the table about training

@@ -24,7 +24,7 @@ namespace {
 struct Done {
   RunOptions run;
   foreign::Import said;
-  std::string prompts, datasets;  ///< of the files beside the output
+  std::string prompts, datasets, words;  ///< of the files beside the output
 
   std::string value(const std::string& option) const {
     auto values = run.values();
@@ -42,6 +42,7 @@ class Beside : public testing::Test {
       EXPECT_EQ(file.parent_path(), std::filesystem::path(scratch_ / "run.toml").parent_path());
       if (file.filename() == "run.prompts.txt") done.prompts = content;
       else if (file.filename() == "datasets.toml") done.datasets = content;
+      else if (file.filename() == "run.embeddings.toml") done.words = content;
       else ADD_FAILURE() << file;
     }
     return done;
@@ -68,6 +69,16 @@ class Beside : public testing::Test {
 const std::string kKohya = "--pretrained_model_name_or_path sdxl.safetensors --network_module networks.lora --train_data_dir x ";
 
 }  // namespace
+
+TEST_F(Beside, SeveralWordsOfOneTrainer) {
+  const std::string text = R"({"model_type": "STABLE_DIFFUSION_15", "training_method": "LORA", "base_model_name": "x",
+      "additional_embeddings": [{"placeholder": "<a>"}, {"placeholder": "<b>", "token_count": 2}]})";
+  const auto done = import("a.json", text), told = import("a.json", text, false);
+  EXPECT_THAT(done.value("embedding_config"), HasSubstr("run.embeddings.toml"));
+  EXPECT_THAT(done.words, HasSubstr("[[embeddings]]\nembedding_token = \"<b>\"\nembedding_length = 2\n"));
+  EXPECT_THAT(told.said.not_carried, Contains(HasSubstr("additional_embeddings: with --output")));
+  EXPECT_EQ(told.value("embedding_config"), "\"\"");
+}
 
 TEST_F(Beside, SdScriptsPromptFilesGetTheSizesThatItDraws) {
   scratch_.write("prompts.txt",

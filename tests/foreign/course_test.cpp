@@ -16,6 +16,7 @@ using foreign::Value;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 namespace {
 
@@ -465,7 +466,7 @@ TEST(Course, ASliderOfAiToolkitsTargets) {
       {"target_class": "a person", "positive": "an \"old\" person", "negative": "a young person", "weight": 2},
       {"positive": "a large dog", "negative": "a small dog", "multiplier": 2}]}}]}})");
   const auto arranged = foreign::ai_toolkit().arrange(several, [](const std::string&) { return Value(); });
-  const auto file = foreign::parse_toml(arranged.concepts, "concepts.toml");
+  const auto file = foreign::parse_toml(arranged.option_files.at(0).tables, "concepts.toml");
   EXPECT_EQ(file, Value::parse(R"({"concepts": [
       {"target_class": "a person", "positive_prompt": "an \"old\" person", "negative_prompt": "a young person", "loss_weight": 2},
       {"target_class": "", "positive_prompt": "a large dog", "negative_prompt": "a small dog"}]})"));
@@ -480,9 +481,32 @@ TEST(Course, OneTrainersWordBesideALora) {
   EXPECT_EQ(one.text("embedding_init"), "cat");
   EXPECT_EQ(one.options.at("embedding_bundle"), "true") << "by default";
   EXPECT_NE(one.text("lora_base_model"), "");
-  const auto two = onetrainer(R"({"additional_embeddings": [{"placeholder": "<a>"}, {"placeholder": "<b>"}]})");
-  EXPECT_EQ(two.text("embedding_token"), "");
-  EXPECT_THAT(two.said.not_carried, Contains(HasSubstr("one word trains in a run")));
+}
+
+TEST(Course, OneTrainersWordsAreTablesOfAFile) {
+  const char* const text = R"({"additional_embeddings": [{"placeholder": "<a>", "token_count": 3, "initial_embedding_text": "cat"},
+      {"placeholder": "<b>", "is_output_embedding": true, "model_name": "/b.safetensors"}, {"placeholder": "<c>", "train": false},
+      {"placeholder": "<d>", "stop_training_after_unit": "EPOCH"}],
+      "preserve_embedding_norm": true, "embedding_learning_rate": 1e-3, "training_method": ")";
+  for (const bool is_alone : {false, true}) {
+    auto tree = Value::parse(std::string(text) + (is_alone ? "EMBEDDING\", \"embedding\": {\"placeholder\": \"<e>\"}}" : "LORA\"}"));
+    const auto arranged = foreign::onetrainer().arrange(tree, [](const std::string&) { return Value(); });
+    const auto& file = arranged.option_files.at(0);
+    EXPECT_EQ(file.option, "embedding_config");
+    auto expected = Value::parse(R"([
+        {"embedding_token": "<a>", "embedding_length": 3, "embedding_init": "cat"},
+        {"embedding_token": "<b>", "embedding_checkpoint": "/b.safetensors", "embedding_output": true},
+        {"embedding_token": "<d>", "embedding_length": 1, "embedding_init": "*"}])");
+    if (is_alone) expected.push_back(Value::parse(R"({"embedding_token": "<e>", "embedding_length": 1, "embedding_init": "*"})"));
+    EXPECT_EQ(foreign::parse_toml(file.tables, "embeddings.toml").at("embeddings"), expected);
+    EXPECT_THAT(arranged.not_carried, UnorderedElementsAre(HasSubstr("additional_embeddings[2].train = false"),
+                                                           HasSubstr("additional_embeddings[3].stop_training_after")));
+    const auto run = imported(foreign::onetrainer(), tree);
+    EXPECT_EQ(run.text("embedding_token"), "") << "the file says it";
+    EXPECT_EQ(run.options.at("embedding_keep_norm"), "true");
+    EXPECT_EQ(run.number("embedding_learning_rate"), 1e-3);
+    EXPECT_EQ(run.options.at("embedding_bundle"), is_alone ? "false" : "true");
+  }
 }
 
 TEST(Course, AWordOfKohyas) {

@@ -55,6 +55,19 @@ at::Tensor drawn(const Case& c, const Scratch& folder, const std::string& option
   return outcome.exit_code == 0 ? io::SafetensorsFile::open(file)->tensor("latents").clone() : at::Tensor();
 }
 
+/// Options of a run of words that a file has, "embedding_length = 2" say by word; they stand before every caption.
+std::string words_of(const Scratch& folder, const std::vector<std::pair<std::string, std::string>>& words) {
+  std::string text, prefix;
+  for (const auto& [word, options] : words) {
+    text += "[[embeddings]]\nembedding_token = '" + word + "'\n" + options + "\n";
+    prefix += word + " ";
+  }
+  const auto file = folder.write("words.toml", text);
+  return "--embedding_config '" + file.string() + "' --caption_prefix '" + prefix + "' ";
+}
+
+const std::string kRed = "embedding_length = 2\nembedding_init = 'red'", kTree = "embedding_length = 3\nembedding_init = 'a tree'";
+
 at::Tensor tensor_in(const fs::path& file, const std::string& name) { return io::SafetensorsFile::open(file)->tensor(name).clone(); }
 
 }  // namespace
@@ -90,6 +103,36 @@ TEST_P(EmbeddingParity, TheFirstGradientIsThatOfTransformers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, EmbeddingParity, testing::Values(kSd15, kSdxl, kFlux), [](const auto& info) { return info.param.name; });
+
+TEST(EmbeddingsOfOneRun, TenStepsAndDrawingAreThoseOfDiffusers) {
+  Scratch folder;
+  const auto words = words_of(folder, {{"<it>", kRed}, {"<that>", kTree}});
+  const auto source = golden("embeddings_of_two.safetensors");
+  trained(kSd15, folder / "run", 10, replay(kSd15) + "--learning_rate 1e-3", words);
+  const auto log = read_log(folder / "run");
+  expect_logged(log, "loss", source.tensor("sd15.loss"), 1e-5);
+  expect_logged(log, "grad_norm", source.tensor("sd15.grad_norm"), 1e-4);
+  trained(kSd15, folder / "before", 1, replay(kSd15) + "--learning_rate 1e-30 --weight_decay 0", words);
+  trained(kSd15, folder / "after", 1, replay(kSd15) + "--learning_rate 1e9 --optimizer_args eps=1e6 --weight_decay 0 --max_grad_norm 0",
+          words);
+  for (const std::string word : {"it", "that"}) {
+    auto vectors = [&](const char* run, const char* step) {
+      return tensor_in(folder / run / (std::string("step-") + step + "." + word + ".safetensors"), "emb_params");
+    };
+    const auto of_word = "text_encoder.<" + word + ">";
+    EXPECT_LE(relative_error(vectors("run", "10"), source.tensor("sd15.vectors." + of_word)), tolerance(1e-4)) << word;
+    EXPECT_LE(relative_error((vectors("before", "1") - vectors("after", "1")) / 1000, source.tensor("sd15.grad." + of_word)),
+              tolerance(1e-4))
+        << word;
+  }
+  const auto file = folder / "latents.safetensors";
+  auto outcome = run_burnish("sample --run '" + (folder / "run").string() + "' " + sd_size("sd15_pipeline") +
+                             "--prompt 'a <that> by <it>' --prompt '<that>' --num_inference_steps 5 --noise '" +
+                             golden_path("sd15_pipeline/noise.safetensors") + "' --save_latents '" + file.string() + "' --output_path '" +
+                             (folder / "out").string() + "'");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_LE(relative_error(tensor_in(file, "latents"), source.tensor("sd15.latents")), tolerance(1e-4));
+}
 
 /// What a word of a run on SD 1.5 becomes.
 class Embedding : public testing::Test {
@@ -208,6 +251,61 @@ TEST_F(Embedding, OutputsLeaveTheEncoderFrozen) {
   EXPECT_LE(relative_error(tensor_in(live, "emb_params_out"), states), 1e-5);
 }
 
+/// Of several words each trains by its own options and has a file, beside a LoRA too; a LoRA's file holds all.
+TEST_F(Embedding, SeveralWordsOfARun) {
+  const std::string states = "embedding_output = true\n" + kTree;
+  const std::vector<std::pair<std::string, std::string>> list{
+      {"<it>", kRed}, {"<that>", states}, {"<it!>", "embedding_learning_rate = 1e-30"}};
+  auto run = [&](const std::string& name, const std::string& options, int steps = 3) {
+    ::trained(kSd15, folder / name, steps, "--learning_rate 1e-2 --weight_decay 0 " + options, words_of(folder, list));
+    return folder / name;
+  };
+  const auto alone = run("alone", "");
+  auto of_word = [&](const std::string& name, const char* word, const char* tensor) {
+    return tensor_in(folder / name / (std::string("step-") + word + ".safetensors"), tensor);
+  };
+  EXPECT_TRUE(at::equal(of_word("alone", "3.that", "emb_params"), at::zeros_like(of_word("alone", "3.that", "emb_params_out"))));
+  EXPECT_EQ(of_word("alone", "3.it", "emb_params").size(0), 2);
+  EXPECT_EQ(io::SafetensorsFile::open(alone / "step-3.it-2.safetensors")->metadata().at("embedding_token"), "<it!>");
+
+  // A run that goes on goes as one that did not stop; a word whose rate is 0 stays.
+  run("halves", "", 2);
+  run("halves", "--resume", 3);
+  run("still", "--lr_groups 'text_encoder.embeddings.token_embedding.added.<it>=0,words=0'");
+  for (const auto& [word, tensor] : {std::pair("3.it", "emb_params"), {"3.that", "emb_params_out"}, {"3.it-2", "emb_params"}}) {
+    EXPECT_TRUE(at::equal(of_word("alone", word, tensor), of_word("halves", word, tensor))) << word;
+    const auto first = of_word("still", word, tensor), last = of_word("alone", word, tensor);
+    EXPECT_EQ(at::equal(first, last), std::string(word) == "3.it-2") << word << ": its own rate is as good as none";
+  }
+
+  // Files of all words draw as the run does, and so does one of a LoRA that holds them.
+  const auto drawn_alone = drawn("--run '" + alone.string() + "' ");
+  EXPECT_TRUE(at::equal(drawn(file(alone / "step-3.it.safetensors") + file(alone / "step-3.that.safetensors")), drawn_alone));
+  EXPECT_FALSE(at::equal(drawn(file(alone / "step-3.that.safetensors")), drawn_alone));
+  const std::string lora = "--lora_base_model unet --lora_rank 4 ";
+  const auto beside = run("beside", lora), bundled = run("bundled", lora + "--embedding_bundle");
+  EXPECT_TRUE(fs::exists(beside / "step-3.embedding.it-2.safetensors"));
+  const auto with_both = drawn("--run '" + beside.string() + "' ");
+  EXPECT_TRUE(at::equal(drawn("--run '" + bundled.string() + "' "), with_both));
+  EXPECT_FALSE(at::equal(with_both, drawn_alone));
+
+  for (const auto& one : {alone, beside}) {
+    auto card = run_burnish("card '" + one.string() + "'");
+    EXPECT_EQ(card.exit_code, 0) << card.output;
+    EXPECT_TRUE(fs::exists(one / "card" / (one == alone ? "step-3.that.safetensors" : "step-3.embedding.that.safetensors")));
+  }
+
+  // Words of a file of several are taken out of it by name.
+  const auto all = (bundled / "step-3.safetensors").string();
+  auto converted = run_burnish("convert '" + all + ":<that>' '" + (folder / "that.safetensors").string() + "' --embedding_format a1111");
+  EXPECT_EQ(converted.exit_code, 0) << converted.output;
+  EXPECT_TRUE(at::equal(tensor_in(folder / "that.safetensors", "emb_params_out"), tensor_in(all, "bundle_emb.<that>.clip_l_out")));
+  const std::string still = "--learning_rate 1e-30 --weight_decay 0 --embedding_checkpoint '" + all;
+  const auto own = ::trained(kSd15, folder / "own", 1, still + "'", "--embedding_token '<it>' "),
+             other = ::trained(kSd15, folder / "other", 1, still + ":<it>'", "--embedding_token '<them>' --caption_prefix '<them>' ");
+  for (const auto& again : {own, other}) EXPECT_TRUE(at::equal(tensor_in(again, "emb_params"), tensor_in(all, "bundle_emb.<it>.clip_l")));
+}
+
 TEST_F(Embedding, WhatMeansNothingIsRefused) {
   auto refused_with = [&](const std::string& options, const std::string& text, int code = 2) {
     auto outcome =
@@ -222,6 +320,17 @@ TEST_F(Embedding, WhatMeansNothingIsRefused) {
   refused_with("--embedding_token x --embedding_output --embedding_keep_norm", "take one of them out");
   io::save_safetensors(folder / "wide.safetensors", {{"clip_l", at::ones({1, 8})}});
   refused_with("--embedding_token x --embedding_checkpoint '" + (folder / "wide.safetensors").string() + "'", "for another model", 3);
+  refused_with("--embedding_token x --embedding_init 'a x'", "holds a word that trains");
+  const auto words = words_of(folder, {{"<it>", kRed}, {"<it>", kTree}});
+  refused_with(words, "two tables of '<it>'");
+  refused_with(words + "--embedding_token x", "embedding_config all of them");
+  refused_with(words_of(folder, {{"", kRed}}), "a table without embedding_token");
+  refused_with(words_of(folder, {{"<it>", "embedding_length = 65"}}), "embedding_length must be at most 64");
+  refused_with(words_of(folder, {}), "holds no [[embeddings]]");
+  io::save_safetensors(folder / "two.safetensors",
+                       {{"bundle_emb.a.clip_l", at::ones({1, 16})}, {"bundle_emb.b.clip_l", at::ones({1, 16})}});
+  refused_with("--embedding_token x --embedding_checkpoint '" + (folder / "two.safetensors").string() + "'", "'x' is none of them");
+  refused_with("--embedding_token x --embedding_checkpoint '" + (folder / "two.safetensors").string() + ":c'", "none of 'c'", 3);
   auto lacking = run_burnish("train " + model(kSd15) + sd_data("sd15_pipeline") + kWord + "--max_steps 1 --output_path '" +
                              (folder / "lacking").string() + "'");
   EXPECT_EQ(lacking.exit_code, 0) << lacking.output;

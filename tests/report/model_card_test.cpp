@@ -67,6 +67,19 @@ TEST_F(Card, LeavesOutWhatIsNotKnown) {
   EXPECT_FALSE(std::filesystem::exists(folder / "card/samples"));
 }
 
+TEST_F(Card, NamesTheFilesOfWords) {
+  card.words = {{"<cat>", folder.write("step-2.embedding.cat.safetensors", "vectors")}};
+  auto readme = written();
+  EXPECT_THAT(readme, HasSubstr("| `<cat>` | `step-2.embedding.cat.safetensors` |"));
+  EXPECT_THAT(readme, HasSubstr("load_lora_weights"));
+  EXPECT_EQ(text_of(folder / "card/step-2.embedding.cat.safetensors"), "vectors");
+  card.weights.clear();
+  card.kind = "textual_inversion";
+  readme = written(8, true);
+  EXPECT_THAT(readme, HasSubstr("\nTextual inversion over [FLUX.1-dev]"));
+  EXPECT_THAT(readme, Not(HasSubstr("LoRA")));
+}
+
 TEST_F(Card, ReplacesACardAloneAndWhenAsked) {
   written();
   EXPECT_THAT(error_of([&] { written(); }, Exit::config), HasSubstr("--overwrite"));

@@ -8,11 +8,11 @@
 namespace burnish::train {
 
 pipeline::Units reference_units(const pipeline::Units& units, const Subject& subject) {
-  if (const auto& word = subject.chosen.settings.word.text; !word.empty())
+  if (const auto& words = subject.chosen.words; !words.empty())
     config_error("train",
                  "the model before training knows no '{}', and this run compares with what it makes of the captions; take embedding_token "
                  "or the comparison out",
-                 word);
+                 words.front().settings.text);
   pipeline::Difference difference{.prefix = kReference};
   auto whole = subject.chosen.whole_components();
   for (const auto& model : subject.chosen.models(*subject))

@@ -131,15 +131,7 @@ void check_presets(const TrainOptions& o, Problems& problems) {
 }
 
 void check_embedding(const TrainOptions& o, Problems& problems) {
-  const auto& e = o.embedding;
-  if (e.token.find_first_of(" \t\r\n") != e.token.npos)
-    problems.add("embedding_token '{}' has white space in it, and is to be one word; write <{}>, say", e.token, "my-word");
-  if (!e.checkpoint.empty() && e.length > 1)
-    problems.add("embedding_length says how many vectors are made, and embedding_checkpoint has some; take one of them out");
-  if (e.output && e.keep_norm)
-    problems.add("embedding_keep_norm goes by the vocabulary's vectors, and embedding_output trains others; take one of them out");
-  if (e.bundle && o.lora_base_model.empty() && o.lora_checkpoint.empty())
-    problems.add("embedding_bundle writes the vectors into an adapter's file, and this run trains none; name one in lora_base_model");
+  check(o.embedding, !o.lora_base_model.empty() || !o.lora_checkpoint.empty(), problems);
 }
 
 /// Longer ones leave no room for a step and a component in the name of a file.

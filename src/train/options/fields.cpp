@@ -37,18 +37,15 @@ bool has_resolutions(const TrainOptions& o) { return each_says(o) || o.dataset.r
 bool keeps_shapes(const TrainOptions& o) { return each_says(o) || (o.dataset.height == 0 && o.dataset.resolution.empty()); }
 bool changes_tags(const TrainOptions& o) { return each_says(o) || o.dataset.shuffle_caption || o.dataset.caption_tag_dropout_rate > 0; }
 
-constexpr int64_t kMostWordTokens = 64;  ///< more leave no room beside it in what CLIP reads
-
-bool has_word(const TrainOptions& o) { return !o.embedding.token.empty(); }
 bool has_adapters(const TrainOptions& o) {
-  return (o.trainable_models.empty() && !has_word(o)) || !o.lora_base_model.empty() || !o.lora_checkpoint.empty();
+  return (o.trainable_models.empty() && !o.embedding.has_words()) || !o.lora_base_model.empty() || !o.lora_checkpoint.empty();
 }
 bool may_be(const TrainOptions& o, const char* type) { return o.adapter.type == type || !o.lora_checkpoint.empty(); }
 bool is_lokr(const TrainOptions& o) { return has_adapters(o) && may_be(o, "lokr"); }
 bool is_dora(const TrainOptions& o) { return has_adapters(o) && may_be(o, "dora"); }
 bool trains_encoders(const TrainOptions& o) {
   auto names = o.trainable_models + "," + o.lora_base_model;
-  return has_word(o) || !o.lora_checkpoint.empty() || names.find("encoder") != names.npos || names.find("vae") != names.npos;
+  return o.embedding.has_words() || !o.lora_checkpoint.empty() || names.find("encoder") != names.npos || names.find("vae") != names.npos;
 }
 
 /// Rates of named components are judged by their names.
@@ -407,31 +404,6 @@ static void data_fields(config::Fields& f, TrainOptions& o) {
   f("process_index", o.process_index, "which of num_processes this one is, from 0").level(Level::all);
 }
 
-/// Textual inversion.
-static void embedding_fields(config::Fields& f, TrainOptions& o) {
-  auto& e = o.embedding;
-  f("embedding_token", e.token,
-    "textual inversion: a word of the captions, <cat> say, whose vectors in CLIP and T5 text encoders train, alone or beside what "
-    "lora_base_model and trainable_models name (docs/embeddings.md)");
-  f("embedding_length", e.length, "tokens, and so vectors, that the word is read as").at_least(1).at_most(kMostWordTokens).in("tokens");
-  f("embedding_init", e.init, "words whose tokens' vectors the word begins with, in turn where it has more");
-  f.path("embedding_checkpoint", e.checkpoint, "file whose vectors the word begins with, in place of embedding_init's");
-  f("embedding_models", e.models, "comma list of the text encoders whose vectors train; empty takes all that the model has");
-  f("embedding_learning_rate", e.learning_rate, "learning rate of the vectors; 0 takes learning_rate").at_least(0);
-  f("embedding_output", e.output,
-    "the vectors stand in the place of what the encoders make of the word, and not of what they read: encoders stay as they are, and are "
-    "run once for every caption")
-      .decides_what_is_learned();
-  f("embedding_keep_norm", e.keep_norm, "after every update vectors are brought to the median norm of the vocabulary's")
-      .decides_what_is_learned();
-  f("embedding_format", e.format, "names in the vectors' file where the model has one text encoder: a1111, onetrainer or diffusers")
-      .one_of({"a1111", "onetrainer", "diffusers"});
-  f("embedding_bundle", e.bundle, "write the vectors into the adapter's file, as bundle_emb");
-  for (const char* name : {"embedding_length", "embedding_init", "embedding_checkpoint", "embedding_models", "embedding_learning_rate",
-                           "embedding_output", "embedding_keep_norm", "embedding_format", "embedding_bundle"})
-    f.row(name).counts_when("embedding_token", [&o] { return has_word(o); });
-}
-
 static void trained_fields(config::Fields& f, TrainOptions& o) {
   f.group("What is trained");
   objective_fields(f, o.task, o.extra_inputs, o.objective);
@@ -486,7 +458,7 @@ static void trained_fields(config::Fields& f, TrainOptions& o) {
       .at_most(kMostRank)
       .counts_when("lora_checkpoint", [&o] { return !o.lora_checkpoint.empty(); })
       .level(Level::all);
-  embedding_fields(f, o);
+  fields(f, o.embedding);
   f.path(
       "preset_lora_path", o.preset_lora_path,
       "LoRA file, or file:strength, that is part of the frozen weights while training and of no file that is written; may be given several "

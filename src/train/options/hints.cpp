@@ -19,7 +19,7 @@ std::string learning_rate_hint(const TrainOptions& o) {
   bool whole = !o.trainable_models.empty() && o.lora_base_model.empty() && o.init == "pretrained";
   if (whole && o.learning_rate > kHighForWholeModels)
     return fmt::format("learning_rate {} is high for a whole model, which may forget what it knows; 1e-5 is usual", o.learning_rate);
-  const bool is_word_alone = !o.embedding.token.empty() && o.lora_base_model.empty() && o.lora_checkpoint.empty();
+  const bool is_word_alone = o.embedding.has_words() && o.lora_base_model.empty() && o.lora_checkpoint.empty();
   if (o.trainable_models.empty() && !is_word_alone && o.learning_rate > kHighForAdapters)
     return fmt::format("learning_rate {} is high for an adapter; 1e-4 is usual", o.learning_rate);
   return "";

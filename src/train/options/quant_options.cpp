@@ -47,7 +47,7 @@ constexpr Method kMethods[] = {
 constexpr const char* kMultipliesCodes = "comfy_kitchen_int8_w8a8";
 
 /// What is said of one model.
-struct Entry {
+struct SaidOfModel {
   std::string model;
   std::string method, format;
   std::vector<std::string> stay = {};  ///< names of layers, or the ends of their paths
@@ -100,13 +100,13 @@ std::vector<std::string> layers_in(const nlohmann::json& value, const std::strin
 }
 
 /// An entry of JSON; nothing where the file has its codes already, which are taken as they lie.
-std::optional<Entry> entry_in(const std::string& model, const nlohmann::json& said) {
+std::optional<SaidOfModel> entry_in(const std::string& model, const nlohmann::json& said) {
   if (!said.is_object() || !said.value("method", nlohmann::json()).is_string() || said.contains("configs"))
     config_error("train",
                  "quant_options of {} are no object with a method; of several methods a model (configs) here takes one, and keeps layers "
                  "out of it with --high_precision_layers",
                  model);
-  Entry entry{.model = first_file(model), .method = said["method"].get<std::string>(), .format = {}};
+  SaidOfModel entry{.model = first_file(model), .method = said["method"].get<std::string>(), .format = {}};
   for (const auto& [key, value] : said.items()) {
     if (key == "target_modules" && !value.is_null())
       refuse_value(model, key, value, "here layers are named that stay as they are, with exclude_modules or --high_precision_layers");
@@ -117,19 +117,19 @@ std::optional<Entry> entry_in(const std::string& model, const nlohmann::json& sa
   return said.value("load_prequantized", nlohmann::json(false)) == true ? std::nullopt : std::optional(entry);
 }
 
-std::vector<Entry> entries_in_json(const std::string& text) {
+std::vector<SaidOfModel> entries_in_json(const std::string& text) {
   const auto all = nlohmann::json::parse(text, nullptr, false);
   if (!all.is_object()) config_error("train", "quant_options {} begins as JSON and is none", text);
-  std::vector<Entry> entries;
+  std::vector<SaidOfModel> entries;
   for (const auto& [model, said] : all.items()) {
     if (auto entry = entry_in(model, said)) entries.push_back(std::move(*entry));
   }
   return entries;
 }
 
-std::vector<Entry> entries_in(const std::string& text) {
+std::vector<SaidOfModel> entries_in(const std::string& text) {
   if (trim(text).starts_with("{")) return entries_in_json(text);
-  std::vector<Entry> entries;
+  std::vector<SaidOfModel> entries;
   for (const auto& part : split_list(text, ';')) {
     const auto colon = part.rfind(':');
     if (colon == part.npos) config_error("train", "quant_options {} is no MODEL:METHOD, as {}:bitsandbytes_nf4 would be", part, part);

@@ -34,7 +34,7 @@ AheadChoice ahead_choice(const TrainOptions& o) {
 models::HubUse hub_use(const TrainOptions& o) {
   if (!trains(o)) return models::HubUse::without_denoiser;
   auto trained = o.trainable_models + "," + o.lora_base_model;
-  bool trains_encoder = !o.embedding.token.empty() || trained.find("text_encoder") != trained.npos;
+  bool trains_encoder = o.embedding.has_words() || trained.find("text_encoder") != trained.npos;
   bool encodes_some = encodes(o) || trains_encoder || !o.preview_prompts.empty() || !o.validation_metadata_path.empty();
   return encodes_some ? models::HubUse::all : models::HubUse::denoiser_alone;
 }
@@ -53,19 +53,6 @@ ModelSettings model_settings(const TrainOptions& o) {
   s.options.init = o.init;
   s.options.latents = o.latents;
   return s;
-}
-
-WordSettings word_settings(const EmbeddingOptions& o) {
-  return {.text = o.token,
-          .num_tokens = o.length,
-          .init = o.init,
-          .file = o.checkpoint,
-          .encoders = split_list(o.models),
-          .learning_rate = o.learning_rate,
-          .is_output = o.output,
-          .keeps_norm = o.keep_norm,
-          .layout = loras::parse_embedding_layout(o.format),
-          .is_bundled = o.bundle};
 }
 
 /// The models that the objective has beside the denoiser; a cache is made without them.
@@ -95,7 +82,7 @@ TrainedSettings trained_settings(const TrainOptions& o) {
           .from_scratch = o.init == "random",
           .learning_rate = o.learning_rate,
           .component_rates = component_rates(o),
-          .word = word_settings(o.embedding),
+          .words = words_settings(o.embedding),
           .seed = static_cast<uint64_t>(o.model.seed),
           .companions = companions_of(o)};
 }

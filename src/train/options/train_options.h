@@ -7,6 +7,7 @@
 #include "optim/groups.h"
 #include "optim/optimizer.h"
 #include "train/objectives/objective_kind.h"
+#include "train/options/embedding_options.h"
 #include "train/samples/dataset_choice.h"
 #include "train/subject/model_choice.h"
 
@@ -16,14 +17,6 @@ namespace burnish::train {
 struct TellOptions {
   std::string on_save, on_end, webhook;
   bool trust_settings = false;  ///< whether a file of settings may name them
-};
-
-/// A word whose vectors train.
-struct EmbeddingOptions {
-  std::string token, init = "*", models, checkpoint, format = "a1111";
-  int64_t length = 1;
-  double learning_rate = 0;
-  bool output = false, keep_norm = false, bundle = false;
 };
 
 /// The options that `burnish train` can be told. Names are DiffSynth-Studio's where it has the option.

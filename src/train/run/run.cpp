@@ -134,21 +134,22 @@ void save_checks(const Opened& run) {
 }
 
 /// What is shown with other captions teaches a word nothing.
-void warn_of_captions_without(const std::string& word, const Samples& samples) {
-  if (word.empty()) return;
-  auto lacks_word = [&](const SampleInfo& sample) {
-    return !samples.sets.at(sample.set).of_class_set && sample.prompt.find(word) == sample.prompt.npos;
-  };
-  if (auto num = std::ranges::count_if(samples.list, lacks_word); num > 0)
-    warn("{} no '{}' in the caption, and teaches it nothing; write it there, or put it before all with --caption_prefix '{}'",
-         count_of(num, "sample has", "samples have"), word, word);
+void warn_of_captions_without(const std::string& word, const Samples& samples, bool is_only_word) {
+  int64_t num = 0, num_with = 0;
+  for (const auto& sample : samples.list) {
+    if (!samples.sets.at(sample.set).of_class_set) ++(sample.prompt.find(word) == sample.prompt.npos ? num : num_with);
+  }
+  if (num == 0 || (!is_only_word && num_with > 0)) return;  // each of several words has samples of its own
+  warn("{} no '{}' in the caption, and teaches it nothing; write it there, or put it before all with --caption_prefix '{}'",
+       count_of(num, "sample has", "samples have"), word, word);
 }
 
 /// What is trained on, before anything is computed of it.
 void say_data(const Opened& run, const pipeline::Schedule& schedule, const Course* course) {
   say_samples(run.samples(), course);
   for (const auto& sentence : run.objective->warnings(run.samples())) warn("{}", sentence);
-  warn_of_captions_without(run.settings.trained.word.text, run.samples());
+  const auto& words = run.settings.trained.words.list;
+  for (const auto& word : words) warn_of_captions_without(word.text, run.samples(), words.size() == 1);
   auto units = schedule.after_once();
   if (run.settings.data.from_pictures) units.insert(units.end(), schedule.once.units.begin(), schedule.once.units.end());
   std::set<std::string> captions;

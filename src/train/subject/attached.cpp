@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "adapters/adapter_config.h"
@@ -28,6 +29,25 @@ const char* readers_of(adapters::NormAxis axis) {
   return axis == adapters::NormAxis::input
              ? "dora_norm input: OneTrainer and ComfyUI load such a file as it was trained; peft, diffusers and LyCORIS do not"
              : "dora_norm output: peft and diffusers load such a file as it was trained; ComfyUI may take norms of the base alone";
+}
+
+/// What stands behind the names of words' files: of several words a point and the word, of which letters, digits, dashes and underscores
+/// stay; those that are left with one name are counted.
+std::vector<std::string> names_in_files(const std::vector<ChosenWord>& words) {
+  if (words.size() == 1) return {""};
+  std::vector<std::string> names;
+  for (const auto& [word, encoders] : words) {
+    std::string plain;
+    for (const char c : word.text) {
+      const bool stays = std::isalnum(static_cast<unsigned char>(c)) != 0 || static_cast<unsigned char>(c) >= 0x80 || c == '-' || c == '_';
+      if (stays) plain += c;
+    }
+    if (plain.empty()) plain = "word";
+    auto name = "." + plain;
+    for (int count = 2; contains(names, name); ++count) name = fmt::format(".{}-{}", plain, count);
+    names.push_back(std::move(name));
+  }
+  return names;
 }
 
 }  // namespace
@@ -59,7 +79,7 @@ Attached::Attached(const Chosen& chosen, models::Model& model) : chosen_(&chosen
     auto options_of = [&](const std::string& path) { return it->options.at(path); };
     adapted = adapters::attach(root, options_of, it->paths, seed, dropout_, it->fused);
   }
-  if (!chosen.word_encoders.empty()) word_.emplace(settings.word, chosen.word_encoders, model);
+  if (!chosen.words.empty()) words_.emplace(chosen.words, settings.words.keeps_norm, model);
   note_adapters();
   if (rank_rule().is_on()) check_rank_rule();
   if (!adapted_.empty()) adapter_files(0, at::kFloat);  // so that what cannot be written is said now
@@ -133,15 +153,17 @@ optim::ParameterList Attached::parameters() const {
       if (lies_below(path, whole.path)) parameters.push_back({whole.component + "." + path, p, lr_factor(whole.component), codes[path]});
     });
   }
-  if (!word_) return parameters;
-  const auto& settings = chosen_->settings;
-  const double factor = settings.word.learning_rate > 0 ? settings.word.learning_rate / settings.learning_rate : 1;
-  for (const auto& v : word_->vectors()) parameters.push_back({word_parameter(settings.word, *model_, v.encoder), v.values_NE, factor});
+  if (!words_) return parameters;
+  for (const auto& v : words_->vectors()) {
+    const auto& word = chosen_->words[v.word].settings;
+    const double rate = word.learning_rate > 0 ? word.learning_rate : chosen_->settings.learning_rate;
+    parameters.push_back({word_parameter(word, *model_, v.encoder), v.values_NE, rate / chosen_->settings.learning_rate});
+  }
   return parameters;
 }
 
 void Attached::updated() const {
-  if (word_) word_->keep_norms();
+  if (words_) words_->keep_norms();
 }
 
 std::vector<TrainedFile> Attached::adapter_files(int64_t step, c10::ScalarType dtype) const {
@@ -212,28 +234,42 @@ std::vector<TrainedFile> Attached::files(int64_t step, c10::ScalarType dtype, co
     files.push_back(std::move(file));
   }
   auto exact_of = [exact, index](const std::string& parameter, auto in) { return exact(index.at(parameter), in); };
-  if (word_) add_word(step, exact_of, files);
+  if (words_) add_words(step, exact_of, files);
   return files;
 }
 
-void Attached::add_word(int64_t step, const ExactOf& exact_of, std::vector<TrainedFile>& files) const {
-  const auto& word = chosen_->settings.word;
-  const bool is_bundled = word.is_bundled && !adapted_.empty();
-  if (!is_bundled) {
-    files.push_back({.name = fmt::format("step-{}{}.safetensors", step, files.empty() ? "" : ".embedding"), .values = {}, .metadata = {}});
+void Attached::add_words(int64_t step, const ExactOf& exact_of, std::vector<TrainedFile>& files) const {
+  const bool is_bundled = chosen_->settings.words.is_bundled && !adapted_.empty();
+  const std::string beside = files.empty() ? "" : ".embedding";
+  const auto names = names_in_files(chosen_->words);
+  for (size_t i = 0; i < chosen_->words.size(); ++i) {
+    if (!is_bundled)
+      files.push_back({.name = fmt::format("step-{}{}{}.safetensors", step, beside, names[i]), .values = {}, .metadata = {}});
+    auto& file = is_bundled ? files.front() : files.back();
+    auto& said = file.metadata[loras::kEmbeddingKey];
+    said += (said.empty() ? "" : ", ") + chosen_->words[i].settings.text;
+    add_word(i, exact_of, is_bundled, file);
   }
-  auto& file = is_bundled ? files.front() : files.back();
-  file.metadata[loras::kEmbeddingKey] = word.text;
+}
+
+/// Where states train, encoders read zeros in their place.
+void Attached::add_word(size_t number, const ExactOf& exact_of, bool is_bundled, TrainedFile& file) const {
+  const auto& word = chosen_->words[number].settings;
+  const auto layout = chosen_->settings.words.layout;
   auto name_of = [&](const std::string& encoder) {
-    return is_bundled ? loras::bundled_name(*model_, encoder, word.text) : loras::tensor_name(*model_, encoder, word.text, word.layout);
+    return is_bundled ? loras::bundled_name(*model_, encoder, word.text) : loras::tensor_name(*model_, encoder, word.text, layout);
   };
-  for (const auto& v : word_->vectors())
+  for (const auto& v : words_->vectors()) {
+    if (v.word != number) continue;
     file.values.push_back({{name_of(v.encoder) + (word.is_output ? loras::kStatesEnding : ""), at::kFloat, v.values_NE.sizes().vec()},
                            [exact_of, parameter = word_parameter(word, *model_, v.encoder)] { return exact_of(parameter, at::kFloat); }});
+  }
   if (!word.is_output) return;
   for (const auto& encoder : loras::word_encoders(*model_)) {
-    for (const auto& other : model_->components().holding(encoder).words)
-      file.values.push_back({{name_of(encoder), at::kFloat, other.vectors_NE.sizes().vec()}, [read = other.vectors_NE] { return read; }});
+    for (const auto& known : model_->components().holding(encoder).words) {
+      if (known.text == word.text)
+        file.values.push_back({{name_of(encoder), at::kFloat, known.vectors_NE.sizes().vec()}, [read = known.vectors_NE] { return read; }});
+    }
   }
 }
 

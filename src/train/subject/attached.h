@@ -5,7 +5,6 @@
 #include "io/safetensors.h"
 #include "optim/optimizer.h"
 #include "train/subject/chosen.h"
-#include "train/subject/trained_word.h"
 
 namespace burnish::train {
 
@@ -49,8 +48,8 @@ class Attached {
   /// `step-N.EXPERT.safetensors`. An only denoiser that trains whole has the plain name when there are no adapters; other weights are in
   /// `step-N.COMPONENT.safetensors`, under the names of the component's own file, with the values that `exact` gives. What a component
   /// keeps in fp32 is fp32 in its file too. A word's vectors, always in fp32, are in `step-N.embedding.safetensors`, in the adapters' file,
-  /// or in the plain one where nothing else trains. Values are read when they are asked for, which may not be later than this and `exact`
-  /// live.
+  /// or in the plain one where nothing else trains; of several words each has such a file of its own, with the word behind:
+  /// `step-N.embedding.WORD.safetensors`. Values are read when they are asked for, which may not be later than this and `exact` live.
   std::vector<TrainedFile> files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer, Exact exact = {}) const;
 
  private:
@@ -70,10 +69,11 @@ class Attached {
   std::shared_ptr<adapters::Dropout> dropout_;
   /// Gives the value that a trained parameter of this name is saved with.
   using ExactOf = std::function<at::Tensor(const std::string& parameter, c10::ScalarType dtype)>;
-  void add_word(int64_t step, const ExactOf& exact_of, std::vector<TrainedFile>& files) const;
+  void add_words(int64_t step, const ExactOf& exact_of, std::vector<TrainedFile>& files) const;
+  void add_word(size_t number, const ExactOf& exact_of, bool is_bundled, TrainedFile& file) const;
 
   std::vector<Adapters> adapted_;
-  std::optional<TrainedWord> word_;
+  std::optional<TrainedWords> words_;
 };
 
 }  // namespace burnish::train

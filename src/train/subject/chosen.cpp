@@ -19,7 +19,6 @@
 #include "loras/lora_file.h"
 #include "models/word_units.h"
 #include "train/subject/checkpoint_agreement.h"
-#include "train/subject/trained_word.h"
 #include "train/subject/training_units.h"
 
 namespace burnish::train {
@@ -123,15 +122,13 @@ Choosing::Choosing(const TrainedSettings& settings, models::Model& model)
   chosen_.experts = choose_experts();
   chosen_.components = pipeline::components_of(training_units(model, chosen_.experts));
   for (const auto& name : settings_.whole) add_whole(name);
-  chosen_.word_encoders = give_word(settings_.word, model, chosen_.components);
-  if (!chosen_.word_encoders.empty())
-    chosen_.settings.word.num_tokens = model.components().holding(chosen_.word_encoders.front()).words.front().vectors_NE.size(0);
+  chosen_.words = choose_words(settings_.words, model, chosen_.components);
   for (const auto& name : settings_.adapted) add_adapters(component_called(name, chosen_.components));
   for (const auto& expert : chosen_.experts) {
     if (settings.from_scratch && !chosen_.whole_components().contains(expert.component))
       config_error("train", "init random needs trainable_models {}; a LoRA on random weights teaches nothing", expert.component);
   }
-  if (chosen_.whole.empty() && chosen_.adapted.empty() && !from_file && chosen_.word_encoders.empty()) {
+  if (chosen_.whole.empty() && chosen_.adapted.empty() && !from_file && chosen_.words.empty()) {
     for (const auto& expert : chosen_.experts) add_adapters(expert.component);
   }
   check_rates();
@@ -453,7 +450,9 @@ void Chosen::check_groups(const models::Model& model, const optim::GroupOptions&
   }
   if (std::ranges::any_of(whole, [&](const auto& part) { return !model.components().has(part.component); })) return;
   for (const auto& name : whole_parameters) named.push_back({name, {}});
-  for (const auto& encoder : word_encoders) named.push_back({word_parameter(settings.word, model, encoder), {}});
+  for (const auto& [word, encoders] : words) {
+    for (const auto& encoder : encoders) named.push_back({word_parameter(word, model, encoder), {}});
+  }
   optim::apply_groups(named, groups, settings.learning_rate);
 }
 
@@ -475,8 +474,10 @@ std::string ranks_of(const Chosen& chosen, const Chosen::Adapters& adapters) {
 std::set<std::string> Chosen::models(const models::Model& model) const {
   std::set<std::string> all, of = whole_components();
   for (const auto& a : adapted) of.insert(a.component);
-  if (settings.word.is_output && !word_encoders.empty()) all.insert(models::kWords);
-  if (!settings.word.is_output) all.insert(word_encoders.begin(), word_encoders.end());
+  for (const auto& [word, encoders] : words) {
+    if (word.is_output) all.insert(models::kWords);
+    else all.insert(encoders.begin(), encoders.end());
+  }
   for (const auto& component : of) {
     auto parts = model.components().parts(component);
     for (const auto& part : parts) {
@@ -518,9 +519,9 @@ std::string Chosen::text(const models::Names& names) const {
     texts.push_back(fmt::format("{} on {} layers{}", has_rank ? settings.adapter.type + " rank " + ranks_of(*this, a) : "full deltas",
                                 a.paths.size(), where));
   }
-  if (!word_encoders.empty())
-    texts.push_back(fmt::format("{} of {} {} {}", settings.word.text, count_of(settings.word.num_tokens, "token"),
-                                settings.word.is_output ? "behind" : "in", join(word_encoders)));
+  for (const auto& [word, encoders] : words)
+    texts.push_back(
+        fmt::format("{} of {} {} {}", word.text, count_of(word.num_tokens, "token"), word.is_output ? "behind" : "in", join(encoders)));
   return join(texts);
 }
 

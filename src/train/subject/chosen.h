@@ -3,7 +3,7 @@
 #include <set>
 
 #include "optim/groups.h"
-#include "train/subject/settings.h"
+#include "train/subject/trained_words.h"
 
 namespace burnish::train {
 
@@ -25,7 +25,7 @@ struct Chosen {
   std::vector<std::string> components = {};  ///< the components that training runs
   std::vector<Whole> whole = {};
   std::vector<Adapters> adapted = {};
-  std::vector<std::string> word_encoders = {};     ///< text encoders in which vectors of settings.word train
+  std::vector<ChosenWord> words = {};              ///< words whose vectors train
   int64_t rank = 0;                                ///< the rank of the settings, or the first rank in a file to start from
   std::vector<std::string> whole_parameters = {};  ///< names of the parameters that train whole, of components whose files are there
 

@@ -25,16 +25,21 @@ struct ModelSettings {
 
 /// Settings of a word whose vectors train.
 struct WordSettings {
-  std::string text;                        ///< the word in captions; "": none trains
+  std::string text;                        ///< the word in captions
   int64_t num_tokens = 1;                  ///< tokens that it is read as
   std::string init = "*";                  ///< words whose tokens' vectors it begins with, in turn
   std::string file = {};                   ///< a file whose vectors it begins with; "" for none
   std::vector<std::string> encoders = {};  ///< the text encoders whose vectors train; none: all that have a token table
   double learning_rate = 0;                ///< 0: that of everything else
   bool is_output = false;                  ///< whether they stand in the place of what the encoders make of the word (Word::states_NE)
-  bool keeps_norm = false;                 ///< whether each update is followed by bringing vectors to the norm of the table's
+};
+
+/// Settings of all words whose vectors train, and of their files.
+struct WordsSettings {
+  std::vector<WordSettings> list = {};  ///< none: none trains
+  bool keeps_norm = false;              ///< whether each update is followed by bringing vectors to the norm of the table's
   loras::EmbeddingLayout layout = {};
-  bool is_bundled = false;  ///< whether it is written into the adapters' file
+  bool is_bundled = false;  ///< whether they are written into the adapters' file
 };
 
 /// A model that a run has beside the denoiser for what its objective makes of it; no file of trained weights has anything of it.
@@ -64,7 +69,7 @@ struct TrainedSettings {
   bool from_scratch = false;                        ///< whether the denoiser's weights are drawn
   double learning_rate = 0;
   std::vector<std::pair<std::string, double>> component_rates;  ///< see component_rates()
-  WordSettings word = {};
+  WordsSettings words = {};
   uint64_t seed = 0;
   std::vector<Companion> companions = {};
 };
