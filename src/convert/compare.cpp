@@ -117,7 +117,7 @@ Comparison compare_files(const std::string& path_a, const std::string& path_b) {
       found.other_shapes.push_back(fmt::format("{}: {} | {}", name, shape_text(info_a.shape), shape_text(info_b.shape)));
       continue;
     }
-    if (info_a.dtype != info_b.dtype || info_a.codes != info_b.codes)
+    if (info_a.dtype != info_b.dtype || info_a.kind() != info_b.kind())
       found.other_dtypes.push_back(fmt::format("{}: {} | {}", name, io::numbers_name(info_a), io::numbers_name(info_b)));
     compare_tensors(in_a.source->tensor(in_a.name), in_b.source->tensor(in_b.name), name, found);
     in_a.source->release(in_a.name);

@@ -59,10 +59,10 @@ struct WrittenComponent::Parts {
 
 WrittenComponent::Parts WrittenComponent::parts_of(const io::KeyRule& rule) const {
   Parts parts;
-  parts.codes = weights_.info(rule.ours[0]).codes;
+  parts.codes = weights_.info(rule.ours[0]).kind();
   for (const auto& name : rule.ours) {
     const auto& info = weights_.info(name);
-    if (!info.codes || !is_written(*info.codes) || info.codes != parts.codes) parts.codes = std::nullopt;
+    if (!info.codes || !is_written(info.codes->kind) || info.kind() != parts.codes) parts.codes = std::nullopt;
     auto number = info.codes ? at::kBFloat16 : info.dtype;
     parts.numbers = parts.numbers ? c10::promoteTypes(*parts.numbers, number) : number;
     parts.touched = parts.touched || touched(name);

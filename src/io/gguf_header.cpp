@@ -154,7 +154,7 @@ TensorInfo read_tensor(Reader& from, std::string_view name) {
   }
   std::ranges::reverse(shape);  // the side that is innermost stands first in the file
   const auto& type = type_of(from.number<uint32_t>(), name, from.file());
-  TensorInfo info{type.dtype.value_or(c10::kByte), shape, from.number<uint64_t>(), 0, type.codes};
+  TensorInfo info{type.dtype.value_or(c10::kByte), shape, from.number<uint64_t>(), 0};
   uint64_t bytes = numbers * c10::elementSize(info.dtype);
   if (type.codes) {
     const auto& block = code_block(*type.codes);
@@ -163,6 +163,7 @@ TensorInfo read_tensor(Reader& from, std::string_view name) {
                  shape.empty() ? 1 : shape.back(), type.name);
     info.shape.back() = shape.back() / block.numbers * block.bytes;
     bytes = numbers / static_cast<uint64_t>(block.numbers) * static_cast<uint64_t>(block.bytes);
+    info.codes = codes_on_meta(*type.codes, {1, static_cast<int64_t>(numbers)});
   }
   info.end = bytes;
   return info;

@@ -289,7 +289,31 @@ Codes codes_of(const Codes& theirs, const KeyMap::Match& match, const std::vecto
   return part;
 }
 
+/// Calls fn(name, shape, first row) for each of ours that is in a tensor of the file.
+void for_each_part(const KeyMap::Match& match, const Shapes& wanted,
+                   const std::function<void(const std::string&, const std::vector<int64_t>&, int64_t row)>& fn) {
+  int64_t row = 0;
+  for (const auto& name : match.ours) {
+    const auto& shape = wanted.at(name);
+    fn(name, shape, row);
+    row += shape.empty() ? 0 : shape[0];
+  }
+}
+
 }  // namespace
+
+std::map<std::string, Codes> codes_in_our_names(const TensorSource& source, const KeyMap& keys, const Shapes& wanted) {
+  std::map<std::string, Codes> codes;
+  for (const auto& theirs : source.names()) {
+    const auto& info = source.info(theirs);
+    const auto match = keys.to_ours(theirs);
+    const bool known = std::ranges::all_of(match.ours, [&](const auto& name) { return wanted.contains(name); });
+    if (!info.codes || !known || !keeps_rows(info.shape, match, wanted.at(match.ours[0]))) continue;
+    for_each_part(match, wanted,
+                  [&](const auto& name, const auto& shape, int64_t row) { codes[name] = codes_of(*info.codes, match, shape, row); });
+  }
+  return codes;
+}
 
 std::map<std::string, InFile> load_from(const TensorSource& source, const std::string& theirs, const KeyMap& keys, const Shapes& wanted) {
   auto match = keys.to_ours(theirs);
@@ -299,13 +323,10 @@ std::map<std::string, InFile> load_from(const TensorSource& source, const std::s
   std::optional<Codes> codes;
   if (info.codes && keeps_rows(info.shape, match, wanted.at(match.ours[0]))) codes = source.codes(theirs);
   else numbers = source.tensor(theirs);
-  int64_t row = 0;
-  for (const auto& name : match.ours) {
-    const auto& shape = wanted.at(name);
+  for_each_part(match, wanted, [&](const auto& name, const auto& shape, int64_t row) {
     if (codes) parts[name].codes = codes_of(*codes, match, shape, row);
     else parts[name].numbers = numbers_of(numbers, match, shape, row);
-    row += shape.empty() ? 0 : shape[0];
-  }
+  });
   return parts;
 }
 

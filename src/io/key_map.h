@@ -60,6 +60,9 @@ using Shapes = std::map<std::string, std::vector<int64_t>>;
 /// exact).
 Shapes shapes_in_our_names(const TensorSource& source, const KeyMap& keys);
 
+/// The codes that parameters of these shapes come as, by our names and on the meta device; those that come as numbers are not among them.
+std::map<std::string, Codes> codes_in_our_names(const TensorSource& source, const KeyMap& keys, const Shapes& wanted);
+
 /// Accounts for every key by the files' headers alone: what is missing from `wanted`, unexpected, of another shape, or no floating-point
 /// numbers goes into one data Error with the first few of each and their counts.
 void check_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted, const std::string& what);

@@ -157,7 +157,9 @@ SafetensorsHeader parse_header(std::string_view text, uint64_t data_bytes, std::
   return header;
 }
 
-std::string numbers_name(const TensorInfo& info) { return info.codes ? std::string(code_block(*info.codes).name) : dtype_name(info.dtype); }
+std::string numbers_name(const TensorInfo& info) {
+  return info.codes ? std::string(code_block(info.codes->kind).name) : dtype_name(info.dtype);
+}
 
 std::string safetensors_dtype(c10::ScalarType dtype) {
   for (const auto& d : kDtypes) {

@@ -17,9 +17,11 @@ struct TensorInfo {
   c10::ScalarType dtype;
   std::vector<int64_t> shape;
   uint64_t begin = 0, end = 0;  ///< bytes from the start of the data section
-  /// The kind of codes that the file has in the place of numbers, where TensorFile::codes gives them; dtype and shape are of what
-  /// TensorFile::tensor gives.
-  std::optional<CodeKind> codes = {};
+  /// Codes that the file has in the place of numbers, on the meta device: as TensorFile::codes gives them, with their scales, or all as one
+  /// row where it gives none. Dtype and shape are of what TensorFile::tensor gives.
+  std::optional<Codes> codes = {};
+
+  std::optional<CodeKind> kind() const { return codes ? std::optional(codes->kind) : std::nullopt; }
 };
 
 struct SafetensorsHeader {

@@ -26,4 +26,9 @@ const float* as_fp32(const c10::BFloat16* row, float* buffer, int64_t n) {
 
 void store_row(const float* values, c10::BFloat16* row, int64_t n) { narrow(values, reinterpret_cast<uint16_t*>(row), n); }
 
+BURNISH_SIMD void add_values(const float* x, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] += x[i];
+}
+
 }  // namespace burnish::kernels

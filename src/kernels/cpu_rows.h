@@ -40,4 +40,7 @@ inline float* target(c10::BFloat16* /*row*/, float* buffer) { return buffer; }
 inline void store_row(const float* /*values*/, float* /*row*/, int64_t /*n*/) {}
 void store_row(const float* values, c10::BFloat16* row, int64_t n);
 
+/// y += x.
+void add_values(const float* x, float* y, int64_t n);
+
 }  // namespace burnish::kernels

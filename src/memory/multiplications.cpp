@@ -27,6 +27,7 @@ double multiplications_of(const at::RecordFunction& function) {
   if (!is_tensor(first) || !is_tensor(first + 1)) return 0;
   if (name == "aten::mm" || name == "aten::addmm" || name == "aten::addmm_" || name == "aten::_scaled_mm" || name == "aten::_int_mm")
     return count(first) * size(first + 1, 1);
+  if (name == "burnish::product") return count(0) * size(1, 1);  // which has its result as the second
   if (name == "aten::bmm") return count(0) * size(1, 2);
   if (name == "mkldnn::_linear_pointwise") return count(0) * size(1, 0);
   if (name == "aten::scaled_dot_product_attention" || name == "burnish::attention") return 2 * count(0) * size(1, -2);

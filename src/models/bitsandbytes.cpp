@@ -86,16 +86,12 @@ void check_values(const io::TensorSource& tensors, const std::string& name, Code
   }
 }
 
-Codes read(const io::TensorSource& tensors, const std::string& name, const State& state, bool is_flat) {
+CodeTensors read(const io::TensorSource& tensors, const std::string& name, const State& state, int64_t rows) {
   check_values(tensors, name, state.kind);
   auto bytes = tensors.tensor(name).contiguous().view(at::kByte).flatten();  // which may be stored as wider numbers
-  const auto rows = is_flat ? 1 : state.shape[0], in = state.num_numbers() / rows;
   if (bytes.numel() != code_bytes(state.kind, state.num_numbers()))
     refuse(name, fmt::format("it has {} bytes for {} numbers", bytes.numel(), state.num_numbers()));
-  Codes codes{.kind = state.kind, .codes = bytes.view({rows, -1}), .sizes = is_flat ? std::vector{int64_t{1}, in} : state.shape};
-  codes.scales = scales_in(tensors, name, state).view({rows, -1});
-  codes.group = state.block;
-  return codes;
+  return {bytes.view({rows, -1}), scales_in(tensors, name, state).view({rows, -1})};
 }
 
 }  // namespace
@@ -106,13 +102,15 @@ std::optional<CodedWeight> find_four_bits(const MarkedFiles& files, const std::s
     if (!files.tensors.contains(mark)) continue;
     auto state = state_of(files.tensors, mark, name);
     state.kind = kind;
-    CodedWeight weight{.kind = kind, .shape = state.shape, .beside = {mark}, .read = {}};
+    const bool is_flat = state.num_numbers() / state.shape[0] % state.block != 0;
+    const auto sizes = is_flat ? std::vector{int64_t{1}, state.num_numbers()} : state.shape;
+    CodedWeight weight{.shape = state.shape, .layout = codes_on_meta(kind, sizes), .beside = {mark}, .read = {}};
+    weight.layout.group = state.block;
+    weight.layout.scales = scales_on_meta(sizes[0], (weight.layout.in() + state.block - 1) / state.block);
     for (const char* ending : {".absmax", ".nested_absmax", ".nested_quant_map", ".quant_map"}) {
       if (files.tensors.contains(name + ending)) weight.beside.push_back(name + ending);
     }
-    const auto in = state.num_numbers() / state.shape[0];
-    weight.is_flat = in % state.block != 0;
-    weight.read = [name, state, is_flat = weight.is_flat](const io::TensorSource& tensors) { return read(tensors, name, state, is_flat); };
+    weight.read = [name, state, rows = sizes[0]](const io::TensorSource& tensors) { return read(tensors, name, state, rows); };
     return weight;
   }
   return std::nullopt;
@@ -124,7 +122,8 @@ std::optional<CodedWeight> find_rows_of_int8(const MarkedFiles& files, const std
   const auto& info = files.tensors.info(name);
   if (!name.ends_with(".weight") || info.dtype != at::kChar || info.shape.size() != 2 || !files.tensors.contains(scale))
     return std::nullopt;
-  CodedWeight weight{.kind = CodeKind::int8, .shape = info.shape, .beside = {scale}, .read = {}};
+  CodedWeight weight{.shape = info.shape, .layout = codes_on_meta(CodeKind::int8, info.shape), .beside = {scale}, .read = {}};
+  weight.layout.scales = scales_on_meta(info.shape[0], 1);
   if (files.tensors.contains(order)) weight.beside.push_back(order);
   weight.read = [name, scale, order](const io::TensorSource& tensors) {
     auto codes = tensors.tensor(name);
@@ -134,10 +133,7 @@ std::optional<CodedWeight> find_rows_of_int8(const MarkedFiles& files, const std
     if (tensors.contains(order) && tensors.tensor(order).to(at::kLong).abs().sum().item<int64_t>() != 0)
       data_error("models", "'{}' says that the rows of '{}' are not in their order, which is not read here; save the model anew", order,
                  name);
-    return Codes{.kind = CodeKind::int8,
-                 .codes = codes.view(at::kByte),
-                 .scales = largest.reshape({-1, 1}) * (1.0f / 127),
-                 .sizes = codes.sizes().vec()};
+    return CodeTensors{codes.view(at::kByte), largest.reshape({-1, 1}) * (1.0f / 127)};
   };
   return weight;
 }

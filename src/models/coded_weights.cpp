@@ -23,7 +23,7 @@ class Shown final : public io::TensorFile {
       for (const auto& other : weight.beside) info.end += tensors.info(other).end - tensors.info(other).begin;
       info.dtype = weight.has_rows() ? at::kFloat : at::kBFloat16;
       info.shape = weight.shape;
-      info.codes = weight.has_rows() ? std::optional(weight.kind) : std::nullopt;
+      info.codes = weight.has_rows() ? std::optional(weight.layout) : std::nullopt;
       infos_[name] = info;
     }
   }
@@ -32,11 +32,11 @@ class Shown final : public io::TensorFile {
   const std::filesystem::path& path() const override { return tensors_.files().front()->path(); }
   at::Tensor tensor(const std::string& name) override {
     const auto& weight = weights_.at(name);
-    return numbers_of(weight.read(tensors_)).reshape(weight.shape).to(infos_.at(name).dtype);
+    return numbers_of(weight.codes_in(tensors_)).reshape(weight.shape).to(infos_.at(name).dtype);
   }
   std::optional<Codes> codes(const std::string& name) override {
     const auto& weight = weights_.at(name);
-    return weight.has_rows() ? std::optional(weight.read(tensors_)) : std::nullopt;
+    return weight.has_rows() ? std::optional(weight.codes_in(tensors_)) : std::nullopt;
   }
   void release(const std::string& name) const override {
     tensors_.release(name);

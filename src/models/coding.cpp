@@ -1,6 +1,7 @@
 #include "models/coding.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 
 #include "base/error.h"
@@ -15,6 +16,18 @@ constexpr std::string_view kWeight = ".weight";
 nlohmann::json parsed(std::string_view text) { return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false); }
 
 }  // namespace
+
+Codes CodedWeight::codes_in(const io::TensorSource& tensors) const {
+  auto found = read(tensors);
+  auto codes = layout;
+  codes.codes = found.codes;
+  codes.scales = found.scales;
+  return codes;
+}
+
+at::Tensor scales_on_meta(int64_t rows, int64_t groups) {
+  return at::empty({rows, groups}, at::TensorOptions().device(at::kMeta).dtype(at::kFloat));
+}
 
 MarkedFiles::MarkedFiles(const io::TensorSource& all) : tensors(all) {
   for (const auto& file : tensors.files()) {

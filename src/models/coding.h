@@ -12,16 +12,25 @@
 // What ways of having weights as codes are made of.
 namespace burnish::models {
 
+/// The tensors of codes (base/codes.h).
+struct CodeTensors {
+  at::Tensor codes, scales = {};
+};
+
 /// A weight that lies in files as codes.
 struct CodedWeight {
-  CodeKind kind;
   std::vector<int64_t> shape;
-  std::vector<std::string> beside = {};                        ///< tensors that are read with it
-  std::function<Codes(const io::TensorSource& tensors)> read;  ///< codes by the weight's rows; where `is_flat`, all of it as one row
-  bool is_flat = false;                                        ///< whether blocks reach over the ends of rows
+  Codes layout;                          ///< on the meta device: by the weight's rows, or as one row where blocks reach over their ends
+  std::vector<std::string> beside = {};  ///< tensors that are read with it
+  std::function<CodeTensors(const io::TensorSource& tensors)> read;  ///< in the layout's shapes
   /// Whether codes can be held in its place, row by row.
-  bool has_rows() const { return !is_flat; }
+  bool has_rows() const { return layout.sizes == shape; }
+  /// Reads codes as they are laid out.
+  Codes codes_in(const io::TensorSource& tensors) const;
 };
+
+/// Scales of a weight on the meta device.
+at::Tensor scales_on_meta(int64_t rows, int64_t groups);
 
 /// The tensors of some files, and what marks say of layers: ComfyUI's `<layer>.comfy_quant` and `_quantization_metadata`.
 struct MarkedFiles {

@@ -1,6 +1,7 @@
 #include "models/comfy_weights.h"
 
 #include <ATen/TensorOperators.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 
@@ -16,18 +17,21 @@ constexpr std::string_view kScales[] = {".scale_weight", ".weight_scale"};
 constexpr std::string_view kMarks[] = {".scale_input", ".input_scale", ".output_scale", ".scaled_fp8", kComfyMark};
 constexpr std::string_view kFileMark = "scaled_fp8";
 
+bool is_one_number(const io::TensorInfo& info) { return c10::multiply_integers(info.shape) == 1; }
+
 /// Codes of a byte, with a scale beside them or none: FP8 of ComfyUI and others, and ComfyUI's INT8.
 std::optional<CodedWeight> bytes_with_scale(const MarkedFiles& files, const std::string& name, CodeKind kind, int64_t rotation = 0) {
-  const auto& info = files.tensors.info(name);
-  CodedWeight weight{.kind = kind, .shape = info.shape, .read = {}};
+  const auto& shape = files.tensors.info(name).shape;
+  CodedWeight weight{.shape = shape, .layout = codes_on_meta(kind, shape), .read = {}};
+  weight.layout.rotation = rotation;
   for (auto ending : kScales) {
     auto scale = layer_of(name) + std::string(ending);
     if (name.ends_with(kWeight) && weight.beside.empty() && files.tensors.contains(scale)) weight.beside = {scale};
   }
-  weight.read = [name, kind, rotation, beside = weight.beside](const io::TensorSource& tensors) {
-    auto codes = tensors.tensor(name);
-    Codes read{
-        .kind = kind, .codes = codes.view(at::kByte).reshape({codes.size(0), -1}), .sizes = codes.sizes().vec(), .rotation = rotation};
+  if (!weight.beside.empty()) weight.layout.scales = scales_on_meta(is_one_number(files.tensors.info(weight.beside[0])) ? 1 : shape[0], 1);
+  weight.read = [name, beside = weight.beside](const io::TensorSource& tensors) {
+    const auto codes = tensors.tensor(name);
+    CodeTensors read{codes.view(at::kByte).reshape({codes.size(0), -1})};
     if (!beside.empty()) read.scales = scale_in(tensors, beside[0], codes.size(0));
     return read;
   };
@@ -62,6 +66,12 @@ at::Tensor scales_in_rows(const at::Tensor& laid_out, const std::string& name, i
   if (laid_out.numel() != expected || laid_out.element_size() != 1)
     data_error("models", "'{}' has {} scales where {} of a byte were expected; its file is damaged", name, laid_out.numel(), expected);
   return kernels::in_rows(laid_out, rows, blocks);
+}
+
+/// A weight of a byte for two numbers.
+CodedWeight pairs(CodeKind kind, const io::TensorInfo& info, std::vector<std::string> beside) {
+  const std::vector<int64_t> shape{info.shape[0], 2 * info.shape[1]};
+  return {.shape = shape, .layout = codes_on_meta(kind, shape), .beside = std::move(beside), .read = {}};
 }
 
 /// Bytes of two numbers whose first is in the low half, with the first in the high half.
@@ -109,17 +119,14 @@ std::optional<CodedWeight> find_mxfp8(const MarkedFiles& files, const std::strin
   const auto scale = layer_of(name) + ".weight_scale";
   const bool is_one = mark && format_of(*mark) == "mxfp8" && info.dtype == at::kFloat8_e4m3fn && files.tensors.contains(scale);
   if (!is_one || info.shape.size() != 2 || info.shape[1] % kGroup != 0) return std::nullopt;
-  CodedWeight weight{.kind = CodeKind::mxfp8, .shape = info.shape, .beside = {scale}, .read = {}};
-  weight.read = [name, scale](const io::TensorSource& tensors) {
-    auto codes = tensors.tensor(name);
-    auto exponents = scales_in_rows(tensors.tensor(scale), scale, codes.size(0), codes.size(1) / kGroup);
-    return Codes{.kind = CodeKind::mxfp8,
-                 .codes = codes.view(at::kByte),
-                 .scales = kernels::powers_of_two(exponents),
-                 .sizes = codes.sizes().vec(),
-                 .group = kGroup};
-  };
-  return weight;
+  return CodedWeight{.shape = info.shape,
+                     .layout = codes_on_meta(CodeKind::mxfp8, info.shape),
+                     .beside = {scale},
+                     .read = [name, scale](const io::TensorSource& tensors) {
+                       const auto codes = tensors.tensor(name);
+                       const auto exponents = scales_in_rows(tensors.tensor(scale), scale, codes.size(0), codes.size(1) / kGroup);
+                       return CodeTensors{codes.view(at::kByte), kernels::powers_of_two(exponents)};
+                     }};
 }
 
 std::optional<CodedWeight> find_nvfp4(const MarkedFiles& files, const std::string& name) {
@@ -131,11 +138,11 @@ std::optional<CodedWeight> find_nvfp4(const MarkedFiles& files, const std::strin
                       files.tensors.contains(scale) && files.tensors.contains(whole);
   // A weight that its inputs' scales were taken out of is another.
   if (!is_one || (2 * info.shape[1]) % kGroup != 0 || files.tensors.contains(layer + ".pre_quant_scale")) return std::nullopt;
-  CodedWeight weight{.kind = CodeKind::e2m1, .shape = {info.shape[0], 2 * info.shape[1]}, .beside = {scale, whole}, .read = {}};
+  auto weight = pairs(CodeKind::e2m1, info, {scale, whole});
   weight.read = [name, scale, whole, shape = weight.shape](const io::TensorSource& tensors) {
     auto bytes = scales_in_rows(tensors.tensor(scale), scale, shape[0], shape[1] / kGroup);
     auto scales = bytes.view(at::kFloat8_e4m3fn).to(at::kFloat).mul_(scale_in(tensors, whole, 1));
-    return Codes{.kind = CodeKind::e2m1, .codes = tensors.tensor(name), .scales = scales, .sizes = shape, .group = kGroup};
+    return CodeTensors{tensors.tensor(name), scales};
   };
   return weight;
 }
@@ -149,14 +156,13 @@ std::optional<CodedWeight> find_unmarked_nvfp4(const MarkedFiles& files, const s
                       tensors.contains(scale) && tensors.contains(whole) && tensors.contains(layer + ".input_scale") &&
                       tensors.info(scale).dtype == at::kFloat8_e4m3fn && !tensors.contains(layer + ".pre_quant_scale");
   if (!is_one) return std::nullopt;
-  CodedWeight weight{.kind = CodeKind::e2m1, .shape = {info.shape[0], 2 * info.shape[1]}, .beside = {scale, whole}, .read = {}};
+  auto weight = pairs(CodeKind::e2m1, info, {scale, whole});
   const std::vector<int64_t> expected{weight.shape[0], weight.shape[1] / kGroup};
   if (tensors.info(scale).shape != expected || weight.shape[1] % kGroup != 0)
     data_error("models", "'{}' has not one scale for each {} numbers of the rows of '{}'; its file is damaged", scale, kGroup, name);
-  weight.read = [name, scale, whole, shape = weight.shape](const io::TensorSource& source) {
+  weight.read = [name, scale, whole](const io::TensorSource& source) {
     auto scales = source.tensor(scale).to(at::kFloat).mul_(scale_in(source, whole, 1));
-    return Codes{
-        .kind = CodeKind::e2m1, .codes = first_in_high_half(source.tensor(name)), .scales = scales, .sizes = shape, .group = kGroup};
+    return CodeTensors{first_in_high_half(source.tensor(name)), scales};
   };
   return weight;
 }
@@ -167,14 +173,12 @@ std::optional<CodedWeight> find_int4(const MarkedFiles& files, const std::string
   const auto scale = layer_of(name) + ".weight_scale";
   const bool is_one = mark && format_of(*mark) == "convrot_w4a4" && info.dtype == at::kChar && info.shape.size() == 2;
   if (!is_one || !files.tensors.contains(scale)) return std::nullopt;
-  CodedWeight weight{.kind = CodeKind::int4_convrot, .shape = {info.shape[0], 2 * info.shape[1]}, .beside = {scale}, .read = {}};
-  const auto rotation = rotation_in(numbers_in(*mark), name, weight.shape[1]);
-  weight.read = [name, scale, rotation, shape = weight.shape](const io::TensorSource& tensors) {
-    return Codes{.kind = CodeKind::int4_convrot,
-                 .codes = first_in_high_half(tensors.tensor(name)),
-                 .scales = scale_in(tensors, scale, shape[0]),
-                 .sizes = shape,
-                 .rotation = rotation};
+  auto weight = pairs(CodeKind::int4_convrot, info, {scale});
+  const auto rows = info.shape[0];
+  weight.layout.rotation = rotation_in(numbers_in(*mark), name, weight.shape[1]);
+  weight.layout.scales = scales_on_meta(is_one_number(files.tensors.info(scale)) ? 1 : rows, 1);
+  weight.read = [name, scale, rows](const io::TensorSource& tensors) {
+    return CodeTensors{first_in_high_half(tensors.tensor(name)), scale_in(tensors, scale, rows)};
   };
   return weight;
 }

@@ -91,6 +91,7 @@ void Components::set_store(const std::string& component, std::shared_ptr<nn::Wei
 
 void Components::set_merge(const std::string& component, std::shared_ptr<const Merge> merge) {
   auto before = std::exchange(holdings_[component].merge, merge);
+  forget_held(component);
   for (const auto& [name, module] : loaded_) {
     if (component_of(name) != component) continue;
     std::set<std::string> names;
@@ -161,7 +162,8 @@ const Component& Components::held(const std::string& name) const {
   if (auto it = held_.find(name); it != held_.end()) return it->second;
   auto on_meta = skeleton(name);
   if (!holding(name).store) return held_[name] = {name, from.entry->label, on_meta->num_bytes()};
-  auto plan = plan_storage(*on_meta, from.tensors ? &*from.tensors : nullptr, from.keys, *holding(name).store);
+  const auto& [store, merge, words] = holding(name);
+  auto plan = plan_storage(*on_meta, from.tensors ? &*from.tensors : nullptr, from.keys, *store, merge.get());
   auto share = static_cast<double>(plan.stored_elements) / static_cast<double>(plan.elements);
   return held_[name] = {
              name, from.entry->label, plan.num_bytes, plan.num_stored, plan.num_kept, share, {plan.codes.begin(), plan.codes.end()}};

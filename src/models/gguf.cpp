@@ -38,7 +38,7 @@ std::optional<std::vector<int64_t>> kept_shape(const io::TensorSource& tensors, 
 }
 
 std::vector<int64_t> shape_of(const io::TensorSource& tensors, const std::string& name, const io::TensorInfo& info) {
-  const auto& block = code_block(*info.codes);
+  const auto& block = code_block(info.codes->kind);
   auto shape = info.shape;
   shape.back() = shape.back() / block.bytes * block.numbers;
   return kept_shape(tensors, name, product(shape)).value_or(shape);
@@ -98,15 +98,15 @@ std::string name_in_qwen(const std::string& name) {
 
 std::optional<CodedWeight> find_blocks(const MarkedFiles& files, const std::string& name) {
   const auto& info = files.tensors.info(name);
-  if (!info.codes || !code_block(*info.codes).holds_scales) return std::nullopt;
-  CodedWeight weight{.kind = *info.codes, .shape = shape_of(files.tensors, name, info), .read = {}};
-  const auto numbers = product(weight.shape), in = numbers / weight.shape[0];
-  weight.is_flat = in % code_block(weight.kind).numbers != 0;
-  weight.read = [name, kind = weight.kind, is_flat = weight.is_flat, shape = weight.shape, numbers](const io::TensorSource& tensors) {
-    auto sizes = is_flat ? std::vector{int64_t{1}, numbers} : shape;
-    return Codes{.kind = kind, .codes = tensors.tensor(name).reshape({sizes[0], -1}), .sizes = sizes};
-  };
-  return weight;
+  if (!info.codes || !code_block(info.codes->kind).holds_scales) return std::nullopt;
+  const auto shape = shape_of(files.tensors, name, info);
+  const auto kind = info.codes->kind;
+  const auto numbers = product(shape);
+  const bool is_flat = numbers / shape[0] % code_block(kind).numbers != 0;
+  const auto layout = codes_on_meta(kind, is_flat ? std::vector{int64_t{1}, numbers} : shape);
+  return CodedWeight{.shape = shape, .layout = layout, .read = [name, rows = layout.num_rows()](const io::TensorSource& tensors) {
+                       return CodeTensors{tensors.tensor(name).reshape({rows, -1})};
+                     }};
 }
 
 namespace {

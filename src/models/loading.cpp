@@ -152,53 +152,49 @@ void store_weights(nn::Module& module, nn::WeightStore& store, c10::Device devic
 
 namespace {
 
-/// The kinds of codes that weights lie as, by our names.
-std::map<std::string, CodeKind> kinds_in_file(const io::TensorSource* tensors, const io::KeyMap& keys) {
-  std::map<std::string, CodeKind> in_file;
-  if (tensors == nullptr) return in_file;
-  for (const auto& theirs : tensors->names()) {
-    const auto& kind = tensors->info(theirs).codes;
-    if (!kind) continue;
-    for (const auto& ours : keys.to_ours(theirs).ours) in_file[ours] = *kind;
+/// What a module's weights are on their way into a store, without numbers.
+class WeightsOnMeta {
+ public:
+  WeightsOnMeta(nn::Module& skeleton, const io::TensorSource* tensors, const io::KeyMap& keys, const Merge* merge)
+      : codes_(tensors ? io::codes_in_our_names(*tensors, keys, shapes_of(skeleton)) : std::map<std::string, Codes>()), merge_(merge) {}
+  nn::FileWeight of(const std::string& name, const at::Tensor& parameter) const {
+    const auto codes = codes_.find(name);
+    if (codes == codes_.end()) return {.numbers = parameter};
+    if (merge_ != nullptr && merge_->touches(name)) return {.numbers = parameter, .in_file = codes->second.kind};
+    return {.codes = codes->second};
   }
-  return in_file;
-}
 
-std::optional<CodeKind> kind_of(const std::map<std::string, CodeKind>& in_file, const std::string& name) {
-  auto found = in_file.find(name);
-  return found == in_file.end() ? std::nullopt : std::optional(found->second);
-}
+ private:
+  std::map<std::string, Codes> codes_;
+  const Merge* merge_;
+};
 
 }  // namespace
 
 void place_shapes(nn::Module& skeleton, const io::TensorSource* tensors, const io::KeyMap& keys, nn::WeightStore* store,
                   const Merge* merge) {
-  auto in_file = kinds_in_file(tensors, keys);
+  const WeightsOnMeta weights(skeleton, tensors, keys, merge);
   auto maps = maps_of(skeleton);
   for (auto& [name, parameter] : skeleton.parameters()) {
     auto map = maps.find(name);
     std::shared_ptr<nn::WeightSource> source;
-    if (store != nullptr && map != maps.end()) {
-      const auto kind = kind_of(in_file, name);
-      const bool is_changed = merge != nullptr && merge->touches(name);
-      nn::FileWeight weight{.numbers = *parameter, .in_file = kind};
-      if (kind && !is_changed) weight = {.codes = codes_on_meta(*kind, parameter->sizes())};
-      source = store->store(name, weight, parameter->device());
-    }
+    if (store != nullptr && map != maps.end()) source = store->store(name, weights.of(name, *parameter), parameter->device());
     if (source) map->second->set_source(source);
     else *parameter = at::empty_like(*parameter);
   }
 }
 
-StoragePlan plan_storage(nn::Module& on_meta, const io::TensorSource* tensors, const io::KeyMap& keys, const nn::WeightStore& store) {
-  auto in_file = kinds_in_file(tensors, keys);
+StoragePlan plan_storage(nn::Module& on_meta, const io::TensorSource* tensors, const io::KeyMap& keys, const nn::WeightStore& store,
+                         const Merge* merge) {
+  const WeightsOnMeta weights(on_meta, tensors, keys, merge);
   StoragePlan plan;
   auto maps = maps_of(on_meta);
   on_meta.visit_parameters([&](const std::string& name, at::Tensor& p) {
     int64_t bytes = -1;
     if (maps.contains(name)) {
-      const auto kind = kind_of(in_file, name);
-      bytes = store.num_bytes(name, p.size(0), p.numel() / p.size(0), kind);
+      const auto weight = weights.of(name, p);
+      bytes = store.num_bytes(name, weight);
+      const auto kind = weight.codes ? std::optional(weight.codes->kind) : weight.in_file;
       if (kind && bytes >= 0) plan.codes.emplace(code_block(*kind).name);
       (bytes < 0 ? plan.num_kept : plan.num_stored) += 1;
     }

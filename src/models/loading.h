@@ -63,6 +63,8 @@ struct StoragePlan {
   int64_t stored_elements = 0, elements = 0;
   std::set<std::string> codes;  ///< the kinds of codes that weights lie as in the file, of those that are held as codes
 };
-StoragePlan plan_storage(nn::Module& on_meta, const io::TensorSource* tensors, const io::KeyMap& keys, const nn::WeightStore& store);
+/// `on_meta` is the module on the meta device, `merge` (null: nothing) what will be merged into it.
+StoragePlan plan_storage(nn::Module& on_meta, const io::TensorSource* tensors, const io::KeyMap& keys, const nn::WeightStore& store,
+                         const Merge* merge);
 
 }  // namespace burnish::models

@@ -43,14 +43,14 @@ std::optional<CodedWeight> find_row_scaled(const MarkedFiles& files, const std::
   auto scale = name + "._scale";
   if (!files.tensors.contains(scale)) scale = layer + "._weight_scale";
   if (!files.tensors.contains(scale) || files.tensors.info(scale).shape != std::vector<int64_t>{info.shape[0], 1}) return std::nullopt;
-  CodedWeight weight{.kind = *kind, .shape = info.shape, .beside = {scale}, .read = {}};
+  CodedWeight weight{.shape = info.shape, .layout = codes_on_meta(*kind, info.shape), .beside = {scale}, .read = {}};
+  weight.layout.scales = scales_on_meta(info.shape[0], 1);
   if (files.tensors.contains(zero)) weight.beside.push_back(zero);
-  weight.read = [name, kind = *kind, beside = weight.beside](const io::TensorSource& tensors) {
+  weight.read = [name, beside = weight.beside](const io::TensorSource& tensors) {
     if (beside.size() > 1 && tensors.tensor(beside[1]).to(at::kLong).abs().sum().item<int64_t>() != 0)
       data_error("models", "'{}' moves the zero of '{}', which is not read here; take the model's files in bf16", beside[1], name);
     auto codes = tensors.tensor(name);
-    return Codes{
-        .kind = kind, .codes = codes.view(at::kByte), .scales = scale_in(tensors, beside[0], codes.size(0)), .sizes = codes.sizes().vec()};
+    return CodeTensors{codes.view(at::kByte), scale_in(tensors, beside[0], codes.size(0))};
   };
   return weight;
 }

@@ -51,9 +51,8 @@ class WeightStore {
   virtual std::shared_ptr<WeightSource> store(const std::string& name, const FileWeight& weight, c10::Device device) = 0;
   /// Describes in a few words what decides the numbers that layers compute with; "" when these are the file's own.
   virtual std::string settings() const = 0;
-  /// Counts the bytes that a weight of this name and shape (as a matrix) will take, which its file has in these codes or as numbers; -1 for
-  /// a parameter.
-  virtual int64_t num_bytes(const std::string& name, int64_t out, int64_t in, std::optional<CodeKind> in_file) const = 0;
+  /// Counts the bytes of the source that `store` returns for a weight, which may be on the meta device; -1 for a parameter.
+  virtual int64_t num_bytes(const std::string& name, const FileWeight& weight) const = 0;
 };
 
 /// Rows that a tile of W has, a multiple of the 128 that scales of blocks cover: a tile is near a quarter of a million elements on a CPU,

@@ -6,13 +6,6 @@
 
 namespace burnish::quant {
 
-namespace {
-
-/// The same numbers as rows; a view of what is contiguous.
-at::Tensor rows_of(const at::Tensor& x) { return x.view({-1, x.size(-1)}); }
-
-}  // namespace
-
 at::Tensor Int8ComputeSource::forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const {
   if (has_few_rows(x)) return QuantizedSource::forward(product, x, bias);
   auto sizes = x.sizes().vec();

@@ -160,11 +160,16 @@ Scaling scaling_of(const Codes& codes) {
 
 }  // namespace
 
+Format format_of(const Codes& codes) {
+  Format format{codes.kind, scaling_of(codes)};
+  if (format.scaling == Scaling::row_block) format.group = codes.group;
+  return format;
+}
+
 QuantizedWeight from_codes(const Codes& codes, c10::Device device, const std::string& name) {
   at::NoGradGuard no_grad;
   const int64_t out = codes.num_rows();
-  QuantizedWeight w{{codes.kind, scaling_of(codes)}, {}, {}, out, codes.in(), codes.rotation};
-  if (w.format.scaling == Scaling::row_block) w.format.group = codes.group;
+  QuantizedWeight w{format_of(codes), {}, {}, out, codes.in(), codes.rotation};
   w.codes = codes.codes.to(codes.codes.options().device(device), false, /*copy=*/true).contiguous();
   auto fp32 = at::TensorOptions().dtype(at::kFloat).device(device);
   w.scales = codes.scales.defined() ? codes.scales.to(fp32, false, true).contiguous() : at::ones({1, 1}, fp32);

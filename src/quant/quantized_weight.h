@@ -27,6 +27,8 @@ QuantizedWeight quantize(const at::Tensor& weight, Format format, c10::Device de
 /// Throws a data Error that names the weight when it holds NaN or infinity.
 void check_finite(const at::Tensor& values, const std::string& name);
 
+/// The format in which codes of a file are held: theirs.
+Format format_of(const Codes& codes);
 /// Takes codes from a file as they are. Those that stand for NaN or infinity are a data Error that names the weight.
 QuantizedWeight from_codes(const Codes& codes, c10::Device device, const std::string& name);
 

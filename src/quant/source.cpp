@@ -10,7 +10,9 @@
 #include <algorithm>
 
 #include "kernels/linear/linear.h"
+#include "kernels/place.h"
 #include "kernels/rotate/rotate.h"
+#include "kernels/tiled_product/tiled_product.h"
 #include "kernels/unpack/few_rows.h"
 
 namespace burnish::quant {
@@ -54,9 +56,13 @@ struct Multiply : torch::autograd::Function<Multiply> {
 /// Of a tile, beyond which its product gains nothing.
 constexpr int64_t kMostRows = 1024;
 
+bool is_matrix(const kernels::Product& product) { return product.channel_dim() == -1 && product.columns_per_channel() == 1; }
+
 std::optional<at::Tensor> optional(const at::Tensor& tensor) { return tensor.defined() ? std::optional(tensor) : std::nullopt; }
 
 }  // namespace
+
+at::Tensor rows_of(const at::Tensor& x) { return x.view({-1, x.size(-1)}); }
 
 bool has_few_rows(const at::Tensor& x) { return x.numel() <= kernels::kFewRows * x.size(-1); }
 
@@ -78,6 +84,14 @@ void QuantizedSource::for_each_tile(int64_t num_inputs, const std::function<void
   for (int64_t begin = 0; begin < weight_.out; begin += step) fn(begin, std::min(begin + step, weight_.out));
 }
 
+std::optional<kernels::CodedMatrix> QuantizedSource::in_tiles(const kernels::Product& product, const at::Tensor& x) const {
+  if (!is_matrix(product) || !kernels::runs_on_cpu(weight_.codes)) return std::nullopt;
+  kernels::CodedMatrix matrix{
+      weight_.codes, weight_.format.codes, scales_of_rows(weight_, 0, weight_.out), group_size(weight_.format, weight_.in),
+      weight_.in,    weight_.rotation};
+  return kernels::multiplies_tiles(x, matrix) ? std::optional(std::move(matrix)) : std::nullopt;
+}
+
 at::Tensor QuantizedSource::forward_few(const at::Tensor& x, const at::Tensor& bias) const {
   auto x_MI = x.reshape({-1, weight_.in}).to(at::kFloat);
   if (weight_.rotation > 0) {  // instead of every row of the weight; a rotation is its own inverse
@@ -93,8 +107,14 @@ at::Tensor QuantizedSource::forward_few(const at::Tensor& x, const at::Tensor& b
 }
 
 at::Tensor QuantizedSource::forward(const kernels::Product& product, const at::Tensor& x_given, const at::Tensor& bias) const {
-  const bool is_matrix = product.channel_dim() == -1 && product.columns_per_channel() == 1;
-  if (is_matrix && kernels::multiplies_few(x_given, weight_.codes, weight_.format.codes)) return forward_few(x_given, bias);
+  if (is_matrix(product) && kernels::multiplies_few(x_given, weight_.codes, weight_.format.codes)) return forward_few(x_given, bias);
+  if (const auto matrix = in_tiles(product, x_given)) {
+    auto sizes = x_given.sizes().vec();
+    sizes.back() = weight_.out;
+    auto y = at::empty(sizes, x_given.options().requires_grad(false));
+    kernels::multiply_tiles_(rows_of(y), x_given.flatten(0, -2), *matrix, bias, /*adds=*/false);
+    return y;
+  }
   auto wide = kernels::product_dtype(x_given);
   auto x = x_given.to(wide);
   auto tile = [&](int64_t begin, int64_t end) {
@@ -117,6 +137,11 @@ at::Tensor QuantizedSource::forward(const kernels::Product& product, const at::T
 }
 
 at::Tensor QuantizedSource::input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const {
+  if (const auto matrix = in_tiles(product, dy)) {
+    auto dx = at::empty(x_sizes, dy.options().requires_grad(false));
+    kernels::multiply_tiles_transposed_(rows_of(dx), dy.flatten(0, -2), *matrix, /*adds=*/false);
+    return dx;
+  }
   auto wide = kernels::product_dtype(dy);
   const auto num_inputs = c10::multiply_integers(x_sizes);
   if (rows_of_tile(num_inputs) >= weight_.out)
@@ -136,6 +161,8 @@ bool QuantizedSource::adds(const kernels::Product& product, const at::Tensor& op
 }
 
 void QuantizedSource::add_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& x) const {
+  const auto matrix = sum.scalar_type() == x.scalar_type() ? in_tiles(product, x) : std::nullopt;
+  if (matrix) return kernels::multiply_tiles_(rows_of(sum), x.flatten(0, -2), *matrix, {}, /*adds=*/true);
   for_each_tile(x.numel(), [&](int64_t begin, int64_t end) {
     auto part = sum.narrow(product.channel_dim(), begin, end - begin);
     product.add_(part, x, dequantize_rows(weight_, begin, end, x.scalar_type()), 1);
@@ -143,6 +170,8 @@ void QuantizedSource::add_(const kernels::Product& product, const at::Tensor& su
 }
 
 void QuantizedSource::add_input_gradient_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& dy) const {
+  const auto matrix = sum.scalar_type() == dy.scalar_type() ? in_tiles(product, dy) : std::nullopt;
+  if (matrix) return kernels::multiply_tiles_transposed_(rows_of(sum), dy.flatten(0, -2), *matrix, /*adds=*/true);
   const bool is_rounded = at::isReducedFloatingType(sum.scalar_type());
   if (!adds(product, dy) || (is_rounded && rows_of_tile(sum.numel()) < weight_.out))
     return WeightSource::add_input_gradient_(product, sum, dy);

@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "kernels/quantize_rows/quantize_rows.h"
+#include "kernels/unpack/unpack.h"
 #include "nn/weight_source.h"
 #include "quant/quantized_weight.h"
 
@@ -9,6 +10,9 @@ namespace burnish::quant {
 
 /// Tells whether x is vectors of time or pooled text, in whose products codes gain nothing and lose what no other token has.
 bool has_few_rows(const at::Tensor& x);
+
+/// The same numbers as rows; a view of what is contiguous.
+at::Tensor rows_of(const at::Tensor& x);
 
 /// A weight held as codes. Products unpack one tile of rows at a time, forward and for the input's gradient; autograd keeps this
 /// object, and the input where the weight trains, so no unpacked copy outlives its tile.
@@ -39,6 +43,8 @@ class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_
   QuantizedWeight weight_;
 
  private:
+  /// The weight as kernels read it, where its product is one of matrices and rows like these are multiplied tile by tile.
+  std::optional<kernels::CodedMatrix> in_tiles(const kernels::Product& product, const at::Tensor& x) const;
   /// The product of an x of few rows (kernels/unpack/few_rows.h).
   at::Tensor forward_few(const at::Tensor& x, const at::Tensor& bias) const;
   /// Rows of W that are unpacked at once for a product with so many inputs: as nn::tile_rows says, or as many numbers as there are inputs.

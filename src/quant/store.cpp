@@ -1,5 +1,7 @@
 #include "quant/store.h"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -54,13 +56,19 @@ bool Store::trains(const std::string& name) const {
   return std::any_of(options_.trained.begin(), options_.trained.end(), [&](const auto& part) { return lies_below(name, part); });
 }
 
+std::optional<Format> Store::format_for(const std::string& name, const nn::FileWeight& weight) const {
+  if (stays(name)) return std::nullopt;
+  if (trains(name)) return kByRow;
+  if (weight.codes) return format_of(*weight.codes);
+  return weight.in_file ? anew(*weight.in_file) : options_.format;
+}
+
 std::shared_ptr<nn::WeightSource> Store::store(const std::string& name, const nn::FileWeight& weight, c10::Device device) {
-  const bool was_codes = weight.codes || weight.in_file;
-  if (stays(name) || (!trains(name) && !options_.format && !was_codes)) return nullptr;
-  auto stored = trains(name) ? to_train(weight, device, name)
-                : weight.codes
-                    ? from_codes(*weight.codes, device, name)
-                    : quantize(weight.numbers.flatten(1), weight.in_file ? anew(*weight.in_file) : *options_.format, device, name);
+  const auto format = format_for(name, weight);
+  if (!format) return nullptr;
+  auto stored = trains(name)   ? to_train(weight, device, name)
+                : weight.codes ? from_codes(*weight.codes, device, name)
+                               : quantize(weight.numbers.flatten(1), *format, device, name);
   const auto sizes = weight.sizes();
   auto source = source_of(stored, sizes.size() == 2);
   if (trains(name)) source->train(sizes, options_.gradient_dtype);
@@ -84,14 +92,11 @@ std::string Store::settings() const {
   return (options_.format ? "stored as " + format_name(*options_.format) + " except " + join(options_.high_precision) : "") + products;
 }
 
-int64_t Store::num_bytes(const std::string& name, int64_t out, int64_t in, std::optional<CodeKind> in_file) const {
-  if (stays(name)) return -1;
-  if (trains(name)) return stored_bytes(kByRow, out, in);
-  if (in_file) {
-    const auto group = code_block(*in_file).group;
-    return stored_bytes({*in_file, group > 0 ? Scaling::row_block : Scaling::tensor, group}, out, in);
-  }
-  return options_.format ? stored_bytes(*options_.format, out, in) : -1;
+int64_t Store::num_bytes(const std::string& name, const nn::FileWeight& weight) const {
+  const auto format = format_for(name, weight);
+  if (!format) return -1;
+  const auto sizes = weight.sizes();
+  return stored_bytes(*format, sizes[0], c10::multiply_integers(sizes.begin() + 1, sizes.end()));
 }
 
 }  // namespace burnish::quant

@@ -30,11 +30,13 @@ class Store : public nn::WeightStore {
   explicit Store(const StoreOptions& options);
   std::shared_ptr<nn::WeightSource> store(const std::string& name, const nn::FileWeight& weight, c10::Device device) override;
   std::string settings() const override;
-  int64_t num_bytes(const std::string& name, int64_t out, int64_t in, std::optional<CodeKind> in_file) const override;
+  int64_t num_bytes(const std::string& name, const nn::FileWeight& weight) const override;
 
  private:
   bool stays(const std::string& name) const;
   bool trains(const std::string& name) const;
+  /// The format in which a weight is held; nothing for a parameter.
+  std::optional<Format> format_for(const std::string& name, const nn::FileWeight& weight) const;
   /// A source that multiplies as the options say.
   std::shared_ptr<QuantizedSource> source_of(const QuantizedWeight& weight, bool is_matrix) const;
   StoreOptions options_;

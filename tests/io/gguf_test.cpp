@@ -43,7 +43,7 @@ TEST(Gguf, NumbersAndBytesAreViewsOfTheFile) {
   EXPECT_EQ(source.info("half.weight").dtype, at::kHalf);
   EXPECT_EQ(source.tensor("half.weight").sizes(), at::IntArrayRef({3, 5}));
   EXPECT_EQ(source.tensor("norm.bias").scalar_type(), at::kFloat);
-  EXPECT_EQ(source.info("q4_k.weight").codes, CodeKind::q4_k);
+  EXPECT_EQ(source.info("q4_k.weight").kind(), CodeKind::q4_k);
   EXPECT_EQ(source.tensor("q4_k.weight").sizes(), at::IntArrayRef({3, 288}));
   EXPECT_FALSE(source.info("bf16.weight").codes.has_value());
   source.release("q4_k.weight");

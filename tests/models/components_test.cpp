@@ -30,7 +30,7 @@ class Encoder : public nn::Module {
 class OneByte : public nn::WeightStore {
  public:
   std::shared_ptr<nn::WeightSource> store(const std::string&, const nn::FileWeight&, c10::Device) override { return nullptr; }
-  int64_t num_bytes(const std::string&, int64_t, int64_t, std::optional<CodeKind>) const override { return 1; }
+  int64_t num_bytes(const std::string&, const nn::FileWeight&) const override { return 1; }
   std::string settings() const override { return "in a byte"; }
 };
 

@@ -1,14 +1,11 @@
 #include "kernels/attention/cpu.h"
 
-#include <ATen/native/CPUBlas.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/attention/cpu_head.h"
-#include "kernels/linear/linear.h"
-#include "kernels/place.h"
 
 namespace burnish::kernels {
 
@@ -49,8 +46,7 @@ struct AttentionCpu : torch::autograd::Function<AttentionCpu> {
 
 bool attention_fits_cpu(const AttentionCall& call) {
   const auto &q = call.q, &k = call.k, &v = call.v;
-  if (!runs_on_cpu(q) || q.scalar_type() != at::kBFloat16 || product_dtype(q) != at::kBFloat16 || call.causal) return false;
-  if (at::native::cpublas::could_pack(at::kBFloat16)) return false;  // the CPU multiplies matrices
+  if (!multiplies_pairs(q) || call.causal) return false;
   if (q.dim() != 4 || q.numel() == 0 || k.numel() == 0 || q.size(3) % 2 != 0 || k.sizes() != v.sizes()) return false;
   const bool is_one_shape = k.dim() == 4 && k.size(0) == q.size(0) && k.size(1) == q.size(1) && k.size(3) == q.size(3);
   const bool is_of_keys = !call.bias.defined() || (call.bias.dim() == 4 && call.bias.size(2) == 1 && !call.bias.requires_grad());

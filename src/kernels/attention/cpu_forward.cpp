@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "kernels/attention/cpu_head.h"
+#include "kernels/cpu_rows.h"
 
 namespace burnish::kernels {
 

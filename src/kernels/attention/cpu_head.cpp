@@ -1,9 +1,5 @@
 #include "kernels/attention/cpu_head.h"
 
-#include <ATen/Parallel.h>
-#include <ATen/native/CPUBlas.h>
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <cstdint>
 
@@ -36,25 +32,8 @@ KeyBias::KeyBias(const at::Tensor& bias, const Head& head) {
   stride_ = bias.stride(3);
 }
 
-void for_tasks(int64_t count, int64_t num_bytes, const at::Tensor& like, const std::function<void(int64_t, std::byte*)>& task) {
-  const int64_t threads = std::min<int64_t>(at::get_num_threads(), count);
-  auto memory = at::empty({threads * num_bytes + Pieces::kLine}, like.options().dtype(at::kByte));
-  if (like.is_meta()) return;
-  auto* unaligned = reinterpret_cast<std::byte*>(memory.mutable_data_ptr<uint8_t>());
-  auto* start = unaligned + (Pieces::kLine - reinterpret_cast<std::uintptr_t>(unaligned) % Pieces::kLine);
-  at::parallel_for(0, count, up_to_whole(count, threads), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) task(i, start + at::get_thread_num() * num_bytes);
-    at::native::cpublas::brgemm_release();
-  });
-}
-
 void multiply_keys(const Bf16Rows& keys, const uint32_t* queries, int64_t num_queries, float* scores) {
   multiply_paired(keys, queries, num_queries, /*adds=*/false, scores);
-}
-
-void multiply_paired(const Bf16Rows& left, const uint32_t* right, int64_t columns, bool adds, float* sums) {
-  at::native::cpublas::brgemm(left.rows, columns, left.columns, left.stride, columns, columns, adds, left.first,
-                              reinterpret_cast<const c10::BFloat16*>(right), sums);
 }
 
 }  // namespace burnish::kernels

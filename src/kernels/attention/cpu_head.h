@@ -1,10 +1,11 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <functional>
 #include <limits>
 
 #include "kernels/attention/cpu_tiles.h"
+#include "kernels/bf16_pairs.h"
+#include "kernels/cpu_tasks.h"
 
 // Inside of attention on CPUs: what is computed of a head, by tiles of queries and keys.
 //
@@ -63,29 +64,6 @@ class KeyBias {
   int64_t stride_ = 0;
 };
 
-/// Memory of one thread, handed out piece by piece; without a start it is only measured.
-class Pieces {
- public:
-  explicit Pieces(std::byte* start) : start_(start) {}
-  template <class T>
-  T* take(int64_t count) {
-    auto* piece = start_ == nullptr ? nullptr : reinterpret_cast<T*>(start_ + taken_);
-    taken_ += (count * static_cast<int64_t>(sizeof(T)) + kLine - 1) / kLine * kLine;
-    return piece;
-  }
-  int64_t taken() const { return taken_; }
-
-  static constexpr int64_t kLine = 64;  ///< bytes of a line of the cache, which pieces begin at
-
- private:
-  std::byte* start_;
-  int64_t taken_ = 0;
-};
-
-/// Calls task(number, memory) for all of `count` in parallel, each with a thread's memory of so many bytes, which lies in one tensor as
-/// `like` has them. Nothing is called of tensors without numbers.
-void for_tasks(int64_t count, int64_t num_bytes, const at::Tensor& like, const std::function<void(int64_t, std::byte*)>& task);
-
 /// Computes all heads: y, and logs for backward.
 void attention_forward(const HeadOperands& x, const at::Tensor& y, const at::Tensor& logs);
 
@@ -94,7 +72,5 @@ void attention_backward(const HeadOperands& x, const HeadAnswer& answer, const H
 
 /// scores [keys, queries] = K Qᵀ, of queries whose columns are paired.
 void multiply_keys(const Bf16Rows& keys, const uint32_t* queries, int64_t num_queries, float* scores);
-/// sums [M, N] = left [M, K] right [K, N], or += : of paired rows.
-void multiply_paired(const Bf16Rows& left, const uint32_t* right, int64_t columns, bool adds, float* sums);
 
 }  // namespace burnish::kernels

@@ -38,22 +38,6 @@ BURNISH_SIMD float dot(const float* a, const float* b, int64_t n) {
   return rest;
 }
 
-/// A row of a weight: its codes, and scales of so many neighbours.
-struct CodedRow {
-  const uint8_t* codes;
-  const float* scales;
-  int64_t group;
-};
-
-/// Values first to first + n of a row.
-void unpack_part(const CodedRow& row, CodeKind kind, int64_t numbers_a_byte, int64_t first, int64_t n, float* values) {
-  for (int64_t done = 0; done < n;) {
-    const auto at = first + done, g = at / row.group, count = std::min(n, (g + 1) * row.group - first) - done;
-    codes_to_fp32(kind, row.codes + at / numbers_a_byte, row.scales[g], values + done, count);
-    done += count;
-  }
-}
-
 }  // namespace
 
 bool multiplies_few(const at::Tensor& x, const at::Tensor& codes, CodeKind kind) {
@@ -71,11 +55,11 @@ at::Tensor multiply_few(const at::Tensor& x_MI, const at::Tensor& codes, CodeKin
   at::parallel_for(0, out, std::max<int64_t>(1, kTask / in), [&](int64_t begin, int64_t end) {
     std::array<float, kPart> values;
     for (int64_t o = begin; o < end; ++o) {
-      const CodedRow row{plain_codes.const_data_ptr<uint8_t>() + o * bytes, plain_scales.const_data_ptr<float>() + o * groups, group};
+      const CodedRow row{kind, plain_codes.const_data_ptr<uint8_t>() + o * bytes, plain_scales.const_data_ptr<float>() + o * groups, group};
       std::array<float, kFewRows> sums{};
       for (int64_t first = 0; first < in; first += kPart) {
         const auto n = std::min(kPart, in - first);
-        unpack_part(row, kind, code_block(kind).numbers, first, n, values.data());
+        unpack_part(row, first, n, values.data());
         for (int64_t m = 0; m < num_rows; ++m) sums[static_cast<size_t>(m)] += dot(values.data(), from + m * in + first, n);
       }
       for (int64_t m = 0; m < num_rows; ++m) to[m * out + o] = sums[static_cast<size_t>(m)];

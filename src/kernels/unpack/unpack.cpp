@@ -200,6 +200,9 @@ void four_bits_to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* 
 
 }  // namespace
 
+namespace {
+
+/// Codes that share a scale; of four bits the first lies in the high half of a byte.
 void codes_to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* out, int64_t n) {
   const auto* bytes = reinterpret_cast<const int8_t*>(codes);
   switch (kind) {
@@ -212,7 +215,31 @@ void codes_to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* out,
   }
 }
 
+}  // namespace
+
+void unpack_part(const CodedRow& row, int64_t first, int64_t n, float* values) {
+  const auto a_byte = code_block(row.kind).numbers;
+  for (int64_t done = 0; done < n;) {
+    const auto at = first + done, g = at / row.group, count = std::min(n, (g + 1) * row.group - first) - done;
+    codes_to_fp32(row.kind, row.codes + at / a_byte, row.scales[g], values + done, count);
+    done += count;
+  }
+}
+
 namespace {
+
+/// Values of a row that lie in `stretch`; numbers that are rotated together lie within a buffer.
+template <class Out>
+void unpack_stretch(const CodedRow& row, Stretch stretch, int64_t rotation, Out* to) {
+  std::array<float, kBuffer> buffer;
+  for (int64_t done = 0; done < stretch.count; done += kBuffer) {
+    const auto n = std::min(kBuffer, stretch.count - done);
+    float* values = target(to + done, buffer.data());
+    unpack_part(row, stretch.first + done, n, values);
+    if (rotation > 0) rotate_row(values, n, rotation);
+    store_row(values, to + done, n);
+  }
+}
 
 template <class Out>
 void unpack_rows(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t rotation, at::Tensor& out) {
@@ -220,20 +247,10 @@ void unpack_rows(const at::Tensor& codes, CodeKind kind, const at::Tensor& scale
   const auto* code = codes.const_data_ptr<uint8_t>();
   const auto* scale = scales.const_data_ptr<float>();
   auto* to = out.mutable_data_ptr<Out>();
-  const int64_t bytes = codes.size(1), groups = scales.size(1), in = out.size(1), a_byte = code_block(kind).numbers;
+  const int64_t bytes = codes.size(1), groups = scales.size(1), in = out.size(1);
   at::parallel_for(0, codes.size(0), std::max<int64_t>(1, 32768 / std::max<int64_t>(1, in)), [&](int64_t begin, int64_t end) {
-    std::array<float, kBuffer> buffer;
-    for (int64_t row = begin; row < end; ++row) {
-      for (int64_t first = 0; first < in;) {
-        const int64_t g = first / group, n = std::min({in, (g + 1) * group, first + kBuffer}) - first;
-        auto* place = to + row * in + first;
-        float* values = target(place, buffer.data());
-        codes_to_fp32(kind, code + row * bytes + first / a_byte, scale[row * groups + g], values, n);
-        if (rotation > 0) rotate_row(values, n, rotation);
-        store_row(values, place, n);
-        first += n;
-      }
-    }
+    for (int64_t row = begin; row < end; ++row)
+      unpack_stretch({kind, code + row * bytes, scale + row * groups, group}, {0, in}, rotation, to + row * in);
   });
 }
 
@@ -262,8 +279,8 @@ at::Tensor unpack_anywhere(const at::Tensor& codes, CodeKind kind, const at::Ten
 
 at::Tensor unpack(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t in, c10::ScalarType dtype,
                   int64_t rotation) {
-  // Numbers that are rotated together may reach over what the CPU's loop has at once, or a scale's neighbours.
-  if (rotation > 0 && (!runs_on_cpu(codes) || scales.size(1) > 1 || kBuffer % rotation != 0)) {
+  // Numbers that are rotated together may reach over what the CPU's loop has at once.
+  if (rotation > 0 && (!runs_on_cpu(codes) || kBuffer % rotation != 0)) {
     auto values = unpack(codes, kind, scales, group, in, at::kFloat);
     rotate_(values, rotation);
     return values.to(dtype);
@@ -280,6 +297,30 @@ at::Tensor unpack(const at::Tensor& codes, CodeKind kind, const at::Tensor& scal
   if (narrow) unpack_rows<c10::BFloat16>(plain_codes, kind, plain_scales, group, rotation, out);
   else unpack_rows<float>(plain_codes, kind, plain_scales, group, rotation, out);
   return out.to(dtype);
+}
+
+void unpack_tile(const CodedMatrix& weight, Stretch rows, Stretch columns, c10::BFloat16* to, int64_t stride) {
+  const auto& block = code_block(weight.kind);
+  const auto in_bytes = [&](int64_t numbers) { return numbers / block.numbers * block.bytes; };
+  if (block.holds_scales) {
+    const auto codes = weight.codes.narrow(0, rows.first, rows.count).narrow(1, in_bytes(columns.first), in_bytes(columns.count));
+    const auto values = unpack_blocks(codes.contiguous(), weight.kind, columns.count).to(at::kBFloat16);
+    for (int64_t r = 0; r < rows.count; ++r)
+      std::copy_n(values.const_data_ptr<c10::BFloat16>() + r * columns.count, columns.count, to + r * stride);
+    return;
+  }
+  const auto* codes = weight.codes.const_data_ptr<uint8_t>();
+  const auto* scales = weight.scales.const_data_ptr<float>();
+  const auto bytes = in_bytes(columns.count);
+  // Stretches of many rows lie in as many pages, which processors do not foresee.
+  constexpr int64_t kAhead = 16, kLine = 64;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const auto row = rows.first + r;
+    const auto* ahead = codes + std::min(row + kAhead, rows.first + rows.count - 1) * weight.codes.stride(0) + in_bytes(columns.first);
+    for (int64_t byte = 0; byte < bytes; byte += kLine) __builtin_prefetch(ahead + byte);
+    unpack_stretch({weight.kind, codes + row * weight.codes.stride(0), scales + row * weight.scales.stride(0), weight.group}, columns,
+                   weight.rotation, to + r * stride);
+  }
 }
 
 }  // namespace burnish::kernels

@@ -1,5 +1,6 @@
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <c10/util/BFloat16.h>
 
 #include <array>
 
@@ -13,9 +14,30 @@ namespace burnish::kernels {
 at::Tensor unpack(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t in, c10::ScalarType dtype,
                   int64_t rotation = 0);
 
-/// Writes the values of n codes that share a scale, on a CPU; of four bits the first code lies in the high half of a byte. Of kinds whose
-/// scales lie in their blocks there are none.
-void codes_to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* out, int64_t n);
+/// A row of a weight on a CPU: its codes, and scales of so many neighbours. Of kinds whose scales lie in their blocks there are none.
+struct CodedRow {
+  CodeKind kind;
+  const uint8_t* codes;
+  const float* scales;
+  int64_t group;
+};
+/// Writes values first to first + n of a row, without rotation; `first` is even.
+void unpack_part(const CodedRow& row, int64_t first, int64_t n, float* values);
+
+/// A weight [rows, in] in codes and scales, as `unpack` takes them.
+struct CodedMatrix {
+  at::Tensor codes;
+  CodeKind kind;
+  at::Tensor scales;  ///< of rows that may share storage
+  int64_t group, in, rotation;
+};
+/// Neighbours of a row, or rows.
+struct Stretch {
+  int64_t first, count;
+};
+/// Writes a tile of a weight as bf16 rows that lie `stride` numbers apart, on a CPU. The tile begins between groups, blocks and numbers that
+/// are rotated together, whose sizes divide 1024.
+void unpack_tile(const CodedMatrix& weight, Stretch rows, Stretch columns, c10::BFloat16* to, int64_t stride);
 
 /// The 16 values of NF4, ascending from -1 to 1 (Dettmers et al. 2023, arXiv 2305.14314, appendix E).
 const std::array<float, 16>& nf4_values();
