@@ -60,7 +60,7 @@ def pictures():
 def encode(pipe, rows):
     samples = []
     for name, prompt in rows:
-        x = torch.from_numpy(np.asarray(Image.open(OUT / "pictures" / name))).permute(2, 0, 1)[None].float() / 127.5 - 1
+        x = torch.from_numpy(np.asarray(Image.open(OUT / "pictures" / name))).permute(2, 0, 1)[None].to(pipe.vae.dtype) / 127.5 - 1
         latents = (pipe.vae.encode(x).latent_dist.mode() - pipe.vae.config.shift_factor) * pipe.vae.config.scaling_factor
         text, pooled, ids = pipe.encode_prompt(prompt, prompt_2=prompt, max_sequence_length=pipe.tokenizer_2.model_max_length)
         samples.append((latents, text, pooled, ids))

@@ -4,6 +4,8 @@ import torch.nn.functional as F
 from peft import LoraConfig, get_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 
+from digest import digest
+
 STEPS = 10
 
 
@@ -33,6 +35,11 @@ def adapter_state(component, model):
     """The adapter as diffusers writes it, with alphas; `component` goes before the keys."""
     state = {f"{component}.{k}": v.detach().clone().contiguous() for k, v in get_peft_model_state_dict(model).items()}
     return state | {k.replace(".lora_A.weight", ".alpha"): torch.tensor(2.0) for k in state if ".lora_A." in k}
+
+
+def moved(parameters, before):
+    """Digests [P, 9] of how far (name, parameter) came from what they were by name, in the order of names."""
+    return torch.stack([digest(p - before[name]) for name, p in sorted(parameters)])
 
 
 def train(parameters, num_steps, loss_of, **adamw):

@@ -114,7 +114,8 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   if (bias.defined()) b = bias;
   if (runs_on_cpu(x) && x.scalar_type() == at::kBFloat16 && !cpu_has_bf16()) return LinearAsFp32::apply(x, weight, b);
   if (suits_onednn(x, weight)) return LinearOneDnn::apply(x, weight, b);
-  return at::linear(x, weight, b);
+  // Of rows in pieces ATen copies them too, but adds the bias behind the product, which rounds otherwise than FrozenLayers does.
+  return at::linear(x.contiguous(), weight, b);
 }
 
 at::Tensor linear_back(const at::Tensor& dy_NO, const at::Tensor& weight_OI) {

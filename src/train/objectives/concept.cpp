@@ -81,7 +81,7 @@ Concept slider_of(const models::OptionValues& own) {
 }
 
 Concept erased_of(const models::OptionValues& own) {
-  Concept erased{.drawn = kErased};
+  Concept erased{.drawn = kTarget};
   erased.aims.push_back({.name = "erased_loss",
                          .pass = {.prompt = kTarget},
                          .base = kNeutral,

@@ -5,7 +5,9 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "base/count.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "drawing/encode.h"
@@ -124,7 +126,10 @@ class OfConcept final : public Objective {
     const auto choices = choices_of(*request.samples.at(0));
     return at_step(std::move(draws), request, choices.at(static_cast<size_t>(number * std::ssize(choices) / num_held_out_draws())));
   }
-  void complete(pipeline::Values& draws) const override { visits_->complete(draws); }
+  void complete(pipeline::Values& draws) const override {
+    if (drawn_.on) draws[kDrawnSteps] = steps_of(draws);
+    visits_->complete(draws);
+  }
   std::vector<Counted> counted(const pipeline::Values& draws) const override { return visits_->counted(draws); }
 
  private:
@@ -139,6 +144,21 @@ class OfConcept final : public Objective {
       config_error("train", "none of the {} steps of a drawing begins where the trained expert predicts; raise max_denoising_steps",
                    drawn_.num_steps);
     return choices;
+  }
+
+  /// Recorded draws say how far the model draws as well as the time.
+  at::Tensor steps_of(const pipeline::Values& draws) const {
+    const auto found = draws.find(kDrawnSteps);
+    if (found == draws.end())
+      data_error("train",
+                 "the replay file holds no '{}' beside a time; record after how many steps of a drawing it is, or set concept_latents to "
+                 "pictures",
+                 kDrawnSteps);
+    const auto steps = std::get<at::Tensor>(found->second).item<double>();
+    if (steps != std::floor(steps) || steps < 0 || steps >= static_cast<double>(drawn_.num_steps))
+      data_error("train", "'{}' of the replay file is {}; at most {} come before a time, as max_denoising_steps is {}", kDrawnSteps, steps,
+                 count_of(drawn_.num_steps - 1, "step"), drawn_.num_steps);
+    return at::scalar_tensor(steps, at::kLong);
   }
 
   pipeline::Values at_step(pipeline::Values draws, const DrawRequest& request, int64_t num_steps) const {
@@ -189,11 +209,6 @@ std::vector<OwnCondition> conditions() {
 
 bool needs_pictures(const models::OptionValues& own) { return !drawn_latents_of(own).on; }
 
-void check_latents(const RunForObjective& run) {
-  if (run.replays && drawn_latents_of(run.own).on)
-    config_error("train", "latents that the model draws have times of their own; take replay out, or set concept_latents to pictures");
-}
-
 std::string slider_fingerprint(const models::OptionValues& own) { return concept_fingerprint(slider().options, own); }
 std::string erasing_fingerprint(const models::OptionValues& own) { return concept_fingerprint(erase().options, own); }
 
@@ -208,11 +223,7 @@ const ObjectiveKind& slider() {
                                   .options = with_common(slider_options()),
                                   .files = {kConceptConfig},
                                   .conditions = conditions(),
-                                  .check =
-                                      [](const RunForObjective& run) {
-                                        check_latents(run);
-                                        check_slider(run);
-                                      },
+                                  .check = check_slider,
                                   .fingerprint = slider_fingerprint,
                                   .make = make_slider};
   return kind;
@@ -224,11 +235,7 @@ const ObjectiveKind& erase() {
                                   .shares = concept_shares,
                                   .options = with_common(erasing_options()),
                                   .files = {kConceptConfig},
-                                  .check =
-                                      [](const RunForObjective& run) {
-                                        check_latents(run);
-                                        check_erasing(run);
-                                      },
+                                  .check = check_erasing,
                                   .fingerprint = erasing_fingerprint,
                                   .make = make_erasing};
   return kind;
