@@ -363,8 +363,9 @@ void model_rows(Table& table) {
 }
 
 void network_rows(Table& table) {
-  table << words("network.type", "lora_type", {{"lora", "lora"}, {"locon", "lora"}, {"lierla", "lora"}, {"c3lier", "lora"}, {"dora", "dora"}, {"lokr", "lokr"}, {"loha", "loha"}},
-                 "adapters here are lora, dora, loha and lokr");
+  const std::map<std::string, std::string> kinds{{"lora", "lora"}, {"locon", "lora"}, {"lierla", "lora"}, {"c3lier", "lora"},
+                                                 {"dora", "dora"}, {"lokr", "lokr"},  {"loha", "loha"}};
+  table << words("network.type", "lora_type", kinds, "adapters here are lora, dora, loha and lokr");
   table << rewritten("network.type", "lora_base_model", [](const Value&, const Settings& all) { return carried(trained_parts(all)); });
   table << rewritten(
       "train.train_unet", "trainable_models",

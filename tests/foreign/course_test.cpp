@@ -452,14 +452,17 @@ TEST(Course, ASliderOfAiToolkit) {
 }
 
 TEST(Course, ASliderOfAiToolkitsTargets) {
-  const auto one = ai_toolkit(R"({"type": "slider", "train": {"max_denoising_steps": 40}, "slider": {"resolutions": [[768, 512]],
-      "targets": [{"target_class": "a person", "positive": "an old person", "negative": "a young person"}]}})");
+  const auto one = ai_toolkit(R"({"type": "slider", "train": {"max_denoising_steps": 40}, "network": {"type": "lierla", "linear": 8},
+      "slider": {"resolutions": [[768, 512]], "targets": [{"target_class": "a person", "positive": "an old person", "negative": "a young person"}]}})");
   EXPECT_EQ(one.text("task"), "slider");
   EXPECT_EQ(one.text("concept_latents"), "drawn");
   EXPECT_EQ(one.number("max_denoising_steps"), 40);
   EXPECT_EQ(one.number("min_timestep_boundary"), 0) << "these are steps of a drawing, and no times";
   EXPECT_EQ(one.number("denoising_cfg_scale"), 3);
   EXPECT_EQ(one.number("guidance_strength"), 1);
+  EXPECT_EQ(one.text("lora_type"), "lora");
+  EXPECT_EQ(one.number("lora_rank"), 8);
+  EXPECT_THAT(one.said.not_carried, Not(Contains(HasSubstr("network.type"))));
   EXPECT_EQ(one.text("positive_prompt"), "an old person");
   EXPECT_EQ(Value::parse(one.options.at("resolution")), Value::array({"512,768"}));
   const auto several = Value::parse(R"({"config": {"process": [{"type": "slider", "slider": {"targets": [

@@ -168,6 +168,17 @@ TEST_F(Concepts, WhatIsRefused) {
   expect_refused(kForget + other, "num_repeats of a concept must be more than 0");
 }
 
+TEST_F(Concepts, ARecordedDrawSaysHowFarTheModelDraws) {
+  for (const auto& [replay, text] :
+       {std::pair{kGolden / "replay.safetensors", "holds no 'drawn_steps' beside a time"},
+        {fs::path(golden_path("flux_concepts.safetensors")), "must be a whole number below max_denoising_steps, which is 2"}}) {
+    auto out = run_burnish("train " + kForget + kLora + "--max_steps 1 --max_denoising_steps 2 " + flux() + option("replay", replay) +
+                           option("output_path", folder / "refused"));
+    EXPECT_EQ(out.exit_code, 3) << out.output;
+    EXPECT_THAT(out.output, HasSubstr(text));
+  }
+}
+
 TEST_F(Concepts, ACacheIsOfTheSlidersPrompts) {
   auto made = run_burnish("train --task slider:data_process " + flux() + data() + "--concept_latents pictures " +
                           kAge.substr(kAge.find("--target")) + option("output_path", folder / "cache"));

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/count.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "drawing/encode.h"
@@ -156,8 +155,8 @@ class OfConcept final : public Objective {
                  kDrawnSteps);
     const auto steps = std::get<at::Tensor>(found->second).item<double>();
     if (steps != std::floor(steps) || steps < 0 || steps >= static_cast<double>(drawn_.num_steps))
-      data_error("train", "'{}' of the replay file is {}; at most {} come before a time, as max_denoising_steps is {}", kDrawnSteps, steps,
-                 count_of(drawn_.num_steps - 1, "step"), drawn_.num_steps);
+      data_error("train", "'{}' of the replay file is {}; it must be a whole number below max_denoising_steps, which is {}", kDrawnSteps,
+                 steps, drawn_.num_steps);
     return at::scalar_tensor(steps, at::kLong);
   }
 
