@@ -12,19 +12,23 @@
 #include "kernels/int8_product/int8_product.h"
 #include "kernels/place.h"
 #include "kernels/transpose_codes/transpose_codes.h"
+#include "quant/format.h"
 #include "quant/scaled_mm.h"
 
 namespace burnish::quant {
 
 namespace {
 
-/// Sides of a tile of sums. A CPU's is 1 MB; a GPU's, 64 MB at most, has enough rows to keep it busy. Neighbours that are rotated together
-/// lie in one.
+/// Sides of a tile of sums. A CPU's, 2.5 MB at most, has its share of the rows, since oneDNN packs the weight anew for each; a GPU's, 64 MB
+/// at most, has enough rows to keep it busy. Neighbours that are rotated together lie in one.
 struct Tile {
   int64_t rows, columns;
 };
-Tile tile_of(c10::Device device, int64_t columns, int64_t rotation) {
-  if (kernels::runs_on_cpu(device)) return {512, std::min(columns, std::max<int64_t>(512, rotation))};
+Tile tile_of(c10::Device device, int64_t rows, int64_t columns, int64_t rotation) {
+  if (kernels::runs_on_cpu(device)) {
+    constexpr int64_t kMostRows = 640, kColumns = 1024;
+    return {ceil_div(rows, ceil_div(rows, kMostRows)), std::min(columns, std::max(kColumns, rotation))};
+  }
   return {std::max<int64_t>(1024, (int64_t{1} << 24) / columns / 32 * 32), columns};
 }
 
@@ -56,7 +60,7 @@ bool has_int8_products(c10::Device device, int64_t out, int64_t in) {
 void int8_mm_(const at::Tensor& y_MN, const at::Tensor& a_MK, const at::Tensor& b_KN, const kernels::Scales& scales, bool adds) {
   const bool on_cpu = kernels::runs_on_cpu(y_MN);
   const int64_t num_rows = y_MN.size(0), num_columns = y_MN.size(1);
-  const auto tile = tile_of(y_MN.device(), num_columns, scales.rotation);
+  const auto tile = tile_of(y_MN.device(), num_rows, num_columns, scales.rotation);
   const auto padded = [&](int64_t rows) { return on_cpu ? rows : (rows + kRowsOfGpu - 1) / kRowsOfGpu * kRowsOfGpu; };
   // A GPU's product wants its right factor contiguous along what is summed.
   const auto b = on_cpu || b_KN.stride(0) == 1 ? b_KN : kernels::transpose_codes(b_KN).t();

@@ -14,7 +14,7 @@ bool has_few_rows(const at::Tensor& x);
 /// The same numbers as rows; a view of what is contiguous.
 at::Tensor rows_of(const at::Tensor& x);
 
-/// A weight held as codes. Products unpack one tile of rows at a time, forward and for the input's gradient; autograd keeps this
+/// A weight held as codes. Products unpack one tile at a time, forward and for the input's gradient; autograd keeps this
 /// object, and the input where the weight trains, so no unpacked copy outlives its tile.
 class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_this<QuantizedSource> {
  public:

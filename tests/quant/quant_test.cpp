@@ -432,7 +432,7 @@ TEST(Int8Compute, SumsAreExactAtTheirLargest) {
 }
 
 TEST(Int8Compute, HoldsATileOfSumsAtMost) {
-  const int64_t rows = 2048, out = 4096, in = 1024, tile = 4 * 512 * 512;
+  const int64_t rows = 2048, out = 4096, in = 1024, tile = 4 * 512 * 1024;
   auto source = int8_source(out, in);
   auto product = kernels::matrix_product();
   auto x = at::randn({rows, in}).to(at::kBFloat16).requires_grad_(true);

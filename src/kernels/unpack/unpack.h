@@ -35,8 +35,8 @@ struct CodedMatrix {
 struct Stretch {
   int64_t first, count;
 };
-/// Writes a tile of a weight as bf16 rows that lie `stride` numbers apart, on a CPU. The tile begins between groups, blocks and numbers that
-/// are rotated together, whose sizes divide 1024.
+/// Writes a tile of a weight as bf16 rows that lie `stride` numbers apart, on a CPU. The tile begins between groups, blocks and numbers
+/// that are rotated together, whose sizes divide 1024.
 void unpack_tile(const CodedMatrix& weight, Stretch rows, Stretch columns, c10::BFloat16* to, int64_t stride);
 
 /// The 16 values of NF4, ascending from -1 to 1 (Dettmers et al. 2023, arXiv 2305.14314, appendix E).
