@@ -3,11 +3,11 @@
 
 The model is assets/tiny-flux, trained on over all its emoji in colour under one caption, so that what is drawn is left to the noise: a model in too few
 steps draws the mean of what it could draw. A student trains for each number of steps, a LoRA, in several seeds, and draws at the times that it was
-trained at, most of them early; before that, the model draws in as many steps of its own schedule. Both are held against drawings of the model in 24 steps. Apart: the
-energy distance (Székely and Rizzo 2013) between the latents of the two, from other noise, in parts of the mean distance between two drawings in many
-steps. Variety: the mean distance between two drawings, in parts of that. Off: the distance of a drawing from that in many steps from its noise, in parts of
-its norm, which nothing asks of a student that draws new noise. Nothing is timed: a busy machine gives the same. Runs that are there
-already are kept, so that a broken one goes on.
+trained at, most of them early, from noisy data and under backward simulation; before that, the model draws in as many steps of its own schedule. All are
+held against drawings of the model in 24 steps, and against the data, which a model that is not done learning differs from. Apart: the energy distance
+(Székely and Rizzo 2013) between the latents of the two, from other noise, in parts of the mean distance between two of the latter. Variety: the mean
+distance between two drawings, in parts of that. Off: the distance of a drawing from that in many steps from its noise, in parts of its norm, which nothing
+asks of a student that draws new noise. Nothing is timed: a busy machine gives the same. Runs that are there already are kept, so that a broken one goes on.
 """
 import argparse
 import csv
@@ -17,10 +17,14 @@ import statistics
 import subprocess
 import sys
 
+import torch
+from safetensors.torch import load_file
+
 import measure
 
 DATA, OUT = measure.SCRATCH / "few-pictures", measure.SCRATCH / "few-steps"
 SIDE, MANY, DRAWN, CAPTION = 192, 24, 96, "emoji"
+BEFORE, AFTER, SIMULATED = "before", "after", "after, simulated"
 TIMES = {1: "0.999,0", 2: "0.999,0.9,0", 4: "0.999,0.96,0.9,0.8,0"}  # most of what is drawn is settled where there is much noise
 
 
@@ -30,6 +34,7 @@ def arguments():
     p.add_argument("--model_steps", type=int, default=400, help="of the model's own training")
     p.add_argument("--drawn_in", default="1,2,4", help=f"steps that students draw in, of {', '.join(map(str, TIMES))}")
     p.add_argument("--seeds", type=int, default=3)
+    p.add_argument("--first_seed", type=int, default=0, help="settings are tuned with other seeds than are recorded")
     p.add_argument("--threads", type=int, default=measure.cpu()["cores"])
     args = p.parse_args()
     args.drawn_in = [int(number) for number in args.drawn_in.split(",")]
@@ -66,41 +71,57 @@ class Bench:
                      "--output_path", OUT / name, *options)
         return file
 
-    def student(self, num_steps, seed):
-        return self.train(self.model, f"student-{num_steps}-{seed}-{self.args.steps}-{self.args.model_steps}", seed, self.args.steps, "--task", "dmd2",
+    def data(self):
+        """Latents of all pictures [N, C H W], as their encoder leaves them in a cache."""
+        cache = OUT / "data"
+        if not (cache / "manifest.json").exists():
+            self.run("train", self.model, "--task", "sft:data_process", "--lora_rank", 4, "--dataset_metadata_path", self.pictures, "--output_path", cache)
+        return torch.cat([latents for file in sorted(cache.glob("encode_image-*/*.safetensors")) for latents in load_file(file).values()]).float().flatten(1)
+
+    def student(self, num_steps, seed, when):
+        name = f"student-{num_steps}-{seed}-{self.args.steps}-{self.args.model_steps}" + ("-simulated" if when == SIMULATED else "")
+        return self.train(self.model, name, seed, self.args.steps, "--task", "dmd2", *(["--dmd2_backward_simulation"] if when == SIMULATED else []),
                           "--dmd2_student_sample_steps", num_steps, "--dmd2_student_t_list", TIMES[num_steps], "--batch_size", 8, "--lora_rank", 32,
                           "--lora_target_modules", "all-linear", "--learning_rate", 3e-4)
 
     def drawn(self, name, seed, *options):
         """Latents of so many drawings [N, C H W]."""
-        from safetensors.torch import load_file
-
         latents = OUT / f"{name}-{seed}-{self.args.model_steps}.safetensors"
         if not latents.exists():
             self.run("sample", self.model, *(["--prompt", CAPTION] * DRAWN), "--seed", seed, "--save_latents", latents, "--output_path", OUT / name, *options)
         return load_file(latents)["latents"].float().flatten(1)
 
+    def drawn_by(self, num_steps, seed, when, of_pictures):
+        if when == BEFORE:
+            return self.drawn(f"before-{num_steps}", of_pictures, "--num_inference_steps", num_steps)
+        student = self.student(num_steps, seed, when)
+        return self.drawn(f"{student.parent.name}-drawn", of_pictures, "--lora", student)
+
     def measured(self):
-        """{(steps, when): [[apart, variety, off] a seed]}; of many steps those from other noise."""
-        found = {(n, when): [] for n in self.args.drawn_in for when in ("before", "after")} | {(MANY, "before"): []}
-        for seed in range(self.args.seeds):
-            many, others = (self.drawn("many", of, "--num_inference_steps", MANY) for of in (seed, 100 + seed))
-            found[MANY, "before"].append(compared(many, many, others))
-            for n in self.args.drawn_in:
-                for when, options in (("before", ["--num_inference_steps", n]), ("after", ["--lora", self.student(n, seed)])):
-                    drawn = self.drawn(f"{when}-{n}" + (f"-{self.args.steps}" if when == "after" else ""), seed, *options)
-                    found[n, when].append(compared(drawn, many, others))
-                    print(f"{n} steps, {when}, seed {seed}: " + ", ".join(f"{x:.3f}" for x in found[n, when][-1]), flush=True)
+        """{(steps, when): [[apart, variety, off, apart from data, variety beside data] a seed]}; of many steps those from other noise."""
+        ways = [(n, when) for n in self.args.drawn_in for when in (BEFORE, AFTER, SIMULATED) if n > 1 or when != SIMULATED]
+        found, data = {way: [] for way in [*ways, (MANY, BEFORE)]}, self.data()
+        for seed in range(self.args.first_seed, self.args.first_seed + self.args.seeds):
+            of_pictures = 1000 * seed  # the seeds of the pictures count on from it
+            many, others = (self.drawn("many", of, "--num_inference_steps", MANY) for of in (of_pictures, of_pictures + 500))
+            found[MANY, BEFORE].append(compared(many, many, others, data))
+            for n, when in ways:
+                found[n, when].append(compared(self.drawn_by(n, seed, when, of_pictures), many, others, data))
+                print(f"{n} steps, {when}, seed {seed}: " + ", ".join(f"{x:.3f}" for x in found[n, when][-1]), flush=True)
         return found
 
 
-def compared(drawn, many, others):
-    import torch
+def among(x):
+    return float(torch.cdist(x, x).sum()) / (len(x) * (len(x) - 1))
 
-    among = lambda x: float(torch.cdist(x, x).sum()) / (len(x) * (len(x) - 1))
-    of_many = among(others)
-    apart = 2 * float(torch.cdist(drawn, others).mean()) - among(drawn) - of_many
-    return [apart / of_many, among(drawn) / of_many, float(((drawn - many).norm(dim=1) / many.norm(dim=1)).mean())]
+
+def apart(drawn, others):
+    return (2 * float(torch.cdist(drawn, others).mean()) - among(drawn) - among(others)) / among(others)
+
+
+def compared(drawn, many, others, data):
+    off = float(((drawn - many).norm(dim=1) / many.norm(dim=1)).mean())
+    return [apart(drawn, others), among(drawn) / among(others), off, apart(drawn, data), among(drawn) / among(data)]
 
 
 def table(found):
@@ -108,7 +129,7 @@ def table(found):
     for (num_steps, when), of_seeds in found.items():
         cells = [f"{100 * statistics.mean(values):.1f}" + (f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else "") + " %" for values in zip(*of_seeds)]
         rows.append([num_steps, when, *cells])
-    return measure.markdown(["steps", "DMD2", "apart", "variety", "off"], rows)
+    return measure.markdown(["steps", "DMD2", "apart", "variety", "off", "apart from data", "variety beside data"], rows)
 
 
 def main():
@@ -117,7 +138,7 @@ def main():
     cpu = measure.cpu()
     text = (f"# Drawing in few steps before and after DMD2, {datetime.date.today().isoformat()}\n\n{cpu['name']}; burnish {measure.commit()}. assets/tiny-flux after {args.model_steps} "
             f"steps of 16 pictures under one caption; students are LoRAs of rank 32 on every linear layer, {args.steps} steps of 8 pictures, bf16; {DRAWN} drawings each; means and "
-            f"standard deviations over {args.seeds} seeds.\n\n{table(found)}\nReproduce: `./dev bench few_steps --steps {args.steps} --seeds {args.seeds} --model_steps "
+            f"standard deviations over {args.seeds} seeds from {args.first_seed} on.\n\n{table(found)}\nReproduce: `./dev bench few_steps --steps {args.steps} --seeds {args.seeds} --first_seed {args.first_seed} --model_steps "
             f"{args.model_steps}`\n")
     measure.tell("few_steps", text, {"steps": args.steps, "results": {f"{n} {when}": of for (n, when), of in found.items()}})
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What DiffSynth-Studio's own DMD2 makes of the small FLUX.2 klein and the pictures of make_flux2.py, all of student, fake score and discriminator training whole -> dmd2.safetensors:
+"""What DiffSynth-Studio's own DMD2 makes of the small FLUX.2 klein and the pictures of make_flux2.py, all of student, fake score and discriminator training whole -> dmd2.safetensors, and
+what it makes where the student sees its own drawing up to a step in place of noisy data -> dmd2_simulation.safetensors:
 
-step.{i}.noise, sample, sigma, matching_sigma, matching_noise, regularising_noise   what it drew in eight steps
+step.{i}.noise, sample, sigma, matching_sigma, matching_noise, regularising_noise   what it drew in eight steps; of the second file also drawn_steps and step_noise
 loss                                                                                             of each step
 grad_norm                                                                                        of what trains in each step, before it is clipped
 student.<parameter>, fake_score.<parameter>, discriminator.<parameter>                           digests of the weights after the last step
 
-Losses, draws and phases are those of diffsynth.diffusion.dmd2, prompts and pictures those of its units. Features are taken by hooks; the discriminator, which is no part of the package,
+Losses, draws and phases are those of diffsynth.diffusion.dmd2, prompts and pictures those of its units; it has no backward simulation, which is written here by the paper (arXiv 2405.14867, 4.5). Features are taken by hooks; the discriminator, which is no part of the package,
 has the layers of its example for FLUX.2 and begins as burnish draws it. AdamW's eps is large enough for steps not to be decided by rounding.
 """
 import copy
@@ -92,17 +93,32 @@ class Drawn:
         return noted
 
 
-def record(drawn, number, sample, row, out):
-    step_id, noise, sigma, matching, *more = drawn
+class Simulating(dmd2.DMD2Loss):
+    def _generate_student_data(self, module, real_data, inputs_shared, inputs_posi):
+        sigmas, timesteps = dmd2.make_dmd2_student_schedule(module.pipe, self.config.student_sample_steps, real_data.device)
+        step_id = dmd2.torch.randint(0, self.config.student_sample_steps, (1,))
+        latents, *step_noise = (dmd2.torch.randn_like(real_data) for _ in range(self.config.student_sample_steps))
+        x0_at = lambda i: self._model_forward_x0(module, module.pipe.dit, run, latents, timesteps[i:i + 1], sigmas[i:i + 1], inputs_shared, inputs_posi)
+        for i in range(int(step_id)):
+            with torch.no_grad():
+                latents = dmd2._forward_process(x0_at(i), step_noise[i], sigmas[i + 1:i + 2])
+        return x0_at(int(step_id)), latents
+
+
+def record(drawn, number, sample, row, out, simulates):
+    step_id, noise, *drawn = drawn
+    step_noise, (sigma, matching, *more) = (drawn[:CONFIG.student_sample_steps - 1], drawn[CONFIG.student_sample_steps - 1:]) if simulates else ([], drawn)
     height, width = sample["height"] // 16, sample["width"] // 16
     latents = lambda tokens: tokens[0].t().unflatten(1, (height, width)).contiguous()
     values = {"sample": torch.tensor(row), "noise": latents(noise), "matching_noise": latents(matching),
               "matching_sigma": (sigma * (CONFIG.matching_t_max - CONFIG.matching_t_min) + CONFIG.matching_t_min)[0], "sigma": torch.linspace(0.999, 0, CONFIG.student_sample_steps + 1, dtype=torch.float64)[step_id[0]].float(),
               "regularising_noise": latents(more[0]) if more else torch.zeros(32, height, width)}
+    if simulates:
+        values |= {"drawn_steps": step_id[0], "step_noise": torch.stack([latents(of_step) for of_step in step_noise])}
     out.update({f"step.{number}.{name}": value for name, value in values.items()})
 
 
-def main():
+def make(file_name, kind):
     torch.manual_seed(7)
     family = Flux2()
     pipe = family.open()
@@ -123,15 +139,15 @@ def main():
     for name in list(optimizers):
         optimizers[name + "_scheduler"] = None
     drawn, out, losses, norms = Drawn(), {}, [], []
-    dmd2.torch = drawn
-    loss_of = dmd2.DMD2Loss(CONFIG)
+    dmd2.torch = drawn  # the losses draw by it
+    loss_of = kind(CONFIG)
     for step in range(NUM_STEPS):
         sample = samples[step % 4]
         shared = {name: value for name, value in sample.items() if name not in negative}
         drawn.all.clear()
         loss = loss_of(module, (shared, {name: sample[name] for name in negative}, negative), step)["total_loss"]
         loss.backward()
-        record(drawn.all, step, sample, step % 4, out)
+        record(drawn.all, step, sample, step % 4, out, kind is Simulating)
         current, _ = dmd2._dmd2_current_optimizers(CONFIG, optimizers, step)
         trained = [p for optimizer in current for group in optimizer.param_groups for p in group["params"]]
         norms.append(torch.stack([p.grad.norm() for p in trained if p.grad is not None]).norm())
@@ -145,9 +161,14 @@ def main():
     for name, model in (("student", pipe.dit), ("fake_score", pipe.fake_score), ("discriminator", pipe.discriminator)):
         out.update({f"{name}.{path}": digest(p) for path, p in model.named_parameters()})
     out.update({"loss": torch.stack(losses).double(), "grad_norm": torch.stack(norms).double()})
-    file = flux2.HERE / "dmd2.safetensors"
+    file = flux2.HERE / file_name
     save_file(out, file)
     file.chmod(0o644)
+
+
+def main():
+    make("dmd2.safetensors", dmd2.DMD2Loss)
+    make("dmd2_simulation.safetensors", Simulating)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ class Dmd2 : public ModelRun {
       for (size_t i = 1; i < one.size(); ++i) EXPECT_NEAR(two[i] / one[i], 1, tolerance(1e-3)) << value << " of step " << i;
     }
   }
+  void expect_record(const std::string& record, const std::string& options) const;
   nlohmann::json line(const std::string& name, size_t step) const { return read_log(at(name)).at(step); }
 };
 
@@ -47,13 +48,14 @@ void expect_digests(const io::TensorSource& weights, const std::string& prefix, 
 
 }  // namespace
 
-TEST_F(Dmd2, WholeModelsEqualDiffsynth) {
+/// Eight steps with the draws of a record give its losses, gradients and weights.
+void Dmd2::expect_record(const std::string& record, const std::string& options) const {
   run("run",
-      "--trainable_models dit --replay " + quoted(fs::path(golden_path("dmd2.safetensors"))) +
+      "--trainable_models dit --replay " + quoted(fs::path(golden_path(record))) + options +
           " --max_steps 8 --dmd2_feature_indices 1,3 --dmd2_gan_loss_weight 0.3 --dmd2_gan_r1_reg_weight 2 --dmd2_teacher_cfg_scale 2 "
           "--dmd2_fake_score_learning_rate 2e-3 --dmd2_discriminator_learning_rate 5e-4 --dmd2_student_grad_clip_norm 0.5 "
           "--optimizer_args eps=1e-3 ");
-  auto expected = golden("dmd2.safetensors");
+  auto expected = golden(record);
   auto log = read_log(at("run"));
   ASSERT_EQ(log.size(), 8u);
   for (size_t i = 0; i < log.size(); ++i) {
@@ -68,6 +70,12 @@ TEST_F(Dmd2, WholeModelsEqualDiffsynth) {
   expect_digests(state, "parameter.discriminator.", expected, "discriminator.");
 }
 
+TEST_F(Dmd2, WholeModelsEqualDiffsynth) { expect_record("dmd2.safetensors", ""); }
+
+TEST_F(Dmd2, StudentsThatSeeTheirOwnDrawingEqualDiffsynthWithIt) {
+  expect_record("dmd2_simulation.safetensors", " --dmd2_backward_simulation ");
+}
+
 TEST_F(Dmd2, AFreshAdapterIsWhereItsTeacherIs) {
   run("run", kAdapters + "--max_steps 3 ");
   EXPECT_EQ(line("run", 0)["distribution_matching_loss"].get<double>(), 0);
@@ -80,7 +88,8 @@ TEST_F(Dmd2, AFreshAdapterIsWhereItsTeacherIs) {
 }
 
 TEST_F(Dmd2, ResumedAndCheckpointedRunsAreTheWholeOne) {
-  for (const auto& trained : {std::string(kAdapters), std::string("--max_sequence_length 48 --trainable_models dit ")}) {
+  for (const auto& trained :
+       {kAdapters, kAdapters + "--dmd2_backward_simulation ", std::string("--max_sequence_length 48 --trainable_models dit ")}) {
     run("whole", trained + "--max_steps 5 --overwrite");
     run("halves", trained + "--max_steps 3 --overwrite");
     run("halves", trained + "--max_steps 5 --resume");
@@ -125,7 +134,9 @@ TEST_F(Dmd2, BlocksInFilesAreThoseOfWhatDoesNotTrain) {
 TEST_F(Dmd2, ProcessesDivideBlocksOfAllModels) {
   for (const std::string trained : {"--lora_rank 4 ", "--trainable_models dit "}) {
     auto options =
-        "--max_sequence_length 48 --max_steps 4 --global_batch_size 2 --reduction ordered --num_threads 1 --overwrite " + trained;
+        "--max_sequence_length 48 --max_steps 4 --global_batch_size 2 --reduction ordered --num_threads 1 --overwrite "
+        "--dmd2_backward_simulation " +
+        trained;
     run("one", options);
     run_ok("launch -n 2 -- " + command("two", options + "--zero_stage 3 "));
     EXPECT_EQ(read_file(at("one/step-4.safetensors")), read_file(at("two/step-4.safetensors"))) << trained;

@@ -102,7 +102,7 @@ class OfConcept final : public Objective {
   pipeline::Units units() const override { return units_; }
   std::set<std::string> without_gradient() const override {
     auto names = units_without_gradient(units_, passes_of(learned_, drawn_));
-    names.insert("draw_latents");
+    names.insert(kDrawLatents);
     return names;
   }
   std::vector<std::string> logged() const override {
@@ -135,13 +135,13 @@ class OfConcept final : public Objective {
   /// How many steps may be taken before one at which what trains predicts.
   std::vector<int64_t> choices_of(const SampleInfo& sample) const {
     std::vector<int64_t> choices;
-    for (int64_t steps = 0; steps < drawn_.num_steps; ++steps) {
+    for (int64_t steps = 0; steps < drawn_.sampler.num_steps; ++steps) {
       const auto share = model_.process().share_of(time_after_steps(drawn_, model_, sample, steps));
       if (std::ranges::any_of(experts_, [&](const auto& expert) { return expert.stretch.has(share); })) choices.push_back(steps);
     }
     if (choices.empty())
       config_error("train", "none of the {} steps of a drawing begins where the trained expert predicts; raise max_denoising_steps",
-                   drawn_.num_steps);
+                   drawn_.sampler.num_steps);
     return choices;
   }
 

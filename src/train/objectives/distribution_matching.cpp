@@ -1,4 +1,5 @@
 // Distribution matching distillation as an objective: steps of the student, and of what judges it, in turns.
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "drawing/walk.h"
 #include "train/objectives/discriminator.h"
 #include "train/objectives/dmd2.h"
+#include "train/objectives/drawn_latents.h"
 #include "train/objectives/objective.h"
 #include "train/objectives/sample_loss.h"
 #include "train/samples/draws.h"
@@ -19,7 +21,14 @@ namespace burnish::train {
 
 namespace {
 
-/// The encoders, those of no prompt under guidance, and the step.
+/// The student's way of drawing.
+DrawnLatents drawn_by(const Dmd2Options& options) {
+  return {.on = true,
+          .sampler = {.name = options.draws_noise ? "lcm" : "euler", .times = options.student_sigmas},
+          .step_noise = options.draws_noise ? kStepNoise : ""};
+}
+
+/// The encoders, those of no prompt under guidance, what draws as the student does, and the step.
 pipeline::Units dmd2_units(const Subject& subject, const Dmd2Options& options) {
   auto groups = subject.units();
   auto units = groups.encode_prompt;
@@ -35,6 +44,10 @@ pipeline::Units dmd2_units(const Subject& subject, const Dmd2Options& options) {
       if (std::ranges::any_of(twins, [&](const auto& unit) { return contains(unit.writes, kNegative + name); })) negative.insert(name);
     }
   }
+  if (options.simulates) {
+    auto same = [](const std::string& name) { return name; };
+    add({drawing_unit(*subject, drawn_by(options), {same, same})});
+  }
   add({dmd2_unit(subject, options, negative)});
   return pipeline::leading_to(units, {"loss"});
 }
@@ -45,6 +58,7 @@ class DistributionMatching final : public Objective {
       : seed_(settings.seed), own_(std::move(own)), units_(dmd2_units(subject, own_)) {}
 
   pipeline::Units units() const override { return units_; }
+  std::set<std::string> without_gradient() const override { return {kDrawLatents}; }
   int64_t num_phases() const override { return own_.student_update_freq > 1 ? 2 : 1; }
   int64_t phase_of(int64_t step) const override { return step % own_.student_update_freq == 0 ? student_steps : critic_steps; }
   /// The others' are not clipped but where the run asks for it.
@@ -58,8 +72,7 @@ class DistributionMatching final : public Objective {
     const auto& shape = request.samples.at(0)->latent_shape;
     std::vector<double> starts, sigmas;
     for (const auto& visit : request.visits) {
-      const auto step = CounterRandom(key_of(visit, seed_, Purpose::timestep)).below(own_.student_sigmas.size() - 1);
-      starts.push_back(own_.student_sigmas.at(step));
+      starts.push_back(own_.student_sigmas.at(student_step(own_.simulates ? request.lead : visit)));
       sigmas.push_back(matching_sigma(visit));
     }
     const auto options = at::TensorOptions().dtype(at::kFloat);
@@ -69,6 +82,13 @@ class DistributionMatching final : public Objective {
                            {kMatchingNoise, normal_noise(request.visits, shape, seed_, Purpose::noise, kMatchingNoise)}};
     if (request.names.contains(kRegularisingNoise))
       draws[kRegularisingNoise] = normal_noise(request.visits, shape, seed_, Purpose::noise, kRegularisingNoise);
+    if (own_.simulates)
+      draws[kDrawnSteps] = at::scalar_tensor(static_cast<int64_t>(student_step(request.lead)), at::TensorOptions().dtype(at::kLong));
+    if (request.names.contains(kStepNoise)) {
+      auto of_steps = shape;
+      of_steps.insert(of_steps.begin(), std::ssize(own_.student_sigmas) - 2);
+      draws[kStepNoise] = normal_noise(request.visits, of_steps, seed_, Purpose::noise, kStepNoise);
+    }
     return draws;
   }
 
@@ -76,6 +96,9 @@ class DistributionMatching final : public Objective {
   pipeline::Values held_out_draws(const DrawRequest& request, int64_t /*number*/) const override { return draws(request); }
 
  private:
+  size_t student_step(const data::Visit& visit) const {
+    return CounterRandom(key_of(visit, seed_, Purpose::timestep)).below(own_.student_sigmas.size() - 1);
+  }
   double matching_sigma(const data::Visit& visit) const {
     CounterRandom random(mix64(key_of(visit, seed_, Purpose::timestep) ^ mix64(kMatchingSigma)));
     const auto& [least, most, is_logit_normal, mean, deviation] = own_.matching;
@@ -100,14 +123,7 @@ void check_dmd2(const RunForObjective& run) {
                  "out, and look at previews (preview_prompts)");
 }
 
-std::string dmd2_fingerprint(const models::OptionValues& own) {
-  std::vector<std::string> given;
-  for (const auto& option : dmd2_options()) {
-    if (own.at(option.name) == option.otherwise) continue;
-    given.push_back(std::visit([&](const auto& value) { return fmt::format("{} {}", option.name, value); }, own.at(option.name)));
-  }
-  return join(given);
-}
+std::string dmd2_fingerprint(const models::OptionValues& own) { return given_options(dmd2_options(), own); }
 
 std::vector<Companion> dmd2_companions(const models::OptionValues& own, bool trains_whole) {
   using Trains = Companion::Trains;
@@ -130,8 +146,8 @@ std::vector<Companion> dmd2_companions(const models::OptionValues& own, bool tra
 }
 
 DrawnBy drawn_by_student(const models::OptionValues& own) {
-  auto options = dmd2_options_of(own);
-  return {options.draws_noise ? "lcm" : "euler", options.student_sigmas};
+  const auto sampler = drawn_by(dmd2_options_of(own)).sampler;
+  return {sampler.name, sampler.times};
 }
 
 /// That nothing but the denoiser trains, beside what judges it.
@@ -171,7 +187,11 @@ std::unique_ptr<Objective> make_dmd2(const ObjectiveSettings& settings, const Su
 
 const ObjectiveKind& dmd2() {
   static const ObjectiveKind kind{.word = "dmd2",
-                                  .drawn = {{kMatchingSigma}, {kMatchingNoise, /*is_noise=*/true}, {kRegularisingNoise, /*is_noise=*/true}},
+                                  .drawn = {{kMatchingSigma},
+                                            {kMatchingNoise, /*is_noise=*/true},
+                                            {kRegularisingNoise, /*is_noise=*/true},
+                                            {kDrawnSteps},
+                                            {kStepNoise, /*is_noise=*/true}},
                                   .options = dmd2_options(),
                                   .conditions = dmd2_conditions(),
                                   .check = check_dmd2,

@@ -40,6 +40,7 @@ class Visit {
   void predict(const std::string& component, const at::Tensor& noisy, const at::Tensor& sigma_B, pipeline::Values& values) const;
   at::Tensor x0_of(const std::string& component, const at::Tensor& noisy, const at::Tensor& sigma_B,
                    const pipeline::Values& conditions) const;
+  at::Tensor seen_by_student() const;
   at::Tensor made_by_student() const;
   at::Tensor teacher_x0(const at::Tensor& noisy) const;
   at::Tensor logits_of(const Discriminator& judge, const at::Tensor& noisy, bool has_gradient) const;
@@ -70,12 +71,16 @@ at::Tensor Visit::x0_of(const std::string& component, const at::Tensor& noisy, c
   return noisy - beside(sigma_B, noisy) * std::get<at::Tensor>(values.at("prediction")).to(at::kFloat);
 }
 
-/// From the data with noise at one of the student's times; from noise alone where it has one step.
-at::Tensor Visit::made_by_student() const {
+/// What the student sees at one of its times: its own drawing up to there, or data with noise; noise alone where it has one step.
+at::Tensor Visit::seen_by_student() const {
+  if (options_.simulates) return drawn("noisy");
   const auto &noise = drawn("noise"), &sigma_B = drawn("sigma");
   const bool is_one_step = options_.student_sigmas.size() == 2;
-  auto start = is_one_step ? beside(sigma_B, noise) * noise : model_.process().add_noise(drawn("latents"), noise, sigma_B);
-  return x0_of(model_.names().experts.front().component, start, sigma_B, conditions_);
+  return is_one_step ? beside(sigma_B, noise) * noise : model_.process().add_noise(drawn("latents"), noise, sigma_B);
+}
+
+at::Tensor Visit::made_by_student() const {
+  return x0_of(model_.names().experts.front().component, seen_by_student(), drawn("sigma"), conditions_);
 }
 
 at::Tensor Visit::teacher_x0(const at::Tensor& noisy) const {
@@ -151,7 +156,10 @@ pipeline::Unit dmd2_unit(const Subject& subject, const Dmd2Options& options, con
       if (pipeline::component_of(part) == own) unit.models.push_back(copy + part.substr(own.size()));
   }
   if (options.adversarial.is_on()) unit.models.emplace_back(kDiscriminator);
-  unit.reads.insert(unit.reads.end(), {"latents", "noise", "sigma", kMatchingSigma, kMatchingNoise, kPhase});
+  unit.reads.insert(unit.reads.end(), {"sigma", kMatchingSigma, kMatchingNoise, kPhase});
+  if (options.simulates) unit.reads.emplace_back("noisy");
+  else unit.reads.emplace_back("noise");
+  if (!options.simulates || options.adversarial.is_on()) unit.reads.emplace_back("latents");
   if (options.adversarial.is_on() && options.adversarial.r1_weight > 0) unit.reads.emplace_back(kRegularisingNoise);
   for (const auto& name : negative) unit.reads.push_back(kNegative + name);
   unit.writes.emplace_back("loss");

@@ -20,6 +20,7 @@ const char* const kDmd2Steps = "dmd2_student_sample_steps";
 const char* const kDmd2SampleType = "dmd2_student_sample_type";
 const char* const kDmd2Schedule = "dmd2_student_schedule";
 const char* const kDmd2Times = "dmd2_student_t_list";
+const char* const kDmd2Simulation = "dmd2_backward_simulation";
 const char* const kDmd2MaxNorm = "dmd2_student_grad_clip_norm";
 const char* const kDmd2Least = "dmd2_matching_t_min";
 const char* const kDmd2Most = "dmd2_matching_t_max";
@@ -49,14 +50,19 @@ models::Option text_option(const char* name, const char* help, const char* other
 }
 
 std::vector<models::Option> student_options() {
-  return {count_option(kDmd2UpdateFreq,
-                       "of so many steps the first trains the student, and the others the fake score and the discriminator", 5, 1e6),
-          count_option(kDmd2Steps, "steps in which the student draws", 4, kMostSamplerSteps),
-          text_option(kDmd2SampleType, "how the student's pictures are drawn: sde, with new noise at each step, or ode, along its velocity",
-                      "sde", {"sde", "ode"}),
-          text_option(kDmd2Schedule, "how its steps are spaced where dmd2_student_t_list says nothing: uniform", "uniform", {"uniform"}),
-          text_option(kDmd2Times, "comma list of the shares of noise at which its steps begin, and 0 behind them; \"\": uniform ones", ""),
-          number_option(kDmd2MaxNorm, "largest norm of the student's gradients, which are scaled down to it; 0: any", 10)};
+  return {
+      count_option(kDmd2UpdateFreq, "of so many steps the first trains the student, and the others the fake score and the discriminator", 5,
+                   1e6),
+      count_option(kDmd2Steps, "steps in which the student draws", 4, kMostSamplerSteps),
+      text_option(kDmd2SampleType, "how the student's pictures are drawn: sde, with new noise at each step, or ode, along its velocity",
+                  "sde", {"sde", "ode"}),
+      text_option(kDmd2Schedule, "how its steps are spaced where dmd2_student_t_list says nothing: uniform", "uniform", {"uniform"}),
+      text_option(kDmd2Times, "comma list of the shares of noise at which its steps begin, and 0 behind them; \"\": uniform ones", ""),
+      {.name = kDmd2Simulation,
+       .help = "the student learns each of its steps from where its own earlier ones lead, from noise, as it draws; else from noisy data",
+       .otherwise = false,
+       .elsewhere = ""},
+      number_option(kDmd2MaxNorm, "largest norm of the student's gradients, which are scaled down to it; 0: any", 10)};
 }
 
 std::vector<models::Option> score_options() {
@@ -119,6 +125,8 @@ std::vector<OwnCondition> dmd2_conditions() {
   std::vector<OwnCondition> conditions;
   auto is_normal = [](const models::OptionValues& own) { return own.get<std::string>(kDmd2Sampling) == "logitnormal"; };
   for (const char* name : {kDmd2Mean, kDmd2Deviation}) conditions.push_back({name, "dmd2_matching_t_sampling logitnormal", is_normal});
+  auto has_earlier_steps = [](const models::OptionValues& own) { return own.get<int64_t>(kDmd2Steps) > 1; };
+  conditions.push_back({kDmd2Simulation, "dmd2_student_sample_steps above 1", has_earlier_steps});
   auto has_discriminator = [](const models::OptionValues& own) { return own.get<double>(kDmd2GanWeight) > 0; };
   for (const char* name : {kDmd2R1Weight, kDmd2Features, kDmd2DiscriminatorRate})
     conditions.push_back({name, "dmd2_gan_loss_weight above 0", has_discriminator});
@@ -131,6 +139,7 @@ Dmd2Options dmd2_options_of(const models::OptionValues& values) {
   Dmd2Options options{.student_update_freq = values.get<int64_t>(kDmd2UpdateFreq),
                       .student_sigmas = sigmas_of(values),
                       .draws_noise = values.get<std::string>(kDmd2SampleType) == "sde",
+                      .simulates = values.get<bool>(kDmd2Simulation) && values.get<int64_t>(kDmd2Steps) > 1,
                       .student_max_grad_norm = values.get<double>(kDmd2MaxNorm),
                       .teacher_cfg_scale = values.get<double>(kDmd2Guidance)};
   options.matching = {values.get<double>(kDmd2Least), values.get<double>(kDmd2Most),

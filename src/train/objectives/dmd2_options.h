@@ -32,6 +32,7 @@ struct Dmd2Options {
   int64_t student_update_freq = 5;          ///< of so many steps the first is the student's
   std::vector<double> student_sigmas = {};  ///< times at which the student's steps begin, falling, and 0 behind them
   bool draws_noise = true;                  ///< whether it draws with new noise at each step; else along its velocity
+  bool simulates = false;                   ///< whether it learns from its own drawings, as far as a step; else from noisy data
   double student_max_grad_norm = 10;        ///< 0: none
   double teacher_cfg_scale = 1;
   MatchingTimes matching = {};

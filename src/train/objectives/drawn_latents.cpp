@@ -15,7 +15,9 @@ const char* const kMostSteps = "max_denoising_steps";
 const char* const kDrawingScale = "denoising_cfg_scale";
 
 diffusion::SamplerOptions sampler_options(const DrawnLatents& drawn, int64_t num_tokens) {
-  return {.num_steps = drawn.num_steps, .num_image_tokens = num_tokens};
+  auto options = drawn.sampler;
+  options.num_image_tokens = num_tokens;
+  return options;
 }
 
 }  // namespace
@@ -30,7 +32,7 @@ std::vector<models::Option> drawn_latents_options() {
            .choices = {"drawn", "pictures"}},
           {.name = kMostSteps,
            .help = "steps of such a drawing, of which half are taken in the mean",
-           .otherwise = otherwise.num_steps,
+           .otherwise = otherwise.sampler.num_steps,
            .elsewhere = "",
            .least = 1,
            .most = kMostSamplerSteps},
@@ -47,7 +49,7 @@ std::vector<OwnCondition> drawn_latents_conditions() {
 }
 
 DrawnLatents drawn_latents_of(const models::OptionValues& own) {
-  return {own.get<std::string>(kLatentsFrom) == "drawn", own.get<int64_t>(kMostSteps), own.get<double>(kDrawingScale)};
+  return {own.get<std::string>(kLatentsFrom) == "drawn", {.num_steps = own.get<int64_t>(kMostSteps)}, own.get<double>(kDrawingScale)};
 }
 
 double time_after_steps(const DrawnLatents& drawn, const models::Model& model, const SampleInfo& sample, int64_t num_steps) {
@@ -59,7 +61,8 @@ pipeline::Unit drawing_unit(models::Model& model, const DrawnLatents& drawn, con
   const auto& space = model.latent_space();
   const auto names = denoiser.condition_names();
   const bool guides = drawn.guidance != 1;
-  pipeline::Unit unit{"draw_latents", {kDrawnSteps}, {}, denoiser.models(), {}};
+  pipeline::Unit unit{kDrawLatents, {kDrawnSteps}, {}, denoiser.models(), {}};
+  if (!drawn.step_noise.empty()) unit.reads.push_back(drawn.step_noise);
   for (const auto& stream : space.streams) {
     unit.reads.push_back(stream.value("noise"));
     unit.writes.push_back(stream.value("noisy"));
@@ -82,9 +85,11 @@ pipeline::Unit drawing_unit(models::Model& model, const DrawnLatents& drawn, con
     for (const auto& name : models) scope.uses(name);
     drawing::WalkOptions options{.sampler = sampler_options(drawn, space.num_tokens(scope.tensor("noise").sizes().slice(1)))};
     if (guides) options.guidance = {away, drawn.guidance};
-    options.step_noise = [](int64_t, const std::string&) -> at::Tensor {
-      config_error("train", "latents are drawn by a sampler that draws no noise on its way; this model's own does: set {} to pictures",
-                   kLatentsFrom);
+    options.step_noise = [&](int64_t step, const std::string&) {
+      if (drawn.step_noise.empty())
+        config_error("train", "latents are drawn by a sampler that draws no noise on its way; this model's own does: set {} to pictures",
+                     kLatentsFrom);
+      return scope.tensor(drawn.step_noise).select(1, step);
     };
     options.goes_on = [num_steps = scope.tensor(kDrawnSteps).item<int64_t>()](int64_t step) { return step < num_steps; };
     drawing::Walk walk(denoiser, noise, shown, options);

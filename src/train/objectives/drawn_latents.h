@@ -10,8 +10,9 @@ namespace burnish::train {
 /// Settings of such drawings.
 struct DrawnLatents {
   bool on = false;  ///< else the noisy latents are those of pictures
-  int64_t num_steps = 50;
-  double guidance = 1;  ///< classifier-free guidance; 1 is without
+  diffusion::SamplerOptions sampler = {.num_steps = 50};
+  double guidance = 1;          ///< classifier-free guidance; 1 is without
+  std::string step_noise = {};  ///< the noise [B, steps, ...], among what is drawn, that the sampler adds on its way; none: it adds none
 };
 std::vector<models::Option> drawn_latents_options();
 std::vector<OwnCondition> drawn_latents_conditions();
@@ -28,6 +29,8 @@ struct DrawnUnder {
   std::function<std::string(const std::string&name)> prompt, away;
   double strength = 1;  ///< of what has been learned so far
 };
+/// The name of the unit of `drawing_unit`.
+inline const char* const kDrawLatents = "draw_latents";
 /// Makes the unit from noise, kDrawnSteps and the values that `under` names to noisy, without gradients. `model` must outlive it.
 pipeline::Unit drawing_unit(models::Model& model, const DrawnLatents& drawn, const DrawnUnder& under);
 
