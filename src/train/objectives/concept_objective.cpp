@@ -154,9 +154,9 @@ class OfConcept final : public Objective {
                  "pictures",
                  kDrawnSteps);
     const auto steps = std::get<at::Tensor>(found->second).item<double>();
-    if (steps != std::floor(steps) || steps < 0 || steps >= static_cast<double>(drawn_.num_steps))
+    if (steps != std::floor(steps) || steps < 0 || steps >= static_cast<double>(drawn_.sampler.num_steps))
       data_error("train", "'{}' of the replay file is {}; it must be a whole number below max_denoising_steps, which is {}", kDrawnSteps,
-                 steps, drawn_.num_steps);
+                 steps, drawn_.sampler.num_steps);
     return at::scalar_tensor(steps, at::kLong);
   }
 
