@@ -132,11 +132,9 @@ TEST_F(Dmd2, BlocksInFilesAreThoseOfWhatDoesNotTrain) {
 }
 
 TEST_F(Dmd2, ProcessesDivideBlocksOfAllModels) {
-  for (const std::string trained : {"--lora_rank 4 ", "--trainable_models dit "}) {
+  for (const std::string trained : {"--lora_rank 4 ", "--trainable_models dit ", "--lora_rank 4 --dmd2_backward_simulation "}) {
     auto options =
-        "--max_sequence_length 48 --max_steps 4 --global_batch_size 2 --reduction ordered --num_threads 1 --overwrite "
-        "--dmd2_backward_simulation " +
-        trained;
+        "--max_sequence_length 48 --max_steps 4 --global_batch_size 2 --reduction ordered --num_threads 1 --overwrite " + trained;
     run("one", options);
     run_ok("launch -n 2 -- " + command("two", options + "--zero_stage 3 "));
     EXPECT_EQ(read_file(at("one/step-4.safetensors")), read_file(at("two/step-4.safetensors"))) << trained;
