@@ -113,7 +113,7 @@ void Components::set_merge(const std::string& component, std::shared_ptr<const M
   }
   for (const auto& [name, copy] : loaded_) {
     const auto& recipe = *find(name);
-    if (recipe.shares_weights() && recipe.copy_of == component) share_weights(*copy, module(component + name.substr(recipe.name.size())));
+    if (shares_weights(recipe) && recipe.copy_of == component) share_weights(*copy, module(component + name.substr(recipe.name.size())));
   }
 }
 
@@ -137,7 +137,7 @@ const Source& Components::source(const std::string& name) const {
 std::vector<Component> Components::list() const {
   std::vector<Component> list;
   for (const auto& recipe : recipes_) {
-    if (recipe.source.entry && !recipe.shares_weights()) list.push_back(held(recipe.name));
+    if (recipe.source.entry && !shares_weights(recipe)) list.push_back(held(recipe.name));
   }
   return list;
 }
@@ -158,7 +158,7 @@ std::unique_ptr<nn::Module> Components::skeleton(const std::string& name) const 
 const Component& Components::held(const std::string& name) const {
   static const Component kNone;
   const auto& from = source(name);
-  if (!from.entry || find(name)->shares_weights()) return kNone;
+  if (!from.entry || shares_weights(*find(name))) return kNone;
   if (auto it = held_.find(name); it != held_.end()) return it->second;
   auto on_meta = skeleton(name);
   if (!holding(name).store) return held_[name] = {name, from.entry->label, on_meta->num_bytes()};
@@ -286,7 +286,7 @@ void Components::load(const std::string& name, const Placed& placed) {
   auto tell = [&, blocks = blocks_of(recipe, *built)] {
     if (placed) placed(blocks);
   };
-  if (recipe.shares_weights()) {
+  if (shares_weights(recipe)) {
     share_weights(*built, module(recipe.copy_of + name.substr(recipe.name.size())));
   } else if (options_.device.is_meta()) {
     const auto& [entry, tensors, keys] = recipe.source;

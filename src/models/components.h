@@ -76,7 +76,6 @@ struct Recipe {
   /// The component whose copy it is: one more of the same, from the same files; "": none.
   std::string copy_of = {};
   WeightsFrom weights_from = WeightsFrom::files;
-  bool shares_weights() const { return weights_from == WeightsFrom::original; }
 };
 
 /// Returns the token table of a text encoder that learns words, within its loaded module or its skeleton.
@@ -185,6 +184,8 @@ class Components {
   mutable std::map<std::string, Component> held_;  ///< components and parts that were described before; building their trees takes time
 };
 
+/// Tells whether a copy has the very weights of its original, and none of its own.
+inline bool shares_weights(const Recipe& copy) { return copy.weights_from == WeightsFrom::original; }
 /// Makes the recipe of a copy of a component under another name.
 Recipe copy_of(const Recipe& recipe, const std::string& name, bool shares_weights);
 

@@ -43,7 +43,7 @@ void cut_feed_forward(models::Components& components, const std::string& compone
 }
 
 void say_loaded(models::Model& model, const std::string& component, const std::vector<std::string>& parts) {
-  if (model.components().find(component)->shares_weights()) return;
+  if (models::shares_weights(*model.components().find(component))) return;
   info("in memory while training: {}, {}", join(parts), human_bytes(static_cast<double>(model.components().module(component).num_bytes())));
 }
 
@@ -156,10 +156,10 @@ std::vector<PagedBlocksOf> load_models(const Subject& subject, const StepSetting
     const auto& recipe = *model.components().find(component);
     const bool predicts = is_denoiser(model, component), pages = predicts && (is_divided(step, *mesh) || settings.paged_blocks > 0);
     if (!pages) load_component(model, component, run, {});
-    else if (recipe.shares_weights()) load_sharing(model, component, run, *(pagers[component] = pagers.at(recipe.copy_of)));
+    else if (models::shares_weights(recipe)) load_sharing(model, component, run, *(pagers[component] = pagers.at(recipe.copy_of)));
     else if (is_divided(step, *mesh)) paged.push_back(load_divided(subject, component, run, trainee, mesh));
     else paged.push_back({.pager = load_paged_component(subject, component, run, settings, trainee)});
-    if (pages && !recipe.shares_weights()) pagers[component] = paged.back().pager;
+    if (pages && !models::shares_weights(recipe)) pagers[component] = paged.back().pager;
     cut_feed_forward(model.components(), component, predicts, settings.feed_forward_tokens);
     keep_of_blocks(model.components(), component, settings, kept, checkpoints);
   }
