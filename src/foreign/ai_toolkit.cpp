@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "foreign/ai_toolkit_clips.h"
 #include "foreign/ai_toolkit_terms.h"
+#include "foreign/ai_toolkit_words.h"
 #include "foreign/program.h"
 #include "foreign/prompts.h"
 
@@ -106,7 +107,7 @@ Outcome rate(const Value& value, const Settings& all) {
   if (optimizer_of(all) != "prodigy" || !number || *number >= 0.1) return carried(value);
   return carried(1.0, "ai-toolkit takes 1 for prodigy where it is given less than 0.1");
 }
-bool trains_whole(const Settings& all) { return !all.has("network.type"); }
+bool trains_whole(const Settings& all) { return !all.has("network.type") && !has_ai_toolkit_word(all); }
 
 std::string denoiser(const Settings& all) { return flows(all) ? "dit" : "unet"; }
 
@@ -257,10 +258,12 @@ Arranged arrange(Value tree, const Open&) {
     if (list[i].value("is_reg", false) && list[i].value("prior_reg", false)) process["class_target"] = "model";
   }
   process.erase("datasets");
+  put_ai_toolkit_pairs(process, datasets, arranged);
   auto first = first_of(datasets, arranged, {"class_set", "folder_path", "class_set_caption", "default_caption"});
   process["dataset"] = first;
   arranged.dataset_key = "dataset";
   put_ai_toolkit_targets(process, arranged);
+  put_ai_toolkit_word(process, arranged);
   if (process.contains("sample") && process["sample"].is_object()) put_samples(process, arranged);
   return arranged;
 }
@@ -398,13 +401,13 @@ void network_rows(Table& table) {
   table << no_place({{"network.all_layers", false}, "network.lorm", "network.lorm.*"}, "no adapter of this kind");
 }
 
-/// What a run has no option for, and what needs none.
 /// Where masks are; null where there are none.
 const char* masks_of(const Settings& all) {
   if (!all.text("dataset.mask_path", "").empty()) return "column";
   return all.on("dataset.alpha_mask") ? "alpha" : nullptr;
 }
 
+/// What a run has no option for, and what needs none.
 void further_data_rows(Table& table) {
   table << of_ai_toolkit_clips().rows;
   table << rewritten("dataset.batch_size", "batch_size", [](const Value& value, const Settings& all) {
@@ -579,7 +582,7 @@ void train_rows(Table& table) {
     return left_out(told ? "ai-toolkit trains all parts of a model at lr, whatever this says" : "");
   };
   for (const char* name : {"train.unet_lr", "train.text_encoder_lr"}) table << rewritten(name, "", unread);
-  table << no_place({"train.refiner_lr", "train.embedding_lr", "train.adapter_lr"}, "nothing of the kind is trained here");
+  table << no_place({"train.refiner_lr", "train.adapter_lr"}, "nothing of the kind is trained here");
   table << rewritten("train.steps", "max_steps", counted_in_batches, 1000) << rewritten("train.batch_size", "batch_size", same_value, 1);
   table << rewritten("train.gradient_accumulation_steps", "gradient_accumulation_steps", [](const Value& value, const Settings&) {
              return number_of(value).value_or(1) < 1
@@ -688,13 +691,6 @@ void run_rows(Table& table) {
                       {"sample.walk_seed", false},
                       {"sample.guidance_scale", 7}});
   table << same("preview_steps", "preview_steps");
-  table << rewritten("type", "task", [](const Value& value, const Settings& all) {
-    auto type = text_of(value);
-    if (is_ai_toolkit_slider(all)) return carried("slider");
-    return left_out(type == "sd_trainer" || type == "diffusion_trainer" || type == "ui_trainer"
-                        ? ""
-                        : "a run of another kind; this is imported as plain training");
-  });
   table << same("training_seed", "seed");
   table << rewritten("sample.seed", "seed", [](const Value& value, const Settings& all) {
              return all.has("training_seed") ? left_out("")
@@ -708,8 +704,8 @@ void run_rows(Table& table) {
                     "previews have no such option");
   table << no_place({"validation_config.*", "train.validation_config", "train.validation_config.*"},
                     "name held-out samples in validation_metadata_path");
-  table << ai_toolkit_slider_rows();
-  table << no_place({"slider.*", "adapter.*", "embedding.*", "decorator.*"}, "no training of this kind");
+  table << ai_toolkit_slider_rows() << ai_toolkit_word_rows();
+  table << no_place({"slider.*", "adapter.*", "decorator.*"}, "no training of this kind");
 }
 
 /// What changes nothing of what is learned.

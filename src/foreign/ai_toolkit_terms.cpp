@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace burnish::foreign {
 
@@ -24,6 +25,10 @@ std::vector<Row> ai_toolkit_preservation_rows() {
           rewritten(by_blank + "_multiplier", "blank_prompt_preservation_multiplier", where_on(by_blank)),
           same("class_target", "class_target")};
 }
+
+constexpr const char* kSliderOfPairs = "image_reference_slider_trainer";
+constexpr const char* kSideBySide =
+    "pictures of both ends lie side by side in one file; cut them into two folders, for pos_folder and neg_folder";
 
 bool is_ai_toolkit_slider_of_targets(const Settings& all) { return all.text("type") == "slider"; }
 bool is_ai_toolkit_slider(const Settings& all) { return is_ai_toolkit_slider_of_targets(all) || all.text("type") == "concept_slider"; }
@@ -56,11 +61,60 @@ void put_ai_toolkit_targets(Value& process, Arranged& arranged) {
   for (const auto& [theirs, ours] : names) (*slider)[ours] = targets[0].value(theirs, Value(""));
 }
 
+void put_ai_toolkit_pairs(Value& process, std::vector<Dataset>& datasets, Arranged& arranged) {
+  if (text_of(process.value("type", Value(""))) != kSliderOfPairs) return;
+  datasets.clear();  // which it does not read
+  const auto slider = process.find("slider");
+  if (slider == process.end() || !slider->is_object()) return;
+  const auto pairs = slider->value("datasets", Value::array());
+  slider->erase("datasets");
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const auto& pair = pairs[i];
+    const auto name = fmt::format("slider.datasets[{}].", i);
+    const auto has = [&](const char* key) { return asks_for_something(pair.value(key, Value())); };
+    if (!has("pos_folder") || !has("neg_folder")) {
+      arranged.not_carried.push_back(name + "pair_folder: " + kSideBySide);
+      continue;
+    }
+    for (const auto& [end, sign] : {std::pair{"pos", 1.0}, std::pair{"neg", -1.0}}) {
+      const auto folder = fmt::format("{}_folder", end);
+      Dataset set{name + folder, {{"folder_path", pair[folder]}, {"resolution", pair.value("size", Value(512))}}};
+      set.settings["default_caption"] = pair.value("target_class", Value(""));
+      const auto weight = pair.value(fmt::format("{}_weight", end), pair.value("network_weight", Value(1)));
+      set.ours["slider_strength"] = sign * std::abs(number_of(weight).value_or(1));
+      datasets.push_back(std::move(set));
+    }
+  }
+}
+
+namespace {
+
+/// What kind of a run it is, and that of the slider of pictures, which is plain training of sets with a strength.
+std::vector<Row> kind_rows() {
+  const auto is_of_pairs = [](const Settings& all) { return all.text("type") == kSliderOfPairs; };
+  return {rewritten("type", "task",
+                    [=](const Value& value, const Settings& all) {
+                      const auto type = text_of(value);
+                      if (is_ai_toolkit_slider(all)) return carried("slider");
+                      const bool is_plain = type == "sd_trainer" || type == "diffusion_trainer" || type == "ui_trainer";
+                      return left_out(is_plain || is_of_pairs(all) ? "" : "a run of another kind; this is imported as plain training");
+                    }),
+          rewritten("type", "gradient_accumulation_steps", [=](const Value&, const Settings& all) {
+            if (!is_of_pairs(all)) return left_out("");
+            const auto num_batches = std::max(1.0, all.number("train.gradient_accumulation_steps").value_or(1));
+            return carried(2 * num_batches,
+                           "both ends of a pair, pictures of one name, are in one batch there, under the caption of one of "
+                           "them; a batch is of one end here, and every picture has its own caption");
+          })};
+}
+
+}  // namespace
+
 std::vector<Row> ai_toolkit_slider_rows() {
   auto of_slider = [](const Value& value, const Settings& all) {
     return is_ai_toolkit_slider(all) ? carried(value) : left_out("no training of this kind");
   };
-  std::vector<Row> rows;
+  auto rows = kind_rows();
   for (const char* name : {"target_class", "positive_prompt", "negative_prompt", "anchor_class", "guidance_strength", "anchor_strength"})
     rows.push_back(rewritten(std::string("slider.") + name, name, of_slider));
   // The kind of targets draws under guidance of 3, and its ends are one difference from what is made of no prompt.
@@ -88,6 +142,9 @@ std::vector<Row> ai_toolkit_slider_rows() {
   for (const auto& row : no_place({"slider.prompt_file", "slider.prompt_tensors", "slider.adapter_img_dir", "slider.use_adapter"},
                                   "a concept is learned under its own prompts, with nothing behind them"))
     rows.push_back(row);
+  rows.push_back(no_place({"slider.slider_pair_folder"}, kSideBySide)[0]);
+  rows.push_back(no_place({{"slider.weight_jitter", 0.0}}, "pictures of an end are seen at one strength")[0]);
+  rows.push_back(needless({"slider.additional_losses"}, "ai-toolkit makes no loss of them")[0]);
   for (const auto& row : needless({"slider.anchors", "slider.batch_full_slide", "slider.low_ram", "slider.batch_size"},
                                   "both ends are learned in one step; ai-toolkit makes no loss of anchors"))
     rows.push_back(row);

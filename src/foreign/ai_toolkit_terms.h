@@ -13,7 +13,9 @@ bool is_ai_toolkit_slider_of_targets(const Settings& all);
 bool is_ai_toolkit_slider(const Settings& all);
 /// Puts the targets of a slider of the first kind where the other kind has its prompts, or several into `arranged`.
 void put_ai_toolkit_targets(Value& process, Arranged& arranged);
-/// The rows of its keys of sliders.
+/// Puts the two folders of each pair of sets of its slider of pictures in place of `datasets`, each with the strength of its end.
+void put_ai_toolkit_pairs(Value& process, std::vector<Dataset>& datasets, Arranged& arranged);
+/// The rows of its kinds of runs and of its keys of sliders.
 std::vector<Row> ai_toolkit_slider_rows();
 
 }  // namespace burnish::foreign

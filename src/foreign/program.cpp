@@ -13,7 +13,7 @@
 namespace burnish::foreign {
 
 std::vector<Program> programs() {
-  return {simpletuner(), diffusion_pipe(), ai_toolkit(), onetrainer(), musubi(), diffusers(), kohya(), accelerate()};
+  return {simpletuner(), diffusion_pipe(), ai_toolkit(), onetrainer(), musubi(), diffusers(), leco(), kohya(), accelerate()};
 }
 
 Value first_of(std::vector<Dataset> datasets, Arranged& arranged, const ClassSetKey& of_class) {

@@ -55,6 +55,7 @@ Program onetrainer();
 Program ai_toolkit();
 Program diffusion_pipe();
 Program diffusers();
+Program leco();
 Program accelerate();
 Program simpletuner();
 

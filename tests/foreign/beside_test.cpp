@@ -80,6 +80,23 @@ TEST_F(Beside, SeveralWordsOfOneTrainer) {
   EXPECT_EQ(told.value("embedding_config"), "\"\"");
 }
 
+TEST_F(Beside, BothEndsOfAiToolkitsPairsAreDatasetsWithAStrength) {
+  const std::string text = R"(config: {name: x, process: [{type: image_reference_slider_trainer, network: {type: lora}, slider: {datasets: [
+      {pos_folder: )" + folder("long") +
+                           ", neg_folder: " + folder("short") + R"(, network_weight: 2, neg_weight: -3, target_class: hair},
+      {pair_folder: both}]}}]})";
+  const auto done = import("a.yaml", text), told = import("a.yaml", text, false);
+  const auto sets = tables(done.datasets);
+  ASSERT_EQ(sets.size(), 2u);
+  for (const char* line : {"/long\"", "slider_strength = 2.0", "class_tokens = \"hair\"", "max_pixels = 262144"})
+    EXPECT_THAT(sets[0], HasSubstr(line));
+  for (const char* line : {"/short\"", "slider_strength = -3.0", "class_tokens = \"hair\""}) EXPECT_THAT(sets[1], HasSubstr(line));
+  EXPECT_THAT(done.said.different, Contains(HasSubstr("both ends of a pair")));
+  EXPECT_THAT(done.said.not_carried, ElementsAre(HasSubstr("slider.datasets[1].pair_folder: pictures of both ends lie side by side")));
+  EXPECT_EQ(done.value("gradient_accumulation_steps"), "2");
+  EXPECT_THAT(told.said.not_carried, Contains(HasSubstr("slider.datasets[0].neg_folder: the first dataset is taken")));
+}
+
 TEST_F(Beside, SdScriptsPromptFilesGetTheSizesThatItDraws) {
   scratch_.write("prompts.txt",
                  "# a comment\na cat --n blurry, low quality --w 1024 --h 1000 --d 42 --s 28 --l 4.5\n\na dog  --g 3 --ss euler_a\n");

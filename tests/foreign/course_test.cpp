@@ -476,6 +476,53 @@ TEST(Course, ASliderOfAiToolkitsTargets) {
   EXPECT_THAT(arranged.not_carried, Contains(HasSubstr("slider.targets.multiplier")));
 }
 
+TEST(Course, AiToolkitsSliderOfPicturesIsPlainTrainingOfBothEnds) {
+  const auto pairs =
+      ai_toolkit(R"({"type": "image_reference_slider_trainer", "network": {"type": "lora"}, "datasets": [{"folder_path": "unread"}],
+      "train": {"max_denoising_steps": 1000, "steps": 500}, "slider": {"weight_jitter": 0.5, "datasets": [
+      {"pos_folder": "long", "neg_folder": "short", "network_weight": 2, "target_class": "hair", "size": 768},
+      {"pair_folder": "side-by-side"}]}})");
+  EXPECT_EQ(pairs.text("task"), "sft");
+  EXPECT_EQ(pairs.number("gradient_accumulation_steps"), 2) << "a batch for each end";
+  EXPECT_EQ(pairs.number("max_steps"), 500);
+  EXPECT_EQ(pairs.number("min_timestep_boundary"), 0);
+  EXPECT_EQ(pairs.text("dataset_metadata_path"), "long");
+  EXPECT_EQ(pairs.text("class_tokens"), "hair");
+  EXPECT_EQ(pairs.number("max_pixels"), 768 * 768);
+  EXPECT_THAT(pairs.said.not_carried, testing::ElementsAre(HasSubstr("slider.weight_jitter = 0.5: pictures of an end")))
+      << "it is no other kind, and what holds both ends is told beforehand";
+}
+
+TEST(Course, AWordOfAiToolkits) {
+  const auto word = [](const std::string& more) {
+    return ai_toolkit(
+        (R"({"type": "sd_trainer", "datasets": [{"folder_path": "x"}], "train": {"lr": 1e-4, "embedding_lr": 5e-4}, )" + more + "}")
+            .c_str());
+  };
+  const auto alone = word(R"("embedding": {"trigger": "<cat>", "tokens": 3, "init_words": "a cat", "save_format": "pt"})");
+  EXPECT_EQ(alone.text("embedding_token"), "<cat>");
+  EXPECT_EQ(alone.text("trigger_word"), "<cat>") << "it stands in every caption";
+  EXPECT_EQ(alone.number("embedding_length"), 3);
+  EXPECT_EQ(alone.text("embedding_init"), "a cat * *") << "words that are too few go on with *";
+  EXPECT_EQ(alone.text("trainable_models"), "");
+  EXPECT_EQ(alone.text("lora_base_model"), "");
+  EXPECT_EQ(alone.number("learning_rate"), 5e-4);
+  EXPECT_EQ(alone.number("embedding_learning_rate"), 0);
+  EXPECT_THAT(alone.said.not_carried, Contains("embedding.save_format = pt: files are safetensors"));
+  const auto beside = word(R"("trigger_word": "sks", "network": {"type": "lora"}, "embedding": {})");
+  EXPECT_EQ(beside.text("embedding_token"), "custom_embedding");
+  EXPECT_EQ(beside.number("embedding_length"), 4);
+  EXPECT_EQ(beside.text("embedding_init"), "*");
+  EXPECT_EQ(beside.number("learning_rate"), 1e-4);
+  EXPECT_EQ(beside.number("embedding_learning_rate"), 5e-4);
+  EXPECT_NE(beside.text("lora_base_model"), "");
+  EXPECT_EQ(beside.text("trigger_word"), "sks");
+  const auto none = word(R"("network": {"type": "lora"})");
+  EXPECT_EQ(none.text("embedding_token"), "");
+  EXPECT_EQ(none.number("embedding_length"), 1);
+  EXPECT_EQ(none.text("trigger_word"), "");
+}
+
 TEST(Course, OneTrainersWordBesideALora) {
   const auto one =
       onetrainer(R"({"additional_embeddings": [{"placeholder": "<cat>", "token_count": 3, "initial_embedding_text": "cat"}]})");
