@@ -180,6 +180,8 @@ void put_simpletuner_datasets(const Value& list, Arranged& arranged) {
       }
       settings.update(one);
       datasets.push_back({path, settings});
+      if (const auto strength = number_of(settings.value("slider_strength", Value())); strength && *strength != 1)
+        datasets.back().ours["slider_strength"] = *strength;
       if (!is_on(one, "is_regularisation_data") && !is_on(one, "is_regularization_data")) continue;
       datasets.back().ours["is_reg"] = true;
       arranged.tree["class_target"] = "model";  // what the model before training predicts is the target there
@@ -214,7 +216,6 @@ void simpletuner_data_rows(Table& table) {
                     "every dataset is trained from the first step to the last")
         << no_place({"dataset.train_batch_size"}, "batch_size is one for all datasets")
         << no_place({{"dataset.timestep_sampling_offset", 0.0}}, "times are drawn alike for all datasets")
-        << no_place({"dataset.slider_strength"}, "no option of a dataset")
         << no_place({"dataset.dataset_name", "dataset.data_files", "dataset.dataset_config", "dataset.source", "dataset.huggingface",
                      "dataset.huggingface.*", "dataset.aws_bucket_name", "dataset.aws_data_prefix"},
                     "data lies on this machine; fetch it, and name its folder in dataset_metadata_path")
@@ -222,6 +223,7 @@ void simpletuner_data_rows(Table& table) {
   table << same("class_target", "class_target");
   table << looked_at({"dataset.id",
                       {"dataset.dataset_type", "image"},
+                      {"dataset.slider_strength", 1.0},
                       {"dataset.is_regularisation_data", false},
                       {"dataset.is_regularization_data", false},
                       {"dataset.disabled", false},

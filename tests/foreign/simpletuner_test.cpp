@@ -192,6 +192,15 @@ TEST_F(SimpleTuner, SeveralDatasetsAndWhatTheyAreNot) {
   EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("probability = 0.5: datasets are visited by their repeats")));
 }
 
+TEST_F(SimpleTuner, ADatasetOfASliderKeepsItsStrength) {
+  auto set = [&](const std::string& name, double strength) {
+    return Value{{"id", name}, {"instance_data_dir", folder(name)}, {"caption_strategy", "textfile"}, {"slider_strength", strength}};
+  };
+  write_datasets(Value::array({set("long", 1), set("short", -1.5)}));
+  auto done = with({{"data_backend_config", "multidatabackend.json"}});
+  EXPECT_THAT(done.datasets, AllOf(HasSubstr("slider_strength = -1.5"), Not(HasSubstr("slider_strength = 1.0"))));
+}
+
 TEST_F(SimpleTuner, ItsListAloneIsRead) {
   auto done =
       import("multidatabackend.json", Value::array({{{"id", "cats"}, {"instance_data_dir", folder("cats")}, {"repeats", 2}}}).dump());
