@@ -40,24 +40,22 @@ void put_ai_toolkit_targets(Value& process, Arranged& arranged) {
   slider->erase("targets");
   const std::vector<std::pair<const char*, const char*>> names{
       {"target_class", "target_class"}, {"positive", "positive_prompt"}, {"negative", "negative_prompt"}};
-  std::string text;
+  OptionFile file{"concept_config", "concepts", "# Concepts of a slider, by `burnish import`.\n", "slider.targets"};
+  bool is_one = targets.size() == 1;
   for (const auto& target : targets) {
     if (!target.is_object()) continue;
-    text += "\n[[concepts]]\n";
-    for (const auto& [theirs, ours] : names) text += fmt::format("{} = {}\n", ours, Value(text_of(target.value(theirs, Value("")))).dump());
-    if (const auto weight = number_of(target.value("weight", Value(1))).value_or(1); weight != 1)
-      text += fmt::format("loss_weight = {}\n", Value(weight).dump());
+    file.add_table();
+    for (const auto& [theirs, ours] : names) file.set(ours, text_of(target.value(theirs, Value(""))));
+    if (const auto weight = number_of(target.value("weight", Value(1))).value_or(1); weight != 1) {
+      file.set("loss_weight", weight);
+      is_one = false;
+    }
     if (number_of(target.value("multiplier", Value(1))).value_or(1) != 1)
       arranged.not_carried.emplace_back("slider.targets.multiplier: the ends of a slider lie at strengths 1 and -1");
     if (asks_for_something(target.value("shuffle", Value(false))))
       arranged.not_carried.emplace_back("slider.targets.shuffle: prompts stay as they are written");
   }
-  const bool is_one = targets.size() == 1 && text.find("loss_weight") == text.npos;
-  if (!is_one) {
-    arranged.option_files.push_back(
-        {"concept_config", "concepts", "# Concepts of a slider, by `burnish import`.\n" + text, "slider.targets"});
-    return;
-  }
+  if (!is_one) return arranged.option_files.push_back(std::move(file));
   for (const auto& [theirs, ours] : names) (*slider)[ours] = targets[0].value(theirs, Value(""));
 }
 
@@ -114,41 +112,40 @@ std::vector<Row> ai_toolkit_slider_rows() {
   auto of_slider = [](const Value& value, const Settings& all) {
     return is_ai_toolkit_slider(all) ? carried(value) : left_out("no training of this kind");
   };
-  auto rows = kind_rows();
+  Table table;
+  table << kind_rows();
   for (const char* name : {"target_class", "positive_prompt", "negative_prompt", "anchor_class", "guidance_strength", "anchor_strength"})
-    rows.push_back(rewritten(std::string("slider.") + name, name, of_slider));
+    table << rewritten(std::string("slider.") + name, name, of_slider);
   // The kind of targets draws under guidance of 3, and its ends are one difference from what is made of no prompt.
   auto of_targets = [](Value ours, std::string note = "") -> Convert {
     return [=](const Value&, const Settings& all) { return is_ai_toolkit_slider_of_targets(all) ? carried(ours, note) : left_out(""); };
   };
-  rows.push_back(rewritten("type", "concept_latents", [](const Value&, const Settings& all) {
+  table << rewritten("type", "concept_latents", [](const Value&, const Settings& all) {
     if (!is_ai_toolkit_slider(all)) return left_out("");
     return carried(is_ai_toolkit_slider_of_targets(all) && !all.has("dataset.folder_path") ? "drawn" : "pictures");
-  }));
-  rows.push_back(rewritten("type", "guidance_strength",
-                           of_targets(1.0, "ends lie around what is made of target_class, and have its mean and deviation")));
-  rows.push_back(rewritten("type", "denoising_cfg_scale", of_targets(3.0)));
-  rows.push_back(rewritten("train.max_denoising_steps", "max_denoising_steps", [](const Value& value, const Settings& all) {
+  });
+  table << rewritten("type", "guidance_strength",
+                     of_targets(1.0, "ends lie around what is made of target_class, and have its mean and deviation"));
+  table << rewritten("type", "denoising_cfg_scale", of_targets(3.0));
+  table << rewritten("train.max_denoising_steps", "max_denoising_steps", [](const Value& value, const Settings& all) {
     return is_ai_toolkit_slider_of_targets(all) ? carried(value) : left_out("");
-  }));
-  rows.push_back(rewritten("slider.resolutions", "resolution", [=](const Value& value, const Settings& all) {
+  });
+  table << rewritten("slider.resolutions", "resolution", [=](const Value& value, const Settings& all) {
     auto sizes = Value::array();
     for (const auto& size : value.is_array() ? value : Value::array()) {
       const auto sides = sides_of(size);  // height and width
       if (sides.size() == 2) sizes.push_back(fmt::format("{},{}", sides[1], sides[0]));
     }
     return sizes.empty() ? left_out("is no list of sizes") : of_slider(sizes, all);
-  }));
-  for (const auto& row : no_place({"slider.prompt_file", "slider.prompt_tensors", "slider.adapter_img_dir", "slider.use_adapter"},
-                                  "a concept is learned under its own prompts, with nothing behind them"))
-    rows.push_back(row);
-  rows.push_back(no_place({"slider.slider_pair_folder"}, kSideBySide)[0]);
-  rows.push_back(no_place({{"slider.weight_jitter", 0.0}}, "pictures of an end are seen at one strength")[0]);
-  rows.push_back(needless({"slider.additional_losses"}, "ai-toolkit makes no loss of them")[0]);
-  for (const auto& row : needless({"slider.anchors", "slider.batch_full_slide", "slider.low_ram", "slider.batch_size"},
-                                  "both ends are learned in one step; ai-toolkit makes no loss of anchors"))
-    rows.push_back(row);
-  return rows;
+  });
+  table << no_place({"slider.prompt_file", "slider.prompt_tensors", "slider.adapter_img_dir", "slider.use_adapter"},
+                    "a concept is learned under its own prompts, with nothing behind them");
+  table << no_place({"slider.slider_pair_folder"}, kSideBySide);
+  table << no_place({{"slider.weight_jitter", 0.0}}, "pictures of an end are seen at one strength");
+  table << needless({"slider.additional_losses"}, "ai-toolkit makes no loss of them");
+  table << needless({"slider.anchors", "slider.batch_full_slide", "slider.low_ram", "slider.batch_size"},
+                    "both ends are learned in one step; ai-toolkit makes no loss of anchors");
+  return table.rows;
 }
 
 std::vector<Row> ai_toolkit_guidance_rows() {

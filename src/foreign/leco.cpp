@@ -97,22 +97,20 @@ void put_prompts(const Value& list, Value& tree, Arranged& arranged) {
   if (prompts.empty()) return;
   const bool slider = std::ranges::all_of(prompts, is_between);
   auto shared = Value{{"action", slider ? "slider" : "erase"}, {"batch_size", prompts[0]["batch_size"]}, {"resolution", Value::array()}};
-  std::string tables;
+  OptionFile file{"concept_config", "concepts", "# Concepts of LECO's prompts, by `burnish import`.\n", "prompts"};
   for (size_t i = 0; i < prompts.size(); ++i) {
     tell(fmt::format("prompts[{}]", i), prompts[i], prompts[0], slider, arranged);
     for (const auto& size : sizes_of(prompts[i])) {
       if (std::ranges::find(shared["resolution"], Value(size)) == shared["resolution"].end()) shared["resolution"].push_back(size);
     }
     const auto ours = concept_of(prompts[i], slider);
-    tables += "\n[[concepts]]\n";
+    file.add_table();
     for (const auto& name : kNames) {
-      if (ours.contains(name.theirs)) tables += fmt::format("{} = {}\n", ours_of(name, slider), ours[name.theirs].dump());
+      if (ours.contains(name.theirs)) file.set(ours_of(name, slider), ours[name.theirs]);
     }
     if (prompts.size() == 1) shared.update(ours);
   }
-  if (prompts.size() > 1)
-    arranged.option_files.push_back(
-        {"concept_config", "concepts", "# Concepts of LECO's prompts, by `burnish import`.\n" + tables, "prompts"});
+  if (prompts.size() > 1) arranged.option_files.push_back(std::move(file));
   tree["prompts"] = shared;
 }
 

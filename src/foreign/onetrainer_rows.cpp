@@ -235,16 +235,17 @@ static std::vector<std::pair<std::string, Value>> words_in(const Value& tree) {
   return words;
 }
 
-static std::string table_of_word(const Value& word) {
-  auto text =
-      fmt::format("\n[[embeddings]]\nembedding_token = {}\n", Value(text_of(word.value("placeholder", Value("<embedding>")))).dump());
+static void add_word(OptionFile& tables, const Value& word) {
+  tables.add_table();
+  tables.set("embedding_token", text_of(word.value("placeholder", Value("<embedding>"))));
   const auto file = text_of(word.value("model_name", Value("")));
-  if (!file.empty())
-    text += fmt::format("embedding_checkpoint = {}\n", Value(config::seen_from(file, std::filesystem::current_path())).dump());
-  else
-    text += fmt::format("embedding_length = {}\nembedding_init = {}\n", number_of(word.value("token_count", Value(1))).value_or(1),
-                        Value(text_of(word.value("initial_embedding_text", Value("*")))).dump());
-  return text + (word.value("is_output_embedding", false) ? "embedding_output = true\n" : "");
+  if (!file.empty()) {
+    tables.set("embedding_checkpoint", config::seen_from(file, std::filesystem::current_path()));
+  } else {
+    tables.set("embedding_length", static_cast<int64_t>(number_of(word.value("token_count", Value(1))).value_or(1)));
+    tables.set("embedding_init", text_of(word.value("initial_embedding_text", Value("*"))));
+  }
+  if (word.value("is_output_embedding", false)) tables.set("embedding_output", true);
 }
 
 void put_words(Value& tree, Arranged& arranged) {
@@ -263,13 +264,13 @@ void put_words(Value& tree, Arranged& arranged) {
   }
   tree[kSeveralWords] = true;
   tree.erase("embedding");
-  std::string tables = "# Words that train, by `burnish import`.\n";
+  OptionFile tables{"embedding_config", "embeddings", "# Words that train, by `burnish import`.\n", "additional_embeddings"};
   for (const auto& [name, word] : words) {
-    tables += table_of_word(word);
+    add_word(tables, word);
     if (text_of(word.value("stop_training_after_unit", Value("NEVER"))) != "NEVER")
       arranged.not_carried.push_back(name + ".stop_training_after: " + kToTheEnd);
   }
-  arranged.option_files.push_back({"embedding_config", "embeddings", tables, "additional_embeddings"});
+  arranged.option_files.push_back(std::move(tables));
 }
 
 std::vector<Row> onetrainer_embedding() {

@@ -24,6 +24,10 @@ struct OptionFile {
   std::string list;    ///< what its tables are called, and the file: "concepts"
   std::string tables;  ///< as TOML, behind a comment
   std::string from;    ///< name of theirs that they come from
+
+  void add_table() { tables += "\n[[" + list + "]]\n"; }
+  /// Sets a key of the table that was added last.
+  void set(const std::string& key, const Value& value) { tables += key + " = " + value.dump() + "\n"; }
 };
 
 /// Settings in the form that a program's table is written for.

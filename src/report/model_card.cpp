@@ -82,8 +82,7 @@ std::string table_of_words(const ModelCard& card) {
   if (card.words.empty()) return "";
   std::string text =
       "\n## Words\n\nThese words of a prompt have vectors of their own. ComfyUI takes a file from `models/embeddings`, and a prompt names "
-      "it "
-      "`embedding:` and the file; AUTOMATIC1111 takes it from `embeddings`, called as the word.\n\n| word | file |\n|---|---|\n";
+      "it `embedding:` and the file; AUTOMATIC1111 takes it from `embeddings`, called as the word.\n\n| word | file |\n|---|---|\n";
   for (const auto& [word, path] : card.words) text += fmt::format("| `{}` | `{}` |\n", word, path.filename().string());
   return text;
 }
