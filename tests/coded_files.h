@@ -9,7 +9,7 @@
 
 #include "io/safetensors.h"
 #include "kernels/unpack/unpack.h"
-#include "models/coded_weights.h"
+#include "models/files/coded_weights.h"
 
 // Files whose weights are codes, made of plain ones.
 namespace burnish::test {

@@ -9,7 +9,8 @@ usage: check_rooms.py [ROOT]      (default: the checkout this file is in)
 - Modules of a room (X.h and X.cpp are one) do not include each other in a circle; a circle is named.
 - An include of the project is the full path from src/, in quotes, of a file that exists, in the file's own room or in one
   that its row lists.
-- A family (a folder with family.cpp under src/models/) is named only in its own folder and in src/models/registry.cpp,
+- A row of `models/families/*` is that of every folder there, each a room of its own. A room that lists them is linked to all and names none.
+- A family (a folder of src/models/families/) is named only in its own folder and in src/models/registry.cpp,
   whatever the spelling; comments may cite it as a source of facts. No other file includes its headers. Words that other
   programs made part of an option or file format are listed in the table as lines '@ word', and the beginnings of ordinary
   words that happen to spell a family as lines '~ beginning'.
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+FAMILIES = "models/families/"
 REGISTRY = "models/registry.cpp"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]*)"|<([^>\n]*)>)', re.M)
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -118,7 +120,7 @@ def check_unused(name, rows, used):
         if room not in used:
             problems.append(Problem(where, f"room {room} has no files; take its row out"))
         for other in listed:
-            if other in above and other not in used.get(room, ()):
+            if other in above and other not in used.get(room, ()) and not other.endswith("/*"):
                 problems.append(Problem(where, f"{room} lists {other}, which none of its files includes; take it out"))
         above.add(room)
     return problems
@@ -135,7 +137,19 @@ def room_of(path, rooms):
 
 def family_of(path, families):
     parts = path.split("/")
-    return parts[1] if len(parts) > 2 and parts[0] == "models" and parts[1] in families else None
+    return parts[2] if len(parts) > 3 and path.startswith(FAMILIES) and parts[2] in families else None
+
+
+def row_of(room):
+    """The row of a room: its own, or that of all folders beside it."""
+    return FAMILIES + "*" if room and room.startswith(FAMILIES) else room
+
+
+def rooms_and_rows(rows, src):
+    """Each room with the rooms that it may include, rows of a folder's children written out."""
+    def children(name):
+        return [f"{name[:-1]}{p.name}" for p in sorted((src / name[:-2]).glob("*")) if p.is_dir()] if name.endswith("/*") else [name]
+    return {room: {each for other in listed for each in children(other)} for _, name, listed in rows for room in children(name)}
 
 
 def without_comments(text):
@@ -222,7 +236,7 @@ def check_includes(path, text, allowed, files, families):
         room, family = room_of(target, allowed), family_of(target, families)
         if family and family != own_family and path != REGISTRY:
             problems.append(Problem(where, f"\"{target}\" belongs to a family; only its own folder and {REGISTRY} may include it"))
-        if room is not None and room != own_room and room not in allowed[own_room]:
+        elif room is not None and room != own_room and room not in allowed[own_room]:
             may = " ".join(allowed[own_room]) or "nothing"
             problems.append(Problem(where, f"room {own_room} may not include room {room} (\"{target}\"); its row lists {may}"))
     return problems
@@ -268,16 +282,16 @@ def check(root):
     table, src = root / "tools/rooms.txt", root / "src"
     rows, words, kept, problems = read_table(table)
     problems += check_table(table.name, rows)
-    allowed = {room: set(listed) for _, room, listed in rows}
+    allowed = rooms_and_rows(rows, src)
     paths = sorted(p.relative_to(src).as_posix() for p in src.rglob("*") if p.suffix in SUFFIXES)
-    families = sorted(p.parent.name for p in src.glob("models/*/family.cpp"))
+    families = sorted(p.parent.name for p in src.glob(FAMILIES + "*/family.cpp"))
     used, texts = {}, {path: (src / path).read_text() for path in paths}
     for path, text in texts.items():
         if room_of(path, allowed) is None:
             problems.append(Problem(f"src/{path}", f"lies in no room of {table.name}"))
         else:
             problems += check_includes(path, text, allowed, set(paths), families)
-            used.setdefault(room_of(path, allowed), set()).update(rooms_included(text, paths, allowed))
+            used.setdefault(row_of(room_of(path, allowed)), set()).update(rooms_included(text, paths, allowed))
         problems += check_names(path, text, families, words)
     problems += check_circles(texts, allowed)
     return problems + check_kept(table.name, kept, texts) + check_unused(table.name, rows, used)

@@ -7,20 +7,21 @@ from pathlib import Path
 
 import check_rooms
 
-TABLE = "base:\nio: base\nmodels/text: base\nmodels: base models/text\ntrain: base io models\n"
+TABLE = ("base:\nio: base\nmodels/text: base\nmodels/model: base\nmodels/families/*: models/model models/text\n"
+         "models: models/model models/families/*\ntrain: base io models/model\n")
 TREE = {
     "tools/rooms.txt": TABLE,
     "src/base/error.h": "#pragma once\n",
     "src/io/file.h": '#include <vector>\n#include "base/error.h"\n',
-    "src/models/family.h": '#include "base/error.h"\n',
+    "src/models/model/family.h": '#include "base/error.h"\n',
     "src/models/text/clip.h": '#include "base/error.h"\n',
-    "src/models/flux/config.h": '#include "models/family.h"\nstruct FluxConfig {};\n',
-    "src/models/flux/family.cpp": '#include "models/flux/config.h"\n#include "models/text/clip.h"\nconst char* kName = "FLUX.1";\n',
-    "src/models/wan/config.h": "struct WanConfig {};\n",
-    "src/models/wan/family.cpp": '#include "models/wan/config.h"\n',
-    "src/models/registry.cpp": '#include "models/family.h"\n#include "models/flux/config.h"\nnamespace flux {}\n',
-    "src/train/run/loop.cpp": '#include "base/error.h"\n#include "io/file.h"\n#include "models/family.h"\n',
-    "src/train/step/step.cpp": '#include "io/file.h"\n#include "models/family.h"\n// The order of FLUX.1\'s own loop.\nint wanted = 1;\n',
+    "src/models/families/flux/config.h": '#include "models/model/family.h"\nstruct FluxConfig {};\n',
+    "src/models/families/flux/family.cpp": '#include "models/families/flux/config.h"\n#include "models/text/clip.h"\nconst char* kName = "FLUX.1";\n',
+    "src/models/families/wan/config.h": "struct WanConfig {};\n",
+    "src/models/families/wan/family.cpp": '#include "models/families/wan/config.h"\n',
+    "src/models/registry.cpp": '#include "models/model/family.h"\nnamespace flux {}\n',
+    "src/train/run/loop.cpp": '#include "base/error.h"\n#include "io/file.h"\n#include "models/model/family.h"\n',
+    "src/train/step/step.cpp": '#include "io/file.h"\n#include "models/model/family.h"\n// The order of FLUX.1\'s own loop.\nint wanted = 1;\n',
 }
 
 
@@ -64,10 +65,10 @@ class CheckRooms(unittest.TestCase):
 
     def test_unknown_room_in_the_table(self):
         changes = {"tools/rooms.txt": TABLE + "app: train helpers\n", "src/app/main.cpp": '#include "train/step/step.h"\n', "src/train/step/step.h": ""}
-        self.assert_one(changes, "rooms.txt:6", "helpers")
+        self.assert_one(changes, "rooms.txt:8", "helpers")
 
     def test_two_rows_of_one_room(self):
-        self.assert_one({"tools/rooms.txt": TABLE + "io: base\n"}, "rooms.txt:6", "two rows")
+        self.assert_one({"tools/rooms.txt": TABLE + "io: base\n"}, "rooms.txt:8", "two rows")
 
     def test_circle_of_modules(self):
         header, source = '#include "io/file.h"\n', '#include "io/disk.h"\n#include "base/error.h"\n'
@@ -86,30 +87,30 @@ class CheckRooms(unittest.TestCase):
         self.assertEqual(len(self.problems(two)), 2)
 
     def test_modules_of_a_nested_room_are_another_rooms(self):
-        changes = {"src/models/family.cpp": '#include "models/text/clip.h"\n', "src/models/text/clip.cpp": '#include "models/family.h"\n'}
+        changes = {"src/models/model/family.cpp": '#include "models/text/clip.h"\n', "src/models/text/clip.cpp": '#include "models/model/family.h"\n'}
         problems = self.problems(changes)
         self.assertEqual([p for p in problems if "circle" in p], [])
-        self.assertTrue(any("models/text may not include room models" in p for p in problems), problems)
+        self.assertTrue(any("models/text may not include room models/model" in p for p in problems), problems)
 
     def test_arrow_that_no_include_uses(self):
-        changes = {"tools/rooms.txt": TABLE.replace("base io models", "base io models/text models")}
-        self.assert_one(changes, "rooms.txt:5", "train lists models/text, which none of its files includes")
+        changes = {"tools/rooms.txt": TABLE.replace("base io models/model", "base io models/text models/model")}
+        self.assert_one(changes, "rooms.txt:7", "train lists models/text, which none of its files includes")
         self.assert_one({"src/io/file.h": "// #include \"base/error.h\"\n"}, "rooms.txt:2", "io lists base")
 
     def test_room_without_files(self):
-        self.assert_one({"tools/rooms.txt": TABLE + "app:\n"}, "rooms.txt:6", "room app has no files")
+        self.assert_one({"tools/rooms.txt": TABLE + "app:\n"}, "rooms.txt:8", "room app has no files")
 
     def test_word_that_is_kept_below_paths(self):
         table = {"tools/rooms.txt": TABLE + "! cuda: io/ train/run/loop.cpp  # why\n",
                  "src/io/file.h": '#include "base/error.h"\nint cuda_streams;\n',
-                 "src/train/run/loop.cpp": '#include "base/error.h"\n#include "io/file.h"\n#include "models/family.h"\nconst char* kDevice = "CUDA";\n'}
+                 "src/train/run/loop.cpp": '#include "base/error.h"\n#include "io/file.h"\n#include "models/model/family.h"\nconst char* kDevice = "CUDA";\n'}
         self.assertEqual(self.problems({**table, "src/train/plan.cpp": "// As CUDA counts.\n"}), [])
         self.assert_one({**table, "src/train/plan.cpp": "\nbool b = device.is_cuda();\n"}, "src/train/plan.cpp:2", "says 'cuda'")
-        self.assert_one({**table, "src/io/file.h": '#include "base/error.h"\n'}, "rooms.txt:6", "nothing below io/ says 'cuda'")
-        self.assert_one({"tools/rooms.txt": TABLE + "! cuda\n"}, "rooms.txt:6", "! word: paths")
+        self.assert_one({**table, "src/io/file.h": '#include "base/error.h"\n'}, "rooms.txt:8", "nothing below io/ says 'cuda'")
+        self.assert_one({"tools/rooms.txt": TABLE + "! cuda\n"}, "rooms.txt:8", "! word: paths")
 
     def test_line_that_is_no_row(self):
-        self.assert_one({"tools/rooms.txt": TABLE + "app train\n"}, "rooms.txt:6", "app train")
+        self.assert_one({"tools/rooms.txt": TABLE + "app train\n"}, "rooms.txt:8", "app train")
 
     def test_file_outside_every_room(self):
         self.assert_one({"src/utils/text.h": ""}, "src/utils/text.h", "no room")
@@ -144,13 +145,13 @@ class CheckRooms(unittest.TestCase):
         self.assertEqual(self.problems({"src/io/other.h": "/* FLUX.1\n flux */ int x;  // flux\n"}), [])
 
     def test_family_of_two_words(self):
-        changes = {"src/models/qwen_image/family.cpp": "", "src/io/other.h": "struct QwenImageVae {};\n"}
+        changes = {"src/models/families/qwen_image/family.cpp": "", "src/io/other.h": "struct QwenImageVae {};\n"}
         self.assert_one(changes, "src/io/other.h:1", "family qwen_image")
 
     def test_family_whose_name_has_anothers_in_it(self):
-        changes = {"src/models/flux2/family.cpp": "namespace flux2 {}\n"}
+        changes = {"src/models/families/flux2/family.cpp": "namespace flux2 {}\n"}
         self.assertEqual(self.problems(changes), [])
-        self.assert_one(changes | {"src/models/flux2/model.h": '#include "models/flux/config.h"\n'}, "src/models/flux2/model.h:1", "belongs to a family")
+        self.assert_one(changes | {"src/models/families/flux2/model.h": '#include "models/families/flux/config.h"\n'}, "src/models/families/flux2/model.h:1", "belongs to a family")
 
     def test_words_of_other_programs(self):
         changes = {"tools/rooms.txt": TABLE + "@ flux_shift  # a mode of another program\n", "src/io/other.h": 'auto s = "flux_shift";\n'}
@@ -163,7 +164,7 @@ class CheckRooms(unittest.TestCase):
         self.assert_one(changes | {"src/io/other.h": "int influx, flux;\n"}, "src/io/other.h:1", "family flux")
 
     def test_one_family_includes_another(self):
-        problems = self.problems({"src/models/wan/config.h": '#include "models/flux/config.h"\n'})
+        problems = self.problems({"src/models/families/wan/config.h": '#include "models/families/flux/config.h"\n'})
         self.assertTrue(any("belongs to a family" in problem for problem in problems), problems)
 
     def test_exit_status_and_output(self):

@@ -69,7 +69,7 @@ Config detect(const io::Shapes& shapes) {
   return c;
 }
 
-SkeletonModel::SkeletonModel(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
+SkeletonModel::SkeletonModel(const ModelFiles& files, const ModelOptions& options) : AssembledModel(files, options) {
   const auto& entry = *find_entry(files_);
   config_ = detect(entry.tensors->shapes());
 

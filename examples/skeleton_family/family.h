@@ -1,12 +1,12 @@
 #pragma once
 #include "model.h"
-#include "models/family.h"
-#include "models/shared_components.h"
+#include "models/parts/assembled_model.h"
+#include "models/registry.h"
 
 namespace burnish::models::skeleton {
 
 /// One safetensors file with the tensors of every component below its name: "dit.patch_in.weight", "text_encoder.body.bytes.weight".
-class SkeletonModel : public Model {
+class SkeletonModel : public AssembledModel {
  public:
   SkeletonModel(const ModelFiles& files, const ModelOptions& options);
 

@@ -1,5 +1,5 @@
 #include "family.h"
-#include "models/shared_units.h"
+#include "models/parts/shared_units.h"
 
 // What a run puts together. Each unit declares what it reads, writes and runs; the trainer finds out from that what is computed once, what
 // at every visit of a sample, and what has to be kept.

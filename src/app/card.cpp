@@ -13,8 +13,8 @@
 #include "config/command_line.h"
 #include "io/safetensors.h"
 #include "loras/embedding_file.h"
-#include "models/family.h"
-#include "models/hub_files.h"
+#include "models/files/hub_files.h"
+#include "models/registry.h"
 #include "records/saved_weights.h"
 #include "report/model_card.h"
 

@@ -16,7 +16,7 @@
 #include "convert/lora_format.h"
 #include "convert/model.h"
 #include "io/files.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "train/options/fields.h"
 
 namespace burnish::app {

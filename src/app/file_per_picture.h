@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/caption_places.h"
-#include "models/components.h"
+#include "models/model/components.h"
 
 // What verbs have in common that write a file for each picture of folders, by a model that sees it.
 namespace burnish::app {

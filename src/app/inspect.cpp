@@ -24,9 +24,9 @@
 #include "convert/lora_format.h"
 #include "io/files.h"
 #include "loras/embedding_file.h"
-#include "models/family.h"
-#include "models/pipeline_index.h"
+#include "models/files/pipeline_index.h"
 #include "models/refused_files.h"
+#include "models/registry.h"
 
 namespace burnish::app {
 

@@ -9,8 +9,8 @@
 #include "base/say.h"
 #include "base/text.h"
 #include "config/command_line.h"
-#include "models/family.h"
-#include "models/hub_amount.h"
+#include "models/files/hub_amount.h"
+#include "models/registry.h"
 
 namespace burnish::app {
 

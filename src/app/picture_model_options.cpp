@@ -2,7 +2,7 @@
 
 #include "base/dtype.h"
 #include "base/limits.h"
-#include "models/picture_texts.h"
+#include "models/parts/picture_texts.h"
 
 namespace burnish::app {
 

@@ -12,7 +12,7 @@
 #include "diffusion/process.h"
 #include "drawing/picture.h"
 #include "loras/merged.h"
-#include "models/family.h"
+#include "models/registry.h"
 
 namespace burnish::app {
 

@@ -10,7 +10,7 @@
 #include "io/files.h"
 #include "io/tensor_file.h"
 #include "masking/clip_seg.h"
-#include "models/pipeline_index.h"
+#include "models/files/pipeline_index.h"
 
 namespace burnish::app {
 

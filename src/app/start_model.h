@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "models/family.h"
+#include "models/registry.h"
 
 namespace burnish::app {
 

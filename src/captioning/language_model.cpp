@@ -15,9 +15,9 @@
 #include "io/files.h"
 #include "io/json.h"
 #include "io/model_values.h"
-#include "models/find_components.h"
-#include "models/processor_settings.h"
-#include "models/shared_components.h"
+#include "models/files/processor_settings.h"
+#include "models/parts/find_components.h"
+#include "models/parts/shared_components.h"
 #include "models/text/resample.h"
 
 namespace burnish::captioning {

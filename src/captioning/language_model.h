@@ -3,8 +3,8 @@
 #include <variant>
 #include <vector>
 
-#include "models/components.h"
-#include "models/picture_texts.h"
+#include "models/model/components.h"
+#include "models/parts/picture_texts.h"
 #include "models/text/key_values.h"
 #include "models/text/qwen3_vl_vision.h"
 #include "models/text/qwen_vision.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/quantize_blocks/quantize_blocks.h"
-#include "models/comfy_weights.h"
+#include "models/files/comfy_weights.h"
 #include "quant/quantized_weight.h"
 
 namespace burnish::convert {

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "convert/lora.h"
-#include "models/family.h"
+#include "models/registry.h"
 
 namespace burnish::convert {
 

@@ -26,7 +26,7 @@
 #include "io/files.h"
 #include "io/json.h"
 #include "loras/file_metadata.h"
-#include "models/loading.h"
+#include "models/files/loading.h"
 
 namespace burnish::convert {
 

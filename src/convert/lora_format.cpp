@@ -11,7 +11,7 @@
 #include "adapters/layers_in_file.h"
 #include "base/choice.h"
 #include "base/error.h"
-#include "models/loading.h"
+#include "models/files/loading.h"
 
 namespace burnish::convert {
 

@@ -20,12 +20,12 @@
 #include "io/json.h"
 #include "loras/file_metadata.h"
 #include "loras/merged.h"
-#include "models/beside_weights.h"
-#include "models/coding.h"
-#include "models/family.h"
-#include "models/loading.h"
-#include "models/pipeline_index.h"
-#include "models/vocabulary.h"
+#include "models/files/coding.h"
+#include "models/files/loading.h"
+#include "models/files/pipeline_index.h"
+#include "models/model/beside_weights.h"
+#include "models/parts/vocabulary.h"
+#include "models/registry.h"
 
 namespace burnish::convert {
 

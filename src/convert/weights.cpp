@@ -1,8 +1,8 @@
 #include "convert/weights.h"
 
 #include "adapters/targets.h"
-#include "models/coding.h"
-#include "models/loading.h"
+#include "models/files/coding.h"
+#include "models/files/loading.h"
 
 namespace burnish::convert {
 

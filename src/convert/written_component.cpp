@@ -13,7 +13,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
-#include "models/kept_dtypes.h"
+#include "models/model/kept_dtypes.h"
 
 namespace burnish::convert {
 

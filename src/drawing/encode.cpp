@@ -17,9 +17,9 @@
 #include "data/resize.h"
 #include "data/row_sound.h"
 #include "data/sound.h"
-#include "models/extra_values.h"
-#include "models/negative_prompt.h"
-#include "models/shared_units.h"
+#include "models/model/extra_values.h"
+#include "models/model/negative_prompt.h"
+#include "models/parts/shared_units.h"
 
 namespace burnish::drawing {
 

@@ -5,7 +5,7 @@
 
 #include "drawing/picture.h"
 #include "loras/loader.h"
-#include "models/family.h"
+#include "models/registry.h"
 
 namespace burnish::drawing {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "drawing/picture.h"
-#include "models/latent_space.h"
+#include "models/model/latent_space.h"
 
 namespace burnish::drawing {
 

@@ -10,7 +10,7 @@
 #include "base/limits.h"
 #include "base/number.h"
 #include "base/text.h"
-#include "models/family.h"
+#include "models/registry.h"
 
 namespace burnish::drawing {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "models/time_after.h"
+#include "models/model/time_after.h"
 
 namespace burnish::drawing {
 

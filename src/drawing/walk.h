@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "models/model.h"
+#include "models/model/model.h"
 
 namespace burnish::drawing {
 

@@ -2,7 +2,7 @@
 #include <map>
 
 #include "io/safetensors.h"
-#include "models/family.h"
+#include "models/registry.h"
 
 namespace burnish::loras {
 

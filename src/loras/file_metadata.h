@@ -1,6 +1,6 @@
 #pragma once
 #include "io/safetensors.h"
-#include "models/names.h"
+#include "models/model/names.h"
 
 namespace burnish::loras {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "loras/merged.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "pipeline/unit.h"
 
 namespace burnish::loras {

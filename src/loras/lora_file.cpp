@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "models/loading.h"
+#include "models/files/loading.h"
 
 namespace burnish::loras {
 

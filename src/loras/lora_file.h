@@ -2,7 +2,7 @@
 #include <map>
 
 #include "adapters/adapter_file.h"
-#include "models/family.h"
+#include "models/registry.h"
 
 namespace burnish::loras {
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/family.h"
+#include "models/registry.h"
 
 namespace burnish::loras {
 

@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "data/row_scaler.h"
 #include "io/model_values.h"
-#include "models/find_components.h"
-#include "models/processor_settings.h"
-#include "models/shared_components.h"
+#include "models/files/processor_settings.h"
+#include "models/parts/find_components.h"
+#include "models/parts/shared_components.h"
 
 namespace burnish::masking {
 

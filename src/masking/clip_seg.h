@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "masking/decoder.h"
-#include "models/clip_vision.h"
-#include "models/components.h"
+#include "models/model/components.h"
+#include "models/parts/clip_vision.h"
 #include "models/text/clip.h"
 #include "models/text/patches.h"
 

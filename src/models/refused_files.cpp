@@ -7,8 +7,8 @@
 
 #include "base/dtype.h"
 #include "io/model_values.h"
-#include "models/coding.h"
-#include "models/find_components.h"
+#include "models/files/coding.h"
+#include "models/parts/find_components.h"
 
 namespace burnish::models {
 

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/files.h"
+#include "models/files/files.h"
 
 // Files that look like those of a family and are another's, or whose weights are packed in a way that no code reads. They are refused by
 // name before a family takes them, for what it would compute of them is noise.

@@ -1,4 +1,6 @@
 // The one file to touch when adding a family: one declaration, one entry.
+#include "models/registry.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,9 +11,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "kernels/aside.h"
-#include "models/beside_weights.h"
-#include "models/family.h"
-#include "models/not_supported.h"
 #include "models/refused_files.h"
 
 namespace burnish::models {
@@ -51,9 +50,6 @@ extern const Family kFamily;
 }
 namespace wan {
 extern const Family kFamily;
-extern const std::vector<NotSupported> kNotSupported;
-BesideWeights beside_weights(const Model& model);
-std::optional<std::filesystem::path> vocabulary_beside(const Model& model, const std::string& component);
 }  // namespace wan
 namespace zimage {
 extern const Family kFamily;
@@ -77,16 +73,6 @@ std::vector<const Family*> all_families() {
   auto families = added();
   families.insert(families.end(), std::begin(kFamilies), std::end(kFamilies));
   return families;
-}
-
-ModelEntry sizes_of(std::string_view variant, nn::Module& module) {
-  std::string label(variant);
-  return {.label = label,
-          .folder = {},
-          .component = "",
-          .config = nullptr,
-          .tensors = io::TensorSource::of_shapes(label, shapes_of(module), c10::ScalarType::BFloat16),
-          .is_sizes = true};
 }
 
 /// The first published model that is `wanted`; null when no family has one.
@@ -117,9 +103,11 @@ const Variant* published_of_kind(const Model& model) {
 /// A data Error for a model of a hub that is known and cannot be run, before anything of it is fetched.
 static void refuse_not_supported(const std::string& name) {
   const auto id = name.substr(0, name.find(':'));
-  for (const auto& [word, why] : wan::kNotSupported) {
-    const bool is_id = std::ranges::count(id, '/') == 1 && id.substr(id.find('/') + 1).starts_with(word);
-    if (is_id) data_error("models", "{} is not supported: {}; `burnish plan --help` names the models that are", id, why);
+  for (const auto* family : all_families()) {
+    for (const auto& [word, why] : family->not_supported) {
+      const bool is_id = std::ranges::count(id, '/') == 1 && id.substr(id.find('/') + 1).starts_with(word);
+      if (is_id) data_error("models", "{} is not supported: {}; `burnish plan --help` names the models that are", id, why);
+    }
   }
 }
 
@@ -132,12 +120,18 @@ ModelFiles open_model_files(const ModelNames& names) {
   return open_files(names, published_sizes);
 }
 
-BesideWeights beside_weights(const Model& model) {
-  return model.names().family == wan::kFamily.name ? wan::beside_weights(model) : BesideWeights{};
+/// The family of an open model; one without anything of its own for a model that no family opened.
+static const Family& family_of(const Model& model) {
+  static const Family none{};
+  const auto families = all_families();
+  auto found = std::ranges::find_if(families, [&](const Family* family) { return family->name == model.names().family; });
+  return found != families.end() ? **found : none;
 }
 
+BesideWeights beside_weights(const Model& model) { return family_of(model).beside_weights(model); }
+
 std::optional<std::filesystem::path> vocabulary_beside(const Model& model, const std::string& component) {
-  return model.names().family == wan::kFamily.name ? wan::vocabulary_beside(model, component) : std::nullopt;
+  return family_of(model).vocabulary_beside(model, component);
 }
 
 std::vector<Option> family_options() {
@@ -159,10 +153,7 @@ std::vector<std::string> options_about(Option::About about) {
 }
 
 void take_family_values(const Model& model, OptionValues& own) {
-  for (const auto* family : all_families()) {
-    if (family->name != model.names().family) continue;
-    for (const auto& option : family->options) own.add(option);
-  }
+  for (const auto& option : family_of(model).options) own.add(option);
 }
 
 OptionValues default_options() { return OptionValues(family_options()); }

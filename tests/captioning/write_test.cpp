@@ -9,7 +9,7 @@
 
 #include "data/image.h"
 #include "io/safetensors.h"
-#include "models/open_files.h"
+#include "models/files/open_files.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 

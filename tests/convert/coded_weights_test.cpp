@@ -1,7 +1,7 @@
 // Weights that lie as codes: held as such, merged into, and written as numbers.
-#include "models/coded_weights.h"
+#include "models/files/coded_weights.h"
 
-#include "models/loading.h"
+#include "models/files/loading.h"
 #include "nn/linear.h"
 #include "quant/source.h"
 #include "quant/store.h"

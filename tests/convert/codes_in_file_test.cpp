@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/coded_weights.h"
+#include "models/files/coded_weights.h"
 #include "tests/convert/convert_files.h"
 
 using namespace burnish;

@@ -4,7 +4,7 @@
 #include "adapters/attach.h"
 #include "convert/convert.h"
 #include "loras/lora_file.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 

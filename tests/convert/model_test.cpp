@@ -7,7 +7,7 @@
 #include "convert/compare.h"
 #include "io/json.h"
 #include "loras/merged.h"
-#include "models/loading.h"
+#include "models/files/loading.h"
 #include "tests/allocations.h"
 #include "tests/convert/convert_files.h"
 #include "tests/single_file.h"

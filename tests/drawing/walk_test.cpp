@@ -7,7 +7,7 @@
 
 #include "diffusion/discrete_process.h"
 #include "diffusion/flow_process.h"
-#include "models/latent_space.h"
+#include "models/model/latent_space.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 

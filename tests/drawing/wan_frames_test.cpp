@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "drawing/walk.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "tests/golden.h"
 
 using namespace burnish;

@@ -5,7 +5,7 @@
 #include "io/safetensors.h"
 #include "loras/lora_file.h"
 #include "loras/merged.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "tests/golden.h"
 #include "tests/integration/program.h"
 #include "tests/scratch.h"

@@ -11,7 +11,7 @@
 #include "io/safetensors.h"
 #include "loras/lora_file.h"
 #include "loras/merged.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "tests/golden.h"
 #include "tests/integration/stable_diffusion.h"
 #include "tests/scratch.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "io/json.h"
-#include "models/anima/keys.h"
+#include "models/families/anima/keys.h"
 #include "tests/integration/anima.h"
 #include "tests/integration/model_run.h"
 

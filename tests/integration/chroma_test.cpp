@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "models/chroma/keys.h"
+#include "models/families/chroma/keys.h"
 #include "tests/integration/model_run.h"
 #include "tests/integration/parity.h"
 

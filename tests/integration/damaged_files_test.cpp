@@ -10,7 +10,7 @@
 #include "io/json.h"
 #include "io/safetensors.h"
 #include "loras/merged.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "tests/integration/flux_extras.h"
 #include "tests/scratch.h"
 #include "tests/small_families.h"

@@ -2,8 +2,8 @@
 // models and clips. Flags, boundaries and columns are as published; sizes, lengths and repeats are small.
 #include <gmock/gmock.h>
 
-#include "models/clip_vision.h"
-#include "models/find_components.h"
+#include "models/parts/clip_vision.h"
+#include "models/parts/find_components.h"
 #include "tests/integration/parity.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/wan_small.h"

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "data/image.h"
-#include "models/flux2/keys.h"
+#include "models/families/flux2/keys.h"
 #include "tests/integration/flux2.h"
 #include "tests/integration/model_run.h"
 #include "tests/integration/parity.h"

@@ -2,7 +2,7 @@
 // pictures.
 #include <gmock/gmock.h>
 
-#include "models/flux2/keys.h"
+#include "models/families/flux2/keys.h"
 #include "tests/integration/flux2.h"
 #include "tests/integration/model_run.h"
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "models/flux3/keys.h"
+#include "models/families/flux3/keys.h"
 #include "tests/integration/flux3.h"
 #include "tests/integration/model_run.h"
 

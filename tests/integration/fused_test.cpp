@@ -5,7 +5,7 @@
 #include "adapters/adapter_file.h"
 #include "io/safetensors.h"
 #include "loras/merged.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "tests/golden.h"
 #include "tests/integration/program.h"
 #include "tests/integration/runs.h"

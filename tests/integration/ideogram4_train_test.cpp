@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "io/json.h"
-#include "models/ideogram4/keys.h"
+#include "models/families/ideogram4/keys.h"
 #include "tests/coded_files.h"
 #include "tests/integration/ideogram4.h"
 #include "tests/integration/model_run.h"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "models/krea2/keys.h"
+#include "models/families/krea2/keys.h"
 #include "tests/integration/krea2.h"
 #include "tests/integration/model_run.h"
 

@@ -3,7 +3,7 @@
 
 #include "adapters/targets.h"
 #include "base/error.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "tests/integration/program.h"
 
 using namespace burnish;

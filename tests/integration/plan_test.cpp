@@ -2,7 +2,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
-#include "models/family.h"
+#include "models/registry.h"
 #include "tests/integration/refused.h"
 
 using namespace burnish;

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "models/qwen_image_21/keys.h"
+#include "models/families/qwen_image_21/keys.h"
 #include "tests/integration/model_run.h"
 #include "tests/integration/qwen_image_21.h"
 

@@ -12,7 +12,7 @@
 #include "data/dataset.h"
 #include "data/resize.h"
 #include "loras/lora_file.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "tests/golden.h"
 #include "tests/integration/program.h"
 #include "train/objectives/sample_loss.h"

@@ -1,8 +1,8 @@
 // Wan-Animate in the whole program: beside diffusers and peft (tests/golden/make_wan_animate.py), and in all ways of running it.
 #include <gmock/gmock.h>
 
-#include "models/wan/animate.h"
-#include "models/wan/keys.h"
+#include "models/families/wan/animate.h"
+#include "models/families/wan/keys.h"
 #include "tests/integration/wan_original.h"
 #include "tests/integration/wan_run.h"
 

@@ -3,7 +3,7 @@
 
 #include "diffusion/timestep_sampling.h"
 #include "diffusion/training_grid.h"
-#include "models/wan/prompt.h"
+#include "models/families/wan/prompt.h"
 #include "tests/integration/parity.h"
 #include "tests/integration/wan_experts.h"
 #include "tokenizers/tokenizer.h"

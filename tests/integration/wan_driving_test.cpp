@@ -1,7 +1,7 @@
 // Wan-Animate-2 in the whole program: beside diffusers and peft (tests/golden/make_wan_animate2.py), and in all ways of running it.
 #include <gmock/gmock.h>
 
-#include "models/wan/keys.h"
+#include "models/families/wan/keys.h"
 #include "tests/integration/wan_run.h"
 
 using namespace burnish;

@@ -1,7 +1,7 @@
 // What of Z-Image other families have not: captions of unequal length, its files' other names, and its layers ahead of training.
 #include <gmock/gmock.h>
 
-#include "models/zimage/keys.h"
+#include "models/families/zimage/keys.h"
 #include "tests/integration/model_run.h"
 #include "tests/integration/zimage.h"
 

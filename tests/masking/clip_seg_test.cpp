@@ -10,7 +10,7 @@
 #include "data/row_scaler.h"
 #include "io/json.h"
 #include "masking/mask.h"
-#include "models/open_files.h"
+#include "models/files/open_files.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 

@@ -8,7 +8,7 @@
 #include "kernels/gated_residual/gated_residual.h"
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
-#include "models/mmdit.h"
+#include "models/blocks/mmdit.h"
 #include "nn/attention.h"
 #include "nn/remade.h"
 #include "tests/device.h"

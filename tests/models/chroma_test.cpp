@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "io/json.h"
-#include "models/chroma/keys.h"
-#include "models/chroma/transformer.h"
+#include "models/families/chroma/keys.h"
+#include "models/families/chroma/transformer.h"
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"
 

@@ -1,10 +1,10 @@
 // Parity of CLIP's tower of pictures with transformers' CLIPVisionModel on a small random model (tests/golden/make_wan_image.py), and the
 // names that files give its tensors.
-#include "models/clip_vision.h"
+#include "models/parts/clip_vision.h"
 
 #include <ATen/core/grad_mode.h>
 
-#include "models/family.h"
+#include "models/registry.h"
 #include "tests/models/load.h"
 #include "tests/scratch.h"
 

@@ -1,4 +1,4 @@
-#include "models/coded_weights.h"
+#include "models/files/coded_weights.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "io/safetensors.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "nn/linear.h"
 #include "tests/scratch.h"
 

@@ -1,4 +1,4 @@
-#include "models/diffsynth_values.h"
+#include "models/parts/diffsynth_values.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>

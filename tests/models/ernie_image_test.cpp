@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "io/json.h"
-#include "models/ernie_image/transformer.h"
+#include "models/families/ernie_image/transformer.h"
 #include "models/text/qwen.h"
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"

@@ -6,9 +6,9 @@
 
 #include "io/json.h"
 #include "io/safetensors.h"
-#include "models/flux2/keys.h"
-#include "models/flux2/model.h"
-#include "models/shared_components.h"
+#include "models/families/flux2/keys.h"
+#include "models/families/flux2/model.h"
+#include "models/parts/shared_components.h"
 #include "models/text/qwen.h"
 #include "models/vae/patch_autoencoder.h"
 #include "tests/golden.h"

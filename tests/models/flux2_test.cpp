@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "io/json.h"
-#include "models/flux2/keys.h"
-#include "models/flux2/model.h"
-#include "models/shared_components.h"
+#include "models/families/flux2/keys.h"
+#include "models/families/flux2/model.h"
+#include "models/parts/shared_components.h"
 #include "models/vae/patch_autoencoder.h"
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"

@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "io/json.h"
-#include "models/family.h"
-#include "models/flux3/keys.h"
-#include "models/flux3/transformer.h"
+#include "models/families/flux3/keys.h"
+#include "models/families/flux3/transformer.h"
+#include "models/registry.h"
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "models/flux/keys.h"
-#include "models/flux/transformer.h"
+#include "models/families/flux/keys.h"
+#include "models/families/flux/transformer.h"
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"
 

@@ -6,7 +6,7 @@
 
 #include "diffusion/process.h"
 #include "io/files.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "tests/golden.h"
 
 using namespace burnish;

@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "io/json.h"
-#include "models/krea2/editing.h"
-#include "models/krea2/keys.h"
-#include "models/krea2/transformer.h"
+#include "models/families/krea2/editing.h"
+#include "models/families/krea2/keys.h"
+#include "models/families/krea2/transformer.h"
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"

@@ -1,4 +1,4 @@
-#include "models/latent_space.h"
+#include "models/model/latent_space.h"
 
 #include <gmock/gmock.h>
 

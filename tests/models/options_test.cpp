@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "io/files.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "tests/small_families.h"
 
 using namespace burnish;

@@ -1,5 +1,5 @@
 // What lists the components of a diffusers folder.
-#include "models/pipeline_index.h"
+#include "models/files/pipeline_index.h"
 
 #include <gmock/gmock.h>
 

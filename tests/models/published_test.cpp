@@ -4,7 +4,7 @@
 #include <set>
 
 #include "hub/hub.h"
-#include "models/family.h"
+#include "models/registry.h"
 
 using namespace burnish;
 

@@ -3,9 +3,9 @@
 
 #include "io/json.h"
 #include "memory/recompute.h"
-#include "models/qwen_image_21/controlnet.h"
-#include "models/qwen_image_21/keys.h"
-#include "models/qwen_image_21/transformer.h"
+#include "models/families/qwen_image_21/controlnet.h"
+#include "models/families/qwen_image_21/keys.h"
+#include "models/families/qwen_image_21/transformer.h"
 #include "models/vae/causal_autoencoder.h"
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"

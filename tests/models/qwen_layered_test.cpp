@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "io/json.h"
-#include "models/family.h"
-#include "models/qwen_image/layers.h"
-#include "models/qwen_image/transformer.h"
+#include "models/families/qwen_image/layers.h"
+#include "models/families/qwen_image/transformer.h"
+#include "models/registry.h"
 #include "models/vae/causal_autoencoder.h"
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "io/safetensors.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 #include "tests/small_families.h"

@@ -1,5 +1,5 @@
 // Latents that are drawn at every visit, beside a draw from the autoencoder's own moments.
-#include "models/shared_units.h"
+#include "models/parts/shared_units.h"
 
 #include <ATen/ATen.h>
 

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "memory/recompute.h"
-#include "models/stable_diffusion/keys.h"
-#include "models/stable_diffusion/unet.h"
+#include "models/families/stable_diffusion/keys.h"
+#include "models/families/stable_diffusion/unet.h"
 #include "models/text/clip.h"
 #include "models/vae/autoencoder_kl.h"
 #include "tests/allocations.h"

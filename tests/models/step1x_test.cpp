@@ -1,10 +1,10 @@
 // Parity of Step1X-Edit's parts with DiffSynth-Studio's on a small random model (tests/golden/make_step1x.py).
-#include "models/flux/step1x.h"
+#include "models/families/flux/step1x.h"
 
 #include <nlohmann/json.hpp>
 
 #include "io/json.h"
-#include "models/shared_components.h"
+#include "models/parts/shared_components.h"
 #include "models/text/resample.h"
 #include "tests/golden.h"
 #include "tests/models/load.h"

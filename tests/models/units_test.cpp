@@ -5,7 +5,7 @@
 
 #include <span>
 
-#include "models/family.h"
+#include "models/registry.h"
 
 using namespace burnish;
 using namespace burnish::models;

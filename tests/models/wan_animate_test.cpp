@@ -2,8 +2,8 @@
 // (tests/golden/make_wan_animate.py).
 #include <nlohmann/json.hpp>
 
-#include "models/wan/animate.h"
-#include "models/wan/keys.h"
+#include "models/families/wan/animate.h"
+#include "models/families/wan/keys.h"
 #include "tests/models/transformer_parity.h"
 
 using namespace burnish;

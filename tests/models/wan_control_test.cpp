@@ -3,10 +3,10 @@
 
 #include <cmath>
 
-#include "models/wan/camera.h"
-#include "models/wan/keys.h"
-#include "models/wan/motion.h"
-#include "models/wan/transformer.h"
+#include "models/families/wan/camera.h"
+#include "models/families/wan/keys.h"
+#include "models/families/wan/motion.h"
+#include "models/families/wan/transformer.h"
 #include "tests/models/load.h"
 
 using namespace burnish;

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "models/wan/keys.h"
-#include "models/wan/transformer.h"
+#include "models/families/wan/keys.h"
+#include "models/families/wan/transformer.h"
 #include "tests/models/transformer_parity.h"
 
 using namespace burnish;

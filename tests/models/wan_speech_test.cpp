@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "memory/recompute.h"
-#include "models/wan/keys.h"
-#include "models/wan/speech_units.h"
-#include "models/wan/transformer.h"
+#include "models/families/wan/keys.h"
+#include "models/families/wan/speech_units.h"
+#include "models/families/wan/transformer.h"
 #include "tests/models/load.h"
 
 using namespace burnish;

@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "io/json.h"
-#include "models/wan/keys.h"
-#include "models/wan/prompt.h"
-#include "models/wan/transformer.h"
+#include "models/families/wan/keys.h"
+#include "models/families/wan/prompt.h"
+#include "models/families/wan/transformer.h"
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"
 

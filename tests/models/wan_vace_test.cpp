@@ -1,8 +1,8 @@
 // Parity of Wan's transformer and VACE's module beside it with diffusers' WanVACETransformer3DModel (tests/golden/make_wan_vace.py).
 #include <nlohmann/json.hpp>
 
-#include "models/wan/keys.h"
-#include "models/wan/vace.h"
+#include "models/families/wan/keys.h"
+#include "models/families/wan/vace.h"
 #include "tests/models/transformer_parity.h"
 
 using namespace burnish;

@@ -1,10 +1,10 @@
 // Parity of wav2vec 2.0 with transformers on a small random model (tests/golden/make_wav2vec2.py), and the names that files give its
 // tensors.
-#include "models/wav2vec2.h"
+#include "models/parts/wav2vec2.h"
 
 #include <ATen/core/grad_mode.h>
 
-#include "models/family.h"
+#include "models/registry.h"
 #include "tests/models/load.h"
 #include "tests/scratch.h"
 

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "io/json.h"
-#include "models/zimage/keys.h"
-#include "models/zimage/transformer.h"
+#include "models/families/zimage/keys.h"
+#include "models/families/zimage/transformer.h"
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"

@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 
 #include "io/files.h"
-#include "models/family.h"
-#include "models/wan/diffsynth_cache.h"
+#include "models/families/wan/diffsynth_cache.h"
+#include "models/registry.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 

@@ -5,7 +5,7 @@
 
 #include "data/image.h"
 #include "drawing/draw.h"
-#include "models/shared_units.h"
+#include "models/parts/shared_units.h"
 #include "tests/scratch.h"
 #include "tests/skeleton_model.h"
 #include "train/course/feed.h"

@@ -1,7 +1,7 @@
 #pragma once
 #include <functional>
 
-#include "models/model.h"
+#include "models/model/model.h"
 #include "nn/block.h"
 
 namespace burnish::train {

@@ -1,6 +1,6 @@
 #pragma once
-#include "models/components.h"
-#include "models/model.h"
+#include "models/model/components.h"
+#include "models/model/model.h"
 
 namespace burnish::train {
 

@@ -2,7 +2,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "drawing/walk.h"
-#include "models/family.h"
+#include "models/registry.h"
 
 namespace burnish::train {
 

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "models/model.h"
+#include "models/model/model.h"
 #include "train/objectives/objective_kind.h"
 
 namespace burnish::train {

@@ -1,5 +1,5 @@
 #pragma once
-#include "models/family.h"
+#include "models/registry.h"
 #include "train/objectives/passes.h"
 #include "train/objectives/settings.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "config/fields.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "train/samples/inputs.h"
 #include "train/subject/settings.h"
 

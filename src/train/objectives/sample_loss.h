@@ -2,7 +2,7 @@
 #include <functional>
 #include <set>
 
-#include "models/model.h"
+#include "models/model/model.h"
 #include "train/objectives/robust_loss.h"
 
 namespace burnish::train {

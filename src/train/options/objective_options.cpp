@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "train/options/meaning.h"
 #include "train/subject/option_rows.h"
 

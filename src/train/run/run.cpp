@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "io/hash.h"
-#include "models/shared_units.h"
+#include "models/parts/shared_units.h"
 #include "train/course/ahead.h"
 #include "train/course/data_summary.h"
 #include "train/options/hints.h"

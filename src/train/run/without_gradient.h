@@ -1,5 +1,5 @@
 #pragma once
-#include "models/names.h"
+#include "models/model/names.h"
 #include "optim/optimizer.h"
 
 namespace burnish::train {

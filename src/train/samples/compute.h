@@ -2,7 +2,7 @@
 #include <functional>
 
 #include "data/cache.h"
-#include "models/family.h"
+#include "models/registry.h"
 
 namespace burnish::train {
 

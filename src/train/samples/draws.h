@@ -3,7 +3,7 @@
 
 #include "base/random_key.h"
 #include "data/sampler.h"
-#include "models/latent_space.h"
+#include "models/model/latent_space.h"
 
 namespace burnish::train {
 

@@ -16,8 +16,8 @@
 #include "base/text.h"
 #include "data/row_sound.h"
 #include "io/hash.h"
-#include "models/extra_values.h"
-#include "models/family.h"
+#include "models/model/extra_values.h"
+#include "models/registry.h"
 
 namespace burnish::train {
 

@@ -5,9 +5,9 @@
 #include <span>
 
 #include "data/dataset.h"
-#include "models/extra_input.h"
-#include "models/latent_space.h"
-#include "models/names.h"
+#include "models/model/extra_input.h"
+#include "models/model/latent_space.h"
+#include "models/model/names.h"
 #include "pipeline/labels.h"
 
 namespace burnish::train {

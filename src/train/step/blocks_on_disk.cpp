@@ -6,8 +6,8 @@
 #include <map>
 
 #include "base/dtype.h"
-#include "models/components.h"
-#include "models/model.h"
+#include "models/model/components.h"
+#include "models/model/model.h"
 
 namespace burnish::train {
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "memory/paging.h"
-#include "models/family.h"
+#include "models/registry.h"
 #include "train/step/settings.h"
 
 namespace burnish::train {

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "loras/file_metadata.h"
 #include "loras/lora_file.h"
-#include "models/kept_dtypes.h"
+#include "models/model/kept_dtypes.h"
 #include "quant/trained_codes.h"
 #include "train/subject/training_units.h"
 

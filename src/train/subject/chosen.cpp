@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "io/checkpoint_files.h"
 #include "loras/lora_file.h"
-#include "models/word_units.h"
+#include "models/parts/word_units.h"
 #include "train/subject/checkpoint_agreement.h"
 #include "train/subject/training_units.h"
 

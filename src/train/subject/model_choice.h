@@ -1,6 +1,6 @@
 #pragma once
 #include "config/fields.h"
-#include "models/family.h"
+#include "models/registry.h"
 
 namespace burnish::train {
 

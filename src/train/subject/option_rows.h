@@ -1,6 +1,6 @@
 #pragma once
 #include "config/fields.h"
-#include "models/options.h"
+#include "models/model/options.h"
 
 namespace burnish::train {
 

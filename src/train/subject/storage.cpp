@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/pattern.h"
 #include "base/text.h"
-#include "models/hub_files.h"
+#include "models/files/hub_files.h"
 #include "quant/int8_mm.h"
 #include "quant/source.h"
 #include "quant/store.h"

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "models/word_units.h"
+#include "models/parts/word_units.h"
 #include "train/subject/training_units.h"
 
 namespace burnish::train {

@@ -1,5 +1,5 @@
 #pragma once
-#include "models/family.h"
+#include "models/registry.h"
 
 namespace burnish::train {
 

@@ -1,0 +1,48 @@
+#include "models/families/ernie_image/blocks.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/rms_norm.h>
+
+#include "kernels/gated_residual/gated_residual.h"
+#include "nn/remade.h"
+
+namespace burnish::models::ernie_image {
+
+namespace {
+
+/// {x [B, L, D], weight of an RMS norm [D], scale, shift [B, D]} -> the norm of x, scaled and shifted in fp32.
+nn::Compute modulated_by(double eps) {
+  return [eps](const nn::Tensors& in) {
+    auto normed = at::rms_norm(in[0], in[1].sizes(), in[1], eps).to(at::kFloat);
+    auto moved = normed * (in[2].to(at::kFloat) + 1).unsqueeze(1) + in[3].to(at::kFloat).unsqueeze(1);
+    return nn::Tensors{moved.to(in[0].scalar_type())};
+  };
+}
+
+}  // namespace
+
+Block::Block(const Config& c, const at::TensorOptions& options)
+    : attention_norm_(c.width, c.norm_eps, options),
+      mlp_norm_(c.width, c.norm_eps, options),
+      attention_({c.width, c.num_heads(), c.norm_eps, SelfAttention::Turn::halves}, options),
+      mlp_(c.width, c.hidden, options, {.gate = "gate_proj", .up = "up_proj", .down = "linear_fc2"}, GatedMlp::Gate::gelu) {
+  own("adaLN_sa_ln", attention_norm_);
+  own("self_attention", attention_);
+  own("adaLN_mlp_ln", mlp_norm_);
+  own("mlp", mlp_);
+}
+
+nn::Tensors Block::body(const nn::Tensors& in) {
+  const auto m = in[3].chunk(6, -1);  // shift, scale and gate of attention, then of the MLP
+  const auto bias = in.size() > 4 ? in[4] : at::Tensor();
+  auto before = [](const at::Tensor& x_BLD, const nn::RMSNorm& norm, const at::Tensor& scale, const at::Tensor& shift, const auto& use) {
+    return nn::remade({x_BLD, norm.weight, scale, shift}, modulated_by(norm.eps()),
+                      [&](const nn::Tensors& moved) { return use(moved[0]); });
+  };
+  auto projected = before(in[0], attention_norm_, m[1], m[0], [&](const at::Tensor& x) { return attention_.project(x); });
+  auto mid = kernels::gated_residual(in[0], m[2], attention_.attend(projected, in[1], in[2], bias));
+  auto moved = before(mid, mlp_norm_, m[4], m[3], [&](const at::Tensor& x) { return nn::Tensors{mlp_.forward(x)}; });
+  return {kernels::gated_residual(mid, m[5], moved[0])};
+}
+
+}  // namespace burnish::models::ernie_image

@@ -1,0 +1,85 @@
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "models/blocks/mmdit.h"
+#include "models/families/flux/config.h"
+#include "nn/block.h"
+#include "nn/layers.h"
+#include "nn/linear.h"
+
+namespace burnish::models::flux {
+
+// Shape letters: B batch, I image tokens (of the target, then of its reference pictures), T text tokens, L = T + I, D width, H heads, P =
+// head_dim / 2 rotated pairs, M modulation values.
+
+/// The numbers of rows and columns in which a picture's tokens lie, row by row.
+struct Grid {
+  int64_t rows = 0, columns = 0;
+  int64_t size() const { return rows * columns; }
+};
+
+/// The pictures whose tokens lie behind each other. Positions are FLUX.1 Kontext's (diffusers: pipeline_flux_kontext.py; for several
+/// pictures DiffSynth-Studio: pipelines/flux_image.py): the first id is 0 in the target and 1 in each reference picture, the others are row
+/// and column in their own picture. In Step1X-Edit the first id of the reference picture is 0 as well.
+struct Grids {
+  Grid target = {};
+  std::vector<Grid> references = {};
+  bool are_apart = true;  ///< whether the first id of reference pictures is another than the target's
+  int64_t size() const;
+};
+
+/// The FLUX.1 transformer: a velocity field over packed latents (Black Forest Labs; parameter names are those of
+/// diffusers' FluxTransformer2DModel). Single-device maths only. Layers are visited in the same order whatever they are part of.
+class Transformer : public nn::Module, public nn::SharesTokens {
+ public:
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
+  ~Transformer() override;
+
+  struct Conditions {
+    at::Tensor pooled_BE;   ///< CLIP pooled embedding
+    at::Tensor sigma_B;     ///< fp32 in [0, 1]
+    at::Tensor guidance_B;  ///< fp32; ignored without guidance embedding
+  };
+  /// Makes the vector [B, D] of which all modulation is made, in the dtype of the pooled embedding. Needs the modulation from block 0 on.
+  at::Tensor condition(const Conditions& conditions) const;
+  /// Computes every shift, scale and gate [B, M] of the blocks that are held: 6 D for the image and 6 D for the text of each double block,
+  /// 3 D of each single block, then scale and shift of the last norm. Needs the modulation.
+  at::Tensor modulate(const at::Tensor& conditioning_BD) const;
+  at::Tensor modulate(const Conditions& conditions) const { return modulate(condition(conditions)); }
+
+  struct Inputs {
+    at::Tensor latents_BIC;    ///< packed latents
+    at::Tensor text_BTE;       ///< T5 embedding
+    at::Tensor modulation_BM;  ///< the result of `modulate`
+    Grids grids = {};          ///< the pictures of the I tokens
+    at::Tensor hidden_BLD{};   ///< replaces latents and text where the blocks begin later: the result of `forward` of the blocks before
+    at::Tensor added_BID{};    ///< added to the embedded latents; undefined: nothing
+    at::Tensor prefix_BTD{};   ///< tokens before the embedded text; undefined: none
+    /// Gives what a block's attention has besides, for a block that is held, counted from 0, double blocks first; empty: nothing.
+    std::function<mmdit::Further(int64_t block)> further = {};
+    /// Given the image tokens [B, I, D] behind a block, returns tokens that take their place, or undefined to leave them; empty: nothing.
+    std::function<at::Tensor(int64_t block, const at::Tensor& image_BID)> after_block = {};
+  };
+  /// Computes the velocity [B, I, out_channels] of the target's tokens alone, in the dtype of the weights; where later blocks are to
+  /// follow, the tokens [B, L, D] after the blocks that are held, text before image. Needs the body.
+  at::Tensor forward(const Inputs& in);
+
+  const Config& config() const { return config_; }
+
+  /// Fills every parameter for training from scratch: Xavier for matrices, zero for modulations and the last layer (DiT, arXiv
+  /// 2212.09748), one for norms. `seed` fixes the draw, for the whole transformer.
+  void initialise(uint64_t seed);
+
+ private:
+  struct Modulation;
+  struct Body;
+  std::pair<at::Tensor, at::Tensor> rope(int64_t num_text, const Grids& grids, const at::TensorOptions& options) const;
+
+  Config config_;
+  mmdit::Part part_;
+  std::unique_ptr<Modulation> modulation_;
+  std::unique_ptr<Body> body_;
+};
+
+}  // namespace burnish::models::flux

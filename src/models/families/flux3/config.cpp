@@ -1,0 +1,78 @@
+#include "models/families/flux3/config.h"
+
+#include <nlohmann/json.hpp>
+
+#include "models/blocks/mmdit.h"
+#include "models/files/config_values.h"
+
+namespace burnish::models::flux3 {
+
+namespace {
+
+constexpr const char* kTarget = "target_timestep_embedder.linear_1.weight";
+constexpr Number<Config> kNumbers[] = {
+    {&Config::in_channels, "x_embedders.image.weight", 1, "in_channels"},
+    {&Config::in_channels, nullptr, 0, "cond_in_channels"},
+    {&Config::num_early_blocks, "txt_mode_blocks.{}.attn.norm_q.weight", 0, "num_layers"},
+    {&Config::num_joint_blocks, "single_transformer_blocks.{}.attn.norm_q.weight", 0, "num_single_layers"},
+    {&Config::num_heads, nullptr, 0, "num_attention_heads"},
+    {&Config::head_dim, "single_transformer_blocks.0.attn.norm_q.weight", 0, "attention_head_dim"},
+    {&Config::hidden, "single_transformer_blocks.0.ff.linear_out.weight", 1, nullptr},
+    {&Config::caption_width, "context_embedder.weight", 1, "joint_attention_dim"},
+};
+
+std::vector<int64_t> default_axes_of(int64_t head_dim) { return axes_in_proportion(head_dim, {1, 1, 1, 1}); }
+
+void read_shapes(Config& c, const io::Shapes& shapes) {
+  read_tensors(c, kNumbers, shapes);
+  c.num_heads = io::side_of(shapes, "x_embedders.image.weight", 0, "transformer") / c.head_dim;
+  c.is_flow_map = shapes.contains(kTarget);
+  c.axes_dims = default_axes_of(c.head_dim);
+}
+
+void read_config(Config& c, const nlohmann::json& json, bool tensors) {
+  read_keys(c, kNumbers, json, tensors);
+  agree_on(json, "flow_map", c.is_flow_map, tensors);
+  agree_on_known(json, "timestep_channels", mmdit::kTimeChannels);
+  agree_on_known(json, "eps", 1e-6);
+  if (!tensors) {
+    double ratio = 3;
+    io::take(json, "mlp_ratio", ratio, "transformer");
+    c.hidden = static_cast<int64_t>(ratio * static_cast<double>(c.width()));
+    c.axes_dims = default_axes_of(c.head_dim);
+  }
+  io::take(json, "axes_dims_rope", c.axes_dims, "transformer");
+  io::take(json, "rope_theta", c.rope_theta, "transformer");
+}
+
+/// FLUX.3's models of clips, sounds and actions have streams of them beside or in place of those of pictures.
+void refuse_other_streams(const io::Shapes& shapes) {
+  const std::string embedders = "x_embedders.";
+  for (const auto& [name, shape] : shapes) {
+    if (!name.starts_with(embedders)) continue;
+    const auto stream = name.substr(embedders.size(), name.rfind('.') - embedders.size());
+    if (stream != "image" && stream != "image_cond")
+      data_error("models", "the transformer has a stream called {}, which FLUX.3's models of pictures have not; open a FLUX.3 klein",
+                 stream);
+  }
+}
+
+void check_config(const Config& c) {
+  check_sizes({c.in_channels, c.num_heads, c.head_dim, c.hidden, c.caption_width});
+  for (auto count : {c.num_early_blocks, c.num_joint_blocks}) {
+    if (count < 1 || count > kMostBlocks)
+      data_error("models", "the transformer's config.json or tensors give it {} blocks of a kind; 1 to {} were expected", count,
+                 kMostBlocks);
+  }
+  check_axes("axes_dims_rope", c.axes_dims, 4, c.head_dim);
+  if (!(c.rope_theta > 0)) data_error("models", "the transformer's config.json has rope_theta {}, which is above 0", c.rope_theta);
+}
+
+}  // namespace
+
+Config detect(const nlohmann::json* config_json, const io::Shapes& shapes) {
+  refuse_other_streams(shapes);
+  return detected(config_json, shapes, read_shapes, read_config, check_config);
+}
+
+}  // namespace burnish::models::flux3

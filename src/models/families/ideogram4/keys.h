@@ -1,0 +1,19 @@
+#pragma once
+#include "io/key_map.h"
+#include "models/families/ideogram4/config.h"
+#include "models/model/names.h"
+
+namespace burnish::models::ideogram4 {
+
+/// Returns the rules between the original names, which ComfyUI's files and the published ones have too, and ours (diffusers').
+io::KeyMap original_keys();
+
+/// Maps original layer names to ours, plain and with kohya's underscores.
+LayerTable foreign_layers(const Config& config);
+/// Returns original names as ComfyUI, kohya's programs and DiffSynth-Studio write them in adapter files.
+std::map<std::string, LayerTable> written_layers(const Config& config);
+/// Returns the names by which adapter targets know a layer: ours, and the original one, which DiffSynth-Studio's are and which query, key
+/// and value share.
+std::vector<std::string> target_names(const std::string& path);
+
+}  // namespace burnish::models::ideogram4

@@ -1,0 +1,67 @@
+#pragma once
+#include "models/families/qwen_image/config.h"
+#include "models/model/components.h"
+#include "models/model/extra_input.h"
+#include "models/model/names.h"
+#include "nn/block.h"
+#include "nn/layers.h"
+
+// The blockwise ControlNet of Qwen-Image (DiffSynth-Studio: models/qwen_image_controlnet.py, whose tensor names these are). Shape letters:
+// B batch, I image tokens of the target, C channels of a token, D width.
+namespace burnish::models::qwen_image {
+
+/// The name of the ControlNet where it trains.
+inline const std::string kBlockwise = "blockwise_controlnet";
+/// Columns that it reads, by DiffSynth-Studio's names.
+inline constexpr const char *kControlColumn = "blockwise_controlnet_image", *kControlMaskColumn = "blockwise_controlnet_inpaint_mask";
+inline constexpr ExtraInput kExtraInputs[] = {
+    {.column = kControlColumn, .needs = "a blockwise ControlNet", .fits_picture = true},
+    {.column = kControlMaskColumn, .needs = "a blockwise ControlNet that inpaints", .fits_picture = true},
+};
+
+/// Adds to the image tokens behind every block of the transformer a residual, made of them and of a control picture.
+class BlockwiseControlNet : public nn::Module {
+ public:
+  struct Config {
+    int64_t in_channels = 64;  ///< numbers of a control token: 4 × channels of the latents, and of the mask where it inpaints
+    int64_t num_blocks = 60, width = 3072;
+  };
+  static Config detect(const io::Shapes& shapes);
+  BlockwiseControlNet(const Config& config, const at::TensorOptions& options);
+
+  /// Embeds control [B, I, C] -> [B, I, D], for all blocks.
+  at::Tensor embed(const at::Tensor& control_BIC) const { return in_.forward(control_BIC); }
+  /// Returns the image tokens behind a block with their residual added.
+  at::Tensor forward(int64_t block, const at::Tensor& image_BID, const at::Tensor& embedded_BID) const;
+
+ private:
+  nn::Linear in_;
+  std::vector<std::unique_ptr<nn::Block>> blocks_;
+};
+
+/// Finds the blockwise ControlNet among these files.
+Source find_control(const ModelFiles& files);
+
+/// The blockwise ControlNet of a run: found among its files, held to the transformer, and called as the columns ask for it.
+class Control {
+ public:
+  /// Throws a config Error for columns that do not go together, a data Error for a ControlNet of another transformer, where the files hold
+  /// one. All must outlive this.
+  Control(const ModelFiles& files, const ModelOptions& options, const qwen_image::Config& dit, bool has_dit);
+
+  /// Tells whether the run names its columns.
+  bool is_read() const { return options_.extra_inputs.contains(kControlColumn); }
+  bool inpaints() const { return options_.extra_inputs.contains(kControlMaskColumn); }
+  void add_components(Components& components) const;
+  void add_names(Names& names) const;
+  /// Makes the units from the run's columns to control_latents, by the autoencoder.
+  pipeline::Units encode_units(int64_t downsampling, const std::function<at::Tensor(const at::Tensor& image)>& encode) const;
+
+ private:
+  const ModelOptions& options_;
+  const qwen_image::Config& dit_;
+  Source source_;
+  BlockwiseControlNet::Config config_;
+};
+
+}  // namespace burnish::models::qwen_image

@@ -1,0 +1,119 @@
+#include "models/model/family.h"
+
+#include <fmt/core.h>
+
+#include "base/limits.h"
+#include "models/families/qwen_image/model.h"
+#include "models/parts/find_components.h"
+#include "models/vae/causal_autoencoder.h"
+
+namespace burnish::models::qwen_image {
+
+namespace {
+
+/// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
+const std::vector<std::string> kTextPrefixes{"", "text_encoders.qwen25_7b.transformer.", "text_encoders.qwen25_7b."};
+/// The modulation of captions: of its kin, Qwen-Image alone makes it of the time alone under this name.
+constexpr const char* kMark = "transformer_blocks.0.txt_mod.1.weight";
+/// Biases of queries: Qwen2.5.
+constexpr const char* kTextMark = "q_proj.bias";
+
+Source find_dit(const ModelFiles& files) {
+  auto found = find_transformer(files, {kMark}, "QwenImageTransformer2DModel");
+  if (found.tensors) found.tensors = found.tensors->without({kZeroMark});
+  return found;
+}
+
+std::string describe_entry(const ModelEntry& entry) {
+  const ModelFiles one{{entry}, {}};
+  const auto [dit, text, image, vae] = find_sources(one);
+  auto config = dit.tensors ? read_named(dit, detect) : Config{};
+  return words_of({{dit, fmt::format("Qwen-Image{} transformer ({} layers, width {})", config.has_layers ? "-Layered" : "",
+                                     config.num_layers, config.width())},
+                   {find_control(one), "Qwen-Image blockwise ControlNet"},
+                   {text, "Qwen2.5 text encoder"},
+                   {image, "vision tower"},
+                   {vae, "causal autoencoder"}});
+}
+
+std::vector<ModelEntry> named_sizes(std::string_view name) {
+  return {sizes_of<Transformer, Config>(name), sizes_of<text::QwenEncoder>(name, published_text_config()),
+          sizes_of<vae::CausalAutoencoder, vae::CausalConfig>(name)};
+}
+
+/// Of one that also sees.
+std::vector<ModelEntry> edit_sizes(std::string_view name) {
+  auto entries = named_sizes(name);
+  auto& entry = entries.emplace_back(sizes_of<text::QwenVision, text::VisionConfig>(name));
+  entry.tensors = entry.tensors->renamed([](const std::string& path) { return "visual." + path; });
+  return entries;
+}
+
+/// Of one that makes layers.
+std::vector<ModelEntry> layered_sizes(std::string_view name) {
+  return {sizes_of<Transformer, Config>(name, {.has_layers = true}), sizes_of<text::QwenEncoder>(name, published_text_config()),
+          sizes_of<vae::CausalAutoencoder, vae::CausalConfig>(name, {.pixels = {.channels = 4}})};
+}
+
+std::vector<ExtraInput> further_inputs() {
+  std::vector<ExtraInput> inputs(std::begin(kExtraInputs), std::end(kExtraInputs));
+  inputs.push_back(kLayerCount);
+  return inputs;
+}
+
+}  // namespace
+
+Sources find_sources(const ModelFiles& files) {
+  return {find_dit(files), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files, kTextPrefixes),
+          find_causal_autoencoder(files)};
+}
+
+extern const Family kFamily{
+    .name = "qwen_image",
+    // A stage that only encodes may come without the transformer; its text encoder is then the mark.
+    .recognises = [](const ModelFiles& files) { return find_dit(files).entry || find_qwen(files, kTextPrefixes, kTextMark).entry; },
+    .open = open_as<QwenImageModel>,
+    .describe = describe_entry,
+    .options = {prompt_length_option(),
+                tile_option(),
+                {.name = "zero_cond_t",
+                 .help = "modulate reference pictures by the time 0, as Qwen-Image-Edit-2511 does; on by itself where the transformer's "
+                         "config.json says so",
+                 .otherwise = false,
+                 .elsewhere = "it is of Qwen-Image-Edit-2511, leave it out",
+                 .about = Option::About::references},
+                {.name = "without_whole",
+                 .help = "make the layers of a picture alone, without the whole picture before them, as musubi-tuner's "
+                         "remove_first_image_from_target trains Qwen-Image-Layered",
+                 .otherwise = false,
+                 .elsewhere = "it is of Qwen-Image-Layered, leave it out"},
+                {.name = "reference_prompt",
+                 .help = "how prompts tell of reference pictures: plain (Qwen-Image-Edit: one without a name), numbered (Edit-2509 and "
+                         "2511: 'Picture 1: '), by_count (plain for one, numbered for several), or auto: what model_index.json says, else "
+                         "by_count",
+                 .otherwise = std::string("auto"),
+                 .elsewhere = "its prompts tell nothing of reference pictures, leave it out",
+                 .choices = namings(),
+                 .about = Option::About::references},
+                reference_pixels_option(),
+                processor_option()},
+    .reference_columns = {kReferenceColumn, kWholeColumn},
+    .extra_inputs = further_inputs(),
+    .variants = {{"qwen-image",
+                  [] { return named_sizes("qwen-image"); },
+                  "Qwen-Image",
+                  "Qwen/Qwen-Image",
+                  {.num_inference_steps = 50, .cfg_scale = 4}},
+                 {"qwen-image-edit",
+                  [] { return edit_sizes("qwen-image-edit"); },
+                  "Qwen-Image-Edit",
+                  "Qwen/Qwen-Image-Edit",
+                  {.num_inference_steps = 50, .cfg_scale = 4}},
+                 {"qwen-image-layered",
+                  [] { return layered_sizes("qwen-image-layered"); },
+                  "Qwen-Image-Layered",
+                  "Qwen/Qwen-Image-Layered",
+                  {.num_inference_steps = 50, .cfg_scale = 4}}},
+};
+
+}  // namespace burnish::models::qwen_image

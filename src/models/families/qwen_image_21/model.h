@@ -1,0 +1,53 @@
+#pragma once
+#include "models/families/qwen_image_21/controlnet.h"
+#include "models/families/qwen_image_21/transformer.h"
+#include "models/parts/assembled_model.h"
+#include "models/parts/first_blocks.h"
+#include "models/parts/picture_texts.h"
+#include "models/parts/shared_components.h"
+
+namespace burnish::models::qwen_image_21 {
+
+/// The components of Qwen-Image-2.1 found among a run's files; detection reads tensor names only. The vision tower is part of the text
+/// encoder's files.
+struct Sources {
+  Source dit, text_encoder, image_encoder, vae;
+};
+Sources find_sources(const ModelFiles& files);
+Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
+
+/// What stands before the text encoder in a single file of ComfyUI.
+inline constexpr const char* kTextInComfyui = "text_encoders.qwen3vl_8b.transformer.";
+/// The column in which reference pictures are found, by DiffSynth-Studio's name (pipelines/qwen_image_21.py).
+inline constexpr const char* kReferenceColumn = "edit_image";
+
+class QwenImage21Model : public AssembledModel {
+ public:
+  QwenImage21Model(const ModelFiles& files, const ModelOptions& options);
+  UnitGroups units_of(const Expert& expert) override;
+  std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
+  bool scales_references() const override { return options_.references; }
+  Extent seen_reference(const Extent& given) const override { return scaled_to(given, reference_area()); }
+
+ private:
+  void add_transformer(const Source& source);
+  void add_encoders(const Sources& sources, const text::QwenConfig& text_config);
+  void fill_names();
+  int64_t reference_area() const;
+  PictureText text_of(pipeline::Scope& scope, const std::vector<at::Tensor>& seen) const;
+  void see_references(pipeline::Scope& scope);
+  void encode_prompt(pipeline::Scope& scope);
+  pipeline::Units prompt_units();
+  at::Tensor modulate(pipeline::Scope& scope, const std::string& part);
+  at::Tensor run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on);
+
+  Config config_;
+  FirstBlocks first_blocks_;
+  int64_t num_text_layers_ = 0;
+  text::Qwen3VlVisionConfig vision_config_;
+  text::PixelRule pixels_;
+  AutoencoderPart autoencoder_;
+  std::unique_ptr<Control> control_;
+};
+
+}  // namespace burnish::models::qwen_image_21

@@ -1,0 +1,137 @@
+#include "models/families/wan/frames.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "base/error.h"
+
+namespace burnish::models::wan {
+
+namespace {
+
+std::vector<std::string> read_with(GivenFrames given) {
+  std::vector<std::string> reads{"image"};
+  if (given.has_column) reads.emplace_back(kStartFrame.column);
+  if (given.has_last) reads.emplace_back(kLastFrame.column);
+  return reads;
+}
+
+/// What stands in a column of pictures for each clip, and where it is empty the clip's own frame: [B, 3, H, W].
+at::Tensor frames_in(const pipeline::Scope& s, std::string_view column, const at::Tensor& own_BCHW) {
+  const auto& pictures = s.lists(std::string(column));
+  std::vector<at::Tensor> frames;
+  for (int64_t b = 0; b < own_BCHW.size(0); ++b) {
+    const auto& given = pictures.at(static_cast<size_t>(b));
+    if (given.size() > 1) data_error("models", "the column '{}' has {} pictures, and one was expected", column, given.size());
+    frames.push_back(given.empty() ? own_BCHW[b] : given[0].to(own_BCHW.options()));
+  }
+  return at::stack(frames);
+}
+
+at::Tensor first_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW, GivenFrames given) {
+  auto own = clip_BCFHW.select(2, 0);
+  return given.has_column ? frames_in(s, kStartFrame.column, own) : own;
+}
+
+/// Whether it is TI2V-5B, which has the autoencoder of Wan 2.2.
+bool is_of_wan_2_2(const Config& c, const vae::CausalConfig& autoencoder) { return c.out_channels == 48 || autoencoder.pixels.patch > 1; }
+
+at::Tensor last_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW) {
+  const auto num_frames = clip_BCFHW.size(2);
+  if (num_frames == 1)
+    config_error(
+        "models",
+        "extra_inputs end_image gives a clip's last frame, and this one has no other than its first; take it out, or give clips of "
+        "more frames");
+  return frames_in(s, kLastFrame.column, clip_BCFHW.select(2, num_frames - 1));
+}
+
+}  // namespace
+
+at::Tensor as_clip(const at::Tensor& image) {
+  auto clip = image.dim() == 4 ? image.unsqueeze(2) : image;
+  return clip.scalar_type() == at::kByte ? clip.to(at::kFloat).div_(127.5).sub_(1) : clip;
+}
+
+FirstFrame first_frame_of(const Config& c, const vae::CausalConfig& autoencoder) {
+  if (c.in_channels > c.out_channels) return FirstFrame::beside;
+  return is_of_wan_2_2(c, autoencoder) || c.extras.speech.is_there() ? FirstFrame::held : FirstFrame::none;
+}
+
+double frame_rate_of(const Config& c, const vae::CausalConfig& autoencoder) {
+  const bool is_held = first_frame_of(c, autoencoder) == FirstFrame::held && is_of_wan_2_2(c, autoencoder);
+  return is_held || c.extras.driving.is_read ? 24 : 16;
+}
+
+pipeline::Units held_frame_units(const std::string& vae, const Encode& encode, GivenFrames given) {
+  given.has_last = false;
+  return {{"encode_first_frame", read_with(given), {"first_latents"}, {vae}, [=](pipeline::Scope& s) {
+             s.uses(vae);
+             const auto& image = s.tensor("image");
+             auto own = as_clip(image.dim() == 5 ? image.narrow(2, 0, 1) : image);
+             s.write("first_latents", encode(given.has_column ? first_frames(s, own, given).unsqueeze(2) : own).mean_BCHW);
+           }}};
+}
+
+pipeline::Units beside_frame_units(const std::string& vae, const Encode& encode, GivenFrames given) {
+  return {{"encode_first_frame", read_with(given), {"beside_latents"}, {vae}, [=](pipeline::Scope& s) {
+             s.uses(vae);
+             auto clip = as_clip(s.tensor("image"));
+             auto known = at::zeros_like(clip);
+             known.select(2, 0).copy_(first_frames(s, clip, given));
+             if (given.has_last) known.select(2, clip.size(2) - 1).copy_(last_frames(s, clip));
+             auto latents = encode(known).mean_BCHW;
+             auto mask = at::zeros({latents.size(0), kMaskChannels, latents.size(2), latents.size(3), latents.size(4)}, latents.options());
+             mask.select(2, 0).fill_(1);
+             if (given.has_last) mask.select(2, latents.size(2) - 1).select(1, kMaskChannels - 1).fill_(1);
+             s.write("beside_latents", at::cat({mask, latents}, 1));
+           }}};
+}
+
+pipeline::Units image_state_units(const std::string& encoder, const std::function<at::Tensor(const at::Tensor& image)>& see,
+                                  GivenFrames given) {
+  return {{"encode_image_states", read_with(given), {"image_states"}, {encoder}, [=](pipeline::Scope& s) {
+             s.uses(encoder);
+             auto clip = as_clip(s.tensor("image"));
+             auto states = see(first_frames(s, clip, given));
+             s.write("image_states", given.has_last ? at::cat({states, see(last_frames(s, clip))}, 1) : states);
+           }}};
+}
+
+void check_has_more(int64_t num_frames) {
+  if (num_frames == 1)
+    config_error("models",
+                 "extra_inputs input_image gives a clip's first frame, and this one has no other that could be predicted; take it out, or "
+                 "give clips of more frames");
+}
+
+pipeline::Units held_frame_weights() {
+  return {{"weigh_frames", {"latents"}, {"loss_map"}, {}, [](pipeline::Scope& s) {
+             const auto& latents = s.tensor("latents");
+             check_has_more(latents.size(2));
+             auto map = at::ones({latents.size(0), 1, latents.size(2), 1, 1}, latents.options());
+             map.select(2, 0).fill_(0);
+             s.write("loss_map", map);
+           }}};
+}
+
+at::Tensor behind_noise(const Config& c, const at::Tensor& beside, int64_t num_channels) {
+  auto seen = beside.narrow(1, beside.size(1) - num_channels, num_channels);
+  return c.extras.has_camera && num_channels == c.out_channels ? seen * beside.narrow(1, 0, 1) : seen;
+}
+
+at::Tensor with_first(const at::Tensor& noisy, const at::Tensor& first) {
+  return at::cat({first.to(noisy.options()), noisy.narrow(2, 1, noisy.size(2) - 1)}, 2);
+}
+
+at::Tensor leading_to_first(const at::Tensor& prediction, const at::Tensor& noisy, const at::Tensor& first, const at::Tensor& sigma_B) {
+  auto sigma = sigma_B.to(prediction.device(), at::kFloat).view({-1, 1, 1, 1, 1});
+  auto velocity = (noisy.narrow(2, 0, 1).to(prediction.device()) - first.to(prediction.device())) / sigma;
+  return with_first(prediction, velocity);
+}
+
+}  // namespace burnish::models::wan

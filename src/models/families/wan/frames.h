@@ -1,0 +1,68 @@
+#pragma once
+#include <string_view>
+
+#include "models/families/wan/config.h"
+#include "models/model/extra_input.h"
+#include "models/parts/clip_vision.h"
+#include "models/parts/shared_units.h"
+
+// What Wan reads of a clip's first and last frame, where a run gives them.
+namespace burnish::models::wan {
+
+/// Channels of the mask of given frames: the four frames of the clip that a frame of the latents stands for.
+inline constexpr int64_t kMaskChannels = 4;
+
+/// Returns pictures [B, 3, H, W] as clips of one frame, and clips [B, 3, F, H, W] as they are, in [-1, 1].
+at::Tensor as_clip(const at::Tensor& image);
+
+/// How a model goes on from a picture.
+enum class FirstFrame {
+  none,    ///< it does not: text to video
+  held,    ///< the first frame of the latents is that of the picture, without noise (TI2V-5B, S2V)
+  beside,  ///< a mask of four channels and the latents of the clip, of which that frame alone is known, stand behind the noisy ones
+};
+/// Tells it by the channels that the transformer reads, and by the autoencoder, that of Wan 2.2 being for frames that are held.
+FirstFrame first_frame_of(const Config& config, const vae::CausalConfig& autoencoder);
+/// Returns the frames a second of the clips that the model was made with.
+double frame_rate_of(const Config& config, const vae::CausalConfig& autoencoder);
+
+/// The column of the metadata that asks for it, as DiffSynth-Studio calls it. The picture is the clip's own first frame.
+inline constexpr std::string_view kFirstFrameColumn = "input_image";
+
+/// The column that asks for the last frame too, of models that read frames beside the noisy latents. Where a row names a picture in it,
+/// this is the last frame; else it is the clip's own.
+inline constexpr ExtraInput kLastFrame{
+    .column = "end_image", .needs = "a model that goes on from frames beside the noise", .fits_picture = true};
+
+/// The column that asks for another first frame than the clip's own, where a row names a picture in it.
+inline constexpr ExtraInput kStartFrame{.column = "start_image", .needs = "a model that goes on from a first frame", .fits_picture = true};
+
+/// Which frames of a clip are given, and whether a column may have pictures in place of the clip's own first one.
+struct GivenFrames {
+  bool has_column = false, has_last = false;
+};
+/// Makes the unit from a clip, of which it reads the first frame, to first_latents [B, C, 1, h, w].
+pipeline::Units held_frame_units(const std::string& vae, const Encode& encode, GivenFrames given);
+/// Makes the unit from a clip, of which it reads the first frame, the last where it is given and the length, to beside_latents
+/// [B, 4 + C, f, h, w].
+pipeline::Units beside_frame_units(const std::string& vae, const Encode& encode, GivenFrames given);
+/// Makes the unit from a clip, of which it reads the given frames, to image_states [B, N, W]: what CLIP makes of them, one behind the
+/// other. `see` runs the model `encoder` on pictures [B, 3, H, W] in [-1, 1].
+pipeline::Units image_state_units(const std::string& encoder, const std::function<at::Tensor(const at::Tensor& image)>& see,
+                                  GivenFrames given);
+/// Throws a config Error for a clip of one frame, which is given.
+void check_has_more(int64_t num_frames);
+/// Makes the unit from latents to the loss_map that leaves out their first frame.
+pipeline::Units held_frame_weights();
+
+/// Returns of beside_latents what stands in so many channels: the mask is left out where there is no room for it. Cameras see the first
+/// frame's latents alone then.
+at::Tensor behind_noise(const Config& config, const at::Tensor& beside_BCFHW, int64_t num_channels);
+
+/// The noisy latents with the given frame in place of their first.
+at::Tensor with_first(const at::Tensor& noisy_BCFHW, const at::Tensor& first_BC1HW);
+/// Puts in place of a prediction's first frame the velocity that leads from the noisy one to the given one, wherever a walk is.
+at::Tensor leading_to_first(const at::Tensor& prediction_BCFHW, const at::Tensor& noisy_BCFHW, const at::Tensor& first_BC1HW,
+                            const at::Tensor& sigma_B);
+
+}  // namespace burnish::models::wan

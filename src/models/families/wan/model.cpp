@@ -1,0 +1,355 @@
+#include "models/families/wan/model.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "diffusion/flow_process.h"
+#include "io/json.h"
+#include "io/model_values.h"
+#include "models/blocks/padding_row.h"
+#include "models/families/wan/animate_units.h"
+#include "models/families/wan/control.h"
+#include "models/families/wan/diffsynth_cache.h"
+#include "models/families/wan/driving.h"
+#include "models/families/wan/keys.h"
+#include "models/families/wan/motion_units.h"
+#include "models/families/wan/prompt.h"
+#include "models/families/wan/speech_units.h"
+#include "models/families/wan/vace_units.h"
+#include "models/files/scheduler_file.h"
+#include "models/parts/shared_units.h"
+#include "models/parts/vocabulary.h"
+#include "tokenizers/t5.h"
+
+namespace burnish::models::wan {
+
+namespace {
+
+const std::string kText = "text_encoder", kImageEncoder = "image_encoder";
+/// Tokens of a text as Wan was trained; shorter ones were filled up with zeros that are attended to.
+constexpr int64_t kTextLength = 512;
+/// The noise at which the experts meet: of text to video, and of picture to video (Wan-Video: wan/configs).
+constexpr double kTextBoundary = 0.875, kPictureBoundary = 0.9;
+
+/// What model_index.json says of that noise.
+double boundary_of(const ModelFiles& files, double otherwise) {
+  auto index = files.in_pipeline("model_index.json");
+  if (index) io::take(io::read_json(*index), "boundary_ratio", otherwise, "model");
+  if (!(otherwise > 0 && otherwise < 1))
+    data_error("models", "model_index.json says boundary_ratio = {}; a number between 0 and 1 was expected", otherwise);
+  return otherwise;
+}
+
+/// What shapes tell of a published model's name; the experts of A14B, each alone, are as Wan2.1-T2V-14B.
+std::string variant_of(const Config& c, bool has_experts) {
+  if (has_experts) return c.in_channels > c.out_channels ? "Wan2.2-I2V-A14B" : "Wan2.2-T2V-A14B";
+  if (c.out_channels == 48) return "Wan2.2-TI2V-5B";
+  const std::string size = c.width() == 1536 ? "-1.3B" : c.width() == 5120 ? "-14B" : "";
+  if (c.extras.image_places > 0) return "Wan2.1-FLF2V" + size;
+  if (c.image_width > 0) return size == "-1.3B" ? "Wan2.1-Fun-1.3B-InP" : "Wan2.1-I2V" + size;
+  return "Wan2.1-T2V" + size;
+}
+
+/// umT5's tokenizer lies in a folder of its own beside the original files, or in the text encoder's file.
+TextPart text_part(const Source& source, const text::T5Config& config, const TextUse& use, const ModelFiles& files,
+                   const ModelOptions& options) {
+  auto part = t5_part(source, config, use, files, options);
+  auto& tokenizer = *part.recipe.tokenizer;
+  const bool is_beside = !options.tokenizer_path.empty() || files.in_pipeline(use.tokenizer);
+  if (is_beside) return part;
+  if (auto original = files.in_pipeline("google/umt5-xxl")) {
+    tokenizer.folder = [folder = *original] { return folder; };
+  } else if (auto name = source.entry != nullptr ? vocabulary_in(*source.entry) : ""; !name.empty()) {
+    const auto tensors = *source.entry->tensors;
+    tokenizer.folder = [tensors] { return tensors.files().front()->path(); };
+    tokenizer.load = [tensors, name](const auto& from) {
+      auto bytes = tensors.tensor(name).contiguous();
+      return tokenizers::t5_of_bytes({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}, from);
+    };
+  }
+  return part;
+}
+
+}  // namespace
+
+WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : AssembledModel(files, options) {
+  const auto found = find_sources(files_);
+  for (const auto* dit : {&found.low_noise, &found.high_noise}) {
+    if (dit->entry) config_ = read_named(*dit, found.is_driven ? detect_driven : detect);
+  }
+  autoencoder_ = causal_part(found.vae, options_, vae::CausalFor::clips);
+  const auto vae_config = read_named(found.vae, vae::causal_config);
+  if (!found.has_dit() && reads_driving(options_))
+    config_ = driven_config_of(autoencoder_.channels, read_named(found.text_encoder, text::t5_config).width,
+                               read_named(found.senses.image_encoder, clip_vision_config).width);
+  first_frame_ = first_frame_of(config_, vae_config);
+  if (!options_.references && options_.extra_inputs.contains(std::string(kLastFrame.column)))
+    config_error(
+        "models",
+        "end_image is a clip's last frame and goes with its first; name input_image in extra_inputs too, when drawing --reference");
+  if (!options_.references && options_.extra_inputs.contains(std::string(kStartFrame.column)))
+    config_error("models",
+                 "start_image has pictures in place of a clip's first frame; name input_image in extra_inputs too, when drawing give "
+                 "--reference instead");
+  has_start_ = options_.references && first_frame_ != FirstFrame::none && !found.animate.entry;
+  make_further(found);
+  fill_names(found);
+  add_components(found);
+  for (const auto& further : further_) latent_space_.streams[0].num_before += further->picture_before().empty() ? 0 : 1;
+  latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();
+  latent_space_.frame_rate = frame_rate_of(config_, vae_config);
+  // DiffSynth-Studio encodes Animate's picture and clip as one, and its caches hold other latents.
+  if (found.animate.entry || config_.extras.driving.is_read) names_.values["latents"].diffsynth = {};
+  else add_diffsynth_values(names_, config_);
+  process_ = std::make_unique<diffusion::FlowProcess>(flow_config(files_, {.shift = 5.0, .use_dynamic_shifting = false}),
+                                                      diffusion::GridConfig{.shift = 5.0, .last = 0});
+}
+
+void WanModel::make_further(const Found& found) {
+  further_.push_back(std::make_unique<MotionUnits>(options_, components_, found, config_));
+  further_.push_back(std::make_unique<Control>(options_, components_, config_, found.has_dit()));
+  further_.push_back(std::make_unique<VaceUnits>(options_, components_, found, config_));
+  further_.push_back(std::make_unique<AnimateUnits>(options_, components_, found.animate, config_));
+  further_.push_back(std::make_unique<DrivingUnits>(options_, components_, config_));
+  further_.push_back(std::make_unique<SpeechUnits>(options_, components_, files_, found, config_));
+  for (const auto& further : further_) {
+    if (auto column = further->picture_before(); !column.empty() && options_.latents != "mean")
+      config_error("models", "latents sample draws them at every visit, and those of {} are the mean; take one of them out", column);
+  }
+}
+
+void WanModel::add_components(const Found& found) {
+  const auto text_config = read_named(found.text_encoder, text::t5_config);
+  const Source* of_expert[] = {&found.high_noise, &found.low_noise};
+  for (size_t i = 0; i < names_.experts.size(); ++i) {
+    const auto& dit = names_.experts[i].component;
+    check_latents(*of_expert[i], config_.out_channels, autoencoder_);
+    check_widths(*of_expert[i], "texts", config_.caption_width, found.text_encoder, "text encoder", text_config.width);
+    add_transformer(dit, *of_expert[i]);
+    for (const auto& further : further_) {
+      for (const auto& part : further->parts_beside(names_.of(dit), i)) add(part.recipe, part.names);
+    }
+  }
+  for (const auto& further : further_) {
+    for (const auto& part : further->parts(names_.of("dit"))) add(part.recipe, part.names);
+  }
+  const TextUse use{.kohya = "lora_te_", .comfyui = "text_encoders.umt5xxl.transformer.", .length = kTextLength};
+  add(text_part(found.text_encoder, text_config, use, files_, options_));
+  add_image_encoder(found);
+  add(autoencoder_, kPatch);
+}
+
+void WanModel::add_transformer(const std::string& name, const Source& source) {
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::part_named);
+  recipe.name = name;
+  recipe.parts = {name + ".modulation", name + ".body"};
+  recipe.blocks = [](nn::Module& whole) { return static_cast<Transformer&>(whole).blocks(); };
+  const bool is_second = name != "dit", is_driven = config_.extras.driving.is_read;
+  const auto in_both = in_both_of(is_second);
+  add(recipe, {.layers = {.weights = "",
+                          .diffusers = is_second ? "transformer_2." : "transformer.",
+                          .kohya = "lora_transformer_",
+                          .others = {is_second ? "transformer." : in_both},
+                          .diffusers_alpha = false,
+                          .comfyui_alpha = false},  // diffusers' loader refuses that of layers outside of the blocks
+               .lora_targets = "to_q,to_k,to_v,to_out.0,ffn.net.0.proj,ffn.net.2",
+               .high_precision = high_precision_layers(config_),
+               .without_gradient = {"frame_packer"},
+               .foreign_layers = foreign_layers(config_, in_both),
+               .written = written_layers(config_),
+               .folder_file = {"", is_driven ? diffusers_driven_keys() : io::KeyMap()},
+               .single_file = {"model.diffusion_model.", is_driven ? original_driven_keys() : original_keys()},
+               .aliases = is_driven ? driven_target_names : target_names});
+}
+
+void WanModel::add_image_encoder(const Found& found) {
+  if (!reads_image()) return;
+  const auto& source = found.senses.image_encoder;
+  clip_config_ = read_named(source, clip_vision_config);
+  const auto& dit = found.dit();
+  check_widths(dit, "pictures", config_.image_width, source, "image encoder", clip_config_.width);
+  const auto of_both = 2 * clip_config_.num_places;
+  if (dit.entry && source.entry && config_.extras.image_places > 0 && config_.extras.image_places != of_both)
+    data_error("models",
+               "the transformer has places for {} states of first and last frame, and the image encoder makes {} of them; they "
+               "belong to different models",
+               config_.extras.image_places, of_both);
+  add(clip_vision_recipe(kImageEncoder, source, clip_config_), clip_vision_names(kImageEncoder, clip_config_));
+}
+
+void WanModel::fill_names(const Found& found) {
+  names_.family = "wan";
+  for (const auto& further : further_) {
+    if (names_.variant.empty()) names_.variant = further->variant(found.has_experts);
+  }
+  // What makes another model of the transformer has it see clips or pictures.
+  const bool sees = config_.in_channels > config_.out_channels || !names_.variant.empty();
+  if (names_.variant.empty()) names_.variant = variant_of(config_, found.has_experts);
+  const bool is_small_22 = config_.out_channels == 48;  // the latents of Wan2.2's own autoencoder
+  const auto version = found.has_experts ? "wan_2.2_14b" : is_small_22 ? "wan_2.2_5b" : "wan_2.1";
+  names_.file_words = {"wan2.1", "https://github.com/Wan-Video/Wan2.1", version};
+  names_.tokens = TokenNames{.width = config_.width()};
+  names_.experts = {{"dit"}};
+  if (found.has_experts) {
+    auto boundary = boundary_of(files_, sees ? kPictureBoundary : kTextBoundary);
+    names_.experts = {{"dit", "high_noise", {boundary, 1}}, {"dit_2", "low_noise", {0, boundary}}};
+  }
+  names_.values = {
+      {"latents", {.shape = {-1, config_.out_channels, -1, -1, -1}, .diffsynth = {"input_latents"}}},
+      {"text_embedding", {.shape = {-1, -1, config_.caption_width}, .of_prompt = true, .padded = true}},
+      {"text_counts", {.shape = {-1, -1}, .of_prompt = true, .padded = true}},
+  };
+  for (const auto& further : further_) further->add_names(names_);
+  if (!options_.references || first_frame_ == FirstFrame::none) return;
+  names_.references.column = kFirstFrameColumn;
+  if (first_frame_ == FirstFrame::held) {
+    names_.values["first_latents"] = {.shape = {-1, config_.out_channels, 1, -1, -1}};
+    names_.values["loss_map"] = {};
+  } else names_.values["beside_latents"] = {.shape = {-1, kMaskChannels + config_.out_channels, -1, -1, -1}};
+  if (reads_image()) names_.values["image_states"] = {.shape = {-1, -1, config_.image_width}};
+  if (given_frames(false).has_column) names_.extra_inputs.push_back(kStartFrame);
+  if (gives_last()) names_.extra_inputs.push_back(kLastFrame);
+}
+
+// States of padding are zeros that are attended to.
+void WanModel::write_text(pipeline::Scope& scope, const std::string& text, const std::string& name) {
+  scope.uses(kText);
+  const auto limit = token_limit(components_, kText);
+  auto encoded = components_.tokenizer(kText).encode_padded(tidy_prompt(text), limit);
+  bool is_named = components_.source(kText).entry->is_sizes;  // of which no text is known; it may be as long as any
+  if (!is_named) encoded.ids.resize(static_cast<size_t>(encoded.num_tokens));
+  auto states = loaded<text::T5Encoder>(kText).forward(as_batch(encoded.ids, options_.device));
+  CountedRows text_rows{states, at::ones({1, states.size(1)}, states.options().dtype(at::kFloat))};
+  if (states.size(1) < limit) text_rows = with_padding_row(text_rows, limit);
+  scope.write(name + "_embedding", text_rows.rows_BTE);
+  scope.write(name + "_counts", text_rows.counts_BT);
+}
+
+void WanModel::modulate(pipeline::Scope& scope, const std::string& dit) {
+  const auto part = dit + ".modulation";
+  scope.uses(part);
+  auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
+  auto& transformer = loaded<Transformer>(part);
+  auto modulation = transformer.modulate(sigma);
+  for (const auto& further : further_) {
+    auto more = further->modulation(scope);
+    if (more.defined()) modulation = modulation + at::constant_pad_nd(more, {0, config_.width()});  // none for the last norm
+  }
+  scope.write("modulation", modulation);
+  if (gives(FirstFrame::held)) scope.write("first_modulation", transformer.modulate(at::zeros_like(sigma)));
+}
+
+void WanModel::denoise(pipeline::Scope& scope, const std::string& dit) {
+  const auto part = dit + ".body";
+  scope.uses(part);
+  const auto noisy = scope.tensor("noisy");
+  Transformer::Inputs in{.noisy_BCFHW = noisy,
+                         .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
+                         .counts_BT = scope.tensor("text_counts").to(options_.device),
+                         .modulation_BM = scope.tensor("modulation")};
+  const bool is_held = gives(FirstFrame::held);
+  if (is_held) {
+    in.noisy_BCFHW = with_first(noisy, scope.tensor("first_latents"));
+    in.given_modulation_BM = scope.tensor("first_modulation");
+    in.num_given = 1;
+  } else if (first_frame_ == FirstFrame::beside) {
+    in.noisy_BCFHW = behind_noise(scope, noisy);
+  }
+  if (reads_image()) in.image_BNW = image_states(scope, noisy.size(0));
+  for (const auto& further : further_) further->give(scope, dit, in);
+  auto prediction = loaded<Transformer>(part).forward(in);
+  scope.write("prediction",
+              is_held ? leading_to_first(prediction, noisy, scope.tensor("first_latents"), scope.tensor("sigma")) : prediction);
+}
+
+/// The noisy latents, and behind them along the channels what the transformer reads beside.
+at::Tensor WanModel::behind_noise(pipeline::Scope& scope, const at::Tensor& noisy) {
+  nn::Tensors all{noisy};
+  auto num_channels = config_.in_channels - noisy.size(1);
+  for (const auto& further : further_) {
+    auto more = further->behind_noise(scope, noisy);
+    if (!more.defined()) continue;
+    num_channels -= more.size(1);
+    all.push_back(more);
+  }
+  auto shape = noisy.sizes().vec();
+  shape[1] = num_channels;
+  all.push_back(options_.references ? wan::behind_noise(config_, scope.tensor("beside_latents").to(noisy.options()), num_channels)
+                                    : at::zeros(shape, noisy.options()));
+  return at::cat(all, 1);
+}
+
+at::Tensor WanModel::image_states(pipeline::Scope& scope, int64_t batch_size) const {
+  if (options_.references) return scope.tensor("image_states").to(options_.device);
+  const auto num_rows = config_.extras.image_places > 0 ? config_.extras.image_places : clip_config_.num_places;
+  return at::zeros({batch_size, num_rows, config_.image_width}, at::TensorOptions().device(options_.device).dtype(options_.dtype));
+}
+
+/// What CLIP makes of pictures [B, 3, H, W].
+std::function<at::Tensor(const at::Tensor&)> WanModel::seeing() {
+  return [this](const at::Tensor& image) {
+    auto& encoder = loaded<ClipVision>(kImageEncoder);
+    return encoder.states_before_last(seen_by_clip(image, clip_config_.image_size()).to(options_.device, options_.dtype));
+  };
+}
+
+/// What given frames add, where a run gives them.
+void WanModel::add_frame_units(UnitGroups& groups, const Around& around) {
+  if (!options_.references || first_frame_ == FirstFrame::none) return;
+  const auto &vae = around.vae, &image_encoder = around.image_encoder;
+  auto& modulate = groups.denoise.front();
+  auto& denoise = groups.denoise.back();
+  if (first_frame_ == FirstFrame::beside) {
+    groups.encode_references = beside_frame_units(vae, around.encode, given_frames(gives_last()));
+    denoise.reads.emplace_back("beside_latents");
+    if (!reads_image()) return;
+    for (auto& unit : image_state_units(image_encoder, around.see, given_frames(config_.extras.image_places > 0)))
+      groups.encode_references.push_back(std::move(unit));
+    denoise.reads.emplace_back("image_states");
+    return;
+  }
+  groups.encode_references = held_frame_units(vae, around.encode, given_frames(false));
+  groups.weigh = held_frame_weights();
+  modulate.writes.emplace_back("first_modulation");
+  denoise.reads.insert(denoise.reads.end(), {"first_modulation", "first_latents", "sigma"});
+}
+
+UnitGroups WanModel::units_of(const Expert& expert) {
+  using pipeline::Scope;
+  auto groups = shared_units(autoencoder_);
+  groups.encode_references = {};  // which reads the clip itself
+  groups.encode_prompt = {{"encode_prompt", {"prompt"}, {"text_embedding", "text_counts"}, {kText}, [this](Scope& s) {
+                             write_text(s, s.text("prompt"), "text");
+                           }}};
+  const auto dit = expert.component;
+  groups.denoise = {
+      {"modulate", {"sigma"}, {"modulation"}, {dit + ".modulation"}, [this, dit](Scope& s) { modulate(s, dit); }},
+      {"denoise", {"noisy", "text_embedding", "text_counts", "modulation"}, {"prediction"}, {dit + ".body"}, [this, dit](Scope& s) {
+         denoise(s, dit);
+       }}};
+  const auto& vae = autoencoder_.recipe.name;
+  const Around around{dit,
+                      vae,
+                      encoding_by(autoencoder_, components_, options_.device),
+                      kImageEncoder,
+                      seeing(),
+                      kText,
+                      [this](Scope& s, const std::string& text, const std::string& name) { write_text(s, text, name); }};
+  add_frame_units(groups, around);
+  for (const auto& further : further_) further->add_units(groups, around);
+  if (const auto num = latent_space_.streams[0].num_before; num > 0)
+    groups.decode = decode_units(vae, [this, vae, num](const at::Tensor& latents) {
+      return autoencoder_.decode(components_.module(vae), latents.narrow(2, num, latents.size(2) - num));
+    });
+  return groups;
+}
+
+}  // namespace burnish::models::wan

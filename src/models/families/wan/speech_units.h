@@ -1,0 +1,53 @@
+#pragma once
+#include "models/families/wan/found.h"
+#include "models/families/wan/further.h"
+#include "models/model/extra_input.h"
+#include "models/parts/wav2vec2.h"
+
+namespace burnish::models::wan {
+
+/// The name of what hears, as DiffSynth-Studio has it.
+inline const std::string kAudioEncoder = "audio_encoder";
+/// Columns that Wan-S2V reads, by DiffSynth-Studio's names: a file of sound in place of the clip's own, and a clip of poses.
+inline constexpr const char *kSoundInput = "input_audio", *kSpeechPoses = "s2v_pose_video";
+inline constexpr ExtraInput kSpeechInputs[] = {
+    {.column = kSoundInput, .kind = ExtraInput::Kind::file, .needs = "Wan-S2V", .example = "1"},
+    {.column = kSpeechPoses, .kind = ExtraInput::Kind::clip, .needs = "Wan-S2V"},
+};
+
+/// The option that names where the settings of what hears lie, as DiffSynth-Studio has it.
+Option audio_processor_option();
+
+/// What Wan-S2V reads: a picture, a sound and poses. Sound and poses are those of each frame but the first, which is the picture.
+class SpeechUnits : public Further {
+ public:
+  /// Throws a data Error for an encoder of another transformer, and a config Error for its settings beside a transformer that hears
+  /// nothing. `files` are the run's. All but `found` must outlive this.
+  SpeechUnits(const ModelOptions& options, Components& components, const ModelFiles& files, const Found& found, const Config& dit);
+
+  std::string variant(bool has_experts) const override;
+  std::vector<Part> parts(const ComponentNames& dit) const override;
+  void add_names(Names& names) const override;
+  void add_units(UnitGroups& groups, const Around& around) override;
+  void give(pipeline::Scope& scope, const std::string& dit, Transformer::Inputs& in) override;
+
+ private:
+  bool is_there() const { return dit_.extras.speech.is_there(); }
+  bool has(const char* column) const { return options_.extra_inputs.contains(column); }
+  pipeline::Unit sound_unit();
+  pipeline::Unit pose_unit(const std::string& vae, const Encode& encode) const;
+
+  const ModelOptions& options_;
+  Components& components_;
+  Source source_;
+  const Config& dit_;
+  Wav2Vec2Config config_;
+  bool normalizes_ = true;  ///< whether sounds are brought to one loudness before they are heard
+};
+
+/// Takes of states of a sound [B, S, T, W], 50 a second, those of each of `frames` frames but the first: [B, S, frames - 1, W]. They are
+/// brought to 30 a second along straight lines; each frame has the nearest, and zeros behind the end (DiffSynth-Studio:
+/// models/wav2vec.py). `seconds` is how long a frame is shown.
+at::Tensor states_of_frames(const at::Tensor& states_BSTW, int64_t frames, double seconds);
+
+}  // namespace burnish::models::wan

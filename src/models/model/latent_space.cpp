@@ -1,0 +1,46 @@
+#include "models/model/latent_space.h"
+
+#include <c10/util/accumulate.h>
+
+#include "base/error.h"
+#include "base/random_key.h"
+
+namespace burnish::models {
+
+std::string stream_value(const std::string& stream, const std::string& of_first) {
+  if (of_first == kLatents) return stream;
+  return stream == kLatents ? of_first : stream + "_" + of_first;
+}
+
+uint64_t stream_key(uint64_t key, const std::string& stream) { return stream == kLatents ? key : mix64(key ^ mix64(stream)); }
+
+std::vector<int64_t> LatentSpace::shape(const Stream& stream, const Extent& extent) const {
+  check(extent);
+  std::vector<int64_t> shape{stream.channels, extent.height / stream.spatial, extent.width / stream.spatial};
+  if (frames_step > 0) shape.insert(shape.begin() + 1, stream.num_before + (extent.frames - first_frames) / stream.temporal + 1);
+  return shape;
+}
+
+int64_t LatentSpace::num_tokens(at::IntArrayRef shape) const {
+  const auto patch = streams.at(0).patch;
+  const auto plane = shape.slice(shape.size() - 2);
+  const auto num_frames = has_layers ? 1 : c10::multiply_integers(shape.slice(1, shape.size() - 3));
+  return num_frames * (plane[0] / patch) * (plane[1] / patch);
+}
+
+void LatentSpace::check(const Extent& extent) const {
+  const auto& [frames, height, width] = extent;
+  if (height < side || width < side || height % side || width % side)
+    config_error("models", "height and width must be multiples of {} pixels for this model, not {} and {}", side, height, width);
+  if (frames_step == 0 && frames != first_frames) config_error("models", "this model makes pictures, which are one frame, not {}", frames);
+  if (frames_step == 0 || (frames >= first_frames && (frames - first_frames) % frames_step == 0)) return;
+  const auto below = frames < first_frames ? first_frames : frames - (frames - first_frames) % frames_step;
+  config_error("models", "the clips of this model have {} + a multiple of {} frames, and not {}; the nearest are {} and {}", first_frames,
+               frames_step, frames, below, below + frames_step);
+}
+
+LatentSpace picture_space(int64_t channels, int64_t spatial, int64_t patch) {
+  return {.streams = {{.name = kLatents, .channels = channels, .spatial = spatial, .patch = patch}}, .side = spatial * patch};
+}
+
+}  // namespace burnish::models

@@ -1,0 +1,131 @@
+#include "models/parts/find_components.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "io/model_values.h"
+#include "models/text/qwen.h"
+#include "models/text/qwen_vision.h"
+#include "models/text/t5.h"
+#include "models/vae/patch_autoencoder.h"
+
+namespace burnish::models {
+
+std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::vector<std::string>& prefixes, const std::string& mark) {
+  if (!entry.tensors) return std::nullopt;
+  for (const auto& prefix : prefixes) {
+    if (entry.tensors->contains(prefix + mark)) return prefix.empty() ? *entry.tensors : entry.tensors->below(prefix);
+  }
+  return std::nullopt;
+}
+
+Source find_transformer(const ModelFiles& files, const std::vector<std::string>& marks, const std::string& class_name,
+                        const std::string& unlike) {
+  for (const auto& entry : files.entries) {
+    if (!unlike.empty() && entry.tensors && entry.tensors->contains(unlike)) continue;
+    for (const auto& mark : marks) {
+      auto tensors = find_below(entry, {"", "model.diffusion_model.", "diffusion_model.", "net."}, mark);
+      if (tensors) return {&entry, tensors, {}};
+    }
+    bool config_only = !entry.tensors && io::class_name(entry.config) == class_name;
+    if (config_only) return {&entry, std::nullopt, {}};
+  }
+  return {};
+}
+
+Source find_autoencoder(const ModelFiles& files) {
+  for (const auto& entry : files.entries) {
+    for (const char* mark : {"decoder.up_blocks.0.resnets.0.norm1.weight", "decoder.up.0.block.0.norm1.weight"}) {
+      if (auto tensors = find_below(entry, {"", "vae.", "first_stage_model."}, mark)) return {&entry, tensors, vae::kl_keys(*tensors)};
+    }
+  }
+  return {};
+}
+
+Source find_patch_autoencoder(const ModelFiles& files) {
+  for (const auto& entry : files.entries) {
+    auto found = find_autoencoder({{entry}, {}});
+    if (found.entry && vae::has_patch_statistics(*found.tensors)) return {&entry, vae::patch_tensors(*found.tensors), found.keys};
+  }
+  return {};
+}
+
+Source find_causal_autoencoder(const ModelFiles& files, vae::CausalFor use) {
+  for (const auto& entry : files.entries) {
+    for (const char* mark : {"decoder.up_blocks.0.resnets.0.norm1.gamma", "decoder.upsamples.0.residual.0.gamma",
+                             "decoder.upsamples.0.upsamples.0.residual.0.gamma"}) {
+      auto tensors = find_below(entry, {"", "vae.", "first_stage_model."}, mark);
+      if (tensors) return {&entry, vae::causal_tensors(*tensors, use), vae::causal_keys(*tensors, use)};
+    }
+  }
+  return {};
+}
+
+Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes) {
+  for (const auto& entry : files.entries) {
+    for (const char* mark : {"encoder.block.0.layer.0.SelfAttention.q.weight", "blocks.0.pos_embedding.embedding.weight"}) {
+      auto found = find_below(entry, prefixes, mark);
+      if (!found) continue;
+      auto tensors = text::t5_tensors(*found);
+      return {&entry, tensors, text::t5_keys(tensors)};
+    }
+  }
+  return {};
+}
+
+Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark) {
+  for (const auto& entry : files.entries) {
+    for (const std::string body : {"model.language_model.", "language_model.model.", "language_model.", "model.", ""}) {
+      if (auto tensors = find_below(entry, prefixes, body + "layers.0.self_attn." + mark))
+        return {&entry, text::qwen_tensors(*tensors), {}};
+    }
+  }
+  return {};
+}
+
+Source find_qwen3_vl(const ModelFiles& files, const std::vector<std::string>& prefixes) {
+  auto found = find_qwen(files, prefixes, "q_norm.weight");
+  if (!found.entry) return {};
+  bool sees = std::ranges::any_of(found.entry->tensors->names(), [](const std::string& name) {
+    return name.find("visual.") != name.npos || name.find("language_model.") != name.npos;
+  });
+  return sees ? found : Source{};
+}
+
+Source find_mistral(const ModelFiles& files, const std::vector<std::string>& prefixes, const Depth& depth) {
+  for (const auto& entry : files.entries) {
+    if (is_unused_component(entry.component)) continue;
+    auto found = find_qwen({{entry}, {}}, prefixes, "o_proj.weight");
+    if (!found.tensors) continue;
+    const std::string attention = "layers.0.self_attn.";
+    auto has_layers = [&](int64_t count) { return found.tensors->contains(fmt::format("layers.{}.self_attn.o_proj.weight", count - 1)); };
+    if (!has_layers(depth.least) || has_layers(depth.most + 1)) continue;
+    if (found.tensors->contains(attention + "q_norm.weight") || found.tensors->contains(attention + "q_proj.bias")) continue;
+    return {&entry, found.tensors, {}};
+  }
+  return {};
+}
+
+// Old files keep it at the top, new ones beside the text model.
+Source find_vision_tower(const ModelFiles& files, const std::vector<std::string>& prefixes) {
+  for (const auto& entry : files.entries) {
+    for (const auto& prefix : prefixes) {
+      for (const char* tower : {"visual.", "model.visual."}) {
+        if (auto tensors = find_below(entry, {prefix + tower}, text::kVisionMark)) return {&entry, tensors, {}};
+      }
+    }
+  }
+  return {};
+}
+
+std::string words_of(const Described& components) {
+  std::vector<std::string> found;
+  for (const auto& [source, words] : components) {
+    if (source.tensors) found.push_back(words);
+  }
+  return join(found, " + ");
+}
+
+}  // namespace burnish::models

@@ -1,0 +1,127 @@
+#include "models/parts/picture_texts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "io/files.h"
+#include "io/json.h"
+#include "models/files/processor_settings.h"
+#include "models/text/resample.h"
+
+namespace burnish::models {
+
+namespace {
+
+constexpr const char *kPictureToken = "<|image_pad|>", *kFrameToken = "<|video_pad|>";
+
+/// `id` is the token that stands for each of the picture's own.
+void add_picture(PictureText& text, const at::Tensor& seen, int64_t id = 0) {
+  const auto& picture = text.pictures.emplace_back(text::seen_at(std::ssize(text.ids), seen));
+  text.ids.resize(text.ids.size() + static_cast<size_t>(picture.num_tokens()), id);
+}
+
+/// The tokens that stand for a picture and, where the vocabulary has one, for a frame of a clip.
+std::vector<int64_t> picture_tokens(const tokenizers::ChatTokenizer& tokenizer) {
+  std::vector<int64_t> tokens{picture_token(tokenizer)};
+  if (auto ids = tokenizer.encode_bare(kFrameToken); ids.size() == 1) tokens.push_back(ids[0]);
+  return tokens;
+}
+
+}  // namespace
+
+PictureText picture_text(const tokenizers::ChatTokenizer& tokenizer, const tokenizers::ChatTemplate& chat, std::string_view told,
+                         std::string_view prompt, const std::vector<at::Tensor>& seen, int64_t limit) {
+  PictureText text;
+  text.ids = tokenizer.encode_bare(chat.before);
+  text.num_dropped = std::ssize(text.ids);
+  const auto stand_for_pictures = seen.empty() ? std::vector<int64_t>() : picture_tokens(tokenizer);
+  auto next = seen.begin();
+  for (auto id : tokenizer.encode_bare(told)) {
+    if (std::ranges::find(stand_for_pictures, id) != stand_for_pictures.end()) add_picture(text, *next++, id);
+    else text.ids.push_back(id);
+  }
+  auto ids = tokenizer.encode_bare(prompt), behind = tokenizer.encode_bare(chat.after);
+  ids.resize(static_cast<size_t>(std::clamp(limit - std::ssize(behind), int64_t{0}, std::ssize(ids))));
+  for (const auto* more : {&ids, &behind}) text.ids.insert(text.ids.end(), more->begin(), more->end());
+  return text;
+}
+
+PictureText longest_picture_text(const std::vector<at::Tensor>& seen, int64_t limit) {
+  PictureText text;
+  for (const auto& picture : seen) add_picture(text, picture);
+  text.ids.resize(text.ids.size() + static_cast<size_t>(limit));
+  return text;
+}
+
+int64_t picture_token(const tokenizers::ChatTokenizer& tokenizer) {
+  auto ids = tokenizer.encode_bare(kPictureToken);
+  if (ids.size() != 1)
+    data_error("models", "the tokenizer knows no {}, which stands for a reference picture; take that of Qwen2.5-VL", kPictureToken);
+  return ids[0];
+}
+
+std::unique_ptr<tokenizers::ChatTokenizer> load_seeing_qwen(const std::filesystem::path& folder, const tokenizers::ChatTemplate& chat) {
+  auto tokenizer = tokenizers::load_qwen(folder, chat);
+  picture_token(*tokenizer);
+  return tokenizer;
+}
+
+Extent scaled_to(const Extent& picture, int64_t area) {
+  constexpr double kStep = 32;
+  auto ratio = static_cast<double>(picture.width) / static_cast<double>(picture.height);
+  auto width = std::sqrt(static_cast<double>(area) * ratio), height = width / ratio;
+  auto side = [](double length) { return std::max<int64_t>(1, static_cast<int64_t>(std::nearbyint(length / kStep))) * 32; };
+  return {.height = side(height), .width = side(width)};
+}
+
+at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area) {
+  auto size = scaled_to({.height = image_3HW.size(1), .width = image_3HW.size(2)}, area);
+  return text::resampled(text::to_levels(image_3HW), size.height, size.width, text::Filter::lanczos);
+}
+
+std::string folder_with(const ModelEntry& entry, std::initializer_list<const char*> names) {
+  bool has_any = std::ranges::any_of(names, [&](const char* name) { return io::is_there(entry.folder / name); });
+  return has_any ? entry.folder.string() : "";
+}
+
+std::optional<ProcessorSettings> find_processor(const ModelFiles& files, const std::string& chosen) {
+  // transformers 5 writes all rules of a processor into one file.
+  const std::string name = "preprocessor_config.json", of_all = "processor_config.json";
+  for (const auto& file : {name, of_all}) {
+    auto path = chosen.empty() ? files.in_pipeline("processor/" + file) : std::filesystem::path(chosen) / file;
+    if (!path || !io::is_there(*path)) continue;
+    const auto json = io::read_json(*path);
+    const bool is_part = file == of_all && json.is_object() && json.contains("image_processor");
+    return ProcessorSettings{*path, is_part ? json["image_processor"] : json};
+  }
+  if (!chosen.empty()) data_error("models", "the processor_path {} holds no {}; name the folder that has it", chosen, name);
+  return std::nullopt;
+}
+
+text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen, const text::PixelRule& published) {
+  const auto processor = find_processor(files, chosen);
+  return processor ? naming(processor->file.string(), [&] { return text::pixel_rule(processor->of_pictures); }) : published;
+}
+
+Option reference_pixels_option() {
+  return {.name = "reference_pixels",
+          .help = "area that reference pictures are scaled to, in pixels; 0 takes what the model was trained with",
+          .otherwise = int64_t{0},
+          .elsewhere = "its reference pictures are of the size that max_pixels, height and width say, leave it out",
+          .least = 0,
+          .most = kMostPixelsASide * kMostPixelsASide,
+          .about = Option::About::references};
+}
+
+Option processor_option() {
+  return {.name = "processor_path",
+          .help = "folder of the vision tower's preprocessor_config.json, where it is not beside the model",
+          .otherwise = std::string(),
+          .elsewhere = "it has no vision tower, leave it out",
+          .about = Option::About::references};
+}
+
+}  // namespace burnish::models

@@ -1,0 +1,47 @@
+#pragma once
+#include "base/extent.h"
+#include "models/files/files.h"
+#include "models/model/options.h"
+#include "models/text/patches.h"
+#include "models/text/qwen.h"
+#include "tokenizers/qwen.h"
+
+// Texts in which pictures stand, for text encoders of Qwen that also see.
+namespace burnish::models {
+
+/// What stands for a picture in a text, before it is known how many tokens it has.
+inline constexpr const char* kPictureInText = "<|vision_start|><|image_pad|><|vision_end|>";
+
+/// The tokens that a text encoder reads of a prompt and its pictures.
+struct PictureText {
+  std::vector<int64_t> ids = {};
+  std::vector<text::SeenPicture> pictures = {};
+  int64_t num_dropped = 0;  ///< number of the first tokens, whose states are dropped
+};
+
+/// Makes the conversation `chat` around a prompt. `told`, in which kPictureInText stands once for each picture, or the token of a frame of
+/// a clip, comes before the prompt;
+/// `seen` is what the vision tower made of them (text::seen_at). The prompt is cut so that it has, with what stands behind it, `limit`
+/// tokens.
+PictureText picture_text(const tokenizers::ChatTokenizer& tokenizer, const tokenizers::ChatTemplate& chat, std::string_view told,
+                         std::string_view prompt, const std::vector<at::Tensor>& seen, int64_t limit);
+/// Makes the longest conversation, in place of a prompt that is not known.
+PictureText longest_picture_text(const std::vector<at::Tensor>& seen, int64_t limit);
+/// Returns the token that stands for a picture; a data Error where the vocabulary has none.
+int64_t picture_token(const tokenizers::ChatTokenizer& tokenizer);
+/// Loads a tokenizer that has such a token.
+std::unique_ptr<tokenizers::ChatTokenizer> load_seeing_qwen(const std::filesystem::path& folder, const tokenizers::ChatTemplate& chat);
+
+/// Returns the sides of a picture scaled to an area, multiples of 32 (diffusers: calculate_dimensions of pipeline_qwenimage_edit.py).
+Extent scaled_to(const Extent& picture, int64_t area);
+/// Scales a picture [3, H, W] in [-1, 1] to an area, as whole numbers from 0 to 255 in fp64.
+at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area);
+
+/// Reads the rule from the processor's folder: the chosen one, or that beside the model; `published` where there is none.
+text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen, const text::PixelRule& published);
+
+/// Returns the options reference_pixels and processor_path, of families that scale reference pictures and show them to a vision tower.
+Option reference_pixels_option();
+Option processor_option();
+
+}  // namespace burnish::models
