@@ -9,6 +9,7 @@ usage: check_style.py [ROOT]
   tools/class_exceptions.txt with what they may have, and the list can only shrink: it grants no more than a class has.
 - A header starts with #pragma once; <torch/torch.h>, which takes 19 s to compile, is included nowhere.
 - Every Python file parses.
+- A line of a Markdown file has at most 140 columns, in tables and in blocks of commands and output apart.
 """
 import re
 import sys
@@ -22,8 +23,10 @@ MAX_FIELDS = 10
 MAX_METHODS = 22
 EXCEPTIONS = "tools/class_exceptions.txt"
 MAX_PIPELINE_BYTES = 1_500_000
+MAX_COLUMNS = 140
 SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
 CODE_FOLDERS = ("src", "tests", "benchmarks", "examples")
+PAGE_FOLDERS = ("src", "docs", "tests", "benchmarks", "examples", "recipes", "packaging", "assets")
 SCRIPT_FOLDERS = ("src", "tools", "tests", "benchmarks", "examples", "recipes")
 
 
@@ -216,6 +219,22 @@ def check_pipelines(root):
     return problems
 
 
+def check_page(where, text):
+    """The lines of a page that are too long. Rows of tables and fenced blocks cannot be broken, so they may be."""
+    problems, fenced = [], False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("```"):
+            fenced = not fenced
+        elif len(line) > MAX_COLUMNS and not fenced and not line.lstrip().startswith("|"):
+            problems.append(Problem(f"{where}:{number}", f"{len(line)} columns; a line of a page has at most {MAX_COLUMNS}"))
+    return problems
+
+
+def pages(root):
+    """The Markdown files of the checkout, and none of what was built or installed in it."""
+    return sorted([*root.glob("*.md"), *(path for folder in PAGE_FOLDERS for path in root.glob(f"{folder}/**/*.md"))])
+
+
 def check(root):
     exceptions, problems = read_exceptions(root / EXCEPTIONS)
     problems += check_pipelines(root)
@@ -231,6 +250,8 @@ def check(root):
                 compile(path.read_text(), str(path), "exec")
             except SyntaxError as error:
                 problems.append(Problem(f"{path.relative_to(root)}:{error.lineno}", error.msg))
+    for path in pages(root):
+        problems += check_page(path.relative_to(root).as_posix(), path.read_text())
     return problems
 
 

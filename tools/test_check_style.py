@@ -3,7 +3,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from check_style import EXCEPTIONS, MAX_PIPELINE_BYTES, check, check_code, check_pipelines, class_sizes, function_lengths
+from check_style import EXCEPTIONS, MAX_PIPELINE_BYTES, check, check_code, check_page, check_pipelines, class_sizes, function_lengths
 
 
 def lines(count):
@@ -125,6 +125,16 @@ class CheckCode(unittest.TestCase):
     def test_headers(self):
         self.assertIn("pragma once", str(check_code("a.h", "int x;\n", True)[0]))
         self.assertIn("torch/torch.h", str(check_code("a.h", "#pragma once\n#include <torch/torch.h>\n", True)[0]))
+
+
+class CheckPage(unittest.TestCase):
+    def test_long_lines(self):
+        [found] = check_page("docs/a.md", "short\n" + "é" * 140 + "\n" + "a " * 71 + "\n")
+        self.assertEqual(str(found), "docs/a.md:3: 142 columns; a line of a page has at most 140")
+
+    def test_tables_and_blocks_may_be_wide(self):
+        self.assertEqual(check_page("a.md", "| " + "a" * 200 + " |\n```\n" + "b" * 200 + "\n```\n"), [])
+        self.assertEqual(len(check_page("a.md", "```\nb\n```\n" + "b" * 200 + "\n")), 1)
 
 
 class CheckPipelines(unittest.TestCase):
