@@ -9,7 +9,8 @@ usage: check_style.py [ROOT]
   tools/class_exceptions.txt with what they may have, and the list can only shrink: it grants no more than a class has.
 - A header starts with #pragma once; <torch/torch.h>, which takes 19 s to compile, is included nowhere.
 - Every Python file parses.
-- A line of a Markdown file has at most 140 columns, in tables and in blocks of commands and output apart.
+- A line of a Markdown file has at most 140 columns, but in tables and in blocks of commands and output.
+- Every decision has a row in docs/decisions/README.md, which says where it is replaced.
 """
 import re
 import sys
@@ -24,6 +25,7 @@ MAX_METHODS = 22
 EXCEPTIONS = "tools/class_exceptions.txt"
 MAX_PIPELINE_BYTES = 1_500_000
 MAX_COLUMNS = 140
+DECISION_ROW = re.compile(r"^\| \[\d{4}\]\(([^)]+)\) \| (.*) \|$", re.M)
 SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
 CODE_FOLDERS = ("src", "tests", "benchmarks", "examples")
 PAGE_FOLDERS = ("src", "docs", "tests", "benchmarks", "examples", "recipes", "packaging", "assets")
@@ -235,9 +237,24 @@ def pages(root):
     return sorted([*root.glob("*.md"), *(path for folder in PAGE_FOLDERS for path in root.glob(f"{folder}/**/*.md"))])
 
 
+def check_decisions(root):
+    """Every page of a decision has one row in the index, which says where another page replaces it."""
+    folder, problems = root / "docs/decisions", []
+    rows = dict(DECISION_ROW.findall((folder / "README.md").read_text())) if folder.exists() else {}
+    for path in sorted(folder.glob("[0-9]*.md")):
+        where, replaced = path.relative_to(root).as_posix(), re.search(r"^Replaced by \[(\d{4})\]", path.read_text(), re.M)
+        if path.name not in rows:
+            problems.append(Problem(where, "docs/decisions/README.md has no row for this page"))
+        elif replaced and not rows[path.name].startswith(f"Replaced by {replaced.group(1)}"):
+            problems.append(Problem(where, f"its row in docs/decisions/README.md begins with 'Replaced by {replaced.group(1)}'"))
+    for name in sorted(set(rows) - {path.name for path in folder.glob("*.md")}):
+        problems.append(Problem("docs/decisions/README.md", f"no page {name}"))
+    return problems
+
+
 def check(root):
     exceptions, problems = read_exceptions(root / EXCEPTIONS)
-    problems += check_pipelines(root)
+    problems += check_pipelines(root) + check_decisions(root)
     for folder in CODE_FOLDERS:
         for path in sorted(root.glob(f"{folder}/**/*")):
             if path.suffix in (".h", ".cpp", ".cu", ".cuh"):

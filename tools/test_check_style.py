@@ -3,7 +3,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from check_style import EXCEPTIONS, MAX_PIPELINE_BYTES, check, check_code, check_page, check_pipelines, class_sizes, function_lengths
+from check_style import EXCEPTIONS, MAX_PIPELINE_BYTES, check, check_code, check_decisions, check_page, check_pipelines, class_sizes, function_lengths
 
 
 def lines(count):
@@ -135,6 +135,30 @@ class CheckPage(unittest.TestCase):
     def test_tables_and_blocks_may_be_wide(self):
         self.assertEqual(check_page("a.md", "| " + "a" * 200 + " |\n```\n" + "b" * 200 + "\n```\n"), [])
         self.assertEqual(len(check_page("a.md", "```\nb\n```\n" + "b" * 200 + "\n")), 1)
+
+
+class CheckDecisions(unittest.TestCase):
+    def problems(self, rows, **pages):
+        with tempfile.TemporaryDirectory() as root:
+            folder = Path(root, "docs/decisions")
+            folder.mkdir(parents=True)
+            (folder / "README.md").write_text("# Decisions\n" + rows)
+            for name, text in pages.items():
+                (folder / f"{name[1:]}.md").write_text(text)
+            return [str(problem) for problem in check_decisions(Path(root))]
+
+    def test_every_page_has_a_row(self):
+        self.assertEqual(self.problems("| [0001](0001.md) | why |\n", _0001="# 0001\n"), [])
+        [found] = self.problems("| [0001](0001.md) | why |\n", _0001="# 0001\n", _0002="# 0002\n")
+        self.assertEqual(found, "docs/decisions/0002.md: docs/decisions/README.md has no row for this page")
+        [found] = self.problems("| [0001](0001.md) | why |\n")
+        self.assertIn("no page 0001.md", found)
+
+    def test_what_is_replaced_is_marked(self):
+        page = "# 0001\n\nReplaced by [0002](0002.md).\n"
+        [found] = self.problems("| [0001](0001.md) | why |\n", _0001=page)
+        self.assertIn("begins with 'Replaced by 0002'", found)
+        self.assertEqual(self.problems("| [0001](0001.md) | Replaced by 0002: why |\n", _0001=page), [])
 
 
 class CheckPipelines(unittest.TestCase):
