@@ -5,7 +5,7 @@ A FLUX of random weights (one double and two single blocks, width 1024) on 256 i
 and feed-forward layers, bf16. Every case runs in turn in a process of its own, several times over. The peer's FP8 is the usual one: weights
 cast to E4M3 without scales and cast back at each use; where peft's DoRA cannot add to such a weight, what it says is recorded.
 The requirement is held against the fastest steps, which a busy machine moves least, and against the peak resident memory of the process, of
-which the heap's holes are a part; tests/train/adapter_memory_test.cpp counts bytes.
+which the heap's holes are a part; tests/train/subject/adapter_memory_test.cpp counts bytes.
 """
 import argparse
 import datetime

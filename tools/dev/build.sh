@@ -52,7 +52,7 @@ grids() {
   local commit=${1:-} suite rooms paths suites=()
   while IFS=: read -r suite rooms; do
     # shellcheck disable=SC2086
-    paths="$(printf 'src/%s ' $rooms) $(grep -lw "$suite" tests/*/*.cpp)" || die "tests/grids.txt: no file of tests/ has a suite $suite"
+    paths="$(printf 'src/%s ' $rooms) $(grep -rlw --include='*.cpp' "$suite" tests)" || die "tests/grids.txt: no file of tests/ has a suite $suite"
     ls -d $paths >/dev/null || die "tests/grids.txt: $suite names a room that is not there"
     # shellcheck disable=SC2086
     if [[ -z $commit ]] || ! git diff --quiet "$commit" -- $paths; then suites+=("*/$suite.*" "$suite.*"); fi
@@ -84,12 +84,12 @@ run_tests() {
   cores=$(nproc)
   {
     if [[ -n $halved ]]; then
-      for program in "$folder"/test_{integration,train*}; do parts_of "$program" "$((24 * cores))" "$halved"; done | half
+      for program in "$folder"/test_{integration,train_run}; do parts_of "$program" "$((24 * cores))" "$halved"; done | half
     fi
     parts_of "$folder/test_integration" "$((12 * cores))" "$filter"
-    for program in "$folder"/test_train*; do parts_of "$program" "$((4 * cores))" "$filter"; done
+    parts_of "$folder/test_train_run" "$((4 * cores))" "$filter"
     for program in "$folder"/test_*; do
-      [[ $program == */test_integration || $program == */test_train* ]] || parts_of "$program" "$cores" "$filter"
+      [[ $program == */test_integration || $program == */test_train_run ]] || parts_of "$program" "$cores" "$filter"
     done
   } | run_parts 2>&1 | tee "$folder/tests.log" || status=$?
   ctest --test-dir "$folder" -j "$cores" -L interpreted --output-on-failure || status=$?
