@@ -19,7 +19,7 @@
 #include "adapters/lokr.h"
 #include "adapters/make_change.h"
 #include "base/choice.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/random_key.h"
 
 namespace burnish::adapters {

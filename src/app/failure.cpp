@@ -7,6 +7,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/error.h"
 #include "config/problems.h"
 #include "memory/failure.h"
 

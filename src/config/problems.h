@@ -3,7 +3,7 @@
 #include <set>
 
 #include "config/fields.h"
-#include "config/refusal.h"
+#include "config/problem.h"
 
 namespace burnish::config {
 

@@ -6,6 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "base/input_error.h"
 #include "config/command_line.h"
 
 using namespace burnish;

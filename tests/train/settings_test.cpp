@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "tests/train/small_run.h"
 
 using namespace burnish;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "tests/scalar_reads.h"
 #include "tests/train/small_run.h"
 
