@@ -13,6 +13,7 @@
 #include <cmath>
 #include <deque>
 #include <map>
+#include <stdexcept>
 #include <utility>
 
 #include "adapters/fresh.h"

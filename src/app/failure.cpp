@@ -1,6 +1,7 @@
 #include "app/failure.h"
 
 #include <c10/util/Exception.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -9,6 +10,7 @@
 
 #include "base/error.h"
 #include "config/problems.h"
+#include "config/refusal.h"
 #include "memory/failure.h"
 
 namespace burnish::app {

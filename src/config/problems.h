@@ -1,4 +1,6 @@
 #pragma once
+#include <fmt/core.h>
+
 #include <functional>
 #include <set>
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/input_error.h"
 #include "config/command_line.h"
+#include "config/refusal.h"
 
 using namespace burnish;
 using namespace burnish::config;

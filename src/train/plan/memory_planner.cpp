@@ -1,5 +1,7 @@
 #include "train/plan/memory_planner.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <memory>
 

@@ -3,6 +3,7 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "base/input_error.h"
 
