@@ -8,6 +8,8 @@ get_filename_component(site ${BURNISH_TORCH} DIRECTORY)
 
 add_library(torch_wheel INTERFACE)
 target_include_directories(torch_wheel SYSTEM INTERFACE ${BURNISH_TORCH}/include ${BURNISH_TORCH}/include/torch/csrc/api/include)
+# Without it ATen/TensorOperators.h and headers of autograd bring every operator along (docs/decisions/0085).
+target_compile_definitions(torch_wheel INTERFACE AT_PER_OPERATOR_HEADERS)
 target_link_directories(torch_wheel INTERFACE ${BURNISH_TORCH}/lib)
 target_link_libraries(torch_wheel INTERFACE torch_cpu c10)
 # The OpenMP runtime that torch brings, so that our parallel loops and torch's share one pool of threads.

@@ -9,6 +9,8 @@ endif()
 target_link_options(burnish_options INTERFACE -fopenmp)  # for loops that at::parallel_for splits
 # Release keeps -O2: with libtorch's headers -O3 costs a third more build time and buys nothing measurable.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+# Rooms with loops over numbers, bytes or tokens have it; the others call libtorch and wait for it, and cost a third less with -O1.
+set(BURNISH_HOT base io data dist kernels nn pipeline diffusion memory optim quant adapters tokenizers models/vae)
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
 if(BURNISH_SANITIZE)
   target_compile_options(burnish_options INTERFACE -fsanitize=${BURNISH_SANITIZE} -fno-omit-frame-pointer -g1)

@@ -7,7 +7,8 @@ usage: check_style.py [ROOT]
 - A class has at most 22 member functions and, if it has any, at most 10 data members; without functions it is a list of values, such as
   options. Constants and defaulted or deleted functions do not count, nor do the members of a class inside it. Larger ones are listed in
   tools/class_exceptions.txt with what they may have, and the list can only shrink: it grants no more than a class has.
-- A header starts with #pragma once; <torch/torch.h>, which takes 19 s to compile, is included nowhere.
+- A header starts with #pragma once.
+- A header of a library that takes long to compile is included by the few that need it (DEAR).
 - Every Python file parses.
 - A line of a Markdown file has at most 140 columns, but in tables and in blocks of commands and output.
 - Every decision has a row in docs/decisions/README.md, which says where it is replaced.
@@ -68,6 +69,21 @@ def function_lengths(text):
 
 
 SAYS = "src/base/say.h"
+# Headers that take seconds to compile: how the paths begin that may include them, and what the others do instead.
+WITH_GRADIENTS = ("src/kernels/", "src/nn/", "src/memory/", "src/quant/", "src/models/families/wan/blocks.cpp", "src/train/step/", "tests/", "benchmarks/")
+LOGGERS = ("src/base/", "src/app/together.cpp", "src/train/plan/memory_planner.cpp", "tests/")
+SINGLE = "include single operators (<ATen/ops/linear.h>)"
+DEAR = {
+    "torch/torch.h": ((), SINGLE),
+    "ATen/ATen.h": (("tests/", "benchmarks/"), SINGLE),
+    "ATen/Functions.h": (("tests/", "benchmarks/"), SINGLE),
+    "torch/csrc/autograd/custom_function.h": (WITH_GRADIENTS, "gradients are written in kernels, nn and memory"),
+    "torch/csrc/autograd/autograd.h": (WITH_GRADIENTS, "gradients are written in kernels, nn and memory"),
+    "spdlog/spdlog.h": (LOGGERS, "base/log.h has info and warn"),
+    "toml++/toml.h": (("src/config/", "src/foreign/"), "config/settings.h reads TOML"),
+    "CLI/CLI.hpp": (("src/config/",), "rows of config make flags"),
+    "httplib.h": (("src/report/", "src/studio/", "tests/"), "report and studio serve"),
+}
 PRINTS = re.compile(r"\bfmt::(?:print|println)\b|\bstd::(?:cout|cerr|clog)\b|\bstd::f?printf\b|\bstd::f?puts\b")
 CLASS = re.compile(r"(?<!enum )\b(?:class|struct|union)\s+([A-Za-z_][\w:]*)\s*(?:<[^{};]*>)?\s*(?:final\s*)?(?::[^{};]*)?\{")
 PARENTHESES, BRACES = "\x01", "\x02"  # stand for what was between them
@@ -202,8 +218,10 @@ def check_code(where, text, is_header, exceptions=()):
         if length > MAX_FUNCTION_LINES:
             problems.append(Problem(f"{where}:{line}", f"a function of {length} lines; it has at most {MAX_FUNCTION_LINES}"))
     for match in INCLUDE.finditer(text):
-        if (match.group(1) or match.group(2)) == "torch/torch.h":
-            problems.append(Problem(f"{where}:{line_of(text, match.start())}", "includes torch/torch.h; include single headers of ATen"))
+        header = match.group(1) or match.group(2)
+        may, instead = DEAR.get(header, ("", ""))
+        if not where.startswith(may):
+            problems.append(Problem(f"{where}:{line_of(text, match.start())}", f"includes {header}, which takes seconds to compile; {instead}"))
     if where.startswith("src/") and where != SAYS:
         for match in PRINTS.finditer(text):
             problems.append(Problem(f"{where}:{line_of(text, match.start())}", f"prints by itself; print() and tell() of {SAYS} end nothing where nobody reads"))

@@ -126,6 +126,15 @@ class CheckCode(unittest.TestCase):
         self.assertIn("pragma once", str(check_code("a.h", "int x;\n", True)[0]))
         self.assertIn("torch/torch.h", str(check_code("a.h", "#pragma once\n#include <torch/torch.h>\n", True)[0]))
 
+    def test_dear_headers_are_for_few(self):
+        for header, may, must_not in (("toml++/toml.h", "src/config/settings.cpp", "src/app/new.cpp"), ("ATen/ATen.h", "tests/golden.h", "src/nn/a.cpp"),
+                                      ("spdlog/spdlog.h", "src/base/log.cpp", "src/data/a.cpp")):
+            text = f"#pragma once\n#include <{header}>\n"
+            self.assertEqual(check_code(may, text, False), [])
+            [problem] = check_code(must_not, text, False)
+            self.assertIn(f"{must_not}:2: includes {header}", str(problem))
+        self.assertEqual(check_code("src/app/new.cpp", "// #include <toml++/toml.h>\n#include <ATen/ops/cat.h>\n", False), [])
+
 
 class CheckPage(unittest.TestCase):
     def test_long_lines(self):

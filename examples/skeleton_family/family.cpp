@@ -1,6 +1,6 @@
 #include "family.h"
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "diffusion/flow_process.h"
 #include "io/model_values.h"
 

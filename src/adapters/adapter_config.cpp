@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/number.h"
 #include "io/files.h"
 #include "io/json.h"

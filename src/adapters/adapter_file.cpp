@@ -13,7 +13,7 @@
 #include "adapters/kinds.h"
 #include "adapters/layers_in_file.h"
 #include "adapters/make_change.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 
 namespace burnish::adapters {

@@ -13,13 +13,14 @@
 #include <cmath>
 #include <deque>
 #include <map>
+#include <stdexcept>
 #include <utility>
 
 #include "adapters/fresh.h"
 #include "adapters/lokr.h"
 #include "adapters/make_change.h"
 #include "base/choice.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/random_key.h"
 
 namespace burnish::adapters {

@@ -16,7 +16,7 @@
 #include <cmath>
 #include <set>
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::adapters {
 

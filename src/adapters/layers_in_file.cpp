@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "adapters/make_change.h"
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::adapters {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/choice.h"
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::adapters {
 

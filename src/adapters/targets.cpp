@@ -5,7 +5,7 @@
 #include <memory>
 #include <set>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/pattern.h"
 #include "base/text.h"
 

@@ -16,7 +16,7 @@
 #include <stdexcept>
 
 #include "adapters/rank_mask.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "kernels/channel_gain/channel_gain.h"
 #include "kernels/hadamard_low_rank/hadamard_low_rank.h"
 #include "kernels/kronecker/kronecker.h"

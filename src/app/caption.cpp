@@ -6,6 +6,7 @@
 #include "app/file_per_picture.h"
 #include "app/json_refusal.h"
 #include "app/verbs.h"
+#include "base/error.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/say.h"

@@ -6,7 +6,7 @@
 
 #include "app/run_options.h"
 #include "app/verbs.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/say.h"
 #include "base/text.h"

@@ -8,7 +8,7 @@
 #include "app/survey_text.h"
 #include "app/verbs.h"
 #include "base/count.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/limits.h"
 #include "base/say.h"

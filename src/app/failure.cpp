@@ -1,13 +1,16 @@
 #include "app/failure.h"
 
 #include <c10/util/Exception.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 
+#include "base/error.h"
 #include "config/problems.h"
+#include "config/refusal.h"
 #include "memory/failure.h"
 
 namespace burnish::app {

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "base/count.h"
+#include "base/error.h"
+#include "base/input_error.h"
 #include "base/say.h"
 #include "base/text.h"
 

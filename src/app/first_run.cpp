@@ -7,6 +7,7 @@
 
 #include "base/count.h"
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/sizes.h"
 #include "base/text.h"
 #include "config/command_line.h"

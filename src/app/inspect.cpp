@@ -14,6 +14,7 @@
 #include "app/verbs.h"
 #include "base/count.h"
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/say.h"
 #include "base/text.h"

@@ -7,7 +7,7 @@
 
 #include "app/train_options.h"
 #include "app/verbs.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/say.h"
 #include "config/command_line.h"
 

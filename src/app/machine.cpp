@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "base/cgroup.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "io/files.h"
 #include "memory/host.h"

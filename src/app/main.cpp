@@ -3,6 +3,7 @@
 
 #include "app/failure.h"
 #include "app/program.h"
+#include "base/error.h"
 #include "memory/failure.h"
 
 namespace {

@@ -4,6 +4,7 @@
 #include "app/json_refusal.h"
 #include "app/mask_options.h"
 #include "app/verbs.h"
+#include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/say.h"

@@ -8,7 +8,7 @@
 
 #include "app/studio_options.h"
 #include "app/verbs.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/say.h"
 #include "config/command_line.h"

@@ -5,7 +5,7 @@
 
 #include "app/start_model.h"
 #include "app/verbs.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/say.h"
 #include "base/text.h"
 #include "config/command_line.h"

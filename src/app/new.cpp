@@ -10,6 +10,7 @@
 #include "app/questions.h"
 #include "app/verbs.h"
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/number.h"

@@ -3,7 +3,7 @@
 #include "app/json_refusal.h"
 #include "app/train_options.h"
 #include "app/verbs.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/limits.h"
 #include "base/say.h"
 #include "config/problems.h"

@@ -1,6 +1,6 @@
 #include "app/run_options.h"
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "config/fields.h"
 #include "io/files.h"
 #include "train/options/fields.h"

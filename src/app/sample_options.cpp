@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/limits.h"
 #include "base/number.h"
 #include "config/problems.h"

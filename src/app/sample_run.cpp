@@ -4,7 +4,6 @@
 
 #include "app/run_options.h"
 #include "app/sample_options.h"
-#include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/number.h"

@@ -6,7 +6,7 @@
 
 #include "app/survey_text.h"
 #include "base/count.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "data/survey.h"
 #include "io/files.h"
 #include "train/samples/dataset_choice.h"

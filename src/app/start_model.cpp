@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "captioning/language_model.h"
 #include "hub/repository.h"

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "config/pages.h"
 #include "config/refusal.h"

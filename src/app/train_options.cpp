@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "config/command_line.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 
 namespace burnish {

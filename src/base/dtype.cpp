@@ -1,6 +1,6 @@
 #include "base/dtype.h"
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish {
 

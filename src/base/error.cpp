@@ -1,5 +1,7 @@
 #include "base/error.h"
 
+#include <fmt/core.h>
+
 #include <string_view>
 
 namespace burnish {
@@ -34,5 +36,14 @@ std::string one_line(const std::string& text) {
   }
   return line + shown(word);
 }
+
+std::string without_source(const std::exception& error) {
+  std::string what = error.what();
+  auto end = what.starts_with('[') ? what.find("] ") : std::string::npos;
+  return end == std::string::npos ? what : what.substr(end + 2);
+}
+
+Error::Error(Exit code, const char* room, const std::string& text)
+    : std::runtime_error(one_line(fmt::format("[{}] {}", room, text))), code_(code) {}
 
 }  // namespace burnish

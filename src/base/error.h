@@ -1,6 +1,4 @@
 #pragma once
-#include <fmt/core.h>
-
 #include <stdexcept>
 #include <string>
 
@@ -14,34 +12,17 @@ enum class Exit { done = 0, internal = 1, config = 2, data = 3, no_fit = 4, inte
 std::string one_line(const std::string& text);
 
 /// Returns an exception's sentence without the source that stands in brackets before it: "sentence" of "[room] sentence".
-inline std::string without_source(const std::exception& error) {
-  std::string what = error.what();
-  auto end = what.starts_with('[') ? what.find("] ") : std::string::npos;
-  return end == std::string::npos ? what : what.substr(end + 2);
-}
+std::string without_source(const std::exception& error);
 
 /// A failure that a user can act on: one sentence that says what was expected, what was found, and what to try.
 /// `what()` reads "[room] sentence".
 class Error : public std::runtime_error {
  public:
-  Error(Exit code, const char* room, const std::string& text)
-      : std::runtime_error(one_line(fmt::format("[{}] {}", room, text))), code_(code) {}
+  Error(Exit code, const char* room, const std::string& text);
   Exit code() const { return code_; }
 
  private:
   Exit code_;
 };
-
-/// Throws an Error about options or their combination (exit code 2).
-template <class... A>
-[[noreturn]] void config_error(const char* room, fmt::format_string<A...> text, A&&... args) {
-  throw Error(Exit::config, room, fmt::format(text, std::forward<A>(args)...));
-}
-
-/// Throws an Error about a file or its contents (exit code 3).
-template <class... A>
-[[noreturn]] void data_error(const char* room, fmt::format_string<A...> text, A&&... args) {
-  throw Error(Exit::data, room, fmt::format(text, std::forward<A>(args)...));
-}
 
 }  // namespace burnish

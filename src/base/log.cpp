@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
 
 #include <cstdlib>
 #include <string_view>
@@ -18,5 +19,8 @@ void set_up_logging() {
     return warn("BURNISH_LOG must be trace, debug, info, warning, error, critical or off, not '{}'; it is left at info", word);
   spdlog::set_level(level);
 }
+
+void log_info(fmt::string_view text, fmt::format_args values) { spdlog::info(fmt::vformat(text, values)); }
+void log_warning(fmt::string_view text, fmt::format_args values) { spdlog::warn(fmt::vformat(text, values)); }
 
 }  // namespace burnish

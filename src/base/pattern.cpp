@@ -2,7 +2,7 @@
 
 #include <regex>
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish {
 

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish {
 

@@ -1,6 +1,7 @@
 #include "base/progress.h"
 
 #include <fmt/core.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/number.h"
 #include "base/text.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "io/checkpoint_files.h"

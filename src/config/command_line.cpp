@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/number.h"
 #include "base/overloaded.h"
 #include "base/text.h"

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/escapes.h"
+#include "base/input_error.h"
 #include "base/overloaded.h"
 #include "base/text.h"
 #include "config/refusal.h"

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
 #include "base/text.h"
+#include "config/refusal.h"
 
 namespace burnish::config {
 

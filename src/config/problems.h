@@ -1,9 +1,11 @@
 #pragma once
+#include <fmt/core.h>
+
 #include <functional>
 #include <set>
 
 #include "config/fields.h"
-#include "config/refusal.h"
+#include "config/problem.h"
 
 namespace burnish::config {
 

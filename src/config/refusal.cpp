@@ -1,8 +1,8 @@
 #include "config/refusal.h"
 
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
-#include "base/text.h"
+#include "base/error.h"
 
 namespace burnish::config {
 
@@ -10,12 +10,6 @@ std::string Refusal::lines() const {
   std::string text;
   for (const auto& problem : problems_) text += (text.empty() ? "" : "\n") + one_line(fmt::format("[{}] {}", room_, problem.sentence));
   return text;
-}
-
-std::string to_json(const std::vector<Problem>& problems) {
-  auto list = nlohmann::json::array();
-  for (const auto& [option, sentence] : problems) list.push_back({{"option", option}, {"sentence", sentence}});
-  return nlohmann::json{{"problems", list}}.dump(2) + "\n";
 }
 
 }  // namespace burnish::config

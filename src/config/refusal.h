@@ -3,14 +3,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "config/problem.h"
 
 namespace burnish::config {
-
-/// A problem of an option: a sentence that names it, and perhaps others that it does not go with.
-struct Problem {
-  std::string option;  ///< "" where the sentence names none
-  std::string sentence;
-};
 
 /// A config Error about several options at once; its own sentence is the first.
 class Refusal : public Error {
@@ -25,8 +20,5 @@ class Refusal : public Error {
   const char* room_;
   std::vector<Problem> problems_;
 };
-
-/// Writes [{"option": ..., "sentence": ...}].
-std::string to_json(const std::vector<Problem>& problems);
 
 }  // namespace burnish::config

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/error.h"
 #include "base/escapes.h"
+#include "base/input_error.h"
 #include "base/text.h"
 
 namespace burnish::config {

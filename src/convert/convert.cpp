@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/dtype.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "convert/embedding.h"
 #include "convert/lora.h"
 #include "convert/lora_format.h"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/dtype.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "loras/embedding_file.h"
 

@@ -17,6 +17,7 @@
 #include "adapters/widen.h"
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/random_key.h"

@@ -10,7 +10,7 @@
 
 #include "adapters/layers_in_file.h"
 #include "base/choice.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "models/files/loading.h"
 
 namespace burnish::convert {

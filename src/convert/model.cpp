@@ -11,6 +11,7 @@
 #include "base/choice.h"
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/progress.h"

@@ -12,7 +12,7 @@
 #include <algorithm>
 
 #include "base/dtype.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "models/model/kept_dtypes.h"
 
 namespace burnish::convert {

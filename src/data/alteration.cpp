@@ -17,7 +17,7 @@ namespace {
 using Color = std::array<float, 3>;
 
 /// The gray of a colour, by ITU-R BT.601 with torchvision's digits.
-float gray_of(const float* color) { return 0.2989F * color[0] + 0.587F * color[1] + 0.114F * color[2]; }
+float gray_value(const float* color) { return 0.2989F * color[0] + 0.587F * color[1] + 0.114F * color[2]; }
 
 /// share · color + (1 - share) · other, within 0 and 1.
 float blend(float color, float other, double share) {
@@ -105,14 +105,14 @@ void blend_colors(at::Tensor& values_HWC, double share, const std::function<floa
 
 float mean_gray(at::Tensor& values_HWC) {
   double sum = 0;
-  change_colors(values_HWC, [&](const float* color) { sum += gray_of(color); });
+  change_colors(values_HWC, [&](const float* color) { sum += gray_value(color); });
   return static_cast<float>(sum / static_cast<double>(values_HWC.size(0) * values_HWC.size(1)));
 }
 
 void recolor(at::Tensor& values, const Alteration& alteration) {
   if (alteration.brightness != 1) blend_colors(values, alteration.brightness, [](const float*) { return 0.0F; });
   if (alteration.contrast != 1) blend_colors(values, alteration.contrast, [mean = mean_gray(values)](const float*) { return mean; });
-  if (alteration.saturation != 1) blend_colors(values, alteration.saturation, gray_of);
+  if (alteration.saturation != 1) blend_colors(values, alteration.saturation, gray_value);
   if (alteration.hue != 0) change_colors(values, [&](float* color) { std::ranges::copy(with_hue(color, alteration.hue), color); });
 }
 

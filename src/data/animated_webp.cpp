@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/files.h"
 
 namespace burnish::data {

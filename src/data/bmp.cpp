@@ -2,7 +2,7 @@
 #include <bit>
 #include <vector>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "data/codecs.h"
 
 namespace burnish::data {

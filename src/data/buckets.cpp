@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::data {
 

@@ -9,6 +9,7 @@
 
 #include "base/count.h"
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "base/text.h"

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <optional>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 
 namespace burnish::data {

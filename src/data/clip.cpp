@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "data/animation.h"
 #include "data/archived_files.h"

@@ -1,6 +1,6 @@
 #include "data/clip_library.h"
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/library.h"
 
 namespace burnish::data {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::data {
 

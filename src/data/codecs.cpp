@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::data {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "data/animated_webp.h"
 #include "data/clip_window.h"
 #include "data/image.h"

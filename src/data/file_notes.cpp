@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "data/archive_path.h"
 #include "data/frame_files.h"
 #include "io/files.h"

@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 17> kEndings{".png", ".apng", ".jpg",  ".
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// Takes the digits at the start of a text, without zeros in front; these say which of two numbers is the larger.
-std::string_view take_number(std::string_view& text) {
+std::string_view take_digits(std::string_view& text) {
   auto end = std::min(text.find_first_not_of("0123456789"), text.size());
   auto digits = text.substr(0, end);
   text.remove_prefix(end);
@@ -32,7 +32,7 @@ bool is_earlier(const fs::path& one, const fs::path& other) {
   std::string_view a = first, b = second;
   while (!a.empty() && !b.empty()) {
     if (is_digit(a[0]) && is_digit(b[0])) {
-      auto m = take_number(a), n = take_number(b);
+      auto m = take_digits(a), n = take_digits(b);
       if (m != n) return m.size() != n.size() ? m.size() < n.size() : m < n;
       continue;
     }

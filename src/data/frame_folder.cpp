@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "data/frame_files.h"
 #include "data/image.h"
 

@@ -1,4 +1,4 @@
-#include "base/error.h"
+#include "base/input_error.h"
 #include "data/codecs.h"
 #include "data/gif_file.h"
 

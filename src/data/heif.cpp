@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/library.h"
 #include "data/codecs.h"
 #include "data/heif_streams.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "data/codecs.h"
 
 namespace burnish::data {

@@ -5,7 +5,7 @@
 #include <ATen/ops/full.h>
 #include <png.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "data/archived_files.h"
 #include "data/codecs.h"
 #include "data/color_profile.h"

@@ -10,7 +10,6 @@
 #include <memory>
 #include <vector>
 
-#include "base/error.h"
 #include "data/codecs.h"
 #include "data/color_profile.h"
 

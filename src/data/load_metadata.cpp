@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "data/archive_path.h"

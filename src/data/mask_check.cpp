@@ -64,7 +64,7 @@ std::string text_of(const Look& look) {
                      look.size.width);
 }
 
-Look look_of(const std::string& text) {
+Look read_look(const std::string& text) {
   Look look;
   std::istringstream words(text);
   words >> look.least >> look.most >> look.top >> look.left >> look.bottom >> look.right >> look.size.height >> look.size.width;
@@ -119,7 +119,7 @@ std::map<std::string, Look> look_at_all(const std::map<int64_t, std::string>& ma
     auto first = it;
     for (; it != looks.end() && files.size() < kAtOnce; ++it) files.emplace_back(it->first);
     auto texts = notes.get(files, seen);
-    for (size_t i = 0; i < texts.size(); ++i, ++first) first->second = look_of(texts[i]);
+    for (size_t i = 0; i < texts.size(); ++i, ++first) first->second = read_look(texts[i]);
     progress.update(num_seen += std::ssize(files));
   }
   notes.save();

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "base/error.h"
 #include "base/escapes.h"
+#include "base/input_error.h"
 #include "base/text.h"
 
 namespace burnish::data {

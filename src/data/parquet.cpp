@@ -1,6 +1,6 @@
 #include "data/parquet.h"
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "data/archived_files.h"
 #include "data/unpacked_parquet.h"
 #include "io/files.h"

@@ -4,7 +4,6 @@
 #include <memory>
 #include <vector>
 
-#include "base/error.h"
 #include "data/codecs.h"
 #include "data/image.h"
 #include "io/files.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/simd.h"
 #include "data/archived_files.h"
 #include "data/codecs.h"

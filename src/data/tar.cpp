@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/number.h"
 #include "io/files.h"
 

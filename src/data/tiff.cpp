@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "data/codecs.h"
 
 namespace burnish::data {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/library.h"
 #include "base/log.h"

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "data/animated_webp.h"
 #include "data/clip_library.h"

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "data/codecs.h"
 #include "data/image.h"
 

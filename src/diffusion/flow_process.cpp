@@ -2,7 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "diffusion/loss_weighting.h"
 #include "diffusion/unipc.h"
 

@@ -1,6 +1,6 @@
 #include "diffusion/flow_sampler.h"
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "diffusion/timestep_sampling.h"
 
 namespace burnish::diffusion {

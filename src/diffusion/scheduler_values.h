@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::diffusion {
 

@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/interrupt.h"
 #include "dist/address.h"
 #include "dist/group.h"

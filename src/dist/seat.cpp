@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/number.h"
 
 namespace burnish::dist {

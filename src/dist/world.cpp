@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/text.h"

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "drawing/walk.h"
 

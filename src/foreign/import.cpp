@@ -9,6 +9,7 @@
 
 #include "base/choice.h"
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "foreign/program.h"
 #include "io/files.h"

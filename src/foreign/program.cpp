@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#include "base/error.h"
 #include "base/text.h"
 #include "io/files.h"
 

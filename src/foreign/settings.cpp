@@ -9,8 +9,8 @@
 #include <sstream>
 #include <vector>
 
-#include "base/error.h"
 #include "base/escapes.h"
+#include "base/input_error.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "foreign/scripts.h"

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "hub/store.h"
 #include "io/files.h"

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "hub/hub.h"
 
 namespace burnish::hub {

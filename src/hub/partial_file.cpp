@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/text.h"

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <thread>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/progress.h"

@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/library.h"
 #include "base/log.h"
 #include "base/number.h"

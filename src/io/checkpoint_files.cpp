@@ -9,7 +9,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/files.h"
 #include "io/json.h"
 

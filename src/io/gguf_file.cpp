@@ -1,6 +1,6 @@
 #include "io/gguf_file.h"
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::io {
 

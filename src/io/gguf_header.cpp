@@ -4,7 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/number.h"
 
 namespace burnish::io {

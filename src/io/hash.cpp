@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/files.h"
 
 namespace burnish::io {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "io/files.h"
 
 namespace burnish::io {

@@ -7,7 +7,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 
 namespace burnish::io {

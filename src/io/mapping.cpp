@@ -10,7 +10,7 @@
 #include <cstring>
 #include <new>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/files.h"
 
 namespace burnish::io {

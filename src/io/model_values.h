@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/key_map.h"
 
 // What config.json and the shapes of weights say of a model, for detection: whatever a damaged file holds ends in a sentence.

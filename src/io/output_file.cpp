@@ -1,6 +1,6 @@
 #include "io/output_file.h"
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/files.h"
 
 namespace burnish::io {

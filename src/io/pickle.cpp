@@ -3,7 +3,7 @@
 #include <bit>
 #include <map>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/number.h"
 
 namespace burnish::io {

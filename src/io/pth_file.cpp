@@ -1,6 +1,6 @@
 #include "io/pth_file.h"
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/gguf_file.h"
 #include "io/safetensors.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::io {
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/hash.h"
 
 namespace burnish::io {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/dtype.h"
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::io {
 

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/files.h"
 
 namespace burnish::io {

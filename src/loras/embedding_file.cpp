@@ -9,7 +9,7 @@
 
 #include "base/choice.h"
 #include "base/count.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/text.h"
 

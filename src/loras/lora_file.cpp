@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "adapters/adapter_config.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "models/files/loading.h"

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "data/row_scaler.h"
 #include "io/model_values.h"
 #include "models/files/processor_settings.h"

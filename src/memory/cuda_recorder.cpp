@@ -2,6 +2,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include "base/error.h"
 #include "memory/recorder.h"
 
 namespace burnish::memory {

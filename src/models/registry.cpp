@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "kernels/aside.h"
 #include "models/refused_files.h"

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "nn/attention.h"
 
 namespace burnish::nn {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/numbers_by_name.h"
 
 namespace burnish::optim {

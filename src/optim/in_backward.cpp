@@ -6,7 +6,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::optim {
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 
 namespace burnish::optim {

@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "kernels/rotate/rotate.h"
 #include "kernels/unpack/unpack.h"
 

@@ -3,7 +3,7 @@
 #include <system_error>
 #include <vector>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "io/files.h"
 

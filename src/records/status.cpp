@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "io/files.h"

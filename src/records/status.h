@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
+namespace burnish {
+enum class Exit;
+}
 
 namespace burnish::records {
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/short_waits.h"
 
 namespace burnish::report {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "data/animated_webp.h"
 #include "data/image.h"
 #include "data/resize.h"

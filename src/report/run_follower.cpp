@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "config/settings.h"

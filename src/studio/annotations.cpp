@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "studio/files.h"
 
 namespace burnish::studio {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "io/files.h"
 #include "report/local_server.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "io/files.h"
 #include "studio/drawings.h"

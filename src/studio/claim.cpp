@@ -5,7 +5,7 @@
 #include <system_error>
 #include <thread>
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::studio {
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "data/captioned_folder.h"
 #include "data/clip.h"

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <vector>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/number.h"
 #include "io/files.h"
 #include "studio/grid.h"

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "io/files.h"
 #include "io/safetensors.h"

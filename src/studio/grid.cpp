@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 
 namespace burnish::studio {

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "io/files.h"
 #include "report/local_server.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "data/caption_places.h"
 #include "data/captioned_folder.h"
 #include "data/clip.h"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "io/files.h"
 

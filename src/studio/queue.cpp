@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "base/process.h"

@@ -7,7 +7,7 @@
 #include <ctime>
 #include <system_error>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/files.h"
 
 namespace burnish::studio {

@@ -11,7 +11,7 @@
 #include <set>
 #include <system_error>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "data/captioned_folder.h"
 #include "io/files.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <queue>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "io/files.h"
 #include "io/json.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <optional>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "tokenizers/protobuf.h"
 
 namespace burnish::tokenizers {

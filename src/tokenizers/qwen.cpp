@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "tokenizers/byte_pairs.h"
 #include "tokenizers/special_tokens.h"
 #include "tokenizers/word_ends.h"

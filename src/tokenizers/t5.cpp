@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/files.h"
 #include "io/json.h"
 #include "tokenizers/charsmap.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/files.h"
 #include "io/json.h"
 #include "tokenizers/byte_pairs.h"

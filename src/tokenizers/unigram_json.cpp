@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/json.h"
 #include "tokenizers/protobuf.h"
 #include "tokenizers/special_tokens.h"

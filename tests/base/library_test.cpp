@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <stdexcept>
+
 using namespace burnish;
 
 TEST(Library, FindsFunctionsByTheirNames) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "tests/scratch.h"
 
 using namespace burnish;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/error.h"
 #include "data/image.h"
 #include "io/safetensors.h"
 #include "models/files/open_files.h"

@@ -1,6 +1,7 @@
 #include "checkpoint/state.h"
 
 #include <ATen/ATen.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <fstream>

@@ -3,6 +3,7 @@
 #include <limits>
 #include <memory>
 
+#include "base/error.h"
 #include "config/command_line.h"
 #include "tests/scratch.h"
 

@@ -1,6 +1,7 @@
 // Options of other programs: taken without effect, or refused with the reason.
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "config/command_line.h"
 #include "tests/scratch.h"
 

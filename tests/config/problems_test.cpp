@@ -6,7 +6,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "base/input_error.h"
 #include "config/command_line.h"
+#include "config/refusal.h"
 
 using namespace burnish;
 using namespace burnish::config;

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <webp/demux.h>
 
+#include "base/error.h"
 #include "data/image.h"
 #include "io/files.h"
 #include "tests/scratch.h"

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "data/resize.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "tests/scratch.h"
 

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "data/animated_webp.h"
 #include "data/dataset.h"
 #include "data/image.h"

@@ -5,6 +5,7 @@
 
 #include <bitset>
 
+#include "base/error.h"
 #include "data/image.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"

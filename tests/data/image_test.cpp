@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "base/error.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 

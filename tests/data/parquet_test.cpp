@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "data/archived_files.h"
 #include "data/dataset.h"
 #include "data/load_metadata.h"

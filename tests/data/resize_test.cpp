@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "base/error.h"
 #include "data/image.h"
 #include "data/row_scaler.h"
 #include "tests/device.h"

@@ -9,6 +9,7 @@
 #include <ranges>
 #include <set>
 
+#include "base/error.h"
 #include "tests/scratch.h"
 
 using namespace burnish;

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "data/archived_files.h"
 #include "data/dataset.h"
 #include "data/file_hashes.h"

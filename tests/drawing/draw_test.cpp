@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "data/resize.h"
 #include "drawing/walk.h"
 #include "tests/golden.h"

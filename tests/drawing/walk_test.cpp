@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "base/error.h"
 #include "diffusion/discrete_process.h"
 #include "diffusion/flow_process.h"
 #include "models/model/latent_space.h"

@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "foreign/import.h"
 #include "foreign/prompts.h"

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "foreign/import.h"
 #include "tests/scratch.h"
 

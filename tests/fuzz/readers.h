@@ -1,5 +1,6 @@
 #pragma once
 #include <ATen/ops/full.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "io/files.h"
 #include "tests/hub/fake_hub.h"
 #include "tests/scratch.h"

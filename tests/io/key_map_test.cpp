@@ -1,6 +1,7 @@
 #include "io/key_map.h"
 
 #include <ATen/ATen.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include "tests/scratch.h"

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "io/checkpoint_files.h"
 #include "tests/scratch.h"
 

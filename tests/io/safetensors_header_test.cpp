@@ -1,5 +1,6 @@
 #include "io/safetensors_header.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include "tests/scratch.h"

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "io/json.h"
 #include "models/blocks/padding_row.h"
 #include "models/families/anima/conditioner.h"

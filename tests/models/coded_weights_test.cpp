@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "io/safetensors.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"

@@ -1,7 +1,6 @@
 // Parity of ERNIE-Image's parts with diffusers' and transformers' on a small random model (tests/golden/make_ernie_image.py).
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "io/json.h"
 #include "models/families/ernie_image/transformer.h"
 #include "models/text/qwen.h"

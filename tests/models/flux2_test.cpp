@@ -1,7 +1,6 @@
 // Parity of FLUX.2 klein's parts with diffusers' and transformers' on a small random model (tests/golden/make_flux2.py).
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "io/json.h"
 #include "models/families/flux2/keys.h"
 #include "models/families/flux2/model.h"

@@ -1,7 +1,6 @@
 // Parity of FLUX.3's transformer with diffusers' Flux3Transformer2DModel on a small random model (tests/golden/make_flux3.py).
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "io/json.h"
 #include "models/families/flux3/keys.h"
 #include "models/families/flux3/transformer.h"

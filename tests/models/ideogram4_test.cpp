@@ -1,7 +1,6 @@
 // Parity of Ideogram 4's parts with diffusers' and transformers' on a small random model (tests/golden/make_ideogram4.py).
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "diffusion/flow_sampler.h"
 #include "diffusion/timestep_sampling.h"
 #include "diffusion/training_grid.h"

@@ -1,7 +1,6 @@
 // Parity of Krea 2's transformer with diffusers' Krea2Transformer2DModel on a small random model (tests/golden/make_krea2.py).
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "io/json.h"
 #include "models/families/krea2/editing.h"
 #include "models/families/krea2/keys.h"

@@ -1,7 +1,6 @@
 // Parity of Qwen-Image's parts with diffusers' and transformers' on a small random model (tests/golden/make_qwen_image.py).
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "io/json.h"
 #include "models/families/qwen_image/controlnet.h"
 #include "models/families/qwen_image/transformer.h"

@@ -1,7 +1,6 @@
 // Parity of Qwen-Image-Layered's parts with diffusers' on a small random model (tests/golden/make_qwen_layered.py).
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "io/json.h"
 #include "models/families/qwen_image/layers.h"
 #include "models/families/qwen_image/transformer.h"

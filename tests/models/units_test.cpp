@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <span>
+#include <stdexcept>
 
 #include "models/registry.h"
 

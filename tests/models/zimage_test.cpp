@@ -3,7 +3,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "io/json.h"
 #include "models/families/zimage/keys.h"
 #include "models/families/zimage/transformer.h"

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "base/error.h"
 #include "tests/allocations.h"
 #include "tests/device.h"
 #include "tests/scratch.h"

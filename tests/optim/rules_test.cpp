@@ -2,6 +2,7 @@
 #include "optim/rules.h"
 
 #include <ATen/ATen.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <stdexcept>
+
 #include "pipeline/schedule.h"
 
 using namespace burnish;

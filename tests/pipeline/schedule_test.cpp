@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <stdexcept>
+
 using namespace burnish;
 using namespace burnish::pipeline;
 using testing::ElementsAre;

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
 #include "pipeline/schedule.h"
 
 using namespace burnish::pipeline;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "base/error.h"
 #include "base/random_key.h"
 #include "kernels/quantize_rows/quantize_rows.h"
 #include "kernels/rotate/rotate.h"

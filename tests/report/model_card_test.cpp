@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "tests/report/fake_run.h"
 #include "tests/scratch.h"
 

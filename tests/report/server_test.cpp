@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "base/error.h"
 #include "io/files.h"
 #include "tests/report/fake_run.h"
 #include "tests/scratch.h"

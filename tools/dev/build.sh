@@ -1,6 +1,6 @@
 # Configure, build and test. Sourced by ./dev.
 
-# Compiling a file that uses libtorch takes up to 1.5 GiB, so small memory means fewer at once.
+# Compiling a unit of files that use libtorch takes up to 1.5 GiB, so small memory means fewer at once.
 build_jobs() {
   local cores memory_gib
   cores=$(nproc)
@@ -32,19 +32,47 @@ folder_of() {
   esac
 }
 
+# What a unit of a room and a file of tests take on a core, in seconds (docs/decisions/0085).
+UNIT_SECONDS=20
+TEST_SECONDS=6
+
+# missing_objects FOLDER [TARGET]: the objects that were never made. (ninja -n counts nothing where folders are looked through for new files.)
+missing_objects() {
+  local folder=$1 object
+  shift
+  ninja -C "$folder" -t commands "$@" | grep -o ' -o [^ ]*\.o ' | while read -r _ object; do
+    if [[ ! -e $folder/$object ]]; then echo "$object"; fi
+  done
+}
+
+# build FOLDER [TARGET]: says how long it will take, and builds. A terminal sees how far it is, a pipe only what fails.
+build() {
+  local folder=$1 jobs missing units tests minutes options=()
+  shift
+  if (($#)); then options+=(--target "$@"); fi
+  jobs=$(build_jobs)
+  missing=$(missing_objects "$folder" "$@")
+  tests=$(grep -c 'tests/' <<<"$missing" || true)
+  units=$(($(grep -c . <<<"$missing" || true) - tests))
+  minutes=$(((units * UNIT_SECONDS + tests * TEST_SECONDS) / jobs / 60))
+  if ((minutes > 0)); then say "compiling takes about $minutes minutes on $jobs cores, less where ccache has seen it"; fi
+  if [[ ! -t 1 ]] && ninja --help 2>&1 | grep -q -- --quiet; then options+=(-- --quiet); fi
+  NINJA_STATUS='[%p after %e s] ' cmake --build "$folder" -j "$jobs" ${options[@]+"${options[@]}"}
+}
+
 verb_build() {
   local preset=${1:-release} folder
   folder=$(folder_of "$preset")
   need_build_tools
   configure "$preset" "$folder"
-  cmake --build "$folder" -j "$(build_jobs)" --target burnish
+  build "$folder" burnish
 }
 
 # One program of benchmarks/, in the release build.
 build_bench() {
   need_build_tools
   configure release build -DBURNISH_BENCHMARKS=ON
-  cmake --build build -j "$(build_jobs)" --target "$1"
+  build build "$1"
 }
 
 # The grids of tests/grids.txt as a filter of GoogleTest. With a commit: those that may have changed since, or nothing.
@@ -141,7 +169,7 @@ verb_test() {
   need_build_tools
   need_triton
   configure "$preset" "$folder"
-  cmake --build "$folder" -j "$(build_jobs)"
+  build "$folder"
   if [[ -n $numeric ]]; then run_numeric_tests "$folder"; return; fi
   if [[ -n $regex ]]; then ctest --preset "$preset" -j "$(nproc)" -R "$regex"; return; fi
   if [[ -z $all ]]; then filter=-$(grids); fi

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/error.h"
 #include "kernels/attention/backends.h"
 #include "kernels/fastest.h"
 

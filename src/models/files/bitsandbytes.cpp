@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "kernels/unpack/unpack.h"
 
 namespace burnish::models {

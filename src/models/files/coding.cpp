@@ -4,7 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "kernels/unpack/unpack.h"
 
 namespace burnish::models {

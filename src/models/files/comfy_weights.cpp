@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "kernels/quantize_blocks/quantize_blocks.h"
 
 namespace burnish::models {

@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 
 namespace burnish::models {
@@ -32,6 +33,14 @@ std::optional<fs::path> ModelFiles::in_pipeline(const std::string& relative) con
     if (failed == std::errc::permission_denied) data_error("models", "cannot read {}: {}", path.string(), failed.message());
   }
   return std::nullopt;
+}
+
+void throw_naming(const std::string& place) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    throw Error(error.code(), "models", place + ": " + without_source(error));
+  }
 }
 
 std::string ModelFiles::describe() const {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "io/checkpoint_files.h"
 #include "tokenizers/tokenizer.h"
 
@@ -45,13 +44,16 @@ struct ModelFiles {
   std::string describe() const;
 };
 
+/// Throws the exception that is being handled; an Error then begins with a place.
+[[noreturn]] void throw_naming(const std::string& place);
+
 /// Returns what `read` gives; a data Error of it then begins with where the values lie that it reads.
 template <class Read>
 auto naming(const std::string& place, Read&& read) {
   try {
     return read();
-  } catch (const Error& error) {
-    throw Error(error.code(), "models", place + ": " + without_source(error));
+  } catch (...) {
+    throw_naming(place);
   }
 }
 

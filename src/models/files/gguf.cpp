@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/number.h"
 #include "base/text.h"
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "hub/repository.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/dtype.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "models/files/coding.h"
 
 namespace burnish::models {

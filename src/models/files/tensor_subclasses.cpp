@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::models {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/dtype.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/files.h"
 #include "kernels/aside.h"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/safetensors.h"
 
 namespace burnish::models {

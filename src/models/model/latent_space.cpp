@@ -2,7 +2,7 @@
 
 #include <c10/util/accumulate.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/random_key.h"
 
 namespace burnish::models {

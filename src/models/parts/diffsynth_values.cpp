@@ -4,7 +4,7 @@
 #include <ATen/ops/ones.h>
 #include <fmt/ranges.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::models {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/limits.h"
 #include "io/files.h"
 #include "io/json.h"

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "hub/hub.h"

@@ -12,7 +12,7 @@
 
 #include <set>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "models/text/qwen.h"

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/model_values.h"
 #include "models/parts/find_components.h"
 #include "models/text/clip_layer.h"

@@ -3,7 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "models/text/clip_layer.h"
 #include "models/text/shape_reading.h"
 

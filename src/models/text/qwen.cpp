@@ -17,7 +17,7 @@
 #include <limits>
 #include <numbers>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "models/text/rotate_halves.h"
 #include "models/text/shape_reading.h"
 #include "nn/attention.h"

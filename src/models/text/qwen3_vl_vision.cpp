@@ -11,7 +11,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "models/text/qwen_vision.h"
 #include "models/text/shape_reading.h"
 #include "models/text/vision_layer.h"

@@ -12,7 +12,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "models/text/shape_reading.h"
 #include "models/text/vision_layer.h"
 

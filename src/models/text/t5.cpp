@@ -11,7 +11,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "models/text/shape_reading.h"
 #include "models/text/vocabulary_tensor.h"
 #include "nn/attention.h"

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "models/vae/tiles.h"
 #include "nn/attention.h"
 

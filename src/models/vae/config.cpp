@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/model_values.h"
 #include "models/vae/autoencoder_kl.h"
 

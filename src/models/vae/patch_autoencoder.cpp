@@ -6,7 +6,7 @@
 #include <ATen/ops/pixel_unshuffle.h>
 #include <ATen/ops/tensor.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/model_values.h"
 #include "models/vae/tiles.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "train/samples/draws.h"
 
 namespace burnish::train {

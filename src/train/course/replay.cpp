@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/count.h"
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::train {
 

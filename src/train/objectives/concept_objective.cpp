@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "drawing/encode.h"
 #include "train/objectives/concept.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <deque>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "train/objectives/passes.h"
 #include "train/subject/option_rows.h"

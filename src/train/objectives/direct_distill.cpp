@@ -2,7 +2,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/scalar_tensor.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "train/objectives/distill.h"
 #include "train/objectives/objective.h"
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "diffusion/flow_match.h"

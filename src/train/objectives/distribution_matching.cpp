@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/random_key.h"
 #include "base/text.h"
 #include "drawing/encode.h"

@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/limits.h"
 #include "base/number.h"
 

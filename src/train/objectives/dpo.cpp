@@ -7,7 +7,7 @@
 #include <ATen/ops/sigmoid.h>
 #include <fmt/core.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "train/objectives/objective.h"
 #include "train/objectives/reference.h"
 #include "train/objectives/sample_loss.h"

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/input_error.h"
 #include "base/limits.h"
 #include "drawing/encode.h"
 #include "train/objectives/distill.h"

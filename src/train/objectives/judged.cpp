@@ -7,7 +7,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "memory/transfer.h"
 #include "train/objectives/sample_loss.h"
 

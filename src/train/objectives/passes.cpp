@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "nn/delta_strength.h"
 #include "pipeline/labels.h"

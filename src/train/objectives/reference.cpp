@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "nn/delta_strength.h"
 
 namespace burnish::train {

@@ -10,7 +10,7 @@
 #include <array>
 
 #include "base/choice.h"
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::train {
 

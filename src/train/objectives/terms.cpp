@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/count.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "data/captions.h"
 
 namespace burnish::train {

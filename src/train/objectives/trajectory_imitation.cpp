@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/limits.h"
 #include "base/random_key.h"
 #include "base/text.h"

@@ -6,7 +6,6 @@
 #include "adapters/adapter_file.h"
 #include "adapters/lokr.h"
 #include "base/dtype.h"
-#include "base/error.h"
 #include "base/limits.h"
 #include "base/numbers_by_name.h"
 #include "base/sizes.h"

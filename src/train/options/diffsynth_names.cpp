@@ -6,7 +6,7 @@
 
 #include "adapters/adapter_config.h"
 #include "adapters/adapter_file.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "io/checkpoint_files.h"
 #include "io/files.h"

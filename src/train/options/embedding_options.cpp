@@ -4,7 +4,7 @@
 #include <deque>
 #include <set>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 
 namespace burnish::train {

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "models/registry.h"
 #include "train/options/meaning.h"

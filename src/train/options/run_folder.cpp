@@ -1,6 +1,6 @@
 #include "train/options/run_folder.h"
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "checkpoint/state.h"
 #include "data/load_metadata.h"
 #include "train/subject/output_folder.h"

@@ -8,6 +8,7 @@
 #include "adapters/adapter_file.h"
 #include "base/count.h"
 #include "base/dtype.h"
+#include "base/input_error.h"
 #include "base/sizes.h"
 #include "base/text.h"
 #include "checkpoint/state.h"

@@ -1,9 +1,11 @@
 #include "train/plan/memory_planner.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <memory>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "memory/gpu.h"

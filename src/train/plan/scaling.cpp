@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "dist/reduction.h"

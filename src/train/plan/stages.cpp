@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "nn/token_shares.h"
 #include "train/step/blocks_on_disk.h"
 

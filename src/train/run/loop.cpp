@@ -11,6 +11,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "memory/failure.h"

@@ -1,6 +1,7 @@
 #include "train/run/previews.h"
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "data/drawn_file.h"

@@ -10,6 +10,7 @@
 
 #include "base/count.h"
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/say.h"
 #include "base/text.h"

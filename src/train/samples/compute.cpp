@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/limits.h"
 #include "base/number.h"
 #include "base/text.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/text.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "data/read_ahead.h"

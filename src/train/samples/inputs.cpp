@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "base/error.h"
 #include "base/text.h"
 #include "data/row_sound.h"
 #include "io/hash.h"

@@ -3,8 +3,9 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <stdexcept>
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::train {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <span>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "data/row_sound.h"
 #include "train/samples/compute.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "data/load_metadata.h"
 #include "io/files.h"
 #include "io/hash.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "train/step/blocks_on_disk.h"

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/ranges.h>
 
+#include "base/error.h"
 #include "base/log.h"
 
 namespace burnish::train {

@@ -7,7 +7,7 @@
 
 #include <array>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "optim/in_backward.h"
 #include "pipeline/twins.h"
 

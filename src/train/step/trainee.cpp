@@ -5,7 +5,7 @@
 #include <numeric>
 #include <optional>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "io/hash.h"

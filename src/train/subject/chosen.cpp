@@ -10,7 +10,7 @@
 #include "adapters/adapter_config.h"
 #include "adapters/widen.h"
 #include "base/count.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/numbers_by_name.h"
 #include "base/random_key.h"

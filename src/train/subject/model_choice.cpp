@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/dtype.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "config/problems.h"

@@ -1,6 +1,6 @@
 #include "train/subject/option_rows.h"
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::train {
 

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::train {
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/dtype.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/pattern.h"
 #include "base/text.h"
 #include "models/files/hub_files.h"

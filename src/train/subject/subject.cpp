@@ -1,7 +1,7 @@
 #include "train/subject/subject.h"
 
 #include "base/dtype.h"
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "train/subject/storage.h"

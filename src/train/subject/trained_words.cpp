@@ -11,7 +11,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "models/parts/word_units.h"
 #include "train/subject/training_units.h"

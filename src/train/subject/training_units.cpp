@@ -1,6 +1,6 @@
 #include "train/subject/training_units.h"
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 
 namespace burnish::train {

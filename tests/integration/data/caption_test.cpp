@@ -1,5 +1,6 @@
 // Captions of a folder, by the text encoder of a whole Qwen-Image-Edit and by a Qwen3-VL as a hub has it.
 #include <ATen/ops/full.h>
+#include <fmt/core.h>
 
 #include "data/image.h"
 #include "tests/golden.h"

@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "io/json.h"
 #include "io/safetensors.h"
 #include "loras/merged.h"

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "diffusion/discrete_process.h"
 #include "diffusion/flow_process.h"
 #include "tests/scratch.h"

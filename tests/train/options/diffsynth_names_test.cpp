@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "io/safetensors.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"

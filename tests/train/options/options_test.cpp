@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/problems.h"
+#include "config/refusal.h"
 #include "tests/train/options/small_options.h"
 #include "train/options/check.h"
 #include "train/options/meaning.h"

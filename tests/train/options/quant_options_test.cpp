@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "base/pattern.h"
 #include "tests/scratch.h"
 

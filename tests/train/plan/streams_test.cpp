@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "data/image.h"
 #include "drawing/draw.h"
 #include "models/parts/shared_units.h"

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <limits>
 
+#include "base/error.h"
 #include "base/interrupt.h"
 #include "tests/scratch.h"
 #include "tests/train/run/skeleton_run.h"

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/error.h"
 #include "tests/scratch.h"
 #include "tests/train/run/skeleton_run.h"
 #include "train/step/step.h"

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "config/command_line.h"
 #include "config/settings.h"

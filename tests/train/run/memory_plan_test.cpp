@@ -7,6 +7,7 @@
 
 #include <map>
 
+#include "base/error.h"
 #include "base/sizes.h"
 #include "data/image.h"
 #include "tests/flux_in_fp32.h"

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "tests/scalar_reads.h"
 #include "tests/train/options/small_options.h"
 #include "train/run/run.h"

@@ -5,6 +5,7 @@
 #include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "io/files.h"
 #include "models/families/wan/diffsynth_cache.h"
 #include "models/registry.h"

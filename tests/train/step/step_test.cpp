@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "tests/device.h"
 #include "tests/scalar_reads.h"
 #include "tests/scratch.h"

@@ -1,6 +1,7 @@
 // Every adapter over every way to hold a weight, in every dtype, with and without recompute: gradients against plain fp64.
 #include <torch/csrc/autograd/autograd.h>
 
+#include <stdexcept>
 #include <tuple>
 
 #include "adapters/attach.h"

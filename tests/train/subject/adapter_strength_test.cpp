@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <stdexcept>
+
 #include "adapters/attach.h"
 #include "memory/recompute.h"
 #include "nn/block.h"

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "quant/int8_mm.h"
 #include "tests/scratch.h"
 

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "tests/scratch.h"
 #include "tests/skeleton_model.h"
 #include "train/subject/chosen.h"

@@ -1,6 +1,7 @@
 // Layers whose adapters have ranks and alphas of their own, from the option to the file and back.
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "io/safetensors.h"
 #include "loras/lora_file.h"
 #include "tests/scratch.h"

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "diffusion/flow_process.h"
 #include "models/blocks/padding_row.h"
 #include "models/families/anima/keys.h"

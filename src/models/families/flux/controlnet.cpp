@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "io/model_values.h"

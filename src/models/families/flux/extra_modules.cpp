@@ -8,7 +8,7 @@
 #include <ATen/ops/silu.h>
 #include <fmt/core.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/model_values.h"
 #include "models/blocks/mmdit.h"
 #include "nn/attention.h"

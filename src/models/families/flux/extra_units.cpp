@@ -12,7 +12,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "models/families/flux/extras.h"
 

@@ -6,7 +6,7 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/sigmoid.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/checkpoint_files.h"
 #include "io/files.h"
 #include "io/model_values.h"

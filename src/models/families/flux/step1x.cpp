@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/files.h"
 #include "models/parts/diffsynth_values.h"
 #include "models/parts/find_components.h"

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <functional>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "diffusion/flow_process.h"
 #include "models/families/flux2/keys.h"
 #include "models/files/scheduler_file.h"

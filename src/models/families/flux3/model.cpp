@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "diffusion/flow_process.h"
 #include "models/families/flux3/keys.h"
 #include "models/files/scheduler_file.h"

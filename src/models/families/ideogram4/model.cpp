@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "diffusion/flow_process.h"
 #include "models/families/ideogram4/captions.h"

@@ -11,7 +11,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "diffusion/flow_process.h"
 #include "io/files.h"
 #include "io/json.h"

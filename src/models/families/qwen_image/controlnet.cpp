@@ -4,7 +4,7 @@
 #include <ATen/ops/gelu.h>
 #include <fmt/core.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/model_values.h"
 #include "models/parts/shared_units.h"
 

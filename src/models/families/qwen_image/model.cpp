@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "diffusion/flow_process.h"
 #include "models/files/scheduler_file.h"
 #include "models/parts/diffsynth_values.h"

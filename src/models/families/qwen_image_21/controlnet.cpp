@@ -5,7 +5,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/core.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/model_values.h"
 #include "models/parts/shared_units.h"
 

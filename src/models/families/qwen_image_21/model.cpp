@@ -7,7 +7,7 @@
 #include <cmath>
 #include <functional>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "diffusion/flow_process.h"
 #include "models/families/qwen_image_21/keys.h"
 #include "models/files/scheduler_file.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "models/files/config_values.h"
 
 namespace burnish::models::stable_diffusion {

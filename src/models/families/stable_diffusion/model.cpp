@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/json.h"
 #include "io/model_values.h"
 #include "models/files/scheduler_file.h"

@@ -16,7 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/model_values.h"
 #include "models/families/wan/frame_tokens.h"
 #include "models/families/wan/keys.h"

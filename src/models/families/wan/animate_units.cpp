@@ -8,7 +8,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "models/families/wan/camera.h"
 #include "models/families/wan/frames.h"

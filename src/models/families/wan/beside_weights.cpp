@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "io/files.h"
 #include "io/model_values.h"
 #include "models/families/wan/animate.h"

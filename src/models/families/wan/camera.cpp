@@ -13,7 +13,7 @@
 #include <array>
 #include <utility>
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::models::wan {
 

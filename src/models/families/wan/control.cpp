@@ -2,7 +2,7 @@
 
 #include <ATen/ops/zeros.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "models/families/wan/camera.h"
 #include "models/families/wan/frames.h"

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "models/families/wan/frames.h"
 
 namespace burnish::models::wan {

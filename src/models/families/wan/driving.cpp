@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "models/families/wan/frames.h"
 #include "models/model/negative_prompt.h"

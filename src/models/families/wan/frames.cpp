@@ -7,7 +7,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::models::wan {
 

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "diffusion/flow_process.h"
 #include "io/json.h"

@@ -1,6 +1,6 @@
 #include "models/families/wan/motion_units.h"
 
-#include "base/error.h"
+#include "base/input_error.h"
 
 namespace burnish::models::wan {
 

@@ -9,7 +9,7 @@
 
 #include <cmath>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/files.h"
 #include "io/json.h"
 #include "io/model_values.h"

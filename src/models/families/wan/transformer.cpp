@@ -10,7 +10,6 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 
-#include "base/error.h"
 #include "kernels/gelu_tanh/gelu_tanh.h"
 #include "models/blocks/padding_row.h"
 #include "models/families/wan/camera.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "io/model_values.h"
 #include "models/families/wan/keys.h"
 #include "models/files/config_values.h"

@@ -6,7 +6,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "models/families/wan/frames.h"
 #include "models/families/wan/keys.h"
 #include "models/families/wan/vace_scale.h"

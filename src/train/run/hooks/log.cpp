@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include <memory>
 #include <system_error>
 
-#include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "io/hash.h"
