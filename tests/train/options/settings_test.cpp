@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/scratch.h"
 #include "tests/train/options/small_options.h"
 
 using namespace burnish;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "tests/scratch.h"
 #include "tests/train/options/small_options.h"
 #include "train/plan/levers.h"
 

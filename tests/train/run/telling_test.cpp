@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "tests/scalar_reads.h"
+#include "tests/scratch.h"
 #include "tests/train/options/small_options.h"
 #include "train/run/run.h"
 
