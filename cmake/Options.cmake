@@ -6,6 +6,9 @@ if(BURNISH_UNITY)
   # Meant for headers: it takes a source file that another includes for one.
   target_compile_options(burnish_options INTERFACE -Wno-subobject-linkage)
 endif()
+if(BURNISH_WERROR)
+  target_compile_options(burnish_options INTERFACE -Werror)
+endif()
 target_link_options(burnish_options INTERFACE -fopenmp)  # for loops that at::parallel_for splits
 # Release keeps -O2: with libtorch's headers -O3 costs a third more build time and buys nothing measurable.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
@@ -17,8 +20,9 @@ if(BURNISH_SANITIZE)
   target_link_options(burnish_options INTERFACE -fsanitize=${BURNISH_SANITIZE})
 endif()
 
-# Paths below the checkout are relative for ccache, so its build folders share what they compile alike.
+# Paths below the checkout are relative for ccache, so its build folders share what they compile alike. It takes no notice of -Werror, so that
+# .ci/run finds what ./dev build compiled; it repeats a file's warnings with its object.
 find_program(BURNISH_CCACHE ccache)
 if(BURNISH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_SLOPPINESS=pch_defines,time_macros ${BURNISH_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_IGNOREOPTIONS=-Werror ${BURNISH_CCACHE})
 endif()

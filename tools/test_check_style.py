@@ -3,7 +3,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from check_style import EXCEPTIONS, MAX_PIPELINE_BYTES, check, check_code, check_decisions, check_page, check_pipelines, class_sizes, function_lengths
+from check_style import EXCEPTIONS, MAX_PIPELINE_BYTES, check, check_code, check_decisions, check_page, check_pipelines, class_sizes, classes_of, function_lengths
 
 
 def lines(count):
@@ -116,11 +116,50 @@ class ClassExceptions(unittest.TestCase):
         self.assert_one(self.problems("A: 24\n", io=(1, 1)), EXCEPTIONS + ":1", "Name: methods fields", "'A: 24'")
 
 
+class Bases(unittest.TestCase):
+    def problems(self, text):
+        known = {}
+        for size in classes_of("src/io/a.h", text):
+            known.setdefault(size.name, []).append(size)
+        return [str(problem) for problem in check_code("src/io/a.h", "#pragma once\n" + text, True, (), known)]
+
+    def test_members_of_bases_count(self):
+        base = "struct Sizes {\n" + "int x{};\n" * 6 + "};\n"
+        self.assertEqual(self.problems(base + "struct A : public io::Sizes {\n" + "int y{};\n" * 4 + "void f();\n};\n"), [])
+        [found] = self.problems(base + "struct A : public io::Sizes {\n" + "int y{};\n" * 5 + "void f();\n};\n")
+        self.assertIn("A has 11 data members and 1 functions", found)
+        [found] = self.problems(base + "struct More : Sizes {\n" + "int z{};\n" * 5 + "};\nstruct A : More {\nvoid f();\n};\n")
+        self.assertIn("A has 11 data members", found)
+
+    def test_two_of_one_name_that_are_bases_of_another_end(self):
+        self.assertEqual(self.problems("struct A : io::B {\n};\nstruct B : data::A {\n};\n"), [])
+
+    def test_functions_of_a_base_make_fields_of_a_class(self):
+        [found] = self.problems("struct Sizes {\nint f();\n};\nstruct A : Sizes {\n" + "int y{};\n" * 11 + "};\n")
+        self.assertIn("A has 11 data members and 1 functions", found)
+
+    def test_an_interface_and_a_class_of_elsewhere_are_no_members(self):
+        interface = "struct Block {\nvirtual void run();\n" + "int x{};\n" * 6 + "};\n"
+        self.assertEqual(self.problems(interface + "struct A : Block, std::exception {\n" + "int y{};\n" * 8 + "void run() override;\n};\n"), [])
+
+
 class CheckCode(unittest.TestCase):
     def test_limits(self):
-        self.assertEqual(check_code("a.cpp", "int f() {\n" + lines(98) + "}\n", False), [])
-        self.assertIn("101 lines", str(check_code("a.cpp", "int f() {\n" + lines(99) + "}\n", False)[0]))
+        self.assertEqual(check_code("a.cpp", "int f() {\n" + lines(58) + "}\n", False), [])
+        self.assertIn("61 lines", str(check_code("a.cpp", "int f() {\n" + lines(59) + "}\n", False)[0]))
         self.assertIn("801 lines", str(check_code("a.cpp", "\n" * 801, False)[0]))
+
+    def test_a_long_function_has_what_its_file_is_granted(self):
+        text = "int f() {\n" + lines(70) + "}\nint g() {\n" + lines(60) + "}\n"
+
+        def problems(*granted):
+            return [str(problem) for problem in check_code("a.cpp", text, False, (), None, {"a.cpp": list(granted)})]
+
+        self.assertEqual(problems(72, 62), [])
+        self.assertEqual(problems(71, 62), ["a.cpp:1: a function of 72 lines; it has at most 71"])
+        self.assertEqual(problems(72), ["a.cpp:73: a function of 62 lines; it has at most 60"])
+        self.assertIn("write 'a.cpp: 72 62'", problems(90, 62)[0])
+        self.assertIn("write 'a.cpp: 72 62'", problems(72, 62, 61)[0])
 
     def test_headers(self):
         self.assertIn("pragma once", str(check_code("a.h", "int x;\n", True)[0]))

@@ -21,12 +21,7 @@ namespace {
 constexpr double kLeastFrameRate = 0.1;
 constexpr double kMostFrameRate = 1000;  // at which a frame lasts a millisecond, the unit of files
 
-}  // namespace
-
-void fields(config::Fields& f, SampleOptions& o) {
-  train::fields(f, o.model);
-  f.path("run", o.run, "folder of a training run: its model, its size, and the weights it saved; options that are given win");
-  f.group("Picture");
+void add_words_and_weights(config::Fields& f, SampleOptions& o) {
   f("prompt", o.prompt, "what to draw; may be given several times");
   f.path(
       "prompts", o.prompts,
@@ -39,6 +34,9 @@ void fields(config::Fields& f, SampleOptions& o) {
     "comma list of factors on the strengths of the LoRAs, as -2,-1,0,1,2 for a slider: all pictures are drawn at each, from equal noise");
   f.path("embedding", o.embedding,
          "file with the vectors of a word of prompts (textual inversion), or file:word to call it otherwise; may be given several times");
+}
+
+void add_extent(config::Fields& f, SampleOptions& o) {
   f("height", o.extent.height, "height of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels");
   f("width", o.extent.width, "width of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels");
   f("num_frames", o.extent.frames, "frames of a clip, for models that make clips; 1 makes a picture")
@@ -48,6 +46,9 @@ void fields(config::Fields& f, SampleOptions& o) {
   f("frame_rate", o.frame_rate, "frames a second at which clips play; 0: as many as the model was made with")
       .at_least(0)
       .at_most(kMostFrameRate);
+}
+
+void add_walk(config::Fields& f, SampleOptions& o) {
   f("num_inference_steps", o.num_inference_steps, "steps of the sampler").at_least(1).at_most(kMostSamplerSteps).in("steps");
   f("sampler", o.sampler,
     "euler, for models that flow also unipc or lcm, for models with discrete timesteps euler_a, dpmpp_2m or ddim; default takes the "
@@ -65,6 +66,9 @@ void fields(config::Fields& f, SampleOptions& o) {
       .at_most(1);
   f("num_images", o.num_images, "pictures of each prompt").at_least(1).at_most(kMostPictures);
   f("batch_size", o.batch_size, "pictures computed at once").at_least(1).at_most(kMostPictures);
+}
+
+void add_memory(config::Fields& f, SampleOptions& o) {
   f.group("Memory");
   f("blocks_to_swap", o.blocks_to_swap,
     "blocks of the denoiser whose weights wait in main memory and come to the device as they are needed")
@@ -73,6 +77,9 @@ void fields(config::Fields& f, SampleOptions& o) {
   f("blocks_on_disk", o.blocks_on_disk, "of blocks_to_swap, so many wait in the model's file instead")
       .at_least(0)
       .at_most(kMostBlocksNamed);
+}
+
+void add_extra_inputs(config::Fields& f, SampleOptions& o) {
   f.group("Extra inputs");
   for (const auto& input : models::extra_inputs()) {
     if (input.of_rows) continue;
@@ -84,6 +91,9 @@ void fields(config::Fields& f, SampleOptions& o) {
     if (names_file) f.path(column, o.inputs[column], help);
     else f(column, o.inputs[column], help);
   }
+}
+
+void add_files(config::Fields& f, SampleOptions& o) {
   f.group("Files");
   f.path("output_path", o.output_path, "folder for 0000.png, 0001.png, ...; for clips 0000.webp, ...");
   f("format", o.format,
@@ -92,6 +102,20 @@ void fields(config::Fields& f, SampleOptions& o) {
       .one_of(data::kFormats);
   f.path("noise", o.noise, "safetensors with the initial noise [N, C, h, w], of clips [N, C, F, h, w], instead of seeds");
   f.path("save_latents", o.save_latents, "also write the final latents to this safetensors file");
+}
+
+}  // namespace
+
+void fields(config::Fields& f, SampleOptions& o) {
+  train::fields(f, o.model);
+  f.path("run", o.run, "folder of a training run: its model, its size, and the weights it saved; options that are given win");
+  f.group("Picture");
+  add_words_and_weights(f, o);
+  add_extent(f, o);
+  add_walk(f, o);
+  add_memory(f, o);
+  add_extra_inputs(f, o);
+  add_files(f, o);
 }
 
 std::vector<double> strengths_of(const SampleOptions& o) {

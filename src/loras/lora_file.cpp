@@ -176,6 +176,19 @@ bool is_left_out(const models::Model& model, const std::vector<Names>& all, cons
   return !is_there && adapters::is_zero(weights);
 }
 
+/// Holds what was read to the components that it is for.
+void check_components(models::Model& model, const std::string& file, Absent absent, const AdaptersByComponent& by_component) {
+  for (const auto& [component, weights] : by_component) {
+    const bool is_known = absent == Absent::as_published || model.components().has(component);
+    if (!is_known && absent == Absent::unchecked) continue;
+    if (!is_known)
+      data_error("train",
+                 "{} adapts the {} (and {} layers of it), which is not among the files of this run; name it with a further --model", file,
+                 component, weights.size());
+    adapters::check_fit(*model.components().skeleton(component), weights, file);
+  }
+}
+
 }  // namespace
 
 AdaptersByComponent read(models::Model& model, const std::string& file, Absent absent) {
@@ -233,14 +246,7 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
     data_error("train", "{} is a LoRA for another model: it adapts '{}' (and {} more), and this one has or runs no such layers", file,
                skipped.at(0), skipped.size() - 1);
   if (!is_told && by_component.contains(denoiser) && absent != Absent::as_published) refuse_unknown_expert(model.names(), file);
-  for (const auto& [component, weights] : by_component) {
-    if (!is_known(component) && absent == Absent::unchecked) continue;
-    if (!is_known(component))
-      data_error("train",
-                 "{} adapts the {} (and {} layers of it), which is not among the files of this run; name it with a further --model", file,
-                 component, weights.size());
-    adapters::check_fit(*model.components().skeleton(component), weights, file);
-  }
+  check_components(model, file, absent, by_component);
   return by_component;
 }
 

@@ -17,6 +17,7 @@ configure() {
   local options=(--preset "$preset" "-DBURNISH_TORCH=$TORCH" "-DBURNISH_ARROW=$DEPS/arrow/pyarrow" "$@")
   if [[ $DEVICE == cuda && $preset != cuda ]]; then options+=(-DBURNISH_CUDA=ON); fi
   if [[ $DEVICE == cuda || $preset == cuda ]]; then need_triton; fi
+  if [[ -n ${BURNISH_WERROR:-} ]]; then options+=("-DBURNISH_WERROR=$BURNISH_WERROR"); fi
   if [[ -d $DEPS/triton ]]; then options+=("-DBURNISH_TRITON=$DEPS/triton"); fi  # so that a build from before it was there sees it
   if [[ -f $folder/build.ninja && $folder/.dev-options -nt CMakePresets.json && $(<"$folder/.dev-options") == "${options[*]}" ]]; then return; fi
   cmake "${options[@]}" --log-level=WARNING
@@ -27,8 +28,8 @@ configure() {
 folder_of() {
   case $1 in
     release) echo build ;;
-    dev | asan | cuda) echo "build-$1" ;;
-    *) die "no preset '$1'; there are dev, release, asan and cuda" ;;
+    dev | asan | tsan | cuda) echo "build-$1" ;;
+    *) die "no preset '$1'; there are dev, release, asan, tsan and cuda" ;;
   esac
 }
 
@@ -151,16 +152,38 @@ run_numeric_tests() {
   done
 }
 
+# The suites of tests/threads.txt under the thread sanitizer, or those of them whose name matches; only the programs that hold them are built.
+run_tsan_tests() {
+  local regex=$1 program suites suite filter status=0 programs=() filters=()
+  while IFS=: read -r program suites; do
+    filter=""
+    for suite in $suites; do
+      grep -qrw --include='*_test.cpp' "$suite" tests || die "tests/threads.txt: no file of tests/ has a suite $suite"
+      if [[ $suite =~ ${regex:-.} ]]; then filter+=$suite.*:*/$suite.*:; fi
+    done
+    if [[ -n $filter ]]; then programs+=("$program") filters+=("${filter%:}"); fi
+  done < <(grep '^test_' tests/threads.txt)
+  ((${#programs[@]})) || die "tests/threads.txt has no suite that matches '$regex'"
+  cmake --build build-tsan -j "$(build_jobs)" --target "${programs[@]}"
+  for suite in "${!programs[@]}"; do
+    # Libraries are mapped where the sanitizer expects them only without random addresses.
+    TSAN_OPTIONS=suppressions=$ROOT/tests/tsan.txt:halt_on_error=1 OMP_NUM_THREADS=1 GTEST_BRIEF=1 GTEST_FILTER=${filters[suite]} \
+      timeout 1800 setarch -R "build-tsan/${programs[suite]}" || { say "${programs[suite]}: $?"; status=1; }
+  done
+  return "$status"
+}
+
 verb_test() {
   local preset=release folder regex="" numeric="" all="" filter="*" since="" halved=""
   while (($#)); do
     case $1 in
       --asan) preset=asan ;;
+      --tsan) preset=tsan ;;
       --browser) verb_test_browser; return ;;
       --all) all=1 ;;
       --numeric) numeric=1 ;;
       --since) since=$(git rev-parse --verify --quiet "${2:-}^{commit}") || die "--since needs a commit, not '${2:-}'"; shift ;;
-      -*) die "test knows --asan, --browser, --all, --numeric, --since COMMIT and a regular expression, not '$1'" ;;
+      -*) die "test knows --asan, --tsan, --browser, --all, --numeric, --since COMMIT and a regular expression, not '$1'" ;;
       *) regex=$1 ;;
     esac
     shift
@@ -169,6 +192,10 @@ verb_test() {
   need_build_tools
   need_triton
   configure "$preset" "$folder"
+  if [[ $preset == tsan ]]; then
+    run_tsan_tests "$regex" || die "threads disturb each other, or tests fail, see above"
+    return
+  fi
   build "$folder"
   if [[ -n $numeric ]]; then run_numeric_tests "$folder"; return; fi
   if [[ -n $regex ]]; then ctest --preset "$preset" -j "$(nproc)" -R "$regex"; return; fi

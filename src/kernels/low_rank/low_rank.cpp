@@ -127,14 +127,6 @@ struct FrozenLayers : torch::autograd::Function<FrozenLayers> {
     const auto saved = ctx->get_saved_variables();
     const auto &x = saved[0], &h = saved[1];
 
-    struct Used {
-      const Multiplier& weight;
-      at::Tensor dy;
-    };
-    struct Adapted {
-      size_t place_of_a;  // among inputs and their gradients; B's is the next
-      at::Tensor a, dh;
-    };
     std::vector<Used> used;
     std::vector<Adapted> adapted;
     variable_list result(1 + (saved.size() - 2) + 2);  // of x, the factors, and two that are no tensors
@@ -156,30 +148,8 @@ struct FrozenLayers : torch::autograd::Function<FrozenLayers> {
     if (used.empty()) return result;
 
     const auto dtype = used[0].dy.scalar_type(), wide = product_dtype(used[0].dy);
-    at::Tensor all_a, all_dh;
-    if (!adapted.empty()) {
-      std::vector<at::Tensor> as, dhs;
-      for (const auto& [_, a, dh] : adapted) {
-        as.push_back(a.to(wide));
-        dhs.push_back(dh);
-      }
-      all_a = joined(as, 0);
-      all_dh = joined(dhs, dim);
-    }
-    if (ctx->needs_input_grad(0)) {
-      at::Tensor dx;
-      const bool comes_first = all_dh.defined() && used[0].weight.adds(product, used[0].dy);
-      if (comes_first) dx = product.input_gradient(all_dh, all_a, layers->x_sizes);
-      for (const auto& [weight, dy] : used) {
-        if (dx.defined()) {
-          weight.add_input_gradient_(product, dx, dy);
-        } else {
-          dx = weight.input_gradient(product, dy, layers->x_sizes).to(wide);
-        }
-      }
-      if (all_dh.defined() && !comes_first) product.add_input_gradient_(dx, all_dh, all_a);
-      result[0] = dx.to(dtype);
-    }
+    const auto [all_a, all_dh] = side_by_side(adapted, wide, dim);
+    if (ctx->needs_input_grad(0)) result[0] = input_gradient(*layers, used, all_a, all_dh).to(dtype);
     const bool wants_a = std::ranges::any_of(adapted, [&](const auto& layer) { return ctx->needs_input_grad(layer.place_of_a); });
     if (wants_a) {
       const auto all_da = product.weight_gradient(all_dh, x.to(wide));
@@ -190,6 +160,46 @@ struct FrozenLayers : torch::autograd::Function<FrozenLayers> {
       }
     }
     return result;
+  }
+
+ private:
+  /// A layer whose result was used, and the gradient of that.
+  struct Used {
+    const Multiplier& weight;
+    at::Tensor dy;
+  };
+  /// The factor A of such a layer, and the gradient of x Aᵀ.
+  struct Adapted {
+    size_t place_of_a;  // among inputs and their gradients; B's is the next
+    at::Tensor a, dh;
+  };
+
+  /// The factors A one below the other, and the gradients of what they give side by side; undefined without an adapted layer.
+  static std::pair<at::Tensor, at::Tensor> side_by_side(const std::vector<Adapted>& adapted, at::ScalarType wide, int64_t dim) {
+    if (adapted.empty()) return {};
+    std::vector<at::Tensor> as, dhs;
+    for (const auto& [_, a, dh] : adapted) {
+      as.push_back(a.to(wide));
+      dhs.push_back(dh);
+    }
+    return {joined(as, 0), joined(dhs, dim)};
+  }
+
+  static at::Tensor input_gradient(const Layers& layers, const std::vector<Used>& used, const at::Tensor& all_a, const at::Tensor& all_dh) {
+    const auto& product = *layers.product;
+    const auto wide = product_dtype(used[0].dy);
+    at::Tensor dx;
+    const bool comes_first = all_dh.defined() && used[0].weight.adds(product, used[0].dy);
+    if (comes_first) dx = product.input_gradient(all_dh, all_a, layers.x_sizes);
+    for (const auto& [weight, dy] : used) {
+      if (dx.defined()) {
+        weight.add_input_gradient_(product, dx, dy);
+      } else {
+        dx = weight.input_gradient(product, dy, layers.x_sizes).to(wide);
+      }
+    }
+    if (all_dh.defined() && !comes_first) product.add_input_gradient_(dx, all_dh, all_a);
+    return dx;
   }
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-#include "memory/knapsack.h"
 #include "train/options/settings.h"
 #include "train/plan/memory_plan.h"
+#include "train/plan/savings.h"
 #include "train/samples/samples.h"
 
 namespace burnish::train {
@@ -21,13 +21,6 @@ struct OpenFiles {
 /// is the second: it finds what the first has left. `limit` is what a GPU's driver has, as its caching allocator goes by it.
 MemoryPlan rehearse(const Settings& settings, const KeptForBackward& kept, c10::Device device, std::optional<int64_t> limit,
                     const OpenFiles& files);
-
-/// The bytes that computing parts of blocks again would save.
-struct Savings {
-  int64_t num_bytes = 0;  ///< bytes that forward leaves for backward where nothing is computed again
-  std::vector<std::string> names = {};
-  std::vector<memory::Choices> blocks = {};  ///< choices by those names; work counts bytes read and written, and products by their time
-};
 
 /// Rehearses the run with nothing computed again, and one batch to a step.
 Savings rehearse_savings(Settings settings, c10::Device device, const OpenFiles& files);

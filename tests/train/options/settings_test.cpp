@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "tests/scratch.h"
 #include "tests/train/options/small_options.h"
 
 using namespace burnish;

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/input_error.h"
+#include "tests/scratch.h"
 #include "tests/train/options/small_options.h"
 #include "train/plan/levers.h"
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/input_error.h"
 #include "tests/scalar_reads.h"
+#include "tests/scratch.h"
 #include "tests/train/options/small_options.h"
 #include "train/run/run.h"
 

@@ -117,16 +117,8 @@ at::Tensor entity_bias(const at::Tensor& cover_BNI, int64_t num_entity_text, int
 
 }  // namespace
 
-pipeline::Units Extras::encode_units(Components& components, const Encoding& encoding) const {
+pipeline::Units Extras::channel_units(const Encoding& encoding) const {
   pipeline::Units units;
-  auto features = [this, &components](Scope& s, const char* column) {
-    s.uses(kImageEncoder);
-    auto& encoder = static_cast<SiglipVision&>(components.module(kImageEncoder));
-    auto side = encoder.config().image_size;
-    std::vector<at::Tensor> pictures;
-    for (const auto& picture : s.lists(column).at(0)) pictures.push_back(resized_bicubic(picture, side, side));
-    return encoder.forward(at::stack(pictures).to(options_.device, options_.dtype));
-  };
   if (fills())
     units.push_back({"encode_fill", {"flux_fill_image", "flux_fill_mask"}, {"further_channels"}, {"vae"}, [encoding](Scope& s) {
                        s.uses("vae");
@@ -142,23 +134,41 @@ pipeline::Units Extras::encode_units(Components& components, const Encoding& enc
                        s.write("further_channels", flex_channels(s, encoding, columns));
                      }});
   }
-  if (has("controlnet_image")) {
-    bool inpaints = has("controlnet_inpaint_mask"), has_modes = has("controlnet_processor_id");
-    Unit unit{"encode_control", {"controlnet_image"}, {"control_latents"}, {"vae"}};
-    if (inpaints) unit.reads.emplace_back("controlnet_inpaint_mask");
-    unit.run = [encoding, inpaints](Scope& s) {
-      s.uses("vae");
-      auto mask = inpaints ? picture_of(s, "controlnet_inpaint_mask") : at::Tensor();
-      auto encode = [&](const at::Tensor& image) { return encoding.encode(image).mean_BCHW; };
-      s.write("control_latents", control_latents(picture_of(s, "controlnet_image"), mask, encoding.downsampling, encode));
-    };
-    units.push_back(unit);
-    auto count = control_config_.num_modes;
-    if (has_modes)
-      units.push_back({"read_control_mode", {"controlnet_processor_id"}, {"control_mode"}, {}, [count](Scope& s) {
-                         s.write("control_mode", at::full({1}, control_mode(s.text("controlnet_processor_id"), count), at::kLong));
-                       }});
-  }
+  return units;
+}
+
+pipeline::Units Extras::control_picture_units(const Encoding& encoding) const {
+  pipeline::Units units;
+  if (!has("controlnet_image")) return units;
+  bool inpaints = has("controlnet_inpaint_mask"), has_modes = has("controlnet_processor_id");
+  Unit unit{"encode_control", {"controlnet_image"}, {"control_latents"}, {"vae"}};
+  if (inpaints) unit.reads.emplace_back("controlnet_inpaint_mask");
+  unit.run = [encoding, inpaints](Scope& s) {
+    s.uses("vae");
+    auto mask = inpaints ? picture_of(s, "controlnet_inpaint_mask") : at::Tensor();
+    auto encode = [&](const at::Tensor& image) { return encoding.encode(image).mean_BCHW; };
+    s.write("control_latents", control_latents(picture_of(s, "controlnet_image"), mask, encoding.downsampling, encode));
+  };
+  units.push_back(unit);
+  auto count = control_config_.num_modes;
+  if (has_modes)
+    units.push_back({"read_control_mode", {"controlnet_processor_id"}, {"control_mode"}, {}, [count](Scope& s) {
+                       s.write("control_mode", at::full({1}, control_mode(s.text("controlnet_processor_id"), count), at::kLong));
+                     }});
+  return units;
+}
+
+pipeline::Units Extras::encode_units(Components& components, const Encoding& encoding) const {
+  pipeline::Units units = channel_units(encoding);
+  for (auto& unit : control_picture_units(encoding)) units.push_back(std::move(unit));
+  auto features = [this, &components](Scope& s, const char* column) {
+    s.uses(kImageEncoder);
+    auto& encoder = static_cast<SiglipVision&>(components.module(kImageEncoder));
+    auto side = encoder.config().image_size;
+    std::vector<at::Tensor> pictures;
+    for (const auto& picture : s.lists(column).at(0)) pictures.push_back(resized_bicubic(picture, side, side));
+    return encoder.forward(at::stack(pictures).to(options_.device, options_.dtype));
+  };
   if (has("ipadapter_images"))
     units.push_back({"encode_ipadapter_images", {"ipadapter_images"}, {"ipadapter_features"}, {kImageEncoder}, [features](Scope& s) {
                        s.write("ipadapter_features", features(s, "ipadapter_images").pooled_BE.unsqueeze(0));

@@ -86,6 +86,9 @@ class Extras {
   bool any() const { return !options_.extra_inputs.empty(); }
 
  private:
+  /// Parts of `encode_units`: further channels of the latents, pictures that control, faces.
+  pipeline::Units channel_units(const Encoding& encoding) const;
+  pipeline::Units control_picture_units(const Encoding& encoding) const;
   pipeline::Units face_units(Components& components) const;
   enum class Editing { none, fill, flex };
   bool has(const char* column) const { return options_.extra_inputs.contains(column); }

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Every header compiles by itself: whoever includes it needs nothing before it.
+
+usage: check_headers.py BUILD [SINCE]
+
+A release build compiles several files as one, which hides an include that is missing. This compiles a file with nothing in it but
+one header, for each header of src/ that is changed since the commit SINCE (without one: for all), as BUILD/compile_commands.json compiles
+the files beside it, and without its precompiled header.
+"""
+import json
+import os
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from check_rooms import Problem
+
+ROOT = Path(__file__).resolve().parent.parent
+DROPPED, DROPPED_WITH_NEXT = {"-c", "-Winvalid-pch"}, {"-o", "-MF", "-MT", "-MQ"}
+
+
+def flags_of(command):
+    """The flags of a compilation: without launcher, source, output and precompiled header."""
+    words, flags, skip = shlex.split(command), [], False
+    compiler = next(i for i, word in enumerate(words) if os.path.basename(word).startswith(("c++", "g++", "clang++")))
+    for word, after in zip(words[compiler:], [*words[compiler + 1:], ""]):
+        is_precompiled = word == "-include" and "cmake_pch" in after
+        if skip:
+            skip = False
+        elif word in DROPPED_WITH_NEXT or is_precompiled:
+            skip = True
+        elif word not in DROPPED and not word.endswith((".cpp", ".cxx")):
+            flags.append(word)
+    return flags
+
+
+def commands(build):
+    """{folder below src: flags of one of its files}, of what the build compiles."""
+    found = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        try:
+            folder = Path(entry["file"]).resolve().relative_to(ROOT / "src").parent
+        except ValueError:  # a joined file lies in the build's folder: it says its room by the target
+            target = next((part for part in entry["file"].split("/") if part.startswith("room_")), None)
+            folder = Path("joined", target.removesuffix(".dir")) if target else None
+        if folder is not None:
+            found.setdefault(folder, flags_of(entry["command"]))
+    return found
+
+
+def flags_for(header, found):
+    """Those of its own folder or of a folder around it, else of the room app, which sees everything."""
+    for folder in header.parents:
+        for key in (folder, Path("joined", "room_" + folder.as_posix().replace("/", "_"))):
+            if key in found:
+                return found[key]
+    return found[Path("joined/room_app")] if Path("joined/room_app") in found else found[Path("app")]
+
+
+def changed_headers(since):
+    listed = ["git", "ls-files", "src"] if since is None else ["git", "diff", "--name-only", "--diff-filter=d", since, "--", "src"]
+    names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    if since is not None:
+        names += subprocess.run(["git", "ls-files", "--others", "--exclude-standard", "src"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    return [Path(name).relative_to("src") for name in names if name.endswith(".h")]
+
+
+def compile_alone(header, flags):
+    run = subprocess.run([*flags, "-fsyntax-only", "-x", "c++", "-"], input=f'#include "{header.as_posix()}"\n', cwd=ROOT, text=True, capture_output=True)
+    first = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr[:200])
+    return Problem(f"src/{header.as_posix()}", f"does not compile alone: {first}") if run.returncode else None
+
+
+def main(build, since=None):
+    found, headers = commands(ROOT / build), changed_headers(since)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        problems = [problem for problem in pool.map(lambda header: compile_alone(header, flags_for(header, found)), headers) if problem]
+    for problem in problems:
+        print(problem)
+    print(f"{len(headers) - len(problems)} of {len(headers)} headers compile alone")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

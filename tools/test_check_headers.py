@@ -1,0 +1,26 @@
+"""Tests of check_headers.py."""
+import unittest
+from pathlib import Path
+
+from check_headers import compile_alone, flags_for, flags_of
+
+
+class Flags(unittest.TestCase):
+    def test_launcher_source_output_and_precompiled_header_are_left_out(self):
+        command = "env A=1 ccache /usr/bin/c++ -DX -Isrc -O2 -Winvalid-pch -include /b/cmake_pch.hxx -include own.h -o a.o -c src/a.cpp"
+        self.assertEqual(flags_of(command), ["/usr/bin/c++", "-DX", "-Isrc", "-O2", "-include", "own.h"])
+
+    def test_a_header_is_compiled_as_the_nearest_folder(self):
+        found = {Path("io"): ["io"], Path("train/run"): ["run"], Path("joined/room_data"): ["data"], Path("app"): ["app"]}
+        for header, flags in (("train/run/hooks/a.h", "run"), ("io/a.h", "io"), ("data/a.h", "data"), ("nn/a.h", "app")):
+            self.assertEqual(flags_for(Path(header), found), [flags], header)
+
+
+class Alone(unittest.TestCase):
+    def test_a_header_that_needs_another_before_it_is_named(self):
+        self.assertIsNone(compile_alone(Path("base/no_such.h").with_name("text.h"), ["g++", "-std=c++20", "-Isrc"]))
+        self.assertIn("src/base/no_such.h: does not compile alone", str(compile_alone(Path("base/no_such.h"), ["g++", "-std=c++20", "-Isrc"])))
+
+
+if __name__ == "__main__":
+    unittest.main()
