@@ -128,7 +128,7 @@ static const Family& family_of(const Model& model) {
   return found != families.end() ? **found : none;
 }
 
-BesideWeights beside_weights(const Model& model) { return family_of(model).beside_weights(model); }
+CompanionFiles companion_files(const Model& model) { return family_of(model).companion_files(model); }
 
 std::optional<std::filesystem::path> vocabulary_beside(const Model& model, const std::string& component) {
   return family_of(model).vocabulary_beside(model, component);

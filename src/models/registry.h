@@ -36,8 +36,8 @@ const Variant* find_published(const std::string& name_or_id);
 /// Returns the first published model of the kind of an open one; null where none is.
 const Variant* published_of_kind(const Model& model);
 
-/// Makes what programs read beside an open model's weights (Family::beside_weights).
-BesideWeights beside_weights(const Model& model);
+/// Makes what programs read beside an open model's weights (Family::companion_files).
+CompanionFiles companion_files(const Model& model);
 /// Returns the vocabulary of a component for a file of its own (Family::vocabulary_beside).
 std::optional<std::filesystem::path> vocabulary_beside(const Model& model, const std::string& component);
 

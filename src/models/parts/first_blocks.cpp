@@ -25,8 +25,8 @@ std::vector<std::string> FirstBlocks::parts() const {
   return all;
 }
 
-mmdit::Part FirstBlocks::part_of(const std::string& name) const {
-  auto part = mmdit::part_named(name);
+mmdit::HeldLayers FirstBlocks::part_of(const std::string& name) const {
+  auto part = mmdit::layers_of_part(name);
   if (name.starts_with(kFirst)) part.end = count;
   if (!name.starts_with(kLast)) return part;
   part.begin = count;

@@ -25,7 +25,7 @@ struct FirstBlocks {
 
   std::vector<std::string> parts() const;
   /// Returns the layers of a part.
-  mmdit::Part part_of(const std::string& name) const;
+  mmdit::HeldLayers part_of(const std::string& name) const;
   /// Returns what the result of a part depends on beside its weights, for the key of a cache.
   std::string settings(const std::string& part) const;
   /// Returns the part with the modulation, that of the first blocks where they are split off.

@@ -13,7 +13,7 @@ namespace burnish::models::anima {
 /// CosmosTransformer3DModel).
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::HeldLayers part = {});
   ~Transformer() override;
 
   /// Makes of sigma [B], fp32 in [0, 1], that of which all modulation is made: [B, 4 D] in `dtype`. Needs the modulation from block 0 on.

@@ -78,7 +78,7 @@ struct Transformer::Body {
   nn::Linear out;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c) {
   if (part.modulation) {
     approximator_ = std::make_unique<Approximator>(c, options);
     const std::string name = "distilled_guidance_layer.";

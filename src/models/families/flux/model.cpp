@@ -138,8 +138,8 @@ void FluxModel::fill_names() {
   if (step1x_->is_there()) step1x_->add_names(names_);
 }
 
-mmdit::Part FluxModel::part_of(const std::string& name) const {
-  auto part = mmdit::part_named(name);
+mmdit::HeldLayers FluxModel::part_of(const std::string& name) const {
+  auto part = mmdit::layers_of_part(name);
   if (name.starts_with(kFirst)) part.end = num_first_;
   if (name.starts_with(kLast)) part.begin = num_first_;
   return part;

@@ -37,7 +37,7 @@ class FluxModel : public AssembledModel {
   void run_first_blocks(pipeline::Scope& scope);
   void finish_blocks(pipeline::Scope& scope);
   pipeline::Units denoise_units(double guidance);
-  mmdit::Part part_of(const std::string& name) const;
+  mmdit::HeldLayers part_of(const std::string& name) const;
   Transformer::Conditions conditions(pipeline::Scope& scope, double guidance) const;
   Transformer::Inputs inputs(pipeline::Scope& scope, const std::string& modulation) const;
   Extras::Encoding encoding();

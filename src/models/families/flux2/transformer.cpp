@@ -59,7 +59,7 @@ struct Transformer::Modulation {
 };
 
 struct Transformer::Body {
-  Body(const Config& c, const mmdit::Part& p, const at::TensorOptions& o) {
+  Body(const Config& c, const mmdit::HeldLayers& p, const at::TensorOptions& o) {
     const auto num_blocks = c.num_double_blocks + c.num_single_blocks;
     if (p.begin == 0) {
       image_in = std::make_unique<nn::Linear>(c.in_channels, c.width(), o, false);
@@ -77,7 +77,7 @@ struct Transformer::Body {
   std::unique_ptr<nn::Linear> out;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c), part_(part) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c), part_(part) {
   if (part_.end < 0) part_.end = c.num_double_blocks + c.num_single_blocks + 1;
   if (part_.modulation) {
     auto& m = *(modulation_ = std::make_unique<Modulation>(c, options));

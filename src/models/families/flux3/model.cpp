@@ -10,7 +10,7 @@
 #include "diffusion/flow_process.h"
 #include "models/families/flux3/keys.h"
 #include "models/files/scheduler_file.h"
-#include "models/model/time_after.h"
+#include "models/model/step_end.h"
 #include "models/parts/diffsynth_values.h"
 #include "models/parts/mmdit_names.h"
 #include "models/parts/shared_units.h"
@@ -191,7 +191,7 @@ UnitGroups Flux3Model::units_of(const Expert&) {
       {"encode_prompt", {"prompt"}, {"text_embedding", "text_mask"}, {kEncoder}, [this](pipeline::Scope& s) { encode_prompt(s); }}};
   // Where a step leads to its own time, a flow map is the velocity that trains.
   groups.denoise = denoise_units(kTime);
-  if (config_.is_flow_map) groups.draw = denoise_units(kTimeAfter);
+  if (config_.is_flow_map) groups.draw = denoise_units(kStepEnd);
   return groups;
 }
 

@@ -100,7 +100,7 @@ struct Transformer::Body {
   std::unique_ptr<nn::Linear> out;  ///< with what comes behind them
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c) {
   if (part.modulation) {
     auto& m = *(modulation_ = std::make_unique<Modulation>(c, options));
     own("timestep_embedder", m.time);

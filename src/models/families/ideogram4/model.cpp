@@ -95,7 +95,7 @@ Ideogram4Model::Ideogram4Model(const ModelFiles& files, const ModelOptions& opti
 void Ideogram4Model::add_transformer(const std::string& name, const Source& source) {
   const bool is_away = name == kAway;
   const auto config = is_away ? read_named(source, detect, config_) : config_;
-  auto recipe = transformer_recipe<Transformer>(source, config, options_.seed, mmdit::part_named);
+  auto recipe = transformer_recipe<Transformer>(source, config, options_.seed, mmdit::layers_of_part);
   recipe.name = name;
   recipe.parts = {name + kModulation, name + kText, name + kBody};
   ComponentNames names{

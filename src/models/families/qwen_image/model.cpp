@@ -112,7 +112,7 @@ void QwenImageModel::read_editing(const Sources& sources) {
 // ai-toolkit and ComfyUI have our paths behind "diffusion_model.", DiffSynth-Studio behind nothing, kohya's and musubi-tuner's files with
 // underscores.
 void QwenImageModel::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::part_named);
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::layers_of_part);
   recipe.parts = {kModulation, kBody};
   recipe.settings = [this](const std::string& part) {
     return part != kBody && config_.zero_cond_t && options_.references ? "reference pictures by the time 0" : "";

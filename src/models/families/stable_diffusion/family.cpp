@@ -11,7 +11,7 @@ namespace burnish::models::stable_diffusion {
 
 namespace {
 
-Source find(const ModelFiles& files, std::optional<Part> (*part_of)(const io::TensorSource&)) {
+Source find(const ModelFiles& files, std::optional<ComponentTensors> (*part_of)(const io::TensorSource&)) {
   for (const auto& entry : files.entries) {
     if (!entry.tensors) continue;
     if (auto part = part_of(*entry.tensors)) return {&entry, part->tensors, part->keys};

@@ -34,19 +34,19 @@ pipeline::Unit latents_unit(const std::string& vae, const Encode& encode) {
 }
 
 /// What is known of the clip itself, and where: 1 in [B, F, h, w], by pixels that are as far apart as latents.
-struct Known {
+struct KnownFrames {
   at::Tensor clip_BCFHW, mask_BFHW;
 };
 
 /// Nothing, or what is outside of the mask.
-Known kept_of(const pipeline::Scope& s, const at::Tensor& clip, bool keeps) {
+KnownFrames kept_of(const pipeline::Scope& s, const at::Tensor& clip, bool keeps) {
   auto every_latent = [](const at::Tensor& x) { return x.slice(2, 0, std::nullopt, kSide).slice(3, 0, std::nullopt, kSide); };
   if (!keeps) return {at::zeros_like(clip), at::zeros_like(every_latent(clip.select(1, 0)))};
   return {as_clip(s.tensor(kKeptVideo)), every_latent((1 - as_clip(s.tensor(kKeptMask)).select(1, 0)) / 2)};
 }
 
 /// Puts the frames from which the clip goes on where it begins.
-void begin_with(const pipeline::Scope& s, Known& known) {
+void begin_with(const pipeline::Scope& s, KnownFrames& known) {
   const auto& pictures = s.lists(kPreviousFrames);
   const auto num_frames = known.clip_BCFHW.size(2);
   known = {known.clip_BCFHW.clone(), known.mask_BFHW.clone()};

@@ -72,7 +72,7 @@ class Block : public nn::Block {
   mmdit::FeedForward ffn_;
 };
 
-/// Where Block's inputs have cos, which has a row for each token, those of other places too.
+/// The index of `cos` among Block's inputs; it has a row for each token of all places.
 inline constexpr size_t kCosOfBlock = 4;
 
 /// A block that runs twice, first on the tokens of a clip, then on those that are denoised, of which each frame but the first sees the

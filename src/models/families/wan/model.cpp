@@ -148,7 +148,7 @@ void WanModel::add_components(const Found& found) {
 }
 
 void WanModel::add_transformer(const std::string& name, const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::part_named);
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::layers_of_part);
   recipe.name = name;
   recipe.parts = {name + ".modulation", name + ".body"};
   recipe.blocks = [](nn::Module& whole) { return static_cast<Transformer&>(whole).blocks(); };

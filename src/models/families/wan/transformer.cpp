@@ -133,7 +133,7 @@ struct Transformer::Body {
   std::unique_ptr<Speech> speech;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c) {
   if (part.body) {
     body_ = std::make_unique<Body>(c, options);
     own("patch_embedding", body_->patch_in);

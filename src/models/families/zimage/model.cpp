@@ -70,7 +70,7 @@ void ZImageModel::fill_names() {
   };
 }
 
-Part ZImageModel::part_of(const std::string& name) const {
+HeldLayers ZImageModel::part_of(const std::string& name) const {
   if (name == kFirst) return {.end = *split_};
   if (name == kLast) return {.start = false, .begin = *split_};
   return {};

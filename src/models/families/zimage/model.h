@@ -19,7 +19,7 @@ class ZImageModel : public AssembledModel {
  private:
   void add_transformer(const Source& source);
   void fill_names();
-  Part part_of(const std::string& name) const;
+  HeldLayers part_of(const std::string& name) const;
   Transformer::Inputs inputs(pipeline::Scope& scope) const;
   void encode_prompt(pipeline::Scope& scope);
   void denoise(pipeline::Scope& scope);

@@ -99,7 +99,7 @@ struct Transformer::Layout {
   }
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part part) : config_(c), part_(part) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, HeldLayers part) : config_(c), part_(part) {
   bool holds_end = part_.end < 0 || part_.end > c.num_layers;
   auto end = holds_end ? c.num_layers : part_.end;
   auto own_stack = [this](const std::string& name, int64_t first, auto& blocks) {

@@ -23,7 +23,9 @@ const std::string kFolder = "flux3_pipeline/model/transformer/";
 
 io::TensorSource weights() { return test::golden(kFolder + "diffusion_pytorch_model.safetensors"); }
 
-std::unique_ptr<Transformer> load_base(mmdit::Part part = {}) { return test::load_trained<Transformer>(kFolder, flux3::detect, part); }
+std::unique_ptr<Transformer> load_base(mmdit::HeldLayers part = {}) {
+  return test::load_trained<Transformer>(kFolder, flux3::detect, part);
+}
 
 /// The distilled model: the base with further layers.
 std::unique_ptr<Transformer> load_distilled() {
@@ -94,8 +96,8 @@ TEST(Flux3Batch, EqualsItsSamplesOneByOne) {
 TEST(Flux3Parts, ThreePartsAreTheWhole) {
   at::NoGradGuard no_grad;
   auto whole = load_base();
-  auto modulation = load_base(mmdit::part_named("dit.modulation")), text = load_base(mmdit::part_named("dit.text")),
-       body = load_base(mmdit::part_named("dit.body"));
+  auto modulation = load_base(mmdit::layers_of_part("dit.modulation")), text = load_base(mmdit::layers_of_part("dit.text")),
+       body = load_base(mmdit::layers_of_part("dit.body"));
   EXPECT_EQ(modulation->num_bytes() + text->num_bytes() + body->num_bytes(), whole->num_bytes());
   EXPECT_TRUE(at::equal(run(*modulation, *text, *body, golden_batch()), run(*whole, golden_batch())));
 }

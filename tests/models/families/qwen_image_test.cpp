@@ -28,7 +28,7 @@ const std::string kTransformer = kModel + "transformer/";
 io::TensorSource weights() { return test::golden(kTransformer + "diffusion_pytorch_model.safetensors"); }
 nlohmann::json config_json(const std::string& folder = kTransformer) { return io::read_json(test::golden_path(folder + "config.json")); }
 
-std::unique_ptr<Transformer> load_transformer(mmdit::Part part = {}) {
+std::unique_ptr<Transformer> load_transformer(mmdit::HeldLayers part = {}) {
   return test::load_trained<Transformer>(kTransformer, qwen_image::detect, part);
 }
 

@@ -18,7 +18,7 @@
 using namespace burnish;
 using namespace burnish::models;
 using ideogram4::Transformer;
-using mmdit::Part;
+using mmdit::HeldLayers;
 using test::on_device;
 using test::relative_error;
 using test::tolerance;
@@ -31,7 +31,7 @@ const std::string kTransformer = kModel + "transformer/";
 io::TensorSource weights() { return test::golden(kTransformer + "diffusion_pytorch_model.safetensors"); }
 nlohmann::json config_json() { return io::read_json(test::golden_path(kTransformer + "config.json")); }
 
-std::unique_ptr<Transformer> load_transformer(Part part = {}) {
+std::unique_ptr<Transformer> load_transformer(HeldLayers part = {}) {
   return test::load_trained<Transformer>(kTransformer, ideogram4::detect, part);
 }
 

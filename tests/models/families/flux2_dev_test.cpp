@@ -30,7 +30,7 @@ const std::string kFolder = "flux2_dev_pipeline/", kModel = kFolder + "model/", 
 
 nlohmann::json config_json(const std::string& folder = kTransformer) { return io::read_json(test::golden_path(folder + "config.json")); }
 
-std::unique_ptr<Transformer> load_transformer(mmdit::Part part = {}) {
+std::unique_ptr<Transformer> load_transformer(mmdit::HeldLayers part = {}) {
   return test::load_trained<Transformer>(kTransformer, flux2::detect, part);
 }
 

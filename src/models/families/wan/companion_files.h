@@ -1,10 +1,10 @@
 #pragma once
-#include "models/model/beside_weights.h"
+#include "models/model/companion_files.h"
 
 namespace burnish::models::wan {
 
 /// What diffusers' folders of Wan say beside the weights. None for models that diffusers has no class for.
-BesideWeights beside_weights(const Model& model);
+CompanionFiles companion_files(const Model& model);
 /// The vocabulary of umT5, which ComfyUI finds in the text encoder's file alone.
 std::optional<std::filesystem::path> vocabulary_beside(const Model& model, const std::string& component);
 

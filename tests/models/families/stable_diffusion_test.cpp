@@ -209,10 +209,10 @@ TEST(UNetConfig, WhatDoesNotFitIsRefused) {
 
 namespace {
 
-using stable_diffusion::Part;
+using stable_diffusion::ComponentTensors;
 
 /// Every tensor under our name, as load_named hands them out for a model of the part's own shapes.
-std::map<std::string, at::Tensor> in_our_names(const Part& part) {
+std::map<std::string, at::Tensor> in_our_names(const ComponentTensors& part) {
   std::map<std::string, at::Tensor> tensors;
   io::load_named(
       part.tensors, part.keys, part.shapes(),

@@ -1,4 +1,4 @@
-#include "models/families/wan/beside_weights.h"
+#include "models/families/wan/companion_files.h"
 
 #include <algorithm>
 #include <array>
@@ -215,7 +215,7 @@ class Beside {
     vae_config_ = source_of(kVae).read(vae::causal_config, {});
   }
 
-  BesideWeights made() {
+  CompanionFiles made() {
     if (!dit_.tensors || config_.extras.speech.is_there()) return {};  // where it hears, shapes do not say
     for (const auto& expert : model_.names().experts) add_transformer(expert.component);
     add(kTextEncoder, [&](const Source& s) { return text_config(s.read(text::t5_config)); });
@@ -326,12 +326,12 @@ class Beside {
   bool is_driven_;
   Config config_;
   vae::CausalConfig vae_config_;
-  BesideWeights beside_;
+  CompanionFiles beside_;
 };
 
 }  // namespace
 
-BesideWeights beside_weights(const Model& model) { return Beside(model).made(); }
+CompanionFiles companion_files(const Model& model) { return Beside(model).made(); }
 
 std::optional<fs::path> vocabulary_beside(const Model& model, const std::string& component) {
   if (component != kTextEncoder) return std::nullopt;

@@ -20,7 +20,7 @@ namespace {
 const std::string kWanFolder = "wan_pipeline/model/transformer/";
 constexpr int64_t kFilledLength = 12;
 
-std::unique_ptr<Transformer> load_transformer(mmdit::Part part = {}) {
+std::unique_ptr<Transformer> load_transformer(mmdit::HeldLayers part = {}) {
   return test::load_trained<Transformer>(kWanFolder, wan::detect, part);
 }
 

@@ -135,7 +135,7 @@ TEST(FluxParts, TogetherAreTheWholeAndGiveTheSameVelocity) {
   auto whole = load("flux_dev.safetensors");
   auto config = whole.model->config();
   auto slots = whole.model->parameters();
-  auto part = [&](mmdit::Part which) {
+  auto part = [&](mmdit::HeldLayers which) {
     auto made = std::make_unique<flux::Transformer>(config, at::TensorOptions().device(at::kMeta), which);
     for (auto& [path, slot] : made->parameters()) *slot = *slots.at(path);
     return made;
@@ -157,7 +157,7 @@ TEST(FluxParts, BlocksInTwoPartsGiveTheSameVelocityWhereverTheyAreSplit) {
   auto num_blocks = config.num_double_blocks + config.num_single_blocks;
   ASSERT_GE(config.num_double_blocks, 2) << "the two streams are handed over";
   for (int64_t split = 1; split <= num_blocks; ++split) {
-    auto part = [&](mmdit::Part which) {
+    auto part = [&](mmdit::HeldLayers which) {
       auto made = std::make_unique<flux::Transformer>(config, at::TensorOptions().device(at::kMeta), which);
       for (auto& [path, slot] : made->parameters()) *slot = *slots.at(path);
       return made;
@@ -177,7 +177,7 @@ TEST(FluxParts, BlocksInTwoPartsGiveTheSameVelocityWhereverTheyAreSplit) {
 }
 
 TEST(FluxParts, ModulationOfThePublishedModelIsAboutAQuarter) {
-  auto bytes = [](mmdit::Part part) {
+  auto bytes = [](mmdit::HeldLayers part) {
     return flux::Transformer(flux::Config{}, at::TensorOptions().device(at::kMeta).dtype(at::kBFloat16), part).num_bytes();
   };
   EXPECT_NEAR(static_cast<double>(bytes({.body = false})) / static_cast<double>(bytes({})), 0.275, 0.005);

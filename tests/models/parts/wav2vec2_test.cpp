@@ -4,7 +4,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "models/registry.h"
+#include "models/files/open_files.h"
 #include "tests/models/load.h"
 #include "tests/scratch.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 struct Wav2Vec2Parity : testing::Test {
   at::NoGradGuard no_grad;
-  ModelFiles files = open_model_files({{test::golden_path("wav2vec2")}, "", ""});
+  ModelFiles files = open_files({{test::golden_path("wav2vec2")}, "", ""}, {});
   io::TensorSource sound = test::golden("wav2vec2/sound.safetensors");
 
   static at::Tensor states(const Source& source, const at::Tensor& samples) {
@@ -61,7 +61,7 @@ TEST_F(Wav2Vec2Parity, WeightsOfPlacesAreReadByTheirOlderNamesToo) {
   }
   older.emplace_back("wav2vec2.masked_spec_embed", at::zeros({16}));
   io::save_safetensors(folder / "model.safetensors", older);
-  auto alone = open_model_files({{(folder / "model.safetensors").string()}, "", ""});
+  auto alone = open_files({{(folder / "model.safetensors").string()}, "", ""}, {});
   const auto again = find_wav2vec2(alone);
   ASSERT_NE(again.entry, nullptr);
   EXPECT_EQ(again.shapes(), source.shapes());

@@ -23,7 +23,9 @@ const std::string kKreaFolder = "krea2_pipeline/model/transformer/";
 
 io::TensorSource weights() { return test::golden(kKreaFolder + "diffusion_pytorch_model.safetensors"); }
 
-std::unique_ptr<Transformer> load_krea(mmdit::Part part = {}) { return test::load_trained<Transformer>(kKreaFolder, krea2::detect, part); }
+std::unique_ptr<Transformer> load_krea(mmdit::HeldLayers part = {}) {
+  return test::load_trained<Transformer>(kKreaFolder, krea2::detect, part);
+}
 
 const test::CaptionedBatch& golden_batch() {
   static const test::CaptionedBatch batch("krea2_pipeline/batch.safetensors");
@@ -118,8 +120,8 @@ TEST(Krea2Edit, AFormTellsOfItsPictures) {
 TEST(Krea2Parts, ThreePartsAreTheWhole) {
   at::NoGradGuard no_grad;
   auto whole = load_krea();
-  auto modulation = load_krea(mmdit::part_named("dit.modulation")), text = load_krea(mmdit::part_named("dit.text")),
-       body = load_krea(mmdit::part_named("dit.body"));
+  auto modulation = load_krea(mmdit::layers_of_part("dit.modulation")), text = load_krea(mmdit::layers_of_part("dit.text")),
+       body = load_krea(mmdit::layers_of_part("dit.body"));
   EXPECT_EQ(modulation->num_bytes() + text->num_bytes() + body->num_bytes(), whole->num_bytes());
   EXPECT_TRUE(at::equal(run(*modulation, *text, *body, golden_batch()), run(*whole, golden_batch())));
 }

@@ -18,7 +18,7 @@ namespace {
 
 const std::string kChromaFolder = "chroma_pipeline/model/transformer/";
 
-std::unique_ptr<Transformer> load_transformer(mmdit::Part part = {}) {
+std::unique_ptr<Transformer> load_transformer(mmdit::HeldLayers part = {}) {
   return test::load_trained<Transformer>(kChromaFolder, chroma::detect, part);
 }
 

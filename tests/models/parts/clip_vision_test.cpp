@@ -4,7 +4,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "models/registry.h"
+#include "models/files/open_files.h"
 #include "tests/models/load.h"
 #include "tests/scratch.h"
 
@@ -24,7 +24,7 @@ struct ClipVisionParity : testing::Test {
   io::TensorSource file = test::golden(kFile), expected = test::golden("wan_image/expected.safetensors");
   ClipVisionConfig config = clip_vision_config(io::read_json(test::golden_path("wan_image/image_encoder/config.json")), file.shapes());
 
-  ModelFiles files_of(const std::filesystem::path& path) const { return open_model_files({{path.string()}, "", ""}); }
+  ModelFiles files_of(const std::filesystem::path& path) const { return open_files({{path.string()}, "", ""}, {}); }
 
   /// Every tensor of the golden file by the name that a layout gives it.
   io::NamedTensors all() const {

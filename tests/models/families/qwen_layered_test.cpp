@@ -26,7 +26,7 @@ constexpr const char* kAddedToTime = "time_text_embed.addition_t_embedding.weigh
 io::TensorSource weights() { return test::golden(kTransformer + "diffusion_pytorch_model.safetensors"); }
 nlohmann::json config_json() { return io::read_json(test::golden_path(kTransformer + "config.json")); }
 
-std::unique_ptr<Transformer> load_transformer(mmdit::Part part = {}) {
+std::unique_ptr<Transformer> load_transformer(mmdit::HeldLayers part = {}) {
   return test::load_trained<Transformer>(kTransformer, qwen_image::detect, part);
 }
 

@@ -25,7 +25,7 @@ const std::string kModel = "zimage_pipeline/model/transformer/";
 io::TensorSource weights() { return test::golden(kModel + "diffusion_pytorch_model.safetensors"); }
 nlohmann::json config_json() { return io::read_json(test::golden_path(kModel + "config.json")); }
 
-std::unique_ptr<Transformer> load(zimage::Part part = {}) { return test::load_trained<Transformer>(kModel, zimage::detect, part); }
+std::unique_ptr<Transformer> load(zimage::HeldLayers part = {}) { return test::load_trained<Transformer>(kModel, zimage::detect, part); }
 
 /// Captions of 5 and of 37 tokens.
 const test::CaptionedBatch& golden_batch() {

@@ -29,7 +29,9 @@ constexpr int64_t kRows = 32;  // of a text that the transformer reads
 
 io::TensorSource weights() { return test::golden(kFolder + "diffusion_pytorch_model.safetensors"); }
 
-std::unique_ptr<Transformer> load_body(mmdit::Part part = {}) { return test::load_trained<Transformer>(kFolder, anima::detect, part); }
+std::unique_ptr<Transformer> load_body(mmdit::HeldLayers part = {}) {
+  return test::load_trained<Transformer>(kFolder, anima::detect, part);
+}
 
 std::unique_ptr<Conditioner> load_conditioner() {
   auto json = io::read_json(test::golden_path(kConditionerFolder + "config.json"));
@@ -150,8 +152,8 @@ TEST(AnimaBatch, RowsThatAreZerosCountAsMany) {
 TEST(AnimaParts, ModulationAndBodyAreTheWhole) {
   at::NoGradGuard no_grad;
   Anima whole, parts;
-  parts.body = load_body(mmdit::part_named("dit.body"));
-  auto modulation = load_body(mmdit::part_named("dit.modulation"));
+  parts.body = load_body(mmdit::layers_of_part("dit.body"));
+  auto modulation = load_body(mmdit::layers_of_part("dit.modulation"));
   EXPECT_EQ(modulation->num_bytes() + parts.body->num_bytes(), whole.body->num_bytes());
   AnimaBatch batch;
   auto counted = with_padding_row({parts.conditioner->forward(batch.texts()), batch.mask_BT}, kRows);

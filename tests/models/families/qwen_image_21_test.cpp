@@ -25,7 +25,7 @@ const std::string kPipeline = "qwen_image_21_pipeline/", kFolder = kPipeline + "
 
 io::TensorSource weights() { return test::golden(kFolder + "diffusion_pytorch_model.safetensors"); }
 
-std::unique_ptr<Transformer> load_qwen(mmdit::Part part = {}) {
+std::unique_ptr<Transformer> load_qwen(mmdit::HeldLayers part = {}) {
   return test::load_trained<Transformer>(kFolder, qwen_image_21::detect, part);
 }
 
@@ -132,7 +132,7 @@ TEST(QwenImage21Control, PublishedSizesHaveThePublishedTensors) {
 TEST(QwenImage21Parts, TwoPartsAreTheWhole) {
   at::NoGradGuard no_grad;
   auto whole = load_qwen();
-  auto modulation = load_qwen(mmdit::part_named("dit.modulation")), body = load_qwen(mmdit::part_named("dit.body"));
+  auto modulation = load_qwen(mmdit::layers_of_part("dit.modulation")), body = load_qwen(mmdit::layers_of_part("dit.body"));
   EXPECT_EQ(modulation->num_bytes() + body->num_bytes(), whole->num_bytes());
   EXPECT_TRUE(at::equal(run(*modulation, *body, golden_batch()), run(*whole, golden_batch())));
 }
