@@ -49,7 +49,7 @@ struct ModulatedRun {
   nn::Tensors modulation;
 };
 
-/// What normed_by reads of a stream.
+/// Returns what normed_by reads of a stream.
 nn::Tensors in_norms(const std::vector<ModulatedRun>& runs, size_t scale, size_t shift) {
   nn::Tensors in;
   for (const auto& run : runs) in.insert(in.end(), {run.tokens_BLD, run.modulation[scale], run.modulation[shift]});

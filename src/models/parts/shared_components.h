@@ -32,11 +32,13 @@ Recipe transformer_recipe(const Source& source, const Config& config, uint64_t s
           .initialise = [seed](nn::Module& whole) { static_cast<Transformer&>(whole).initialise(seed); }};
 }
 
-/// A text encoder with its tokenizer.
-struct TextPart {
+/// A component as a family adds it: how it is made, and what it and its layers are called.
+struct NamedRecipe {
   Recipe recipe;
   ComponentNames names;
 };
+/// A text encoder with its tokenizer.
+using TextPart = NamedRecipe;
 
 /// The facts of a text encoder that its family states.
 struct TextUse {

@@ -145,7 +145,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
   };
   const nn::Streams streams(shares(), {rows * columns});
   auto [cos, sin] = rope(config_, rows, columns, in.modulation_BM.options());
-  nn::Tensors inputs{streams.here(0, b.image_in ? embedded() : in.hidden_BID),
+  nn::Tensors inputs{streams.here(0, b.image_in ? embedded() : in.hidden_BLD),
                      {},
                      in.text_BTE,
                      bias_of_counts(in.counts_BT),

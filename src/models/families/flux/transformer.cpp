@@ -128,8 +128,8 @@ int64_t Grids::size() const {
   return size;
 }
 
-/// Of each axis the positions [T + I]: text tokens sit at (0, 0, 0), the target's token (r, c) at (0, r, c), a reference's at (1, r, c) or
-/// where the target's would.
+/// Returns the positions [T + I] of each axis: text tokens sit at (0, 0, 0), the target's token (r, c) at (0, r, c), a reference's at (1,
+/// r, c) or where the target's would.
 static std::vector<at::Tensor> positions(int64_t num_text, const Grids& grids, const at::TensorOptions& options) {
   std::vector<std::vector<at::Tensor>> axes(3, {at::zeros({num_text}, options)});
   auto add = [&](const Grid& grid, double first) {

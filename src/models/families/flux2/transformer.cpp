@@ -23,8 +23,8 @@ constexpr double kReferenceStep = 10;
 
 at::Tensor to_tokens(const at::Tensor& x_BCHW) { return x_BCHW.flatten(2).transpose(1, 2); }
 
-/// Of each axis the places [L]: text token i sits at (0, 0, 0, i), the target's token (r, c) at (0, r, c, 0), that of the k-th reference
-/// picture, from 1 on, at (10 k, r, c, 0).
+/// Returns the places [L] of each axis: text token i sits at (0, 0, 0, i), the target's token (r, c) at (0, r, c, 0), that of the k-th
+/// reference picture, from 1 on, at (10 k, r, c, 0).
 std::vector<at::Tensor> places(int64_t num_text, const std::vector<at::Tensor>& pictures_BCHW, const at::TensorOptions& options) {
   auto nowhere = at::zeros({num_text}, options);
   std::vector<std::vector<at::Tensor>> axes{{nowhere}, {nowhere}, {nowhere}, {at::arange(num_text, options)}};

@@ -23,7 +23,7 @@ constexpr double kStep = 0.5;
 
 at::Tensor to_tokens(const at::Tensor& x_BCHW) { return x_BCHW.flatten(2).transpose(1, 2); }
 
-/// Of each axis the places of a stream's tokens [L], fp64.
+/// The places of a stream's tokens [L] for each axis, fp64.
 using Places = std::vector<at::Tensor>;
 
 /// Text token i sits at (0, 0, 0, i).

@@ -1,10 +1,10 @@
 #pragma once
-#include "models/families/qwen_image_21/controlnet.h"
+#include "models/families/qwen_image_21/control.h"
 #include "models/families/qwen_image_21/transformer.h"
 #include "models/parts/assembled_model.h"
-#include "models/parts/first_blocks.h"
 #include "models/parts/picture_texts.h"
 #include "models/parts/shared_components.h"
+#include "models/parts/split_denoiser.h"
 
 namespace burnish::models::qwen_image_21 {
 
@@ -25,7 +25,7 @@ class QwenImage21Model : public AssembledModel {
  public:
   QwenImage21Model(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
-  std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
+  std::string split_first_blocks(const Trains& trains) override;
   bool scales_references() const override { return options_.references; }
   Extent seen_reference(const Extent& given) const override { return scaled_to(given, reference_area()); }
 
@@ -38,11 +38,10 @@ class QwenImage21Model : public AssembledModel {
   void see_references(pipeline::Scope& scope);
   void encode_prompt(pipeline::Scope& scope);
   pipeline::Units prompt_units();
-  at::Tensor modulate(pipeline::Scope& scope, const std::string& part);
-  at::Tensor run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on);
+  void give(pipeline::Scope& scope, bool goes_on, Transformer::Inputs& in) const;
 
   Config config_;
-  FirstBlocks first_blocks_;
+  SplitDenoiser<Transformer> denoiser_{components_, options_};
   int64_t num_text_layers_ = 0;
   text::Qwen3VlVisionConfig vision_config_;
   text::PixelRule pixels_;

@@ -85,7 +85,7 @@ std::vector<ModelEntry> named_sizes(std::string_view name, const Config& config)
           sizes_of<vae::AutoencoderKL>(name, vae_config)};
 }
 
-/// With the second text encoder.
+/// Returns the components of SDXL, which has a second text encoder.
 std::vector<ModelEntry> published_sdxl() {
   auto entries = named_sizes("sdxl", {});
   entries.push_back(sizes_of<text::ClipTextModel>("sdxl", text::open_clip_big_g()));

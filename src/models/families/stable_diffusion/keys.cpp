@@ -119,7 +119,7 @@ std::optional<io::TensorSource> below_first(const io::TensorSource& file, const 
 const std::vector<std::string> kClipMarks{"text_model.embeddings.token_embedding.weight", "embeddings.token_embedding.weight"};
 const std::string kOpenClipMark = "transformer.resblocks.0.attn.in_proj_weight";
 
-/// Whether the file of one text encoder holds the second one.
+/// Tells whether the file of one text encoder holds the second one.
 bool is_second(const io::TensorSource& encoder) {
   for (const auto& mark : kClipMarks) {
     if (!encoder.contains(mark)) continue;
@@ -191,7 +191,7 @@ std::optional<ComponentTensors> text_encoder_2_part(const io::TensorSource& file
 
 namespace {
 
-/// What diffusers called an attention's layer before it had peft: "….attn1.processor.to_out_lora"; "" for other layers.
+/// Returns what diffusers called an attention's layer before it had peft: "….attn1.processor.to_out_lora"; "" for other layers.
 std::string processor_name(const std::string& path) {
   for (const char* layer : {"to_q", "to_k", "to_v", "to_out.0"}) {
     auto ending = std::string(".") + layer;

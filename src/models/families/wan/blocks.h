@@ -21,7 +21,7 @@ class Attention : public nn::Module, public nn::SharesTokens {
   at::Tensor to_itself(const nn::Tensors& in_norm, const nn::Compute& norm, const at::Tensor& cos_LP, const at::Tensor& sin_LP) const {
     return attended(projected(in_norm, norm), cos_LP, sin_LP);
   }
-  /// Its steps: the query, key and value of tokens [B, L, D], and attention among them.
+  /// Computes the two steps of to_itself: the query, key and value of tokens [B, L, D], and attention among them.
   nn::Tensors projected(const nn::Tensors& in_norm, const nn::Compute& norm) const;
   at::Tensor attended(const nn::Tensors& projected, const at::Tensor& cos_LP, const at::Tensor& sin_LP) const;
   /// Attends so among tokens of which those of each frame but the first also see those of a frame of a clip beside them: keys_BSD and

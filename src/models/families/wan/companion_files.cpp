@@ -27,7 +27,7 @@ const std::string kIndex = "model_index.json", kConfig = "/config.json";
 
 json or_null(int64_t value) { return value > 0 ? json(value) : json(); }
 
-/// Whether an entry's own config.json is that of diffusers or transformers, and not the one that Wan publishes.
+/// Tells whether an entry's own config.json is that of diffusers or transformers, and not the one that Wan publishes.
 bool has_config(const ModelEntry& entry) {
   if (!entry.config.is_object()) return false;
   auto name = io::class_name(entry.config);
@@ -234,7 +234,7 @@ class Beside {
   }
   bool has(const std::string& component) const { return source_of(component).tensors.has_value(); }
 
-  /// Whether it is one of the Fun models that read a clip, a picture or a camera, which diffusers has no class for.
+  /// Tells whether it is one of the Fun models that read a clip, a picture or a camera, which diffusers has no class for.
   bool is_fun() const {
     const auto& extras = config_.extras;
     return extras.has_reference || extras.has_camera || config_.in_channels > 2 * config_.out_channels + kMaskChannels;
@@ -305,7 +305,7 @@ class Beside {
     return {first_frame == FirstFrame::beside ? "WanImageToVideoPipeline" : "WanPipeline", {"diffusers", "WanTransformer3DModel"}};
   }
 
-  /// What the published folders say. I2V-14B is published for two sizes, whose weights have the same shapes.
+  /// Returns what the published folders say. I2V-14B is published for two sizes, whose weights have the same shapes.
   double shift() const {
     if (config_.extras.image_places > 0) return 16;
     if (has(kAnimate) || first_frame_of(config_, vae_config_) == FirstFrame::held) return 5;

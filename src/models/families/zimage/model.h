@@ -14,7 +14,7 @@ class ZImageModel : public AssembledModel {
  public:
   ZImageModel(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
-  std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
+  std::string split_first_blocks(const Trains& trains) override;
 
  private:
   void add_transformer(const Source& source);

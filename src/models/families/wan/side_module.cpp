@@ -1,4 +1,4 @@
-#include "models/families/wan/further.h"
+#include "models/families/wan/side_module.h"
 
 #include <ATen/ops/zeros.h>
 

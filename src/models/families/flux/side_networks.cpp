@@ -1,4 +1,4 @@
-#include "models/families/flux/extra_modules.h"
+#include "models/families/flux/side_networks.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
