@@ -6,7 +6,7 @@ namespace burnish::models {
 
 /// Returns the families of this program; families from add_family come first.
 std::vector<const Family*> all_families();
-/// Makes a family known that is not in registry.cpp, as a program beside burnish may; to be called before any model is opened.
+/// Makes a family known that is not in families.txt, as a program beside burnish may; to be called before any model is opened.
 void add_family(const Family& family);
 
 /// Opens the files of a run (open_files); a name may be that of a published model of any family.
