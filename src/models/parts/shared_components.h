@@ -66,6 +66,7 @@ struct QwenUse {
   int64_t num_read = 0;                ///< layers that the model runs; layers behind them get no gradient
   const char* kind = "Qwen";           ///< what messages call it
   decltype(&tokenizers::load_qwen) load = tokenizers::load_qwen;
+  std::string below = "model.";  ///< what stands before its layers in a folder of its own
 };
 TextPart qwen_part(const Source& source, const text::QwenConfig& config, const QwenUse& use, const ModelFiles& files,
                    const ModelOptions& options);

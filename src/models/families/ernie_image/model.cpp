@@ -56,11 +56,9 @@ void ErnieImageModel::add_text_encoder(const Source& source, const text::QwenCon
   const QwenUse use{.text = {.comfyui = kTextInComfyui, .length = kTextLength},
                     .num_read = num_text_layers_,
                     .kind = "Mistral",
-                    .load = tokenizers::load_tekken};
-  auto part = qwen_part(source, config, use, files_, options_);
-  part.names.layers.weights = kTextWeights;
-  part.names.folder_file.keys = text::qwen_keys_below(kTextWeights);
-  add(part);
+                    .load = tokenizers::load_tekken,
+                    .below = kTextWeights};
+  add(qwen_part(source, config, use, files_, options_));
 }
 
 void ErnieImageModel::fill_names() {

@@ -107,13 +107,9 @@ void Flux2Model::add_text_encoder(const Source& dit, const Source& source) {
   if (reads_by_mistral_) {
     use.kind = "Mistral";
     use.load = tokenizers::load_tekken;
+    use.below = kMistralWeights;
   }
-  auto part = qwen_part(source, config, use, files_, options_);
-  if (reads_by_mistral_) {
-    part.names.layers.weights = kMistralWeights;
-    part.names.folder_file.keys = text::qwen_keys_below(kMistralWeights);
-  }
-  add(part);
+  add(qwen_part(source, config, use, files_, options_));
 }
 
 // diffusers and DiffSynth-Studio have our paths; ai-toolkit, ComfyUI, kohya's files and musubi-tuner the original ones.

@@ -97,11 +97,9 @@ void Flux3Model::add_text_encoder(const Source& source, const text::QwenConfig& 
   const bool is_named = source.entry && source.entry->is_sizes;
   const QwenUse use{.text = {.comfyui = "text_encoders.qwen3vl_4b.transformer.", .length = is_named ? kUnknownTextLength : kTextLength},
                     .chat = kChat,
-                    .num_read = kTextLayers.back()};
-  auto part = qwen_part(source, config, use, files_, options_);
-  part.names.layers.weights = kTextWeights;
-  part.names.folder_file.keys = text::qwen_keys_below(kTextWeights);
-  add(part);
+                    .num_read = kTextLayers.back(),
+                    .below = kTextWeights};
+  add(qwen_part(source, config, use, files_, options_));
 }
 
 void Flux3Model::fill_names() {

@@ -121,10 +121,9 @@ void Ideogram4Model::add_text_encoder(const Source& source, const text::QwenConf
   const bool is_named = source.entry && source.entry->is_sizes;
   const QwenUse use{.text = {.comfyui = "text_encoders.qwen3vl_8b.transformer.", .length = is_named ? kUnknownTextLength : kTextLength},
                     .chat = kChat,
-                    .num_read = kTextLayers.back()};
+                    .num_read = kTextLayers.back(),
+                    .below = kTextWeights};
   auto part = qwen_part(source, config, use, files_, options_);
-  part.names.layers.weights = kTextWeights;
-  part.names.folder_file.keys = text::qwen_keys_below(kTextWeights);
   part.names.without_gradient.emplace_back("norm");
   add(part);
 }

@@ -141,10 +141,9 @@ void Krea2Model::add_encoders(const Sources& sources, const text::QwenConfig& te
   const QwenUse use{.text = {.comfyui = "text_encoders.qwen3vl_4b.transformer.", .length = kTextLength},
                     .chat = kChat,
                     .drops_before = true,
-                    .num_read = read_layers_.back()};
+                    .num_read = read_layers_.back(),
+                    .below = kTextWeights};
   auto part = qwen_part(sources.text_encoder, text_config, use, files_, options_);
-  part.names.layers.weights = kTextWeights;
-  part.names.folder_file.keys = text::qwen_keys_below(kTextWeights);
   if (options_.references) part.recipe.tokenizer->load = [](const auto& folder) { return load_seeing_qwen(folder, kChat); };
   add(part);
   if (options_.references)
@@ -181,11 +180,6 @@ void Krea2Model::check_layers() const {
   if (num_text_layers_ < read_layers_.back())
     data_error("models", "the text encoder has {} layers, and the states behind {} of them are read; it is not the one of Krea 2",
                num_text_layers_, read_layers_.back());
-}
-
-int64_t Krea2Model::reference_area() const {
-  auto chosen = options_.get<int64_t>("reference_pixels");
-  return chosen > 0 ? chosen : kReferenceArea;
 }
 
 void Krea2Model::see_references(pipeline::Scope& scope) {

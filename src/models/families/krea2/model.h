@@ -31,7 +31,7 @@ class Krea2Model : public AssembledModel {
   void add_encoders(const Sources& sources, const text::QwenConfig& text_config);
   void fill_names(bool is_distilled);
   bool has_frames() const { return options_.references && form_ == Form::frames; }
-  int64_t reference_area() const;
+  int64_t reference_area() const { return models::reference_area(options_, kReferenceArea); }
   void check_layers() const;
   PictureText edit_text(pipeline::Scope& scope, const std::vector<at::Tensor>& seen) const;
   void see_references(pipeline::Scope& scope);

@@ -176,11 +176,6 @@ diffusion::Guide QwenImageModel::guide() const { return is_layered_ ? guide_laye
 
 int64_t QwenImageModel::text_length() const { return prompt_length(options_, kTextLength); }
 
-int64_t QwenImageModel::reference_area() const {
-  auto chosen = options_.get<int64_t>("reference_pixels");
-  return chosen > 0 ? chosen : kReferenceArea;
-}
-
 void QwenImageModel::see_references(pipeline::Scope& scope) {
   scope.uses("image_encoder");
   auto& tower = loaded<text::QwenVision>("image_encoder");
@@ -246,11 +241,7 @@ pipeline::Units QwenImageModel::prompt_units() {
 pipeline::Units QwenImageModel::reference_units(const Encode& encode) {
   if (is_layered_) return whole_picture_units("vae", encode, options_.references);
   if (!options_.references) return {};
-  auto units = reference_picture_units("vae", [this, encode](const at::Tensor& image_13HW) {
-    return encode(text::from_levels(levels_at(image_13HW[0].to(options_.device), reference_area())).unsqueeze(0));
-  });
-  units.front().settings = fmt::format("reference_pixels {}", reference_area());
-  return units;
+  return scaled_reference_units("vae", encode, reference_area(), options_.device);
 }
 
 UnitGroups QwenImageModel::units_of(const Expert&) {

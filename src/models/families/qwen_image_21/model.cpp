@@ -25,8 +25,6 @@ const std::string kEncoder = "text_encoder", kTower = "image_encoder";
 const std::string kTextWeights = "model.language_model.";
 /// Tokens of a prompt and what ends the conversation, unless the user asks for others. diffusers cuts none.
 constexpr int64_t kTextLength = 1024;
-/// The area of reference pictures, as diffusers has it.
-constexpr int64_t kReferenceArea = 1024 * 1024;
 /// The first turn of the conversation that the text encoder reads, whose states are dropped, and the rest around a prompt (diffusers:
 /// pipeline_qwenimage21.py).
 const std::string kSystemTurn = "<|im_start|>system\nComprehend and analyze the provided prompt.<|im_end|>\n";
@@ -124,11 +122,12 @@ void QwenImage21Model::add_transformer(const Source& source) {
 }
 
 void QwenImage21Model::add_encoders(const Sources& sources, const text::QwenConfig& text_config) {
-  const QwenUse use{
-      .text = {.comfyui = kTextInComfyui, .length = kTextLength}, .chat = kChat, .drops_before = true, .num_read = text_config.num_layers};
+  const QwenUse use{.text = {.comfyui = kTextInComfyui, .length = kTextLength},
+                    .chat = kChat,
+                    .drops_before = true,
+                    .num_read = text_config.num_layers,
+                    .below = kTextWeights};
   auto part = qwen_part(sources.text_encoder, text_config, use, files_, options_);
-  part.names.layers.weights = kTextWeights;
-  part.names.folder_file.keys = text::qwen_keys_below(kTextWeights);
   part.names.without_gradient.emplace_back("norm");  // the states before it are read
   if (options_.references) part.recipe.tokenizer->load = [](const auto& folder) { return load_seeing_qwen(folder, kChat); };
   add(part);
@@ -160,11 +159,6 @@ void QwenImage21Model::fill_names() {
       {"text_between", {.diffsynth = of_texts_between(), .of_prompt = options_.references}},
       {"latents_of_references", {.diffsynth = references_in_list("edit_latents")}},
   };
-}
-
-int64_t QwenImage21Model::reference_area() const {
-  auto chosen = options_.get<int64_t>("reference_pixels");
-  return chosen > 0 ? chosen : kReferenceArea;
 }
 
 void QwenImage21Model::see_references(pipeline::Scope& scope) {
@@ -237,10 +231,7 @@ UnitGroups QwenImage21Model::units_of(const Expert&) {
   std::vector<std::string> reads{"noisy", "text_embedding", "text_mask", "modulation"};
   auto encode = encoding_by(autoencoder_, components_, options_.device);
   if (options_.references) {
-    groups.encode_references = reference_picture_units("vae", [this, encode](const at::Tensor& image_13HW) {
-      return encode(text::from_levels(levels_at(image_13HW[0].to(options_.device), reference_area())).unsqueeze(0));
-    });
-    groups.encode_references.front().settings = fmt::format("reference_pixels {}", reference_area());
+    groups.encode_references = scaled_reference_units("vae", encode, reference_area(), options_.device);
     reads.insert(reads.end(), {"latents_of_references", "text_between"});
   }
   groups.denoise = denoiser_.units(

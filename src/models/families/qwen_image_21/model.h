@@ -20,6 +20,8 @@ Sources find_sources(ModelFiles&& files) = delete;  // what is found points into
 inline constexpr const char* kTextInComfyui = "text_encoders.qwen3vl_8b.transformer.";
 /// The column in which reference pictures are found, by DiffSynth-Studio's name (pipelines/qwen_image_21.py).
 inline constexpr const char* kReferenceColumn = "edit_image";
+/// The area of reference pictures, as diffusers has it.
+inline constexpr int64_t kReferenceArea = 1024 * 1024;
 
 class QwenImage21Model : public AssembledModel {
  public:
@@ -33,7 +35,7 @@ class QwenImage21Model : public AssembledModel {
   void add_transformer(const Source& source);
   void add_encoders(const Sources& sources, const text::QwenConfig& text_config);
   void fill_names();
-  int64_t reference_area() const;
+  int64_t reference_area() const { return models::reference_area(options_, kReferenceArea); }
   PictureText text_of(pipeline::Scope& scope, const std::vector<at::Tensor>& seen) const;
   void see_references(pipeline::Scope& scope);
   void encode_prompt(pipeline::Scope& scope);
