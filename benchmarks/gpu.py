@@ -36,8 +36,9 @@ PEAK_TFLOPS, PEAK_GB = 989, 4800  # dense bf16 and memory of an H200 (SXM)
 # Those that take the device: operators, weight formats, optimizers, parity with the reference programs, adapters, replayed and resumed steps,
 # and of whole runs of every family those that compare with the reference programs, with plain weights, and with the model before training.
 TESTS = {"test_kernels": "*", "test_optim": "OnDevice.*", "test_quant": "*", "test_nn": "FrozenLayers.*", "test_adapters": "*",
-         "test_models": "*Parity*", "test_models_text": "*Parity*", "test_models_vae": "*Parity*", "test_train_step": "StepTest.*",
-         "test_checkpoint": "State*", "test_integration": "*Parity*:*InFp8.*:*OverFp8.*:*TermsOf.*:Dmd2.*:Concepts.*:Embedding.*:Caption.*:MakeMasks.*"}
+         "test_models_families": "*Parity*", "test_models_parts": "*Parity*", "test_models_text": "*Parity*",
+         "test_models_vae": "*Parity*", "test_train_step": "StepTest.*", "test_checkpoint": "State*",
+         "test_integration": "*Parity*:*InFp8.*:*OverFp8.*:*TermsOf.*:Dmd2.*:Concepts.*:Embedding.*:Caption.*:MakeMasks.*"}
 TEST_PARTS = {"test_integration": 12}  # processes, of which each runs its share; one otherwise
 
 

@@ -10,7 +10,7 @@ usage: check_rooms.py [ROOT]      (default: the checkout this file is in)
 - An include of the project is the full path from src/, in quotes, of a file that exists, in the file's own room or in one
   that its row lists.
 - A row of `models/families/*` is that of every folder there, each a room of its own. A room that lists them is linked to all and names none.
-- A family (a folder of src/models/families/) is named only in its own folder and in src/models/registry.cpp,
+- A family (a folder of src/models/families/) is named in its own folder alone, and in the list src/models/families.txt,
   whatever the spelling; comments may cite it as a source of facts. No other file includes its headers. Words that other
   programs made part of an option or file format are listed in the table as lines '@ word', and the beginnings of ordinary
   words that happen to spell a family as lines '~ beginning'.
@@ -23,7 +23,6 @@ from pathlib import Path
 
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 FAMILIES = "models/families/"
-REGISTRY = "models/registry.cpp"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]*)"|<([^>\n]*)>)', re.M)
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 # One alternative for each thing in which the marks of the others mean nothing.
@@ -234,8 +233,8 @@ def check_includes(path, text, allowed, files, families):
             problems.append(Problem(where, f"\"{target}\" is no file of src/; an include is the full path from src/"))
             continue
         room, family = room_of(target, allowed), family_of(target, families)
-        if family and family != own_family and path != REGISTRY:
-            problems.append(Problem(where, f"\"{target}\" belongs to a family; only its own folder and {REGISTRY} may include it"))
+        if family and family != own_family:
+            problems.append(Problem(where, f"\"{target}\" belongs to a family; only its own folder may include it"))
         elif room is not None and room != own_room and room not in allowed[own_room]:
             may = " ".join(allowed[own_room]) or "nothing"
             problems.append(Problem(where, f"room {own_room} may not include room {room} (\"{target}\"); its row lists {may}"))
@@ -244,8 +243,6 @@ def check_includes(path, text, allowed, files, families):
 
 def check_names(path, text, families, words):
     problems = []
-    if path == REGISTRY:
-        return problems
     own = family_of(path, families)
     # A family whose name begins as another's ("flux2") cannot help spelling that.
     foreign = [family for family in families if family != own and not (own and names_family(own, family))]
@@ -254,7 +251,7 @@ def check_names(path, text, families, words):
             line = word.sub("", line)
         for family in foreign:
             if names_family(line, family):
-                problems.append(Problem(f"src/{path}:{number}", f"names the family {family}; only its own folder and {REGISTRY} may"))
+                problems.append(Problem(f"src/{path}:{number}", f"names the family {family}; only its own folder may"))
     return problems
 
 

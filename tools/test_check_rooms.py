@@ -19,7 +19,7 @@ TREE = {
     "src/models/families/flux/family.cpp": '#include "models/families/flux/config.h"\n#include "models/text/clip.h"\nconst char* kName = "FLUX.1";\n',
     "src/models/families/wan/config.h": "struct WanConfig {};\n",
     "src/models/families/wan/family.cpp": '#include "models/families/wan/config.h"\n',
-    "src/models/registry.cpp": '#include "models/model/family.h"\nnamespace flux {}\n',
+    "src/models/registry.cpp": '#include "models/model/family.h"\n',
     "src/train/run/loop.cpp": '#include "base/error.h"\n#include "io/file.h"\n#include "models/model/family.h"\n',
     "src/train/step/step.cpp": '#include "io/file.h"\n#include "models/model/family.h"\n// The order of FLUX.1\'s own loop.\nint wanted = 1;\n',
 }

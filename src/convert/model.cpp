@@ -24,7 +24,7 @@
 #include "models/files/coding.h"
 #include "models/files/loading.h"
 #include "models/files/pipeline_index.h"
-#include "models/model/beside_weights.h"
+#include "models/model/companion_files.h"
 #include "models/parts/vocabulary.h"
 #include "models/registry.h"
 
@@ -196,7 +196,7 @@ fs::path template_folder(const Options& o, const models::ModelFiles& files) {
 }
 
 nlohmann::json config_of(const models::Model& model, const std::string& component, const fs::path& from,
-                         const models::BesideWeights& made) {
+                         const models::CompanionFiles& made) {
   auto beside = from / folder_of(model, component) / "config.json";
   if (!from.empty() && io::is_there(beside)) return io::read_json(beside);
   if (auto it = made.configs.find(folder_of(model, component) + "/config.json"); it != made.configs.end()) return it->second;
@@ -240,7 +240,7 @@ std::vector<std::string> missing_parts(const fs::path& folder, const std::set<st
 }
 
 /// Writes what a whole folder holds beside the components, where it is made of the model.
-void write_rest(const models::BesideWeights& made, const fs::path& to, const std::set<std::string>& written) {
+void write_rest(const models::CompanionFiles& made, const fs::path& to, const std::set<std::string>& written) {
   for (const auto& [place, json] : made.configs) {
     if (!written.contains(fs::path(place).begin()->string())) io::write_text_atomic(to / place, json.dump(2) + "\n");
   }
@@ -249,7 +249,7 @@ void write_rest(const models::BesideWeights& made, const fs::path& to, const std
 
 std::string write_folder(const Options& o, const models::ModelFiles& files, const models::Model& model, const NumberFormat& format) {
   auto from = template_folder(o, files);
-  const auto made = from.empty() ? models::beside_weights(model) : models::BesideWeights{};
+  const auto made = from.empty() ? models::companion_files(model) : models::CompanionFiles{};
   io::AtomicFolder out(o.paths.back());
   std::vector<WrittenFile> written;
   std::set<std::string> folders;

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "models/model/time_after.h"
+#include "models/model/step_end.h"
 
 namespace burnish::drawing {
 
@@ -26,7 +26,7 @@ Tensors predict(const pipeline::Units& units, const std::string& time_name, cons
   const auto& input = inputs.at(models::kLatents);
   auto for_all = [&](double time) { return at::full({input.size(0)}, time, input.options().dtype(at::kFloat)); };
   values[time_name] = for_all(step.time);
-  values[models::kTimeAfter] = for_all(step.time_after);
+  values[models::kStepEnd] = for_all(step.time_after);
   pipeline::run(units, values);
   Tensors predictions;
   for (const auto& [stream, tensor] : inputs)
@@ -58,7 +58,7 @@ std::vector<std::string> Denoiser::models() const {
 std::vector<std::string> Denoiser::condition_names() const {
   std::vector<std::string> names;
   for (const auto& stage : stages) {
-    std::vector<std::string> own{process.time_name(), models::kTimeAfter};
+    std::vector<std::string> own{process.time_name(), models::kStepEnd};
     for (const auto& stream : streams) own.push_back(stream_value(stream, "noisy"));
     for (const auto& unit : stage.units) {
       for (const auto& name : unit.reads) {

@@ -112,7 +112,7 @@ constexpr Packing kPackings[] = {{".weight_scale_2", "NVFP4"},
                                  {".svd_up", "SDNQ's tensors"},
                                  {".zero_point", "SDNQ's tensors"},
                                  {".pre_quant_scale", "NVFP4 with scaled inputs (AWQ)"}};
-/// What a layer's mark in ComfyUI's files says: its format, where that is none that is read.
+/// Reads what a layer's mark in ComfyUI's files says: its format, where that is none that is read.
 std::string unread_format(const nlohmann::json& said) {
   const auto format = format_of(said);
   if (format == "float8_e4m3fn" || format == "float8_e5m2") return "";
@@ -127,7 +127,7 @@ std::string packing_by_marks(const io::TensorSource& tensors) {
   return "";
 }
 
-/// Whether what stands beside a tensor as its layer's weight is whole numbers of eight bits.
+/// Tells whether what stands beside a tensor as its layer's weight is whole numbers of eight bits.
 bool is_int8(const io::TensorSource& tensors, const std::string& beside) {
   const auto weight = beside.substr(0, beside.rfind('.')) + ".weight";
   return tensors.contains(weight) && tensors.info(weight).dtype == at::kChar;

@@ -1,4 +1,3 @@
-// The one file to touch when adding a family: one declaration, one entry.
 #include "models/registry.h"
 
 #include <fmt/core.h>
@@ -11,56 +10,10 @@
 #include "base/input_error.h"
 #include "base/text.h"
 #include "kernels/aside.h"
+#include "models/families.h"
 #include "models/refused_files.h"
 
 namespace burnish::models {
-
-namespace anima {
-extern const Family kFamily;
-}
-namespace chroma {
-extern const Family kFamily;
-}
-namespace ernie_image {
-extern const Family kFamily;
-}
-namespace flux {
-extern const Family kFamily;
-}
-namespace flux2 {
-extern const Family kFamily;
-}
-namespace flux3 {
-extern const Family kFamily;
-}
-namespace ideogram4 {
-extern const Family kFamily;
-}
-namespace krea2 {
-extern const Family kFamily;
-}
-namespace qwen_image {
-extern const Family kFamily;
-}
-namespace qwen_image_21 {
-extern const Family kFamily;
-}
-namespace stable_diffusion {
-extern const Family kFamily;
-}
-namespace wan {
-extern const Family kFamily;
-}  // namespace wan
-namespace zimage {
-extern const Family kFamily;
-}
-
-static constexpr const Family* kFamilies[] = {
-    &flux::kFamily,   &ernie_image::kFamily, &ideogram4::kFamily,        &flux3::kFamily,
-    &flux2::kFamily,  &chroma::kFamily,      &qwen_image_21::kFamily,    &krea2::kFamily,
-    &anima::kFamily,  &qwen_image::kFamily,  &stable_diffusion::kFamily, &wan::kFamily,
-    &zimage::kFamily,
-};
 
 static std::vector<const Family*>& added() {
   static std::vector<const Family*> families;
@@ -71,7 +24,8 @@ void add_family(const Family& family) { added().push_back(&family); }
 
 std::vector<const Family*> all_families() {
   auto families = added();
-  families.insert(families.end(), std::begin(kFamilies), std::end(kFamilies));
+  const auto built_in = built_in_families();
+  families.insert(families.end(), built_in.begin(), built_in.end());
   return families;
 }
 
@@ -128,7 +82,7 @@ static const Family& family_of(const Model& model) {
   return found != families.end() ? **found : none;
 }
 
-BesideWeights beside_weights(const Model& model) { return family_of(model).beside_weights(model); }
+CompanionFiles companion_files(const Model& model) { return family_of(model).companion_files(model); }
 
 std::optional<std::filesystem::path> vocabulary_beside(const Model& model, const std::string& component) {
   return family_of(model).vocabulary_beside(model, component);

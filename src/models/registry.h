@@ -6,7 +6,7 @@ namespace burnish::models {
 
 /// Returns the families of this program; families from add_family come first.
 std::vector<const Family*> all_families();
-/// Makes a family known that is not in registry.cpp, as a program beside burnish may; to be called before any model is opened.
+/// Makes a family known that is not in families.txt, as a program beside burnish may; to be called before any model is opened.
 void add_family(const Family& family);
 
 /// Opens the files of a run (open_files); a name may be that of a published model of any family.
@@ -36,8 +36,8 @@ const Variant* find_published(const std::string& name_or_id);
 /// Returns the first published model of the kind of an open one; null where none is.
 const Variant* published_of_kind(const Model& model);
 
-/// Makes what programs read beside an open model's weights (Family::beside_weights).
-BesideWeights beside_weights(const Model& model);
+/// Makes what programs read beside an open model's weights (Family::companion_files).
+CompanionFiles companion_files(const Model& model);
 /// Returns the vocabulary of a component for a file of its own (Family::vocabulary_beside).
 std::optional<std::filesystem::path> vocabulary_beside(const Model& model, const std::string& component);
 

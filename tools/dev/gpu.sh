@@ -1,7 +1,7 @@
 # ./dev gpu: what is worth knowing of a GPU in one call. Sourced by ./dev.
 
 GPU_PACK=build-cuda/pack
-GPU_TESTS="test_kernels test_optim test_quant test_nn test_adapters test_models test_models_text test_models_vae test_train_step test_checkpoint test_integration"
+GPU_TESTS="test_kernels test_optim test_quant test_nn test_adapters test_models_families test_models_parts test_models_text test_models_vae test_train_step test_checkpoint test_integration"
 
 # What a machine without compiler and packages needs beside this checkout, Python and torch: programs, stripped, and their libraries.
 pack_for_gpu() {

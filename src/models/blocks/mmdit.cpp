@@ -49,7 +49,7 @@ struct ModulatedRun {
   nn::Tensors modulation;
 };
 
-/// What normed_by reads of a stream.
+/// Returns what normed_by reads of a stream.
 nn::Tensors in_norms(const std::vector<ModulatedRun>& runs, size_t scale, size_t shift) {
   nn::Tensors in;
   for (const auto& run : runs) in.insert(in.end(), {run.tokens_BLD, run.modulation[scale], run.modulation[shift]});
@@ -94,7 +94,7 @@ nn::Tensors heads_of(const nn::Tensors& in) {
   return {kernels::qk_norm_rope(in[0], in[2], in[4], in[5], kEps), kernels::qk_norm_rope(in[1], in[3], in[4], in[5], kEps)};
 }
 
-Part part_named(const std::string& name) {
+HeldLayers layers_of_part(const std::string& name) {
   const bool modulation = name.ends_with(".modulation"), text = name.ends_with(".text"), body = name.ends_with(".body");
   const bool is_whole = !modulation && !text && !body;
   return {.modulation = is_whole || modulation, .body = is_whole || body, .text = is_whole || text};

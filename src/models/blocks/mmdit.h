@@ -18,13 +18,13 @@ namespace burnish::models::mmdit {
 /// run, loaded and dropped apart from the body. Either may be of some blocks alone, counted in order of execution, double blocks first:
 /// from block `begin` to before `end`. All that comes before the blocks belongs to a part that begins at 0. What comes after them counts as
 /// one more block. Layers that make tokens of a text may be apart as well.
-struct Part {
+struct HeldLayers {
   bool modulation = true, body = true;
   int64_t begin = 0, end = -1;  ///< -1: all that follow
   bool text = true;
 };
-/// Returns the part that units call so: "….modulation", "….text" and "….body" are one of the three, other names stand for all.
-Part part_named(const std::string& name);
+/// Returns the layers of a part by its name in units: "….modulation", "….text" and "….body" are one of the three, others all.
+HeldLayers layers_of_part(const std::string& name);
 
 /// Makes so many modules of a kind, all with equal arguments.
 template <class T, class... Arguments>

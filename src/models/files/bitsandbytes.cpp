@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kMostNumbers = int64_t{1} << 40;
 
-/// What `quant_state` says.
+/// The contents of `quant_state`.
 struct State {
   CodeKind kind = CodeKind::nf4;
   std::vector<int64_t> shape;

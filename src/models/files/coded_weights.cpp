@@ -49,7 +49,7 @@ class Shown final : public io::TensorFile {
   std::map<std::string, io::TensorInfo> infos_;
 };
 
-/// Whether a tensor says something of a weight that is read, or of the whole file, and is none itself.
+/// Tells whether a tensor says something of a weight that is read, or of the whole file, and is none itself.
 bool goes_with_weights(const io::TensorSource& tensors, const std::map<std::string, CodedWeight>& coded, const std::string& name) {
   if (!is_scale_or_mark(name)) return false;
   const auto weight = name.substr(0, name.rfind('.') + 1) + "weight";

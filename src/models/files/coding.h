@@ -12,7 +12,7 @@
 // What ways of having weights as codes are made of.
 namespace burnish::models {
 
-/// How the name of a layer's weight ends.
+/// The end of the name of a layer's weight.
 inline constexpr std::string_view kWeight = ".weight";
 
 /// The tensors of codes (base/codes.h).
@@ -26,7 +26,7 @@ struct CodedWeight {
   Codes layout;                          ///< on the meta device: by the weight's rows, or as one row where blocks reach over their ends
   std::vector<std::string> beside = {};  ///< tensors that are read with it
   std::function<CodeTensors(const io::TensorSource& tensors)> read;  ///< in the layout's shapes
-  /// Whether codes can be held in its place, row by row.
+  /// Tells whether codes can be held in its place, row by row.
   bool has_rows() const { return layout.sizes == shape; }
   /// Reads codes as they are laid out.
   Codes codes_in(const io::TensorSource& tensors) const;

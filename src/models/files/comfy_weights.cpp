@@ -44,12 +44,12 @@ bool is_power_of_four(int64_t number) {
   return number == 1;
 }
 
-/// What a mark says in the place of older files, or in its own.
+/// Reads what a mark says in the place of older files, or in its own.
 const nlohmann::json& numbers_in(const nlohmann::json& mark) {
   return mark.contains("params") && mark["params"].is_object() ? mark["params"] : mark;
 }
 
-/// How many of a weight's `in` neighbours were rotated together, as its mark says.
+/// Counts how many of a weight's `in` neighbours were rotated together, as its mark says.
 int64_t rotation_in(const nlohmann::json& more, const std::string& name, int64_t in) {
   const auto said = more.value("convrot_groupsize", nlohmann::json(256));
   const auto rotation = said.is_number_integer() ? said.get<int64_t>() : 0;

@@ -14,6 +14,16 @@ void check_sizes(std::initializer_list<int64_t> sizes) {
   }
 }
 
+void check_blocks(std::initializer_list<int64_t> counts) {
+  for (auto count : counts) {
+    if (count < 1 || count > kMostBlocks)
+      data_error("models", "the transformer's config.json or tensors give it {} blocks of a kind; 1 to {} were expected", count,
+                 kMostBlocks);
+  }
+}
+
+std::vector<int64_t> even_axes(int64_t head_dim) { return axes_in_proportion(head_dim, {1, 1, 1, 1}); }
+
 std::vector<int64_t> axes_in_proportion(int64_t head_dim, const std::vector<int64_t>& proportions) {
   const auto whole = std::accumulate(proportions.begin(), proportions.end(), int64_t{0});
   std::vector<int64_t> axes;

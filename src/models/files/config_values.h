@@ -67,9 +67,33 @@ inline constexpr int64_t kLargestSize = 1 << 20, kMostBlocks = 4096;
 
 /// Throws a data Error unless every size of a transformer is from 1 to kLargestSize.
 void check_sizes(std::initializer_list<int64_t> sizes);
+/// Throws a data Error unless a transformer has from 1 to kMostBlocks blocks of every kind.
+void check_blocks(std::initializer_list<int64_t> counts);
 /// Splits a head among the axes of places in these proportions, on even numbers; the first axis has what is left over.
 std::vector<int64_t> axes_in_proportion(int64_t head_dim, const std::vector<int64_t>& proportions);
 /// Throws a data Error unless `count` even numbers share out a head among the axes of places. `key` is config.json's name for them.
 void check_axes(const char* key, const std::vector<int64_t>& axes, size_t count, int64_t head_dim);
+
+/// Returns four axes of places that share out a head evenly.
+std::vector<int64_t> even_axes(int64_t head_dim);
+/// Reads the places of a transformer whose heads have even_axes unless config.json says otherwise, and where no tensors were read before,
+/// the width of its MLPs: three times its own unless config.json has another ratio.
+template <class Config>
+void read_even_axes(Config& c, const nlohmann::json& json, bool tensors) {
+  if (!tensors) {
+    double ratio = 3;
+    io::take(json, "mlp_ratio", ratio, "transformer");
+    c.hidden = static_cast<int64_t>(ratio * static_cast<double>(c.width()));
+    c.axes_dims = even_axes(c.head_dim);
+  }
+  io::take(json, "axes_dims_rope", c.axes_dims, "transformer");
+  io::take(json, "rope_theta", c.rope_theta, "transformer");
+}
+/// Throws a data Error for places that read_even_axes read and that cannot be.
+template <class Config>
+void check_even_axes(const Config& c) {
+  check_axes("axes_dims_rope", c.axes_dims, 4, c.head_dim);
+  if (!(c.rope_theta > 0)) data_error("models", "the transformer's config.json has rope_theta {}, which is above 0", c.rope_theta);
+}
 
 }  // namespace burnish::models

@@ -11,7 +11,7 @@ namespace burnish::models {
 
 namespace {
 
-/// What the files' metadata say under a key; "" for nothing.
+/// Reads what the files' metadata say under a key; "" for nothing.
 std::string said(const io::TensorSource& tensors, const std::string& key) {
   for (const auto& file : tensors.files()) {
     if (auto it = file->metadata().find(key); it != file->metadata().end()) return it->second;
@@ -44,7 +44,7 @@ std::vector<int64_t> shape_of(const io::TensorSource& tensors, const std::string
   return kept_shape(tensors, name, product(shape)).value_or(shape);
 }
 
-/// What a part of a name in llama.cpp is in transformers (gguf-py's tensor_mapping.py).
+/// Tells what a part of a name in llama.cpp is in transformers (gguf-py's tensor_mapping.py).
 struct Renamed {
   std::string_view theirs, ours;
 };

@@ -119,7 +119,7 @@ class Opening {
   std::function<bool(const Paths&)> have_;
 };
 
-/// Whether what is on this machine can be opened as it is.
+/// Tells whether what is on this machine can be opened as it is.
 bool is_whole(const hub::Repository& repository, const std::string& folder, HubUse use) {
   if (repository.folder().empty() || !io::is_folder(repository.folder() / folder)) return false;
   auto paths = repository.paths_here();
@@ -134,7 +134,7 @@ bool is_whole(const hub::Repository& repository, const std::string& folder, HubU
       .model(folder, use);
 }
 
-/// Whether none is missing of the shards that number themselves ("-00001-of-00003").
+/// Tells whether none is missing of the shards that number themselves ("-00001-of-00003").
 bool have_all_shards(const std::vector<fs::path>& files) {
   std::map<std::string, std::pair<int, int>> counts;  // here, and in all
   for (const auto& file : files) {
@@ -153,7 +153,7 @@ bool have_all_shards(const std::vector<fs::path>& files) {
 /// A tokenizer beside the weights of a text encoder.
 const std::set<std::string> kVocabularies{"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"};
 
-/// What is opened beside the files that match: their settings and vocabularies, and the model's tokenizers, scheduler and picture
+/// Lists what is opened beside the files that match: their settings and vocabularies, and the model's tokenizers, scheduler and picture
 /// processor.
 Paths companions(const Paths& paths, const Paths& matches) {
   std::set<std::string> folders;

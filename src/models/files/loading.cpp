@@ -73,19 +73,19 @@ class Placing {
     }
     auto value = weight.codes ? numbers_of(*weight.codes) : weight.numbers;
     auto& slot = *slots_.at(name);
-    // In the dtype that the module made it with, which may be wider than the run's.
+    // The dtype is the one that the module made it with, which may be wider than the run's.
     slot = value.to(reading_.options.dtype(slot.scalar_type()), /*non_blocking=*/false, /*copy=*/true).contiguous();
     check_finite(slot, value, name, reading_.what);
   }
 
  private:
-  /// As a matrix or kernels in fp32, which is what it is computed with.
+  /// Returns a weight as a matrix or kernels in fp32, which is what it is computed with.
   at::Tensor exact(const at::Tensor& in_file) const {
     auto value = in_file.to(reading_.options.dtype(at::kFloat), false, /*copy=*/true);
     return value.dim() == 1 ? value.unsqueeze(1) : value.contiguous();
   }
 
-  /// What a parameter becomes: the weight of a layer with this product, or without one what is changed number by number.
+  /// Makes what a parameter becomes: the weight of a layer with this product, or without one what is changed number by number.
   at::Tensor merged(const std::string& name, const kernels::ProductPtr& product, const at::Tensor& in_file) const {
     auto value = exact(in_file);
     if (!product) value = value.reshape({-1, 1});
@@ -152,7 +152,7 @@ void store_weights(nn::Module& module, nn::WeightStore& store, c10::Device devic
 
 namespace {
 
-/// What a module's weights are on their way into a store, without numbers.
+/// Makes what a module's weights are on their way into a store, without numbers.
 class WeightsOnMeta {
  public:
   WeightsOnMeta(nn::Module& skeleton, const io::TensorSource* tensors, const io::KeyMap& keys, const Merge* merge)

@@ -64,7 +64,7 @@ ModelEntry entry_of_component(const std::string& label, const fs::path& folder, 
   return entry;
 }
 
-/// Whether a folder is one of a component.
+/// Tells whether a folder is one of a component.
 bool is_component(const fs::path& folder) { return io::is_folder(folder) && (io::is_there(folder / "config.json") || has_weights(folder)); }
 
 /// The folders in this one that transformers wrote, each a component with a config.json that names its classes.
@@ -79,7 +79,7 @@ std::vector<fs::path> components_of_transformers(const fs::path& folder) {
   return found;
 }
 
-/// Whether a run of this program saved the weights of a component in this file, which has no config.json of its own.
+/// Tells whether a run of this program saved the weights of a component in this file, which has no config.json of its own.
 bool is_trained(const ModelEntry& entry) {
   if (!entry.tensors || !entry.config.is_null() || entry.is_sizes) return false;
   const auto& metadata = entry.tensors->metadata();
@@ -87,7 +87,7 @@ bool is_trained(const ModelEntry& entry) {
   return trainer != metadata.end() && trainer->second == "burnish";
 }
 
-/// Whether all tensors of `part` are tensors of `whole`, by name and shape.
+/// Tells whether all tensors of `part` are tensors of `whole`, by name and shape.
 bool has_all(const io::TensorSource& whole, const io::TensorSource& part) {
   return std::ranges::all_of(part.names(),
                              [&](const auto& name) { return whole.contains(name) && whole.info(name).shape == part.info(name).shape; });

@@ -17,7 +17,7 @@ std::optional<std::filesystem::path> index_in(const std::filesystem::path& folde
   return std::nullopt;
 }
 
-/// What a modular index says behind the two words, "" where that is nothing: the model that a component is of, and its folder there.
+/// Reads what a modular index says behind the two words, "" where that is nothing: the model that a component is of, and its folder there.
 static std::string said_of_place(const nlohmann::json& kind, const char* key) {
   if (!kind.is_array() || kind.size() != 3 || !kind[2].is_object()) return "";
   const auto said = kind[2].find(key);

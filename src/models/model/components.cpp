@@ -16,7 +16,7 @@ namespace burnish::models {
 
 namespace {
 
-/// Without the layers that `wanted` has nothing of. Every layer in a file belongs to one part as a whole.
+/// Drops the layers that `wanted` has nothing of. Every layer in a file belongs to one part as a whole.
 io::TensorSource only(const io::TensorSource& tensors, const io::KeyMap& keys, const io::Shapes& wanted) {
   std::vector<std::string> others;
   for (const auto& name : tensors.names()) {
@@ -31,18 +31,18 @@ at::TensorOptions tensor_options(const Recipe& recipe, const ModelOptions& optio
   return at::TensorOptions().dtype(recipe.dtype.value_or(options.dtype)).device(options.device);
 }
 
-/// For a model that is only named: a text is its end, filled up.
+/// The tokenizer of a model that is only named: a text is its end, filled up.
 class NoVocabulary final : public tokenizers::Tokenizer {
  public:
   std::vector<int64_t> encode(std::string_view /*text*/) const override { return {end_id_}; }
 };
 
-/// In order of execution.
+/// Lists the blocks in order of execution.
 std::vector<nn::Block*> blocks_of(const Recipe& recipe, nn::Module& root) {
   return recipe.blocks ? recipe.blocks(root) : nn::blocks_below(root);
 }
 
-/// Whether the weights are drawn and not read.
+/// Tells whether the weights are drawn and not read.
 bool is_random(const Recipe& recipe, const ModelOptions& options) {
   return recipe.initialise && (recipe.weights_from == WeightsFrom::drawn || options.init == "random");
 }
@@ -154,7 +154,7 @@ std::unique_ptr<nn::Module> Components::skeleton(const std::string& name) const 
   return recipe->build(name, tensor_options(*recipe, options_).device(at::kMeta));
 }
 
-/// How a component or a part will be held; without a name when the files hold no such component.
+/// Describes how a component or a part will be held; without a name when the files hold no such component.
 const Component& Components::held(const std::string& name) const {
   static const Component kNone;
   const auto& from = source(name);

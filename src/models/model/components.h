@@ -19,6 +19,9 @@ namespace burnish::models {
 /// Returns the component that a part belongs to: what stands before the first dot.
 using pipeline::component_of;
 
+/// Tells of a parameter of a component, by its path, whether it trains.
+using Trains = std::function<bool(const std::string& path)>;
+
 /// The place in files that a component's weights come from.
 struct Source {
   const ModelEntry* entry = nullptr;        ///< null when the files hold no such component

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "models/files/open_files.h"
-#include "models/model/beside_weights.h"
+#include "models/model/companion_files.h"
 #include "models/model/extra_input.h"
 #include "models/model/model.h"
 #include "models/model/not_supported.h"
@@ -58,7 +58,7 @@ struct Family {
   std::vector<NotSupported> not_supported = {};  ///< published models that look like its own
   /// Makes what programs read beside the weights, of families that can; a data Error where the files leave open which published model they
   /// are, and these differ.
-  BesideWeights (*beside_weights)(const Model&) = [](const Model&) { return BesideWeights{}; };
+  CompanionFiles (*companion_files)(const Model&) = [](const Model&) { return CompanionFiles{}; };
   /// Returns the vocabulary that programs look for among a component's tensors in one file; nothing where they look for none, or none lies
   /// beside the weights.
   std::optional<std::filesystem::path> (*vocabulary_beside)(const Model&, const std::string& component) =

@@ -71,7 +71,7 @@ class Model {
   /// Splits off, as a part of its own, the blocks of the denoiser that run before the first of which a parameter trains, by its path. To be
   /// called before `units`, which run the new parts from then on ("dit.first_blocks.body"). Returns the name of the split-off part
   /// ("dit.first_blocks"); "" where the first block trains, or the family cannot do it.
-  virtual std::string split_first_blocks(const std::function<bool(const std::string& path)>& /*trains*/) { return ""; }
+  virtual std::string split_first_blocks(const Trains& /*trains*/) { return ""; }
   /// Returns how two predictions become one under classifier-free guidance.
   virtual diffusion::Guide guide() const { return diffusion::guide; }
   /// Returns the scale of guidance at a step of a walk of which `scale` is asked for.

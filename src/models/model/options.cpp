@@ -11,7 +11,7 @@ OptionValues::OptionValues(const std::vector<Option>& options) {
 }
 
 void OptionValues::add(const Option& option) {
-  auto [it, is_new] = entries_.try_emplace(option.name, Entry{option.otherwise, option.otherwise, option.when_drawing});
+  auto [it, is_new] = entries_.try_emplace(option.name, OptionState{option.otherwise, option.otherwise, option.when_drawing});
   auto& entry = it->second;
   if (is_new || !option.when_drawing || entry.is_asked) return;
   if (entry.when_drawing) entry.when_drawing = option.when_drawing;

@@ -67,13 +67,13 @@ class OptionValues {
   size_t size() const { return entries_.size(); }
 
  private:
-  struct Entry {
+  struct OptionState {
     OptionValue value = {};
     std::optional<OptionValue> otherwise = {};     ///< value when none is given; nothing while the option itself is not known
     std::optional<OptionValue> when_drawing = {};  ///< value for drawing; nothing: `value`
     bool is_asked = false;
   };
-  std::map<std::string, Entry> entries_;
+  std::map<std::string, OptionState> entries_;
 };
 
 /// The options that a run has for a model beyond its files.

@@ -4,7 +4,9 @@
 
 namespace burnish::models {
 
-void AssembledModel::add(const TextPart& encoder) { add(encoder.recipe, encoder.names); }
+void AssembledModel::add(const std::vector<NamedRecipe>& components) {
+  for (const auto& component : components) add(component);
+}
 
 void AssembledModel::add(const AutoencoderPart& autoencoder, int64_t patch) {
   add(autoencoder.recipe, autoencoder.names);

@@ -10,7 +10,8 @@ class AssembledModel : public Model {
   using Model::add;
   using Model::Model;
 
-  void add(const TextPart& encoder);
+  void add(const NamedRecipe& component) { add(component.recipe, component.names); }
+  void add(const std::vector<NamedRecipe>& components);
   /// Adds an autoencoder; the latent space becomes that of its pictures, and the denoiser makes a token of `patch` × `patch` latents.
   void add(const AutoencoderPart& autoencoder, int64_t patch);
   /// Returns the groups that are equal in all families with one of these autoencoders: encode_image, add_noise and decode, and

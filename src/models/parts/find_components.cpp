@@ -21,6 +21,13 @@ std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::v
   return std::nullopt;
 }
 
+Source find_marked(const ModelFiles& files, const std::string& mark) {
+  for (const auto& entry : files.entries) {
+    if (entry.tensors && entry.tensors->contains(mark)) return {&entry, *entry.tensors, {}};
+  }
+  return {};
+}
+
 Source find_transformer(const ModelFiles& files, const std::vector<std::string>& marks, const std::string& class_name,
                         const std::string& unlike) {
   for (const auto& entry : files.entries) {

@@ -20,6 +20,9 @@ std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::v
 Source find_transformer(const ModelFiles& files, const std::vector<std::string>& marks, const std::string& class_name,
                         const std::string& unlike = "");
 
+/// Finds a module in a file of its own: the first entry with the tensor `mark`.
+Source find_marked(const ModelFiles& files, const std::string& mark);
+
 /// Finds a KL autoencoder in its own files or in a single one.
 Source find_autoencoder(const ModelFiles& files);
 /// Finds a KL autoencoder of latents in patches, which has statistics of them.

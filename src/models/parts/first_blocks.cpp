@@ -16,6 +16,29 @@ const std::string kLastModulation = FirstBlocks::kLast + ".modulation", kLastBod
 
 }  // namespace
 
+std::vector<BlockStack> double_then_single(int64_t num_double, int64_t num_single) {
+  return {{"transformer_blocks.", num_double}, {"single_transformer_blocks.", num_single}};
+}
+
+int64_t blocks_before_training(nn::Module& transformer, const Trains& trains, const BlockLayout& layout) {
+  int64_t all = 0;
+  for (const auto& stack : layout.stacks) all += stack.count;
+  auto blocks_before = [&](const std::string& path) -> int64_t {
+    int64_t before = 0;
+    for (const auto& stack : layout.stacks) {
+      if (path.starts_with(stack.path)) return before + std::stoll(path.substr(stack.path.size()));
+      before += stack.count;
+    }
+    bool is_behind = std::ranges::any_of(layout.behind, [&](const auto& layer) { return path.starts_with(layer + "."); });
+    return is_behind ? all : 0;
+  };
+  auto first = all;
+  for (const auto& [path, slot] : transformer.parameters()) {
+    if (trains(path)) first = std::min(first, blocks_before(path));
+  }
+  return first < layout.num_inseparable ? 0 : first;
+}
+
 std::vector<std::string> FirstBlocks::parts() const {
   std::vector<std::string> all{modulation()};
   if (has_text) all.push_back(text());
@@ -25,14 +48,14 @@ std::vector<std::string> FirstBlocks::parts() const {
   return all;
 }
 
-mmdit::Part FirstBlocks::part_of(const std::string& name) const {
-  auto part = mmdit::part_named(name);
-  if (name.starts_with(kFirst)) part.end = count;
-  if (!name.starts_with(kLast)) return part;
-  part.begin = count;
-  part.modulation &= modulates_each;
-  part.text = false;
-  return part;
+mmdit::HeldLayers FirstBlocks::layers_of(const std::string& part) const {
+  auto layers = mmdit::layers_of_part(part);
+  if (part.starts_with(kFirst)) layers.end = count;
+  if (!part.starts_with(kLast)) return layers;
+  layers.begin = count;
+  layers.modulation &= modulates_each;
+  layers.text = false;
+  return layers;
 }
 
 std::string FirstBlocks::settings(const std::string& part) const {

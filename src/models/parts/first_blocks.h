@@ -4,11 +4,28 @@
 #include <vector>
 
 #include "models/blocks/mmdit.h"
-#include "models/parts/shared_components.h"
+#include "models/model/components.h"
 #include "pipeline/unit.h"
 
 // Denoisers whose first blocks are split off, for those that are loaded apart (Model::split_first_blocks).
 namespace burnish::models {
+
+/// Blocks of a kind: the path before their numbers, and how many there are.
+struct BlockStack {
+  std::string path;
+  int64_t count = 0;
+};
+/// Where the blocks of a transformer lie.
+struct BlockLayout {
+  std::vector<BlockStack> stacks = {};   ///< in order of execution
+  std::vector<std::string> behind = {};  ///< paths of the layers that come after all blocks
+  int64_t num_inseparable = 0;           ///< blocks at the beginning that are split off all together, or none of them
+};
+/// Makes the stacks where blocks of two streams come first, then those of one.
+std::vector<BlockStack> double_then_single(int64_t num_double, int64_t num_single);
+/// Counts the blocks that run before the first with a parameter that trains: 0 where a parameter trains that comes before all blocks, and
+/// all of them where none trains but behind them.
+int64_t blocks_before_training(nn::Module& transformer, const Trains& trains, const BlockLayout& layout);
 
 /// The parts of the denoiser "dit" and the units that run them: `count` blocks before the first that trains are loaded with what stands
 /// before all blocks, and those behind them by themselves; where there are none to split off, the modulation and the body.
@@ -25,7 +42,7 @@ struct FirstBlocks {
 
   std::vector<std::string> parts() const;
   /// Returns the layers of a part.
-  mmdit::Part part_of(const std::string& name) const;
+  mmdit::HeldLayers layers_of(const std::string& part) const;
   /// Returns what the result of a part depends on beside its weights, for the key of a cache.
   std::string settings(const std::string& part) const;
   /// Returns the part with the modulation, that of the first blocks where they are split off.
@@ -51,14 +68,5 @@ struct FirstBlocks {
  private:
   pipeline::Units modulation_units(const Modulate& modulate, const std::vector<std::string>& times) const;
 };
-
-/// Makes the recipe of the transformer "dit" of a family whose first blocks can be split off. `blocks` must outlive it.
-template <class Transformer, class Config>
-Recipe split_transformer_recipe(const Source& source, const Config& config, uint64_t seed, const FirstBlocks& blocks) {
-  auto recipe = transformer_recipe<Transformer>(source, config, seed, [&blocks](const std::string& part) { return blocks.part_of(part); });
-  recipe.parts = blocks.parts();
-  recipe.settings = [&blocks](const std::string& part) { return blocks.settings(part); };
-  return recipe;
-}
 
 }  // namespace burnish::models

@@ -21,6 +21,11 @@ void add_blocks(RenamedLayers& all, const RenamedLayers& layers, const std::stri
   }
 }
 
+RenamedLayers with_blocks(RenamedLayers outside, const RenamedLayers& in_blocks, const std::vector<NamedStack>& stacks) {
+  for (const auto& stack : stacks) add_blocks(outside, in_blocks, stack.theirs, stack.ours, stack.count);
+  return outside;
+}
+
 LayerTable named_by(const RenamedLayers& layers, const std::string& kohya) {
   LayerTable table;
   for (const auto& layer : layers) table[layer.theirs] = table[kohya + with_underscores(layer.theirs)] = layer.ours;
@@ -56,6 +61,10 @@ void add_rules(std::vector<io::KeyRule>& rules, const RenamedLayers& layers, con
       rules.push_back({theirs + layer.theirs + part, names, names.size() > 1 ? io::KeyRule::Op::stack_rows : io::KeyRule::Op::copy});
     }
   }
+}
+
+void add_scales(std::vector<io::KeyRule>& rules, const RenamedLayers& norms, const std::string& theirs, const std::string& ours) {
+  for (const auto& norm : norms) rules.push_back({theirs + norm.theirs + ".scale", {ours + norm.ours[0] + ".weight"}});
 }
 
 }  // namespace burnish::models

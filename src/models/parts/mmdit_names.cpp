@@ -1,7 +1,5 @@
 #include "models/parts/mmdit_names.h"
 
-#include <algorithm>
-
 namespace burnish::models {
 
 const RenamedLayers kDoubleBlockLayers{
@@ -31,32 +29,6 @@ void add_original_blocks(RenamedLayers& all, const RenamedLayers& of_double, con
                          int64_t num_single) {
   add_blocks(all, of_double, "double_blocks.", "transformer_blocks.", num_double);
   add_blocks(all, of_single, "single_blocks.", "single_transformer_blocks.", num_single);
-}
-
-int64_t blocks_before_training(nn::Module& transformer, const std::function<bool(const std::string& path)>& trains,
-                               const std::vector<BlockStack>& stacks, const std::vector<std::string>& behind) {
-  int64_t all = 0;
-  for (const auto& stack : stacks) all += stack.count;
-  auto blocks_before = [&](const std::string& path) -> int64_t {
-    int64_t before = 0;
-    for (const auto& stack : stacks) {
-      if (path.starts_with(stack.path)) return before + std::stoll(path.substr(stack.path.size()));
-      before += stack.count;
-    }
-    bool is_behind = std::ranges::any_of(behind, [&](const auto& layer) { return path.starts_with(layer + "."); });
-    return is_behind ? all : 0;
-  };
-  auto first = all;
-  for (const auto& [path, slot] : transformer.parameters()) {
-    if (trains(path)) first = std::min(first, blocks_before(path));
-  }
-  return first;
-}
-
-int64_t blocks_before_training(nn::Module& transformer, const std::function<bool(const std::string& path)>& trains, int64_t num_double,
-                               int64_t num_single, const std::vector<std::string>& behind) {
-  return blocks_before_training(transformer, trains, {{"transformer_blocks.", num_double}, {"single_transformer_blocks.", num_single}},
-                                behind);
 }
 
 }  // namespace burnish::models

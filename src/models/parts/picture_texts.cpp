@@ -1,5 +1,7 @@
 #include "models/parts/picture_texts.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -104,6 +106,18 @@ std::optional<ProcessorSettings> find_processor(const ModelFiles& files, const s
 text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen, const text::PixelRule& published) {
   const auto processor = find_processor(files, chosen);
   return processor ? naming(processor->file.string(), [&] { return text::pixel_rule(processor->of_pictures); }) : published;
+}
+
+int64_t reference_area(const ModelOptions& options, int64_t usual) {
+  const auto chosen = options.get<int64_t>("reference_pixels");
+  return chosen > 0 ? chosen : usual;
+}
+
+pipeline::Units scaled_reference_units(const std::string& vae, const Encode& encode, int64_t area, c10::Device device) {
+  auto units = reference_picture_units(
+      vae, [=](const at::Tensor& image_13HW) { return encode(text::from_levels(levels_at(image_13HW[0].to(device), area)).unsqueeze(0)); });
+  units.front().settings = fmt::format("reference_pixels {}", area);
+  return units;
 }
 
 Option reference_pixels_option() {

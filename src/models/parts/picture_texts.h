@@ -2,6 +2,7 @@
 #include "base/extent.h"
 #include "models/files/files.h"
 #include "models/model/options.h"
+#include "models/parts/shared_units.h"
 #include "models/text/patches.h"
 #include "models/text/qwen.h"
 #include "tokenizers/qwen.h"
@@ -39,6 +40,11 @@ at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area);
 
 /// Reads the rule from the processor's folder: the chosen one, or that beside the model; `published` where there is none.
 text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen, const text::PixelRule& published);
+
+/// Returns the area of reference pictures: what reference_pixels says, or else the usual one.
+int64_t reference_area(const ModelOptions& options, int64_t usual);
+/// Makes the unit of reference pictures that are scaled to an area, which says so in the keys of caches (reference_picture_units).
+pipeline::Units scaled_reference_units(const std::string& vae, const Encode& encode, int64_t area, c10::Device device);
 
 /// Returns the options reference_pixels and processor_path, of families that scale reference pictures and show them to a vision tower.
 Option reference_pixels_option();

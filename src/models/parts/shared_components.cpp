@@ -170,13 +170,13 @@ TextPart qwen_part(const Source& source, const text::QwenConfig& config, const Q
                            .build = builds<text::QwenEncoder>(config),
                            .settings = length_settings(options, text.length),
                            .tokenizer = tokenizer},
-                .names = {.layers = {.weights = "model.",
+                .names = {.layers = {.weights = use.below,
                                      .diffusers = text.name + ".",
                                      .kohya = text.kohya,
                                      .others = text.others,
                                      .comfyui = text.comfyui},
                           .lora_targets = "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj",
-                          .folder_file = {"", text::transformers_qwen_keys()},
+                          .folder_file = {"", text::qwen_keys_below(use.below)},
                           .single_file = {text.comfyui, text::transformers_qwen_keys()}}};
   for (auto layer = use.num_read; layer < config.num_layers; ++layer)
     part.names.without_gradient.push_back("layers." + std::to_string(layer));

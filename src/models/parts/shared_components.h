@@ -32,11 +32,13 @@ Recipe transformer_recipe(const Source& source, const Config& config, uint64_t s
           .initialise = [seed](nn::Module& whole) { static_cast<Transformer&>(whole).initialise(seed); }};
 }
 
-/// A text encoder with its tokenizer.
-struct TextPart {
+/// A component as a family adds it: how it is made, and what it and its layers are called.
+struct NamedRecipe {
   Recipe recipe;
   ComponentNames names;
 };
+/// A text encoder with its tokenizer.
+using TextPart = NamedRecipe;
 
 /// The facts of a text encoder that its family states.
 struct TextUse {
@@ -64,6 +66,7 @@ struct QwenUse {
   int64_t num_read = 0;                ///< layers that the model runs; layers behind them get no gradient
   const char* kind = "Qwen";           ///< what messages call it
   decltype(&tokenizers::load_qwen) load = tokenizers::load_qwen;
+  std::string below = "model.";  ///< what stands before its layers in a folder of its own
 };
 TextPart qwen_part(const Source& source, const text::QwenConfig& config, const QwenUse& use, const ModelFiles& files,
                    const ModelOptions& options);

@@ -116,15 +116,6 @@ at::Tensor every_nth(const at::Tensor& x_HW, int64_t first, int64_t n) {
   return x_HW.slice(-2, first, std::nullopt, n).slice(-1, first, std::nullopt, n);
 }
 
-at::Tensor control_latents(const at::Tensor& image_3HW, const at::Tensor& mask_3HW, int64_t downsampling,
-                           const std::function<at::Tensor(const at::Tensor&)>& encode) {
-  if (!mask_3HW.defined()) return encode(image_3HW.unsqueeze(0));
-  auto black = at::full({}, -1, image_3HW.options());
-  auto latents = encode(at::where(white_of(mask_3HW) > 0, black, image_3HW).unsqueeze(0));
-  auto kept = 1 - every_nth((mask_3HW.mean(0) + 1) / 2, 0, downsampling);
-  return at::cat({latents, kept.unsqueeze(0).unsqueeze(0).to(latents.options())}, 1);
-}
-
 std::vector<at::Tensor> stack_lists(const pipeline::TensorLists& lists) {
   std::vector<at::Tensor> batches;
   for (size_t i = 0; i < lists.at(0).size(); ++i) {

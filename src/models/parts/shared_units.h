@@ -29,12 +29,6 @@ const at::Tensor& picture_of(pipeline::Scope& scope, const std::string& column);
 at::Tensor white_of(const at::Tensor& mask_3HW);
 /// Returns every n-th row and column from `first` on.
 at::Tensor every_nth(const at::Tensor& x_HW, int64_t first, int64_t n);
-/// Makes latents [1, C, h, w] of a picture that controls. With a mask (undefined: none) the picture is black where the mask is white, and
-/// behind the latents stands a further channel: 1 where the picture is kept, between 0 and 1 on gray (DiffSynth-Studio:
-/// FluxImageUnit_ControlNet of pipelines/flux_image.py). `downsampling` counts pixels along a side of a latent.
-at::Tensor control_latents(const at::Tensor& image_3HW, const at::Tensor& mask_3HW, int64_t downsampling,
-                           const std::function<at::Tensor(const at::Tensor& image_13HW)>& encode);
-
 /// Stacks the tensors at each place of lists that are equally long, with equal sizes there, into a batch: [B, ...].
 std::vector<at::Tensor> stack_lists(const pipeline::TensorLists& lists);
 

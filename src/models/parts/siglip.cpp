@@ -24,7 +24,7 @@ namespace {
 constexpr const char* kSiglip = "SigLIP image encoder";
 const std::string kSiglipPrefix = "vision_model.", kSiglipMark = "head.probe";
 
-/// What stands before the tower's names in an entry; nothing where it has no tower.
+/// Returns what stands before the tower's names in an entry; nothing where it has no tower.
 std::optional<std::string> tower_prefix(const ModelEntry& entry) {
   for (const auto& prefix : {kSiglipPrefix, std::string()}) {
     if (entry.tensors && entry.tensors->contains(prefix + kSiglipMark)) return prefix;

@@ -24,7 +24,7 @@ constexpr const char* kSpeechEncoder = "wav2vec2 encoder";
 constexpr const char *kLength = "encoder.pos_conv_embed.conv.weight_g", *kDirection = "encoder.pos_conv_embed.conv.weight_v";
 const std::string kInCtc = "wav2vec2.";
 
-/// Its layers are those of CLIP's towers, by other names; newer files have the lengths and directions of weights by other names too.
+/// Returns the names of its layers, which are those of CLIP's towers; newer files have other names for lengths and directions of weights.
 io::KeyMap wav2vec2_keys(bool is_parametrized) {
   std::vector<io::KeyRule> rules;
   add_rules(rules,

@@ -37,7 +37,7 @@ class Qwen3VlVisionLayer final : public VisionLayer<nn::LayerNorm> {
   nn::Linear first_, last_;
 };
 
-/// Of the published sizes, which have 24 and 27 layers.
+/// Returns the layers whose states go into the text encoder, for the published sizes of 24 and 27 layers.
 std::vector<int64_t> published_deepstack(int64_t num_layers) {
   if (num_layers == 24) return {5, 11, 17};
   if (num_layers == 27) return {8, 16, 24};
@@ -47,7 +47,7 @@ std::vector<int64_t> published_deepstack(int64_t num_layers) {
              num_layers);
 }
 
-/// What config.json says too of what the shapes say.
+/// Refuses a config.json that says otherwise than the shapes.
 void check_shapes(const Qwen3VlVisionConfig& c, const nlohmann::json& json, const io::Shapes& shapes) {
   agree(json, "hidden_size", c.width);
   agree(json, "intermediate_size", c.hidden);
@@ -77,7 +77,7 @@ void check_vision(const Qwen3VlVisionConfig& c, const io::Shapes& shapes) {
                c.num_layers, found, nlohmann::json(c.deepstack).dump());
 }
 
-/// Of a side, for each row of patches: the position before it and that behind it, and how far it is from the first to the second.
+/// The positions before and behind each row of patches along a side, and how far the row is from the first to the second.
 struct Taps {
   at::Tensor before_N, behind_N, share_N;
 };

@@ -79,7 +79,7 @@ nn::Tensors windows_of(const VisionConfig& c, int64_t rows, int64_t columns, c10
           at::tensor(places).to(device)};
 }
 
-/// What config.json says too of what the shapes say.
+/// Refuses a config.json that says otherwise than the shapes.
 void check_vision_shapes(const VisionConfig& c, const nlohmann::json& json, const io::Shapes& shapes) {
   agree(json, "hidden_size", c.width);
   agree(json, "intermediate_size", c.hidden);

@@ -57,7 +57,7 @@ const std::vector<double> kDeviationOf48 = {0.4765, 1.0364, 0.4514, 1.1677, 0.53
                                             0.7069, 0.5338, 0.4889, 0.4917, 0.4069, 0.4999, 0.6866, 0.4093, 0.5709, 0.6065, 0.6415, 0.4944,
                                             0.5726, 1.2042, 0.5458, 1.6887, 0.3971, 1.06,   0.3943, 0.5537, 0.5444, 0.4089, 0.7468, 0.7744};
 
-/// Those of Qwen-Image-2.1's autoencoder (diffusers: autoencoder_kl_qwenimage21.py).
+/// Means and deviations of the latents of Qwen-Image-2.1's autoencoder (diffusers: autoencoder_kl_qwenimage21.py).
 const std::vector<double> kMeanOf64 = {0.5126,  0.7721,  -0.0631, 1.3506,  -0.7855, -2.1025, -0.3458, 1.3722,  1.8873,  -1.7177, -0.651,
                                        0.2732,  0.7562,  -0.6163, -1.0277, 3.8363,  2.021,   0.0472,  0.932,   2.0087,  2.4954,  -0.1391,
                                        -1.4249, 1.8464,  -0.5236, 1.2826,  3.7046,  -1.3035, 2.7286,  -1.4518, -1.9036, -1.9955, -0.0342,
@@ -97,7 +97,7 @@ void read_levels(CausalConfig& c, const io::Shapes& shapes) {
   }
 }
 
-/// Those of one with shortcuts, each under a name of its own.
+/// Reads the levels of an autoencoder with shortcuts, each under a name of its own.
 void read_named_levels(CausalConfig& c, const io::Shapes& shapes) {
   auto block = [](int64_t level, int64_t i) { return down_block(level) + ".resnets." + std::to_string(i) + ".conv1.weight"; };
   for (int64_t level = 0; shapes.contains(block(level, 0)); ++level) {
@@ -144,7 +144,7 @@ CausalConfig causal_sizes(const io::Shapes& shapes) {
   return c;
 }
 
-/// What config.json says too of what the shapes say. For pictures, the steps that halve the frames were left out of them.
+/// Refuses a config.json that says otherwise than the shapes. For pictures, the steps that halve the frames were left out of them.
 void check_causal_shapes(const CausalConfig& c, const nlohmann::json& json, const io::Shapes& shapes) {
   io::agree(json, "base_dim", c.first_channels, kCausalWhat);
   io::agree(json, "z_dim", c.latent_channels, kCausalWhat);
@@ -162,7 +162,7 @@ void check_causal_shapes(const CausalConfig& c, const nlohmann::json& json, cons
 
 }  // namespace
 
-/// What config.json alone says of a flat autoencoder.
+/// Reads what config.json alone says of a flat autoencoder.
 static void read_flat(CausalConfig& c, const nlohmann::json& json) {
   if (c.latent_channels == std::ssize(kMeanOf64)) c.latents_mean = kMeanOf64, c.latents_std = kDeviationOf64;
   io::take(json, "temperal_downsample", c.halves_frames, kCausalWhat);

@@ -14,7 +14,7 @@ constexpr const char* kWhat = "autoencoder";
 
 int64_t dim_of(const io::Shapes& shapes, const std::string& name, size_t dim) { return io::side_of(shapes, name, dim, kWhat); }
 
-/// What config.json says too of what the shapes say.
+/// Refuses a config.json that says otherwise than the shapes.
 void check_kl_shapes(const KlConfig& c, const nlohmann::json& json, const io::Shapes& shapes) {
   io::agree(json, "in_channels", dim_of(shapes, "encoder.conv_in.weight", 1), kWhat);
   io::agree(json, "out_channels", dim_of(shapes, "decoder.conv_out.weight", 0), kWhat);
@@ -26,7 +26,7 @@ void check_kl_shapes(const KlConfig& c, const nlohmann::json& json, const io::Sh
   io::agree(json, "use_post_quant_conv", c.use_post_quant_conv, kWhat);
 }
 
-/// What no shape says.
+/// Reads what no shape says.
 void check_kl_values(const KlConfig& c) {
   io::check_above_0(c.scaling_factor, "scaling_factor", kWhat);
   for (const auto* levels : {&c.block_out_channels, &c.channels_of_decoder()}) {

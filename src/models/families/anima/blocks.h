@@ -71,7 +71,7 @@ class Block : public nn::Block, public nn::SharesTokens {
   Mlp feed_forward_;
 };
 
-/// How many parts of the tokens' width modulate a block: shift, scale and gate of each norm.
+/// The number of parts of the tokens' width that modulate a block: shift, scale and gate of each norm.
 inline constexpr int64_t kModulations = 9;
 inline constexpr double kNormEps = 1e-6;
 

@@ -42,9 +42,7 @@ const RenamedLayers kOutside{
 const RenamedLayers kNormsOutside{{"t_embedding_norm", {"time_embed.norm"}}};
 
 RenamedLayers original_layers(const Config& config) {
-  auto layers = kOutside;
-  add_blocks(layers, kInBlocks, "blocks.", "transformer_blocks.", config.num_layers);
-  return layers;
+  return with_blocks(kOutside, kInBlocks, {{"blocks.", "transformer_blocks.", config.num_layers}});
 }
 
 }  // namespace

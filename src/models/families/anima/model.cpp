@@ -12,7 +12,6 @@
 #include "models/families/anima/keys.h"
 #include "models/files/scheduler_file.h"
 #include "models/parts/diffsynth_values.h"
-#include "models/parts/mmdit_names.h"
 #include "models/parts/shared_units.h"
 
 namespace burnish::models::anima {
@@ -62,7 +61,8 @@ AnimaModel::AnimaModel(const ModelFiles& files, const ModelOptions& options) : A
 // diffusers, SimpleTuner and OneTrainer have our paths, ai-toolkit ours or the original ones, ComfyUI, sd-scripts and DiffSynth-Studio the
 // original ones.
 void AnimaModel::add_transformer(const Source& source) {
-  auto recipe = split_transformer_recipe<Transformer>(source, config_, options_.seed, first_blocks_);
+  auto recipe =
+      denoiser_.recipe(source, config_, {.stacks = {{"transformer_blocks.", config_.num_layers}}, .behind = {"norm_out", "proj_out"}});
   add(recipe, {.layers = {.weights = "",
                           .diffusers = "transformer.",
                           .kohya = "lora_transformer_",
@@ -148,28 +148,17 @@ void AnimaModel::condition(pipeline::Scope& scope) {
   scope.write("text_counts", counted.counts_BT);
 }
 
-std::string AnimaModel::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
-  const auto num_first =
-      blocks_before_training(*components_.skeleton("dit"), trains, {{"transformer_blocks.", config_.num_layers}}, {"norm_out", "proj_out"});
-  return first_blocks_.split(components_, num_first);
-}
-
 at::Tensor AnimaModel::modulate(pipeline::Scope& scope, const std::string& part) {
-  const auto& transformer = loaded<Transformer>(part);
+  const auto& transformer = denoiser_.loaded(part);
   if (part.starts_with(FirstBlocks::kLast)) return transformer.modulate(scope.tensor("conditioning"));
-  auto conditioning = transformer.condition(scope.tensor("sigma").to(options_.device, at::kFloat), options_.dtype);
-  if (first_blocks_.count > 0) scope.write("conditioning", conditioning);
+  auto conditioning = transformer.condition(denoiser_.time(scope), options_.dtype);
+  if (denoiser_.blocks().count > 0) scope.write("conditioning", conditioning);
   return transformer.modulate(conditioning);
 }
 
-/// Those of a part of the body: all or the first on the picture, the last on what the first gave.
-at::Tensor AnimaModel::run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on) {
-  Transformer::Inputs in{.noisy_BCHW = scope.tensor("noisy"),
-                         .text_BTE = scope.tensor("text_rows").to(options_.dtype),
-                         .counts_BT = scope.tensor("text_counts").to(options_.device),
-                         .modulation_BM = scope.tensor(first_blocks_.modulation_value(goes_on))};
-  if (goes_on) in.hidden_BID = scope.tensor("hidden_states");
-  return loaded<Transformer>(part).forward(in);
+void AnimaModel::give(pipeline::Scope& scope, bool /*goes_on*/, Transformer::Inputs& in) const {
+  in.text_BTE = scope.tensor("text_rows").to(options_.dtype);
+  in.counts_BT = scope.tensor("text_counts").to(options_.device);
 }
 
 // What is drawn while a run trains the conditioner has to be of its weights of that step, so it stands beside the denoiser.
@@ -182,8 +171,9 @@ UnitGroups AnimaModel::units_of(const Expert&) {
                            {kEncoder},
                            [this](Scope& s) { encode_by_qwen(s, components_, options_.device, num_text_layers_); }},
                           {"read_tokens", {"prompt"}, {"t5_ids", "t5_mask"}, {kTokens}, [this](Scope& s) { read_tokens(s); }}};
-  groups.denoise = first_blocks_.units({"noisy", "text_rows", "text_counts", "modulation"}, std::bind_front(&AnimaModel::modulate, this),
-                                       std::bind_front(&AnimaModel::run_blocks, this));
+  groups.denoise = denoiser_.units({.reads = {"noisy", "text_rows", "text_counts", "modulation"},
+                                    .modulate = std::bind_front(&AnimaModel::modulate, this),
+                                    .give = std::bind_front(&AnimaModel::give, this)});
   groups.denoise.insert(groups.denoise.begin(), {"condition",
                                                  {"text_embedding", "text_mask", "t5_ids", "t5_mask"},
                                                  {"text_rows", "text_counts"},

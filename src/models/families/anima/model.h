@@ -3,8 +3,8 @@
 #include "models/families/anima/transformer.h"
 #include "models/parts/assembled_model.h"
 #include "models/parts/find_components.h"
-#include "models/parts/first_blocks.h"
 #include "models/parts/shared_components.h"
+#include "models/parts/split_denoiser.h"
 
 namespace burnish::models::anima {
 
@@ -24,7 +24,7 @@ class AnimaModel : public AssembledModel {
  public:
   AnimaModel(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
-  std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
+  std::string split_first_blocks(const Trains& trains) override { return denoiser_.split(trains); }
 
  private:
   void add_transformer(const Source& source);
@@ -33,11 +33,11 @@ class AnimaModel : public AssembledModel {
   void read_tokens(pipeline::Scope& scope);
   void condition(pipeline::Scope& scope);
   at::Tensor modulate(pipeline::Scope& scope, const std::string& part);
-  at::Tensor run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on);
+  void give(pipeline::Scope& scope, bool goes_on, Transformer::Inputs& in) const;
 
   Config config_;
   ConditionerConfig conditioner_;
-  FirstBlocks first_blocks_{.modulates_each = true};
+  SplitDenoiser<Transformer> denoiser_{components_, options_, {.modulates_each = true}};
   int64_t num_text_layers_ = 0;
   AutoencoderPart autoencoder_;
 };

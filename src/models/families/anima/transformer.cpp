@@ -62,7 +62,7 @@ struct OfNorm {
 }  // namespace
 
 struct Transformer::Modulation {
-  Modulation(const Config& c, const mmdit::Part& p, const at::TensorOptions& o)
+  Modulation(const Config& c, const mmdit::HeldLayers& p, const at::TensorOptions& o)
       : of_blocks(mmdit::several<OfNorm>(3 * (std::min(p.end, c.num_layers) - p.begin), c, int64_t{3}, o)) {
     if (p.begin == 0) time = std::make_unique<Time>(c, o);
     if (p.end > c.num_layers) last = std::make_unique<OfNorm>(c, 2, o);
@@ -79,7 +79,7 @@ struct Transformer::Modulation {
 };
 
 struct Transformer::Body {
-  Body(const Config& c, const mmdit::Part& p, const at::TensorOptions& o)
+  Body(const Config& c, const mmdit::HeldLayers& p, const at::TensorOptions& o)
       : blocks(mmdit::several<Block>(std::min(p.end, c.num_layers) - p.begin, c, o)) {
     if (p.begin == 0) image_in = std::make_unique<nn::Linear>((c.in_channels + 1) * 4, c.width(), o, false);
     if (p.end > c.num_layers) out = std::make_unique<nn::Linear>(c.width(), c.out_channels * 4, o, false);
@@ -89,7 +89,7 @@ struct Transformer::Body {
   std::unique_ptr<nn::Linear> out;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c) {
   if (part.end < 0) part.end = c.num_layers + 1;
   if (part.modulation) modulation_ = std::make_unique<Modulation>(c, part, options);
   if (part.body) body_ = std::make_unique<Body>(c, part, options);
@@ -145,7 +145,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
   };
   const nn::Streams streams(shares(), {rows * columns});
   auto [cos, sin] = rope(config_, rows, columns, in.modulation_BM.options());
-  nn::Tensors inputs{streams.here(0, b.image_in ? embedded() : in.hidden_BID),
+  nn::Tensors inputs{streams.here(0, b.image_in ? embedded() : in.hidden_BLD),
                      {},
                      in.text_BTE,
                      bias_of_counts(in.counts_BT),

@@ -13,7 +13,7 @@ namespace burnish::models::anima {
 /// CosmosTransformer3DModel).
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::HeldLayers part = {});
   ~Transformer() override;
 
   /// Makes of sigma [B], fp32 in [0, 1], that of which all modulation is made: [B, 4 D] in `dtype`. Needs the modulation from block 0 on.
@@ -28,7 +28,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
     at::Tensor text_BTE;       ///< rows of the conditioner, and behind them one of zeros
     at::Tensor counts_BT;      ///< how many rows each of them stands for (models/blocks/padding_row.h)
     at::Tensor modulation_BM;  ///< of `modulate`
-    at::Tensor hidden_BID{};   ///< what the blocks before gave, for a part that begins later
+    at::Tensor hidden_BLD{};   ///< what the blocks before gave, for a part that begins later: all tokens are the picture's, L = I
   };
   /// Predicts noise - latents [B, C, H, W]. A part that ends before the last block gives what its blocks make of the tokens [B, I, D].
   /// Needs the body.

@@ -33,7 +33,7 @@ ChromaModel::ChromaModel(const ModelFiles& files, const ModelOptions& options) :
 }
 
 void ChromaModel::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::part_named);
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::layers_of_part);
   recipe.parts = {kModulation, kBody};
   add(recipe, {.layers = {"", "transformer.", "lora_transformer_"},
                .lora_targets = "to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,ff.net.0.proj,ff.net.2,"

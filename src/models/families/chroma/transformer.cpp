@@ -17,7 +17,7 @@ namespace burnish::models::chroma {
 namespace {
 
 constexpr double kChromaTheta = 10000.0, kChromaEps = 1e-6;
-/// Of torch.nn.RMSNorm that is given none.
+/// The epsilon of a torch.nn.RMSNorm that is given none.
 constexpr double kTimeNormEps = std::numeric_limits<float>::epsilon();
 
 mmdit::Widths widths_of(const Config& c) { return {.num_heads = c.num_heads, .head_dim = c.head_dim, .hidden = c.mlp_hidden}; }
@@ -78,7 +78,7 @@ struct Transformer::Body {
   nn::Linear out;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c) {
   if (part.modulation) {
     approximator_ = std::make_unique<Approximator>(c, options);
     const std::string name = "distilled_guidance_layer.";

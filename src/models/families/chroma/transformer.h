@@ -12,7 +12,7 @@ namespace burnish::models::chroma {
 /// streams and of one, whose modulation a network of its own makes of the time and of each vector's number.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::HeldLayers part = {});
   ~Transformer() override;
 
   /// Computes every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: 3 D for each single block, 6 D for the picture, then

@@ -6,7 +6,6 @@
 #include "diffusion/flow_process.h"
 #include "models/files/scheduler_file.h"
 #include "models/parts/diffsynth_values.h"
-#include "models/parts/mmdit_names.h"
 #include "models/parts/shared_units.h"
 
 namespace burnish::models::ernie_image {
@@ -38,7 +37,7 @@ ErnieImageModel::ErnieImageModel(const ModelFiles& files, const ModelOptions& op
 // All programs have our paths: ai-toolkit and ComfyUI behind "diffusion_model.", DiffSynth-Studio behind nothing, kohya's files and
 // OneTrainer's with underscores.
 void ErnieImageModel::add_transformer(const Source& source) {
-  auto recipe = split_transformer_recipe<Transformer>(source, config_, options_.seed, first_blocks_);
+  auto recipe = denoiser_.recipe(source, config_, {.stacks = {{"layers.", config_.num_layers}}, .behind = {"final_linear"}});
   add(recipe, {.layers = {.weights = "",
                           .diffusers = "transformer.",
                           .kohya = "lora_unet_",
@@ -57,11 +56,9 @@ void ErnieImageModel::add_text_encoder(const Source& source, const text::QwenCon
   const QwenUse use{.text = {.comfyui = kTextInComfyui, .length = kTextLength},
                     .num_read = num_text_layers_,
                     .kind = "Mistral",
-                    .load = tokenizers::load_tekken};
-  auto part = qwen_part(source, config, use, files_, options_);
-  part.names.layers.weights = kTextWeights;
-  part.names.folder_file.keys = text::qwen_keys_below(kTextWeights);
-  add(part);
+                    .load = tokenizers::load_tekken,
+                    .below = kTextWeights};
+  add(qwen_part(source, config, use, files_, options_));
 }
 
 void ErnieImageModel::fill_names() {
@@ -78,26 +75,9 @@ void ErnieImageModel::fill_names() {
   };
 }
 
-// The modulation is one for all layers, so none stays as it is where that trains.
-std::string ErnieImageModel::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
-  const auto num_first = blocks_before_training(*components_.skeleton("dit"), trains, {{"layers.", config_.num_layers}}, {"final_linear"});
-  return first_blocks_.split(components_, num_first);
-}
-
-at::Tensor ErnieImageModel::modulate(pipeline::Scope& scope, const std::string& part) {
-  auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
-  return loaded<Transformer>(part).modulate(sigma, options_.dtype);
-}
-
-/// Those of a part of the body: all or the first on the text, the last on what the first gave.
-at::Tensor ErnieImageModel::run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on) {
-  Transformer::Inputs in;
-  in.noisy_BCHW = scope.tensor("noisy");
+void ErnieImageModel::give(pipeline::Scope& scope, bool goes_on, Transformer::Inputs& in) const {
   in.mask_BT = scope.tensor("text_mask").to(options_.device);
-  if (goes_on) in.hidden_BLD = scope.tensor("hidden_states");
-  else in.text_BTE = scope.tensor("text_embedding").to(options_.dtype);
-  in.modulation_BM = scope.tensor("modulation");
-  return loaded<Transformer>(part).forward(in);
+  if (!goes_on) in.text_BTE = scope.tensor("text_embedding").to(options_.dtype);
 }
 
 UnitGroups ErnieImageModel::units_of(const Expert&) {
@@ -106,9 +86,10 @@ UnitGroups ErnieImageModel::units_of(const Expert&) {
   groups.encode_prompt = {{"encode_prompt", {"prompt"}, {"text_embedding", "text_mask"}, {"text_encoder"}, [this](Scope& s) {
                              encode_by_qwen(s, components_, options_.device, num_text_layers_);
                            }}};
-  groups.denoise =
-      first_blocks_.units({"noisy", "text_mask", "text_embedding", "modulation"}, std::bind_front(&ErnieImageModel::modulate, this),
-                          std::bind_front(&ErnieImageModel::run_blocks, this));
+  groups.denoise = denoiser_.units(
+      {.reads = {"noisy", "text_mask", "text_embedding", "modulation"},
+       .modulate = [this](Scope& s, const auto& part) { return denoiser_.loaded(part).modulate(denoiser_.time(s), options_.dtype); },
+       .give = std::bind_front(&ErnieImageModel::give, this)});
   return groups;
 }
 

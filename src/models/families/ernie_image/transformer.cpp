@@ -71,7 +71,7 @@ struct Transformer::Modulation {
 };
 
 struct Transformer::Body {
-  Body(const Config& c, const mmdit::Part& p, const at::TensorOptions& o) {
+  Body(const Config& c, const mmdit::HeldLayers& p, const at::TensorOptions& o) {
     if (p.begin == 0) {
       image_in = std::make_unique<nn::Conv2d>(c.in_channels, c.width, /*kernel=*/1, /*stride=*/1, /*padding=*/0, o);
       text_in = std::make_unique<nn::Linear>(c.caption_width, c.width, o, false);
@@ -85,7 +85,7 @@ struct Transformer::Body {
   std::unique_ptr<nn::Linear> out;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c), part_(part) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c), part_(part) {
   if (part_.end < 0) part_.end = c.num_layers + 1;
   if (part_.modulation) {
     auto& m = *(modulation_ = std::make_unique<Modulation>(c, options));

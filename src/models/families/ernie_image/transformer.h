@@ -13,7 +13,7 @@ namespace burnish::models::ernie_image {
 /// latents, of which each is a token, in one stream with those of the text. All blocks share their shifts, scales and gates.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::HeldLayers part = {});
   ~Transformer() override;
 
   /// Computes every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: 6 D of the blocks, then scale and shift of the last
@@ -41,7 +41,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   struct Body;
 
   Config config_;
-  mmdit::Part part_;
+  mmdit::HeldLayers part_;
   std::unique_ptr<Modulation> modulation_;
   std::unique_ptr<Body> body_;
 };

@@ -21,7 +21,7 @@ namespace {
 
 constexpr double kRefinerNormEps = 1e-6;
 constexpr int64_t kRefinerHead = 128;
-/// Of the times that mmdit::time_projection takes, which go to 1000, to those of this model, which go to 1.
+/// This model's times, which go to 1, over those of mmdit::time_projection, which go to 1000.
 constexpr double kTimeScale = 1e-3;
 
 std::string refiner_path(int64_t block) { return fmt::format("S.individual_token_refiner.blocks.{}", block); }

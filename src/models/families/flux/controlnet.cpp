@@ -16,7 +16,7 @@ namespace burnish::models::flux {
 namespace {
 
 /// All blocks, and nothing behind them.
-mmdit::Part all_blocks(const Config& c) { return {.end = c.num_double_blocks + c.num_single_blocks}; }
+mmdit::HeldLayers all_blocks(const Config& c) { return {.end = c.num_double_blocks + c.num_single_blocks}; }
 
 }  // namespace
 

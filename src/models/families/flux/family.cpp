@@ -46,7 +46,7 @@ std::string describe(const ModelEntry& entry) {
       {dit, fmt::format("{} transformer ({} double and {} single blocks, width {}, {} names)",
                         config.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell", config.num_double_blocks, config.num_single_blocks,
                         config.width(), dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers")}};
-  for (auto& extra : extras_in(one)) found.push_back(std::move(extra));
+  for (auto& module : side_modules_in(one)) found.push_back(std::move(module));
   found.insert(found.end(),
                {{find_connector(one), "Step1X-Edit connector"}, {clip, "CLIP text encoder"}, {t5, "T5 encoder"}, {vae, "KL autoencoder"}});
   return words_of(found);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kLoraNormEps = 1e-5;
 
-/// In module dictionaries a dot is written so.
+/// Writes dots as module dictionaries do.
 std::string without_dots(const std::string& name) {
   std::string text;
   for (char c : name) text += c == '.' ? std::string("___") : std::string(1, c);
@@ -73,7 +73,7 @@ at::Tensor first_of(const io::TensorSource& file, const std::vector<std::string>
   return {};
 }
 
-/// What kohya calls each layer of DiffSynth-Studio's, found by our layers behind both.
+/// Returns what kohya calls each layer of DiffSynth-Studio's, found by our layers behind both.
 std::map<std::string, std::string> kohya_names(const Config& transformer) {
   auto written = written_layers(transformer);
   std::map<std::string, std::string> names;

@@ -9,10 +9,14 @@
 
 #include "base/text.h"
 #include "diffusion/flow_process.h"
+#include "models/families/flux/control_units.h"
+#include "models/families/flux/editing.h"
 #include "models/families/flux/keys.h"
+#include "models/families/flux/picture_units.h"
+#include "models/families/flux/text_units.h"
 #include "models/files/scheduler_file.h"
 #include "models/parts/diffsynth_values.h"
-#include "models/parts/mmdit_names.h"
+#include "models/parts/first_blocks.h"
 #include "models/parts/shared_units.h"
 #include "models/parts/word_units.h"
 
@@ -33,13 +37,13 @@ text::ClipConfig clip_config_of(const Source& source) {
   return naming(source.entry->label, [&] { return text::clip_config(source.entry->config, source.shapes()); });
 }
 
-/// What units that run blocks read, where references are read as well.
+/// Returns what units that run blocks read, where references are read as well.
 std::vector<std::string> with_references(std::vector<std::string> reads, bool references) {
   if (references) reads.push_back("latents_of_references");
   return reads;
 }
 
-/// Of the target and of its reference pictures, which are of equal sizes in all samples.
+/// Returns the grids of the target and of its reference pictures, which are of equal sizes in all samples.
 Grids grids_of(pipeline::Scope& scope, bool references, bool are_apart) {
   const auto& noisy = scope.tensor("noisy");
   Grids grids{{noisy.size(2) / 2, noisy.size(3) / 2}, {}, are_apart};
@@ -69,16 +73,24 @@ FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options) : Ass
   check_latents(dit, config_.out_channels / 4, autoencoder_);
   check_widths(dit, "pooled embeddings", config_.pooled_projection_dim, sources.text_encoder, "CLIP encoder", clip_config.width);
   check_widths(dit, "texts", config_.joint_attention_dim, sources.text_encoder_2, "T5 encoder", t5_config.width);
-  extras_ = std::make_unique<Extras>(files_, options_, config_, dit.entry != nullptr);
+  make_side_modules(dit.entry != nullptr);
   step1x_ = std::make_unique<Step1x>(files_, options_, config_);
   add_transformer(dit);
   const AddComponent add_further = [this](const Recipe& recipe, const ComponentNames& names) { add(recipe, names); };
   if (step1x_->is_there()) step1x_->add_components(add_further);
   else add_text_encoders(sources);
   add(autoencoder_, /*patch=*/2);
-  extras_->add_components(add_further, names_.of("dit"));
+  for (const auto& module : side_modules_) add(module->components(names_.of("dit")));
   fill_names();
   process_ = std::make_unique<diffusion::FlowProcess>(sampler_config());
+}
+
+void FluxModel::make_side_modules(bool has_dit) {
+  const auto found = find_side_sources(files_);
+  side_modules_.push_back(std::make_unique<EditingUnits>(options_, components_, config_, has_dit));
+  side_modules_.push_back(std::make_unique<ControlUnits>(options_, components_, found, config_, has_dit));
+  side_modules_.push_back(std::make_unique<PictureUnits>(options_, components_, found, config_, has_dit));
+  side_modules_.push_back(std::make_unique<TextUnits>(options_, components_, found, config_, has_dit));
 }
 
 void FluxModel::add_transformer(const Source& source) {
@@ -125,7 +137,7 @@ void FluxModel::fill_names() {
   names_.tokens = TokenNames{.width = config_.width()};
   names_.experts = {{"dit"}};
   if (options_.references) names_.references.column = kReferenceColumn;
-  extras_->add_names(names_);
+  for (const auto& module : side_modules_) module->add_names(names_);
   names_.values = {
       {"latents", {.shape = {-1, config_.out_channels / 4, -1, -1}, .diffsynth = {"input_latents"}}},
       {"text_embedding", {.shape = {-1, -1, config_.joint_attention_dim}, .diffsynth = {"prompt_emb"}, .of_prompt = true}},
@@ -138,17 +150,18 @@ void FluxModel::fill_names() {
   if (step1x_->is_there()) step1x_->add_names(names_);
 }
 
-mmdit::Part FluxModel::part_of(const std::string& name) const {
-  auto part = mmdit::part_named(name);
+mmdit::HeldLayers FluxModel::part_of(const std::string& name) const {
+  auto part = mmdit::layers_of_part(name);
   if (name.starts_with(kFirst)) part.end = num_first_;
   if (name.starts_with(kLast)) part.begin = num_first_;
   return part;
 }
 
-std::string FluxModel::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
-  if (extras_->any() || step1x_->is_there()) return "";  // what they give the blocks is not kept between them
-  num_first_ = blocks_before_training(*components_.skeleton("dit"), trains, config_.num_double_blocks, config_.num_single_blocks,
-                                      {"norm_out", "proj_out"});
+std::string FluxModel::split_first_blocks(const Trains& trains) {
+  if (!options_.extra_inputs.empty() || step1x_->is_there()) return "";  // what they give the blocks is not kept between them
+  num_first_ = blocks_before_training(
+      *components_.skeleton("dit"), trains,
+      {.stacks = double_then_single(config_.num_double_blocks, config_.num_single_blocks), .behind = {"norm_out", "proj_out"}});
   using Parts = std::vector<std::string>;
   components_.set_parts("dit",
                         num_first_ > 0 ? Parts{kFirstModulation, kFirstBody, kLastModulation, kLastBody} : Parts{kModulation, kBody});
@@ -183,20 +196,12 @@ void FluxModel::encode_prompt_1(pipeline::Scope& scope) {
 
 void FluxModel::encode_prompt_2(pipeline::Scope& scope) {
   scope.uses("text_encoder_2");
-  scope.write("text_embedding", encoding().encode_text(scope.text("prompt")));
+  scope.write("text_embedding", encode_text(scope.text("prompt")));
 }
 
-Extras::Encoding FluxModel::encoding() {
-  return {.downsampling = autoencoder_.downsampling,
-          .encode = encoding_by(autoencoder_, components_, options_.device),
-          .encode_text =
-              [this](const std::string& prompt) {
-                const auto& tokenizer = components_.tokenizer("text_encoder_2");
-                auto encoded = tokenizer.encode_padded(prompt, token_limit(components_, "text_encoder_2"));
-                return loaded<text::T5Encoder>("text_encoder_2").forward(as_batch(encoded.ids, options_.device));
-              },
-          .text_encoder = "text_encoder_2",
-          .text_length = prompt_length(options_, kT5Length)};
+at::Tensor FluxModel::encode_text(const std::string& prompt) {
+  auto encoded = components_.tokenizer("text_encoder_2").encode_padded(prompt, token_limit(components_, "text_encoder_2"));
+  return loaded<text::T5Encoder>("text_encoder_2").forward(as_batch(encoded.ids, options_.device));
 }
 
 Transformer::Conditions FluxModel::conditions(pipeline::Scope& scope, double guidance) const {
@@ -214,10 +219,13 @@ void FluxModel::modulate_first(pipeline::Scope& scope, double guidance) {
   scope.write("first_modulation", transformer.modulate(conditioning));
 }
 
-/// What the blocks from the first on read.
+/// Makes what the blocks from the first on read.
 Transformer::Inputs FluxModel::inputs(pipeline::Scope& scope, const std::string& modulation) const {
-  auto target = scope.tensor("noisy");
-  if (auto channels = extras_->channels(scope, target); channels.defined()) target = at::cat({target, channels}, 1);
+  const auto noisy = scope.tensor("noisy");
+  auto target = noisy;
+  for (const auto& module : side_modules_) {
+    if (auto channels = module->behind_noise(scope, noisy); channels.defined()) target = at::cat({target, channels}, 1);
+  }
   return {.latents_BIC = tokens_of(scope, target, options_.references).to(options_.dtype),
           .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
           .modulation_BM = scope.tensor(modulation),
@@ -227,7 +235,7 @@ Transformer::Inputs FluxModel::inputs(pipeline::Scope& scope, const std::string&
 void FluxModel::denoise(pipeline::Scope& scope) {
   scope.uses(kBody);
   auto in = inputs(scope, "modulation");
-  extras_->give(components_, scope, in);
+  for (const auto& module : side_modules_) module->give(scope, "dit", in);
   scope.write("prediction", mmdit::from_tokens(loaded<Transformer>(kBody).forward(in), in.grids.target.rows, in.grids.target.columns));
 }
 
@@ -249,8 +257,6 @@ pipeline::Units FluxModel::denoise_units(double guidance) {
   using pipeline::Scope;
   if (num_first_ == 0) {
     auto units = step1x_->connect_units(components_);
-    for (auto& unit : extras_->control_units(components_, [this, guidance](Scope& s) { return conditions(s, guidance); }))
-      units.push_back(std::move(unit));
     units.push_back({"modulate", {"sigma", "pooled_embedding"}, {"modulation"}, {kModulation}, [this, guidance](Scope& s) {
                        s.uses(kModulation);
                        s.write("modulation", loaded<Transformer>(kModulation).modulate(conditions(s, guidance)));
@@ -260,8 +266,6 @@ pipeline::Units FluxModel::denoise_units(double guidance) {
                      {"prediction"},
                      {kBody},
                      [this](Scope& s) { denoise(s); }});
-    for (const auto& name : extras_->reads()) units.back().reads.push_back(name);
-    for (const auto& name : extras_->models()) units.back().models.push_back(name);
     return units;
   }
   auto modulate_last = [this](Scope& s) {
@@ -286,6 +290,17 @@ pipeline::Units FluxModel::denoise_units(double guidance) {
            [this](Scope& s) { finish_blocks(s); }}};
 }
 
+/// Adds the transformer's units, and those of the modules beside it.
+void FluxModel::add_denoising(UnitGroups& groups, double guidance) {
+  groups.denoise = denoise_units(guidance);
+  const ModelParts parts{{"dit", "vae", encoding_by(autoencoder_, components_, options_.device), autoencoder_.downsampling},
+                         "text_encoder_2",
+                         [this](const std::string& prompt) { return encode_text(prompt); },
+                         prompt_length(options_, kT5Length),
+                         [this, guidance](pipeline::Scope& s) { return conditions(s, guidance); }};
+  for (const auto& module : side_modules_) module->add_units(groups, parts);
+}
+
 UnitGroups FluxModel::units_of(const Expert&) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
@@ -298,10 +313,10 @@ UnitGroups FluxModel::units_of(const Expert&) {
   };
   for (auto& unit : word_units(components_, "text_encoder_2", "text_embedding", t5_ids)) groups.encode_prompt.push_back(std::move(unit));
   if (step1x_->is_there()) groups.encode_prompt = step1x_->prompt_units(components_);
-  if (auto by_picture = extras_->prompt_units(components_, encoding()); !by_picture.empty()) groups.encode_prompt = by_picture;
-  if (!options_.references) groups.encode_references = extras_->encode_units(components_, encoding());
-  groups.denoise = denoise_units(options_.get<double>("embedded_guidance"));
-  groups.draw = denoise_units(options_.get_for_drawing<double>("embedded_guidance"));
+  UnitGroups drawing;
+  add_denoising(drawing, options_.get_for_drawing<double>("embedded_guidance"));
+  add_denoising(groups, options_.get<double>("embedded_guidance"));
+  groups.draw = drawing.denoise;
   return groups;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "diffusion/flow_sampler.h"
-#include "models/families/flux/extras.h"
+#include "models/families/flux/side_module.h"
 #include "models/families/flux/step1x.h"
 #include "models/families/flux/transformer.h"
 #include "models/parts/assembled_model.h"
@@ -22,7 +22,7 @@ class FluxModel : public AssembledModel {
  public:
   FluxModel(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
-  std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
+  std::string split_first_blocks(const Trains& trains) override;
 
  private:
   void add_transformer(const Source& source);
@@ -36,14 +36,16 @@ class FluxModel : public AssembledModel {
   void modulate_first(pipeline::Scope& scope, double guidance);
   void run_first_blocks(pipeline::Scope& scope);
   void finish_blocks(pipeline::Scope& scope);
+  void make_side_modules(bool has_dit);
+  void add_denoising(UnitGroups& groups, double guidance);
   pipeline::Units denoise_units(double guidance);
-  mmdit::Part part_of(const std::string& name) const;
+  mmdit::HeldLayers part_of(const std::string& name) const;
   Transformer::Conditions conditions(pipeline::Scope& scope, double guidance) const;
   Transformer::Inputs inputs(pipeline::Scope& scope, const std::string& modulation) const;
-  Extras::Encoding encoding();
+  at::Tensor encode_text(const std::string& prompt);
 
   Config config_;
-  std::unique_ptr<Extras> extras_;
+  std::vector<std::unique_ptr<SideModule>> side_modules_;
   std::unique_ptr<Step1x> step1x_;
   int64_t num_first_ = 0;  ///< blocks that were split off
   AutoencoderPart autoencoder_;

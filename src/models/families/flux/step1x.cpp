@@ -25,7 +25,7 @@ const std::string kText = "text_encoder", kVision = "image_encoder", kConnector 
 constexpr const char* kQwenMark = "q_proj.bias";
 /// Tokens of states that the connector takes.
 constexpr int64_t kStatesLength = 640;
-/// Of what the vision tower is shown.
+/// The area of pictures that the vision tower is shown.
 constexpr text::PixelRule kStep1xPixels{.least = 256 * 28 * 28, .most = 324 * 28 * 28};
 
 /// The conversation before the picture. States are kept from its last mark on.

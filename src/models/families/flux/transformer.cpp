@@ -29,14 +29,14 @@ std::unique_ptr<T> make_if(bool wanted, Arguments... arguments) {
 }
 
 int64_t num_blocks(const Config& c) { return c.num_double_blocks + c.num_single_blocks; }
-bool holds_start(const mmdit::Part& p) { return p.begin == 0; }
-bool holds_end(const mmdit::Part& p, const Config& c) { return p.end > num_blocks(c); }
+bool holds_start(const mmdit::HeldLayers& p) { return p.begin == 0; }
+bool holds_end(const mmdit::HeldLayers& p, const Config& c) { return p.end > num_blocks(c); }
 
 /// The double blocks of a part, by their numbers in the model: from first to before second. And its single blocks.
-std::pair<int64_t, int64_t> double_blocks(const mmdit::Part& p, const Config& c) {
+std::pair<int64_t, int64_t> double_blocks(const mmdit::HeldLayers& p, const Config& c) {
   return {std::min(p.begin, c.num_double_blocks), std::min(p.end, c.num_double_blocks)};
 }
-std::pair<int64_t, int64_t> single_blocks(const mmdit::Part& p, const Config& c) {
+std::pair<int64_t, int64_t> single_blocks(const mmdit::HeldLayers& p, const Config& c) {
   auto number = [&](int64_t block) { return std::clamp(block - c.num_double_blocks, int64_t{0}, c.num_single_blocks); };
   return {number(p.begin), number(p.end)};
 }
@@ -45,7 +45,7 @@ int64_t length(const std::pair<int64_t, int64_t>& range) { return range.second -
 }  // namespace
 
 struct Transformer::Modulation {
-  Modulation(const Config& c, const mmdit::Part& p, const at::TensorOptions& o)
+  Modulation(const Config& c, const mmdit::HeldLayers& p, const at::TensorOptions& o)
       : timestep_embedder(make_if<EmbedMlp>(holds_start(p), kTimeChannels, c.width(), o)),
         text_embedder(make_if<EmbedMlp>(holds_start(p), c.pooled_projection_dim, c.width(), o)),
         guidance_embedder(make_if<EmbedMlp>(holds_start(p) && c.guidance_embeds, kTimeChannels, c.width(), o)),
@@ -67,7 +67,7 @@ struct Transformer::Modulation {
 };
 
 struct Transformer::Body {
-  Body(const Config& c, const mmdit::Part& p, const at::TensorOptions& o)
+  Body(const Config& c, const mmdit::HeldLayers& p, const at::TensorOptions& o)
       : x_embedder(make_if<nn::Linear>(holds_start(p), c.in_channels, c.width(), o)),
         context_embedder(make_if<nn::Linear>(holds_start(p), c.joint_attention_dim, c.width(), o)),
         double_blocks(mmdit::several<DoubleBlock>(length(flux::double_blocks(p, c)), c, o)),
@@ -80,7 +80,7 @@ struct Transformer::Body {
   std::unique_ptr<nn::Linear> proj_out;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c), part_(part) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c), part_(part) {
   if (part_.end < 0) part_.end = num_blocks(c) + 1;
   if (part_.modulation) modulation_ = std::make_unique<Modulation>(c, part_, options);
   if (part_.body) body_ = std::make_unique<Body>(c, part_, options);
@@ -128,8 +128,8 @@ int64_t Grids::size() const {
   return size;
 }
 
-/// Of each axis the positions [T + I]: text tokens sit at (0, 0, 0), the target's token (r, c) at (0, r, c), a reference's at (1, r, c) or
-/// where the target's would.
+/// Returns the positions [T + I] of each axis: text tokens sit at (0, 0, 0), the target's token (r, c) at (0, r, c), a reference's at (1,
+/// r, c) or where the target's would.
 static std::vector<at::Tensor> positions(int64_t num_text, const Grids& grids, const at::TensorOptions& options) {
   std::vector<std::vector<at::Tensor>> axes(3, {at::zeros({num_text}, options)});
   auto add = [&](const Grid& grid, double first) {

@@ -33,7 +33,7 @@ struct Grids {
 /// diffusers' FluxTransformer2DModel). Single-device maths only. Layers are visited in the same order whatever they are part of.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::HeldLayers part = {});
   ~Transformer() override;
 
   struct Conditions {
@@ -77,7 +77,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   std::pair<at::Tensor, at::Tensor> rope(int64_t num_text, const Grids& grids, const at::TensorOptions& options) const;
 
   Config config_;
-  mmdit::Part part_;
+  mmdit::HeldLayers part_;
   std::unique_ptr<Modulation> modulation_;
   std::unique_ptr<Body> body_;
 };

@@ -16,7 +16,7 @@ mmdit::Widths widths_of(const Config& c) {
   return {.num_heads = c.num_heads, .head_dim = c.head_dim, .hidden = c.hidden, .with_biases = false, .is_gated = true};
 }
 
-/// As mmdit::heads_of, of query and key that lie within one tensor.
+/// Makes heads as mmdit::heads_of, of query and key that lie within one tensor.
 nn::Tensors heads_of_fused(const nn::Tensors& in) {
   return mmdit::heads_of({in[0].contiguous(), in[1].contiguous(), in[2], in[3], in[4], in[5]});
 }

@@ -37,7 +37,7 @@ Source find_text_encoder(const ModelFiles& files) {
   return found.entry ? found : find_mistral(files, kMistralPrefixes, {.least = kMistralLayers});
 }
 
-/// Whether these are the files of a stage that only encodes, which may come without the transformer. The text encoder may be another
+/// Tells whether these are the files of a stage that only encodes, which may come without the transformer. The text encoder may be another
 /// family's, the autoencoder is not.
 bool only_encode(const ModelFiles& files) {
   auto is_encoder = [](const ModelEntry& entry) {

@@ -61,10 +61,8 @@ io::KeyMap original_keys() {
   add_rules(rules, kOfGuidance);
   add_rules(rules, kDouble, "double_blocks.{}.", "transformer_blocks.{}.");
   add_rules(rules, kSingle, "single_blocks.{}.", "single_transformer_blocks.{}.");
-  for (const auto& norm : kDoubleNorms)
-    rules.push_back({"double_blocks.{}." + norm.theirs + ".scale", {"transformer_blocks.{}." + norm.ours[0] + ".weight"}});
-  for (const auto& norm : kSingleNorms)
-    rules.push_back({"single_blocks.{}." + norm.theirs + ".scale", {"single_transformer_blocks.{}." + norm.ours[0] + ".weight"}});
+  add_scales(rules, kDoubleNorms, "double_blocks.{}.", "transformer_blocks.{}.");
+  add_scales(rules, kSingleNorms, "single_blocks.{}.", "single_transformer_blocks.{}.");
   rules.push_back({kLast + ".weight", {kOurLast + ".weight"}, io::KeyRule::Op::swap_halves});
   return io::KeyMap(rules);
 }

@@ -13,7 +13,6 @@
 #include "models/families/flux2/keys.h"
 #include "models/files/scheduler_file.h"
 #include "models/parts/diffsynth_values.h"
-#include "models/parts/mmdit_names.h"
 #include "models/parts/shared_units.h"
 
 namespace burnish::models::flux2 {
@@ -108,21 +107,18 @@ void Flux2Model::add_text_encoder(const Source& dit, const Source& source) {
   if (reads_by_mistral_) {
     use.kind = "Mistral";
     use.load = tokenizers::load_tekken;
+    use.below = kMistralWeights;
   }
-  auto part = qwen_part(source, config, use, files_, options_);
-  if (reads_by_mistral_) {
-    part.names.layers.weights = kMistralWeights;
-    part.names.folder_file.keys = text::qwen_keys_below(kMistralWeights);
-  }
-  add(part);
+  add(qwen_part(source, config, use, files_, options_));
 }
 
 // diffusers and DiffSynth-Studio have our paths; ai-toolkit, ComfyUI, kohya's files and musubi-tuner the original ones.
 void Flux2Model::add_transformer(const Source& source) {
-  auto recipe = split_transformer_recipe<Transformer>(source, config_, options_.seed, first_blocks_);
+  auto recipe = denoiser_.recipe(
+      source, config_, {.stacks = double_then_single(config_.num_double_blocks, config_.num_single_blocks), .behind = {"proj_out"}});
   recipe.settings = [this](const std::string& part) {
-    const bool is_told = config_.guidance_embeds && part == first_blocks_.modulation();
-    return is_told ? fmt::format("embedded_guidance {}", options_.get<double>("embedded_guidance")) : first_blocks_.settings(part);
+    const bool is_told = config_.guidance_embeds && part == denoiser_.blocks().modulation();
+    return is_told ? fmt::format("embedded_guidance {}", options_.get<double>("embedded_guidance")) : denoiser_.blocks().settings(part);
   };
   add(recipe, {.layers = {.weights = "",
                           .diffusers = "transformer.",
@@ -161,13 +157,6 @@ void Flux2Model::fill_names() {
   };
 }
 
-// The modulation is one for all blocks, so none stays as it is where that trains.
-std::string Flux2Model::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
-  const auto num_first =
-      blocks_before_training(*components_.skeleton("dit"), trains, config_.num_double_blocks, config_.num_single_blocks, {"proj_out"});
-  return first_blocks_.split(components_, num_first);
-}
-
 /// Every text has as many tokens: what it is filled up with is attended as well.
 void Flux2Model::encode_prompt(pipeline::Scope& scope) {
   scope.uses("text_encoder");
@@ -184,27 +173,19 @@ void Flux2Model::encode_prompt(pipeline::Scope& scope) {
 
 bool Flux2Model::is_in_one_line() const { return options_.get<std::string>("system_text") == kInOneLine; }
 
-at::Tensor Flux2Model::modulate(pipeline::Scope& scope, const std::string& part, double guidance) {
-  auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
-  return loaded<Transformer>(part).modulate(sigma, options_.dtype, at::full_like(sigma, guidance));
-}
-
-/// Those of a part of the body: all or the first on the text, the last on what the first gave.
-at::Tensor Flux2Model::run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on) {
-  Transformer::Inputs in;
-  in.noisy_BCHW = scope.tensor("noisy");
+void Flux2Model::give(pipeline::Scope& scope, bool goes_on, Transformer::Inputs& in) const {
   if (options_.references) in.references_BCHW = stack_lists(scope.lists("latents_of_references"));
-  if (goes_on) in.hidden_BLD = scope.tensor("hidden_states");
-  else in.text_BTE = scope.tensor("text_embedding").to(options_.dtype);
-  in.modulation_BM = scope.tensor("modulation");
-  return loaded<Transformer>(part).forward(in);
+  if (!goes_on) in.text_BTE = scope.tensor("text_embedding").to(options_.dtype);
 }
 
 pipeline::Units Flux2Model::denoise_units(double guidance) {
   std::vector<std::string> reads{"noisy", "text_embedding", "modulation"};
   if (options_.references) reads.emplace_back("latents_of_references");
-  auto modulate_told = [this, guidance](pipeline::Scope& scope, const std::string& part) { return modulate(scope, part, guidance); };
-  return first_blocks_.units(reads, modulate_told, std::bind_front(&Flux2Model::run_blocks, this));
+  auto modulate = [this, guidance](pipeline::Scope& scope, const std::string& part) {
+    auto sigma = denoiser_.time(scope);
+    return denoiser_.loaded(part).modulate(sigma, options_.dtype, at::full_like(sigma, guidance));
+  };
+  return denoiser_.units({.reads = reads, .modulate = modulate, .give = std::bind_front(&Flux2Model::give, this)});
 }
 
 UnitGroups Flux2Model::units_of(const Expert&) {

@@ -2,8 +2,8 @@
 #include "models/families/flux2/transformer.h"
 #include "models/parts/assembled_model.h"
 #include "models/parts/find_components.h"
-#include "models/parts/first_blocks.h"
 #include "models/parts/shared_components.h"
+#include "models/parts/split_denoiser.h"
 
 namespace burnish::models::flux2 {
 
@@ -29,7 +29,7 @@ class Flux2Model : public AssembledModel {
  public:
   Flux2Model(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
-  std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
+  std::string split_first_blocks(const Trains& trains) override { return denoiser_.split(trains); }
 
  private:
   void add_transformer(const Source& source);
@@ -37,13 +37,12 @@ class Flux2Model : public AssembledModel {
   void fill_names();
   bool is_in_one_line() const;
   void encode_prompt(pipeline::Scope& scope);
-  at::Tensor modulate(pipeline::Scope& scope, const std::string& part, double guidance);
-  at::Tensor run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on);
+  void give(pipeline::Scope& scope, bool goes_on, Transformer::Inputs& in) const;
   pipeline::Units denoise_units(double guidance);
 
   Config config_;
   bool reads_by_mistral_ = false;  ///< whether texts are read by Mistral, as FLUX.2 dev's are, and not by Qwen3
-  FirstBlocks first_blocks_;
+  SplitDenoiser<Transformer> denoiser_{components_, options_};
   AutoencoderPart autoencoder_;
 };
 

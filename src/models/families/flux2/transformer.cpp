@@ -23,8 +23,8 @@ constexpr double kReferenceStep = 10;
 
 at::Tensor to_tokens(const at::Tensor& x_BCHW) { return x_BCHW.flatten(2).transpose(1, 2); }
 
-/// Of each axis the places [L]: text token i sits at (0, 0, 0, i), the target's token (r, c) at (0, r, c, 0), that of the k-th reference
-/// picture, from 1 on, at (10 k, r, c, 0).
+/// Returns the places [L] of each axis: text token i sits at (0, 0, 0, i), the target's token (r, c) at (0, r, c, 0), that of the k-th
+/// reference picture, from 1 on, at (10 k, r, c, 0).
 std::vector<at::Tensor> places(int64_t num_text, const std::vector<at::Tensor>& pictures_BCHW, const at::TensorOptions& options) {
   auto nowhere = at::zeros({num_text}, options);
   std::vector<std::vector<at::Tensor>> axes{{nowhere}, {nowhere}, {nowhere}, {at::arange(num_text, options)}};
@@ -59,7 +59,7 @@ struct Transformer::Modulation {
 };
 
 struct Transformer::Body {
-  Body(const Config& c, const mmdit::Part& p, const at::TensorOptions& o) {
+  Body(const Config& c, const mmdit::HeldLayers& p, const at::TensorOptions& o) {
     const auto num_blocks = c.num_double_blocks + c.num_single_blocks;
     if (p.begin == 0) {
       image_in = std::make_unique<nn::Linear>(c.in_channels, c.width(), o, false);
@@ -77,7 +77,7 @@ struct Transformer::Body {
   std::unique_ptr<nn::Linear> out;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c), part_(part) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c), part_(part) {
   if (part_.end < 0) part_.end = c.num_double_blocks + c.num_single_blocks + 1;
   if (part_.modulation) {
     auto& m = *(modulation_ = std::make_unique<Modulation>(c, options));

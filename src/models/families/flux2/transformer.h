@@ -13,7 +13,7 @@ namespace burnish::models::flux2 {
 /// latents, of which each is a token. All blocks of a kind share their shifts, scales and gates.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::HeldLayers part = {});
   ~Transformer() override;
 
   /// Computes every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1], and of guidance, fp32, which models without an
@@ -42,7 +42,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   struct Body;
 
   Config config_;
-  mmdit::Part part_;
+  mmdit::HeldLayers part_;
   std::unique_ptr<Modulation> modulation_;
   std::unique_ptr<Body> body_;
 };

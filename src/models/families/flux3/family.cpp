@@ -28,7 +28,7 @@ Source find_dit(const ModelFiles& files) {
   return found;
 }
 
-/// Whether these are the files of a stage that only encodes, which may come without the transformer. Either encoder may be another
+/// Tells whether these are the files of a stage that only encodes, which may come without the transformer. Either encoder may be another
 /// family's, both together are not.
 bool only_encode(const ModelFiles& files) { return find_patch_autoencoder(files).entry && find_qwen3_vl(files, kTextPrefixes).entry; }
 

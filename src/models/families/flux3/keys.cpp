@@ -35,23 +35,18 @@ const RenamedLayers kOfFlowMaps{
 const std::string kLast = "final_layer.image.adaLN_modulation.1", kOurLast = "norm_out.linear";
 const std::string kKohya = "lora_unet_";
 
-struct NamedStack {
-  std::string theirs, ours;
-  int64_t Config::*count;
-};
-const NamedStack kStacks[] = {
-    {"content_mode_blocks.image.", "mode_blocks.image.", &Config::num_early_blocks},
-    {"content_mode_blocks.image_cond.", "mode_blocks.image_cond.", &Config::num_early_blocks},
-    {"txt_mode_blocks.", "txt_mode_blocks.", &Config::num_early_blocks},
-    {"single_blocks.", "single_transformer_blocks.", &Config::num_joint_blocks},
-};
+std::vector<NamedStack> stacks_of(const Config& config) {
+  return {{"content_mode_blocks.image.", "mode_blocks.image.", config.num_early_blocks},
+          {"content_mode_blocks.image_cond.", "mode_blocks.image_cond.", config.num_early_blocks},
+          {"txt_mode_blocks.", "txt_mode_blocks.", config.num_early_blocks},
+          {"single_blocks.", "single_transformer_blocks.", config.num_joint_blocks}};
+}
 
 RenamedLayers original_layers(const Config& config) {
   auto layers = kOutside;
   if (config.is_flow_map) layers.insert(layers.end(), kOfFlowMaps.begin(), kOfFlowMaps.end());
   layers.push_back({kLast, {kOurLast}});
-  for (const auto& stack : kStacks) add_blocks(layers, kInBlocks, stack.theirs, stack.ours, config.*stack.count);
-  return layers;
+  return with_blocks(layers, kInBlocks, stacks_of(config));
 }
 
 }  // namespace
@@ -60,10 +55,9 @@ io::KeyMap original_keys() {
   std::vector<io::KeyRule> rules;
   add_rules(rules, kOutside);
   add_rules(rules, kOfFlowMaps);
-  for (const auto& stack : kStacks) {
+  for (const auto& stack : stacks_of({})) {
     add_rules(rules, kInBlocks, stack.theirs + "{}.", stack.ours + "{}.");
-    for (const auto& norm : kNormsInBlocks)
-      rules.push_back({stack.theirs + "{}." + norm.theirs + ".scale", {stack.ours + "{}." + norm.ours[0] + ".weight"}});
+    add_scales(rules, kNormsInBlocks, stack.theirs + "{}.", stack.ours + "{}.");
   }
   rules.push_back({kLast + ".weight", {kOurLast + ".weight"}, io::KeyRule::Op::swap_halves});
   // Streams of relatives, which are refused by their names.

@@ -10,9 +10,8 @@
 #include "diffusion/flow_process.h"
 #include "models/families/flux3/keys.h"
 #include "models/files/scheduler_file.h"
-#include "models/model/time_after.h"
+#include "models/model/step_end.h"
 #include "models/parts/diffsynth_values.h"
-#include "models/parts/mmdit_names.h"
 #include "models/parts/shared_units.h"
 
 namespace burnish::models::flux3 {
@@ -66,7 +65,14 @@ Flux3Model::Flux3Model(const ModelFiles& files, const ModelOptions& options) : A
 
 // diffusers and SimpleTuner have our paths; ai-toolkit, ComfyUI and DiffSynth-Studio the original ones.
 void Flux3Model::add_transformer(const Source& source) {
-  auto recipe = split_transformer_recipe<Transformer>(source, config_, options_.seed, first_blocks_);
+  const auto early = config_.num_early_blocks;
+  auto recipe = denoiser_.recipe(source, config_,
+                                 {.stacks = {{"txt_mode_blocks.", early},
+                                             {"mode_blocks.image.", early},
+                                             {"mode_blocks.image_cond.", early},
+                                             {"single_transformer_blocks.", config_.num_joint_blocks}},
+                                  .behind = {"proj_out"},
+                                  .num_inseparable = config_.early_blocks()});
   ComponentNames names{.layers = {.weights = "",
                                   .diffusers = "transformer.",
                                   .kohya = "lora_transformer_",
@@ -91,11 +97,9 @@ void Flux3Model::add_text_encoder(const Source& source, const text::QwenConfig& 
   const bool is_named = source.entry && source.entry->is_sizes;
   const QwenUse use{.text = {.comfyui = "text_encoders.qwen3vl_4b.transformer.", .length = is_named ? kUnknownTextLength : kTextLength},
                     .chat = kChat,
-                    .num_read = kTextLayers.back()};
-  auto part = qwen_part(source, config, use, files_, options_);
-  part.names.layers.weights = kTextWeights;
-  part.names.folder_file.keys = text::qwen_keys_below(kTextWeights);
-  add(part);
+                    .num_read = kTextLayers.back(),
+                    .below = kTextWeights};
+  add(qwen_part(source, config, use, files_, options_));
 }
 
 void Flux3Model::fill_names() {
@@ -138,50 +142,26 @@ void Flux3Model::encode_prompt(pipeline::Scope& scope) {
   write_text(scope, states);
 }
 
-// One modulation serves all joint blocks, and one all blocks of a stream; none stays as it is where that trains. The blocks of streams are
-// split off all together.
-std::string Flux3Model::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
-  const auto early = config_.num_early_blocks;
-  const std::vector<BlockStack> stacks{{"txt_mode_blocks.", early},
-                                       {"mode_blocks.image.", early},
-                                       {"mode_blocks.image_cond.", early},
-                                       {"single_transformer_blocks.", config_.num_joint_blocks}};
-  const auto count = blocks_before_training(*components_.skeleton("dit"), trains, stacks, {"proj_out"});
-  return first_blocks_.split(components_, count < config_.early_blocks() ? 0 : count);
-}
-
-void Flux3Model::embed_text(pipeline::Scope& scope) {
-  const auto part = first_blocks_.text();
-  scope.uses(part);
-  scope.write("text_tokens", loaded<Transformer>(part).embed(scope.tensor("text_embedding").to(options_.dtype)));
+void Flux3Model::give(pipeline::Scope& scope, bool goes_on, Transformer::Inputs& in) const {
+  in.mask_BT = scope.tensor("text_mask").to(options_.device);
+  if (options_.references) in.references_BCHW = stack_lists(scope.lists("latents_of_references"));
+  if (!goes_on) in.text_BTD = scope.tensor("text_tokens");
 }
 
 /// `target` is the value that says where a step leads.
-at::Tensor Flux3Model::modulate(pipeline::Scope& scope, const std::string& part, const std::string& target) {
-  auto time = [&](const std::string& name) { return scope.tensor(name).to(options_.device, at::kFloat); };
-  const auto target_B = config_.is_flow_map ? time(target) : at::Tensor();
-  return loaded<Transformer>(part).modulate(time(kTime), target_B, options_.references, options_.dtype);
-}
-
-/// Those of a part of the body: all or the first on the text, the last on what the first gave.
-at::Tensor Flux3Model::run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on) {
-  Transformer::Inputs in{.noisy_BCHW = scope.tensor("noisy"),
-                         .mask_BT = scope.tensor("text_mask").to(options_.device),
-                         .modulation_BM = scope.tensor("modulation")};
-  if (options_.references) in.references_BCHW = stack_lists(scope.lists("latents_of_references"));
-  if (goes_on) in.hidden_BLD = scope.tensor("hidden_states");
-  else in.text_BTD = scope.tensor("text_tokens");
-  return loaded<Transformer>(part).forward(in);
-}
-
 pipeline::Units Flux3Model::denoise_units(const std::string& target) {
   std::vector<std::string> times{kTime}, reads{"noisy", "text_tokens", "text_mask", "modulation"};
   if (config_.is_flow_map && target != kTime) times.push_back(target);
   if (options_.references) reads.emplace_back("latents_of_references");
-  auto modulate_to = [this, target](pipeline::Scope& scope, const std::string& part) { return modulate(scope, part, target); };
-  auto units = first_blocks_.units(reads, modulate_to, std::bind_front(&Flux3Model::run_blocks, this), times);
+  auto modulate = [this, target](pipeline::Scope& scope, const std::string& part) {
+    const auto target_B = config_.is_flow_map ? denoiser_.time(scope, target) : at::Tensor();
+    return denoiser_.loaded(part).modulate(denoiser_.time(scope), target_B, options_.references, options_.dtype);
+  };
+  auto units = denoiser_.units({.reads = reads, .modulate = modulate, .give = std::bind_front(&Flux3Model::give, this), .times = times});
   units.insert(units.begin(),
-               {"embed_text", {"text_embedding"}, {"text_tokens"}, {first_blocks_.text()}, [this](pipeline::Scope& s) { embed_text(s); }});
+               denoiser_.text_unit("embed_text", {"text_embedding"}, [this](const Transformer& layers, pipeline::Scope& scope) {
+                 return layers.embed(scope.tensor("text_embedding").to(options_.dtype));
+               }));
   return units;
 }
 
@@ -191,7 +171,7 @@ UnitGroups Flux3Model::units_of(const Expert&) {
       {"encode_prompt", {"prompt"}, {"text_embedding", "text_mask"}, {kEncoder}, [this](pipeline::Scope& s) { encode_prompt(s); }}};
   // Where a step leads to its own time, a flow map is the velocity that trains.
   groups.denoise = denoise_units(kTime);
-  if (config_.is_flow_map) groups.draw = denoise_units(kTimeAfter);
+  if (config_.is_flow_map) groups.draw = denoise_units(kStepEnd);
   return groups;
 }
 

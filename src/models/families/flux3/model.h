@@ -2,8 +2,8 @@
 #include "models/families/flux3/transformer.h"
 #include "models/parts/assembled_model.h"
 #include "models/parts/find_components.h"
-#include "models/parts/first_blocks.h"
 #include "models/parts/shared_components.h"
+#include "models/parts/split_denoiser.h"
 
 namespace burnish::models::flux3 {
 
@@ -18,20 +18,18 @@ class Flux3Model : public AssembledModel {
  public:
   Flux3Model(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
-  std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
+  std::string split_first_blocks(const Trains& trains) override { return denoiser_.split(trains); }
 
  private:
   void add_transformer(const Source& source);
   void add_text_encoder(const Source& source, const text::QwenConfig& config);
   void fill_names();
   void encode_prompt(pipeline::Scope& scope);
-  void embed_text(pipeline::Scope& scope);
-  at::Tensor modulate(pipeline::Scope& scope, const std::string& part, const std::string& target);
-  at::Tensor run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on);
+  void give(pipeline::Scope& scope, bool goes_on, Transformer::Inputs& in) const;
   pipeline::Units denoise_units(const std::string& target);
 
   Config config_;
-  FirstBlocks first_blocks_{.has_text = true};
+  SplitDenoiser<Transformer> denoiser_{components_, options_, {.has_text = true}};
   AutoencoderPart autoencoder_;
 };
 

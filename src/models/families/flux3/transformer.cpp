@@ -23,7 +23,7 @@ constexpr double kStep = 0.5;
 
 at::Tensor to_tokens(const at::Tensor& x_BCHW) { return x_BCHW.flatten(2).transpose(1, 2); }
 
-/// Of each axis the places of a stream's tokens [L], fp64.
+/// The places of a stream's tokens [L] for each axis, fp64.
 using Places = std::vector<at::Tensor>;
 
 /// Text token i sits at (0, 0, 0, i).
@@ -100,7 +100,7 @@ struct Transformer::Body {
   std::unique_ptr<nn::Linear> out;  ///< with what comes behind them
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c) {
   if (part.modulation) {
     auto& m = *(modulation_ = std::make_unique<Modulation>(c, options));
     own("timestep_embedder", m.time);

@@ -14,7 +14,7 @@ namespace burnish::models::flux3 {
 /// then blocks run over all. All blocks of a stream share shifts, scales and gates, those of the first kind and those of the second.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::HeldLayers part = {});
   ~Transformer() override;
 
   /// Computes every shift, scale and gate [B, M] in `dtype`: 3 D for the picture and 3 D for the text in blocks of their own, 3 D for the

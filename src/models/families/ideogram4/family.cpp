@@ -48,8 +48,8 @@ void find_transformers(const ModelFiles& files, Sources& sources) {
   }
 }
 
-/// Whether these are the files of a stage that only encodes, which may come without the transformers: the text encoder is another family's
-/// too, and so is the autoencoder, but for the order of its statistics.
+/// Tells whether these are the files of a stage that only encodes, which may come without the transformers: the text encoder is another
+/// family's too, and so is the autoencoder, but for the order of its statistics.
 bool only_encode(const ModelFiles& files) {
   const auto vae = find_patch_autoencoder(files);
   return vae.entry && !vae.entry->is_sizes && find_qwen3_vl(files, kTextPrefixes).entry &&

@@ -95,7 +95,7 @@ Ideogram4Model::Ideogram4Model(const ModelFiles& files, const ModelOptions& opti
 void Ideogram4Model::add_transformer(const std::string& name, const Source& source) {
   const bool is_away = name == kAway;
   const auto config = is_away ? read_named(source, detect, config_) : config_;
-  auto recipe = transformer_recipe<Transformer>(source, config, options_.seed, mmdit::part_named);
+  auto recipe = transformer_recipe<Transformer>(source, config, options_.seed, mmdit::layers_of_part);
   recipe.name = name;
   recipe.parts = {name + kModulation, name + kText, name + kBody};
   ComponentNames names{
@@ -121,10 +121,9 @@ void Ideogram4Model::add_text_encoder(const Source& source, const text::QwenConf
   const bool is_named = source.entry && source.entry->is_sizes;
   const QwenUse use{.text = {.comfyui = "text_encoders.qwen3vl_8b.transformer.", .length = is_named ? kUnknownTextLength : kTextLength},
                     .chat = kChat,
-                    .num_read = kTextLayers.back()};
+                    .num_read = kTextLayers.back(),
+                    .below = kTextWeights};
   auto part = qwen_part(source, config, use, files_, options_);
-  part.names.layers.weights = kTextWeights;
-  part.names.folder_file.keys = text::qwen_keys_below(kTextWeights);
   part.names.without_gradient.emplace_back("norm");
   add(part);
 }

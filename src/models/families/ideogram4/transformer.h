@@ -13,7 +13,7 @@ namespace burnish::models::ideogram4 {
 /// which each is a token, in one stream with those of a text, or alone.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::HeldLayers part = {});
   ~Transformer() override;
 
   /// Makes the conditioning [B, M] of sigma, fp32 in [0, 1], in `dtype`. Needs the modulation.

@@ -29,35 +29,24 @@ const RenamedLayers kOutside{
 };
 const RenamedLayers kNormsOutside{{"txtmlp.0", {"txt_in.norm"}}, {"last.norm", {"final_layer.norm"}}};
 
-struct NamedStack {
-  std::string theirs, ours;
-  int64_t Config::*count;
-};
-const NamedStack kStacks[] = {
-    {"blocks.", "transformer_blocks.", &Config::num_layers},
-    {"txtfusion.layerwise_blocks.", "text_fusion.layerwise_blocks.", &Config::num_layerwise_blocks},
-    {"txtfusion.refiner_blocks.", "text_fusion.refiner_blocks.", &Config::num_refiner_blocks},
-};
-
-RenamedLayers original_layers(const Config& config) {
-  auto layers = kOutside;
-  for (const auto& stack : kStacks) add_blocks(layers, kInBlocks, stack.theirs, stack.ours, config.*stack.count);
-  return layers;
+std::vector<NamedStack> stacks_of(const Config& config) {
+  return {{"blocks.", "transformer_blocks.", config.num_layers},
+          {"txtfusion.layerwise_blocks.", "text_fusion.layerwise_blocks.", config.num_layerwise_blocks},
+          {"txtfusion.refiner_blocks.", "text_fusion.refiner_blocks.", config.num_refiner_blocks}};
 }
+
+RenamedLayers original_layers(const Config& config) { return with_blocks(kOutside, kInBlocks, stacks_of(config)); }
 
 }  // namespace
 
 io::KeyMap original_keys() {
   std::vector<io::KeyRule> rules;
-  auto add_norms = [&](const RenamedLayers& norms, const std::string& theirs, const std::string& ours) {
-    for (const auto& norm : norms) rules.push_back({theirs + norm.theirs + ".scale", {ours + norm.ours[0] + ".weight"}});
-  };
-  for (const auto& stack : kStacks) {
+  for (const auto& stack : stacks_of({})) {
     add_rules(rules, kInBlocks, stack.theirs + "{}.", stack.ours + "{}.");
-    add_norms(kNormsInBlocks, stack.theirs + "{}.", stack.ours + "{}.");
+    add_scales(rules, kNormsInBlocks, stack.theirs + "{}.", stack.ours + "{}.");
   }
   add_rules(rules, kOutside);
-  add_norms(kNormsOutside, "", "");
+  add_scales(rules, kNormsOutside);
   rules.push_back({"blocks.{}.mod.lin", {"transformer_blocks.{}.scale_shift_table"}, io::KeyRule::Op::stack_rows});
   rules.push_back({"last.modulation.lin", {"final_layer.scale_shift_table"}});
   return io::KeyMap(rules);

@@ -20,7 +20,6 @@
 #include "models/files/config_values.h"
 #include "models/files/scheduler_file.h"
 #include "models/parts/find_components.h"
-#include "models/parts/mmdit_names.h"
 #include "models/parts/shared_units.h"
 
 namespace burnish::models::krea2 {
@@ -49,7 +48,7 @@ nlohmann::json index_of(const ModelFiles& files) {
 /// The shift of a distilled model, which does not depend on the size of a picture (diffusers: pipeline_krea2.py).
 double distilled_mu(int64_t /*num_image_tokens*/, int64_t /*num_steps*/) { return 1.15; }
 
-/// Whether the files say that the model is distilled, which no tensor does.
+/// Tells whether the files say that the model is distilled, which no tensor does.
 bool is_distilled_by(const ModelFiles& files, const Source& transformer) {
   if (transformer.entry && transformer.entry->is_sizes) return transformer.entry->label == kTurbo;
   bool is_distilled = false;
@@ -67,7 +66,7 @@ std::vector<int64_t> layers_to_read(const ModelFiles& files) {
   return layers;
 }
 
-/// That a reference that lies in its target's place is as large.
+/// Throws a data Error for a reference that lies in its target's place and has another size.
 void check_size(const at::Tensor& reference, const at::Tensor& noisy, int64_t downsampling) {
   if (reference.sizes() == noisy.sizes()) return;
   data_error("models",
@@ -77,7 +76,7 @@ void check_size(const at::Tensor& reference, const at::Tensor& noisy, int64_t do
              noisy.size(2) * downsampling);
 }
 
-/// What lies at the tokens of a text in a cache of DiffSynth-Studio, which has padding before the tokens that end it.
+/// Reads what lies at the tokens of a text in a cache of DiffSynth-Studio, which has padding before the tokens that end it.
 DiffsynthValue of_tokens(const std::string& name, bool is_mask) {
   return {.name = name, .make = [is_mask, name](const DiffsynthValue::Find& find) -> pipeline::Value {
             const auto values = find(name), masks = find("prompt_emb_mask");
@@ -117,19 +116,12 @@ Krea2Model::Krea2Model(const ModelFiles& files, const ModelOptions& options) : A
   process_ = std::make_unique<diffusion::FlowProcess>(sampling, diffusion::GridConfig{.shift = std::exp(0.8), .last = 0});
 }
 
-// The modulation is one for all blocks, so none stays as it is where that trains.
-std::string Krea2Model::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
-  const auto num_first =
-      blocks_before_training(*components_.skeleton("dit"), trains, {{"transformer_blocks.", config_.num_layers}}, {"final_layer"});
-  return first_blocks_.split(components_, num_first);
-}
-
 // diffusers and SimpleTuner have our paths; Krea's trainer, ai-toolkit, ComfyUI, musubi-tuner and DiffSynth-Studio the original ones.
 void Krea2Model::add_transformer(const Source& source) {
-  auto recipe = split_transformer_recipe<Transformer>(source, config_, options_.seed, first_blocks_);
+  auto recipe = denoiser_.recipe(source, config_, {.stacks = {{"transformer_blocks.", config_.num_layers}}, .behind = {"final_layer"}});
   recipe.settings = [this](const std::string& part) {
-    if (part == first_blocks_.modulation()) return std::string(has_frames() ? "reference pictures by the time 0" : "");
-    return first_blocks_.settings(part);
+    if (part == denoiser_.blocks().modulation()) return std::string(has_frames() ? "reference pictures by the time 0" : "");
+    return denoiser_.blocks().settings(part);
   };
   add(recipe,
       {.layers = {.weights = "",
@@ -149,10 +141,9 @@ void Krea2Model::add_encoders(const Sources& sources, const text::QwenConfig& te
   const QwenUse use{.text = {.comfyui = "text_encoders.qwen3vl_4b.transformer.", .length = kTextLength},
                     .chat = kChat,
                     .drops_before = true,
-                    .num_read = read_layers_.back()};
+                    .num_read = read_layers_.back(),
+                    .below = kTextWeights};
   auto part = qwen_part(sources.text_encoder, text_config, use, files_, options_);
-  part.names.layers.weights = kTextWeights;
-  part.names.folder_file.keys = text::qwen_keys_below(kTextWeights);
   if (options_.references) part.recipe.tokenizer->load = [](const auto& folder) { return load_seeing_qwen(folder, kChat); };
   add(part);
   if (options_.references)
@@ -191,11 +182,6 @@ void Krea2Model::check_layers() const {
                num_text_layers_, read_layers_.back());
 }
 
-int64_t Krea2Model::reference_area() const {
-  auto chosen = options_.get<int64_t>("reference_pixels");
-  return chosen > 0 ? chosen : kReferenceArea;
-}
-
 void Krea2Model::see_references(pipeline::Scope& scope) {
   scope.uses(kTower);
   auto& tower = loaded<text::Qwen3VlVision>(kTower);
@@ -230,40 +216,26 @@ void Krea2Model::encode_prompt(pipeline::Scope& scope) {
   write_text(scope, states.narrow(1, text.num_dropped, states.size(1) - text.num_dropped));
 }
 
-void Krea2Model::fuse_text(pipeline::Scope& scope) {
-  const auto part = first_blocks_.text();
-  scope.uses(part);
-  scope.write("text_tokens", loaded<Transformer>(part).fuse(scope.tensor("text_embedding").to(options_.dtype),
-                                                            scope.tensor("text_mask").to(options_.device)));
-}
-
-at::Tensor Krea2Model::modulate(pipeline::Scope& scope, const std::string& part) {
-  auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
-  return loaded<Transformer>(part).modulate(sigma, options_.dtype, has_frames());
-}
-
-/// Those of a part of the body: all or the first on the text, the last on what the first gave.
-at::Tensor Krea2Model::run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on) {
-  Transformer::Inputs in{.noisy_BCHW = scope.tensor("noisy"),
-                         .mask_BT = scope.tensor("text_mask").to(options_.device),
-                         .modulation_BM = scope.tensor("modulation")};
+void Krea2Model::give(pipeline::Scope& scope, bool goes_on, Transformer::Inputs& in) const {
+  in.mask_BT = scope.tensor("text_mask").to(options_.device);
   if (options_.references) in.references = stack_lists(scope.lists("latents_of_references"));
   for (const auto& reference : in.references) {
     if (!has_frames()) check_size(reference, in.noisy_BCHW, autoencoder_.downsampling);
   }
-  if (goes_on) in.hidden_BLD = scope.tensor("hidden_states");
-  else in.text_BTD = scope.tensor("text_tokens");
-  return loaded<Transformer>(part).forward(in);
+  if (!goes_on) in.text_BTD = scope.tensor("text_tokens");
 }
 
 pipeline::Units Krea2Model::denoise_units() {
   std::vector<std::string> reads{"noisy", "text_tokens", "text_mask", "modulation"};
   if (options_.references) reads.emplace_back("latents_of_references");
-  auto units = first_blocks_.units(reads, std::bind_front(&Krea2Model::modulate, this), std::bind_front(&Krea2Model::run_blocks, this));
-  units.insert(units.begin(),
-               {"fuse_text", {"text_embedding", "text_mask"}, {"text_tokens"}, {first_blocks_.text()}, [this](pipeline::Scope& s) {
-                  fuse_text(s);
-                }});
+  auto modulate = [this](pipeline::Scope& scope, const std::string& part) {
+    return denoiser_.loaded(part).modulate(denoiser_.time(scope), options_.dtype, has_frames());
+  };
+  auto fuse = [this](const Transformer& layers, pipeline::Scope& scope) {
+    return layers.fuse(scope.tensor("text_embedding").to(options_.dtype), scope.tensor("text_mask").to(options_.device));
+  };
+  auto units = denoiser_.units({.reads = reads, .modulate = modulate, .give = std::bind_front(&Krea2Model::give, this)});
+  units.insert(units.begin(), denoiser_.text_unit("fuse_text", {"text_embedding", "text_mask"}, fuse));
   return units;
 }
 

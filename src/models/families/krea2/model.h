@@ -2,8 +2,8 @@
 #include "models/families/krea2/editing.h"
 #include "models/families/krea2/transformer.h"
 #include "models/parts/assembled_model.h"
-#include "models/parts/first_blocks.h"
 #include "models/parts/shared_components.h"
+#include "models/parts/split_denoiser.h"
 
 namespace burnish::models::krea2 {
 
@@ -22,7 +22,7 @@ class Krea2Model : public AssembledModel {
  public:
   Krea2Model(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
-  std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
+  std::string split_first_blocks(const Trains& trains) override { return denoiser_.split(trains); }
   bool scales_references() const override { return has_frames(); }
   Extent seen_reference(const Extent& given) const override { return has_frames() ? fitted(given, reference_area()) : given; }
 
@@ -31,19 +31,17 @@ class Krea2Model : public AssembledModel {
   void add_encoders(const Sources& sources, const text::QwenConfig& text_config);
   void fill_names(bool is_distilled);
   bool has_frames() const { return options_.references && form_ == Form::frames; }
-  int64_t reference_area() const;
+  int64_t reference_area() const { return models::reference_area(options_, kReferenceArea); }
   void check_layers() const;
   PictureText edit_text(pipeline::Scope& scope, const std::vector<at::Tensor>& seen) const;
   void see_references(pipeline::Scope& scope);
   void encode_prompt(pipeline::Scope& scope);
   pipeline::Units prompt_units();
-  void fuse_text(pipeline::Scope& scope);
-  at::Tensor modulate(pipeline::Scope& scope, const std::string& part);
-  at::Tensor run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on);
+  void give(pipeline::Scope& scope, bool goes_on, Transformer::Inputs& in) const;
   pipeline::Units denoise_units();
 
   Config config_;
-  FirstBlocks first_blocks_{.has_text = true};
+  SplitDenoiser<Transformer> denoiser_{components_, options_, {.has_text = true}};
   std::vector<int64_t> read_layers_;  ///< layers of the text encoder whose states are read
   int64_t num_text_layers_ = 0;       ///< layers that the text encoder has
   text::Qwen3VlVisionConfig vision_config_;

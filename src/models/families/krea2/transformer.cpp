@@ -73,7 +73,7 @@ struct Transformer::Body {
   std::unique_ptr<Last> last;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c) {
   auto own_stack = [this](const std::string& name, auto& blocks, int64_t number = 0) {
     for (auto& block : blocks) own(name + "." + std::to_string(number++), *block);
   };

@@ -12,7 +12,7 @@ namespace burnish::models::krea2 {
 /// encoder become one for each token of the text, and text and picture one sequence.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::HeldLayers part = {});
   ~Transformer() override;
 
   /// Makes of sigma [B] in fp32 the modulation of all blocks and what the last layer reads: [B, 7 D]. Where reference pictures are without

@@ -6,7 +6,7 @@
 
 #include "base/input_error.h"
 #include "io/model_values.h"
-#include "models/parts/shared_units.h"
+#include "models/parts/find_components.h"
 
 namespace burnish::models::qwen_image {
 
@@ -59,15 +59,10 @@ at::Tensor BlockwiseControlNet::forward(int64_t block, const at::Tensor& image_B
   return blocks_.at(static_cast<size_t>(block))->run({image_BID, embedded_BID})[0];
 }
 
-Source find_control(const ModelFiles& files) {
-  for (const auto& entry : files.entries) {
-    if (entry.tensors && entry.tensors->contains(kControlMark)) return {&entry, *entry.tensors, {}};
-  }
-  return {};
-}
+Source find_control(const ModelFiles& files) { return find_marked(files, kControlMark); }
 
-Control::Control(const ModelFiles& files, const ModelOptions& options, const qwen_image::Config& dit, bool has_dit)
-    : options_(options), dit_(dit), source_(find_control(files)) {
+Control::Control(const ModelOptions& options, Components& components, const ModelFiles& files, const qwen_image::Config& dit, bool has_dit)
+    : SideModule(options, components), dit_(dit), source_(find_control(files)) {
   if (inpaints() && !is_read())
     config_error("models", "extra_inputs names {}, which is read together with {}; name both", kControlMaskColumn, kControlColumn);
   if (!source_.entry) return;
@@ -84,33 +79,37 @@ Control::Control(const ModelFiles& files, const ModelOptions& options, const qwe
     config_error("models", "the ControlNet {} inpaints; name {} too", label, kControlMaskColumn);
 }
 
-void Control::add_components(Components& components) const {
-  if (!source_.entry) return;
-  components.add({.name = kBlockwise,
-                  .what = "blockwise ControlNet",
-                  .source = source_,
-                  .build = [config = config_](const std::string&, const at::TensorOptions& options) {
-                    return std::make_unique<BlockwiseControlNet>(config, options);
-                  }});
+std::vector<NamedRecipe> Control::components(const ComponentNames&) const {
+  if (!source_.entry) return {};
+  auto names = plain_names(kBlockwise);
+  names.high_precision = {"img_in"};
+  return {{side_recipe<BlockwiseControlNet>(kBlockwise, "blockwise ControlNet", source_, config_), names}};
 }
 
 void Control::add_names(Names& names) const {
   if (!source_.entry) return;
-  auto& own = names.components[kBlockwise] = plain_names(kBlockwise);
-  own.high_precision = {"img_in"};
   if (is_read()) names.extra_inputs.push_back(kExtraInputs[0]);
   if (inpaints() && config_.in_channels > dit_.in_channels) names.extra_inputs.push_back(kExtraInputs[1]);
 }
 
-pipeline::Units Control::encode_units(int64_t downsampling, const std::function<at::Tensor(const at::Tensor&)>& encode) const {
-  if (!is_read()) return {};
+void Control::add_units(UnitGroups& groups, const ModelParts& parts) {
+  if (!is_read()) return;
   std::vector<std::string> columns{kControlColumn};
   if (inpaints()) columns.emplace_back(kControlMaskColumn);
-  return {{"encode_control", columns, {"control_latents"}, {"vae"}, [columns, downsampling, encode](pipeline::Scope& s) {
-             s.uses("vae");
-             auto mask = columns.size() > 1 ? picture_of(s, columns[1]) : at::Tensor();
-             s.write("control_latents", control_latents(picture_of(s, columns[0]), mask, downsampling, encode));
-           }}};
+  add_encoding(groups, {{"encode_control", columns, {"control_latents"}, {parts.vae}, [columns, parts](pipeline::Scope& s) {
+                           s.uses(parts.vae);
+                           auto mask = columns.size() > 1 ? picture_of(s, columns[1]) : at::Tensor();
+                           s.write("control_latents", control_latents(picture_of(s, columns[0]), mask, parts));
+                         }}});
+  groups.denoise.back().models.push_back(kBlockwise);
+}
+
+void Control::give(pipeline::Scope& scope, const std::string&, Transformer::Inputs& in) {
+  if (!is_read()) return;
+  scope.uses(kBlockwise);
+  const auto& control = loaded<BlockwiseControlNet>(kBlockwise);
+  auto embedded = control.embed(mmdit::to_tokens(scope.tensor("control_latents")).to(options_.device, options_.dtype));
+  in.after_block = [&control, embedded](int64_t block, const at::Tensor& image_BID) { return control.forward(block, image_BID, embedded); };
 }
 
 }  // namespace burnish::models::qwen_image

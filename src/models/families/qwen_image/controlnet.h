@@ -1,8 +1,7 @@
 #pragma once
-#include "models/families/qwen_image/config.h"
-#include "models/model/components.h"
+#include "models/families/qwen_image/transformer.h"
 #include "models/model/extra_input.h"
-#include "models/model/names.h"
+#include "models/parts/side_module.h"
 #include "nn/block.h"
 #include "nn/layers.h"
 
@@ -43,22 +42,23 @@ class BlockwiseControlNet : public nn::Module {
 Source find_control(const ModelFiles& files);
 
 /// The blockwise ControlNet of a run: found among its files, held to the transformer, and called as the columns ask for it.
-class Control {
+class Control : public SideModule<Transformer::Inputs> {
  public:
   /// Throws a config Error for columns that do not go together, a data Error for a ControlNet of another transformer, where the files hold
-  /// one. All must outlive this.
-  Control(const ModelFiles& files, const ModelOptions& options, const qwen_image::Config& dit, bool has_dit);
+  /// one. `options`, `components` and `dit` must outlive this.
+  Control(const ModelOptions& options, Components& components, const ModelFiles& files, const qwen_image::Config& dit, bool has_dit);
 
   /// Tells whether the run names its columns.
-  bool is_read() const { return options_.extra_inputs.contains(kControlColumn); }
-  bool inpaints() const { return options_.extra_inputs.contains(kControlMaskColumn); }
-  void add_components(Components& components) const;
-  void add_names(Names& names) const;
-  /// Makes the units from the run's columns to control_latents, by the autoencoder.
-  pipeline::Units encode_units(int64_t downsampling, const std::function<at::Tensor(const at::Tensor& image)>& encode) const;
+  bool is_read() const { return has(kControlColumn); }
+  std::vector<NamedRecipe> components(const ComponentNames& dit) const override;
+  void add_names(Names& names) const override;
+  /// Adds the unit from the run's columns to control_latents, by the autoencoder.
+  void add_units(UnitGroups& groups, const ModelParts& parts) override;
+  void give(pipeline::Scope& scope, const std::string& dit, Transformer::Inputs& in) override;
 
  private:
-  const ModelOptions& options_;
+  bool inpaints() const { return has(kControlMaskColumn); }
+
   const qwen_image::Config& dit_;
   Source source_;
   BlockwiseControlNet::Config config_;

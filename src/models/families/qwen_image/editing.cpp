@@ -28,7 +28,7 @@ const tokenizers::ChatTemplate kEditChat{
     "maintaining consistency with the original input where appropriate.<|im_end|>\n<|im_start|>user\n",
     "<|im_end|>\n<|im_start|>assistant\n"};
 
-/// What stands for pictures, before the prompt.
+/// Writes what stands for pictures, before the prompt.
 std::string told_pictures(bool numbered, size_t count) {
   std::string told;
   for (size_t i = 1; i <= count; ++i) told += (numbered ? fmt::format("Picture {}: ", i) : "") + kPictureInText;

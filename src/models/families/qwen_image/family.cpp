@@ -41,7 +41,7 @@ std::vector<ModelEntry> named_sizes(std::string_view name) {
           sizes_of<vae::CausalAutoencoder, vae::CausalConfig>(name)};
 }
 
-/// Of one that also sees.
+/// Returns the components of a model that also sees.
 std::vector<ModelEntry> edit_sizes(std::string_view name) {
   auto entries = named_sizes(name);
   auto& entry = entries.emplace_back(sizes_of<text::QwenVision, text::VisionConfig>(name));
@@ -49,7 +49,7 @@ std::vector<ModelEntry> edit_sizes(std::string_view name) {
   return entries;
 }
 
-/// Of one that makes layers.
+/// Returns the components of a model that makes layers.
 std::vector<ModelEntry> layered_sizes(std::string_view name) {
   return {sizes_of<Transformer, Config>(name, {.has_layers = true}), sizes_of<text::QwenEncoder>(name, published_text_config()),
           sizes_of<vae::CausalAutoencoder, vae::CausalConfig>(name, {.pixels = {.channels = 4}})};

@@ -70,14 +70,14 @@ QwenImageModel::QwenImageModel(const ModelFiles& files, const ModelOptions& opti
   autoencoder_ = causal_part(vae, options_, is_layered_ ? vae::CausalFor::layers : vae::CausalFor::pictures);
   check_latents(dit, config_.in_channels / 4, autoencoder_);
   check_widths(dit, "texts", config_.caption_width, text, "text encoder", text_config_.width);
-  control_ = std::make_unique<Control>(files_, options_, config_, dit.entry != nullptr);
+  control_ = std::make_unique<Control>(options_, components_, files_, config_, dit.entry != nullptr);
   if (is_layered_ && control_->is_read())
     config_error("models", "{} is for a ControlNet, and there is none of Qwen-Image-Layered; take it out", kExtraInputs[0].column);
   add_transformer(dit);
   add_encoders(sources);
   add(autoencoder_, /*patch=*/2);
   if (is_layered_) add_layers(latent_space_, without_whole_);
-  control_->add_components(components_);
+  add(control_->components(names_.of("dit")));
   fill_names();
   const diffusion::FlowSamplerConfig without_file{.max_shift = 0.9, .max_image_seq_len = 8192, .shift_terminal = 0.02};
   const diffusion::GridConfig grid{.shift = std::exp(0.8), .last = 0, .terminal = 0.02};
@@ -96,7 +96,7 @@ void QwenImageModel::read_layers(const Sources& sources) {
     config_error("models", "zero_cond_t is of Qwen-Image-Edit-2511, and these are files of Qwen-Image-Layered; take it out");
 }
 
-/// What reference pictures are for.
+/// Reads what reference pictures are for.
 void QwenImageModel::read_editing(const Sources& sources) {
   const auto& dit = sources.dit;
   if (edits()) {
@@ -112,7 +112,7 @@ void QwenImageModel::read_editing(const Sources& sources) {
 // ai-toolkit and ComfyUI have our paths behind "diffusion_model.", DiffSynth-Studio behind nothing, kohya's and musubi-tuner's files with
 // underscores.
 void QwenImageModel::add_transformer(const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::part_named);
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::layers_of_part);
   recipe.parts = {kModulation, kBody};
   recipe.settings = [this](const std::string& part) {
     return part != kBody && config_.zero_cond_t && options_.references ? "reference pictures by the time 0" : "";
@@ -176,11 +176,6 @@ diffusion::Guide QwenImageModel::guide() const { return is_layered_ ? guide_laye
 
 int64_t QwenImageModel::text_length() const { return prompt_length(options_, kTextLength); }
 
-int64_t QwenImageModel::reference_area() const {
-  auto chosen = options_.get<int64_t>("reference_pixels");
-  return chosen > 0 ? chosen : kReferenceArea;
-}
-
 void QwenImageModel::see_references(pipeline::Scope& scope) {
   scope.uses("image_encoder");
   auto& tower = loaded<text::QwenVision>("image_encoder");
@@ -228,14 +223,7 @@ void QwenImageModel::denoise(pipeline::Scope& scope) {
                          .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
                          .mask_BT = scope.tensor("text_mask").to(options_.device),
                          .modulation_BM = scope.tensor("modulation")};
-  if (control_->is_read()) {
-    scope.uses(kBlockwise);
-    const auto& control = loaded<BlockwiseControlNet>(kBlockwise);
-    auto embedded = control.embed(mmdit::to_tokens(scope.tensor("control_latents")).to(options_.device, options_.dtype));
-    in.after_block = [&control, embedded](int64_t block, const at::Tensor& image_BID) {
-      return control.forward(block, image_BID, embedded);
-    };
-  }
+  control_->give(scope, "dit", in);
   scope.write("prediction", loaded<Transformer>(kBody).forward(in));
 }
 
@@ -253,11 +241,7 @@ pipeline::Units QwenImageModel::prompt_units() {
 pipeline::Units QwenImageModel::reference_units(const Encode& encode) {
   if (is_layered_) return whole_picture_units("vae", encode, options_.references);
   if (!options_.references) return {};
-  auto units = reference_picture_units("vae", [this, encode](const at::Tensor& image_13HW) {
-    return encode(text::from_levels(levels_at(image_13HW[0].to(options_.device), reference_area())).unsqueeze(0));
-  });
-  units.front().settings = fmt::format("reference_pixels {}", reference_area());
-  return units;
+  return scaled_reference_units("vae", encode, reference_area(), options_.device);
 }
 
 UnitGroups QwenImageModel::units_of(const Expert&) {
@@ -270,18 +254,12 @@ UnitGroups QwenImageModel::units_of(const Expert&) {
     groups.encode_image = latent_units(options_.latents, "vae", encoding_behind_whole(encode));
     groups.encode_image.front().settings = "without the whole picture";
   }
-  for (auto& unit :
-       control_->encode_units(autoencoder_.downsampling, [encode](const at::Tensor& image) { return encode(image).mean_BCHW; }))
-    groups.encode_references.push_back(std::move(unit));
-  std::vector<std::string> reads{"noisy", "text_embedding", "text_mask", "modulation"}, runs{kBody};
+  std::vector<std::string> reads{"noisy", "text_embedding", "text_mask", "modulation"};
   if (edits()) reads.emplace_back("latents_of_references");
   if (is_layered_) reads.emplace_back("whole_latents");
-  if (control_->is_read()) {
-    reads.emplace_back("control_latents");
-    runs.push_back(kBlockwise);
-  }
   groups.denoise = {{"modulate", {"sigma"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
-                    {"denoise", reads, {"prediction"}, runs, [this](Scope& s) { denoise(s); }}};
+                    {"denoise", reads, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }}};
+  control_->add_units(groups, {"dit", "vae", encode, autoencoder_.downsampling});
   return groups;
 }
 

@@ -39,7 +39,7 @@ class QwenImageModel : public AssembledModel {
   void add_transformer(const Source& source);
   void add_encoders(const Sources& sources);
   int64_t text_length() const;
-  int64_t reference_area() const;
+  int64_t reference_area() const { return models::reference_area(options_, kReferenceArea); }
   void see_references(pipeline::Scope& scope);
   void encode_prompt(pipeline::Scope& scope);
   void encode_edit_prompt(pipeline::Scope& scope, const std::vector<at::Tensor>& seen);

@@ -57,7 +57,7 @@ struct Transformer::Body {
   nn::Linear out;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c) {
   if (part.modulation) modulation_ = std::make_unique<Modulation>(c, options);
   if (part.body) body_ = std::make_unique<Body>(c, options);
   if (body_) {

@@ -14,7 +14,7 @@ namespace burnish::models::qwen_image {
 /// caption run in two streams with one attention. The last block's caption tokens are not read.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::HeldLayers part = {});
   ~Transformer() override;
 
   /// Computes every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: 6 D for the picture and 6 D for the caption of each

@@ -5,18 +5,9 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/core.h>
 
-#include "base/input_error.h"
 #include "io/model_values.h"
-#include "models/parts/shared_units.h"
 
 namespace burnish::models::qwen_image_21 {
-
-namespace {
-
-/// MLPs of this form below `control_blocks` have no other family's ControlNets.
-constexpr const char* kControlMark = "control_blocks.0.img_mlp.gate_layer.weight";
-
-}  // namespace
 
 /// {condition, target, as a Block's other inputs} -> {condition, target, what is added to the transformer's condition, and to its target}.
 class ControlNet::ControlBlock : public Block {
@@ -76,78 +67,6 @@ void ControlNet::follow(int64_t block, nn::Tensors& controlled, nn::Tensors& inp
     controlled[run] = out[run];
     inputs[run] = inputs[run] + out[run + 2];
   }
-}
-
-Source find_control(const ModelFiles& files) {
-  for (const auto& entry : files.entries) {
-    if (entry.tensors && entry.tensors->contains(kControlMark)) return {&entry, *entry.tensors, {}};
-  }
-  return {};
-}
-
-Control::Control(const ModelFiles& files, const ModelOptions& options, const qwen_image_21::Config& dit, bool has_dit)
-    : options_(options), dit_(dit), source_(find_control(files)) {
-  if (reads(kMaskColumn) != reads(kInpaintedColumn))
-    config_error("models", "extra_inputs names {}, which is read together with {}; name both",
-                 reads(kMaskColumn) ? kMaskColumn : kInpaintedColumn, reads(kMaskColumn) ? kInpaintedColumn : kMaskColumn);
-  if (!source_.entry) return;
-  const auto& label = source_.entry->label;
-  config_ = naming(label, [&] { return ControlNet::detect(source_.shapes(), dit); });
-  const auto& c = config_.blocks;
-  const auto expected = 2 * dit.in_channels + 1;
-  const bool fits = c.in_channels == expected && c.width() == dit.width() && c.head_dim == dit.head_dim && c.hidden == dit.hidden &&
-                    (c.num_layers - 1) * config_.every < dit.num_layers;
-  if (has_dit && !fits)
-    data_error(
-        "models",
-        "{}: a ControlNet of {} blocks, {} wide with heads of {} and MLPs of {}, for tokens of {} numbers, and {} wide with heads of "
-        "{} and MLPs of {}, for tokens of {}, and as many blocks as lie evenly beside {} were expected; it belongs to another model",
-        label, c.num_layers, c.width(), c.head_dim, c.hidden, c.in_channels, dit.width(), dit.head_dim, dit.hidden, expected,
-        dit.num_layers);
-}
-
-void Control::add_components(Components& components) const {
-  if (!source_.entry) return;
-  components.add({.name = kControlNet,
-                  .what = "ControlNet",
-                  .source = source_,
-                  .build = [config = config_](const std::string&, const at::TensorOptions& options) {
-                    return std::make_unique<ControlNet>(config, options);
-                  }});
-}
-
-void Control::add_names(Names& names) const {
-  if (!source_.entry) return;
-  auto& own = names.components[kControlNet] = plain_names(kControlNet);
-  own.high_precision = {"control_img_in", ".*\\.before_proj", ".*\\.after_proj"};
-  for (const auto& input : kExtraInputs) {
-    if (reads(std::string(input.column))) names.extra_inputs.push_back(input);
-  }
-}
-
-pipeline::Units Control::encode_units(int64_t downsampling, const std::function<at::Tensor(const at::Tensor&)>& encode) const {
-  if (!is_read()) return {};
-  pipeline::Unit unit{"encode_control", {}, {"control_latents"}, {"vae"}};
-  for (const auto& input : kExtraInputs) {
-    if (reads(std::string(input.column))) unit.reads.emplace_back(input.column);
-  }
-  unit.run = [=, controls = reads(kControlColumn), inpaints = reads(kMaskColumn)](pipeline::Scope& s) {
-    s.uses("vae");
-    at::Tensor control, kept, inpainted;
-    if (controls) control = encode(picture_of(s, kControlColumn).unsqueeze(0));
-    if (inpaints) {
-      const auto kept_HW = 1 - white_of(picture_of(s, kMaskColumn));
-      inpainted = encode((picture_of(s, kInpaintedColumn) * kept_HW).unsqueeze(0));
-      kept = every_nth(kept_HW, 0, downsampling).unsqueeze(0).unsqueeze(0).to(inpainted.options());
-    }
-    if (!controls) control = at::zeros_like(inpainted);
-    if (!inpaints) {
-      inpainted = at::zeros_like(control);
-      kept = inpainted.narrow(1, 0, 1);
-    }
-    s.write("control_latents", at::cat({control, kept, inpainted}, 1));
-  };
-  return {unit};
 }
 
 }  // namespace burnish::models::qwen_image_21

@@ -1,8 +1,5 @@
 #pragma once
 #include "models/families/qwen_image_21/blocks.h"
-#include "models/model/components.h"
-#include "models/model/extra_input.h"
-#include "models/model/names.h"
 
 // The ControlNet of Qwen-Image-2.1 (alibaba-pai's Fun-Controlnet-Union; DiffSynth-Studio: models/qwen_image_21_controlnet.py, whose tensor
 // names these are). Shape letters: B batch, C tokens of text and reference pictures, I tokens of the target, N numbers of a control token,
@@ -11,14 +8,6 @@ namespace burnish::models::qwen_image_21 {
 
 /// The name of the ControlNet where it trains.
 inline const std::string kControlNet = "controlnet";
-/// Columns that it reads, by DiffSynth-Studio's names.
-inline constexpr const char *kControlColumn = "controlnet_image", *kInpaintedColumn = "controlnet_inpaint_image",
-                            *kMaskColumn = "controlnet_inpaint_mask";
-inline constexpr ExtraInput kExtraInputs[] = {
-    {.column = kControlColumn, .needs = "a ControlNet", .fits_picture = true},
-    {.column = kInpaintedColumn, .needs = "a ControlNet that inpaints", .fits_picture = true},
-    {.column = kMaskColumn, .needs = "a ControlNet that inpaints", .fits_picture = true},
-};
 
 /// Blocks that run beside every so many of the transformer's, on all of its tokens and on what controls, each of which adds a residual
 /// behind the transformer's block.
@@ -46,33 +35,6 @@ class ControlNet : public nn::Module, public nn::SharesTokens {
   int64_t every_;
   nn::Linear in_, before_;
   std::vector<std::unique_ptr<ControlBlock>> blocks_;
-};
-
-/// Finds the ControlNet among these files.
-Source find_control(const ModelFiles& files);
-
-/// The ControlNet of a run: found among its files, held to the transformer, and called as the columns ask for it.
-class Control {
- public:
-  /// Throws a config Error for columns that do not go together, a data Error for a ControlNet of another transformer, where the files hold
-  /// one. All must outlive this.
-  Control(const ModelFiles& files, const ModelOptions& options, const qwen_image_21::Config& dit, bool has_dit);
-
-  /// Tells whether the run names its columns.
-  bool is_read() const { return reads(kControlColumn) || reads(kMaskColumn); }
-  void add_components(Components& components) const;
-  void add_names(Names& names) const;
-  /// Makes the units from the run's columns to control_latents [1, N, h, w], by the autoencoder: latents of the picture that controls, 1
-  /// where a picture to inpaint is kept and 0 where it is drawn anew, and latents of that picture. What is not given is 0.
-  pipeline::Units encode_units(int64_t downsampling, const std::function<at::Tensor(const at::Tensor& image)>& encode) const;
-
- private:
-  bool reads(const std::string& column) const { return options_.extra_inputs.contains(column); }
-
-  const ModelOptions& options_;
-  const qwen_image_21::Config& dit_;
-  Source source_;
-  ControlNet::Config config_;
 };
 
 }  // namespace burnish::models::qwen_image_21

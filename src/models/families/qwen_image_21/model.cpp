@@ -13,7 +13,6 @@
 #include "models/files/scheduler_file.h"
 #include "models/parts/diffsynth_values.h"
 #include "models/parts/find_components.h"
-#include "models/parts/mmdit_names.h"
 #include "models/parts/shared_units.h"
 #include "models/text/resample.h"
 
@@ -26,14 +25,12 @@ const std::string kEncoder = "text_encoder", kTower = "image_encoder";
 const std::string kTextWeights = "model.language_model.";
 /// Tokens of a prompt and what ends the conversation, unless the user asks for others. diffusers cuts none.
 constexpr int64_t kTextLength = 1024;
-/// The area of reference pictures, as diffusers has it.
-constexpr int64_t kReferenceArea = 1024 * 1024;
 /// The first turn of the conversation that the text encoder reads, whose states are dropped, and the rest around a prompt (diffusers:
 /// pipeline_qwenimage21.py).
 const std::string kSystemTurn = "<|im_start|>system\nComprehend and analyze the provided prompt.<|im_end|>\n";
 const tokenizers::ChatTemplate kChat{kSystemTurn + "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"};
 
-/// What stands for so many pictures before the prompt.
+/// Writes what stands for so many pictures before the prompt.
 std::string told_pictures(size_t count) {
   std::string told;
   for (size_t i = 1; i <= count; ++i) told += fmt::format("{}<image{}>{}", i == 1 ? "" : " ", i, kPictureInText);
@@ -95,11 +92,11 @@ QwenImage21Model::QwenImage21Model(const ModelFiles& files, const ModelOptions& 
     vision_config_ = read_named(image, text::qwen3_vl_vision_config);
     pixels_ = find_pixel_rule(files_, options_.get<std::string>("processor_path"), text::qwen3_vl_pixels());
   }
-  control_ = std::make_unique<Control>(files_, options_, config_, dit.entry != nullptr);
+  control_ = std::make_unique<Control>(options_, components_, files_, config_, dit.entry != nullptr);
   add_transformer(dit);
   add_encoders(sources, text_config);
   add(autoencoder_, /*patch=*/1);
-  control_->add_components(components_);
+  add(control_->components(names_.of("dit")));
   latent_space_.side = 2 * autoencoder_.downsampling;  // a token of the vision tower is 2 × 2 of them
   fill_names();
   const diffusion::FlowSamplerConfig without_file{.max_shift = 0.9, .max_image_seq_len = 8192, .shift_terminal = 0.02};
@@ -109,7 +106,7 @@ QwenImage21Model::QwenImage21Model(const ModelFiles& files, const ModelOptions& 
 
 // All programs have our paths. ComfyUI, in whose model two layers of an MLP are one, finds all of them behind "transformer." alone.
 void QwenImage21Model::add_transformer(const Source& source) {
-  auto recipe = split_transformer_recipe<Transformer>(source, config_, options_.seed, first_blocks_);
+  auto recipe = denoiser_.recipe(source, config_, {.stacks = {{"transformer_blocks.", config_.num_layers}}, .behind = {"proj_out"}});
   add(recipe, {.layers = {.weights = "",
                           .diffusers = "transformer.",
                           .kohya = "lora_unet_",
@@ -125,11 +122,12 @@ void QwenImage21Model::add_transformer(const Source& source) {
 }
 
 void QwenImage21Model::add_encoders(const Sources& sources, const text::QwenConfig& text_config) {
-  const QwenUse use{
-      .text = {.comfyui = kTextInComfyui, .length = kTextLength}, .chat = kChat, .drops_before = true, .num_read = text_config.num_layers};
+  const QwenUse use{.text = {.comfyui = kTextInComfyui, .length = kTextLength},
+                    .chat = kChat,
+                    .drops_before = true,
+                    .num_read = text_config.num_layers,
+                    .below = kTextWeights};
   auto part = qwen_part(sources.text_encoder, text_config, use, files_, options_);
-  part.names.layers.weights = kTextWeights;
-  part.names.folder_file.keys = text::qwen_keys_below(kTextWeights);
   part.names.without_gradient.emplace_back("norm");  // the states before it are read
   if (options_.references) part.recipe.tokenizer->load = [](const auto& folder) { return load_seeing_qwen(folder, kChat); };
   add(part);
@@ -161,11 +159,6 @@ void QwenImage21Model::fill_names() {
       {"text_between", {.diffsynth = of_texts_between(), .of_prompt = options_.references}},
       {"latents_of_references", {.diffsynth = references_in_list("edit_latents")}},
   };
-}
-
-int64_t QwenImage21Model::reference_area() const {
-  auto chosen = options_.get<int64_t>("reference_pixels");
-  return chosen > 0 ? chosen : kReferenceArea;
 }
 
 void QwenImage21Model::see_references(pipeline::Scope& scope) {
@@ -205,36 +198,17 @@ void QwenImage21Model::encode_prompt(pipeline::Scope& scope) {
   if (options_.references) scope.write("text_between", pipeline::TensorLists{between});
 }
 
-// The modulation is one for all blocks, so none stays as it is where that trains. A ControlNet walks beside all of them.
-std::string QwenImage21Model::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
-  if (control_->is_read()) return "";
-  const auto num_first =
-      blocks_before_training(*components_.skeleton("dit"), trains, {{"transformer_blocks.", config_.num_layers}}, {"proj_out"});
-  return first_blocks_.split(components_, num_first);
-}
+// A ControlNet walks beside all blocks.
+std::string QwenImage21Model::split_first_blocks(const Trains& trains) { return control_->is_read() ? "" : denoiser_.split(trains); }
 
-at::Tensor QwenImage21Model::modulate(pipeline::Scope& scope, const std::string& part) {
-  auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
-  return loaded<Transformer>(part).modulate(sigma, options_.dtype);
-}
-
-/// Those of a part of the body: all or the first on the text, the last on what the first gave.
-at::Tensor QwenImage21Model::run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on) {
-  Transformer::Inputs in{.noisy_BCHW = scope.tensor("noisy"),
-                         .mask_BT = scope.tensor("text_mask").to(options_.device),
-                         .modulation_BM = scope.tensor("modulation")};
-  if (goes_on) in.hidden_BLD = scope.tensor("hidden_states");
-  else in.text_BTE = scope.tensor("text_embedding").to(options_.dtype);
+void QwenImage21Model::give(pipeline::Scope& scope, bool goes_on, Transformer::Inputs& in) const {
+  in.mask_BT = scope.tensor("text_mask").to(options_.device);
+  if (!goes_on) in.text_BTE = scope.tensor("text_embedding").to(options_.dtype);
   if (options_.references) {
     in.references = stack_lists(scope.lists("latents_of_references"));
     for (const auto& states : stack_lists(scope.lists("text_between"))) in.between.push_back(states.to(options_.dtype));
   }
-  if (control_->is_read()) {
-    scope.uses(kControlNet);
-    in.control = &loaded<ControlNet>(kControlNet);
-    in.control_BNHW = scope.tensor("control_latents").to(options_.device);
-  }
-  return loaded<Transformer>(part).forward(in);
+  control_->give(scope, "dit", in);
 }
 
 pipeline::Units QwenImage21Model::prompt_units() {
@@ -257,20 +231,14 @@ UnitGroups QwenImage21Model::units_of(const Expert&) {
   std::vector<std::string> reads{"noisy", "text_embedding", "text_mask", "modulation"};
   auto encode = encoding_by(autoencoder_, components_, options_.device);
   if (options_.references) {
-    groups.encode_references = reference_picture_units("vae", [this, encode](const at::Tensor& image_13HW) {
-      return encode(text::from_levels(levels_at(image_13HW[0].to(options_.device), reference_area())).unsqueeze(0));
-    });
-    groups.encode_references.front().settings = fmt::format("reference_pixels {}", reference_area());
+    groups.encode_references = scaled_reference_units("vae", encode, reference_area(), options_.device);
     reads.insert(reads.end(), {"latents_of_references", "text_between"});
   }
-  if (control_->is_read()) {
-    const auto latents_of = [encode](const at::Tensor& image) { return encode(image).mean_BCHW; };
-    for (auto& unit : control_->encode_units(autoencoder_.downsampling, latents_of)) groups.encode_references.push_back(std::move(unit));
-    reads.emplace_back("control_latents");
-  }
-  groups.denoise =
-      first_blocks_.units(reads, std::bind_front(&QwenImage21Model::modulate, this), std::bind_front(&QwenImage21Model::run_blocks, this));
-  if (control_->is_read()) groups.denoise.back().models.push_back(kControlNet);
+  groups.denoise = denoiser_.units(
+      {.reads = reads,
+       .modulate = [this](Scope& s, const auto& part) { return denoiser_.loaded(part).modulate(denoiser_.time(s), options_.dtype); },
+       .give = std::bind_front(&QwenImage21Model::give, this)});
+  control_->add_units(groups, {"dit", "vae", encode, autoencoder_.downsampling});
   return groups;
 }
 

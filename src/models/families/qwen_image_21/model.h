@@ -1,10 +1,10 @@
 #pragma once
-#include "models/families/qwen_image_21/controlnet.h"
+#include "models/families/qwen_image_21/control.h"
 #include "models/families/qwen_image_21/transformer.h"
 #include "models/parts/assembled_model.h"
-#include "models/parts/first_blocks.h"
 #include "models/parts/picture_texts.h"
 #include "models/parts/shared_components.h"
+#include "models/parts/split_denoiser.h"
 
 namespace burnish::models::qwen_image_21 {
 
@@ -20,12 +20,14 @@ Sources find_sources(ModelFiles&& files) = delete;  // what is found points into
 inline constexpr const char* kTextInComfyui = "text_encoders.qwen3vl_8b.transformer.";
 /// The column in which reference pictures are found, by DiffSynth-Studio's name (pipelines/qwen_image_21.py).
 inline constexpr const char* kReferenceColumn = "edit_image";
+/// The area of reference pictures, as diffusers has it.
+inline constexpr int64_t kReferenceArea = 1024 * 1024;
 
 class QwenImage21Model : public AssembledModel {
  public:
   QwenImage21Model(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
-  std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
+  std::string split_first_blocks(const Trains& trains) override;
   bool scales_references() const override { return options_.references; }
   Extent seen_reference(const Extent& given) const override { return scaled_to(given, reference_area()); }
 
@@ -33,16 +35,15 @@ class QwenImage21Model : public AssembledModel {
   void add_transformer(const Source& source);
   void add_encoders(const Sources& sources, const text::QwenConfig& text_config);
   void fill_names();
-  int64_t reference_area() const;
+  int64_t reference_area() const { return models::reference_area(options_, kReferenceArea); }
   PictureText text_of(pipeline::Scope& scope, const std::vector<at::Tensor>& seen) const;
   void see_references(pipeline::Scope& scope);
   void encode_prompt(pipeline::Scope& scope);
   pipeline::Units prompt_units();
-  at::Tensor modulate(pipeline::Scope& scope, const std::string& part);
-  at::Tensor run_blocks(pipeline::Scope& scope, const std::string& part, bool goes_on);
+  void give(pipeline::Scope& scope, bool goes_on, Transformer::Inputs& in) const;
 
   Config config_;
-  FirstBlocks first_blocks_;
+  SplitDenoiser<Transformer> denoiser_{components_, options_};
   int64_t num_text_layers_ = 0;
   text::Qwen3VlVisionConfig vision_config_;
   text::PixelRule pixels_;

@@ -130,7 +130,7 @@ struct Transformer::Body {
   std::unique_ptr<nn::Linear> out;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c) {
   if (part.modulation) {
     auto& m = *(modulation_ = std::make_unique<Modulation>(c, options));
     own("time_text_embed.timestep_embedder", m.embedder);

@@ -16,7 +16,7 @@ class ControlNet;
 /// latents, of which each is a token, in one stream behind text and reference pictures, which see neither it nor the time.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::HeldLayers part = {});
   ~Transformer() override;
 
   /// Computes scales and gates [B, M] in `dtype`, of sigma, fp32 in [0, 1]: 4 D of the blocks for the target, 4 D for text and references,

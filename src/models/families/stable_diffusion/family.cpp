@@ -11,7 +11,7 @@ namespace burnish::models::stable_diffusion {
 
 namespace {
 
-Source find(const ModelFiles& files, std::optional<Part> (*part_of)(const io::TensorSource&)) {
+Source find(const ModelFiles& files, std::optional<ComponentTensors> (*part_of)(const io::TensorSource&)) {
   for (const auto& entry : files.entries) {
     if (!entry.tensors) continue;
     if (auto part = part_of(*entry.tensors)) return {&entry, part->tensors, part->keys};
@@ -85,7 +85,7 @@ std::vector<ModelEntry> named_sizes(std::string_view name, const Config& config)
           sizes_of<vae::AutoencoderKL>(name, vae_config)};
 }
 
-/// With the second text encoder.
+/// Returns the components of SDXL, which has a second text encoder.
 std::vector<ModelEntry> published_sdxl() {
   auto entries = named_sizes("sdxl", {});
   entries.push_back(sizes_of<text::ClipTextModel>("sdxl", text::open_clip_big_g()));

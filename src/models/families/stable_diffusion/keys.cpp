@@ -119,7 +119,7 @@ std::optional<io::TensorSource> below_first(const io::TensorSource& file, const 
 const std::vector<std::string> kClipMarks{"text_model.embeddings.token_embedding.weight", "embeddings.token_embedding.weight"};
 const std::string kOpenClipMark = "transformer.resblocks.0.attn.in_proj_weight";
 
-/// Whether the file of one text encoder holds the second one.
+/// Tells whether the file of one text encoder holds the second one.
 bool is_second(const io::TensorSource& encoder) {
   for (const auto& mark : kClipMarks) {
     if (!encoder.contains(mark)) continue;
@@ -129,7 +129,7 @@ bool is_second(const io::TensorSource& encoder) {
   return true;
 }
 
-Part clip_part(const io::TensorSource& encoder, text::Projection projection) {
+ComponentTensors clip_part(const io::TensorSource& encoder, text::Projection projection) {
   auto tensors = text::clip_tensors(encoder, projection);
   return {tensors, text::clip_keys(tensors)};
 }
@@ -149,15 +149,15 @@ io::KeyMap ldm_keys(const Config& config) {
   return io::KeyMap(rules);
 }
 
-std::optional<Part> unet_part(const io::TensorSource& file) {
+std::optional<ComponentTensors> unet_part(const io::TensorSource& file) {
   const std::string ours = "down_blocks.0.resnets.0.time_emb_proj.weight", theirs = "input_blocks.0.0.weight";
   auto found = below_first(file, {"", "model.diffusion_model.", "diffusion_model.", "unet."}, {ours, theirs});
   if (!found) return std::nullopt;
-  if (found->contains(ours)) return Part{*found, {}};
-  return Part{*found, ldm_keys(depths_of(found->shapes()))};
+  if (found->contains(ours)) return ComponentTensors{*found, {}};
+  return ComponentTensors{*found, ldm_keys(depths_of(found->shapes()))};
 }
 
-std::optional<Part> vae_part(const io::TensorSource& file) {
+std::optional<ComponentTensors> vae_part(const io::TensorSource& file) {
   auto found = below_first(file, {"", "first_stage_model.", "vae."},
                            {"decoder.up_blocks.0.resnets.0.conv1.weight", "decoder.up.0.block.0.norm1.weight"});
   if (!found) return std::nullopt;
@@ -168,10 +168,10 @@ std::optional<Part> vae_part(const io::TensorSource& file) {
     }
     return std::string();
   });
-  return Part{tensors, vae::kl_keys(tensors)};
+  return ComponentTensors{tensors, vae::kl_keys(tensors)};
 }
 
-std::optional<Part> text_encoder_part(const io::TensorSource& file) {
+std::optional<ComponentTensors> text_encoder_part(const io::TensorSource& file) {
   const std::vector<std::string> prefixes{"conditioner.embedders.0.transformer.", "cond_stage_model.transformer.",
                                           "text_encoders.clip_l.transformer.", "text_encoder."};
   if (auto found = below_first(file, prefixes, kClipMarks)) return clip_part(*found, text::Projection::leave_out);
@@ -180,7 +180,7 @@ std::optional<Part> text_encoder_part(const io::TensorSource& file) {
   return clip_part(*alone, text::Projection::leave_out);
 }
 
-std::optional<Part> text_encoder_2_part(const io::TensorSource& file) {
+std::optional<ComponentTensors> text_encoder_2_part(const io::TensorSource& file) {
   if (auto found = below_first(file, {"conditioner.embedders.1.model.", ""}, {kOpenClipMark}))
     return clip_part(*found, text::Projection::keep);
   auto found =
@@ -191,7 +191,7 @@ std::optional<Part> text_encoder_2_part(const io::TensorSource& file) {
 
 namespace {
 
-/// What diffusers called an attention's layer before it had peft: "….attn1.processor.to_out_lora"; "" for other layers.
+/// Returns what diffusers called an attention's layer before it had peft: "….attn1.processor.to_out_lora"; "" for other layers.
 std::string processor_name(const std::string& path) {
   for (const char* layer : {"to_q", "to_k", "to_v", "to_out.0"}) {
     auto ending = std::string(".") + layer;

@@ -14,7 +14,7 @@ namespace burnish::models::stable_diffusion {
 io::KeyMap ldm_keys(const Config& config);
 
 /// A component within the tensors of some file: its tensors without their prefix, and the rules from their names to ours.
-struct Part {
+struct ComponentTensors {
   io::TensorSource tensors;
   io::KeyMap keys;
   io::Shapes shapes() const { return io::shapes_in_our_names(tensors, keys); }
@@ -23,13 +23,13 @@ struct Part {
 /// Finds components of a file, of whole checkpoints (`model.diffusion_model.`, `conditioner.embedders.0.`, `cond_stage_model.`,
 /// `first_stage_model.`; ComfyUI's prefixes) and of files of one component in diffusers' or the authors' names alike; nothing where the
 /// file has no such component.
-std::optional<Part> unet_part(const io::TensorSource& file);
-std::optional<Part> vae_part(const io::TensorSource& file);
+std::optional<ComponentTensors> unet_part(const io::TensorSource& file);
+std::optional<ComponentTensors> vae_part(const io::TensorSource& file);
 /// Finds the first text encoder: CLIP-L, without the projection of its pooled embedding.
-std::optional<Part> text_encoder_part(const io::TensorSource& file);
+std::optional<ComponentTensors> text_encoder_part(const io::TensorSource& file);
 /// Finds SDXL's second text encoder: OpenCLIP bigG with its projection. A file of one text encoder alone is this one when it has OpenCLIP's
 /// names, or a projection and a width other than CLIP-L's 768.
-std::optional<Part> text_encoder_2_part(const io::TensorSource& file);
+std::optional<ComponentTensors> text_encoder_2_part(const io::TensorSource& file);
 
 /// Layer names that other programs use, each with our layer paths.
 using Layers = std::map<std::string, std::vector<std::string>>;

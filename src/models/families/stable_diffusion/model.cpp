@@ -13,7 +13,7 @@ namespace burnish::models::stable_diffusion {
 
 namespace {
 
-/// What a text encoder's config.json would say where there is none: heads of 64 channels, and exact GELU in the second one.
+/// Returns what a text encoder's config.json would say where there is none: heads of 64 channels, and exact GELU in the second one.
 text::ClipConfig published(const io::Shapes& shapes, bool second) {
   text::ClipConfig c;
   auto table = shapes.find("embeddings.token_embedding.weight");
@@ -116,7 +116,7 @@ void StableDiffusionModel::add_unet(const Source& source) {
        .single_file = {"model.diffusion_model.", ldm_keys(config_)}});
 }
 
-/// Those of one of the text encoders, of which `names` are what all CLIP encoders have in common.
+/// Returns the names of one of the text encoders; `names` are what all CLIP encoders have in common.
 ComponentNames StableDiffusionModel::text_names(const std::string& name, ComponentNames names) const {
   bool second = name == "text_encoder_2";
   auto num_layers = clip_configs_.at(name).num_layers;

@@ -14,7 +14,7 @@ namespace burnish::models::wan {
 inline const std::string kAnimate = "animate_adapter", kAnimateFace = kAnimate + ".face", kAnimateBody = kAnimate + ".body";
 /// Columns that it reads, by DiffSynth-Studio's names.
 inline constexpr const char *kPoseVideo = "animate_pose_video", *kFaceVideo = "animate_face_video";
-/// Those of a clip that is kept outside of a mask, and of the mask; and one of frames from which the clip goes on.
+/// Columns of a clip that is kept outside of a mask, of the mask, and of frames from which the clip goes on.
 inline constexpr const char *kKeptVideo = "animate_inpaint_video", *kKeptMask = "animate_mask_video",
                             *kPreviousFrames = "animate_previous_frames";
 inline constexpr ExtraInput kAnimateInputs[] = {

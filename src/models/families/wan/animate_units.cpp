@@ -34,19 +34,19 @@ pipeline::Unit latents_unit(const std::string& vae, const Encode& encode) {
 }
 
 /// What is known of the clip itself, and where: 1 in [B, F, h, w], by pixels that are as far apart as latents.
-struct Known {
+struct KnownFrames {
   at::Tensor clip_BCFHW, mask_BFHW;
 };
 
 /// Nothing, or what is outside of the mask.
-Known kept_of(const pipeline::Scope& s, const at::Tensor& clip, bool keeps) {
+KnownFrames kept_of(const pipeline::Scope& s, const at::Tensor& clip, bool keeps) {
   auto every_latent = [](const at::Tensor& x) { return x.slice(2, 0, std::nullopt, kSide).slice(3, 0, std::nullopt, kSide); };
   if (!keeps) return {at::zeros_like(clip), at::zeros_like(every_latent(clip.select(1, 0)))};
   return {as_clip(s.tensor(kKeptVideo)), every_latent((1 - as_clip(s.tensor(kKeptMask)).select(1, 0)) / 2)};
 }
 
 /// Puts the frames from which the clip goes on where it begins.
-void begin_with(const pipeline::Scope& s, Known& known) {
+void begin_with(const pipeline::Scope& s, KnownFrames& known) {
   const auto& pictures = s.lists(kPreviousFrames);
   const auto num_frames = known.clip_BCFHW.size(2);
   known = {known.clip_BCFHW.clone(), known.mask_BFHW.clone()};
@@ -117,7 +117,7 @@ bool has_its_columns(const ModelOptions& options) {
 }  // namespace
 
 AnimateUnits::AnimateUnits(const ModelOptions& options, Components& components, const Source& source, const Config& dit)
-    : options_(options), components_(components), source_(source), dit_(dit) {
+    : SideModule(options, components), source_(source), dit_(dit) {
   if (!source.entry) return;
   config_ = naming(source.entry->label, [&] { return detect_animate(source.entry->config, source.shapes(), dit); });
   reads_ = has_its_columns(options);
@@ -125,7 +125,7 @@ AnimateUnits::AnimateUnits(const ModelOptions& options, Components& components, 
 
 std::string AnimateUnits::variant(bool) const { return source_.entry ? "Wan2.2-Animate-14B" : ""; }
 
-std::vector<Further::Part> AnimateUnits::parts(const ComponentNames& dit) const {
+std::vector<NamedRecipe> AnimateUnits::components(const ComponentNames& dit) const {
   if (!source_.entry) return {};
   auto build = [dit = dit_, config = config_](const std::string& part, const at::TensorOptions& o) {
     return std::make_unique<Animate>(dit, config, o, AnimatePart{.face = part != kAnimateBody, .body = part != kAnimateFace});
@@ -144,7 +144,7 @@ std::vector<Further::Part> AnimateUnits::parts(const ComponentNames& dit) const 
 void AnimateUnits::add_names(Names& names) const {
   if (!reads_) return;
   for (auto input : kAnimateInputs) {
-    if (!options_.extra_inputs.contains(std::string(input.column))) continue;
+    if (!has(input.column)) continue;
     if (input.square > 0) input.square = config_.face_side();
     names.extra_inputs.push_back(input);
   }
@@ -153,23 +153,21 @@ void AnimateUnits::add_names(Names& names) const {
   names.values[kIsNegative] = {.shape = {-1, 1}, .of_prompt = true};
 }
 
-Animate& AnimateUnits::loaded(const std::string& part) { return static_cast<Animate&>(components_.module(part)); }
-
 /// The tokens of a face, and behind them those of a black one, which are the same in every frame.
 pipeline::Unit AnimateUnits::face_unit() {
   return {"encode_faces", {kFaceVideo}, {kFaces}, {kAnimateFace}, [this](pipeline::Scope& s) {
             s.uses(kAnimateFace);
-            auto& animate = loaded(kAnimateFace);
+            auto& animate = loaded<Animate>(kAnimateFace);
             const auto faces = as_clip(s.tensor(kFaceVideo)).to(options_.device, options_.dtype);
             const auto black = animate.face_tokens(at::full_like(first_frame(faces), -1));
             s.write(kFaces, at::cat({animate.face_tokens(faces), black.narrow(1, 1, 1)}, 1));
           }};
 }
 
-void AnimateUnits::add_units(UnitGroups& groups, const Around& around) {
+void AnimateUnits::add_units(UnitGroups& groups, const ModelParts& parts) {
   if (!reads_) return;
-  const auto& vae = around.vae;
-  const auto& encode = around.encode;
+  const auto& vae = parts.vae;
+  const auto& encode = parts.encode;
   groups.encode_image = {latents_unit(vae, encode)};
   std::erase_if(groups.encode_references, [](const auto& unit) { return contains(unit.writes, "beside_latents"); });
   for (const auto& unit : {beside_unit(options_.extra_inputs, vae, encode), pose_unit(vae, encode), face_unit()})
@@ -183,10 +181,9 @@ void AnimateUnits::add_units(UnitGroups& groups, const Around& around) {
 void AnimateUnits::give(pipeline::Scope& scope, const std::string&, Transformer::Inputs& in) {
   if (!reads_) return;
   scope.uses(kAnimateBody);
-  auto& animate = loaded(kAnimateBody);
-  auto here = [&](const char* name) { return scope.tensor(name).to(options_.device, options_.dtype); };
-  in.added_BDFHW = animate.pose_patches(here("pose_latents"));
-  in.hints = animate.hints(seen_faces(here(kFaces.c_str()), here(kIsNegative.c_str())));
+  auto& animate = loaded<Animate>(kAnimateBody);
+  in.added_BDFHW = animate.pose_patches(here(scope, "pose_latents"));
+  in.hints = animate.hints(seen_faces(here(scope, kFaces), here(scope, kIsNegative)));
 }
 
 }  // namespace burnish::models::wan

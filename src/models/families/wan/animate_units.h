@@ -1,29 +1,26 @@
 #pragma once
 #include "models/families/wan/animate.h"
 #include "models/families/wan/frames.h"
-#include "models/families/wan/further.h"
+#include "models/families/wan/side_module.h"
 
 namespace burnish::models::wan {
 
 /// What Wan-Animate reads: a picture, which is a frame in front of the clip's, poses and a face (diffusers: WanAnimatePipeline).
-class AnimateUnits : public Further {
+class AnimateUnits : public SideModule {
  public:
   /// Throws a config Error for columns that do not go together. All but `source` must outlive this.
   AnimateUnits(const ModelOptions& options, Components& components, const Source& source, const Config& dit);
 
   std::string variant(bool has_experts) const override;
-  std::vector<Part> parts(const ComponentNames& dit) const override;
+  std::vector<NamedRecipe> components(const ComponentNames& dit) const override;
   void add_names(Names& names) const override;
   std::string_view picture_before() const override { return reads_ ? kFirstFrameColumn : ""; }
-  void add_units(UnitGroups& groups, const Around& around) override;
+  void add_units(UnitGroups& groups, const ModelParts& parts) override;
   void give(pipeline::Scope& scope, const std::string& dit, Transformer::Inputs& in) override;
 
  private:
   pipeline::Unit face_unit();
-  Animate& loaded(const std::string& part);
 
-  const ModelOptions& options_;
-  Components& components_;
   Source source_;
   const Config& dit_;
   AnimateConfig config_;

@@ -21,7 +21,7 @@ class Attention : public nn::Module, public nn::SharesTokens {
   at::Tensor to_itself(const nn::Tensors& in_norm, const nn::Compute& norm, const at::Tensor& cos_LP, const at::Tensor& sin_LP) const {
     return attended(projected(in_norm, norm), cos_LP, sin_LP);
   }
-  /// Its steps: the query, key and value of tokens [B, L, D], and attention among them.
+  /// Computes the two steps of to_itself: the query, key and value of tokens [B, L, D], and attention among them.
   nn::Tensors projected(const nn::Tensors& in_norm, const nn::Compute& norm) const;
   at::Tensor attended(const nn::Tensors& projected, const at::Tensor& cos_LP, const at::Tensor& sin_LP) const;
   /// Attends so among tokens of which those of each frame but the first also see those of a frame of a clip beside them: keys_BSD and
@@ -72,7 +72,7 @@ class Block : public nn::Block {
   mmdit::FeedForward ffn_;
 };
 
-/// Where Block's inputs have cos, which has a row for each token, those of other places too.
+/// The index of `cos` among Block's inputs; it has a row for each token of all places.
 inline constexpr size_t kCosOfBlock = 4;
 
 /// A block that runs twice, first on the tokens of a clip, then on those that are denoised, of which each frame but the first sees the

@@ -47,7 +47,7 @@ Extras extras_of(const io::Shapes& shapes) {
   return c;
 }
 
-/// Behind which blocks it hears is told where it is as the published model; otherwise by config.json.
+/// Reads the numbers of what hears. Which blocks it follows is known of the published model, and else said by config.json.
 SpeechConfig speech_of(const io::Shapes& shapes) {
   const auto count = io::count_of(shapes, "audio_injector.injector.{}.norm_q.weight");
   if (count == 0) return {};

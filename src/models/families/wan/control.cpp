@@ -10,7 +10,7 @@
 namespace burnish::models::wan {
 
 Control::Control(const ModelOptions& options, Components& components, const Config& dit, bool has_dit)
-    : options_(options), components_(components), dit_(dit), has_dit_(has_dit) {
+    : SideModule(options, components), dit_(dit), has_dit_(has_dit) {
   const auto latents = dit.out_channels, rest = dit.in_channels - (can_control() ? 2 : 1) * latents;
   if (has_dit && rest != 0 && rest != latents && rest != latents + kMaskChannels)
     data_error(
@@ -20,10 +20,9 @@ Control::Control(const ModelOptions& options, Components& components, const Conf
         dit.in_channels, latents);
   constexpr std::pair<const char*, const char*> kPairs[] = {{kCameraDirection, kCameraSpeed}, {kCameraSpeed, kCameraDirection}};
   for (const auto& [one, other] : kPairs) {
-    if (options_.extra_inputs.contains(one) && !options_.extra_inputs.contains(other))
-      config_error("models", "extra_inputs names {}, which is read together with {}; name both", one, other);
+    if (has(one) && !has(other)) config_error("models", "extra_inputs names {}, which is read together with {}; name both", one, other);
   }
-  if (has(kCameraDirection) && !options_.references)
+  if (reads(kCameraDirection) && !options_.references)
     config_error("models",
                  "{} says how the camera moves from a first frame; name input_image in extra_inputs too, when drawing --reference",
                  kCameraDirection);
@@ -44,27 +43,27 @@ std::string Control::variant(bool has_experts) const {
 
 void Control::add_names(Names& names) const {
   for (const auto& input : kControlInputs) {
-    if (has(std::string(input.column).c_str())) names.extra_inputs.push_back(input);
+    if (reads(input.column)) names.extra_inputs.push_back(input);
   }
-  if (has(kControlVideo)) names.values["control_latents"] = {.shape = {-1, dit_.out_channels, -1, -1, -1}};
-  if (has(kReferencePicture) && dit_.image_width > 0) names.values["image_states"] = {.shape = {-1, -1, dit_.image_width}};
-  if (has(kReferencePicture)) names.values["reference_latents"] = {.shape = {-1, dit_.out_channels, 1, -1, -1}};
-  if (has(kCameraDirection)) names.values["camera_movement"] = {.shape = {-1, 3}};
+  if (reads(kControlVideo)) names.values["control_latents"] = {.shape = {-1, dit_.out_channels, -1, -1, -1}};
+  if (reads(kReferencePicture) && dit_.image_width > 0) names.values["image_states"] = {.shape = {-1, -1, dit_.image_width}};
+  if (reads(kReferencePicture)) names.values["reference_latents"] = {.shape = {-1, dit_.out_channels, 1, -1, -1}};
+  if (reads(kCameraDirection)) names.values["camera_movement"] = {.shape = {-1, 3}};
 }
 
 pipeline::Units Control::encode_units(const std::string& vae, const Encode& encode) const {
   pipeline::Units units;
-  if (has(kControlVideo))
+  if (reads(kControlVideo))
     units.push_back({"encode_control", {kControlVideo}, {"control_latents"}, {vae}, [=](pipeline::Scope& s) {
                        s.uses(vae);
                        s.write("control_latents", encode(as_clip(s.tensor(kControlVideo))).mean_BCHW);
                      }});
-  if (has(kReferencePicture))
+  if (reads(kReferencePicture))
     units.push_back({"encode_reference", {kReferencePicture}, {"reference_latents"}, {vae}, [=](pipeline::Scope& s) {
                        s.uses(vae);
                        s.write("reference_latents", encode(as_clip(picture_of(s, kReferencePicture).unsqueeze(0))).mean_BCHW);
                      }});
-  if (has(kCameraDirection))
+  if (reads(kCameraDirection))
     units.push_back({"read_camera", {kCameraDirection, kCameraSpeed}, {"camera_movement"}, {}, [](pipeline::Scope& s) {
                        s.write("camera_movement",
                                camera_movement(s.text(kCameraDirection), s.tensor(kCameraSpeed).flatten()[0].item<double>()));
@@ -73,30 +72,25 @@ pipeline::Units Control::encode_units(const std::string& vae, const Encode& enco
 }
 
 /// CLIP sees the reference picture in place of the first frame.
-void Control::see_reference(UnitGroups& groups, const Around& around) {
+void Control::see_reference(UnitGroups& groups, const ModelParts& parts) {
   std::erase_if(groups.encode_references, [](const auto& unit) { return contains(unit.writes, "image_states"); });
   groups.encode_references.push_back(
-      {"see_reference", {kReferencePicture}, {"image_states"}, {around.image_encoder}, [around](pipeline::Scope& s) {
-         s.uses(around.image_encoder);
-         s.write("image_states", around.see(picture_of(s, kReferencePicture).unsqueeze(0)));
+      {"see_reference", {kReferencePicture}, {"image_states"}, {parts.image_encoder}, [parts](pipeline::Scope& s) {
+         s.uses(parts.image_encoder);
+         s.write("image_states", parts.see(picture_of(s, kReferencePicture).unsqueeze(0)));
        }});
   auto& reads = groups.denoise.back().reads;
   if (!contains(reads, "image_states")) reads.emplace_back("image_states");
 }
 
-void Control::add_units(UnitGroups& groups, const Around& around) {
-  auto units = encode_units(around.vae, around.encode);
-  groups.encode_references.insert(groups.encode_references.end(), units.begin(), units.end());
-  for (const auto& unit : units) {
-    auto& reads = groups.denoise.back().reads;
-    reads.insert(reads.end(), unit.writes.begin(), unit.writes.end());
-  }
-  if (sees_reference()) see_reference(groups, around);
+void Control::add_units(UnitGroups& groups, const ModelParts& parts) {
+  add_encoding(groups, encode_units(parts.vae, parts.encode));
+  if (sees_reference()) see_reference(groups, parts);
 }
 
 at::Tensor Control::behind_noise(pipeline::Scope& scope, const at::Tensor& noisy) {
   if (!can_control()) return {};
-  if (has(kControlVideo)) return scope.tensor("control_latents").to(noisy.options());
+  if (reads(kControlVideo)) return scope.tensor("control_latents").to(noisy.options());
   auto shape = noisy.sizes().vec();
   shape[1] = dit_.out_channels;
   return at::zeros(shape, noisy.options());
@@ -105,8 +99,8 @@ at::Tensor Control::behind_noise(pipeline::Scope& scope, const at::Tensor& noisy
 void Control::give(pipeline::Scope& scope, const std::string&, Transformer::Inputs& in) {
   const auto& noisy = in.noisy_BCFHW;
   if (sees_reference()) in.image_BNW = scope.tensor("image_states").to(options_.device);
-  if (has(kReferencePicture)) in.reference_BCHW = scope.tensor("reference_latents").to(noisy.options()).squeeze(2);
-  if (has(kCameraDirection))
+  if (reads(kReferencePicture)) in.reference_BCHW = scope.tensor("reference_latents").to(noisy.options()).squeeze(2);
+  if (reads(kCameraDirection))
     in.rays_BKFHW = camera_rays(scope.tensor("camera_movement").to(noisy.device()), (noisy.size(2) - 1) * kFramesPerLatent + 1,
                                 noisy.size(3) * kSide, noisy.size(4) * kSide);
 }

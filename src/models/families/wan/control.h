@@ -1,6 +1,6 @@
 #pragma once
 #include "models/families/wan/frames.h"
-#include "models/families/wan/further.h"
+#include "models/families/wan/side_module.h"
 #include "models/model/extra_input.h"
 
 // What Wan's Fun models read beside a prompt: a clip that controls, a reference picture, and how the camera moves (VideoX-Fun; formulas are
@@ -16,7 +16,7 @@ inline constexpr ExtraInput kControlInputs[] = {
     {.column = kCameraSpeed, .kind = ExtraInput::Kind::numbers, .needs = "a Fun Control-Camera model", .example = "0.01"},
 };
 
-class Control : public Further {
+class Control : public SideModule {
  public:
   /// Throws a config Error for columns that do not go together, and a data Error for a transformer of other channels. All must outlive
   /// this.
@@ -25,23 +25,21 @@ class Control : public Further {
   std::string variant(bool has_experts) const override;
   void add_names(Names& names) const override;
   /// Adds the units from the run's columns to control_latents, reference_latents and camera_movement.
-  void add_units(UnitGroups& groups, const Around& around) override;
+  void add_units(UnitGroups& groups, const ModelParts& parts) override;
   /// Returns the latents of the clip that controls, zeros where the run has none.
   at::Tensor behind_noise(pipeline::Scope& scope, const at::Tensor& noisy_BCFHW) override;
   void give(pipeline::Scope& scope, const std::string& dit, Transformer::Inputs& in) override;
 
  private:
-  bool has(const char* column) const { return options_.extra_inputs.contains(column) && can_read(column); }
+  bool reads(std::string_view column) const { return has(column) && can_read(column); }
   bool can_read(std::string_view column) const;
   /// Tells whether the transformer has channels for a clip that controls.
   bool can_control() const { return !dit_.extras.has_camera && dit_.in_channels > 2 * dit_.out_channels + kMaskChannels; }
   /// Tells whether CLIP sees the reference picture.
-  bool sees_reference() const { return dit_.image_width > 0 && has(kReferencePicture) && components_.has("image_encoder"); }
+  bool sees_reference() const { return dit_.image_width > 0 && reads(kReferencePicture) && components_.has("image_encoder"); }
   pipeline::Units encode_units(const std::string& vae, const Encode& encode) const;
-  static void see_reference(UnitGroups& groups, const Around& around);
+  static void see_reference(UnitGroups& groups, const ModelParts& parts);
 
-  const ModelOptions& options_;
-  Components& components_;
   const Config& dit_;
   bool has_dit_;
 };

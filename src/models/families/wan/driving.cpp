@@ -28,8 +28,8 @@ at::Tensor behind_picture(pipeline::Scope& s, const Encode& encode, const at::Te
   return at::cat({encode(as_clip(picture_in(s))).mean_BCHW, encode(clip).mean_BCHW}, 2);
 }
 
-pipeline::Unit latents_unit(const Around& around) {
-  return {"encode_image", {"image", kDrivingPicture}, {"latents"}, {around.vae}, [vae = around.vae, encode = around.encode](auto& s) {
+pipeline::Unit latents_unit(const ModelParts& parts) {
+  return {"encode_image", {"image", kDrivingPicture}, {"latents"}, {parts.vae}, [vae = parts.vae, encode = parts.encode](auto& s) {
             s.uses(vae);
             s.write("latents", behind_picture(s, encode, as_clip(s.tensor("image"))));
           }};
@@ -37,12 +37,12 @@ pipeline::Unit latents_unit(const Around& around) {
 
 /// What stands behind the noise: of the frame in front its latents, of the clip nothing is known. The driving clip tells its size, since
 /// what is drawn is not there yet.
-pipeline::Unit beside_unit(const Around& around) {
+pipeline::Unit beside_unit(const ModelParts& parts) {
   return {"encode_picture",
           {kDrivingPicture, kDrivingClip},
           {"beside_latents"},
-          {around.vae},
-          [vae = around.vae, encode = around.encode](auto& s) {
+          {parts.vae},
+          [vae = parts.vae, encode = parts.encode](auto& s) {
             s.uses(vae);
             auto latents = behind_picture(s, encode, at::zeros_like(as_clip(s.tensor(kDrivingClip))));
             auto shape = latents.sizes().vec();
@@ -53,28 +53,27 @@ pipeline::Unit beside_unit(const Around& around) {
           }};
 }
 
-pipeline::Units units_of_columns(const Around& around) {
-  const auto& [dit, vae, encode, image_encoder, see, text_encoder, write_text] = around;
-  return {beside_unit(around),
+pipeline::Units units_of_columns(const ModelParts& parts) {
+  return {beside_unit(parts),
           {"encode_driving_clip",
            {kDrivingClip},
            {"clip_latents"},
-           {vae},
-           [vae, encode](auto& s) {
-             s.uses(vae);
-             s.write("clip_latents", encode(as_clip(s.tensor(kDrivingClip))).mean_BCHW);
+           {parts.vae},
+           [parts](auto& s) {
+             s.uses(parts.vae);
+             s.write("clip_latents", parts.latents_of(as_clip(s.tensor(kDrivingClip))));
            }},
           {"see_picture",
            {kDrivingPicture, kDrivingClip},
            {"image_states", "clip_states"},
-           {image_encoder},
-           [image_encoder, see](auto& s) {
-             s.uses(image_encoder);
-             s.write("image_states", see(picture_in(s)));
-             s.write("clip_states", see(as_clip(s.tensor(kDrivingClip)).select(2, 0)));
+           {parts.image_encoder},
+           [parts](auto& s) {
+             s.uses(parts.image_encoder);
+             s.write("image_states", parts.see(picture_in(s)));
+             s.write("clip_states", parts.see(as_clip(s.tensor(kDrivingClip)).select(2, 0)));
            }},
-          {"encode_driving_text", {kDrivingText}, {"clip_text_embedding", "clip_text_counts"}, {text_encoder}, [write_text](auto& s) {
-             write_text(s, s.text(kDrivingText), "clip_text");
+          {"encode_driving_text", {kDrivingText}, {"clip_text_embedding", "clip_text_counts"}, {parts.text_encoder}, [parts](auto& s) {
+             parts.write_text(s, s.text(kDrivingText), "clip_text");
            }}};
 }
 
@@ -103,7 +102,7 @@ Config driven_config_of(int64_t latent_channels, int64_t caption_width, int64_t 
 }
 
 DrivingUnits::DrivingUnits(const ModelOptions& options, Components& components, const Config& dit)
-    : options_(options), components_(components), dit_(dit) {
+    : SideModule(options, components), dit_(dit) {
   if (!dit.extras.driving.is_read) return;
   if (dit.image_width == 0 || dit.in_channels != 2 * dit.out_channels + kMaskChannels)
     data_error("models",
@@ -130,17 +129,17 @@ pipeline::Unit DrivingUnits::modulation_unit(const std::string& part) {
   return {"modulate_clip", {"sigma"}, {"clip_modulation"}, {part}, [this, part](pipeline::Scope& s) {
             s.uses(part);
             auto sigma = s.tensor("sigma").to(options_.device, at::kFloat);
-            s.write("clip_modulation", static_cast<Transformer&>(components_.module(part)).modulate(at::full_like(sigma, kClipSigma)));
+            s.write("clip_modulation", loaded<Transformer>(part).modulate(at::full_like(sigma, kClipSigma)));
           }};
 }
 
-void DrivingUnits::add_units(UnitGroups& groups, const Around& around) {
+void DrivingUnits::add_units(UnitGroups& groups, const ModelParts& parts) {
   if (!reads_) return;
   groups.encode_prompt.push_back(mark_prompt_unit());
-  groups.encode_image = {latents_unit(around)};
-  auto units = units_of_columns(around);
+  groups.encode_image = {latents_unit(parts)};
+  auto units = units_of_columns(parts);
   groups.encode_references.insert(groups.encode_references.end(), units.begin(), units.end());
-  groups.denoise.insert(groups.denoise.begin() + 1, modulation_unit(around.dit + ".modulation"));
+  groups.denoise.insert(groups.denoise.begin() + 1, modulation_unit(parts.dit + ".modulation"));
   auto& denoise = groups.denoise.back();
   denoise.reads.insert(denoise.reads.end(), {"beside_latents", "image_states", "clip_latents", "clip_states", "clip_text_embedding",
                                              "clip_text_counts", "clip_modulation", kIsNegative});
@@ -152,16 +151,16 @@ at::Tensor DrivingUnits::behind_noise(pipeline::Scope& scope, const at::Tensor& 
 
 void DrivingUnits::give(pipeline::Scope& scope, const std::string&, Transformer::Inputs& in) {
   if (!reads_) return;
-  auto here = [&](const char* name) { return scope.tensor(name).to(options_.device); };
-  const auto clip = here("clip_latents");
+  auto on_device = [&](const std::string& name) { return scope.tensor(name).to(options_.device); };
+  const auto clip = on_device("clip_latents");
   const auto known = at::ones_like(clip.narrow(1, 0, kMaskChannels));
-  in.image_BNW = here("image_states");
+  in.image_BNW = on_device("image_states");
   in.clip = {.latents_BCFHW = at::cat({clip, known, clip}, 1),
-             .text_BTE = here("clip_text_embedding").to(options_.dtype),
-             .counts_BT = here("clip_text_counts"),
+             .text_BTE = on_device("clip_text_embedding").to(options_.dtype),
+             .counts_BT = on_device("clip_text_counts"),
              .modulation_BM = scope.tensor("clip_modulation"),
-             .image_BNW = here("clip_states")};
-  in.is_negative_B = here(kIsNegative.c_str()).select(1, 0);
+             .image_BNW = on_device("clip_states")};
+  in.is_negative_B = on_device(kIsNegative).select(1, 0);
 }
 
 }  // namespace burnish::models::wan

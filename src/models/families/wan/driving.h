@@ -1,6 +1,6 @@
 #pragma once
 #include "models/families/wan/found.h"
-#include "models/families/wan/further.h"
+#include "models/families/wan/side_module.h"
 
 // Wan-Animate-2: a picture that moves as the clip does on which the transformer runs too (diffusers: WanAnimate2Transformer3DModel and the
 // blocks of its modular pipeline).
@@ -20,7 +20,7 @@ bool reads_driving(const ModelOptions& options);
 /// Returns the sizes that what a stage encodes without a transformer has for it.
 Config driven_config_of(int64_t latent_channels, int64_t caption_width, int64_t image_width);
 
-class DrivingUnits : public Further {
+class DrivingUnits : public SideModule {
  public:
   /// Throws a data Error for a transformer that is not as Wan-Animate-2's. All must outlive this.
   DrivingUnits(const ModelOptions& options, Components& components, const Config& dit);
@@ -28,15 +28,13 @@ class DrivingUnits : public Further {
   std::string variant(bool has_experts) const override;
   void add_names(Names& names) const override;
   std::string_view picture_before() const override { return reads_ ? kDrivingPicture : ""; }
-  void add_units(UnitGroups& groups, const Around& around) override;
+  void add_units(UnitGroups& groups, const ModelParts& parts) override;
   at::Tensor behind_noise(pipeline::Scope& scope, const at::Tensor& noisy_BCFHW) override;
   void give(pipeline::Scope& scope, const std::string& dit, Transformer::Inputs& in) override;
 
  private:
   pipeline::Unit modulation_unit(const std::string& part);
 
-  const ModelOptions& options_;
-  Components& components_;
   const Config& dit_;
   bool reads_ = false;  ///< whether the run has columns for it
 };

@@ -4,7 +4,7 @@
 
 #include "io/model_values.h"
 #include "models/families/wan/animate.h"
-#include "models/families/wan/beside_weights.h"
+#include "models/families/wan/companion_files.h"
 #include "models/families/wan/control.h"
 #include "models/families/wan/driving.h"
 #include "models/families/wan/keys.h"
@@ -146,7 +146,7 @@ extern const Family kFamily{
             {"Wan-Dancer", "it reads music"},
             {"Video-As-Prompt-Wan", "it reads a clip as its prompt, through blocks of their own"},
         },
-    .beside_weights = beside_weights,
+    .companion_files = companion_files,
     .vocabulary_beside = vocabulary_beside,
 };
 

@@ -20,7 +20,7 @@ std::vector<std::string> read_with(GivenFrames given) {
   return reads;
 }
 
-/// What stands in a column of pictures for each clip, and where it is empty the clip's own frame: [B, 3, H, W].
+/// Returns what stands in a column of pictures for each clip, and where it is empty the clip's own frame: [B, 3, H, W].
 at::Tensor frames_in(const pipeline::Scope& s, std::string_view column, const at::Tensor& own_BCHW) {
   const auto& pictures = s.lists(std::string(column));
   std::vector<at::Tensor> frames;
@@ -37,7 +37,7 @@ at::Tensor first_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW, 
   return given.has_column ? frames_in(s, kStartFrame.column, own) : own;
 }
 
-/// Whether it is TI2V-5B, which has the autoencoder of Wan 2.2.
+/// Tells whether it is TI2V-5B, which has the autoencoder of Wan 2.2.
 bool is_of_wan_2_2(const Config& c, const vae::CausalConfig& autoencoder) { return c.out_channels == 48 || autoencoder.pixels.patch > 1; }
 
 at::Tensor last_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW) {

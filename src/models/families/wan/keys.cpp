@@ -56,7 +56,7 @@ const RenamedLayers kNormsInDrivenBlocks{
     {"cross_attn.norm_k", {"attn2.norm_k"}},
     {"cross_attn.norm_added_k", {"attn2.norm_added_k"}},
 };
-/// Where blocks of a driven transformer have them in the original names, behind their number.
+/// What stands in the original names of a driven transformer's layers behind the block's number.
 const std::string kOfDrivenBlock = "block.";
 /// Layers that blocks of VACE have beside those.
 const RenamedLayers kInHintBlocks{{"before_proj", {"proj_in"}}, {"after_proj", {"proj_out"}}};
@@ -79,7 +79,7 @@ const RenamedLayers kNormsOutside{
     {"img_emb.proj.0", {"condition_embedder.image_embedder.norm1"}},
     {"img_emb.proj.4", {"condition_embedder.image_embedder.norm2"}},
 };
-/// Of Wan-Animate's module; its convolutions of a face have names by their number.
+/// Layers of Wan-Animate's module, whose convolutions of a face have names by their number.
 const RenamedLayers kInFusers{{"linear1_q", {"to_q"}}, {"linear1_kv", {"to_k", "to_v"}}, {"linear2", {"to_out"}}};
 const RenamedLayers kNormsInFusers{{"q_norm", {"norm_q"}}, {"k_norm", {"norm_k"}}};
 const RenamedLayers kOfFaces{{"pose_patch_embedding", {"pose_patch_embedding"}},
@@ -92,7 +92,7 @@ const RenamedLayers kOfFaces{{"pose_patch_embedding", {"pose_patch_embedding"}},
 const RenamedLayers kTablesInBlocks{{"modulation", {"scale_shift_table"}}};
 const RenamedLayers kTablesOutside{{"head.modulation", {"scale_shift_table"}},
                                    {"img_emb.emb_pos", {"condition_embedder.image_embedder.pos_embed"}}};
-/// Of what Wan-S2V's transformer has beside the others.
+/// Layers that only Wan-S2V's transformer has.
 const std::string kInjectors = "audio_injector.injector.", kTheirModulations = "audio_injector.injector_adain_layers.";
 const RenamedLayers kInInjectors{{"q", {"to_q"}}, {"k", {"to_k"}}, {"v", {"to_v"}}, {"o", {"to_out.0"}}};
 const RenamedLayers kNormsInInjectors{{"norm_q", {"norm_q"}}, {"norm_k", {"norm_k"}}};
@@ -124,7 +124,7 @@ RenamedLayers all_layers(const Config& config) {
   return all;
 }
 
-/// Those of a driven transformer in diffusers' names.
+/// Returns the layers of a driven transformer in diffusers' names.
 RenamedLayers all_driven_layers(const Config& config) {
   auto all = kOutside;
   add_blocks(all, kInDrivenBlocks, "blocks.", "blocks.", config.num_layers);
@@ -202,7 +202,7 @@ std::optional<std::string> renamed_end(const std::string& path, const RenamedLay
   return std::nullopt;
 }
 
-/// Those of a path outside of the blocks.
+/// Returns the names of a path outside of the blocks.
 std::vector<std::string> names_outside(const std::string& path) {
   for (const auto& layer : kOutside) {
     if (path == layer.ours[0]) return {path, layer.theirs};

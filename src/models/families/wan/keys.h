@@ -34,7 +34,7 @@ std::vector<std::string> high_precision_layers(const Config& config);
 /// Returns the names by which --lora_target_modules knows a layer: its path, and the original one, of which DiffSynth-Studio's commands
 /// have the ends "q" and "ffn.0".
 std::vector<std::string> target_names(const std::string& path);
-/// Those of a driven transformer: its path, the original name and diffusers'.
+/// Returns the names of a driven transformer's path: ours, the original one and diffusers'.
 std::vector<std::string> driven_target_names(const std::string& path);
 
 }  // namespace burnish::models::wan

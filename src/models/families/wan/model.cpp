@@ -39,7 +39,7 @@ constexpr int64_t kTextLength = 512;
 /// The noise at which the experts meet: of text to video, and of picture to video (Wan-Video: wan/configs).
 constexpr double kTextBoundary = 0.875, kPictureBoundary = 0.9;
 
-/// What model_index.json says of that noise.
+/// Returns what model_index.json says of that noise.
 double boundary_of(const ModelFiles& files, double otherwise) {
   auto index = files.in_pipeline("model_index.json");
   if (index) io::take(io::read_json(*index), "boundary_ratio", otherwise, "model");
@@ -48,7 +48,7 @@ double boundary_of(const ModelFiles& files, double otherwise) {
   return otherwise;
 }
 
-/// What shapes tell of a published model's name; the experts of A14B, each alone, are as Wan2.1-T2V-14B.
+/// Returns what shapes tell of a published model's name; the experts of A14B, each alone, are as Wan2.1-T2V-14B.
 std::string variant_of(const Config& c, bool has_experts) {
   if (has_experts) return c.in_channels > c.out_channels ? "Wan2.2-I2V-A14B" : "Wan2.2-T2V-A14B";
   if (c.out_channels == 48) return "Wan2.2-TI2V-5B";
@@ -100,10 +100,10 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Assem
                  "start_image has pictures in place of a clip's first frame; name input_image in extra_inputs too, when drawing give "
                  "--reference instead");
   has_start_ = options_.references && first_frame_ != FirstFrame::none && !found.animate.entry;
-  make_further(found);
+  make_side_modules(found);
   fill_names(found);
   add_components(found);
-  for (const auto& further : further_) latent_space_.streams[0].num_before += further->picture_before().empty() ? 0 : 1;
+  for (const auto& module : side_modules_) latent_space_.streams[0].num_before += module->picture_before().empty() ? 0 : 1;
   latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();
   latent_space_.frame_rate = frame_rate_of(config_, vae_config);
   // DiffSynth-Studio encodes Animate's picture and clip as one, and its caches hold other latents.
@@ -113,15 +113,15 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Assem
                                                       diffusion::GridConfig{.shift = 5.0, .last = 0});
 }
 
-void WanModel::make_further(const Found& found) {
-  further_.push_back(std::make_unique<MotionUnits>(options_, components_, found, config_));
-  further_.push_back(std::make_unique<Control>(options_, components_, config_, found.has_dit()));
-  further_.push_back(std::make_unique<VaceUnits>(options_, components_, found, config_));
-  further_.push_back(std::make_unique<AnimateUnits>(options_, components_, found.animate, config_));
-  further_.push_back(std::make_unique<DrivingUnits>(options_, components_, config_));
-  further_.push_back(std::make_unique<SpeechUnits>(options_, components_, files_, found, config_));
-  for (const auto& further : further_) {
-    if (auto column = further->picture_before(); !column.empty() && options_.latents != "mean")
+void WanModel::make_side_modules(const Found& found) {
+  side_modules_.push_back(std::make_unique<MotionUnits>(options_, components_, found, config_));
+  side_modules_.push_back(std::make_unique<Control>(options_, components_, config_, found.has_dit()));
+  side_modules_.push_back(std::make_unique<VaceUnits>(options_, components_, found, config_));
+  side_modules_.push_back(std::make_unique<AnimateUnits>(options_, components_, found.animate, config_));
+  side_modules_.push_back(std::make_unique<DrivingUnits>(options_, components_, config_));
+  side_modules_.push_back(std::make_unique<SpeechUnits>(options_, components_, files_, found, config_));
+  for (const auto& module : side_modules_) {
+    if (auto column = module->picture_before(); !column.empty() && options_.latents != "mean")
       config_error("models", "latents sample draws them at every visit, and those of {} are the mean; take one of them out", column);
   }
 }
@@ -134,13 +134,9 @@ void WanModel::add_components(const Found& found) {
     check_latents(*of_expert[i], config_.out_channels, autoencoder_);
     check_widths(*of_expert[i], "texts", config_.caption_width, found.text_encoder, "text encoder", text_config.width);
     add_transformer(dit, *of_expert[i]);
-    for (const auto& further : further_) {
-      for (const auto& part : further->parts_beside(names_.of(dit), i)) add(part.recipe, part.names);
-    }
+    for (const auto& module : side_modules_) add(module->components_beside(names_.of(dit), i));
   }
-  for (const auto& further : further_) {
-    for (const auto& part : further->parts(names_.of("dit"))) add(part.recipe, part.names);
-  }
+  for (const auto& module : side_modules_) add(module->components(names_.of("dit")));
   const TextUse use{.kohya = "lora_te_", .comfyui = "text_encoders.umt5xxl.transformer.", .length = kTextLength};
   add(text_part(found.text_encoder, text_config, use, files_, options_));
   add_image_encoder(found);
@@ -148,7 +144,7 @@ void WanModel::add_components(const Found& found) {
 }
 
 void WanModel::add_transformer(const std::string& name, const Source& source) {
-  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::part_named);
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::layers_of_part);
   recipe.name = name;
   recipe.parts = {name + ".modulation", name + ".body"};
   recipe.blocks = [](nn::Module& whole) { return static_cast<Transformer&>(whole).blocks(); };
@@ -187,8 +183,8 @@ void WanModel::add_image_encoder(const Found& found) {
 
 void WanModel::fill_names(const Found& found) {
   names_.family = "wan";
-  for (const auto& further : further_) {
-    if (names_.variant.empty()) names_.variant = further->variant(found.has_experts);
+  for (const auto& module : side_modules_) {
+    if (names_.variant.empty()) names_.variant = module->variant(found.has_experts);
   }
   // What makes another model of the transformer has it see clips or pictures.
   const bool sees = config_.in_channels > config_.out_channels || !names_.variant.empty();
@@ -207,7 +203,7 @@ void WanModel::fill_names(const Found& found) {
       {"text_embedding", {.shape = {-1, -1, config_.caption_width}, .of_prompt = true, .padded = true}},
       {"text_counts", {.shape = {-1, -1}, .of_prompt = true, .padded = true}},
   };
-  for (const auto& further : further_) further->add_names(names_);
+  for (const auto& module : side_modules_) module->add_names(names_);
   if (!options_.references || first_frame_ == FirstFrame::none) return;
   names_.references.column = kFirstFrameColumn;
   if (first_frame_ == FirstFrame::held) {
@@ -239,8 +235,8 @@ void WanModel::modulate(pipeline::Scope& scope, const std::string& dit) {
   auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
   auto& transformer = loaded<Transformer>(part);
   auto modulation = transformer.modulate(sigma);
-  for (const auto& further : further_) {
-    auto more = further->modulation(scope);
+  for (const auto& module : side_modules_) {
+    auto more = module->modulation(scope);
     if (more.defined()) modulation = modulation + at::constant_pad_nd(more, {0, config_.width()});  // none for the last norm
   }
   scope.write("modulation", modulation);
@@ -264,7 +260,7 @@ void WanModel::denoise(pipeline::Scope& scope, const std::string& dit) {
     in.noisy_BCFHW = behind_noise(scope, noisy);
   }
   if (reads_image()) in.image_BNW = image_states(scope, noisy.size(0));
-  for (const auto& further : further_) further->give(scope, dit, in);
+  for (const auto& module : side_modules_) module->give(scope, dit, in);
   auto prediction = loaded<Transformer>(part).forward(in);
   scope.write("prediction",
               is_held ? leading_to_first(prediction, noisy, scope.tensor("first_latents"), scope.tensor("sigma")) : prediction);
@@ -274,8 +270,8 @@ void WanModel::denoise(pipeline::Scope& scope, const std::string& dit) {
 at::Tensor WanModel::behind_noise(pipeline::Scope& scope, const at::Tensor& noisy) {
   nn::Tensors all{noisy};
   auto num_channels = config_.in_channels - noisy.size(1);
-  for (const auto& further : further_) {
-    auto more = further->behind_noise(scope, noisy);
+  for (const auto& module : side_modules_) {
+    auto more = module->behind_noise(scope, noisy);
     if (!more.defined()) continue;
     num_channels -= more.size(1);
     all.push_back(more);
@@ -293,7 +289,7 @@ at::Tensor WanModel::image_states(pipeline::Scope& scope, int64_t batch_size) co
   return at::zeros({batch_size, num_rows, config_.image_width}, at::TensorOptions().device(options_.device).dtype(options_.dtype));
 }
 
-/// What CLIP makes of pictures [B, 3, H, W].
+/// Returns what CLIP makes of pictures [B, 3, H, W].
 std::function<at::Tensor(const at::Tensor&)> WanModel::seeing() {
   return [this](const at::Tensor& image) {
     auto& encoder = loaded<ClipVision>(kImageEncoder);
@@ -301,22 +297,22 @@ std::function<at::Tensor(const at::Tensor&)> WanModel::seeing() {
   };
 }
 
-/// What given frames add, where a run gives them.
-void WanModel::add_frame_units(UnitGroups& groups, const Around& around) {
+/// Adds the units of given frames, where a run gives them.
+void WanModel::add_frame_units(UnitGroups& groups, const ModelParts& parts) {
   if (!options_.references || first_frame_ == FirstFrame::none) return;
-  const auto &vae = around.vae, &image_encoder = around.image_encoder;
+  const auto &vae = parts.vae, &image_encoder = parts.image_encoder;
   auto& modulate = groups.denoise.front();
   auto& denoise = groups.denoise.back();
   if (first_frame_ == FirstFrame::beside) {
-    groups.encode_references = beside_frame_units(vae, around.encode, given_frames(gives_last()));
+    groups.encode_references = beside_frame_units(vae, parts.encode, given_frames(gives_last()));
     denoise.reads.emplace_back("beside_latents");
     if (!reads_image()) return;
-    for (auto& unit : image_state_units(image_encoder, around.see, given_frames(config_.extras.image_places > 0)))
+    for (auto& unit : image_state_units(image_encoder, parts.see, given_frames(config_.extras.image_places > 0)))
       groups.encode_references.push_back(std::move(unit));
     denoise.reads.emplace_back("image_states");
     return;
   }
-  groups.encode_references = held_frame_units(vae, around.encode, given_frames(false));
+  groups.encode_references = held_frame_units(vae, parts.encode, given_frames(false));
   groups.weigh = held_frame_weights();
   modulate.writes.emplace_back("first_modulation");
   denoise.reads.insert(denoise.reads.end(), {"first_modulation", "first_latents", "sigma"});
@@ -336,15 +332,13 @@ UnitGroups WanModel::units_of(const Expert& expert) {
          denoise(s, dit);
        }}};
   const auto& vae = autoencoder_.recipe.name;
-  const Around around{dit,
-                      vae,
-                      encoding_by(autoencoder_, components_, options_.device),
-                      kImageEncoder,
-                      seeing(),
-                      kText,
-                      [this](Scope& s, const std::string& text, const std::string& name) { write_text(s, text, name); }};
-  add_frame_units(groups, around);
-  for (const auto& further : further_) further->add_units(groups, around);
+  const ModelParts parts{{dit, vae, encoding_by(autoencoder_, components_, options_.device), autoencoder_.downsampling},
+                         kImageEncoder,
+                         seeing(),
+                         kText,
+                         [this](Scope& s, const std::string& text, const std::string& name) { write_text(s, text, name); }};
+  add_frame_units(groups, parts);
+  for (const auto& module : side_modules_) module->add_units(groups, parts);
   if (const auto num = latent_space_.streams[0].num_before; num > 0)
     groups.decode = decode_units(vae, [this, vae, num](const at::Tensor& latents) {
       return autoencoder_.decode(components_.module(vae), latents.narrow(2, num, latents.size(2) - num));

@@ -1,7 +1,7 @@
 #pragma once
 #include "models/families/wan/found.h"
 #include "models/families/wan/frames.h"
-#include "models/families/wan/further.h"
+#include "models/families/wan/side_module.h"
 #include "models/parts/assembled_model.h"
 #include "models/parts/shared_components.h"
 
@@ -13,7 +13,7 @@ class WanModel : public AssembledModel {
   UnitGroups units_of(const Expert& expert) override;
 
  private:
-  void make_further(const Found& found);
+  void make_side_modules(const Found& found);
   void add_components(const Found& found);
   void add_transformer(const std::string& name, const Source& source);
   void add_image_encoder(const Found& found);
@@ -23,7 +23,7 @@ class WanModel : public AssembledModel {
   void denoise(pipeline::Scope& scope, const std::string& dit);
   at::Tensor behind_noise(pipeline::Scope& scope, const at::Tensor& noisy_BCFHW);
   at::Tensor image_states(pipeline::Scope& scope, int64_t batch_size) const;
-  void add_frame_units(UnitGroups& groups, const Around& around);
+  void add_frame_units(UnitGroups& groups, const ModelParts& parts);
   std::function<at::Tensor(const at::Tensor& image_B3HW)> seeing();
   /// Tells whether the run gives a first frame, to a model that takes it in this way.
   bool gives(FirstFrame how) const { return options_.references && first_frame_ == how; }
@@ -40,7 +40,7 @@ class WanModel : public AssembledModel {
   Config config_;
   FirstFrame first_frame_ = FirstFrame::none;
   bool has_start_ = false;  ///< whether a column may have pictures in place of a clip's first frame
-  std::vector<std::unique_ptr<Further>> further_;
+  std::vector<std::unique_ptr<SideModule>> side_modules_;
   AutoencoderPart autoencoder_;
   ClipVisionConfig clip_config_;
 };

@@ -5,8 +5,8 @@
 namespace burnish::models::wan {
 
 MotionUnits::MotionUnits(const ModelOptions& options, Components& components, const Found& found, const Config& dit)
-    : options_(options), components_(components), source_(found.motion), config_{.width = dit.width()} {
-  reads_ = options.extra_inputs.contains(std::string(kMotionInput.column)) && (source_.entry || !found.has_dit());
+    : SideModule(options, components), source_(found.motion), config_{.width = dit.width()} {
+  reads_ = has(kMotionInput.column) && (source_.entry || !found.has_dit());
   if (!source_.entry) return;
   config_ = naming(source_.entry->label, [&] { return MotionController::detect(source_.shapes()); });
   if (found.has_dit() && config_.width != dit.width())
@@ -14,17 +14,16 @@ MotionUnits::MotionUnits(const ModelOptions& options, Components& components, co
                source_.entry->label, config_.width, dit.width());
 }
 
-std::vector<Further::Part> MotionUnits::parts(const ComponentNames&) const {
+std::vector<NamedRecipe> MotionUnits::components(const ComponentNames&) const {
   if (!source_.entry && !reads_) return {};
-  auto build = [config = config_](const std::string&, const at::TensorOptions& o) { return std::make_unique<MotionController>(config, o); };
-  return {{{.name = kMotion, .what = "motion controller", .source = source_, .build = build}, plain_names(kMotion)}};
+  return {{side_recipe<MotionController>(kMotion, "motion controller", source_, config_), plain_names(kMotion)}};
 }
 
 void MotionUnits::add_names(Names& names) const {
   if (reads_) names.extra_inputs.push_back(kMotionInput);
 }
 
-void MotionUnits::add_units(UnitGroups& groups, const Around&) {
+void MotionUnits::add_units(UnitGroups& groups, const ModelParts&) {
   if (!reads_) return;
   auto& modulate = groups.denoise.front();
   modulate.reads.emplace_back(kMotionInput.column);
@@ -34,8 +33,7 @@ void MotionUnits::add_units(UnitGroups& groups, const Around&) {
 at::Tensor MotionUnits::modulation(pipeline::Scope& scope) {
   if (!reads_) return {};
   scope.uses(kMotion);
-  auto& controller = static_cast<MotionController&>(components_.module(kMotion));
-  return controller.forward(scope.tensor(std::string(kMotionInput.column)).to(options_.device));
+  return loaded<MotionController>(kMotion).forward(scope.tensor(std::string(kMotionInput.column)).to(options_.device));
 }
 
 }  // namespace burnish::models::wan

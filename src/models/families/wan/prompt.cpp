@@ -57,7 +57,7 @@ bool is_control(utf8proc_int32_t code) {
   return category == UTF8PROC_CATEGORY_CC || (code >= 0x206a && code <= 0x206f) || code == 0xfeff || (code >= 0xfff9 && code <= 0xfffc);
 }
 
-/// How many bytes at the front of `text` tell a terminal how to show what follows: ESC [, digits and semicolons, a letter; 0 where none do.
+/// Counts the bytes at the front of `text` that tell a terminal how to show what follows: ESC [, digits and semicolons, a letter; 0: none.
 size_t terminal_command(std::string_view text) {
   if (!text.starts_with("\x1b[")) return 0;
   auto end = text.find_first_not_of("0123456789;", 2);

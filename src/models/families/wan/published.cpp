@@ -17,7 +17,7 @@ text::T5Config published_text_config() { return {.vocab_size = 256384, .bias_by_
 /// The autoencoder of Wan 2.1.
 vae::CausalConfig published_vae_config() { return {.in_time = true, .halves_frames = {false, true, true}}; }
 
-/// That of Wan 2.2's TI2V-5B.
+/// Returns the configuration of TI2V-5B's autoencoder (Wan 2.2).
 vae::CausalConfig published_residual_vae_config() {
   return {.first_channels = 160,
           .block_out_channels = {160, 320, 640, 640},
@@ -94,7 +94,7 @@ std::vector<ModelEntry> named_speech(std::string_view name) {
   return entries;
 }
 
-/// Its shapes are those of picture to video; config.json tells it.
+/// Returns the components of Wan-Animate-2, whose shapes are those of picture to video; config.json tells it.
 std::vector<ModelEntry> named_driven(std::string_view name) {
   auto config = reading_image();
   config.extras.driving.is_read = true;

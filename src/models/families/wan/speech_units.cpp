@@ -28,7 +28,7 @@ constexpr const char* kProcessor = "audio_processor_path";
 
 int64_t num_frames(const at::Tensor& image) { return image.dim() == 5 ? image.size(2) : 1; }
 
-/// What preprocessor_config.json says of sounds; without one they are normalized.
+/// Reads what preprocessor_config.json says of sounds; without one they are normalized.
 bool normalizes(const ModelFiles& files, const ModelEntry& encoder, const std::string& chosen) {
   const char* name = "preprocessor_config.json";
   const auto path = chosen.empty() ? encoder.folder / name : find_tokenizer(files, chosen, "").value_or(chosen) / name;
@@ -69,7 +69,7 @@ Option audio_processor_option() {
 
 SpeechUnits::SpeechUnits(const ModelOptions& options, Components& components, const ModelFiles& files, const Found& found,
                          const Config& dit)
-    : options_(options), components_(components), source_(found.senses.audio_encoder), dit_(dit) {
+    : SideModule(options, components), source_(found.senses.audio_encoder), dit_(dit) {
   const auto& chosen = options.get<std::string>(kProcessor);
   if (!is_there() && !chosen.empty())
     config_error("models", "{} is not supported for this model; it is of Wan-S2V, leave it out", kProcessor);
@@ -85,7 +85,7 @@ SpeechUnits::SpeechUnits(const ModelOptions& options, Components& components, co
 
 std::string SpeechUnits::variant(bool) const { return is_there() ? "Wan2.2-S2V-14B" : ""; }
 
-std::vector<Further::Part> SpeechUnits::parts(const ComponentNames&) const {
+std::vector<NamedRecipe> SpeechUnits::components(const ComponentNames&) const {
   if (!is_there()) return {};
   auto recipe = wav2vec2_recipe(kAudioEncoder, source_, config_);
   recipe.settings = [does = normalizes_](const std::string&) { return does ? "sounds normalized" : "sounds as they are"; };
@@ -95,7 +95,7 @@ std::vector<Further::Part> SpeechUnits::parts(const ComponentNames&) const {
 void SpeechUnits::add_names(Names& names) const {
   if (!is_there()) return;
   for (const auto& input : kSpeechInputs) {
-    if (has(std::string(input.column).c_str())) names.extra_inputs.push_back(input);
+    if (has(input.column)) names.extra_inputs.push_back(input);
   }
   const auto& speech = dit_.extras.speech;
   names.values["sound_states"] = {.shape = {-1, speech.num_states, -1, speech.sound_width}};
@@ -109,7 +109,7 @@ pipeline::Unit SpeechUnits::sound_unit() {
             const auto& sound = s.tensor("sound");
             const auto frames = num_frames(s.tensor("image"));
             check_has_more(frames);
-            auto& encoder = static_cast<Wav2Vec2&>(components_.module(kAudioEncoder));
+            auto& encoder = loaded<Wav2Vec2>(kAudioEncoder);
             const auto samples = sound.to(options_.device);
             auto states = encoder.states((normalizes_ ? heard(samples) : samples).to(options_.dtype));
             s.write("sound_states",
@@ -132,25 +132,22 @@ pipeline::Unit SpeechUnits::pose_unit(const std::string& vae, const Encode& enco
           }};
 }
 
-void SpeechUnits::add_units(UnitGroups& groups, const Around& around) {
+void SpeechUnits::add_units(UnitGroups& groups, const ModelParts& parts) {
   if (!is_there()) return;
   if (!options_.references)
     config_error("models", "Wan-S2V goes on from a picture; name {} in extra_inputs, when drawing give --reference", kFirstFrameColumn);
   groups.encode_prompt.push_back(mark_prompt_unit());
-  groups.encode_references.push_back(sound_unit());
-  groups.encode_references.push_back(pose_unit(around.vae, around.encode));
-  auto& reads = groups.denoise.back().reads;
-  reads.insert(reads.end(), {"sound_states", "pose_latents", kIsNegative});
+  add_encoding(groups, {sound_unit(), pose_unit(parts.vae, parts.encode)});
+  groups.denoise.back().reads.push_back(kIsNegative);
 }
 
 void SpeechUnits::give(pipeline::Scope& scope, const std::string& dit, Transformer::Inputs& in) {
   if (!is_there()) return;
-  auto here = [&](const char* name) { return scope.tensor(name).to(options_.device, options_.dtype); };
-  auto& speech = static_cast<Transformer&>(components_.module(dit + ".body")).speech();
+  auto& speech = loaded<Transformer>(dit + ".body").speech();
   in.given_place = kReferencePlace;
-  in.added_BDFHW = speech.added_patches(here("pose_latents"));
-  const auto is_heard = 1 - here(kIsNegative.c_str()).view({-1, 1, 1, 1});  // guidance leads away from silence
-  in.hints = speech.hints(here("sound_states") * is_heard);
+  in.added_BDFHW = speech.added_patches(here(scope, "pose_latents"));
+  const auto is_heard = 1 - here(scope, kIsNegative).view({-1, 1, 1, 1});  // guidance leads away from silence
+  in.hints = speech.hints(here(scope, "sound_states") * is_heard);
 }
 
 }  // namespace burnish::models::wan

@@ -1,6 +1,6 @@
 #pragma once
 #include "models/families/wan/found.h"
-#include "models/families/wan/further.h"
+#include "models/families/wan/side_module.h"
 #include "models/model/extra_input.h"
 #include "models/parts/wav2vec2.h"
 
@@ -19,26 +19,23 @@ inline constexpr ExtraInput kSpeechInputs[] = {
 Option audio_processor_option();
 
 /// What Wan-S2V reads: a picture, a sound and poses. Sound and poses are those of each frame but the first, which is the picture.
-class SpeechUnits : public Further {
+class SpeechUnits : public SideModule {
  public:
   /// Throws a data Error for an encoder of another transformer, and a config Error for its settings beside a transformer that hears
   /// nothing. `files` are the run's. All but `found` must outlive this.
   SpeechUnits(const ModelOptions& options, Components& components, const ModelFiles& files, const Found& found, const Config& dit);
 
   std::string variant(bool has_experts) const override;
-  std::vector<Part> parts(const ComponentNames& dit) const override;
+  std::vector<NamedRecipe> components(const ComponentNames& dit) const override;
   void add_names(Names& names) const override;
-  void add_units(UnitGroups& groups, const Around& around) override;
+  void add_units(UnitGroups& groups, const ModelParts& parts) override;
   void give(pipeline::Scope& scope, const std::string& dit, Transformer::Inputs& in) override;
 
  private:
   bool is_there() const { return dit_.extras.speech.is_there(); }
-  bool has(const char* column) const { return options_.extra_inputs.contains(column); }
   pipeline::Unit sound_unit();
   pipeline::Unit pose_unit(const std::string& vae, const Encode& encode) const;
 
-  const ModelOptions& options_;
-  Components& components_;
   Source source_;
   const Config& dit_;
   Wav2Vec2Config config_;

@@ -69,7 +69,7 @@ class ImageEmbedder : public nn::Module {
   at::Tensor places_;
 };
 
-/// Where places begin, by frame, row and column, and how far frames are apart.
+/// The first places, by frame, row and column, and the distance of frames.
 struct Places {
   int64_t frame = 0, row = 0, column = 0, stride = 1;
   std::optional<int64_t> given = {};  ///< place of a first frame that stands elsewhere, before those that are counted
@@ -132,7 +132,7 @@ struct Transformer::Body {
   std::unique_ptr<Speech> speech;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c) {
   if (part.body) {
     body_ = std::make_unique<Body>(c, options);
     own("patch_embedding", body_->patch_in);

@@ -14,7 +14,7 @@ namespace burnish::models::wan {
 /// the time is computed in fp32, and so is what it modulates.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::HeldLayers part = {});
   ~Transformer() override;
 
   /// Makes of sigma, fp32 in [0, 1], what modulates [B, 7 D] in fp32: the six parts of every block, to which each adds its table, and what
@@ -35,13 +35,12 @@ class Transformer : public nn::Module, public nn::SharesTokens {
     at::Tensor reference_BCHW = {};           ///< latents of a reference picture, a frame of tokens in front of the clip's
     at::Tensor rays_BKFHW = {};               ///< of the camera (camera_rays)
     at::Tensor added_BDFHW = {};  ///< what is added to the patches of the noisy latents, made by a module beside the transformer
-    /// Of a config that is driven: the clip whose motion is followed, of a frame of latents less than the noisy ones, with a text, states
-    /// and a modulation of its own.
+    /// The driving clip, for driven configs. It has one latent frame less than the noisy latents, and its own text, states and modulation.
     struct Clip {
       at::Tensor latents_BCFHW, text_BTE, counts_BT, modulation_BM, image_BNW;
     };
     std::optional<Clip> clip = {};
-    at::Tensor is_negative_B = {};  ///< of a config that is driven: 1 for samples that guidance leads away from, which skip a block
+    at::Tensor is_negative_B = {};  ///< for driven configs: 1 for samples that guidance leads away from, which skip a block
   };
   /// Computes the velocity, noise - latents [B, C, F, H, W]. Needs the body.
   at::Tensor forward(const Inputs& in);

@@ -33,7 +33,7 @@ at::Tensor mask_channels(const at::Tensor& mask_BCFHW, int64_t frames) {
   return at::stack(taken, 2);
 }
 
-/// What is read of a clip and a mask: the clip outside the mask, the clip inside it, gray elsewhere, and the mask. [B, K, f, h, w].
+/// Makes what is read of a clip and a mask: the clip outside the mask, the clip inside it, gray elsewhere, and the mask. [B, K, f, h, w].
 at::Tensor clip_context(const at::Tensor& clip, const at::Tensor& mask, const Encode& encode) {
   auto white = (mask > 0).to(clip.scalar_type());
   auto outside = encode(clip * (1 - white)).mean_BCHW, inside = encode(clip * white).mean_BCHW;
@@ -45,7 +45,7 @@ at::Tensor picture_latents(pipeline::Scope& s, const Encode& encode) {
   return encode(as_clip(picture_of(s, kVaceReference).unsqueeze(0))).mean_BCHW;
 }
 
-/// From image to latents, with the reference picture's in front of the clip's.
+/// Makes the unit from image to latents, with the reference picture's in front of the clip's.
 pipeline::Unit latents_unit(const std::string& vae, const Encode& encode) {
   return {"encode_image", {"image", kVaceReference}, {"latents"}, {vae}, [=](pipeline::Scope& s) {
             s.uses(vae);
@@ -66,7 +66,7 @@ bool has_its_columns(const std::set<std::string>& columns) {
 }  // namespace
 
 VaceUnits::VaceUnits(const ModelOptions& options, Components& components, const Found& found, const Config& dit)
-    : options_(options), components_(components), sources_(found.vace), dit_(dit) {
+    : SideModule(options, components), sources_(found.vace), dit_(dit) {
   for (const auto& vace : found.vace) {
     if (!vace.entry || !found.has_dit()) continue;
     config_ = naming(vace.entry->label, [&] { return detect_vace(vace.entry->config, vace.shapes(), dit); });
@@ -84,7 +84,7 @@ std::string VaceUnits::variant(bool has_experts) const {
   return has_experts ? "Wan2.2-VACE-Fun-A14B" : dit_.width() == 5120 ? "Wan2.1-VACE-14B" : "Wan2.1-VACE-1.3B";
 }
 
-std::vector<Further::Part> VaceUnits::parts_beside(const ComponentNames& dit, size_t number) const {
+std::vector<NamedRecipe> VaceUnits::components_beside(const ComponentNames& dit, size_t number) const {
   if (!reads_ && !sources_[0].entry && !sources_[1].entry) return {};
   auto high_precision = dit.high_precision;
   high_precision.emplace_back("vace_patch_embedding");
@@ -106,7 +106,7 @@ void VaceUnits::add_names(Names& names) const {
   if (!reads_) return;
   names.values["vace_context"] = {.shape = {-1, config_.in_channels, -1, -1, -1}};
   for (const auto& input : kVaceInputs) {
-    if (options_.extra_inputs.contains(std::string(input.column))) names.extra_inputs.push_back(input);
+    if (has(input.column)) names.extra_inputs.push_back(input);
   }
 }
 
@@ -129,21 +129,18 @@ pipeline::Unit VaceUnits::context_unit(const std::string& vae, const Encode& enc
           }};
 }
 
-void VaceUnits::add_units(UnitGroups& groups, const Around& around) {
+void VaceUnits::add_units(UnitGroups& groups, const ModelParts& parts) {
   if (!reads_) return;
-  groups.encode_references.push_back(context_unit(around.vae, around.encode));
-  auto& denoise = groups.denoise.back();
-  denoise.reads.emplace_back("vace_context");
-  denoise.models.push_back(vace_of(around.dit));
-  if (has(kVaceReference)) groups.encode_image = {latents_unit(around.vae, around.encode)};
+  add_encoding(groups, {context_unit(parts.vae, parts.encode)});
+  groups.denoise.back().models.push_back(vace_of(parts.dit));
+  if (has(kVaceReference)) groups.encode_image = {latents_unit(parts.vae, parts.encode)};
 }
 
 void VaceUnits::give(pipeline::Scope& scope, const std::string& dit, Transformer::Inputs& in) {
   if (!reads_) return;
   const auto vace = vace_of(dit);
   scope.uses(vace);
-  auto& module = static_cast<Vace&>(components_.module(vace));
-  in.hints = module.hints(scope.tensor("vace_context").to(options_.device, options_.dtype));
+  in.hints = loaded<Vace>(vace).hints(here(scope, "vace_context"));
 }
 
 }  // namespace burnish::models::wan

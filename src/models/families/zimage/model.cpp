@@ -70,13 +70,13 @@ void ZImageModel::fill_names() {
   };
 }
 
-Part ZImageModel::part_of(const std::string& name) const {
+HeldLayers ZImageModel::part_of(const std::string& name) const {
   if (name == kFirst) return {.end = *split_};
   if (name == kLast) return {.start = false, .begin = *split_};
   return {};
 }
 
-std::string ZImageModel::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
+std::string ZImageModel::split_first_blocks(const Trains& trains) {
   split_ = config_.num_layers;
   const std::string layers = "layers.";
   for (const auto& [path, slot] : components_.skeleton("dit")->parameters()) {
@@ -91,7 +91,7 @@ std::string ZImageModel::split_first_blocks(const std::function<bool(const std::
 
 void ZImageModel::encode_prompt(pipeline::Scope& scope) { encode_by_qwen(scope, components_, options_.device, num_text_layers_); }
 
-/// What every part of the transformer reads.
+/// Returns what every part of the transformer reads.
 Transformer::Inputs ZImageModel::inputs(pipeline::Scope& scope) const {
   Transformer::Inputs in;
   in.noisy_BCHW = scope.tensor("noisy");

@@ -14,12 +14,12 @@ class ZImageModel : public AssembledModel {
  public:
   ZImageModel(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
-  std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
+  std::string split_first_blocks(const Trains& trains) override;
 
  private:
   void add_transformer(const Source& source);
   void fill_names();
-  Part part_of(const std::string& name) const;
+  HeldLayers part_of(const std::string& name) const;
   Transformer::Inputs inputs(pipeline::Scope& scope) const;
   void encode_prompt(pipeline::Scope& scope);
   void denoise(pipeline::Scope& scope);

@@ -51,7 +51,7 @@ std::vector<std::unique_ptr<nn::Block>> make_stack(int64_t count, const Config& 
 
 }  // namespace
 
-/// What comes before the main layers.
+/// The layers before the main ones.
 struct Transformer::Start {
   Start(const Config& c, const at::TensorOptions& o)
       : x_embedder(4 * c.latent_channels, c.width, o),
@@ -99,7 +99,7 @@ struct Transformer::Layout {
   }
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part part) : config_(c), part_(part) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, HeldLayers part) : config_(c), part_(part) {
   bool holds_end = part_.end < 0 || part_.end > c.num_layers;
   auto end = holds_end ? c.num_layers : part_.end;
   auto own_stack = [this](const std::string& name, int64_t first, auto& blocks) {
@@ -178,14 +178,14 @@ at::Tensor Transformer::condition(const at::Tensor& sigma_B, at::ScalarType dtyp
   return start_->time_out.forward(at::silu(start_->time_in.forward(waves)));
 }
 
-/// What refiners make of one of the streams, which begins with the token of that number.
+/// Computes what refiners make of one of the streams, which begins with the token of that number.
 at::Tensor Transformer::refined(const std::vector<std::unique_ptr<nn::Block>>& blocks, const at::Tensor& x_BLD, int64_t begin,
                                 const Layout& layout, const at::Tensor& conditioning_BC) const {
   const nn::Streams streams(shares(), {x_BLD.size(1)});
   return streams.joined(0, layout.run(blocks, streams.here(0, x_BLD), begin, x_BLD.size(1), streams, conditioning_BC));
 }
 
-/// Both streams, embedded, filled up and refined: picture, then caption.
+/// Embeds, fills up and refines both streams: picture, then caption.
 at::Tensor Transformer::start_tokens(const Inputs& in, const Layout& layout, const at::Tensor& conditioning_BC) {
   auto& s = *start_;
   auto B = in.noisy_BCHW.size(0), num_real = layout.rows * layout.columns;

@@ -13,7 +13,7 @@ namespace burnish::models::zimage {
 
 /// The layers that a Transformer holds: main layers from `begin` to before `end`; all that comes before the main layers, the refiners too,
 /// with `start`; what comes after them counts as one more layer.
-struct Part {
+struct HeldLayers {
   bool start = true;
   int64_t begin = 0, end = -1;  ///< -1: all that follow
 };
@@ -23,7 +23,7 @@ struct Part {
 /// are attended to. Layers are visited in the same order whatever they are part of.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, HeldLayers part = {});
   ~Transformer() override;
 
   struct Inputs {
@@ -60,7 +60,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
                       const nn::Streams& streams) const;
 
   Config config_;
-  Part part_;
+  HeldLayers part_;
   std::unique_ptr<Start> start_;
   std::vector<std::unique_ptr<nn::Block>> layers_;
   std::unique_ptr<End> end_;
