@@ -28,7 +28,7 @@ class Listening final : public nn::BlockRunner {
   bool is_last_;
 };
 
-/// Has blocks listened to for as long as it lives.
+/// While it lives, notes what these blocks give, and ends the forward pass behind the last one.
 class Listeners {
  public:
   Listeners(const std::vector<nn::Block*>& blocks, const std::vector<int64_t>& numbers, std::vector<nn::Tensors>& results) {
@@ -48,6 +48,7 @@ class Listeners {
   std::vector<std::pair<nn::Block*, std::shared_ptr<nn::BlockRunner>>> kept_;
 };
 
+/// Returns the picture's tokens among what a block gives.
 at::Tensor tokens_of(const nn::Tensors& results, const models::TokenNames& names, int64_t count, int64_t block) {
   if (results.empty())
     data_error("train", "block {} of this denoiser does not run without reference pictures; name others in dmd2_feature_indices", block);

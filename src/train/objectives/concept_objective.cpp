@@ -21,30 +21,9 @@ namespace burnish::train {
 namespace {
 
 std::vector<Pass> passes_of(const Concept& learned, const DrawnLatents& drawn) {
-  std::vector<Pass> passes;
-  for (const auto& aim : learned.aims) {
-    for (const auto& pass : aim.passes()) passes.push_back(pass);
-  }
+  auto passes = passes_of(learned.terms);
   if (drawn.on && drawn.guidance != 1) passes.push_back({.prompt = kNegative, .before_training = true});
   return passes;
-}
-
-pipeline::Unit total_unit(const std::vector<Aim>& aims) {
-  pipeline::Unit unit{"loss", {}, {"loss"}, {}, {}};
-  for (const auto& aim : aims) {
-    unit.reads.push_back(aim.name);
-    if (!aim.weighed_by.empty() && !contains(unit.reads, aim.weighed_by)) unit.reads.push_back(aim.weighed_by);
-  }
-  unit.run = [aims](pipeline::Scope& s) {
-    auto weighed = [&](const Aim& aim) {
-      auto loss_B = aim.weight * s.tensor(aim.name);
-      return aim.weighed_by.empty() ? loss_B : loss_B * s.tensor(aim.weighed_by);
-    };
-    auto loss_B = weighed(aims[0]);
-    for (size_t i = 1; i < aims.size(); ++i) loss_B = loss_B + weighed(aims[i]);
-    s.write("loss", loss_B);
-  };
-  return unit;
 }
 
 /// Puts the unit that draws latents behind what it reads, and before all that sees them.
@@ -78,11 +57,8 @@ pipeline::Units concept_units(const ObjectiveSettings& settings, const Subject& 
   units = with_passes(units, subject, passes_of(learned, drawn));
   if (drawn.on) units = with_drawing(units, subject, learned, drawn);
   add(weighing_units(*subject, settings.sample_loss));
-  for (const auto& aim : learned.aims) {
-    add({aim_unit(*subject, aim)});
-    add({loss_unit(*subject, settings.sample_loss, aim.name, {aim.pass.prefix(), aim.prefix(), "target"})});
-  }
-  add({total_unit(learned.aims)});
+  for (const auto& term : learned.terms) add(term_units(*subject, term));
+  add({total_unit("loss", "loss", learned.terms)});
   return pipeline::leading_to(units, {"loss"});
 }
 
@@ -105,11 +81,7 @@ class OfConcept final : public Objective {
     names.insert(kDrawLatents);
     return names;
   }
-  std::vector<std::string> logged() const override {
-    std::vector<std::string> names;
-    for (const auto& aim : learned_.aims) names.push_back(aim.name);
-    return names;
-  }
+  std::vector<std::string> logged() const override { return names_of(learned_.terms); }
 
   pipeline::Values draws(const DrawRequest& request) const override {
     auto draws = visits_->draws(request);
@@ -132,7 +104,7 @@ class OfConcept final : public Objective {
   std::vector<Counted> counted(const pipeline::Values& draws) const override { return visits_->counted(draws); }
 
  private:
-  /// How many steps may be taken before one at which what trains predicts.
+  /// Returns the numbers of steps after which what trains predicts the next one.
   std::vector<int64_t> choices_of(const SampleInfo& sample) const {
     std::vector<int64_t> choices;
     for (int64_t steps = 0; steps < drawn_.sampler.num_steps; ++steps) {
@@ -145,7 +117,7 @@ class OfConcept final : public Objective {
     return choices;
   }
 
-  /// Recorded draws say how far the model draws as well as the time.
+  /// Returns the number of steps of recorded draws, which say it beside the time.
   at::Tensor steps_of(const pipeline::Values& draws) const {
     const auto found = draws.find(kDrawnSteps);
     if (found == draws.end())
@@ -188,11 +160,11 @@ std::unique_ptr<Objective> make(const ObjectiveSettings& settings, const Subject
 }
 
 std::unique_ptr<Objective> make_slider(const ObjectiveSettings& settings, const Subject& subject) {
-  return make(settings, subject, slider_of(settings.own));
+  return make(settings, subject, slider_of(concepts_of(settings.own), settings.sample_loss));
 }
 
 std::unique_ptr<Objective> make_erasing(const ObjectiveSettings& settings, const Subject& subject) {
-  return make(settings, subject, erased_of(settings.own));
+  return make(settings, subject, erased_of(concepts_of(settings.own), settings.sample_loss));
 }
 
 std::vector<models::Option> with_common(std::vector<models::Option> options) {

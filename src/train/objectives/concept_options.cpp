@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <functional>
+#include <type_traits>
 
 #include "base/input_error.h"
 #include "base/text.h"
@@ -24,7 +26,7 @@ models::Option factor_option(const char* name, const char* help, double otherwis
   return {.name = name, .help = help, .otherwise = otherwise, .elsewhere = "", .least = 0};
 }
 
-/// The options of single concepts.
+/// Returns the options of single concepts.
 std::vector<models::Option> options_of_one() {
   std::vector<models::Option> all;
   for (const auto& options : {concept_options(), slider_options(), erasing_options()}) {
@@ -44,25 +46,13 @@ config::Fields fields_of(ConceptChoice& one) {
   return f;
 }
 
-std::string text_of(const models::OptionValues& own, const char* option) { return own.get<std::string>(option); }
-
-bool has_own_anchor(const models::OptionValues& own) { return !text_of(own, kAnchorClass).empty(); }
-
-/// An erased concept is learned under its own prompt where none is said.
-std::string target_of(const models::OptionValues& own) {
-  return text_of(own, text_of(own, kTargetClass).empty() ? kErasedPrompt : kTargetClass);
-}
-
-bool any_concept(const models::OptionValues& own, bool (*is_so)(const models::OptionValues&)) {
-  return std::ranges::any_of(concepts_of(own), [&](const auto& one) { return is_so(one.own); });
-}
-
-/// What of several concepts a sample learns: a run has each of its datasets once for each concept, one behind the other.
+/// Returns what of several concepts a sample learns: a run has each of its datasets once for each concept, one behind the other.
 template <class T>
 const T& of_sample(const std::vector<T>& of_concepts, const SampleInfo& sample) {
   return of_concepts[sample.set % of_concepts.size()];
 }
 
+/// Makes the input of a number of each concept.
 Input number_input(const std::string& name, std::vector<double> numbers) {
   auto content = [numbers](const View& view) {
     return view.sample == nullptr ? std::string() : fmt::format("number {}", of_sample(numbers, *view.sample));
@@ -83,13 +73,27 @@ void check_all_count(const ConceptChoice& one, const std::vector<models::Option>
 
 }  // namespace
 
+ConceptOptions concept_of(const models::OptionValues& own) {
+  auto text = [&](const char* option) { return own.get<std::string>(option); };
+  return {.target = text(text(kTargetClass).empty() ? kErasedPrompt : kTargetClass),
+          .positive = text(kPositivePrompt),
+          .opposite = text(kNegativePrompt),
+          .anchor = text(kAnchorClass),
+          .erased = text(kErasedPrompt),
+          .neutral = text(kNeutralPrompt),
+          .guidance = own.get<double>(kGuidance),
+          .anchor_weight = own.get<double>(kAnchorWeight),
+          .erasing = own.get<double>(kErasing)};
+}
+
 std::vector<ConceptChoice> concepts_of(const models::OptionValues& own) {
-  const auto file = text_of(own, kConceptConfig);
-  if (file.empty()) return {{own}};
+  const auto file = own.get<std::string>(kConceptConfig);
+  if (file.empty()) return {{.own = own, .options = concept_of(own)}};
   std::deque<ConceptChoice> read;
   config::read_toml_items(file, "concepts", "prompts", [&] { return fields_of(read.emplace_back(ConceptChoice{own})); });
   if (read.empty()) config_error("train", "{} holds no [[concepts]]", file);
-  for (const auto& [values, share] : read) {
+  for (auto& [values, share, options] : read) {
+    options = concept_of(values);
     if (!(share.num_repeats > 0 && std::isfinite(share.num_repeats) && share.loss_weight >= 0 && std::isfinite(share.loss_weight)))
       config_error("train", "{}: num_repeats of a concept must be more than 0, and loss_weight at least 0; they are {} and {}", file,
                    share.num_repeats, share.loss_weight);
@@ -97,9 +101,11 @@ std::vector<ConceptChoice> concepts_of(const models::OptionValues& own) {
   return {read.begin(), read.end()};
 }
 
-bool has_anchor(const models::OptionValues& own) { return any_concept(own, has_own_anchor); }
-bool leads_away(const models::OptionValues& own) {
-  return any_concept(own, [](const auto& one) { return one.template get<double>(kErasing) != 0; });
+bool any_anchor(const std::vector<ConceptChoice>& concepts) {
+  return std::ranges::any_of(concepts, [](const auto& one) { return one.options.has_anchor(); });
+}
+bool any_direction(const std::vector<ConceptChoice>& concepts) {
+  return std::ranges::any_of(concepts, [](const auto& one) { return one.options.erasing != 0; });
 }
 
 std::vector<models::Option> concept_options() {
@@ -130,7 +136,9 @@ std::vector<models::Option> erasing_options() {
           prompt_option(kNeutralPrompt, "prompt of what it is to make instead; empty: what it makes of no prompt"), strength};
 }
 
-std::vector<OwnCondition> concept_conditions() { return {{kAnchorWeight, kAnchorClass, has_anchor}}; }
+std::vector<OwnCondition> concept_conditions() {
+  return {{kAnchorWeight, kAnchorClass, [](const models::OptionValues& own) { return any_anchor(concepts_of(own)); }}};
+}
 
 std::vector<Share> concept_shares(const models::OptionValues& own) {
   std::vector<Share> shares;
@@ -141,27 +149,25 @@ std::vector<Share> concept_shares(const models::OptionValues& own) {
 std::vector<Input> concept_inputs(const models::OptionValues& own) {
   const auto concepts = concepts_of(own);
   auto each = [&](auto value_of) {
-    std::vector<decltype(value_of(own))> values;
-    for (const auto& one : concepts) values.push_back(value_of(one.own));
+    std::vector<std::decay_t<std::invoke_result_t<decltype(value_of), const ConceptOptions&>>> values;
+    for (const auto& one : concepts) values.push_back(std::invoke(value_of, one.options));
     return values;
   };
-  auto prompt_of = [&](const std::string& prefix, const char* option, auto text_of_one) {
-    auto input = prompt_input(prefix, [texts = each(text_of_one)](const SampleInfo& sample) { return of_sample(texts, sample); });
+  using Text = std::string ConceptOptions::*;
+  auto prompt_of = [&](const std::string& prefix, const char* option, Text text) {
+    auto input = prompt_input(prefix, [texts = each(text)](const SampleInfo& sample) { return of_sample(texts, sample); });
     input.option = option;
     return input;
   };
-  std::vector<Input> inputs{prompt_of(kTarget, kTargetClass, target_of)};
-  for (const auto& [prefix, option] : {std::pair{kPositive, kPositivePrompt},
-                                       {kOpposite, kNegativePrompt},
-                                       {kAnchor, kAnchorClass},
-                                       {kErased, kErasedPrompt},
-                                       {kNeutral, kNeutralPrompt}})
-    inputs.push_back(prompt_of(prefix, option, [&](const auto& one) { return text_of(one, option); }));
-  for (const char* option : {kGuidance, kErasing})
-    inputs.push_back(number_input(option, each([&](const auto& one) { return one.template get<double>(option); })));
-  inputs.push_back(number_input(kAnchorWeight,
-                                each([](const auto& one) { return has_own_anchor(one) ? one.template get<double>(kAnchorWeight) : 0.0; })));
-  return inputs;
+  return {prompt_of(kTarget, kTargetClass, &ConceptOptions::target),
+          prompt_of(kPositive, kPositivePrompt, &ConceptOptions::positive),
+          prompt_of(kOpposite, kNegativePrompt, &ConceptOptions::opposite),
+          prompt_of(kAnchor, kAnchorClass, &ConceptOptions::anchor),
+          prompt_of(kErased, kErasedPrompt, &ConceptOptions::erased),
+          prompt_of(kNeutral, kNeutralPrompt, &ConceptOptions::neutral),
+          number_input(kGuidance, each(&ConceptOptions::guidance)),
+          number_input(kErasing, each(&ConceptOptions::erasing)),
+          number_input(kAnchorWeight, each([](const ConceptOptions& one) { return one.has_anchor() ? one.anchor_weight : 0.0; }))};
 }
 
 std::string concept_fingerprint(const std::vector<models::Option>& options, const models::OptionValues& own) {
@@ -178,7 +184,7 @@ std::string concept_fingerprint(const std::vector<models::Option>& options, cons
 void check_slider(const RunForObjective& run) {
   for (const auto& one : concepts_of(run.own)) {
     check_all_count(one, erasing_options(), slider_options());
-    if (text_of(one.own, kPositivePrompt) == text_of(one.own, kNegativePrompt))
+    if (one.options.positive == one.options.opposite)
       config_error("train", "a slider lies between two ends, which prompts tell apart; say what they are in {} and {}", kPositivePrompt,
                    kNegativePrompt);
   }
@@ -187,11 +193,11 @@ void check_slider(const RunForObjective& run) {
 void check_erasing(const RunForObjective& run) {
   for (const auto& one : concepts_of(run.own)) {
     check_all_count(one, slider_options(), erasing_options());
-    const auto strength = one.own.get<double>(kErasing);
-    if (text_of(one.own, kErasedPrompt).empty()) config_error("train", "say in {} what the model is to forget", kErasedPrompt);
-    if (!std::isfinite(strength)) config_error("train", "{} is {}, and must be a number", kErasing, strength);
-    if (strength == 0 && target_of(one.own) == text_of(one.own, kNeutralPrompt))
-      config_error("train", "{} is {}, and {} 0 leads nowhere else; name another one, or raise it", kNeutralPrompt, target_of(one.own),
+    const auto& options = one.options;
+    if (options.erased.empty()) config_error("train", "say in {} what the model is to forget", kErasedPrompt);
+    if (!std::isfinite(options.erasing)) config_error("train", "{} is {}, and must be a number", kErasing, options.erasing);
+    if (options.erasing == 0 && options.target == options.neutral)
+      config_error("train", "{} is {}, and {} 0 leads nowhere else; name another one, or raise it", kNeutralPrompt, options.target,
                    kErasing);
   }
 }

@@ -14,7 +14,7 @@ class DirectDistill final : public Objective {
  public:
   DirectDistill(const ObjectiveSettings& settings, models::Model& model) : settings_(settings), model_(model) {}
 
-  pipeline::Units units() const override { return distill_units(model_, settings_.own.get<std::string>(kSpacing)); }
+  pipeline::Units units() const override { return distill_units(model_, spacing_of(settings_.own)); }
   std::vector<std::string> columns() const override { return kTrajectoryColumns; }
   void check(const SampleInfo& sample) const override { trajectory_of(sample.columns, sample.row); }
 
@@ -37,7 +37,7 @@ class DirectDistill final : public Objective {
     return draws;
   }
 
-  /// The trajectory has its own noise and times.
+  /// Held-out samples have their trajectory's own noise and times.
   pipeline::Values held_out_draws(const DrawRequest& request, int64_t /*number*/) const override { return draws(request); }
 
  private:
@@ -55,7 +55,7 @@ void check_distillation(const RunForObjective& run) {
 }
 
 std::string distillation_fingerprint(const models::OptionValues& own) {
-  const auto& spacing = own.get<std::string>(kSpacing);
+  const auto spacing = spacing_of(own);
   return spacing == "default" ? "" : spacing;
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kNegativeSlope = 0.2, kEps = 1e-5;
 
-/// A quarter of few channels, else the largest number up to 32 that divides them.
+/// Counts the groups of a norm: a quarter of few channels, else the largest number up to 32 that divides them.
 int64_t num_groups(int64_t channels) {
   constexpr int64_t kMost = 32;
   if (channels <= kMost) return std::max<int64_t>(1, channels / 4);

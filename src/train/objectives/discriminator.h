@@ -26,7 +26,7 @@ class Discriminator : public nn::Module {
   std::vector<std::unique_ptr<Head>> heads_;
 };
 
-/// Returns how a discriminator of tokens that are so wide is made.
+/// Returns how a discriminator of tokens of this width is made.
 models::Recipe discriminator_recipe(const std::string& name, int64_t width, int64_t num_heads, uint64_t seed);
 
 }  // namespace burnish::train

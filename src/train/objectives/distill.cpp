@@ -19,7 +19,7 @@ namespace burnish::train {
 
 namespace {
 
-/// A JSON number, or a csv cell that is one.
+/// Returns a JSON number, or that of a csv cell that is one.
 std::optional<double> number_in(const nlohmann::json& columns, const char* name) {
   auto it = columns.find(name);
   if (it == columns.end()) return std::nullopt;
@@ -48,6 +48,8 @@ models::Option spacing_option() {
           .elsewhere = "",
           .choices = {"default", "diffsynth"}};
 }
+
+std::string spacing_of(const models::OptionValues& own) { return own.get<std::string>(kSpacing); }
 
 Trajectory trajectory_of(const nlohmann::json& columns, int64_t row) {
   Trajectory trajectory;

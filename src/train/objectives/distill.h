@@ -15,6 +15,7 @@ inline const std::vector<std::string> kTrajectoryColumns{"seed", "rand_device", 
 /// The option for the steps of a walk; its values are those of diffusion::SamplerOptions::timestep_spacing.
 inline const char* const kSpacing = "distill_spacing";
 models::Option spacing_option();
+std::string spacing_of(const models::OptionValues& own);
 
 /// The start and length of a row's trajectory.
 struct Trajectory {

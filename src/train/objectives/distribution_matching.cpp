@@ -21,14 +21,14 @@ namespace burnish::train {
 
 namespace {
 
-/// The student's way of drawing.
+/// Returns the way in which the student draws.
 DrawnLatents drawn_by(const Dmd2Options& options) {
   return {.on = true,
           .sampler = {.name = options.draws_noise ? "lcm" : "euler", .times = options.student_sigmas},
           .step_noise = options.draws_noise ? kStepNoise : ""};
 }
 
-/// The encoders, those of no prompt under guidance, what draws as the student does, and the step.
+/// Makes the encoders, those of no prompt under guidance, what draws as the student does, and the step.
 pipeline::Units dmd2_units(const Subject& subject, const Dmd2Options& options) {
   auto groups = subject.units();
   auto units = groups.encode_prompt;
@@ -61,7 +61,7 @@ class DistributionMatching final : public Objective {
   std::set<std::string> without_gradient() const override { return {kDrawLatents}; }
   int64_t num_phases() const override { return own_.student_update_freq > 1 ? 2 : 1; }
   int64_t phase_of(int64_t step) const override { return step % own_.student_update_freq == 0 ? student_steps : critic_steps; }
-  /// The others' are not clipped but where the run asks for it.
+  /// Clips the student's gradients by its own limit; those of other steps are clipped where the run asks for it.
   double max_grad_norm(int64_t phase, double of_run) const override {
     const auto own = phase == student_steps ? own_.student_max_grad_norm : 0;
     return own > 0 && of_run > 0 ? std::min(own, of_run) : std::max(own, of_run);
@@ -92,7 +92,7 @@ class DistributionMatching final : public Objective {
     return draws;
   }
 
-  /// No held-out samples are judged.
+  /// A run of it has no held-out samples (check_dmd2).
   pipeline::Values held_out_draws(const DrawRequest& request, int64_t /*number*/) const override { return draws(request); }
 
  private:
@@ -150,7 +150,7 @@ DrawnBy drawn_by_student(const models::OptionValues& own) {
   return {sampler.name, sampler.times};
 }
 
-/// That nothing but the denoiser trains, beside what judges it.
+/// Refuses a run in which more trains than the denoiser and what judges it.
 void check_trained(const Subject& subject) {
   auto trained = subject.chosen.whole_components();
   for (const auto& adapters : subject.chosen.adapted) trained.insert(adapters.component);

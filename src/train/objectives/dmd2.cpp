@@ -17,6 +17,7 @@ namespace burnish::train {
 
 namespace {
 
+/// Computes the mean over all elements of each sample.
 at::Tensor mean_of_sample(const at::Tensor& x) { return x.flatten(1).mean(1); }
 
 /// A visit on its way through one step.
@@ -71,7 +72,7 @@ at::Tensor Visit::x0_of(const std::string& component, const at::Tensor& noisy, c
   return noisy - beside(sigma_B, noisy) * std::get<at::Tensor>(values.at("prediction")).to(at::kFloat);
 }
 
-/// What the student sees at one of its times: its own drawing up to there, or data with noise; noise alone where it has one step.
+/// Returns what the student sees at one of its times: its own drawing up to there, or data with noise; noise alone where it has one step.
 at::Tensor Visit::seen_by_student() const {
   if (options_.simulates) return drawn("noisy");
   const auto &noise = drawn("noise"), &sigma_B = drawn("sigma");
@@ -137,7 +138,7 @@ void Visit::critic_step() {
   auto of_data = logits_of(judge, matched(data), false);
   auto judged_B = at::softplus(logits_of(judge, noisy, false)).mean(1) + at::softplus(-of_data).mean(1);
   auto loss_B = fake_B + judged_B;
-  if (adversarial.r1_weight > 0) {
+  if (adversarial.has_r1()) {
     auto moved = logits_of(judge, data + adversarial.r1_alpha * drawn(kRegularisingNoise), false);
     loss_B = loss_B + adversarial.r1_weight * (of_data - moved).square().mean(1);
   }
@@ -160,7 +161,7 @@ pipeline::Unit dmd2_unit(const Subject& subject, const Dmd2Options& options, con
   if (options.simulates) unit.reads.emplace_back("noisy");
   else unit.reads.emplace_back("noise");
   if (!options.simulates || options.adversarial.is_on()) unit.reads.emplace_back("latents");
-  if (options.adversarial.is_on() && options.adversarial.r1_weight > 0) unit.reads.emplace_back(kRegularisingNoise);
+  if (options.adversarial.has_r1()) unit.reads.emplace_back(kRegularisingNoise);
   for (const auto& name : negative) unit.reads.push_back(kNegative + name);
   unit.writes.emplace_back("loss");
   unit.run = [&model, options, denoiser, negative, models = unit.models](pipeline::Scope& scope) {

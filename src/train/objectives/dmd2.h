@@ -12,7 +12,7 @@ inline const char *const kMatchingSigma = "matching_sigma", *const kMatchingNois
 /// The kinds of steps.
 enum Dmd2Phase : int64_t { student_steps, critic_steps };
 
-/// The values that are logged: of each kind of step, and not a number in the other.
+/// The values that are logged. Each is of one kind of step, and not a number in steps of the other kind.
 inline const std::vector<std::string> kDmd2Losses{"distribution_matching_loss", "generator_loss", "fake_score_loss", "discriminator_loss"};
 
 /// Makes the unit from latents [B, C, ...], what is drawn of them and the denoiser's conditions, under guidance also those of no prompt
@@ -22,8 +22,7 @@ inline const std::vector<std::string> kDmd2Losses{"distribution_matching_loss", 
 ///   a student's step: ½ mse(x̂, x̂ - (x0(fake score) - x0(teacher)) / mean|x̂ - x0(teacher)|) + gan_weight · softplus(-D(teacher's blocks
 ///   on y)), its target and divisor without gradient;
 ///   another one: mse(x0(fake score), x̂) + softplus(D(y)) + softplus(-D(data at the same noise)) + r1_weight · mse(D(data), D(data moved)).
-/// The model must outlive it.
-/// `options` name the blocks that the discriminator reads.
+/// `options` name the blocks that the discriminator reads. The model must outlive the unit.
 pipeline::Unit dmd2_unit(const Subject& subject, const Dmd2Options& options, const std::set<std::string>& negative);
 
 }  // namespace burnish::train

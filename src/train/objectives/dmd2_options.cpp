@@ -88,7 +88,7 @@ std::vector<models::Option> adversarial_options() {
       number_option(kDmd2DiscriminatorRate, "learning rate of the discriminator; 0: learning_rate", 0)};
 }
 
-/// The numbers of a comma list.
+/// Parses a comma list of numbers from 0 up.
 template <class Number>
 std::vector<Number> numbers_in(const char* name, const std::string& list) {
   const auto numbers = parse_numbers<Number>(list);
@@ -113,6 +113,26 @@ std::vector<double> sigmas_of(const models::OptionValues& values) {
   return sigmas;
 }
 
+/// Reads the options that are no lists, whose values cannot be wrong.
+Dmd2Options without_lists(const models::OptionValues& values) {
+  return {.student_update_freq = values.get<int64_t>(kDmd2UpdateFreq),
+          .draws_noise = values.get<std::string>(kDmd2SampleType) == "sde",
+          .simulates = values.get<bool>(kDmd2Simulation) && values.get<int64_t>(kDmd2Steps) > 1,
+          .student_max_grad_norm = values.get<double>(kDmd2MaxNorm),
+          .teacher_cfg_scale = values.get<double>(kDmd2Guidance),
+          .matching = {.least = values.get<double>(kDmd2Least),
+                       .most = values.get<double>(kDmd2Most),
+                       .is_logit_normal = values.get<std::string>(kDmd2Sampling) == "logitnormal",
+                       .mean = values.get<double>(kDmd2Mean),
+                       .deviation = values.get<double>(kDmd2Deviation)},
+          .adversarial = {.weight = values.get<double>(kDmd2GanWeight),
+                          .r1_weight = values.get<double>(kDmd2R1Weight),
+                          .r1_alpha = values.get<double>(kDmd2R1Alpha),
+                          .learning_rate = values.get<double>(kDmd2DiscriminatorRate)},
+          .fake_score_rate = values.get<double>(kDmd2FakeScoreRate),
+          .fake_score = values.get<std::string>(kDmd2FakeScoreTrains)};
+}
+
 }  // namespace
 
 std::vector<models::Option> dmd2_options() {
@@ -123,42 +143,32 @@ std::vector<models::Option> dmd2_options() {
 
 std::vector<OwnCondition> dmd2_conditions() {
   std::vector<OwnCondition> conditions;
-  auto is_normal = [](const models::OptionValues& own) { return own.get<std::string>(kDmd2Sampling) == "logitnormal"; };
+  auto is_normal = [](const models::OptionValues& own) { return without_lists(own).matching.is_logit_normal; };
   for (const char* name : {kDmd2Mean, kDmd2Deviation}) conditions.push_back({name, "dmd2_matching_t_sampling logitnormal", is_normal});
   auto has_earlier_steps = [](const models::OptionValues& own) { return own.get<int64_t>(kDmd2Steps) > 1; };
   conditions.push_back({kDmd2Simulation, "dmd2_student_sample_steps above 1", has_earlier_steps});
-  auto has_discriminator = [](const models::OptionValues& own) { return own.get<double>(kDmd2GanWeight) > 0; };
+  auto has_discriminator = [](const models::OptionValues& own) { return without_lists(own).adversarial.is_on(); };
   for (const char* name : {kDmd2R1Weight, kDmd2Features, kDmd2DiscriminatorRate})
     conditions.push_back({name, "dmd2_gan_loss_weight above 0", has_discriminator});
-  auto has_r1 = [](const models::OptionValues& own) { return own.get<double>(kDmd2GanWeight) > 0 && own.get<double>(kDmd2R1Weight) > 0; };
+  auto has_r1 = [](const models::OptionValues& own) { return without_lists(own).adversarial.has_r1(); };
   conditions.push_back({kDmd2R1Alpha, "dmd2_gan_r1_reg_weight above 0", has_r1});
   return conditions;
 }
 
 Dmd2Options dmd2_options_of(const models::OptionValues& values) {
-  Dmd2Options options{.student_update_freq = values.get<int64_t>(kDmd2UpdateFreq),
-                      .student_sigmas = sigmas_of(values),
-                      .draws_noise = values.get<std::string>(kDmd2SampleType) == "sde",
-                      .simulates = values.get<bool>(kDmd2Simulation) && values.get<int64_t>(kDmd2Steps) > 1,
-                      .student_max_grad_norm = values.get<double>(kDmd2MaxNorm),
-                      .teacher_cfg_scale = values.get<double>(kDmd2Guidance)};
-  options.matching = {values.get<double>(kDmd2Least), values.get<double>(kDmd2Most),
-                      values.get<std::string>(kDmd2Sampling) == "logitnormal", values.get<double>(kDmd2Mean),
-                      values.get<double>(kDmd2Deviation)};
+  auto options = without_lists(values);
+  options.student_sigmas = sigmas_of(values);
   if (options.matching.least > options.matching.most)
     config_error("train", "{} {} is above {} {}; it is the least of these times", kDmd2Least, options.matching.least, kDmd2Most,
                  options.matching.most);
   auto features = numbers_in<int64_t>(kDmd2Features, values.get<std::string>(kDmd2Features));
   std::ranges::sort(features);
   features.erase(std::unique(features.begin(), features.end()), features.end());
-  options.adversarial = {values.get<double>(kDmd2GanWeight), values.get<double>(kDmd2R1Weight), values.get<double>(kDmd2R1Alpha), features,
-                         values.get<double>(kDmd2DiscriminatorRate)};
-  options.fake_score_rate = values.get<double>(kDmd2FakeScoreRate);
-  options.fake_score = values.get<std::string>(kDmd2FakeScoreTrains);
+  options.adversarial.features = std::move(features);
   return options;
 }
 
-/// The numbers of the blocks that run in any case: what gets no gradient in any run is for reference pictures alone.
+/// Returns the numbers of the blocks that run in any case: blocks that get no gradient in any run are for reference pictures alone.
 static std::vector<int64_t> blocks_that_run(nn::Module& skeleton, const std::vector<nn::Block*>& blocks, const std::string& denoiser,
                                             const models::Names& names) {
   std::map<const nn::Module*, std::string> paths;

@@ -11,20 +11,21 @@ namespace burnish::train {
 // what the student makes (the fake score), and by a discriminator (DMD2, Yin et al. 2024, arXiv 2405.14867). Formulas, names and defaults
 // are those of DiffSynth-Studio (diffsynth/diffusion/dmd2.py), whose phases count batches where these count steps.
 
-/// How the times are drawn at which what the student makes is judged, as shares of noise.
+/// Settings of how the times are drawn at which what the student makes is judged, as shares of noise.
 struct MatchingTimes {
   double least = 0.001, most = 0.999;
   bool is_logit_normal = false;  ///< whether they are the logistic function of normal numbers, scaled to lie between the two; else uniform
   double mean = 0, deviation = 1;  ///< of these numbers
 };
 
-/// What the discriminator is, and how it counts.
+/// Settings of the discriminator: what it is, and how it counts.
 struct AdversarialLoss {
   double weight = 0.03;                  ///< factor on its part of the student's loss; 0: there is no discriminator
   double r1_weight = 0, r1_alpha = 0.1;  ///< factor on how far its logits move with data that moves by so much noise, which is R1's idea
   std::vector<int64_t> features = {};    ///< numbers of the blocks that it reads behind; none: the middle one
   double learning_rate = 0;              ///< 0: the run's
   bool is_on() const { return weight > 0; }
+  bool has_r1() const { return is_on() && r1_weight > 0; }
 };
 
 /// The options of DMD2 as numbers.
@@ -41,9 +42,9 @@ struct Dmd2Options {
   std::string fake_score = "auto";  ///< what of it trains: "adapter", "whole", or as the student
 };
 std::vector<models::Option> dmd2_options();
-/// Returns what single ones of them belong to.
+/// Returns what single options of DMD2 belong to.
 std::vector<OwnCondition> dmd2_conditions();
-/// Throws a config Error for lists that cannot be read, or do not fit.
+/// Reads the options from their values. Throws a config Error for lists that cannot be read, or do not fit.
 Dmd2Options dmd2_options_of(const models::OptionValues& values);
 
 /// Returns the numbers of the blocks that the discriminator reads behind, rising: where none are named, the middle one of those that run

@@ -20,7 +20,13 @@ namespace {
 const std::string kRejected = "rejected_", kError = "error";
 const char* const kBeta = "beta_dpo";
 
-/// Both pictures by the model and by the reference, then what their errors come to.
+/// The options of direct preference optimization.
+struct DpoOptions {
+  double beta = 5000;
+};
+DpoOptions dpo_options_of(const models::OptionValues& own) { return {.beta = own.get<double>(kBeta)}; }
+
+/// Makes what computes both pictures' errors by the model and by the reference, then what these come to.
 pipeline::Units dpo_units(const Subject& subject, double beta) {
   auto units = training_units(*subject, subject.chosen.experts);
   auto add = [&](const pipeline::Units& more) { units.insert(units.end(), more.begin(), more.end()); };
@@ -33,7 +39,7 @@ pipeline::Units dpo_units(const Subject& subject, double beta) {
 
 class Dpo final : public Objective {
  public:
-  Dpo(ObjectiveSettings settings, const Subject& subject) : units_(dpo_units(subject, settings.own.get<double>(kBeta))) {
+  Dpo(ObjectiveSettings settings, const Subject& subject) : units_(dpo_units(subject, dpo_options_of(settings.own).beta)) {
     settings.loss.weighting = "uniform";
     visits_ = make_sft(settings, subject);
   }
@@ -70,7 +76,7 @@ void check_dpo(const RunForObjective& run) {
     config_error("train", "dpo has no loss weights, beta_dpo takes their place; take loss_weighting and min_snr_gamma out");
 }
 
-std::string dpo_fingerprint(const models::OptionValues& own) { return fmt::format("{}", own.get<double>(kBeta)); }
+std::string dpo_fingerprint(const models::OptionValues& own) { return fmt::format("{}", dpo_options_of(own).beta); }
 
 std::unique_ptr<Objective> make_dpo(const ObjectiveSettings& settings, const Subject& subject) {
   return std::make_unique<Dpo>(settings, subject);
@@ -102,7 +108,7 @@ const ObjectiveKind& dpo() {
                                   .draws_times = true,
                                   .options = {{.name = kBeta,
                                                .help = "how closely the model is held to what it was before training",
-                                               .otherwise = 5000.0,
+                                               .otherwise = DpoOptions().beta,
                                                .elsewhere = "",
                                                .why_wrong = why_not_above_0}},
                                   .check = check_dpo,

@@ -7,7 +7,7 @@ namespace burnish::train {
 // Latents that the model draws itself, to a step that is drawn for each batch, as p1atdev/LECO has it (max_denoising_steps): so a concept
 // is learned where the model makes it, without a picture.
 
-/// Settings of such drawings.
+/// Settings of drawings by the model that trains.
 struct DrawnLatents {
   bool on = false;  ///< else the noisy latents are those of pictures
   diffusion::SamplerOptions sampler = {.num_steps = 50};
@@ -20,12 +20,12 @@ DrawnLatents drawn_latents_of(const models::OptionValues& own);
 
 /// The number, among the draws of a batch, of the steps that were taken before the denoiser sees the latents.
 inline const char* const kDrawnSteps = "drawn_steps";
-/// Returns the time of the step that follows so many.
+/// Returns the time of the step that follows this many steps.
 double time_after_steps(const DrawnLatents& drawn, const models::Model& model, const SampleInfo& sample, int64_t num_steps);
 
-/// What latents are drawn under.
+/// The conditions under which latents are drawn.
 struct DrawnUnder {
-  /// Names the value that is read in place of one that `denoise` reads: of the prompt, and of what guidance leads away from.
+  /// Return the name of the value that is read in place of one that `denoise` reads: for the prompt, and for what guidance leads away from.
   std::function<std::string(const std::string&name)> prompt, away;
   double strength = 1;  ///< of what has been learned so far
 };

@@ -65,8 +65,7 @@ std::vector<models::Option> imitation_options() {
 }
 
 ImitationOptions imitation_options_of(const models::OptionValues& values) {
-  return {values.get<int64_t>(kStudentSteps), values.get<int64_t>(kTeacherSteps), values.get<double>(kTeacherGuidance),
-          values.get<std::string>(kSpacing)};
+  return {values.get<int64_t>(kStudentSteps), values.get<int64_t>(kTeacherSteps), values.get<double>(kTeacherGuidance), spacing_of(values)};
 }
 
 std::vector<double> student_times(const ImitationOptions& options, const diffusion::Process& process, int64_t num_image_tokens) {
@@ -103,7 +102,7 @@ pipeline::Unit walk_unit(models::Model& model, const ObjectiveSettings& settings
   unit.settings = fmt::format("{} {}, {} {}, {} {}, {} {}", kStudentSteps, own.num_student_steps, kTeacherSteps, own.num_teacher_steps,
                               kTeacherGuidance, own.teacher_cfg_scale, kSpacing, own.spacing);
   unit.run = [&model, denoiser, settings, own, names, negative, models = unit.models](pipeline::Scope& scope) {
-    // In fp64, so that a velocity is found again exactly between the places that it leads to.
+    // The walk is computed in fp64, so that a velocity is found again exactly between the places that it leads to.
     auto x = scope.tensor("trajectory_noise").to(settings.device, at::kDouble);
     auto num_tokens = model.latent_space().num_tokens(x.sizes().slice(1));
     auto times = student_times(own, denoiser.process, num_tokens);

@@ -55,8 +55,8 @@ class Objective {
   virtual pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const = 0;
   /// Completes draws, wherever they come from: multiplies kLossWeight, and adds what `reduce` reads besides.
   virtual void complete(pipeline::Values& /*draws*/) const {}
-  /// How a sample of a batch counts, for the log: `share` is where its time lies between no noise (0) and noise alone (1), and `weight` the
-  /// factor on its loss. `counted` returns none where samples have no time of their own.
+  /// Says how a sample of a batch counts, for the log: `share` is where its time lies between no noise (0) and noise alone (1), and
+  /// `weight` the factor on its loss. `counted` returns none where samples have no time of their own.
   struct Counted {
     double share = 0, weight = 1;
   };

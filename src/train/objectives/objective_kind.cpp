@@ -12,7 +12,7 @@ namespace burnish::train {
 
 namespace {
 
-/// "of dpo: rejected_image, of ...".
+/// Lists the columns of all objectives: "of dpo: rejected_image, of ...".
 std::string all_columns() {
   std::vector<std::string> texts;
   for (auto* kind : kObjectives) {
@@ -26,6 +26,16 @@ bool names_file(const std::string& option) {
 }
 
 }  // namespace
+
+namespace plain {
+std::vector<Input> inputs(const models::OptionValues& /*own*/) { return {}; }
+bool needs_pictures(const models::OptionValues& /*own*/) { return true; }
+std::vector<Share> shares(const models::OptionValues& /*own*/) { return {Share()}; }
+void check(const RunForObjective& /*run*/) {}
+std::string fingerprint(const models::OptionValues& /*own*/) { return ""; }
+std::vector<Companion> companions(const models::OptionValues& /*own*/, bool /*trains_whole*/) { return {}; }
+DrawnBy drawn_by(const models::OptionValues& /*own*/) { return {}; }
+}  // namespace plain
 
 std::vector<models::Option> objective_options() {
   std::vector<models::Option> all;
@@ -98,7 +108,7 @@ InputTable input_table(const models::OptionValues& own) {
   std::set<std::string> drawn;
   for (auto* kind : kObjectives) {
     std::ranges::copy(kind().pictures, std::back_inserter(pictures));
-    if (kind().inputs != nullptr) std::ranges::move(kind().inputs(own), std::back_inserter(further));
+    std::ranges::move(kind().inputs(own), std::back_inserter(further));
     for (const auto& value : kind().drawn) drawn.insert(value.name);
   }
   return {models::extra_inputs(), pictures, std::move(further), drawn};

@@ -42,7 +42,7 @@ struct RunForObjective {
   bool has_class_set = true, has_trigger_word = true;  ///< as far as options say; of a cache its list says it
 };
 
-/// The part that one of several things which a run learns has in it: the run has its datasets once for each of them.
+/// The share of a run that one of several things has which it learns: the run has its datasets once for each of them.
 struct Share {
   double loss_weight = 1;  ///< factor on the loss of its samples
   double num_repeats = 1;  ///< visits of each of its samples, for one of a thing that has 1
@@ -54,32 +54,48 @@ struct DrawnBy {
   std::vector<double> times = {};   ///< where each step begins and the last one ends; none: the model's own
 };
 
+/// The functions of an objective that says nothing else: it reads no further inputs of a sample, learns one thing, from pictures, agrees to
+/// every run, has no options that a fingerprint would name and no further models, and pictures are drawn as the model has it.
+namespace plain {
+std::vector<Input> inputs(const models::OptionValues& own);
+bool needs_pictures(const models::OptionValues& own);
+std::vector<Share> shares(const models::OptionValues& own);
+void check(const RunForObjective& run);
+std::string fingerprint(const models::OptionValues& own);
+std::vector<Companion> companions(const models::OptionValues& own, bool trains_whole);
+DrawnBy drawn_by(const models::OptionValues& own);
+}  // namespace plain
+
 /// An objective as options speak of it, defined in the file of the objective.
 struct ObjectiveKind {
   std::string word;                        ///< the word that the task names before its stage
+  bool is_named = true;                    ///< whether fingerprints name it by its word; the first objective's had none
   std::vector<std::string> columns = {};   ///< metadata columns beside picture and caption, in the words of --help
   std::vector<std::string> pictures = {};  ///< the columns that name a further picture of the sample; units read it by the column's name
   std::vector<Drawn> drawn = {};
-  bool draws_times = false;  ///< whether it draws each sample a time of its own
+  bool draws_times = false;      ///< whether it draws each sample a time of its own
+  bool counts_masks = false;     ///< whether its loss counts elements by a sample's mask
+  bool takes_strengths = false;  ///< whether datasets may be seen at strengths of what is learned other than 1 (slider_strength)
   /// Makes the further inputs that its units read of a sample (train/samples/inputs.h), from values of options.
-  std::vector<Input> (*inputs)(const models::OptionValues& own) = nullptr;
-  /// Tells whether samples are pictures; where not, a run goes without any, at the sizes that are asked for. Null: they are.
-  bool (*needs_pictures)(const models::OptionValues& own) = nullptr;
-  /// Returns how the things that are learned share the samples, in the order in which each dataset stands for them. Null: it is one.
-  std::vector<Share> (*shares)(const models::OptionValues& own) = nullptr;
+  std::vector<Input> (*inputs)(const models::OptionValues& own) = plain::inputs;
+  /// Tells whether samples are pictures; where not, a run goes without any, at the sizes that are asked for.
+  bool (*needs_pictures)(const models::OptionValues& own) = plain::needs_pictures;
+  /// Returns how the things that are learned share the samples, in the order in which each dataset stands for them.
+  std::vector<Share> (*shares)(const models::OptionValues& own) = plain::shares;
   bool imports_diffsynth = false;  ///< whether a cache of DiffSynth-Studio holds the values that it reads
   /// The objective's own options. An option of several objectives is equal in each.
   std::vector<models::Option> options = {};
   std::vector<std::string> files = {};        ///< those of its options that name files
   std::vector<OwnCondition> conditions = {};  ///< what single ones of them belong to
   /// Refuses options that mean nothing to it, or that contradict it.
-  void (*check)(const RunForObjective&) = nullptr;
+  void (*check)(const RunForObjective& run) = plain::check;
   /// Names its own options that decide what is learned, in words that follow its word.
-  std::string (*fingerprint)(const models::OptionValues&) = nullptr;
+  std::string (*fingerprint)(const models::OptionValues& own) = plain::fingerprint;
   /// Names the models that it has beside the denoiser, which trains whole or under adapters.
-  std::vector<Companion> (*companions)(const models::OptionValues& own, bool trains_whole) = nullptr;
-  DrawnBy (*drawn_by)(const models::OptionValues& own) = nullptr;
-  std::unique_ptr<Objective> (*make)(const ObjectiveSettings&, const Subject&);
+  std::vector<Companion> (*companions)(const models::OptionValues& own, bool trains_whole) = plain::companions;
+  /// Returns the way in which pictures are drawn with what it trained.
+  DrawnBy (*drawn_by)(const models::OptionValues& own) = plain::drawn_by;
+  std::unique_ptr<Objective> (*make)(const ObjectiveSettings& settings, const Subject& subject);
 };
 
 const ObjectiveKind& sft();
@@ -93,7 +109,7 @@ const ObjectiveKind& dmd2();
 /// The objectives of this program, in the order of --help.
 inline constexpr std::array kObjectives{sft, direct_distill, dpo, trajectory_imitation, dmd2, slider, erase};
 
-/// The first returns the options of all objectives, each once; the second their values when none is given.
+/// Return the options of all objectives, each once, and their values when none is given.
 std::vector<models::Option> objective_options();
 models::OptionValues default_objective_options();
 /// Returns the words of the objectives that have an option of this name; none where it is no objective's own.

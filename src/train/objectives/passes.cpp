@@ -17,6 +17,7 @@ bool writes(const pipeline::Units& units, const std::string& value) {
   return std::ranges::any_of(units, [&](const auto& unit) { return contains(unit.writes, value); });
 }
 
+/// Refuses to train what has no strength but 1.
 void check_has_strength(const Chosen& chosen) {
   auto is_dora = [](const auto& of) {
     return std::ranges::any_of(of.options, [](const auto& options) { return options.second.type == "dora"; }) ||
@@ -28,7 +29,7 @@ void check_has_strength(const Chosen& chosen) {
                has_magnitude ? "the magnitudes of a DoRA have" : "weights that train whole have");
 }
 
-/// The twins with the trained adapters at another strength.
+/// Makes the twins with the trained adapters at another strength.
 pipeline::Units units_at(double strength, const pipeline::Units& units, const Subject& subject) {
   check_has_strength(subject.chosen);
   auto all = pipeline::twins(units, {.prefix = Pass{.strength = strength}.prefix(), .turned = subject.chosen.models(*subject)});

@@ -34,7 +34,7 @@ at::Tensor thresholds(const RobustLoss& loss, const diffusion::Process& process,
     auto share_per_time = process.share_of(1.0);  // shares are proportional to times
     return at::pow(loss.c, time_B * share_per_time) * loss.scale;
   }
-  // What becomes of signal alone and of noise alone at these times.
+  // Adding noise to signal alone, and to nothing, says how much of each there is at these times.
   auto one = at::ones_like(time_B), zero = at::zeros_like(time_B);
   auto ratio_B = process.add_noise(zero, one, time_B) / process.add_noise(one, zero, time_B).clamp_min(1e-8);
   return (1 - loss.c) / (1 + ratio_B).square() + loss.c;

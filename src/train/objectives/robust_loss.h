@@ -9,7 +9,8 @@ namespace burnish::train {
 /// are sd-scripts' (library/train_util.py, conditional_loss and get_huber_threshold_if_needed).
 struct RobustLoss {
   enum class Shape { l2, huber, smooth_l1 } shape = Shape::l2;
-  /// How the threshold changes over times: not at all, falling exponentially towards noise, or by the ratio of signal and noise.
+  /// The way in which the threshold changes over times: not at all, falling exponentially towards noise, or by the ratio of signal and
+  /// noise.
   enum class Over { constant, exponential, snr } over = Over::snr;
   double c = 0.1, scale = 1;
 };

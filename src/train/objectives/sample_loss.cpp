@@ -11,20 +11,21 @@ namespace burnish::train {
 
 namespace {
 
-/// On the grid of latents the mask is small, so that it is kept with them; how it weighs is decided at every visit.
+/// Makes the unit that gives the mask on to the loss. On the grid of latents a mask is small, so that it is kept with them; how it weighs
+/// is decided at every visit.
 pipeline::Unit mask_unit() {
   return {"encode_mask", {"mask"}, {"loss_mask"}, {}, [](pipeline::Scope& s) { s.write("loss_mask", s.tensor("mask")); }};
 }
 
-/// How much each element of an error [B, C, ..., h, w] counts by the mask.
+/// Computes how much each element of an error [B, C, ..., h, w] counts by the mask.
 at::Tensor weight_of(const MaskedLoss& masked, const at::Tensor& mask_B1hw, int64_t num_dims) {
   auto weight = mask_B1hw.to(at::kFloat).clamp_min(masked.unmasked_weight);
   if (masked.outside) weight = 1 - weight;
-  while (weight.dim() < num_dims) weight = weight.unsqueeze(2);  // the same for all frames
+  while (weight.dim() < num_dims) weight = weight.unsqueeze(2);  // all frames have one mask
   return weight;
 }
 
-constexpr double kLeast = 1e-8;  // of what nothing counts of the loss is 0
+constexpr double kLeast = 1e-8;  // least divisor, with which the loss is 0 where nothing counts
 
 }  // namespace
 
@@ -79,16 +80,15 @@ pipeline::Unit loss_unit(models::Model& model, const SampleLoss& loss, const std
   const auto& space = model.latent_space();
   pipeline::Unit unit{result, {}, {result}, {}, {}};
   const auto maps = written_maps(model);
-  auto prediction_of = [compared](const auto& stream) { return compared.prediction_prefix + stream.value("prediction"); };
-  auto target_of = [compared](const auto& stream) { return compared.target_prefix + stream.value(compared.target); };
-  for (const auto& stream : space.streams) unit.reads.insert(unit.reads.end(), {prediction_of(stream), target_of(stream)});
+  for (const auto& stream : space.streams)
+    unit.reads.insert(unit.reads.end(), {compared.prediction_of(stream), compared.target_of(stream)});
   if (!is_l2) unit.reads.push_back(process.time_name());
   if (loss.masked.on) unit.reads.emplace_back("loss_mask");
   unit.reads.insert(unit.reads.end(), maps.begin(), maps.end());
   unit.run = [=, &process, &space](pipeline::Scope& s) {
     auto threshold_B = is_l2 ? at::Tensor() : thresholds(loss.robust, process, s.tensor(process.time_name()));
     auto of_stream = [&](const models::LatentSpace::Stream& stream) -> at::Tensor {
-      auto error = errors(loss.robust, s.tensor(prediction_of(stream)), s.tensor(target_of(stream)), threshold_B);
+      auto error = errors(loss.robust, s.tensor(compared.prediction_of(stream)), s.tensor(compared.target_of(stream)), threshold_B);
       if (error.numel() == 0) return {};
       bool is_masked = loss.masked.on && stream.name == models::kLatents;
       auto map = stream.value(models::kLossMap);

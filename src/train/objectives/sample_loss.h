@@ -40,13 +40,20 @@ at::Tensor sum_of_streams(const models::LatentSpace& space, const std::function<
 /// Returns the names of the loss maps of streams that the model's units write.
 std::set<std::string> written_maps(models::Model& model);
 
-/// Makes the units that say of a sample how elements count: the family's, and for masks the one that writes loss_mask.
+/// Makes the units that say how a sample's elements count: those of the family, and for masks the one that writes loss_mask.
 pipeline::Units weighing_units(models::Model& model, const SampleLoss& loss);
 
-/// The values of every stream that are compared: those of these names, behind a prefix.
+/// The names of the values of every stream that are compared: these, behind a prefix.
 struct Compared {
   std::string prediction_prefix = {}, target_prefix = {};
   std::string target = "target";
+
+  std::string prediction_of(const models::LatentSpace::Stream& stream) const { return prediction_prefix + stream.value("prediction"); }
+  std::string target_of(const models::LatentSpace::Stream& stream) const { return target_prefix + stream.value(target); }
+};
+/// The two tensors of a stream that are compared.
+struct ComparedTensors {
+  at::Tensor prediction, target;
 };
 
 /// Makes the unit from predictions and targets of all streams, from what the units of `weighing_units` write, and from what `loss` needs
@@ -54,7 +61,7 @@ struct Compared {
 /// is judged. `model` must outlive it.
 pipeline::Unit loss_unit(models::Model& model, const SampleLoss& loss, const std::string& result = "loss", const Compared& compared = {});
 
-/// The units of `weighing_units`, then `loss_unit`.
+/// Makes the units of `weighing_units`, then `loss_unit`.
 pipeline::Units loss_units(models::Model& model, const SampleLoss& loss, const std::string& result = "loss");
 
 }  // namespace burnish::train

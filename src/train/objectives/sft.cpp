@@ -13,9 +13,8 @@
 #include "base/text.h"
 #include "diffusion/flow_match.h"
 #include "memory/transfer.h"
-#include "train/objectives/judged.h"
 #include "train/objectives/objective.h"
-#include "train/objectives/terms.h"
+#include "train/objectives/sft_terms.h"
 #include "train/samples/draws.h"
 #include "train/subject/training_units.h"
 
@@ -26,32 +25,19 @@ namespace {
 /// Shares of the way from no noise to noise alone at which held-out samples are judged.
 constexpr std::array kHeldOutShares{0.1, 0.25, 0.4, 0.55, 0.7, 0.85};
 
-/// The passes that the loss needs beside the trained one.
-std::vector<Pass> passes_of(const ObjectiveSettings& settings) {
-  auto passes = judged_passes(settings.own);
-  for (const auto& term : terms_of(settings)) passes.insert(passes.end(), {term.pass, term.held_to});
-  return passes;
-}
-
-/// All passes, what of them is compared, and what that adds up to.
-pipeline::Units sft_units(const ObjectiveSettings& settings, const Subject& subject) {
-  const auto terms = terms_of(settings);
-  const auto passes = passes_of(settings);
-  const bool is_judged_as_it_is = judged_passes(settings.own).empty();
-  // A term compares all samples with the model before training, where it does.
-  const bool class_set_alone = !settings.runs_all_alike && !is_judged_as_it_is &&
-                               std::ranges::none_of(terms, [](const auto& term) { return term.held_to.before_training; });
+/// Makes all passes, what of them is compared, and what that adds up to.
+pipeline::Units sft_units(const ObjectiveSettings& settings, const Subject& subject, const SftTerms& terms) {
+  const auto passes = passes_of(terms.all());
   auto units = training_units(*subject, subject.chosen.experts);
+  auto add = [&](const pipeline::Units& more) { units.insert(units.end(), more.begin(), more.end()); };
   if (settings.has_strengths) units = at_strength_of_samples(std::move(units), subject);
   if (!passes.empty()) units = with_passes(units, subject, passes);
-  if (class_set_alone) units = run_for_class_set(std::move(units));
-  for (auto& unit : weighing_units(*subject, settings.sample_loss)) units.push_back(std::move(unit));
-  for (const auto& term : terms)
-    units.push_back(loss_unit(*subject, term.loss, term.name, {term.pass.prefix(), term.held_to.prefix(), "prediction"}));
-  if (!is_judged_as_it_is) units.push_back(judged_unit(*subject, settings.own, class_set_alone));
-  units.push_back(loss_unit(*subject, settings.sample_loss, "loss", is_judged_as_it_is ? Compared{} : Compared{kJudged, kJudged}));
-  if (!has_total(settings)) return passes.empty() ? units : pipeline::leading_to(units, {"loss"});
-  units.push_back(total_unit(settings));
+  if (terms.own.class_target.is_model && terms.own.class_target.has_own_rows) units = run_for_class_set(std::move(units));
+  add(weighing_units(*subject, settings.sample_loss));
+  for (const auto& term : terms.added) add(term_units(*subject, term));
+  add(term_units(*subject, terms.own));
+  if (!terms.have_total()) return passes.empty() ? units : pipeline::leading_to(units, {terms.own.name});
+  add({total_unit("total", kTotalLoss, terms.all())});
   return pipeline::leading_to(units, {kTotalLoss});
 }
 
@@ -62,22 +48,20 @@ class Sft final : public Objective {
         model_(*subject),
         experts_(subject.chosen.experts),
         stretch_(subject.chosen.stretch()),
-        guided_(guided_loss_of(settings.own)),
-        units_(sft_units(settings, subject)) {}
+        terms_(sft_terms(settings)),
+        units_(sft_units(settings, subject, terms_)) {}
 
   pipeline::Units units() const override { return units_; }
-  std::set<std::string> without_gradient() const override { return units_without_gradient(units_, passes_of(settings_)); }
+  std::set<std::string> without_gradient() const override { return units_without_gradient(units_, passes_of(terms_.all())); }
 
-  std::vector<std::string> logged() const override {
-    std::vector<std::string> names;
-    for (const auto& term : terms_of(settings_)) names.push_back(term.name);
-    return names;
+  std::vector<std::string> logged() const override { return names_of(terms_.added); }
+
+  std::vector<std::string> warnings(const Samples& samples) const override {
+    return preservation_warnings(preservation_of(settings_.own), samples);
   }
 
-  std::vector<std::string> warnings(const Samples& samples) const override { return term_warnings(settings_.own, samples); }
-
   at::Tensor reduce(const pipeline::Values& written, const pipeline::Values& draws) const override {
-    return has_total(settings_) ? std::get<at::Tensor>(written.at(kTotalLoss)).mean() : Objective::reduce(written, draws);
+    return terms_.have_total() ? std::get<at::Tensor>(written.at(kTotalLoss)).mean() : Objective::reduce(written, draws);
   }
 
   pipeline::Values draws(const DrawRequest& request) const override {
@@ -95,7 +79,7 @@ class Sft final : public Objective {
     }
     if (request.names.contains("latent_noise"))
       draws["latent_noise"] = normal_noise(request.visits, shape, settings_.seed, Purpose::latents);
-    if (guided_.highest > 0) draws[kTrainingScale] = scales(request.visits);
+    if (guidance().highest > 0) draws[kTrainingScale] = scales(request.visits);
     return draws;
   }
 
@@ -112,7 +96,7 @@ class Sft final : public Objective {
       draws[stream.value("noise")] = noise;
     }
     if (settings_.draws_latents) draws["latent_noise"] = at::zeros_like(std::get<at::Tensor>(draws.at("noise")));  // the mean
-    if (guided_.highest > 0) draws[kTrainingScale] = at::full({1}, (guided_.scale + guided_.highest) / 2, at::kFloat);
+    if (guidance().highest > 0) draws[kTrainingScale] = at::full({1}, (guidance().scale + guidance().highest) / 2, at::kFloat);
     return draws;
   }
 
@@ -127,7 +111,7 @@ class Sft final : public Objective {
       ++weight;
     }
     draws[kLossWeight] = weight_B;
-    if (guided_.is_on()) complete_scales(draws, times);
+    if (guidance().is_on()) complete_scales(draws, times);
   }
 
   std::vector<Counted> counted(const pipeline::Values& draws) const override {
@@ -140,12 +124,12 @@ class Sft final : public Objective {
   }
 
  private:
-  /// Each visit's own, with a key of its own.
+  /// Draws the scales of visits, with a key that no other draw has.
   at::Tensor scales(const data::Visits& visits) const {
     std::vector<double> scales;
     for (const auto& visit : visits) {
       CounterRandom random(mix64(key_of(visit, settings_.seed, Purpose::timestep) ^ mix64(kTrainingScale)));
-      scales.push_back(guided_.scale + (guided_.highest - guided_.scale) * random.uniform());
+      scales.push_back(guidance().scale + (guidance().highest - guidance().scale) * random.uniform());
     }
     return at::tensor(scales, at::TensorOptions().dtype(at::kFloat));
   }
@@ -154,9 +138,10 @@ class Sft final : public Objective {
     std::vector<double> shares;
     for (auto time : times) shares.push_back(model_.process().share_of(time));
     auto drawn = draws.find(kTrainingScale);
-    draws[kTrainingScale] = training_scales(guided_, drawn == draws.end() ? at::Tensor() : std::get<at::Tensor>(drawn->second), shares);
+    draws[kTrainingScale] = training_scales(guidance(), drawn == draws.end() ? at::Tensor() : std::get<at::Tensor>(drawn->second), shares);
   }
 
+  const GuidedLoss& guidance() const { return terms_.own.guidance; }
   std::string time_name() const { return model_.process().time_name(); }
 
   double draw_time(const diffusion::Stretch& stretch, const data::Visit& visit, Purpose purpose, at::IntArrayRef shape) const {
@@ -170,14 +155,15 @@ class Sft final : public Objective {
     return diffusion::time_of_draws(stretch, model_.process(), settings_.timesteps, share, model_.latent_space().num_tokens(shape));
   }
 
-  /// Where the times of a batch lie. All are one expert's: of several, each gets as many batches as it has of the times' distribution.
+  /// Returns the stretch in which a batch's times lie. All are one expert's: of several experts, each gets as many batches as it has of the
+  /// times' distribution.
   diffusion::Stretch stretch_of(const DrawRequest& request) const {
     if (experts_.size() == 1) return stretch_;
     auto time = draw_time(stretch_, request.lead, Purpose::expert, request.samples.at(0)->latent_shape);
     return model_.names().experts.at(static_cast<size_t>(expert_of({time}))).stretch;
   }
 
-  /// The number of the expert that predicts at these times.
+  /// Returns the number of the expert that predicts at these times.
   int64_t expert_of(const std::vector<double>& times) const {
     const auto& process = model_.process();
     const auto number = model_.names().expert_at(process.share_of(times.at(0)));
@@ -187,7 +173,7 @@ class Sft final : public Objective {
     return static_cast<int64_t>(number);
   }
 
-  /// The offset is one of pictures' channels, and of the first stream alone.
+  /// Draws noise; an offset shifts the channels of pictures, and so the first stream alone.
   at::Tensor noise(const data::Visits& visits, at::IntArrayRef shape, const std::string& stream) const {
     auto noise = normal_noise(visits, shape, settings_.seed, Purpose::noise, stream);
     if (settings_.noise_offset == 0 || stream != models::kLatents) return noise;
@@ -199,33 +185,10 @@ class Sft final : public Objective {
   ObjectiveSettings settings_;
   models::Model& model_;
   std::vector<models::Expert> experts_;
-  diffusion::Stretch stretch_;  ///< of all of them
-  GuidedLoss guided_;
+  diffusion::Stretch stretch_;  ///< the stretch of all experts together
+  SftTerms terms_;
   pipeline::Units units_;
 };
-
-std::vector<models::Option> sft_options() {
-  auto options = term_options();
-  for (auto& option : judged_options()) options.push_back(std::move(option));
-  return options;
-}
-
-std::vector<OwnCondition> sft_conditions() {
-  auto conditions = term_conditions();
-  for (auto& condition : judged_conditions()) conditions.push_back(std::move(condition));
-  return conditions;
-}
-
-void check_sft(const RunForObjective& run) {
-  check_terms(run);
-  check_judged(run);
-}
-
-std::vector<Input> sft_inputs(const models::OptionValues& own) {
-  auto inputs = term_inputs(own);
-  for (auto& input : judged_inputs(own)) inputs.push_back(std::move(input));
-  return inputs;
-}
 
 std::string sft_fingerprint(const models::OptionValues& own) { return given_options(sft_options(), own); }
 
@@ -237,8 +200,11 @@ std::unique_ptr<Objective> make_sft(const ObjectiveSettings& settings, const Sub
 
 const ObjectiveKind& sft() {
   static const ObjectiveKind kind{.word = "sft",
+                                  .is_named = false,
                                   .drawn = {{kTrainingScale}},
                                   .draws_times = true,
+                                  .counts_masks = true,
+                                  .takes_strengths = true,
                                   .inputs = sft_inputs,
                                   .imports_diffsynth = true,
                                   .options = sft_options(),

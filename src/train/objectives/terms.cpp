@@ -1,139 +1,150 @@
 #include "train/objectives/terms.h"
 
 #include <ATen/TensorOperators.h>
-#include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 
-#include "base/count.h"
-#include "base/input_error.h"
-#include "data/captions.h"
+#include "base/text.h"
 
 namespace burnish::train {
 
 namespace {
 
-const char* const kClassPreservation = "diff_output_preservation";
-const char* const kClassPreservationClass = "diff_output_preservation_class";
-const char* const kClassPreservationWeight = "diff_output_preservation_multiplier";
-const char* const kBlankPreservation = "blank_prompt_preservation";
-const char* const kBlankPreservationWeight = "blank_prompt_preservation_multiplier";
-const char* const kDriftWeight = "drift_loss_weight";
-const char* const kMaskedPriorWeight = "masked_prior_preservation_weight";
-const char* const kOwnWeight = "sft_loss_weight";
+/// Returns `tensor` with the mean and the standard deviation that `like` has over each sample.
+at::Tensor spread_as(const at::Tensor& tensor, const at::Tensor& like) {
+  auto mean_of = [&](const at::Tensor& t) { return beside(t.flatten(1).mean(1), t); };
+  const auto num_others = static_cast<double>(tensor.numel() / tensor.size(0) - 1);
+  auto deviation_of = [&](const at::Tensor& t) { return beside(((t - mean_of(t)).square().flatten(1).sum(1) / num_others).sqrt(), t); };
+  return (tensor - mean_of(tensor)) / (deviation_of(tensor) + 1e-8) * deviation_of(like) + mean_of(like);
+}
 
-models::Option weight_option(const char* name, const char* help, double otherwise) {
-  return {.name = name, .help = help, .otherwise = otherwise, .elsewhere = "", .least = 0};
+std::string prediction_of(const Pass& pass, const models::LatentSpace::Stream& stream) {
+  return pass.prefix() + stream.value("prediction");
+}
+
+/// Computes the sum for a stream, fp32.
+at::Tensor evaluate(const PassSum& sum, const models::LatentSpace::Stream& stream, const pipeline::Scope& scope) {
+  const auto base = scope.tensor(prediction_of(sum.base, stream)).to(at::kFloat);
+  auto led = base;
+  for (const auto& along : sum.directions) {
+    const auto way = scope.tensor(prediction_of(along.towards, stream)).to(at::kFloat) - scope.tensor(prediction_of(along.away, stream));
+    led = led + along.factor * beside(scope.tensor(along.amount), way) * way;
+  }
+  return sum.spreads_as_base && base.numel() > 0 ? spread_as(led, base) : led;
+}
+
+/// Makes the unit that writes a sum of every stream, as a target behind the prefix.
+pipeline::Unit sum_unit(models::Model& model, const PassSum& sum, const std::string& prefix) {
+  const auto& streams = model.latent_space().streams;
+  pipeline::Unit unit{prefix + "target", {}, {}, {}, {}};
+  for (const auto& along : sum.directions) unit.reads.push_back(along.amount);
+  for (const auto& stream : streams) {
+    std::set<std::string> predictions;
+    for (const auto& pass : sum.passes()) predictions.insert(prediction_of(pass, stream));
+    unit.reads.insert(unit.reads.end(), predictions.begin(), predictions.end());
+    unit.writes.push_back(prefix + stream.value("target"));
+  }
+  unit.run = [&streams, sum, prefix](pipeline::Scope& s) {
+    for (const auto& stream : streams) s.write(prefix + stream.value("target"), evaluate(sum, stream, s));
+  };
+  return unit;
+}
+
+/// Makes the unit that writes, of every stream, what the term compares under guidance or with class targets, of what it would compare
+/// without them.
+pipeline::Unit judging_unit(models::Model& model, const Term& term, const Compared& plain) {
+  const auto& streams = model.latent_space().streams;
+  const auto& guidance = term.guidance;
+  const auto& of_class = term.class_target;
+  pipeline::Unit unit{"judge", {}, {}, {}, {}};
+  for (const auto& stream : streams) {
+    unit.reads.insert(unit.reads.end(), {plain.prediction_of(stream), plain.target_of(stream)});
+    unit.writes.insert(unit.writes.end(), {kJudged + stream.value("prediction"), kJudged + stream.value("target")});
+    if (guidance.is_on()) unit.reads.push_back(prediction_of(guidance.away(), stream));
+    if (of_class.is_model) unit.reads.push_back(prediction_of(ClassTarget::pass(), stream));
+  }
+  if (guidance.is_on()) unit.reads.emplace_back(kTrainingScale);
+  if (of_class.is_model) unit.reads.emplace_back(kOfClassSet);
+  unit.run = [=, &streams](pipeline::Scope& s) {
+    for (const auto& stream : streams) {
+      const auto& prediction = s.tensor(plain.prediction_of(stream));
+      ComparedTensors compared{prediction, s.tensor(plain.target_of(stream))};
+      if (guidance.is_on() && prediction.numel() > 0)
+        compared = guided(guidance, compared, s.tensor(prediction_of(guidance.away(), stream)), s.tensor(kTrainingScale));
+      if (of_class.is_model)
+        compared =
+            held_to_model(of_class, compared, prediction, s.tensor(prediction_of(ClassTarget::pass(), stream)), s.tensor(kOfClassSet));
+      s.write(kJudged + stream.value("prediction"), compared.prediction);
+      s.write(kJudged + stream.value("target"), compared.target);
+    }
+  };
+  return unit;
 }
 
 }  // namespace
 
-std::vector<models::Option> term_options() {
-  return {{.name = kClassPreservation,
-           .help = "hold what the model makes of captions with the class in place of the trigger word to what it made of them before "
-                   "training",
-           .otherwise = false,
-           .elsewhere = ""},
-          {.name = kClassPreservationClass,
-           .help = "word of the class that takes the trigger word's place, as \"woman\"",
-           .otherwise = std::string(),
-           .elsewhere = ""},
-          weight_option(kClassPreservationWeight, "factor on that term", 1),
-          {.name = kBlankPreservation,
-           .help = "hold what the model makes of the empty prompt to what it made of it before training",
-           .otherwise = false,
-           .elsewhere = ""},
-          weight_option(kBlankPreservationWeight, "factor on that term", 1),
-          weight_option(kDriftWeight, "factor on the distance of each prediction from that of the model before training; 0 is off", 0),
-          weight_option(
-              kMaskedPriorWeight,
-              "of masked_loss: factor on the distance from the model before training, where the mask lets nothing count; 0 is off", 0),
-          weight_option(kOwnWeight, "factor on the samples' own losses beside such terms", 1)};
+std::vector<Pass> PassSum::passes() const {
+  std::vector<Pass> all{base};
+  for (const auto& along : directions) all.insert(all.end(), {along.towards, along.away});
+  return all;
 }
 
-std::vector<OwnCondition> term_conditions() {
-  auto by_class = [](const models::OptionValues& own) { return own.get<bool>(kClassPreservation); };
-  auto by_blank = [](const models::OptionValues& own) { return own.get<bool>(kBlankPreservation); };
-  return {{kClassPreservationClass, kClassPreservation, by_class},
-          {kClassPreservationWeight, kClassPreservation, by_class},
-          {kBlankPreservationWeight, kBlankPreservation, by_blank}};
-}
-
-void check_terms(const RunForObjective& run) {
-  if (run.own.get<bool>(kClassPreservation) && run.own.get<std::string>(kClassPreservationClass).empty())
-    config_error("train", "{} puts a class in place of the trigger word; name it in {}, as \"woman\"", kClassPreservation,
-                 kClassPreservationClass);
-  if (run.own.get<bool>(kClassPreservation) && !run.has_trigger_word)
-    config_error("train", "{} puts a class in place of the trigger word, and no dataset has one; name it in trigger_word",
-                 kClassPreservation);
-  if (run.own.get<double>(kMaskedPriorWeight) > 0 && !run.has_masks)
-    config_error("train", "{} is about what masks leave out, and there are none; set masked_loss to column or alpha, or take it out",
-                 kMaskedPriorWeight);
-}
-
-std::vector<Term> terms_of(const ObjectiveSettings& settings) {
-  const auto& own = settings.own;
-  std::vector<Term> terms;
-  if (own.get<bool>(kClassPreservation))
-    terms.push_back({"class_preservation_loss", own.get<double>(kClassPreservationWeight), {kOfClass}, {kOfClass, true}});
-  if (own.get<bool>(kBlankPreservation))
-    terms.push_back({"blank_preservation_loss", own.get<double>(kBlankPreservationWeight), {kNegative}, {kNegative, true}});
-  if (auto weight = own.get<double>(kDriftWeight); weight > 0)
-    terms.push_back({"drift_loss", weight, {}, {"", true}, {{}, settings.sample_loss.masked}, true});
-  if (auto weight = own.get<double>(kMaskedPriorWeight); weight > 0) {
-    auto loss = settings.sample_loss;
-    loss.masked.outside = true;
-    terms.push_back({"masked_prior_loss", weight, {}, {"", true}, loss, true});
+std::vector<Pass> passes_of(const std::vector<Term>& terms) {
+  std::vector<Pass> all;
+  for (const auto& term : terms) {
+    all.push_back(term.pass);
+    if (term.held_to) std::ranges::copy(term.held_to->passes(), std::back_inserter(all));
+    if (term.guidance.is_on()) all.push_back(term.guidance.away());
+    if (term.class_target.is_model) all.push_back(ClassTarget::pass());
   }
-  return terms;
+  std::erase_if(all, [](const auto& pass) { return pass.prefix().empty(); });
+  return all;
 }
 
-std::string class_prompt(const models::OptionValues& own, const View& view) {
-  const auto& trigger = view.sample == nullptr ? std::string() : view.sample->trigger_word;
-  return data::with_other_word(caption_of(view), trigger, own.get<std::string>(kClassPreservationClass));
+std::vector<std::string> names_of(const std::vector<Term>& terms) {
+  std::vector<std::string> names;
+  for (const auto& term : terms) names.push_back(term.name);
+  return names;
 }
 
-std::vector<Input> term_inputs(const models::OptionValues& own) {
-  auto content = [own](const View& view) {
-    if (view.sample == nullptr) return std::string();
-    const auto text = class_prompt(own, view);
-    return fmt::format("text of {} bytes {}", text.size(), text);
-  };
-  auto load = [own](const View& view) -> pipeline::Value { return class_prompt(own, view); };
-  return {{kOfClass + "prompt", true, content, load, /*follows_caption=*/true, kClassPreservationClass}};
+pipeline::Units term_units(models::Model& model, const Term& term) {
+  pipeline::Units units;
+  Compared compared{.prediction_prefix = term.pass.prefix()};
+  if (term.held_to && term.held_to->directions.empty()) {
+    compared.target_prefix = term.held_to->base.prefix();
+    compared.target = "prediction";
+  } else if (term.held_to) {
+    compared.target_prefix = term.name + "_of_";
+    units.push_back(sum_unit(model, *term.held_to, compared.target_prefix));
+  }
+  if (term.guidance.is_on() || term.class_target.is_model) {
+    units.push_back(judging_unit(model, term, compared));
+    compared = {kJudged, kJudged};
+  }
+  units.push_back(loss_unit(model, term.loss, term.name, compared));
+  return units;
 }
 
-std::vector<std::string> term_warnings(const models::OptionValues& own, const Samples& samples) {
-  if (!own.get<bool>(kClassPreservation)) return {};
-  auto lacks_word = [&](const SampleInfo& sample) {
-    if (samples.sets.at(sample.set).of_class_set) return false;
-    auto marked = data::with_other_word(sample.prompt, sample.trigger_word, "\n");  // which stands in no caption
-    return marked.find('\n') == marked.npos;
-  };
-  auto num = std::ranges::count_if(samples.list, lacks_word);
-  if (num == 0) return {};
-  return {
-      fmt::format("{} no trigger word as a word of its own in the caption: {} holds the model to what it was under that very caption, "
-                  "against what is learned",
-                  count_of(num, "sample has", "samples have"), kClassPreservation)};
-}
-
-bool has_total(const ObjectiveSettings& settings) { return !terms_of(settings).empty() || settings.own.get<double>(kOwnWeight) != 1; }
-
-pipeline::Unit total_unit(const ObjectiveSettings& settings) {
-  const auto terms = terms_of(settings);
-  pipeline::Unit unit{"total", {"loss", kLossWeight}, {kTotalLoss}, {}, {}};
-  for (const auto& term : terms) unit.reads.push_back(term.name);
-  unit.run = [terms, factor = settings.own.get<double>(kOwnWeight)](pipeline::Scope& s) {
-    auto weighed_B = factor * s.tensor("loss");
+pipeline::Unit total_unit(const std::string& name, const std::string& result, const std::vector<Term>& terms) {
+  pipeline::Unit unit{name, {}, {result}, {}, {}};
+  for (const auto& term : terms) {
+    unit.reads.push_back(term.name);
+    if (!term.weighed_by.empty() && !contains(unit.reads, term.weighed_by)) unit.reads.push_back(term.weighed_by);
+  }
+  unit.run = [terms, result](pipeline::Scope& s) {
+    at::Tensor total_B;
+    auto add = [&](const at::Tensor& more_B) { total_B = total_B.defined() ? total_B + more_B : more_B; };
     for (const auto& term : terms) {
-      if (term.is_weighed) weighed_B = weighed_B + term.weight * s.tensor(term.name);
+      if (term.weighed_by == kLossWeight) add(term.weight * s.tensor(term.name));
     }
-    auto total_B = weighed_B * s.tensor(kLossWeight);
+    if (total_B.defined()) total_B = total_B * s.tensor(kLossWeight);
     for (const auto& term : terms) {
-      if (!term.is_weighed) total_B = total_B + term.weight * s.tensor(term.name);
+      if (term.weighed_by == kLossWeight) continue;
+      const auto term_B = term.weight * s.tensor(term.name);
+      add(term.weighed_by.empty() ? term_B : term_B * s.tensor(term.weighed_by));
     }
-    s.write(kTotalLoss, total_B);
+    s.write(result, total_B);
   };
   return unit;
 }

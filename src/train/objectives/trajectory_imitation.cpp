@@ -29,7 +29,7 @@ std::string trajectory_noise_content(const View& view) {
   return fmt::format("noise {} [{}]", trajectory_key(view).value(), fmt::join(view.sample->latent_shape, ","));
 }
 
-/// Where the trajectory of a sample begins: the same at every visit, another for every row.
+/// Draws the noise in which a sample's trajectory begins: one at all of its visits, another for every row.
 pipeline::Value load_trajectory_noise(const View& view) {
   return diffusion::normal_noise(trajectory_key(view).value(), view.sample->latent_shape).unsqueeze(0);
 }
@@ -38,7 +38,7 @@ std::vector<Input> imitation_inputs(const models::OptionValues&) {
   return {{"trajectory_noise", true, trajectory_noise_content, load_trajectory_noise}};
 }
 
-/// The encoders, the walk of the model as it was before training, and one step of the student on it.
+/// Makes the encoders, the walk of the model as it was before training, and one step of the student on it.
 pipeline::Units imitation_units(const ObjectiveSettings& settings, const Subject& subject) {
   auto groups = subject.units();
   auto units = groups.encode_prompt;
@@ -91,14 +91,14 @@ class Imitation final : public Objective {
     for (const auto& visit : request.visits) steps.push_back(drawn(visit, Purpose::timestep));
     return draws_of(steps, sample);
   }
-  /// Each of the student's steps.
+  /// Held-out samples are judged on each of the student's steps.
   int64_t num_held_out_draws() const override { return own_.num_student_steps; }
   pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const override {
     const auto choices = steps_of(experts_, *request.samples.at(0));
     return draws_of({choices.at(static_cast<size_t>(number) % choices.size())}, *request.samples.at(0));
   }
 
-  // Losses count as in supervised fine-tuning at these times, all alike unless weights are asked for.
+  // Losses count as in supervised fine-tuning at these times: all equally, unless weights are asked for.
   void complete(pipeline::Values& draws) const override { weighing_->complete(draws); }
   std::vector<Counted> counted(const pipeline::Values& draws) const override { return weighing_->counted(draws); }
 
@@ -109,7 +109,7 @@ class Imitation final : public Objective {
   double share_of(int64_t step, const SampleInfo& sample) const {
     return model_.process().share_of(times_of(sample).at(static_cast<size_t>(step)));
   }
-  /// The student's steps that begin where one of these experts predicts.
+  /// Returns the student's steps that begin where one of these experts predicts.
   std::vector<int64_t> steps_of(const std::vector<models::Expert>& experts, const SampleInfo& sample) const {
     std::vector<int64_t> steps;
     const auto times = times_of(sample);

@@ -100,7 +100,7 @@ void check_masks(const TrainOptions& o, Problems& problems) {
     problems.add("masked_loss column needs the name of a column; set mask_column, mask say");
   if (!o.dataset.mask_folder.empty() && o.mask_column != "mask")
     problems.add("the masks of mask_folder are the column mask, and mask_column is '{}'; take one of the two out", o.mask_column);
-  if (o.masked_loss != "none" && !is_sft(o))
+  if (o.masked_loss != "none" && !objective_of(o).counts_masks)
     problems.add("{} compares whole pictures; take masked_loss {} out", objective_of(o).word, o.masked_loss);
 }
 

@@ -86,12 +86,7 @@ const ObjectiveKind& objective_of(const TrainOptions& o) {
   config_error("train", "task '{}' is not known; choose one of {}, alone or with :data_process or :train", o.task, join(objective_words()));
 }
 
-bool is_sft(const TrainOptions& o) { return &objective_of(o) == &sft(); }
-
-bool needs_pictures(const TrainOptions& o) {
-  const auto& kind = objective_of(o);
-  return kind.needs_pictures == nullptr || kind.needs_pictures(o.objective);
-}
+bool needs_pictures(const TrainOptions& o) { return objective_of(o).needs_pictures(o.objective); }
 
 bool is_whole(const TrainOptions& o) { return o.task == word_of(o); }
 
@@ -99,9 +94,8 @@ void check_objective(const TrainOptions& o) {
   check_extra_inputs(o);
   check_options(objective_options(), o.objective);
   const auto& kind = objective_of(o);
-  if (encodes(o) && !is_sft(o) && std::ranges::any_of(datasets_of(o), [](const auto& d) { return d.slider_strength != 1; }))
+  if (encodes(o) && !kind.takes_strengths && std::ranges::any_of(datasets_of(o), [](const auto& d) { return d.slider_strength != 1; }))
     config_error("train", "slider_strength of a dataset is for task sft, and this is {}; take it out", kind.word);
-  if (kind.check == nullptr) return;
   kind.check({.own = o.objective,
               .augments = augments(o),
               .draws_latents = o.latents != "mean",
@@ -117,9 +111,9 @@ void check_objective(const TrainOptions& o) {
 
 std::string objective_fingerprint(const TrainOptions& o) {
   const auto& kind = objective_of(o);
-  auto own = kind.fingerprint != nullptr ? kind.fingerprint(o.objective) : "";
-  if (is_sft(o)) return own.empty() ? "" : ", " + own;
-  return ", " + kind.word + (own.empty() ? "" : " " + own);
+  std::string text = kind.is_named ? kind.word : "";
+  if (const auto own = kind.fingerprint(o.objective); !own.empty()) text += (text.empty() ? "" : " ") + own;
+  return text.empty() ? "" : ", " + text;
 }
 
 }  // namespace burnish::train

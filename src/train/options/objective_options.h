@@ -5,7 +5,6 @@ namespace burnish::train {
 
 /// Returns the objective that the task names; a config Error for an unknown word.
 const ObjectiveKind& objective_of(const TrainOptions& o);
-bool is_sft(const TrainOptions& o);
 /// Tells whether the objective learns of pictures; else a run goes without any.
 bool needs_pictures(const TrainOptions& o);
 /// Tells whether the task is more than a stage of split training.

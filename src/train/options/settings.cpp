@@ -59,7 +59,7 @@ ModelSettings model_settings(const TrainOptions& o) {
 /// The models that the objective has beside the denoiser; a cache is made without them.
 std::vector<Companion> companions_of(const TrainOptions& o) {
   const auto& kind = objective_of(o);
-  return kind.companions == nullptr || !trains(o) ? std::vector<Companion>() : kind.companions(o.objective, !o.trainable_models.empty());
+  return trains(o) ? kind.companions(o.objective, !o.trainable_models.empty()) : std::vector<Companion>();
 }
 
 TrainedSettings trained_settings(const TrainOptions& o) {
@@ -101,7 +101,7 @@ data::DatasetOptions dataset_options(const TrainOptions& o, const std::vector<Da
                                .mask = mask_source(o)};
   const auto& kind = objective_of(o);
   options.further_pictures = kind.pictures;
-  const auto shares = kind.shares == nullptr ? std::vector<Share>(1) : kind.shares(o.objective);
+  const auto shares = kind.shares(o.objective);
   for (const auto& dataset : datasets) {
     for (const auto& subset : subsets_of(dataset, o.cache_variants)) {
       for (const auto& share : shares) {
@@ -181,10 +181,7 @@ StepSettings step_settings(const TrainOptions& o) {
           .division = {{.ordered = o.reduction == "ordered"}, o.zero_stage, o.shard_size, o.sequence_size}};
 }
 
-DrawnBy drawn_by(const TrainOptions& o) {
-  const auto& kind = objective_of(o);
-  return kind.drawn_by == nullptr ? DrawnBy() : kind.drawn_by(o.objective);
-}
+DrawnBy drawn_by(const TrainOptions& o) { return objective_of(o).drawn_by(o.objective); }
 
 OutputSettings output_settings(const TrainOptions& o) {
   OutputSettings s{.folder = o.output_path,

@@ -1,4 +1,4 @@
-// What a slider and an erased concept aim at, against the formulas written out in fp64.
+// What the passes of a slider and of an erased concept are held to, against the formulas written out in fp64.
 #include "train/objectives/concept.h"
 
 #include <ATen/ATen.h>
@@ -15,15 +15,26 @@ namespace {
 
 at::Tensor random(uint64_t seed) { return test::random({2, 4, 2, 4, 4}, seed); }
 
-at::Tensor target_of(const Aim& aim, const pipeline::Values& before_training) {
-  auto unit = aim_unit(flow_model(), aim);
+/// What the term's pass is compared with.
+at::Tensor target_of(const Term& term, const pipeline::Values& before_training) {
+  const auto units = term_units(flow_model(), term);
+  const auto compared = units.back().reads.at(1);
   pipeline::Values values;
   for (const auto& [name, value] : before_training) {
-    if (std::ranges::find(unit.reads, name) != unit.reads.end()) values[name] = value;
+    if (name == compared || std::ranges::find(units[0].reads, name) != units[0].reads.end()) values[name] = value;
   }
-  EXPECT_THAT(pipeline::audit(unit, values), testing::IsEmpty());
-  pipeline::run({unit}, values);
-  return std::get<at::Tensor>(values.at(aim.prefix() + "target")).to(at::kDouble);
+  if (units.size() > 1) {
+    EXPECT_THAT(pipeline::audit(units[0], values), testing::IsEmpty());
+    pipeline::run({units[0]}, values);
+  }
+  return std::get<at::Tensor>(values.at(compared)).to(at::kDouble);
+}
+
+Concept slider_with(std::initializer_list<std::pair<const std::string, models::OptionValue>> options) {
+  return slider_of(concepts_of(with(options)), {});
+}
+Concept erased_with(std::initializer_list<std::pair<const std::string, models::OptionValue>> options) {
+  return erased_of(concepts_of(with(options)), {});
 }
 
 double distance(const at::Tensor& found, const at::Tensor& expected) { return (found - expected).abs().max().item<double>(); }
@@ -35,20 +46,20 @@ TEST(Concept, ASlidersEndsLieApartAndAreSpreadAsItsMiddle) {
                                 {"reference_positive_prediction", random(2)},
                                 {"reference_opposite_prediction", random(3)},
                                 {"guidance_strength", at::full({2}, 2.5)}};
-  auto slider = slider_of(with({{"guidance_strength", 2.5}}));
-  ASSERT_EQ(slider.aims.size(), 2u);
+  auto slider = slider_with({{"guidance_strength", 2.5}});
+  ASSERT_EQ(slider.terms.size(), 2u);
   auto e0 = random(1).to(at::kDouble), d = random(2).to(at::kDouble) - random(3).to(at::kDouble);
   auto spread = [&](at::Tensor t) {
     for (int64_t i = 0; i < 2; ++i) t[i] = (t[i] - t[i].mean()) / t[i].std() * e0[i].std() + e0[i].mean();
     return t;
   };
-  for (const auto& aim : slider.aims) {
-    EXPECT_EQ(aim.pass.prompt, "target_");
-    EXPECT_NEAR(aim.weight, 2.0 / 3, 1e-12);
-    EXPECT_LT(distance(target_of(aim, before), spread(e0 + aim.pass.strength * 2.5 * d)), 1e-5);
+  for (const auto& term : slider.terms) {
+    EXPECT_EQ(term.pass.prompt, "target_");
+    EXPECT_NEAR(term.weight, 2.0 / 3, 1e-12);
+    EXPECT_LT(distance(target_of(term, before), spread(e0 + term.pass.strength * 2.5 * d)), 1e-5);
   }
-  EXPECT_EQ(slider.aims[0].pass.strength, 1);
-  EXPECT_EQ(slider.aims[1].pass.strength, -1);
+  EXPECT_EQ(slider.terms[0].pass.strength, 1);
+  EXPECT_EQ(slider.terms[1].pass.strength, -1);
   EXPECT_EQ(slider.drawn_strength, 0);
 }
 
@@ -57,26 +68,26 @@ TEST(Concept, AnErasedOneIsLedAwayFromWhatItWas) {
                                 {"reference_erased_prediction", random(2)},
                                 {"reference_negative_prediction", random(3)},
                                 {"erase_strength", at::full({2}, 1.5)}};
-  auto erased = erased_of(with({{"erase_strength", 1.5}}));
-  ASSERT_EQ(erased.aims.size(), 1u);
+  auto erased = erased_with({{"erase_strength", 1.5}});
+  ASSERT_EQ(erased.terms.size(), 1u);
   auto expected = random(1).to(at::kDouble) - 1.5 * (random(2).to(at::kDouble) - random(3).to(at::kDouble));
-  EXPECT_LT(distance(target_of(erased.aims[0], before), expected), 1e-5);
-  EXPECT_EQ(erased.aims[0].pass.prefix(), "target_");
-  auto plain = erased_of(with({{"erase_strength", 0.0}}));
-  EXPECT_LT(distance(target_of(plain.aims[0], before), random(1).to(at::kDouble)), 1e-12) << "what is made instead";
-  EXPECT_EQ(plain.aims[0].passes().size(), 2u);
+  EXPECT_LT(distance(target_of(erased.terms[0], before), expected), 1e-5);
+  EXPECT_EQ(erased.terms[0].pass.prefix(), "target_");
+  auto plain = erased_with({{"erase_strength", 0.0}});
+  EXPECT_LT(distance(target_of(plain.terms[0], before), random(1).to(at::kDouble)), 1e-12) << "what is made instead";
+  EXPECT_EQ(passes_of(plain.terms).size(), 2u);
 }
 
 TEST(Concept, AnAnchorStaysAsItWasAtEveryEnd) {
-  auto slider = slider_of(with({{"anchor_class", std::string("a dog")}, {"anchor_strength", 0.6}}));
-  ASSERT_EQ(slider.aims.size(), 4u);
+  auto slider = slider_with({{"anchor_class", std::string("a dog")}, {"anchor_strength", 0.6}});
+  ASSERT_EQ(slider.terms.size(), 4u);
   std::set<std::string> prefixes;
-  for (const auto& aim : slider.aims) {
-    prefixes.insert(aim.pass.prefix());
-    if (aim.pass.prompt != "anchor_") continue;
-    EXPECT_NEAR(aim.weight, 1.0 / 3, 1e-12);
-    EXPECT_EQ(aim.weighed_by, "anchor_strength");
-    EXPECT_LT(distance(target_of(aim, {{"reference_anchor_prediction", random(5)}}), random(5).to(at::kDouble)), 1e-12);
+  for (const auto& term : slider.terms) {
+    prefixes.insert(term.pass.prefix());
+    if (term.pass.prompt != "anchor_") continue;
+    EXPECT_NEAR(term.weight, 1.0 / 3, 1e-12);
+    EXPECT_EQ(term.weighed_by, "anchor_strength");
+    EXPECT_LT(distance(target_of(term, {{"reference_anchor_prediction", random(5)}}), random(5).to(at::kDouble)), 1e-12);
   }
   EXPECT_THAT(prefixes, testing::ElementsAre("anchor_", "at_-1_anchor_", "at_-1_target_", "target_"));
 }

@@ -1,6 +1,4 @@
-// What the samples' own losses compare under guidance, and what terms add up to, against the formulas written out in fp64.
-#include "train/objectives/terms.h"
-
+// What a term compares under guidance and with class targets, and what terms add up to, against the formulas written out in fp64.
 #include <ATen/ATen.h>
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -8,7 +6,7 @@
 
 #include "tests/golden.h"
 #include "tests/train/objectives/small_objective.h"
-#include "train/objectives/judged.h"
+#include "train/objectives/sft_terms.h"
 
 using namespace burnish;
 using namespace burnish::train;
@@ -18,9 +16,14 @@ using test::with;
 
 namespace {
 
-/// What is compared, after the unit was audited.
+/// The samples' own loss as these options have it.
+Term own_term(const models::OptionValues& own) { return sft_terms({.own = own}).own; }
+
+/// What is compared, after the unit that writes it was audited.
 std::pair<at::Tensor, at::Tensor> judged(const models::OptionValues& own, const pipeline::Values& given) {
-  auto unit = judged_unit(flow_model(), own, /*class_set_alone=*/false);
+  auto term = own_term(own);
+  term.class_target.has_own_rows = false;
+  auto unit = term_units(flow_model(), term).at(0);
   EXPECT_THAT(pipeline::audit(unit, given), testing::IsEmpty());
   auto values = given;
   pipeline::run({unit}, values);
@@ -33,7 +36,7 @@ double distance(const at::Tensor& found, const at::Tensor& expected) {
 
 }  // namespace
 
-TEST(Judged, GuidesThePredictionOrMovesTheTarget) {
+TEST(GuidedLoss, GuidesThePredictionOrMovesTheTarget) {
   auto p = random({2, 4, 2, 4, 4}, 1), v = random({2, 4, 2, 4, 4}, 2), u = random({2, 4, 2, 4, 4}, 3),
        g = at::tensor({1.5, 4.0}).to(at::kFloat);
   pipeline::Values given{{"prediction", p}, {"target", v}, {"negative_prediction", u}, {"training_cfg", g}};
@@ -59,7 +62,7 @@ TEST(Judged, GuidesThePredictionOrMovesTheTarget) {
   EXPECT_LT(distance(p - target, G * ((P + (G - 1) * U) / G - V)), 1e-5);
 }
 
-TEST(Judged, IsDiffSynthStudiosLossUnderGuidance) {
+TEST(GuidedLoss, IsDiffSynthStudiosLossUnderGuidance) {
   auto peer = test::golden("guided_loss.safetensors");
   for (double scale : {1.0, 1.5, 3.0}) {
     const auto name = fmt::format("loss.{:.1f}", scale);
@@ -70,7 +73,7 @@ TEST(Judged, IsDiffSynthStudiosLossUnderGuidance) {
                             {"training_cfg", training_scales({.scale = scale}, {}, {0.5})}};
     // With a scale of 1 there is no unit in a run; it changes nothing either.
     auto own = with({{"training_cfg_scale", scale}, {"training_cfg_scale_max", scale}});
-    pipeline::run({judged_unit(flow_model(), own, false), loss_unit(flow_model(), {}, "loss", {"judged_", "judged_"})}, values);
+    pipeline::run(term_units(flow_model(), own_term(own)), values);
     const auto& loss = std::get<at::Tensor>(values.at("loss"));
     EXPECT_NEAR(loss.item<double>() / peer.tensor(name).item<double>(), 1, 1e-6) << scale;
     torch::autograd::backward({loss.sum()}, {});
@@ -78,7 +81,7 @@ TEST(Judged, IsDiffSynthStudiosLossUnderGuidance) {
   }
 }
 
-TEST(Judged, SamplesOfAClassSetAreHeldToTheModel) {
+TEST(ClassTarget, SamplesOfAClassSetAreHeldToTheModel) {
   auto p = random({2, 4, 2, 4, 4}, 1), v = random({2, 4, 2, 4, 4}, 2), u = random({2, 4, 2, 4, 4}, 3), before = random({2, 4, 2, 4, 4}, 4);
   auto [prediction, target] =
       judged(with({{"training_cfg_scale", 2.0}, {"class_target", std::string("model")}}), {{"prediction", p},
@@ -93,7 +96,7 @@ TEST(Judged, SamplesOfAClassSetAreHeldToTheModel) {
   EXPECT_TRUE(at::equal(prediction[1], p[1])) << "without guidance";
 }
 
-TEST(Judged, TheModelBeforeTrainingSeesTheClassSetAlone) {
+TEST(ClassTarget, TheModelBeforeTrainingSeesTheClassSetAlone) {
   std::vector<int64_t> seen;
   pipeline::Units units{
       {"modulate", {"sigma"}, {"reference_modulation"}, {}, [](auto& s) { s.write("reference_modulation", s.tensor("sigma") * 2); }},
@@ -104,7 +107,9 @@ TEST(Judged, TheModelBeforeTrainingSeesTheClassSetAlone) {
   for (auto& unit : units) unit.prefix = "reference_";
   auto own = with({{"class_target", std::string("model")}});
   units = run_for_class_set(units);
-  units.push_back(judged_unit(flow_model(), own, /*class_set_alone=*/true));
+  const auto term = own_term(own);
+  ASSERT_TRUE(term.class_target.has_own_rows);
+  units.push_back(term_units(flow_model(), term).at(0));
   auto target_of = [&](const std::vector<float>& of_class) {
     pipeline::Values values{{"sigma", at::tensor({0.25f, 0.5f, 1.0f})},
                             {"noisy", random({3, 4, 2, 4, 4}, 1)},
@@ -123,7 +128,7 @@ TEST(Judged, TheModelBeforeTrainingSeesTheClassSetAlone) {
   EXPECT_THAT(seen, testing::ElementsAre(2)) << "and in a batch without one it is not run";
 }
 
-TEST(Judged, ScalesFallWithTime) {
+TEST(GuidedLoss, ScalesFallWithTime) {
   auto drawn = at::tensor({3.0, 5.0}).to(at::kFloat);
   EXPECT_TRUE(at::equal(training_scales({.scale = 3}, {}, {0.2, 0.9}), at::tensor({3.0f, 3.0f})));
   EXPECT_TRUE(at::equal(training_scales({.scale = 3, .highest = 5}, drawn, {0.2, 0.9}), drawn));
@@ -136,7 +141,10 @@ TEST(Terms, CountBySampleOrForThemselves) {
                        {"drift_loss_weight", 2.0},
                        {"blank_prompt_preservation", true},
                        {"blank_prompt_preservation_multiplier", 3.0}});
-  auto unit = total_unit(settings);
+  const auto terms = sft_terms(settings);
+  EXPECT_TRUE(terms.have_total());
+  EXPECT_FALSE(terms.own.class_target.has_own_rows) << "drift and the empty prompt ask the model before training about all samples";
+  auto unit = total_unit("total", kTotalLoss, terms.all());
   pipeline::Values values{{"loss", at::tensor({1.0f, 2.0f})},
                           {kLossWeight, at::tensor({10.0f, 0.0f})},
                           {"drift_loss", at::tensor({0.25f, 4.0f})},
@@ -144,7 +152,38 @@ TEST(Terms, CountBySampleOrForThemselves) {
   EXPECT_THAT(pipeline::audit(unit, values), testing::IsEmpty());
   pipeline::run({unit}, values);
   EXPECT_TRUE(at::equal(std::get<at::Tensor>(values.at(kTotalLoss)), at::tensor({10 * (0.5f + 0.5f) + 1.5f, 3.0f})));
-  EXPECT_FALSE(has_total({})) << "nothing is asked for";
+  EXPECT_FALSE(sft_terms({}).have_total()) << "nothing is asked for";
+}
+
+TEST(Terms, AreWeighedByAValueEachOrAllByTheirSamples) {
+  const std::vector<Term> terms{{.name = "first", .weight = 2},
+                                {.name = "second", .weight = 0.5, .weighed_by = "anchor_strength"},
+                                {.name = "third", .weight = 3, .weighed_by = kLossWeight}};
+  auto unit = total_unit("loss", "loss", terms);
+  EXPECT_THAT(unit.reads, testing::ElementsAre("first", "second", "anchor_strength", "third", kLossWeight));
+  pipeline::Values values{{"first", at::tensor({1.0f, 2.0f})},
+                          {"second", at::tensor({4.0f, 8.0f})},
+                          {"anchor_strength", at::tensor({0.0f, 0.25f})},
+                          {"third", at::tensor({1.0f, 1.0f})},
+                          {kLossWeight, at::tensor({1.0f, 0.5f})}};
+  EXPECT_THAT(pipeline::audit(unit, values), testing::IsEmpty());
+  pipeline::run({unit}, values);
+  EXPECT_TRUE(at::equal(std::get<at::Tensor>(values.at("loss")), at::tensor({2.0f + 3.0f, 4.0f + 1.0f + 1.5f})));
+}
+
+TEST(Terms, APassThatIsHeldToAnotherIsComparedWithItAndOneThatIsHeldToASumWithThat) {
+  Term term{.name = "held", .pass = {.prompt = "class_"}, .held_to = PassSum{.base = {.prompt = "class_", .before_training = true}}};
+  auto units = term_units(flow_model(), term);
+  ASSERT_EQ(units.size(), 1u);
+  EXPECT_THAT(units[0].reads, testing::ElementsAre("class_prediction", "reference_class_prediction"));
+  term.held_to->directions = {{{.prompt = "positive_"}, {.prompt = "negative_"}, 2, "amount"}};
+  units = term_units(flow_model(), term);
+  ASSERT_EQ(units.size(), 2u);
+  EXPECT_THAT(units[0].reads, testing::ElementsAre("amount", "negative_prediction", "positive_prediction", "reference_class_prediction"));
+  EXPECT_THAT(units[1].reads, testing::ElementsAre("class_prediction", "held_of_target"));
+  std::vector<std::string> passes;
+  for (const auto& pass : passes_of({{.name = "loss"}, term})) passes.push_back(pass.prefix());
+  EXPECT_THAT(passes, testing::ElementsAre("class_", "reference_class_", "positive_", "negative_")) << "the trained one is not listed";
 }
 
 TEST(Terms, WhatAMaskLeavesOutIsHeldToTheModel) {
@@ -153,9 +192,9 @@ TEST(Terms, WhatAMaskLeavesOutIsHeldToTheModel) {
   settings.own = with({{"masked_prior_preservation_weight", 0.7}});
   for (bool per_area : {false, true}) {
     settings.sample_loss.masked = {.on = true, .unmasked_weight = 0.1, .per_area = per_area};
-    auto term = terms_of(settings).at(0);
+    const auto terms = sft_terms(settings);
     pipeline::Values values{{"prediction", p}, {"reference_prediction", before}, {"loss_mask", mask}};
-    pipeline::run({loss_unit(flow_model(), term.loss, term.name, {term.pass.prefix(), term.held_to.prefix(), "prediction"})}, values);
+    pipeline::run(term_units(flow_model(), terms.added.at(0)), values);
     auto outside = 1 - mask.to(at::kDouble).clamp(0.1, 1);
     auto expected = ((p.to(at::kDouble) - before.to(at::kDouble)).square() * outside).mean({1, 2, 3});
     if (per_area) expected = expected / outside.mean({1, 2, 3});
@@ -164,11 +203,10 @@ TEST(Terms, WhatAMaskLeavesOutIsHeldToTheModel) {
 }
 
 TEST(Terms, TheClassTakesTheTriggerWordsPlaceWhateverIsDropped) {
-  auto own = with({{"diff_output_preservation_class", std::string("dog")}});
   SampleInfo sample{.prompt = "a photo of sks", .trigger_word = "sks"};
-  EXPECT_EQ(class_prompt(own, {.sample = &sample}), "a photo of dog");
-  EXPECT_EQ(class_prompt(own, {.sample = &sample, .empty_caption = true}), "a photo of dog");
-  EXPECT_EQ(class_prompt(own, {.sample = &sample, .caption = "sks, red"}), "dog, red");
+  EXPECT_EQ(class_prompt("dog", {.sample = &sample}), "a photo of dog");
+  EXPECT_EQ(class_prompt("dog", {.sample = &sample, .empty_caption = true}), "a photo of dog");
+  EXPECT_EQ(class_prompt("dog", {.sample = &sample, .caption = "sks, red"}), "dog, red");
   SampleInfo of_class{.prompt = "a photo of sks"};
-  EXPECT_EQ(class_prompt(own, {.sample = &of_class}), "a photo of sks") << "it has no trigger word";
+  EXPECT_EQ(class_prompt("dog", {.sample = &of_class}), "a photo of sks") << "it has no trigger word";
 }
