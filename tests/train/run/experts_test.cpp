@@ -1,4 +1,5 @@
 // A model of two experts: which of them a batch is for, at what times, and what of them a step changes.
+#include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -1,5 +1,6 @@
 // T-LoRA's rank mask in steps: what of an adapter learns from samples of some noise.
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,7 @@
 #pragma once
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/skeleton_model.h"

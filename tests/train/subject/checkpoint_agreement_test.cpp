@@ -1,6 +1,8 @@
 // Options of adapters beside a LoRA file that training starts from: the file decides, and they may not say otherwise.
 #include "train/subject/checkpoint_agreement.h"
 
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 
 #include "base/error.h"
