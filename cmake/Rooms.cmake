@@ -1,6 +1,17 @@
 # Builds one static library per room (room_<name>, '/' written as '_') from the table that
 # tools/check_rooms.py enforces, so what may be included is also what is linked.
 
+# The headers of libraries that most units read are compiled once for all of them (docs/decisions/0085). gcc takes it for -O1 as for -O2.
+function(burnish_precompiled)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/rooms_precompiled.cpp CONTENT "")  # CMake asks for a source
+  add_library(rooms_precompiled OBJECT ${CMAKE_BINARY_DIR}/rooms_precompiled.cpp)
+  set(operators arange cat empty full stack zeros)
+  list(TRANSFORM operators REPLACE "(.+)" "<ATen/ops/\\1.h>")
+  target_precompile_headers(rooms_precompiled PRIVATE <ATen/TensorOperators.h> ${operators} <fmt/core.h> <algorithm> <array> <filesystem> <fstream>
+    <functional> <map> <memory> <nlohmann/json.hpp> <optional> <set> <string> <variant> <vector>)
+  target_link_libraries(rooms_precompiled PRIVATE burnish_options torch_wheel ${BURNISH_LINK_base})
+endfunction()
+
 # Joins the sources of a room to units of even size, each under BURNISH_UNITY bytes: most of a file's time goes to headers and to what is
 # compiled of them, once a unit (docs/decisions/0085). Neighbours stay together.
 function(burnish_units target)
@@ -40,6 +51,9 @@ function(burnish_rooms table)
     set(deps_${room} ${deps})
   endforeach()
 
+  if(BURNISH_UNITY)
+    burnish_precompiled()
+  endif()
   foreach(room ${rooms})
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.cpp)
     # A room nested in another (models/text) is its own library.
@@ -67,6 +81,7 @@ function(burnish_rooms table)
     add_library(${target} STATIC ${sources})
     if(BURNISH_UNITY)
       burnish_units(${target} ${sources})
+      target_precompile_headers(${target} REUSE_FROM rooms_precompiled)
     endif()
     if(NOT room IN_LIST BURNISH_HOT)
       target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
@@ -74,14 +89,14 @@ function(burnish_rooms table)
     # Only the CUDA files see CUDA's headers; the others compile alike with and without it.
     set(twins ${sources})
     list(FILTER twins INCLUDE REGEX "/(no_)?cuda[^/]*\\.cpp$")
-    set_source_files_properties(${twins} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    set_source_files_properties(${twins} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
     # c10d's headers define names of ours.
     set(c10d_sources ${sources})
     list(FILTER c10d_sources INCLUDE REGEX "/(c10d|nccl|no_nccl)\\.cpp$")
-    set_source_files_properties(${c10d_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    set_source_files_properties(${c10d_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
     # libtorch marks the inputs of operators that are watched as valid where it is built for debugging, and its header looks for the mark.
     set_source_files_properties(${CMAKE_SOURCE_DIR}/src/memory/multiplications.cpp
-                                PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON COMPILE_DEFINITIONS NDEBUG)
+                                PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON COMPILE_DEFINITIONS NDEBUG)
     set(cuda_sources ${twins})
     list(FILTER cuda_sources EXCLUDE REGEX "/no_cuda[^/]*\\.cpp$")
     if(cuda_sources)
