@@ -222,3 +222,20 @@ function(burnish_pages)
   configure_file(${CMAKE_SOURCE_DIR}/src/${studio}/assets.cpp.in ${CMAKE_BINARY_DIR}/studio/assets.cpp @ONLY)
   target_sources(room_studio PRIVATE ${CMAKE_BINARY_DIR}/studio/assets.cpp)
 endfunction()
+
+# The rows of room foreign that need no code: each file becomes a constant in a generated source, which is not compiled where a line of it
+# is malformed: the compiler names the file and shows the line's number (docs/decisions/0086).
+function(burnish_rows)
+  set(texts "")
+  set(files "")
+  file(GLOB paths CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/foreign/*.rows)
+  foreach(path ${paths})
+    get_filename_component(name ${path} NAME_WE)
+    burnish_read(text foreign/${name}.rows)
+    string(APPEND texts "constexpr std::string_view ${name}_rows = R\"rows(${text})rows\";\n"
+      "static_assert(malformed_line(${name}_rows) == 0, \"src/foreign/${name}.rows has a malformed line, whose number is shown\");\n\n")
+    string(APPEND files "{\"${name}\", ${name}_rows}, ")
+  endforeach()
+  configure_file(${CMAKE_SOURCE_DIR}/src/foreign/row_files.cpp.in ${CMAKE_BINARY_DIR}/foreign/row_files.cpp @ONLY)
+  target_sources(room_foreign PRIVATE ${CMAKE_BINARY_DIR}/foreign/row_files.cpp)
+endfunction()

@@ -11,9 +11,9 @@ usage: check_rooms.py [ROOT]      (default: the checkout this file is in)
   that its row lists.
 - A row of `models/families/*` is that of every folder there, each a room of its own. A room that lists them is linked to all and names none.
 - A family (a folder of src/models/families/) is named in its own folder alone, and in the list src/models/families.txt,
-  whatever the spelling; comments may cite it as a source of facts. No other file includes its headers. Words that other
-  programs made part of an option or file format are listed in the table as lines '@ word', and the beginnings of ordinary
-  words that happen to spell a family as lines '~ beginning'.
+  whatever the spelling; comments may cite it as a source of facts. No other file includes its headers. Strings of room
+  foreign are words of other programs and may name it. Words that other rooms share with other programs are listed in the
+  table as lines '@ word', and the beginnings of ordinary words that happen to spell a family as lines '~ beginning'.
 - A word of a line '! word: paths' is said in code below these paths alone; comments may say it.
 """
 import re
@@ -23,6 +23,7 @@ from pathlib import Path
 
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 FAMILIES = "models/families/"
+OF_OTHER_PROGRAMS = "foreign/"  # the room that reads other programs' settings
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]*)"|<([^>\n]*)>)', re.M)
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 # One alternative for each thing in which the marks of the others mean nothing.
@@ -159,6 +160,11 @@ def without_comments(text):
     return LEXEME.sub(blank, text)
 
 
+def without_strings(text):
+    """The text without comments and with its strings blanked; lines keep their numbers."""
+    return LEXEME.sub(lambda match: re.sub(r"[^\n]", " ", match.group(0)), text)
+
+
 def words_of(text):
     """The words of identifiers and strings, in lower case: 'FluxBlock', 'flux_block' and 'FLUX-BLOCK' all give flux, block."""
     return [word.lower() for word in WORD.findall(text)]
@@ -246,7 +252,8 @@ def check_names(path, text, families, words):
     own = family_of(path, families)
     # A family whose name begins as another's ("flux2") cannot help spelling that.
     foreign = [family for family in families if family != own and not (own and names_family(own, family))]
-    for number, line in enumerate(without_comments(text).splitlines(), 1):
+    code = without_strings(text) if path.startswith(OF_OTHER_PROGRAMS) else without_comments(text)
+    for number, line in enumerate(code.splitlines(), 1):
         for word in words:
             line = word.sub("", line)
         for family in foreign:

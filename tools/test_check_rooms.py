@@ -158,6 +158,13 @@ class CheckRooms(unittest.TestCase):
         self.assertEqual(self.problems(changes), [])
         self.assert_one(changes | {"src/io/other.h": "int flux_shifts;\n"}, "src/io/other.h:1", "family flux")
 
+    def test_strings_of_other_programs_may_spell_a_family(self):
+        changes = {"tools/rooms.txt": TABLE + "foreign: base\n", "src/foreign/other.h": '#include "base/error.h"\nauto s = "flux_train";\n'}
+        self.assertEqual(self.problems(changes), [])
+        changes["src/foreign/other.h"] += "int flux_shifts;  // of FLUX.1\n"
+        self.assert_one(changes, "src/foreign/other.h:3", "family flux")
+        self.assert_one({"src/io/other.h": 'auto s = "flux_train";\n'}, "src/io/other.h:1", "family flux")
+
     def test_ordinary_words_that_spell_a_family(self):
         changes = {"tools/rooms.txt": TABLE + "~ influx  # no family\n", "src/io/other.h": "int influx_of_tokens; struct Influxes {};\n"}
         self.assertEqual(self.problems(changes), [])

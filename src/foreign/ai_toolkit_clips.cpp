@@ -16,7 +16,7 @@ bool takes_a_rate(const Settings& all) {
   return has_clips(all) && (all.on("dataset.auto_frame_count") || !is_left_on(all, "dataset.shrink_video_to_frames"));
 }
 
-/// Its two switches, each of which turns one expert off.
+/// The two switches, each of which turns one expert off.
 Outcome experts(const Value&, const Settings& all) {
   const bool high = is_left_on(all, "model.model_kwargs.train_high_noise"), low = is_left_on(all, "model.model_kwargs.train_low_noise");
   if (high == low) return left_out("");

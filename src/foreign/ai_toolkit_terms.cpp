@@ -9,21 +9,20 @@ namespace burnish::foreign {
 
 namespace {
 
-/// What counts only where another key is on.
+/// Carries a value only where another key is on.
 Convert where_on(const std::string& key) {
   return [key](const Value& value, const Settings& all) { return all.on(key) ? carried(value) : left_out(""); };
 }
 
 }  // namespace
 
-std::vector<Row> ai_toolkit_preservation_rows() {
+std::vector<SettingRow> ai_toolkit_preservation_rows() {
   const std::string by_class = "train.diff_output_preservation", by_blank = "train.blank_prompt_preservation";
   return {rewritten(by_class, "diff_output_preservation", where_on(by_class)),
           rewritten(by_class + "_class", "diff_output_preservation_class", where_on(by_class)),
           rewritten(by_class + "_multiplier", "diff_output_preservation_multiplier", where_on(by_class)),
           rewritten(by_blank, "blank_prompt_preservation", where_on(by_blank)),
-          rewritten(by_blank + "_multiplier", "blank_prompt_preservation_multiplier", where_on(by_blank)),
-          same("class_target", "class_target")};
+          rewritten(by_blank + "_multiplier", "blank_prompt_preservation_multiplier", where_on(by_blank))};
 }
 
 constexpr const char* kSliderOfPairs = "image_reference_slider_trainer";
@@ -87,8 +86,8 @@ void put_ai_toolkit_pairs(Value& process, std::vector<Dataset>& datasets, Arrang
 
 namespace {
 
-/// What kind of a run it is, and that of the slider of pictures, which is plain training of sets with a strength.
-std::vector<Row> kind_rows() {
+/// The rows of a run's kind, among them the slider of pictures, which is plain training of sets with a strength.
+std::vector<SettingRow> kind_rows() {
   const auto is_of_pairs = [](const Settings& all) { return all.text("type") == kSliderOfPairs; };
   return {rewritten("type", "task",
                     [=](const Value& value, const Settings& all) {
@@ -108,7 +107,7 @@ std::vector<Row> kind_rows() {
 
 }  // namespace
 
-std::vector<Row> ai_toolkit_slider_rows() {
+std::vector<SettingRow> ai_toolkit_slider_rows() {
   auto of_slider = [](const Value& value, const Settings& all) {
     return is_ai_toolkit_slider(all) ? carried(value) : left_out("no training of this kind");
   };
@@ -127,9 +126,7 @@ std::vector<Row> ai_toolkit_slider_rows() {
   table << rewritten("type", "guidance_strength",
                      of_targets(1.0, "ends lie around what is made of target_class, and have its mean and deviation"));
   table << rewritten("type", "denoising_cfg_scale", of_targets(3.0));
-  table << rewritten("train.max_denoising_steps", "max_denoising_steps", [](const Value& value, const Settings& all) {
-    return is_ai_toolkit_slider_of_targets(all) ? carried(value) : left_out("");
-  });
+  table << rewritten("train.max_denoising_steps", "max_denoising_steps", only(is_ai_toolkit_slider_of_targets, same_value));
   table << rewritten("slider.resolutions", "resolution", [=](const Value& value, const Settings& all) {
     auto sizes = Value::array();
     for (const auto& size : value.is_array() ? value : Value::array()) {
@@ -138,17 +135,10 @@ std::vector<Row> ai_toolkit_slider_rows() {
     }
     return sizes.empty() ? left_out("is no list of sizes") : of_slider(sizes, all);
   });
-  table << no_place({"slider.prompt_file", "slider.prompt_tensors", "slider.adapter_img_dir", "slider.use_adapter"},
-                    "a concept is learned under its own prompts, with nothing behind them");
-  table << no_place({"slider.slider_pair_folder"}, kSideBySide);
-  table << no_place({{"slider.weight_jitter", 0.0}}, "pictures of an end are seen at one strength");
-  table << needless({"slider.additional_losses"}, "ai-toolkit makes no loss of them");
-  table << needless({"slider.anchors", "slider.batch_full_slide", "slider.low_ram", "slider.batch_size"},
-                    "both ends are learned in one step; ai-toolkit makes no loss of anchors");
   return table.rows;
 }
 
-std::vector<Row> ai_toolkit_guidance_rows() {
+std::vector<SettingRow> ai_toolkit_guidance_rows() {
   const std::string on = "train.do_guidance_loss", target = "train.guidance_loss_target", differs = "train.do_differential_guidance";
   auto end_of_range = [=](size_t end, const Settings& all) {
     const auto* given = all.find(target);
@@ -169,14 +159,12 @@ std::vector<Row> ai_toolkit_guidance_rows() {
       rewritten("train.guidance_loss_schedule", "training_cfg_schedule", where_on(on)),
       rewritten("train.do_guidance_loss_cfg_zero", "training_cfg_zero", where_on(on)),
       rewritten("train.unconditional_prompt", "training_cfg_negative_prompt", where_on(on)),
-      rewritten(differs, "sft_loss_weight",
-                [=](const Value&, const Settings& all) {
-                  if (!all.on(differs)) return left_out("");
-                  return carried(all.number("train.differential_guidance_scale").value_or(3.0),
-                                 "its gradient is that of the loss times this number, which an optimizer that adapts sees beside other "
-                                 "terms and clipping alone");
-                }),
-      looked_at({{"train.differential_guidance_scale", 3.0}})[0]};
+      rewritten(differs, "sft_loss_weight", [=](const Value&, const Settings& all) {
+        if (!all.on(differs)) return left_out("");
+        return carried(all.number("train.differential_guidance_scale").value_or(3.0),
+                       "its gradient is that of the loss times this number, which an optimizer that adapts sees beside other "
+                       "terms and clipping alone");
+      })};
 }
 
 }  // namespace burnish::foreign

@@ -31,9 +31,9 @@ void put_ai_toolkit_word(Value& process, Arranged& arranged) {
     arranged.not_carried.emplace_back("embedding.trigger: trigger_word alone is put into captions; write the word into them, too");
 }
 
-std::vector<Row> ai_toolkit_word_rows() {
+std::vector<SettingRow> ai_toolkit_word_rows() {
   const std::string rate = "train.embedding_lr";
-  auto of_word = [](const Value& value, const Settings& all) { return has_ai_toolkit_word(all) ? carried(value) : left_out(""); };
+  auto of_word = only(has_ai_toolkit_word, same_value);
   auto of_word_if = [](bool is_beside) -> Convert {
     return [=](const Value& value, const Settings& all) {
       return has_ai_toolkit_word(all) && all.has("network.type") == is_beside ? carried(value) : left_out("");
@@ -46,7 +46,6 @@ std::vector<Row> ai_toolkit_word_rows() {
               "embedding.save_format", "",
               [](const Value& value, const Settings&) { return left_out(text_of(value) == "safetensors" ? "" : "files are safetensors"); })
               .otherwise("safetensors"),
-          needless({"embedding.trigger_class_name"}, "inverted_mask_prior alone reads it, and that is told")[0],
           rewritten(rate, "embedding_learning_rate", of_word_if(true)),
           rewritten(rate, "learning_rate", of_word_if(false))};
 }

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "foreign/program.h"
 #include "foreign/prompts.h"
+#include "foreign/row_files.h"
 
 // Names and defaults: examples/dreambooth/train_dreambooth*.py and examples/textual_inversion/textual_inversion*.py of diffusers.
 namespace burnish::foreign {
@@ -18,7 +19,7 @@ bool has(const Settings& all, const char* word) { return script(all).find(word) 
 bool is_inversion(const Settings& all) { return has(all, "textual_inversion"); }
 bool trains_whole(const Settings& all) { return !has(all, "_lora") && !is_inversion(all); }
 bool flows(const Settings& all) { return has(all, "flux") || has(all, "qwen") || has(all, "z_image"); }
-bool is_flux(const Settings& all) { return has(all, "flux") && !has(all, "flux2"); }
+bool has_clip_beside_t5(const Settings& all) { return has(all, "flux") && !has(all, "flux2"); }
 bool is_told_guidance(const Settings& all) { return has(all, "flux") && !has(all, "klein"); }
 bool has_adapter(const Settings& all) { return !trains_whole(all) && !is_inversion(all); }
 bool is_xl(const Settings& all) { return has(all, "sdxl"); }
@@ -35,8 +36,6 @@ std::string optimizer_of(const Settings& all) {
   return name == "adamw" ? (all.on("use_8bit_adam") ? "adamw8bit" : "adamw") : "";
 }
 
-Outcome same_value(const Value& value, const Settings&) { return carried(value); }
-
 /// Values that differ from one of its scripts to the next.
 Outcome when_absent(const Settings& all, const char* name, const Value& given, const Value& otherwise) {
   return carried(all.has(name) ? given : otherwise);
@@ -52,7 +51,7 @@ Outcome rate(const Value& value, const Settings& all) {
 }
 
 Outcome encoder_rate(const Value& value, const Settings& all) {
-  bool has_own = is_flux(all) || is_xl(all);
+  bool has_own = has_clip_beside_t5(all) || is_xl(all);
   return all.on("train_text_encoder") && has_own ? carried(value) : left_out("");
 }
 
@@ -123,28 +122,15 @@ void model_rows(Table& table) {
                  "train_dreambooth_lora_flux.py", "train_dreambooth_lora_flux_kontext.py", "train_dreambooth_lora_qwen_image.py",
                  "textual_inversion.py", "textual_inversion_sdxl.py", "train_dreambooth_lora_z_image.py", "train_dreambooth_lora_flux2.py",
                  "train_dreambooth_lora_flux2_klein.py"});
-  table << same("pretrained_vae_model_name_or_path", "model") << same("pretrained_model_name_or_path", "model");
   table << rewritten("mixed_precision", "dtype", [](const Value& value, const Settings& all) {
              auto word = lower(text_of(value));
              return dtype_of_run(word == "no" ? "fp32" : word, flows(all) || trains_whole(all));
            }).otherwise("no");
-  table << rewritten("guidance_scale", "embedded_guidance", [](const Value& value, const Settings& all) {
-             return is_told_guidance(all) ? carried(value) : left_out("");
-           }).otherwise(3.5);
+  table << rewritten("guidance_scale", "embedded_guidance", only(is_told_guidance, same_value)).otherwise(3.5);
   table << rewritten("max_sequence_length", "max_sequence_length", [](const Value& value, const Settings& all) {
              if (!flows(all)) return left_out("");
              return when_absent(all, "max_sequence_length", value, script(all) == "train_dreambooth_flux.py" ? 77 : 512);
            }).otherwise(512);
-  table << no_place({"revision", "variant"}, "a model's files are read as they are; name those that are meant");
-  table << no_place({{"do_edm_style_training", false},
-                     "bnb_quantization_config_path",
-                     {"do_fp8_training", false},
-                     "tokenizer_name",
-                     "tokenizer_max_length",
-                     {"text_encoder_use_attention_mask", false},
-                     "class_labels_conditioning",
-                     {"text_encoder_out_layers", Value::array({10, 20, 30})}},
-                    "no option of the models here");
 }
 
 void adapter_rows(Table& table) {
@@ -156,17 +142,13 @@ void adapter_rows(Table& table) {
     if (!has_adapter(all)) return left_out("");
     return carried(all.on("output_kohya_format") ? "kohya" : "diffusers");
   });
-  table << looked_at({{"train_text_encoder", false}, {"output_kohya_format", false}});
-  auto of_adapter = [](const Value& value, const Settings& all) { return has_adapter(all) ? carried(value) : left_out(""); };
+  auto of_adapter = only(has_adapter, same_value);
   table << rewritten("rank", "lora_rank", of_adapter, 4) << rewritten("lora_dropout", "lora_dropout", of_adapter, 0.0);
   table << rewritten("lora_alpha", "lora_alpha", [](const Value& value, const Settings& all) {
              if (!has_adapter(all)) return left_out("");
              // SD's and SDXL's scripts have no such option: their alpha is the rank.
              return all.has("lora_alpha") || flows(all) ? carried(value) : left_out("");
            }).otherwise(4);
-  table << rewritten("use_dora", "lora_type", [](const Value& value, const Settings&) {
-             return asks_for_something(value) ? carried("dora") : left_out("");
-           }).otherwise(false);
   table << rewritten("lora_layers", "lora_target_modules", of_adapter);
   table << rewritten("script", "lora_target_modules", [](const Value&, const Settings& all) {
     bool attention_alone = !flows(all) || has(all, "qwen") || has(all, "z_image");
@@ -178,7 +160,7 @@ void adapter_rows(Table& table) {
 
 /// A word, its vectors and the captions that it stands in.
 void inversion_rows(Table& table) {
-  auto of_word = [](const Value& value, const Settings& all) { return is_inversion(all) ? carried(value) : left_out(""); };
+  auto of_word = only(is_inversion, same_value);
   table << rewritten("placeholder_token", "embedding_token", of_word) << rewritten("initializer_token", "embedding_init", of_word)
         << rewritten("num_vectors", "embedding_length", of_word, 1);
   table << rewritten("script", "embedding_format", [](const Value&, const Settings& all) {
@@ -193,41 +175,28 @@ void inversion_rows(Table& table) {
                        "one of the captions that are drawn there; others go into .txt files beside the pictures");
       },
       "object");
-  table << needless({{"save_as_full_pipeline", false}, {"no_safe_serialization", false}}, "vectors are written into a file of their own")
-        << needless({{"save_steps", 500}}, "vectors are saved with the state, by checkpointing_steps");
 }
 
 void data_rows(Table& table) {
   table << same("instance_data_dir", "dataset_metadata_path",
-                "instance_prompt is the caption of pictures without a text file, of all there")
-        << rewritten("class_data_dir", "class_metadata_path", [](const Value& value, const Settings& all) {
-             return all.on("with_prior_preservation") ? carried(value) : left_out("");
-           });
-  table << no_place({"dataset_name", "dataset_config_name"}, "name a folder, or a parquet file, in dataset_metadata_path");
-  table << no_place({{"image_column", "image"}, "caption_column", "cond_image_column"},
-                    "columns are called image and prompt (data_file_keys)");
+                "instance_prompt is the caption of pictures without a text file, of all there");
+  table << rewritten("class_data_dir", "class_metadata_path", [](const Value& value, const Settings& all) {
+    return all.on("with_prior_preservation") ? carried(value) : left_out("");
+  });
   table << rewritten("instance_prompt", "class_tokens", given_caption);
-  table << looked_at({{"with_prior_preservation", false}})
-        << rewritten(
-               "repeats", "dataset_repeat",
-               [](const Value& value, const Settings& all) { return when_absent(all, "repeats", value, is_inversion(all) ? 100 : 1); }, 1);
+  table << rewritten(
+      "repeats", "dataset_repeat",
+      [](const Value& value, const Settings& all) { return when_absent(all, "repeats", value, is_inversion(all) ? 100 : 1); }, 1);
   table << rewritten("class_prompt", "class_prompt", [](const Value& value, const Settings& all) {
     return all.on("with_prior_preservation") && all.has("class_data_dir") ? given_caption(value, all) : left_out("");
   });
-  table << needless({{"num_class_images", 100}, {"prior_generation_precision", nullptr}, {"sample_batch_size", 4}},
-                    "pictures of a class are not drawn here");
-  table << same("prior_loss_weight", "prior_loss_weight").otherwise(1.0);
   table << rewritten("resolution", "resolution", size, 512);
-  table << no_place({"aspect_ratio_buckets"}, "enable_bucket has sizes of its own");
-  table << needless({{"use_aspect_ratio_buckets", false}}, "aspect_ratio_buckets asks for it, and that is told");
   table << rewritten("center_crop", "random_crop", [](const Value& value, const Settings& all) {
              return is_inversion(all) ? left_out("") : carried(!asks_for_something(value));
            }).otherwise(false);
   table << rewritten(
-               "random_flip", "random_flip",
-               [](const Value& value, const Settings& all) { return is_inversion(all) ? carried(true) : carried(value); }, false)
-        << same("caption_dropout", "caption_dropout").otherwise(0.0);
-  table << no_place({{"image_interpolation_mode", "lanczos"}}, "all pictures are scaled in one way");
+      "random_flip", "random_flip",
+      [](const Value& value, const Settings& all) { return is_inversion(all) ? carried(true) : carried(value); }, false);
 }
 
 void optimizer_rows(Table& table) {
@@ -248,18 +217,10 @@ void optimizer_rows(Table& table) {
                                      all.text("adam_epsilon", "1e-08"));
              return text == "beta1=0.9,beta2=0.999,eps=1e-08" ? left_out("") : carried(text);
            }).otherwise(0.9);
-  table << looked_at({{"adam_beta2", 0.999},
-                      {"adam_epsilon", 1e-8},
-                      "prodigy_beta3",
-                      {"prodigy_use_bias_correction", true},
-                      {"prodigy_safeguard_warmup", true},
-                      {"use_8bit_adam", false},
-                      {"scale_lr", false}});
   table << rewritten("adam_weight_decay", "weight_decay", of_optimizer(optimizer_of, decay), 1e-4);
   table << rewritten("adam_weight_decay_text_encoder", "weight_decay_groups", [](const Value& value, const Settings& all) {
-             return all.on("train_text_encoder") && is_flux(all) ? carried("text_encoder=" + text_of(value)) : left_out("");
+             return all.on("train_text_encoder") && has_clip_beside_t5(all) ? carried("text_encoder=" + text_of(value)) : left_out("");
            }).otherwise(1e-3);
-  table << no_place({{"prodigy_decouple", true}}, "weight decay is decoupled here");
   table << rewritten("learning_rate", "learning_rate", of_optimizer(optimizer_of, rate), 1e-4);
   table << rewritten("text_encoder_lr", "text_encoder_lr", of_optimizer(optimizer_of, encoder_rate), 5e-6);
   table << rewritten("lr_scheduler", "lr_scheduler", schedule, "constant") << rewritten("lr_warmup_steps", "lr_warmup_steps", warmup, 500);
@@ -276,7 +237,6 @@ void optimizer_rows(Table& table) {
 }
 
 void run_rows(Table& table) {
-  table << same("output_dir", "output_path").otherwise("flux-dreambooth-lora") << same("seed", "seed");
   table << rewritten(
       "train_batch_size", "batch_size",
       [](const Value& value, const Settings& all) { return when_absent(all, "train_batch_size", value, is_inversion(all) ? 16 : 4); }, 4);
@@ -290,55 +250,16 @@ void run_rows(Table& table) {
       },
       5000);
   table << rewritten("gradient_accumulation_steps", "gradient_accumulation_steps", accumulated, 1);
-  table << same("gradient_checkpointing", "use_gradient_checkpointing").otherwise(false)
-        << rewritten(
-               "max_grad_norm", "max_grad_norm",
-               [](const Value& value, const Settings& all) { return is_inversion(all) ? left_out("") : carried(value); }, 1.0);
-  table << rewritten("checkpointing_steps", "save_steps", same_value, 500) << same("checkpoints_total_limit", "keep_last");
-  table << no_place({"resume_from_checkpoint"}, "states of other programs are not read; --resume goes on with a run of burnish");
+  table << rewritten("max_grad_norm", "max_grad_norm", unless(is_inversion, same_value), 1.0);
   table << rewritten("weighting_scheme", "timestep_sampling", sampling, "none")
         << rewritten("weighting_scheme", "loss_weighting", weighting, "none");
   for (const auto& [name, number] : {std::pair{"logit_mean", 0.0}, std::pair{"logit_std", 1.0}, std::pair{"mode_scale", 1.29}})
-    table << rewritten(
-        name, name, [](const Value& value, const Settings& all) { return flows(all) ? carried(value) : left_out(""); }, number);
-  table << same("snr_gamma", "min_snr_gamma") << no_place({{"offset_noise", false}}, "noise_offset 0.1 does it");
-  table << same("dataloader_num_workers", "dataset_num_workers").otherwise(0);
-  table << looked_at({"validation_prompt", "launch.mixed_precision"});
-  table << no_place({"final_validation_prompt", "validation_image", "validation_images"},
-                    "write it as a line of the file of preview_prompts");
-  table << needless({{"num_validation_images", 4},
-                     {"validation_epochs", 50},
-                     {"validation_steps", 100},
-                     "validation_scheduler",
-                     {"skip_final_inference", false}},
-                    "previews are drawn before the first step, after the last, and every preview_steps");
-  table << needless({{"push_to_hub", false}, "hub_token", "hub_model_id", {"logging_dir", "logs"}, {"report_to", "tensorboard"}},
-                    "nothing is sent elsewhere");
-  table << needless({"cache_dir",
-                     {"allow_tf32", false},
-                     {"cache_latents", false},
-                     {"upcast_before_saving", false},
-                     {"offload", false},
-                     {"local_rank", -1},
-                     {"enable_npu_flash_attention", false},
-                     {"enable_xformers_memory_efficient_attention", false},
-                     {"set_grads_to_none", false},
-                     {"pre_compute_text_embeddings", false},
-                     {"fsdp_text_encoder", false},
-                     {"skip_save_text_encoder", false},
-                     {"vae_encode_mode", "mode"},
-                     "pretrained_tokenizer_4_name_or_path",
-                     "pretrained_text_encoder_4_name_or_path",
-                     "launch.num_cpu_threads_per_process",
-                     "launch.config_file",
-                     "launch.main_process_port",
-                     "launch.gpu_ids"},
-                    "says how the same is computed, kept and started");
-  table << no_place({"launch.num_processes", "launch.multi_gpu", "launch.num_machines"}, "burnish launch starts several processes");
+    table << rewritten(name, name, only(flows, same_value), number);
 }
 
 Table table() {
   Table table;
+  table << rows_in("diffusers");
   model_rows(table);
   adapter_rows(table);
   inversion_rows(table);

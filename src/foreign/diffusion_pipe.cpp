@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "foreign/program.h"
+#include "foreign/row_files.h"
 
 // Names and defaults: examples/main_example.toml, examples/dataset.toml, docs/supported_models.md and train.py of diffusion-pipe.
 namespace burnish::foreign {
@@ -23,12 +24,10 @@ std::string optimizer_of(const Settings& all) {
   return it == kOptimizers.end() ? "" : it->second;
 }
 
-Outcome same_value(const Value& value, const Settings&) { return carried(value); }
-
 bool has_unet(const Settings& all) { return all.text("model.type") == "sdxl"; }
 bool has_adapter(const Settings& all) { return all.has("adapter.type"); }
 
-/// Whether a conditioner lies between text encoder and denoiser, which trains unless its rate is 0.
+/// Tells whether a conditioner lies between text encoder and denoiser, which trains unless its rate is 0.
 bool is_conditioned(const Settings& all) { return all.text("model.type") == "anima"; }
 
 /// The text encoders of SDXL train with its UNet; of the others the denoiser alone, and a conditioner.
@@ -63,7 +62,7 @@ Outcome sampling(const Value& value, const Settings& all) {
   return carried(all.has("model.shift") ? "shift" : "sigmoid");
 }
 
-/// Of a list of paths, or of objects that have one.
+/// Carries a list of paths, or of objects that have one.
 Outcome paths(const Value& value, const Settings&) {
   auto list = Value::array();
   for (const auto& item : value.is_array() ? value : Value::array({value})) {
@@ -130,43 +129,26 @@ Outcome encoder_rates(const Value&, const Settings& all) {
 
 void model_rows(Table& table) {
   table << kind_row("model.type", {"sdxl", "flux", "flux2", "qwen_image", "z_image", "chroma", "anima", "wan"});
-  for (const char* name : {"model.transformer_path", "model.diffusion_model", "model.text_encoder_path", "model.vae_path", "model.vae",
-                           "model.checkpoint_path", "model.diffusers_path", "model.ckpt_path", "model.llm_path", "model.llm_adapter_path"})
-    table << same(name, "model");
   table << rewritten("model.text_encoders", "model", paths) << rewritten("model.merge_adapters", "preset_lora_path", paths);
   table << rewritten("model.dtype", "dtype", dtype);
   for (const char* name : {"model.transformer_dtype", "model.diffusion_model_dtype"}) table << rewritten(name, "fp8_models", fp8_denoiser);
   table << rewritten("model.timestep_sample_method", "timestep_sampling", sampling, "logit_normal");
-  table << same("model.cfg", "training_cfg_scale");
-  table << same("model.shift", "discrete_flow_shift") << same("model.sigmoid_scale", "sigmoid_scale").otherwise(1.0);
-  table << same("model.min_t", "min_t") << same("model.max_t", "max_t") << same("model.min_snr_gamma", "min_snr_gamma");
   table << rewritten(
       "model.debiased_estimation_loss", "loss_weighting",
       [](const Value& value, const Settings&) { return carried(asks_for_something(value) ? "debiased" : "uniform"); }, false);
-  table << rewritten("model.v_pred", "prediction_type", [](const Value& value, const Settings&) {
-             return asks_for_something(value) ? carried("v_prediction") : left_out("");
-           }).otherwise(false);
   table << rewritten("model.unet_lr", "learning_rate", of_optimizer(optimizer_of, same_value));
   for (const char* name : {"model.unet_lr", "model.text_encoder_1_lr", "model.text_encoder_2_lr"})
     table << rewritten(name, "text_encoder_lr", of_optimizer(optimizer_of, encoder_rates));
   table << rewritten(
       "model.guidance", "embedded_guidance",
       [](const Value& value, const Settings& all) { return all.text("model.type") == "flux" ? carried(value) : left_out(""); }, 1.0);
-  table << looked_at({{"model.flux_shift", false}});
-  table << no_place({{"model.cache_text_embeddings", true}}, "text encoders that are frozen run once; trainable_models says which train");
-  table << no_place({{"model.bypass_guidance_embedding", false}, "model.multiscale_loss_weight", "model.caption_column"},
-                    "no such option of the models here");
   table << rewritten("model.llm_adapter_lr", "", [](const Value& value, const Settings& all) {
     bool differs = number_of(value) != 0.0 && number_of(value) != all.number("optimizer.lr");
     return left_out(differs ? "write it for our layer paths in lr_groups" : "");
   });
-  table << no_place({"model.self_attn_lr", "model.cross_attn_lr", "model.mlp_lr", "model.mod_lr"},
-                    "write it for our layer paths in lr_groups");
-  table << no_place({"model.*"}, "no option of the models here");
 }
 
 void adapter_rows(Table& table) {
-  table << words("adapter.type", "lora_type", {{"lora", "lora"}, {"lokr", "lokr"}}, "adapters here are lora, dora, loha and lokr");
   table << rewritten("adapter.type", "lora_format", [](const Value&, const Settings& all) {
     return all.has("adapter.init_from_existing") ? left_out("") : carried(has_unet(all) ? "kohya" : "diffusers");
   });
@@ -182,15 +164,11 @@ void adapter_rows(Table& table) {
     bool whole = all.text("adapter.type") == "lokr" && number_of(value).value_or(0) > 65536;  // LoKr's second factor is whole
     return carried(whole ? Value(int64_t{1000000}) : value);
   });
-  table << same("adapter.dropout", "lora_dropout").otherwise(0.0);
   table << rewritten("adapter.decompose_factor", "lokr_factor", [](const Value& value, const Settings& all) {
              return all.text("adapter.type") == "lokr" ? carried(value) : left_out("");
            }).otherwise(-1);
-  table << no_place({{"adapter.rank_dropout", 0.0}}, "adapters drop inputs alone (lora_dropout)");
-  table << no_place({"adapter.alpha"}, "diffusion-pipe refuses it, for its alpha is the rank");
-  table << same("adapter.init_from_existing", "lora_checkpoint") << rewritten("adapter.fuse_adapters", "preset_lora_path", fused);
+  table << rewritten("adapter.fuse_adapters", "preset_lora_path", fused);
   table << rewritten("adapter.dtype", "save_dtype", precision);
-  table << no_place({"adapter.*"}, "no option of the adapters here");
 }
 
 /// torch's and bitsandbytes' AdamW decay by 0.01, the others by nothing.
@@ -219,13 +197,6 @@ void optimizer_rows(Table& table) {
   table << rewritten("optimizer.type", "optimizer_args",
                      [](const Value&, const Settings& all) { return optimizer_numbers(optimizer_of(all), "optimizer.", all); });
   table << optimizer_number_rows("optimizer.", optimizer_of);
-  table << rewritten("optimizer.gradient_release", "fused_backward_pass", [](const Value& value, const Settings&) {
-             return asks_for_something(value) ? carried(true) : left_out("");
-           }).otherwise(false);
-  table << no_place({"optimizer.beta2_half_life"},
-                    "write the beta2 that it comes to, 0.5 ^ (samples a step / half life), into optimizer_args");
-  table << no_place({{"optimizer.stabilize", false}}, "updates are not divided by their size");
-  table << no_place({"optimizer.*"}, "no number of the optimizers here");
 }
 
 bool makes_clips(const Settings& all) { return all.text("model.type") == "wan"; }
@@ -251,7 +222,6 @@ Outcome clip_mode(const Value& value, const Settings& all) {
 }
 
 void data_rows(Table& table) {
-  table << same("dataset.path", "dataset_metadata_path") << same("dataset.num_repeats", "dataset_repeat").otherwise(1);
   table << rewritten("dataset.resolutions", "resolution", [](const Value& value, const Settings&) {
     auto sizes = Value::array();
     for (const auto& item : value.is_array() ? value : Value::array({value})) {
@@ -267,32 +237,18 @@ void data_rows(Table& table) {
   table << rewritten("dataset.enable_ar_bucket", "enable_bucket", if_on(true, "the shapes are OneTrainer's, from 1:4 to 4:1"))
         << rewritten("dataset.enable_ar_bucket", "bucket_rule", if_on("onetrainer"))
         << rewritten("dataset.enable_ar_bucket", "bucket_no_upscale", if_on(false));
-  table << same("dataset.caption_prefix", "caption_prefix");
   table << rewritten("dataset.shuffle_tags", "shuffle_caption", if_on(true))
         << rewritten("dataset.cache_shuffle_num", "shuffle_caption", if_on(true, "in another order at each visit, not in one of so many"));
   table << rewritten("dataset.cache_shuffle_delimiter", "caption_separator", [](const Value& value, const Settings& all) {
     auto delimiter = std::string(trim(text_of(value)));
     return all.on("dataset.cache_shuffle_num") && !delimiter.empty() ? carried(delimiter) : left_out("");
   });
-  table << no_place({"dataset.control_path"}, kNameReferences);
-  table << same("dataset.mask_path", "mask_folder")
-        << rewritten("dataset.mask_path", "masked_loss",
-                     [](const Value& value, const Settings&) { return asks_for_something(value) ? carried("column") : left_out(""); });
   auto of_buckets = [](const std::string& why) {
     return [why](const Value&, const Settings& all) { return left_out(all.on("dataset.enable_ar_bucket") ? why : ""); };
   };
   for (const char* name : {"dataset.min_ar", "dataset.max_ar", "dataset.num_ar_buckets", "dataset.ar_buckets"})
     table << rewritten(name, "", of_buckets("shapes are those of bucket_rule, from 1:4 to 4:1"));
-  table << no_place({"dataset.size_buckets"}, "sizes are those of bucket_rule, or height and width");
   table << rewritten("dataset.frame_buckets", "num_frames", frame_buckets);
-  table << no_place({{"dataset.skip_empty_caption", true}},
-                    "a picture without a caption file is refused, and one whose file is empty trains")
-        << no_place({"dataset.subsample_ratio"}, "num_repeats of a dataset in a dataset_config may be a fraction")
-        << no_place({"dataset.default_mask_file"}, "name the masks in a column of a metadata file (masked_loss column)")
-        << needless({{"dataset.shuffle_metadata", true}, {"dataset.online_captions", false}},
-                    "samples are drawn in another order in every epoch, captions at every visit");
-  table << no_place({"dataset"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");
-  table << no_place({"dataset.*"}, "no option of the data here");
 }
 
 /// torch's rise, from a step's share on; where it meets a curve, that has its whole length still before it there.
@@ -304,7 +260,7 @@ Outcome warmup(const Value& value, const Settings& all) {
                             : "");
 }
 
-/// Its curves go by all epochs, also where max_steps ends the run before.
+/// Carries a schedule: curves of diffusion-pipe go by all epochs, also where max_steps ends the run before.
 Outcome schedule(const Value& value, const Settings& all) {
   static const std::map<std::string, std::string> kSchedules{{"constant", "constant"}, {"linear", "linear"}, {"cosine", "cosine"}};
   auto it = kSchedules.find(lower(text_of(value)));
@@ -316,24 +272,18 @@ Outcome schedule(const Value& value, const Settings& all) {
 constexpr const char* kNotCut = "a model is not cut into stages: each of several processes (burnish launch -n 2 -- train) runs all of it";
 
 void run_rows(Table& table) {
-  table << same("output_dir", "output_path") << same("max_steps", "max_steps");
   table << rewritten("epochs", "num_epochs", [](const Value& value, const Settings& all) {
     return all.has("max_steps") ? left_out("max_steps takes its place") : carried(value);
   });
   table << rewritten("micro_batch_size_per_gpu", "batch_size", [](const Value& value, const Settings&) {
              return value.is_array() ? left_out("batches of every size have as many samples") : carried(value);
            }).otherwise(1);
-  table << same("gradient_accumulation_steps", "gradient_accumulation_steps").otherwise(1)
-        << rewritten("gradient_clipping", "max_grad_norm", same_value, 1.0);
-  table << rewritten("warmup_steps", "lr_warmup_steps", warmup, 0) << same("seed", "seed");
+  table << rewritten("warmup_steps", "lr_warmup_steps", warmup, 0);
   table << rewritten("lr_scheduler", "lr_scheduler", schedule, "constant");
   table << rewritten("lr_scheduler", "lr_scheduler_min_lr_ratio", [](const Value& value, const Settings& all) {
     auto rate = all.number("model.unet_lr").value_or(all.number("optimizer.lr").value_or(0));
     return lower(text_of(value)) == "cosine" && rate > 1e-6 ? carried(1e-6 / rate) : left_out("");
   });
-  table << no_place({{"uncond_fraction", 0.0}, {"resume_from_checkpoint", false}},
-                    "caption_dropout leaves captions out; states of other programs are not read");
-  table << needless({{"regenerate_cache", false}}, "what frozen models make is made anew where it changed");
   table << rewritten("activation_checkpointing", "use_gradient_checkpointing", [](const Value& value, const Settings&) {
              return carried(asks_for_something(value));
            }).otherwise(false);
@@ -341,48 +291,18 @@ void run_rows(Table& table) {
                      [](const Value& value, const Settings&) { return text_of(value) == "unsloth" ? carried(true) : left_out(""); });
   table << rewritten("pseudo_huber_c", "loss_type",
                      [](const Value&, const Settings&) { return carried("huber", "losses are 2c times as large here"); });
-  table << rewritten("pseudo_huber_c", "huber_c", [](const Value& value, const Settings&) { return carried(value); });
   table << rewritten("pseudo_huber_c", "huber_schedule", [](const Value&, const Settings&) { return carried("constant"); });
   table << rewritten("save_dtype", "save_dtype", precision);
-  table << same("save_every_n_epochs", "save_epochs") << same("save_every_n_steps", "save_steps");
   table << rewritten("checkpoint_every_n_minutes", "save_minutes",
                      [](const Value& value, const Settings&) { return carried(value, "a save holds state and weights"); });
-  table << no_place({"checkpoint_every_n_epochs"}, "state is written with every save");
-  table << no_place({"save_every_n_examples", "eval_every_n_examples"}, "say it in steps or epochs");
-  table << no_place({"eval_datasets"}, "name held-out samples in validation_metadata_path");
-  table << same("blocks_to_swap", "blocks_to_swap").otherwise(0);
-  table << no_place({"force_constant_lr"}, "say learning_rate with lr_scheduler constant");
   auto more_than_one = [](const Value& value, const Settings&) { return left_out(number_of(value).value_or(1) > 1 ? kNotCut : ""); };
-  table << rewritten("pipeline_stages", "", more_than_one, 1) << no_place({"partition_split"}, kNotCut);
-  table << no_place({"image_micro_batch_size_per_gpu"}, "pictures alone are trained; batch_size is what one process runs at once");
-  table << needless({{"monitoring.enable_wandb", false},
-                     "monitoring.wandb_api_key",
-                     "monitoring.wandb_tracker_name",
-                     "monitoring.wandb_run_name",
-                     {"steps_per_print", 1},
-                     {"x_axis_examples", false},
-                     {"logging_steps", 1}},
-                    "says how a run is shown");
-  table << needless({"eval_every_n_epochs",
-                     "eval_every_n_steps",
-                     {"eval_before_first_step", true},
-                     {"eval_micro_batch_size_per_gpu", 1},
-                     "image_eval_micro_batch_size_per_gpu",
-                     "eval_image_micro_batch_size_per_gpu",
-                     {"eval_gradient_accumulation_steps", 1},
-                     {"disable_block_swap_for_eval", false}},
-                    "eval_datasets asks for it, and that is told");
-  table << needless({{"reentrant_activation_checkpointing", false},
-                     {"partition_method", "parameters"},
-                     {"caching_batch_size", 1},
-                     "map_num_proc",
-                     {"compile", false}},
-                    "says how the same is computed");
+  table << rewritten("pipeline_stages", "", more_than_one, 1);
   table << rewritten("video_clip_mode", "frame_extraction", clip_mode);
 }
 
 Table table() {
   Table table;
+  table << rows_in("diffusion_pipe");
   model_rows(table);
   adapter_rows(table);
   optimizer_rows(table);

@@ -13,19 +13,19 @@ namespace burnish::foreign {
 namespace of_kohya_gui {
 namespace {
 
-/// What another one of sd-scripts' options is called.
+/// Options of sd-scripts that the window calls otherwise.
 const std::map<std::string, std::string> kRenamed{{"max_resolution", "resolution"},
                                                   {"optimizer", "optimizer_type"},
                                                   {"lora_network_weights", "network_weights"},
                                                   {"image_folder", "train_data_dir"}};
 
-/// Before options of one kind of model, and what the window asks whether it is that.
+/// Prefixes of options of one kind of model, and the window's question for that kind.
 const std::pair<std::string, const char*> kPrefixes[] = {{"sdxl_", "sdxl"}, {"flux1_", "flux1_checkbox"}};
 
 /// Zero is a value of these, and not as much as not given.
 const std::set<std::string> kZeroCounts{"network_alpha", "max_grad_norm"};
 
-/// They count for one kind of model, noise or network alone.
+/// Options that count for one kind of model, noise or network alone.
 const std::set<std::string> kOfFlows{"ae",
                                      "clip_l",
                                      "t5xxl",
@@ -43,7 +43,7 @@ const std::set<std::string> kOfSd3{"logit_mean", "logit_std", "mode_scale", "wei
 const std::set<std::string> kOfNetworks{"network_dim",      "network_alpha", "network_dropout", "network_weights",
                                         "dim_from_weights", "unet_lr",       "text_encoder_lr", "scale_weight_norms"};
 
-/// Of the program that starts training, and what other options have become.
+/// Options of the program that starts training, and those that have become others.
 const std::set<std::string> kOfTheProgram{"LoRA_type",
                                           "sdxl",
                                           "sdxl_checkbox",
@@ -81,7 +81,7 @@ const std::set<std::string> kOfTheProgram{"LoRA_type",
                                           "generate_image_buckets",
                                           "full_path"};
 
-/// Of one algorithm of its networks.
+/// Options of one algorithm of its networks.
 const std::set<std::string> kOfAlgorithms{"unit",
                                           "use_cp",
                                           "use_tucker",
@@ -119,7 +119,7 @@ std::string script_of(const Settings& gui) {
   return gui.has("image_folder") || gui.has("train_dir") ? "fine_tune.py" : "train_db.py";
 }
 
-/// What sd-scripts calls an option of the window.
+/// Names an option of the window as sd-scripts does.
 std::string name_of(std::string name, const Settings& gui) {
   for (const auto& [prefix, question] : kPrefixes) {
     if (name.starts_with(prefix) && gui.on(question)) name = name.substr(prefix.size());
@@ -160,7 +160,7 @@ void add_network(const Settings& gui, Value& options) {
   if (encoders && !unet) options["network_train_text_encoder_only"] = true;
 }
 
-/// How long it trains: epochs say it unless one of the limits does, and a warm-up is a percentage.
+/// Adds how long it trains: epochs say it unless one of the limits does, and a warm-up is a percentage.
 void add_length(const Settings& gui, Value& options) {
   for (const char* name : {"max_train_epochs", "max_train_steps", "lr_warmup_steps"}) {
     options.erase(name);

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "foreign/program.h"
+#include "foreign/row_files.h"
 
 // What sd-scripts and musubi-tuner have in common: training, optimizer, schedule, saving.
 namespace burnish::foreign {
@@ -49,7 +50,7 @@ Steps steps_of(const Settings& all, const std::string& name) {
   return number > 0 && number < 1 ? Steps{number, true} : Steps{std::floor(number)};
 }
 
-/// The same in steps; nothing for a share of steps that epochs say.
+/// Counts it in steps; nothing for a share of steps that epochs say.
 std::optional<double> steps_or_share(const Settings& all, const std::string& name) {
   auto steps = steps_of(all, name);
   if (!steps.is_share) return steps.number;
@@ -102,8 +103,6 @@ Convert of_schedules(std::vector<std::string> schedules, Convert convert) {
   };
 }
 
-Outcome same_value(const Value& value, const Settings&) { return carried(value); }
-
 Outcome warmup(const Value&, const Settings& all) {
   auto steps = steps_or_share(all, "lr_warmup_steps");
   if (is_schedule_free(all) || !steps) return left_out("");
@@ -138,7 +137,6 @@ void optimizer_rows(Table& table) {
         return carried(name, paged ? "states are not paged" : eight ? "states are not held in 8 bits" : "");
       },
       "AdamW");
-  table << looked_at({{"use_8bit_adam", false}, {"use_lion_optimizer", false}});
   table << weight_decay_row("optimizer_args.weight_decay", optimizer_of);
   table << rewritten(
       "optimizer_type", "optimizer_args",
@@ -149,8 +147,7 @@ void optimizer_rows(Table& table) {
         return optimizer_numbers(optimizer_of(all), "optimizer_args.", all, others);
       },
       "AdamW");
-  table << looked_at({"optimizer_args", "network_args"});
-  table << optimizer_number_rows("optimizer_args.", optimizer_of) << no_place({"optimizer_args.*"}, "no number of the optimizers here");
+  table << optimizer_number_rows("optimizer_args.", optimizer_of);
   table << rewritten("lr_scheduler", "lr_scheduler", schedule, "constant");
   table << rewritten("lr_scheduler_num_cycles", "lr_scheduler_num_cycles", of_schedules({"cosine_with_restarts"}, same_value), 1)
         << rewritten("lr_scheduler_power", "lr_scheduler_power", of_schedules({"polynomial"}, same_value), 1)
@@ -164,55 +161,14 @@ void optimizer_rows(Table& table) {
     bool told = schedule_of(all) == "inverse_sqrt" && number_of(value) != (warmup > 0 ? warmup : 10000);
     return left_out(told ? "the warm-up's steps, or 10000, are the scale of inverse_sqrt" : "");
   });
-  table << no_place({"lr_scheduler_args", "lr_scheduler_type"}, "no such schedule: the rate stays constant");
 }
 
 void saving_rows(Table& table) {
-  table << same("output_dir", "output_path") << same("output_name", "output_name");
   table << rewritten("save_precision", "save_dtype", [](const Value& value, const Settings&) {
     auto word = lower(text_of(value));
     return carried(word == "float" || word == "float32" ? Value("fp32") : Value(word));
   });
-  table << same("save_every_n_steps", "save_steps") << same("save_every_n_epochs", "save_epochs");
   table << same("save_last_n_steps", "keep_last", "counts saves here, not steps") << same("save_last_n_epochs", "keep_last");
-  table << no_place({"save_n_epoch_ratio"}, "say save_steps, save_epochs or save_minutes");
-  table << no_place({"resume", "initial_step", "initial_epoch", {"skip_until_initial_step", false}},
-                    "states of other programs are not read; lora_checkpoint starts from a LoRA, --resume goes on with a run of burnish");
-  table << needless({{"save_state", false}, {"save_state_on_train_end", false}, "save_last_n_steps_state", "save_last_n_epochs_state"},
-                    "state is written with every save");
-  table << needless({{"save_state_to_huggingface", false},
-                     "huggingface_repo_id",
-                     "huggingface_repo_type",
-                     "huggingface_path_in_repo",
-                     "huggingface_token",
-                     "huggingface_repo_visibility",
-                     {"async_upload", false},
-                     {"resume_from_huggingface", false}},
-                    "nothing is sent elsewhere");
-  table << needless({"wandb_api_key",
-                     "wandb_run_name",
-                     "log_tracker_config",
-                     {"log_config", false},
-                     "console_log_level",
-                     "console_log_file",
-                     {"console_log_simple", false},
-                     "logging_dir",
-                     "log_prefix",
-                     "log_tracker_name"},
-                    "says how a run is shown");
-  for (const std::string name : {"metadata_title", "metadata_author", "metadata_description", "metadata_license", "metadata_tags"})
-    table << same(name, name);
-  table << needless({"metadata_usage_hint",
-                     "metadata_thumbnail",
-                     "metadata_merged_from",
-                     "metadata_trigger_phrase",
-                     "metadata_preprocessor",
-                     "metadata_is_negative_embedding",
-                     "metadata_reso",
-                     "metadata_arch",
-                     {"no_metadata", false},
-                     "training_comment"},
-                    "says what the file tells of itself");
   table << rewritten("log_with", "enable_tensorboard_log", [](const Value& value, const Settings&) {
     auto word = lower(text_of(value));
     bool tensorboard = word == "tensorboard" || word == "all";
@@ -239,50 +195,7 @@ void course_rows(Table& table) {
         return left_out(all.has("max_train_steps") ? "max_train_epochs takes its place" : "");
       },
       1600);
-  table << same("max_train_epochs", "num_epochs") << same("seed", "seed");
   table << rewritten("gradient_accumulation_steps", "gradient_accumulation_steps", accumulated, 1);
-  table << same("gradient_checkpointing", "use_gradient_checkpointing").otherwise(false);
-  table << rewritten("max_grad_norm", "max_grad_norm", same_value, 1.0);
-}
-
-void machine_rows(Table& table) {
-  table << same("max_data_loader_n_workers", "dataset_num_workers").otherwise(8);
-  table << no_place({{"launch.num_processes", 1}, "launch.multi_gpu", {"launch.num_machines", 1}, {"deepspeed", false}, "fsdp"},
-                    "burnish launch starts several processes, and zero_stage divides what they keep");
-  table << needless({{"zero_stage", 2},
-                     "offload_optimizer_device",
-                     "offload_optimizer_nvme_path",
-                     "offload_param_device",
-                     "offload_param_nvme_path",
-                     {"zero3_init_flag", false},
-                     {"zero3_save_16bit_model", false},
-                     {"fp16_master_weights_and_gradients", false}},
-                    "deepspeed asks for it, and that is told");
-  table << looked_at({"launch.mixed_precision"});
-  table << needless({"launch.num_cpu_threads_per_process", "launch.gpu_ids", "launch.main_process_port", "launch.machine_rank",
-                     "launch.config_file", "launch.dynamo_backend", "launch.dynamo_mode", "launch.main_process_ip", "launch.quiet",
-                     "launch.same_network", "launch.rdzv_backend"},
-                    "says where and how processes start");
-  table << needless({{"persistent_data_loader_workers", false},
-                     "config_file",
-                     {"output_config", false},
-                     {"torch_compile", false},
-                     "dynamo_backend",
-                     {"dynamo_mode", nullptr},
-                     {"dynamo_fullgraph", false},
-                     {"dynamo_dynamic", false},
-                     {"compile", false},
-                     {"compile_backend", "inductor"},
-                     {"split_attn", false},
-                     {"flash_attn", false},
-                     {"sage_attn", false},
-                     {"flash3", false},
-                     {"ddp_gradient_as_bucket_view", false},
-                     {"ddp_static_graph", false},
-                     "ddp_timeout",
-                     {"sdpa", false},
-                     {"xformers", false}},
-                    "says how the same is computed");
 }
 
 }  // namespace
@@ -293,6 +206,7 @@ OptimizerOf kohya_optimizer() { return of_kohya_training::optimizer_of; }
 Table kohya_training(bool (*flows)(const Settings&)) {
   using namespace of_kohya_training;
   Table table;
+  table << rows_in("kohya_training");
   course_rows(table);
   table << rewritten(
       "mixed_precision", "dtype",
@@ -303,7 +217,6 @@ Table kohya_training(bool (*flows)(const Settings&)) {
       "no");
   optimizer_rows(table);
   saving_rows(table);
-  machine_rows(table);
   return table;
 }
 

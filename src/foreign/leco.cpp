@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "foreign/program.h"
+#include "foreign/row_files.h"
 
 // Names and defaults: config_util.py, prompt_util.py and train_util.py of p1atdev/LECO.
 namespace burnish::foreign {
@@ -48,7 +49,7 @@ bool is_between(const Value& prompt) {
   return prompt["unconditional"] != "" && prompt["neutral"] == prompt["target"] && prompt["positive"] != prompt["unconditional"];
 }
 
-/// What of a prompt is a concept of ours, by their names: the action is in a sign, or in which end is which.
+/// Makes a concept of ours of a prompt, by their names: the action is in a sign, or in which end is which.
 Value concept_of(const Value& prompt, bool slider) {
   auto ours = Value::object();
   for (const auto& name : kNames) {
@@ -153,8 +154,6 @@ void prompt_rows(Table& table) {
       });
     }
   }
-  table << same("prompts.resolution", "resolution") << same("prompts.batch_size", "batch_size");
-  table << looked_at({"prompts_file"});
 }
 
 std::string bits(const Value& value) {
@@ -175,20 +174,9 @@ Outcome layers(const Value& value, const Settings& all) {
 }
 
 void model_rows(Table& table) {
-  table << same("pretrained_model.name_or_path", "model") << no_place({{"pretrained_model.v2", false}}, kAnotherKind);
-  table << rewritten("pretrained_model.v_pred", "prediction_type", [](const Value& value, const Settings&) {
-             return asks_for_something(value) ? carried("v_prediction") : left_out("");
-           }).otherwise(false);
-  table << needless({"pretrained_model.clip_skip"}, "LECO hands it to no text encoder");
-  table << words("network.type", "lora_type", {{"lierla", "lora"}, {"c3lier", "lora"}}, "adapters here are lora, dora, loha and lokr",
-                 "lierla")
-        << rewritten(
+  table << rewritten(
                "network.type", "lora_base_model", [](const Value&, const Settings&) { return carried("unet"); }, "lierla")
         << rewritten("network.type", "lora_target_modules", layers, "lierla");
-  table << rewritten(
-               "network.rank", "lora_rank", [](const Value& value, const Settings&) { return carried(value); }, 4)
-        << rewritten(
-               "network.alpha", "lora_alpha", [](const Value& value, const Settings&) { return carried(value); }, 1.0);
   table << rewritten("network.training_method", "", [](const Value& value, const Settings&) {
              const auto method = text_of(value);
              if (method == "full" || method == "selfattn" || method == "xattn") return left_out("");
@@ -225,9 +213,7 @@ void train_rows(Table& table) {
       "train.precision", "dtype", [](const Value& value, const Settings&) { return dtype_of_run(bits(value), false); }, "bfloat16");
   table << rewritten(
       "train.precision", "save_dtype", [](const Value& value, const Settings&) { return carried(bits(value)); }, "bfloat16");
-  table << no_place({{"train.noise_scheduler", "ddim"}}, "latents are drawn by the model's own sampler");
-  table << rewritten("train.iterations", "max_steps", same_value, 500)
-        << rewritten("train.lr", "learning_rate", of_optimizer(optimizer_of, same_value), 1e-4);
+  table << rewritten("train.lr", "learning_rate", of_optimizer(optimizer_of, same_value), 1e-4);
   table << rewritten(
       "train.optimizer", "optimizer",
       [](const Value& value, const Settings& all) {
@@ -240,25 +226,19 @@ void train_rows(Table& table) {
         << optimizer_number_rows(numbers, optimizer_of)
         << rewritten(
                "train.optimizer", "optimizer_args",
-               [=](const Value&, const Settings& all) { return optimizer_numbers(optimizer_of(all), numbers, all); }, "adamw")
-        << looked_at({"train.optimizer_args"}) << no_place({numbers + "*"}, "no number of the optimizers here");
+               [=](const Value&, const Settings& all) { return optimizer_numbers(optimizer_of(all), numbers, all); }, "adamw");
   table << rewritten("train.lr_scheduler", "lr_scheduler", schedule, "constant")
         << rewritten("train.lr_scheduler", "lr_scheduler_min_lr_ratio",
                      [](const Value& value, const Settings&) { return text_of(value) == "cosine" ? carried(0.01) : left_out(""); });
-  table << rewritten("train.max_denoising_steps", "max_denoising_steps", same_value, 50)
-        << needless({"train.batch_size"}, "prompts say it, in LECO too");
-  table << same("save.path", "output_path").otherwise("./output") << same("save.name", "output_name").otherwise("untitled")
-        << rewritten("save.per_steps", "save_steps", same_value, 200);
   table << rewritten("save.precision", "", [](const Value& value, const Settings& all) {
     const bool differs = bits(value) != bits(all.text("train.precision", "bfloat16"));
     return left_out(differs ? "LECO writes files in train.precision, whatever this says; save_dtype names another" : "");
   });
-  table << needless({{"logging.use_wandb", false}, {"logging.verbose", false}, {"other.use_xformers", false}},
-                    "says how a run is shown and computed");
 }
 
 Table table() {
   Table table;
+  table << rows_in("leco");
   prompt_rows(table);
   model_rows(table);
   train_rows(table);

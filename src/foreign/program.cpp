@@ -65,7 +65,7 @@ std::vector<int64_t> sides_of(const Value& resolution) {
   return sides.size() == 2 ? sides : std::vector<int64_t>();
 }
 
-std::vector<Row> size_rows(const std::string& theirs, std::function<bool(const Settings&)> fixed) {
+std::vector<SettingRow> size_rows(const std::string& theirs, std::function<bool(const Settings&)> fixed) {
   auto row = [&](const char* ours, auto convert) {
     return rewritten(theirs, ours, [fixed, convert, is_area = std::string(ours) == "max_pixels"](const Value& value, const Settings& all) {
       auto sides = sides_of(value);
@@ -80,7 +80,7 @@ std::vector<Row> size_rows(const std::string& theirs, std::function<bool(const S
 
 const char* const kAnotherKind = "this kind is not trained here, and what is carried would train another";
 
-Row kind_row(const std::string& theirs, std::vector<std::string> known) {
+SettingRow kind_row(const std::string& theirs, std::vector<std::string> known) {
   return rewritten(theirs, "", [known = std::move(known)](const Value& value, const Settings&) {
     auto kind = lower(text_of(value));
     bool is_known = std::any_of(known.begin(), known.end(), [&](const std::string& one) {
@@ -93,7 +93,7 @@ Row kind_row(const std::string& theirs, std::vector<std::string> known) {
 const char* const kNameReferences =
     "name the pictures that the model sees in a column of a metadata file, for extra_inputs (docs/train.md)";
 
-Row caption_ending_row(const std::string& theirs) {
+SettingRow caption_ending_row(const std::string& theirs) {
   return rewritten(theirs, "caption_extension", [](const Value& value, const Settings&) {
     auto ending = text_of(value);
     return carried(ending.starts_with(".") ? ending : "." + ending);
@@ -109,7 +109,7 @@ Convert of_optimizer(OptimizerOf optimizer, Convert convert) {
   };
 }
 
-Row weight_decay_row(const std::string& theirs, OptimizerOf optimizer) {
+SettingRow weight_decay_row(const std::string& theirs, OptimizerOf optimizer) {
   auto convert = [theirs, optimizer](const Value& value, const Settings& all) {
     auto name = optimizer(all);
     if (all.has(theirs)) return name.empty() ? left_out("is a number for an optimizer that is not carried") : carried(value);
@@ -146,7 +146,7 @@ bool takes(const std::string& optimizer, const std::string& number) {
   return it != kNumbers.end() && it->second.contains(number);
 }
 
-/// One of theirs as ours has it: lists without brackets.
+/// Writes a value of theirs as ours has it: lists without brackets.
 std::string written(const Value& value) {
   std::vector<std::string> numbers;
   for (const auto& item : value.is_array() ? value : Value::array({value})) numbers.push_back(text_of(item));
@@ -160,10 +160,10 @@ bool is_pair(const std::string& text) { return text.find(',') != text.npos; }
 
 }  // namespace
 
-std::vector<Row> optimizer_number_rows(const std::string& prefix, OptimizerOf optimizer) {
+std::vector<SettingRow> optimizer_number_rows(const std::string& prefix, OptimizerOf optimizer) {
   auto names = numbers_of_all();
   names.insert("decouple");
-  std::vector<Row> rows;
+  std::vector<SettingRow> rows;
   for (const auto& name : names) {
     rows.push_back(rewritten(prefix + name, "", [optimizer, name](const Value& value, const Settings& all) {
       auto ours = optimizer(all);

@@ -100,19 +100,19 @@ double rest_of(double share);
 std::vector<int64_t> sides_of(const Value& resolution);
 
 /// Rows that turn an area or a size of pictures into max_pixels, or height and width where `fixed` says so.
-std::vector<Row> size_rows(const std::string& theirs, std::function<bool(const Settings&)> fixed);
+std::vector<SettingRow> size_rows(const std::string& theirs, std::function<bool(const Settings&)> fixed);
 
 /// A sentence: why a model, or training, of another kind than burnish has is not carried.
 extern const char* const kAnotherKind;
 
 /// Tells it of what `theirs` names, but for `known` kinds (in small letters; "zimage_*" is all that begin so).
-Row kind_row(const std::string& theirs, std::vector<std::string> known);
+SettingRow kind_row(const std::string& theirs, std::vector<std::string> known);
 
 /// A sentence: why reference pictures of a folder of their own are not carried.
 extern const char* const kNameReferences;
 
 /// The ending of caption files, whose point may be left out.
-Row caption_ending_row(const std::string& theirs);
+SettingRow caption_ending_row(const std::string& theirs);
 
 /// One caption for samples that have none, where the program is given one.
 Outcome given_caption(const Value& value, const Settings& all);
@@ -126,22 +126,22 @@ extern const char* const kThirdAutomagic;
 Convert of_optimizer(OptimizerOf optimizer, Convert convert);
 
 /// Rows of an optimizer's weight decay: the given, or what the program's optimizer takes, which is often 0.
-Row weight_decay_row(const std::string& theirs, OptimizerOf optimizer);
+SettingRow weight_decay_row(const std::string& theirs, OptimizerOf optimizer);
 
 /// Rows of the numbers of all optimizers, which are called `prefix` and their own name: looked at where the optimizer has them.
-std::vector<Row> optimizer_number_rows(const std::string& prefix, OptimizerOf optimizer);
+std::vector<SettingRow> optimizer_number_rows(const std::string& prefix, OptimizerOf optimizer);
 
 /// The numbers among them that are given, and `others` where they are not, as optimizer_args has them.
 Outcome optimizer_numbers(const std::string& optimizer, const std::string& prefix, const Settings& all,
                           const std::map<std::string, std::string>& others = {});
 
-/// What is different of a warm-up of theirs, whose first step has the rate 0: nothing for none.
+/// Notes what is different of a warm-up of theirs, whose first step has the rate 0: nothing for none.
 std::string note_on_warmup(double num_steps);
 
-/// What is different of batches that are accumulated: theirs begin anew in every epoch.
+/// Carries a number of batches that are accumulated, with a note on what is different: theirs begin anew in every epoch.
 Outcome accumulated(const Value& value, const Settings& all);
 
-/// What a model's file or folder holds, as far as it is there and can be told: sd15, sdxl, flux or "".
+/// Tells the kind of model that a file or folder holds, as far as it is there and can be told: sd15, sdxl, flux or "".
 std::string kind_of_model(const std::string& path);
 
 }  // namespace burnish::foreign

@@ -14,7 +14,7 @@ namespace burnish::foreign {
 namespace of_prompts {
 namespace {
 
-/// Where a flag begins, two dashes before a letter, at the start or behind a blank.
+/// Finds where a flag begins, two dashes before a letter, at the start or behind a blank.
 size_t find_flag(const std::string& text, size_t from) {
   for (auto at = text.find("--", from); at != text.npos; at = text.find("--", at + 1)) {
     bool is_letter = at + 2 < text.size() && std::isalpha(static_cast<unsigned char>(text[at + 2]));
@@ -209,7 +209,7 @@ void put_sample_prompts(Arranged& arranged, const Open& open, const PromptDefaul
   put_lines(lines, arranged, defaults.multiple, defaults.least);
 }
 
-Row prompts_row() {
+SettingRow prompts_row() {
   return rewritten("sample_prompts", "preview_prompts",
                    [](const Value& value, const Settings&) { return text_of(value).empty() ? left_out("") : carried(value); });
 }

@@ -14,7 +14,7 @@ struct PromptLine {
   std::vector<std::string> others = {};      ///< flags that previews do not have
 };
 
-/// What a program draws where a prompt does not say.
+/// Values that a program takes where a prompt does not say.
 struct PromptDefaults {
   int64_t side, steps;
   double guidance;            ///< 0: the model's own
@@ -40,6 +40,6 @@ void put_lines(const std::vector<PromptLine>& lines, Arranged& arranged, int64_t
 void put_sample_prompts(Arranged& arranged, const Open& open, const PromptDefaults& defaults);
 
 /// The row of `sample_prompts`, whose text is empty where its prompts are in a file beside the settings.
-Row prompts_row();
+SettingRow prompts_row();
 
 }  // namespace burnish::foreign

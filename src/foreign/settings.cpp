@@ -13,7 +13,8 @@
 #include "base/input_error.h"
 #include "base/number.h"
 #include "base/text.h"
-#include "foreign/scripts.h"
+#include "foreign/batch_script.h"
+#include "foreign/shell_script.h"
 #include "io/files.h"
 
 namespace burnish::foreign {

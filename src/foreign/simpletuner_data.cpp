@@ -14,7 +14,7 @@ namespace burnish::foreign {
 namespace of_simpletuner {
 namespace {
 
-/// What a dataset takes of the settings of the run where it does not say it itself.
+/// Keys that a dataset takes of the settings of the run where it does not say it itself.
 const std::vector<const char*> kOfAll{"resolution",
                                       "resolution_type",
                                       "caption_strategy",
@@ -80,7 +80,6 @@ void size_rows(Table& table) {
   bucket("bucket_reso_steps", [](double, const Settings& all) { return whole_steps(0, all); });
   bucket("min_bucket_reso", [](double edge, const Settings& all) { return whole_steps(edge / 2, all); });
   bucket("max_bucket_reso", [](double edge, const Settings& all) { return whole_steps(2 * edge, all); });
-  table << looked_at({{"dataset.resolution_type", "pixel_area"}, {"dataset.aspect_bucket_alignment", 64}, {"dataset.crop", false}});
   table << rewritten("dataset.crop_aspect", "", [](const Value& value, const Settings& all) {
     const auto word = lower(text_of(value));
     return left_out(!all.on("dataset.crop") || word == "square" || word == "preserve" ? "" : "pictures keep their shape, or have one size");
@@ -90,12 +89,6 @@ void size_rows(Table& table) {
              if (!has_folder(all) || !all.on("dataset.crop") || word == "center" || word == "centre") return left_out("");
              return word == "random" ? carried(true) : left_out("pictures are cut at their centre, or anywhere (random_crop)");
            }).otherwise("random");
-  table << no_place({"dataset.crop_aspect_buckets"}, "buckets are those of bucket_rule");
-  table << no_place(
-               {"dataset.minimum_image_size", "dataset.minimum_aspect_ratio", "dataset.maximum_aspect_ratio", "dataset.max_num_samples"},
-               "no picture is left out by its size or number; leave them out of the folder or the metadata")
-        << needless({"dataset.maximum_image_size", "dataset.target_downsample_size"},
-                    "says how far pictures are scaled down before they are cut");
 }
 
 std::string caption_strategy(const Settings& all) {
@@ -120,7 +113,6 @@ void caption_rows(Table& table) {
                  asks_for_something(value) && caption_strategy(all) != "instanceprompt" && all.has("dataset.instance_prompt");
              return applies ? carried(all.text("dataset.instance_prompt") + " ") : left_out("");
            }).otherwise(false);
-  table << looked_at({{"dataset.only_instance_prompt", false}});
   table << rewritten("dataset.disable_multiline_split", "enable_wildcard", [](const Value& value, const Settings& all) {
              if (!has_folder(all) || asks_for_something(value) || caption_strategy(all) != "textfile") return left_out("");
              return carried(true, "of several lines one is drawn at each visit; braces as in {a|b} are drawn from here as well");
@@ -133,23 +125,6 @@ void caption_rows(Table& table) {
     }
     return carried(join(endings, ","));
   });
-  table << no_place({"dataset.parquet", "dataset.parquet.*", "dataset.csv_file", "dataset.csv_caption_column", "dataset.csv_url_column",
-                     "dataset.csv_cache_dir", "dataset.webshart", "dataset.webshart.*"},
-                    "metadata is a table with the columns image and prompt (docs/data.md)");
-}
-
-void clip_rows(Table& table) {
-  table << same("dataset.video.num_frames", "num_frames");
-  table << no_place({"dataset.video.min_frames", "dataset.video.max_frames"}, "a clip that is shorter has as many frames as it holds")
-        << no_place({"dataset.video.frame_interval"}, "clips have one length; frame_rate says how many frames a second are taken")
-        << no_place({{"dataset.video.bucket_strategy", "aspect_ratio"}}, "clips have one length")
-        << needless({"dataset.video.is_i2v"}, "extra_inputs input_image says that a clip's first frame is given");
-}
-
-void reference_rows(Table& table) {
-  table << no_place({"dataset.conditioning_data", "dataset.conditioning", "dataset.conditioning.*"}, kNameReferences)
-        << no_place({"dataset.conditioning_type", "dataset.source_dataset_id"},
-                    "masks and reference pictures stand in columns of the metadata (masked_loss column, extra_inputs)");
 }
 
 }  // namespace
@@ -207,52 +182,9 @@ void simpletuner_data_rows(Table& table) {
            }).otherwise(0);
   size_rows(table);
   caption_rows(table);
-  clip_rows(table);
-  reference_rows(table);
   table << rewritten("dataset.probability", "", [](const Value& value, const Settings&) {
              return left_out(number_of(value) == 1.0 ? "" : "datasets are visited by their repeats; num_repeats may be a fraction");
            }).otherwise(1.0);
-  table << no_place({{"dataset.start_epoch", 1}, {"dataset.start_step", 0}, "dataset.end_epoch", "dataset.end_step"},
-                    "every dataset is trained from the first step to the last")
-        << no_place({"dataset.train_batch_size"}, "batch_size is one for all datasets")
-        << no_place({{"dataset.timestep_sampling_offset", 0.0}}, "times are drawn alike for all datasets")
-        << no_place({"dataset.dataset_name", "dataset.data_files", "dataset.dataset_config", "dataset.source", "dataset.huggingface",
-                     "dataset.huggingface.*", "dataset.aws_bucket_name", "dataset.aws_data_prefix"},
-                    "data lies on this machine; fetch it, and name its folder in dataset_metadata_path")
-        << no_place({"dataset.data_generator"}, "pictures are made of others by other programs");
-  table << same("class_target", "class_target");
-  table << looked_at({"dataset.id",
-                      {"dataset.dataset_type", "image"},
-                      {"dataset.slider_strength", 1.0},
-                      {"dataset.is_regularisation_data", false},
-                      {"dataset.is_regularization_data", false},
-                      {"dataset.disabled", false},
-                      {"dataset.disable", false}});
-  table << needless({"dataset.cache_dir_vae",
-                     "dataset.cache_dir",
-                     "dataset.cache_file_suffix",
-                     "dataset.metadata_backend",
-                     "dataset.text_embeds",
-                     "dataset.image_embeds",
-                     "dataset.vae_cache_clear_each_epoch",
-                     "dataset.vae_cache_ondemand",
-                     "dataset.vae_cache_disable",
-                     "dataset.hash_filenames",
-                     "dataset.shorten_filenames",
-                     "dataset.preserve_data_backend_cache",
-                     "dataset.skip_file_discovery",
-                     "dataset.scan_for_errors",
-                     "dataset.write_batch_size",
-                     "dataset.read_batch_size",
-                     "dataset.metadata_update_interval",
-                     "dataset.compress_cache",
-                     "dataset.disable_validation",
-                     "dataset.default",
-                     "dataset.revision",
-                     "dataset.split",
-                     "dataset.vae_batch_size",
-                     "dataset.max_workers"},
-                    "what frozen models make of the data is computed and kept by the run itself");
 }
 
 }  // namespace burnish::foreign

@@ -10,9 +10,6 @@ bool is_simpletuner_data(const Value& tree);
 /// Puts the pictures and clips of such a list under "dataset" in `arranged`, with what its tree says for all of them.
 void put_simpletuner_datasets(const Value& list, Arranged& arranged);
 
-/// The rows of options that decide nothing that is learned, and of numbers of what others ask for.
-void simpletuner_further_rows(Table& table);
-
 /// The rows of what lies under "dataset".
 void simpletuner_data_rows(Table& table);
 

@@ -13,9 +13,9 @@ namespace burnish::foreign {
 
 namespace {
 
-bool is_rest(const Row& row) { return row.theirs.ends_with(".*"); }
+bool is_rest(const SettingRow& row) { return row.theirs.ends_with(".*"); }
 
-bool names(const Row& row, const std::string& name) {
+bool names(const SettingRow& row, const std::string& name) {
   return is_rest(row) ? lies_below(name, row.theirs.substr(0, row.theirs.size() - 2)) : row.theirs == name;
 }
 
@@ -72,7 +72,7 @@ struct Applied {
   std::string why_not;  ///< of what one of them could not carry, though another carried the rest
 };
 
-void apply_row(const Row& row, const std::string& name, const Value& value, const Settings& settings, config::Fields& fields,
+void apply_row(const SettingRow& row, const std::string& name, const Value& value, const Settings& settings, config::Fields& fields,
                Import& imported, Applied& applied) {
   auto outcome = row.convert(value, settings);
   if (!outcome.value) {
@@ -97,20 +97,35 @@ void apply_row(const Row& row, const std::string& name, const Value& value, cons
 Outcome carried(Value value, std::string note) { return {std::move(value), std::move(note)}; }
 Outcome left_out(std::string why) { return {{}, std::move(why)}; }
 
-Row same(std::string theirs, std::string ours, std::string note) {
+Outcome same_value(const Value& value, const Settings&) { return carried(value); }
+
+Convert only(bool (*when)(const Settings&), Convert convert) {
+  return [when, convert = std::move(convert)](const Value& value, const Settings& all) {
+    return when(all) ? convert(value, all) : left_out("");
+  };
+}
+
+Convert unless(bool (*when)(const Settings&), Convert convert) {
+  return [when, convert = std::move(convert)](const Value& value, const Settings& all) {
+    return when(all) ? left_out("") : convert(value, all);
+  };
+}
+
+SettingRow same(std::string theirs, std::string ours, std::string note) {
   return {std::move(theirs), std::move(ours), [note](const Value& value, const Settings&) { return carried(value, note); }, nullptr};
 }
 
-Row Row::otherwise(Value value) && {
+SettingRow SettingRow::otherwise(Value value) && {
   absent = std::move(value);
   return std::move(*this);
 }
 
-Row rewritten(std::string theirs, std::string ours, Convert convert, Value absent) {
+SettingRow rewritten(std::string theirs, std::string ours, Convert convert, Value absent) {
   return {std::move(theirs), std::move(ours), std::move(convert), std::move(absent)};
 }
 
-Row words(std::string theirs, std::string ours, std::map<std::string, std::string> ours_by_theirs, std::string why_others, Value absent) {
+SettingRow words(std::string theirs, std::string ours, std::map<std::string, std::string> ours_by_theirs, std::string why_others,
+                 Value absent) {
   auto convert = [ours_by_theirs, why_others](const Value& value, const Settings&) {
     auto it = ours_by_theirs.find(lower(text_of(value)));
     return it == ours_by_theirs.end() ? left_out(why_others) : carried(it->second);
@@ -118,32 +133,19 @@ Row words(std::string theirs, std::string ours, std::map<std::string, std::strin
   return {std::move(theirs), std::move(ours), convert, std::move(absent)};
 }
 
-std::vector<Row> no_place(const std::vector<Key>& theirs, const std::string& why) {
-  std::vector<Row> rows;
-  for (const auto& key : theirs) {
-    auto convert = [why, absent = key.absent](const Value& value, const Settings&) {
-      return left_out(means_the_same(value, absent) ? "" : why);
-    };
-    rows.push_back({key.name, "", convert, key.absent});
-  }
-  return rows;
+SettingRow switched(std::string theirs, std::string ours, Value value, std::string note) {
+  return rewritten(std::move(theirs), std::move(ours), [value, note](const Value& given, const Settings&) {
+    return asks_for_something(given) ? carried(value, note) : left_out("");
+  });
 }
 
-std::vector<Row> not_done(const std::vector<Key>& theirs, const std::string& why) {
-  std::vector<Row> rows;
-  for (const auto& key : theirs) {
-    auto convert = [why](const Value& value, const Settings&) { return left_out(asks_for_something(value) ? why : ""); };
-    rows.push_back({key.name, "", convert, key.absent});
-  }
-  return rows;
+SettingRow no_place(std::string theirs, std::string why, Value absent) {
+  auto convert = [why, absent](const Value& value, const Settings&) { return left_out(means_the_same(value, absent) ? "" : why); };
+  return rewritten(std::move(theirs), "", convert, absent);
 }
 
-std::vector<Row> looked_at(const std::vector<Key>& theirs) { return no_place(theirs, ""); }
-
-std::vector<Row> needless(const std::vector<Key>& theirs, const std::string& why) {
-  std::vector<Row> rows;
-  for (const auto& key : theirs) rows.push_back({key.name, "", nullptr, key.absent, why});
-  return rows;
+SettingRow needless(std::string theirs, std::string why, Value absent) {
+  return {std::move(theirs), "", nullptr, std::move(absent), std::move(why)};
 }
 
 bool means_the_same(const Value& a, const Value& b) {
@@ -153,12 +155,12 @@ bool means_the_same(const Value& a, const Value& b) {
   return lower(text_of(a)) == lower(text_of(b));
 }
 
-Table& Table::operator<<(Row row) {
+Table& Table::operator<<(SettingRow row) {
   rows.push_back(std::move(row));
   return *this;
 }
 
-Table& Table::operator<<(const std::vector<Row>& more) {
+Table& Table::operator<<(const std::vector<SettingRow>& more) {
   rows.insert(rows.end(), more.begin(), more.end());
   return *this;
 }
@@ -166,7 +168,7 @@ Table& Table::operator<<(const std::vector<Row>& more) {
 namespace {
 
 /// A row whose name is not given: what the program takes then, where that is not what a run takes by itself.
-void apply_absent(const Row& row, const Settings& settings, config::Fields& fields, Import& imported) {
+void apply_absent(const SettingRow& row, const Settings& settings, config::Fields& fields, Import& imported) {
   const auto name = row.theirs + " (its default)";
   const bool is_first = !row.ours.empty() && !imported.origins.contains(row.ours);
   const auto before = is_first ? config::value_text(field_named(row.ours, fields)) : "";

@@ -22,48 +22,46 @@ Outcome left_out(std::string why);
 /// A value of theirs, beside all the others of its file, which it may depend on.
 using Convert = std::function<Outcome(const Value& value, const Settings& all)>;
 
+/// Carries a value as it is.
+Outcome same_value(const Value& value, const Settings& all);
+/// Converts values of settings of one kind, or of all others; from the rest nothing is carried, and nothing told.
+Convert only(bool (*when)(const Settings&), Convert convert);
+Convert unless(bool (*when)(const Settings&), Convert convert);
+
 /// A line of a program's table: their name, ours, and how the value changes.
-struct Row {
+struct SettingRow {
   std::string theirs;  ///< unfolded; "a.*" means all below a that no other row names
   std::string ours;    ///< "" where there is nothing to carry it to
   Convert convert;     ///< left out for a row that needs nothing here, which `why_needless` says
   Value absent;        ///< value that the program takes when the name is not given; null: as good as not given
   std::string why_needless = "";
 
-  /// The same row with what the program takes when the name is not given.
-  Row otherwise(Value value) &&;
+  /// Returns this row with what the program takes when the name is not given.
+  SettingRow otherwise(Value value) &&;
 };
 
-/// A name of theirs and what the program takes when it is not given.
-struct Key {
-  std::string name;
-  Value absent;
-  Key(const char* name, Value absent = nullptr) : name(name), absent(std::move(absent)) {}
-  Key(std::string name, Value absent = nullptr) : name(std::move(name)), absent(std::move(absent)) {}
-};
-
-Row same(std::string theirs, std::string ours, std::string note = "");
-Row rewritten(std::string theirs, std::string ours, Convert convert, Value absent = nullptr);
+/// A row that carries a value as it is, with a note on what is different here.
+SettingRow same(std::string theirs, std::string ours, std::string note = "");
+SettingRow rewritten(std::string theirs, std::string ours, Convert convert, Value absent = nullptr);
+/// A row that gives our option a value where theirs asks for something.
+SettingRow switched(std::string theirs, std::string ours, Value value, std::string note = "");
 /// A word of theirs to a word of ours, whatever its case; for others `why_others`.
-Row words(std::string theirs, std::string ours, std::map<std::string, std::string> ours_by_theirs, std::string why_others,
-          Value absent = nullptr);
-/// Rows that carry nothing: told with the reason when they ask for something else than the program does by itself.
-std::vector<Row> no_place(const std::vector<Key>& theirs, const std::string& why);
-/// The same of what the program does by itself too, and what is not done here: told also when it is not given.
-std::vector<Row> not_done(const std::vector<Key>& theirs, const std::string& why);
-/// Rows of names that other rows look at: not told.
-std::vector<Row> looked_at(const std::vector<Key>& theirs);
-/// Rows of names that change nothing of what is learned, with the reason: told by name alone.
-std::vector<Row> needless(const std::vector<Key>& theirs, const std::string& why);
+SettingRow words(std::string theirs, std::string ours, std::map<std::string, std::string> ours_by_theirs, std::string why_others,
+                 Value absent = nullptr);
+/// A row that carries nothing: told with the reason when it asks for something else than the program does by itself. Without a reason it is
+/// not told: other rows look at it.
+SettingRow no_place(std::string theirs, std::string why, Value absent = nullptr);
+/// A row that changes nothing of what is learned, with the reason: told by name alone.
+SettingRow needless(std::string theirs, std::string why, Value absent = nullptr);
 
 /// Tells whether two values of theirs ask for the same.
 bool means_the_same(const Value& a, const Value& b);
 
 /// A program's table out of rows and lists of rows.
 struct Table {
-  std::vector<Row> rows;
-  Table& operator<<(Row row);
-  Table& operator<<(const std::vector<Row>& more);
+  std::vector<SettingRow> rows;
+  Table& operator<<(SettingRow row);
+  Table& operator<<(const std::vector<SettingRow>& more);
 };
 
 /// The result of importing settings, but for the values, which are in the fields.

@@ -93,7 +93,8 @@ TEST(ForeignSettings, ATableCarriesConvertsAndTells) {
   foreign::Table table;
   table << foreign::same("dim", "lora_rank") << foreign::same("steps", "max_steps", "counts otherwise here");
   table << foreign::words("opt", "optimizer", {{"adamw", "adamw"}}, "no such optimizer", "AdamW");
-  table << foreign::no_place({"swap"}, "nothing is swapped") << foreign::needless({"title", "log.a"}, "says how a run is shown");
+  table << foreign::no_place("swap", "nothing is swapped") << foreign::needless("title", "says how a run is shown")
+        << foreign::needless("log.a", "says how a run is shown");
   Options options;
   auto fields = fields_of(options);
   foreign::Import imported;
@@ -110,7 +111,7 @@ TEST(ForeignSettings, ATableCarriesConvertsAndTells) {
 
 TEST(ForeignSettings, WhatAsksForNothingIsNotTold) {
   foreign::Table table;
-  table << foreign::no_place({"a", "b", "c", "d", "e"}, "why");
+  for (const char* name : {"a", "b", "c", "d", "e"}) table << foreign::no_place(name, "why");
   Options options;
   auto fields = fields_of(options);
   foreign::Import imported;

@@ -1,13 +1,14 @@
+#include "foreign/onetrainer_arrange.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "foreign/onetrainer_rows.h"
+#include "foreign/onetrainer_words.h"
 #include "foreign/prompts.h"
 
-// Concepts and samples of OneTrainer, which have files of their own.
-namespace burnish::foreign {
+namespace burnish::foreign::of_onetrainer {
 
 namespace {
 
@@ -55,11 +56,11 @@ void put_samples(const Value& tree, const Open& open, Arranged& arranged) {
 
 }  // namespace
 
-bool onetrainer_recognises(const Value& tree) {
+bool recognises(const Value& tree) {
   return tree.is_object() && (tree.contains("training_method") || tree.contains("base_model_name")) && tree.contains("model_type");
 }
 
-Arranged onetrainer_arrange(Value tree, const Open& open) {
+Arranged arrange(Value tree, const Open& open) {
   Arranged arranged;
   put_words(tree, arranged);
   arranged.tree = tree;
@@ -94,4 +95,4 @@ Arranged onetrainer_arrange(Value tree, const Open& open) {
   return arranged;
 }
 
-}  // namespace burnish::foreign
+}  // namespace burnish::foreign::of_onetrainer
