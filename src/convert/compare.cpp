@@ -12,7 +12,7 @@
 #include "adapters/make_change.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "convert/lora.h"
+#include "convert/model_of_lora.h"
 #include "models/registry.h"
 
 namespace burnish::convert {

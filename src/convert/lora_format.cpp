@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "adapters/adapter_tensors.h"
 #include "adapters/layers_in_file.h"
 #include "base/choice.h"
 #include "base/input_error.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "studio/mcp_tools.h"
+#include "studio/mcp_calls.h"
 
 namespace burnish::studio {
 

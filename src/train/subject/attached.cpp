@@ -7,6 +7,7 @@
 #include <map>
 
 #include "adapters/adapter_config.h"
+#include "adapters/adapter_tensors.h"
 #include "base/input_error.h"
 #include "base/log.h"
 #include "base/random_key.h"
