@@ -107,7 +107,7 @@ void check(const Tool& tool, const json& arguments) {
   }
 }
 
-/// Whether it is a value of TOML as it is of JSON.
+/// Tells whether it is a value of TOML as it is of JSON.
 bool is_value(const json& value) {
   auto is_scalar = [](const json& one) { return one.is_string() || one.is_number() || one.is_boolean(); };
   return is_scalar(value) || (value.is_array() && std::ranges::all_of(value, is_scalar));
@@ -133,7 +133,7 @@ json text_result(const std::string& text, bool is_error) {
   return {{"content", json::array({{{"type", "text"}, {"text", text}}})}, {"isError", is_error}};
 }
 
-/// What an assistant gets of an answer.
+/// Returns what an assistant gets of an answer.
 json result_of(const Tool& tool, const json& arguments, const Answered& answered) {
   if (answered.status == 0) return text_result("the studio does not answer; ask once more", true);
   if (answered.status == 200 && answered.media_type.starts_with("image/")) {

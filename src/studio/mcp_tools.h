@@ -5,7 +5,7 @@
 
 namespace burnish::studio {
 
-/// What a tool takes.
+/// Holds what a tool takes.
 struct Input {
   enum class Kind { text, number, truth, texts_by_name, settings };
   const char* name;
