@@ -22,7 +22,7 @@ namespace {
 
 const std::string kMagnitude = "magnitude", kDoraScale = "dora_scale", kAlpha = "alpha";
 
-/// How a key ends.
+/// Says how a key ends.
 struct Ending {
   std::string text;
   std::string part;        ///< what we call the part

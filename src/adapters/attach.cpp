@@ -276,7 +276,7 @@ namespace {
              w.path, num_more);
 }
 
-/// Which weights an entry fits: by its own rows where its parameters are those of a fused layer.
+/// Returns which weights an entry fits: by its own rows where its parameters are those of a fused layer.
 Sides own_sides(const AdapterWeights& w, Sides sides) {
   if (w.fused_rows.count > 0 && sides.out >= 0) sides.out = std::clamp(sides.out - w.fused_rows.begin, int64_t{0}, w.fused_rows.count);
   return sides;

@@ -90,7 +90,7 @@ class Reshaping {
     return reshaped;
   }
 
-  /// How many adapters got a larger rank.
+  /// Returns how many adapters got a larger rank.
   int64_t num_widened() const { return num_widened_; }
 
  private:
@@ -147,11 +147,11 @@ class Reshaping {
     return w;
   }
 
-  /// Whether ranks below the one asked for become that one: under an energy it is a limit alone.
+  /// Tells whether ranks below the one asked for become that one: under an energy it is a limit alone.
   bool grows() const { return rule_.rank > 0 && rule_.energy == 0; }
   bool has_rule() const { return rule_.rank > 0 || rule_.energy > 0; }
 
-  /// What the adapter adds to its weight, as a matrix.
+  /// Returns what the adapter adds to its weight, as a matrix.
   at::Tensor delta_of(const std::string& component, const AdapterWeights& w, const std::vector<AdapterWeights>& all) {
     at::NoGradGuard no_grad;
     auto parameters = w.parameters;
@@ -230,7 +230,7 @@ int64_t num_layers(const AdaptersByComponent& all) {
   return count;
 }
 
-/// What is written: changes of weights, and beside them those of biases and norms.
+/// Holds what is written: changes of weights, and beside them those of biases and norms.
 struct Changes {
   AdaptersByComponent weights, vectors = {};
 };

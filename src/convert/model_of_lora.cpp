@@ -81,7 +81,7 @@ std::vector<Fit> published_models_for(const std::string& lora) {
   return fitting;
 }
 
-/// What an adapter says that it was trained on: burnish in the file's header, peft beside it; "" where neither does.
+/// Returns what an adapter says that it was trained on: burnish in the file's header, peft beside it; "" where neither does.
 std::string said_base(const std::string& lora) {
   auto place = adapters::find_adapter(lora);
   auto metadata = io::TensorSource::open({place.tensors}).metadata();
@@ -101,7 +101,7 @@ std::string letters_of(const std::string& text) {
   return letters;
 }
 
-/// Whether a word is the published name of a model or its variant's, be it behind the name of who published it ("owner/FLUX.1-dev").
+/// Tells whether a word is the published name of a model or its variant's, be it behind the name of who published it ("owner/FLUX.1-dev").
 bool is_called(const std::string& word, const Fit& fit) {
   auto letters = letters_of(word.substr(word.rfind('/') + 1));
   return !letters.empty() && (letters == letters_of(fit.name) || letters == letters_of(fit.variant));

@@ -62,7 +62,7 @@ void send(const std::vector<Child>& children, int number) {
   }
 }
 
-/// What became of the processes.
+/// Holds what became of the processes.
 class Children {
  public:
   Children(std::vector<Child> children, Store& store, std::string& said) : children_(std::move(children)), store_(store), said_(said) {}

@@ -7,7 +7,7 @@ namespace burnish::masking {
 
 // Shape letters: H height and W width of a picture, P texts, S side of the scores in pixels.
 
-/// How scores become a mask. Defaults are OneTrainer's.
+/// Says how scores become a mask. Defaults are OneTrainer's.
 struct MaskRule {
   double threshold = 0.3;      ///< how likely what is named has to be at a pixel, 0 to 1
   int64_t smooth_pixels = 5;   ///< each score becomes the mean of those up to so many pixels of the model's square away

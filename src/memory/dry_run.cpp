@@ -19,7 +19,7 @@
 
 namespace burnish::memory {
 
-/// What is written down. Blocks outlive the dry run that they were taken in, and keep it.
+/// Holds what is written down. Blocks outlive the dry run that they were taken in, and keep it.
 struct DryRun::Books {
   std::mutex mutex;  // operators allocate from threads of their own
   Allocations allocations;
@@ -49,7 +49,7 @@ struct DryRun::Books {
 
 namespace {
 
-/// What a storage on the meta device holds in place of numbers.
+/// Holds what a storage on the meta device holds in place of numbers.
 struct Held {
   std::shared_ptr<void> books;
   size_t number;

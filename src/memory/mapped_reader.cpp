@@ -78,7 +78,7 @@ class MappedReader::Mapping {
 
 namespace {
 
-/// Whether the system has all pages of [begin, end) in its cache; it says so too where it does not tell.
+/// Tells whether the system has all pages of [begin, end) in its cache; it says so too where it does not tell.
 bool is_cached(uintptr_t begin, uintptr_t end) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)), first = begin / page * page;
   std::vector<unsigned char> pages((end - first + page - 1) / page);

@@ -22,7 +22,7 @@ std::optional<at::Tensor> offset_of(const at::Tensor& bias) {
   return bias.defined() ? std::optional(bias.to(at::kBFloat16)) : std::nullopt;
 }
 
-/// How scales of blocks are told to `_scaled_mm_v2`: what each covers, in order, and how they lie.
+/// Says how scales of blocks are told to `_scaled_mm_v2`: what each covers, in order, and how they lie.
 struct Recipe {
   std::vector<at::Tensor> scales;
   std::vector<int64_t> covers, lies;

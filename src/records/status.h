@@ -28,10 +28,10 @@ struct Process {
 Process own_process();
 /// The process of this machine that has the number now; nothing where there is none.
 std::optional<Process> process_with(int64_t id);
-/// Whether the process goes on; nothing where that cannot be seen from here: on another machine, or in another container.
+/// Tells whether the process goes on; nothing where that cannot be seen from here: on another machine, or in another container.
 std::optional<bool> is_running(const Process& process);
 
-/// Where a run stands, in RUN/status.json.
+/// Says where a run stands, in RUN/status.json.
 struct Status {
   State state = State::reading;
   std::string stage = {};                             ///< the piece of work that it is at, as its progress bar calls it; "" for none

@@ -87,7 +87,7 @@ std::string table_of_words(const ModelCard& card) {
   return text;
 }
 
-/// How diffusers and ComfyUI take the weights.
+/// Returns how diffusers and ComfyUI take the weights.
 std::string ways_to_use(const ModelCard& card, const std::vector<std::string>& weights) {
   if (weights.empty()) return "";
   std::string text = "## Use it\n\n";

@@ -57,7 +57,7 @@ struct AddLowRank : torch::autograd::Function<AddLowRank> {
 
 at::Tensor joined(const std::vector<at::Tensor>& parts, int64_t dim) { return parts.size() == 1 ? parts[0] : at::cat(parts, dim); }
 
-/// What backward needs of layers besides tensors.
+/// Holds what backward needs of layers besides tensors.
 struct Layers : torch::CustomClassHolder {
   struct Layer {
     std::shared_ptr<const Multiplier> weight;

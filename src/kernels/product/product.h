@@ -69,7 +69,7 @@ class Multiplier {
 /// x [..., in], W [out, in] -> [..., out].
 ProductPtr matrix_product();
 
-/// How kernels lie over an input, a number for each dimension that they slide over: one for sound, two for pictures, three for clips.
+/// Says how kernels lie over an input, a number for each dimension that they slide over: one for sound, two for pictures, three for clips.
 struct Window {
   std::vector<int64_t> kernel, stride, padding, dilation;
   /// Of an input that is shorter than the kernel along the first dimension, zeros lie before it: it meets the kernel's end alone.

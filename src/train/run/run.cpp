@@ -69,7 +69,7 @@ checkpoint::Progress check_start(const Opened& run, const Course& course) {
   return progress;
 }
 
-/// What frozen models make of all samples.
+/// Holds what frozen models make of all samples.
 struct Encoded {
   Kept training, held_out;
 };
@@ -185,7 +185,7 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
 /// Of pictures that are drawn while training: that of the first sample.
 Extent preview_extent(const Opened& run) { return run.samples().list.front().extent; }
 
-/// Why a run could not be rehearsed: an operator without a meta kernel, or a unit that reads numbers.
+/// Returns why a run could not be rehearsed: an operator without a meta kernel, or a unit that reads numbers.
 std::string why_not(const std::exception& error) {
   auto lines = split_list(error.what(), '\n');
   return lines.empty() ? "of no reason that is given" : lines.front();
@@ -193,7 +193,7 @@ std::string why_not(const std::exception& error) {
 
 Planner planner_of(const Opened& run) { return planner_of(OpenFiles{*run.subject, run.listed, run.held_out ? &*run.held_out : nullptr}); }
 
-/// What is known of a run's memory before it starts.
+/// Holds what is known of a run's memory before it starts.
 struct Planned {
   std::optional<MemoryPlan> plan = {};  ///< nothing where it is not planned
   KeptForBackward kept = {};            ///< what its blocks are to keep
@@ -256,7 +256,7 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
   return loop(training, make_hooks(training));
 }
 
-/// Whether a run fits whose models are numbers; one that cannot be planned does not.
+/// Tells whether a run fits whose models are numbers; one that cannot be planned does not.
 bool fits_in_numbers(TrainOptions options, const Portion& portion) {
   const ModelChoice otherwise;
   options.model.fp8_models = otherwise.fp8_models;
