@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "convert/model_of_lora.h"
+#include "loras/lora_file.h"
 #include "models/registry.h"
 
 namespace burnish::convert {

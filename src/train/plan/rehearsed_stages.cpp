@@ -135,7 +135,7 @@ Trainee Rehearsal::load(const pipeline::Schedule& schedule, const Settings& sett
                         int64_t batches_per_step) {
   dry_.enter("loading");
   auto first = dry_.allocations().size();
-  // Returns what travels lies on the device.
+  // Tensors that travel lie on the device.
   dist::World world(settings.together.process_index, settings.together.num_processes);
   auto trainee = load_trainee(subject_, schedule, settings.step, kept, settings.model.options.device, world);
   // The second step records.

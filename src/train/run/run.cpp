@@ -25,7 +25,7 @@
 #include "train/plan/memory_planner.h"
 #include "train/plan/rehearsal.h"
 #include "train/plan/stages.h"
-#include "train/run/budget.h"
+#include "train/run/decided_schedule.h"
 #include "train/run/hooks/hooks.h"
 #include "train/run/identity.h"
 #include "train/run/loop.h"

@@ -1,4 +1,4 @@
-#include "train/run/budget.h"
+#include "train/run/decided_schedule.h"
 
 #include <fmt/ranges.h>
 

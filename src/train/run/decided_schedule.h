@@ -1,7 +1,7 @@
 #pragma once
 #include "dist/world.h"
 #include "train/course/course.h"
-#include "train/plan/stages.h"
+#include "train/plan/budget.h"
 #include "train/run/opened.h"
 
 namespace burnish::train {
