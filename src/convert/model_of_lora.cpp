@@ -10,6 +10,7 @@
 #include "adapters/adapter_config.h"
 #include "adapters/adapter_file.h"
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "io/files.h"

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/text.h"
 #include "report/data_url.h"
 

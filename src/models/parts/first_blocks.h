@@ -15,7 +15,7 @@ struct BlockStack {
   std::string path;
   int64_t count = 0;
 };
-/// Where the blocks of a transformer lie.
+/// Says where the blocks of a transformer lie.
 struct BlockLayout {
   std::vector<BlockStack> stacks = {};   ///< in order of execution
   std::vector<std::string> behind = {};  ///< paths of the layers that come after all blocks
