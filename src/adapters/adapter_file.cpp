@@ -202,7 +202,7 @@ struct FileParts {
   at::Tensor vera_a, vera_b;
 };
 
-/// In the shape that it is read in. A data Error for a shape that no adapter has.
+/// Brings a tensor into the shape that it is read in. A data Error for a shape that no adapter has.
 at::Tensor shaped(const at::Tensor& tensor, const std::string& part, const std::string& name, const std::string& file) {
   if (part == kAlpha || part == "on_input") {
     if (tensor.numel() != 1) data_error("adapters", "{}: '{}' must be one number", file, name);
@@ -296,7 +296,7 @@ std::vector<AdapterWeights> entries_of(Parts parts, const PartsOf& of, const Fil
 }  // namespace
 
 bool is_zero(const AdapterWeights& w) {
-  // Of these kinds a parameter that is zero leaves nothing of the change.
+  // A parameter of these kinds that is zero leaves nothing of the change.
   static const std::set<Kind> kProducts{Kind::lora, Kind::loha, Kind::lokr, Kind::full, Kind::ia3};
   return kProducts.contains(w.kind) && !w.magnitude.m.defined() &&
          std::any_of(w.parameters.begin(), w.parameters.end(), [](const auto& p) { return !p.second.any().template item<bool>(); });

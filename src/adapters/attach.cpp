@@ -42,7 +42,7 @@ struct Start {
   double scale;
 };
 
-/// For a layer with `out` rows and `in` columns, of which `area` belong to an input channel.
+/// Chooses the start of a layer with `out` rows and `in` columns, of which `area` belong to an input channel.
 Start start_of(const AdapterOptions& o, int64_t out, int64_t in, int64_t area, Fresh fresh) {
   switch (kind_of_type(o.type)) {
     case Kind::lora: return {{{"lora_A.weight", fresh.kaiming(o.rank, in)}, {"lora_B.weight", fresh.zeros(out, o.rank)}}, scale_of(o)};

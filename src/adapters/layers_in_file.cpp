@@ -143,7 +143,7 @@ AdapterWeights stack(const std::vector<Part>& parts, const std::string& name, co
   return whole;
 }
 
-/// Under the names of a program whose layers are not ours.
+/// Puts adapters under the names of a program whose layers are not ours.
 AdaptedList in_foreign_layers(const AdaptedList& adapted, const LayerPrefixes& names, const ForeignLayers& layers) {
   std::map<std::string, AdapterWeights> by_path;
   std::map<std::string, std::string> name_of;

@@ -93,7 +93,7 @@ std::string said_base(const std::string& lora) {
   return it != config.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
-/// In small letters and digits alone.
+/// Returns a text's letters, in small, and digits alone.
 std::string letters_of(const std::string& text) {
   std::string letters;
   for (unsigned char c : text) {

@@ -172,7 +172,7 @@ void check_numbers(const TimestepOptions& o) {
                  o.noising_bias);
 }
 
-/// In mind a picture of 1024 by 1024.
+/// Checks the options for a picture of 1024 by 1024.
 void check_truncation(const TimestepOptions& o) {
   if (!(o.min_t >= 0 && o.min_t < o.max_t && o.max_t <= 1))
     config_error("diffusion", "min_t and max_t must satisfy 0 <= min < max <= 1, not {} and {}", o.min_t, o.max_t);

@@ -18,7 +18,7 @@ struct Hits {
 /// Watches backward add to gradients, which it may do more than once to each; how often is learned in the first round of a kind.
 class Additions {
  public:
-  /// What hears of each addition.
+  /// A function that hears of each addition.
   using Added = std::function<void(size_t parameter, const Hits& hits)>;
   Additions(Parameters parameters, Added added) : parameters_(parameters), added_(std::move(added)) {}
   ~Additions() { stop(); }

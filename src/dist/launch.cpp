@@ -31,7 +31,7 @@ void pass_signals_on() {
   for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
 }
 
-/// Of one process of several.
+/// Makes the command of one process of several.
 Command command_of(const std::vector<std::string>& words, int64_t rank, int64_t count, int64_t port) {
   auto variables = own_variables();
   auto add = [&](const char* name, const std::string& value) { variables.push_back(fmt::format("{}={}", name, value)); };

@@ -20,7 +20,7 @@ namespace burnish::dist {
 
 namespace {
 
-/// Of what `pack` makes of them.
+/// Counts the numbers that `pack` makes of parameters.
 int64_t packed_numel(Parameters parameters) {
   auto numel = std::ssize(parameters);
   for (const auto& parameter : parameters) numel += parameter.numel();
@@ -40,7 +40,7 @@ void pack(Parameters parameters, const at::Tensor& flat) {
   }
 }
 
-/// What becomes of gradients that are there when sums come.
+/// The fate of gradients that are there when sums come.
 enum class There { replaced, added };
 
 /// Makes gradients of sums of what `pack` gave; what no process had stays as it is.
@@ -67,7 +67,7 @@ void drop_gradients(Parameters parameters) {
 /// Watches whether what a process has in a step is finite before it meets what others have.
 class Own {
  public:
-  /// What comes from here on is of the next step.
+  /// Ends the step: all that comes from here on is of the next one.
   void end_step() { has_ended_ = true; }
   void had(const at::Tensor& flat) {
     if (has_ended_) *this = Own();
@@ -76,7 +76,7 @@ class Own {
     if (is_mixed_.defined()) fine = fine.logical_or(is_mixed_);
     is_finite_ = is_finite_.defined() ? is_finite_.logical_and(fine) : fine;
   }
-  /// What others had is part of what comes next.
+  /// Takes in what others had, which is part of what comes next.
   void got(const at::Tensor& flat) {
     if (flat.is_meta()) return;
     auto mixed = are_finite(flat).logical_not();
@@ -105,7 +105,7 @@ struct Bucket {
   size_t count() const { return last - first; }
 };
 
-/// In the order in which backward makes them, so from the last parameter to the first.
+/// Makes buckets in the order in which backward makes gradients, from the last parameter to the first.
 std::vector<Bucket> make_buckets(const std::vector<at::Tensor>& parameters, const ReductionOptions& options) {
   auto owner_of = [&](size_t parameter) { return options.owners.empty() ? -1 : options.owners[parameter]; };
   std::vector<Bucket> buckets;
@@ -262,7 +262,7 @@ class Tree {
     if (level == levels_.size()) levels_.emplace_back();
     levels_[level] = std::move(leaf);
   }
-  /// Of all leaves; the tree is empty again.
+  /// Returns the sum of all leaves; the tree is empty again.
   at::Tensor take() {
     at::Tensor sum;
     for (auto& level : levels_) {

@@ -72,7 +72,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return "[" + join(parts, "×") + "]";
 }
 
-/// Of a causal kernel's shape, that of a slice in time.
+/// Returns the shape of a slice in time of a causal kernel.
 std::vector<int64_t> shape_of_frame(std::vector<int64_t> shape) {
   if (shape.size() == 5) shape.erase(shape.begin() + 2);
   return shape;

@@ -18,7 +18,7 @@ struct MaskRule {
 /// 0 elsewhere (OneTrainer: modules/module/ClipSegModel.py).
 at::Tensor mask_of(const at::Tensor& scores_PSS, const data::Size& size, const MaskRule& rule);
 
-/// What a new mask does to the one that is there.
+/// The effect of a new mask on the one that is there.
 enum class Join { replace, add, subtract };
 /// Joins masks, uint8 [H, W, 1]. Where there is none, `was` is undefined: nothing is there to add to, and all of the picture counts that is
 /// subtracted from.

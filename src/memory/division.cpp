@@ -114,7 +114,7 @@ void Division::broadcast(Page& page) {
   }
 }
 
-/// What is on its way to a page has come: puts it where it belongs on the device.
+/// Puts what has come to a page where it belongs on the device.
 void Division::arrive(Page& page) {
   HostStore::Copies copies;
   if (page.parts.come) {

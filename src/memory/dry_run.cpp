@@ -37,7 +37,7 @@ struct DryRun::Books {
 
   std::string_view named(const std::string& name) { return *names.insert(name).first; }
 
-  /// In backward, the block that made the node which is at work; a block that is run again has nodes that came later.
+  /// Returns in backward the block that made the node which is at work; a block that is run again has nodes that came later.
   std::string_view current() {
     auto node = torch::autograd::get_current_node();
     if (node == nullptr) return place;
@@ -62,7 +62,7 @@ void free_held(void* context) {
   delete held;
 }
 
-/// Of a tensor whose memory was counted; null for others.
+/// Finds the entry of a tensor whose memory was counted; null for others.
 const Held* held_by(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_meta()) return nullptr;
   const auto& data = tensor.storage().data_ptr();

@@ -31,7 +31,7 @@ void advise(const at::Tensor& mapped, int advice) {
 /// Addresses behind which a file lies.
 class MappedReader::Mapping {
  public:
-  /// That around `address`, by /proc/self/maps: "begin-end rwxp offset device inode path" (proc_pid_maps(5)).
+  /// Finds the mapping around `address`, by /proc/self/maps: "begin-end rwxp offset device inode path" (proc_pid_maps(5)).
   explicit Mapping(uintptr_t address) : begin_(address), end_(address) {
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {

@@ -11,7 +11,7 @@ namespace burnish::quant {
 
 namespace {
 
-/// Of a GPU, as 89 for 8.9; 0 of other devices.
+/// Returns the compute capability of a GPU, as 89 for 8.9; 0 of other devices.
 int capability(c10::Device device) {
   if (!device.is_cuda()) return 0;
   const auto* properties = at::cuda::getDeviceProperties(device.index());

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What diffusers looks for in a folder that it is given without the name of a file.
+/// The name that diffusers looks for in a folder that it is given without the name of a file.
 constexpr const char* kDiffusersName = "pytorch_lora_weights.safetensors";
 constexpr const char* kReadme = "README.md";
 /// A line by which a card is known again.

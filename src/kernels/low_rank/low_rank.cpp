@@ -119,7 +119,7 @@ struct FrozenLayers : torch::autograd::Function<FrozenLayers> {
     return results;
   }
 
-  /// Of layers whose results were used.
+  /// Computes the gradients of layers whose results were used.
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto layers = c10::static_intrusive_pointer_cast<Layers>(ctx->saved_data["layers"].toCapsule());
     const auto& product = *layers->product;

@@ -72,7 +72,7 @@ ProductPtr matrix_product();
 /// Says how kernels lie over an input, a number for each dimension that they slide over: one for sound, two for pictures, three for clips.
 struct Window {
   std::vector<int64_t> kernel, stride, padding, dilation;
-  /// Of an input that is shorter than the kernel along the first dimension, zeros lie before it: it meets the kernel's end alone.
+  /// An input may be shorter than the kernel along the first dimension: then zeros lie before it, and it meets the kernel's end alone.
   bool causal = false;
 
   /// The same along each of `rank` dimensions, without dilation.

@@ -52,7 +52,7 @@ struct TokenizerRecipe {
   std::string vectors = {};  ///< the name of words' vectors in files that hold those of several encoders: "clip_l"
 };
 
-/// Where the weights of a component come from.
+/// The source of a component's weights.
 enum class WeightsFrom {
   files,     ///< its Source; `initialise` in a run that asks for random weights
   drawn,     ///< `initialise`: no file holds them

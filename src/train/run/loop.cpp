@@ -221,7 +221,7 @@ Taken step(const Training& training, bool& stops) {
   return taken;
 }
 
-/// What was done of what is asked is asked no more.
+/// Takes back what was asked and is done.
 void take_back(const Training& training, records::Asked done, bool ended_epoch) {
   if (!training.world.is_first()) return;
   if (done.preview && training.previews == nullptr) warn("a preview was asked for, and this run has no preview_prompts");

@@ -83,7 +83,7 @@ void save_checks(const Opened& run) {
   if (run.held_out && run.held_out->pictures) run.held_out->pictures->save_checks();
 }
 
-/// What is shown with other captions teaches a word nothing.
+/// Warns of captions without the word: their pictures teach it nothing.
 void warn_of_captions_without(const std::string& word, const Samples& samples, bool is_only_word) {
   int64_t num = 0, num_with = 0;
   for (const auto& sample : samples.list) {
@@ -139,7 +139,7 @@ struct WithAhead {
   std::optional<AheadResults> results;     ///< none when nothing was computed ahead
 };
 
-/// For a run of too many batches to compute anything ahead.
+/// Makes the stages of a run of too many batches to compute anything ahead.
 WithAhead without_ahead(const Opened& run, const pipeline::Schedule& schedule, int64_t num_batches) {
   if (run.settings.schedule.always_ahead())
     config_error("train", "precompute_timesteps is for runs of up to {} batches, and this one has {}; train fewer steps, or set it to off",
@@ -182,7 +182,7 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
   return {nothing_ahead(schedule), nullptr, std::nullopt};
 }
 
-/// Of pictures that are drawn while training: that of the first sample.
+/// Returns the extent of pictures that are drawn while training: that of the first sample.
 Extent preview_extent(const Opened& run) { return run.samples().list.front().extent; }
 
 /// Returns why a run could not be rehearsed: an operator without a meta kernel, or a unit that reads numbers.
@@ -222,7 +222,7 @@ Planned check_memory(const Opened& run, const Planner& planner) {
   }
 }
 
-/// From what is kept of the samples on to the last step.
+/// Goes from what is kept of the samples on to the last step.
 std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start, const Planned& planned,
                               const std::string& identity, const dist::World& world, const records::StatusFile& status) {
   auto within = within_budget(run, course, world);

@@ -7,7 +7,7 @@
 
 namespace burnish::models::wan {
 
-/// What the time gives every block: shift, scale and gate of attention, and of the MLP.
+/// The number of values that the time gives every block: shift, scale and gate of attention, and of the MLP.
 inline constexpr int64_t kModulations = 6;
 
 /// What Wan-Animate-2's transformer has of its own, which runs on a clip too: what is drawn moves as the clip does.
