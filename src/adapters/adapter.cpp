@@ -64,7 +64,7 @@ at::Tensor Norms::by_channel(const std::function<at::Tensor(size_t)>& squared) c
 void Norms::prepare() {
   if (!frozen_squared_.empty()) return;
   for (const auto& part : parts_) frozen_squared_.push_back(squared_norms(part.layer->source(), axis_));
-  // In one place for good: a block that a step leaves behind would keep a hole in the heap beside it.
+  // The tensor stays in one place for good: a block that a step leaves behind would keep a hole in the heap beside it.
   norms_ = at::empty_like(by_channel([&](size_t i) { return frozen_squared_[i]; }));
 }
 

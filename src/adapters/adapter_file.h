@@ -32,11 +32,6 @@ std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, cons
                                          const std::function<int64_t(const std::string&)>& rows_of,
                                          const std::function<int64_t(const std::string&)>& columns_of);
 
-/// Makes the tensors of a file. Every layer has `.alpha`, with scale = alpha / rank; where diffusers would refuse that, its layout has the
-/// scale multiplied into lora_B of LoRA instead. 16-bit dtypes keep magnitudes and alphas in fp32.
-io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes& prefixes, c10::ScalarType dtype,
-                                 Layout layout = Layout::automatic);
-
 /// Tells whether an adapter changes nothing: one of its factors is zero, and it has no magnitude.
 bool is_zero(const AdapterWeights& weights);
 

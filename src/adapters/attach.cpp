@@ -42,7 +42,7 @@ struct Start {
   double scale;
 };
 
-/// For a layer with `out` rows and `in` columns, of which `area` belong to an input channel.
+/// Chooses the start of a layer with `out` rows and `in` columns, of which `area` belong to an input channel.
 Start start_of(const AdapterOptions& o, int64_t out, int64_t in, int64_t area, Fresh fresh) {
   switch (kind_of_type(o.type)) {
     case Kind::lora: return {{{"lora_A.weight", fresh.kaiming(o.rank, in)}, {"lora_B.weight", fresh.zeros(out, o.rank)}}, scale_of(o)};
@@ -276,7 +276,7 @@ namespace {
              w.path, num_more);
 }
 
-/// Which weights an entry fits: by its own rows where its parameters are those of a fused layer.
+/// Returns which weights an entry fits: by its own rows where its parameters are those of a fused layer.
 Sides own_sides(const AdapterWeights& w, Sides sides) {
   if (w.fused_rows.count > 0 && sides.out >= 0) sides.out = std::clamp(sides.out - w.fused_rows.begin, int64_t{0}, w.fused_rows.count);
   return sides;

@@ -51,7 +51,8 @@ struct AdapterWeights {
   std::string path;
   std::string target = "weight";  ///< or "bias"; "" where the path is that of a table
   Kind kind = Kind::lora;
-  /// As make_change (make_change.h) has them; a bias may have of_weight [in, 1] too, whose product with its layer's weight is added.
+  /// The parameters as make_change (make_change.h) has them; a bias may have of_weight [in, 1] too, whose product with its layer's weight
+  /// is added.
   Parameters parameters = {};
   double scale = 1;
   Magnitude magnitude;  ///< undefined m unless DoRA

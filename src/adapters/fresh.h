@@ -4,7 +4,7 @@
 
 namespace burnish::adapters {
 
-/// Where a parameter of a new adapter begins, in fp32.
+/// Says where a parameter of a new adapter begins, in fp32.
 struct Fresh {
   at::Generator generator;  ///< undefined for shapes without numbers, of a model on the meta device
   at::Tensor normal(int64_t rows, int64_t columns, double deviation);

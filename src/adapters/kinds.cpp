@@ -82,7 +82,7 @@ AdapterWeights read_full(const Parts& parts) {
   return entry_of(Kind::full, {{"diff", diff.dim() < 2 ? column(diff) : diff.flatten(1)}});
 }
 
-/// Which rows the blocks of a butterfly's stage take: LyCORIS exchanges the places of single rows.
+/// Returns which rows the blocks of a butterfly's stage take: LyCORIS exchanges the places of single rows.
 at::Tensor butterfly_order(int64_t n, int64_t b, int64_t stage) {
   return at::arange(n, at::kLong).view({-1, 2, (b / 2) << stage}).transpose(1, 2).flatten();
 }
@@ -171,7 +171,7 @@ AdapterWeights read_boft_r(const Parts& parts, const PartsOf& of) {
   return entry_of(Kind::boft, parameters);
 }
 
-/// Whether peft's factors are those of a layer's inputs ([1, in]); under a convolution ([1, n, 1...]) their number tells it.
+/// Tells whether peft's factors are those of a layer's inputs ([1, in]); under a convolution ([1, n, 1...]) their number tells it.
 bool is_over_inputs(const at::Tensor& ia3_l, const PartsOf& of) {
   if (ia3_l.dim() > 2) return ia3_l.numel() != of.out;
   return ia3_l.dim() == 2 && ia3_l.size(0) == 1;

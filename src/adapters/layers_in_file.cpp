@@ -56,8 +56,8 @@ bool share_one(const std::vector<Part>& parts) {
   return true;
 }
 
-/// Whether two adapters differ in the factors that have ΔW's rows alone. On the meta device, where runs are planned, there are no numbers:
-/// factors that train apart differ.
+/// Tells whether two adapters differ in the factors that have ΔW's rows alone. On the meta device, where runs are planned, there are no
+/// numbers: factors that train apart differ.
 bool share_others(const AdapterWeights& a, const AdapterWeights& b) {
   return std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(), [](const auto& x, const auto& y) {
     if (x.first != y.first || has_rows(x.first)) return x.first == y.first;
@@ -72,7 +72,7 @@ struct Rows {
   AdapterWeights weights;
 };
 
-/// What keeps adapters of parts from being stacked; empty when nothing does.
+/// Returns what keeps adapters of parts from being stacked; empty when nothing does.
 std::string obstacle(const std::vector<Rows>& all, int64_t num_rows, bool is_whole, bool shared) {
   auto any = [&](auto&& has) { return std::any_of(all.begin(), all.end(), [&](const auto& part) { return has(part.weights); }); };
   auto is_dora = [](const AdapterWeights& w) { return w.magnitude.m.defined(); };
@@ -143,7 +143,7 @@ AdapterWeights stack(const std::vector<Part>& parts, const std::string& name, co
   return whole;
 }
 
-/// Under the names of a program whose layers are not ours.
+/// Puts adapters under the names of a program whose layers are not ours.
 AdaptedList in_foreign_layers(const AdaptedList& adapted, const LayerPrefixes& names, const ForeignLayers& layers) {
   std::map<std::string, AdapterWeights> by_path;
   std::map<std::string, std::string> name_of;

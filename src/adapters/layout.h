@@ -11,7 +11,7 @@
 
 namespace burnish::adapters {
 
-/// How adapters are laid out in a file:
+/// The way in which adapters are laid out in a file:
 /// diffusers   `<prefix>path.lora_A.weight`, `.lora_magnitude_vector` (with `.weight` in text encoders): diffusers, peft, ComfyUI
 /// kohya       kohya's layers, or `<prefix>path_with_underscores`; `.lora_down.weight`, `.dora_scale`: sd-scripts, ComfyUI, diffusers
 /// lycoris     `<prefix>path_with_underscores.`, else as kohya: LyCORIS, ComfyUI

@@ -27,7 +27,7 @@ bool ends_with_name(const std::string& path, const std::string& name) {
   return path == name || (path.size() > name.size() && path.ends_with(name) && path[path.size() - name.size() - 1] == '.');
 }
 
-/// What stands before the numbers in a path, each a list, with the number.
+/// Returns what stands before the numbers in a path, each a list, with the number.
 std::vector<std::pair<std::string, std::string>> lists_of(const std::string& path) {
   std::vector<std::pair<std::string, std::string>> lists;
   std::string before;
@@ -90,7 +90,7 @@ std::vector<std::string> select(const NamedLayers& layers, const Matches& matche
   });
 }
 
-/// How names are told that user's names, at least one, mean: a single one that matches nothing as an expression is a name.
+/// Returns how names are told that user's names, at least one, mean: a single one that matches nothing as an expression is a name.
 Matches matching(const NamedLayers& layers, const std::vector<std::string>& names, const AliasesOf& aliases) {
   if (names.size() > 1) return by_names(names);
   auto regex = by_regex(names[0]);

@@ -17,7 +17,7 @@ namespace burnish::adapters {
 
 namespace {
 
-/// What the new rows or columns of a factor begin with.
+/// The numbers that new rows or columns of a factor begin with.
 enum class Begins { zero, kaiming, normal };
 
 struct Growth {
@@ -47,7 +47,7 @@ at::Tensor grown(const at::Tensor& factor, const Growth& growth, int64_t rank, u
   auto more = rank - factor.size(growth.rank_dim);
   if (more <= 0) return factor;
   Fresh fresh{at::make_generator<at::CPUGeneratorImpl>(seed ^ mix64(growth.factor) ^ hash_of(factor))};
-  // As columns are drawn a fresh start's bound is that of the whole factor's rows.
+  // A fresh start's bound is that of the whole factor's rows, by which columns are drawn too.
   bool is_by_row = growth.rank_dim == 0;
   auto rows = is_by_row ? more : factor.size(0), columns = is_by_row ? factor.size(1) : rank;
   at::Tensor added;

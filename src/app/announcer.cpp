@@ -110,7 +110,7 @@ std::vector<std::string> names_of(const std::vector<fs::path>& files) {
   return names;
 }
 
-/// What a person reads of it.
+/// Returns what a person reads of it.
 std::string sentence_of(const Event& event) {
   const auto name = name_of(event.run);
   const auto& status = event.status;

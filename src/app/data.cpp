@@ -130,7 +130,7 @@ void print_captions(const data::CaptionCounts& captions) {
   for (const auto& [tag, count] : captions.tags) print("{:>7}  {}\n", count, tag);
 }
 
-/// Of every text encoder of the model.
+/// Prints the tokens of captions, for every text encoder of the model.
 void print_tokens(const train::ModelChoice& choice, const data::Dataset& dataset) {
   auto model = models::open_model(models::open_model_files({choice.model, "", ""}), train::model_options(choice));
   std::set<std::string> captions;
@@ -143,7 +143,7 @@ void print_tokens(const train::ModelChoice& choice, const data::Dataset& dataset
           count_of(count.num_cut, "caption is", "captions are"));
 }
 
-/// Of samples that would be visited for nothing.
+/// Prints which samples would be visited for nothing.
 void print_without_effect(const DataOptions& o, const data::Dataset& dataset) {
   auto num_zero = std::ranges::count_if(dataset.rows(), [&](auto row) { return dataset.entry(row).loss_weight == 0; });
   if (num_zero > 0)

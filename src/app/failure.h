@@ -6,7 +6,7 @@
 
 namespace burnish::app {
 
-/// What the program ends with when an exception ends it.
+/// Holds what the program ends with when an exception ends it.
 struct Failure {
   std::string text;      ///< what is printed: "[room] sentence", a line for each thing that is wrong with options
   std::string sentence;  ///< without the room

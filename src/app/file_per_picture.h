@@ -13,7 +13,7 @@
 // What verbs have in common that write a file for each picture of folders, by a model that sees it.
 namespace burnish::app {
 
-/// What came of it.
+/// Holds what came of it.
 struct FilesWritten {
   nlohmann::json written = nlohmann::json::array(), bad = nlohmann::json::array();
   int64_t num_there = 0;  ///< files that were there and stay

@@ -28,7 +28,7 @@ int64_t steps_for(int64_t num_pictures) { return std::clamp<int64_t>((500 + 50 *
 
 bool has_buckets(const SeenPictures& pictures) { return std::min(pictures.smallest.height, pictures.smallest.width) >= kLeastBucketSide; }
 
-/// Whether the words have anything to do: as the caption of pictures that have none, or before captions that do not say them.
+/// Tells whether the words have anything to do: as the caption of pictures that have none, or before captions that do not say them.
 bool needs_trigger(const FirstRunAnswers& answers) {
   return answers.pictures.num_without_caption > 0 || answers.pictures.num_without(answers.subject) > 0;
 }

@@ -21,7 +21,7 @@ namespace burnish::app {
 
 namespace {
 
-/// What an import came to.
+/// Holds what an import came to.
 struct Outcome {
   std::string program, toml;
   foreign::Import imported;

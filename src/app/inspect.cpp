@@ -35,7 +35,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What an adapter's file is: its kinds, with the layers that each is on, and in whose names they are.
+/// Describes an adapter's file: its kinds, with the layers that each is on, and in whose names they are.
 void describe_adapter(Json& report, const std::map<std::string, int64_t>& kinds, const std::vector<std::string>& names) {
   report["what"] = "adapter";
   report["adapter"] = kinds;
@@ -45,7 +45,7 @@ void describe_adapter(Json& report, const std::map<std::string, int64_t>& kinds,
   report["read_by"] = convert::readers_of(*format);
 }
 
-/// How many of an adapter's tensors hold nothing but zeros: some do before they train, and their layers are as they were.
+/// Returns how many of an adapter's tensors hold nothing but zeros: some do before they train, and their layers are as they were.
 int64_t num_zeros_in(const io::TensorSource& source) {
   return std::ranges::count_if(source.names(),
                                [&](const auto& name) { return !source.tensor(name).to(at::kFloat).any().template item<bool>(); });
@@ -152,7 +152,7 @@ std::vector<std::string> files_in(const std::string& path) {
   return files.empty() || are_shards ? std::vector{path} : files;
 }
 
-/// What files are, in their order, and of those that cannot be read the reason; the first Error, once all others are known.
+/// Returns what files are, in their order, and of those that cannot be read the reason; the first Error, once all others are known.
 std::optional<Error> describe_all(const std::vector<std::string>& paths, const std::function<void(const Json&)>& take) {
   std::optional<Error> failed;
   for (const auto& path : paths) {

@@ -20,7 +20,7 @@ class Journal {
   bool has(const std::filesystem::path& file) const;
   /// Notes, ahead of writing it, what a file is; "" where there is none.
   void note(const std::filesystem::path& file);
-  /// How many files were noted by commands before.
+  /// Returns how many files were noted by commands before.
   int64_t num_noted() const { return static_cast<int64_t>(noted_.size()); }
   /// Takes the journal away: all is done.
   void end();

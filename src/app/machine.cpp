@@ -38,7 +38,7 @@ std::string read_text(const fs::path& path) {
   return text.str();
 }
 
-/// What stands behind "name :" in lines of such a file; "" where no line begins so.
+/// Returns what stands behind "name :" in lines of such a file; "" where no line begins so.
 std::string field(const std::string& text, std::string_view name) {
   for (const auto& line : split_list(text, '\n')) {
     auto colon = line.find(':');

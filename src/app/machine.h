@@ -4,8 +4,8 @@
 
 namespace burnish::app {
 
-/// What this machine has, and what of it a run takes when no option says otherwise: objects "burnish", "torch", "processor", "memory",
-/// "gpu" and "used". Keys that end in "_bytes" are numbers of bytes. What cannot be found out is left out.
+/// Returns what this machine has, and what of it a run takes when no option says otherwise: objects "burnish", "torch", "processor",
+/// "memory", "gpu" and "used". Keys that end in "_bytes" are numbers of bytes. What cannot be found out is left out.
 nlohmann::ordered_json describe_machine();
 
 /// A folder that may not be there yet: its file system, how much room is on it, and whether it can be written.

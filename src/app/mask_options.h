@@ -18,7 +18,7 @@ void fields(config::Fields& f, MaskOptions& o);
 /// Refuses what makes no sense, all of it at once, before any file is opened.
 void check(const MaskOptions& o);
 
-/// What the mode does to a mask that is there.
+/// Returns what the mode does to a mask that is there.
 masking::Join join_of(const MaskOptions& o);
 
 }  // namespace burnish::app

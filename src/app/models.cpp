@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What a run opens of a model on a hub.
+/// Returns what a run opens of a model on a hub.
 json amount_of(const std::string& name) {
   const auto* published = models::find_published(name);
   const auto id = published != nullptr && !published->id.empty() ? std::string(published->id) : name;

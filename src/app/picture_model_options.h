@@ -3,7 +3,7 @@
 #include "config/pages.h"
 #include "train/subject/model_choice.h"
 
-// What verbs have in common whose model sees pictures and says something of each.
+// Options that all verbs have whose model sees pictures and says something of each.
 namespace burnish::app {
 
 /// The model, and how its verb answers.

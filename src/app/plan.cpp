@@ -16,7 +16,7 @@ namespace burnish::app {
 
 namespace {
 
-/// What a plan may be asked beside the options of train.
+/// Holds what a plan may be asked beside the options of train.
 struct PlanOptions {
   train::TrainOptions train;
   bool graph = false, json = false, fit = false;
@@ -27,7 +27,7 @@ struct PlanOptions {
   bool is_of_memory() const { return !graph && dot.empty(); }
 };
 
-/// Those that are its own.
+/// Lists the options that only plan has.
 void plan_fields(config::Fields& f, PlanOptions& o) {
   f.group("Plan", config::Level::first_run);
   f("fit", o.fit, "look for the options that cost least speed and stay within device_memory and host_memory");

@@ -135,7 +135,7 @@ void save_latents(const std::string& path, const std::vector<drawing::Latents>& 
   io::save_safetensors(path, streams);
 }
 
-/// Whether a file is one that save_latents wrote.
+/// Tells whether a file is one that save_latents wrote.
 bool is_latents(const std::filesystem::path& path) {
   auto file = io::SafetensorsFile::open(path);
   auto is_stream = [](const auto& tensor) { return tensor.first.ends_with(models::kLatents); };
@@ -183,7 +183,7 @@ std::vector<std::string> loras_of(const SampleOptions& o, const Picture& picture
   return texts;
 }
 
-/// What a file says of how its picture was drawn.
+/// Returns what a file says of how its picture was drawn.
 data::Texts texts_of(const SampleOptions& o, const Picture& picture, bool has_layers) {
   data::Texts text{{"prompt", picture.prompt},
                    {"negative_prompt", picture.negative_prompt},
@@ -311,7 +311,7 @@ void run(SampleOptions o) {
        o.output_path);
 }
 
-/// What it has in common with training speaks of training.
+/// Runs it; errors of functions that training uses too are said as the sampler's own.
 void run_as_sample(const SampleOptions& o) try { run(o); } catch (const Error& error) {
   if (!std::string_view(error.what()).starts_with("[train] ")) throw;
   throw Error(error.code(), "sample", without_source(error));

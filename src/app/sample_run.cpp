@@ -41,8 +41,8 @@ train::DatasetChoice first_dataset(const train::TrainOptions& o) {
   return has_file ? train::datasets_of(o).front() : o.dataset;
 }
 
-/// What options alone say of a run's pictures: the extent of the first dataset's, or a square of about their area where each keeps its
-/// shape.
+/// Returns what options alone say of a run's pictures: the extent of the first dataset's, or a square of about their area where each keeps
+/// its shape.
 Extent asked_extent(const train::TrainOptions& o) {
   auto rule = train::subsets_of(first_dataset(o), 1).front().size;
   if (rule.height > 0) return data::extent_of(rule.fixed());

@@ -6,7 +6,7 @@
 
 namespace burnish::app {
 
-/// What is seen of a folder of pictures, or of a metadata file, before a first run.
+/// Holds what is seen of a folder of pictures, or of a metadata file, before a first run.
 struct SeenPictures {
   std::string path;
   int64_t num_pictures = 0, num_bad = 0, num_without_caption = 0;

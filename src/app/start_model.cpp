@@ -75,7 +75,7 @@ void add_folder(const fs::path& folder, IsModel is_model, std::vector<std::strin
   }
 }
 
-/// What --model may name in the current folder, in `models` below it, and in the cache of the hub.
+/// Returns what --model may name in the current folder, in `models` below it, and in the cache of the hub.
 std::vector<std::string> names_there(IsModel is_model) {
   std::vector<std::string> names;
   add_folder(".", is_model, names);

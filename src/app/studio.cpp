@@ -18,7 +18,7 @@ namespace burnish::app {
 
 namespace {
 
-/// Where there is a screen to open it on. It is a help, and no harm if it fails.
+/// Opens the page where there is a screen. It is a help, and no harm if it fails.
 void open_browser(const std::string& address) {
   if (std::getenv("DISPLAY") == nullptr && std::getenv("WAYLAND_DISPLAY") == nullptr) return;
   try {

@@ -51,7 +51,7 @@ std::string own_path() {
   return path.string();
 }
 
-/// Beside the program: in its packages, where it is installed, and where it was built.
+/// Finds the recipes beside the program: in its packages, where it is installed, and where it was built.
 fs::path recipes_beside(const fs::path& program) {
   for (const char* place : {"recipes", "../share/burnish/recipes", "../recipes"}) {
     auto folder = program.parent_path() / place;

@@ -21,7 +21,7 @@ namespace {
 constexpr const char* kDoc =
     "YAML of `accelerate config`, as `accelerate launch` takes it: becomes options, which --config and the command line win over";
 
-/// What of accelerate's file became options.
+/// Holds what of accelerate's file became options.
 struct Taken {
   train::TrainOptions options;
   config::Fields fields;

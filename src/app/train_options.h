@@ -14,8 +14,8 @@ namespace burnish::app {
 config::Parsed read_train_options(const char* verb, const char* summary, const Arguments& arguments, config::Fields& fields,
                                   train::TrainOptions& options, const std::function<void()>& prepare = {});
 
-/// What accelerate's file says of the number of processes; 1 where it says nothing. A config Error for several machines, whose processes
-/// nobody here can start.
+/// Returns what accelerate's file says of the number of processes; 1 where it says nothing. A config Error for several machines, whose
+/// processes nobody here can start.
 int64_t processes_of(const std::string& config_file);
 
 }  // namespace burnish::app

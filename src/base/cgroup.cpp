@@ -18,7 +18,7 @@ std::vector<std::string> folders_along(const std::string& root, const std::strin
   return folders;
 }
 
-/// Whether a controller is one of a comma list.
+/// Tells whether a controller is one of a comma list.
 bool is_among(const std::string& controller, const std::string& list) {
   return ("," + list + ",").find("," + controller + ",") != list.npos;
 }

@@ -7,7 +7,7 @@
 
 namespace burnish {
 
-/// What users write of dtypes for computing: "fp32", "bf16", "fp16".
+/// Returns what users write of dtypes for computing: "fp32", "bf16", "fp16".
 std::vector<std::string> dtype_choices();
 
 /// The dtype that users write ("fp32", "bf16", "fp16"); throws a config Error for anything else.

@@ -8,7 +8,7 @@ namespace burnish {
 namespace {
 
 bool is_about_escapes(std::string_view complaint) {
-  // What toml++, yaml-cpp and nlohmann/json say of one; "unescaped" is about other characters.
+  // These are the sentences of toml++, yaml-cpp and nlohmann/json; "unescaped" is about other characters.
   constexpr std::array<std::string_view, 6> kWords{"escape sequence", "escape character", "hex digit",
                                                    "hex number",      "unicode scalar",   "backslash"};
   return std::ranges::any_of(kWords, [&](auto word) { return complaint.find(word) != complaint.npos; });

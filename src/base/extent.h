@@ -5,7 +5,7 @@
 
 namespace burnish {
 
-/// How large what is trained or drawn is: a clip of so many frames, each of height × width pixels. A picture is a clip of one frame.
+/// Says how large what is trained or drawn is: a clip of so many frames, each of height × width pixels. A picture is a clip of one frame.
 struct Extent {
   int64_t frames = 1, height = 0, width = 0;
   auto operator<=>(const Extent&) const = default;

@@ -25,7 +25,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-/// What posix_spawn does in the child before the program runs.
+/// Holds what posix_spawn does in the child before the program runs.
 class Preparation {
  public:
   Preparation() {

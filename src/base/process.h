@@ -26,7 +26,7 @@ std::vector<std::string> own_variables();
 /// cannot be started.
 pid_t start_process(const Command& command);
 
-/// How a process ended.
+/// Says how a process ended.
 struct Ended {
   int exit_code = 0;  ///< 128 + the signal's number where one ended it
   int signal = 0;
@@ -35,10 +35,10 @@ struct Ended {
 /// Waits until a child has ended.
 Ended wait_for_process(pid_t child);
 
-/// How a child ended; nothing while it runs.
+/// Returns how a child ended; nothing while it runs.
 std::optional<Ended> ended_process(pid_t child);
 
-/// What a command said.
+/// Holds what a command said.
 struct Said {
   int exit_code = 0;
   std::string output, errors;

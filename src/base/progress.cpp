@@ -17,7 +17,7 @@ namespace burnish {
 
 namespace {
 
-/// As it is when the program starts: while a library is kept quiet, C's name for it leads elsewhere (data/jxl.cpp).
+/// The stream as it is when the program starts: while a library is kept quiet, C's name for it leads elsewhere (data/jxl.cpp).
 std::FILE* const kTerminal = stderr;
 
 /// Between two lines where there is no terminal.

@@ -3,7 +3,8 @@
 
 namespace burnish {
 
-/// How many threads this process can keep busy: the processors that it may run on, or as many as the quota of its container gives it.
+/// Returns how many threads this process can keep busy: the processors that it may run on, or as many as the quota of its container gives
+/// it.
 int64_t usable_cores();
 
 /// Starts the threads that loops are shared out among, and has libtorch compute with fewer where the system does not let this process have

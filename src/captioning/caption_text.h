@@ -5,7 +5,7 @@
 
 namespace burnish::captioning {
 
-/// What a caption is to be.
+/// Holds what a caption is to be.
 struct CaptionRule {
   bool is_tags = false;      ///< tags with commas between, not sentences
   std::string prompt = {};   ///< what is asked; "": a prompt of this program's for sentences or tags

@@ -9,10 +9,10 @@ namespace burnish::captioning {
 
 // Shape letters: B texts, V tokens of the vocabulary.
 
-/// How the next token of a text is chosen. Defaults are those published with Qwen2.5-VL, which always take the likeliest token.
+/// Says how the next token of a text is chosen. Defaults are those published with Qwen2.5-VL, which always take the likeliest token.
 struct TokenRule {
-  /// What the scores of tokens that a text has are divided by where they are above 0, and multiplied by below (Keskar et al. 2019, arXiv
-  /// 1909.05858); 1 leaves them.
+  /// The number by which the scores of tokens that a text has are divided where they are above 0, and multiplied below (Keskar et al. 2019,
+  /// arXiv 1909.05858); 1 leaves them.
   double repetition_penalty = 1.05;
   double temperature = 0;  ///< what scores are divided by before a token is drawn; 0 takes the likeliest
   int64_t top_k = 0;       ///< draws one of so many likeliest tokens; 0: of all

@@ -39,7 +39,8 @@ struct Head : nn::Module {
   nn::Linear layer;
 };
 
-/// Whether the head is the table of tokens, as config.json says for the whole model or for its text part; nothing where it does not say.
+/// Tells whether the head is the table of tokens, as config.json says for the whole model or for its text part; nothing where it does not
+/// say.
 std::optional<bool> is_tied(const nlohmann::json& config_json) {
   bool whole = false, of_text = false;
   bool is_said = io::take(config_json, "tie_word_embeddings", whole, "language model");
@@ -165,7 +166,7 @@ const text::Patching& LanguageModel::patching() const {
   return std::visit([](const auto& config) -> const text::Patching& { return config; }, vision_);
 }
 
-/// What the tower makes of a picture or of frames that a patch spans.
+/// Returns what the tower makes of a picture or of frames that a patch spans.
 at::Tensor LanguageModel::see(const at::Tensor& levels_F3HW) {
   const auto patches = text::patches_of_frames(levels_F3HW, patching(), pixels_);
   auto& tower = components_.module(kTower);
@@ -173,7 +174,7 @@ at::Tensor LanguageModel::see(const at::Tensor& levels_F3HW) {
                            : static_cast<text::QwenVision&>(tower).forward(patches);
 }
 
-/// What stands before the prompt, with a token for each of the pictures that are seen.
+/// Returns what stands before the prompt, with a token for each of the pictures that are seen.
 std::string LanguageModel::told(const Shown& shown, size_t num_slices) const {
   if (shown.times.empty()) return models::kPictureInText;
   const auto num_frames = static_cast<size_t>(patching().num_frames);
@@ -227,7 +228,7 @@ int64_t LanguageModel::next_place(const models::PictureText& text) {
   return text::places_of(std::ssize(text.ids), text.pictures, at::TensorOptions()).max().item<int64_t>() + 1;
 }
 
-/// Of the last token of each text.
+/// Computes the scores of the token that follows the last one of each text.
 at::Tensor LanguageModel::scores(const at::Tensor& ids_BL, text::QwenReading reading) {
   reading.after = {config_.num_layers};
   auto& language = static_cast<text::QwenEncoder&>(components_.module(kLanguageModel));

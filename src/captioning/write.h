@@ -9,22 +9,22 @@
 
 namespace burnish::captioning {
 
-/// How texts are written.
+/// Says how texts are written.
 struct WritingRule {
   int64_t max_new_tokens = 128;
   TokenRule tokens = {};
   uint64_t seed = 0;
 };
 
-/// What was written about a picture.
+/// Holds what was written about a picture.
 struct Written {
   std::vector<int64_t> ids;  ///< without the token that ends it
   std::string text;          ///< without blanks around it
   bool is_cut = false;       ///< whether it had no end after max_new_tokens
 };
 
-/// What is asked (LanguageModel::ask), and the name of the numbers that are drawn for the answer: it depends on no other text of a batch,
-/// up to how a processor adds up.
+/// Holds what is asked (LanguageModel::ask), and the name of the numbers that are drawn for the answer: it depends on no other text of a
+/// batch, up to how a processor adds up.
 struct Request {
   models::PictureText text;
   uint64_t name = 0;

@@ -176,7 +176,7 @@ void refuse_to_act(const Field& field) {
                field.name, field.name);
 }
 
-/// What else read_table takes.
+/// Holds what else read_table takes.
 struct Reading {
   std::string other = "";   ///< a key that is read elsewhere
   bool is_trusted = false;  ///< whether options may act outside

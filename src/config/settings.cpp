@@ -15,7 +15,7 @@ namespace burnish::config {
 
 namespace {
 
-/// What stands behind a '#', from the given character of a line on.
+/// Returns what stands behind a '#', from the given character of a line on.
 std::string comment_in(const std::string& line, size_t character) {
   size_t at = 0;
   for (; at < line.size(); ++at) {

@@ -12,7 +12,8 @@
 #include "adapters/make_change.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "convert/lora.h"
+#include "convert/model_of_lora.h"
+#include "loras/lora_file.h"
 #include "models/registry.h"
 
 namespace burnish::convert {
@@ -91,7 +92,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return "[" + join(sides) + "]";
 }
 
-/// In pieces that are small in fp64.
+/// Compares in pieces that are small in fp64.
 void compare_tensors(const at::Tensor& a, const at::Tensor& b, const std::string& name, Comparison& to) {
   constexpr int64_t kPiece = 1 << 22;
   auto flat_a = a.flatten(), flat_b = b.flatten();
@@ -161,7 +162,7 @@ std::pair<int64_t, int64_t> sides_of(const adapters::AdapterWeights& w, const ad
   return {w.fused_rows.count > 0 ? w.fused_rows.count : sides.out, sides.in >= 0 ? sides.in : sides.in_channels};
 }
 
-/// Of the adapter's own rows.
+/// Takes the magnitude of the adapter's own rows.
 at::Tensor own_magnitude(const adapters::AdapterWeights& w) {
   const auto& m = w.magnitude.m;
   bool is_cut = m.defined() && w.magnitude.axis == adapters::NormAxis::output && w.fused_rows.count > 0;

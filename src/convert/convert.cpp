@@ -11,6 +11,7 @@
 #include "convert/lora.h"
 #include "convert/lora_format.h"
 #include "convert/model.h"
+#include "convert/model_of_lora.h"
 
 namespace burnish::convert {
 

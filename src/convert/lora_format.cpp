@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "adapters/adapter_tensors.h"
 #include "adapters/layers_in_file.h"
 #include "base/choice.h"
 #include "base/input_error.h"
@@ -37,7 +38,7 @@ struct Spelling {
   bool swapped_halves = false;
 };
 
-/// What stands before our path where the format has no table of names.
+/// Returns what stands before our path where the format has no table of names.
 std::string prefix_of(const models::Model& model, const std::string& component, LoraFormat format) {
   const auto& layers = model.names().of(component).layers;
   switch (format) {
@@ -179,7 +180,7 @@ struct PeftNumbers {
 bool is_of_bias(const AdapterWeights& w) { return w.target == "bias"; }
 bool is_of_table(const AdapterWeights& w) { return w.target.empty(); }
 
-/// What stands behind a name for a change of the bias or of the norm of that name.
+/// Returns what stands behind a name for a change of the bias or of the norm of that name.
 const char* ending_of(const AdapterWeights& vector, bool is_norm, LoraFormat format) {
   if (format == LoraFormat::diffusers || format == LoraFormat::peft) return ".lora_B.bias";
   if (format == LoraFormat::lycoris && is_norm) return is_of_bias(vector) ? ".b_norm" : ".w_norm";

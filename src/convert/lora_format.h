@@ -8,7 +8,7 @@
 
 namespace burnish::convert {
 
-/// How the names in an adapter file are spelled:
+/// The spelling of names in an adapter file:
 /// diffusers   `transformer.<path>.lora_A.weight`: diffusers, burnish
 /// peft        a folder with `base_model.model.<path>.lora_A.weight` and adapter_config.json: peft
 /// kohya       `lora_unet_<path>.lora_down.weight` in the original names of the model: sd-scripts, ComfyUI, diffusers

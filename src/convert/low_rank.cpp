@@ -49,8 +49,8 @@ Svd sketched_svd(const at::Tensor& delta_OI, int64_t columns, const std::string&
   return {at::mm(q, inner.u), inner.s, inner.vt};
 }
 
-/// How many of the singular values the rule keeps; all of them when they do not hold the energy asked for. `total` is the sum of the
-/// squares of all, of which these may be the largest only.
+/// Returns how many of the singular values the rule keeps; all of them when they do not hold the energy asked for. `total` is the sum of
+/// the squares of all, of which these may be the largest only.
 int64_t num_kept(const at::Tensor& s, const RankRule& rule, double total) {
   auto count = s.size(0);
   if (rule.energy > 0) {

@@ -5,8 +5,8 @@
 
 namespace burnish::convert {
 
-/// How many singular values are kept: `rank` at most, and no more than it takes to hold the share `energy` of the sum of their squares. 0
-/// leaves one of them out.
+/// Says how many singular values are kept: `rank` at most, and no more than it takes to hold the share `energy` of the sum of their
+/// squares. 0 leaves one of them out.
 struct RankRule {
   int64_t rank = 0;
   double energy = 0;

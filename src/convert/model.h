@@ -8,7 +8,7 @@ namespace burnish::convert {
 /// touches is written as it was read, bit for bit. A few words about what was written.
 std::string convert_model(const Options& options);
 
-/// What weight_format of a conversion may be.
+/// Returns what weight_format of a conversion may be.
 const std::vector<std::string>& weight_formats();
 
 }  // namespace burnish::convert

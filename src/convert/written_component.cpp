@@ -49,7 +49,7 @@ WrittenComponent::WrittenComponent(const models::Model& model, const std::string
 
 bool WrittenComponent::touched(const std::string& name) const { return merge_ && merge_->touches(name); }
 
-/// What the tensors behind one of the file's have in common.
+/// Holds what the tensors behind one of the file's have in common.
 struct WrittenComponent::Parts {
   std::optional<CodeKind> codes;           ///< the codes that all have, of those that are written
   std::optional<c10::ScalarType> numbers;  ///< the dtype that holds all as numbers

@@ -38,7 +38,7 @@ struct SamplerOptions {
   /// The times of a flow where each step begins and the last one ends, in place of the model's own.
   std::vector<double> times = {};
 };
-/// What a sampler and its spacing may be called.
+/// Returns what a sampler and its spacing may be called.
 std::vector<std::string> sampler_names();
 std::vector<std::string> spacing_names();
 /// Throws a config Error for an unknown sampler or spacing, or fewer than one step.

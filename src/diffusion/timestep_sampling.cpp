@@ -28,7 +28,7 @@ double mode_share(const TimestepOptions& o, double u, double) {
 }
 double cos_map_share(const TimestepOptions&, double u, double) { return 0.5 * (1 + std::tan(std::numbers::pi / 2 * (u - 0.5))); }
 
-/// What of the parabola lies below t.
+/// Returns what of the parabola lies below t.
 double parabola_below(const TimestepOptions& o, double t) {
   const double centre = o.noising_bias + 0.5, w = o.noising_weight;
   const double reach = w > 0 ? std::sqrt(2 / w) : 1e9;  // where it comes down to 0
@@ -40,7 +40,7 @@ double parabola_share(const TimestepOptions& o, double u, double) {
   return invert([&](double t) { return parabola_below(o, t); }, u * parabola_below(o, 1));
 }
 
-/// What of the logistic curve lies below t.
+/// Returns what of the logistic curve lies below t.
 double logistic_below(const TimestepOptions& o, double t) {
   const double centre = o.noising_bias + 0.5, w = o.noising_weight;
   const auto softplus = [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); };
@@ -172,7 +172,7 @@ void check_numbers(const TimestepOptions& o) {
                  o.noising_bias);
 }
 
-/// In mind a picture of 1024 by 1024.
+/// Checks the options for a picture of 1024 by 1024.
 void check_truncation(const TimestepOptions& o) {
   if (!(o.min_t >= 0 && o.min_t < o.max_t && o.max_t <= 1))
     config_error("diffusion", "min_t and max_t must satisfy 0 <= min < max <= 1, not {} and {}", o.min_t, o.max_t);

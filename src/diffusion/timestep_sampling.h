@@ -5,7 +5,7 @@
 
 namespace burnish::diffusion {
 
-/// How training picks sigma, the share of noise in (0, 1]: 1 is pure noise. Everything is fp64, and sigma is continuous: no scheme but
+/// Says how training picks sigma, the share of noise in (0, 1]: 1 is pure noise. Everything is fp64, and sigma is continuous: no scheme but
 /// diffsynth's rounds it to one of 1,000 levels, as programs do that look it up in a schedule.
 ///
 /// A scheme is the density of a share t of noise, and for some a shift of t towards noise, shift_s(t) = s t / (1 + (s-1) t). With a uniform

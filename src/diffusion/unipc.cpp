@@ -46,7 +46,7 @@ class UniPc : public Sampler {
 
   /// -h of the step to `to`, h being its length in half the log signal-to-noise ratio.
   double exponent(int64_t to) const { return at(to - 1).lambda - at(to).lambda; }
-  /// What the pictures are multiplied by in the step to `to`.
+  /// Returns what the pictures are multiplied by in the step to `to`.
   double weight(int64_t to) const { return -at(to).alpha * std::expm1(exponent(to)); }
   /// The length of the step before the one to `to`, in lengths of the latter: below 0.
   double ratio(int64_t to) const { return (at(to - 2).lambda - at(to - 1).lambda) / -exponent(to); }

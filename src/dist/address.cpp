@@ -11,7 +11,7 @@ namespace burnish::dist {
 
 namespace {
 
-/// Of the socket that connecting chose; nothing is sent. "" where there is no way.
+/// Returns the address of the socket that connecting chose; nothing is sent. "" where there is no way.
 std::string own_address(const addrinfo& to) {
   int descriptor = ::socket(to.ai_family, SOCK_DGRAM, 0);
   if (descriptor < 0) return "";

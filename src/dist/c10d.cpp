@@ -81,7 +81,7 @@ class C10dStore final : public Store {
   int64_t port_;
 };
 
-/// What c10d has to say of a connection that broke is told here in a sentence of ours.
+/// Keeps c10d from speaking of a connection that broke, which is told here in a sentence of ours.
 void silence_c10d() {
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_ERROR;
 }

@@ -31,7 +31,7 @@ void pass_signals_on() {
   for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
 }
 
-/// Of one process of several.
+/// Makes the command of one process of several.
 Command command_of(const std::vector<std::string>& words, int64_t rank, int64_t count, int64_t port) {
   auto variables = own_variables();
   auto add = [&](const char* name, const std::string& value) { variables.push_back(fmt::format("{}={}", name, value)); };
@@ -62,7 +62,7 @@ void send(const std::vector<Child>& children, int number) {
   }
 }
 
-/// What became of the processes.
+/// Holds what became of the processes.
 class Children {
  public:
   Children(std::vector<Child> children, Store& store, std::string& said) : children_(std::move(children)), store_(store), said_(said) {}

@@ -4,7 +4,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -15,13 +14,13 @@
 #include <stdexcept>
 #include <utility>
 
+#include "dist/additions.h"
+
 namespace burnish::dist {
 
 namespace {
 
-using Parameters = std::span<const at::Tensor>;
-
-/// Of what `pack` makes of them.
+/// Counts the numbers that `pack` makes of parameters.
 int64_t packed_numel(Parameters parameters) {
   auto numel = std::ssize(parameters);
   for (const auto& parameter : parameters) numel += parameter.numel();
@@ -41,7 +40,7 @@ void pack(Parameters parameters, const at::Tensor& flat) {
   }
 }
 
-/// What becomes of gradients that are there when sums come.
+/// The fate of gradients that are there when sums come.
 enum class There { replaced, added };
 
 /// Makes gradients of sums of what `pack` gave; what no process had stays as it is.
@@ -68,7 +67,7 @@ void drop_gradients(Parameters parameters) {
 /// Watches whether what a process has in a step is finite before it meets what others have.
 class Own {
  public:
-  /// What comes from here on is of the next step.
+  /// Ends the step: all that comes from here on is of the next one.
   void end_step() { has_ended_ = true; }
   void had(const at::Tensor& flat) {
     if (has_ended_) *this = Own();
@@ -77,7 +76,7 @@ class Own {
     if (is_mixed_.defined()) fine = fine.logical_or(is_mixed_);
     is_finite_ = is_finite_.defined() ? is_finite_.logical_and(fine) : fine;
   }
-  /// What others had is part of what comes next.
+  /// Takes in what others had, which is part of what comes next.
   void got(const at::Tensor& flat) {
     if (flat.is_meta()) return;
     auto mixed = are_finite(flat).logical_not();
@@ -106,7 +105,7 @@ struct Bucket {
   size_t count() const { return last - first; }
 };
 
-/// In the order in which backward makes them, so from the last parameter to the first.
+/// Makes buckets in the order in which backward makes gradients, from the last parameter to the first.
 std::vector<Bucket> make_buckets(const std::vector<at::Tensor>& parameters, const ReductionOptions& options) {
   auto owner_of = [&](size_t parameter) { return options.owners.empty() ? -1 : options.owners[parameter]; };
   std::vector<Bucket> buckets;
@@ -124,69 +123,6 @@ std::vector<Bucket> make_buckets(const std::vector<at::Tensor>& parameters, cons
   std::ranges::reverse(buckets);
   return buckets;
 }
-
-/// How often backward adds to a gradient in a round, and in each of its kind after the first; what is not reached is not waited for.
-struct Hits {
-  int64_t now = 0, expected = 1;
-};
-
-/// Watches backward add to gradients, which it may do more than once to each; how often is learned in the first round of a kind.
-class Additions {
- public:
-  /// What hears of each addition.
-  using Added = std::function<void(size_t parameter, const Hits& hits)>;
-  Additions(Parameters parameters, Added added) : parameters_(parameters), added_(std::move(added)) {}
-  ~Additions() { stop(); }
-  Additions(const Additions&) = delete;
-  Additions& operator=(const Additions&) = delete;
-
-  void start(int64_t kind) {
-    round_ = &kinds_.try_emplace(kind, Round{.hits = std::vector<Hits>(parameters_.size())}).first->second;
-    for (size_t i = 0; i < parameters_.size(); ++i)
-      torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(*this, i));
-    is_hooked_ = true;
-  }
-  void stop() {
-    if (!is_hooked_) return;
-    for (const auto& parameter : parameters_) torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
-    is_hooked_ = false;
-  }
-  void end_round() {
-    for (auto& [now, expected] : round_->hits) {
-      if (round_->is_first) expected = now;
-      now = 0;
-    }
-    round_->is_first = false;
-  }
-  bool is_first_round() const { return round_->is_first; }
-  bool is_reached(size_t parameter) const { return round_->hits[parameter].expected > 0; }
-
- private:
-  class Hook final : public torch::autograd::PostAccumulateGradHook {
-   public:
-    Hook(Additions& additions, size_t index) : additions_(additions), index_(index) {}
-    void operator()(const torch::autograd::Variable& /*parameter*/) override {
-      auto& hits = additions_.round_->hits[index_];
-      ++hits.now;
-      additions_.added_(index_, hits);
-    }
-
-   private:
-    Additions& additions_;
-    size_t index_;
-  };
-
-  struct Round {
-    std::vector<Hits> hits;  ///< by parameter
-    bool is_first = true;
-  };
-
-  Parameters parameters_;
-  Added added_;
-  std::map<int64_t, Round> kinds_;
-  Round* round_ = nullptr;  ///< the one of the kind that began last
-  bool is_hooked_ = false;
-};
 
 /// The backend's sum, under way while backward still runs: the last of a step, or every one where gradients have owners, which then begin
 /// the next with the sums so far.
@@ -326,7 +262,7 @@ class Tree {
     if (level == levels_.size()) levels_.emplace_back();
     levels_[level] = std::move(leaf);
   }
-  /// Of all leaves; the tree is empty again.
+  /// Returns the sum of all leaves; the tree is empty again.
   at::Tensor take() {
     at::Tensor sum;
     for (auto& level : levels_) {

@@ -9,7 +9,7 @@ namespace burnish::dist {
 /// The name of a start that is none of several.
 inline constexpr const char* kFirstAttempt = "run/0";
 
-/// Where this process stands among those that were started together, and where they meet.
+/// Says where this process stands among those that were started together, and where they meet.
 struct Seat {
   int64_t rank = 0, size = 1;              ///< among all
   int64_t local_rank = 0, local_size = 1;  ///< among those on this machine

@@ -48,7 +48,7 @@ void wait_for_all(Store& store, const Seat& seat, double patience) {
   }
 }
 
-/// Where the others find this process; "" leaves it to GLOO_SOCKET_IFNAME, or to the machine's name.
+/// Returns where the others find this process; "" leaves it to GLOO_SOCKET_IFNAME, or to the machine's name.
 std::string address_of(const Seat& seat) {
   bool says_interface = !of_process("GLOO_SOCKET_IFNAME").value_or("").empty();
   return says_interface ? "" : address_towards(seat.host, seat.port);

@@ -17,7 +17,7 @@ namespace burnish::drawing {
 
 namespace {
 
-/// Whether two pictures can be drawn in one batch.
+/// Tells whether two pictures can be drawn in one batch.
 bool are_alike(const Picture& a, const Picture& b) {
   auto what = [](const Picture& p) {
     return std::tie(p.extent, p.num_inference_steps, p.cfg_scale, p.guidance_rescale, p.negative_prompt, p.references, p.inputs,
@@ -45,7 +45,7 @@ diffusion::SamplerOptions sampler_options(const models::Model& model, const Pict
           .times = options.times};
 }
 
-/// What the denoiser reads of a batch beside noisy and time.
+/// Returns what the denoiser reads of a batch beside noisy and time.
 pipeline::Values conditions_of(models::Model& model, const Encoded& encoded, std::span<const Picture> batch, c10::Device device) {
   std::vector<Told> prompts;
   for (const auto& picture : batch) prompts.push_back(told(model, picture, picture.prompt));
@@ -85,7 +85,7 @@ class LoadedStage {
  public:
   LoadedStage(loras::Loader& loader, pipeline::Units units) : loader_(loader), units_(std::move(units)) { load(); }
 
-  /// Whether it was used for so long that loading it once more hardly counts.
+  /// Tells whether it was used for so long that loading it once more hardly counts.
   bool may_pause() const { return Clock::now() - since_ > std::max<Clock::duration>(std::chrono::seconds(10), 10 * loading_); }
 
   void pause(const std::function<void()>& meanwhile) {

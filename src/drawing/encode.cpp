@@ -136,7 +136,7 @@ pipeline::Value load_sound(const std::string& file, const Extent& extent, const 
   return data::decode_mono(file, {{0, 1}, {extent.frames * rate.den, rate.num}}, data::kSoundRate).unsqueeze(0);
 }
 
-/// Whether units for what is given read a value.
+/// Tells whether units for what is given read a value.
 bool is_read(const pipeline::Units& units, const std::string& name) {
   return std::ranges::any_of(units, [&](const auto& unit) { return contains(unit.reads, name); });
 }

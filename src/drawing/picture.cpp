@@ -18,7 +18,7 @@ namespace {
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-/// Where the next flag begins at or behind `from`; the line's end when there is none.
+/// Returns where the next flag begins at or behind `from`; the line's end when there is none.
 size_t find_flag(std::string_view line, size_t from) {
   for (auto at = line.find("--", from); at != line.npos; at = line.find("--", at + 1)) {
     auto next = at + 2 < line.size() ? line[at + 2] : ' ';

@@ -15,7 +15,7 @@ namespace {
 using models::stream_value;
 using Tensors = Walk::Tensors;
 
-/// Where a step is in time.
+/// Says where a step is in time.
 struct Step {
   double time, time_after;
 };

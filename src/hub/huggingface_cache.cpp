@@ -65,7 +65,7 @@ class HuggingFaceCache : public Store {
     if (trim(read_if_there(folder_ / "refs" / revision_)) != commit_) io::write_text_atomic(folder_ / "refs" / revision_, commit_);
   }
 
-  /// What another commit or huggingface_hub fetched of the same content is linked to.
+  /// Returns what another commit or huggingface_hub fetched of the same content is linked to.
   bool has(const RemoteFile& file) override {
     std::error_code failed;
     auto path = folder() / file.path;

@@ -83,7 +83,7 @@ class Fetching {
     PartialFile partial(store.partial(file));
     if (store.has(file)) return partial.remove();  // another process was first
     num_bytes_ += partial.size();
-    // What a file began with may be of no use; then it is fetched once more from its beginning.
+    // The beginning of a file may be of no use; then it is fetched once more from its beginning.
     for (bool fresh = partial.size() == 0;; fresh = true) {
       auto answer =
           transport_.download(hub.request(id, commit, file.path), partial, file.size, [this](int64_t more) { num_bytes_ += more; });

@@ -29,7 +29,7 @@ std::string upper(std::string text) {
   return text;
 }
 
-/// As huggingface_hub reads switches.
+/// Reads a switch as huggingface_hub does.
 bool is_on(const char* name) {
   auto value = upper(variable({name}));
   return value == "1" || value == "ON" || value == "YES" || value == "TRUE";

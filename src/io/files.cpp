@@ -28,7 +28,7 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, failed);
 }
 
-/// Whether a file is what git leaves in the place of a large one (git-lfs' docs/spec.md).
+/// Tells whether a file is what git leaves in the place of a large one (git-lfs' docs/spec.md).
 static bool is_lfs_pointer(int descriptor, uint64_t size) {
   constexpr std::string_view kFirstLine = "version https://git-lfs.github.com/spec/";
   constexpr uint64_t kMostBytes = 1024;
@@ -77,7 +77,7 @@ std::string read_text(const fs::path& path) {
   }
 }
 
-/// Whether the open file is the one at that path.
+/// Tells whether the open file is the one at that path.
 static bool is_at(int descriptor, const fs::path& path) {
   struct stat open_one {
   }, there{};

@@ -72,7 +72,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return "[" + join(parts, "×") + "]";
 }
 
-/// Of a causal kernel's shape, that of a slice in time.
+/// Returns the shape of a slice in time of a causal kernel.
 std::vector<int64_t> shape_of_frame(std::vector<int64_t> shape) {
   if (shape.size() == 5) shape.erase(shape.begin() + 2);
   return shape;
@@ -102,7 +102,7 @@ struct Complaints {
   }
 };
 
-/// Whether a tensor of the file is the rows of one table of ours behind each other, in one dimension.
+/// Tells whether a tensor of the file is the rows of one table of ours behind each other, in one dimension.
 bool is_flat(const std::vector<int64_t>& theirs, const std::vector<std::string>& ours) { return ours.size() == 1 && theirs.size() == 1; }
 
 /// Rows of `theirs` fall to ours in order; false when the shapes do not add up.
@@ -267,7 +267,7 @@ at::Tensor numbers_of(const at::Tensor& theirs, const KeyMap::Match& match, cons
   }
 }
 
-/// Whether rows of ours are rows of the file's tensor.
+/// Tells whether rows of ours are rows of the file's tensor.
 bool keeps_rows(const std::vector<int64_t>& theirs, const KeyMap::Match& match, const std::vector<int64_t>& ours) {
   if (theirs.empty() || ours.empty()) return false;
   switch (match.op) {

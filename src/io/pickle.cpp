@@ -93,7 +93,7 @@ std::string bytes_of(std::string_view text) {
 
 }  // namespace
 
-/// What the machine works on. Taking from an empty stack, or a value of another kind, is a damaged file.
+/// Holds what the machine works on. Taking from an empty stack, or a value of another kind, is a damaged file.
 class PickleStack {
  public:
   explicit PickleStack(const PickleReader& in) : in_(in) {}

@@ -60,7 +60,7 @@ uint64_t TensorSpec::num_bytes() const {
 
 namespace {
 
-/// What sorts tensors in a file. Widest elements first, then by name, as the reference writer does: every tensor stays aligned.
+/// Returns what sorts tensors in a file. Widest elements first, then by name, as the reference writer does: every tensor stays aligned.
 std::pair<int64_t, std::string_view> place_of(c10::ScalarType dtype, const std::string& name) {
   return {-static_cast<int64_t>(c10::elementSize(dtype)), name};
 }

@@ -86,7 +86,7 @@ class Reading {
     (found.are_states ? entry.states_NE : entry.vectors_NE) = vectors.clone();
   }
 
-  /// By its name, or else by the width of the vectors.
+  /// Finds the encoder by its name, or else by the width of the vectors.
   std::string encoder_of(const WordTensor& found, int64_t width) const {
     std::vector<std::string> fitting, expected;
     for (const auto& encoder : encoders_) {

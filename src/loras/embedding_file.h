@@ -8,10 +8,11 @@ namespace burnish::loras {
 
 /// The key of a file's metadata that says the word whose vectors it holds.
 inline const std::string kEmbeddingKey = "embedding_token";
-/// What stands before a word and a name in a LoRA file that holds vectors of words too: "bundle_emb.<cat>.clip_l".
+/// The text before a word and a name in a LoRA file that holds vectors of words too: "bundle_emb.<cat>.clip_l".
 inline const std::string kBundled = "bundle_emb.";
 
-/// How files name the vectors of a word. Those of several encoders have the encoders' names everywhere ("clip_l", "clip_g", "t5").
+/// The ways in which files name the vectors of a word. Those of several encoders have the encoders' names everywhere ("clip_l", "clip_g",
+/// "t5").
 enum class EmbeddingLayout {
   a1111,       ///< of a single encoder "emb_params", as AUTOMATIC1111's WebUI and ComfyUI have them
   onetrainer,  ///< of a single encoder "emp_params", as OneTrainer spells it
@@ -29,7 +30,7 @@ struct EmbeddingFile {
 /// Reads "file" or "file:word"; what follows the last colon of an existing file's name belongs to the name.
 EmbeddingFile parse_embedding_file(const std::string& text);
 
-/// What stands behind the name of vectors in the name of states.
+/// The ending that the name of states has behind the name of vectors.
 inline const std::string kStatesEnding = "_out";
 
 /// A tensor of a file with vectors of words.

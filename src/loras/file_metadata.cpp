@@ -9,7 +9,7 @@ namespace {
 /// sd-scripts has one number, or this word.
 std::string one_number(const std::string& numbers) { return numbers.find('/') == numbers.npos ? numbers : "Dynamic"; }
 
-/// Whether they are what sd-scripts' own networks have; others are LyCORIS'.
+/// Tells whether they are what sd-scripts' own networks have; others are LyCORIS'.
 bool is_plain(const std::string& types) { return types == "lora" || types == "dora" || types == "lora/dora" || types == "dora/lora"; }
 
 io::Metadata said_of(const AdapterTotals& totals) {

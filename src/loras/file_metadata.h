@@ -4,7 +4,7 @@
 
 namespace burnish::loras {
 
-/// What is said of the adapters of a file as a whole; numbers that differ between layers are joined by "/".
+/// Holds what is said of the adapters of a file as a whole; numbers that differ between layers are joined by "/".
 struct AdapterTotals {
   std::string type;  ///< "lora", "dora", "loha", "lokr", ...
   std::string ranks, alphas;

@@ -27,8 +27,8 @@ Loader::Loaded Loader::load(const pipeline::Units& units) {
   return loaded;
 }
 
-/// What to load of a component: what is wanted of it as one piece, or piece by piece beside what is held of it already, which the one piece
-/// might hold again.
+/// Returns what to load of a component: what is wanted of it as one piece, or piece by piece beside what is held of it already, which the
+/// one piece might hold again.
 std::vector<std::string> Loader::missing(const std::string& component, const std::vector<std::string>& wanted) const {
   auto is_held = [&](const auto& name) {
     return std::any_of(held_.begin(), held_.end(), [&](const auto& held) { return lies_below(name, held); });

@@ -26,7 +26,7 @@ std::optional<std::string> without(const std::string& name, const std::string& p
   return name.substr(prefix.size());
 }
 
-/// What a file may call the layers of one component.
+/// Holds what a file may call the layers of one component.
 struct Names {
   std::string component;
   models::LayerNames prefixes;
@@ -159,7 +159,7 @@ void tell_table(const std::vector<Names>& all, const std::string& component, ada
   for (auto& [name, value] : weights.parameters) value = value.reshape({-1, 1});
 }
 
-/// Whether a change is of a bias that its layer lacks, and a factor of it.
+/// Tells whether a change is of a bias that its layer lacks, and a factor of it.
 bool is_of_no_bias(const std::vector<Names>& all, const std::string& component, const adapters::AdapterWeights& weights) {
   return weights.target == "bias" && weights.kind == adapters::Kind::ia3 && std::any_of(all.begin(), all.end(), [&](const auto& names) {
            return names.component == component && names.outputs.contains(weights.path) &&
@@ -167,7 +167,7 @@ bool is_of_no_bias(const std::vector<Names>& all, const std::string& component, 
          });
 }
 
-/// Whether an adapter is of no account: its layer is never run, or is not there and would be left as it is.
+/// Tells whether an adapter is of no account: its layer is never run, or is not there and would be left as it is.
 bool is_left_out(const models::Model& model, const std::vector<Names>& all, const std::string& component,
                  const adapters::AdapterWeights& weights) {
   if (model.names().of(component).not_run.contains(weights.path)) return true;

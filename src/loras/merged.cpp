@@ -57,7 +57,7 @@ struct PlacedFile {
   size_t named;
 };
 
-/// With the other file of each pair of which one is named.
+/// Adds the other file of each pair of which one is named.
 std::vector<PlacedFile> whole_pairs(models::Model& model, const std::vector<LoraFile>& files) {
   std::vector<PlacedFile> all;
   std::vector<std::string> paths;
@@ -91,7 +91,7 @@ void warn_of_zeros(const std::string& file, const AdaptersByComponent& all) {
 
 }  // namespace
 
-/// What a file has for each component.
+/// Holds what a file has for each component.
 struct Merged::Read {
   PlacedFile file;
   AdaptersByComponent adapters;

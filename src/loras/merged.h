@@ -20,7 +20,7 @@ LoraFile parse_lora_file(const std::string& text);
 struct MergeOptions {
   /// The components that are merged into; none takes all that the files adapt.
   std::vector<std::string> components = {};
-  /// Whether a file may adapt components that are not among the model's files, as where only a part of the model takes part.
+  /// Tells whether a file may adapt components that are not among the model's files, as where only a part of the model takes part.
   bool may_lack_components = false;
 };
 

@@ -13,7 +13,7 @@ namespace burnish::masking {
 /// Numbers of CLIPSeg's decoder. Defaults are those of clipseg-rd64-refined.
 struct DecoderConfig {
   int64_t width = 768, condition = 512, reduced = 64, hidden = 2048, num_heads = 4, patch = 16;
-  /// Of the tower of pictures the layers whose states are read, counted from 0, which rise.
+  /// The layers of the image encoder whose states are read: numbers from 0, ascending.
   std::vector<int64_t> layers = {3, 6, 9};
   int64_t conditional_layer = 0;  ///< the layer of the decoder before which a text comes in
   bool is_refined = true;         ///< whether pixels are made in three steps, not in one

@@ -24,7 +24,7 @@ class GraphRecorder final : public Recorder {
 
   std::unique_ptr<Recording> record(const std::function<Tensors()>& work, Tensors& results) override {
     const c10::cuda::CUDAGuard on_device(device_);
-    // What the same work left behind when it was computed as usual would be there twice.
+    // Memory that the same work left behind when it was computed as usual would be there twice.
     c10::cuda::device_synchronize();
     c10::cuda::CUDACachingAllocator::emptyCache();
     const c10::cuda::CUDAStreamGuard aside(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device_.index()));

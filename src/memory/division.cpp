@@ -10,13 +10,13 @@ namespace burnish::memory {
 
 namespace {
 
-/// Where even parts of weights of a device lie and travel between processes: on it, or in host memory where they travel from there.
+/// Returns where even parts of weights of a device lie and travel between processes: on it, or in host memory where they travel from there.
 at::Tensor room_to_travel(const Sharers& sharers, c10::Device device, const HostStore& store, int64_t num_bytes) {
   if (device.is_cpu() || sharers.device() != device) return store.room(num_bytes);
   return at::empty({num_bytes}, at::TensorOptions().dtype(at::kByte).device(device));
 }
 
-/// What process `number` keeps of some bytes; nothing where those before it have all.
+/// Returns what process `number` keeps of some bytes; nothing where those before it have all.
 at::Tensor share_of(const at::Tensor& bytes, int64_t share, int64_t number) {
   const auto first = std::min(bytes.numel(), number * share);
   return bytes.narrow(0, first, std::min(bytes.numel() - first, share));
@@ -114,7 +114,7 @@ void Division::broadcast(Page& page) {
   }
 }
 
-/// What is on its way to a page has come: puts it where it belongs on the device.
+/// Puts what has come to a page where it belongs on the device.
 void Division::arrive(Page& page) {
   HostStore::Copies copies;
   if (page.parts.come) {
@@ -131,7 +131,7 @@ void Division::arrive(Page& page) {
   page.parts.all = at::Tensor();
 }
 
-/// Where what all processes have of it in even parts belongs.
+/// Returns where what all processes have of it in even parts belongs.
 HostStore::Copies Division::copies_of_parts(const Page& page) const {
   HostStore::Copies copies;
   for (const auto& weight : page.weights) {

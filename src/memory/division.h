@@ -4,7 +4,7 @@
 
 namespace burnish::memory {
 
-/// How weights of blocks are divided among processes and come together again. A weight without an owner lies in even parts with all of
+/// Says how weights of blocks are divided among processes and come together again. A weight without an owner lies in even parts with all of
 /// them, and comes to a page's place at the same time as all others; one with an owner stays on its owner's device and is sent to the
 /// others' places.
 class Division {

@@ -19,7 +19,7 @@
 
 namespace burnish::memory {
 
-/// What is written down. Blocks outlive the dry run that they were taken in, and keep it.
+/// Holds what is written down. Blocks outlive the dry run that they were taken in, and keep it.
 struct DryRun::Books {
   std::mutex mutex;  // operators allocate from threads of their own
   Allocations allocations;
@@ -37,7 +37,7 @@ struct DryRun::Books {
 
   std::string_view named(const std::string& name) { return *names.insert(name).first; }
 
-  /// In backward, the block that made the node which is at work; a block that is run again has nodes that came later.
+  /// Returns in backward the block that made the node which is at work; a block that is run again has nodes that came later.
   std::string_view current() {
     auto node = torch::autograd::get_current_node();
     if (node == nullptr) return place;
@@ -49,7 +49,7 @@ struct DryRun::Books {
 
 namespace {
 
-/// What a storage on the meta device holds in place of numbers.
+/// Holds what a storage on the meta device holds in place of numbers.
 struct Held {
   std::shared_ptr<void> books;
   size_t number;
@@ -62,7 +62,7 @@ void free_held(void* context) {
   delete held;
 }
 
-/// Of a tensor whose memory was counted; null for others.
+/// Finds the entry of a tensor whose memory was counted; null for others.
 const Held* held_by(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_meta()) return nullptr;
   const auto& data = tensor.storage().data_ptr();

@@ -17,7 +17,7 @@ class HostStore {
 
   /// A tensor of the device and its copy in host memory.
   using Copies = std::vector<std::pair<at::Tensor, at::Tensor>>;
-  /// When a copy has come to the device. Null: it has.
+  /// The moment at which a copy has come to the device. Null: it has.
   using Arrival = std::shared_ptr<Lane::Arrival>;
 
   /// Memory for a tensor like this one, which may lie anywhere; its numbers are not set.

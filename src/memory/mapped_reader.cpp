@@ -31,7 +31,7 @@ void advise(const at::Tensor& mapped, int advice) {
 /// Addresses behind which a file lies.
 class MappedReader::Mapping {
  public:
-  /// That around `address`, by /proc/self/maps: "begin-end rwxp offset device inode path" (proc_pid_maps(5)).
+  /// Finds the mapping around `address`, by /proc/self/maps: "begin-end rwxp offset device inode path" (proc_pid_maps(5)).
   explicit Mapping(uintptr_t address) : begin_(address), end_(address) {
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {
@@ -78,7 +78,7 @@ class MappedReader::Mapping {
 
 namespace {
 
-/// Whether the system has all pages of [begin, end) in its cache; it says so too where it does not tell.
+/// Tells whether the system has all pages of [begin, end) in its cache; it says so too where it does not tell.
 bool is_cached(uintptr_t begin, uintptr_t end) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)), first = begin / page * page;
   std::vector<unsigned char> pages((end - first + page - 1) / page);

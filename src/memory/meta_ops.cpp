@@ -31,7 +31,7 @@ using Optional = std::optional<Tensor>;
 using Pair = std::tuple<Tensor, Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
-/// What the CPU multiplies in a convolution: the input as it lies, copies in oneDNN's own order, or columns of the input
+/// The operand that the CPU multiplies in a convolution: the input as it lies, copies in oneDNN's own order, or columns of the input
 /// (use_mkldnn of Convolution.cpp).
 enum class Multiplied { as_it_lies, reordered, columns };
 

@@ -30,7 +30,7 @@ nn::Tensors run_inner(nn::BlockRunner* inner, nn::Block& block, const nn::Tensor
   return inner ? inner->run(block, inputs) : block.body(inputs);
 }
 
-/// Where a block's inputs wait outside of autograd.
+/// Says where a block's inputs wait outside of autograd.
 struct Waiting : torch::CustomClassHolder {
   Waiting(std::shared_ptr<Checkpoints> all, const nn::Tensors& inputs)
       : checkpoints(std::move(all)), checkpoint(checkpoints->keep(inputs)) {}

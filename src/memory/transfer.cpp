@@ -18,7 +18,7 @@ bool has_streams(c10::Device device) { return !device.is_cpu() && !device.is_met
 
 c10::Stream computing(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
 
-/// What was queued on a device's stream until now.
+/// Holds what was queued on a device's stream until now.
 class Queued final : public Numbers::Arrival {
  public:
   explicit Queued(c10::Device device) : event_(device.type()) { event_.record(computing(device)); }

@@ -20,7 +20,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// How the inputs and the result are cut.
+/// Says how the inputs and the result are cut.
 struct Cut : torch::CustomClassHolder {
   std::function<at::Tensor(const Tensors&)> compute;
   std::vector<int64_t> dims;  ///< of the inputs

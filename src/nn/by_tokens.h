@@ -8,7 +8,7 @@ namespace burnish::nn {
 
 inline constexpr int64_t kShared = -1;
 
-/// What a computation that goes token by token reads.
+/// Holds what a computation that goes token by token reads.
 struct TokenInput {
   at::Tensor tensor;
   int64_t dim = 1;  ///< along which tokens lie; kShared where there are none, and every token reads all of it

@@ -16,7 +16,7 @@
 
 namespace burnish::nn {
 
-/// What travels one way in forward and another in backward.
+/// Holds what travels one way in forward and another in backward.
 class TokenShares::OneWay final : public torch::autograd::Node {
  public:
   using Way = std::function<at::Tensor(const at::Tensor&)>;

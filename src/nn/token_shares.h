@@ -31,7 +31,7 @@ class TokenShares {
   /// Gathers [B, l, D] of all places one behind the other; `lengths` by place.
   at::Tensor gathered(const at::Tensor& x_BlD, const std::vector<int64_t>& lengths);
 
-  /// Whether tokens are shared out now; otherwise every process has all.
+  /// Tells whether tokens are shared out now; otherwise every process has all.
   bool is_on = false;
   /// The bytes that have left this process so far, and the exchanges that took them.
   struct Traffic {

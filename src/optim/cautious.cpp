@@ -15,7 +15,7 @@ class Cautious final : public UpdateRule {
   explicit Cautious(RulePtr rule) : rule_(std::move(rule)) {}
 
   std::vector<Slot> slots(const NamedParameter& parameter) const override { return rule_->slots(parameter); }
-  /// What is left of an update is scaled by its share of the whole parameter.
+  /// Returns what is left of an update is scaled by its share of the whole parameter.
   int64_t granule(int64_t numel) const override { return numel; }
   void begin(double lr) override { rule_->begin(lr); }
   bool looks_first() const override { return rule_->looks_first(); }

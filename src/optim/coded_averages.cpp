@@ -23,7 +23,7 @@ CodedAverages::Map map_on(const at::Device& device, bool is_signed) {
   return {at::tensor(values).to(device), at::tensor(borders).to(device), kernels::BlockCodes(values, CodedAverages::kBlock)};
 }
 
-/// Whether states are those of a CPU, in the layout in which they were made.
+/// Tells whether states are those of a CPU, in the layout in which they were made.
 bool suits_cpu(const at::Tensor& codes, const at::Tensor& scales) {
   return kernels::runs_on_cpu(codes) && codes.is_contiguous() && scales.is_contiguous() && scales.scalar_type() == at::kFloat;
 }

@@ -17,8 +17,8 @@ class GradientsInPlace {
 
   /// A step begins: zeros wherever a gradient has been before.
   void begin();
-  /// How often a gradient has come since the step began, by parameter; the caller adds those that came in a recording, which is not
-  /// watched.
+  /// The number of times that a gradient has come since the step began, by parameter; the caller adds those that came in a recording, which
+  /// is not watched.
   std::vector<int64_t> num_came;
   /// The step's gradients are all there: a parameter whose own has not come has none.
   void finish();

@@ -20,7 +20,7 @@ int64_t decay_steps(const ScheduleOptions& options) {
   return options.decay_steps > 0 ? options.decay_steps : std::max<int64_t>(1, options.max_steps / 10);
 }
 
-/// Whether the curve is drawn between the warm-up and the last step.
+/// Tells whether the curve is drawn between the warm-up and the last step.
 bool has_an_end(const ScheduleOptions& options) { return !is_constant(options) && options.name != "inverse_sqrt"; }
 
 /// The curve `num_steps` after the warm-up, without its floor.

@@ -89,7 +89,7 @@ AutomagicOptions automagic_options(Arguments& args) {
   return o;
 }
 
-/// What both kinds take.
+/// Takes the arguments of both kinds.
 void take_distance(Arguments& args, ProdigyOptions& o) {
   args.take_betas(o.beta1, o.beta2);
   args.take("beta3", o.beta3, 0, 1);
@@ -145,7 +145,7 @@ RuleOf by(bool (*fits)(const at::Tensor&), RulePtr rule, RulePtr rest) {
   return [=](const at::Tensor& value) { return fits(value) ? rule : rest; };
 }
 
-/// What a rate means to an optimizer: the rate, a factor on one that it finds, or where the one that it finds begins.
+/// The meaning of a rate to an optimizer: the rate, a factor on one that it finds, or where the one that it finds begins.
 enum class Rate { given, found, begun };
 
 struct Choice {

@@ -23,7 +23,7 @@ struct NamedParameter {
 
 using ParameterList = std::vector<NamedParameter>;
 
-/// Whether this process owns all of them.
+/// Tells whether this process owns all of them.
 bool owns_all(const ParameterList& parameters);
 
 /// Gives every parameter without a store one over its `value` (see store_in); of one that is not owned, the weights alone.

@@ -6,7 +6,7 @@
 
 namespace burnish::optim {
 
-/// How weights that train in bf16 take updates that are smaller than their spacing (2^-8 of their size).
+/// The way in which weights that train in bf16 take updates that are smaller than their spacing (2^-8 of their size).
 /// nearest     loses every update below half of it: training with small learning rates stands still
 /// stochastic  rounds up or down with the probability that makes the mean exact
 /// remainder   keeps the other 16 bits of an fp32 number beside it: nothing is lost

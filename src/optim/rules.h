@@ -116,8 +116,8 @@ struct MuonOptions {
   double momentum = 0.95;
   bool nesterov = true;
   int64_t ns_steps = 5;
-  /// Whether updates have the size of AdamW's, 0.2 sqrt(max(rows, columns)) (Liu et al. 2025, arXiv 2502.16982), so that one rate does for
-  /// both; else sqrt(max(1, rows / columns)).
+  /// Tells whether updates have the size of AdamW's, 0.2 sqrt(max(rows, columns)) (Liu et al. 2025, arXiv 2502.16982), so that one rate
+  /// does for both; else sqrt(max(1, rows / columns)).
   bool match_rms_adamw = true;
 };
 RulePtr muon(const MuonOptions& options);

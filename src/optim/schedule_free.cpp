@@ -18,7 +18,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// Where the fast iterate z starts: at the parameter.
+/// Returns where the fast iterate z starts: at the parameter.
 Slot slot_of_z(const NamedParameter& parameter) {
   return {"z", exact_value(parameter).detach().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::Contiguous)};
 }

@@ -55,7 +55,7 @@ class UpdateRule {
   /// Updates slots and what they add up to; leaves values as they are.
   virtual void look(const Batch& /*batch*/) {}
 
-  /// How many numbers a step adds up over parameters (Batch::sums): in `look`, or in `apply` where the rule does not look first.
+  /// Returns how many numbers a step adds up over parameters (Batch::sums): in `look`, or in `apply` where the rule does not look first.
   virtual int64_t num_sums() const { return 0; }
   /// Takes them, of all parameters together, fp64 [num_sums]: before the first `apply`, or after the last where it does not look first.
   virtual void decide(const at::Tensor& /*sums*/) {}

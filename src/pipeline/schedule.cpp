@@ -165,7 +165,7 @@ Units Schedule::after_once() const {
   return later;
 }
 
-/// With what twins write of these values.
+/// Adds what twins write of these values.
 static std::set<std::string> with_twins(std::set<std::string> padded, const Units& units) {
   for (const auto& unit : units) {
     for (const auto& name : unit.writes) {

@@ -22,8 +22,8 @@ struct Policy {
   bool ahead = true;                          ///< whether anything is computed ahead of training
 };
 
-/// When each unit of a run runs: once a sample, ahead of training for the draws of every visit, or at every visit. Which of them it can be
-/// follows from labels alone; `policy` chooses among that.
+/// Says when each unit of a run runs: once a sample, ahead of training for the draws of every visit, or at every visit. Which of them it
+/// can be follows from labels alone; `policy` chooses among that.
 ///
 /// A unit that writes a value anew which an earlier unit of a later stage reads or writes belongs to that stage as well, so that every unit
 /// reads what it would read if all ran in order.

@@ -59,7 +59,7 @@ Values copy(const Values& values) {
   return copied;
 }
 
-/// What came of one recorded run.
+/// Holds what came of one recorded run.
 struct Recorded {
   Record record;
   Values values;

@@ -16,9 +16,9 @@ namespace {
 constexpr int64_t kSides = 32;
 constexpr double kExact = 1e-5;  // of scales that are E4M3 numbers but for the rounding of fp32
 
-/// What NVFP4's scales were multiplied by. Files' readers give products of it and of E4M3 numbers, the largest of which is one of seven
-/// times a power of two: the one of which all others are E4M3 numbers too. Undefined where there is none, as of rows that come from several
-/// weights.
+/// Returns what NVFP4's scales were multiplied by. Files' readers give products of it and of E4M3 numbers, the largest of which is one of
+/// seven times a power of two: the one of which all others are E4M3 numbers too. Undefined where there is none, as of rows that come from
+/// several weights.
 at::Tensor common_factor(const at::Tensor& scales) {
   if (scales.is_meta()) return scales.new_empty({});
   const auto largest = scales.max();

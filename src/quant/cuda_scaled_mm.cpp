@@ -11,7 +11,7 @@ namespace burnish::quant {
 
 namespace {
 
-/// Of a GPU, as 89 for 8.9; 0 of other devices.
+/// Returns the compute capability of a GPU, as 89 for 8.9; 0 of other devices.
 int capability(c10::Device device) {
   if (!device.is_cuda()) return 0;
   const auto* properties = at::cuda::getDeviceProperties(device.index());
@@ -22,7 +22,7 @@ std::optional<at::Tensor> offset_of(const at::Tensor& bias) {
   return bias.defined() ? std::optional(bias.to(at::kBFloat16)) : std::nullopt;
 }
 
-/// How scales of blocks are told to `_scaled_mm_v2`: what each covers, in order, and how they lie.
+/// Says how scales of blocks are told to `_scaled_mm_v2`: what each covers, in order, and how they lie.
 struct Recipe {
   std::vector<at::Tensor> scales;
   std::vector<int64_t> covers, lies;

@@ -30,8 +30,8 @@ std::vector<std::string> format_names();
 /// Describes the format in words, for the log.
 std::string describe(Format format);
 
-/// How many neighbours of a row of `in` numbers a format rotates together: 256, or the largest power of 4 from 16 on that divides `in`; 0
-/// where none does, or the format rotates nothing.
+/// Returns how many neighbours of a row of `in` numbers a format rotates together: 256, or the largest power of 4 from 16 on that divides
+/// `in`; 0 where none does, or the format rotates nothing.
 int64_t rotation_of(Format format, int64_t in);
 /// The largest value of the codes themselves: 448, 57344, 127, 1. Numbers are turned into no others than these.
 double largest(CodeKind codes);

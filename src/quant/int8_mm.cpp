@@ -34,8 +34,8 @@ Tile tile_of(c10::Device device, int64_t rows, int64_t columns, int64_t rotation
 
 constexpr int64_t kRowsOfGpu = 32;  // of which cuBLASLt wants a multiple
 
-/// Whether this machine's sums of INT8 products are exact, found by the largest that there are: without VNNI or AMX, oneDNN adds pairs of
-/// products in 16 bits, which such numbers overflow.
+/// Tells whether this machine's sums of INT8 products are exact, found by the largest that there are: without VNNI or AMX, oneDNN adds
+/// pairs of products in 16 bits, which such numbers overflow.
 bool sums_are_exact_on_cpu() {
   static const bool exact = [] {
     if (!at::hasMKLDNN()) return false;

@@ -98,7 +98,7 @@ class Int8ComputeSource : public ComputeSource {
   void add_input_gradient_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& dy) const override;
 
  private:
-  /// Whether the device multiplies this weight's codes.
+  /// Tells whether the device multiplies this weight's codes.
   bool is_fast() const;
   /// y = x Wᵀ + bias, and dx = dy W, or with `adds` that much more.
   void multiply_(const at::Tensor& y, const kernels::CodedRows& x, const at::Tensor& bias, bool adds) const;

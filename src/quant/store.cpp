@@ -15,7 +15,7 @@ namespace burnish::quant {
 namespace {
 constexpr Format kByRow{CodeKind::e4m3, Scaling::row};
 
-/// What codes of a file become where their numbers were changed.
+/// Returns what codes of a file become where their numbers were changed.
 Format anew(CodeKind kind) {
   if (is_fp8(kind)) return kByRow;
   return {is_rotated(kind) ? CodeKind::int8_convrot : CodeKind::int8, Scaling::row};

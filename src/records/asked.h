@@ -6,8 +6,8 @@
 
 namespace burnish::records {
 
-/// What is asked of a run while it goes on: an empty file in RUN/ask for each, which `touch` makes as well as a page. The run takes the
-/// file away when it has done so.
+/// Holds what is asked of a run while it goes on: an empty file in RUN/ask for each, which `touch` makes as well as a page. The run takes
+/// the file away when it has done so.
 struct Asked {
   bool preview = false;           ///< draw the previews after this step
   bool save = false;              ///< save after this step
@@ -23,7 +23,7 @@ inline constexpr std::array<std::pair<const char*, bool Asked::*>, 3> kAskedWord
 /// is a config Error.
 void ask(const std::filesystem::path& run, const std::string& word);
 
-/// What is asked of the run, and not done yet.
+/// Returns what is asked of the run, and not done yet.
 Asked read_asked(const std::filesystem::path& run);
 
 /// Takes away the files of what was done, or of what is no longer asked.

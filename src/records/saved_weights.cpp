@@ -21,7 +21,7 @@ std::pair<std::string, std::string> stem_and_part(const std::string& file) {
   return {name.substr(0, dot), dot == name.npos ? "" : name.substr(dot + 1)};
 }
 
-/// How new what a run saved is: by its step; the best weights are taken ahead of the last. -1 for other names.
+/// Returns how new what a run saved is: by its step; the best weights are taken ahead of the last. -1 for other names.
 int64_t newness(const std::string& stem) {
   if (stem == "best") return INT64_MAX;
   if (!stem.starts_with("step-")) return -1;

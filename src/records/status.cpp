@@ -50,7 +50,7 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-/// When a process started; 0 for one that is not there, or has ended and only waits to be asked how.
+/// Returns when a process started; 0 for one that is not there, or has ended and only waits to be asked how.
 int64_t start_of(int64_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string line;

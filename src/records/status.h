@@ -14,7 +14,7 @@ enum class Exit;
 
 namespace burnish::records {
 
-/// What a run is at, in the order in which it comes to it; the last three say how it ended.
+/// The state of a run, in the order in which it comes to it; the last three say how it ended.
 enum class State { reading, planning, encoding, loading, training, saving, done, failed, interrupted };
 
 /// A process, named so that no later one of the same number is taken for it.
@@ -28,10 +28,10 @@ struct Process {
 Process own_process();
 /// The process of this machine that has the number now; nothing where there is none.
 std::optional<Process> process_with(int64_t id);
-/// Whether the process goes on; nothing where that cannot be seen from here: on another machine, or in another container.
+/// Tells whether the process goes on; nothing where that cannot be seen from here: on another machine, or in another container.
 std::optional<bool> is_running(const Process& process);
 
-/// Where a run stands, in RUN/status.json.
+/// Says where a run stands, in RUN/status.json.
 struct Status {
   State state = State::reading;
   std::string stage = {};                             ///< the piece of work that it is at, as its progress bar calls it; "" for none
@@ -70,7 +70,7 @@ std::optional<Status> read_status(const std::filesystem::path& run);
 /// happens in one thread. A status only tells, so one that cannot be written ends no run: the first time is a warning.
 class StatusFile {
  public:
-  /// Of no run yet: nothing is written.
+  /// The status of no run yet: nothing is written.
   StatusFile();
   ~StatusFile();
   StatusFile(const StatusFile&) = delete;
@@ -78,9 +78,9 @@ class StatusFile {
 
   /// The folder is the run's from here on, which begins with State::reading; stages come from every Progress of this process.
   void begin(const std::filesystem::path& run);
-  /// What the run is at now, without a stage yet.
+  /// Sets what the run is at now, without a stage yet.
   void enter(State state) const;
-  /// How many steps the whole run has, which no setting need say. It is written with the next change.
+  /// Notes how many steps the whole run has, which no setting need say. It is written with the next change.
   void count_steps(int64_t steps) const;
   /// `listener` hears of the run that begins from here on, in the thread in which it is said. It must not throw.
   void listen(std::function<void(const Event&)> listener);

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What diffusers looks for in a folder that it is given without the name of a file.
+/// The name that diffusers looks for in a folder that it is given without the name of a file.
 constexpr const char* kDiffusersName = "pytorch_lora_weights.safetensors";
 constexpr const char* kReadme = "README.md";
 /// A line by which a card is known again.
@@ -87,7 +87,7 @@ std::string table_of_words(const ModelCard& card) {
   return text;
 }
 
-/// How diffusers and ComfyUI take the weights.
+/// Returns how diffusers and ComfyUI take the weights.
 std::string ways_to_use(const ModelCard& card, const std::vector<std::string>& weights) {
   if (weights.empty()) return "";
   std::string text = "## Use it\n\n";

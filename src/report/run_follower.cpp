@@ -25,7 +25,7 @@ using nlohmann::json;
 
 namespace {
 
-/// What `read` makes of a file; nothing, with a warning, of one that cannot be read. The rest of the page does not wait for it.
+/// Returns what `read` makes of a file; nothing, with a warning, of one that cannot be read. The rest of the page does not wait for it.
 template <class F>
 std::invoke_result_t<F, const fs::path&> read_or_leave_out(const fs::path& path, F read) {
   if (!io::is_there(path)) return {};
@@ -65,7 +65,7 @@ fs::file_time_type time_of(const fs::path& path) {
   return failed ? fs::file_time_type{} : time;
 }
 
-/// What a file holds, or why it cannot be read; "" for one that is not there.
+/// Returns what a file holds, or why it cannot be read; "" for one that is not there.
 std::string text_or_error(const fs::path& path) {
   try {
     return io::is_there(path) ? io::read_text(path) : "";

@@ -24,7 +24,7 @@ std::optional<fs::path> settings_file(const Studio& studio, const json& body) {
   return std::nullopt;
 }
 
-/// By the names that the dataset's files have on the page.
+/// Orders what was said by the names that the dataset's files have on the page.
 json by_file(json said, const fs::path& folder) {
   auto files = json::object();
   const auto root = fs::weakly_canonical(folder);  // a dataset may be a link

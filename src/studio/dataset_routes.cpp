@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMostOfAFile = size_t{4} << 30;  // of a clip that is dropped
 constexpr size_t kMostOfAnArchive = size_t{64} << 30;
 
-/// Of clips that browsers may play; what else there is is only bytes to them.
+/// Returns the media type of a clip that browsers may play; anything else is only bytes to them.
 const char* media_type_of(const fs::path& file) {
   const auto ending = file.extension();
   if (ending == ".mp4" || ending == ".m4v") return "video/mp4";

@@ -30,7 +30,7 @@ constexpr const char* kLeftOut = ".excluded";
 
 bool is_item(const std::string& name) { return is_name(name) && (data::is_picture_name(name) || data::is_video(name)); }
 
-/// Whether a picture's name says that it lies beside another one of this folder: its mask, or what OneTrainer steers it with.
+/// Tells whether a picture's name says that it lies beside another one of this folder: its mask, or what OneTrainer steers it with.
 bool is_beside(const std::string& stem, const std::set<std::string>& stems) {
   auto goes_on = [&](std::string_view ending) {
     return stem.ends_with(ending) && stems.contains(stem.substr(0, stem.size() - ending.size()));

@@ -19,7 +19,7 @@ struct Item {
   bool is_left_out = false;
 
   std::filesystem::path caption_file() const;
-  /// What lies beside it and goes where it goes: its caption, its further columns and its mask, those of them that are there.
+  /// Returns what lies beside it and goes where it goes: its caption, its further columns and its mask, those of them that are there.
   std::vector<std::filesystem::path> companions() const;
 };
 
@@ -47,7 +47,7 @@ class Datasets {
   /// Moves it, with what lies beside it, into the bin.
   void throw_away(const std::filesystem::path& dataset, const Item& item) const;
 
-  /// Whether files of this name may be added to a dataset: pictures, clips, captions.
+  /// Tells whether files of this name may be added to a dataset: pictures, clips, captions.
   static bool takes(const std::string& file);
 
  private:

@@ -46,7 +46,7 @@ class Drawings {
   const Workspace& workspace_;
   Files& files_;
   Queue queue_;
-  /// How many pictures a grid.json asks for, as long as it stays as it was.
+  /// Says how many pictures a grid.json asks for, as long as it stays as it was.
   struct Known {
     double time = 0;
     int64_t total = 0;

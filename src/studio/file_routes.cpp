@@ -39,7 +39,7 @@ void take(const Studio& studio, const Request& request, Response& response, cons
   if (take_file(*path, kMostOfWeights, response, read)) answer(response, {{"name", path->filename().string()}});
 }
 
-/// What `burnish inspect` says.
+/// Answers with what `burnish inspect` says.
 void inspect(Program& program, const fs::path& path, Response& response) {
   const auto said = program.run({"inspect", path.string(), "--json"});
   auto reports = json::parse(said.output, nullptr, /*allow_exceptions=*/false);

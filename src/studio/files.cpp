@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kWeights = ".safetensors";
 constexpr const char* kOfRun = "runs/";
 
-/// Whether a folder is a model or an adapter by itself.
+/// Tells whether a folder is a model or an adapter by itself.
 bool holds_weights(const fs::path& folder) {
   return std::ranges::any_of(std::array{"model_index.json", "config.json", "adapter_config.json"},
                              [&](const char* mark) { return io::is_there(folder / mark); });
@@ -34,7 +34,7 @@ bool is_weights_name(const std::string& name) {
                              [&](const char* ending) { return name.ends_with(ending); });
 }
 
-/// Whether it belongs to a model's folder: weights, configs, tokenizers.
+/// Tells whether it belongs to a model's folder: weights, configs, tokenizers.
 bool is_part_name(const std::string& name) {
   return is_weights_name(name) ||
          std::ranges::any_of(std::array{".json", ".txt", ".model"}, [&](const char* ending) { return name.ends_with(ending); });

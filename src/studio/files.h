@@ -28,7 +28,7 @@ class Files {
   /// [{"place", "name", "bytes", "is_folder", "is_adapter", "written"}], the newest first. Of folders there is one that holds weights by
   /// itself, of peft or diffusers say.
   nlohmann::json list();
-  /// Whether a run saved any adapter.
+  /// Tells whether a run saved any adapter.
   bool has_adapter(const std::filesystem::path& run);
   /// The path of a file or folder; nothing where there is none, and for what is no place or name.
   std::optional<std::filesystem::path> find(const WeightFile& file) const;

@@ -19,8 +19,8 @@ using nlohmann::json;
 
 namespace {
 
-/// What `burnish import --json` makes of the first of the files that it can read as settings; the others may be named in that one. All of
-/// them stay in a folder of imports/, with what could only be carried as a file.
+/// Returns what `burnish import --json` makes of the first of the files that it can read as settings; the others may be named in that one.
+/// All of them stay in a folder of imports/, with what could only be carried as a file.
 json import_settings(Studio& studio, const json& files) {
   if (!files.is_array() || files.empty()) config_error("studio", "no file came that settings could be read from");
   std::vector<std::string> names;

@@ -11,7 +11,7 @@ namespace {
 
 using Device = void*;
 
-// As NVML's header has them (docs.nvidia.com/deploy/nvml-api).
+// These structs are as NVML's header has them (docs.nvidia.com/deploy/nvml-api).
 struct Utilization {
   unsigned gpu = 0, memory = 0;
 };

@@ -7,7 +7,7 @@
 
 namespace burnish::studio {
 
-/// What a GPU is at now.
+/// Holds what a GPU is at now.
 struct Gpu {
   std::string name;
   double busy = 0;  ///< share of the last moments in which it computed

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostCells = 1000;
 
-/// What is listed of one thing, under the name that a cell gives it.
+/// Holds what is listed of one thing, under the name that a cell gives it.
 struct Axis {
   std::string name;
   std::vector<json> values;
@@ -88,7 +88,7 @@ bool advance(std::vector<size_t>& at, const std::vector<Axis>& axes) {
   return false;
 }
 
-/// What a cell says of itself: what decides nothing in it is left out.
+/// Returns what a cell says of itself: what decides nothing in it is left out.
 json described(const json& wish, json cell) {
   if (const auto& lora = cell.at("lora"); !lora.is_null()) cell["lora"] = wish.at("loras").at(lora.get<size_t>()).at("name");
   std::erase_if(cell.get_ref<json::object_t&>(), [](const auto& item) { return item.second.is_null(); });

@@ -48,7 +48,7 @@ std::string token_in(const std::filesystem::path& file) {
   return token;
 }
 
-/// In a time that does not tell how much of it is right.
+/// Compares in a time that does not tell how much of a guess is right.
 bool are_equal(const std::string& a, const std::string& b) {
   unsigned char difference = a.size() == b.size() ? 0 : 1;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);

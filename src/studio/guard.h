@@ -20,8 +20,8 @@ class Guard {
   Guard(const std::filesystem::path& file, int port, bool listens);
 
   const std::string& token() const { return token_; }
-  /// Whether the request may be answered; if not, the response says why (403), or, to a browser with the token in the address, leads to the
-  /// page without it.
+  /// Tells whether the request may be answered; if not, the response says why (403), or, to a browser with the token in the address, leads
+  /// to the page without it.
   bool admits(const httplib::Request& request, httplib::Response& response) const;
 
  private:

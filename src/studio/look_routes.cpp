@@ -28,7 +28,7 @@ json to_json(const Look& look) {
   return value;
 }
 
-/// How many were looked at; once it is all of them, what was seen.
+/// Answers how many files were looked at, and once it is all of them, what was seen.
 void say(Studio& studio, const fs::path& folder, Response& response) {
   const auto items = Datasets::files(folder);
   const auto looks = studio.looks.of(folder, paths_of(items));

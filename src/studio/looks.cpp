@@ -32,7 +32,7 @@ std::string note_of(const fs::path& file, Thumbnails& thumbnails) {
   }
 }
 
-/// What note_of wrote; nothing of what it did not write.
+/// Returns what note_of wrote; nothing of what it did not write.
 std::optional<Look> read(const std::string& note) {
   Look look;
   if (note.starts_with(kProblem)) return Look{.problem = note.substr(2)};

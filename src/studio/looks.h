@@ -16,7 +16,7 @@
 
 namespace burnish::studio {
 
-/// What only its pixels say of a picture or clip.
+/// Holds what only its pixels say of a picture or clip.
 struct Look {
   uint64_t bits = 0;         ///< data::look_of; of a clip its first frame's
   double sharpness = 0;      ///< data::sharpness_of, at one size
@@ -31,12 +31,12 @@ class Looks {
  public:
   /// `thumbnails` must outlive it.
   Looks(std::filesystem::path folder, Thumbnails& thumbnails);
-  /// What is not seen yet stays so.
+  /// Returns what is not seen yet stays so.
   ~Looks();
   Looks(const Looks&) = delete;
   Looks& operator=(const Looks&) = delete;
 
-  /// What is known of each of these files of a dataset by now, by their order; those that are not known are looked at from now on.
+  /// Returns what is known of each of these files of a dataset by now, by their order; those that are not known are looked at from now on.
   std::vector<std::optional<Look>> of(const std::filesystem::path& dataset, const std::vector<std::filesystem::path>& files);
 
  private:
@@ -45,7 +45,7 @@ class Looks {
     std::filesystem::path dataset;
     std::vector<std::filesystem::path> files;
   };
-  /// As long as the file stays as it was.
+  /// A result that holds as long as the file stays as it was.
   struct Seen {
     std::string identity;
     std::optional<Look> look = {};  ///< none while it is looked at

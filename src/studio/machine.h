@@ -23,7 +23,7 @@ namespace burnish::studio {
 struct Ticks {
   int64_t busy = 0, all = 0;
 };
-/// Of /proc/stat; nothing where it does not say.
+/// Reads the ticks in the text of /proc/stat; nothing where it does not say.
 std::optional<Ticks> ticks_in(const std::string& text);
 /// A number of KiB in lines of /proc as "MemTotal:  1024 kB", in bytes; 0 where there is none.
 int64_t bytes_in(const std::string& text, const std::string& name);
@@ -41,7 +41,7 @@ class Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  /// As docs/studio-api.md has it.
+  /// Returns the state in the form of docs/studio-api.md.
   nlohmann::json state();
   /// What `burnish doctor --json` says, asked once in five minutes: it takes some seconds.
   nlohmann::json notes();
@@ -65,14 +65,14 @@ class Machine {
   Program& program_;
   std::string root_;
   std::mutex mutex_;
-  /// What is known so far.
+  /// Holds what is known so far.
   struct Known {
     std::deque<Look> looks;
     std::optional<Ticks> ticks;
     Clock::time_point asked = Clock::now() - 2 * kHistory;
     std::unique_ptr<Gpus> gpus;  ///< null before the first look
   } known_;
-  /// What doctor said, and when.
+  /// Holds what doctor said, and when.
   struct Notes {
     std::mutex mutex;
     std::string text;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMostOfAMask = size_t{64} << 20;
 
-/// As it lies there; with ?side= as a PNG picture of at most so many pixels a side.
+/// Answers with the mask as it lies there; with ?side= as a PNG picture of at most so many pixels a side.
 void show(Studio& studio, const Item& item, const Request& request, Response& response) {
   const auto mask = mask_of(item.path);
   if (!mask) return refuse(response, 404, "this picture has no mask");

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "studio/mcp_tools.h"
+#include "studio/mcp_calls.h"
 
 namespace burnish::studio {
 
@@ -46,7 +46,7 @@ json initialized(const json& parameters) {
           {"instructions", kInstructions}};
 }
 
-/// Whether brackets stand in each other more deeply than any message has them: values so deep cannot be copied.
+/// Tells whether brackets stand in each other more deeply than any message has them: values so deep cannot be copied.
 bool is_deep(const std::string& line) {
   constexpr int kMostLevels = 64;
   int depth = 0;

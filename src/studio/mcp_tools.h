@@ -3,11 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "studio/client.h"
-
 namespace burnish::studio {
 
-/// What a tool takes.
+/// Holds what a tool takes.
 struct Input {
   enum class Kind { text, number, truth, texts_by_name, settings };
   const char* name;
@@ -32,14 +30,7 @@ struct Tool {
 
 const std::vector<Tool>& tools();
 
-/// The tools as tools/list has them. `options`: of training, as config::to_json lists them.
-nlohmann::json describe(const std::vector<Tool>& tools, const nlohmann::json& options);
-
-/// The result of tools/call. What the interface refuses, or the arguments lack, is a result too, with "isError".
-nlohmann::json call(const Tool& tool, const nlohmann::json& arguments, const Ask& ask);
-
-/// TOML of "options", an object of values by name, and of "settings", a text that stands behind them. A config Error for what is no
-/// option's name or value.
-std::string settings_text(const nlohmann::json& arguments);
+/// Returns the part of a list that starts at the entry `first` of the arguments, with the number of all entries.
+nlohmann::json page_of(const nlohmann::json& list, const nlohmann::json& arguments);
 
 }  // namespace burnish::studio

@@ -16,7 +16,7 @@ constexpr int kMostRuns = 30;  // that are looked at, the newest first
 
 double multiplications_of(const json& plan) { return plan.value(json::json_pointer("/length/multiplications_a_step"), 0.0); }
 
-/// Whether a step of one says how long a step of the other takes.
+/// Tells whether a step of one says how long a step of the other takes.
 bool are_alike(const json& a, const json& b) {
   for (const char* option : {"model", "model_paths", "model_id_with_origin_paths", "dtype", "fp8_models", "device"}) {
     if (a.value(option, json()) != b.value(option, json())) return false;

@@ -23,13 +23,13 @@ class Program {
   const std::string& path() const { return path_; }
   /// Runs a verb with its arguments, in the workspace, with further variables ("NAME=value").
   Said run(const std::vector<std::string>& words, const std::vector<std::string>& variables = {});
-  /// What a verb says as JSON; a config Error with its sentence where it fails.
+  /// Returns what a verb says as JSON; a config Error with its sentence where it fails.
   nlohmann::json json_of(const std::vector<std::string>& words);
   /// The options of a verb as `burnish help VERB --json` writes them, asked for once.
   std::string options_of(const std::string& verb);
   /// Runs a verb with its arguments, and behind them the name of a file with settings, which lies where those of jobs lie while it runs.
   Said run_on(const std::string& settings, std::vector<std::string> words);
-  /// What `burnish plan --json` says of settings: what answer_of has of it as "plan".
+  /// Returns what `burnish plan --json` says of settings: what answer_of has of it as "plan".
   nlohmann::json plan(const std::string& settings, bool wants_fit);
 
  private:
@@ -45,10 +45,10 @@ class Program {
 
 /// A line that the program printed, without what stands in brackets before it: the time, the kind of a message, the room that it is from.
 std::string spoken(std::string line);
-/// What a program said at last of why it ended.
+/// Returns what a program said at last of why it ended.
 std::string sentence_of(const Said& said);
-/// What a verb said in JSON: {"problems": [{"option", "sentence"}]}, or its answer under `name` with "exit_code", and a "sentence" where it
-/// could not say more.
+/// Returns what a verb said in JSON: {"problems": [{"option", "sentence"}]}, or its answer under `name` with "exit_code", and a "sentence"
+/// where it could not say more.
 nlohmann::json answer_of(const Said& said, const std::string& name);
 
 }  // namespace burnish::studio

@@ -28,7 +28,7 @@ struct Job {
   std::optional<int64_t> exit_code = {};  ///< once it has ended, where that is known
 };
 
-/// What the jobs of a queue are, and where they lie.
+/// Holds what the jobs of a queue are, and where they lie.
 struct Work {
   std::filesystem::path folder;      ///< the queue's own
   std::filesystem::path results;     ///< has what each job makes, by its name
@@ -90,7 +90,7 @@ class Queue {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Job> jobs_;
-  /// Of a job that runs.
+  /// A job that runs.
   struct Running {
     size_t seat = 0;        ///< which of those that run at once it is, and which GPU it sees
     bool is_child = false;  ///< of this process, not of a studio before it

@@ -34,7 +34,7 @@ httplib::Server::Handler of_ended_run(const Studio& studio, Handle handle) {
   });
 }
 
-/// What is read of a run.
+/// Adds the routes that read a run.
 void add_readers(httplib::Server& http, Studio& studio) {
   http.Get("/api/runs", handled([&studio](const Request&, Response& response) { answer(response, studio.runs.list()); }));
   const std::string run = kRun;

@@ -21,11 +21,11 @@ class Runs {
   /// "started", "written", "preview": [step, number] or null, "job": id or null, "is_archived"} of a run that is there. The state is "gone"
   /// where a process has ended without a word, and "waiting" where its job waits.
   nlohmann::json one(const std::string& name);
-  /// That of each run, the newest first.
+  /// Returns that of each run, the newest first.
   nlohmann::json list();
 
  private:
-  /// What was read of a log so far.
+  /// Holds what was read of a log so far.
   struct Read {
     records::LogFollower log;
     int64_t step = 0;

@@ -13,7 +13,7 @@ class Server {
   /// Takes the port and opens the workspace. A config Error when the port cannot be had.
   explicit Server(const Options& options);
 
-  /// With the token in it.
+  /// Returns the address with the token in it.
   std::string address() const;
   /// Answers requests until `stop` is called from another thread, or the page closes the studio.
   void serve() { server_.serve(); }

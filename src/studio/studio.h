@@ -38,7 +38,7 @@ struct Options {
   bool trusts_settings = false;        ///< whether settings may name commands to run (config::Row::acts_outside)
 };
 
-/// Where a studio works; one at a time.
+/// Says where a studio works; one at a time.
 struct Place {
   Options options;
   Workspace workspace;
@@ -47,7 +47,7 @@ struct Place {
   Place(Options given, int port) : options(std::move(given)), workspace(options.folder), claim(workspace.root(), port) {}
 };
 
-/// What it knows of the pictures of datasets.
+/// Holds what it knows of the pictures of datasets.
 struct Pictures {
   Datasets datasets;
   Thumbnails thumbnails;
@@ -57,7 +57,7 @@ struct Pictures {
       : datasets(workspace), thumbnails(workspace.root() / ".thumbnails"), looks(workspace.root() / ".thumbnails", thumbnails) {}
 };
 
-/// What the routes of a studio work with.
+/// Holds what the routes of a studio work with.
 struct Studio : Place, Pictures {
   Queue queue;
   Runs runs;

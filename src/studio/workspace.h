@@ -52,8 +52,8 @@ nlohmann::json json_or(const std::filesystem::path& path, nlohmann::json otherwi
 /// Makes a folder, and those it lies in. A data Error where that cannot be done.
 void make_folder(const std::filesystem::path& folder);
 
-/// Whether it can be the name of a file in a folder of the workspace: not empty, not hidden, at most 100 bytes of UTF-8 without slashes and
-/// control characters.
+/// Tells whether it can be the name of a file in a folder of the workspace: not empty, not hidden, at most 100 bytes of UTF-8 without
+/// slashes and control characters.
 bool is_name(const std::string& text);
 
 /// When a file or folder was changed last, in seconds since 1970; 0 where there is none.

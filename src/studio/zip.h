@@ -6,7 +6,7 @@
 
 namespace burnish::studio {
 
-/// What came out of an archive.
+/// Holds what came out of an archive.
 struct Unpacked {
   int64_t num_files = 0;
   std::vector<std::string> passed_over = {};  ///< members that are no pictures, clips or captions, and links

@@ -14,7 +14,7 @@ namespace burnish::tokenizers {
 
 namespace {
 
-/// How texts are split; `QwenTokenizer::word_end` does the same.
+/// The pattern by which texts are split; `QwenTokenizer::word_end` does the same.
 constexpr const char* kPattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
@@ -89,7 +89,7 @@ class QwenTokenizer : public ChatTokenizer {
     return blanks_end(codes, i);
   }
 
-  /// Of 's, 't, 're, 've, 'm, 'll and 'd in any case, the length; 0 for anything else. The long s is an s here.
+  /// Returns the length of 's, 't, 're, 've, 'm, 'll and 'd in any case; 0 for anything else. The long s is an s here.
   static size_t contraction(int32_t quote, int32_t first, int32_t second) {
     auto lower = [](int32_t c) { return c >= 'A' && c <= 'Z' ? c + 32 : c == 0x17F ? 's' : c; };
     auto a = lower(first), b = lower(second);

@@ -38,7 +38,7 @@ std::string tidied(std::string_view text, bool words_end_at_any) {
   return out;
 }
 
-/// Whether a tokenizer.json makes bytes of text that its vocabulary does not know. One that is not there does not.
+/// Tells whether a tokenizer.json makes bytes of text that its vocabulary does not know. One that is not there does not.
 bool says_byte_fallback(const std::filesystem::path& path) {
   if (!io::is_there(path)) return false;
   const auto file = io::read_json(path);

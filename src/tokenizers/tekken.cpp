@@ -16,11 +16,11 @@ namespace burnish::tokenizers {
 
 namespace {
 
-/// How texts are split; `tekken_word_end` does the same.
+/// The pattern by which texts are split; `tekken_word_end` does the same.
 constexpr const char* kTekkenPattern =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-/// Whether a tokenizer.json splits by the pattern alone, and takes tokens as they stand.
+/// Tells whether a tokenizer.json splits by the pattern alone, and takes tokens as they stand.
 bool has_steps(const nlohmann::json& file) {
   const nlohmann::json split = {{"type", "Split"}, {"pattern", {{"Regex", kTekkenPattern}}}, {"behavior", "Isolated"}, {"invert", false}};
   const auto& steps = file.at("pre_tokenizer").at("pretokenizers");
@@ -47,7 +47,7 @@ struct Around {
   std::vector<int64_t> before, behind;
 };
 
-/// What the post-processor of a tokenizer.json puts around a text.
+/// Returns what the post-processor of a tokenizer.json puts around a text.
 Around around_of(const nlohmann::json& step) {
   Around around;
   if (!step.is_object()) return around;
@@ -71,7 +71,7 @@ Around around_of(const nlohmann::json& step) {
   return around;
 }
 
-/// Whether texts are filled up at their beginning. Where the settings do not say, it follows from the class that transformers opens:
+/// Tells whether texts are filled up at their beginning. Where the settings do not say, it follows from the class that transformers opens:
 /// Llama's and mistral-common's fill up there, others at the end. Where no class is named either, a conversation is taken for Mistral's.
 bool pads_before(const nlohmann::json& settings, bool is_conversation) {
   if (auto side = settings.find("padding_side"); side != settings.end()) return *side == "left";

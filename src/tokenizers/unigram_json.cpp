@@ -85,7 +85,7 @@ bool splits_at_white_space(const json& file, const std::filesystem::path& path) 
   return any;
 }
 
-/// Whether a piece is a byte, as "<0x0A>".
+/// Tells whether a piece is a byte, as "<0x0A>".
 bool is_byte(const std::string& piece) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   return piece.size() == 6 && piece.starts_with("<0x") && piece[5] == '>' && kDigits.find(piece[3]) != kDigits.npos &&

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "adapters/adapter_file.h"
+#include "adapters/adapter_tensors.h"
 #include "base/error.h"
 #include "io/safetensors.h"
 #include "tests/golden.h"

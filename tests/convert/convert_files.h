@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/CPUGeneratorImpl.h>
 
+#include "adapters/adapter_tensors.h"
 #include "adapters/attach.h"
 #include "convert/convert.h"
 #include "loras/lora_file.h"

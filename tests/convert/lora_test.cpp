@@ -11,6 +11,7 @@
 #include "convert/compare.h"
 #include "convert/lora_format.h"
 #include "convert/low_rank.h"
+#include "convert/model_of_lora.h"
 #include "io/hash.h"
 #include "loras/merged.h"
 #include "tests/convert/convert_files.h"

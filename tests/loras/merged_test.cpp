@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "adapters/adapter_file.h"
+#include "adapters/adapter_tensors.h"
 #include "base/error.h"
 #include "loras/loader.h"
 #include "loras/lora_file.h"

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "studio/claim.h"
-#include "studio/mcp_tools.h"
+#include "studio/mcp_calls.h"
 #include "tests/studio/served.h"
 
 using namespace burnish;

@@ -47,6 +47,7 @@ verb_lint() {
   say "rooms";   python3 tools/check_rooms.py || failed=1
   say "the checks' own tests"; python3 -m unittest discover -q -s tools -p 'test_*.py' || failed=1
   say "sizes, headers, Python syntax"; python3 tools/check_style.py || failed=1
+  say "comments begin with a subject"; python3 tools/check_comments.py || failed=1
   say "errors have rows in docs/errors.md"; python3 tools/check_errors.py || failed=1
   say "format";  check_format || failed=1
   say "names in Python scripts"; find src tools tests benchmarks examples recipes -name '*.py' -exec pyflakes3 {} + || failed=1

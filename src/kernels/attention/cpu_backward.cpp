@@ -20,7 +20,7 @@ struct RoundedTile {
   Bf16* rounded;
 };
 
-/// Of all queries of a head: what their weights are computed by, and how much their weights change them together.
+/// The numbers of all queries of a head: what their weights are computed by, and how much their weights change them together.
 struct QueryNumbers {
   float *logs, *delta;
 };

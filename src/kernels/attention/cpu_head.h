@@ -36,7 +36,7 @@ struct HeadOperands {
   float scale;
 };
 
-/// What forward made of the operands, [B, H, L, D] and a logarithm of its sum a query [B, H, L], and the gradient of it.
+/// Holds what forward made of the operands, [B, H, L, D] and a logarithm of its sum a query [B, H, L], and the gradient of it.
 struct HeadAnswer {
   const at::Tensor &y, &logs, &dy;
 };
@@ -53,7 +53,7 @@ struct Head {
   c10::BFloat16* row(const at::Tensor& x, int64_t number) const;
 };
 
-/// What is added to all scores of a key.
+/// Holds what is added to all scores of a key.
 class KeyBias {
  public:
   KeyBias(const at::Tensor& bias, const Head& head);

@@ -65,7 +65,7 @@ void forward_and_backward(const AttentionCall& call) {
   torch::autograd::grad({out}, {q, k, v}, {at::ones_like(out)});
 }
 
-/// In milliseconds: the least of some, since others may use the GPU.
+/// Measures milliseconds: the least of some, since others may use the GPU.
 std::optional<double> time_of(const Way& way, const AttentionCall& call) {
   std::optional<at::Tensor> bias;
   if (call.bias.defined()) bias = call.bias.detach();

@@ -42,7 +42,7 @@ BURNISH_SIMD uint32_t greatest_magnitude(const float* x, int64_t n) {
   return most;
 }
 
-/// From the first code that a number's upper bits may mean on, a code for each border that it lies above.
+/// Finds codes: the first one that a number's upper bits may mean, and one more for each border that it lies above.
 BURNISH_SIMD void find_codes(const float* x, float factor, const int32_t* first, const float* borders, int64_t num_steps, int32_t* found,
                              uint8_t* codes, int64_t n) {
 #pragma omp simd

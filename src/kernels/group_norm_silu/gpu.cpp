@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kPixelBlock = 1024, kLargestGroup = 128;
 
-/// Of x [B, C, ...]; what the kernels are given of it, in their order.
+/// The sizes of x [B, C, ...] that the kernels are given, in their order.
 struct GroupSizes {
   int64_t batch, channels, pixels, per_group;
   double eps;

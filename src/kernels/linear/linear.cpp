@@ -15,7 +15,7 @@ namespace burnish::kernels {
 
 namespace {
 
-/// Whether oneDNN multiplies bf16 in hardware: the CPU can, and ONEDNN_MAX_CPU_ISA does not hold it back.
+/// Tells whether oneDNN multiplies bf16 in hardware: the CPU can, and ONEDNN_MAX_CPU_ISA does not hold it back.
 bool cpu_has_bf16() {
   static const bool has = [] {
     const char* limit = std::getenv("ONEDNN_MAX_CPU_ISA");

@@ -57,7 +57,7 @@ struct AddLowRank : torch::autograd::Function<AddLowRank> {
 
 at::Tensor joined(const std::vector<at::Tensor>& parts, int64_t dim) { return parts.size() == 1 ? parts[0] : at::cat(parts, dim); }
 
-/// What backward needs of layers besides tensors.
+/// Holds what backward needs of layers besides tensors.
 struct Layers : torch::CustomClassHolder {
   struct Layer {
     std::shared_ptr<const Multiplier> weight;
@@ -119,7 +119,7 @@ struct FrozenLayers : torch::autograd::Function<FrozenLayers> {
     return results;
   }
 
-  /// Of layers whose results were used.
+  /// Computes the gradients of layers whose results were used.
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto layers = c10::static_intrusive_pointer_cast<Layers>(ctx->saved_data["layers"].toCapsule());
     const auto& product = *layers->product;

@@ -18,7 +18,7 @@ namespace burnish::kernels {
 
 namespace {
 
-/// Whether oneDNN has to be asked for. ATen gives it batches and large inputs alone, and of a small clip lays out the window of every
+/// Tells whether oneDNN has to be asked for. ATen gives it batches and large inputs alone, and of a small clip lays out the window of every
 /// place, which takes ten times as long and as many times the memory as the window has places.
 bool is_clip_on_cpu(const at::Tensor& x) {
   return x.dim() == 5 && x.device().is_cpu() && x.scalar_type() == at::kFloat && at::globalContext().userEnabledMkldnn();

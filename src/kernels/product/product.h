@@ -69,10 +69,10 @@ class Multiplier {
 /// x [..., in], W [out, in] -> [..., out].
 ProductPtr matrix_product();
 
-/// How kernels lie over an input, a number for each dimension that they slide over: one for sound, two for pictures, three for clips.
+/// Says how kernels lie over an input, a number for each dimension that they slide over: one for sound, two for pictures, three for clips.
 struct Window {
   std::vector<int64_t> kernel, stride, padding, dilation;
-  /// Of an input that is shorter than the kernel along the first dimension, zeros lie before it: it meets the kernel's end alone.
+  /// An input may be shorter than the kernel along the first dimension: then zeros lie before it, and it meets the kernel's end alone.
   bool causal = false;
 
   /// The same along each of `rank` dimensions, without dilation.

@@ -43,7 +43,7 @@ BURNISH_SIMD void rotate_back(const float* dy, const float* cos, const float* si
   }
 }
 
-/// Of a norm over n numbers: leaves dx, and adds x̂·dn to dw when asked.
+/// The gradient of a norm over n numbers: leaves dx, and adds x̂·dn to dw when asked.
 BURNISH_SIMD void input_gradient(const float* x, const float* w, const float* dn, float rms, int64_t n, float* dx, float* dw) {
   float dot = 0;
 #pragma omp simd reduction(+ : dot)
@@ -71,7 +71,7 @@ struct Geometry {
       }
     });
   }
-  /// Of a table [L, P] or [B, L, P], the row of a token.
+  /// Returns the row of a token in a table [L, P] or [B, L, P].
   static const float* row(const at::Tensor& table, int64_t b, int64_t l) {
     return table.const_data_ptr<float>() + (table.dim() == 3 ? b * table.stride(0) : 0) + l * table.stride(-2);
   }

@@ -25,7 +25,7 @@ const Binary* qk_norm_rope_kernel(const char* function, const at::Tensor& x, std
   return find_kernel(kernel_name(function, kernel_dtype(x.scalar_type()), constants), x.device());
 }
 
-/// From the angles of one sample to those of the next.
+/// Returns the distance from the angles of one sample to those of the next.
 int64_t table_batch(const at::Tensor& table) { return table.dim() == 3 ? table.stride(0) : 0; }
 
 struct QkNormRopeGpu : torch::autograd::Function<QkNormRopeGpu> {

@@ -24,7 +24,7 @@ CodedRows quantize_anywhere(const at::Tensor& x_NI, const at::Tensor& gain_I, Co
   if (gain_I.defined()) x = x * gain_I;
   if (rotation > 0) rotate_(x = x.clone(at::MemoryFormat::Contiguous), rotation);
   const auto most = largest_code(kind);
-  // By a tensor: a GPU multiplies by the reciprocal of a number.
+  // It divides by a tensor: a GPU multiplies by the reciprocal of a number.
   auto scales = x.abs().amax(1, true).clamp_min_(kLeastMagnitude).div_(at::full({}, most, x.options()));
   auto codes = (x / scales).clamp_(-most, most);
   return {(kind == CodeKind::int8 ? codes.round_() : codes).to(dtype_of(kind)), scales};

@@ -3,7 +3,7 @@
 
 namespace burnish::kernels {
 
-/// What whole sums of products of codes are multiplied by and what is added to them.
+/// Holds what whole sums of products of codes are multiplied by and what is added to them.
 struct Scales {
   at::Tensor rows_N1 = {};     ///< fp32, of the left factor's rows
   at::Tensor columns_1O = {};  ///< fp32, of the right factor's columns; undefined for 1

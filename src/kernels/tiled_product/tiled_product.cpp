@@ -55,7 +55,7 @@ void pair_tile(const Factor& factor, Stretch summed, Stretch columns, const Tile
   else pair_rows(tile, rows.count, m.pairs);
 }
 
-/// What becomes of sums: y [M, N] = sums + bias, or += it.
+/// Holds what becomes of sums: y [M, N] = sums + bias, or += it.
 struct Result {
   const at::Tensor& y;
   const float* bias;  ///< of each column; null: none
@@ -85,7 +85,7 @@ void multiply_block(const at::Tensor& x, const Factor& factor, Stretch rows, Str
   }
 }
 
-/// How many neighbours of a row a tile may begin and end at multiples of.
+/// Returns how many neighbours of a row a tile may begin and end at multiples of.
 int64_t unit_of(const CodedMatrix& weight) {
   const int64_t group = weight.scales.size(1) > 1 ? weight.group : 1;
   return std::lcm(std::lcm(group, std::max<int64_t>(1, weight.rotation)), code_block(weight.kind).numbers);

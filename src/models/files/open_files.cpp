@@ -93,7 +93,7 @@ bool has_all(const io::TensorSource& whole, const io::TensorSource& part) {
                              [&](const auto& name) { return whole.contains(name) && whole.info(name).shape == part.info(name).shape; });
 }
 
-/// What is trained keeps the shape of the component that it was trained from: heads and the like, which no tensor tells.
+/// Gives what was trained the config of the component that it was trained from: it has heads and the like, which no tensor tells.
 void take_configs(std::vector<ModelEntry>& entries) {
   for (auto& entry : entries) {
     if (!is_trained(entry)) continue;

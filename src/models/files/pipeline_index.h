@@ -19,7 +19,7 @@ struct IndexedComponent {
   std::string name;
   std::string class_name;  ///< "" where none is stated
   std::string folder;      ///< its place in the folder
-  /// Whether the index of a modular pipeline names another model for it than for most: it need not be in the folder.
+  /// Tells whether the index of a modular pipeline names another model for it than for most: it need not be in the folder.
   bool may_lie_elsewhere = false;
 
   /// Tells whether it makes tokens or pixels and has no weights.

@@ -10,7 +10,7 @@ namespace burnish::models {
 
 /// Returns an entry's folder where it has one of these files, as a hub's checkout has them beside the weights; else "".
 std::string folder_with(const ModelEntry& entry, std::initializer_list<const char*> names);
-/// What the settings of a processor say of pictures, and where they lie.
+/// Holds what the settings of a processor say of pictures, and where they lie.
 struct ProcessorSettings {
   std::filesystem::path file;
   nlohmann::json of_pictures;

@@ -6,7 +6,7 @@
 
 namespace burnish::models {
 
-/// What programs read beside a model's weights, made of an open model where its files lack it.
+/// Holds what programs read beside a model's weights, made of an open model where its files lack it.
 struct CompanionFiles {
   /// The files of a diffusers folder, by their place in it: "transformer/config.json". With model_index.json the folder is whole.
   std::map<std::string, nlohmann::json> configs = {};

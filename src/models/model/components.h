@@ -40,7 +40,7 @@ struct Source {
   }
 };
 
-/// How a text encoder's tokenizer is found and loaded.
+/// Says how a text encoder's tokenizer is found and loaded.
 struct TokenizerRecipe {
   std::function<std::filesystem::path()> folder;  ///< finds its folder; throws a data Error when there is none
   std::function<std::unique_ptr<tokenizers::Tokenizer>(const std::filesystem::path& folder)> load;
@@ -52,7 +52,7 @@ struct TokenizerRecipe {
   std::string vectors = {};  ///< the name of words' vectors in files that hold those of several encoders: "clip_l"
 };
 
-/// Where the weights of a component come from.
+/// The source of a component's weights.
 enum class WeightsFrom {
   files,     ///< its Source; `initialise` in a run that asks for random weights
   drawn,     ///< `initialise`: no file holds them
@@ -101,7 +101,7 @@ struct Provenance {
   std::string settings;                      ///< config.json, dtype, and options that reach the result
 };
 
-/// What a component is held with beside its files: the ways in which its linear weights change while they are read, and words.
+/// Holds what a component is held with beside its files: the ways in which its linear weights change while they are read, and words.
 struct Holding {
   std::shared_ptr<nn::WeightStore> store = {};  ///< stores them as codes; null: they are parameters
   std::shared_ptr<const Merge> merge = {};      ///< is merged into them before; null: nothing is

@@ -44,8 +44,8 @@ struct LatentSpace {
   /// a dimension of time.
   int64_t frames_step = 0, first_frames = 1;
   double frame_rate = 16;  ///< frames a second of the clips that the model was made with
-  /// Whether frames are the layers of a picture, the whole first: pixels have a fourth number, how opaque they are, shifts of the noise
-  /// depend on the tokens of one layer, and what is drawn is written as pictures.
+  /// Tells whether frames are the layers of a picture, the whole first: pixels have a fourth number, how opaque they are, shifts of the
+  /// noise depend on the tokens of one layer, and what is drawn is written as pictures.
   bool has_layers = false;
 
   /// Returns the sizes of a stream's latents without the batch, h and w being height and width over `spatial`: [C, h, w] of pictures; of

@@ -73,7 +73,7 @@ struct ComponentNames {
 /// Makes the names of a component whose layers have our paths below its name in every file.
 ComponentNames plain_names(const std::string& component);
 
-/// Where the caches that DiffSynth-Studio writes have a value.
+/// Says where the caches that DiffSynth-Studio writes have a value.
 struct DiffsynthValue {
   /// What a sample holds under a name: a tensor, or those of a list of tensors; nothing where it has neither.
   using Find = std::function<std::vector<at::Tensor>(const std::string& name)>;
@@ -82,7 +82,7 @@ struct DiffsynthValue {
   /// Makes the value of a sample that has `name`; null where the value is that tensor. Throws a data Error where what is found does not
   /// fit.
   std::function<pipeline::Value(const Find& find)> make = nullptr;
-  /// Whether the value is a list of what reference pictures became; a sample without them has no `name`, and an empty list.
+  /// Tells whether the value is a list of what reference pictures became; a sample without them has no `name`, and an empty list.
   bool of_references = false;
 };
 
@@ -112,7 +112,7 @@ struct TokenNames {
   size_t output = 0;              ///< which of a block's results has the picture's tokens, where it gives several
 };
 
-/// What there is to say of reference pictures.
+/// Holds what there is to say of reference pictures.
 struct ReferenceNames {
   std::string column = {};    ///< metadata column of pictures that units read as reference_images; "" where none is
   std::string expected = {};  ///< the column of those that the model was trained with; "" for others
@@ -128,7 +128,7 @@ struct FileWords {
   std::string base_version = {};    ///< kohya's ss_base_model_version, "flux1"; "" where nobody writes one
 };
 
-/// What a model itself is called.
+/// Holds what a model itself is called.
 struct ModelTitles {
   std::string family;         ///< the folder's name
   std::string variant;        ///< "FLUX.1-dev" and the like, for people and for file metadata

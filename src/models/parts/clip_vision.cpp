@@ -23,7 +23,7 @@ constexpr const char* kWhat = "CLIP image encoder";
 const std::string kPrefix = "vision_model.", kOriginalPrefix = "visual.";
 const std::string kMark = "embeddings.class_embedding", kOriginalMark = "cls_embedding";
 
-/// What Wan's own file calls the tensors, below "visual." (Wan-Video: wan/modules/clip.py).
+/// Returns what Wan's own file calls the tensors, below "visual." (Wan-Video: wan/modules/clip.py).
 io::KeyMap original_clip_vision_keys() {
   using Op = io::KeyRule::Op;
   const std::string theirs = "transformer.{}.", ours = "encoder.layers.{}.";

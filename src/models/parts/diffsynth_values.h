@@ -32,7 +32,7 @@ DiffsynthValue mask_of_text_in_list(const std::string& name);
 /// Ones [1, T] for a text whose states [1, T, E], or tokens [1, T], are under a name: all of them are read.
 DiffsynthValue mask_of_text(const std::string& name);
 
-/// What lies at [begin, end) of the last dimension; an `end` of -1 is where it ends.
+/// Returns what lies at [begin, end) of the last dimension; an `end` of -1 is where it ends.
 DiffsynthValue channels_of(const std::string& name, int64_t begin, int64_t end);
 
 }  // namespace burnish::models

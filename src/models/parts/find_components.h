@@ -36,7 +36,7 @@ Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes
 Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark);
 /// Finds the text encoder of a Qwen3-VL, which also sees; Qwen3 does not.
 Source find_qwen3_vl(const ModelFiles& files, const std::vector<std::string>& prefixes);
-/// How many layers an encoder may have.
+/// Says how many layers an encoder may have.
 struct Depth {
   int64_t least = 1, most = 1000;
 };

@@ -15,7 +15,7 @@ struct BlockStack {
   std::string path;
   int64_t count = 0;
 };
-/// Where the blocks of a transformer lie.
+/// Says where the blocks of a transformer lie.
 struct BlockLayout {
   std::vector<BlockStack> stacks = {};   ///< in order of execution
   std::vector<std::string> behind = {};  ///< paths of the layers that come after all blocks
@@ -33,8 +33,8 @@ struct FirstBlocks {
   int64_t count = 0;
   const char* what = "blocks";  ///< what keys of caches call them
   bool has_text = false;        ///< whether layers that make "text_tokens" of a text are a part of their own
-  /// Whether every block has a modulation of its own, made of a value "conditioning", and not all the same one: each of the two halves then
-  /// has a part with its modulation.
+  /// Tells whether every block has a modulation of its own, made of a value "conditioning", and not all the same one: each of the two
+  /// halves then has a part with its modulation.
   bool modulates_each = false;
 
   static inline const std::string kFirst = "dit.first_blocks", kLast = "dit.last_blocks";

@@ -40,12 +40,12 @@ TokenizerRecipe tokenizer_of(const ModelFiles& files, const ModelOptions& option
           .vocab_size = vocab_size};
 }
 
-/// What an encoder makes of a text depends on how many tokens it reads.
+/// Returns what an encoder makes of a text depends on how many tokens it reads.
 auto length_settings(const ModelOptions& options, int64_t length) {
   return [&options, length](const std::string& /*part*/) { return fmt::format("max_sequence_length {}", prompt_length(options, length)); };
 }
 
-/// What all kinds of autoencoders have in common; its results depend on the tiles that it is run in.
+/// Returns what all kinds of autoencoders have in common; its results depend on the tiles that it is run in.
 template <class Autoencoder, class Config>
 AutoencoderPart autoencoder_part(const char* what, const Source& source, const Config& config, int64_t channels, int64_t tile_size) {
   AutoencoderPart part{

@@ -56,7 +56,7 @@ void encode_by_qwen(pipeline::Scope& scope, Components& components, c10::Device 
   scope.uses(encoder);
   auto ids = components.tokenizer(encoder).encode(scope.text("prompt"));
   const auto limit = token_limit(components, encoder);
-  // Of a model that is only named no text is known; it may be as long as any.
+  // A model that is only named has no text that is known; it may be as long as any.
   bool is_named = components.source(encoder).entry->is_sizes;
   if (is_named || std::ssize(ids) > limit) ids.resize(static_cast<size_t>(limit));
   const bool is_empty = ids.empty();

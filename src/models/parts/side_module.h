@@ -21,8 +21,8 @@ struct ModelParts {
   at::Tensor latents_of(const at::Tensor& image_B3HW) const { return encode(image_B3HW).mean_BCHW; }
 };
 
-/// What some models have beside a transformer that reads texts: a module, or columns of their own, or both. Each is made for every run, and
-/// does nothing where neither the files nor the run's columns ask for it. `Inputs` are the transformer's.
+/// Holds what some models have beside a transformer that reads texts: a module, or columns of their own, or both. Each is made for every
+/// run, and does nothing where neither the files nor the run's columns ask for it. `Inputs` are the transformer's.
 template <class Inputs, class Parts = ModelParts>
 class SideModule {
  public:

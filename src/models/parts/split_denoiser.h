@@ -40,7 +40,7 @@ class SplitDenoiser {
     return scope.tensor(name).to(options_.device, at::kFloat);
   }
 
-  /// What a family's blocks do at a step.
+  /// Holds what a family's blocks do at a step.
   struct Step {
     std::vector<std::string> reads;  ///< what the whole body reads, "noisy" and "modulation" among it (FirstBlocks::units)
     FirstBlocks::Modulate modulate;

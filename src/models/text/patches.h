@@ -10,7 +10,7 @@ namespace burnish::models::text {
 
 // Shape letters: N patches, P rotated pairs.
 
-/// How a tower cuts pictures. Defaults are Qwen2.5-VL's.
+/// Says how a tower cuts pictures. Defaults are Qwen2.5-VL's.
 struct Patching {
   int64_t patch = 14;                             ///< pixels of a patch's side
   int64_t num_frames = 2;                         ///< frames that a patch spans; a picture stands for all of them

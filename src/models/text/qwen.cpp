@@ -66,7 +66,7 @@ class QwenLayer : public nn::Block {
     return forward(in, [&](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
       auto [keys, values] = past.append(layer, k, v);
       if (q.size(2) > 1) return attend(q, keys, values, {});
-      // Of one token the heads that share keys are several queries.
+      // With a single token, the heads that share keys are several queries.
       auto attended = nn::attention(q.squeeze(2).unflatten(1, {config_.num_kv_heads, -1}), keys, values, in[3]);
       return attended.flatten(1).unsqueeze(1);
     });

@@ -7,8 +7,8 @@
 
 namespace burnish::models::text {
 
-/// How the frequencies of rotated pairs are stretched for texts that are `factor` times as long as those of the first training (YaRN: Peng
-/// et al. 2023, arXiv 2309.00071). It acts at every length. Defaults are Ministral-3's.
+/// Says how the frequencies of rotated pairs are stretched for texts that are `factor` times as long as those of the first training (YaRN:
+/// Peng et al. 2023, arXiv 2309.00071). It acts at every length. Defaults are Ministral-3's.
 struct Yarn {
   double factor = 16;
   double first_length = 16384;           ///< tokens of a text in the first training

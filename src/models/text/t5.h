@@ -45,7 +45,7 @@ class T5Encoder : public nn::Module {
   at::Tensor forward(const at::Tensor& ids_BL, std::optional<int64_t> num_tokens = {});
 
  private:
-  /// Which row of a table of distances [L, L] a query and a key have.
+  /// Returns which row of a table of distances [L, L] a query and a key have.
   at::Tensor buckets(int64_t length) const;
   T5Config config_;
   nn::Embedding shared_;

@@ -71,7 +71,7 @@ data::CacheSection& open_section(const models::Model& model, const pipeline::Sta
   return section;
 }
 
-/// What all results take by those that are there, 0 while none is.
+/// Returns what all results take by those that are there, 0 while none is.
 double bytes_there(data::CacheSection& section, const std::map<std::string, BatchId>& first) {
   for (const auto& [key, id] : first) {
     if (section.contains(key)) return static_cast<double>(data::num_bytes(section.at(key)) * std::ssize(first));

@@ -70,7 +70,7 @@ bool are_within(int64_t num_bytes, int64_t host_bytes, const Limits& limits) {
 
 bool fits(const Change& change, const Limits& limits) { return are_within(change.num_bytes, change.host_bytes, limits); }
 
-/// In place of blocks that are computed again by number, the largest budget for what forward leaves for backward that fits; nothing where
+/// Finds the largest budget for activations that fits, to take the place of blocks that are computed again by number; nothing where
 /// they were not pulled, or no budget that is larger fits.
 std::optional<Change> within_budget(const Pulled& pulled, const Limits& limits, Tries& tries) {
   constexpr int64_t kMiB = 1 << 20;
@@ -95,9 +95,9 @@ std::optional<Change> within_budget(const Pulled& pulled, const Limits& limits, 
   return std::nullopt;
 }
 
-/// Of levers in their order as few as make the run fit; none where all together do not. How many a device needs is found by halves, since
-/// none takes more of it than those before leave. Of the host's memory, which a CPU's is, some take more. One that the planner refuses
-/// beside the others is left out.
+/// Takes as few levers, in their order, as make the run fit; none where all together do not. How many a device needs is found by halves,
+/// since none takes more of it than those before leave. Of the host's memory, which a CPU's is, some take more. One that the planner
+/// refuses beside the others is left out.
 Levers first_that_fit(Levers levers, const Limits& limits, Tries& tries) {
   auto first = [&](size_t count) { return Levers(levers.begin(), levers.begin() + static_cast<int64_t>(count)); };
   size_t too_few = 0, count = tries.without_any().device == "cpu" ? 1 : levers.size() + 1;
@@ -116,8 +116,8 @@ Levers first_that_fit(Levers levers, const Limits& limits, Tries& tries) {
   return {};
 }
 
-/// Whether the run is faster without the lever where it fits without it too. Where blocks wait, weights in FP8 are not: half as many bytes
-/// come from main memory twice a step, which saves more than unpacking them costs.
+/// Tells whether the run is faster without the lever where it fits without it too. Where blocks wait, weights in FP8 are not: half as many
+/// bytes come from main memory twice a step, which saves more than unpacking them costs.
 bool is_worth_leaving_out(const Lever& lever, const Levers& pulled) {
   return !lever.makes_codes || std::ranges::none_of(pulled, &Lever::pages);
 }
@@ -136,7 +136,7 @@ std::optional<Change> fit_with(bool may_accumulate, const Limits& limits, Tries&
   return within ? within : tries.with(pulled);
 }
 
-/// What a run that ran out of memory can have had: less than it was planned to take, and of the host no more than it ever took.
+/// Returns what a run that ran out of memory can have had: less than it was planned to take, and of the host no more than it ever took.
 Limits had(const NoMemory& missing, const Settings& settings, const MemoryPlan& plan) {
   if (plan.device == "cpu") return {.device = {}, .host = std::min(missing.host_bytes, plan.host_bytes() - 1)};
   return {.device = std::min(limits_of(settings).device.value_or(plan.num_bytes()), plan.num_bytes() - 1), .host = {}};

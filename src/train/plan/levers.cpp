@@ -37,7 +37,7 @@ std::optional<std::string> every_block(const Settings& s) { return s.given.gradi
 
 bool trains_whole(const Settings& s) { return !s.trained.whole.empty(); }
 
-/// Whether main memory is another one than the device's.
+/// Tells whether main memory is another one than the device's.
 bool has_main_memory_beside(const Settings& s) { return !s.model.options.device.is_cpu(); }
 
 int64_t& recompute_every(Settings& s) { return s.step.memory.recompute_every; }
@@ -180,7 +180,8 @@ Lever cutting_feed_forward() {
           .rows = {{"feed_forward_chunk_size", [](const auto& s) { return said(s.step.memory.feed_forward_tokens); }}}};
 }
 
-/// Whether blocks may wait elsewhere: where processes divide them they do already, and where they divide what trains whole it may not.
+/// Tells whether blocks may wait elsewhere: where processes divide them they do already, and where they divide what trains whole it may
+/// not.
 bool may_wait(const Settings& s) { return !s.step.division.divides_blocks() && (s.step.division.zero_stage == 0 || !trains_whole(s)); }
 
 template <int64_t share>
@@ -212,10 +213,10 @@ Lever reading_blocks() {
 
 }  // namespace
 
-// By what is published of them: samples kept on disk, pictures encoded in tiles and encoders in FP8 cost nothing, an optimizer's states in
-// 8 bits and factored ones next to nothing, weights in FP8 their unpacking, smaller batches part of the processor, updates inside backward
-// nothing but the norm to clip by, recomputation another forward or half of it, what waits in main memory the way there and back, and what
-// waits on disk a longer one.
+// The order follows what is published of them: samples kept on disk, pictures encoded in tiles and encoders in FP8 cost nothing, an
+// optimizer's states in 8 bits and factored ones next to nothing, weights in FP8 their unpacking, smaller batches part of the processor,
+// updates inside backward nothing but the norm to clip by, recomputation another forward or half of it, what waits in main memory the way
+// there and back, and what waits on disk a longer one.
 const std::vector<Lever>& levers() {
   static const std::vector<Lever> all{caching(),
                                       tiling(),

@@ -16,7 +16,7 @@ constexpr int64_t kChartRows = 12;
 
 std::string size_text(int64_t num_bytes) { return human_bytes(static_cast<double>(num_bytes)); }
 
-/// What a kind is drawn as.
+/// The letter that a kind is drawn as.
 constexpr std::array kMarks{'W', 'G', 'O', 'A', '.'};
 
 /// A bar for each part of the stage, as high as the most bytes live in it, made of its kinds from the bottom up.
@@ -51,7 +51,7 @@ std::string in_words(const std::vector<NamedBytes>& parts) {
   return words.empty() ? "nothing" : join(words);
 }
 
-/// What is computed again so that it stays within a budget; nothing without one.
+/// Returns what is computed again so that it stays within a budget; nothing without one.
 std::string again_text(const MemoryPlan& plan) {
   if (plan.kept.again.empty()) return "";
   int64_t num_blocks = 0, num_values = 0;

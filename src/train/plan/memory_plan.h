@@ -31,7 +31,7 @@ int64_t total(const std::vector<NamedBytes>& parts);
 
 inline constexpr const char *kStepStage = "step", *kRunTensors = "the run's tensors";
 
-/// How long a run is.
+/// Says how long a run is.
 struct RunLength {
   int64_t num_steps = 0, batches_a_step = 1;
   int64_t num_samples = 0;

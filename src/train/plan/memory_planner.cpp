@@ -91,7 +91,7 @@ class Planning {
   MemoryPlan within_budget() const {
     const auto budget = settings_.step.memory.activation_bytes;
     const auto savings = rehearse_savings(settings_, device_, files_);
-    // What is saved is found from a run that keeps everything. A run that does not can keep a little more, which the next choice makes up
+    // The savings are found from a run that keeps everything. A run that does not can keep a little more, which the next choice makes up
     // for, more and more of it, since choices are of whole values.
     constexpr int kAttempts = 8;
     auto goal = budget;

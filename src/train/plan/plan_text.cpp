@@ -7,7 +7,7 @@
 
 namespace burnish::train {
 
-/// Whether a unit runs ahead of training and not during it.
+/// Tells whether a unit runs ahead of training and not during it.
 static bool runs_ahead_alone(const SplitPlan& plan, const std::string& unit) {
   return plan.computes_ahead && has_unit(plan.schedule.ahead.units, unit) && !has_unit(plan.schedule.live.units, unit);
 }
@@ -23,7 +23,7 @@ static std::string ahead_text(const SplitPlan& plan) {
   return text + fmt::format("not ahead: {} of all {:.0f} visits, {} of weights\n", all, plan.num_ahead_visits, weights);
 }
 
-/// How often a batch runs each model at every step.
+/// Returns how often a batch runs each model at every step.
 static std::string passes_text(const pipeline::Stage& live) {
   std::vector<std::string> all;
   for (const auto& model : pipeline::models_of(live.units)) {

@@ -19,7 +19,7 @@ namespace burnish::train {
 
 namespace {
 
-/// Of a step's batches: what the second finds of the first is all that further ones find.
+/// Two batches of a step are enough: what the second finds of the first is all that further ones find.
 constexpr int64_t kMostBatches = 2;
 
 /// How many latents the denoiser sees of a sample, in all its streams, and of the pictures beside it, in all its passes.
@@ -73,7 +73,7 @@ std::vector<pipeline::Values> rehearse_samples(const Listed& listed, const pipel
   return samples;
 }
 
-/// What a stage reads of a batch.
+/// Returns what a stage reads of a batch.
 Batch batch_of(const pipeline::Stage& stage, const std::vector<pipeline::Values>& samples, const Course& course, const BatchId& id) {
   Batch batch;
   for (const auto& sample : samples) {
@@ -155,7 +155,7 @@ void add_host_and_disk(MemoryPlan& plan, const Settings& settings, c10::Device d
                {"state and the one before it", 2 * parts * state}};
 }
 
-/// Which components could be held as codes.
+/// Adds the components that could be held as codes.
 void add_storable(MemoryPlan& plan, const Subject& subject, const pipeline::Schedule& schedule) {
   constexpr int64_t kLittle = 10;  // a part of the whole model that is less than one of so many is left as it is
   auto live = pipeline::components_of(schedule.live.units), once = pipeline::components_of(schedule.once.units);
@@ -206,7 +206,7 @@ int64_t rehearse_ahead(pipeline::Schedule& schedule, Batch& live, const std::vec
   return pays ? static_cast<int64_t>(num_bytes) : 0;
 }
 
-/// What could move of a run: blocks of the expert that a batch runs, and what is in the way of parts that a step does not need.
+/// Adds what could move of a run: blocks of the expert that a batch runs, and what is in the way of parts that a step does not need.
 void add_movable(MemoryPlan& plan, const Settings& settings, const Subject& subject, const pipeline::Schedule& schedule) {
   for (const auto& expert : subject.chosen.experts) {  // a batch runs one of them, and they are alike
     if (!contains(pipeline::components_of(schedule.live.units), expert.component)) continue;

@@ -24,7 +24,7 @@ constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 bool in_backward(const memory::Allocation& block) { return block.place.starts_with(kBackward); }
 
-/// What forward takes and backward still finds.
+/// Marks as activations what forward takes and backward still finds.
 void mark_activations(memory::Allocations& blocks, int64_t begin) {
   int64_t next_backward = std::numeric_limits<int64_t>::max();
   for (auto block = blocks.rbegin(); block != blocks.rend() && block->taken >= begin; ++block) {
@@ -135,7 +135,7 @@ Trainee Rehearsal::load(const pipeline::Schedule& schedule, const Settings& sett
                         int64_t batches_per_step) {
   dry_.enter("loading");
   auto first = dry_.allocations().size();
-  // What travels lies on the device.
+  // Tensors that travel lie on the device.
   dist::World world(settings.together.process_index, settings.together.num_processes);
   auto trainee = load_trainee(subject_, schedule, settings.step, kept, settings.model.options.device, world);
   // The second step records.

@@ -34,13 +34,13 @@ class Rehearsal {
   const std::vector<StageMemory>& stages() const { return stages_; }
   /// After `train`, of a run that was not traced.
   const StepWork& work() const { return work_; }
-  /// What forward leaves for backward in the step, after `train`.
+  /// Returns what forward leaves for backward in the step, after `train`.
   int64_t activation_bytes() const;
-  /// Of a dry run that was traced, after `train`.
+  /// Returns the savings of a dry run that was traced, after `train`.
   Savings savings() const;
 
  private:
-  /// What is there of them afterwards are weights.
+  /// Loads models; memory that is live afterwards is that of weights.
   void load(const std::vector<std::string>& models, int64_t begin);
   Trainee load(const pipeline::Schedule& schedule, const Settings& settings, const KeptForBackward& kept, int64_t batches_per_step);
   /// The batch for each expert in turn: the gradients of all are there at once.

@@ -49,8 +49,8 @@ std::vector<double> buckets_of(int64_t bytes) {
   return buckets;
 }
 
-/// What of the sums comes after a backward of so many seconds: buckets are given one after the other, the late ones at its end, and travel
-/// one after the other.
+/// Returns what of the sums comes after a backward of so many seconds: buckets are given one after the other, the late ones at its end, and
+/// travel one after the other.
 double exposed_sums(const StepWork& work, const Ring& ring, double backward, bool overlaps) {
   const auto early = static_cast<double>(work.gradient_bytes - work.late_gradient_bytes);
   double given = 0, ends = overlaps ? 0 : backward;
@@ -134,7 +134,7 @@ Scaling scaling(const Settings& settings, const Machines& machines, const Planne
   Scaling result{.machines = machines};
   std::optional<MemoryPlan> plan;
   for (int64_t processes = 1; processes <= kMost; processes *= 2) {
-    // From two on nothing changes in memory unless it is divided, and from eight on little: it is less than that of eight.
+    // Memory of more than two processes is that of two unless it is divided, and of more than eight it is little less than that of eight.
     if (processes <= std::max(division.zero_stage > 0 ? kMostPlanned : 2, division.num_places)) {
       auto of_some = settings;
       of_some.step.division.row_size = std::min(division.row_size, processes);

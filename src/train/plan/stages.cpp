@@ -32,7 +32,7 @@ std::string trained_layer(const std::string& part, const Subject& subject) {
   return part;
 }
 
-/// That what is to be computed ahead in any case can be.
+/// Checks that what is to be computed ahead in any case can be.
 void check_ahead(const pipeline::Schedule& schedule, const Subject& subject) {
   if (schedule.ahead.units.empty() && subject.first_blocks.empty()) {
     if (auto part = part_in_the_way(schedule, subject); !part.empty())
@@ -53,7 +53,7 @@ void check_ahead(const pipeline::Schedule& schedule, const Subject& subject) {
   }
 }
 
-/// That units with the weights which training begins with run before it.
+/// Checks that units with the weights which training begins with run before it.
 void check_initial(const pipeline::Schedule& schedule, bool always_ahead) {
   for (const auto& unit : schedule.after_once()) {
     if (unit.weights != pipeline::Weights::initial || unit.models.empty()) continue;
@@ -79,7 +79,7 @@ void check_blocks_on_disk(const Settings& settings, const Subject& subject) {
       why);
 }
 
-/// That the denoiser's tokens can be shared out.
+/// Checks that the denoiser's tokens can be shared out.
 void check_sequence(const Settings& settings, const Subject& subject) {
   const auto num_places = settings.course.portion.num_places;
   if (num_places == 1) return;

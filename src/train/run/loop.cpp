@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// What to do about a step that came out not finite.
+/// Returns what to do about a step that came out not finite.
 std::string why_not_finite(const Trainee& trainee) {
   for (const auto& component : pipeline::components_of(trainee.live.units)) {
     for (const auto& [name, weight] : trainee.model.components().module(component).parameters()) {
@@ -56,7 +56,7 @@ std::vector<LossBin> by_time(std::span<const double> losses, const std::vector<O
   return bins;
 }
 
-/// How the samples of a step count, one after the other.
+/// Says how the samples of a step count, one after the other.
 struct Counting {
   std::vector<Objective::Counted> by_time;  ///< none where samples have no time of their own
   std::vector<double> shares;               ///< shares of the step's loss that they would have without weights
@@ -104,8 +104,8 @@ StepSettings step_settings(const Training& training) {
   return settings;
 }
 
-/// What comes of the next step's batches: their gradients, or the whole step where parameters are updated inside backward. Adds the host's
-/// time for its data to the report, and says how its samples count.
+/// Returns what comes of the next step's batches: their gradients, or the whole step where parameters are updated inside backward. Adds the
+/// host's time for its data to the report, and says how its samples count.
 Gradients next_gradients(const Training& training, StepReport& report, Counting& counting) {
   counting = {};
   auto& trainee = training.trainee;
@@ -221,7 +221,7 @@ Taken step(const Training& training, bool& stops) {
   return taken;
 }
 
-/// What was done of what is asked is asked no more.
+/// Takes back what was asked and is done.
 void take_back(const Training& training, records::Asked done, bool ended_epoch) {
   if (!training.world.is_first()) return;
   if (done.preview && training.previews == nullptr) warn("a preview was asked for, and this run has no preview_prompts");

@@ -25,6 +25,7 @@
 #include "train/plan/memory_planner.h"
 #include "train/plan/rehearsal.h"
 #include "train/plan/stages.h"
+#include "train/run/decided_schedule.h"
 #include "train/run/hooks/hooks.h"
 #include "train/run/identity.h"
 #include "train/run/loop.h"
@@ -68,59 +69,7 @@ checkpoint::Progress check_start(const Opened& run, const Course& course) {
   return progress;
 }
 
-SplitPlan measure(const Opened& run, const Course& course) {
-  const auto& data = run.settings.data;
-  auto num_samples = static_cast<double>(run.samples().list.size()), visits = static_cast<double>(course.num_visits());
-  pipeline::CutBudget budget;
-  if (data.cache_bytes > 0) budget.cache_bytes = data.cache_bytes / num_samples;
-  if (data.weight_bytes > 0) budget.weight_bytes = data.weight_bytes;
-  using When = AheadRule::When;
-  auto when = run.settings.schedule.ahead == AheadChoice::if_smaller ? When::if_smaller : When::never;
-  if (run.settings.schedule.always_ahead()) when = When::always;
-  AheadRule ahead{when, visits + static_cast<double>(course.num_held_out()), run.settings.model.options.device};
-  return plan_split(*run.subject, run.schedule, run.samples(), std::max(1.0, visits / num_samples), budget, ahead);
-}
-
-/// The cheapest policy that keeps the budget, by what this process measures.
-pipeline::Policy measured_policy(const Opened& run, const Course& course) {
-  auto plan = measure(run, course);
-  if (!plan.keeps_budget) {
-    throw Error(Exit::no_fit, "train",
-                fmt::format("no cut keeps the budget: the nearest keeps {} in all and {} of weights loaded; raise cache_budget or "
-                            "memory_budget, or store weights in fewer bits with --fp8_models",
-                            human_bytes(plan.cheapest.cache_bytes * static_cast<double>(run.samples().list.size())),
-                            human_bytes(plan.cheapest.weight_bytes)));
-  }
-  return plan.policy();
-}
-
-/// Seconds differ between processes, and schedules must not.
-pipeline::Policy decided_policy(const Opened& run, const Course& course, const dist::World& world) {
-  pipeline::Policy policy;
-  std::string text;
-  if (world.is_first()) {
-    policy = measured_policy(run, course);
-    text = fmt::format("{}\n{}", policy.ahead, fmt::join(policy.at_every_visit, "\n"));
-  }
-  auto lines = split_list(world.decided("schedule", text), '\n');
-  policy.ahead = lines.front() == "true";
-  policy.at_every_visit = {lines.begin() + 1, lines.end()};
-  return policy;
-}
-
-/// Under a budget, the cheapest schedule in place of the one that computes everything fixed once.
-pipeline::Schedule within_budget(const Opened& run, const Course& course, const dist::World& world) {
-  const auto& data = run.settings.data;
-  if (data.cache_bytes <= 0 && data.weight_bytes <= 0) return run.schedule;
-  auto schedule = pipeline::with_policy(run.schedule, decided_policy(run, course, world));
-  const auto& kept = schedule.once.kept;
-  std::vector<std::string> live(schedule.policy.at_every_visit.begin(), schedule.policy.at_every_visit.end());
-  info("within the budget: {} kept; at every visit besides what must: {}", kept.empty() ? "nothing is" : join(kept),
-       live.empty() ? "nothing" : join(live));
-  return schedule;
-}
-
-/// What frozen models make of all samples.
+/// Holds what frozen models make of all samples.
 struct Encoded {
   Kept training, held_out;
 };
@@ -134,7 +83,7 @@ void save_checks(const Opened& run) {
   if (run.held_out && run.held_out->pictures) run.held_out->pictures->save_checks();
 }
 
-/// What is shown with other captions teaches a word nothing.
+/// Warns of captions without the word: their pictures teach it nothing.
 void warn_of_captions_without(const std::string& word, const Samples& samples, bool is_only_word) {
   int64_t num = 0, num_with = 0;
   for (const auto& sample : samples.list) {
@@ -190,7 +139,7 @@ struct WithAhead {
   std::optional<AheadResults> results;     ///< none when nothing was computed ahead
 };
 
-/// For a run of too many batches to compute anything ahead.
+/// Makes the stages of a run of too many batches to compute anything ahead.
 WithAhead without_ahead(const Opened& run, const pipeline::Schedule& schedule, int64_t num_batches) {
   if (run.settings.schedule.always_ahead())
     config_error("train", "precompute_timesteps is for runs of up to {} batches, and this one has {}; train fewer steps, or set it to off",
@@ -233,10 +182,10 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
   return {nothing_ahead(schedule), nullptr, std::nullopt};
 }
 
-/// Of pictures that are drawn while training: that of the first sample.
+/// Returns the extent of pictures that are drawn while training: that of the first sample.
 Extent preview_extent(const Opened& run) { return run.samples().list.front().extent; }
 
-/// Why a run could not be rehearsed: an operator without a meta kernel, or a unit that reads numbers.
+/// Returns why a run could not be rehearsed: an operator without a meta kernel, or a unit that reads numbers.
 std::string why_not(const std::exception& error) {
   auto lines = split_list(error.what(), '\n');
   return lines.empty() ? "of no reason that is given" : lines.front();
@@ -244,7 +193,7 @@ std::string why_not(const std::exception& error) {
 
 Planner planner_of(const Opened& run) { return planner_of(OpenFiles{*run.subject, run.listed, run.held_out ? &*run.held_out : nullptr}); }
 
-/// What is known of a run's memory before it starts.
+/// Holds what is known of a run's memory before it starts.
 struct Planned {
   std::optional<MemoryPlan> plan = {};  ///< nothing where it is not planned
   KeptForBackward kept = {};            ///< what its blocks are to keep
@@ -273,7 +222,7 @@ Planned check_memory(const Opened& run, const Planner& planner) {
   }
 }
 
-/// From what is kept of the samples on to the last step.
+/// Goes from what is kept of the samples on to the last step.
 std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start, const Planned& planned,
                               const std::string& identity, const dist::World& world, const records::StatusFile& status) {
   auto within = within_budget(run, course, world);
@@ -307,7 +256,7 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
   return loop(training, make_hooks(training));
 }
 
-/// Whether a run fits whose models are numbers; one that cannot be planned does not.
+/// Tells whether a run fits whose models are numbers; one that cannot be planned does not.
 bool fits_in_numbers(TrainOptions options, const Portion& portion) {
   const ModelChoice otherwise;
   options.model.fp8_models = otherwise.fp8_models;

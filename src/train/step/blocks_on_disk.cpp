@@ -13,7 +13,7 @@ namespace burnish::train {
 
 namespace {
 
-/// What the file has of a tensor: its codes, where it has some, or its numbers.
+/// Returns what the file has of a tensor: its codes, where it has some, or its numbers.
 at::Tensor bytes_in(const io::TensorSource& tensors, const std::string& name) {
   auto codes = tensors.info(name).codes ? tensors.codes(name) : std::nullopt;
   return codes ? codes->codes : tensors.tensor(name);

@@ -29,7 +29,7 @@ std::optional<std::vector<std::pair<std::string, at::Tensor*>>> tensors_of(Batch
   return add(batch.draws) ? std::optional(std::move(all)) : std::nullopt;
 }
 
-/// What a recording is for: the shapes of a batch, and its numbers without dimensions, which the host reads.
+/// Returns what a recording is for: the shapes of a batch, and its numbers without dimensions, which the host reads.
 std::string shapes_of(const std::vector<std::pair<std::string, at::Tensor*>>& tensors) {
   std::string text;
   for (const auto& [name, tensor] : tensors) {

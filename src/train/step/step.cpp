@@ -61,8 +61,8 @@ const at::Tensor& tensor_of(const pipeline::Values& values, const std::string& n
 
 void add_to(at::Tensor& sum, const at::Tensor& value) { sum = sum.defined() ? sum + value : value; }
 
-/// What is counted of a part of a batch; its samples' losses and what is logged are put behind `results`. Its values are gone before
-/// backward begins.
+/// Returns what is counted of a part of a batch; its samples' losses and what is logged are put behind `results`. Its values are gone
+/// before backward begins.
 at::Tensor loss_of(const Trainee& trainee, const Objective& objective, Batch there, std::vector<at::Tensor>& results) {
   auto share = there.part.share;
   auto values = run_live(trainee, there);

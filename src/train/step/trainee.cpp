@@ -25,7 +25,7 @@ std::vector<std::string> parts_of(const std::string& component, const std::vecto
   return parts;
 }
 
-/// Whether a component predicts: a denoiser, or a copy of one.
+/// Tells whether a component predicts: a denoiser, or a copy of one.
 bool is_denoiser(const models::Model& model, std::string component) {
   const auto& components = model.components();
   for (auto of = components.find(component)->copy_of; !of.empty(); of = components.find(component)->copy_of) component = of;
@@ -166,7 +166,7 @@ std::vector<PagedBlocksOf> load_models(const Subject& subject, const StepSetting
   return paged;
 }
 
-/// Whether a component's tokens are shared out: a denoiser's, and those of a module beside it that splits them as it does.
+/// Tells whether a component's tokens are shared out: a denoiser's, and those of a module beside it that splits them as it does.
 bool shares_tokens(const models::Model& model, const std::string& component, nn::Module& module) {
   return is_denoiser(model, component) || dynamic_cast<nn::SharesTokens*>(&module) != nullptr;
 }
@@ -233,7 +233,7 @@ std::unique_ptr<dist::Reduction> reduction_of(const Trainee& trainee, dist::Redu
   return dist::make_reduction(mesh.row(), std::move(values), options);
 }
 
-/// Where the host does nothing in forward and backward but to tell the device what to compute.
+/// Returns where the host does nothing in forward and backward but to tell the device what to compute.
 bool can_record(const Trainee& trainee, const StepSettings& settings) {
   const auto& memory = settings.memory;
   bool draws = (trainee.attached->dropout() && trainee.attached->dropout()->probability > 0) ||

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "adapters/adapter_config.h"
+#include "adapters/adapter_tensors.h"
 #include "base/input_error.h"
 #include "base/log.h"
 #include "base/random_key.h"
@@ -25,15 +26,15 @@ std::string type_of(const adapters::Adapter& adapter) {
   return adapter.is_dora() ? "dora" : std::string(adapters::kind_name(adapter.update().kind()));
 }
 
-/// Which programs make of a DoRA what was trained.
+/// Returns which programs make of a DoRA what was trained.
 const char* readers_of(adapters::NormAxis axis) {
   return axis == adapters::NormAxis::input
              ? "dora_norm input: OneTrainer and ComfyUI load such a file as it was trained; peft, diffusers and LyCORIS do not"
              : "dora_norm output: peft and diffusers load such a file as it was trained; ComfyUI may take norms of the base alone";
 }
 
-/// What stands behind the names of words' files: of several words a point and the word, of which letters, digits, dashes and underscores
-/// stay; those that are left with one name are counted.
+/// Returns what stands behind the names of words' files: of several words a point and the word, of which letters, digits, dashes and
+/// underscores stay; those that are left with one name are counted.
 std::vector<std::string> names_in_files(const std::vector<ChosenWord>& words) {
   if (words.size() == 1) return {""};
   std::vector<std::string> names;

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "adapters/adapter_config.h"
+#include "adapters/adapter_tensors.h"
 #include "adapters/widen.h"
 #include "base/count.h"
 #include "base/input_error.h"

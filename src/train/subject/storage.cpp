@@ -28,7 +28,7 @@ std::string plain_path(const std::string& path) {
   return plain.size() > 1 && plain.ends_with('/') ? plain.substr(0, plain.size() - 1) : plain;
 }
 
-/// Whether an entry of fp8_models means a component: spelled as the model is, a folder that holds it, folder:component, or its name.
+/// Tells whether an entry of fp8_models means a component: spelled as the model is, a folder that holds it, folder:component, or its name.
 bool names_component(const std::string& entry, const models::Component& component) {
   auto origin = plain_path(component.origin);
   if (entry == component.origin || entry == component.name || same_place(entry, component.origin)) return true;
@@ -66,7 +66,7 @@ std::optional<CodeKind> other_kind(CodeKind kind) {
   return kind == CodeKind::e4m3 ? std::optional(CodeKind::mxfp8) : std::nullopt;
 }
 
-/// Whether a component has weights of this kind of codes that are multiplied as such.
+/// Tells whether a component has weights of this kind of codes that are multiplied as such.
 bool multiplies(const models::Component& component, CodeKind kind, const ModelChoice& choice, const TrainedStorage& trained) {
   if (component.num_stored == 0) return false;
   if (trained.paths.contains(component.name)) return kind == CodeKind::e4m3;

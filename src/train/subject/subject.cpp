@@ -30,7 +30,7 @@ std::string split_first_blocks(models::Model& model, const Chosen& chosen) {
       component, model.names().family);
 }
 
-/// That the model reads the reference pictures that a run names; one that was made for them may do without, which is said.
+/// Checks that the model reads the reference pictures that a run names; one that was made for them may do without, which is said.
 void check_references(const models::Model& model, const std::string& column) {
   const auto& read = model.names().references.column;
   if (const auto& expected = model.names().references.expected; column.empty() && !expected.empty())
@@ -41,7 +41,7 @@ void check_references(const models::Model& model, const std::string& column) {
                read.empty() ? "none" : "those of '" + read + "'", read.empty() ? "take it out" : "name that column");
 }
 
-/// That the model reads the further columns that a run names.
+/// Checks that the model reads the further columns that a run names.
 void check_extra_inputs(const models::Model& model, const std::set<std::string>& columns) {
   for (const auto& column : columns) {
     if (models::find_extra_input(model.names().extra_inputs, column) != nullptr) continue;

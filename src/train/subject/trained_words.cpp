@@ -62,7 +62,7 @@ const models::Word& beginning(const WordSettings& word, const std::string& encod
   return from;
 }
 
-/// What a word begins with: the numbers of a file, or zeros until the encoder is loaded.
+/// Returns what a word begins with: the numbers of a file, or zeros until the encoder is loaded.
 models::Word begun(const WordSettings& word, const models::Model& model, const std::string& encoder,
                    const loras::WordsByEncoder& from_file) {
   const auto& all = model.components();

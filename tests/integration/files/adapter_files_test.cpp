@@ -1,7 +1,7 @@
 // Adapter files of other programs, merged into the weights of real families: what those programs make of them (tests/golden/make_wild.py).
 #include <gmock/gmock.h>
 
-#include "adapters/adapter_file.h"
+#include "adapters/adapter_tensors.h"
 #include "io/safetensors.h"
 #include "loras/lora_file.h"
 #include "loras/merged.h"

@@ -35,7 +35,7 @@ at::Tensor Conditioner::forward(const Inputs& in) const {
   auto [cos, sin] = turns_of(in.ids_BT.size(1), head_dim_, in.source_BSE.options());
   auto [source_cos, source_sin] = turns_of(in.source_BSE.size(1), head_dim_, in.source_BSE.options());
   nn::Tensors inputs{embed_.forward(in.ids_BT).to(in.source_BSE.scalar_type()), in.source_BSE, cos, sin, source_cos, source_sin};
-  // Of one sample nothing is masked.
+  // One sample alone has nothing that is masked.
   if (in.ids_BT.size(0) > 1) inputs.insert(inputs.end(), {mmdit::padding_bias(in.mask_BT, 0), mmdit::padding_bias(in.mask_BS, 0)});
   for (const auto& block : blocks_) inputs[0] = block->run(inputs)[0];
   auto rows = norm_.forward(out_.forward(inputs[0]));

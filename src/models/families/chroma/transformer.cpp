@@ -126,7 +126,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
   const nn::Streams streams(shares(), {num_text, rows * columns});
   cos = streams.by_place(cos, 0);
   sin = streams.by_place(sin, 0);
-  // Of one sample nothing is masked.
+  // One sample alone has nothing that is masked.
   mmdit::Further further;
   if (in.mask_BT.size(0) > 1) further.bias = streams.bias_by_place(mmdit::padding_bias(in.mask_BT, image.size(1)));
   image = streams.here(1, image);

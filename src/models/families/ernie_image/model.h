@@ -7,7 +7,7 @@
 
 namespace burnish::models::ernie_image {
 
-/// What stands before the text encoder in a single file of ComfyUI.
+/// The prefix of the text encoder in a single file of ComfyUI.
 inline constexpr const char* kTextInComfyui = "text_encoders.ministral3_3b.transformer.";
 
 /// Finds the three components of ERNIE-Image among a run's files; detection reads tensor names only.

@@ -17,7 +17,7 @@ using pipeline::Scope;
 
 /// Pixels along a side of what one channel of Fill's mask stands for.
 constexpr int64_t kFillSide = 8;
-/// How much FLEX.2's control picture counts, as DiffSynth-Studio draws with it.
+/// The weight of FLEX.2's control picture, as DiffSynth-Studio draws with it.
 constexpr double kFlexStrength = 0.5;
 
 /// Channels of Fill: the latents of what is kept, and the mask itself.

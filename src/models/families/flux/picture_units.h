@@ -5,7 +5,7 @@
 
 namespace burnish::models::flux {
 
-/// What reads pictures as SigLIP sees them: an IP-Adapter beside the prompt, and Redux in its place.
+/// Holds what reads pictures as SigLIP sees them: an IP-Adapter beside the prompt, and Redux in its place.
 class PictureUnits : public SideModule {
  public:
   /// Throws a data Error for components of another transformer.

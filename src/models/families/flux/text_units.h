@@ -5,7 +5,7 @@
 
 namespace burnish::models::flux {
 
-/// What adds tokens to a prompt's: prompts for parts of a picture (EliGen), numbers (AttriCtrl), and LoRAs.
+/// Holds what adds tokens to a prompt's: prompts for parts of a picture (EliGen), numbers (AttriCtrl), and LoRAs.
 class TextUnits : public SideModule {
  public:
   /// Throws a config Error for columns that do not go together, a data Error for components of another transformer.

@@ -181,7 +181,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
     of_block.bias = streams.bias_by_place(of_block.bias);
     return of_block;
   };
-  // What takes the place of this place's image tokens behind a block; undefined: nothing.
+  // Returns what takes the place of this place's image tokens behind a block; undefined: nothing.
   auto changed_behind = [&](const at::Tensor& own_BID) {
     return in.after_block ? streams.here(1, in.after_block(number, streams.joined(1, own_BID))) : at::Tensor();
   };

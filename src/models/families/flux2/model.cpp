@@ -19,7 +19,7 @@ namespace burnish::models::flux2 {
 
 namespace {
 
-/// What reads the texts of a model: behind which of its layers states are read, and what stands around a prompt.
+/// Holds what reads the texts of a model: behind which of its layers states are read, and what stands around a prompt.
 struct Reader {
   const char* model;
   std::vector<int64_t> layers;

@@ -18,7 +18,7 @@ namespace burnish::models::flux2 {
 namespace {
 
 constexpr double kNormEps = 1e-6;
-/// How far apart reference pictures lie (diffusers: pipeline_flux2_klein.py).
+/// The distance between reference pictures (diffusers: pipeline_flux2_klein.py).
 constexpr double kReferenceStep = 10;
 
 at::Tensor to_tokens(const at::Tensor& x_BCHW) { return x_BCHW.flatten(2).transpose(1, 2); }

@@ -128,7 +128,7 @@ void Flux3Model::encode_prompt(pipeline::Scope& scope) {
   const auto& tokenizer = components_.tokenizer(kEncoder);
   const auto& text = scope.text("prompt");
   const auto limit = token_limit(components_, kEncoder);
-  // Of a model that is only named no text is known; it may be as long as any.
+  // A model that is only named has no text that is known; it may be as long as any.
   const bool is_named = components_.source(kEncoder).entry->is_sizes;
   const auto num_tokens = is_named ? limit : std::min<int64_t>(std::ssize(tokenizer.encode(text)), limit);
   const auto length = std::min((num_tokens + kWindow - 1) / kWindow * kWindow, limit);

@@ -18,7 +18,7 @@ namespace burnish::models::flux3 {
 namespace {
 
 constexpr double kNormEps = 1e-6;
-/// How far apart tokens of a picture lie that are neighbours (diffusers: before_denoise.py of modular_pipelines/flux3).
+/// The distance between neighbouring tokens of a picture (diffusers: before_denoise.py of modular_pipelines/flux3).
 constexpr double kStep = 0.5;
 
 at::Tensor to_tokens(const at::Tensor& x_BCHW) { return x_BCHW.flatten(2).transpose(1, 2); }

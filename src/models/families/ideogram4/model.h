@@ -16,7 +16,7 @@ struct Sources {
 Sources find_sources(const ModelFiles& files);
 Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
 
-/// What stands before the tensors of the transformer without a text in a single file that holds the whole model.
+/// The prefix of the tensors of the transformer without a text in a single file that holds the whole model.
 inline constexpr const char* kAwayInSingleFile = "model.unconditional_diffusion_model.";
 
 /// The option that says with which scale the last steps are guided.

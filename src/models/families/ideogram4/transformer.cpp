@@ -144,7 +144,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
   auto [cos, sin] = tables(places(num_text, rows, columns, in.condition_BM.options()), config_);
   for (size_t i = 0; i < runs.size(); ++i) runs[i] = streams.here(i, runs[i]);
   nn::Tensors inputs{runs.size() == 1 ? runs[0] : at::cat(runs, 1), streams.by_place(cos, 0), streams.by_place(sin, 0), in.condition_BM};
-  // Of one sample nothing is masked.
+  // One sample alone has nothing that is masked.
   if (num_text > 0 && in.mask_BT.size(0) > 1) inputs.push_back(streams.bias_by_place(mmdit::padding_bias(in.mask_BT, num_picture)));
   for (auto& block : b.blocks) inputs[0] = block->run(inputs)[0];
   const auto num_here = streams.length_here(runs.size() - 1);

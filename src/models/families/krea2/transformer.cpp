@@ -122,7 +122,7 @@ at::Tensor Transformer::fuse(const at::Tensor& states_BTNE, const at::Tensor& ma
   for (const auto& block : t.layerwise) states = block->run({states})[0];
   auto text = t.projector.forward(states.transpose(1, 2).contiguous()).squeeze(-1).view({states_BTNE.size(0), states_BTNE.size(1), -1});
   nn::Tensors inputs{text};
-  // Of one sample nothing is masked.
+  // One sample alone has nothing that is masked.
   if (mask_BT.size(0) > 1) inputs.push_back(mmdit::padding_bias(mask_BT, 0));
   for (const auto& block : t.refiner) inputs[0] = block->run(inputs)[0];
   auto normed = t.norm.before([&](const at::Tensor& x) { return nn::Tensors{t.in.forward(x)}; }, {{inputs[0]}})[0];

@@ -145,7 +145,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
   auto image = b.image_in.forward(tokens.size() == 1 ? tokens[0] : at::cat(tokens, 1));
   auto text = b.text_in.forward(b.text_norm.forward(in.text_BTE));
   auto [cos, sin] = rope(text.size(1), pictures, num_targets, in.modulation_BM.options());
-  // Of one sample nothing is masked.
+  // One sample alone has nothing that is masked.
   auto bias = in.mask_BT.size(0) > 1 ? mmdit::padding_bias(in.mask_BT, image.size(1)) : at::Tensor();
   const auto num_text = text.size(1), num_image = image.size(1);
   at::Tensor references;

@@ -173,7 +173,7 @@ void QwenImage21Model::see_references(pipeline::Scope& scope) {
 
 PictureText QwenImage21Model::text_of(pipeline::Scope& scope, const std::vector<at::Tensor>& seen) const {
   const auto limit = prompt_length(options_, kTextLength);
-  // Of a model that is only named no text is known; it may be as long as any. Its tokenizer knows no template.
+  // A model that is only named has no text that is known; it may be as long as any. Its tokenizer knows no template.
   if (components_.source(kEncoder).entry->is_sizes) return longest_picture_text(seen, limit);
   const auto& tokenizer = static_cast<const tokenizers::ChatTokenizer&>(components_.tokenizer(kEncoder));
   const auto& prompt = scope.text("prompt");

@@ -16,7 +16,7 @@ struct Sources {
 Sources find_sources(const ModelFiles& files);
 Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
 
-/// What stands before the text encoder in a single file of ComfyUI.
+/// The prefix of the text encoder in a single file of ComfyUI.
 inline constexpr const char* kTextInComfyui = "text_encoders.qwen3vl_8b.transformer.";
 /// The column in which reference pictures are found, by DiffSynth-Studio's name (pipelines/qwen_image_21.py).
 inline constexpr const char* kReferenceColumn = "edit_image";

@@ -45,7 +45,7 @@ std::string some_attention(const Shapes& shapes) {
   data_error("models", "the UNet has no attention: no tensor named down_blocks.….attentions.…; other UNets are not known here");
 }
 
-/// What add_embedding reads: the pooled embedding and the sinusoids of six time ids; 0 without it.
+/// Returns what add_embedding reads: the pooled embedding and the sinusoids of six time ids; 0 without it.
 int64_t added_width(const Shapes& shapes) {
   return shapes.contains("add_embedding.linear_1.weight") ? dim_of(shapes, "add_embedding.linear_1.weight", 1) : 0;
 }

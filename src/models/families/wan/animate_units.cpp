@@ -33,7 +33,7 @@ pipeline::Unit latents_unit(const std::string& vae, const Encode& encode) {
           }};
 }
 
-/// What is known of the clip itself, and where: 1 in [B, F, h, w], by pixels that are as far apart as latents.
+/// Holds what is known of the clip itself, and where: 1 in [B, F, h, w], by pixels that are as far apart as latents.
 struct KnownFrames {
   at::Tensor clip_BCFHW, mask_BFHW;
 };
@@ -67,7 +67,7 @@ at::Tensor mask_channels(const at::Tensor& mask_BFHW) {
   return at::cat({first, mask_BFHW}, 1).unflatten(1, {-1, kMaskChannels}).transpose(1, 2);
 }
 
-/// What stands behind the noise: of the frame in front its latents, of the clip what is known of it.
+/// Returns what stands behind the noise: of the frame in front its latents, of the clip what is known of it.
 pipeline::Unit beside_unit(const std::set<std::string>& columns, const std::string& vae, const Encode& encode) {
   const bool keeps = columns.contains(kKeptVideo), goes_on = columns.contains(kPreviousFrames);
   std::vector<std::string> reads{"image"};

@@ -5,7 +5,7 @@
 
 namespace burnish::models::wan {
 
-/// What Wan-Animate reads: a picture, which is a frame in front of the clip's, poses and a face (diffusers: WanAnimatePipeline).
+/// Holds what Wan-Animate reads: a picture, which is a frame in front of the clip's, poses and a face (diffusers: WanAnimatePipeline).
 class AnimateUnits : public SideModule {
  public:
   /// Throws a config Error for columns that do not go together. All but `source` must outlive this.

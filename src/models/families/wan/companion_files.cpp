@@ -55,7 +55,7 @@ json transformer_config(const Config& c) {
           {"rope_max_seq_len", 1024}};
 }
 
-/// What diffusers and Wan itself call the numbers of a driven transformer, alike.
+/// Returns what diffusers and Wan itself call the numbers of a driven transformer, alike.
 json driven_config(const Config& c) {
   const auto& driving = c.extras.driving;
   return {{"_class_name", kDrivenClass},

@@ -3,7 +3,7 @@
 
 namespace burnish::models::wan {
 
-/// What diffusers' folders of Wan say beside the weights. None for models that diffusers has no class for.
+/// Returns what diffusers' folders of Wan say beside the weights. None for models that diffusers has no class for.
 CompanionFiles companion_files(const Model& model);
 /// The vocabulary of umT5, which ComfyUI finds in the text encoder's file alone.
 std::optional<std::filesystem::path> vocabulary_beside(const Model& model, const std::string& component);

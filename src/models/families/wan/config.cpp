@@ -25,7 +25,7 @@ constexpr Number<Config> kNumbers[] = {
     {&Config::image_width, nullptr, 0, "image_dim"},
 };
 
-/// What the original config.json calls the same numbers; "dim" is the width.
+/// The names of the numbers in the original config.json; "dim" is the width.
 constexpr Number<Config> kOriginalNumbers[] = {
     {&Config::in_channels, nullptr, 0, "in_dim"},
     {&Config::out_channels, nullptr, 0, "out_dim"},

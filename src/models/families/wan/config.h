@@ -7,7 +7,7 @@
 
 namespace burnish::models::wan {
 
-/// What the time gives every block: shift, scale and gate of attention, and of the MLP.
+/// The number of values that the time gives every block: shift, scale and gate of attention, and of the MLP.
 inline constexpr int64_t kModulations = 6;
 
 /// What Wan-Animate-2's transformer has of its own, which runs on a clip too: what is drawn moves as the clip does.
@@ -17,7 +17,7 @@ struct DrivingConfig {
   int64_t stride = 1;                      ///< how far its places are apart by frame
 };
 
-/// What the transformer of Wan-S2V has beside the others.
+/// Holds what the transformer of Wan-S2V has beside the others.
 struct SpeechConfig {
   std::vector<int64_t> layers = {};  ///< blocks behind which it hears, rising; none: it is another transformer
   int64_t num_states = 25;           ///< states of a sound, the layers of wav2vec 2.0 and one more
@@ -31,7 +31,7 @@ struct SpeechConfig {
 /// The blocks behind which the published model hears.
 inline const std::vector<int64_t> kPublishedHearing{0, 4, 8, 12, 16, 20, 24, 27, 30, 33, 36, 39};
 
-/// What some transformers have that others have not.
+/// Holds what some transformers have that others have not.
 struct Extras {
   int64_t image_places = 0;    ///< rows of the table of places of CLIP's states, for first and last frame; 0: there is none
   bool has_reference = false;  ///< whether it takes a reference picture, as of the Fun models do

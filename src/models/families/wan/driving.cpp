@@ -35,8 +35,8 @@ pipeline::Unit latents_unit(const ModelParts& parts) {
           }};
 }
 
-/// What stands behind the noise: of the frame in front its latents, of the clip nothing is known. The driving clip tells its size, since
-/// what is drawn is not there yet.
+/// Returns what stands behind the noise: of the frame in front its latents, of the clip nothing is known. The driving clip tells its size,
+/// since what is drawn is not there yet.
 pipeline::Unit beside_unit(const ModelParts& parts) {
   return {"encode_picture",
           {kDrivingPicture, kDrivingClip},

@@ -15,7 +15,7 @@ inline constexpr int64_t kMaskChannels = 4;
 /// Returns pictures [B, 3, H, W] as clips of one frame, and clips [B, 3, F, H, W] as they are, in [-1, 1].
 at::Tensor as_clip(const at::Tensor& image);
 
-/// How a model goes on from a picture.
+/// The way in which a model goes on from a picture.
 enum class FirstFrame {
   none,    ///< it does not: text to video
   held,    ///< the first frame of the latents is that of the picture, without noise (TI2V-5B, S2V)

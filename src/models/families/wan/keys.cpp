@@ -33,7 +33,7 @@ const RenamedLayers kNormsInBlocks{
     {"cross_attn.norm_k", {"attn2.norm_k"}},
     {"cross_attn.norm_k_img", {"attn2.norm_added_k"}},
 };
-/// What diffusers calls them in blocks of a driven transformer.
+/// The names that diffusers gives them in blocks of a driven transformer.
 const RenamedLayers kInDrivenBlocks{
     {"self_attn.to_q", {"attn1.to_q"}},
     {"self_attn.to_k", {"attn1.to_k"}},

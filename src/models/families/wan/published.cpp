@@ -48,13 +48,13 @@ std::vector<ModelEntry> named_experts(std::string_view name, const Config& confi
   return entries;
 }
 
-/// What picture to video adds to Wan2.1-T2V-14B; first and last frame also have `places`.
+/// Returns what picture to video adds to Wan2.1-T2V-14B; first and last frame also have `places`.
 Config reading_image(int64_t places = 0) { return {.in_channels = 36, .image_width = 1280, .extras = {.image_places = places}}; }
 
 Config small() { return {.num_layers = 30, .num_heads = 12, .hidden = 8960}; }
 
-/// What the Fun models read beside the noise: so many channels in all, CLIP's states where they are of Wan 2.1, and what ControlConfig
-/// says.
+/// Returns what the Fun models read beside the noise: so many channels in all, CLIP's states where they are of Wan 2.1, and what
+/// ControlConfig says.
 Config fun(Config config, int64_t in_channels, const Extras& extras = {}, bool sees = true) {
   config.in_channels = in_channels;
   config.image_width = sees ? 1280 : 0;

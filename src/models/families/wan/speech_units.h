@@ -18,7 +18,7 @@ inline constexpr ExtraInput kSpeechInputs[] = {
 /// The option that names where the settings of what hears lie, as DiffSynth-Studio has it.
 Option audio_processor_option();
 
-/// What Wan-S2V reads: a picture, a sound and poses. Sound and poses are those of each frame but the first, which is the picture.
+/// Holds what Wan-S2V reads: a picture, a sound and poses. Sound and poses are those of each frame but the first, which is the picture.
 class SpeechUnits : public SideModule {
  public:
   /// Throws a data Error for an encoder of another transformer, and a config Error for its settings beside a transformer that hears

@@ -195,7 +195,7 @@ void Transformer::run_driven_blocks(nn::Tensors& inputs, const Inputs& in) {
   }
 }
 
-/// What stands in a block's inputs for a clip: what it does for the tokens that are denoised.
+/// Returns what stands in a block's inputs for a clip: what it does for the tokens that are denoised.
 nn::Tensors Transformer::of_clip(const Inputs::Clip& clip) const {
   const auto& b = *body_;
   const auto dtype = clip.text_BTE.scalar_type();

@@ -5,7 +5,7 @@
 
 namespace burnish::models::wan {
 
-/// What VACE reads: a clip, a mask, and a picture, which is a frame in front of the clip's.
+/// Holds what VACE reads: a clip, a mask, and a picture, which is a frame in front of the clip's.
 class VaceUnits : public SideModule {
  public:
   /// Throws a config Error for columns that do not go together. All but `found` must outlive this; a stage without a transformer encodes

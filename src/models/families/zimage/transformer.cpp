@@ -77,8 +77,8 @@ struct Transformer::End {
   nn::Linear modulation, linear;
 };
 
-/// Where the tokens of a batch lie. Captions are filled up to the length that the longest of them needs; what lies beyond a caption's own
-/// is masked.
+/// Says where the tokens of a batch lie. Captions are filled up to the length that the longest of them needs; what lies beyond a caption's
+/// own is masked.
 struct Transformer::Layout {
   int64_t rows, columns, num_picture;  ///< tokens of the picture, and with those that fill them up
   int64_t num_caption;

@@ -105,7 +105,7 @@ class Log final : public Hook {
     io::write_text_atomic(training_.settings.output.folder / "config.toml", config::to_toml(resolved));
   }
 
-  /// Of what was there before the first step there is the validation loss alone.
+  /// Logs the validation loss of before the first step, and nothing else of it.
   void begun(StepReport& r) override {
     if (!r.validation_loss) return;
     nlohmann::json line{{"step", r.step}, {"time", now()}, {"validation_loss", *r.validation_loss}};

@@ -26,7 +26,8 @@ class Preview final : public Hook {
   }
 
  private:
-  /// With the averaged weights where there are any, as they would be saved. The first process draws; where processes divide blocks all do.
+  /// Draws with the averaged weights where there are any, as they would be saved. The first process draws; where processes divide blocks
+  /// all do.
   void draw() {
     const auto& trainee = training_.trainee;
     optim::Averaged averaged(*trainee.optimizer, trainee.ema.get(), trainee.sharing());

@@ -21,7 +21,7 @@ class Validate final : public Hook {
  public:
   explicit Validate(const Training& training) : training_(training) {}
 
-  /// Of a run that goes on, what it began with.
+  /// Takes the loss before training: a run that goes on has that of its beginning.
   void before() override {
     auto at_start = training_.settings.output.resume ? read_before() : std::nullopt;
     before_ = lowest_ = at_start ? *at_start : loss();
