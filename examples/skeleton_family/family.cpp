@@ -108,6 +108,7 @@ SkeletonModel::SkeletonModel(const ModelFiles& files, const ModelOptions& option
   names_.family = "skeleton_family";
   names_.variant = "skeleton";
   names_.values["text_embedding"].of_prompt = true;
+  if (hears()) names_.extra_inputs.push_back(kVoice);
   process_ = std::make_unique<diffusion::FlowProcess>(diffusion::FlowSamplerConfig{});
 }
 
@@ -118,6 +119,7 @@ const Family kFamily{
     .describe = [](const ModelEntry& entry) -> std::string {
       return find_entry(ModelFiles{{entry}, {}}) ? "skeleton family" : "";
     },
+    .extra_inputs = {kVoice},
 };
 
 }  // namespace burnish::models::skeleton

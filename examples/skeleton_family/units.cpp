@@ -1,3 +1,5 @@
+#include <ATen/TensorOperators.h>
+
 #include "family.h"
 #include "models/parts/shared_units.h"
 
@@ -23,11 +25,20 @@ UnitGroups SkeletonModel::units_of(const Expert& expert) {
                              s.write("text_embedding",
                                      loaded<TextEncoder>("text_encoder.projector").projector->forward(s.tensor("text_features")));
                            }}};
+  // What a run does not name in extra_inputs is read by no unit.
+  std::vector<std::string> reads{"noisy", "sigma", "text_embedding"};
+  if (hears()) {
+    groups.encode_references = {{"hear", {kVoice.name}, {"loudness"}, {}, [](Scope& s) {
+                                   s.write("loudness", s.tensor(kVoice.name).square().mean({1, 2}, /*keepdim=*/true).sqrt());
+                                 }}};
+    reads.emplace_back("loudness");
+  }
   const auto& dit = expert.component;
-  groups.denoise = {{"denoise", {"noisy", "sigma", "text_embedding"}, {"prediction"}, {dit}, [this, dit](Scope& s) {
+  groups.denoise = {{"denoise", reads, {"prediction"}, {dit}, [this, dit](Scope& s) {
                        s.uses(dit);
-                       s.write("prediction",
-                               loaded<Denoiser>(dit).forward(s.tensor("noisy"), s.tensor("sigma"), s.tensor("text_embedding")));
+                       auto text_BLE = s.tensor("text_embedding");
+                       if (hears()) text_BLE = text_BLE + s.tensor("loudness").to(text_BLE.options());
+                       s.write("prediction", loaded<Denoiser>(dit).forward(s.tensor("noisy"), s.tensor("sigma"), text_BLE));
                      }}};
   return groups;
 }

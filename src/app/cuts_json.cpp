@@ -4,6 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "data/read_row.h"
+
 namespace burnish::app {
 
 using nlohmann::json;
@@ -12,8 +14,8 @@ namespace {
 
 /// What a crop takes of its picture, which is scaled before it is cut.
 json cut_of(const data::Dataset& dataset, int64_t row, int64_t variant) {
-  const auto picture = dataset.entry(row).original_size;
-  const auto crop = dataset.crop(row, variant);
+  const auto picture = dataset.looked(row).picture;
+  const auto crop = data::crop_of(dataset, row, variant);
   const auto scaled = data::covering_size(picture, crop.size);
   auto across = [&](int64_t pixels) { return static_cast<double>(pixels * picture.width) / static_cast<double>(scaled.width); };
   auto down = [&](int64_t pixels) { return static_cast<double>(pixels * picture.height) / static_cast<double>(scaled.height); };
@@ -29,13 +31,15 @@ json cut_of(const data::Dataset& dataset, int64_t row, int64_t variant) {
 std::string cuts_as_json(const data::Dataset& dataset) {
   std::map<std::string, json> pictures;  // one may be in several rows
   for (auto row : dataset.rows()) {
-    const auto& entry = dataset.entry(row);
+    const auto& entry = dataset.row(row);
     auto& picture = pictures[entry.file];
     if (picture.is_null())
-      picture = {
-          {"file", entry.file}, {"width", entry.original_size.width}, {"height", entry.original_size.height}, {"cuts", json::array()}};
+      picture = {{"file", entry.file},
+                 {"width", dataset.looked(row).picture.width},
+                 {"height", dataset.looked(row).picture.height},
+                 {"cuts", json::array()}};
     auto& cuts = picture["cuts"];
-    const auto num_variants = dataset.subsets()[entry.subset].augmentation.num_variants;
+    const auto num_variants = dataset.options().subsets[entry.subset].augmentation.num_variants;
     for (int64_t variant = 0; variant < std::max<int64_t>(1, num_variants); ++variant) {
       auto cut = cut_of(dataset, row, variant);
       if (std::ranges::find(cuts, cut) == cuts.end()) cuts.push_back(std::move(cut));

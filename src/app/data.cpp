@@ -18,6 +18,7 @@
 #include "config/pages.h"
 #include "data/mask_check.h"
 #include "data/survey.h"
+#include "models/model/columns.h"
 #include "models/parts/shared_units.h"
 #include "models/registry.h"
 #include "report/contact_sheet.h"
@@ -71,8 +72,8 @@ data::DatasetOptions of_settings(DataOptions& o) {
   if (!settings.data.from_pictures) config_error("data", "{} trains from a cache, whose pictures were cut when it was made", o.settings);
   const auto model = models::open_model(models::open_model_files(settings.model.names), settings.model.options);
   auto options = settings.data.pictures;
-  for (auto& subset : options.subsets) train::fit(subset, model->latent_space());
-  options.layers = model->latent_space().has_layers;
+  options.columns.insert(options.columns.begin(), models::target_of(model->latent_space()));
+  for (auto& subset : options.subsets) data::fit(subset, target_of(options.columns));
   return options;
 }
 
@@ -92,9 +93,10 @@ data::DatasetOptions of_options(const DataOptions& o) {
   models::LatentSpace space;
   space.side = o.division;
   space.frames_step = o.frames_step;
+  options.columns = {models::target_of(space)};
   for (const auto& dataset : datasets) {
     for (auto& subset : train::subsets_of(dataset, 1)) {
-      train::fit(subset, space);
+      data::fit(subset, target_of(options.columns));
       options.subsets.push_back(std::move(subset));
     }
   }
@@ -104,12 +106,13 @@ data::DatasetOptions of_options(const DataOptions& o) {
 data::Dataset open(DataOptions& o) {
   auto options = o.settings.empty() ? of_options(o) : of_settings(o);
   options.skip_bad_samples = true;
-  if (o.masked_loss == "none") options.extra_columns.push_back(o.mask_column);  // looked at, and not asked to be right
+  if (o.masked_loss == "none")
+    options.columns.push_back({.name = o.mask_column, .is = Column::Is::text});  // looked at, and not asked to be right
   if (!o.json) return data::Dataset(options);
   // How pictures are cut follows from their sizes, whatever stands in their captions and masks.
   options.only_headers = true;
   options.mask = {};
-  options.extra_columns.clear();
+  std::erase_if(options.columns, [&](const auto& column) { return column.name == o.mask_column; });
   for (auto& subset : options.subsets) subset.caption_files.trigger_word = kAnyCaption;
   return data::Dataset(options);
 }
@@ -135,7 +138,7 @@ void print_tokens(const train::ModelChoice& choice, const data::Dataset& dataset
   auto model = models::open_model(models::open_model_files({choice.model, "", ""}), train::model_options(choice));
   std::set<std::string> captions;
   for (auto row : dataset.rows()) {
-    for (const auto& caption : dataset.entry(row).captions) captions.insert(caption.text);
+    for (const auto& caption : dataset.row(row).captions) captions.insert(caption.text);
   }
   print("\n");
   for (const auto& count : models::count_tokens(model->components(), model->units().encode_prompt, {captions.begin(), captions.end()}))
@@ -145,7 +148,7 @@ void print_tokens(const train::ModelChoice& choice, const data::Dataset& dataset
 
 /// Prints which samples would be visited for nothing.
 void print_without_effect(const DataOptions& o, const data::Dataset& dataset) {
-  auto num_zero = std::ranges::count_if(dataset.rows(), [&](auto row) { return dataset.entry(row).loss_weight == 0; });
+  auto num_zero = std::ranges::count_if(dataset.rows(), [&](auto row) { return dataset.row(row).loss_weight == 0; });
   if (num_zero > 0)
     print("\nwarning: {} a loss_weight of 0, so nothing is learned of it\n", count_of(num_zero, "sample has", "samples have"));
   auto source = mask_source(o);

@@ -31,6 +31,7 @@
 #include "io/safetensors.h"
 #include "loras/embedding_file.h"
 #include "loras/merged.h"
+#include "models/model/columns.h"
 #include "train/step/paged_loading.h"
 #include "train/subject/auto_format.h"
 #include "train/subject/output_folder.h"
@@ -184,7 +185,7 @@ std::vector<std::string> loras_of(const SampleOptions& o, const Picture& picture
 }
 
 /// Returns what a file says of how its picture was drawn.
-data::Texts texts_of(const SampleOptions& o, const Picture& picture, bool has_layers) {
+data::Texts texts_of(const SampleOptions& o, const Picture& picture, const Column& target) {
   data::Texts text{{"prompt", picture.prompt},
                    {"negative_prompt", picture.negative_prompt},
                    {"seed", std::to_string(*picture.seed)},
@@ -199,7 +200,7 @@ data::Texts texts_of(const SampleOptions& o, const Picture& picture, bool has_la
   if (!o.embedding.empty()) text.emplace_back("embedding", join(o.embedding));
   if (is_clip(picture)) {
     text.emplace_back("num_frames", std::to_string(picture.extent.frames));
-    if (!has_layers) text.emplace_back("frame_rate", fmt::format("{}", o.frame_rate));
+    if (is_clip_of(target, picture.extent)) text.emplace_back("frame_rate", fmt::format("{}", o.frame_rate));
   }
   if (!picture.references.empty()) text.emplace_back("references", join(picture.references));
   for (const auto& [column, values] : picture.inputs) text.emplace_back(column, join(values));
@@ -218,10 +219,10 @@ void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::ve
                o.model.dtype);
   }
   Progress bar("decode", std::ssize(latents), first);
-  const bool has_layers = loader.model().latent_space().has_layers;
+  const auto target = models::target_of(loader.model().latent_space());
   auto write = [&](int64_t i, const at::Tensor& drawn) {
     data::write_drawn(std::filesystem::path(o.output_path) / fmt::format("{:04}", i), o.format, drawn.cpu(), o.frame_rate,
-                      texts_of(o, pictures[static_cast<size_t>(i)], has_layers));
+                      texts_of(o, pictures[static_cast<size_t>(i)], target));
     bar.update(i + 1);
   };
   drawing::decode(loader, latents, write, first);
@@ -250,9 +251,9 @@ std::vector<drawing::Latents> draw(const SampleOptions& o, loras::Loader& loader
 }
 
 /// Writes the pictures of each prompt and seed at all strengths once more, side by side; clips and layers are looked at one by one.
-void write_rows(const SampleOptions& o, const std::vector<Picture>& pictures, bool has_layers) {
+void write_rows(const SampleOptions& o, const std::vector<Picture>& pictures, const Column& target) {
   const auto strengths = strengths_of(o);
-  if (strengths.size() < 2 || has_layers || std::ranges::any_of(pictures, is_clip)) return;
+  if (strengths.size() < 2 || target.is == Column::Is::layers || std::ranges::any_of(pictures, is_clip)) return;
   std::vector<std::string> labels;
   for (auto strength : strengths) labels.push_back(fmt::format("{}", strength));
   const auto num_rows = pictures.size() / strengths.size();
@@ -278,8 +279,8 @@ void run(SampleOptions o) {
   at::NoGradGuard no_grad;
   auto model = open_model(o, pictures);
   models::take_family_values(*model, o.model.own);
-  const bool has_layers = model->latent_space().has_layers;
-  if (has_layers) data::check_holds_layers({.asker = "sample", .name = "format", .format = o.format, .frames_hint = ""});
+  const auto target = models::target_of(model->latent_space());
+  data::check_holds(target, {.asker = "sample", .name = "format", .format = o.format, .frames_hint = ""});
   if (o.frame_rate == 0) o.frame_rate = o.frame_rate_of_run > 0 ? o.frame_rate_of_run : model->latent_space().frame_rate;
   auto noise = o.noise.empty() ? drawing::Noise(pictures) : read_noise(o.noise, pictures, *model);
   drawing::DrawOptions drawing_options{o.sampler, o.timestep_spacing, times, o.batch_size, train::model_options(o.model).device};
@@ -306,9 +307,9 @@ void run(SampleOptions o) {
     throw Error(Exit::interrupted, "sample",
                 fmt::format("interrupted; {} of {} pictures were written to {}", latents.size(), pictures.size(), o.output_path));
   }
-  write_rows(o, pictures, has_layers);
-  info("{} in {}", count_of(std::ssize(pictures), !has_layers && std::ranges::all_of(pictures, is_clip) ? "clip" : "picture"),
-       o.output_path);
+  write_rows(o, pictures, target);
+  const bool are_clips = std::ranges::all_of(pictures, [&](const auto& picture) { return is_clip_of(target, picture.extent); });
+  info("{} in {}", count_of(std::ssize(pictures), are_clips ? "clip" : "picture"), o.output_path);
 }
 
 /// Runs it; errors of functions that training uses too are said as the sampler's own.

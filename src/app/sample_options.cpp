@@ -82,13 +82,12 @@ void add_memory(config::Fields& f, SampleOptions& o) {
 void add_extra_inputs(config::Fields& f, SampleOptions& o) {
   f.group("Extra inputs");
   for (const auto& input : models::extra_inputs()) {
-    if (input.of_rows) continue;
-    std::string column(input.column);
-    bool names_file = input.is_seen() || input.kind == models::ExtraInput::Kind::file;
-    auto help = input.kind == models::ExtraInput::Kind::clip
-                    ? fmt::format("clip for {}, at least as long as what is drawn", input.needs)
-                    : fmt::format("{} for {}; a list: several times", names_file ? "file" : "value", input.needs);
-    if (names_file) f.path(column, o.inputs[column], help);
+    if (input.given == Column::Given::by_rows) continue;
+    const auto& column = input.name;
+    auto help = input.is == Column::Is::clip
+                    ? fmt::format("clip for {}, at least as long as what is drawn", input.words.needs)
+                    : fmt::format("{} for {}; a list: several times", input.names_files() ? "file" : "value", input.words.needs);
+    if (input.names_files()) f.path(column, o.inputs[column], help);
     else f(column, o.inputs[column], help);
   }
 }

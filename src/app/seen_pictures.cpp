@@ -44,7 +44,7 @@ SeenPictures look_at_pictures(const std::string& path) {
                     .smallest = survey.smallest,
                     .largest = survey.largest};
   for (auto row : dataset.rows()) {
-    const auto& caption = dataset.entry(row).captions.front().text;
+    const auto& caption = dataset.row(row).captions.front().text;
     if (caption == kNoCaption) ++seen.num_without_caption;
     else seen.captions.push_back(caption);
   }

@@ -1,8 +1,6 @@
 #pragma once
-#include <array>
 #include <filesystem>
 #include <string>
-#include <string_view>
 
 #include "data/metadata.h"
 
@@ -17,11 +15,6 @@ struct CaptionFiles {
   std::string mask_folder = {};   ///< has masks under the names of pictures; "": they lie beside them
   bool with_layers = false;       ///< whether cat_1.png, cat_2.png and so on, without captions, are the layers of cat.png
 };
-
-/// How the names of masks go on behind those of their pictures, before the ending: ours, and OneTrainer's.
-inline constexpr std::array<std::string_view, 2> kMaskNames{".mask", "-masklabel"};
-/// And those of OneTrainer's pictures that steer a picture, which are left out.
-inline constexpr std::string_view kConditionName = "-condlabel";
 
 /// The pictures of a folder or a tar archive (WebDataset's, say), in the order of their names, each with the caption in the text file of
 /// its name (`cat.png`, `cat.txt`), as rows with the columns image (a whole path) and prompt: a text, or a list of {text, weight} where a

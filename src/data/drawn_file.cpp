@@ -45,8 +45,8 @@ void write_layers(const fs::path& stem, const at::Tensor& drawn_4FHW, const Text
 
 bool is_drawn_clip(const at::Tensor& drawn) { return drawn.dim() == 4 && drawn.size(0) == 3; }
 
-void check_holds_layers(const FormatSetting& setting) {
-  if (setting.format == "default" || setting.format == "png") return;
+void check_holds(const Column& target, const FormatSetting& setting) {
+  if (target.is != Column::Is::layers || setting.format == "default" || setting.format == "png") return;
   config_error(setting.asker,
                "{} {} is for pictures and clips, and this model draws layers, which are written as PNG; set {} png, or take it out",
                setting.name, setting.format, setting.name);

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/extent.h"
+#include "base/column.h"
 
 namespace burnish::data {
 
@@ -26,8 +26,8 @@ void check_format(const FormatSetting& setting, const std::vector<Extent>& exten
 
 using Texts = std::vector<std::pair<std::string, std::string>>;
 
-/// Throws a config Error for a format that does not hold layers: PNG alone does.
-void check_holds_layers(const FormatSetting& setting);
+/// Throws a config Error for a format that does not hold what is drawn: layers are held by PNG alone.
+void check_holds(const Column& target, const FormatSetting& setting);
 
 /// Writes a picture [3, H, W] or a clip [3, F, H, W], as they are drawn, on the CPU, under a path without ending, to which it
 /// adds that of the format; of a folder of frames none, and frames of a longer clip that was there before go. `text` is its metadata.

@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "data/clip.h"
 #include "data/image.h"
+#include "data/read_row.h"
 #include "data/spelling.h"
 #include "io/files.h"
 #include "io/hash.h"
@@ -76,14 +77,15 @@ std::map<int64_t, std::string> mask_files(const Dataset& dataset, const MaskSour
   std::map<int64_t, std::string> files;
   SpelledFiles there;
   for (auto row : dataset.rows()) {
-    const auto& entry = dataset.entry(row);
+    const auto& entry = dataset.row(row);
     if (source.from == MaskSource::From::alpha) {
       files[row] = entry.file;
     } else if (auto given = entry.further.find(source.column); given != entry.further.end()) {
       files[row] = given->second;
-    } else if (auto kept = entry.extra.find(source.column); kept != entry.extra.end() && kept->is_string()) {
+    } else if (auto kept = entry.cells.find(source.column); kept != entry.cells.end() && kept->is_string()) {
       auto name = kept->get<std::string>();
-      if (auto file = there.find(dataset.subsets()[entry.subset].base_path, name); file && !name.empty()) files[row] = file->string();
+      if (auto file = there.find(dataset.options().subsets[entry.subset].base_path, name); file && !name.empty())
+        files[row] = file->string();
     }
   }
   return files;
@@ -94,8 +96,9 @@ fs::path notes_path(const Dataset& dataset, const MaskSource& source) {
   const fs::path folder = dataset.options().checks_folder;
   if (folder.empty() || !io::is_folder(folder)) return {};
   std::string metadata = source.from == MaskSource::From::alpha ? "alpha" : "masks";
-  for (const auto& subset : dataset.subsets()) metadata += "\n" + fs::absolute(subset.metadata_path).lexically_normal().string();
-  return folder / fmt::format("checked-{}-{:016x}-masks.json", reads_clips(dataset.subsets()) ? "clips" : "pictures", io::xxh64(metadata));
+  for (const auto& subset : dataset.options().subsets) metadata += "\n" + fs::absolute(subset.metadata_path).lexically_normal().string();
+  return folder /
+         fmt::format("checked-{}-{:016x}-masks.json", reads_clips(dataset.options().subsets) ? "clips" : "pictures", io::xxh64(metadata));
 }
 
 /// Every file once; none of a file that is no picture.
@@ -128,11 +131,11 @@ std::map<std::string, Look> look_at_all(const std::map<int64_t, std::string>& ma
 
 /// Whether a pixel above 0 lies in what is cut out of the picture, in one of the ways in which it is.
 bool is_seen(const Dataset& dataset, int64_t row, const Look& look) {
-  const auto& entry = dataset.entry(row);
-  const auto whole = entry.original_size;
-  const auto num_variants = dataset.subsets()[entry.subset].augmentation.num_variants;
+  const auto& entry = dataset.row(row);
+  const auto whole = dataset.looked(row).picture;
+  const auto num_variants = dataset.options().subsets[entry.subset].augmentation.num_variants;
   for (int64_t variant = 0; variant < std::max<int64_t>(1, num_variants); ++variant) {
-    auto crop = dataset.crop(row, variant);
+    auto crop = crop_of(dataset, row, variant);
     auto scaled = covering_size(whole, crop.size);
     auto overlaps = [](int64_t from, int64_t length, int64_t side, int64_t covered, int64_t first, int64_t end) {
       return first * covered < (from + length) * side && end * covered > from * side;
@@ -175,12 +178,12 @@ std::vector<std::string> sentences(const Dataset& dataset, const MaskSource& sou
 std::vector<std::string> warnings_of_masks(const Dataset& dataset, const MaskSource& source) {
   if (source.from == MaskSource::From::nothing) return {};
   const auto masks = mask_files(dataset, source);
-  const auto looks = look_at_all(masks, source, reads_clips(dataset.subsets()), FileNotes(notes_path(dataset, source)));
+  const auto looks = look_at_all(masks, source, reads_clips(dataset.options().subsets), FileNotes(notes_path(dataset, source)));
   Group nothing, dim;
   int64_t num_masks = 0, num_white = 0;
   for (const auto& [row, file] : masks) {
     const auto& look = looks.at(file);
-    if (look.size != dataset.entry(row).original_size) continue;
+    if (look.size != dataset.looked(row).picture) continue;
     ++num_masks;
     num_white += look.least == kWhite;
     if (look.most == 0 || !is_seen(dataset, row, look)) nothing.add(row, 0);

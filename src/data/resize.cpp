@@ -106,16 +106,23 @@ at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, Size target) {
   return resize_and_crop(pixels_HWC, centre_crop({pixels_HWC.size(0), pixels_HWC.size(1)}, target));
 }
 
-at::Tensor decode_and_crop(const std::filesystem::path& path, Size known, const Crop& crop) {
+at::Tensor decode_and_crop(const std::filesystem::path& path, const std::function<Crop(const Size& picture)>& crop_of) {
   auto bytes = read_file_bytes(path);
   auto header = decode_bytes(bytes, path.string(), /*header_only=*/true);
   if (header.orientation >= 5) std::swap(header.size.height, header.size.width);
-  check_unchanged(path, known, header.size);
-  RowScaler scaler(known, 3, crop);
+  const auto crop = crop_of(header.size);
+  RowScaler scaler(header.size, 3, crop);
   bool is_jpeg = bytes.starts_with("\xFF\xD8\xFF");
   if (is_jpeg && decode_jpeg_rows(bytes, path.string(), [&](const uint8_t* row) { scaler.take(row); }))
     return altered(scaler.scaled_HWC(), crop.alteration);
   return resize_and_crop(decode_upright(bytes, path.string()), crop);
+}
+
+at::Tensor decode_and_crop(const std::filesystem::path& path, Size known, const Crop& crop) {
+  return decode_and_crop(path, [&](const Size& found) {
+    check_unchanged(path, known, found);
+    return crop;
+  });
 }
 
 namespace {

@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -41,8 +42,10 @@ at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, const Crop& crop);
 /// Resizes and crops around the centre.
 at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, Size target);
 
-/// Decodes a file as decode_image does, resizes and crops it, in one go where the rows of a JPEG need not be turned. A data Error where the
-/// picture is not of the size `known`.
+/// Decodes a file as decode_image does, resizes it and cuts out what `crop_of` says for its size, in one go where the rows of a JPEG need
+/// not be turned.
+at::Tensor decode_and_crop(const std::filesystem::path& path, const std::function<Crop(const Size& picture)>& crop_of);
+/// Cuts out `crop`; a data Error where the picture is not of the size `known`.
 at::Tensor decode_and_crop(const std::filesystem::path& path, Size known, const Crop& crop);
 
 /// Converts uint8 [H, W, C] to fp32 [C, H, W] in [-1, 1], on the device where they lie; the numbers are the same on every one.

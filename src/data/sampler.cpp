@@ -35,18 +35,18 @@ Sampler::Sampler(const std::vector<SampledRow>& rows, const std::vector<SampledS
   std::vector<SampledRow> class_set;
   for (const auto& row : rows) (sets.at(row.set).of_class_set ? class_set : by_set[row.set]).push_back(row);
 
-  BySizes by_size;
+  ByKey by_key;
   int64_t total = 0;
   for (size_t set = 0; set < sets.size(); ++set) {
     if (by_set[set].empty()) continue;
     auto visits = count_visits(std::ssize(by_set[set]), sets[set].num_repeats);
     bool whole = visits % std::ssize(by_set[set]) == 0;
-    share_out(std::move(by_set[set]), visits, whole ? kInOrder : set + 1, by_size);
+    share_out(std::move(by_set[set]), visits, whole ? kInOrder : set + 1, by_key);
     total += visits;
   }
   if (total > kMostVisits) config_error("data", "the datasets make more than {} visits an epoch; give smaller repeats", kMostVisits);
-  share_out(std::move(class_set), total, 0, by_size);
-  for (auto& [size, bucket] : by_size) {
+  share_out(std::move(class_set), total, 0, by_key);
+  for (auto& [key_of_bucket, bucket] : by_key) {
     if (bucket.num_visits == 0) continue;
     bucket.first_batch = batches_per_epoch_;
     bucket.num_batches = bucket.num_visits / batch_size + (bucket.num_visits % batch_size > 0);
@@ -62,17 +62,17 @@ uint64_t Sampler::key(int64_t epoch, size_t index) const {
 
 /// Of N visits the i-th goes to the size of row i·M/N of the M rows, ordered by size: every epoch has as many of each size, and so as many
 /// batches. `shuffle` names how the turns of a size are shuffled.
-void Sampler::share_out(std::vector<SampledRow> rows, int64_t num_visits, uint64_t shuffle, BySizes& by_size) const {
-  std::ranges::stable_sort(rows, {}, &SampledRow::sizes);
+void Sampler::share_out(std::vector<SampledRow> rows, int64_t num_visits, uint64_t shuffle, ByKey& by_key) const {
+  std::ranges::stable_sort(rows, {}, &SampledRow::key);
   auto num_rows = std::ssize(rows);
   // The smallest i with i·M/N of at least `row`, in parts that do not overflow.
   auto visits_before = [&](int64_t row) {
     return row * (num_visits / num_rows) + (row * (num_visits % num_rows) + num_rows - 1) / num_rows;
   };
   for (int64_t first = 0, last = 0; first < num_rows; first = last) {
-    auto sizes = rows[static_cast<size_t>(first)].sizes();
-    while (last < num_rows && rows[static_cast<size_t>(last)].sizes() == sizes) ++last;
-    auto& bucket = by_size[sizes];
+    auto key = rows[static_cast<size_t>(first)].key();
+    while (last < num_rows && rows[static_cast<size_t>(last)].key() == key) ++last;
+    auto& bucket = by_key[key];
     auto& turns = bucket.turns.emplace_back();
     turns.num_visits = visits_before(last) - visits_before(first);
     bucket.num_visits += turns.num_visits;

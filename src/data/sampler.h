@@ -1,4 +1,5 @@
 #pragma once
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <tuple>
@@ -23,10 +24,12 @@ struct SampledRow {
   size_t set = 0;                           ///< number of the run's dataset that it is of
   std::vector<Extent> references = {};      ///< extents of its reference pictures
   std::vector<int64_t> further_sizes = {};  ///< sizes of what else a batch joins of its rows
+  double strength = 1;                      ///< the strength of what is learned at which it is seen
 
-  /// What rows of one batch have in common: their extent, those of their references, and further sizes.
-  using Sizes = std::tuple<Extent, std::vector<Extent>, std::vector<int64_t>>;
-  Sizes sizes() const { return {extent, references, further_sizes}; }
+  /// A key of what rows of one batch have in common: their extent, those of their references, further sizes, and their strength, of which 1
+  /// comes before the others by their bits.
+  using Key = std::tuple<Extent, std::vector<Extent>, std::vector<int64_t>, std::pair<bool, int64_t>>;
+  Key key() const { return {extent, references, further_sizes, {strength != 1, std::bit_cast<int64_t>(strength)}}; }
 };
 
 /// The rule of how often an epoch visits the rows of a dataset.
@@ -69,8 +72,8 @@ class Sampler {
     int64_t num_visits = 0, num_batches = 0;  ///< an epoch
     int64_t first_batch = 0;                  ///< number of its first batch among an epoch's before they are shuffled
   };
-  using BySizes = std::map<SampledRow::Sizes, Bucket>;
-  void share_out(std::vector<SampledRow> rows, int64_t num_visits, uint64_t shuffle, BySizes& by_size) const;
+  using ByKey = std::map<SampledRow::Key, Bucket>;
+  void share_out(std::vector<SampledRow> rows, int64_t num_visits, uint64_t shuffle, ByKey& by_key) const;
   uint64_t key(int64_t epoch, size_t index) const;
   Visit visit(const Bucket& bucket, int64_t epoch, int64_t index) const;
   /// Shuffled visits of a bucket that are a batch.

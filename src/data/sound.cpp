@@ -65,11 +65,12 @@ at::Tensor resample(const at::Tensor& samples_L, int64_t from, int64_t to) {
   return phases.transpose(1, 2).flatten(1).narrow(1, 0, shape.back()).reshape(shape);
 }
 
-at::Tensor decode_mono(const std::filesystem::path& path, const SoundWindow& window, int64_t rate) {
+at::Tensor decode_sound(const std::filesystem::path& path, const SoundWindow& window, int64_t rate, int64_t num_channels) {
   auto sound = decode(path, window);
-  if (sound.rate == 0) return at::zeros({window.length.num * rate / window.length.den});
+  if (sound.rate == 0) return at::zeros({num_channels, window.length.num * rate / window.length.den});
   auto samples_CL = at::tensor(sound.samples).reshape({sound.num_channels, -1});
-  return resample(samples_CL.mean(0), sound.rate, rate);
+  if (sound.num_channels != num_channels) samples_CL = samples_CL.mean(0, /*keepdim=*/true).expand({num_channels, -1});
+  return resample(samples_CL, sound.rate, rate);
 }
 
 }  // namespace burnish::data

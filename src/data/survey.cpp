@@ -50,10 +50,10 @@ std::vector<uint64_t> looks_of(const std::vector<std::string>& files) {
 
 /// Of every clip, each once; layers are no clips.
 std::vector<ClipSurvey> clips_of(const Dataset& dataset) {
-  if (dataset.options().layers) return {};
+  if (target_of(dataset.options().columns).is == Column::Is::layers) return {};
   std::vector<std::string> files;
   for (auto row : dataset.rows()) {
-    const auto& entry = dataset.entry(row);
+    const auto& entry = dataset.row(row);
     if (entry.window && !contains(files, entry.file)) files.push_back(entry.file);
   }
   std::vector<ClipSurvey> found(files.size());
@@ -87,8 +87,8 @@ CaptionCounts count_captions(const Dataset& dataset) {
   std::set<std::string> different;
   std::map<std::string, int64_t> tags;
   for (auto row : dataset.rows()) {
-    const auto& separator = dataset.subsets()[dataset.entry(row).subset].visits.captions.separator;
-    for (const auto& caption : dataset.entry(row).captions) {
+    const auto& separator = dataset.options().subsets[dataset.row(row).subset].visits.captions.separator;
+    for (const auto& caption : dataset.row(row).captions) {
       words.push_back(count_words(caption.text));
       counts.num_empty += words.back() == 0;
       different.insert(caption.text);
@@ -118,8 +118,8 @@ constexpr int64_t kMostBatches = 1'000'000;
 void count_batches(const Dataset& dataset, int64_t batch_size, std::map<Extent, BucketCount>& buckets) {
   std::vector<SampledRow> rows;
   std::vector<SampledSet> sets;
-  for (auto row : dataset.rows()) rows.push_back({row, dataset.extent(row), dataset.entry(row).subset});
-  for (const auto& subset : dataset.subsets()) sets.push_back({subset.visits.num_repeats, subset.visits.of_class_set});
+  for (auto row : dataset.rows()) rows.push_back({row, dataset.extent(row), dataset.row(row).subset});
+  for (const auto& subset : dataset.options().subsets) sets.push_back({subset.visits.num_repeats, subset.visits.of_class_set});
   Sampler sampler(rows, sets, batch_size, 0);
   for (int64_t i = 0; i < std::min(sampler.batches_per_epoch(), kMostBatches); ++i) {
     auto visits = sampler.batch(i);
@@ -206,7 +206,7 @@ Survey survey(const Dataset& dataset, int64_t batch_size) {
   std::vector<std::string> files;
   for (auto row : dataset.rows()) {
     auto extent = dataset.extent(row);
-    auto picture = dataset.entry(row).original_size, size = frame_of(extent), scaled = covering_size(picture, size);
+    auto picture = dataset.looked(row).picture, size = frame_of(extent), scaled = covering_size(picture, size);
     auto& bucket = buckets[extent];
     bucket.extent = extent;
     bucket.rows.push_back(row);
@@ -214,7 +214,7 @@ Survey survey(const Dataset& dataset, int64_t batch_size) {
     found.cut_away += 1 - static_cast<double>(area(size)) / static_cast<double>(area(scaled));
     if (files.empty() || area(picture) < area(found.smallest)) found.smallest = picture;
     if (files.empty() || area(picture) > area(found.largest)) found.largest = picture;
-    if (seen.insert(dataset.entry(row).file).second) files.push_back(dataset.entry(row).file);
+    if (seen.insert(dataset.row(row).file).second) files.push_back(dataset.row(row).file);
   }
   found.num_files = std::ssize(files);
   found.cut_away /= static_cast<double>(dataset.rows().size());

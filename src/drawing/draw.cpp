@@ -12,6 +12,7 @@
 #include "base/input_error.h"
 #include "base/log.h"
 #include "drawing/walk.h"
+#include "models/model/columns.h"
 
 namespace burnish::drawing {
 
@@ -60,16 +61,16 @@ void check_inputs(const models::Model& model, const Picture& picture) {
   const auto& read = model.names().extra_inputs;
   for (const auto& [column, values] : picture.inputs) {
     auto known = models::extra_inputs();
-    if (models::find_extra_input(read, column) == nullptr)
+    if (find_column(read, column) == nullptr)
       config_error("drawing",
                    "{} is for {}, which is not among the files of this {} model; name its file too, or take it out; for previews name the "
                    "column in extra_inputs",
-                   column, models::find_extra_input(known, column)->needs, model.names().family);
+                   column, find_column(known, column)->words.needs, model.names().family);
   }
   for (const auto& input : read) {
-    if (!input.of_rows && !picture.inputs.contains(std::string(input.column)))
+    if (input.given != Column::Given::by_rows && !picture.inputs.contains(input.name))
       config_error("drawing", "the prompt '{}' has no {}, which this model reads; give it with --{}, or so behind the prompt",
-                   picture.prompt, input.column, input.column);
+                   picture.prompt, input.name, input.name);
   }
 }
 
@@ -120,8 +121,9 @@ class LoadedStage {
 }  // namespace
 
 void check(const models::Model& model, const std::vector<Picture>& pictures, const DrawOptions& options) {
+  const auto columns = models::columns_of(model);
   for (const auto& picture : pictures) {
-    if (!picture.references.empty() && model.names().references.column.empty())
+    if (!picture.references.empty() && find_read_as(columns, kReferences) == nullptr)
       config_error(
           "drawing",
           "the reference picture {} is of no use: this {} model reads none; take it out, or for previews give the run extra_inputs",

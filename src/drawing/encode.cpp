@@ -12,12 +12,11 @@
 
 #include "base/input_error.h"
 #include "base/text.h"
+#include "data/clip.h"
 #include "data/clip_window.h"
-#include "data/image.h"
+#include "data/read.h"
 #include "data/resize.h"
-#include "data/row_sound.h"
-#include "data/sound.h"
-#include "models/model/extra_values.h"
+#include "models/model/columns.h"
 #include "models/model/negative_prompt.h"
 #include "models/parts/shared_units.h"
 
@@ -25,30 +24,30 @@ namespace burnish::drawing {
 
 namespace {
 
-/// Whether what is drawn are clips, of which a reference picture is the first frame.
-bool begins_with_reference(const models::Model& model) {
-  return model.latent_space().frames_step > 0 && !model.names().references.column.empty();
-}
-
 /// The strengths of a picture's LoRAs, where any of them is merged into models of these units.
 std::vector<double> strengths_for(models::Model& model, const pipeline::Units& units, const Picture& picture) {
   auto has_merged = [&](const std::string& name) { return model.components().holding(name).merge != nullptr; };
   return std::ranges::any_of(pipeline::models_of(units), has_merged) ? picture.strengths : std::vector<double>();
 }
 
-Given given_of(models::Model& model, const Picture& picture) {
-  Given given{picture.references, model.scales_references() ? 0 : picture.extent.height * picture.extent.width, picture.inputs};
-  if (!picture.inputs.empty() || begins_with_reference(model)) given.extent = picture.extent;
-  given.strengths = strengths_for(model, model.units().encode_references, picture);
-  return given;
+/// The columns beside captions that prompts give, without what is drawn.
+Columns columns_beside(const models::Model& model) {
+  auto columns = models::columns_of(model);
+  std::erase_if(columns, [](const Column& c) { return c.fit == Column::Fit::target || c.given == Column::Given::by_rows; });
+  return columns;
 }
 
-/// The columns beside the prompt that the model reads.
-std::vector<std::string> columns_of(const models::Model& model) {
-  std::vector<std::string> columns;
-  if (!model.names().references.column.empty()) columns.emplace_back("reference_images");
-  for (const auto& input : model.names().extra_inputs) columns.emplace_back(input.column);
-  return columns;
+/// Tells whether what is drawn goes on from a reference picture, its first frame.
+bool begins_with_reference(const Columns& columns) {
+  const auto* references = find_read_as(columns, kReferences);
+  return references != nullptr && references->fit == Column::Fit::first_frame;
+}
+
+Given given_of(models::Model& model, const Picture& picture) {
+  Given given{picture.references, model.scales_references() ? 0 : picture.extent.height * picture.extent.width, picture.inputs};
+  if (!picture.inputs.empty() || begins_with_reference(columns_beside(model))) given.extent = picture.extent;
+  given.strengths = strengths_for(model, model.units().encode_references, picture);
+  return given;
 }
 
 /// Every prompt that is read, once, in the order of the pictures.
@@ -86,106 +85,107 @@ pipeline::Value repeated(const pipeline::Value& value, int64_t count) {
   return tensor.expand(shape);
 }
 
-/// fp32 [3, H, W] in [-1, 1]; of `max_pixels` 0 the whole picture as it is.
-at::Tensor load_reference(const std::string& file, int64_t max_pixels, int64_t division) {
-  auto pixels_HW3 = data::decode_image(file);
-  if (max_pixels == 0) return data::to_model_range(pixels_HW3);
-  data::Size size{pixels_HW3.size(0), pixels_HW3.size(1)};
-  return data::to_model_range(
-      data::resize_and_crop(pixels_HW3, data::target_size({.max_pixels = max_pixels, .division = division}, size, file)));
-}
-
-/// fp32 [3, H, W] in [-1, 1], with transparency [4, H, W], of the size of the picture that is drawn: scaled to cover it and cut around the
-/// centre.
-at::Tensor load_fitting(const std::string& file, const Extent& extent, bool with_alpha = false) {
-  auto pixels_HWC = with_alpha ? data::decode_rgba(file) : data::decode_image(file);
-  return data::to_model_range(data::resize_and_crop(pixels_HWC, data::frame_of(extent)));
-}
-
-/// A clip [1, 3, F, H, W], or layers [1, 4, F, H, W], of which the first frame alone is known, and the rest is gray.
-at::Tensor load_first_frame(const Given& given, const models::LatentSpace& space) {
-  if (given.references.size() != 1)
-    config_error("drawing",
-                 "this model goes on from one picture, and {} are given for a clip; give one with --reference, or --ci behind a "
-                 "prompt",
-                 given.references.size());
-  auto clip = at::zeros({1, space.pixel_channels(), given.extent.frames, given.extent.height, given.extent.width});
-  clip.select(2, 0).copy_(load_fitting(given.references.front(), given.extent, space.has_layers).unsqueeze(0));
-  return clip;
-}
-
-/// The first frames of a clip, as many as are drawn, at the rate at which clips are trained: [1, 3, F, H, W] in [-1, 1], each frame as
-/// load_fitting has it.
-at::Tensor load_fitting_clip(const std::string& file, const Extent& extent, const models::LatentSpace& space) {
-  const auto num_frames = extent.frames;
-  if (num_frames == 1 && !data::is_video(file)) return load_fitting(file, extent).unsqueeze(0);
-  const data::ClipRule rule{.num_frames = num_frames, .rate = data::as_fraction(space.frame_rate), .step = space.frames_step};
-  const auto window = data::windows_of(rule, data::look_at_clip(file), file).front();
-  if (window.count < num_frames)
-    data_error("drawing", "{} has {} frames at {} a second, and {} are drawn; give a longer clip, or ask for fewer with --num_frames", file,
-               window.count, window.rate.num / window.rate.den, num_frames);
-  std::vector<at::Tensor> frames;
-  for (const auto& frame : data::decode_frames(file, window.times()).unbind())
-    frames.push_back(data::to_model_range(data::resize_and_crop(frame, data::frame_of(extent))));
-  return at::stack(frames, 1).unsqueeze(0);
-}
-
-/// [1, N] in [-1, 1]: of a file's sound, as long as the clip that is drawn.
-pipeline::Value load_sound(const std::string& file, const Extent& extent, const models::LatentSpace& space) {
-  const auto rate = data::as_fraction(space.frame_rate);
-  return data::decode_mono(file, {{0, 1}, {extent.frames * rate.den, rate.num}}, data::kSoundRate).unsqueeze(0);
-}
-
 /// Tells whether units for what is given read a value.
 bool is_read(const pipeline::Units& units, const std::string& name) {
   return std::ranges::any_of(units, [&](const auto& unit) { return contains(unit.reads, name); });
 }
 
-/// The value of a further column.
-pipeline::Value load_input(const models::ExtraInput& input, const Given& given, const models::LatentSpace& space) {
-  const auto& cells = given.inputs.at(std::string(input.column));
-  if (input.kind == models::ExtraInput::Kind::clip) {
-    if (cells.size() == 1) return load_fitting_clip(cells[0], input.extent_beside(given.extent), space);
-    config_error("drawing", "{} names one clip for each that is drawn, and {} are given", input.column, cells.size());
+/// Returns how pictures of a column are brought to size: by their own, as training scales them, or to that of what is drawn.
+data::CropOf crop_for(const Column& column, const Given& given, int64_t division) {
+  const auto drawn = data::frame_of(column.extent_beside(given.extent));
+  const auto area = column.read_as() == kReferences ? given.max_pixels : given.extent.height * given.extent.width;
+  return [=, fit = column.fit](const std::string& file, const data::Size& size) {
+    if (fit == Column::Fit::whole) return data::centre_crop(size, size);
+    if (fit != Column::Fit::own_size) return data::centre_crop(size, drawn);
+    return data::centre_crop(size, data::target_size({.max_pixels = area, .division = division}, size, file));
+  };
+}
+
+/// The first frames of a clip, as many as are drawn, at the rate at which clips are trained.
+at::Tensor read_first_frames(const std::string& file, const Extent& extent, const Column::Frames& frames, const data::CropOf& crop) {
+  const data::ClipRule rule{.num_frames = extent.frames, .rate = data::as_fraction(frames.rate), .step = frames.step};
+  const auto window = data::windows_of(rule, data::look_at_clip(file), file).front();
+  if (window.count < extent.frames)
+    data_error("drawing", "{} has {} frames at {} a second, and {} are drawn; give a longer clip, or ask for fewer with --num_frames", file,
+               window.count, window.rate.num / window.rate.den, extent.frames);
+  return data::read_frames(file, window, data::Pixels::colours, crop);
+}
+
+/// What a prompt gives in a column, whose cells are files, texts or numbers.
+data::Cell read_cells(const Column& column, const std::vector<std::string>& cells, const Given& given, const Column& target) {
+  const auto crop = crop_for(column, given, target.side);
+  if (column.is == Column::Is::pictures) return data::read_pictures(cells, data::pixels_of(column), crop);
+  if (column.is == Column::Is::sound) {
+    const auto rate = data::as_fraction(target.frames.rate);
+    return data::read_sound(column, cells.front(), {{0, 1}, {given.extent.frames * rate.den, rate.num}});
   }
-  if (input.kind != models::ExtraInput::Kind::pictures)
-    return models::extra_value(input, cells.size() == 1 ? nlohmann::json(cells[0]) : nlohmann::json(cells), "a prompt");
+  if (!column.is_seen()) return data::read_value(column, cells.size() == 1 ? nlohmann::json(cells[0]) : nlohmann::json(cells), "a prompt");
+  if (cells.size() != 1) config_error("drawing", "{} names one clip for each that is drawn, and {} are given", column.name, cells.size());
+  if (given.extent.frames == 1 && !data::is_video(cells[0])) return data::read_picture(cells[0], data::Pixels::colours, crop);
+  return read_first_frames(cells[0], given.extent, target.frames, crop);
+}
+
+/// Returns a cell as units read it: pictures in [-1, 1], [C, H, W] in lists, with a leading dimension of 1 else, and clips [1, C, F, H, W].
+pipeline::Value value_of(const data::Cell& cell) {
+  if (const auto* text = std::get_if<std::string>(&cell)) return *text;
   std::vector<at::Tensor> images;
-  for (const auto& file : cells)
-    images.push_back(input.fits_picture ? load_fitting(file, given.extent)
-                                        : load_reference(file, given.extent.height * given.extent.width, space.side));
-  return pipeline::TensorLists{std::move(images)};
+  if (const auto* pictures = std::get_if<std::vector<at::Tensor>>(&cell)) {
+    for (const auto& picture : *pictures) images.push_back(data::to_model_range(picture));
+    return pipeline::TensorLists{std::move(images)};
+  }
+  const auto& tensor = std::get<at::Tensor>(cell);
+  if (tensor.scalar_type() != at::kByte) return tensor.unsqueeze(0);
+  if (tensor.dim() == 3) return data::to_model_range(tensor).unsqueeze(0);
+  for (const auto& frame : tensor.unbind()) images.push_back(data::to_model_range(frame));
+  return at::stack(images, 1).unsqueeze(0);
+}
+
+/// A clip [1, 3, F, H, W], or layers [1, 4, F, H, W], of which the first frame alone is known, and the rest is gray.
+at::Tensor load_first_frame(const Column& references, const Given& given) {
+  if (given.references.size() != 1)
+    config_error("drawing",
+                 "this model goes on from one picture, and {} are given for a clip; give one with --reference, or --ci behind a "
+                 "prompt",
+                 given.references.size());
+  const auto& e = given.extent;
+  auto clip = at::zeros({1, references.channels, e.frames, e.height, e.width});
+  auto pixels = data::read_picture(given.references.front(), data::pixels_of(references), crop_for(references, given, 1));
+  clip.select(2, 0).copy_(data::to_model_range(pixels).unsqueeze(0));
+  return clip;
+}
+
+/// That a sound is given which the units read, whether or not its column is among those of the model.
+void check_hears(const pipeline::Units& units, const pipeline::Values& values) {
+  for (const auto& column : models::extra_inputs()) {
+    if (column.is == Column::Is::sound && is_read(units, column.read_as()) && !values.contains(column.read_as()))
+      config_error("drawing",
+                   "this model hears a sound; name its file with --{}, or so behind a prompt; for previews name the column in extra_inputs",
+                   column.name);
+  }
 }
 
 /// The distinct ones of the pictures, where the model reads any: also that there is none.
 std::map<Given, pipeline::Values> load_given(models::Model& model, const std::vector<Picture>& pictures) {
   std::map<Given, pipeline::Values> all;
-  if (columns_of(model).empty()) return all;
-  const bool hears = is_read(model.units().encode_references, "sound");
+  const auto columns = columns_beside(model);
+  if (columns.empty()) return all;
+  const auto target = models::target_of(model.latent_space());
+  const auto units = model.units().encode_references;
   for (const auto& picture : pictures) {
     auto given = given_of(model, picture);
     if (all.contains(given)) continue;
     auto& values = all[given];
-    for (const auto& input : model.names().extra_inputs) {
-      const std::string column(input.column);
-      if (input.of_rows) continue;
-      const auto& files = given.inputs.at(column);
-      if (column != data::kSoundColumn) values[column] = load_input(input, given, model.latent_space());
-      else values["sound"] = load_sound(files.front(), given.extent, model.latent_space());
+    for (const auto& column : columns) {
+      const bool is_reference = column.read_as() == kReferences;
+      if (!is_reference || !begins_with_reference(columns)) {
+        values[column.read_as()] =
+            value_of(read_cells(column, is_reference ? given.references : given.inputs.at(column.name), given, target));
+        continue;
+      }
+      values[kTarget] = load_first_frame(column, given);
+      if (is_read(units, kReferences)) values[kReferences] = pipeline::TensorLists{{}};
     }
-    if (hears && !values.contains("sound"))
-      config_error("drawing",
-                   "this model hears a sound; name its file with --{}, or so behind a prompt; for previews name the column in extra_inputs",
-                   data::kSoundColumn);
-    if (model.names().references.column.empty()) continue;
-    if (begins_with_reference(model)) {
-      values["image"] = load_first_frame(given, model.latent_space());
-      if (is_read(model.units().encode_references, "reference_images")) values["reference_images"] = pipeline::TensorLists{{}};
-      continue;
-    }
-    std::vector<at::Tensor> images;
-    for (const auto& file : given.references) images.push_back(load_reference(file, given.max_pixels, model.latent_space().side));
-    values["reference_images"] = pipeline::TensorLists{std::move(images)};
+    check_hears(units, values);
   }
   return all;
 }
@@ -208,9 +208,7 @@ void encode_given(loras::Loader& loader, std::map<Given, pipeline::Values>& all)
 
 Told told(models::Model& model, const Picture& picture, const std::string& prompt) {
   auto units = model.units().encode_prompt;
-  bool beside = std::ranges::any_of(columns_of(model), [&](const std::string& column) {
-    return std::ranges::any_of(units, [&](const auto& unit) { return contains(unit.reads, column); });
-  });
+  bool beside = std::ranges::any_of(columns_beside(model), [&](const Column& column) { return is_read(units, column.read_as()); });
   return {prompt, beside ? given_of(model, picture) : Given{}, strengths_for(model, units, picture)};
 }
 
@@ -220,7 +218,7 @@ std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>&
   std::vector<std::string> texts;
   for (const auto& prompt : prompts) texts.push_back(prompt.prompt);
   Encoded encoded{{}, load_given(loader.model(), pictures)};
-  auto columns = columns_of(loader.model());
+  auto columns = columns_beside(loader.model());
   models::warn_of_cut_texts(loader.model().components(), loader.model().units().encode_prompt, texts, "prompts");
   for (const auto& unit : loader.model().units().encode_prompt) {
     auto loaded = loader.load({unit});
@@ -230,7 +228,7 @@ std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>&
       auto& values = encoded.prompts[prompt];
       values["prompt"] = prompt.prompt;
       for (const auto& column : columns) {
-        if (contains(unit.reads, column)) values[column] = encoded.given.at(prompt.given).at(column);
+        if (contains(unit.reads, column.read_as())) values[column.read_as()] = encoded.given.at(prompt.given).at(column.read_as());
       }
       values = pipeline::moved(std::move(values), loader.model().device());
       pipeline::run({unit}, values);

@@ -81,7 +81,7 @@ class Line {
       set_strengths(value);
     } else if (name == "ci") {
       add_reference(value);
-    } else if (models::find_extra_input(models::extra_inputs(), std::string(name)) != nullptr) {
+    } else if (find_column(models::extra_inputs(), std::string(name)) != nullptr) {
       add_input(std::string(name), value);
     } else {
       data_error("drawing",

@@ -21,7 +21,7 @@ struct Picture {
   int64_t num_inference_steps = 28;
   double cfg_scale = 1, guidance_rescale = 0;
   std::vector<std::string> references = {};  ///< files of the reference pictures that the model is to see
-  /// The contents of further columns that the model is to read (models::ExtraInput), by their names: files, texts or numbers.
+  /// The contents of further columns that the model is to read (base/column.h), by their names: files, texts or numbers.
   std::map<std::string, std::vector<std::string>> inputs = {};
   /// Strengths of the LoRAs that are merged, one for each file; none: as they are merged already.
   std::vector<double> strengths = {};

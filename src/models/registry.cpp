@@ -122,22 +122,17 @@ std::vector<std::string> reference_columns() {
   return columns;
 }
 
-std::vector<ExtraInput> extra_inputs() {
-  std::vector<ExtraInput> all;
+Columns extra_inputs() {
+  Columns all;
   for (const auto* family : all_families()) {
-    for (const auto& input : family->extra_inputs) {
-      const auto* other = find_extra_input(all, std::string(input.column));
-      if (other == nullptr) all.push_back(input);
-      else if (other->kind != input.kind)
-        throw std::logic_error(fmt::format("two families read the column '{}', of different kinds", input.column));
+    for (const auto& column : family->extra_inputs) {
+      const auto* other = find_column(all, column.name);
+      if (other == nullptr) all.push_back(column);
+      else if (other->is != column.is)
+        throw std::logic_error(fmt::format("two families read the column '{}', of different kinds", column.name));
     }
   }
   return all;
-}
-
-const ExtraInput* find_extra_input(const std::vector<ExtraInput>& inputs, const std::string& column) {
-  auto it = std::ranges::find(inputs, column, &ExtraInput::column);
-  return it == inputs.end() ? nullptr : &*it;
 }
 
 namespace {
@@ -180,7 +175,7 @@ static const Family& family_of(const ModelFiles& files, const ModelOptions& opti
   for (const auto* family : all_families()) {
     if (family->recognises(files)) return *family;
     names.emplace_back(family->name);
-    auto reads = [&](const auto& input) { return options.extra_inputs.contains(std::string(input.column)); };
+    auto reads = [&](const auto& input) { return options.extra_inputs.contains(input.name); };
     if (std::ranges::none_of(family->extra_inputs, reads)) continue;
     is_one = by_column == nullptr;
     by_column = family;

@@ -24,9 +24,7 @@ OptionValues default_options();
 /// Returns the columns in which families find reference pictures, each once.
 std::vector<std::string> reference_columns();
 /// Returns the further columns that families read, those of one name once.
-std::vector<ExtraInput> extra_inputs();
-/// Returns the further input of this column; null where no family reads it.
-const ExtraInput* find_extra_input(const std::vector<ExtraInput>& inputs, const std::string& column);
+Columns extra_inputs();
 
 /// The first returns the names of published models, the second opens one without files: names and sizes alone. Null for another name.
 std::vector<std::string> published_models();

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "data/image.h"
+#include "data/read_row.h"
 #include "data/resize.h"
 #include "io/files.h"
 #include "io/output_file.h"
@@ -49,7 +50,7 @@ std::string thumbnail(const data::Dataset& dataset, const at::Tensor& pixels, in
 
 /// A picture, or of a clip its strip, frame by frame.
 std::vector<std::string> thumbnails(const data::Dataset& dataset, int64_t row) {
-  auto pixels = dataset.load(row).pixels_HW3;
+  auto pixels = std::get<at::Tensor>(data::read(dataset, row, target_of(dataset.options().columns)));
   if (pixels.dim() == 3) return {thumbnail(dataset, pixels, row)};
   std::vector<std::string> strip;
   for (auto k : frames_in_strip(pixels.size(0))) strip.push_back(thumbnail(dataset, pixels[k], row));
@@ -57,12 +58,12 @@ std::vector<std::string> thumbnails(const data::Dataset& dataset, int64_t row) {
 }
 
 std::string figure(const data::Dataset& dataset, int64_t row) {
-  auto name = std::filesystem::path(dataset.entry(row).file).filename().string();
-  auto title = dataset.name_of(row) + ": " + dataset.entry(row).file;
+  auto name = std::filesystem::path(dataset.row(row).file).filename().string();
+  auto title = dataset.name_of(row) + ": " + dataset.row(row).file;
   auto images = thumbnails(dataset, row);
   std::string html = images.size() > 1 ? "<figure class=\"strip\">" : "<figure>";
   for (const auto& image : images) html += fmt::format("<img src=\"{}\" alt=\"{}\" title=\"{}\">", image, in_html(name), in_html(title));
-  return html + fmt::format("<figcaption>{}</figcaption></figure>\n", in_html(dataset.entry(row).prompt));
+  return html + fmt::format("<figcaption>{}</figcaption></figure>\n", in_html(dataset.row(row).prompt));
 }
 
 }  // namespace

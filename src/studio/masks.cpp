@@ -7,8 +7,8 @@
 
 #include "base/input_error.h"
 #include "data/caption_places.h"
-#include "data/captioned_folder.h"
 #include "data/clip.h"
+#include "data/folder_contents.h"
 #include "data/frame_files.h"
 #include "data/image.h"
 #include "data/resize.h"

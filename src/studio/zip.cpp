@@ -13,7 +13,7 @@
 
 #include "base/input_error.h"
 #include "base/text.h"
-#include "data/captioned_folder.h"
+#include "data/folder_contents.h"
 #include "io/files.h"
 #include "studio/datasets.h"
 

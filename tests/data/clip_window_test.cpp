@@ -10,8 +10,8 @@
 #include "data/dataset.h"
 #include "data/image.h"
 #include "data/mask_check.h"
-#include "data/row_sound.h"
 #include "tests/golden.h"
+#include "tests/rows.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -91,15 +91,23 @@ TEST(ClipWindow, AFolderOfClipsAndPictures) {
   ASSERT_EQ(dataset.rows().size(), 4) << "9 of 13 frames, a picture, and 9 of 20 frames twice";
   EXPECT_EQ(dataset.extent(0), (Extent{9, 16, 32}));
   EXPECT_EQ(dataset.extent(1), (Extent{1, 16, 32}));
-  EXPECT_EQ(dataset.load(1).pixels_HW3.sizes().vec(), (std::vector<int64_t>{16, 32, 3}));
-  auto frames = dataset.load(0).pixels_HW3;
+  EXPECT_EQ(test::read_target(dataset, 1).sizes().vec(), (std::vector<int64_t>{16, 32, 3}));
+  auto frames = test::read_target(dataset, 0);
   ASSERT_EQ(frames.sizes().vec(), (std::vector<int64_t>{9, 16, 32, 3}));
   for (int64_t k = 0; k < 9; ++k)
     EXPECT_NEAR(frames[k][8][8][0].item<double>(), static_cast<double>(3 * k) * 5 * 255 / 219, 1.01) << "every third of 30 a second";
-  EXPECT_EQ(dataset.entry(3).window->first, 9);
+  EXPECT_EQ(dataset.row(3).window->first, 9);
 }
 
 namespace {
+
+const Column kSound{.name = "input_audio", .is = Column::Is::sound, .channels = 1, .rate = 16000};
+
+at::Tensor load_sound(const data::Dataset& dataset, int64_t row, int64_t rate) {
+  auto column = kSound;
+  column.rate = rate;
+  return std::get<at::Tensor>(data::read(dataset, row, column));
+}
 
 /// A dataset of a clip at 10 frames a second, 5 of which are taken from its second window on, with these further columns.
 data::Dataset with_columns(const test::Scratch& scratch, const std::string& clip, const std::string& columns,
@@ -107,7 +115,7 @@ data::Dataset with_columns(const test::Scratch& scratch, const std::string& clip
   auto metadata = scratch.write("data.jsonl", fmt::format(R"({{"video": "{}", "prompt": "a"{}}})", clip, columns));
   data::Subset subset{.base_path = test::golden_path("clips"), .metadata_path = metadata.string(), .size = {48, 64, 4096, 16}};
   subset.clips = {.extraction = Extraction::chunks, .num_frames = 5, .rate = {10, 1}, .step = 4};
-  return data::Dataset({.subsets = {subset}, .extra_files = {data::kSoundColumn}, .mask = mask});
+  return data::Dataset({.subsets = {subset}, .columns = {kSound}, .mask = mask});
 }
 
 }  // namespace
@@ -115,7 +123,7 @@ data::Dataset with_columns(const test::Scratch& scratch, const std::string& clip
 TEST(ClipMask, AClipIsTheMaskOfEachFrame) {
   test::Scratch scratch;
   auto dataset = with_columns(scratch, "base30.mp4", R"(, "mask": "base.gif")");
-  auto mask = dataset.load_mask(1);
+  auto mask = test::read_mask(dataset, 1);
   ASSERT_EQ(mask.sizes().vec(), (std::vector<int64_t>{5, 48, 64, 1}));
   for (int64_t k = 0; k < 5; ++k)
     EXPECT_NEAR(mask[k][8][8][0].item<double>(), static_cast<double>(1 + 3 * (5 + k)) * 5 * 255 / 219, 1.01) << k;
@@ -125,13 +133,13 @@ TEST(ClipMask, APictureIsTheMaskOfAllFrames) {
   test::Scratch scratch;
   data::write_png(scratch / "mask.png", at::full({48, 64, 3}, 255, at::kByte));
   auto dataset = with_columns(scratch, "base30.mp4", fmt::format(R"(, "mask": "{}")", (scratch / "mask.png").string()));
-  EXPECT_EQ(dataset.load_mask(1).sizes().vec(), (std::vector<int64_t>{48, 64, 1}));
+  EXPECT_EQ(test::read_mask(dataset, 1).sizes().vec(), (std::vector<int64_t>{48, 64, 1}));
 }
 
 TEST(ClipMask, TheClipsOwnTransparencyIsTheMaskOfEachFrame) {
   test::Scratch scratch;
   for (const char* clip : {"alpha.webm", "alpha_prores.mov", "alpha.webp"}) {
-    auto mask = with_columns(scratch, clip, "", {data::MaskSource::From::alpha, ""}).load_mask(0);
+    auto mask = test::read_mask(with_columns(scratch, clip, "", {data::MaskSource::From::alpha, ""}), 0);
     ASSERT_EQ(mask.sizes().vec(), (std::vector<int64_t>{5, 48, 64, 1})) << clip;
     for (int64_t k = 0; k < 5; ++k) {
       EXPECT_EQ(mask[k][8][8][0].item<int>(), 255) << clip;
@@ -139,7 +147,7 @@ TEST(ClipMask, TheClipsOwnTransparencyIsTheMaskOfEachFrame) {
     }
   }
   auto opaque = with_columns(scratch, "base30.mp4", "", {data::MaskSource::From::alpha, ""});
-  EXPECT_EQ(opaque.load_mask(1).min().item<int>(), 255);
+  EXPECT_EQ(test::read_mask(opaque, 1).min().item<int>(), 255);
   EXPECT_THAT(data::warnings_of_masks(opaque, opaque.options().mask),
               testing::ElementsAre(HasSubstr("no picture is transparent anywhere")));
   auto clear = with_columns(scratch, "alpha.webm", "", {data::MaskSource::From::alpha, ""});
@@ -168,12 +176,12 @@ TEST(ClipSound, LiesBesideTheFramesOfTheRow) {
   test::Scratch scratch;
   auto dataset = with_columns(scratch, "sound.mp4", "");
   ASSERT_EQ(dataset.rows().size(), 2) << "of 10 frames at this rate";
-  EXPECT_EQ(data::load_sound(dataset, 0, 16000).sizes().vec(), (std::vector<int64_t>{8000}));
-  EXPECT_LE(data::load_sound(dataset, 1, 16000).abs().argmax().item<int64_t>(), 16) << "the click at 0.5 s";
+  EXPECT_EQ(load_sound(dataset, 0, 16000).sizes().vec(), (std::vector<int64_t>{8000}));
+  EXPECT_LE(load_sound(dataset, 1, 16000).abs().argmax().item<int64_t>(), 16) << "the click at 0.5 s";
   auto beside = with_columns(scratch, "sound.mp4", R"(, "input_audio": "sound.wav")");
-  EXPECT_THAT(data::sound_file(beside, 1), HasSubstr("sound.wav"));
-  EXPECT_LE(data::load_sound(beside, 1, 16000).abs().argmax().item<int64_t>(), 24);
-  auto silent = data::load_sound(with_columns(scratch, "base.gif", ""), 0, 16000);
+  EXPECT_THAT(beside.row(1).cells.at("input_audio").get<std::string>(), HasSubstr("sound.wav"));
+  EXPECT_LE(load_sound(beside, 1, 16000).abs().argmax().item<int64_t>(), 24);
+  auto silent = load_sound(with_columns(scratch, "base.gif", ""), 0, 16000);
   EXPECT_EQ(silent.sizes().vec(), (std::vector<int64_t>{8000}));
   EXPECT_EQ(silent.abs().max().item<double>(), 0);
 }
@@ -186,12 +194,12 @@ TEST(ClipWindow, AFurtherClipHasTheFramesOfItsRows) {
     auto rows = scratch.write("rows.csv", "video,control,prompt\na.gif," + control + ",x\n");
     data::Subset subset{.base_path = scratch.path(), .metadata_path = rows, .size = {.height = 16, .width = 32, .division = 16}};
     subset.clips = {.extraction = Extraction::chunks, .num_frames = 9, .rate = {10, 1}, .step = 4};
-    return data::Dataset({.subsets = {subset}, .further_pictures = {"control"}});
+    return data::Dataset({.subsets = {subset}, .columns = {test::beside("control")}});
   };
   auto dataset = open("a.gif");
   ASSERT_EQ(dataset.rows().size(), 2);
-  for (int64_t row : {0, 1}) EXPECT_TRUE(at::equal(dataset.load_further(row, "control"), dataset.load(row).pixels_HW3)) << row;
-  EXPECT_FALSE(at::equal(dataset.load_further(0, "control"), dataset.load_further(1, "control"))) << "of another window";
+  for (int64_t row : {0, 1}) EXPECT_TRUE(at::equal(test::read_beside(dataset, row, "control"), test::read_target(dataset, row))) << row;
+  EXPECT_FALSE(at::equal(test::read_beside(dataset, 0, "control"), test::read_beside(dataset, 1, "control"))) << "of another window";
 
   EXPECT_THAT(error_of([&] { open("still.png"); }), HasSubstr("control names the picture"));
 }

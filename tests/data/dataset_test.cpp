@@ -5,6 +5,7 @@
 
 #include "data/image.h"
 #include "tests/golden.h"
+#include "tests/rows.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -70,8 +71,8 @@ TEST_F(Pictures, SkippingNamesAndCountsTheBadOnes) {
   EXPECT_THAT(bad.at(6), HasSubstr("not a JPEG, PNG, WebP"));
   EXPECT_THAT(bad.at(7), HasSubstr("folder.png"));
   EXPECT_THAT(bad.at(8), HasSubstr("14 by 9 pixels"));
-  EXPECT_THAT(error_of([&] { dataset.load(2); }), AllOf(HasSubstr("row 2 cannot be used"), HasSubstr("cut.jpg")));
-  EXPECT_THAT(error_of([&] { dataset.load(99); }), HasSubstr("no such row"));
+  EXPECT_THAT(error_of([&] { test::read_target(dataset, 2); }), AllOf(HasSubstr("row 2 cannot be used"), HasSubstr("cut.jpg")));
+  EXPECT_THAT(error_of([&] { test::read_target(dataset, 99); }), HasSubstr("no such row"));
 }
 
 TEST_F(Pictures, WhatWasDecodedOnceIsRemembered) {
@@ -87,11 +88,11 @@ TEST_F(Pictures, WhatWasDecodedOnceIsRemembered) {
   notes.begin().value() = "40 30";
   std::ofstream(file) << notes;
   Dataset second(o);
-  EXPECT_EQ(second.entry(0).original_size, (data::Size{40, 30})) << "it was decoded again";
-  EXPECT_EQ(second.entry(1).original_size, first.entry(1).original_size);
+  EXPECT_EQ(second.looked(0).picture, (data::Size{40, 30})) << "it was decoded again";
+  EXPECT_EQ(second.looked(1).picture, first.looked(1).picture);
   for (const char* damaged : {"", "{", "[]", "{\"a\": 5}"}) {
     std::ofstream(file) << damaged;
-    EXPECT_EQ(Dataset(o).entry(0).original_size, first.entry(0).original_size);
+    EXPECT_EQ(Dataset(o).looked(0).picture, first.looked(0).picture);
   }
   notes.begin().value() = "0 30";
   std::ofstream(file) << notes;
@@ -111,7 +112,7 @@ TEST_F(Pictures, WhatIsRememberedIsOfAllSubsets) {
   Dataset second(o);
   EXPECT_EQ(second.extent(0), first.extent(0));
   EXPECT_EQ(second.extent(1), (Extent{1, 16, 32})) << "sizes are the subset's, and are not remembered";
-  EXPECT_EQ(second.entry(2).original_size, first.entry(2).original_size);
+  EXPECT_EQ(second.looked(2).picture, first.looked(2).picture);
 }
 
 TEST_F(Pictures, CaptionsStayWithTheirPictures) {
@@ -122,10 +123,9 @@ TEST_F(Pictures, CaptionsStayWithTheirPictures) {
 {"image":"lossy.webp","prompt":"the fourth"})",
                           true));
   EXPECT_THAT(dataset.rows(), ElementsAre(1, 3));
-  EXPECT_EQ(dataset.entry(1).prompt, "the second");
-  auto sample = dataset.load(3);
-  EXPECT_EQ(sample.prompt, "the fourth");
-  EXPECT_THAT(sample.file, HasSubstr("lossy.webp"));
+  EXPECT_EQ(dataset.row(1).prompt, "the second");
+  EXPECT_EQ(dataset.row(3).prompt, "the fourth");
+  EXPECT_THAT(dataset.row(3).file, HasSubstr("lossy.webp"));
   EXPECT_THAT(dataset.bad_samples().at(0), HasSubstr("no column named prompt"));
   EXPECT_THAT(dataset.bad_samples().at(2), HasSubstr("the prompt is of type number"));
 }
@@ -144,7 +144,7 @@ TEST_F(Pictures, MissingColumns) {
   EXPECT_THAT(refusal("m.csv", "file,prompt\nrgb.png,a\n"), HasSubstr("none of the columns image,video"));
   auto o = options("m.csv", "file,caption\nrgb.png,a\n");
   o.data_file_keys = "file";
-  EXPECT_EQ(Dataset(o).entry(0).prompt, "a");
+  EXPECT_EQ(Dataset(o).row(0).prompt, "a");
 }
 
 TEST_F(Pictures, HostileValues) {
@@ -158,10 +158,9 @@ TEST_F(Pictures, HostileValues) {
 TEST_F(Pictures, LoadsAtTheTrainedSize) {
   Dataset dataset(options("m.csv", "image,prompt\nrgb.jpg,a\n"));
   EXPECT_EQ(dataset.extent(0), (Extent{1, 32, 48}));
-  auto sample = dataset.load(0);
-  EXPECT_EQ(sample.pixels_HW3.sizes(), (std::vector<int64_t>{32, 48, 3}));
-  EXPECT_EQ(sample.pixels_HW3.scalar_type(), at::kByte);
-  EXPECT_EQ(sample.row, 0);
+  const auto pixels_HW3 = test::read_target(dataset, 0);
+  EXPECT_EQ(pixels_HW3.sizes(), (std::vector<int64_t>{32, 48, 3}));
+  EXPECT_EQ(pixels_HW3.scalar_type(), at::kByte);
 }
 
 TEST_F(Pictures, VariantsAreCutsOfTheScaledPicture) {
@@ -174,22 +173,22 @@ TEST_F(Pictures, VariantsAreCutsOfTheScaledPicture) {
   for (int64_t row : dataset.rows()) {
     int num_flipped = 0;
     for (int64_t v = 0; v < 8; ++v) {
-      auto crop = dataset.crop(row, v);
-      auto pixels = data::decode_image(dataset.entry(row).file);
+      auto crop = data::crop_of(dataset, row, v);
+      auto pixels = data::decode_image(dataset.row(row).file);
       auto scaled = data::covering_size({pixels.size(0), pixels.size(1)}, crop.size);
       EXPECT_TRUE(crop.top >= 0 && crop.top + 32 <= scaled.height && crop.left >= 0 && crop.left + 32 <= scaled.width);
-      EXPECT_TRUE(crop == Dataset(o).crop(row, v)) << "the same in every run";
+      EXPECT_TRUE(crop == data::crop_of(Dataset(o), row, v)) << "the same in every run";
       num_flipped += crop.flip;
       crops.insert(crop);
       auto whole = data::resize_and_crop(pixels, data::Crop{scaled});
       auto cut = whole.narrow(0, crop.top, 32).narrow(1, crop.left, 32);
-      EXPECT_TRUE(at::equal(dataset.load(row, v).pixels_HW3, crop.flip ? cut.flip({1}) : cut));
+      EXPECT_TRUE(at::equal(test::read_target(dataset, row, v), crop.flip ? cut.flip({1}) : cut));
     }
     EXPECT_EQ(num_flipped, 4);
-    EXPECT_TRUE(dataset.is_centre(row, centre.crop(row)));
+    EXPECT_EQ(data::content_of_crop(centre, row, 0), "cut to 32x32") << "from its centre";
   }
   EXPECT_GT(crops.size(), 6u);
-  EXPECT_TRUE(at::equal(centre.load(0).pixels_HW3, centre.load(0, 3).pixels_HW3)) << "without augmentation all are the centre";
+  EXPECT_TRUE(at::equal(test::read_target(centre, 0), test::read_target(centre, 0, 3))) << "without augmentation all are the centre";
 }
 
 TEST_F(Pictures, FurtherPicturesAndMasksAreCutAsTheRowsPicture) {
@@ -199,35 +198,36 @@ TEST_F(Pictures, FurtherPicturesAndMasksAreCutAsTheRowsPicture) {
   auto o = options("m.csv", "image,prompt,mask,rejected\nrgba.png,a,mask.png,rgba.png\nrgb.jpg,b,,\n");
   o.subsets[0].size = {.height = 32, .width = 32};
   o.subsets[0].augmentation = {.random_crop = true, .random_flip = true, .num_variants = 6};
-  o.further_pictures = {"rejected"};
+  o.columns = {test::beside("rejected")};
   o.mask = {data::MaskSource::From::column, "mask"};
   Dataset by_column(o);
   o.mask = {data::MaskSource::From::alpha, ""};
   Dataset by_alpha(o);
   for (int64_t v = 0; v < 6; ++v) {
-    EXPECT_TRUE(at::equal(by_column.load_further(0, "rejected", v), by_column.load(0, v).pixels_HW3)) << v;
-    auto mask = by_column.load_mask(0, v);
-    EXPECT_TRUE(at::equal(mask, by_alpha.load_mask(0, v))) << v;
-    EXPECT_TRUE(at::equal(mask, data::resize_and_crop(alpha, by_column.crop(0, v)))) << v;
+    EXPECT_TRUE(at::equal(test::read_beside(by_column, 0, "rejected", v), test::read_target(by_column, 0, v))) << v;
+    auto mask = test::read_mask(by_column, 0, v);
+    EXPECT_TRUE(at::equal(mask, test::read_mask(by_alpha, 0, v))) << v;
+    EXPECT_TRUE(at::equal(mask, data::resize_and_crop(alpha, data::crop_of(by_column, 0, v)))) << v;
   }
-  EXPECT_FALSE(by_column.load_mask(1).defined()) << "an empty cell names none";
-  EXPECT_TRUE((by_alpha.load_mask(1) == 255).all().item<bool>());
-  EXPECT_EQ(by_column.entry(0).further.at("mask"), (scratch / "mask.png").string());
-  EXPECT_THAT(error_of([&] { by_column.load_further(1, "rejected"); }), HasSubstr("row 1 names no picture in the column 'rejected'"));
+  EXPECT_FALSE(test::read_mask(by_column, 1).defined()) << "an empty cell names none";
+  EXPECT_TRUE((test::read_mask(by_alpha, 1) == 255).all().item<bool>());
+  EXPECT_EQ(by_column.row(0).further.at("mask"), (scratch / "mask.png").string());
+  EXPECT_THAT(error_of([&] { test::read_beside(by_column, 1, "rejected"); }), HasSubstr("row 1 names no picture in the column 'rejected'"));
 }
 
 TEST_F(Pictures, FurtherPicturesOfAnySizeAreCutToTheirSquare) {
   auto o = options("m.csv", "image,prompt,face\nrgb.jpg,a,small.png\n");
   o.subsets[0].size = {.height = 32, .width = 32};
   o.subsets[0].augmentation = {.random_crop = true, .random_flip = true, .num_variants = 2};
-  o.further_pictures = {"face"};
-  o.squares = {{"face", 8}};
+  o.columns = {test::beside("face")};
+  o.columns[0].fit = Column::Fit::square;
+  o.columns[0].side = 8;
   Dataset dataset(o);
   auto small = data::decode_image(scratch / "small.png");
   for (int64_t v = 0; v < 2; ++v) {
     auto crop = data::centre_crop({small.size(0), small.size(1)}, {8, 8});
-    crop.flip = dataset.crop(0, v).flip;
-    EXPECT_TRUE(at::equal(dataset.load_further(0, "face", v), data::resize_and_crop(small, crop))) << v;
+    crop.flip = data::crop_of(dataset, 0, v).flip;
+    EXPECT_TRUE(at::equal(test::read_beside(dataset, 0, "face", v), data::resize_and_crop(small, crop))) << v;
   }
 }
 
@@ -252,24 +252,24 @@ TEST_F(Pictures, ReferencePicturesAreCutByTheirOwnSize) {
   o.subsets[0].size = {.max_pixels = 600, .division = 8};
   o.subsets[0].augmentation = {.random_flip = true, .num_variants = 2};
   o.data_file_keys = "kontext_images,image";
-  o.own_sized_pictures = {"kontext_images"};
+  o.columns = {test::list_of("kontext_images")};
   Dataset dataset(o);
-  EXPECT_EQ(dataset.entry(0).file, (scratch / "rgb.jpg").string()) << "a column of references names no picture to train";
-  EXPECT_THAT(dataset.entry(0).further, ::testing::SizeIs(3));
-  EXPECT_EQ(dataset.entry(0).further.at("kontext_images 3"), (scratch / "lossy.webp").string());
-  EXPECT_EQ(dataset.picture_crops(1, "kontext_images").at(0).size, (data::Size{8, 8})) << "14 by 9 pixels, each side rounded down";
-  EXPECT_TRUE(dataset.load_pictures(2, "kontext_images").empty());
+  EXPECT_EQ(dataset.row(0).file, (scratch / "rgb.jpg").string()) << "a column of references names no picture to train";
+  EXPECT_THAT(dataset.row(0).further, ::testing::SizeIs(3));
+  EXPECT_EQ(dataset.row(0).further.at("kontext_images 3"), (scratch / "lossy.webp").string());
+  EXPECT_EQ(data::picture_crops(dataset, 1, o.columns[0]).at(0).size, (data::Size{8, 8})) << "14 by 9 pixels, each side rounded down";
+  EXPECT_TRUE(test::read_list(dataset, 2, "kontext_images").empty());
   for (int64_t v = 0; v < 2; ++v) {
-    auto references = dataset.load_pictures(0, "kontext_images", v);
+    auto references = test::read_list(dataset, 0, "kontext_images", v);
     ASSERT_EQ(references.size(), 3u);
     for (size_t i = 0; i < 3; ++i) {
       auto whole = data::decode_image(std::vector{scratch / "rgb.png", scratch / "small.png", scratch / "lossy.webp"}[i]);
       data::Size own{whole.size(0), whole.size(1)};
       auto cut = data::resize_and_crop(whole, data::target_size(o.subsets[0].size, own, ""));
-      EXPECT_TRUE(at::equal(references[i], dataset.crop(0, v).flip ? cut.flip({1}) : cut)) << v << " " << i;
+      EXPECT_TRUE(at::equal(references[i], data::crop_of(dataset, 0, v).flip ? cut.flip({1}) : cut)) << v << " " << i;
     }
   }
-  EXPECT_NE(dataset.crop(0, 0).flip, dataset.crop(0, 1).flip);
+  EXPECT_NE(data::crop_of(dataset, 0, 0).flip, data::crop_of(dataset, 0, 1).flip);
 }
 
 TEST_F(Pictures, WholeReferencePicturesAreNeitherScaledNorCut) {
@@ -277,16 +277,16 @@ TEST_F(Pictures, WholeReferencePicturesAreNeitherScaledNorCut) {
                               "\n");
   o.subsets[0].size = {.max_pixels = 600, .division = 16};
   o.subsets[0].augmentation = {.random_flip = true, .num_variants = 2};
-  o.own_sized_pictures = {"kontext_images"};
-  o.whole_pictures = {"kontext_images"};
+  o.columns = {test::list_of("kontext_images")};
+  o.columns[0].fit = Column::Fit::whole;
   Dataset dataset(o);
   for (int64_t v = 0; v < 2; ++v) {
-    auto references = dataset.load_pictures(0, "kontext_images", v);
+    auto references = test::read_list(dataset, 0, "kontext_images", v);
     ASSERT_EQ(references.size(), 2u);
     for (size_t i = 0; i < 2; ++i) {
       auto whole = data::decode_image(scratch / std::vector<std::string>{"rgb.png", "small.png"}[i]);
-      EXPECT_TRUE(at::equal(references[i], dataset.crop(0, v).flip ? whole.flip({1}) : whole)) << v << " " << i;
-      EXPECT_EQ(dataset.picture_crops(0, "kontext_images", v)[i].size, (data::Size{whole.size(0), whole.size(1)}));
+      EXPECT_TRUE(at::equal(references[i], data::crop_of(dataset, 0, v).flip ? whole.flip({1}) : whole)) << v << " " << i;
+      EXPECT_EQ(data::picture_crops(dataset, 0, o.columns[0], v)[i].size, (data::Size{whole.size(0), whole.size(1)}));
     }
   }
 }
@@ -295,10 +295,10 @@ TEST_F(Pictures, ReferencePicturesInCsvAreAFileOrAListInJson) {
   auto with = [&](const std::string& cell) {
     auto o = options("m.csv", "image,prompt,kontext_images\nrgb.jpg,a," + cell + "\n");
     o.subsets[0].size.division = 8;
-    o.own_sized_pictures = {"kontext_images"};
+    o.columns = {test::list_of("kontext_images")};
     return o;
   };
-  auto count = [&](const std::string& cell) { return Dataset(with(cell)).load_pictures(0, "kontext_images").size(); };
+  auto count = [&](const std::string& cell) { return test::read_list(Dataset(with(cell)), 0, "kontext_images").size(); };
   EXPECT_EQ(count(""), 0u);
   EXPECT_EQ(count("rgb.png"), 1u);
   EXPECT_EQ(count(R"("[""rgb.png"", ""lossy.webp""]")"), 2u);
@@ -323,7 +323,7 @@ TEST_F(Pictures, CropsGoWithThePictureNotWithItsRow) {
     each->subsets[0].size = {.height = 32, .width = 32};
     each->subsets[0].augmentation = {.random_crop = true, .random_flip = true, .num_variants = 4};
   }
-  for (int64_t v = 0; v < 4; ++v) EXPECT_TRUE(Dataset(o).crop(0, v) == Dataset(moved).crop(1, v));
+  for (int64_t v = 0; v < 4; ++v) EXPECT_TRUE(data::crop_of(Dataset(o), 0, v) == data::crop_of(Dataset(moved), 1, v));
 }
 
 TEST_F(Pictures, AbsolutePathsAreTakenAsTheyAre) {
@@ -341,12 +341,12 @@ TEST_F(Pictures, AClassSetFollowsTheMetadata) {
   o.subsets[1].visits.of_class_set = true;
   Dataset dataset(o);
   EXPECT_THAT(dataset.rows(), ElementsAre(0, 1, 2, 3));
-  EXPECT_EQ(dataset.entry(2).prompt, "a dog");
-  EXPECT_TRUE(at::equal(dataset.load(2).pixels_HW3, dataset.load(1).pixels_HW3));
+  EXPECT_EQ(dataset.row(2).prompt, "a dog");
+  EXPECT_TRUE(at::equal(test::read_target(dataset, 2), test::read_target(dataset, 1)));
   std::vector<double> weights;
   for (auto row : dataset.rows()) {
-    EXPECT_EQ(dataset.entry(row).subset, row > 1 ? 1u : 0u);
-    weights.push_back(dataset.entry(row).loss_weight);
+    EXPECT_EQ(dataset.row(row).subset, row > 1 ? 1u : 0u);
+    weights.push_back(dataset.row(row).loss_weight);
   }
   EXPECT_THAT(weights, ElementsAre(1, 0.25, 2, 1));
   EXPECT_EQ(dataset.origins().at(1).path, o.subsets[1].metadata_path);
@@ -384,18 +384,18 @@ TEST_F(Pictures, SubsetsKeepTheirSizesCaptionsAndWeights) {
   Dataset dataset(o);
   EXPECT_EQ(dataset.extent(1), (Extent{1, 16, 32}));
   EXPECT_EQ(dataset.extent(2), (Extent{1, 16, 16})) << "of 37 by 52 pixels, at most 1024";
-  EXPECT_EQ(dataset.entry(1).prompt, "b");
-  EXPECT_EQ(dataset.entry(2).prompt, "my one");
-  const auto& captions = dataset.entry(2).captions;
+  EXPECT_EQ(dataset.row(1).prompt, "b");
+  EXPECT_EQ(dataset.row(2).prompt, "my one");
+  const auto& captions = dataset.row(2).captions;
   ASSERT_EQ(captions.size(), 3u);
   EXPECT_EQ(captions[1].text, "two");
   EXPECT_EQ(captions[1].weight, 1.5);
   EXPECT_EQ(captions[2].weight, 1);
-  EXPECT_EQ(dataset.entry(1).loss_weight, 3);
-  EXPECT_EQ(dataset.entry(2).loss_weight, 0.5);
-  EXPECT_EQ(dataset.num_variants(), 2);
-  EXPECT_TRUE(dataset.crop(1, 0) == dataset.crop(1, 1));
-  EXPECT_NE(dataset.crop(2, 0).flip, dataset.crop(2, 1).flip);
+  EXPECT_EQ(dataset.row(1).loss_weight, 3);
+  EXPECT_EQ(dataset.row(2).loss_weight, 0.5);
+  EXPECT_EQ(data::num_variants(dataset), 2);
+  EXPECT_TRUE(data::crop_of(dataset, 1, 0) == data::crop_of(dataset, 1, 1));
+  EXPECT_NE(data::crop_of(dataset, 2, 0).flip, data::crop_of(dataset, 2, 1).flip);
   EXPECT_THAT(dataset.name_of(2), AllOf(HasSubstr("row 0 of"), HasSubstr("n.jsonl")));
 }
 
@@ -410,11 +410,11 @@ TEST_F(Pictures, NamesThatAnotherSystemWroteAreFound) {
   copy("rgb.jpg", apart);
   copy("rgb.png", "sub/p0.png");
   auto o = options("m.csv", "image,prompt,mask\n" + one + ",a,\nsub\\p0.png,b,.\\sub\\p0.png\n.\\rgb.jpg,c,\n");
-  o.further_pictures = {"mask"};
+  o.columns = {test::beside("mask")};
   Dataset dataset(o);
   EXPECT_THAT(dataset.rows(), ElementsAre(0, 1, 2));
-  EXPECT_TRUE(std::filesystem::equivalent(dataset.entry(0).file, scratch / apart));
-  EXPECT_TRUE(std::filesystem::equivalent(dataset.entry(1).further.at("mask"), scratch / "sub/p0.png"));
+  EXPECT_TRUE(std::filesystem::equivalent(dataset.row(0).file, scratch / apart));
+  EXPECT_TRUE(std::filesystem::equivalent(dataset.row(1).further.at("mask"), scratch / "sub/p0.png"));
 }
 
 TEST_F(Pictures, RowsWithoutACaptionHaveTheClassTokens) {
@@ -428,6 +428,6 @@ TEST_F(Pictures, RowsWithoutACaptionHaveTheClassTokens) {
   o.subsets[0].caption_files.class_tokens = "a dog";
   o.subsets[0].visits.trigger_word = "sks";
   Dataset dataset(o);
-  for (int row : {0, 1, 2}) EXPECT_EQ(dataset.entry(row).prompt, "sks a dog");
-  EXPECT_EQ(dataset.entry(3).prompt, "sks a tree");
+  for (int row : {0, 1, 2}) EXPECT_EQ(dataset.row(row).prompt, "sks a dog");
+  EXPECT_EQ(dataset.row(3).prompt, "sks a tree");
 }

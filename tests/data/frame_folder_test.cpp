@@ -10,6 +10,7 @@
 #include "data/file_hashes.h"
 #include "data/image.h"
 #include "tests/golden.h"
+#include "tests/rows.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -64,8 +65,8 @@ TEST(FrameFolder, ItsFramesAreTakenOneByOneAtAnyRate) {
     data::Dataset dataset(
         {.subsets = {subset_of(scratch / "clips", {.extraction = data::ClipRule::Extraction::middle, .num_frames = 5, .rate = rate})}});
     ASSERT_EQ(dataset.rows().size(), 1);
-    EXPECT_EQ(dataset.entry(0).prompt, "a jump");
-    EXPECT_THAT(grays(dataset.load(0).pixels_HW3), ElementsAre(40, 50, 60, 70, 80));
+    EXPECT_EQ(dataset.row(0).prompt, "a jump");
+    EXPECT_THAT(grays(test::read_target(dataset, 0)), ElementsAre(40, 50, 60, 70, 80));
   }
 }
 
@@ -87,7 +88,7 @@ TEST(FrameFolder, AColumnNamesIt) {
   auto subset = subset_of(scratch.path(), {.num_frames = 5});
   subset.metadata_path = metadata.string();
   data::Dataset dataset({.subsets = {subset}});
-  EXPECT_THAT(grays(dataset.load(0).pixels_HW3), ElementsAre(10, 20, 30, 40, 50));
+  EXPECT_THAT(grays(test::read_target(dataset, 0)), ElementsAre(10, 20, 30, 40, 50));
 }
 
 TEST(FrameFolder, ItsContentIsThatOfItsFrames) {

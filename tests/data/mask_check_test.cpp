@@ -38,7 +38,7 @@ class MaskCheck : public ::testing::Test {
     o.subsets[0].augmentation = augmentation;
     o.checks_folder = folder.path();
     if (opened) o.mask = {MaskSource::From::column, "mask"};
-    else o.extra_columns = {"mask"};
+    else o.columns = {{.name = "mask", .is = Column::Is::text}};
     return data::warnings_of_masks(data::Dataset(o), {MaskSource::From::column, "mask"});
   }
   test::Scratch folder;

@@ -13,6 +13,7 @@
 #include "data/tar_writer.h"
 #include "data/unpacked_parquet.h"
 #include "tests/golden.h"
+#include "tests/rows.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -75,10 +76,10 @@ TEST_F(Parquet, WhatThePackageDatasetsWritesIsADataset) {
   data::Dataset dataset(options(photos));
   ASSERT_THAT(dataset.rows(), ElementsAre(0, 1, 2));
   for (int row = 0; row < 3; ++row) {
-    expect_picture(dataset.load(row).pixels_HW3, row);
-    EXPECT_EQ(dataset.entry(row).loss_weight, 0.5 * row);
+    expect_picture(test::read_target(dataset, row), row);
+    EXPECT_EQ(dataset.row(row).loss_weight, 0.5 * row);
   }
-  EXPECT_EQ(dataset.entry(2).prompt, kGrey);
+  EXPECT_EQ(dataset.row(2).prompt, kGrey);
 }
 
 TEST_F(Parquet, SeveralPicturesARowAreFurtherFiles) {
@@ -88,19 +89,19 @@ TEST_F(Parquet, SeveralPicturesARowAreFurtherFiles) {
       << "of several none is taken for the picture";
   several.data_file_keys = "picture";
   several.mask = {data::MaskSource::From::column, "mask"};
-  several.own_sized_pictures = {"reference_images"};
+  several.columns = {test::list_of("reference_images")};
   several.skip_bad_samples = true;
   data::Dataset dataset(several);
   ASSERT_THAT(dataset.rows(), ElementsAre(0, 1));
   EXPECT_THAT(dataset.bad_samples().at(2), HasSubstr("'picture' names no file"));
-  expect_picture(dataset.load(0).pixels_HW3, 0);
-  EXPECT_EQ(dataset.load_mask(0)[0][0].item<int>(), 255);
-  EXPECT_EQ(dataset.load_mask(0)[31][0].item<int>(), 0);
-  ASSERT_EQ(dataset.load_pictures(0, "reference_images").size(), 2u);
-  expect_picture(dataset.load_pictures(0, "reference_images")[0], 1);
-  expect_picture(dataset.load_pictures(0, "reference_images")[1], 2);
-  EXPECT_EQ(dataset.load_pictures(1, "reference_images").size(), 0u);
-  EXPECT_EQ(dataset.entry(0).captions.size(), 2u);
+  expect_picture(test::read_target(dataset, 0), 0);
+  EXPECT_EQ(test::read_mask(dataset, 0)[0][0].item<int>(), 255);
+  EXPECT_EQ(test::read_mask(dataset, 0)[31][0].item<int>(), 0);
+  ASSERT_EQ(test::read_list(dataset, 0, "reference_images").size(), 2u);
+  expect_picture(test::read_list(dataset, 0, "reference_images")[0], 1);
+  expect_picture(test::read_list(dataset, 0, "reference_images")[1], 2);
+  EXPECT_EQ(test::read_list(dataset, 1, "reference_images").size(), 0u);
+  EXPECT_EQ(dataset.row(0).captions.size(), 2u);
 }
 
 TEST_F(Parquet, AFolderOfShardsIsOneDatasetInTheirOrder) {
@@ -110,7 +111,7 @@ TEST_F(Parquet, AFolderOfShardsIsOneDatasetInTheirOrder) {
   EXPECT_THAT(captions(scratch / "repository"), ElementsAre("a black square", "a dark square", kGrey)) << "test- is left out";
   EXPECT_THAT(captions(scratch / "repository/data/test-00000-of-00001.parquet"), ElementsAre("a black square"));
   data::Dataset dataset(options(scratch / "repository"));
-  expect_picture(dataset.load(2).pixels_HW3, 2);
+  expect_picture(test::read_target(dataset, 2), 2);
   scratch.write("repository/data/train-00002.parquet", "nothing");
   auto m = data::load_metadata(scratch / "repository");
   EXPECT_EQ(m.rows.size(), 4u);
@@ -136,7 +137,7 @@ TEST_F(Parquet, EveryCompressionAndKindOfValue) {
     dataset_options.skip_bad_samples = true;
     data::Dataset dataset(dataset_options);
     EXPECT_THAT(dataset.rows(), ElementsAre(0, 2));
-    expect_picture(dataset.load(2).pixels_HW3, 2);
+    expect_picture(test::read_target(dataset, 2), 2);
   }
 }
 

@@ -16,7 +16,7 @@ std::string clip(const std::string& name) { return test::golden_path("clips/" + 
 
 /// Seconds from the window's start to the click in it, which is the loudest sample.
 double click(const std::string& name, const SoundWindow& window, int64_t rate) {
-  auto sound = data::decode_mono(clip(name), window, rate).abs();
+  auto sound = data::decode_sound(clip(name), window, rate, 1)[0].abs();
   EXPECT_GT(sound.max().item<double>(), 0.05) << name;
   return static_cast<double>(sound.argmax().item<int64_t>()) / static_cast<double>(rate);
 }
@@ -34,13 +34,14 @@ TEST(Sound, LiesWhereItsTimesSay) {
 }
 
 TEST(Sound, AWindowIsFilledUpWithSilence) {
-  auto sound = data::decode_mono(clip("sound.wav"), {{1, 2}, {1, 1}}, 4000);
+  auto sound = data::decode_sound(clip("sound.wav"), {{1, 2}, {1, 1}}, 4000, 1)[0];
   ASSERT_EQ(sound.size(0), 4000);
   EXPECT_EQ(sound.narrow(0, 400, 3600).abs().max().item<double>(), 0);
   EXPECT_NEAR(sound[1].item<double>(), (0.9 + 0.3) / 2, 1e-3) << "the mean of both channels";
-  EXPECT_EQ(data::decode_mono(clip("sound.wav"), {}, 4000).size(0), 2400);
-  EXPECT_EQ(data::decode_mono(clip("sound_late.mp4"), {{0, 1}, {1, 4}}, 16000).abs().max().item<double>(), 0) << "nothing before its start";
-  auto silent = data::decode_mono(clip("base30.mp4"), {{0, 1}, {1, 2}}, 16000);
+  EXPECT_EQ(data::decode_sound(clip("sound.wav"), {}, 4000, 1)[0].size(0), 2400);
+  EXPECT_EQ(data::decode_sound(clip("sound_late.mp4"), {{0, 1}, {1, 4}}, 16000, 1)[0].abs().max().item<double>(), 0)
+      << "nothing before its start";
+  auto silent = data::decode_sound(clip("base30.mp4"), {{0, 1}, {1, 2}}, 16000, 1)[0];
   EXPECT_EQ(silent.size(0), 8000);
   EXPECT_EQ(silent.abs().max().item<double>(), 0) << "a clip without sound";
 }
@@ -61,5 +62,5 @@ TEST(Sound, ResampledTonesAreThemselves) {
 TEST(Sound, WhatIsNoSoundIsNamed) {
   test::Scratch scratch;
   auto path = scratch.write("none.wav", "no sound");
-  EXPECT_THAT(test::error_of([&] { data::decode_mono(path, {}, 16000); }), testing::HasSubstr("none.wav"));
+  EXPECT_THAT(test::error_of([&] { data::decode_sound(path, {}, 16000, 1)[0]; }), testing::HasSubstr("none.wav"));
 }

@@ -12,6 +12,7 @@
 #include "data/load_metadata.h"
 #include "io/files.h"
 #include "tests/golden.h"
+#include "tests/rows.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -35,7 +36,7 @@ TEST(Tar, AShardOfWebDatasetIsADataset) {
   auto shard = archive("shard-000000.tar");
   EXPECT_THAT(captions(shard), ElementsAre("a black square", "a dark square"));
   data::Dataset dataset({.subsets = {{.base_path = "", .metadata_path = shard.string(), .size = {.height = 32, .width = 48}}}});
-  auto pixels = dataset.load(1).pixels_HW3;
+  auto pixels = test::read_target(dataset, 1);
   EXPECT_EQ(pixels.sizes(), (std::vector<int64_t>{32, 48, 3}));
   EXPECT_EQ(pixels[0][0][0].item<int>(), 215);
   EXPECT_EQ(pixels[31][0][0].item<int>(), 40);
@@ -46,11 +47,11 @@ TEST(Tar, MasksWeightsAndCaptionsInAShardOfWebDataset) {
   data::Dataset dataset({.subsets = {{.base_path = "", .metadata_path = shard.string(), .size = {.height = 32, .width = 48}}},
                          .mask = {data::MaskSource::From::column, "mask"}});
   ASSERT_THAT(dataset.rows(), ElementsAre(0));
-  EXPECT_EQ(dataset.entry(0).loss_weight, 0.5);
-  ASSERT_EQ(dataset.entry(0).captions.size(), 2u);
-  EXPECT_EQ(dataset.entry(0).captions[0].text, "a black square");
-  EXPECT_EQ(dataset.entry(0).captions[0].weight, 3);
-  auto mask = dataset.load_mask(0);
+  EXPECT_EQ(dataset.row(0).loss_weight, 0.5);
+  ASSERT_EQ(dataset.row(0).captions.size(), 2u);
+  EXPECT_EQ(dataset.row(0).captions[0].text, "a black square");
+  EXPECT_EQ(dataset.row(0).captions[0].weight, 3);
+  auto mask = test::read_mask(dataset, 0);
   EXPECT_EQ(mask[0][0].item<int>(), 255);
   EXPECT_EQ(mask[31][0].item<int>(), 0);
 }
@@ -65,7 +66,7 @@ TEST(Tar, AnArchiveOfImg2datasetIsADataset) {
   }
   data::Dataset dataset({.subsets = {{.base_path = "", .metadata_path = tar.string(), .size = {.height = 48, .width = 64}}}});
   ASSERT_THAT(dataset.rows(), ElementsAre(0, 1, 2));
-  for (int64_t row : dataset.rows()) EXPECT_EQ(dataset.load(row).pixels_HW3.sizes(), (std::vector<int64_t>{48, 64, 3}));
+  for (int64_t row : dataset.rows()) EXPECT_EQ(test::read_target(dataset, row).sizes(), (std::vector<int64_t>{48, 64, 3}));
 }
 
 TEST(Tar, EveryDialectIsRead) {

@@ -236,13 +236,13 @@ pipeline::Values first_values(const Model& model, int64_t frames) {
   shape.insert(shape.begin(), 1);
   pipeline::Values values;
   for (const auto& input : model.names().extra_inputs) {
-    auto& value = values[std::string(input.column)];
+    auto& value = values[input.name];
     const auto s = input.extent_beside({.height = side, .width = side}).height;
     auto picture = at::linspace(-1, 1, 3 * s * s).view({3, s, s});
-    if (input.kind == ExtraInput::Kind::pictures) value = pipeline::TensorLists{{picture}};
-    else if (input.kind == ExtraInput::Kind::clip) value = clip_of(picture);
-    else if (input.kind == ExtraInput::Kind::numbers) value = at::full({1, 1}, 0.5, at::kFloat);
-    else value = std::string(input.example);
+    if (input.is == Column::Is::pictures) value = pipeline::TensorLists{{picture}};
+    else if (input.is == Column::Is::clip) value = clip_of(picture);
+    else if (input.is == Column::Is::numbers) value = at::full({1, 1}, 0.5, at::kFloat);
+    else value = input.words.example;
   }
   values.merge(pipeline::Values{{"prompt", "a red circle"},
                                 {"image", clip_of(picture_of(side, side))},

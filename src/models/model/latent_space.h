@@ -33,7 +33,7 @@ struct LatentSpace {
     double weight = 1;       ///< factor on the mean over its errors; a sample's loss is the sum over the streams that it has
     int64_t num_before = 0;  ///< latents in front of those of the clip, made of something else that the sample has
     std::string column =
-        {};  ///< the metadata column (ExtraInput) that it is made of: a row that leaves it empty lacks the stream; "": all rows have it
+        {};  ///< the metadata column (base/column.h) that it is made of: a row that leaves it empty lacks the stream; "": all rows have it
 
     /// Returns stream_value of this stream.
     std::string value(const std::string& of_first) const { return stream_value(name, of_first); }

@@ -20,7 +20,7 @@ inline const std::string kLossMap = "loss_map";
 /// fp32: height and width of the picture before it was cut, top and left of the cut, height and width of what is trained or drawn;
 /// and reference_images, lists of pictures [3,H,W] in [-1,1]. loss_map, of the prediction's shape or with sides of 1, is how much each
 /// element of it counts, from 0 to 1: objectives compare prediction and target and take a sample's loss by it
-/// (train/objectives/sample_loss.h). Values of further columns (ExtraInput) have the columns' names.
+/// (train/objectives/sample_loss.h). Values of further columns (Names::extra_inputs) have the columns' names.
 struct UnitGroups {
   pipeline::Units encode_prompt;      ///< prompt (and further inputs) -> values that the denoiser reads
   pipeline::Units encode_image;       ///< image (and latent_noise) -> latents: latent_units()

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/column.h"
 #include "diffusion/process.h"
 #include "io/key_map.h"
-#include "models/model/extra_input.h"
 #include "pipeline/unit.h"
 
 namespace burnish::models {
@@ -142,7 +142,7 @@ struct Names : ModelTitles {
   std::optional<Expert> away = {};
   std::map<std::string, ComponentNames> components;  ///< names of every component that the units may run
   std::map<std::string, ValueNames> values;          ///< facts of values of which there is something to say
-  std::vector<ExtraInput> extra_inputs = {};         ///< further columns of metadata that its units read
+  Columns extra_inputs = {};                         ///< further columns of metadata that its units read
   std::optional<TokenNames> tokens = {};             ///< tokens that the denoiser's blocks give; none where they give no tokens
   ReferenceNames references = {};                    ///< what there is to say of reference pictures
   std::vector<std::string> marks;                    ///< names of tensors by which single files say how the model predicts

@@ -4,7 +4,6 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "base/input_error.h"
 #include "train/samples/draws.h"
@@ -24,9 +23,7 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
     }
     for (const auto& [stream, shape] : sample.further_latents)
       rows.back().further_sizes.insert(rows.back().further_sizes.end(), shape.begin(), shape.end());
-    // A batch is seen at one strength.
-    if (const auto strength = samples.sets.at(sample.set).slider_strength; strength != 1)
-      rows.back().further_sizes.push_back(std::bit_cast<int64_t>(strength));
+    rows.back().strength = samples.sets.at(sample.set).slider_strength;
   }
   std::vector<data::SampledSet> sets;
   for (const auto& set : samples.sets) sets.push_back({set.num_repeats * static_cast<double>(settings.num_repeats), set.of_class_set});

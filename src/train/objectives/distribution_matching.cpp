@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "drawing/encode.h"
 #include "drawing/walk.h"
+#include "models/model/columns.h"
 #include "train/objectives/discriminator.h"
 #include "train/objectives/dmd2.h"
 #include "train/objectives/drawn_latents.h"
@@ -174,7 +175,7 @@ std::unique_ptr<Objective> make_dmd2(const ObjectiveSettings& settings, const Su
                  own.teacher_cfg_scale);
   check_trained(subject);
   if (own.adversarial.is_on()) {
-    if (!model.names().tokens || !model.names().references.column.empty())
+    if (!model.names().tokens || find_read_as(models::columns_of(model), kReferences) != nullptr)
       config_error("train",
                    "dmd2's discriminator reads a picture's tokens behind blocks, which cannot be told {}; set dmd2_gan_loss_weight 0",
                    model.names().tokens ? "from those of reference pictures" : "in this model");

@@ -74,7 +74,7 @@ std::vector<std::string> objective_words() {
 
 std::vector<std::string> columns_of_models() {
   auto columns = models::reference_columns();
-  for (const auto& input : models::extra_inputs()) columns.emplace_back(input.column);
+  for (const auto& input : models::extra_inputs()) columns.push_back(input.name);
   return columns;
 }
 

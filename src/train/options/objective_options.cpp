@@ -71,7 +71,7 @@ std::set<std::string> extra_columns(const TrainOptions& o) {
   std::set<std::string> columns;
   auto known = models::extra_inputs();
   for (const auto& name : split_list(o.extra_inputs)) {
-    if (models::find_extra_input(known, name) != nullptr) columns.insert(name);
+    if (find_column(known, name) != nullptr) columns.insert(name);
   }
   return columns;
 }

@@ -13,7 +13,7 @@ bool is_whole(const TrainOptions& o);
 /// Returns the one of extra_inputs whose pictures are references to the model; "" when it names none.
 std::string reference_column(const TrainOptions& o);
 
-/// Returns the columns of extra_inputs that the model reads under their own names (models::ExtraInput).
+/// Returns the columns of extra_inputs that the model reads under their own names (models::extra_inputs).
 std::set<std::string> extra_columns(const TrainOptions& o);
 
 /// Refuses options that mean nothing to the objective, or that contradict it.

@@ -100,7 +100,7 @@ data::DatasetOptions dataset_options(const TrainOptions& o, const std::vector<Da
                                .num_workers = o.dataset_num_workers,
                                .mask = mask_source(o)};
   const auto& kind = objective_of(o);
-  options.further_pictures = kind.pictures;
+  for (const auto& name : kind.pictures) options.columns.push_back(further_picture(name));
   const auto shares = kind.shares(o.objective);
   for (const auto& dataset : datasets) {
     for (const auto& subset : subsets_of(dataset, o.cache_variants)) {

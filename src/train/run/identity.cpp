@@ -33,7 +33,7 @@ std::string hash_of(const Opened& run) {
   io::Sha256 hash;
   for (const auto& set : samples.sets) hash.update(text_of(set));
   hash.update(fmt::format("{} variants\n", samples.num_variants));
-  for (const auto& subset : samples.pictures ? samples.pictures->subsets() : std::vector<data::Subset>())
+  for (const auto& subset : samples.pictures ? samples.pictures->options().subsets : std::vector<data::Subset>())
     hash.update(text_of(subset.augmentation));
   if (run.settings.data.from_pictures) {
     std::vector<std::filesystem::path> files;

@@ -7,6 +7,7 @@
 #include "data/drawn_file.h"
 #include "io/files.h"
 #include "loras/merged.h"
+#include "models/model/columns.h"
 
 namespace burnish::train {
 
@@ -34,8 +35,8 @@ std::optional<Previews> read_previews(const PreviewSettings& settings, models::M
   if (pictures.empty()) data_error("train", "{} holds no prompts; write one a line, or take preview_prompts out", settings.prompts);
   data::check_format({.asker = "train", .name = "preview_format", .format = settings.format, .frames_hint = "give its prompt --f FRAMES"},
                      drawing::extents_of(pictures), std::filesystem::path("samples") / "00");
-  if (model.latent_space().has_layers)
-    data::check_holds_layers({.asker = "train", .name = "preview_format", .format = settings.format, .frames_hint = ""});
+  data::check_holds(models::target_of(model.latent_space()),
+                    {.asker = "train", .name = "preview_format", .format = settings.format, .frames_hint = ""});
   Previews previews{drawing::numbered(pictures, 1, static_cast<int64_t>(settings.seed)),
                     {},
                     {.sampler = settings.by.sampler, .times = settings.by.times, .device = device},

@@ -187,7 +187,7 @@ Listed import_diffsynth(const fs::path& folder, const std::vector<std::string>& 
     });
     for (auto& sample : read_files) {
       auto row = std::ssize(listed.samples.list);
-      Entries entries;
+      CacheSlots entries;
       for (auto& [name, value] : sample.values) {
         const auto& key = sample.keys.at(name);
         auto* section = sections.at(name);

@@ -47,7 +47,7 @@ class Encoding {
   pipeline::Values inputs_of(size_t index, size_t item, pipeline::Values values) const;
   void check_unchanged(const pipeline::Unit& unit, size_t item) const;
   void check_finite(const pipeline::Unit& unit, const std::string& name, const at::Tensor& value, size_t item) const;
-  Entries entries(size_t item) const;
+  CacheSlots entries(size_t item) const;
 
   models::Model& model_;
   const Samples& samples_;
@@ -62,6 +62,7 @@ Encoding::Encoding(models::Model& model, const pipeline::Schedule& schedule, con
   hash_files();
   for (const auto& sample : samples.list) {
     View view{&sample, samples.pictures.get(), 0, false, kept_.picture_hashes.at(sample.row), kept_.further_hashes[sample.row]};
+    view.columns = &samples.columns;
     for (; view.variant < samples.num_variants; ++view.variant) items_.push_back(view);
   }
   items_.push_back({});
@@ -80,8 +81,8 @@ void Encoding::hash_files() {
   for (const auto& sample : samples_.list) {
     kept_.picture_hashes[sample.row] = "";
     if (samples_.pictures == nullptr) continue;
-    add(samples_.pictures->entry(sample.row).file, kept_.picture_hashes[sample.row]);
-    for (const auto& [column, file] : samples_.pictures->entry(sample.row).further) add(file, kept_.further_hashes[sample.row][column]);
+    add(samples_.pictures->row(sample.row).file, kept_.picture_hashes[sample.row]);
+    for (const auto& [column, file] : samples_.pictures->row(sample.row).further) add(file, kept_.further_hashes[sample.row][column]);
   }
   auto found = cache_.hashes().hash(files);
   for (size_t i = 0; i < found.size(); ++i) *hashes[i] = found[i];
@@ -259,12 +260,12 @@ void Encoding::check_unchanged(const pipeline::Unit& unit, size_t item) const {
       data_error("train", "the picture {} was changed while this run was reading it; give the same command again", file);
   };
   auto row = view.sample->row;
-  check(view.pictures->entry(row).file, view.picture_hash);
-  for (const auto& [column, file] : view.pictures->entry(row).further) check(file, view.further_hashes.at(column));
+  check(view.pictures->row(row).file, view.picture_hash);
+  for (const auto& [column, file] : view.pictures->row(row).further) check(file, view.further_hashes.at(column));
 }
 
-Entries Encoding::entries(size_t item) const {
-  Entries entries;
+CacheSlots Encoding::entries(size_t item) const {
+  CacheSlots entries;
   for (const auto& results : results_) {
     for (const auto& name : results.stored) {
       if (!results.keys[item].empty()) entries[name] = {results.section, results.keys[item]};

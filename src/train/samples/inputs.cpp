@@ -9,14 +9,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <stdexcept>
 
 #include "base/text.h"
-#include "data/row_sound.h"
+#include "data/read_row.h"
 #include "io/hash.h"
-#include "models/model/extra_values.h"
-#include "models/registry.h"
 
 namespace burnish::train {
 
@@ -31,34 +28,11 @@ std::string prompt_content(const View& view) { return "text " + io::sha256(promp
 
 pipeline::Value load_prompt(const View& view) { return prompt_of(view); }
 
-/// "cut to 512x512 from 3,0 mirrored"
-std::string cut_content(const View& view) {
-  auto row = view.sample->row;
-  auto crop = view.pictures->crop(row, view.variant);
-  auto content = "cut to " + spelled(data::extent_of(crop.size));
-  if (!view.pictures->is_centre(row, crop)) content += fmt::format(" from {},{}", crop.top, crop.left);
-  if (crop.flip) content += " mirrored";
-  content += data::spelled(crop.alteration);
-  if (const auto& window = view.pictures->entry(row).window)
-    content += fmt::format(", {} frames from {} at {}/{} a second", window->count, window->first, window->rate.num, window->rate.den);
-  return content;
-}
-
-/// The hashes of further files, the first of that name, of which there is one for each number from `first` on.
-std::string hashes_behind(const View& view, int64_t first, const std::function<std::string(int64_t number)>& name_of) {
-  std::string hashes;
-  for (auto k = first;; ++k) {
-    auto hash = view.further_hashes.find(name_of(k));
-    if (hash == view.further_hashes.end()) return hashes;
-    hashes += " " + hash->second;
-  }
-}
-
-std::string image_content(const View& view) {
-  if (view.sample == nullptr) return "";
-  if (view.sample->pixel_channels == 4)
-    return fmt::format("sRGB layers {}{} {}", view.picture_hash, hashes_behind(view, 1, data::layer_name), cut_content(view));
-  return fmt::format("sRGB picture {} {}", view.picture_hash, cut_content(view));
+/// The columns that a sample's run reads.
+const Columns& columns_of(const View& view) {
+  static const Columns none;
+  if (view.pictures != nullptr) return view.pictures->options().columns;
+  return view.columns != nullptr ? *view.columns : none;
 }
 
 /// Bytes [H, W, C], of a clip [F, H, W, C], in place of those that a plan does without.
@@ -68,99 +42,77 @@ at::Tensor any_pixels(const Extent& extent, int64_t channels) {
   return at::zeros({}, at::kByte).expand(shape);
 }
 
-pipeline::Value load_image(const View& view) {
-  if (view.pictures == nullptr) return any_pixels(view.sample->extent, view.sample->pixel_channels).unsqueeze(0);
-  return view.pictures->load(view.sample->row, view.variant).pixels_HW3.unsqueeze(0);
+/// Returns something of the shape of a cell, for a sample without its picture.
+data::Cell any_cell(const SampleInfo& sample, const Column& column) {
+  constexpr int64_t kFramesASecond = 16;
+  if (column.is == Column::Is::sound) return data::silence(column, sample.extent.frames * column.rate / kFramesASecond);
+  if (column.fit == Column::Fit::target) return any_pixels(sample.extent, column.channels);
+  if (column.is != Column::Is::pictures) return any_pixels(column.extent_beside(sample.extent), column.channels);
+  std::vector<at::Tensor> pictures;
+  for (const auto& extent : sample.picture_extents.at(column.name)) pictures.push_back(any_pixels(extent, column.channels));
+  return pictures;
 }
+
+/// Returns a cell as units read it, with a leading dimension of 1.
+pipeline::Value value_of(const data::Cell& cell) {
+  if (const auto* pictures = std::get_if<std::vector<at::Tensor>>(&cell)) return pipeline::TensorLists{*pictures};
+  if (const auto* text = std::get_if<std::string>(&cell)) return *text;
+  return std::get<at::Tensor>(cell).unsqueeze(0);
+}
+
+std::string content_of(const View& view, const Column& column) {
+  if (view.sample == nullptr) return "";
+  return data::content(*view.pictures, view.sample->row, column, view.variant, {view.picture_hash, view.further_hashes});
+}
+
+pipeline::Value load(const View& view, const Column& column) {
+  if (view.pictures == nullptr) return value_of(any_cell(*view.sample, column));
+  return value_of(data::read(*view.pictures, view.sample->row, column, view.variant));
+}
+
+std::string image_content(const View& view) { return content_of(view, target_of(columns_of(view))); }
+
+pipeline::Value load_image(const View& view) { return load(view, target_of(columns_of(view))); }
 
 std::string no_prompt_content(const View&) { return "text " + io::sha256(""); }
 
-/// What each picture of a column is, and how it is cut.
-std::string pictures_content(const View& view, const std::string& column) {
-  if (view.sample == nullptr) return "";
-  std::string content = "references";
-  size_t number = 0;
-  for (const auto& crop : view.pictures->picture_crops(view.sample->row, column, view.variant)) {
-    auto hash = view.further_hashes.at(data::picture_name(column, number++));
-    content += fmt::format(", sRGB picture {} cut to {}{}", hash, spelled(data::extent_of(crop.size)), crop.flip ? " mirrored" : "");
-  }
-  return content;
-}
-
-pipeline::Value load_pictures(const View& view, const std::string& column) {
-  if (view.pictures != nullptr) return pipeline::TensorLists{view.pictures->load_pictures(view.sample->row, column, view.variant)};
-  std::vector<at::Tensor> any;
-  for (const auto& extent : view.sample->picture_extents.at(column)) any.push_back(any_pixels(extent, view.sample->pixel_channels));
-  return pipeline::TensorLists{any};
-}
-
-/// Of the columns that families call reference pictures, the one that this sample's run reads.
-std::string reference_column_of(const View& view) {
-  for (const auto& column : models::reference_columns()) {
-    if (view.sample->picture_extents.contains(column)) return column;
-  }
+/// The column of reference pictures that this sample's run reads.
+const Column& references_of(const View& view) {
+  if (const auto* column = find_read_as(columns_of(view), kReferences)) return *column;
   throw std::logic_error("units read reference_images, and the run has no column of them");
 }
 
-std::string references_content(const View& view) { return view.sample == nullptr ? "" : pictures_content(view, reference_column_of(view)); }
+std::string references_content(const View& view) { return view.sample == nullptr ? "" : content_of(view, references_of(view)); }
 
-pipeline::Value load_references(const View& view) { return load_pictures(view, reference_column_of(view)); }
+pipeline::Value load_references(const View& view) { return load(view, references_of(view)); }
 
 /// What stands in a sample's cell, without blanks around it.
-nlohmann::json cell_of(const View& view, const std::string& column) {
-  auto cell = view.sample->columns.value(column, nlohmann::json());
-  return cell.is_string() ? nlohmann::json(trim(cell.get<std::string>())) : cell;
-}
-
-/// The cell, and where a text in it names a file what is in that.
-std::string text_content(const View& view, const std::string& column) {
-  if (view.sample == nullptr) return "";
-  auto cell = cell_of(view, column);
-  auto content = "cell " + cell.dump();
-  for (const auto& item : cell.is_array() ? cell : nlohmann::json::array({cell})) {
-    std::error_code ignored;
-    if (item.is_string() && std::filesystem::is_regular_file(item.get<std::string>(), ignored))
-      content += " of " + io::file_hash(item.get<std::string>());
-  }
-  return content;
+nlohmann::json cell_of(const View& view, const Column& column) {
+  return data::trimmed(view.sample->columns.value(column.name, nlohmann::json()));
 }
 
 /// The value of a column that holds no pictures; of a row that leaves it empty, which only the column of a stream may be, one without
 /// elements.
-pipeline::Value load_cell(const View& view, const models::ExtraInput& extra) {
-  std::string column(extra.column);
-  if (has_column(*view.sample, column)) return models::extra_value(extra, cell_of(view, column), fmt::format("row {}", view.sample->row));
-  if (extra.kind == models::ExtraInput::Kind::text) return std::string();
+pipeline::Value load_cell(const View& view, const Column& column) {
+  if (has_column(*view.sample, column.name))
+    return value_of(data::read_value(column, cell_of(view, column), fmt::format("row {}", view.sample->row)));
+  if (column.is == Column::Is::text) return std::string();
   return at::zeros({1, 0});
 }
 
-/// A picture or clip beside the sample's own, cut as that is, or to a square.
-Input further_picture(const models::ExtraInput& extra) {
-  const std::string column(extra.column);
-  auto content = [=, square = extra.square](const View& view) {
-    auto hash = view.further_hashes.find(column);
-    if (hash == view.further_hashes.end()) return std::string();
-    auto name_of = [&](int64_t number) { return data::picture_name(column, static_cast<size_t>(number)); };
-    auto content = fmt::format("sRGB picture {}{} {}", hash->second, hashes_behind(view, 1, name_of), cut_content(view));
-    return square > 0 ? fmt::format("{}, a square of {}", content, square) : content;
+/// A column that units read, as a run's model reads it or else as it is declared.
+Input input_of(const Column& declared) {
+  const bool in_list = !declared.is_seen() && declared.is != Column::Is::sound;
+  auto column_in = [=](const View& view) {
+    const auto* own = find_read_as(columns_of(view), declared.read_as());
+    return own != nullptr ? *own : declared;
   };
-  auto load = [=](const View& view) -> pipeline::Value {
-    if (view.pictures == nullptr) return any_pixels(extra.extent_beside(view.sample->extent), view.sample->pixel_channels).unsqueeze(0);
-    return view.pictures->load_further(view.sample->row, column, view.variant).unsqueeze(0);
-  };
-  return {column, false, content, load};
-}
-
-/// A column that units read under its name.
-Input input_of(const models::ExtraInput& extra) {
-  using Kind = models::ExtraInput::Kind;
-  std::string column(extra.column);
-  if (extra.kind == Kind::pictures)
-    return {column, false, [=](const View& view) { return pictures_content(view, column); },
-            [=](const View& view) { return load_pictures(view, column); }};
-  if (extra.kind == Kind::clip) return further_picture(extra);
-  return {column, true, [=](const View& view) { return text_content(view, column); },
-          [=](const View& view) { return load_cell(view, extra); }};
+  if (in_list)
+    return {declared.read_as(), true,
+            [=](const View& view) { return view.sample == nullptr ? "" : data::content_of_value(cell_of(view, declared)); },
+            [=](const View& view) { return load_cell(view, declared); }};
+  return {declared.read_as(), false, [=](const View& view) { return content_of(view, column_in(view)); },
+          [=](const View& view) { return load(view, column_in(view)); }};
 }
 
 pipeline::Value load_no_prompt(const View&) { return std::string(); }
@@ -168,8 +120,8 @@ pipeline::Value load_no_prompt(const View&) { return std::string(); }
 std::string size_content(const View& view) {
   if (view.sample == nullptr) return "";
   if (view.pictures == nullptr) return spelled(view.sample->extent);
-  auto original = view.pictures->entry(view.sample->row).original_size;
-  return fmt::format("{} {}", spelled(data::extent_of(original)), cut_content(view));
+  auto original = view.pictures->looked(view.sample->row).picture;
+  return fmt::format("{} {}", spelled(data::extent_of(original)), data::content_of_crop(*view.pictures, view.sample->row, view.variant));
 }
 
 /// [1, 6], see models::UnitGroups; of a mirrored picture, as its mirror image was cut, and without one as if it had that very size.
@@ -178,8 +130,8 @@ pipeline::Value load_size(const View& view) {
     auto height = static_cast<float>(view.sample->extent.height), width = static_cast<float>(view.sample->extent.width);
     return at::tensor({height, width, 0.f, 0.f, height, width}).unsqueeze(0);
   }
-  auto original = view.pictures->entry(view.sample->row).original_size;
-  auto crop = view.pictures->crop(view.sample->row, view.variant);
+  auto original = view.pictures->looked(view.sample->row).picture;
+  auto crop = data::crop_of(*view.pictures, view.sample->row, view.variant);
   auto left = crop.flip ? data::covering_size(original, crop.size).width - crop.left - crop.size.width : crop.left;
   std::vector<float> numbers;
   for (auto number : {original.height, original.width, crop.top, left, crop.size.height, crop.size.width})
@@ -187,13 +139,7 @@ pipeline::Value load_size(const View& view) {
   return at::tensor(numbers).unsqueeze(0);
 }
 
-/// What says which of the picture's pixels count; "" when all do.
-std::string mask_origin(const View& view) {
-  const auto& mask = view.pictures->options().mask;
-  if (mask.from == data::MaskSource::From::alpha) return "alpha of " + view.picture_hash;
-  auto hash = view.further_hashes.find(mask.column);
-  return hash == view.further_hashes.end() ? "" : "mask " + hash->second;
-}
+const Column kMask{.name = "mask", .is = Column::Is::mask, .fit = Column::Fit::as_target, .channels = 1};
 
 /// [h, w] of the sample's latents; of a clip's [F, h, w].
 at::IntArrayRef grid_of(const View& view) {
@@ -210,10 +156,9 @@ std::vector<int64_t> mask_shape(at::IntArrayRef grid) {
 
 std::string mask_content(const View& view) {
   if (view.sample == nullptr) return "";
-  auto origin = mask_origin(view);
-  auto grid = grid_of(view);
-  auto size = fmt::format("{}", fmt::join(grid, "x"));
-  return origin.empty() ? "all of " + size : fmt::format("{} {} on {}", origin, cut_content(view), size);
+  auto content = content_of(view, kMask);
+  auto size = fmt::format("{}", fmt::join(grid_of(view), "x"));
+  return content.empty() ? "all of " + size : fmt::format("{} on {}", content, size);
 }
 
 /// [F, 1, h, w] on the grid of latents: the first is of the first frame, each other one the mean over as many frames as it is made of.
@@ -227,26 +172,12 @@ at::Tensor over_frames(const at::Tensor& mask_F1hw, int64_t num_latents) {
 /// to 1.
 pipeline::Value load_mask(const View& view) {
   auto grid = grid_of(view);
-  auto mask = view.pictures == nullptr ? at::Tensor() : view.pictures->load_mask(view.sample->row, view.variant);
+  at::Tensor mask;
+  if (view.pictures != nullptr) mask = std::get<at::Tensor>(data::read(*view.pictures, view.sample->row, kMask, view.variant));
   if (!mask.defined()) return at::ones(mask_shape(grid));
   auto frames = mask.dim() == 4 ? mask : mask.unsqueeze(0);  // [F, H, W, 1]
   auto pooled = at::adaptive_avg_pool2d(frames.permute({0, 3, 1, 2}).to(at::kFloat), grid.slice(grid.size() - 2)) / 255;
   return grid.size() == 2 ? pooled : over_frames(pooled, grid[0]).transpose(0, 1).unsqueeze(0).contiguous();
-}
-
-std::string sound_content(const View& view) {
-  if (view.sample == nullptr) return "";
-  auto row = view.sample->row;
-  auto file = data::sound_file(*view.pictures, row);
-  auto hash = file == view.pictures->entry(row).file ? view.picture_hash : io::file_hash(file);
-  return fmt::format("sound of {} at {}, {}", hash, data::kSoundRate, cut_content(view));
-}
-
-/// [1, N] fp32, mono.
-pipeline::Value load_sound(const View& view) {
-  constexpr int64_t kFrameSamples = 1000;  // of 16 frames a second
-  if (view.pictures == nullptr) return at::zeros({1, view.sample->extent.frames * kFrameSamples});
-  return data::load_sound(*view.pictures, view.sample->row, data::kSoundRate).unsqueeze(0);
 }
 
 }  // namespace
@@ -256,6 +187,8 @@ const std::string& caption_of(const View& view) {
   if (view.sample == nullptr) return empty;
   return view.caption ? *view.caption : view.sample->prompt;
 }
+
+Column further_picture(const std::string& name) { return {.name = name, .is = Column::Is::clip, .fit = Column::Fit::as_target}; }
 
 const std::vector<int64_t>& shape_of(const SampleInfo& sample, const std::string& stream) {
   return stream == models::kLatents ? sample.latent_shape : sample.further_latents.at(stream);
@@ -267,18 +200,17 @@ bool has_column(const SampleInfo& sample, const std::string& column) {
   return cell != sample.columns.end() && !cell->is_null() && !(cell->is_string() && trim(cell->get<std::string>()).empty());
 }
 
-InputTable::InputTable(const std::vector<models::ExtraInput>& columns, const std::vector<std::string>& pictures, std::vector<Input> further,
+InputTable::InputTable(const Columns& columns, const std::vector<std::string>& pictures, std::vector<Input> further,
                        std::set<std::string> drawn)
     : rows_{{"prompt", true, prompt_content, load_prompt, /*follows_caption=*/true},
-            {"image", false, image_content, load_image},
+            {kTarget, false, image_content, load_image},
             {"mask", false, mask_content, load_mask},
             {"negative_prompt", true, no_prompt_content, load_no_prompt},
-            {"reference_images", false, references_content, load_references},
-            {"size_conditioning", false, size_content, load_size},
-            {"sound", false, sound_content, load_sound}},
+            {kReferences, false, references_content, load_references},
+            {"size_conditioning", false, size_content, load_size}},
       drawn_(std::move(drawn)) {
   for (const auto& column : columns) rows_.push_back(input_of(column));
-  for (const auto& column : pictures) rows_.push_back(further_picture({.column = column}));
+  for (const auto& column : pictures) rows_.push_back(input_of(further_picture(column)));
   std::ranges::move(further, std::back_inserter(rows_));
   std::set<std::string> seen(kDrawn);
   for (const auto& name : drawn_) seen.insert(name);

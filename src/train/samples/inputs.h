@@ -5,7 +5,6 @@
 #include <span>
 
 #include "data/dataset.h"
-#include "models/model/extra_input.h"
 #include "models/model/latent_space.h"
 #include "models/model/names.h"
 #include "pipeline/labels.h"
@@ -28,7 +27,6 @@ struct SampleInfo {
   std::map<std::string, std::vector<Extent>> picture_extents = {};
   /// The shapes of further streams' latents, by stream; of a stream that the sample lacks they are without elements (LatentSpace::Stream).
   std::map<std::string, std::vector<int64_t>> further_latents = {};
-  int64_t pixel_channels = 3;     ///< numbers of a pixel of the sample's pictures
   std::string trigger_word = {};  ///< the word in its captions for what is learned; "": none
 };
 
@@ -36,6 +34,9 @@ struct SampleInfo {
 const std::vector<int64_t>& shape_of(const SampleInfo& sample, const std::string& stream);
 /// Tells whether a sample's row has something in a further column: a picture, or a cell that is not empty.
 bool has_column(const SampleInfo& sample, const std::string& column);
+
+/// The column of a further picture or clip that an objective reads, cut as the sample's own.
+Column further_picture(const std::string& name);
 
 /// The variant and the caption that a visit takes of a sample.
 struct Pick {
@@ -54,6 +55,7 @@ struct View {
   std::string picture_hash = {};                           ///< hash of the picture's file; needed for `Input::content` alone
   std::map<std::string, std::string> further_hashes = {};  ///< hashes of the files beside it, by column
   std::optional<std::string> caption = {};                 ///< the caption that is drawn for a visit
+  const Columns* columns = nullptr;                        ///< columns that its run reads, of a sample without its picture
 };
 
 /// A value that every sample gives to units: they may read it, no unit writes it and nobody draws it.
@@ -78,8 +80,7 @@ class InputTable {
  public:
   /// `columns` are those that families read as they are, `pictures` those that name a further picture, cut as the sample's own. `further`
   /// is what else objectives read of a sample, and `drawn` what they draw for a visit beside kDrawn.
-  InputTable(const std::vector<models::ExtraInput>& columns, const std::vector<std::string>& pictures, std::vector<Input> further,
-             std::set<std::string> drawn);
+  InputTable(const Columns& columns, const std::vector<std::string>& pictures, std::vector<Input> further, std::set<std::string> drawn);
 
   std::span<const Input> rows() const { return rows_; }
   /// Returns the input of that name, or null.

@@ -24,7 +24,7 @@ pipeline::Values Kept::values(const Pick& pick, const std::vector<std::string>& 
 }
 
 int64_t Kept::num_complete() const {
-  auto is_there = [](const Entries& entries) {
+  auto is_there = [](const CacheSlots& entries) {
     return std::all_of(entries.begin(), entries.end(), [](const auto& p) { return p.second.section->contains(p.second.key); });
   };
   if (!is_there(empty_caption)) return 0;

@@ -6,11 +6,11 @@
 namespace burnish::train {
 
 /// The section and the key where a result lies in the cache.
-struct Entry {
+struct CacheSlot {
   data::CacheSection* section = nullptr;
   std::string key;
 };
-using Entries = std::map<std::string, Entry>;  ///< entries by value name
+using CacheSlots = std::map<std::string, CacheSlot>;  ///< entries by value name
 
 /// Results that frozen units made once of each sample.
 ///
@@ -18,8 +18,8 @@ using Entries = std::map<std::string, Entry>;  ///< entries by value name
 /// configuration and precision of the models, and the unit. So a change of any of them leads to other keys, and equal inputs share one
 /// entry.
 struct Kept {
-  std::map<int64_t, std::vector<Entries>> by_row;                        ///< entries of each variant, by row
-  Entries empty_caption;                                                 ///< entries that the empty caption alone decides
+  std::map<int64_t, std::vector<CacheSlots>> by_row;                     ///< entries of each variant, by row
+  CacheSlots empty_caption;                                              ///< entries that the empty caption alone decides
   std::map<int64_t, std::string> picture_hashes;                         ///< hashes of the pictures that results were made from, by row
   std::map<int64_t, std::map<std::string, std::string>> further_hashes;  ///< hashes of the files beside the pictures, by row and column
 

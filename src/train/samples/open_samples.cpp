@@ -7,7 +7,9 @@
 
 #include "base/input_error.h"
 #include "base/text.h"
-#include "data/row_sound.h"
+#include "data/read_row.h"
+#include "models/model/columns.h"
+#include "train/samples/check_columns.h"
 #include "train/samples/compute.h"
 #include "train/samples/diffsynth_cache.h"
 #include "train/samples/sample_list.h"
@@ -18,40 +20,27 @@ namespace {
 
 constexpr double kManyVisits = 1024;
 
-/// The column of reference pictures that the model reads; "" for none, and for models of clips: what they call one is a frame of the clip,
-/// which units take from it. Of layers a row may name another one than its first.
-std::string reference_column(const models::Model& model) {
-  const auto& space = model.latent_space();
-  return space.frames_step > 0 && !space.has_layers ? "" : model.names().references.column;
-}
-
 /// Rows of layers say by their files how many they have.
-void check_no_length(const data::Subset& subset, const models::LatentSpace& space) {
-  if (space.has_layers && subset.clips.num_frames > 0)
+void check_no_length(const data::Subset& subset, const Column& target) {
+  if (target.is == Column::Is::layers && subset.clips.num_frames > 0)
     config_error("train",
                  "num_frames {} is the length of clips, and rows of this model say by their files how many layers they have; take it out",
                  subset.clips.num_frames);
 }
 
+/// The columns that a run reads of rows: those of its model, those whose cells its objective reads, and pictures that are cut alike.
+Columns columns_of(const models::Model& model, const SampleNeeds& needs, const Columns& pictures) {
+  auto columns = models::columns_of_rows(models::columns_of(model));
+  for (const auto& name : needs.columns) columns.push_back({.name = name, .is = Column::Is::text});
+  columns.insert(columns.end(), pictures.begin(), pictures.end());
+  return columns;
+}
+
 std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const models::Model& model, const SampleNeeds& needs) {
+  options.columns = columns_of(model, needs, options.columns);
   for (auto& subset : options.subsets) {
-    check_no_length(subset, model.latent_space());
-    fit(subset, model.latent_space());
-  }
-  options.layers = model.latent_space().has_layers;
-  options.extra_columns = needs.columns;
-  for (const auto& input : model.names().extra_inputs) {
-    using Kind = models::ExtraInput::Kind;
-    auto& columns = input.kind == Kind::pictures ? options.own_sized_pictures
-                    : input.kind == Kind::clip   ? options.further_pictures
-                    : input.kind == Kind::file   ? options.extra_files
-                                                 : options.extra_columns;
-    columns.emplace_back(input.column);
-    if (input.square > 0) options.squares[std::string(input.column)] = input.square;
-  }
-  if (const auto column = reference_column(model); !column.empty()) {
-    options.own_sized_pictures.push_back(column);
-    if (model.scales_references()) options.whole_pictures.insert(column);
+    check_no_length(subset, target_of(options.columns));
+    data::fit(subset, target_of(options.columns));
   }
   return std::make_unique<data::Dataset>(options);
 }
@@ -71,60 +60,51 @@ void add_streams(SampleInfo& sample, const models::LatentSpace& space) {
   }
 }
 
+/// The extents at which the denoiser sees what a row has in columns of pictures and clips.
+std::map<std::string, std::vector<Extent>> extents_of(const data::Dataset& pictures, int64_t row, const models::Model& model) {
+  std::map<std::string, std::vector<Extent>> extents;
+  const auto& further = pictures.row(row).further;
+  for (const auto& column : pictures.options().columns) {
+    if (column.is == Column::Is::pictures) {
+      auto& of_column = extents[column.name] = {};
+      for (const auto& crop : data::picture_crops(pictures, row, column)) {
+        auto given = data::extent_of(crop.size);
+        of_column.push_back(column.read_as() == kReferences ? model.seen_reference(given) : given);
+      }
+    } else if (find_column(model.names().extra_inputs, column.name) != nullptr && column.is_seen()) {
+      const auto beside = column.extent_beside(pictures.extent(row));
+      extents[column.name] = further.contains(column.name) ? std::vector{beside} : std::vector<Extent>{};
+    }
+  }
+  return extents;
+}
+
+SampleInfo sample_of(const data::Dataset& pictures, int64_t number, const models::Model& model) {
+  const auto& row = pictures.row(number);
+  auto absolute = [](const std::string& file) { return std::filesystem::absolute(file).string(); };
+  SampleInfo sample{.row = number, .extent = pictures.extent(number), .prompt = row.prompt, .captions = row.captions, .columns = row.cells};
+  sample.file = absolute(row.file);
+  for (const auto& [name, file] : row.further) sample.further_files[name] = absolute(file);
+  sample.latent_shape = model.latent_space().shape(sample.extent);
+  sample.loss_weight = row.loss_weight;
+  sample.set = row.subset;
+  sample.picture_extents = extents_of(pictures, number, model);
+  sample.trigger_word = pictures.options().subsets.at(row.subset).visits.trigger_word;
+  add_streams(sample, model.latent_space());
+  return sample;
+}
+
 Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model& model) {
   Samples samples;
-  for (auto row : pictures->rows()) {
-    const auto& entry = pictures->entry(row);
-    auto extent = pictures->extent(row);
-    auto file = std::filesystem::absolute(entry.file).string();
-    std::map<std::string, std::string> further;
-    for (const auto& [column, path] : entry.further) further[column] = std::filesystem::absolute(path).string();
-    std::map<std::string, std::vector<Extent>> extents;
-    for (const auto& column : pictures->options().own_sized_pictures) {
-      extents[column] = {};
-      bool is_reference = column == reference_column(model);
-      for (const auto& crop : pictures->picture_crops(row, column)) {
-        auto given = data::extent_of(crop.size);
-        extents[column].push_back(is_reference ? model.seen_reference(given) : given);
-      }
-    }
-    for (const auto& input : model.names().extra_inputs) {
-      if (input.kind != models::ExtraInput::Kind::clip) continue;
-      const std::string column(input.column);
-      extents[column] = entry.further.contains(column) ? std::vector{input.extent_beside(extent)} : std::vector<Extent>{};
-    }
-    samples.list.push_back({row, extent, entry.prompt, entry.captions, entry.extra, file, further, model.latent_space().shape(extent),
-                            entry.loss_weight, entry.subset, std::move(extents)});
-    samples.list.back().pixel_channels = model.latent_space().pixel_channels();
-    samples.list.back().trigger_word = pictures->subsets().at(entry.subset).visits.trigger_word;
-    add_streams(samples.list.back(), model.latent_space());
-  }
-  samples.num_variants = pictures->num_variants();
+  for (auto row : pictures->rows()) samples.list.push_back(sample_of(*pictures, row, model));
+  samples.num_variants = data::num_variants(*pictures);
   samples.sets.clear();
   samples.origins.clear();
-  for (const auto& subset : pictures->subsets()) samples.sets.push_back(subset.visits);
+  for (const auto& subset : pictures->options().subsets) samples.sets.push_back(subset.visits);
   for (const auto& origin : pictures->origins()) samples.origins.push_back(absolute(origin));
+  samples.columns = pictures->options().columns;
   samples.pictures = std::move(pictures);
   return samples;
-}
-
-/// A column of masks that is misspelled must not look like samples that all count whole.
-void check_any_mask(const data::Dataset& pictures) {
-  const auto& mask = pictures.options().mask;
-  if (mask.from != data::MaskSource::From::column) return;
-  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return pictures.entry(row).further.contains(mask.column); });
-  if (!any)
-    data_error("train", "{}: no row names a mask in the column '{}'; name the column with --mask_column, or take masked_loss out",
-               pictures.origins().front().path, mask.column);
-}
-
-/// Nor must a column of reference pictures look like samples that have none.
-void check_any_reference(const data::Dataset& pictures, const std::string& column) {
-  if (column.empty()) return;
-  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return !pictures.entry(row).picture_sizes.at(column).empty(); });
-  if (!any)
-    data_error("train", "{}: no row names a reference picture in the column '{}'; name some there, or take {} out of extra_inputs",
-               pictures.origins().front().path, column, column);
 }
 
 Samples look_at_pictures(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs) {
@@ -133,45 +113,43 @@ Samples look_at_pictures(const DataSettings& settings, const models::Model& mode
     if (subset.size.height > 0) space.check(data::extent_of(subset.size.fixed(), space.first_frames));
   }
   auto pictures = open_pictures(settings.pictures, model, needs);
-  check_any_mask(*pictures);
-  if (!model.latent_space().has_layers) check_any_reference(*pictures, reference_column(model));
+  check_any(*pictures);
   auto samples = samples_of(std::move(pictures), model);
   samples.inputs = settings.inputs;
   return samples;
+}
+
+/// Puts something of each column into a sample of a plan: its example, or a picture of its size.
+void add_examples(SampleInfo& sample, const Columns& columns, const models::Model& model) {
+  for (const auto& column : columns) {
+    const auto beside = column.extent_beside(sample.extent);
+    if (column.fit == Column::Fit::target) continue;
+    if (!column.is_seen()) sample.columns[column.name] = column.words.example;
+    else sample.picture_extents[column.name] = {column.read_as() == kReferences ? model.seen_reference(beside) : beside};
+  }
 }
 
 /// One of each size that is asked for, with a picture of that size in each column that the model reads, visited so often that batches are
 /// full: what a plan makes do with.
 Samples without_pictures(const DataSettings& settings, const models::Model& model) {
   Samples samples;
+  samples.columns = models::columns_of_rows(models::columns_of(model));
   samples.sets.clear();
   for (auto subset : settings.pictures.subsets) {
-    fit(subset, model.latent_space());
+    data::fit(subset, target_of(samples.columns));
     data::check_rule(subset.clips);
     const auto& rule = subset.size;
     auto size = data::target_size(rule, rule.buckets ? rule.buckets->resolution : rule.fixed(), "a picture");
-    auto extent = data::extent_of(size, std::max(model.latent_space().first_frames, subset.clips.num_frames));
-    auto set = samples.sets.size();
-    std::map<std::string, std::vector<Extent>> extents;
-    if (const auto column = reference_column(model); !column.empty())
-      extents[column] = {model.seen_reference({1, extent.height, extent.width})};
-    auto columns = nlohmann::json::object();
-    for (const auto& input : model.names().extra_inputs) {
-      const bool is_picture = input.kind == models::ExtraInput::Kind::pictures;
-      const auto beside = input.extent_beside(extent);
-      if (input.is_seen()) extents[std::string(input.column)] = {{is_picture ? 1 : extent.frames, beside.height, beside.width}};
-      else columns[std::string(input.column)] = input.example;
-    }
-    samples.list.push_back({.row = static_cast<int64_t>(set),
-                            .extent = extent,
-                            .captions = {{""}},
-                            .columns = std::move(columns),
-                            .latent_shape = model.latent_space().shape(extent),
-                            .loss_weight = subset.loss_weight,
-                            .set = set,
-                            .picture_extents = std::move(extents),
-                            .pixel_channels = model.latent_space().pixel_channels()});
-    add_streams(samples.list.back(), model.latent_space());
+    SampleInfo sample;
+    sample.row = std::ssize(samples.sets);
+    sample.extent = data::extent_of(size, std::max(model.latent_space().first_frames, subset.clips.num_frames));
+    sample.captions = {{""}};
+    sample.latent_shape = model.latent_space().shape(sample.extent);
+    sample.loss_weight = subset.loss_weight;
+    sample.set = samples.sets.size();
+    add_examples(sample, samples.columns, model);
+    add_streams(sample, model.latent_space());
+    samples.list.push_back(std::move(sample));
     samples.sets.push_back({.num_repeats = kManyVisits * subset.visits.num_repeats, .captions = subset.visits.captions});
   }
   return samples;
@@ -209,57 +187,6 @@ void check_settings(const Listed& listed, const pipeline::Schedule& schedule, co
   }
 }
 
-/// A cache of samples with further pictures is not trained from as if they had none.
-void check_pictures_read(const Samples& samples, const models::Model& model, const std::string& folder) {
-  for (const auto& sample : samples.list) {
-    for (const auto& [column, extents] : sample.picture_extents) {
-      bool is_read = column == reference_column(model) || models::find_extra_input(model.names().extra_inputs, column) != nullptr;
-      if (!extents.empty() && !is_read)
-        config_error("train", "the cache {} was made of samples with reference pictures ({}); give the extra_inputs that it was made with",
-                     folder, column);
-    }
-  }
-}
-
-void check_fits(const SampleInfo& sample, const std::string& column) {
-  for (const auto& extent : sample.picture_extents.at(column)) {
-    if (extent != Extent{1, sample.extent.height, sample.extent.width})
-      data_error("train",
-                 "row {}: the picture in the column '{}' is cut to {} by {} pixels and the picture that is trained to {} by {}; scale it "
-                 "to the picture's size",
-                 sample.row, column, extent.width, extent.height, sample.extent.width, sample.extent.height);
-  }
-}
-
-/// That a sample has what the model reads of it in further columns. Of a list, which may be another program's, it has to have what later
-/// units read.
-void check_extra_inputs(const SampleInfo& sample, const models::Model& model, const std::vector<std::string>* read_later = nullptr) {
-  const auto& streams = model.latent_space().streams;
-  for (const auto& input : model.names().extra_inputs) {
-    std::string column(input.column);
-    bool is_picture = input.kind == models::ExtraInput::Kind::pictures;
-    bool is_of_stream = std::ranges::find(streams, column, &models::LatentSpace::Stream::column) != streams.end();
-    bool is_frame = is_picture && input.fits_picture && model.latent_space().frames_step > 0;  // left out, it is one of the clip's own
-    const bool is_made = read_later != nullptr && !contains(*read_later, column);
-    if ((is_of_stream || is_frame || is_made) && !has_column(sample, column)) continue;
-    if (!has_column(sample, column))
-      data_error("train", "row {} has nothing in the column '{}', which extra_inputs names; fill it in, or leave the row out", sample.row,
-                 column);
-    const bool is_numbers = input.kind == models::ExtraInput::Kind::file && column != data::kSoundColumn;
-    if (is_numbers && !sample.columns.at(column).get<std::string>().ends_with(".safetensors"))
-      data_error(
-          "train",
-          "row {}: the column '{}' names {}, and a safetensors file with one tensor was expected; docs/train.md says how one is made",
-          sample.row, column, sample.columns.at(column).get<std::string>());
-    if (is_picture && input.fits_picture) check_fits(sample, column);
-  }
-  const auto column = reference_column(model);
-  if (!sample.picture_extents.contains(column)) return;
-  if (const auto why = model.names().why_too_many(std::ssize(sample.picture_extents.at(column))); !why.empty())
-    data_error("train", "row {} has in the column '{}' {}; take some out", sample.row, column, why);
-  if (model.latent_space().has_layers) check_fits(sample, column);
-}
-
 /// A cache is trained from with the LoRAs that were merged into its models when it was made.
 void check_same_presets(const Listed& listed, const models::Model& model, data::Cache& cache) {
   for (const auto& [value, place] : listed.kept.by_row.begin()->second.front()) check_merged(model, *place.section, cache);
@@ -286,11 +213,11 @@ void find_latent_shapes(Listed& listed, const models::Model& model, const std::v
 /// their latents.
 void find_reference_extents(Listed& listed, const models::Model& model) {
   const std::string name = "latents_of_references";
-  const auto column = reference_column(model);
+  const auto* column = find_read_as(listed.samples.columns, kReferences);
   const auto spatial = model.latent_space().streams.front().spatial;
   for (auto& sample : listed.samples.list) {
-    if (column.empty() || !listed.kept.by_row.at(sample.row).front().contains(name)) continue;
-    auto& extents = sample.picture_extents[column];
+    if (column == nullptr || !listed.kept.by_row.at(sample.row).front().contains(name)) continue;
+    auto& extents = sample.picture_extents[column->name];
     auto values = listed.kept.values({sample.row}, {name});
     for (const auto& latents_CHW : std::get<pipeline::TensorLists>(values.at(name)).at(0))
       extents.push_back({.height = latents_CHW.size(-2) * spatial, .width = latents_CHW.size(-1) * spatial});
@@ -323,27 +250,16 @@ Listed open_list(const DataSettings& settings, const models::Model& model, const
   check_shapes(listed, model.names().shapes(), kept);
   check_settings(listed, schedule, folder);
   listed.samples.inputs = settings.inputs;
+  listed.samples.columns = models::columns_of_rows(models::columns_of(model));
   check_inputs_in_cache(listed.samples, schedule, folder);
   if (is_foreign(folder)) find_reference_extents(listed, model);
   else check_options_of_cache(listed.samples, schedule, folder);
-  check_pictures_read(listed.samples, model, folder);
+  check_pictures_read(listed.samples, folder);
   find_latent_shapes(listed, model, kept);
   return listed;
 }
 
 }  // namespace
-
-void fit(data::Subset& subset, const models::LatentSpace& space) {
-  subset.size.division = space.side;
-  if (space.frames_step == 0 && subset.clips.num_frames > 1)
-    config_error("train", "num_frames {} asks for clips, and this model makes pictures; take num_frames out, or name a model of clips",
-                 subset.clips.num_frames);
-  subset.clips.step = space.has_layers ? 0 : space.frames_step;
-  subset.clips.first_frames = space.first_frames;
-  data::take_rate_of_model(subset.clips, space.frame_rate);
-  subset.caption_files.with_videos = space.frames_step > 0 && !space.has_layers;
-  subset.caption_files.with_layers = space.has_layers;
-}
 
 void check_shapes(const Listed& listed, const std::map<std::string, std::vector<int64_t>>& expected,
                   const std::vector<std::string>& names) {
@@ -404,7 +320,7 @@ Listed open_samples(const DataSettings& settings, const models::Model& model, co
   const auto read_later = schedule.sample_inputs();
   for (const auto& sample : listed.samples.list) {
     needs.check(sample);
-    check_extra_inputs(sample, model, settings.from_pictures ? nullptr : &read_later);
+    check_columns(sample, model, settings.from_pictures ? nullptr : &read_later);
   }
   return listed;
 }
@@ -415,7 +331,7 @@ std::optional<Samples> open_held_out(const DataSettings& settings, const models:
   samples.inputs = settings.inputs;
   for (const auto& sample : samples.list) {
     needs.check(sample);
-    check_extra_inputs(sample, model);
+    check_columns(sample, model);
   }
   return samples;
 }

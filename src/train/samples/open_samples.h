@@ -11,9 +11,6 @@ struct SampleNeeds {
   std::function<void(const SampleInfo&)> check = [](const auto&) {};  ///< throws a data Error for a sample that it cannot use
 };
 
-/// Has a subset give what a model takes: sides, and of clips their lengths. A config Error for clips where it takes pictures.
-void fit(data::Subset& subset, const models::LatentSpace& space);
-
 /// Tells whether captions are drawn anew at each visit, by the options or by the list of the cache that is trained from.
 bool captions_vary(const DataSettings& settings);
 /// Tells whether samples of a dataset are seen at a strength of what is learned other than 1, by the same.

@@ -17,8 +17,8 @@ const char *const kList = "samples.json", *const kDigests = "digests_of_options"
 
 using Sections = std::map<std::string, data::CacheSection*>;
 
-Entries read_entries(const nlohmann::json& json, const Sections& sections) {
-  Entries entries;
+CacheSlots read_entries(const nlohmann::json& json, const Sections& sections) {
+  CacheSlots entries;
   for (const auto& [name, section] : sections) {
     if (json.contains(name)) entries[name] = {section, json[name].get<std::string>()};
   }
@@ -175,7 +175,7 @@ void check_origin(data::Cache& cache, const Listed& listed) {
   }
 }
 
-nlohmann::ordered_json keys_of(const Entries& entries) {
+nlohmann::ordered_json keys_of(const CacheSlots& entries) {
   auto json = nlohmann::ordered_json::object();
   for (const auto& [name, entry] : entries) json[name] = entry.key;
   return json;

@@ -4,6 +4,7 @@
 #include "base/input_error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "models/model/columns.h"
 #include "train/subject/storage.h"
 #include "train/subject/training_units.h"
 
@@ -32,7 +33,9 @@ std::string split_first_blocks(models::Model& model, const Chosen& chosen) {
 
 /// Checks that the model reads the reference pictures that a run names; one that was made for them may do without, which is said.
 void check_references(const models::Model& model, const std::string& column) {
-  const auto& read = model.names().references.column;
+  const auto columns = models::columns_of(model);
+  const auto* references = find_read_as(columns, kReferences);
+  const auto read = references == nullptr ? "" : references->name;
   if (const auto& expected = model.names().references.expected; column.empty() && !expected.empty())
     warn("{} was trained with reference pictures, and this run has none; name their column with --extra_inputs {}", model.names().variant,
          expected);
@@ -44,10 +47,10 @@ void check_references(const models::Model& model, const std::string& column) {
 /// Checks that the model reads the further columns that a run names.
 void check_extra_inputs(const models::Model& model, const std::set<std::string>& columns) {
   for (const auto& column : columns) {
-    if (models::find_extra_input(model.names().extra_inputs, column) != nullptr) continue;
+    if (find_column(model.names().extra_inputs, column) != nullptr) continue;
     auto known = models::extra_inputs();
     config_error("train", "extra_inputs '{}' is for {}, which is not among the files of this {} model; name its file too, or take it out",
-                 column, models::find_extra_input(known, column)->needs, model.names().family);
+                 column, find_column(known, column)->words.needs, model.names().family);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "models/registry.h"
 #include "tests/golden.h"
 #include "tests/integration/program.h"
+#include "tests/rows.h"
 #include "train/objectives/sample_loss.h"
 
 using namespace burnish;
@@ -253,9 +254,9 @@ TEST(LoraParity, GradientsArePeftsInTheFirstReplayedStep) {
   data::Dataset dataset({.subsets = {{.base_path = (kGolden / "pictures").string(),
                                       .metadata_path = (kGolden / "pictures/metadata.csv").string(),
                                       .size = {48, 64, 1 << 20, model->latent_space().side}}}});
-  auto sample = dataset.load(replay->tensor("step.0.sample").item<int64_t>());
-  pipeline::Values values{{"prompt", sample.prompt},
-                          {"image", data::to_model_range(sample.pixels_HW3).unsqueeze(0)},
+  const auto row = replay->tensor("step.0.sample").item<int64_t>();
+  pipeline::Values values{{"prompt", dataset.row(row).prompt},
+                          {"image", data::to_model_range(test::read_target(dataset, row)).unsqueeze(0)},
                           {"noise", replay->tensor("step.0.noise").unsqueeze(0)},
                           {"sigma", replay->tensor("step.0.sigma").reshape({1})}};
   for (const auto* group : {&groups.encode_prompt, &groups.encode_image}) {

@@ -8,6 +8,7 @@
 #include "data/image.h"
 #include "data/resize.h"
 #include "diffusion/flow_process.h"
+#include "tests/rows.h"
 #include "tests/scratch.h"
 #include "train/objectives/objective_kind.h"
 #include "train/samples/open_samples.h"
@@ -97,7 +98,7 @@ class EncodeTest : public testing::Test {
     samples.inputs = std::make_shared<train::InputTable>(train::input_table());
     samples.pictures = std::make_unique<data::Dataset>(o);
     for (auto row : samples.pictures->rows())
-      samples.list.push_back({row, samples.pictures->extent(row), samples.pictures->entry(row).prompt});
+      samples.list.push_back({row, samples.pictures->extent(row), samples.pictures->row(row).prompt});
     samples.num_variants = num_variants;
     samples.origins = samples.pictures->origins();
     return samples;
@@ -176,7 +177,7 @@ TEST_F(EncodeTest, ATrainedHeadBehindAFrozenEncoderGetsTheGradientOfTheUnsplitRu
     return model.weight.grad().clone();
   };
   auto split = gradient(c.live.units, kept.values({1}, {"hidden"}));
-  auto whole = gradient(model.all_units(), {{"image", data::to_model_range(data.pictures->load(1).pixels_HW3).unsqueeze(0)}});
+  auto whole = gradient(model.all_units(), {{"image", data::to_model_range(test::read_target(*data.pictures, 1)).unsqueeze(0)}});
   EXPECT_TRUE(at::equal(split, whole));
   EXPECT_GT(whole.abs().sum().item<double>(), 0);
 }

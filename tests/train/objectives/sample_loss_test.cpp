@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "data/image.h"
+#include "tests/rows.h"
 #include "tests/scratch.h"
 #include "tests/train/objectives/small_objective.h"
 #include "train/objectives/objective_kind.h"
@@ -135,7 +136,7 @@ class MaskInput : public testing::Test {
 TEST_F(MaskInput, IsTheAreaMeanOfTheMaskCutAsItsPicture) {
   auto pictures = open({data::MaskSource::From::column, "mask"});
   for (int64_t v = 0; v < 8; ++v) {
-    auto cut = data::resize_and_crop(gray, pictures.crop(0, v)).to(at::kDouble) / 255;
+    auto cut = data::resize_and_crop(gray, data::crop_of(pictures, 0, v)).to(at::kDouble) / 255;
     auto expected = cut.view({4, 8, 4, 8}).mean({1, 3});
     auto found = std::get<at::Tensor>(input.load(view(pictures, first, v)));
     ASSERT_EQ(found.sizes(), (std::vector<int64_t>{1, 1, 4, 4}));

@@ -24,13 +24,13 @@ using testing::HasSubstr;
 
 namespace {
 
-const models::ExtraInput kColumn{.column = "tone_numbers", .kind = models::ExtraInput::Kind::numbers, .needs = "a test", .example = "1"};
+const Column kColumn{.name = "tone_numbers", .is = Column::Is::numbers, .words = {"a test", "1"}};
 
 /// The skeleton family with a second stream, made of numbers in a column of the metadata, which a row may leave empty.
 class TwoStreams final : public models::skeleton::SkeletonModel {
  public:
   TwoStreams(const models::ModelFiles& files, const models::ModelOptions& options) : SkeletonModel(files, options) {
-    latent_space_.streams.push_back({.name = "tone", .channels = 2, .spatial = 4, .weight = 0.5, .column = std::string(kColumn.column)});
+    latent_space_.streams.push_back({.name = "tone", .channels = 2, .spatial = 4, .weight = 0.5, .column = kColumn.name});
     names_.extra_inputs = {kColumn};
   }
   models::UnitGroups units_of(const models::Expert& expert) override {
@@ -200,7 +200,7 @@ TEST_F(Streams, BatchesHoldSamplesOfTheSameStreamsFromMetadataToLoss) {
   run.data.pictures = pictures();
   run.data.pictures.subsets[0].size.division = 4;
   run.data.inputs =
-      std::make_shared<InputTable>(std::vector{kColumn}, std::vector<std::string>{}, std::vector<Input>{}, std::set<std::string>{});
+      std::make_shared<InputTable>(Columns{kColumn}, std::vector<std::string>{}, std::vector<Input>{}, std::set<std::string>{});
   auto objective = make_objective(settings, subject);
   auto schedule = plan_schedule(run, subject, *objective);
   data::Cache cache("");
@@ -257,11 +257,9 @@ TEST_F(Streams, TrajectoriesAreOfOneStream) {
 }
 
 TEST(InputTable, TwoValuesOfASampleHaveTwoNames) {
-  auto table = [](const std::vector<models::ExtraInput>& columns, const std::set<std::string>& drawn) {
-    return InputTable(columns, {}, {}, drawn);
-  };
+  auto table = [](const Columns& columns, const std::set<std::string>& drawn) { return InputTable(columns, {}, {}, drawn); };
   EXPECT_NO_THROW(table({kColumn}, {}));
   EXPECT_THROW(table({kColumn, kColumn}, {}), std::logic_error);
-  EXPECT_THROW(table({{.column = "sound"}}, {}), std::logic_error) << "a column of that name would never be read";
-  EXPECT_THROW(table({kColumn}, {std::string(kColumn.column)}), std::logic_error);
+  EXPECT_THROW(table({{.name = "image"}}, {}), std::logic_error) << "a column of that name would never be read";
+  EXPECT_THROW(table({kColumn}, {kColumn.name}), std::logic_error);
 }

@@ -48,7 +48,7 @@ class PicturesTest : public testing::Test {
     samples.inputs = std::make_shared<InputTable>(input_table());
     samples.pictures = std::make_unique<data::Dataset>(options);
     for (auto row : samples.pictures->rows()) {
-      samples.list.push_back({.row = row, .extent = samples.pictures->extent(row), .prompt = samples.pictures->entry(row).prompt});
+      samples.list.push_back({.row = row, .extent = samples.pictures->extent(row), .prompt = samples.pictures->row(row).prompt});
       samples.list.back().latent_shape = {4, 2, 2};
     }
     return samples;
@@ -166,7 +166,7 @@ TEST_F(PicturesTest, AreLoadedThoughTheStageIsGone) {
     return at::zeros({1});
   };
   auto no_content = [](const View&) { return std::string("slow"); };
-  samples.inputs = std::make_shared<InputTable>(std::vector<models::ExtraInput>{}, std::vector<std::string>{},
+  samples.inputs = std::make_shared<InputTable>(Columns{}, std::vector<std::string>{},
                                                 std::vector<Input>{{"slow", false, no_content, load}}, std::set<std::string>{});
   Course six{{.batch_size = 6, .num_epochs = 1, .seed = 3}, any.subject.model->process(), *any.objective, samples, nullptr};
   Feed of_six{six, {samples, kept}, std::nullopt};

@@ -45,7 +45,7 @@ Described side_modules_in(const ModelFiles& files) {
 
 void SideModule::add_names(Names& names) const {
   for (const auto& input : kExtraInputs) {
-    if (has(input.column) && can_read(input.column)) names.extra_inputs.push_back(input);
+    if (has(input.name) && can_read(input.name)) names.extra_inputs.push_back(input);
   }
 }
 

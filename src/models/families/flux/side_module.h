@@ -1,6 +1,6 @@
 #pragma once
+#include "base/column.h"
 #include "models/families/flux/transformer.h"
-#include "models/model/extra_input.h"
 #include "models/parts/find_components.h"
 #include "models/parts/side_module.h"
 
@@ -13,29 +13,23 @@ inline const std::string kControlNet = "controlnet", kIpAdapter = "ipadapter", k
                          kFaceProjector = "image_proj_model";
 
 /// Columns that FLUX.1 can be told to read, as DiffSynth-Studio's pipelines/flux_image.py calls them.
-inline constexpr ExtraInput kExtraInputs[] = {
-    {.column = "flux_fill_image", .needs = "FLUX.1 Fill", .fits_picture = true},
-    {.column = "flux_fill_mask", .needs = "FLUX.1 Fill", .fits_picture = true},
-    {.column = "flex_inpaint_image", .needs = "FLEX.2", .fits_picture = true},
-    {.column = "flex_inpaint_mask", .needs = "FLEX.2", .fits_picture = true},
-    {.column = "flex_control_image", .needs = "FLEX.2", .fits_picture = true},
-    {.column = "controlnet_image", .needs = "a ControlNet", .fits_picture = true},
-    {.column = "controlnet_inpaint_mask", .needs = "a ControlNet that inpaints", .fits_picture = true},
-    {.column = "controlnet_processor_id",
-     .kind = ExtraInput::Kind::text,
-     .needs = "a ControlNet for several kinds of control",
-     .example = "canny"},
-    {.column = "ipadapter_images", .needs = "an IP-Adapter and its image encoder"},
-    {.column = "flux_redux_image", .needs = "FLUX.1 Redux and its image encoder"},
-    {.column = "eligen_entity_prompts", .kind = ExtraInput::Kind::text, .needs = "prompts for parts of a picture", .example = "[\"\"]"},
-    {.column = "eligen_entity_masks", .needs = "prompts for parts of a picture", .fits_picture = true},
-    {.column = "value_controller_inputs",
-     .kind = ExtraInput::Kind::numbers,
-     .needs = "a controller of a picture's values (AttriCtrl)",
-     .example = "0.5"},
-    {.column = "infinityou_id_image", .kind = ExtraInput::Kind::file, .needs = "an encoder of faces (InfiniteYou)", .example = "512"},
-    {.column = "infinityou_guidance", .kind = ExtraInput::Kind::numbers, .needs = "an encoder of faces (InfiniteYou)", .example = "1"},
-    {.column = "lora_encoder_inputs", .kind = ExtraInput::Kind::text, .needs = "an encoder of LoRAs"},
+inline const Column kExtraInputs[] = {
+    {.name = "flux_fill_image", .fit = Column::Fit::as_target, .words = {"FLUX.1 Fill"}},
+    {.name = "flux_fill_mask", .fit = Column::Fit::as_target, .words = {"FLUX.1 Fill"}},
+    {.name = "flex_inpaint_image", .fit = Column::Fit::as_target, .words = {"FLEX.2"}},
+    {.name = "flex_inpaint_mask", .fit = Column::Fit::as_target, .words = {"FLEX.2"}},
+    {.name = "flex_control_image", .fit = Column::Fit::as_target, .words = {"FLEX.2"}},
+    {.name = "controlnet_image", .fit = Column::Fit::as_target, .words = {"a ControlNet"}},
+    {.name = "controlnet_inpaint_mask", .fit = Column::Fit::as_target, .words = {"a ControlNet that inpaints"}},
+    {.name = "controlnet_processor_id", .is = Column::Is::text, .words = {"a ControlNet for several kinds of control", "canny"}},
+    {.name = "ipadapter_images", .words = {"an IP-Adapter and its image encoder"}},
+    {.name = "flux_redux_image", .words = {"FLUX.1 Redux and its image encoder"}},
+    {.name = "eligen_entity_prompts", .is = Column::Is::text, .words = {"prompts for parts of a picture", "[\"\"]"}},
+    {.name = "eligen_entity_masks", .fit = Column::Fit::as_target, .words = {"prompts for parts of a picture"}},
+    {.name = "value_controller_inputs", .is = Column::Is::numbers, .words = {"a controller of a picture's values (AttriCtrl)", "0.5"}},
+    {.name = "infinityou_id_image", .is = Column::Is::tensor, .words = {"an encoder of faces (InfiniteYou)", "512"}},
+    {.name = "infinityou_guidance", .is = Column::Is::numbers, .words = {"an encoder of faces (InfiniteYou)", "1"}},
+    {.name = "lora_encoder_inputs", .is = Column::Is::text, .words = {"an encoder of LoRAs"}},
 };
 
 /// The sources of these components among some files; a source without an entry is not among them.

@@ -1,6 +1,6 @@
 #pragma once
+#include "base/column.h"
 #include "models/families/qwen_image/transformer.h"
-#include "models/model/extra_input.h"
 #include "models/parts/side_module.h"
 #include "nn/block.h"
 #include "nn/layers.h"
@@ -13,9 +13,9 @@ namespace burnish::models::qwen_image {
 inline const std::string kBlockwise = "blockwise_controlnet";
 /// Columns that it reads, by DiffSynth-Studio's names.
 inline constexpr const char *kControlColumn = "blockwise_controlnet_image", *kControlMaskColumn = "blockwise_controlnet_inpaint_mask";
-inline constexpr ExtraInput kExtraInputs[] = {
-    {.column = kControlColumn, .needs = "a blockwise ControlNet", .fits_picture = true},
-    {.column = kControlMaskColumn, .needs = "a blockwise ControlNet that inpaints", .fits_picture = true},
+inline const Column kExtraInputs[] = {
+    {.name = kControlColumn, .fit = Column::Fit::as_target, .words = {"a blockwise ControlNet"}},
+    {.name = kControlMaskColumn, .fit = Column::Fit::as_target, .words = {"a blockwise ControlNet that inpaints"}},
 };
 
 /// Adds to the image tokens behind every block of the transformer a residual, made of them and of a control picture.

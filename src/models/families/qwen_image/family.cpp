@@ -55,8 +55,8 @@ std::vector<ModelEntry> layered_sizes(std::string_view name) {
           sizes_of<vae::CausalAutoencoder, vae::CausalConfig>(name, {.pixels = {.channels = 4}})};
 }
 
-std::vector<ExtraInput> further_inputs() {
-  std::vector<ExtraInput> inputs(std::begin(kExtraInputs), std::end(kExtraInputs));
+Columns further_inputs() {
+  Columns inputs(std::begin(kExtraInputs), std::end(kExtraInputs));
   inputs.push_back(kLayerCount);
   return inputs;
 }

@@ -1,5 +1,5 @@
 #pragma once
-#include "models/model/extra_input.h"
+#include "base/column.h"
 #include "models/model/latent_space.h"
 #include "models/parts/shared_units.h"
 
@@ -11,8 +11,8 @@ namespace burnish::models::qwen_image {
 inline constexpr const char* kWholeColumn = "layer_input_image";
 
 /// The number of layers in a row's picture, which data with layers are held to.
-inline constexpr ExtraInput kLayerCount{
-    .column = "layer_num", .kind = ExtraInput::Kind::numbers, .needs = "Qwen-Image-Layered", .of_rows = true, .example = "1"};
+inline const Column kLayerCount{
+    .name = "layer_num", .is = Column::Is::numbers, .words = {"Qwen-Image-Layered", "1"}, .given = Column::Given::by_rows};
 
 /// Turns a space of pictures into one of their layers, or of those behind the first, which is the whole picture.
 void add_layers(LatentSpace& space, bool without_whole);

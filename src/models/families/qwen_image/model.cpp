@@ -72,7 +72,7 @@ QwenImageModel::QwenImageModel(const ModelFiles& files, const ModelOptions& opti
   check_widths(dit, "texts", config_.caption_width, text, "text encoder", text_config_.width);
   control_ = std::make_unique<Control>(options_, components_, files_, config_, dit.entry != nullptr);
   if (is_layered_ && control_->is_read())
-    config_error("models", "{} is for a ControlNet, and there is none of Qwen-Image-Layered; take it out", kExtraInputs[0].column);
+    config_error("models", "{} is for a ControlNet, and there is none of Qwen-Image-Layered; take it out", kExtraInputs[0].name);
   add_transformer(dit);
   add_encoders(sources);
   add(autoencoder_, /*patch=*/2);
@@ -158,7 +158,7 @@ void QwenImageModel::fill_names() {
   names_.experts = {{"dit"}};
   if (is_layered_) names_.references = {.are_needed = true, .most = 1};
   if (options_.references) names_.references.column = is_layered_ ? kWholeColumn : kReferenceColumn;
-  if (is_layered_ && options_.extra_inputs.contains(std::string(kLayerCount.column))) names_.extra_inputs.push_back(kLayerCount);
+  if (is_layered_ && options_.extra_inputs.contains(kLayerCount.name)) names_.extra_inputs.push_back(kLayerCount);
   control_->add_names(names_);
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels / 4, -1, -1}, .diffsynth = {"input_latents"}}},

@@ -66,7 +66,7 @@ std::vector<NamedRecipe> Control::components(const ComponentNames&) const {
 void Control::add_names(Names& names) const {
   if (!source_.entry) return;
   for (const auto& input : kExtraInputs) {
-    if (has(input.column)) names.extra_inputs.push_back(input);
+    if (has(input.name)) names.extra_inputs.push_back(input);
   }
 }
 
@@ -74,7 +74,7 @@ void Control::add_units(UnitGroups& groups, const ModelParts& parts) {
   if (!is_read()) return;
   pipeline::Unit unit{"encode_control", {}, {"control_latents"}, {parts.vae}};
   for (const auto& input : kExtraInputs) {
-    if (has(input.column)) unit.reads.emplace_back(input.column);
+    if (has(input.name)) unit.reads.emplace_back(input.name);
   }
   unit.run = [parts, controls = has(kControlColumn), inpaints = has(kMaskColumn)](pipeline::Scope& s) {
     s.uses(parts.vae);

@@ -1,7 +1,7 @@
 #pragma once
+#include "base/column.h"
 #include "models/families/qwen_image_21/controlnet.h"
 #include "models/families/qwen_image_21/transformer.h"
-#include "models/model/extra_input.h"
 #include "models/parts/side_module.h"
 
 namespace burnish::models::qwen_image_21 {
@@ -9,10 +9,10 @@ namespace burnish::models::qwen_image_21 {
 /// Columns that it reads, by DiffSynth-Studio's names.
 inline constexpr const char *kControlColumn = "controlnet_image", *kInpaintedColumn = "controlnet_inpaint_image",
                             *kMaskColumn = "controlnet_inpaint_mask";
-inline constexpr ExtraInput kExtraInputs[] = {
-    {.column = kControlColumn, .needs = "a ControlNet", .fits_picture = true},
-    {.column = kInpaintedColumn, .needs = "a ControlNet that inpaints", .fits_picture = true},
-    {.column = kMaskColumn, .needs = "a ControlNet that inpaints", .fits_picture = true},
+inline const Column kExtraInputs[] = {
+    {.name = kControlColumn, .fit = Column::Fit::as_target, .words = {"a ControlNet"}},
+    {.name = kInpaintedColumn, .fit = Column::Fit::as_target, .words = {"a ControlNet that inpaints"}},
+    {.name = kMaskColumn, .fit = Column::Fit::as_target, .words = {"a ControlNet that inpaints"}},
 };
 
 /// Finds the ControlNet among these files.

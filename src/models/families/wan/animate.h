@@ -1,8 +1,8 @@
 #pragma once
+#include "base/column.h"
 #include "models/families/wan/animate_config.h"
 #include "models/families/wan/transformer.h"
 #include "models/model/components.h"
-#include "models/model/extra_input.h"
 
 // Wan-Animate (arXiv 2509.14055): a module beside the transformer that reads a clip of poses, which is added to the tokens, and a clip of a
 // face, to which the tokens of a frame attend behind some of the transformer's blocks. Shape letters as in blocks.h; S the side of a face,
@@ -17,12 +17,12 @@ inline constexpr const char *kPoseVideo = "animate_pose_video", *kFaceVideo = "a
 /// Columns of a clip that is kept outside of a mask, of the mask, and of frames from which the clip goes on.
 inline constexpr const char *kKeptVideo = "animate_inpaint_video", *kKeptMask = "animate_mask_video",
                             *kPreviousFrames = "animate_previous_frames";
-inline constexpr ExtraInput kAnimateInputs[] = {
-    {.column = kPoseVideo, .kind = ExtraInput::Kind::clip, .needs = "Wan-Animate"},
-    {.column = kFaceVideo, .kind = ExtraInput::Kind::clip, .needs = "Wan-Animate", .square = 512},
-    {.column = kKeptVideo, .kind = ExtraInput::Kind::clip, .needs = "Wan-Animate"},
-    {.column = kKeptMask, .kind = ExtraInput::Kind::clip, .needs = "Wan-Animate"},
-    {.column = kPreviousFrames, .needs = "Wan-Animate", .fits_picture = true},
+inline const Column kAnimateInputs[] = {
+    {.name = kPoseVideo, .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"Wan-Animate"}},
+    {.name = kFaceVideo, .is = Column::Is::clip, .fit = Column::Fit::square, .words = {"Wan-Animate"}, .side = 512},
+    {.name = kKeptVideo, .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"Wan-Animate"}},
+    {.name = kKeptMask, .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"Wan-Animate"}},
+    {.name = kPreviousFrames, .fit = Column::Fit::as_target, .words = {"Wan-Animate"}},
 };
 
 struct AnimatePart {

@@ -144,8 +144,8 @@ std::vector<NamedRecipe> AnimateUnits::components(const ComponentNames& dit) con
 void AnimateUnits::add_names(Names& names) const {
   if (!reads_) return;
   for (auto input : kAnimateInputs) {
-    if (!has(input.column)) continue;
-    if (input.square > 0) input.square = config_.face_side();
+    if (!has(input.name)) continue;
+    if (input.fit == Column::Fit::square) input.side = config_.face_side();
     names.extra_inputs.push_back(input);
   }
   names.values["pose_latents"] = {.shape = {-1, dit_.out_channels, -1, -1, -1}};

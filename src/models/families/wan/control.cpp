@@ -43,7 +43,7 @@ std::string Control::variant(bool has_experts) const {
 
 void Control::add_names(Names& names) const {
   for (const auto& input : kControlInputs) {
-    if (reads(input.column)) names.extra_inputs.push_back(input);
+    if (reads(input.name)) names.extra_inputs.push_back(input);
   }
   if (reads(kControlVideo)) names.values["control_latents"] = {.shape = {-1, dit_.out_channels, -1, -1, -1}};
   if (reads(kReferencePicture) && dit_.image_width > 0) names.values["image_states"] = {.shape = {-1, -1, dit_.image_width}};

@@ -1,7 +1,7 @@
 #pragma once
+#include "base/column.h"
 #include "models/families/wan/frames.h"
 #include "models/families/wan/side_module.h"
-#include "models/model/extra_input.h"
 
 // What Wan's Fun models read beside a prompt: a clip that controls, a reference picture, and how the camera moves (VideoX-Fun; formulas are
 // those of DiffSynth-Studio's pipelines/wan_video.py).
@@ -9,11 +9,11 @@ namespace burnish::models::wan {
 
 inline constexpr const char *kControlVideo = "control_video", *kReferencePicture = "reference_image",
                             *kCameraDirection = "camera_control_direction", *kCameraSpeed = "camera_control_speed";
-inline constexpr ExtraInput kControlInputs[] = {
-    {.column = kControlVideo, .kind = ExtraInput::Kind::clip, .needs = "a Fun Control model"},
-    {.column = kReferencePicture, .needs = "a Fun Control model with a reference picture", .fits_picture = true},
-    {.column = kCameraDirection, .kind = ExtraInput::Kind::text, .needs = "a Fun Control-Camera model", .example = "Left"},
-    {.column = kCameraSpeed, .kind = ExtraInput::Kind::numbers, .needs = "a Fun Control-Camera model", .example = "0.01"},
+inline const Column kControlInputs[] = {
+    {.name = kControlVideo, .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"a Fun Control model"}},
+    {.name = kReferencePicture, .fit = Column::Fit::as_target, .words = {"a Fun Control model with a reference picture"}},
+    {.name = kCameraDirection, .is = Column::Is::text, .words = {"a Fun Control-Camera model", "Left"}},
+    {.name = kCameraSpeed, .is = Column::Is::numbers, .words = {"a Fun Control-Camera model", "0.01"}},
 };
 
 class Control : public SideModule {

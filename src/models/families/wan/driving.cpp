@@ -80,7 +80,7 @@ pipeline::Units units_of_columns(const ModelParts& parts) {
 }  // namespace
 
 bool reads_driving(const ModelOptions& options) {
-  auto names = [&](const ExtraInput& input) { return options.extra_inputs.contains(std::string(input.column)); };
+  auto names = [&](const Column& input) { return options.extra_inputs.contains(input.name); };
   const auto count = std::ranges::count_if(kDrivingInputs, names);
   if (count == 0) return false;
   if (count < std::ssize(kDrivingInputs))

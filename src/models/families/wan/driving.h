@@ -9,10 +9,10 @@ namespace burnish::models::wan {
 /// Columns that it reads, by DiffSynth-Studio's names: the picture, the clip whose motion it has, and what is to be said of this clip.
 inline constexpr const char *kDrivingPicture = "animate2_reference_image", *kDrivingClip = "animate2_reference_video",
                             *kDrivingText = "animate2_prompt_ref";
-inline constexpr ExtraInput kDrivingInputs[] = {
-    {.column = kDrivingPicture, .needs = "Wan-Animate-2", .fits_picture = true},
-    {.column = kDrivingClip, .kind = ExtraInput::Kind::clip, .needs = "Wan-Animate-2"},
-    {.column = kDrivingText, .kind = ExtraInput::Kind::text, .needs = "Wan-Animate-2", .example = "a person dances"},
+inline const Column kDrivingInputs[] = {
+    {.name = kDrivingPicture, .fit = Column::Fit::as_target, .words = {"Wan-Animate-2"}},
+    {.name = kDrivingClip, .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"Wan-Animate-2"}},
+    {.name = kDrivingText, .is = Column::Is::text, .words = {"Wan-Animate-2", "a person dances"}},
 };
 
 /// Tells whether a run's columns have it read something. Throws a config Error where they do not go together.

@@ -88,8 +88,8 @@ std::string describe_entry(const ModelEntry& entry) {
                    {found.vae, "causal autoencoder"}});
 }
 
-std::vector<ExtraInput> all_inputs() {
-  std::vector<ExtraInput> all{kStartFrame, kLastFrame};
+Columns all_inputs() {
+  Columns all{kStartFrame, kLastFrame};
   all.insert(all.end(), std::begin(kVaceInputs), std::end(kVaceInputs));
   all.insert(all.end(), std::begin(kControlInputs), std::end(kControlInputs));
   all.insert(all.end(), std::begin(kAnimateInputs), std::end(kAnimateInputs));

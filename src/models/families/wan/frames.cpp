@@ -15,8 +15,8 @@ namespace {
 
 std::vector<std::string> read_with(GivenFrames given) {
   std::vector<std::string> reads{"image"};
-  if (given.has_column) reads.emplace_back(kStartFrame.column);
-  if (given.has_last) reads.emplace_back(kLastFrame.column);
+  if (given.has_column) reads.emplace_back(kStartFrame.name);
+  if (given.has_last) reads.emplace_back(kLastFrame.name);
   return reads;
 }
 
@@ -34,7 +34,7 @@ at::Tensor frames_in(const pipeline::Scope& s, std::string_view column, const at
 
 at::Tensor first_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW, GivenFrames given) {
   auto own = clip_BCFHW.select(2, 0);
-  return given.has_column ? frames_in(s, kStartFrame.column, own) : own;
+  return given.has_column ? frames_in(s, kStartFrame.name, own) : own;
 }
 
 /// Tells whether it is TI2V-5B, which has the autoencoder of Wan 2.2.
@@ -47,7 +47,7 @@ at::Tensor last_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW) {
         "models",
         "extra_inputs end_image gives a clip's last frame, and this one has no other than its first; take it out, or give clips of "
         "more frames");
-  return frames_in(s, kLastFrame.column, clip_BCFHW.select(2, num_frames - 1));
+  return frames_in(s, kLastFrame.name, clip_BCFHW.select(2, num_frames - 1));
 }
 
 }  // namespace

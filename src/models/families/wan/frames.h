@@ -1,8 +1,8 @@
 #pragma once
 #include <string_view>
 
+#include "base/column.h"
 #include "models/families/wan/config.h"
-#include "models/model/extra_input.h"
 #include "models/parts/clip_vision.h"
 #include "models/parts/shared_units.h"
 
@@ -31,11 +31,11 @@ inline constexpr std::string_view kFirstFrameColumn = "input_image";
 
 /// The column that asks for the last frame too, of models that read frames beside the noisy latents. Where a row names a picture in it,
 /// this is the last frame; else it is the clip's own.
-inline constexpr ExtraInput kLastFrame{
-    .column = "end_image", .needs = "a model that goes on from frames beside the noise", .fits_picture = true};
+inline const Column kLastFrame{
+    .name = "end_image", .fit = Column::Fit::as_target, .words = {"a model that goes on from frames beside the noise"}};
 
 /// The column that asks for another first frame than the clip's own, where a row names a picture in it.
-inline constexpr ExtraInput kStartFrame{.column = "start_image", .needs = "a model that goes on from a first frame", .fits_picture = true};
+inline const Column kStartFrame{.name = "start_image", .fit = Column::Fit::as_target, .words = {"a model that goes on from a first frame"}};
 
 /// Which frames of a clip are given, and whether a column may have pictures in place of the clip's own first one.
 struct GivenFrames {

@@ -91,11 +91,11 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Assem
     config_ = driven_config_of(autoencoder_.channels, read_named(found.text_encoder, text::t5_config).width,
                                read_named(found.senses.image_encoder, clip_vision_config).width);
   first_frame_ = first_frame_of(config_, vae_config);
-  if (!options_.references && options_.extra_inputs.contains(std::string(kLastFrame.column)))
+  if (!options_.references && options_.extra_inputs.contains(kLastFrame.name))
     config_error(
         "models",
         "end_image is a clip's last frame and goes with its first; name input_image in extra_inputs too, when drawing --reference");
-  if (!options_.references && options_.extra_inputs.contains(std::string(kStartFrame.column)))
+  if (!options_.references && options_.extra_inputs.contains(kStartFrame.name))
     config_error("models",
                  "start_image has pictures in place of a clip's first frame; name input_image in extra_inputs too, when drawing give "
                  "--reference instead");

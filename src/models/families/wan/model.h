@@ -29,11 +29,11 @@ class WanModel : public AssembledModel {
   bool gives(FirstFrame how) const { return options_.references && first_frame_ == how; }
   /// Tells whether the run gives a last frame too, to a model that takes it; one with places for both takes no first frame alone.
   bool gives_last() const {
-    return gives(FirstFrame::beside) && (config_.extras.image_places > 0 || options_.extra_inputs.contains(std::string(kLastFrame.column)));
+    return gives(FirstFrame::beside) && (config_.extras.image_places > 0 || options_.extra_inputs.contains(kLastFrame.name));
   }
   /// Returns which frames the run gives; the last one where `may_have_last` says so.
   GivenFrames given_frames(bool may_have_last) const {
-    return {.has_column = has_start_ && options_.extra_inputs.contains(std::string(kStartFrame.column)), .has_last = may_have_last};
+    return {.has_column = has_start_ && options_.extra_inputs.contains(kStartFrame.name), .has_last = may_have_last};
   }
   bool reads_image() const { return config_.image_width > 0; }
 

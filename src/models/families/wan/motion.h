@@ -1,15 +1,14 @@
 #pragma once
+#include "base/column.h"
 #include "models/families/wan/config.h"
 #include "models/model/components.h"
-#include "models/model/extra_input.h"
 #include "nn/linear.h"
 
 namespace burnish::models::wan {
 
 /// The name of the module where it trains, and the column that it reads, as DiffSynth-Studio has them.
 inline const std::string kMotion = "motion_controller";
-inline constexpr ExtraInput kMotionInput{
-    .column = "motion_bucket_id", .kind = ExtraInput::Kind::numbers, .needs = "a motion controller", .example = "50"};
+inline const Column kMotionInput{.name = "motion_bucket_id", .is = Column::Is::numbers, .words = {"a motion controller", "50"}};
 
 /// Adds to what is made of the time how much is to move: a number from 0 to 100 (DiffSynth-Studio: models/wan_video_motion_controller.py).
 /// It is computed and kept in fp32, as the time is.

@@ -6,7 +6,7 @@ namespace burnish::models::wan {
 
 MotionUnits::MotionUnits(const ModelOptions& options, Components& components, const Found& found, const Config& dit)
     : SideModule(options, components), source_(found.motion), config_{.width = dit.width()} {
-  reads_ = has(kMotionInput.column) && (source_.entry || !found.has_dit());
+  reads_ = has(kMotionInput.name) && (source_.entry || !found.has_dit());
   if (!source_.entry) return;
   config_ = naming(source_.entry->label, [&] { return MotionController::detect(source_.shapes()); });
   if (found.has_dit() && config_.width != dit.width())
@@ -26,14 +26,14 @@ void MotionUnits::add_names(Names& names) const {
 void MotionUnits::add_units(UnitGroups& groups, const ModelParts&) {
   if (!reads_) return;
   auto& modulate = groups.denoise.front();
-  modulate.reads.emplace_back(kMotionInput.column);
+  modulate.reads.emplace_back(kMotionInput.name);
   modulate.models.push_back(kMotion);
 }
 
 at::Tensor MotionUnits::modulation(pipeline::Scope& scope) {
   if (!reads_) return {};
   scope.uses(kMotion);
-  return loaded<MotionController>(kMotion).forward(scope.tensor(std::string(kMotionInput.column)).to(options_.device));
+  return loaded<MotionController>(kMotion).forward(scope.tensor(kMotionInput.name).to(options_.device));
 }
 
 }  // namespace burnish::models::wan

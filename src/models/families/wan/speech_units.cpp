@@ -95,7 +95,7 @@ std::vector<NamedRecipe> SpeechUnits::components(const ComponentNames&) const {
 void SpeechUnits::add_names(Names& names) const {
   if (!is_there()) return;
   for (const auto& input : kSpeechInputs) {
-    if (has(input.column)) names.extra_inputs.push_back(input);
+    if (has(input.name)) names.extra_inputs.push_back(input);
   }
   const auto& speech = dit_.extras.speech;
   names.values["sound_states"] = {.shape = {-1, speech.num_states, -1, speech.sound_width}};

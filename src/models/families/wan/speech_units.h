@@ -1,7 +1,7 @@
 #pragma once
+#include "base/column.h"
 #include "models/families/wan/found.h"
 #include "models/families/wan/side_module.h"
-#include "models/model/extra_input.h"
 #include "models/parts/wav2vec2.h"
 
 namespace burnish::models::wan {
@@ -10,9 +10,9 @@ namespace burnish::models::wan {
 inline const std::string kAudioEncoder = "audio_encoder";
 /// Columns that Wan-S2V reads, by DiffSynth-Studio's names: a file of sound in place of the clip's own, and a clip of poses.
 inline constexpr const char *kSoundInput = "input_audio", *kSpeechPoses = "s2v_pose_video";
-inline constexpr ExtraInput kSpeechInputs[] = {
-    {.column = kSoundInput, .kind = ExtraInput::Kind::file, .needs = "Wan-S2V", .example = "1"},
-    {.column = kSpeechPoses, .kind = ExtraInput::Kind::clip, .needs = "Wan-S2V"},
+inline const Column kSpeechInputs[] = {
+    {.name = kSoundInput, .is = Column::Is::sound, .words = {"Wan-S2V", "1"}, .value = "sound", .channels = 1, .rate = 16000},
+    {.name = kSpeechPoses, .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"Wan-S2V"}},
 };
 
 /// The option that names where the settings of what hears lie, as DiffSynth-Studio has it.

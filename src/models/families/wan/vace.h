@@ -1,8 +1,8 @@
 #pragma once
+#include "base/column.h"
 #include "models/families/wan/transformer.h"
 #include "models/families/wan/vace_config.h"
 #include "models/model/components.h"
-#include "models/model/extra_input.h"
 
 // VACE (arXiv 2503.07598): a module beside the transformer that reads a clip, a mask and a picture, and adds to the tokens behind some of
 // the transformer's blocks. Shape letters as in blocks.h; K channels of what it reads.
@@ -13,10 +13,10 @@ inline const std::string kVace = "vace";
 /// Columns that it reads, by DiffSynth-Studio's names: the clip that guides, a mask that is white where it is to be replaced, and a picture
 /// of what is to be seen.
 inline constexpr const char *kVaceVideo = "vace_video", *kVaceMask = "vace_video_mask", *kVaceReference = "vace_reference_image";
-inline constexpr ExtraInput kVaceInputs[] = {
-    {.column = kVaceVideo, .kind = ExtraInput::Kind::clip, .needs = "VACE"},
-    {.column = kVaceMask, .kind = ExtraInput::Kind::clip, .needs = "VACE"},
-    {.column = kVaceReference, .needs = "VACE", .fits_picture = true},
+inline const Column kVaceInputs[] = {
+    {.name = kVaceVideo, .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"VACE"}},
+    {.name = kVaceMask, .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"VACE"}},
+    {.name = kVaceReference, .fit = Column::Fit::as_target, .words = {"VACE"}},
 };
 
 /// Names of parameters are those of diffusers' WanVACETransformer3DModel. Tokens are shared out as the transformer's, whose places they

@@ -106,7 +106,7 @@ void VaceUnits::add_names(Names& names) const {
   if (!reads_) return;
   names.values["vace_context"] = {.shape = {-1, config_.in_channels, -1, -1, -1}};
   for (const auto& input : kVaceInputs) {
-    if (has(input.column)) names.extra_inputs.push_back(input);
+    if (has(input.name)) names.extra_inputs.push_back(input);
   }
 }
 

@@ -1,0 +1,214 @@
+#include "data/read_row.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/input_error.h"
+#include "base/random_key.h"
+#include "base/text.h"
+#include "data/clip.h"
+#include "io/files.h"
+#include "io/hash.h"
+
+namespace burnish::data {
+
+namespace {
+
+using Is = Column::Is;
+
+const Subset& subset_of(const Dataset& dataset, int64_t row) { return dataset.options().subsets[dataset.row(row).subset]; }
+
+/// Every picture of these files as `crop` says; each must still be of the size that it had when it was looked at.
+CropOf same_crop(const Crop& crop, const Size& known) {
+  return [=](const std::string& file, const Size& found) {
+    check_unchanged(file, known, found);
+    return crop;
+  };
+}
+
+/// A single frame is a picture.
+at::Tensor as_cell(const at::Tensor& frames_FHWC) { return frames_FHWC.size(0) == 1 ? frames_FHWC[0] : frames_FHWC; }
+
+at::Tensor read_alike(const Row& row, const Column& column, const std::vector<std::string>& files, const CropOf& cut) {
+  if (column.is == Is::layers) return read_layers(files, cut);
+  if (row.window) return as_cell(read_frames(files[0], *row.window, pixels_of(column), cut));
+  return read_picture(files[0], pixels_of(column), cut);
+}
+
+at::Tensor read_beside(const Dataset& dataset, int64_t number, const Column& column, int64_t variant) {
+  const auto& row = dataset.row(number);
+  const auto& looked = dataset.looked(number);
+  const auto files = files_in(row, column.name);
+  if (files.empty()) data_error("data", "{} names no picture in the column '{}'", dataset.name_of(number), column.name);
+  auto crop = crop_of(dataset, number, variant);
+  if (column.fit != Column::Fit::square) return read_alike(row, column, files, same_crop(crop, looked.picture));
+  const auto& size = looked.sizes.at(column.name)[0];
+  auto square = centre_crop(size, {column.side, column.side});
+  square.flip = crop.flip;
+  return read_alike(row, column, files, same_crop(square, size));
+}
+
+std::vector<at::Tensor> read_list(const Dataset& dataset, int64_t number, const Column& column, int64_t variant) {
+  const auto files = files_in(dataset.row(number), column.name);
+  const auto crops = picture_crops(dataset, number, column, variant);
+  const auto& sizes = dataset.looked(number).sizes.at(column.name);
+  std::vector<at::Tensor> pictures;
+  for (size_t i = 0; i < crops.size(); ++i) pictures.push_back(read_picture(files.at(i), pixels_of(column), same_crop(crops[i], sizes[i])));
+  return pictures;
+}
+
+at::Tensor read_mask(const Dataset& dataset, int64_t number, int64_t variant) {
+  const auto& row = dataset.row(number);
+  const auto& looked = dataset.looked(number);
+  const auto& source = dataset.options().mask;
+  const bool of_alpha = source.from == MaskSource::From::alpha;
+  auto mask = row.further.find(source.column);
+  if (source.from == MaskSource::From::nothing || (!of_alpha && mask == row.further.end())) return {};
+  const auto cut = same_crop(crop_of(dataset, number, variant), looked.picture);
+  if (of_alpha && target_of(dataset.options().columns).is == Is::layers)
+    return read_layers(target_files(row), cut).narrow(-1, 3, 1).contiguous();
+  const auto pixels = of_alpha ? Pixels::alpha : Pixels::gray;
+  const auto& file = of_alpha ? row.file : mask->second;
+  return looked.has_mask_clip ? read_frames(file, *row.window, pixels, cut) : read_picture(file, pixels, cut);
+}
+
+/// The file that holds a row's sound: the one that the column names, else its clip or picture.
+std::string sound_file(const Row& row, const Column& column) {
+  auto own = row.cells.find(column.name);
+  return own != row.cells.end() && own->is_string() ? own->get<std::string>() : row.file;
+}
+
+/// The stretch of time of a row's frames; numbered frames are shown as fast as they are asked for.
+SoundWindow time_of(const Dataset& dataset, int64_t number) {
+  const auto& row = dataset.row(number);
+  const auto& asked = subset_of(dataset, number).clips.rate;
+  auto window = row.window.value_or(ClipWindow{.first = 0, .count = 1, .rate = asked});
+  if (io::is_folder(row.file)) window.rate = asked;
+  return {{window.first * window.rate.den, window.rate.num}, {window.count * window.rate.den, window.rate.num}};
+}
+
+at::Tensor read_sound_of(const Dataset& dataset, int64_t number, const Column& column) {
+  const auto& row = dataset.row(number);
+  const auto time = time_of(dataset, number);
+  const auto file = sound_file(row, column);
+  if (file == row.file && !is_video(file)) return silence(column, time.length.num * column.rate / time.length.den);
+  return read_sound(column, file, time);
+}
+
+std::string sound_content(const Dataset& dataset, int64_t number, const Column& column, int64_t variant, const RowHashes& hashes) {
+  const auto& row = dataset.row(number);
+  const auto file = sound_file(row, column);
+  const auto hash = file == row.file ? hashes.target : io::file_hash(file);
+  const auto channels = column.channels == 1 ? "" : fmt::format(" in {} channels", column.channels);
+  return fmt::format("sound of {} at {}{}, {}", hash, column.rate, channels, content_of_crop(dataset, number, variant));
+}
+
+/// The hashes of a row's further files of these names, a blank before each, up to the first that is not there.
+std::string hashes_of(const RowHashes& hashes, int64_t first, const std::function<std::string(int64_t number)>& name_of) {
+  std::string text;
+  for (auto k = first;; ++k) {
+    auto hash = hashes.further.find(name_of(k));
+    if (hash == hashes.further.end()) return text;
+    text += " " + hash->second;
+  }
+}
+
+std::string list_content(const Dataset& dataset, int64_t number, const Column& column, int64_t variant, const RowHashes& hashes) {
+  std::string content = "references";
+  size_t picture = 0;
+  for (const auto& crop : picture_crops(dataset, number, column, variant)) {
+    const auto& hash = hashes.further.at(picture_name(column.name, picture++));
+    content += fmt::format(", sRGB picture {} cut to {}{}", hash, spelled(extent_of(crop.size)), crop.flip ? " mirrored" : "");
+  }
+  return content;
+}
+
+std::string mask_content(const Dataset& dataset, int64_t number, int64_t variant, const RowHashes& hashes) {
+  const auto& source = dataset.options().mask;
+  const auto cut = content_of_crop(dataset, number, variant);
+  if (source.from == MaskSource::From::alpha) return fmt::format("alpha of {} {}", hashes.target, cut);
+  auto hash = hashes.further.find(source.column);
+  return hash == hashes.further.end() ? "" : fmt::format("mask {} {}", hash->second, cut);
+}
+
+}  // namespace
+
+int64_t num_variants(const Dataset& dataset) {
+  int64_t most = 1;
+  for (const auto& subset : dataset.options().subsets) most = std::max(most, subset.augmentation.num_variants);
+  return most;
+}
+
+Crop crop_of(const Dataset& dataset, int64_t row, int64_t variant) {
+  const auto& how = subset_of(dataset, row).augmentation;
+  const auto& looked = dataset.looked(row);
+  auto crop = centre_crop(looked.picture, looked.size);
+  auto name = dataset.row(row).name;
+  CounterRandom random(RandomKey{0, static_cast<uint64_t>(variant) + 1, name, Purpose::augmentation}.value());
+  if (how.random_crop) {
+    auto scaled = covering_size(looked.picture, looked.size);
+    crop.top = static_cast<int64_t>(random.below(static_cast<uint64_t>(scaled.height - looked.size.height + 1)));
+    crop.left = static_cast<int64_t>(random.below(static_cast<uint64_t>(scaled.width - looked.size.width + 1)));
+  }
+  CounterRandom coin(RandomKey{0, 0, name, Purpose::augmentation}.value());
+  crop.flip = how.fixed_flip || (how.random_flip && (static_cast<uint64_t>(variant) + coin.below(2)) % 2 == 1);
+  crop.alteration = alteration_of(how, name, variant);
+  return crop;
+}
+
+std::vector<Crop> picture_crops(const Dataset& dataset, int64_t row, const Column& column, int64_t variant) {
+  auto flip = crop_of(dataset, row, variant).flip;
+  const auto& rule = subset_of(dataset, row).size;
+  std::vector<Crop> crops;
+  for (const auto& size : dataset.looked(row).sizes.at(column.name)) {
+    crops.push_back(centre_crop(size, column.fit == Column::Fit::whole ? size : target_size(rule, size, dataset.row(row).file)));
+    crops.back().flip = flip;
+  }
+  return crops;
+}
+
+Cell read(const Dataset& dataset, int64_t row, const Column& column, int64_t variant) {
+  const auto& looked = dataset.looked(row);
+  if (column.is == Is::mask) return read_mask(dataset, row, variant);
+  if (column.is == Is::pictures) return read_list(dataset, row, column, variant);
+  if (column.is == Is::sound) return read_sound_of(dataset, row, column);
+  if (!column.is_seen()) return read_value(column, trimmed(dataset.row(row).cells.at(column.name)), dataset.name_of(row));
+  if (column.fit != Column::Fit::target) return read_beside(dataset, row, column, variant);
+  const auto cut = same_crop(crop_of(dataset, row, variant), looked.picture);
+  return read_alike(dataset.row(row), column, target_files(dataset.row(row)), cut);
+}
+
+std::string content(const Dataset& dataset, int64_t row, const Column& column, int64_t variant, const RowHashes& hashes) {
+  if (column.is == Is::mask) return mask_content(dataset, row, variant, hashes);
+  if (column.is == Is::pictures) return list_content(dataset, row, column, variant, hashes);
+  if (column.is == Is::sound) return sound_content(dataset, row, column, variant, hashes);
+  if (!column.is_seen()) return content_of_value(trimmed(dataset.row(row).cells.value(column.name, nlohmann::json())));
+  const auto cut = content_of_crop(dataset, row, variant);
+  if (column.fit == Column::Fit::target) {
+    const auto* kind = column.is == Is::layers ? "layers" : "picture";
+    return fmt::format("sRGB {} {}{} {}", kind, hashes.target, hashes_of(hashes, 1, layer_name), cut);
+  }
+  auto files = hashes_of(hashes, 0, [&](int64_t k) { return picture_name(column.name, static_cast<size_t>(k)); });
+  if (files.empty()) return "";
+  return fmt::format("sRGB picture{} {}{}", files, cut,
+                     column.fit == Column::Fit::square ? fmt::format(", a square of {}", column.side) : "");
+}
+
+std::string content_of_crop(const Dataset& dataset, int64_t row, int64_t variant) {
+  auto crop = crop_of(dataset, row, variant);
+  auto centre = centre_crop(dataset.looked(row).picture, crop.size);
+  auto content = "cut to " + spelled(extent_of(crop.size));
+  if (crop.top != centre.top || crop.left != centre.left) content += fmt::format(" from {},{}", crop.top, crop.left);
+  if (crop.flip) content += " mirrored";
+  content += spelled(crop.alteration);
+  if (const auto& window = dataset.row(row).window)
+    content += fmt::format(", {} frames from {} at {}/{} a second", window->count, window->first, window->rate.num, window->rate.den);
+  return content;
+}
+
+nlohmann::json trimmed(const nlohmann::json& cell) {
+  return cell.is_string() ? nlohmann::json(std::string(trim(cell.get<std::string>()))) : cell;
+}
+
+}  // namespace burnish::data

@@ -1,0 +1,46 @@
+#include "models/model/columns.h"
+
+#include <vector>
+
+namespace burnish::models {
+
+namespace {
+
+using Is = Column::Is;
+using Fit = Column::Fit;
+
+Column reference_of(const Model& model, const Column& target) {
+  Column column{.name = model.names().references.column, .is = Is::pictures, .fit = model.scales_references() ? Fit::whole : Fit::own_size};
+  column.value = kReferences;
+  column.channels = target.channels;
+  if (target.frames.step == 0) return column;
+  column.fit = Fit::first_frame;
+  if (target.is == Is::clip) column.given = Column::Given::by_prompts;
+  return column;
+}
+
+}  // namespace
+
+Column target_of(const LatentSpace& space) {
+  Column target{.name = kTarget, .is = Is::picture, .fit = Fit::target};
+  target.side = space.side;
+  target.frames = {space.first_frames, space.frames_step, space.frame_rate};
+  target.channels = space.pixel_channels();
+  if (space.has_layers) target.is = Is::layers;
+  else if (space.frames_step > 0) target.is = Is::clip;
+  return target;
+}
+
+Columns columns_of(const Model& model) {
+  Columns columns{target_of(model.latent_space())};
+  if (!model.names().references.column.empty()) columns.push_back(reference_of(model, columns.front()));
+  columns.insert(columns.end(), model.names().extra_inputs.begin(), model.names().extra_inputs.end());
+  return columns;
+}
+
+Columns columns_of_rows(Columns columns) {
+  std::erase_if(columns, [](const auto& column) { return column.given == Column::Given::by_prompts; });
+  return columns;
+}
+
+}  // namespace burnish::models

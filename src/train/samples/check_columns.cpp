@@ -1,0 +1,90 @@
+#include "train/samples/check_columns.h"
+
+#include <algorithm>
+
+#include "base/input_error.h"
+#include "base/text.h"
+#include "models/model/columns.h"
+
+namespace burnish::train {
+
+namespace {
+
+void check_any_mask(const data::Dataset& pictures) {
+  const auto& mask = pictures.options().mask;
+  if (mask.from != data::MaskSource::From::column) return;
+  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return pictures.row(row).further.contains(mask.column); });
+  if (!any)
+    data_error("train", "{}: no row names a mask in the column '{}'; name the column with --mask_column, or take masked_loss out",
+               pictures.origins().front().path, mask.column);
+}
+
+/// Rows that name no first frame have that of their target.
+void check_any_reference(const data::Dataset& pictures) {
+  const auto* column = find_read_as(pictures.options().columns, kReferences);
+  if (column == nullptr || column->fit == Column::Fit::first_frame) return;
+  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return !pictures.looked(row).sizes.at(column->name).empty(); });
+  if (!any)
+    data_error("train", "{}: no row names a reference picture in the column '{}'; name some there, or take {} out of extra_inputs",
+               pictures.origins().front().path, column->name, column->name);
+}
+
+void check_fits(const SampleInfo& sample, const std::string& column) {
+  for (const auto& extent : sample.picture_extents.at(column)) {
+    if (extent != Extent{1, sample.extent.height, sample.extent.width})
+      data_error("train",
+                 "row {}: the picture in the column '{}' is cut to {} by {} pixels and the picture that is trained to {} by {}; scale it "
+                 "to the picture's size",
+                 sample.row, column, extent.width, extent.height, sample.extent.width, sample.extent.height);
+  }
+}
+
+/// Tells whether rows may leave a further column empty: one that a stream is made of, or a frame in whose place is one of the clip's own.
+bool may_be_empty(const Column& column, const models::LatentSpace& space) {
+  const bool is_frame =
+      column.is == Column::Is::pictures && column.fit == Column::Fit::as_target && models::target_of(space).is != Column::Is::picture;
+  return is_frame || std::ranges::find(space.streams, column.name, &models::LatentSpace::Stream::column) != space.streams.end();
+}
+
+void check_cell(const SampleInfo& sample, const Column& column) {
+  if (!has_column(sample, column.name))
+    data_error("train", "row {} has nothing in the column '{}', which extra_inputs names; fill it in, or leave the row out", sample.row,
+               column.name);
+  if (column.is == Column::Is::tensor && !sample.columns.at(column.name).get<std::string>().ends_with(".safetensors"))
+    data_error("train",
+               "row {}: the column '{}' names {}, and a safetensors file with one tensor was expected; docs/train.md says how one is made",
+               sample.row, column.name, sample.columns.at(column.name).get<std::string>());
+  if (column.is == Column::Is::pictures && column.fit == Column::Fit::as_target) check_fits(sample, column.name);
+}
+
+}  // namespace
+
+void check_any(const data::Dataset& pictures) {
+  check_any_mask(pictures);
+  check_any_reference(pictures);
+}
+
+void check_pictures_read(const Samples& samples, const std::string& folder) {
+  for (const auto& sample : samples.list) {
+    for (const auto& [column, extents] : sample.picture_extents) {
+      if (!extents.empty() && find_column(samples.columns, column) == nullptr)
+        config_error("train", "the cache {} was made of samples with reference pictures ({}); give the extra_inputs that it was made with",
+                     folder, column);
+    }
+  }
+}
+
+void check_columns(const SampleInfo& sample, const models::Model& model, const std::vector<std::string>* read_later) {
+  for (const auto& column : model.names().extra_inputs) {
+    const bool is_made = read_later != nullptr && !contains(*read_later, column.name);
+    if ((!is_made && !may_be_empty(column, model.latent_space())) || has_column(sample, column.name)) check_cell(sample, column);
+  }
+  const auto columns = models::columns_of(model);
+  const auto* references = find_read_as(columns, kReferences);
+  if (references == nullptr || !sample.picture_extents.contains(references->name)) return;
+  if (const auto why = model.names().why_too_many(std::ssize(sample.picture_extents.at(references->name))); !why.empty())
+    data_error("train", "row {} has in the column '{}' {}; take some out", sample.row, references->name, why);
+  if (references->fit == Column::Fit::first_frame) check_fits(sample, references->name);
+}
+
+}  // namespace burnish::train
