@@ -233,7 +233,8 @@ function(burnish_rows)
     get_filename_component(name ${path} NAME_WE)
     burnish_read(text foreign/${name}.rows)
     string(APPEND texts "constexpr std::string_view ${name}_rows = R\"rows(${text})rows\";\n"
-      "static_assert(malformed_line(${name}_rows) == 0, \"src/foreign/${name}.rows has a malformed line, whose number is shown\");\n\n")
+      "constexpr int ${name}_problem = malformed_line(${name}_rows);\n"
+      "static_assert(${name}_problem == 0, \"src/foreign/${name}.rows has a malformed line, whose number is shown\");\n\n")
     string(APPEND files "{\"${name}\", ${name}_rows}, ")
   endforeach()
   configure_file(${CMAKE_SOURCE_DIR}/src/foreign/row_files.cpp.in ${CMAKE_BINARY_DIR}/foreign/row_files.cpp @ONLY)

@@ -43,7 +43,6 @@ Outcome weights_that_train(const Value& value, const Settings& all) {
 }
 
 void model_rows(Table& table) {
-  // Of two files that hold a part the first is taken.
   table << same("qwen3", "model",
                 "both tokenizers are in sd-scripts' own folder configs; name their folders in tokenizer_path and tokenizer_2_path");
   table << kind_row(

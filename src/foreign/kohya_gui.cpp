@@ -13,6 +13,13 @@ namespace burnish::foreign {
 namespace of_kohya_gui {
 namespace {
 
+/// Names in a text, with a blank between them.
+template <typename Names>
+Names names_in(const std::string& text) {
+  const auto names = split_list(text, ' ');
+  return {names.begin(), names.end()};
+}
+
 /// Options of sd-scripts that the window calls otherwise.
 const std::map<std::string, std::string> kRenamed{{"max_resolution", "resolution"},
                                                   {"optimizer", "optimizer_type"},
@@ -23,90 +30,34 @@ const std::map<std::string, std::string> kRenamed{{"max_resolution", "resolution
 const std::pair<std::string, const char*> kPrefixes[] = {{"sdxl_", "sdxl"}, {"flux1_", "flux1_checkbox"}};
 
 /// Zero is a value of these, and not as much as not given.
-const std::set<std::string> kZeroCounts{"network_alpha", "max_grad_norm"};
+const auto kZeroCounts = names_in<std::set<std::string>>("network_alpha max_grad_norm");
 
 /// Options that count for one kind of model, noise or network alone.
-const std::set<std::string> kOfFlows{"ae",
-                                     "clip_l",
-                                     "t5xxl",
-                                     "discrete_flow_shift",
-                                     "timestep_sampling",
-                                     "guidance_scale",
-                                     "split_mode",
-                                     "train_blocks",
-                                     "blocks_to_swap",
-                                     "apply_t5_attn_mask",
-                                     "model_prediction_type",
-                                     "mem_eff_save",
-                                     "t5xxl_max_token_length"};
-const std::set<std::string> kOfSd3{"logit_mean", "logit_std", "mode_scale", "weighting_scheme", "clip_g", "t5xxl_device", "t5xxl_dtype"};
-const std::set<std::string> kOfNetworks{"network_dim",      "network_alpha", "network_dropout", "network_weights",
-                                        "dim_from_weights", "unet_lr",       "text_encoder_lr", "scale_weight_norms"};
+const auto kOfFlows = names_in<std::set<std::string>>(
+    "ae clip_l t5xxl discrete_flow_shift timestep_sampling guidance_scale split_mode train_blocks blocks_to_swap apply_t5_attn_mask "
+    "model_prediction_type mem_eff_save t5xxl_max_token_length");
+const auto kOfSd3 = names_in<std::set<std::string>>("logit_mean logit_std mode_scale weighting_scheme clip_g t5xxl_device t5xxl_dtype");
+const auto kOfNetworks = names_in<std::set<std::string>>(
+    "network_dim network_alpha network_dropout network_weights dim_from_weights unet_lr text_encoder_lr scale_weight_norms");
 
 /// Options of the program that starts training, and those that have become others.
-const std::set<std::string> kOfTheProgram{"LoRA_type",
-                                          "sdxl",
-                                          "sdxl_checkbox",
-                                          "flux1_checkbox",
-                                          "sd3_checkbox",
-                                          "epoch",
-                                          "lr_warmup",
-                                          "noise_offset_type",
-                                          "additional_parameters",
-                                          "optimizer_args",
-                                          "lr_scheduler_args",
-                                          "conv_dim",
-                                          "conv_alpha",
-                                          "factor",
-                                          "decompose_both",
-                                          "rank_dropout",
-                                          "module_dropout",
-                                          "dora_wd",
-                                          "LyCORIS_preset",
-                                          "model_list",
-                                          "num_cpu_threads_per_process",
-                                          "gpu_ids",
-                                          "multi_gpu",
-                                          "num_machines",
-                                          "num_processes",
-                                          "main_process_port",
-                                          "extra_accelerate_launch_args",
-                                          "sdxl_no_half_vae",
-                                          "save_as_bool",
-                                          "create_buckets",
-                                          "create_caption",
-                                          "train_dir",
-                                          "use_latent_files",
-                                          "generate_caption_database",
-                                          "generate_image_buckets",
-                                          "full_path"};
+const auto kOfTheProgram = names_in<std::set<std::string>>(
+    "LoRA_type sdxl sdxl_checkbox flux1_checkbox sd3_checkbox epoch lr_warmup noise_offset_type additional_parameters optimizer_args "
+    "lr_scheduler_args conv_dim conv_alpha factor decompose_both rank_dropout module_dropout dora_wd LyCORIS_preset model_list "
+    "num_cpu_threads_per_process gpu_ids multi_gpu num_machines num_processes main_process_port extra_accelerate_launch_args "
+    "sdxl_no_half_vae save_as_bool create_buckets create_caption train_dir use_latent_files generate_caption_database "
+    "generate_image_buckets full_path");
 
 /// Options of one algorithm of its networks.
-const std::set<std::string> kOfAlgorithms{"unit",
-                                          "use_cp",
-                                          "use_tucker",
-                                          "use_scalar",
-                                          "train_on_input",
-                                          "train_norm",
-                                          "bypass_mode",
-                                          "constrain",
-                                          "rescaled",
-                                          "rank_dropout_scale",
-                                          "block_dims",
-                                          "block_alphas",
-                                          "conv_dims",
-                                          "conv_alphas",
-                                          "conv_block_dims",
-                                          "conv_block_alphas",
-                                          "block_lr_zero_threshold",
-                                          "down_lr_weight",
-                                          "mid_lr_weight",
-                                          "up_lr_weight"};
+const auto kOfAlgorithms = names_in<std::set<std::string>>(
+    "unit use_cp use_tucker use_scalar train_on_input train_norm bypass_mode constrain rescaled rank_dropout_scale block_dims "
+    "block_alphas conv_dims conv_alphas conv_block_dims conv_block_alphas block_lr_zero_threshold down_lr_weight mid_lr_weight "
+    "up_lr_weight");
 
-const std::vector<std::string> kOfLyCORIS{"use_cp",      "use_tucker", "use_scalar", "train_on_input",    "train_norm",
-                                          "bypass_mode", "constrain",  "rescaled",   "rank_dropout_scale"};
-const std::vector<std::string> kOfBlocks{"block_dims",     "block_alphas",  "conv_block_dims", "conv_block_alphas",
-                                         "down_lr_weight", "mid_lr_weight", "up_lr_weight",    "block_lr_zero_threshold"};
+const auto kOfLyCORIS = names_in<std::vector<std::string>>(
+    "use_cp use_tucker use_scalar train_on_input train_norm bypass_mode constrain rescaled rank_dropout_scale");
+const auto kOfBlocks = names_in<std::vector<std::string>>(
+    "block_dims block_alphas conv_block_dims conv_block_alphas down_lr_weight mid_lr_weight up_lr_weight block_lr_zero_threshold");
 
 std::string script_of(const Settings& gui) {
   bool is_network = gui.has("LoRA_type");

@@ -2,6 +2,8 @@
 #include <string>
 #include <vector>
 
+#include "foreign/script_words.h"
+
 namespace burnish::foreign::of_scripts {
 
 /// Tells whether a command is run: `perhaps` where what the script asks is not its own to answer.

@@ -49,7 +49,6 @@ void model_rows(Table& table) {
   std::vector<std::string> known;
   for (const auto& [name, targets] : targets_by_kind()) known.push_back(name);
   table << kind_row("model_family", known);
-  // Of two files that hold a part, the one named first is used.
   table << rewritten("pretrained_vae_model_name_or_path", "model", only(has_unet, same_value));
   table << rewritten("model_flavour", "", published_model).otherwise("");
   table << rewritten("mixed_precision", "dtype", [](const Value& value, const Settings& all) {
@@ -199,7 +198,6 @@ void run_rows(Table& table) {
                                                            : left_out("nothing is sent elsewhere; the log is log.jsonl in the run folder");
            }).otherwise("none");
   table << rewritten("validation_prompt", "", [](const Value&, const Settings&) { return left_out(""); });
-  // What all datasets have: each takes it where it does not say it.
 }
 
 Table table() {
