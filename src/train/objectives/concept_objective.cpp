@@ -1,6 +1,5 @@
 // Sliders and erased concepts as objectives: what a concept's own predictions differ in is learned, of pictures or of latents that the
 // model draws itself.
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/scalar_tensor.h>
 
