@@ -72,7 +72,7 @@ void PictureUnits::give(Scope& scope, const std::string&, Transformer::Inputs& i
   const auto& adapter = loaded<IpAdapter>(kIpAdapter);
   in.further = [&adapter, tokens = adapter.tokens(here(scope, "ipadapter_features"))](int64_t block) {
     auto keys = adapter.keys_and_values(block, tokens);
-    return mmdit::Further{.keys = keys[0], .values = keys[1]};
+    return mmdit::Further{.bias = {}, .keys = keys[0], .values = keys[1]};
   };
 }
 
