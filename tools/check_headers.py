@@ -4,11 +4,12 @@
 usage: check_headers.py BUILD [SINCE]
 
 A release build compiles several files as one, which hides an include that is missing. This compiles a file with nothing in it but
-one header, for each header of src/ that is changed since the commit SINCE (without one: for all), as BUILD/compile_commands.json compiles
+one header, for each header of src/ whose code is changed since the commit SINCE (without one: for all), as BUILD/compile_commands.json compiles
 the files beside it, and without its precompiled header.
 """
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -64,7 +65,19 @@ def changed_headers(since):
     names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
     if since is not None:
         names += subprocess.run(["git", "ls-files", "--others", "--exclude-standard", "src"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
-    return [Path(name).relative_to("src") for name in names if name.endswith(".h")]
+    headers = [name for name in names if name.endswith(".h")]
+    return [Path(name).relative_to("src") for name in headers if since is None or code_of((ROOT / name).read_text()) != code_of(text_at(since, name))]
+
+
+def text_at(commit, name):
+    """A file as it was, or nothing where it was not there."""
+    return subprocess.run(["git", "show", f"{commit}:{name}"], cwd=ROOT, capture_output=True, text=True).stdout
+
+
+def code_of(text):
+    """A header without its comments and blank lines."""
+    lines = (re.sub(r"\s*//.*", "", line) for line in text.splitlines())
+    return [line for line in lines if line]
 
 
 def compile_alone(header, flags):

@@ -2,7 +2,7 @@
 import unittest
 from pathlib import Path
 
-from check_headers import compile_alone, flags_for, flags_of
+from check_headers import code_of, compile_alone, flags_for, flags_of
 
 
 class Flags(unittest.TestCase):
@@ -14,6 +14,12 @@ class Flags(unittest.TestCase):
         found = {Path("io"): ["io"], Path("train/run"): ["run"], Path("joined/room_data"): ["data"], Path("app"): ["app"]}
         for header, flags in (("train/run/hooks/a.h", "run"), ("io/a.h", "io"), ("data/a.h", "data"), ("nn/a.h", "app")):
             self.assertEqual(flags_for(Path(header), found), [flags], header)
+
+
+class Changed(unittest.TestCase):
+    def test_comments_are_no_code(self):
+        self.assertEqual(code_of("/// One.\nint x;  ///< a\n"), code_of("/// Another.\n\nint x;\n"))
+        self.assertNotEqual(code_of("int x;\n"), code_of("int y;\n"))
 
 
 class Alone(unittest.TestCase):

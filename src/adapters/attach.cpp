@@ -4,7 +4,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>

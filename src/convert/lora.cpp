@@ -6,9 +6,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "adapters/adapter_config.h"
 #include "adapters/fresh.h"
@@ -26,7 +24,6 @@
 #include "convert/model_of_lora.h"
 #include "convert/weights.h"
 #include "io/files.h"
-#include "io/json.h"
 #include "loras/file_metadata.h"
 #include "models/files/loading.h"
 

@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "dist/store.h"
+#include "tests/allocations.h"
 #include "tests/scratch.h"
 #include "tests/train/options/small_options.h"
 #include "tests/train/run/skeleton_run.h"
