@@ -29,14 +29,6 @@ bool has_noising(const TrainOptions& o) { return samples_with(o, {"inverted_para
 bool is_robust(const TrainOptions& o) { return o.loss_type != "l2"; }
 bool scales_threshold(const TrainOptions& o) { return is_robust(o) && o.huber_schedule != "snr"; }
 
-/// Datasets of a dataset_config begin with the run's options, and may add what these belong to.
-bool each_says(const TrainOptions& o) { return !o.dataset_config.empty(); }
-bool buckets(const TrainOptions& o) { return each_says(o) || o.dataset.enable_bucket; }
-bool kohyas_buckets(const TrainOptions& o) { return each_says(o) || (o.dataset.enable_bucket && o.dataset.bucket_rule == "kohya"); }
-bool has_resolutions(const TrainOptions& o) { return each_says(o) || o.dataset.resolution.size() > 1; }
-bool keeps_shapes(const TrainOptions& o) { return each_says(o) || (o.dataset.height == 0 && o.dataset.resolution.empty()); }
-bool changes_tags(const TrainOptions& o) { return each_says(o) || o.dataset.shuffle_caption || o.dataset.caption_tag_dropout_rate > 0; }
-
 bool has_adapters(const TrainOptions& o) {
   return (o.trainable_models.empty() && !o.embedding.has_words()) || !o.lora_base_model.empty() || !o.lora_checkpoint.empty();
 }
@@ -312,23 +304,20 @@ static void tell_fields(config::Fields& f, TrainOptions& o) {
   for (const char* name : {"on_save", "on_end", "webhook"}) f.row(name).counts_when("a run that trains", [&o] { return trains(o); });
 }
 
-/// What the options of a dataset belong to in a run: a dataset_config begins with them, and a cache was made with them.
+/// What the options of a dataset belong to in a run: a dataset_config begins with them, and may add what they need; and a cache was made
+/// with those that its visits do not read.
 static void dataset_conditions(config::Fields& f, const TrainOptions& o) {
-  for (const char* name : {"height", "width", "max_pixels", "resolution", "multi_resolution", "enable_bucket", "caption_extension",
-                           "class_tokens", "trigger_word", "caption_prefix", "caption_suffix", "mask_folder"})
-    f.row(name).matters_when(kCacheMaker, [&o] { return reads_samples(o); });
-  for (const char* name : {"bucket_rule", "bucket_no_upscale", "bucket_reso_steps"})
-    f.row(name).counts_when("enable_bucket", [&o] { return buckets(o); });
-  for (const char* name : {"min_bucket_reso", "max_bucket_reso"})
-    f.row(name).counts_when("enable_bucket with bucket_rule kohya", [&o] { return kohyas_buckets(o); });
-  f.row("frame_stride").counts_when("frame_extraction slide", [&o] { return each_says(o) || o.dataset.frame_extraction == "slide"; });
-  f.row("frame_sample").counts_when("frame_extraction uniform", [&o] { return each_says(o) || o.dataset.frame_extraction == "uniform"; });
+  f.each([&o](config::Field& field) {
+    if (field.dataset_key != field.name) return;  // those that are of a run as well have other keys
+    for (auto& condition : field.conditions)
+      condition.counts = [&o, alone = condition.counts] { return !o.dataset_config.empty() || alone(); };
+    if (field.is_of_visits) return;
+    const bool is_drawn = field.name == "frame_rate";  // previews play as fast as the clips that are trained
+    field.conditions.insert(field.conditions.begin(), {.belongs_to = kCacheMaker,
+                                                       .counts = [&o, is_drawn] { return reads_samples(o) || (is_drawn && has_previews(o)); },
+                                                       .may_be_repeated = true});
+  });
   f.row("mask_folder").counts_when("masked_loss column", [&o] { return has_mask_column(o); });
-  f.row("multi_resolution").counts_when("several values of resolution", [&o] { return has_resolutions(o); });
-  f.row("max_pixels").counts_when("pictures that keep their shape, without height, width and resolution", [&o] { return keeps_shapes(o); });
-  for (const char* name : {"keep_tokens", "keep_tokens_separator", "caption_separator", "secondary_separator"})
-    f.row(name).counts_when("shuffle_caption or caption_tag_dropout_rate", [&o] { return changes_tags(o); });
-  for (const char* name : {"resolution", "enable_bucket"}) f.row(name).level(Level::first_run);
 }
 
 /// What the options of families belong to in a run, by what of a model they are about.
@@ -357,7 +346,10 @@ static void data_fields(config::Fields& f, TrainOptions& o) {
   f.path("class_base_path", o.class_base_path, "folder that file names in class_metadata_path start from; empty takes its own");
   f("class_prompt", o.class_prompt, "caption of samples of the class set that have none; class_tokens are not for them")
       .counts_when("class_metadata_path", [&o] { return !o.class_metadata_path.empty(); });
-  f("data_file_keys", o.data_file_keys, "columns that hold files").level(Level::all);
+  f("data_file_keys", o.data_file_keys, "columns that hold files")
+      .matters_when(kCacheMaker, [&o] { return reads_samples(o); })
+      .repeated()
+      .level(Level::all);
   f.path("dataset_config", o.dataset_config,
          "TOML file of several datasets, each with its own sizes, repeats, captions and weight (docs/data.md)");
   fields(f, o.dataset);
