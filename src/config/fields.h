@@ -29,6 +29,9 @@ struct Condition {
 /// Says who needs to know of an option: whoever trains for the first time, whoever trains often, or whoever looks for it.
 enum class Level { first_run, usual, all };
 
+/// Says what has to train for an option to decide what is learned.
+enum class LearnedBy { all, adapters, whole };
+
 /// An option of a verb: its name on the command line (`--name`, dashes work too) and in TOML, and where its value lives.
 struct Field {
   using Slot = std::variant<std::string*, int64_t*, double*, bool*, std::vector<std::string>*>;
@@ -48,7 +51,9 @@ struct Field {
   bool is_of_visits = false;               ///< see Row::of_visits
   bool is_repeated = false;                ///< see Row::repeated
   bool decides_what_is_learned = false;    ///< whether it decides what is learned, so that a saved state is no good under another value
-  bool acts_outside = false;               ///< see Row::acts_outside
+  std::function<std::string()> learned_as = {};  ///< see Row::learned_as
+  LearnedBy learned_by = LearnedBy::all;
+  bool acts_outside = false;  ///< see Row::acts_outside
   Level level = Level::usual;
 };
 
@@ -80,10 +85,17 @@ class Row {
   Row& of_dataset(std::string key = "") { return field_->dataset_key = key.empty() ? field_->name : std::move(key), *this; }
   /// Marks an option of a dataset that says how visits of a sample differ, which no cache of what encoders made of it has settled.
   Row& of_visits() { return field_->is_of_visits = true, *this; }
-  /// Marks an option that DiffSynth-Studio's commands of both halves of a split run name: where a cache has settled it, that is said and not
-  /// refused.
+  /// Marks an option that DiffSynth-Studio's commands of both halves of a split run name: where a cache has settled it, that is said and
+  /// not refused.
   Row& repeated() { return field_->is_repeated = true, *this; }
   Row& decides_what_is_learned() { return field_->decides_what_is_learned = true, *this; }
+  /// Marks one for which a fingerprint has other words than its name and value: what they are, "" where there is nothing to say, or another
+  /// option says it.
+  Row& learned_as(std::function<std::string()> words, LearnedBy by = LearnedBy::all) {
+    field_->learned_as = std::move(words);
+    field_->learned_by = by;
+    return decides_what_is_learned();
+  }
   /// Marks an option that has something done outside of the program: a command started, an address told. A settings file may give it only
   /// to who trusts that file (--trust_settings), and to_toml leaves it out, so that settings that are passed on do nothing to others.
   Row& acts_outside() { return field_->acts_outside = true, *this; }

@@ -104,9 +104,9 @@ TEST(Options, OfAFirstRunAreTwentyFive) {
 TEST(Options, AreAllJudgedAtOnce) {
   auto options = some();
   options.adapter.rank = 0;
-  options.batch_size = 0;
-  options.optimizer = "adam";
-  options.keep_best = true;
+  options.course.batch_size = 0;
+  options.step.optimizer.name = "adam";
+  options.output.save.keep_best = true;
   options.timesteps.sigmoid_scale = 2;
   auto problems = problems_of(options);
   EXPECT_THAT(problems, Contains("lora_rank: lora_rank must be at least 1, not 0"));
@@ -123,7 +123,7 @@ TEST(Options, RanksOfLokrMayStandForAWholeFactor) {
     auto options = some();
     options.adapter.type = "lokr";
     options.adapter.rank = rank;
-    options.lora_rank_groups = "dit=100000";
+    options.trained.rank_groups = "dit=100000";
     EXPECT_THAT(problems_of(options), testing::IsEmpty()) << rank;
   }
   auto options = some();
@@ -136,8 +136,8 @@ TEST(Options, ARankOfALoraToStartFromIsAskedForInFourWays) {
     TrainOptions options;
     options.given = given;
     options.adapter.rank = rank;
-    options.lora_checkpoint_rank = own;
-    options.lora_checkpoint = file;
+    options.trained.checkpoint_rank = own;
+    options.trained.lora_checkpoint = file;
     return checkpoint_rank(options);
   };
   EXPECT_EQ(rank_of({}, 32, 0), 0) << "its default, which a config.toml holds too";
