@@ -4,6 +4,7 @@
 #include "base/input_error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "train/subject/choosing.h"
 #include "train/subject/storage.h"
 #include "train/subject/training_units.h"
 
