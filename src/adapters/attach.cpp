@@ -152,6 +152,8 @@ at::Tensor norms_of_stacked(const std::vector<std::string>& paths, const LayerTa
 
 }  // namespace
 
+const std::vector<std::string>& adapter_types() { return kTypes; }
+
 Kind kind_of_type(const std::string& type) {
   for (auto kind : {Kind::loha, Kind::lokr, Kind::oft, Kind::full}) {
     if (kind_name(kind) == type) return kind;
@@ -170,11 +172,15 @@ void check(const AdapterOptions& o) {
   if (o.lokr_factor < 1 && o.lokr_factor != -1) config_error("adapters", "lokr_factor must be at least 1, or -1, not {}", o.lokr_factor);
 }
 
-NormAxis parse_norm_axis(std::string_view name) {
+const std::vector<std::string>& norm_axes() {
   static const std::vector<std::string> kAxes{"output", "input"};
+  return kAxes;
+}
+
+NormAxis parse_norm_axis(std::string_view name) {
   if (name == "output") return NormAxis::output;
   if (name == "input") return NormAxis::input;
-  unknown_choice("adapters", "dora_norm", name, kAxes);
+  unknown_choice("adapters", "dora_norm", name, norm_axes());
 }
 
 std::vector<std::string> parameter_names(const AdapterOptions& options) {

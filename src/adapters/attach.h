@@ -17,8 +17,12 @@ struct AdapterOptions {
 };
 /// Throws a config Error for options that make no adapter.
 void check(const AdapterOptions& options);
+/// Returns the words that AdapterOptions::type may be.
+const std::vector<std::string>& adapter_types();
 /// Reads AdapterOptions::type.
 Kind kind_of_type(const std::string& type);
+/// Returns the words that parse_norm_axis reads.
+const std::vector<std::string>& norm_axes();
 NormAxis parse_norm_axis(std::string_view name);
 /// Names the parameters of such an adapter below its layer; LoKr's also where a layer's size leaves some of them out.
 std::vector<std::string> parameter_names(const AdapterOptions& options);

@@ -7,12 +7,16 @@
 
 namespace burnish::adapters {
 
-Layout parse_layout(std::string_view name) {
+const std::vector<std::string>& layouts() {
   static const std::vector<std::string> kNames{"auto", "diffusers", "kohya", "lycoris", "onetrainer", "diffsynth"};
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    if (name == kNames[i]) return static_cast<Layout>(i);
+  return kNames;
+}
+
+Layout parse_layout(std::string_view name) {
+  for (size_t i = 0; i < layouts().size(); ++i) {
+    if (name == layouts()[i]) return static_cast<Layout>(i);
   }
-  unknown_choice("adapters", "lora_format", name, kNames);
+  unknown_choice("adapters", "lora_format", name, layouts());
 }
 
 void check_readers(Layout layout, Kind kind, bool is_dora, NormAxis axis) {

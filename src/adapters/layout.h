@@ -19,6 +19,8 @@ namespace burnish::adapters {
 /// diffsynth   DiffSynth-Studio's layers, `.lora_A.default.weight`, without alphas: DiffSynth-Studio
 /// auto        what keeps the adapters as they are (see settled)
 enum class Layout { automatic, diffusers, kohya, lycoris, onetrainer, diffsynth };
+/// Returns the words that parse_layout reads.
+const std::vector<std::string>& layouts();
 Layout parse_layout(std::string_view name);
 
 /// Throws a config Error for a layout whose readers do not know adapters of this kind; `axis` is that of a DoRA.

@@ -94,7 +94,7 @@ report::ModelCard card_of(const fs::path& run, const CardChoice& o) {
   card.for_diffusers = true;
   io::Metadata metadata;
   std::string words;
-  for (const auto& [part, path] : records::newest_weights(run, trained.output_name)) {
+  for (const auto& [part, path] : records::newest_weights(run, trained.output.name)) {
     const auto file = io::SafetensorsFile::open(path);
     const auto& said = file->metadata();
     const bool is_adapter = said.contains("adapter"), has_words = said.contains(loras::kEmbeddingKey);

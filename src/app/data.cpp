@@ -62,12 +62,12 @@ data::DatasetOptions of_settings(DataOptions& o) {
   config::read_toml(o.settings, listed);
   run.model.is_plan = true;
   if (!o.data.empty()) {
-    run.dataset_base_path = o.data[0];
-    run.dataset_metadata_path = run.dataset_config = run.class_metadata_path = run.class_base_path = "";
+    run.data.base_path = o.data[0];
+    run.data.metadata_path = run.data.config = run.data.class_metadata_path = run.data.class_base_path = "";
   }
-  o.masked_loss = run.masked_loss;
-  o.mask_column = run.mask_column;
-  o.batch_size = run.batch_size;
+  o.masked_loss = run.masks.from;
+  o.mask_column = run.masks.column;
+  o.batch_size = run.course.batch_size;
   const auto settings = train::understood(run);
   if (!settings.data.from_pictures) config_error("data", "{} trains from a cache, whose pictures were cut when it was made", o.settings);
   const auto model = models::open_model(models::open_model_files(settings.model.names), settings.model.options);

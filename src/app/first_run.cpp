@@ -47,15 +47,15 @@ train::TrainOptions options_of(const FirstRunAnswers& answers, int64_t side) {
   o.model.tokenizer_2_path = answers.tokenizer_2_path;
   o.model.is_plan = true;
   if (answers.memory == "cpu") o.model.device = "cpu";
-  else if (!answers.memory.empty()) o.model.device = "cuda", o.device_memory = answers.memory;
-  o.dataset_metadata_path = answers.pictures.path;
-  if (answers.pictures.num_bad > 0) o.on_bad_sample = "skip";
+  else if (!answers.memory.empty()) o.model.device = "cuda", o.plan.device_memory = answers.memory;
+  o.data.metadata_path = answers.pictures.path;
+  if (answers.pictures.num_bad > 0) o.data.on_bad_sample = "skip";
   if (needs_trigger(answers)) o.dataset.trigger_word = answers.subject;
   set_side(side, answers.pictures, o.dataset);
   o.adapter.rank = kRank;
-  o.learning_rate = kRate;
-  o.max_steps = steps_for(answers.pictures.num_pictures);
-  o.cache_path = "cache";
+  o.step.learning_rate = kRate;
+  o.course.max_steps = steps_for(answers.pictures.num_pictures);
+  o.cache.path = "cache";
   return o;
 }
 

@@ -69,11 +69,11 @@ train::TrainOptions written(const FirstRunAnswers& answers, const FirstRun& run,
   for (const auto& name : answers.model.names) o.model.model.push_back(place(name));
   o.model.tokenizer_path = place(o.model.tokenizer_path);
   o.model.tokenizer_2_path = place(o.model.tokenizer_2_path);
-  o.dataset_metadata_path = place(o.dataset_metadata_path);
-  o.save_steps = o.preview_steps = steps_between_saves(o.max_steps);
-  o.preview_prompts = from_settings(files.prompts_path, files.toml_path);
+  o.data.metadata_path = place(o.data.metadata_path);
+  o.output.save.steps = o.output.previews.every = steps_between_saves(o.course.max_steps);
+  o.output.previews.prompts = from_settings(files.prompts_path, files.toml_path);
   o.output_path = from_settings(files.run_folder, files.toml_path);
-  o.cache_path = from_settings(fs::path(files.run_folder).parent_path().parent_path() / "cache", files.toml_path);
+  o.cache.path = from_settings(fs::path(files.run_folder).parent_path().parent_path() / "cache", files.toml_path);
   return o;
 }
 
@@ -110,7 +110,7 @@ Section data_lines(const FirstRunAnswers& answers, const train::TrainOptions& o)
 }
 
 Section first_changes(const FirstRunAnswers& answers, const train::TrainOptions& o) {
-  const auto visits = o.max_steps / std::max<int64_t>(1, answers.pictures.num_pictures);
+  const auto visits = o.course.max_steps / std::max<int64_t>(1, answers.pictures.num_pictures);
   return {"What to change first",
           {{"max_steps", fmt::format("updates, a picture each: {} of each picture. More while previews do not show the subject yet",
                                      count_of(visits, "visit"))},

@@ -37,7 +37,7 @@ std::optional<Extent> extent_of(const std::string& text) {
 
 /// The first dataset of a run.
 train::DatasetChoice first_dataset(const train::TrainOptions& o) {
-  bool has_file = !o.dataset_config.empty() && io::is_there(o.dataset_config);
+  bool has_file = !o.data.config.empty() && io::is_there(o.data.config);
   return has_file ? train::datasets_of(o).front() : o.dataset;
 }
 
@@ -61,7 +61,7 @@ void take_run(SampleOptions& o) {
   o.model.own.begin_with_drawing();
   o.extent = asked_extent(trained);
   o.frame_rate_of_run = first_dataset(trained).frame_rate;
-  for (const auto& [part, file] : records::newest_weights(o.run, trained.output_name)) {
+  for (const auto& [part, file] : records::newest_weights(o.run, trained.output.name)) {
     const auto metadata = io::SafetensorsFile::open(file)->metadata();
     if (auto size = metadata.find("resolution"); size != metadata.end()) o.extent = extent_of(size->second).value_or(o.extent);
     const bool has_word = metadata.contains(loras::kEmbeddingKey);

@@ -52,7 +52,7 @@ void cache(const Arguments& arguments) {
   train::TrainOptions options;
   auto summary = "encode the data of a training run into a cache; takes the options of train";
   auto prepare = [&] {
-    if (options.cache_path.empty()) config_error("cache", "name the folder to make with --cache_path");
+    if (options.cache.path.empty()) config_error("cache", "name the folder to make with --cache_path");
     options.task = train::objective_of(options).word + ":data_process";
   };
   if (!read_options("cache", summary, arguments, options, prepare)) return;
@@ -68,7 +68,7 @@ void train(const Arguments& arguments) {
   run_together("train", options, kTrainAnswer, [&](const auto& world, auto& status) {
     status.listen(announcer_of(options.tell));
     auto report = [&] {
-      if (options.write_report && world.is_first()) write_report(options.output_path);
+      if (options.output.logs.report && world.is_first()) write_report(options.output_path);
     };
     try {
       train::train(options, world, &status);

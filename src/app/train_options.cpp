@@ -76,8 +76,8 @@ bool names(const Arguments& arguments, const std::string& option) {
 /// Of two ways to say how long a run is, that of the command line wins over that of a file, as one option does over itself. The max_steps
 /// that it takes the place of; 0 for none.
 int64_t take_back_steps(train::TrainOptions& options, const Arguments& arguments) {
-  bool asks_for_epochs = names(arguments, "num_epochs") && !names(arguments, "max_steps") && options.num_epochs > 0;
-  return asks_for_epochs ? std::exchange(options.max_steps, 0) : 0;
+  bool asks_for_epochs = names(arguments, "num_epochs") && !names(arguments, "max_steps") && options.course.num_epochs > 0;
+  return asks_for_epochs ? std::exchange(options.course.max_steps, 0) : 0;
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ config::Parsed read_train_options(const char* verb, const char* summary, const A
   if (!lines.empty() && dist::find_seat(dist::of_process).rank == 0)
     std::ranges::for_each(lines, [](const auto& line) { info("{}", line); });
   if (auto steps = take_back_steps(options, arguments); steps > 0 && dist::find_seat(dist::of_process).rank == 0)
-    info("num_epochs {} of the command line takes the place of max_steps {} of the settings file", options.num_epochs, steps);
+    info("num_epochs {} of the command line takes the place of max_steps {} of the settings file", options.course.num_epochs, steps);
   return parsed;
 }
 

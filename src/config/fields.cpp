@@ -143,6 +143,22 @@ std::string value_text(const Field& field) {
                     field.slot);
 }
 
+std::string either(std::vector<std::string> words) {
+  std::erase(words, "");
+  std::vector<std::string> first(words.begin(), words.end() - 1);
+  return first.empty() ? words.back() : join(first) + " or " + words.back();
+}
+
+Row& Row::known(std::vector<std::string> choices) {
+  constexpr std::string_view kWords = "{words}";
+  if (auto at = field_->doc.find(kWords); at != std::string::npos) {
+    auto named = choices;
+    std::erase(named, "default");  // which a doc explains
+    field_->doc.replace(at, kWords.size(), either(named));
+  }
+  return field_->choices = std::move(choices), *this;
+}
+
 Row Fields::row(const std::string& name) {
   auto found = std::ranges::find(list_, name, &Field::name);
   if (found == list_.end()) throw std::logic_error("no option is called " + name);

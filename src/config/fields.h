@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -28,6 +29,9 @@ struct Condition {
 /// Says who needs to know of an option: whoever trains for the first time, whoever trains often, or whoever looks for it.
 enum class Level { first_run, usual, all };
 
+/// Says what has to train for an option to decide what is learned.
+enum class LearnedBy { all, adapters, whole };
+
 /// An option of a verb: its name on the command line (`--name`, dashes work too) and in TOML, and where its value lives.
 struct Field {
   using Slot = std::variant<std::string*, int64_t*, double*, bool*, std::vector<std::string>*>;
@@ -43,21 +47,30 @@ struct Field {
   std::optional<double> least = {}, most = {};
   std::string unit = {};                   ///< unit of a number: "pixels", "GiB", "steps"
   std::vector<Condition> conditions = {};  ///< conditions that all have to hold for it to count
+  std::string dataset_key = {};            ///< key of the option in a table of a dataset_config; "" where a dataset has none of its own
+  bool is_of_visits = false;               ///< see Row::of_visits
+  bool is_repeated = false;                ///< see Row::repeated
   bool decides_what_is_learned = false;    ///< whether it decides what is learned, so that a saved state is no good under another value
-  bool acts_outside = false;               ///< see Row::acts_outside
+  std::function<std::string()> learned_as = {};  ///< see Row::learned_as
+  LearnedBy learned_by = LearnedBy::all;
+  bool acts_outside = false;  ///< see Row::acts_outside
   Level level = Level::usual;
 };
+
+/// Puts words as "a, b or c"; an empty word, which leaves an option out, is not said.
+std::string either(std::vector<std::string> words);
 
 /// Says more about the option that was listed last.
 class Row {
  public:
   explicit Row(Field& field) : field_(&field) {}
+  /// Lists the words that a text may be. Where the option's doc has "{words}", they are put there, as "a, b or c".
   Row& one_of(std::vector<std::string> choices) {
     field_->checks_choices = true;
-    return field_->choices = std::move(choices), *this;
+    return known(std::move(choices));
   }
-  /// Lists words that somebody else checks, who may know more of them.
-  Row& known(std::vector<std::string> choices) { return field_->choices = std::move(choices), *this; }
+  /// Lists words that somebody else checks, who may know more of them, as one_of does.
+  Row& known(std::vector<std::string> choices);
   Row& at_least(double least) { return field_->least = least, *this; }
   Row& at_most(double most) { return field_->most = most, *this; }
   Row& in(std::string unit) { return field_->unit = std::move(unit), *this; }
@@ -68,7 +81,21 @@ class Row {
   Row& matters_when(std::string belongs_to, std::function<bool()> counts) {
     return field_->conditions.push_back({std::move(belongs_to), std::move(counts), true}), *this;
   }
+  /// Marks an option that each dataset of a dataset_config may have for itself, there under its own name or another key.
+  Row& of_dataset(std::string key = "") { return field_->dataset_key = key.empty() ? field_->name : std::move(key), *this; }
+  /// Marks an option of a dataset that says how visits of a sample differ, which no cache of what encoders made of it has settled.
+  Row& of_visits() { return field_->is_of_visits = true, *this; }
+  /// Marks an option that DiffSynth-Studio's commands of both halves of a split run name: where a cache has settled it, that is said and
+  /// not refused.
+  Row& repeated() { return field_->is_repeated = true, *this; }
   Row& decides_what_is_learned() { return field_->decides_what_is_learned = true, *this; }
+  /// Marks one for which a fingerprint has other words than its name and value: what they are, "" where there is nothing to say, or another
+  /// option says it.
+  Row& learned_as(std::function<std::string()> words, LearnedBy by = LearnedBy::all) {
+    field_->learned_as = std::move(words);
+    field_->learned_by = by;
+    return decides_what_is_learned();
+  }
   /// Marks an option that has something done outside of the program: a command started, an address told. A settings file may give it only
   /// to who trusts that file (--trust_settings), and to_toml leaves it out, so that settings that are passed on do nothing to others.
   Row& acts_outside() { return field_->acts_outside = true, *this; }
@@ -118,6 +145,8 @@ class Fields {
   }
   /// Returns the row of an option that is listed already; std::logic_error for another name.
   Row row(const std::string& name);
+  /// Calls a function with each option that is listed already.
+  void each(const std::function<void(Field&)>& say) { std::ranges::for_each(list_, say); }
   /// Lists an option of another program that means nothing here: it is taken, with its value, and reported in Parsed.
   void no_effect(std::string name, bool takes_value, std::string doc) {
     no_effect_.push_back({std::move(name), takes_value, std::move(doc)});

@@ -11,13 +11,6 @@ namespace burnish::config {
 
 namespace {
 
-/// "a, b or c"; that a word may be left empty is not said.
-std::string either(std::vector<std::string> words) {
-  std::erase(words, "");
-  std::vector<std::string> first(words.begin(), words.end() - 1);
-  return first.empty() ? words.back() : join(first) + " or " + words.back();
-}
-
 bool belongs_to_a_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 /// The words of a sentence that could be names of options.

@@ -14,7 +14,6 @@
 #include "adapters/make_change.h"
 #include "adapters/widen.h"
 #include "base/dtype.h"
-#include "base/error.h"
 #include "base/input_error.h"
 #include "base/log.h"
 #include "base/progress.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numbers>
-#include <vector>
 
 #include "base/choice.h"
 
@@ -13,6 +12,8 @@ namespace {
 const std::vector<std::string> kSchemes{"default", "diffsynth", "uniform", "sigma_sqrt", "cosmap", "debiased"};
 
 }  // namespace
+
+const std::vector<std::string>& loss_weightings() { return kSchemes; }
 
 void check_loss_weighting(const std::string& scheme) {
   if (std::find(kSchemes.begin(), kSchemes.end(), scheme) == kSchemes.end()) {

@@ -1,10 +1,13 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "diffusion/training_grid.h"
 
 namespace burnish::diffusion {
 
+/// Returns the words that a scheme may be.
+const std::vector<std::string>& loss_weightings();
 /// Throws a config Error when `scheme` is unknown.
 void check_loss_weighting(const std::string& scheme);
 

@@ -100,15 +100,31 @@ constexpr Scheme kSamplings[]{
     {"lognorm_blend", lognorm_blend_share},
 };
 
-std::vector<std::string> sampling_names() {
-  std::vector<std::string> all;
-  for (const auto& scheme : kSamplings) all.emplace_back(scheme.name);
-  return all;
+/// Numbers that functions of a scheme read.
+constexpr std::pair<NoiseFunction, double TimestepOptions::*> kReads[]{
+    {by_option, &TimestepOptions::shift},
+    {sigmoid_share, &TimestepOptions::sigmoid_scale},
+    {logsnr_share, &TimestepOptions::logit_mean},
+    {logsnr_share, &TimestepOptions::logit_std},
+    {logit_normal_share, &TimestepOptions::logit_mean},
+    {logit_normal_share, &TimestepOptions::logit_std},
+    {mode_share, &TimestepOptions::mode_scale},
+    {parabola_share, &TimestepOptions::noising_weight},
+    {parabola_share, &TimestepOptions::noising_bias},
+    {logistic_share, &TimestepOptions::noising_weight},
+    {logistic_share, &TimestepOptions::noising_bias},
+    {beta_share, &TimestepOptions::noising_weight},
+    {beta_share, &TimestepOptions::noising_bias},
+};
+
+const Scheme* find_scheme(const std::string& mode) {
+  const auto* found = std::ranges::find(kSamplings, mode, [](const Scheme& scheme) { return std::string_view(scheme.name); });
+  return found == std::end(kSamplings) ? nullptr : found;
 }
 
 const Scheme& scheme_of(const TimestepOptions& options) {
-  const auto* found = std::ranges::find(kSamplings, options.mode, [](const Scheme& scheme) { return std::string_view(scheme.name); });
-  if (found == std::end(kSamplings)) unknown_choice("diffusion", "timestep_sampling", options.mode, sampling_names());
+  const auto* found = find_scheme(options.mode);
+  if (found == nullptr) unknown_choice("diffusion", "timestep_sampling", options.mode, timestep_samplings());
   return *found;
 }
 
@@ -126,6 +142,19 @@ double within_boundaries(const TimestepOptions& options, double t) {
 }
 
 }  // namespace
+
+std::vector<std::string> timestep_samplings() {
+  std::vector<std::string> all;
+  for (const auto& scheme : kSamplings) all.emplace_back(scheme.name);
+  return all;
+}
+
+bool reads(const TimestepOptions& options, double TimestepOptions::*number) {
+  const auto* scheme = find_scheme(options.mode);
+  return scheme != nullptr && std::ranges::any_of(kReads, [&](const auto& read) {
+           return read.second == number && read.first != nullptr && (read.first == scheme->share || read.first == scheme->shift);
+         });
+}
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 

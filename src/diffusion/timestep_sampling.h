@@ -50,6 +50,12 @@ struct TimestepOptions {
 /// number is outside of what its scheme takes, or nothing of the distribution lies between min_t and max_t.
 void check(const TimestepOptions& options);
 
+/// Returns the words that a mode may be.
+std::vector<std::string> timestep_samplings();
+
+/// Tells whether the scheme of the options reads one of their numbers, as &TimestepOptions::shift; no unknown scheme does.
+bool reads(const TimestepOptions& options, double TimestepOptions::*number);
+
 /// The index that a share in [0, 1) points at within the boundaries of a grid of `num_timesteps`, counted from pure noise.
 int index_at(const TimestepOptions& options, double share, int num_timesteps);
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "base/choice.h"
@@ -55,57 +54,16 @@ std::string comment_lines(const std::string& title, const std::vector<std::strin
   return lines.empty() ? "" : "# " + title + ":\n" + text;
 }
 
-/// The options that each dataset of a dataset_config has for itself.
-const std::set<std::string> kOfDatasets{"width",
-                                        "height",
-                                        "max_pixels",
-                                        "resolution",
-                                        "multi_resolution",
-                                        "enable_bucket",
-                                        "bucket_rule",
-                                        "bucket_no_upscale",
-                                        "min_bucket_reso",
-                                        "max_bucket_reso",
-                                        "bucket_reso_steps",
-                                        "random_crop",
-                                        "random_flip",
-                                        "fixed_flip",
-                                        "random_rotate",
-                                        "fixed_rotate",
-                                        "random_brightness",
-                                        "fixed_brightness",
-                                        "random_contrast",
-                                        "fixed_contrast",
-                                        "random_saturation",
-                                        "fixed_saturation",
-                                        "random_hue",
-                                        "fixed_hue",
-                                        "caption_extension",
-                                        "class_tokens",
-                                        "trigger_word",
-                                        "caption_prefix",
-                                        "caption_suffix",
-                                        "caption_dropout",
-                                        "enable_wildcard",
-                                        "shuffle_caption",
-                                        "caption_tag_dropout_rate",
-                                        "keep_tokens",
-                                        "keep_tokens_separator",
-                                        "caption_separator",
-                                        "secondary_separator",
-                                        "mask_folder",
-                                        "dataset_metadata_path",
-                                        "dataset_repeat"};
-
-/// What a dataset_config calls an option of a run.
-std::string key_of_dataset(const std::string& option) {
-  return option == "dataset_metadata_path" ? "image_dir" : option == "dataset_repeat" ? "num_repeats" : option;
-}
-
 std::map<std::string, std::string> values_of(const config::Fields& fields) {
   std::map<std::string, std::string> values;
   for (const auto& field : fields.list()) values[field.name] = config::value_text(field);
   return values;
+}
+
+/// Whether each dataset of a dataset_config may have the option for itself.
+bool is_of_dataset(const std::string& option, const config::Fields& fields) {
+  auto field = std::ranges::find(fields.list(), option, &config::Field::name);
+  return field != fields.list().end() && !field->dataset_key.empty();
 }
 
 void put_back(const std::string& option, const std::map<std::string, std::string>& before, config::Fields& fields, Import& imported) {
@@ -118,10 +76,10 @@ std::string table_of(const Dataset& dataset, const config::Fields& fields, const
   bool is_class = dataset.ours.value("is_reg", false);
   auto text = "\n[[datasets]]  # " + one_line(dataset.name) + "\n";
   for (const auto& field : fields.list()) {
-    if (!kOfDatasets.contains(field.name) || !imported.origins.contains(field.name)) continue;
-    if ((is_class && field.name == "dataset_repeat") || dataset.ours.contains(key_of_dataset(field.name))) continue;
+    if (field.dataset_key.empty() || !imported.origins.contains(field.name)) continue;
+    if ((is_class && field.name == "dataset_repeat") || dataset.ours.contains(field.dataset_key)) continue;
     relocate(field, fs::current_path());
-    text += fmt::format("{} = {}\n", key_of_dataset(field.name), config::value_text(field));
+    text += fmt::format("{} = {}\n", field.dataset_key, config::value_text(field));
   }
   for (const auto& [key, value] : dataset.ours.items()) text += fmt::format("{} = {}\n", key, value.dump());
   return text;
@@ -163,7 +121,7 @@ std::string import_dataset(const Dataset& dataset, const Arranged& arranged, con
   auto text = table_of(dataset, fields, of_one);
   for (const auto& [option, value] : values_of(fields)) {
     if (value == run.at(option)) continue;
-    if (!kOfDatasets.contains(option) && !option.starts_with("class_"))
+    if (!is_of_dataset(option, fields) && !option.starts_with("class_"))
       imported.not_carried.push_back(
           fmt::format("{}: {} = {}: all datasets of a run share one, {}", dataset.name, option, value, run.at(option)));
     config::read_toml_text(option + " = " + run.at(option), fields);
@@ -197,8 +155,8 @@ void put_datasets(const Arranged& arranged, const Table& table, const std::map<s
   auto text = "# Datasets of " + one_line(output.filename().string()) + ", by `burnish import`.\n";
   std::vector<std::string> origins;
   for (const auto& dataset : datasets) {
-    for (const auto& option : kOfDatasets) {
-      if (before.contains(option)) put_back(option, before, fields, imported);
+    for (const auto& field : fields.list()) {
+      if (!field.dataset_key.empty()) put_back(field.name, before, fields, imported);
     }
     text += import_dataset(dataset, arranged, table, fields, imported);
     origins.push_back(dataset.name);

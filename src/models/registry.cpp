@@ -112,6 +112,13 @@ void take_family_values(const Model& model, OptionValues& own) {
 
 OptionValues default_options() { return OptionValues(family_options()); }
 
+bool is_denoiser(const std::string& component) {
+  auto name = component.ends_with("_1") ? component.substr(0, component.size() - 2) : component;  // as training finds components
+  return std::ranges::any_of(all_families(), [&](const auto* family) {
+    return std::ranges::find(family->denoisers, std::string_view(name)) != family->denoisers.end();
+  });
+}
+
 std::vector<std::string> reference_columns() {
   std::vector<std::string> columns;
   for (const auto* family : all_families()) {

@@ -12,6 +12,9 @@ void add_family(const Family& family);
 /// Opens the files of a run (open_files); a name may be that of a published model of any family.
 ModelFiles open_model_files(const ModelNames& names);
 
+/// Tells whether a component, as an option names it, predicts in a model of some family; others run beside the denoiser.
+bool is_denoiser(const std::string& component);
+
 /// Returns the options that families declare, those of one name once.
 std::vector<Option> family_options();
 /// Returns the names of the options that are about one thing.

@@ -1,7 +1,6 @@
 #include "optim/lr_schedule.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -10,9 +9,17 @@
 namespace burnish::optim {
 namespace {
 
-const std::array<std::string, 10> kNames = {
-    "constant",     "constant_with_warmup", "linear", "cosine", "cosine_with_min_lr", "cosine_with_restarts", "polynomial",
-    "inverse_sqrt", "warmup_stable_decay",  "rex"};
+const std::vector<std::string> kNames{"constant",
+                                      "linear",
+                                      "cosine",
+                                      "cosine_with_restarts",
+                                      "polynomial",
+                                      "rex",
+                                      "warmup_stable_decay",
+                                      "inverse_sqrt",
+                                      "constant_with_warmup",
+                                      "cosine_with_min_lr"};
+constexpr size_t kNumSecondNames = 2;  ///< at their end: other names of curves that stand before them
 
 double half_cosine(double p) { return (1 + std::cos(std::numbers::pi * p)) / 2; }
 
@@ -59,6 +66,8 @@ void check_room(const ScheduleOptions& options) {
 }
 
 }  // namespace
+
+std::vector<std::string> lr_schedules() { return {kNames.begin(), kNames.end() - kNumSecondNames}; }
 
 bool is_constant(const ScheduleOptions& options) { return options.name == "constant" || options.name == "constant_with_warmup"; }
 

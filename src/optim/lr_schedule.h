@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace burnish::optim {
 
@@ -14,6 +15,9 @@ struct ScheduleOptions {
   double power = 1;         ///< exponent of polynomial
   int64_t decay_steps = 0;  ///< steps at the end of warmup_stable_decay; 0 takes a tenth of the run (Hu et al. 2024, arXiv 2404.06395)
 };
+
+/// Returns the words that a schedule's name may be, each curve by one.
+std::vector<std::string> lr_schedules();
 
 /// Tells whether the rate stays what it is after the warm-up.
 bool is_constant(const ScheduleOptions& options);

@@ -1,5 +1,6 @@
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <map>
@@ -169,8 +170,8 @@ const std::vector<Choice>& choices() {
          return by([](const at::Tensor& value) { return value.numel() >= kSmallestIn8Bits; }, ademamix8bit(options), ademamix(options));
        }},
       {"adafactor", Rate::given, [](Arguments& args) { return for_all(adafactor(adafactor_options(args))); }},
-      {"lion", Rate::given, [](Arguments& args) { return for_all(lion(lion_options(args))); }},
       {"automagic", Rate::begun, [](Arguments& args) { return for_all(automagic(automagic_options(args))); }},
+      {"lion", Rate::given, [](Arguments& args) { return for_all(lion(lion_options(args))); }},
       {"prodigy", Rate::found, [](Arguments& args) { return for_all(prodigy(prodigy_options(args))); }},
       {"prodigy_schedulefree", Rate::found,
        [](Arguments& args) { return for_all(prodigy_schedulefree(prodigy_schedulefree_options(args))); }},
@@ -186,12 +187,9 @@ const std::vector<Choice>& choices() {
 }
 
 const Choice& chosen(const OptimizerOptions& options) {
-  std::vector<std::string> names;
-  for (const Choice& choice : choices()) {
-    if (choice.name == options.name) return choice;
-    names.push_back(choice.name);
-  }
-  unknown_choice("optim", "optimizer", options.name, names);
+  auto found = std::ranges::find(choices(), options.name, &Choice::name);
+  if (found == choices().end()) unknown_choice("optim", "optimizer", options.name, optimizers());
+  return *found;
 }
 
 RuleOf rule_of(const OptimizerOptions& options) {
@@ -209,6 +207,12 @@ RuleOf rule_of(const OptimizerOptions& options) {
 }
 
 }  // namespace
+
+std::vector<std::string> optimizers() {
+  std::vector<std::string> names;
+  for (const auto& choice : choices()) names.push_back(choice.name);
+  return names;
+}
 
 bool is_schedule_free(const OptimizerOptions& options) { return options.name.ends_with("_schedulefree"); }
 

@@ -26,6 +26,9 @@ struct OptimizerOptions {
   bool cautious = false;                  ///< leaves out of updates what goes against the gradient (optim/rules.h)
 };
 
+/// Returns the words that an optimizer's name may be.
+std::vector<std::string> optimizers();
+
 /// Updates a list of parameters from their gradients by update rules.
 ///
 /// Values that are not plain fp32 are read from their stores, updated in fp32, in batches of bounded size, and written back rounded once.

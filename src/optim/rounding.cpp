@@ -7,9 +7,8 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/where.h>
 
-#include <array>
 #include <bit>
-#include <string>
+#include <utility>
 
 #include "base/choice.h"
 #include "kernels/cpu_rows.h"
@@ -102,12 +101,26 @@ T* data(const at::Tensor& t) {
 
 }  // namespace
 
+namespace {
+
+const std::pair<std::string, Rounding> kRoundings[]{{"stochastic", Rounding::stochastic},
+                                                    {"remainder", Rounding::remainder},
+                                                    {"nearest", Rounding::nearest},
+                                                    {"fp8", Rounding::stochastic}};
+
+}  // namespace
+
+std::vector<std::string> roundings() {
+  std::vector<std::string> names;
+  for (const auto& [name, rounding] : kRoundings) names.push_back(name);
+  return names;
+}
+
 Rounding parse_rounding(std::string_view name) {
-  static const std::array<std::string, 4> kNames{"nearest", "stochastic", "remainder", "fp8"};
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    if (name == kNames[i]) return name == "fp8" ? Rounding::stochastic : static_cast<Rounding>(i);
+  for (const auto& [known, rounding] : kRoundings) {
+    if (name == known) return rounding;
   }
-  unknown_choice("optim", "trained_weights", name, kNames);
+  unknown_choice("optim", "trained_weights", name, roundings());
 }
 
 void round_stochastically(at::Tensor& from, const at::Tensor& to, uint64_t key) {

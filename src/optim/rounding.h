@@ -2,7 +2,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace burnish::optim {
 
@@ -12,6 +14,8 @@ namespace burnish::optim {
 /// remainder   keeps the other 16 bits of an fp32 number beside it: nothing is lost
 enum class Rounding { nearest, stochastic, remainder };
 
+/// Returns the words that parse_rounding reads.
+std::vector<std::string> roundings();
 /// "fp8", which says that weights are kept in codes (quant/trained_codes.h), is stochastic for those that are not. A config Error lists the
 /// known names.
 Rounding parse_rounding(std::string_view name);

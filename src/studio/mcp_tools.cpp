@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/error.h"
 #include "base/input_error.h"
 #include "base/text.h"
 #include "report/data_url.h"

@@ -52,8 +52,9 @@ struct Family {
   std::vector<Option> options = {};  ///< options that it has beside those of every model
   /// Metadata columns of reference pictures that it can be told to read; each is another model's of the family. None where it reads none.
   std::vector<std::string_view> reference_columns = {};
-  Columns extra_inputs = {};  ///< further columns that it can be told to read
-  bool takes_fp16 = false;    ///< whether its numbers stay within fp16
+  Columns extra_inputs = {};                          ///< further columns that it can be told to read
+  std::vector<std::string_view> denoisers = {"dit"};  ///< components that predict, of any of its models
+  bool takes_fp16 = false;                            ///< whether its numbers stay within fp16
   std::vector<Variant> variants = {};
   std::vector<NotSupported> not_supported = {};  ///< published models that look like its own
   /// Makes what programs read beside the weights, of families that can; a data Error where the files leave open which published model they

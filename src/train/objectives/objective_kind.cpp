@@ -91,6 +91,7 @@ void objective_fields(config::Fields& f, std::string& task, std::string& extra_i
   for (const auto& option : objective_options()) {
     auto help = fmt::format("of {}: {}", join(objectives_with(option.name), " and "), option.help);
     auto tasks = objectives_with(option.name);
+    f.group("Task " + tasks.front());
     auto row = names_file(option.name) ? f.path(option.name, std::get<std::string>(own.at(option.name)), help)
                                        : option_row(f, option, own.at(option.name), help);
     row.counts_when((tasks.size() > 1 ? "the tasks " : "task ") + join(tasks, " and "),

@@ -7,22 +7,30 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <array>
 
 #include "base/choice.h"
 #include "base/input_error.h"
 
 namespace burnish::train {
 
+const std::vector<std::string>& loss_types() {
+  static const std::vector<std::string> kShapes{"l2", "huber", "smooth_l1"};
+  return kShapes;
+}
+
+const std::vector<std::string>& huber_schedules() {
+  static const std::vector<std::string> kSchedules{"constant", "exponential", "snr"};
+  return kSchedules;
+}
+
 RobustLoss parse_robust_loss(const std::string& shape, const std::string& schedule, double c, double scale) {
-  static const std::array<std::string, 3> kShapes{"l2", "huber", "smooth_l1"}, kSchedules{"constant", "exponential", "snr"};
   auto place = [](const char* option, const auto& names, const std::string& name) {
     auto it = std::find(names.begin(), names.end(), name);
     if (it == names.end()) unknown_choice("train", option, name, names);
     return static_cast<int>(it - names.begin());
   };
-  RobustLoss loss{static_cast<RobustLoss::Shape>(place("loss_type", kShapes, shape)),
-                  static_cast<RobustLoss::Over>(place("huber_schedule", kSchedules, schedule)), c, scale};
+  RobustLoss loss{static_cast<RobustLoss::Shape>(place("loss_type", loss_types(), shape)),
+                  static_cast<RobustLoss::Over>(place("huber_schedule", huber_schedules(), schedule)), c, scale};
   if (!(c > 0)) config_error("train", "huber_c must be above 0, not {}", c);
   if (!(scale > 0)) config_error("train", "huber_scale must be above 0, not {}", scale);
   return loss;

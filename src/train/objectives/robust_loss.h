@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "diffusion/process.h"
 
@@ -14,6 +15,10 @@ struct RobustLoss {
   enum class Over { constant, exponential, snr } over = Over::snr;
   double c = 0.1, scale = 1;
 };
+
+/// Return the words of options that parse_robust_loss reads.
+const std::vector<std::string>& loss_types();
+const std::vector<std::string>& huber_schedules();
 
 /// Parses the words of options: l2, huber, smooth_l1; constant, exponential, snr. Throws a config Error for other words, and for a
 /// threshold or scale that is not above 0.

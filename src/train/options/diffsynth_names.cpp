@@ -85,21 +85,23 @@ const OptimizerClass& class_named(const std::string& path) {
 
 std::string put_optimizer(const std::string& path, TrainOptions& o) {
   const auto& known = class_named(path);
-  const std::string otherwise = TrainOptions().optimizer;
-  if (o.optimizer != otherwise && o.optimizer != known.ours)
-    config_error("train", "optimizer {} and customized_optimizer {} ask for two optimizers; take one of them out", o.optimizer, path);
-  if (known.adds_decay_to_gradient && o.weight_decay != 0)
+  const std::string otherwise = TrainOptions().step.optimizer.name;
+  if (o.step.optimizer.name != otherwise && o.step.optimizer.name != known.ours)
+    config_error("train", "optimizer {} and customized_optimizer {} ask for two optimizers; take one of them out", o.step.optimizer.name,
+                 path);
+  if (known.adds_decay_to_gradient && o.step.optimizer.weight_decay != 0)
     config_error(
         "train",
         "customized_optimizer {} adds weight_decay {} to the gradient, where it is divided by the gradient's size; give weight_decay "
         "0, or name {}W, which lowers the weights themselves",
-        path, o.weight_decay, path);
-  o.optimizer = known.ours;
+        path, o.step.optimizer.weight_decay, path);
+  o.step.optimizer.name = known.ours;
   std::string more = known.args;
   auto key = more.substr(0, more.find('='));
-  if (!more.empty() && o.optimizer_args.find(key) == std::string::npos) o.optimizer_args += (o.optimizer_args.empty() ? "" : ",") + more;
-  return fmt::format("customized_optimizer {} becomes optimizer {}{}", path, o.optimizer,
-                     o.optimizer_args.empty() ? "" : " with " + o.optimizer_args);
+  if (!more.empty() && o.step.optimizer.args.find(key) == std::string::npos)
+    o.step.optimizer.args += (o.step.optimizer.args.empty() ? "" : ",") + more;
+  return fmt::format("customized_optimizer {} becomes optimizer {}{}", path, o.step.optimizer.name,
+                     o.step.optimizer.args.empty() ? "" : " with " + o.step.optimizer.args);
 }
 
 /// "lora of rank 4 on 8 layers", or nothing for a file, or a folder, without adapters.
@@ -126,10 +128,10 @@ std::string put_weights(const std::string& path, TrainOptions& o) {
     return fmt::format("resume_from_checkpoint {} becomes model, before the others: of two files that hold a part the first is taken",
                        path);
   }
-  if (!o.lora_checkpoint.empty() && o.lora_checkpoint != path)
+  if (!o.trained.lora_checkpoint.empty() && o.trained.lora_checkpoint != path)
     config_error("train", "resume_from_checkpoint {} holds an adapter ({}), and lora_checkpoint names another; take one of them out", path,
                  adapters);
-  o.lora_checkpoint = path;
+  o.trained.lora_checkpoint = path;
   return fmt::format("resume_from_checkpoint {} becomes lora_checkpoint: it holds {}", path, adapters);
 }
 

@@ -12,16 +12,17 @@ constexpr double kHighForAdapters = 5e-3, kHighForWholeModels = 5e-5, kLowForPro
 }  // namespace
 
 std::string learning_rate_hint(const TrainOptions& o) {
-  if (o.optimizer.starts_with("prodigy")) {
-    if (o.learning_rate >= kLowForProdigy) return "";
-    return fmt::format("learning_rate {}: {} finds the rate and multiplies it by this, for which 1 is usual", o.learning_rate, o.optimizer);
+  if (o.step.optimizer.name.starts_with("prodigy")) {
+    if (o.step.learning_rate >= kLowForProdigy) return "";
+    return fmt::format("learning_rate {}: {} finds the rate and multiplies it by this, for which 1 is usual", o.step.learning_rate,
+                       o.step.optimizer.name);
   }
-  bool whole = !o.trainable_models.empty() && o.lora_base_model.empty() && o.init == "pretrained";
-  if (whole && o.learning_rate > kHighForWholeModels)
-    return fmt::format("learning_rate {} is high for a whole model, which may forget what it knows; 1e-5 is usual", o.learning_rate);
-  const bool is_word_alone = o.embedding.has_words() && o.lora_base_model.empty() && o.lora_checkpoint.empty();
-  if (o.trainable_models.empty() && !is_word_alone && o.learning_rate > kHighForAdapters)
-    return fmt::format("learning_rate {} is high for an adapter; 1e-4 is usual", o.learning_rate);
+  bool whole = !o.trained.whole.empty() && o.trained.adapted.empty() && o.trained.init == "pretrained";
+  if (whole && o.step.learning_rate > kHighForWholeModels)
+    return fmt::format("learning_rate {} is high for a whole model, which may forget what it knows; 1e-5 is usual", o.step.learning_rate);
+  const bool is_word_alone = o.embedding.has_words() && o.trained.adapted.empty() && o.trained.lora_checkpoint.empty();
+  if (o.trained.whole.empty() && !is_word_alone && o.step.learning_rate > kHighForAdapters)
+    return fmt::format("learning_rate {} is high for an adapter; 1e-4 is usual", o.step.learning_rate);
   return "";
 }
 

@@ -1,8 +1,5 @@
 #include "train/options/idle_options.h"
 
-#include <algorithm>
-#include <iterator>
-
 #include "base/text.h"
 #include "train/options/fields.h"
 #include "train/options/meaning.h"
@@ -24,11 +21,6 @@ std::vector<std::string> changed(TrainOptions o) {
   return names;
 }
 
-/// What DiffSynth-Studio's commands of both halves of a split run name, and a cache has settled.
-constexpr const char* kRepeated[] = {"data_file_keys", "height", "width", "max_pixels", "num_frames"};
-
-bool is_repeated(const std::string& name) { return std::ranges::find(kRepeated, name) != std::end(kRepeated); }
-
 }  // namespace
 
 std::vector<IdleOption> idle_options(const TrainOptions& o) {
@@ -40,7 +32,7 @@ std::vector<IdleOption> idle_options(const TrainOptions& o) {
   for (const auto& field : all.list()) {
     bool is_changed = contains(moved, field.name), is_typed = contains(o.given, field.name);
     for (const auto& condition : field.conditions) {
-      if (condition.may_be_repeated && is_repeated(field.name)) continue;  // which is said: repeated_options
+      if (condition.may_be_repeated && field.is_repeated) continue;  // which is said: repeated_options
       bool is_asked_for = is_changed || (is_typed && !condition.may_be_repeated);
       if (is_asked_for && !condition.counts()) idle.push_back({field.name, condition.belongs_to});
     }
@@ -49,12 +41,17 @@ std::vector<IdleOption> idle_options(const TrainOptions& o) {
 }
 
 std::vector<IdleOption> repeated_options(const TrainOptions& o) {
-  if (encodes(o) || !o.validation_metadata_path.empty()) return {};
+  auto copy = o;
+  config::Fields all;
+  fields(all, copy);
   auto asked = changed(o);
   asked.insert(asked.end(), o.given.begin(), o.given.end());
   std::vector<IdleOption> repeated;
-  for (const char* name : kRepeated) {
-    if (contains(asked, name)) repeated.push_back({name, "the command that makes the cache"});
+  for (const auto& field : all.list()) {
+    if (!field.is_repeated || !contains(asked, field.name)) continue;
+    for (const auto& condition : field.conditions) {
+      if (condition.may_be_repeated && !condition.counts()) repeated.push_back({field.name, condition.belongs_to});
+    }
   }
   return repeated;
 }

@@ -6,19 +6,20 @@
 #include "base/input_error.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "optim/rounding.h"
 
 namespace burnish::train {
 
 std::vector<DatasetChoice> datasets_of(const TrainOptions& o) {
-  if (!o.dataset_config.empty()) return read_dataset_config(o.dataset_config, o.dataset);
+  if (!o.data.config.empty()) return read_dataset_config(o.data.config, o.dataset);
   std::vector<DatasetChoice> all{o.dataset};
   all[0].metadata_path = metadata_path(o);
-  all[0].base_path = o.dataset_base_path;
-  if (o.class_metadata_path.empty()) return all;
+  all[0].base_path = o.data.base_path;
+  if (o.data.class_metadata_path.empty()) return all;
   all.push_back(o.dataset);
-  all[1].metadata_path = o.class_metadata_path;
-  all[1].base_path = o.class_base_path;
-  all[1].class_tokens = o.class_prompt;
+  all[1].metadata_path = o.data.class_metadata_path;
+  all[1].base_path = o.data.class_base_path;
+  all[1].class_tokens = o.data.class_prompt;
   all[1].trigger_word.clear();
   all[1].mask_folder.clear();
   all[1].is_reg = true;
@@ -40,47 +41,36 @@ bool has_trigger_word(const TrainOptions& o) {
 }
 
 int64_t checkpoint_rank(const TrainOptions& o) {
-  if (o.lora_checkpoint.empty()) return 0;
+  if (o.trained.lora_checkpoint.empty()) return 0;
   bool is_typed = contains(o.given, "lora_rank");  // it may say its default
-  if (o.lora_checkpoint_rank > 0 && (!is_typed || contains(o.given, "lora_checkpoint_rank"))) return o.lora_checkpoint_rank;
+  if (o.trained.checkpoint_rank > 0 && (!is_typed || contains(o.given, "lora_checkpoint_rank"))) return o.trained.checkpoint_rank;
   return is_typed || o.adapter.rank != adapters::AdapterOptions().rank ? o.adapter.rank : 0;
 }
 
 optim::OptimizerOptions optimizer_options(const TrainOptions& o) {
-  return {o.optimizer,      o.weight_decay, optim::parse_rounding(o.trained_weights), static_cast<uint64_t>(o.model.seed),
-          o.optimizer_args, o.cautious};
+  auto optimizer = o.step.optimizer;
+  optimizer.rounding = optim::parse_rounding(o.trained.weights);
+  optimizer.seed = static_cast<uint64_t>(o.model.seed);
+  return optimizer;
 }
 
-optim::ScheduleOptions schedule_options(const TrainOptions& o, int64_t max_steps) {
-  auto schedule = o.schedule;
-  schedule.max_steps = max_steps;
-  // int(share * steps), as sd-scripts and OneTrainer have it; while steps are not known, a warm-up of some.
-  if (o.lr_warmup_ratio > 0)
-    schedule.warmup_steps = max_steps > 0 ? static_cast<int64_t>(o.lr_warmup_ratio * static_cast<double>(max_steps)) : 1;
-  return schedule;
-}
-
-bool encodes(const TrainOptions& o) { return !o.task.ends_with(":train") && o.import_diffsynth.empty(); }
+bool encodes(const TrainOptions& o) { return !o.task.ends_with(":train") && o.cache.import_diffsynth.empty(); }
 bool trains(const TrainOptions& o) { return !o.task.ends_with(":data_process"); }
-bool recomputes(const TrainOptions& o) { return o.use_gradient_checkpointing || o.use_gradient_checkpointing_offload; }
-
-int64_t waiting_blocks(const TrainOptions& o) { return o.enable_model_cpu_offload ? kAllBlocks : o.blocks_to_swap; }
-
-std::string metadata_path(const TrainOptions& o) { return o.dataset_metadata_path.empty() ? o.dataset_base_path : o.dataset_metadata_path; }
+std::string metadata_path(const TrainOptions& o) { return o.data.metadata_path.empty() ? o.data.base_path : o.data.metadata_path; }
 
 std::string cache_folder(const TrainOptions& o) {
-  if (!encodes(o) && o.import_diffsynth.empty()) return o.dataset_base_path;
-  return o.cache_path.empty() && !trains(o) ? o.output_path : o.cache_path;
+  if (!encodes(o) && o.cache.import_diffsynth.empty()) return o.data.base_path;
+  return o.cache.path.empty() && !trains(o) ? o.output_path : o.cache.path;
 }
 
 std::vector<std::pair<std::string, double>> component_rates(const TrainOptions& o) {
   std::vector<std::pair<std::string, double>> rates;
-  for (const auto& entry : split_list(o.text_encoder_lr)) {
+  for (const auto& entry : split_list(o.trained.component_rates)) {
     auto equals = entry.find('=');
     auto number = equals == entry.npos ? entry : entry.substr(equals + 1);
     const auto rate = parse_number<double>(number);
     if (!rate || *rate <= 0)
-      config_error("train", "text_encoder_lr '{}' must be a number above 0, or a list of component=number", o.text_encoder_lr);
+      config_error("train", "text_encoder_lr '{}' must be a number above 0, or a list of component=number", o.trained.component_rates);
     rates.emplace_back(equals == entry.npos ? "" : entry.substr(0, equals), *rate);
   }
   std::stable_sort(rates.begin(), rates.end(), [](const auto& a, const auto& b) { return a.first.empty() && !b.first.empty(); });
@@ -97,7 +87,7 @@ std::vector<double> validation_strengths(const TrainOptions& o) {
 
 adapters::AdapterOptions adapter_options(const TrainOptions& o) {
   auto adapter = o.adapter;
-  adapter.dora_norm = adapters::parse_norm_axis(o.dora_norm);
+  adapter.dora_norm = adapters::parse_norm_axis(o.trained.dora_norm);
   return adapter;
 }
 

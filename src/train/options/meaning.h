@@ -10,10 +10,6 @@ namespace burnish::train {
 /// The stages of split training: a task that `encodes` runs frozen models over the data, one that `trains` runs the steps.
 bool encodes(const TrainOptions& o);
 bool trains(const TrainOptions& o);
-/// Tells whether blocks are recomputed in backward.
-bool recomputes(const TrainOptions& o);
-/// Returns how many of the denoiser's blocks wait in main memory; kAllBlocks stands for as many as there are.
-int64_t waiting_blocks(const TrainOptions& o);
 /// Returns the metadata file, or the folder of pictures with captions.
 std::string metadata_path(const TrainOptions& o);
 /// Reads text_encoder_lr as (component, rate); "" stands for everything but the denoiser. Throws a config Error where a rate is none.
@@ -37,8 +33,6 @@ bool has_trigger_word(const TrainOptions& o);
 int64_t checkpoint_rank(const TrainOptions& o);
 
 optim::OptimizerOptions optimizer_options(const TrainOptions& o);
-/// Returns the schedule of a run of that many steps; 0 while they are not known.
-optim::ScheduleOptions schedule_options(const TrainOptions& o, int64_t max_steps);
 adapters::AdapterOptions adapter_options(const TrainOptions& o);
 
 }  // namespace burnish::train

@@ -1,6 +1,7 @@
 #include "train/options/objective_options.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -98,15 +99,22 @@ void check_objective(const TrainOptions& o) {
     config_error("train", "slider_strength of a dataset is for task sft, and this is {}; take it out", kind.word);
   kind.check({.own = o.objective,
               .augments = augments(o),
-              .draws_latents = o.latents != "mean",
-              .replays = !o.replay.empty(),
+              .draws_latents = o.cache.latents != "mean",
+              .replays = !o.course.replay.empty(),
               .noise_offset = o.noise_offset,
-              .loss_type = o.loss_type,
+              .loss_type = o.robust.type,
               .is_weighed = (o.loss.weighting != "default" && o.loss.weighting != "uniform") || o.loss.min_snr_gamma > 0,
-              .has_masks = o.masked_loss != "none",
-              .validates = !o.validation_metadata_path.empty(),
+              .has_masks = o.masks.from != "none",
+              .validates = !o.data.validation_metadata_path.empty(),
               .has_class_set = has_class_set(o),
               .has_trigger_word = has_trigger_word(o)});
+}
+
+std::string input_fingerprint(const TrainOptions& o) {
+  std::vector<std::string> texts;
+  if (auto column = reference_column(o); !column.empty()) texts.push_back("references " + column);
+  if (auto columns = extra_columns(o); !columns.empty()) texts.push_back(fmt::format("extra inputs {}", fmt::join(columns, " ")));
+  return join(texts);
 }
 
 std::string objective_fingerprint(const TrainOptions& o) {

@@ -19,6 +19,9 @@ std::set<std::string> extra_columns(const TrainOptions& o);
 /// Refuses options that mean nothing to the objective, or that contradict it.
 void check_objective(const TrainOptions& o);
 
+/// Names the columns that the model reads because options say so; "" for none.
+std::string input_fingerprint(const TrainOptions& o);
+
 /// Names the options of the objective that decide what is learned, as ", words"; "" for plain fine-tuning.
 std::string objective_fingerprint(const TrainOptions& o);
 

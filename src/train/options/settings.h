@@ -13,43 +13,6 @@ namespace burnish::train {
 
 // Settings are a run as its options mean it. Nothing in a run changes them; planning changes copies.
 
-struct PreviewSettings {
-  std::string prompts;     ///< a file of prompts; "" draws none
-  int64_t every = 0;       ///< steps from one drawing to the next; 0 draws before the first and after the last only
-  int64_t num_steps = 20;  ///< steps of the sampler, where a prompt does not say
-  uint64_t seed = 0;
-  std::string format = "default";  ///< what they are written as (data/drawn_file.h)
-  DrawnBy by = {};                 ///< how they are drawn; its steps are all that there are
-  bool with_presets = false;       ///< whether presets that are merged while training are in the model that draws
-};
-
-/// The forms that the log has beside log.jsonl.
-struct LogSettings {
-  bool tensorboard = false, csv = false;
-};
-
-/// What is in files of weights.
-struct SavedFileSettings {
-  c10::ScalarType dtype = c10::kBFloat16;
-  /// Entries of ModelSpec that files have beside those that the run knows itself: "title", "author" and so on.
-  std::map<std::string, std::string> described = {};
-};
-
-struct OutputSettings {
-  std::filesystem::path folder;
-  std::string name = {};  ///< what the names of saved weights begin with, before a dash; "" for nothing
-  SaveSettings save;
-  std::vector<double> validation_strengths = {};  ///< strengths of the adapter at which held-out samples are judged beside its own, 1
-  int64_t validation_steps = 0;  ///< steps from one validation to the next; 0 judges held-out samples before and after only
-  PreviewSettings previews;
-  LogSettings logs = {};
-  SavedFileSettings files = {};
-  bool resume = false, overwrite = false;
-  std::filesystem::path state() const { return folder / "state"; }
-  /// What stands before "step-N" and "best" in names of files.
-  std::string prefix() const { return name.empty() ? "" : name + "-"; }
-};
-
 /// Settings that a plan of the run's memory goes by.
 struct PlanSettings {
   bool refuses = true;                                        ///< whether it refuses a run that does not fit
@@ -81,9 +44,6 @@ Settings settle(const TrainOptions& options, Portion portion = {});
 
 /// Keeps results of frozen models in a folder, and beside them what is remembered of the pictures.
 void keep_in(DataSettings& data, const std::filesystem::path& folder);
-
-/// Returns the schedule of a run of that many steps.
-optim::ScheduleOptions schedule_of(const Settings& settings, int64_t num_steps);
 
 /// Puts in words the options under which a saved state is good; under others it is not.
 std::string fingerprint(const TrainOptions& options, int64_t global_batch_size, const std::string& trained, bool has_adapters,

@@ -33,7 +33,7 @@ std::optional<std::string> said(int64_t number) { return std::to_string(number);
 std::optional<std::string> set(const Settings&) { return ""; }
 
 /// Takes back an interval of blocks that the command line names.
-std::optional<std::string> every_block(const Settings& s) { return s.given.gradient_checkpointing_interval > 1 ? said(1) : std::nullopt; }
+std::optional<std::string> every_block(const Settings& s) { return s.step.memory.interval > 1 ? said(1) : std::nullopt; }
 
 bool trains_whole(const Settings& s) { return !s.trained.whole.empty(); }
 

@@ -14,6 +14,7 @@
 #include "train/plan/rehearsed_stages.h"
 #include "train/plan/stages.h"
 #include "train/step/blocks_on_disk.h"
+#include "train/subject/choosing.h"
 
 namespace burnish::train {
 

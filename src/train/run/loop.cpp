@@ -186,7 +186,7 @@ Taken step(const Training& training, bool& stops) {
   auto& report = taken.report;
   auto& trainee = training.trainee;
   const auto settings = step_settings(training);
-  const auto schedule = schedule_of(training.settings, training.course.num_steps());
+  const auto schedule = schedule_of(training.settings.step, training.course.num_steps());
   report.learning_rate = settings.learning_rate * optim::lr_factor(schedule, trainee.progress.step);
   report.step = trainee.progress.step + 1;
   const bool decides = training.world.size() > 1 || trainee.progress.loss_scale.in_use();

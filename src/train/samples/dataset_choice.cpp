@@ -63,10 +63,61 @@ data::CaptionRule caption_rule(const DatasetChoice& o) {
           .secondary_separator = o.secondary_separator};
 }
 
+void bucket_fields(config::Fields& f, DatasetChoice& o) {
+  const auto buckets = [&o] { return o.enable_bucket; };
+  const auto has_limits = [&o] { return o.enable_bucket && o.bucket_rule == "kohya"; };
+  f("enable_bucket", o.enable_bucket, "train each picture at the size nearest its shape out of a list of sizes of the resolution's area")
+      .level(config::Level::first_run);
+  f("bucket_rule", o.bucket_rule, "kohya: the list of sd-scripts; onetrainer: OneTrainer's")
+      .one_of({"kohya", "onetrainer"})
+      .counts_when("enable_bucket", buckets);
+  f("bucket_no_upscale", o.bucket_no_upscale,
+    "false scales pictures up that are smaller than their bucket; else they keep their size, rounded down to steps")
+      .counts_when("enable_bucket", buckets);
+  f("min_bucket_reso", o.min_bucket_reso, "shortest side of a bucket of kohya")
+      .at_most(kMostPixelsASide)
+      .in("pixels")
+      .counts_when("enable_bucket with bucket_rule kohya", has_limits);
+  f("max_bucket_reso", o.max_bucket_reso, "longest side of a bucket of kohya")
+      .at_most(kMostPixelsASide)
+      .in("pixels")
+      .counts_when("enable_bucket with bucket_rule kohya", has_limits);
+  f("bucket_reso_steps", o.bucket_reso_steps, "sides of buckets are multiples of this")
+      .at_most(kMostPixelsASide)
+      .in("pixels")
+      .counts_when("enable_bucket", buckets);
+}
+
+void size_fields(config::Fields& f, DatasetChoice& o) {
+  const auto is_fixed = [&o] { return o.height > 0 || !o.resolution.empty(); };
+  f("height", o.height, "fixed height; with width, else each picture keeps its shape")
+      .at_least(0)
+      .at_most(kMostPixelsASide)
+      .in("pixels")
+      .repeated();
+  f("width", o.width, "fixed width").at_least(0).at_most(kMostPixelsASide).in("pixels").repeated();
+  f("max_pixels", o.max_pixels, "area above which a picture is scaled down")
+      .at_least(1)
+      .at_most(kMostPixelsASide * kMostPixelsASide)
+      .in("pixels")
+      .counts_when("pictures that keep their shape, without height, width and resolution", [is_fixed] { return !is_fixed(); })
+      .repeated();
+  f.numbers("resolution", o.resolution,
+            "SIDE or WIDTH,HEIGHT in place of height, width and max_pixels: the size, or with enable_bucket the area; may be given several "
+            "times")
+      .level(config::Level::first_run);
+  f("multi_resolution", o.multi_resolution,
+    "of several resolutions: all, each picture at each of them in every epoch, or one, each at one of them in turn")
+      .one_of({"all", "one"})
+      .counts_when("several values of resolution", [&o] { return o.resolution.size() > 1; });
+  bucket_fields(f, o);
+}
+
 void clip_fields(config::Fields& f, DatasetChoice& o) {
   f("num_frames", o.num_frames, "frames of a clip, where the model makes clips; a shorter clip has fewer; 0: 81")
       .at_least(0)
-      .at_most(kMostFrames);
+      .at_most(kMostFrames)
+      .repeated();
   f("frame_rate", o.frame_rate,
     "frames a second that are taken of a clip, by the times at which they are shown; 0: as many as the model was made with, and every "
     "frame of a slower clip")
@@ -76,21 +127,27 @@ void clip_fields(config::Fields& f, DatasetChoice& o) {
     "which frames of a clip are trained: those at its head or in its middle, the whole clip, chunks one behind the other, slide (a clip "
     "every frame_stride frames), or uniform (frame_sample clips, spread evenly)")
       .one_of({"head", "middle", "whole", "chunks", "slide", "uniform"});
-  f("frame_stride", o.frame_stride, "of slide: frames from one clip to the next").at_least(1).at_most(kMostFrames);
-  f("frame_sample", o.frame_sample, "of uniform: clips that are taken of each file").at_least(1).at_most(kMostFrames);
+  f("frame_stride", o.frame_stride, "of slide: frames from one clip to the next")
+      .at_least(1)
+      .at_most(kMostFrames)
+      .counts_when("frame_extraction slide", [&o] { return o.frame_extraction == "slide"; });
+  f("frame_sample", o.frame_sample, "of uniform: clips that are taken of each file")
+      .at_least(1)
+      .at_most(kMostFrames)
+      .counts_when("frame_extraction uniform", [&o] { return o.frame_extraction == "uniform"; });
 }
 
 constexpr double kWholeTurn = 360, kMostAdded = 10;
 
 /// A pair of options for each way to change pictures.
 void augmentation_fields(config::Fields& f, data::Augmentation& a) {
-  f("random_crop", a.random_crop, "cut pictures anywhere, not at the centre");
-  f("random_flip", a.random_flip, "mirror every other variant of a picture left to right", {"flip_aug"});
-  f("fixed_flip", a.fixed_flip, "mirror every picture left to right").level(config::Level::all);
+  f("random_crop", a.random_crop, "cut pictures anywhere, not at the centre").of_visits();
+  f("random_flip", a.random_flip, "mirror every other variant of a picture left to right", {"flip_aug"}).of_visits();
+  f("fixed_flip", a.fixed_flip, "mirror every picture left to right").of_visits().level(config::Level::all);
   const auto pair = [&](const std::string& what, data::Amount& amount, double least, double most, const std::string& random,
                         const std::string& fixed) {
-    f("random_" + what, amount.random, random).at_least(0).at_most(most);
-    f("fixed_" + what, amount.fixed, fixed).at_least(least).at_most(most).level(config::Level::all);
+    f("random_" + what, amount.random, random).at_least(0).at_most(most).of_visits();
+    f("fixed_" + what, amount.fixed, fixed).at_least(least).at_most(most).of_visits().level(config::Level::all);
   };
   pair("rotate", a.rotate, -kWholeTurn, kWholeTurn, "turn each variant by up to so many degrees either way; corners become black",
        "turn every picture so many degrees to the left");
@@ -101,6 +158,40 @@ void augmentation_fields(config::Fields& f, data::Augmentation& a) {
          fmt::format("{} of every picture times 1 and so much", of));
   pair("hue", a.hue, -1, 1, "turn the hues of each variant by up to so many half circles either way",
        "turn the hues of every picture by so many half circles");
+}
+
+void caption_fields(config::Fields& f, DatasetChoice& o) {
+  f("caption_extension", o.caption_extension,
+    "comma list of endings of caption files, the first that is there counts; with enable_wildcard one is drawn, ENDING=WEIGHT times as "
+    "often");
+  f("class_tokens", o.class_tokens, "caption of samples that have none", {"default_caption"});
+  f("trigger_word", o.trigger_word,
+    "takes the place of [trigger] in captions, and stands before every caption that does not hold it; not for class sets");
+  f("caption_prefix", o.caption_prefix, "before every caption");
+  f("caption_suffix", o.caption_suffix, "behind every caption");
+  f("caption_dropout", o.caption_dropout, "share of visits under the empty caption", {"caption_dropout_rate"}).of_visits();
+  f("enable_wildcard", o.enable_wildcard,
+    "draw at each visit one of a picture's captions, which are lines of its file too, and one of a, b and c where it says {a|b|c}")
+      .of_visits();
+}
+
+/// Options of captions that are lists of tags.
+void tag_fields(config::Fields& f, DatasetChoice& o) {
+  const auto of_changed_tags = [&o](config::Row row) {
+    row.of_visits().counts_when("shuffle_caption or caption_tag_dropout_rate",
+                                [&o] { return o.shuffle_caption || o.caption_tag_dropout_rate > 0; });
+  };
+  f("shuffle_caption", o.shuffle_caption, "put the tags of a caption in another order at each visit").of_visits();
+  f("caption_tag_dropout_rate", o.caption_tag_dropout_rate, "share of a caption's tags that are left out at each visit").of_visits();
+  of_changed_tags(f("keep_tokens", o.keep_tokens, "tags at the start of a caption that are neither shuffled nor left out"));
+  of_changed_tags(f("keep_tokens_separator", o.keep_tokens_separator,
+                    "what stands before it in a caption is neither shuffled nor left out, and what stands behind a second one; ||| say"));
+  of_changed_tags(f("caption_separator", o.caption_separator, "what stands between the tags of a caption"));
+  f.path("mask_folder", o.mask_folder,
+         "folder of masks, each with the name of its picture and any ending, for masked_loss column; samples without one count whole",
+         {"mask_path", "conditioning_data_dir"});
+  of_changed_tags(f("secondary_separator", o.secondary_separator,
+                    "tags joined by it are shuffled and left out as one; caption_separator takes its place"));
 }
 
 /// A way to change pictures is drawn or fixed.
@@ -152,48 +243,15 @@ void as_class_set(DatasetChoice& o, const DatasetChoice& run) {
 }  // namespace
 
 void fields(config::Fields& f, DatasetChoice& o) {
-  f("height", o.height, "fixed height; with width, else each picture keeps its shape").at_least(0).at_most(kMostPixelsASide).in("pixels");
-  f("width", o.width, "fixed width").at_least(0).at_most(kMostPixelsASide).in("pixels");
-  f("max_pixels", o.max_pixels, "area above which a picture is scaled down")
-      .at_least(1)
-      .at_most(kMostPixelsASide * kMostPixelsASide)
-      .in("pixels");
-  f.numbers("resolution", o.resolution,
-            "SIDE or WIDTH,HEIGHT in place of height, width and max_pixels: the size, or with enable_bucket the area; may be given several "
-            "times");
-  f("multi_resolution", o.multi_resolution,
-    "of several resolutions: all, each picture at each of them in every epoch, or one, each at one of them in turn")
-      .one_of({"all", "one"});
-  f("enable_bucket", o.enable_bucket, "train each picture at the size nearest its shape out of a list of sizes of the resolution's area");
-  f("bucket_rule", o.bucket_rule, "kohya: the list of sd-scripts; onetrainer: OneTrainer's").one_of({"kohya", "onetrainer"});
-  f("bucket_no_upscale", o.bucket_no_upscale,
-    "false scales pictures up that are smaller than their bucket; else they keep their size, rounded down to steps");
-  f("min_bucket_reso", o.min_bucket_reso, "shortest side of a bucket of kohya").at_most(kMostPixelsASide).in("pixels");
-  f("max_bucket_reso", o.max_bucket_reso, "longest side of a bucket of kohya").at_most(kMostPixelsASide).in("pixels");
-  f("bucket_reso_steps", o.bucket_reso_steps, "sides of buckets are multiples of this").at_most(kMostPixelsASide).in("pixels");
+  const auto first = f.list().size();
+  f.group("Pictures and clips");
+  size_fields(f, o);
   augmentation_fields(f, o.augmentation);
   clip_fields(f, o);
-  f("caption_extension", o.caption_extension,
-    "comma list of endings of caption files, the first that is there counts; with enable_wildcard one is drawn, ENDING=WEIGHT times as "
-    "often");
-  f("class_tokens", o.class_tokens, "caption of samples that have none", {"default_caption"});
-  f("trigger_word", o.trigger_word,
-    "takes the place of [trigger] in captions, and stands before every caption that does not hold it; not for class sets");
-  f("caption_prefix", o.caption_prefix, "before every caption");
-  f("caption_suffix", o.caption_suffix, "behind every caption");
-  f("caption_dropout", o.caption_dropout, "share of visits under the empty caption", {"caption_dropout_rate"});
-  f("enable_wildcard", o.enable_wildcard,
-    "draw at each visit one of a picture's captions, which are lines of its file too, and one of a, b and c where it says {a|b|c}");
-  f("shuffle_caption", o.shuffle_caption, "put the tags of a caption in another order at each visit");
-  f("caption_tag_dropout_rate", o.caption_tag_dropout_rate, "share of a caption's tags that are left out at each visit");
-  f("keep_tokens", o.keep_tokens, "tags at the start of a caption that are neither shuffled nor left out");
-  f("keep_tokens_separator", o.keep_tokens_separator,
-    "what stands before it in a caption is neither shuffled nor left out, and what stands behind a second one; ||| say");
-  f("caption_separator", o.caption_separator, "what stands between the tags of a caption");
-  f.path("mask_folder", o.mask_folder,
-         "folder of masks, each with the name of its picture and any ending, for masked_loss column; samples without one count whole",
-         {"mask_path", "conditioning_data_dir"});
-  f("secondary_separator", o.secondary_separator, "tags joined by it are shuffled and left out as one; caption_separator takes its place");
+  f.group("Captions and masks");
+  caption_fields(f, o);
+  tag_fields(f, o);
+  for (size_t i = first; i < f.list().size(); ++i) f.row(f.list()[i].name).of_dataset();
 }
 
 void check(const DatasetChoice& o) {

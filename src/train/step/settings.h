@@ -13,6 +13,7 @@ inline constexpr int64_t kAllBlocks = std::numeric_limits<int64_t>::max();
 
 /// Settings that say what of a step waits elsewhere while it is not needed, and what is computed twice.
 struct MemorySettings {
+  int64_t interval = 1;              ///< where blocks are recomputed, one of so many
   int64_t recompute_every = 0;       ///< one of so many blocks is recomputed; 0: none
   int64_t activation_bytes = 0;      ///< bytes that forward may leave for backward, from which a plan decides KeptForBackward; 0: not said
   bool checkpoints_in_host = false;  ///< whether inputs of recomputed blocks wait in host memory
@@ -46,6 +47,7 @@ struct DivisionSettings {
 struct StepSettings {
   double learning_rate = 0, max_grad_norm = 0, ema_decay = 0;
   optim::ScheduleOptions schedule = {};  ///< the schedule's max_steps is the course's
+  double warmup_ratio = 0;               ///< warm-up as a share of those steps, in place of the schedule's; 0: not said
   optim::OptimizerOptions optimizer = {};
   optim::GroupOptions groups = {};
   bool scales_loss = false;

@@ -50,11 +50,4 @@ struct Chosen {
   void check_groups(const models::Model& model, const optim::GroupOptions& groups) const;
 };
 
-/// Settles what trains. Throws a config Error for names that the training units do not run, a component named in both ways, a learning rate
-/// of something that does not train, targets that match no layer, and layers that the layout of adapter files cannot hold.
-Chosen choose(const TrainedSettings& settings, models::Model& model);
-
-/// Returns `lora_target_modules` without the names of a part's layers; it must be a list. "" where no names are left, or a file decides.
-std::string targets_outside(const std::string& part, const TrainedSettings& settings, models::Model& model);
-
 }  // namespace burnish::train

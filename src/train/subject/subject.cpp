@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "models/model/columns.h"
+#include "train/subject/choosing.h"
 #include "train/subject/storage.h"
 #include "train/subject/training_units.h"
 

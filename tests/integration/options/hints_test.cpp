@@ -16,16 +16,16 @@ using ::testing::Not;
 TEST(Hints, RatesFarFromWhatIsUsual) {
   train::TrainOptions o;
   EXPECT_EQ(train::learning_rate_hint(o), "");
-  o.learning_rate = 0.01;
+  o.step.learning_rate = 0.01;
   EXPECT_THAT(train::learning_rate_hint(o), HasSubstr("high for an adapter; 1e-4 is usual"));
-  o.learning_rate = 1e-4;
-  o.trainable_models = "dit";
+  o.step.learning_rate = 1e-4;
+  o.trained.whole = "dit";
   EXPECT_THAT(train::learning_rate_hint(o), HasSubstr("high for a whole model"));
-  o.learning_rate = 1e-5;
+  o.step.learning_rate = 1e-5;
   EXPECT_EQ(train::learning_rate_hint(o), "");
-  o.optimizer = "prodigy";
+  o.step.optimizer.name = "prodigy";
   EXPECT_THAT(train::learning_rate_hint(o), HasSubstr("1 is usual"));
-  o.learning_rate = 1;
+  o.step.learning_rate = 1;
   EXPECT_EQ(train::learning_rate_hint(o), "");
 }
 

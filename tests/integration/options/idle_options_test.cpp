@@ -89,14 +89,16 @@ TEST(IdleOptionsTable, EachCountsWithWhatItBelongsTo) {
 }
 
 TEST(IdleOptionsTable, OverACacheHowSamplesWereEncodedIsSettled) {
-  for (const std::string asked : {"--resolution 32 --enable_bucket", "--caption_prefix x", "--class_tokens x", "--trigger_word x",
-                                  "--caption_extension .cap", "--max_sequence_length 64", "--vae_tile_size 512"}) {
+  for (const std::string asked :
+       {"--resolution 32 --enable_bucket", "--frame_extraction whole", "--frame_rate 8", "--caption_prefix x", "--class_tokens x",
+        "--trigger_word x", "--caption_extension .cap", "--max_sequence_length 64", "--vae_tile_size 512"}) {
     SCOPED_TRACE(asked);
     EXPECT_EQ(idle(asked), std::vector<std::string>{});
     EXPECT_NE(idle("--task sft:train " + asked), std::vector<std::string>{});
     EXPECT_EQ(idle("--task sft:train --validation_metadata_path v.csv " + asked), std::vector<std::string>{});
   }
-  EXPECT_EQ(idle("--task sft:train --max_sequence_length 64 --preview_prompts p.txt"), std::vector<std::string>{});
+  for (const std::string asked : {"--max_sequence_length 64", "--frame_rate 8"})
+    EXPECT_EQ(idle("--task sft:train --preview_prompts p.txt " + asked), std::vector<std::string>{}) << asked;
 }
 
 TEST(IdleOptionsTable, WhatBothCommandsOfASplitRunNameIsSaidAndNotRefused) {
@@ -121,7 +123,7 @@ TEST(IdleOptionsTable, WhatBothCommandsOfASplitRunNameIsSaidAndNotRefused) {
 TEST(IdleOptionsTable, ResettingAnOptionTakesItBack) {
   auto options = read("--huber_c 0.5");
   train::reset(options, "huber_c");
-  EXPECT_EQ(options.huber_c, train::TrainOptions().huber_c);
+  EXPECT_EQ(options.robust.c, train::TrainOptions().huber_c);
 }
 
 TEST_F(IdleOptions, AreRefusedOnTheCommandLineAndInAFile) {

@@ -649,6 +649,25 @@ TEST_F(ImportVerb, SeveralDatasetsAreAFileBesideIt) {
   starts("--overwrite");
 }
 
+TEST_F(ImportVerb, PicturesAndClipsKeepFramesOfTheirOwn) {
+  write("data.toml", "[general]\ncaption_extension = '.txt'\n[[datasets]]\nresolution = [640, 640]\nimage_directory = '" + pictures() +
+                         "'\ncache_directory = 'c1'\n[[datasets]]\nresolution = [304, 304]\nvideo_directory = '" + pictures() +
+                         "'\ncache_directory = 'c2'\nframe_extraction = 'uniform'\nframe_sample = 2\ntarget_frames = [57]\n" +
+                         "source_fps = 16.0\n");
+  auto said = import_file("musubi.toml",
+                          "dataset_config = 'data.toml'\n[optimizer]\nlearning_rate = 3e-4\n[network]\n"
+                          "network_module = 'networks.lora_wan'\nnetwork_dim = 16\n",
+                          "--from musubi");
+  EXPECT_THAT(said, Not(HasSubstr("all datasets of a run share one")));
+  EXPECT_THAT(toml(), AllOf(Not(HasSubstr("num_frames")), Not(HasSubstr("frame_extraction"))));
+  auto datasets = read_file(at("datasets.toml"));
+  const auto clips = datasets.find("[[datasets]]", datasets.find("[[datasets]]") + 1);
+  ASSERT_NE(clips, datasets.npos) << datasets;
+  EXPECT_THAT(datasets.substr(0, clips), Not(HasSubstr("frame_extraction")));
+  for (const char* line : {"num_frames = 57", "frame_extraction = \"uniform\"", "frame_sample = 2"})
+    EXPECT_THAT(datasets.substr(clips), HasSubstr(line));
+}
+
 TEST_F(ImportVerb, SimpleTunersJsonAndItsDatasets) {
   write(
       "multidatabackend.json",

@@ -62,18 +62,18 @@ TEST_F(New, PicturesWithoutCaptionsBecomeARunThatTrains) {
                                     HasSubstr("burnish train " + at("run.toml").string() + "\n")));
   auto o = settings();
   EXPECT_EQ(o.model.model, std::vector<std::string>{kAssets.string()});
-  EXPECT_EQ(o.dataset_metadata_path, at("pictures").string());
+  EXPECT_EQ(o.data.metadata_path, at("pictures").string());
   EXPECT_EQ(o.dataset.trigger_word, "sks dog");
   EXPECT_EQ(o.model.device, "cpu");
   EXPECT_EQ(o.adapter.rank, 16);
-  EXPECT_EQ(o.learning_rate, 1e-4);
-  EXPECT_EQ(o.max_steps, 1100);
-  EXPECT_EQ(o.save_steps, 250);
-  EXPECT_EQ(o.preview_steps, 250);
-  EXPECT_EQ(o.validation_steps, 0);
+  EXPECT_EQ(o.step.learning_rate, 1e-4);
+  EXPECT_EQ(o.course.max_steps, 1100);
+  EXPECT_EQ(o.output.save.steps, 250);
+  EXPECT_EQ(o.output.previews.every, 250);
+  EXPECT_EQ(o.output.validation_steps, 0);
   EXPECT_EQ(o.output_path, at("runs/run").string());
-  EXPECT_EQ(o.cache_path, at("cache").string());
-  EXPECT_THAT(read_file(o.preview_prompts), AllOf(HasSubstr("\nsks dog --s 4 --d 1\n"), HasSubstr("\nsks dog on a beach")));
+  EXPECT_EQ(o.cache.path, at("cache").string());
+  EXPECT_THAT(read_file(o.output.previews.prompts), AllOf(HasSubstr("\nsks dog --s 4 --d 1\n"), HasSubstr("\nsks dog on a beach")));
   made("train " + quoted(at("run.toml")) + " --max_steps 1");
   EXPECT_TRUE(fs::exists(at("runs/run/step-1.safetensors")));
   EXPECT_TRUE(fs::exists(at("runs/run/samples/step-000001/01.png")));
@@ -128,7 +128,7 @@ TEST_F(New, APublishedModelIsPlannedByItsName) {
   EXPECT_EQ(o.model.model, std::vector<std::string>{"stable-diffusion-v1-5/stable-diffusion-v1-5"});
   EXPECT_EQ(o.dataset.max_pixels, 512 * 512);
   EXPECT_EQ(o.model.device, "auto");
-  EXPECT_EQ(o.device_memory, "");
+  EXPECT_EQ(o.plan.device_memory, "");
   EXPECT_THAT(read_file(at("run.prompts.txt")), HasSubstr(" --s 30 --l 7 --d 1\n"));
   EXPECT_THAT(read_file(at("run.toml")), HasSubstr("--device cuda --device_memory 6GB"));
 }

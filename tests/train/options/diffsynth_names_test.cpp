@@ -18,7 +18,7 @@ namespace {
 
 TrainOptions with_class(const std::string& name, double weight_decay = 0.01) {
   TrainOptions options;
-  options.weight_decay = weight_decay;
+  options.step.optimizer.weight_decay = weight_decay;
   put({.resume_from_checkpoint = "", .customized_optimizer = name}, options);
   return options;
 }
@@ -46,8 +46,9 @@ TEST(DiffSynthNames, ClassesOfOptimizersAreOptimizers) {
                                                           {"transformers.optimization.Adafactor", "adafactor"}};
   for (const auto& [name, ours] : expected) {
     auto options = with_class(name);
-    EXPECT_EQ(options.optimizer, ours) << name;
-    optim::check({options.optimizer, options.weight_decay, optim::Rounding::stochastic, 0, options.optimizer_args});
+    EXPECT_EQ(options.step.optimizer.name, ours) << name;
+    optim::check(
+        {options.step.optimizer.name, options.step.optimizer.weight_decay, optim::Rounding::stochastic, 0, options.step.optimizer.args});
   }
   EXPECT_EQ(with_class("torch.optim.AdamW").optimizer_args, "");
   EXPECT_EQ(with_class("torch.optim.Muon").optimizer_args, "adjust_lr_fn=original");
@@ -68,13 +69,13 @@ TEST(DiffSynthNames, ClassesWithoutACounterpartAreRefusedWithThoseThatHaveOne) {
 
 TEST(DiffSynthNames, TwoOptimizersAreRefusedAndNumbersThatAreGivenStay) {
   TrainOptions options;
-  options.optimizer = "lion";
+  options.step.optimizer.name = "lion";
   EXPECT_THAT(error_of([&] { put({.resume_from_checkpoint = "", .customized_optimizer = "torch.optim.AdamW"}, options); }, Exit::config),
               HasSubstr("optimizer lion and customized_optimizer torch.optim.AdamW ask for two"));
   options = {};
-  options.optimizer_args = "scale_parameter=false,eps2=1e-2";
+  options.step.optimizer.args = "scale_parameter=false,eps2=1e-2";
   put({.resume_from_checkpoint = "", .customized_optimizer = "transformers.Adafactor"}, options);
-  EXPECT_EQ(options.optimizer_args, "scale_parameter=false,eps2=1e-2");
+  EXPECT_EQ(options.step.optimizer.args, "scale_parameter=false,eps2=1e-2");
 }
 
 TEST(DiffSynthNames, WeightsToStartFromGoByWhatTheFileHolds) {
@@ -83,15 +84,15 @@ TEST(DiffSynthNames, WeightsToStartFromGoByWhatTheFileHolds) {
   TrainOptions options;
   EXPECT_THAT(put_file(lora, options), ElementsAre(HasSubstr("becomes lora_checkpoint: it holds lora of rank 4 on")));
   put_file(lora, options);  // once more changes nothing
-  EXPECT_EQ(options.lora_checkpoint, lora);
+  EXPECT_EQ(options.trained.lora_checkpoint, lora);
   EXPECT_TRUE(options.model.model.empty());
-  options.lora_checkpoint = "other.safetensors";
+  options.trained.lora_checkpoint = "other.safetensors";
   EXPECT_THAT(error_of([&] { put_file(lora, options); }, Exit::config), HasSubstr("lora_checkpoint names another"));
 
   options = {};
   options.model.model = {"flux"};
   for (int i = 0; i < 2; ++i) EXPECT_THAT(put_file(whole, options), ElementsAre(HasSubstr("becomes model")));
   EXPECT_THAT(options.model.model, ElementsAre(whole, "flux"));
-  EXPECT_EQ(options.lora_checkpoint, "");
+  EXPECT_EQ(options.trained.lora_checkpoint, "");
   EXPECT_THAT(error_of([&] { put_file("none.safetensors", options); }, Exit::data), HasSubstr("none.safetensors, are not there"));
 }

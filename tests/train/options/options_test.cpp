@@ -7,6 +7,7 @@
 #include "config/refusal.h"
 #include "tests/train/options/small_options.h"
 #include "train/options/check.h"
+#include "train/options/idle_options.h"
 #include "train/options/meaning.h"
 
 using namespace burnish;
@@ -53,6 +54,46 @@ TEST(Options, EveryChoiceIsKnownToWhoeverReadsIt) {
   EXPECT_GT(num_choices, 80);
 }
 
+/// Gives an option another value than it has by itself.
+static void change(const config::Field& field) {
+  if (auto* text = std::get_if<std::string*>(&field.slot)) **text = field.choices.empty() ? "x" : field.choices.back();
+  if (auto* truth = std::get_if<bool*>(&field.slot)) **truth = !**truth;
+  if (auto* number = std::get_if<double*>(&field.slot)) **number = field.name.starts_with("caption") ? 0.5 : 1;
+  if (auto* whole = std::get_if<int64_t*>(&field.slot)) **whole += 1;
+  if (auto* list = std::get_if<std::vector<std::string>*>(&field.slot)) **list = {"64"};
+}
+
+TEST(Options, OfADatasetAreReadRefusedOrSaidOverACache) {
+  config::Fields rows;
+  auto untouched = some();
+  fields(rows, untouched);
+  int64_t num_tried = 0;
+  for (size_t i = 0; i < rows.list().size(); ++i) {
+    const auto& name = rows.list()[i].name;
+    if (rows.list()[i].dataset_key != name || name == "caption_dropout") continue;  // a run over a cache drops captions too
+    auto options = test::options_of({"--model", "model", "--task", "sft:train", "--dataset_base_path", "cache", "--max_steps", "2"});
+    ASSERT_THAT(problems_of(options), testing::IsEmpty());
+    config::Fields own;
+    fields(own, options);
+    change(own.list()[i]);
+    EXPECT_FALSE(problems_of(options).empty() && repeated_options(options).empty()) << name;
+    ++num_tried;
+  }
+  EXPECT_GT(num_tried, 40);
+}
+
+TEST(Options, OfGroupsAreFortyAtMost) {
+  auto options = some();
+  config::Fields rows;
+  fields(rows, options);
+  std::map<std::string, int64_t> sizes;
+  std::string before;
+  for (const auto& field : rows.list()) {
+    EXPECT_TRUE(field.group == before || !sizes.contains(field.group)) << field.name << ": " << field.group << " begins twice";
+    EXPECT_LE(++sizes[before = field.group], 40) << field.group;
+  }
+}
+
 TEST(Options, OfAFirstRunAreTwentyFive) {
   auto options = some();
   config::Fields rows;
@@ -63,9 +104,9 @@ TEST(Options, OfAFirstRunAreTwentyFive) {
 TEST(Options, AreAllJudgedAtOnce) {
   auto options = some();
   options.adapter.rank = 0;
-  options.batch_size = 0;
-  options.optimizer = "adam";
-  options.keep_best = true;
+  options.course.batch_size = 0;
+  options.step.optimizer.name = "adam";
+  options.output.save.keep_best = true;
   options.timesteps.sigmoid_scale = 2;
   auto problems = problems_of(options);
   EXPECT_THAT(problems, Contains("lora_rank: lora_rank must be at least 1, not 0"));
@@ -82,7 +123,7 @@ TEST(Options, RanksOfLokrMayStandForAWholeFactor) {
     auto options = some();
     options.adapter.type = "lokr";
     options.adapter.rank = rank;
-    options.lora_rank_groups = "dit=100000";
+    options.trained.rank_groups = "dit=100000";
     EXPECT_THAT(problems_of(options), testing::IsEmpty()) << rank;
   }
   auto options = some();
@@ -95,8 +136,8 @@ TEST(Options, ARankOfALoraToStartFromIsAskedForInFourWays) {
     TrainOptions options;
     options.given = given;
     options.adapter.rank = rank;
-    options.lora_checkpoint_rank = own;
-    options.lora_checkpoint = file;
+    options.trained.checkpoint_rank = own;
+    options.trained.lora_checkpoint = file;
     return checkpoint_rank(options);
   };
   EXPECT_EQ(rank_of({}, 32, 0), 0) << "its default, which a config.toml holds too";

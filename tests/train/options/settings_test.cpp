@@ -60,11 +60,11 @@ TEST(Settle, RecomputesByNumberUnlessABudgetChooses) {
 
 TEST(Settle, AWarmUpMayBeAShareOfTheRunsSteps) {
   auto share = settled("--lr_warmup_ratio 0.1 --lr_scheduler cosine");
-  EXPECT_EQ(schedule_of(share, 255).warmup_steps, 25);  // rounded down, as other programs do
-  EXPECT_EQ(schedule_of(share, 255).max_steps, 255);
-  EXPECT_EQ(schedule_of(share, 9).warmup_steps, 0);
-  EXPECT_EQ(schedule_of(settled("--lr_warmup_steps 2"), 255).warmup_steps, 2);
-  EXPECT_EQ(schedule_of(settled("--lr_warmup_ratio 1"), 30).warmup_steps, 30);
+  EXPECT_EQ(schedule_of(share.step, 255).warmup_steps, 25);  // rounded down, as other programs do
+  EXPECT_EQ(schedule_of(share.step, 255).max_steps, 255);
+  EXPECT_EQ(schedule_of(share.step, 9).warmup_steps, 0);
+  EXPECT_EQ(schedule_of(settled("--lr_warmup_steps 2").step, 255).warmup_steps, 2);
+  EXPECT_EQ(schedule_of(settled("--lr_warmup_ratio 1").step, 30).warmup_steps, 30);
   EXPECT_THAT(refused("--lr_warmup_ratio 0.1 --lr_warmup_steps 1", {}), HasSubstr("take one of them out"));
   EXPECT_THAT(refused("--lr_warmup_ratio 1.5", {}), HasSubstr("lr_warmup_ratio"));
   EXPECT_THAT(refused("--lr_warmup_ratio 0.5 --optimizer adafactor --optimizer_args relative_step=true", {}), HasSubstr("relative_step"));

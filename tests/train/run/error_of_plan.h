@@ -9,7 +9,7 @@ namespace burnish::test {
 /// What the step of a run is planned to take over what it takes by a counting allocator, less 1. The run keeps its cache in `scratch`. With
 /// `--plan off` it makes values again that it keeps where its plan finds room for them.
 inline double error_of_plan(train::TrainOptions options, const Scratch& scratch) {
-  options.cache_path = (scratch / "cache").string();
+  options.cache.path = (scratch / "cache").string();
   auto run = [&](const std::string& name) {
     auto own = options;
     own.output_path = (scratch / name).string();

@@ -160,10 +160,10 @@ TEST_F(HooksTest, TheLogLeavesAFileThatStartsTheRunAnew) {
   config::Fields listed;
   fields(listed, again);
   config::read_command_line("train", "", {"--config", (run_folder() / "config.toml").string()}, listed);
-  EXPECT_EQ(again.max_steps, 0) << "which nobody asked for";
-  EXPECT_EQ(again.num_epochs, 3);
-  EXPECT_FALSE(again.resume || again.overwrite);
-  EXPECT_EQ(again.dataset_metadata_path, fs::current_path() / "pictures.csv") << "from wherever it is started";
+  EXPECT_EQ(again.course.max_steps, 0) << "which nobody asked for";
+  EXPECT_EQ(again.course.num_epochs, 3);
+  EXPECT_FALSE(again.output.resume || again.output.overwrite);
+  EXPECT_EQ(again.data.metadata_path, fs::current_path() / "pictures.csv") << "from wherever it is started";
 }
 
 TEST_F(HooksTest, ValidationIsTheMeanOfAllHeldOutDraws) {

@@ -301,8 +301,8 @@ TEST(OutOfMemoryInAnUpdate, LeavesTheStateThatWasSavedLast) {
     auto run = [&, flags = flags](const std::string& name, int64_t num_steps, const std::string& more = "") {
       auto options = test::options_of(
           test::small_run("flux", fmt::format("--dtype fp32 --trainable_models dit --height 32 --width 32 --plan off {} {}", flags, more)));
-      options.max_steps = num_steps;
-      options.cache_path = (scratch / "cache").string();
+      options.course.max_steps = num_steps;
+      options.cache.path = (scratch / "cache").string();
       options.output_path = (scratch / name).string();
       train::train(options);
     };

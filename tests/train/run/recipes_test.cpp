@@ -115,7 +115,7 @@ TEST_P(Recipes, ArePlannedAsTheyRunAtSmallSize) {
   // With all levers pulled, and of the narrowest model, little is left beside what oneDNN copies in 16 bits, which depends on the
   // processor.
   if (GetParam().recipe == "sdxl_full_12gb" || GetParam().model == "flux2-dev") options.model.dtype = "fp32";
-  options.blocks_to_swap = options.blocks_to_swap * small.num_small_blocks / small.num_blocks;
+  options.step.memory.paged_blocks = options.step.memory.paged_blocks * small.num_small_blocks / small.num_blocks;
   EXPECT_NEAR(test::error_of_plan(options, scratch), 0, 0.03);
 }
 

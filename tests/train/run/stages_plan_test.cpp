@@ -91,7 +91,7 @@ TEST_P(StagesPlan, IsWhatEachProcessTakes) {
   const auto least = std::getenv("ONEDNN_MAX_CPU_ISA") ? 0.97 : 0.96;
   test::Scratch scratch;
   auto options = test::options_of(test::small_run("flux", "--height 128 --width 192 --batch_size 4 " + GetParam()));
-  options.cache_path = (scratch / "cache").string();
+  options.cache.path = (scratch / "cache").string();
   options.output_path = (scratch / "first").string();
   peaks_of(options, scratch);  // after which the cache is there
   options.output_path = (scratch / "second").string();

@@ -96,8 +96,8 @@ namespace {
 /// What the host reads in a run of so many steps.
 int64_t reads_of(const std::string& flags, int num_steps, const test::Scratch& scratch) {
   auto options = test::options_of(test::small_run("flux", flags + " --plan off"));
-  options.max_steps = num_steps;
-  options.cache_path = (scratch / "cache").string();
+  options.course.max_steps = num_steps;
+  options.cache.path = (scratch / "cache").string();
   options.output_path = (scratch / std::to_string(num_steps)).string();
   const test::ScalarReads reads;
   train::train(options);

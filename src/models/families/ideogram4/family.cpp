@@ -104,6 +104,7 @@ extern const Family kFamily{
                  .otherwise = 3.0,
                  .elsewhere = "it is of Ideogram 4, leave it out",
                  .least = 0}},
+    .denoisers = {"dit", "unconditional_transformer"},
     .variants = {{"ideogram-4", published, "Ideogram 4", "ideogram-ai/ideogram-4-fp8", {.num_inference_steps = 48, .cfg_scale = 7}}},
 };
 

@@ -104,6 +104,7 @@ extern const Family kFamily{
     .open = open_as<StableDiffusionModel>,
     .describe = describe,
     .options = options(),
+    .denoisers = {"unet"},
     .takes_fp16 = true,
     .variants = {{"sdxl", published_sdxl, "SDXL", "stabilityai/stable-diffusion-xl-base-1.0", {.num_inference_steps = 30, .cfg_scale = 6}},
                  {"sd15",

@@ -139,6 +139,7 @@ extern const Family kFamily{
     .options = {prompt_length_option(), tile_option(), vace_scale_option(), audio_processor_option()},
     .reference_columns = {kFirstFrameColumn},
     .extra_inputs = all_inputs(),
+    .denoisers = {"dit", "dit_2"},
     .variants = published(),
     .not_supported =
         {

@@ -96,9 +96,9 @@ class Log final : public Hook {
   }
 
   void write_config() const {
-    auto again = training_.settings.given;                // what was asked for: epochs are counted anew, of the data that is there then
-    again.lora_checkpoint_rank = checkpoint_rank(again);  // a lora_rank that says its default is told from none by this alone
-    again.resume = again.auto_resume = again.overwrite = false;  // the file starts a run, in a folder of its own
+    auto again = training_.settings.given;                   // what was asked for: epochs are counted anew, of the data that is there then
+    again.trained.checkpoint_rank = checkpoint_rank(again);  // a lora_rank that says its default is told from none by this alone
+    again.output.resume = again.auto_resume = again.output.overwrite = false;  // the file starts a run, in a folder of its own
     config::Fields resolved;
     fields(resolved, again);
     for (const auto& field : resolved.list()) config::relocate(field, std::filesystem::current_path());  // files stay where they are

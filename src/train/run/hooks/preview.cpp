@@ -77,7 +77,7 @@ class Preview final : public Hook {
 
   /// Previews play as fast as the clips that the run trains.
   double frame_rate() const {
-    auto given = training_.settings.given.dataset.frame_rate;
+    auto given = training_.settings.output.previews.frame_rate;
     return given > 0 ? given : training_.trainee.model.latent_space().frame_rate;
   }
 

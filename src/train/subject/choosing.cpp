@@ -1,0 +1,226 @@
+#include "train/subject/choosing.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/input_error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "loras/lora_file.h"
+#include "train/subject/chosen_layers.h"
+#include "train/subject/training_units.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// The experts of these names.
+std::vector<models::Expert> experts_called(const std::vector<std::string>& names, const models::Model& model) {
+  const auto& all = model.names().experts;
+  std::vector<std::string> known;
+  for (const auto& expert : all) known.push_back(expert.name);
+  for (const auto& name : names) {
+    if (all.size() == 1)
+      config_error("train", "experts {} is for models of several experts, and this one has a single denoiser; take it out", name);
+    if (!contains(known, name)) config_error("train", "experts names '{}', and this model has {}", name, join(known));
+  }
+  std::vector<models::Expert> experts;
+  std::ranges::copy_if(all, std::back_inserter(experts), [&](const auto& expert) { return contains(names, expert.name); });
+  return experts;
+}
+
+/// The settings for a model of which the files of one expert alone are there, and not the first: as a component the first stands for it, as
+/// in DiffSynth-Studio's commands, which call the expert of the run dit, and what is beside the first for what is beside it.
+TrainedSettings for_expert_there(TrainedSettings settings, const models::Model& model) {
+  const auto there = model.experts_there();
+  const auto& first = model.names().experts.front().component;
+  if (there.size() != 1 || there[0].component == first || !there[0].component.starts_with(first)) return settings;
+  const auto ending = there[0].component.substr(first.size());
+  auto is_there = [&](const std::string& name) { return model.names().components.contains(name) && model.components().has(name); };
+  for (auto* names : {&settings.whole, &settings.adapted}) {
+    for (auto& name : *names) {
+      const auto component = pipeline::component_of(name);
+      if (!is_there(component) && is_there(component + ending)) name.insert(component.size(), ending);
+    }
+  }
+  return settings;
+}
+
+/// Settles what trains: what is named, and then which layers that is.
+class Choosing {
+ public:
+  Choosing(const TrainedSettings& settings, models::Model& model);
+  Chosen take() { return std::move(chosen_); }
+
+ private:
+  void read_checkpoint_files();
+  bool may_train(const models::Expert& expert) const;
+  std::vector<models::Expert> choose_experts() const;
+  void add_whole(const std::string& name);
+  std::vector<std::string> paths_called(const std::string& component, const std::string& name);
+  void check_rates() const;
+  void add_companions();
+  void note_whole_parameters();
+
+  const TrainedSettings settings_;
+  models::Model& model_;
+  ComponentTrees trees_;
+  Chosen chosen_;
+  loras::AdaptersByComponent checkpoint_;  ///< what lora_checkpoint holds
+};
+
+Choosing::Choosing(const TrainedSettings& settings, models::Model& model)
+    : settings_(for_expert_there(settings, model)), model_(model), trees_(model), chosen_{.settings = settings_} {
+  bool from_file = !settings.lora_checkpoint.empty() && settings_.adapted.empty();  // then the file decides
+  if (from_file && !settings_.whole.empty())
+    config_error("train",
+                 "trainable_models and lora_checkpoint are given, and lora_base_model does not say what carries the adapters; name it, or "
+                 "give one of them");
+  read_checkpoint_files();
+  chosen_.experts = choose_experts();
+  chosen_.components = pipeline::components_of(training_units(model, chosen_.experts));
+  for (const auto& name : settings_.whole) add_whole(name);
+  chosen_.words = choose_words(settings_.words, model, chosen_.components);
+  for (const auto& name : settings_.adapted) add_adapters(chosen_, component_called(name, chosen_.components));
+  for (const auto& expert : chosen_.experts) {
+    if (settings.from_scratch && !chosen_.whole_components().contains(expert.component))
+      config_error("train", "init random needs trainable_models {}; a LoRA on random weights teaches nothing", expert.component);
+  }
+  if (chosen_.whole.empty() && chosen_.adapted.empty() && !from_file && chosen_.words.empty()) {
+    for (const auto& expert : chosen_.experts) add_adapters(chosen_, expert.component);
+  }
+  check_rates();
+  add_companions();
+  choose_layers(chosen_, model_, trees_, std::move(checkpoint_));
+  note_whole_parameters();
+}
+
+/// Tells whether no option says that others than this expert train.
+bool Choosing::may_train(const models::Expert& expert) const {
+  if (!settings_.experts.empty()) return contains(settings_.experts, expert.name);
+  auto names = settings_.whole;
+  names.insert(names.end(), settings_.adapted.begin(), settings_.adapted.end());
+  return names.empty() || std::ranges::any_of(names, [&](const auto& name) { return pipeline::component_of(name) == expert.component; });
+}
+
+/// Reads the files that are named, and of a pair for two experts, of which one is named, also the other.
+void Choosing::read_checkpoint_files() {
+  if (settings_.lora_checkpoint.empty()) return;
+  auto files = checkpoint_files(settings_.lora_checkpoint);
+  for (const auto& [path, expert, beside] : loras::siblings(model_, files)) {
+    if (!may_train(expert)) continue;
+    info("{}: {} lies beside it, for another expert, which starts from it", files[beside], path);
+    files.push_back(path);
+  }
+  for (const auto& file : files) {
+    for (auto& [component, weights] : loras::read(model_, file)) {
+      if (!checkpoint_.emplace(component, std::move(weights)).second)
+        config_error("train", "two files of lora_checkpoint adapt {}; name one of them", component);
+    }
+  }
+}
+
+/// Those that options name, by themselves or as components that train; else those that adapters of a file to start from are for; else all
+/// whose files are there. What guidance leads away from trains where it is named, alone.
+std::vector<models::Expert> Choosing::choose_experts() const {
+  if (!settings_.experts.empty()) return experts_called(settings_.experts, model_);
+  auto names = settings_.whole;
+  names.insert(names.end(), settings_.adapted.begin(), settings_.adapted.end());
+  auto is_named = [&](const models::Expert& expert) {
+    auto of_expert = [&](const auto& name) {
+      return pipeline::component_of(name) == expert.component || pipeline::component_of(name) == expert.component + "_1";
+    };
+    return std::ranges::any_of(names, of_expert) || (names.empty() && checkpoint_.contains(expert.component));
+  };
+  std::vector<models::Expert> experts;
+  std::ranges::copy_if(model_.names().experts, std::back_inserter(experts), is_named);
+  if (const auto& away = model_.names().away; away && is_named(*away)) {
+    if (!experts.empty())
+      config_error("train", "{} predicts what guidance leads away from and has a loss of its own; train it and {} in two runs",
+                   away->component, experts.front().component);
+    return {*away};
+  }
+  return experts.empty() ? model_.experts_there() : experts;
+}
+
+void Choosing::add_whole(const std::string& name) {
+  auto dot = name.find('.');
+  auto component = component_called(name.substr(0, dot), chosen_.components);
+  for (const auto& path : dot == name.npos ? std::vector<std::string>{""} : paths_called(component, name.substr(dot + 1))) {
+    auto full = path.empty() ? component : component + "." + path;
+    for (const auto& other : chosen_.whole) {
+      if (pipeline::overlap(other.name, full))
+        config_error("train", "trainable_models names {} and {}, which are the same weights", other.name, full);
+    }
+    chosen_.whole.push_back({full, component, path});
+  }
+}
+
+/// Our paths of what of a component is called so: a part of it by its path, or else layers by a whole name that targets know them by.
+std::vector<std::string> Choosing::paths_called(const std::string& component, const std::string& name) {
+  const auto& [skeleton, names] = trees_.of(component);
+  auto is_there = [&](const auto& slot) { return lies_below(slot.first, name); };
+  if (!skeleton || std::ranges::any_of(skeleton->parameters(), is_there)) return {name};
+  std::vector<std::string> paths;
+  for (const auto& [path, layer] : adapters::all_layers(*skeleton)) {
+    if (contains(names(path), name)) paths.push_back(path);
+  }
+  return paths.empty() ? std::vector{name} : paths;
+}
+
+void Choosing::check_rates() const {
+  for (const auto& [name, rate] : settings_.component_rates) {
+    if (name.empty()) continue;
+    auto component = component_called(name, chosen_.components);
+    bool trains = chosen_.whole_components().contains(component) ||
+                  std::any_of(chosen_.adapted.begin(), chosen_.adapted.end(), [&](const auto& a) { return a.component == component; });
+    if (!trains && settings_.lora_checkpoint.empty())
+      config_error("train",
+                   "text_encoder_lr gives a learning rate for {}, which does not train; name it in lora_base_model or trainable_models",
+                   name);
+  }
+}
+
+/// Their adapters are on the denoiser's layers, and begin as the denoiser's where those begin from a file.
+void Choosing::add_companions() {
+  for (const auto& companion : settings_.companions) {
+    chosen_.components.push_back(companion.name);
+    if (companion.trains == Companion::Trains::whole) chosen_.whole.push_back({companion.name, companion.name, ""});
+    if (companion.trains != Companion::Trains::adapter) continue;
+    const auto& denoiser = chosen_.experts.front().component;
+    if (auto it = checkpoint_.find(denoiser); it != checkpoint_.end()) {
+      auto weights = it->second;
+      for (auto& one : weights) {
+        for (auto& [name, value] : one.parameters) value = value.clone();
+        if (one.magnitude.m.defined()) one.magnitude.m = one.magnitude.m.clone();
+      }
+      checkpoint_[companion.name] = std::move(weights);
+      if (chosen_.adapted.empty()) add_adapters(chosen_, denoiser);
+    }
+    add_adapters(chosen_, companion.name);
+  }
+}
+
+void Choosing::note_whole_parameters() {
+  for (const auto& whole : chosen_.whole) {
+    const auto& skeleton = trees_.of(whole.component).skeleton;
+    if (!skeleton) continue;
+    for (const auto& [path, slot] : skeleton->parameters()) {
+      if (lies_below(path, whole.path)) chosen_.whole_parameters.push_back(whole.component + "." + path);
+    }
+  }
+}
+
+}  // namespace
+
+Chosen choose(const TrainedSettings& settings, models::Model& model) { return Choosing(settings, model).take(); }
+
+std::string targets_outside(const std::string& part, const TrainedSettings& settings, models::Model& model) {
+  auto component = pipeline::component_of(part);
+  if (!settings.lora_checkpoint.empty() || !model.components().has(component)) return "";
+  auto skeleton = model.components().skeleton(part);
+  auto names = [&](const std::string& path) { return model.names().of(component).target_names(path); };
+  return join(adapters::unmatched_targets(*skeleton, targets_of(settings, model, component), names), ",");
+}
+
+}  // namespace burnish::train
