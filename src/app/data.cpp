@@ -166,6 +166,7 @@ void fields(config::Fields& f, DataOptions& o) {
       "below then say nothing");
   f("data_file_keys", o.data_file_keys, "columns that hold files");
   train::fields(f, o.dataset);
+  f.group("What is looked at and written");
   f("masked_loss", o.masked_loss, "where masks are that a run is to read: column, alpha, or none, where those of mask_column are looked at")
       .one_of({"none", "column", "alpha"});
   f("mask_column", o.mask_column, "column that names masks");

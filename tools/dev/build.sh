@@ -69,6 +69,14 @@ verb_build() {
   build "$folder" burnish
 }
 
+# What the program writes of itself, which a test compares with it.
+verb_docs() {
+  verb_build
+  build/burnish help --markdown >docs/flags.md.new
+  mv docs/flags.md.new docs/flags.md
+  say "docs/flags.md is what the program says"
+}
+
 # One program of benchmarks/, in the release build.
 build_bench() {
   need_build_tools

@@ -83,7 +83,7 @@ void preview_fields(config::Fields& f, TrainOptions& o) {
 }
 
 void plan_fields(config::Fields& f, PlanChoice& o) {
-  f.group("Plan");
+  f.group("Memory that a run may take");
   f("plan", o.check, "on: before a weight is read, say what memory a run takes and refuse what does not fit; off").one_of({"on", "off"});
   f("device_memory", o.device_memory, "what a run may take of the device's memory, as 24GiB; empty asks the device");
   f("host_memory", o.host_memory, "what a run may take of the host's memory; empty asks the machine and its limits (cgroup, ulimit -v)");

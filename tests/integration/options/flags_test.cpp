@@ -11,7 +11,7 @@ TEST(Flags, ThePageIsWhatTheProgramSays) {
   auto page = fs::path(BURNISH_SOURCE_DIR) / "docs/flags.md";
   auto outcome = run_burnish("help --markdown");
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_TRUE(outcome.output == read_file(page)) << "make it again: burnish help --markdown > docs/flags.md";
+  EXPECT_TRUE(outcome.output == read_file(page)) << "make it again: ./dev docs";
 }
 
 /// Options of DiffSynth-Studio's training scripts that are taken or answered with what to do instead: those of

@@ -123,7 +123,7 @@ TEST(IdleOptionsTable, WhatBothCommandsOfASplitRunNameIsSaidAndNotRefused) {
 TEST(IdleOptionsTable, ResettingAnOptionTakesItBack) {
   auto options = read("--huber_c 0.5");
   train::reset(options, "huber_c");
-  EXPECT_EQ(options.robust.c, train::TrainOptions().huber_c);
+  EXPECT_EQ(options.robust.c, train::TrainOptions().robust.c);
 }
 
 TEST_F(IdleOptions, AreRefusedOnTheCommandLineAndInAFile) {

@@ -114,10 +114,10 @@ TEST_F(New, BrokenPicturesAreNamedAndLeftOut) {
   pictures(3, {});
   write("pictures/9.png", "no picture");
   EXPECT_THAT(made(answers()).output, AllOf(HasSubstr("1 sample cannot be used"), HasSubstr("9.png")));
-  EXPECT_EQ(settings().on_bad_sample, "skip");
+  EXPECT_EQ(settings().data.on_bad_sample, "skip");
   pictures(3, {}, "good");
   made(answers("--overwrite --dataset " + quoted(at("good"))));
-  EXPECT_EQ(settings().on_bad_sample, "stop");
+  EXPECT_EQ(settings().data.on_bad_sample, "stop");
 }
 
 /// By a published name the settings have its id, without anything fetched; and what does not fit as it is has options that make it fit.
@@ -193,7 +193,7 @@ TEST_F(New, WhatIsThereIsNotReplacedUnasked) {
   refused(2, answers(), {"run.prompts.txt is there already", "--overwrite"});
   EXPECT_FALSE(fs::exists(at("run.toml")));
   made(answers("--overwrite"));
-  EXPECT_EQ(settings().max_steps, 600);
+  EXPECT_EQ(settings().course.max_steps, 600);
 }
 
 /// Wrong answers are told, and asked for again; models in the working folder and in the hub's cache are offered.

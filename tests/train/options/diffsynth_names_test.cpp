@@ -50,9 +50,9 @@ TEST(DiffSynthNames, ClassesOfOptimizersAreOptimizers) {
     optim::check(
         {options.step.optimizer.name, options.step.optimizer.weight_decay, optim::Rounding::stochastic, 0, options.step.optimizer.args});
   }
-  EXPECT_EQ(with_class("torch.optim.AdamW").optimizer_args, "");
-  EXPECT_EQ(with_class("torch.optim.Muon").optimizer_args, "adjust_lr_fn=original");
-  EXPECT_EQ(with_class("transformers.Adafactor").optimizer_args, "scale_parameter=true");
+  EXPECT_EQ(with_class("torch.optim.AdamW").step.optimizer.args, "");
+  EXPECT_EQ(with_class("torch.optim.Muon").step.optimizer.args, "adjust_lr_fn=original");
+  EXPECT_EQ(with_class("transformers.Adafactor").step.optimizer.args, "scale_parameter=true");
 }
 
 TEST(DiffSynthNames, ClassesWithoutACounterpartAreRefusedWithThoseThatHaveOne) {
@@ -64,7 +64,7 @@ TEST(DiffSynthNames, ClassesWithoutACounterpartAreRefusedWithThoseThatHaveOne) {
   }
   // A decay in the gradient is another method; without one both are the same.
   EXPECT_THAT(error_of([] { with_class("torch.optim.Adam"); }, Exit::config), HasSubstr("give weight_decay 0, or name torch.optim.AdamW"));
-  EXPECT_EQ(with_class("torch.optim.Adam", 0).optimizer, "adamw");
+  EXPECT_EQ(with_class("torch.optim.Adam", 0).step.optimizer.name, "adamw");
 }
 
 TEST(DiffSynthNames, TwoOptimizersAreRefusedAndNumbersThatAreGivenStay) {

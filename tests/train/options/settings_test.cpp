@@ -236,6 +236,35 @@ TEST(Fingerprint, StaysAsItWas) {
             "loss_weighting \"uniform\", min_snr_gamma 5.0, alpha 8, ema_decay 0.9");
 }
 
+/// What each option adds, in the order in which several stand.
+TEST(Fingerprint, HasWordsThatDoNotChange) {
+  const std::string plain = of_state("");
+  std::string all_flags, all_words;
+  for (const auto& [flags, words] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"--latents sample", ", latents sample"},
+           {"--extra_inputs edit_image", ", references edit_image"},
+           {"--lora_alpha 8", ", alpha 8"},
+           {"--lora_rank_groups to_q=4", ", rank groups to_q=4"},
+           {"--lora_alpha_groups to_q=2", ", alpha groups to_q=2"},
+           {"--use_rslora", ", rank-stabilised"},
+           {"--trained_weights nearest", ", weights nearest"},
+           {"--ema_decay 0.99", ", ema_decay 0.99"},
+           {"--loss_type huber --huber_schedule constant --huber_c 0.2 --huber_scale 2", ", huber constant 0.2 2"},
+           {"--class_metadata_path class.csv --prior_loss_weight 0.5", ", prior_loss_weight 0.5"},
+           {"--masked_loss alpha --unmasked_weight 0.1 --normalize_masked_area_loss", ", masked_loss alpha 0.1 per area"},
+           {"--optimizer_args beta1=0.8", ", optimizer_args beta1=0.8"},
+           {"--cautious", ", cautious"},
+       }) {
+    EXPECT_EQ(of_state(flags), plain + words) << flags;
+    all_flags += std::string(" ") + flags;
+    all_words += words;
+  }
+  EXPECT_EQ(of_state("--noise_offset 0.1 --min_t 0.2 --stratified_timesteps" + all_flags),
+            plain + ", stratified_timesteps true, noise_offset 0.1, min_t 0.2" + all_words);
+  auto without = [](const char* flags) { return fingerprint(options(flags), 1, "LoRA", false, false, 4); };
+  EXPECT_EQ(without("--lora_alpha 8 --use_rslora --trained_weights nearest"), without("")) << "nothing of the kind trains";
+}
+
 TEST(Fingerprint, HasWhatDecidesWhatIsLearned) {
   std::set<std::string> all{of_state("")};
   const std::vector<std::string> different{"--seed 1",
