@@ -19,7 +19,7 @@ namespace {
 
 bool is_of_clip(const Extent& extent) { return extent.frames > 1; }
 
-bool is_video(const std::string& format) { return format == "mp4" || format == "webm"; }
+bool is_video_format(const std::string& format) { return format == "mp4" || format == "webm"; }
 
 /// The format that is meant, of which default is none.
 std::string meant(const std::string& format, bool is_clip) { return format != "default" ? format : is_clip ? "webp" : "png"; }
@@ -54,7 +54,7 @@ void check_holds(const Column& target, const FormatSetting& setting) {
 
 void check_format(const FormatSetting& setting, const std::vector<Extent>& extents, const fs::path& stem) {
   const auto& [asker, name, format, frames_hint] = setting;
-  if (is_video(format)) {
+  if (is_video_format(format)) {
     if (!std::ranges::all_of(extents, is_of_clip))
       config_error(asker, "{} {} holds clips, and some of what is drawn is one frame; {}, or set {} png", name, format, frames_hint, name);
     check_video(drawn_path(stem, format, /*is_clip=*/true));
@@ -76,7 +76,7 @@ void write_drawn(const fs::path& stem, const std::string& format, const at::Tens
   if (drawn.size(0) == 4) return write_layers(stem, drawn.dim() == 4 ? drawn : to_pixels(drawn).permute({2, 0, 1}).unsqueeze(1), text);
   const bool is_clip = is_drawn_clip(drawn);
   const auto path = drawn_path(stem, format, is_clip);
-  if (is_video(format)) return write_video(path, drawn, as_fraction(frame_rate), text);
+  if (is_video_format(format)) return write_video(path, drawn, as_fraction(frame_rate), text);
   const bool is_webp = meant(format, is_clip) == "webp";
   if (is_clip) return is_webp ? write_webp(path, drawn, frame_rate, text) : write_frames(path, drawn, text);
   const auto pixels_HW3 = to_pixels(drawn);

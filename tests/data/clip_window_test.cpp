@@ -62,7 +62,7 @@ TEST(ClipWindow, NoFrameIsTakenTwice) {
   EXPECT_EQ(one_by_one.rate.num, 10 * one_by_one.rate.den) << "frame by frame, where no rate is asked for";
   EXPECT_TRUE(data::is_slower(of_model, slow));
   EXPECT_FALSE(data::is_slower(of_model, kClip));
-  EXPECT_FALSE(data::is_slower(of_model, {.size = {48, 64}, .num_frames = 9})) << "frames without times";
+  EXPECT_FALSE(data::is_slower(of_model, {.size = {48, 64}, .num_frames = 9, .duration = {}})) << "frames without times";
 }
 
 /// As programs write an animation: frames that are equal are one, which is shown for longer.

@@ -19,21 +19,33 @@ struct RunOptions {
   config::Fields fields;
 
   RunOptions() {
-    for (const auto& [name, value] : listed()) add(name, value);
+    for (const auto& option : listed()) {
+      add(option.name, option.value);
+      if (!option.dataset_key.empty()) fields.row(option.name).of_dataset(option.dataset_key);
+    }
   }
 
-  static const std::vector<std::pair<std::string, std::string>>& listed() {
+  /// An option and its value as the page has them, and its key in a table of a dataset_config.
+  struct Listed {
+    std::string name, value, dataset_key;
+  };
+
+  static const std::vector<Listed>& listed() {
     static const auto options = [] {
-      std::vector<std::pair<std::string, std::string>> options;
+      std::vector<Listed> options;
       std::ifstream file(std::string(BURNISH_SOURCE_DIR) + "/docs/flags.md");
-      bool is_train = false;
+      bool is_train = false, is_of_datasets = false;
       for (std::string line; std::getline(file, line);) {
         if (line.starts_with("## ")) is_train = line == "## burnish train";
+        // Both groups hold the options of a DatasetChoice alone.
+        if (line.starts_with("### ")) is_of_datasets = line == "### Pictures and clips" || line == "### Captions and masks";
         if (!is_train || !line.starts_with("| `--")) continue;
         auto between = line.find("` | `");  // what other programs' options are listed without
         if (between == line.npos) continue;
-        options.emplace_back(line.substr(5, line.find_first_of("`,", 5) - 5),
-                             line.substr(between + 5, line.find('`', between + 5) - between - 5));
+        const auto name = line.substr(5, line.find_first_of("`,", 5) - 5);
+        const std::map<std::string, std::string> others{{"dataset_repeat", "num_repeats"}, {"dataset_metadata_path", "image_dir"}};
+        const auto key = is_of_datasets ? name : others.contains(name) ? others.at(name) : "";
+        options.push_back({name, line.substr(between + 5, line.find('`', between + 5) - between - 5), key});
       }
       return options;
     }();
