@@ -28,10 +28,10 @@ void expect_steps(const std::string& name, const std::string& options) {
   test::expect_steps(kFlux2Dev, name, flux2_dev_model() + "--loss_weighting uniform " + options, 2e-6);
 }
 
-const fs::path kReferences = golden_path("references");
+const fs::path kReferencePictures = golden_path("references");
 const std::string kLoraFile = "'" + (kFlux2Dev / "lora.safetensors").string() + "' ", kLora = "--lora_checkpoint " + kLoraFile;
 
-std::string reference(const std::string& name) { return "--reference '" + (kReferences / name).string() + "' "; }
+std::string reference(const std::string& name) { return "--reference '" + (kReferencePictures / name).string() + "' "; }
 
 class Flux2DevRun : public ModelRun {
  protected:
@@ -56,7 +56,7 @@ TEST(Flux2DevReplayParity, Full) { expect_steps("full", golden_data() + "--train
 
 TEST(Flux2DevReplayParity, ReferencePictures) {
   Scratch folder;
-  write_rows_with_references(folder / "data.jsonl", kReferences);
+  write_rows_with_references(folder / "data.jsonl", kReferencePictures);
   expect_steps("references", kLora + "--extra_inputs edit_image --dataset_metadata_path '" + (folder / "data.jsonl").string() + "'");
 }
 

@@ -18,10 +18,10 @@ void expect_steps(const std::string& name, const std::string& options) {
   test::expect_steps(kFlux2, name, flux2_model() + "--loss_weighting uniform " + options);
 }
 
-const fs::path kReferences = golden_path("references");
+const fs::path kReferencePictures = golden_path("references");
 const std::string kLoraFile = "'" + (kFlux2 / "lora.safetensors").string() + "' ", kLora = "--lora_checkpoint " + kLoraFile;
 
-std::string reference(const std::string& name) { return "--reference '" + (kReferences / name).string() + "' "; }
+std::string reference(const std::string& name) { return "--reference '" + (kReferencePictures / name).string() + "' "; }
 
 }  // namespace
 
@@ -39,7 +39,7 @@ TEST(Flux2ReplayParity, Full) { expect_steps("full", golden_data() + "--trainabl
 
 TEST(Flux2ReplayParity, ReferencePictures) {
   Scratch folder;
-  write_rows_with_references(folder / "data.jsonl", kReferences);
+  write_rows_with_references(folder / "data.jsonl", kReferencePictures);
   const auto how = kLora + "--extra_inputs edit_image --dataset_metadata_path '" + (folder / "data.jsonl").string() + "'";
   expect_steps("references", how);
   expect_diffsynth_losses(kFlux2, "flux2.references", flux2_model() + how);

@@ -20,10 +20,10 @@ void expect_trained(const std::string& name, const std::string& options) {
   test::expect_steps(kFlux3, name, flux3_model() + "--loss_weighting uniform " + options, 2e-6);
 }
 
-const fs::path kReferences = golden_path("references");
+const fs::path kReferencePictures = golden_path("references");
 const std::string kLoraFile = "'" + (kFlux3 / "lora.safetensors").string() + "' ", kLora = "--lora_checkpoint " + kLoraFile;
 
-std::string reference(const std::string& name) { return "--reference '" + (kReferences / name).string() + "' "; }
+std::string reference(const std::string& name) { return "--reference '" + (kReferencePictures / name).string() + "' "; }
 
 }  // namespace
 
@@ -62,6 +62,6 @@ TEST(Flux3ReplayParity, AnAssistantIsAPreset) {
 
 TEST(Flux3ReplayParity, ReferencePictures) {
   Scratch folder;
-  write_rows_with_references(folder / "data.jsonl", kReferences);
+  write_rows_with_references(folder / "data.jsonl", kReferencePictures);
   expect_trained("references", kLora + "--extra_inputs edit_image --dataset_metadata_path '" + (folder / "data.jsonl").string() + "'");
 }

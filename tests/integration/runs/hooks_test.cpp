@@ -117,7 +117,9 @@ TEST_F(Hooks, HeldOutSamplesAreJudgedAndPreviewsDrawnAtStrengths) {
   const auto log = read_log(folder / "run");
   for (const auto& line : log) {
     const auto step = line["step"].get<int64_t>();
-    if (step > 0) EXPECT_EQ(line["validation_loss_at_0.5"].is_null(), step == 1) << step;
+    if (step > 0) {
+      EXPECT_EQ(line["validation_loss_at_0.5"].is_null(), step == 1) << step;
+    }
   }
   EXPECT_EQ(log.back()["validation_loss_at_0.5"], losses["at"]["0.5"]);
   EXPECT_THAT(outcome.output, HasSubstr(", at strength 0.5 "));
