@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "base/error.h"
 #include "tests/scratch.h"
 
 using namespace burnish;

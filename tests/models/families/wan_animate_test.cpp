@@ -2,6 +2,7 @@
 // (tests/golden/make_wan_animate.py).
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "models/families/wan/animate.h"
 #include "models/families/wan/keys.h"
 #include "tests/models/transformer_parity.h"

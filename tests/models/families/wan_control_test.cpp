@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/error.h"
 #include "models/families/wan/camera.h"
 #include "models/families/wan/keys.h"
 #include "models/families/wan/motion.h"

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "memory/recompute.h"
 #include "models/families/wan/keys.h"
 #include "models/families/wan/speech_units.h"

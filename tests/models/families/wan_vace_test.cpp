@@ -1,6 +1,7 @@
 // Parity of Wan's transformer and VACE's module beside it with diffusers' WanVACETransformer3DModel (tests/golden/make_wan_vace.py).
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "models/families/wan/keys.h"
 #include "models/families/wan/vace.h"
 #include "tests/models/transformer_parity.h"

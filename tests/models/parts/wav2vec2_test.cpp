@@ -4,6 +4,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "base/error.h"
 #include "models/files/open_files.h"
 #include "tests/models/load.h"
 #include "tests/scratch.h"
