@@ -9,6 +9,7 @@
 #include "train/objectives/objective.h"
 #include "train/objectives/sample_loss.h"
 #include "train/subject/attached.h"
+#include "train/subject/choosing.h"
 
 using namespace burnish;
 using namespace burnish::train;

@@ -181,7 +181,7 @@ TEST(Levers, SayTheOptionsOfTheSettingsThatTheyMake) {
       pulled.insert(lever.rows.front().option);
       EXPECT_EQ(text_of(changed.settings), text_of(settle_on_gpu(run + " " + flags))) << run << " and " << flags;
       EXPECT_NE(text_of(changed.settings), text_of(settings)) << flags;
-      EXPECT_EQ(changed.settings.given.cache_path, settings.given.cache_path) << "what was given stays";
+      EXPECT_EQ(changed.settings.given.cache.path, settings.given.cache.path) << "what was given stays";
       if (auto within = with_budget(changed, 3)) {
         EXPECT_EQ(text_of(within->settings), text_of(settle_on_gpu(run + " " + to_flags(within->says()))));
       }

@@ -17,6 +17,7 @@
 #include "train/plan/stages.h"
 #include "train/samples/encode.h"
 #include "train/subject/attached.h"
+#include "train/subject/choosing.h"
 
 using namespace burnish;
 using namespace burnish::train;

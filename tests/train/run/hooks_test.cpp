@@ -148,10 +148,10 @@ TEST_F(HooksTest, TheLogGoesOnAfterTheStepThatIsResumedAt) {
 }
 
 TEST_F(HooksTest, TheLogLeavesAFileThatStartsTheRunAnew) {
-  settings.given.max_steps = 0;
-  settings.given.num_epochs = 3;
-  settings.given.overwrite = true;
-  settings.given.dataset_metadata_path = "pictures.csv";
+  settings.given.course.max_steps = 0;
+  settings.given.course.num_epochs = 3;
+  settings.given.output.overwrite = true;
+  settings.given.data.metadata_path = "pictures.csv";
   settings.course.max_steps = 0;
   settings.course.num_epochs = 3;
   test::SkeletonRun run(settings);

@@ -271,7 +271,7 @@ TEST_F(OutOfMemory, IsExplainedByThePlan) {
   auto run = options("run", 0);
   run.dataset.height = run.dataset.width = 64;
   run.dataset.max_pixels = TrainOptions{}.dataset.max_pixels;
-  run.batch_size = 16;
+  run.course.batch_size = 16;
   const auto settings = settle(run);
   auto plan = plan_memory(settings);
   NoMemory missing{.step = 3, .place = "backward", .saved_step = 2, .host_bytes = plan.host_bytes() - 1};
@@ -368,7 +368,7 @@ TEST(MemoryPlanOfEncoding, KnowsOfTiles) {
 
 TEST_F(OutOfMemory, LeavesTheDiskAsItWasPlanned) {
   auto run = options("run", 0, "--save_steps 2 --dataset_repeat 2");
-  run.max_steps = 4;
+  run.course.max_steps = 4;
   auto plan = plan_memory(run);
   train::train(run);
   auto planned = [&](const std::vector<NamedBytes>& parts, const std::string& name) {
@@ -383,7 +383,7 @@ TEST_F(OutOfMemory, LeavesTheDiskAsItWasPlanned) {
               static_cast<double>(fs::file_size(scratch / "run/state/state.safetensors")), 3 * header);
   EXPECT_GT(planned(plan.disk, "cache"), 0);
   EXPECT_EQ(planned(plan.host, "samples that are kept"), 0);
-  run.cache_path = "";
+  run.cache.path = "";
   auto in_memory = plan_memory(run);
   EXPECT_EQ(planned(in_memory.host, "samples that are kept"), planned(plan.disk, "cache"));
   EXPECT_EQ(planned(in_memory.disk, "cache"), 0);

@@ -8,6 +8,7 @@
 #include "train/objectives/objective_kind.h"
 #include "train/options/settings.h"
 #include "train/run/loop.h"
+#include "train/subject/choosing.h"
 
 namespace burnish::test {
 

@@ -10,6 +10,7 @@
 #include "tests/scalar_reads.h"
 #include "tests/scratch.h"
 #include "tests/skeleton_model.h"
+#include "train/subject/choosing.h"
 
 using namespace burnish;
 using namespace burnish::train;

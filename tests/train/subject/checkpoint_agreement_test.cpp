@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "tests/scratch.h"
 #include "tests/skeleton_model.h"
+#include "train/subject/choosing.h"
 #include "train/subject/chosen.h"
 
 using namespace burnish;

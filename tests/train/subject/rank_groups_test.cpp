@@ -7,6 +7,7 @@
 #include "tests/scratch.h"
 #include "tests/skeleton_model.h"
 #include "train/subject/attached.h"
+#include "train/subject/choosing.h"
 
 using namespace burnish;
 using namespace burnish::train;
