@@ -110,7 +110,10 @@ void Rehearsal::mark(const optim::StateList& state, memory::Kind kind) {
 
 Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& settings, const KeptForBackward& kept,
                           const Objective& objective, const Batch& batch, int64_t batches_per_step, bool counts_work) {
-  auto trainee = load(schedule, settings, kept, batches_per_step);
+  // Tensors that travel lie on the device.
+  num_asked_ = 0;
+  const dist::World world(settings.together.process_index, settings.together.num_processes);
+  auto trainee = load(schedule, settings, kept, batches_per_step, world);
   const auto num_phases = objective.num_phases();
   bool all_last = true;  // whether no step since the first of this kind has left anything behind
   for (int64_t step = 0; step < 2 * num_phases; ++step) {
@@ -132,11 +135,9 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
 }
 
 Trainee Rehearsal::load(const pipeline::Schedule& schedule, const Settings& settings, const KeptForBackward& kept,
-                        int64_t batches_per_step) {
+                        int64_t batches_per_step, const dist::World& world) {
   dry_.enter("loading");
   auto first = dry_.allocations().size();
-  // Tensors that travel lie on the device.
-  dist::World world(settings.together.process_index, settings.together.num_processes);
   auto trainee = load_trainee(subject_, schedule, settings.step, kept, settings.model.options.device, world);
   // The second step records.
   if (trainee.execution.gradients) trainee.execution.replays = std::make_unique<Replays>(dry_.recorder(), batches_per_step);

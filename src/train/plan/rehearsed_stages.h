@@ -42,7 +42,9 @@ class Rehearsal {
  private:
   /// Loads models; memory that is live afterwards is that of weights.
   void load(const std::vector<std::string>& models, int64_t begin);
-  Trainee load(const pipeline::Schedule& schedule, const Settings& settings, const KeptForBackward& kept, int64_t batches_per_step);
+  /// The world must outlive the trainee.
+  Trainee load(const pipeline::Schedule& schedule, const Settings& settings, const KeptForBackward& kept, int64_t batches_per_step,
+               const dist::World& world);
   /// The batch for each expert in turn: the gradients of all are there at once.
   Batch next_batch(Batch batch, int64_t phase);
   void take_step(Trainee& trainee, const Settings& settings, const Objective& objective, const Batch& batch, int64_t batches_per_step,

@@ -430,7 +430,7 @@ TEST_F(HooksTest, PreviewsAreDrawnWhileTheWeightsChange) {
 TEST_F(HooksTest, PreviewsOfSeveralFramesAreClips) {
   settings.output.folder = scratch / "clips";
   settings.output.previews = {.prompts = scratch.write("prompts.txt", "a cat --s 2 --f 3\na dog --s 2\n").string()};
-  settings.given.dataset.frame_rate = 8;
+  settings.output.previews.frame_rate = 8;
   test::SkeletonRun run(settings);
   auto previews = prepare_previews(settings.output.previews, *run.subject, {1, 16, 16}, at::kCPU);
   run.training.previews = &*previews;
@@ -450,10 +450,10 @@ TEST_F(HooksTest, PreviewsOfSeveralFramesAreClips) {
 
 TEST_F(HooksTest, PreviewsAreWrittenInTheFormatThatIsAskedFor) {
   settings.output.folder = scratch / "formats";
-  settings.given.dataset.frame_rate = 8;
   using Kind = records::PreviewKind;
   auto draw = [&](const std::string& format, const std::string& prompts) {
     settings.output.previews = {.prompts = scratch.write("prompts.txt", prompts).string(), .format = format};
+    settings.output.previews.frame_rate = 8;
     test::SkeletonRun run(settings);
     auto previews = prepare_previews(settings.output.previews, *run.subject, {1, 16, 16}, at::kCPU);
     run.training.previews = &*previews;
