@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "data/clip.h"
 #include "data/frame_files.h"
-#include "data/parquet.h"
+#include "data/archive_path.h"
 #include "data/tar.h"
 #include "io/files.h"
 
