@@ -9,9 +9,9 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "data/archive_path.h"
 #include "data/clip.h"
 #include "data/frame_files.h"
-#include "data/archive_path.h"
 #include "data/tar.h"
 #include "io/files.h"
 

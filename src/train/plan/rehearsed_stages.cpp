@@ -134,8 +134,8 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
   return save(trainee, settings);
 }
 
-Trainee Rehearsal::load(const pipeline::Schedule& schedule, const Settings& settings, const KeptForBackward& kept,
-                        int64_t batches_per_step, const dist::World& world) {
+Trainee Rehearsal::load(const pipeline::Schedule& schedule, const Settings& settings, const KeptForBackward& kept, int64_t batches_per_step,
+                        const dist::World& world) {
   dry_.enter("loading");
   auto first = dry_.allocations().size();
   auto trainee = load_trainee(subject_, schedule, settings.step, kept, settings.model.options.device, world);

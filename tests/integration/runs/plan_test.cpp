@@ -65,7 +65,8 @@ TEST(PublishedModels, AreListedInThePageOnModels) {
 
 TEST(MemoryPlan, OfAModelThatRunsOnAClipBesideIsOfBoth) {
   auto of = [](const std::string& more) {
-    auto plan = plan_of("--model wan-animate-2-14b --height 256 --width 256 --num_frames 17 --max_steps 10 --lora_rank 4 --dtype fp32 " + more);
+    auto plan =
+        plan_of("--model wan-animate-2-14b --height 256 --width 256 --num_frames 17 --max_steps 10 --lora_rank 4 --dtype fp32 " + more);
     return gib(stage_of(plan, "step")["peak"]["activations"]);
   };
   const auto alone = of(""), beside = of("--extra_inputs animate2_reference_image,animate2_reference_video,animate2_prompt_ref");
