@@ -110,8 +110,8 @@ void Rehearsal::mark(const optim::StateList& state, memory::Kind kind) {
 
 Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& settings, const KeptForBackward& kept,
                           const Objective& objective, const Batch& batch, int64_t batches_per_step, bool counts_work) {
-  // Tensors that travel lie on the device.
   num_asked_ = 0;
+  // Tensors that travel lie on the device.
   const dist::World world(settings.together.process_index, settings.together.num_processes);
   auto trainee = load(schedule, settings, kept, batches_per_step, world);
   const auto num_phases = objective.num_phases();
