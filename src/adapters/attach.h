@@ -59,7 +59,7 @@ struct AdapterWeights {
   /// is added.
   Parameters parameters = {};
   double scale = 1;
-  Magnitude magnitude;  ///< undefined m unless DoRA
+  Magnitude magnitude = {};  ///< undefined m unless DoRA
   RowRange fused_rows = {};
 };
 
