@@ -39,6 +39,8 @@ def flags_of(command):
 
 def commands(build):
     """{folder below src: flags of one of its files}, of what the build compiles."""
+    if not (build / "compile_commands.json").is_file():
+        sys.exit(f"{build} is not the folder of a build: ./dev lint --headers makes one, or give one that has compile_commands.json")
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         try:

@@ -26,7 +26,7 @@
 
 #include "io/files.h"
 #include "io/safetensors.h"
-#include "memory/file_lane.h"
+#include "memory/file_copies.h"
 #include "memory/paging.h"
 #include "memory/recompute.h"
 
@@ -41,7 +41,7 @@ constexpr int64_t kNumBlocks = 24, kNumel = 1 << 16;
 constexpr double kLatency = 1e-4, kForward = 8e-3, kBackward = 2 * kForward;  // seconds; of a block
 
 /// Copies at once, and says that they came when a link would have brought them.
-class Link final : public memory::Lane {
+class Link final : public memory::CopyQueue {
  public:
   explicit Link(double bytes_per_second) : bytes_per_second_(bytes_per_second) {}
 
@@ -230,10 +230,10 @@ void measure_reads(size_t num_blocks) {
   const WeightFile file(num_blocks);
   const auto to = at::ones({WeightFile::kNumelOnDisk});
   const auto device = c10::Device(c10::kCPU);
-  const auto lane = memory::lane_from_files(device, std::make_shared<memory::HostStore>(device));
+  const auto copy_queue = memory::copy_queue_from_files(device, std::make_shared<memory::HostStore>(device));
   const auto as_pager = [&] {
-    for (size_t i = 0; i < num_blocks; ++i) lane->go({{to, file.weight(i)}});
-    lane->synchronize();
+    for (size_t i = 0; i < num_blocks; ++i) copy_queue->go({{to, file.weight(i)}});
+    copy_queue->synchronize();
   };
   for (const bool by_lane : {false, true}) {
     file.drop();

@@ -87,7 +87,7 @@ const at::Tensor& Norms::get(c10::ScalarType dtype) {
 }
 
 Norms& Adapter::norms(const nn::LinearMap& base) {
-  if (!norms_) norms_ = std::make_shared<Norms>(std::vector<Norms::Part>{{&base, added_}}, magnitude_.axis);
+  if (!norms_) norms_ = std::make_shared<Norms>(std::vector<Norms::NormedLayer>{{&base, added_}}, magnitude_.axis);
   return *norms_;
 }
 

@@ -34,11 +34,11 @@ struct Magnitude {
 /// its layers together.
 class Norms {
  public:
-  struct Part {
+  struct NormedLayer {
     const nn::LinearMap* layer;
     std::shared_ptr<const AddedUpdate> update;
   };
-  Norms(std::vector<Part> parts, NormAxis axis) : parts_(std::move(parts)), axis_(axis) {}
+  Norms(std::vector<NormedLayer> parts, NormAxis axis) : parts_(std::move(parts)), axis_(axis) {}
 
   /// Computes what of them never changes: it passes through W, which takes memory that a step should not need.
   void prepare();
@@ -50,7 +50,7 @@ class Norms {
  private:
   at::Tensor by_channel(const std::function<at::Tensor(size_t part)>& squared) const;
 
-  std::vector<Part> parts_;
+  std::vector<NormedLayer> parts_;
   NormAxis axis_;
   std::vector<at::Tensor> frozen_squared_;  ///< ‖W‖² of each part, once for each W
   at::Tensor norms_;                        ///< norms of V, for as long as the updates' parameters keep their version

@@ -99,7 +99,7 @@ std::shared_ptr<Adapter> adapter_of(const AdapterWeights& w, const nn::LinearMap
 
 /// Magnitudes over the inputs of a fused layer are held against norms of all its parts.
 void share_norms(const AdaptedList& adapted) {
-  std::map<const c10::TensorImpl*, std::vector<Norms::Part>> parts;
+  std::map<const c10::TensorImpl*, std::vector<Norms::NormedLayer>> parts;
   auto is_shared = [](const Adapter& a) {
     return a.is_dora() && a.magnitude().axis == NormAxis::input && a.update().fused_rows().count > 0;
   };
@@ -392,7 +392,7 @@ void merge(nn::LinearMap& layer, const std::vector<WeightsAtStrength>& all,
     auto adapter = adapter_of(weights, layer, nullptr, trained);
     changes.emplace_back(adapter, strength);
     if (sharing.empty()) continue;
-    std::vector<Norms::Part> parts{{&layer, adapter->added_update()}};
+    std::vector<Norms::NormedLayer> parts{{&layer, adapter->added_update()}};
     for (auto& other : sharing) {
       other.scale *= factor;
       parts.push_back({&others.emplace_back(weight_of(other.path), layer.product()),

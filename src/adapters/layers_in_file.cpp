@@ -45,11 +45,11 @@ Adapted as_item(const AdapterWeights& w, nn::LinearMap* layer) {
 }
 
 /// Whether the parts have one adapter, and in this order.
-bool share_one(const std::vector<Part>& parts) {
+bool share_one(const std::vector<LayerInFile>& parts) {
   int64_t row = 0;
   for (const auto& part : parts) {
     if (!part.weights || part.weights->fused_rows.count != part.rows || part.weights->fused_rows.begin != row) return false;
-    auto first = [](const Part& p) { return p.weights->parameters[0].second.const_data_ptr(); };
+    auto first = [](const LayerInFile& p) { return p.weights->parameters[0].second.const_data_ptr(); };
     if (first(part) != first(parts[0])) return false;
     row += part.rows;
   }
@@ -112,7 +112,7 @@ at::Tensor stacked_rows(const std::vector<Rows>& all, size_t factor, int64_t num
 
 /// One adapter that does what those of the parts do: where they differ in ΔW's rows alone, these stand below each other; else their factors
 /// on the left stand along a diagonal, and those on the right below each other.
-AdapterWeights stack(const std::vector<Part>& parts, const std::string& name, const std::string& otherwise) {
+AdapterWeights stack(const std::vector<LayerInFile>& parts, const std::string& name, const std::string& otherwise) {
   std::vector<Rows> all;
   int64_t num_rows = 0;
   for (const auto& part : parts) {
@@ -158,7 +158,7 @@ AdaptedList in_foreign_layers(const AdaptedList& adapted, const LayerPrefixes& n
       config_error("adapters", "this --lora_format has no name for the layer '{}'; take another", item.path);
     const auto& name = name_of.at(item.path);
     if (!done.insert(name).second) continue;
-    std::vector<Part> parts;
+    std::vector<LayerInFile> parts;
     for (const auto& path : layers.at(name)) parts.push_back({names.rows_of(path), by_path.contains(path) ? &by_path.at(path) : nullptr});
     auto whole = in_layer(name, parts, names.swapped_halves.contains(name),
                           "name the fused layer in --lora_target_modules, or give another --lora_format");
@@ -203,7 +203,7 @@ void swap_halves(AdapterWeights& w, const std::string& file) {
   if (w.magnitude.m.defined() && w.magnitude.axis == NormAxis::output) swap(w.magnitude.m, 0);
 }
 
-AdapterWeights in_layer(const std::string& name, const std::vector<Part>& parts, bool swapped_halves, const std::string& otherwise) {
+AdapterWeights in_layer(const std::string& name, const std::vector<LayerInFile>& parts, bool swapped_halves, const std::string& otherwise) {
   AdapterWeights whole;
   if (parts.size() == 1) whole = cut(*parts[0].weights);
   else if (share_one(parts)) (whole = *parts[0].weights).fused_rows = {};

@@ -10,7 +10,7 @@ namespace burnish::adapters {
 AdaptedList in_layout(const AdaptedList& adapted, const LayerPrefixes& names, Layout layout);
 
 /// A layer of ours behind a layer of a file, and its adapter if it has one.
-struct Part {
+struct LayerInFile {
   int64_t rows;  ///< output features
   const AdapterWeights* weights = nullptr;
 };
@@ -18,7 +18,7 @@ struct Part {
 /// The adapter of one layer of a file, which has these of ours in it, one of them with an adapter; as in_layout says. Where parts differ in
 /// ΔW's rows alone, the others are in the file once. 16-bit factors become fp32 where adapters of several scales are stacked. A config
 /// Error ends in `otherwise`, which says what else can be done.
-AdapterWeights in_layer(const std::string& name, const std::vector<Part>& parts, bool swapped_halves, const std::string& otherwise);
+AdapterWeights in_layer(const std::string& name, const std::vector<LayerInFile>& parts, bool swapped_halves, const std::string& otherwise);
 
 /// An adapter of its rows alone, where it is that of a fused layer. A config Error for what cannot be cut.
 AdapterWeights cut(AdapterWeights weights);

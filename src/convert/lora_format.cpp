@@ -324,7 +324,7 @@ Spelled spell(const std::vector<AdapterWeights>& weights, const std::vector<Adap
   }
   Spelled file;
   for (const auto& spelling : spellings(model, component, format, by_path)) {
-    std::vector<adapters::Part> parts;
+    std::vector<adapters::LayerInFile> parts;
     for (const auto& path : spelling.layers) {
       auto it = by_path.find(path);
       parts.push_back({layers.at(path)->out_features(), it == by_path.end() ? nullptr : it->second});

@@ -18,7 +18,7 @@ at::Tensor bytes_of(const at::Tensor& tensor) {
 }
 
 /// The tensors of one owner as one row of bytes, gone through from its beginning.
-class Row {
+class OwnedBytes {
  public:
   void add(const Owned& owned) {
     tensors_.push_back(&owned);
@@ -64,7 +64,7 @@ std::vector<int64_t> owners_of(const std::vector<int64_t>& numels, int64_t num_p
 
 void share(Group& group, const std::vector<Owned>& tensors, int64_t piece_bytes) {
   at::NoGradGuard no_grad;
-  std::vector<Row> rows(static_cast<size_t>(group.size()));
+  std::vector<OwnedBytes> rows(static_cast<size_t>(group.size()));
   for (const auto& owned : tensors) rows[static_cast<size_t>(owned.owner)].add(owned);
   int64_t longest = 0;
   for (const auto& row : rows) longest = std::max(longest, row.num_bytes());

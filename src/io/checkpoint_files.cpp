@@ -59,7 +59,7 @@ TensorSource TensorSource::open(const std::vector<fs::path>& files) {
   for (const auto& path : files) {
     auto file = open_tensor_file(path);
     for (const auto& [name, info] : file->tensors()) {
-      auto [it, fresh] = source.where_.emplace(name, Place{file.get(), name});
+      auto [it, fresh] = source.where_.emplace(name, StoredTensor{file.get(), name});
       if (!fresh) data_error("io", "tensor '{}' is both in {} and in {}", name, it->second.file->path().string(), path.string());
     }
     source.files_.push_back(std::move(file));
@@ -138,7 +138,7 @@ std::vector<std::string> TensorSource::names() const {
   return all;
 }
 
-const TensorSource::Place& TensorSource::place(const std::string& name) const {
+const TensorSource::StoredTensor& TensorSource::place(const std::string& name) const {
   auto it = where_.find(name);
   if (it == where_.end()) data_error("io", "no tensor '{}' in {}", name, files_.empty() ? "no file" : files_.front()->path().string());
   return it->second;

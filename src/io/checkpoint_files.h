@@ -49,14 +49,14 @@ class TensorSource {
   TensorSource without(const std::vector<std::string>& prefixes) const;
 
  private:
-  struct Place {
+  struct StoredTensor {
     TensorFile* file;
     std::string name;
   };
-  const Place& place(const std::string& name) const;
+  const StoredTensor& place(const std::string& name) const;
   std::vector<std::shared_ptr<TensorFile>> files_;
   std::vector<std::shared_ptr<TensorFile>> views_;  ///< what shows tensors of the files in another way
-  std::map<std::string, Place> where_;
+  std::map<std::string, StoredTensor> where_;
 };
 
 }  // namespace burnish::io

@@ -129,7 +129,7 @@ PthHeader PthHeader::parse(std::string_view bytes, std::string_view file) {
   PthHeader header;
   header.file_ = file;
   header.read_directory(bytes);
-  const Entry* pickle = nullptr;
+  const ArchiveMember* pickle = nullptr;
   for (const auto& [name, entry] : header.entries_) {
     if (name != "data.pkl" && !name.ends_with("/data.pkl")) continue;
     if (pickle) data_error("io", "{} holds two data.pkl; it was not written by torch.save", file);
@@ -209,7 +209,7 @@ bool PthHeader::is_tensor(const PickleValue& value) {
          tensor.items.size() >= 5;
 }
 
-const PthHeader::Entry& PthHeader::storage(const PickleValue& tensor, c10::ScalarType& dtype) const {
+const PthHeader::ArchiveMember& PthHeader::storage(const PickleValue& tensor, c10::ScalarType& dtype) const {
   auto bad = [&](std::string_view what) { data_error("io", "{}: a tensor of it cannot be read: {}", file_, what); };
   const auto& persistent = *tensor.items[1];
   if (persistent.kind != Kind::persistent || persistent.items[0]->kind != Kind::tuple) bad("it has no storage");

@@ -37,15 +37,15 @@ class PthHeader {
   void verify(const PickleValue& tensor, std::string_view bytes) const;
 
  private:
-  struct Entry {
+  struct ArchiveMember {
     uint64_t begin = 0, end = 0;  ///< bytes of the file
     uint32_t crc32 = 0;
   };
   void read_directory(std::string_view bytes);
   void add_entry(std::string_view bytes, std::string_view central, size_t name_length, size_t extra_length);
-  const Entry& storage(const PickleValue& tensor, c10::ScalarType& dtype) const;
+  const ArchiveMember& storage(const PickleValue& tensor, c10::ScalarType& dtype) const;
   std::string file_, prefix_;
-  std::map<std::string, Entry> entries_;
+  std::map<std::string, ArchiveMember> entries_;
   Pickle pickle_;
 };
 

@@ -77,7 +77,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, const st
   if (!metadata.empty()) header["__metadata__"] = metadata;
   uint64_t at_byte = 0;
   for (const auto* spec : order) {
-    if (!places_.emplace(spec->name, Place{*spec, at_byte}).second)
+    if (!places_.emplace(spec->name, ReservedBytes{*spec, at_byte}).second)
       data_error("io", "cannot save {}: two tensors are named '{}'", path.string(), spec->name);
     auto end = at_byte + spec->num_bytes();
     header[spec->name] = {{"dtype", safetensors_dtype(spec->dtype)}, {"shape", spec->shape}, {"data_offsets", {at_byte, end}}};

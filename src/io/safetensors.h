@@ -62,12 +62,12 @@ class SafetensorsWriter {
   void commit();
 
  private:
-  struct Place {
+  struct ReservedBytes {
     TensorSpec spec;
     uint64_t begin = 0;  ///< where the tensor's bytes begin in the file
     bool written = false;
   };
-  std::map<std::string, Place> places_;
+  std::map<std::string, ReservedBytes> places_;
   AtomicFile file_;
 };
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "kernels/aside.h"
+#include "kernels/shapes_only.h"
 
 namespace burnish::kernels {
 
@@ -20,9 +20,9 @@ c10::Device place_of(c10::Device device) { return device.is_meta() ? stood_for()
 
 StandIn::StandIn(c10::Device device) { stood_for() = device; }
 
-Aside::Aside() : before_(std::exchange(stood_for(), c10::Device(c10::kMeta))) {}
+ShapesOnly::ShapesOnly() : before_(std::exchange(stood_for(), c10::Device(c10::kMeta))) {}
 
-Aside::~Aside() { stood_for() = before_; }
+ShapesOnly::~ShapesOnly() { stood_for() = before_; }
 
 StandIn::~StandIn() { stood_for() = c10::Device(c10::kMeta); }
 

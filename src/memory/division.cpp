@@ -11,8 +11,8 @@ namespace burnish::memory {
 namespace {
 
 /// Returns where even parts of weights of a device lie and travel between processes: on it, or in host memory where they travel from there.
-at::Tensor room_to_travel(const Sharers& sharers, c10::Device device, const HostStore& store, int64_t num_bytes) {
-  if (device.is_cpu() || sharers.device() != device) return store.room(num_bytes);
+at::Tensor room_to_travel(const WeightGroup& group, c10::Device device, const HostStore& store, int64_t num_bytes) {
+  if (device.is_cpu() || group.device() != device) return store.room(num_bytes);
   return at::empty({num_bytes}, at::TensorOptions().dtype(at::kByte).device(device));
 }
 
@@ -24,13 +24,13 @@ at::Tensor share_of(const at::Tensor& bytes, int64_t share, int64_t number) {
 
 }  // namespace
 
-Division::Division(std::shared_ptr<Sharers> sharers, c10::Device device, std::shared_ptr<HostStore> store)
-    : sharers_(std::move(sharers)), device_(device), store_(std::move(store)) {}
+Division::Division(std::shared_ptr<WeightGroup> group, c10::Device device, std::shared_ptr<HostStore> store)
+    : group_(std::move(group)), device_(device), store_(std::move(store)) {}
 
 void Division::keep_part(Page& page, Page::Weight& weight, const at::Tensor& bytes) {
-  weight.share = (bytes.numel() + sharers_->count() - 1) / sharers_->count();
+  weight.share = (bytes.numel() + group_->count() - 1) / group_->count();
   weight.my_offset = std::exchange(page.parts.num_my_bytes, page.parts.num_my_bytes + weight.share);
-  const auto mine = share_of(bytes, weight.share, sharers_->number());
+  const auto mine = share_of(bytes, weight.share, group_->number());
   weight.waiting = travels_in_place() ? mine.clone() : store_->put(mine);
 }
 
@@ -42,7 +42,7 @@ void Division::lay_out(Page& page) {
 /// One tensor for what this process keeps of a page, so that it travels at once.
 void Division::put_together(Page& page) {
   const at::NoGradGuard no_grad;
-  page.parts.mine = room_to_travel(*sharers_, device_, *store_, page.parts.num_my_bytes);
+  page.parts.mine = room_to_travel(*group_, device_, *store_, page.parts.num_my_bytes);
   store_->synchronize();
   for (auto& weight : page.weights) {
     if (weight.owner) continue;
@@ -53,9 +53,9 @@ void Division::put_together(Page& page) {
 
 /// Lays what each process owns side by side, so that it travels at once: one's own in memory that stays, that of others in a place.
 void Division::make_rows(Page& page) {
-  for (int64_t owner = 0; owner < sharers_->count(); ++owner) {
-    const bool is_mine = owner == sharers_->number();
-    Row row{.owner = owner, .offset = is_mine ? 0 : page.num_bytes};
+  for (int64_t owner = 0; owner < group_->count(); ++owner) {
+    const bool is_mine = owner == group_->number();
+    OwnerRow row{.owner = owner, .offset = is_mine ? 0 : page.num_bytes};
     for (auto& weight : page.weights) {
       if (weight.owner != owner) continue;
       weight.offset = row.offset + row.num_bytes;
@@ -73,7 +73,7 @@ void Division::make_rows(Page& page) {
 }
 
 /// Moves the weights of a row of this process to where they stay.
-void Division::keep(Page& page, Row& row) {
+void Division::keep(Page& page, OwnerRow& row) {
   const at::NoGradGuard no_grad;
   const auto bytes = at::TensorOptions().dtype(at::kByte).device(device_);
   row.own = at::empty({row.num_bytes}, bytes);
@@ -100,8 +100,8 @@ void Division::renew(Page& page) {
 /// Begins to have come what all processes have of a page in even parts.
 void Division::gather(Page& page) {
   if (page.parts.num_my_bytes == 0) return;
-  page.parts.all = room_to_travel(*sharers_, device_, *store_, sharers_->count() * page.parts.num_my_bytes);
-  page.parts.come = sharers_->gather(page.parts.mine, page.parts.all.view({sharers_->count(), page.parts.num_my_bytes}));
+  page.parts.all = room_to_travel(*group_, device_, *store_, group_->count() * page.parts.num_my_bytes);
+  page.parts.come = group_->gather(page.parts.mine, page.parts.all.view({group_->count(), page.parts.num_my_bytes}));
 }
 
 /// Begins to have what each process owns come to the others.
@@ -110,7 +110,7 @@ void Division::broadcast(Page& page) {
   for (auto& row : page.rows) {
     if (travels_in_place()) row.travelling = row.is_mine() ? row.own : page.place->bytes.narrow(0, row.offset, row.num_bytes);
     else row.travelling = row.is_mine() ? row.in_host : store_->room(row.num_bytes);
-    row.come = sharers_->broadcast(row.travelling, row.owner);
+    row.come = group_->broadcast(row.travelling, row.owner);
   }
 }
 
@@ -137,7 +137,7 @@ HostStore::Copies Division::copies_of_parts(const Page& page) const {
   for (const auto& weight : page.weights) {
     if (weight.owner) continue;
     const auto bytes = page.place->bytes.narrow(0, weight.offset, static_cast<int64_t>(weight.storage.nbytes()));
-    for (int64_t number = 0; number < sharers_->count(); ++number) {
+    for (int64_t number = 0; number < group_->count(); ++number) {
       const auto to = share_of(bytes, weight.share, number);
       copies.emplace_back(to, page.parts.all.narrow(0, number * page.parts.num_my_bytes + weight.my_offset, to.numel()));
     }

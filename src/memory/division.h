@@ -1,6 +1,6 @@
 #pragma once
 #include "memory/page.h"
-#include "memory/sharers.h"
+#include "memory/weight_group.h"
 
 namespace burnish::memory {
 
@@ -9,9 +9,9 @@ namespace burnish::memory {
 /// others' places.
 class Division {
  public:
-  Division(std::shared_ptr<Sharers> sharers, c10::Device device, std::shared_ptr<HostStore> store);
+  Division(std::shared_ptr<WeightGroup> group, c10::Device device, std::shared_ptr<HostStore> store);
 
-  bool is_mine(int64_t owner) const { return owner == sharers_->number(); }
+  bool is_mine(int64_t owner) const { return owner == group_->number(); }
   /// Keeps this process's part of a weight of the page, given all of its bytes.
   void keep_part(Page& page, Page::Weight& weight, const at::Tensor& bytes);
   /// Lays what this process keeps of a page side by side, so that it travels at once; once all of its weights are known.
@@ -29,13 +29,13 @@ class Division {
  private:
   void put_together(Page& page);
   void make_rows(Page& page);
-  void keep(Page& page, Row& row);
+  void keep(Page& page, OwnerRow& row);
   void gather(Page& page);
   void broadcast(Page& page);
   HostStore::Copies copies_of_parts(const Page& page) const;
-  bool travels_in_place() const { return sharers_->device() == device_; }
+  bool travels_in_place() const { return group_->device() == device_; }
 
-  std::shared_ptr<Sharers> sharers_;
+  std::shared_ptr<WeightGroup> group_;
   c10::Device device_;
   std::shared_ptr<HostStore> store_;
   bool copies_are_made_ = true;  ///< whether copies of what this process owns are made, from which they travel

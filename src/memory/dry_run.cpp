@@ -15,7 +15,7 @@
 #include "kernels/place.h"
 #include "memory/meta_ops.h"
 #include "memory/multiplications.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::memory {
 
@@ -31,7 +31,7 @@ struct DryRun::Books {
   std::map<uint64_t, std::pair<uint64_t, std::string_view>> nodes;
   std::string_view last_backward = kBackward;
   bool traces = false, records = false;
-  std::vector<Part> parts;
+  std::vector<RecomputablePart> parts;
 
   static constexpr std::string_view kBackward = "backward";
 
@@ -136,7 +136,7 @@ class DryRun::Tracer final : public nn::Keeper {
   /// Runs a part, of the block or, where `call` is none, all of it.
   template <typename Body>
   nn::Tensors run(const nn::Tensors& inputs, std::optional<size_t> call, const Body& body) {
-    Part part{.block = block_, .call = call, .first = books_.allocations.size()};
+    RecomputablePart part{.block = block_, .call = call, .first = books_.allocations.size()};
     auto before = multiplications_.so_far();
     auto outputs = body();
     part.end = books_.allocations.size();
@@ -147,7 +147,7 @@ class DryRun::Tracer final : public nn::Keeper {
     return outputs;
   }
 
-  std::vector<Part> parts;
+  std::vector<RecomputablePart> parts;
 
  private:
   std::set<size_t> numbers_of(const nn::Tensors& tensors) const {
@@ -224,7 +224,7 @@ std::unique_ptr<Recorder> DryRun::recorder() { return std::make_unique<OnPaper>(
 
 void DryRun::trace() { books_->traces = true; }
 
-const std::vector<Part>& DryRun::parts() const { return books_->parts; }
+const std::vector<RecomputablePart>& DryRun::parts() const { return books_->parts; }
 
 std::optional<size_t> DryRun::number_of(const at::Tensor& tensor) const {
   auto* held = held_by(tensor);

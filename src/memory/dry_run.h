@@ -11,10 +11,10 @@
 
 namespace burnish::memory {
 
-/// A part of forward that backward can compute again: a watched block, or values of nn::remade inside of it.
-struct Part {
+/// A part of forward that backward can compute again: a watched block, or values of nn::recomputed inside of it.
+struct RecomputablePart {
   std::string block;
-  std::optional<size_t> call = {};  ///< the call of nn::remade in the block, by number; none: the block
+  std::optional<size_t> call = {};  ///< the call of nn::recomputed in the block, by number; none: the block
   size_t first = 0, end = 0;        ///< the blocks of memory taken in it
   std::set<size_t> inputs = {}, outputs = {};
   double multiplications = 0;  ///< multiplications of products, convolutions and attention
@@ -39,7 +39,7 @@ class DryRun {
   /// Begins a trace: from here on watched blocks keep all that autograd keeps, as if nothing were computed again, and each run of theirs
   /// with gradients is written down with the values in it.
   void trace();
-  const std::vector<Part>& parts() const;
+  const std::vector<RecomputablePart>& parts() const;
 
   /// Records by running once, and replays nothing: what is taken meanwhile is the recording's.
   std::unique_ptr<Recorder> recorder();

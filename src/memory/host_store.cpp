@@ -55,8 +55,8 @@ c10::Allocator* memory_beside(c10::Device device) {
 
 }  // namespace
 
-HostStore::HostStore(c10::Device device, std::shared_ptr<Lane> lane)
-    : memory_(std::make_shared<Memory>(memory_beside(device))), lane_(std::move(lane)) {}
+HostStore::HostStore(c10::Device device, std::shared_ptr<CopyQueue> copy_queue)
+    : memory_(std::make_shared<Memory>(memory_beside(device))), copy_queue_(std::move(copy_queue)) {}
 
 HostStore::~HostStore() = default;
 
@@ -76,16 +76,16 @@ at::Tensor HostStore::put(const at::Tensor& tensor) {
   return in_host;
 }
 
-HostStore::Arrival HostStore::copy(const Lane::Copies& copies) const {
+HostStore::Arrival HostStore::copy(const CopyQueue::Copies& copies) const {
   const at::NoGradGuard no_grad;
   if (!memory_->has_numbers()) return nullptr;
-  if (lane_) return lane_->go(copies);
+  if (copy_queue_) return copy_queue_->go(copies);
   for (const auto& [to, from] : copies) to.copy_(from);
   return nullptr;
 }
 
 void HostStore::update(const Copies& copies) {
-  Lane::Copies back;
+  CopyQueue::Copies back;
   for (const auto& [tensor, in_host] : copies) back.emplace_back(in_host, tensor);
   copy(back);
 }
@@ -93,7 +93,7 @@ void HostStore::update(const Copies& copies) {
 HostStore::Arrival HostStore::fetch(const Copies& copies) { return copy(copies); }
 
 void HostStore::synchronize() const {
-  if (lane_) lane_->synchronize();
+  if (copy_queue_) copy_queue_->synchronize();
 }
 
 int64_t HostStore::num_bytes() const { return memory_->live(); }

@@ -1,5 +1,5 @@
 #pragma once
-#include "memory/lane.h"
+#include "memory/copy_queue.h"
 
 namespace burnish::memory {
 
@@ -8,9 +8,9 @@ namespace burnish::memory {
 /// the meta device it counts what it would hold, and holds nothing. Copies are the same bits.
 class HostStore {
  public:
-  explicit HostStore(c10::Device device) : HostStore(device, lane_of(device)) {}
-  /// Makes a store whose copies go over a lane of the caller's.
-  HostStore(c10::Device device, std::shared_ptr<Lane> lane);
+  explicit HostStore(c10::Device device) : HostStore(device, copy_queue_of(device)) {}
+  /// Makes a store whose copies go over a copy_queue of the caller's.
+  HostStore(c10::Device device, std::shared_ptr<CopyQueue> copy_queue);
   ~HostStore();
   HostStore(const HostStore&) = delete;
   HostStore& operator=(const HostStore&) = delete;
@@ -18,7 +18,7 @@ class HostStore {
   /// A tensor of the device and its copy in host memory.
   using Copies = std::vector<std::pair<at::Tensor, at::Tensor>>;
   /// The moment at which a copy has come to the device. Null: it has.
-  using Arrival = std::shared_ptr<Lane::Arrival>;
+  using Arrival = std::shared_ptr<CopyQueue::Arrival>;
 
   /// Memory for a tensor like this one, which may lie anywhere; its numbers are not set.
   at::Tensor room_for(const at::Tensor& tensor) const;
@@ -42,10 +42,10 @@ class HostStore {
 
  private:
   class Memory;
-  Arrival copy(const Lane::Copies& copies) const;
+  Arrival copy(const CopyQueue::Copies& copies) const;
 
   std::shared_ptr<Memory> memory_;
-  std::shared_ptr<Lane> lane_;  ///< null where copies are made at once
+  std::shared_ptr<CopyQueue> copy_queue_;  ///< null where copies are made at once
 };
 
 }  // namespace burnish::memory

@@ -16,10 +16,10 @@ int64_t aligned(int64_t num_bytes);
 /// All bytes of a storage.
 at::Tensor bytes_of(const c10::Storage& storage, const at::TensorOptions& options);
 
-struct Place;
+struct PageMemory;
 
 /// The weights of a block that one of several processes owns, side by side.
-struct Row {
+struct OwnerRow {
   int64_t owner = 0;
   int64_t num_bytes = 0;
   int64_t offset = 0;            ///< in a place; of another's
@@ -46,7 +46,7 @@ struct Page {
   nn::Block* block;
   std::vector<Weight> weights = {};
   int64_t num_bytes = 0;
-  Place* place = nullptr;
+  PageMemory* place = nullptr;
   bool changed = false;                           ///< since it came
   HostStore::Arrival arrival = {}, reading = {};  ///< of what comes from host memory, and of what comes from a file
   struct Parts {
@@ -55,9 +55,9 @@ struct Page {
     at::Tensor all = {};           ///< of all processes, while it comes
     HostStore::Arrival come = {};  ///< when it has
   };
-  Parts parts = {};            ///< of all weights that several processes divide evenly
-  std::vector<Row> rows = {};  ///< of each process that owns weights, in their order
-  bool is_old = false;         ///< whether owners wrote to them since they came
+  Parts parts = {};                 ///< of all weights that several processes divide evenly
+  std::vector<OwnerRow> rows = {};  ///< of each process that owns weights, in their order
+  bool is_old = false;              ///< whether owners wrote to them since they came
 
   /// Its bytes in its place on the device and where they wait: those in files, or those in host memory.
   HostStore::Copies copies(bool in_file) const;
@@ -69,7 +69,7 @@ struct Page {
 };
 
 /// Memory of the device for a page.
-struct Place {
+struct PageMemory {
   at::Tensor bytes;
   Page* page = nullptr;
 };

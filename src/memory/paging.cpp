@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "memory/division.h"
-#include "memory/file_lane.h"
+#include "memory/file_copies.h"
 #include "memory/page.h"
 #include "nn/linear.h"
 
@@ -79,9 +79,9 @@ class Pager::Runner final : public nn::BlockRunner {
   std::shared_ptr<Pager> pager_;
 };
 
-Pager::Pager(std::shared_ptr<HostStore> store, c10::Device device, size_t num_places, std::shared_ptr<Sharers> sharers)
+Pager::Pager(std::shared_ptr<HostStore> store, c10::Device device, size_t num_places, std::shared_ptr<WeightGroup> group)
     : store_(std::move(store)), device_(device), num_places_(num_places) {
-  if (sharers) division_ = std::make_unique<Division>(std::move(sharers), device_, store_);
+  if (group) division_ = std::make_unique<Division>(std::move(group), device_, store_);
 }
 Pager::~Pager() = default;
 
@@ -114,7 +114,7 @@ void Pager::take(Page& page, const at::Tensor& tensor, const std::string& name, 
   const auto bytes = bytes_of(storage, tensor.options().requires_grad(false));
   const auto found = in_file && !device_.is_meta() ? found_in_file(bytes, in_file(name)) : at::Tensor();
   const bool is_in_file = found.defined() || (in_file && device_.is_meta() && tensor.dim() > 1);
-  if (is_in_file && !files_ && !device_.is_meta()) files_ = lane_from_files(device_, store_);
+  if (is_in_file && !files_ && !device_.is_meta()) files_ = copy_queue_from_files(device_, store_);
   page.weights.push_back({storage, found, is_in_file, page.num_bytes});
   if (division_) division_->keep_part(page, page.weights.back(), bytes);
   else if (!is_in_file) page.weights.back().waiting = store_->put(bytes);

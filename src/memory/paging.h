@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "memory/host_store.h"
-#include "memory/sharers.h"
+#include "memory/weight_group.h"
 #include "nn/block.h"
 
 namespace burnish::memory {
@@ -19,7 +19,7 @@ using InFile = std::function<at::Tensor(const std::string& name)>;
 
 class Division;  // memory/division.h
 struct Page;     // memory/page.h
-struct Place;
+struct PageMemory;
 
 /// Keeps the weights of blocks in host memory, in files or divided among processes, and on the device those of the block at work and of the
 /// one that comes next, in forward and in backward: there are `num_places` for weights on the device, each as large as the largest block;
@@ -34,15 +34,15 @@ struct Place;
 /// `bring`.
 class Pager : public std::enable_shared_from_this<Pager> {
  public:
-  /// Makes a pager. With `sharers` all weights are divided among them, and every process runs the same blocks in one order.
-  Pager(std::shared_ptr<HostStore> store, c10::Device device, size_t num_places = 2, std::shared_ptr<Sharers> sharers = nullptr);
+  /// Makes a pager. With `group` all weights are divided among them, and every process runs the same blocks in one order.
+  Pager(std::shared_ptr<HostStore> store, c10::Device device, size_t num_places = 2, std::shared_ptr<WeightGroup> group = nullptr);
   ~Pager();
   Pager(const Pager&) = delete;
   Pager& operator=(const Pager&) = delete;
 
   /// Has the block's weights that are on the device wait in host memory from here on. May be called again when more have come. A weight
   /// whose very bytes `in_file` finds waits in that file, and is never written; for the meta device it finds every matrix. `owner_of` is
-  /// for `sharers`.
+  /// for `group`.
   void take(nn::Block& block, const InFile& in_file = {}, const OwnerOf& owner_of = {});
   /// Has a block that holds the very weights of one that was taken, and nothing else, run as that one: they come once for both. Returns
   /// whether that one was taken. To be called after `make_places`.
@@ -83,11 +83,11 @@ class Pager : public std::enable_shared_from_this<Pager> {
 
   std::shared_ptr<HostStore> store_;
   std::unique_ptr<Division> division_;  ///< null where this process has all
-  std::shared_ptr<Lane> files_;         ///< null where nothing waits in one
+  std::shared_ptr<CopyQueue> files_;    ///< null where nothing waits in one
   c10::Device device_;
   std::vector<std::unique_ptr<Page>> pages_;
   std::map<const nn::Block*, size_t> numbers_;
-  std::vector<Place> places_;
+  std::vector<PageMemory> places_;
   size_t num_places_;
   size_t first_ = 0, last_ = 0;  ///< the numbers of the block at work and of those that come next
 };

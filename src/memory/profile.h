@@ -36,11 +36,11 @@ struct Profile {
   Bytes peak;              ///< what makes up the most bytes live at once
   std::string place = {};  ///< what went on at that peak
   /// The largest sum in each of equal parts of the time, and what went on there.
-  struct Part {
+  struct PeakOfTime {
     Bytes most;
     std::string place;
   };
-  std::vector<Part> parts = {};
+  std::vector<PeakOfTime> parts = {};
 };
 
 /// Sums up what was live from `begin` to before `end`.

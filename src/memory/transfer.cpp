@@ -31,9 +31,9 @@ class Queued final : public Numbers::Arrival {
 
 }  // namespace
 
-class Upload::Lane {
+class Upload::CopyStream {
  public:
-  explicit Lane(c10::Device device)
+  explicit CopyStream(c10::Device device)
       : stream_(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, /*isHighPriority=*/false)) {}
 
   at::Tensor begin(const at::Tensor& tensor) {
@@ -61,18 +61,18 @@ class Upload::Lane {
   std::vector<at::Tensor> begun_;
 };
 
-Upload::Upload(c10::Device device) : device_(device), lane_(has_streams(device) ? std::make_unique<Lane>(device) : nullptr) {}
+Upload::Upload(c10::Device device) : device_(device), copies_(has_streams(device) ? std::make_unique<CopyStream>(device) : nullptr) {}
 
 Upload::~Upload() = default;
 
 at::Tensor Upload::begin(const at::Tensor& tensor) {
-  if (!lane_ || !tensor.is_cpu()) return tensor.to(device_);
+  if (!copies_ || !tensor.is_cpu()) return tensor.to(device_);
   const at::NoGradGuard no_grad;
-  return lane_->begin(tensor);
+  return copies_->begin(tensor);
 }
 
 void Upload::wait() {
-  if (lane_) lane_->wait();
+  if (copies_) copies_->wait();
 }
 
 Numbers::Numbers(const std::vector<at::Tensor>& tensors) {

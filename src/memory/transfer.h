@@ -21,9 +21,9 @@ class Upload {
   void wait();
 
  private:
-  class Lane;
+  class CopyStream;
   c10::Device device_;
-  std::unique_ptr<Lane> lane_;  ///< null where copies are made at once
+  std::unique_ptr<CopyStream> copies_;  ///< null where copies are made at once
 };
 
 /// Numbers on their way to the host, which goes on in the meantime. Those of the CPU are there at once.

@@ -9,7 +9,7 @@
 
 #include "base/input_error.h"
 #include "base/text.h"
-#include "kernels/aside.h"
+#include "kernels/shapes_only.h"
 #include "models/families.h"
 #include "models/refused_files.h"
 
@@ -41,7 +41,7 @@ static const Variant* find_variant(const Wanted& wanted) {
 
 /// The components of the published model of that name; nothing when no family has one.
 static std::optional<std::vector<ModelEntry>> published_sizes(const std::string& name) {
-  kernels::Aside aside;
+  kernels::ShapesOnly shapes_only;
   const auto* variant = find_variant([&](const Variant& one) { return one.name == name; });
   return variant != nullptr ? std::optional(variant->entries()) : std::nullopt;
 }

@@ -10,7 +10,7 @@
 #include <ATen/ops/where.h>
 
 #include "kernels/group_norm_silu/group_norm_silu.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::nn {
 
@@ -35,7 +35,7 @@ LayerNorm::LayerNorm(int64_t dim, double eps, const at::TensorOptions& options)
 at::Tensor LayerNorm::forward(const at::Tensor& x) const { return at::layer_norm(x, weight.sizes(), weight, bias, eps_); }
 
 at::Tensor LayerNorm::before(const std::function<at::Tensor(const at::Tensor& normed)>& use, const at::Tensor& x) const {
-  return remade(
+  return recomputed(
       {x, weight, bias}, [eps = eps_](const Tensors& in) { return at::layer_norm(in[0], in[1].sizes(), in[1], in[2], eps); }, use);
 }
 
@@ -56,7 +56,7 @@ at::Tensor GroupNorm::forward(const at::Tensor& x) const { return at::group_norm
 at::Tensor GroupNorm::forward_silu(const at::Tensor& x) const { return kernels::group_norm_silu(x, num_groups_, weight, bias, eps_); }
 
 at::Tensor GroupNorm::silu_before(const std::function<at::Tensor(const at::Tensor& activated)>& use, const at::Tensor& x) const {
-  return remade(
+  return recomputed(
       {x, weight, bias},
       [groups = num_groups_, eps = eps_](const Tensors& in) { return kernels::group_norm_silu(in[0], groups, in[1], in[2], eps); }, use);
 }

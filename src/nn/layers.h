@@ -17,7 +17,7 @@ class LayerNorm : public Module {
  public:
   LayerNorm(int64_t dim, double eps, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x) const;
-  /// Computes use(forward(x)), the norm computed again in backward (nn/remade.h).
+  /// Computes use(forward(x)), the norm computed again in backward (nn/recomputed_values.h).
   at::Tensor before(const std::function<at::Tensor(const at::Tensor& normed)>& use, const at::Tensor& x) const;
   at::Tensor weight, bias;
 
@@ -44,7 +44,7 @@ class GroupNorm : public Module {
   at::Tensor forward(const at::Tensor& x) const;
   /// SiLU of the norm; autograd keeps x and not the norm.
   at::Tensor forward_silu(const at::Tensor& x) const;
-  /// Computes use(forward_silu(x)), the SiLU computed again in backward (nn/remade.h).
+  /// Computes use(forward_silu(x)), the SiLU computed again in backward (nn/recomputed_values.h).
   at::Tensor silu_before(const std::function<at::Tensor(const at::Tensor& activated)>& use, const at::Tensor& x) const;
   at::Tensor weight, bias;
 

@@ -189,7 +189,7 @@ Streams::Streams(TokenShares* shares, std::vector<int64_t> lengths) : shares_(sh
   auto begin = [&](int64_t length, int64_t r) { return shares_ ? shares_->begin(length, r) : length * r; };
   for (int64_t r = 0; r < count; ++r) {
     // The last run evens out what the others' parts are rounded by, so that of all tokens every place has its share.
-    Part last{begin(all, r), begin(all, r + 1)};
+    RunShare last{begin(all, r), begin(all, r + 1)};
     for (size_t run = 0; run + 1 < lengths_.size(); ++run) {
       const auto first = begin(lengths_[run], r), end = begin(lengths_[run], r + 1);
       parts_[run].push_back({first, end - first});

@@ -105,14 +105,14 @@ class Streams {
   at::Tensor bias_by_place(const at::Tensor& bias) const;
 
  private:
-  struct Part {
+  struct RunShare {
     int64_t begin = 0, length = 0;  ///< where the part begins in its run
   };
   size_t place() const { return shares_ ? static_cast<size_t>(shares_->place()) : 0; }
 
   TokenShares* shares_;
   std::vector<int64_t> lengths_;
-  std::vector<std::vector<Part>> parts_;  ///< the parts, by run and place
+  std::vector<std::vector<RunShare>> parts_;  ///< the parts, by run and place
 };
 
 }  // namespace burnish::nn

@@ -50,8 +50,8 @@ bool LogFollower::goes_on(std::istream& file) const {
   return file && found == last_line_;
 }
 
-LogFollower::Part LogFollower::next() {
-  Part part;
+LogFollower::NewRecords LogFollower::next() {
+  NewRecords part;
   std::ifstream file(path_, std::ios::binary);
   if (!started_ || !goes_on(file)) {
     part.from_start = true;

@@ -38,12 +38,12 @@ class LogFollower {
  public:
   explicit LogFollower(std::filesystem::path path) : path_(std::move(path)) {}
 
-  struct Part {
+  struct NewRecords {
     bool from_start = false;  ///< the first part, or the file was cut or rewritten: what was read before holds no longer
     Log log;                  ///< the records that came since
   };
   /// Reads what came since the last call. A file that is not there is an empty one.
-  Part next();
+  NewRecords next();
 
  private:
   /// Tells whether the file still holds what was read of it.

@@ -1,7 +1,7 @@
 #pragma once
-#include "studio/answers.h"
-#include "studio/of_folder.h"
+#include "studio/json_responses.h"
 #include "studio/studio.h"
+#include "studio/workspace_handlers.h"
 
 namespace burnish::studio {
 

@@ -126,7 +126,7 @@ json Datasets::list() const {
   return all;
 }
 
-const Datasets::Known& Datasets::known(const fs::path& file) {
+const Datasets::SeenPicture& Datasets::known(const fs::path& file) {
   std::error_code error;
   const auto time = fs::last_write_time(file, error);
   const auto bytes = fs::file_size(file, error);

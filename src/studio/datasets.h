@@ -52,7 +52,7 @@ class Datasets {
 
  private:
   /// What was read of a file, as long as it stays as it was.
-  struct Known {
+  struct SeenPicture {
     std::filesystem::file_time_type time = {};
     uint64_t bytes = 0;
     int64_t height = 0, width = 0;
@@ -67,12 +67,12 @@ class Datasets {
   static std::vector<Listed> listed(const std::filesystem::path& dataset, bool is_left_out);
   static void list_folder(const std::filesystem::path& root, const std::string& below, bool is_left_out, std::vector<Listed>& all);
   static std::vector<Listed> listed(const std::filesystem::path& dataset);
-  const Known& known(const std::filesystem::path& file);
+  const SeenPicture& known(const std::filesystem::path& file);
   nlohmann::json describe(const Listed& listed);
 
   const Workspace& workspace_;
   std::mutex mutex_;
-  std::map<std::string, Known> known_;
+  std::map<std::string, SeenPicture> known_;
 };
 
 }  // namespace burnish::studio

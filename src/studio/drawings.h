@@ -47,12 +47,12 @@ class Drawings {
   Files& files_;
   Queue queue_;
   /// Says how many pictures a grid.json asks for, as long as it stays as it was.
-  struct Known {
+  struct CountedGrid {
     double time = 0;
     int64_t total = 0;
   };
   std::mutex mutex_;
-  std::map<std::string, Known> known_;
+  std::map<std::string, CountedGrid> known_;
 };
 
 }  // namespace burnish::studio

@@ -2,7 +2,7 @@
 
 #include "io/files.h"
 #include "report/local_server.h"
-#include "studio/answers.h"
+#include "studio/json_responses.h"
 #include "studio/runs.h"
 #include "studio/studio.h"
 

@@ -43,7 +43,7 @@ class Files {
 
  private:
   /// What was read of a file, as long as it stays as it was.
-  struct Known {
+  struct SeenFile {
     std::filesystem::file_time_type time = {};
     bool is_adapter = false;
   };
@@ -53,7 +53,7 @@ class Files {
   const Workspace& workspace_;
   Queue conversions_;
   std::mutex mutex_;
-  std::map<std::string, Known> known_;
+  std::map<std::string, SeenFile> known_;
 };
 
 /// A WeightFile of {"place", "name"}.

@@ -8,7 +8,7 @@
 #include "io/files.h"
 #include "io/json.h"
 #include "report/local_server.h"
-#include "studio/answers.h"
+#include "studio/json_responses.h"
 #include "studio/pace.h"
 #include "studio/studio.h"
 

@@ -31,7 +31,7 @@ class Looks {
  public:
   /// `thumbnails` must outlive it.
   Looks(std::filesystem::path folder, Thumbnails& thumbnails);
-  /// Returns what is not seen yet stays so.
+  /// Ends; files that were not looked at yet are left.
   ~Looks();
   Looks(const Looks&) = delete;
   Looks& operator=(const Looks&) = delete;

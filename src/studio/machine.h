@@ -66,7 +66,7 @@ class Machine {
   std::string root_;
   std::mutex mutex_;
   /// Holds what is known so far.
-  struct Known {
+  struct Seen {
     std::deque<Look> looks;
     std::optional<Ticks> ticks;
     Clock::time_point asked = Clock::now() - 2 * kHistory;

@@ -1,4 +1,4 @@
-#include "studio/answers.h"
+#include "studio/json_responses.h"
 #include "studio/studio.h"
 
 namespace burnish::studio {

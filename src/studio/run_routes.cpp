@@ -5,9 +5,9 @@
 #include "io/files.h"
 #include "io/last_lines.h"
 #include "records/asked.h"
-#include "studio/answers.h"
-#include "studio/of_folder.h"
+#include "studio/json_responses.h"
 #include "studio/studio.h"
+#include "studio/workspace_handlers.h"
 
 namespace burnish::studio {
 

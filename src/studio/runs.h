@@ -21,7 +21,7 @@ class Runs {
   /// "started", "written", "preview": [step, number] or null, "job": id or null, "is_archived"} of a run that is there. The state is "gone"
   /// where a process has ended without a word, and "waiting" where its job waits.
   nlohmann::json one(const std::string& name);
-  /// Returns that of each run, the newest first.
+  /// Returns the summaries of all runs, newest first.
   nlohmann::json list();
 
  private:

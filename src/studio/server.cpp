@@ -6,8 +6,8 @@
 
 #include "base/text.h"
 #include "report/run_pages.h"
-#include "studio/answers.h"
 #include "studio/assets.h"
+#include "studio/json_responses.h"
 
 namespace burnish::studio {
 

@@ -39,12 +39,12 @@ struct Options {
 };
 
 /// Says where a studio works; one at a time.
-struct Place {
+struct Workplace {
   Options options;
   Workspace workspace;
   Claim claim;
 
-  Place(Options given, int port) : options(std::move(given)), workspace(options.folder), claim(workspace.root(), port) {}
+  Workplace(Options given, int port) : options(std::move(given)), workspace(options.folder), claim(workspace.root(), port) {}
 };
 
 /// Holds what it knows of the pictures of datasets.
@@ -58,7 +58,7 @@ struct Pictures {
 };
 
 /// Holds what the routes of a studio work with.
-struct Studio : Place, Pictures {
+struct Studio : Workplace, Pictures {
   Queue queue;
   Runs runs;
   Files files;
@@ -71,7 +71,7 @@ struct Studio : Place, Pictures {
 
   /// Opens the workspace; its queues go on.
   Studio(Options given, int port)
-      : Place(std::move(given), port),
+      : Workplace(std::move(given), port),
         Pictures(workspace),
         queue(training(workspace, options.program, options.trusts_settings)),
         runs(workspace, queue),

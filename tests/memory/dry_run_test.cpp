@@ -5,8 +5,8 @@
 #include <ATen/ops/mm.h>
 #include <gtest/gtest.h>
 
-#include "kernels/aside.h"
-#include "nn/remade.h"
+#include "kernels/shapes_only.h"
+#include "nn/recomputed_values.h"
 
 using namespace burnish;
 
@@ -31,7 +31,7 @@ TEST(DryRun, LeavesOutShapesThatAreOnlyLookedAt) {
   memory::DryRun dry(c10::Device(c10::kCPU));
   auto options = at::TensorOptions().device(at::kMeta);
   {
-    kernels::Aside aside;
+    kernels::ShapesOnly shapes_only;
     auto shape = at::empty({10}, options);
     EXPECT_FALSE(dry.number_of(shape));
   }
@@ -45,7 +45,7 @@ namespace {
 struct Product : nn::Block {
   explicit Product(const at::TensorOptions& options) : weight(at::empty({8, 16}, options).requires_grad_(true)) {}
   nn::Tensors body(const nn::Tensors& in) override {
-    return {nn::remade(
+    return {nn::recomputed(
         {in[0]}, [](const nn::Tensors& values) { return at::gelu(values[0]); },
         [&](const at::Tensor& activated) { return at::mm(activated, weight); })};
   }

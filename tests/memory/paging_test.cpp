@@ -82,7 +82,7 @@ void expect_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor
 }
 
 /// Processes are threads here, that wait for each other in whatever they do together.
-class Threads final : public memory::Sharers {
+class Threads final : public memory::WeightGroup {
  public:
   struct Meeting {
     explicit Meeting(std::ptrdiff_t size) : tensors(static_cast<size_t>(size)), all_there(size) {}
@@ -95,14 +95,14 @@ class Threads final : public memory::Sharers {
   int64_t number() const override { return number_; }
   int64_t count() const override { return std::ssize(meeting_.tensors); }
   c10::Device device() const override { return device_; }
-  std::shared_ptr<memory::Lane::Arrival> gather(const at::Tensor& mine, const at::Tensor& all) override {
+  std::shared_ptr<memory::CopyQueue::Arrival> gather(const at::Tensor& mine, const at::Tensor& all) override {
     meeting_.tensors[static_cast<size_t>(number_)] = mine;
     meeting_.all_there.arrive_and_wait();
     for (int64_t i = 0; i < count(); ++i) all.select(0, i).copy_(meeting_.tensors[static_cast<size_t>(i)]);
     meeting_.all_there.arrive_and_wait();
     return std::make_shared<Here>();
   }
-  std::shared_ptr<memory::Lane::Arrival> broadcast(const at::Tensor& bytes, int64_t from) override {
+  std::shared_ptr<memory::CopyQueue::Arrival> broadcast(const at::Tensor& bytes, int64_t from) override {
     if (number_ == from) meeting_.tensors[0] = bytes;
     meeting_.all_there.arrive_and_wait();
     if (number_ != from) bytes.copy_(meeting_.tensors[0]);
@@ -111,7 +111,7 @@ class Threads final : public memory::Sharers {
   }
 
  private:
-  class Here final : public memory::Lane::Arrival {
+  class Here final : public memory::CopyQueue::Arrival {
     void wait() const override {}
   };
   int64_t number_;

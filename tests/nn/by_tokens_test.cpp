@@ -12,7 +12,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "nn/linear.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 #include "tests/golden.h"
 
 using namespace burnish;
@@ -94,7 +94,7 @@ TEST(ByTokens, AddsToParametersOnce) {
 TEST(ByTokens, GoesInsideOfValuesThatAreMadeAgain) {
   auto x = drawn({1, 9, 8}), weight = drawn({8}), scale = at::randn({9});
   auto run = [&](int64_t at_once) {
-    auto y = remade(
+    auto y = recomputed(
         {x, weight, scale}, [=](const Tensors& in) { return normed(in[0], in[1], in[2], at_once); },
         [](const Tensors& values) { return Tensors{values[0].square()}; })[0];
     return torch::autograd::grad({y.sum()}, {x, weight});

@@ -4,7 +4,7 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/silu.h>
 
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::models {
 
@@ -17,7 +17,7 @@ GatedMlp::GatedMlp(int64_t width, int64_t hidden, const at::TensorOptions& optio
 
 at::Tensor GatedMlp::forward(const at::Tensor& x) const {
   auto layers = [this](const nn::Tensors& in) {
-    return nn::remade(
+    return nn::recomputed(
         nn::forward_all({&gate_, &up_}, in[0]),
         [kind = kind_](const nn::Tensors& in) { return (kind == Gate::silu ? at::silu(in[0]) : at::gelu(in[0])) * in[1]; },
         [&](const at::Tensor& hidden) { return down_.forward(hidden); });

@@ -20,7 +20,7 @@
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 #include "nn/attention.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::models::mmdit {
 
@@ -141,7 +141,7 @@ FeedForward::FeedForward(const Widths& c, const at::TensorOptions& options)
 
 at::Tensor FeedForward::forward(const at::Tensor& x) const {
   auto layers = [this](const nn::Tensors& in) {
-    return nn::remade(
+    return nn::recomputed(
         {up_.forward(in[0])}, [is_gated = is_gated_](const auto& in) { return is_gated ? swiglu(in[0]) : kernels::gelu_tanh(in[0]); },
         [&](const at::Tensor& hidden) { return down_.forward(hidden); });
   };
@@ -201,7 +201,7 @@ nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
 
   nn::Tensors in_heads;
   auto add_heads = [&](const StreamQkv& qkv, const std::vector<ModulatedRun>& runs) {
-    auto projected = nn::remade(in_norms(runs, 1, 0), normed_by, [&](const nn::Tensors& normed) { return qkv.project(normed[0]); });
+    auto projected = nn::recomputed(in_norms(runs, 1, 0), normed_by, [&](const nn::Tensors& normed) { return qkv.project(normed[0]); });
     in_heads.insert(in_heads.end(), projected.begin(), projected.end());
     for (const auto& weight : qkv.norm_weights()) in_heads.push_back(weight);
   };
@@ -209,7 +209,7 @@ nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
   add_heads(image_qkv_, images);
   in_heads.insert(in_heads.end(), {cos, sin});
   auto attend = [&](const nn::Tensors& qkv) { return nn::Tensors{attention_of(qkv[0], qkv[1], qkv[2], further.bias, num_tokens)}; };
-  auto joint = nn::merge_heads(nn::remade(in_heads, joint_heads, attend)[0]);
+  auto joint = nn::merge_heads(nn::recomputed(in_heads, joint_heads, attend)[0]);
   auto of_image = joint.narrow(1, num_text, num_image);
   if (further.keys.defined()) {
     auto query = kernels::qk_norm_rope(in_heads[5], in_heads[8], at::ones_like(cos.narrow(0, num_text, num_image)),
@@ -219,7 +219,7 @@ nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
 
   auto finish = [](std::vector<ModulatedRun> runs, const at::Tensor& attended, const nn::Linear& out, const FeedForward& ff) {
     add_gated(runs, 2, out.forward(attended));
-    auto y = nn::remade(in_norms(runs, 4, 3), normed_by, [&](const nn::Tensors& normed) { return nn::Tensors{ff.forward(normed[0])}; });
+    auto y = nn::recomputed(in_norms(runs, 4, 3), normed_by, [&](const nn::Tensors& normed) { return nn::Tensors{ff.forward(normed[0])}; });
     add_gated(runs, 5, y[0]);
     return runs;
   };
@@ -241,7 +241,7 @@ SingleBlock::SingleBlock(const Widths& c, const at::TensorOptions& options)
 }
 
 at::Tensor SingleBlock::joined(const at::Tensor& attended, const at::Tensor& hidden) const {
-  return nn::remade(
+  return nn::recomputed(
       {attended, hidden},
       [](const nn::Tensors& in) {
         return at::cat({nn::merge_heads(in[0]), kernels::gelu_tanh(in[1])}, -1);
@@ -257,17 +257,17 @@ nn::Tensors SingleBlock::body(const nn::Tensors& in) {
   auto m = modulation_BM.chunk(3, -1);  // shift, scale, gate
   // Some tokens at a time, the MLP's hidden numbers are made where they are read.
   const bool in_pieces = tokens_at_once > 0 && x.size(1) > tokens_at_once;
-  auto projected = nn::remade({x, m[1], m[0]}, normed_by,
-                              [&](const nn::Tensors& normed) { return qkv_.project(normed[0], in_pieces ? nullptr : &proj_mlp_); });
+  auto projected = nn::recomputed({x, m[1], m[0]}, normed_by,
+                                  [&](const nn::Tensors& normed) { return qkv_.project(normed[0], in_pieces ? nullptr : &proj_mlp_); });
   const auto v = projected[2].transpose(1, 2);
   const auto weights = qkv_.norm_weights();
-  auto attended = nn::remade({projected[0], projected[1], weights[0], weights[1], cos, sin}, heads_of, [&](const nn::Tensors& qk) {
+  auto attended = nn::recomputed({projected[0], projected[1], weights[0], weights[1], cos, sin}, heads_of, [&](const nn::Tensors& qk) {
     auto out = attention_of(qk[0], qk[1], v, further.bias, num_tokens);
     return nn::Tensors{further.keys.defined() ? out + nn::attention(qk[0], further.keys, further.values) : out};
   });
   auto of_piece = [this](const nn::Tensors& some) {
-    auto hidden = nn::remade({some[1], some[2], some[3]}, normed_by,
-                             [&](const nn::Tensors& normed) { return nn::Tensors{proj_mlp_.forward(normed[0])}; });
+    auto hidden = nn::recomputed({some[1], some[2], some[3]}, normed_by,
+                                 [&](const nn::Tensors& normed) { return nn::Tensors{proj_mlp_.forward(normed[0])}; });
     return joined(some[0], hidden[0]);
   };
   auto y = in_pieces ? nn::by_tokens({{attended[0], 2}, {x}, {m[1], nn::kShared}, {m[0], nn::kShared}}, 1, tokens_at_once, of_piece,

@@ -96,7 +96,7 @@ class StreamQkv : public nn::Module {
   nn::RMSNorm norm_q_, norm_k_;
 };
 
-// Blocks make these values anew for backward (nn::remade).
+// Blocks make these values anew for backward (nn::recomputed).
 /// Norms and modulates {x [B,L,D], scale, shift}, given once or for several runs of tokens -> {the results, one behind the other}.
 nn::Tensors normed_by(const nn::Tensors& in);
 /// Norms and rotates {query, key [B,L,H,D/H], norm weights, cos, sin [L,P]} -> {query, key [B,H,L,D/H]}, ready for attention.

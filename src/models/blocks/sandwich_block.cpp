@@ -5,7 +5,7 @@
 #include <ATen/ops/tanh.h>
 
 #include "kernels/gated_residual/gated_residual.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::models {
 
@@ -48,10 +48,10 @@ nn::Tensors SandwichBlock::body(const nn::Tensors& in) {
   auto before = [&](const at::Tensor& x_BLD, const nn::RMSNorm& norm, size_t scale, const auto& use) {
     nn::Tensors from{x_BLD, norm.weight};
     if (modulation_) from.push_back(m[scale]);
-    return nn::remade(from, scaled_norm_by(norm.eps()), [&](const nn::Tensors& normed) { return use(normed[0]); });
+    return nn::recomputed(from, scaled_norm_by(norm.eps()), [&](const nn::Tensors& normed) { return use(normed[0]); });
   };
   auto added = [&](const at::Tensor& x_BLD, const at::Tensor& y_BLD, const nn::RMSNorm& norm, size_t gate) {
-    return nn::remade({y_BLD, norm.weight}, scaled_norm_by(norm.eps()), [&](const nn::Tensors& normed) {
+    return nn::recomputed({y_BLD, norm.weight}, scaled_norm_by(norm.eps()), [&](const nn::Tensors& normed) {
       return nn::Tensors{modulation_ ? kernels::gated_residual(x_BLD, at::tanh(m[gate]), normed[0]) : x_BLD + normed[0]};
     })[0];
   };

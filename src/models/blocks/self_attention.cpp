@@ -6,7 +6,7 @@
 
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 #include "nn/attention.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::models {
 
@@ -62,8 +62,8 @@ at::Tensor SelfAttention::attend(const nn::Tensors& projected, const at::Tensor&
   const auto num_tokens = cos_of_all.size(-2);
   const auto cos = here(cos_of_all, -2), sin = here(sin_of_all, -2);
   const auto v_BHLP = projected[2].transpose(1, 2);
-  auto attended = nn::remade({projected[0], projected[1], norm_q_.weight, norm_k_.weight, cos, sin}, heads_by(turn_, norm_q_.eps()),
-                             [&](const nn::Tensors& qk) { return nn::Tensors{attention_of(qk[0], qk[1], v_BHLP, bias, num_tokens)}; });
+  auto attended = nn::recomputed({projected[0], projected[1], norm_q_.weight, norm_k_.weight, cos, sin}, heads_by(turn_, norm_q_.eps()),
+                                 [&](const nn::Tensors& qk) { return nn::Tensors{attention_of(qk[0], qk[1], v_BHLP, bias, num_tokens)}; });
   return out_.forward(nn::merge_heads(attended[0]));
 }
 

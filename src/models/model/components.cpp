@@ -10,7 +10,7 @@
 #include "base/dtype.h"
 #include "base/input_error.h"
 #include "io/files.h"
-#include "kernels/aside.h"
+#include "kernels/shapes_only.h"
 
 namespace burnish::models {
 
@@ -150,7 +150,7 @@ std::vector<std::string> Components::parts(const std::string& component) const {
 std::unique_ptr<nn::Module> Components::skeleton(const std::string& name) const {
   const auto* recipe = find(name);
   if (!recipe) throw std::logic_error("there is no component " + name);
-  kernels::Aside aside;
+  kernels::ShapesOnly shapes_only;
   return recipe->build(name, tensor_options(*recipe, options_).device(at::kMeta));
 }
 

@@ -18,15 +18,15 @@ std::string to_flags(const std::vector<Asked>& asked);
 /// A function from the settings of a run to those of one that takes less memory and more time, and the options that ask for it.
 struct Lever {
   /// The value that an option has, by its name, in a run whose lever is pulled; nothing where the run says it already.
-  struct Row {
+  struct LeverOption {
     std::string option;
     std::optional<std::string> (*value)(const Settings& pulled);
   };
 
   bool (*can)(const Settings&, const MemoryPlan&);  ///< whether the run has not pulled it yet, and may
   Settings (*pull)(Settings, const MemoryPlan&);
-  std::vector<Row> rows;     ///< the first names the lever: of two levers whose first option is one the later holds
-  bool makes_codes = false;  ///< whether it makes codes of weights, which reads_files needs as their files have them
+  std::vector<LeverOption> rows;  ///< the first names the lever: of two levers whose first option is one the later holds
+  bool makes_codes = false;       ///< whether it makes codes of weights, which reads_files needs as their files have them
   bool reads_files = false;
   bool recomputes = false;   ///< whether it recomputes blocks by number, in whose place an activation_budget may stand
   bool accumulates = false;  ///< whether it accumulates batches, so that nothing can be updated inside backward
@@ -42,12 +42,12 @@ using Levers = std::vector<const Lever*>;
 
 /// A run with some levers pulled.
 struct Pulled {
-  struct Part {
+  struct PulledLever {
     const Lever* lever;
     std::vector<Asked> says;
   };
   Settings settings;
-  std::vector<Part> parts = {};
+  std::vector<PulledLever> parts = {};
 
   std::vector<Asked> says() const;
 };

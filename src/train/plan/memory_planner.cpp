@@ -110,7 +110,7 @@ class Planning {
   }
 
   /// What is chosen for the blocks of one expert, which savings are found of, holds for those of all: they are alike, and a batch runs one.
-  memory::AgainByBlock of_all_experts(const memory::AgainByBlock& again) const {
+  memory::RecomputedByBlock of_all_experts(const memory::RecomputedByBlock& again) const {
     auto all = again;
     const auto& names = files_.model.names();
     for (const auto& [block, of] : again) {
@@ -121,8 +121,8 @@ class Planning {
     return all;
   }
 
-  static memory::AgainByBlock by_name(const Savings& savings, const std::vector<memory::Chosen>& chosen) {
-    memory::AgainByBlock again;
+  static memory::RecomputedByBlock by_name(const Savings& savings, const std::vector<memory::Chosen>& chosen) {
+    memory::RecomputedByBlock again;
     for (size_t i = 0; i < chosen.size(); ++i) {
       auto& of = again[savings.names[i]];
       of.whole = chosen[i].whole;

@@ -8,7 +8,7 @@ namespace burnish::train {
 /// outlive the planner.
 ///
 /// The planner decides what blocks keep for backward where settings leave it open, since only a plan knows it. With `activation_budget` it
-/// chooses what is computed again, so that it is the least work within the budget. Without, it keeps the values of nn::remade, which is
+/// chooses what is computed again, so that it is the least work within the budget. Without, it keeps the values of nn::recomputed, which is
 /// faster, where the plan then takes nine tenths of what there is at most; where that is not known, or the run is not planned, they are
 /// made again. Throws config Errors where a budget is smaller than what is left when all is computed again.
 Planner planner_of(const OpenFiles& files);

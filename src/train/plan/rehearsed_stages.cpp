@@ -227,7 +227,7 @@ int64_t Rehearsal::activation_bytes() const {
   return memory::profile(blocks, step_begin_, step_end_, 1).peak.total();
 }
 
-memory::Saving Rehearsal::saving_of(const memory::Part& part, const memory::Allocations& blocks) const {
+memory::Saving Rehearsal::saving_of(const memory::RecomputablePart& part, const memory::Allocations& blocks) const {
   // About what processors do while they move a byte: a core of a CPU, and a GPU (H200: 350 tera-multiplications and 4.2 TB a second).
   const double multiplications_a_byte = device_.is_cpu() ? 8 : 80;
   memory::Saving saving{.num_bytes = 0, .work = part.multiplications / multiplications_a_byte};

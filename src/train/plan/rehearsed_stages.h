@@ -61,7 +61,7 @@ class Rehearsal {
   /// The step's blocks of memory with their kinds, and those before it.
   memory::Allocations marked() const;
   /// What computing a part again saves of what is kept, and the work that it is.
-  memory::Saving saving_of(const memory::Part& part, const memory::Allocations& blocks) const;
+  memory::Saving saving_of(const memory::RecomputablePart& part, const memory::Allocations& blocks) const;
 
   memory::DryRun& dry_;
   Subject& subject_;

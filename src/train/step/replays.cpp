@@ -42,14 +42,14 @@ std::string shapes_of(const std::vector<std::pair<std::string, at::Tensor*>>& te
 
 }  // namespace
 
-void Replays::record(Known& known, const Batch& batch, const Compute& compute) {
+void Replays::record(Recorded& known, const Batch& batch, const Compute& compute) {
   known.batch = batch;
   auto places = tensors_of(known.batch);
   for (const auto& [name, tensor] : *places) *tensor = tensor->clone();
   try {
     known.recording = recorder_->record([of_batch = known.batch, compute] { return compute(of_batch); }, known.results);
   } catch (const c10::Error& error) {
-    known = Known{.is_given_up = true};
+    known = Recorded{.is_given_up = true};
     info("steps of one of this run's shapes are not recorded: {}", error.what_without_backtrace());
   }
 }

@@ -24,18 +24,18 @@ class Replays {
   void forget() { known_.clear(); }
 
  private:
-  struct Known {
+  struct Recorded {
     int64_t num_seen = 0;
     bool is_given_up = false;
     Batch batch = {};  ///< the batch that the recording reads
     Tensors results = {};
     std::unique_ptr<memory::Recording> recording = {};
   };
-  void record(Known& known, const Batch& batch, const Compute& compute);
+  void record(Recorded& known, const Batch& batch, const Compute& compute);
 
   std::unique_ptr<memory::Recorder> recorder_;
   int64_t num_unrecorded_;
-  std::map<std::string, Known> known_;
+  std::map<std::string, Recorded> known_;
 };
 
 }  // namespace burnish::train

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "dist/reduction.h"
-#include "memory/again.h"
+#include "memory/recomputed_part.h"
 #include "optim/groups.h"
 #include "optim/optimizer.h"
 
@@ -27,8 +27,8 @@ struct MemorySettings {
 
 /// The values that blocks keep of forward for backward, as a plan decides it.
 struct KeptForBackward {
-  bool values = false;              ///< whether values of nn::remade are kept, in blocks that `again` does not name
-  memory::AgainByBlock again = {};  ///< choices by names as in "dit.transformer_blocks.3", for all blocks or none
+  bool values = false;                   ///< whether values of nn::recomputed are kept, in blocks that `again` does not name
+  memory::RecomputedByBlock again = {};  ///< choices by names as in "dit.transformer_blocks.3", for all blocks or none
 };
 
 /// Settings that say how processes that train together divide what they have, and sum what they find.
@@ -37,7 +37,7 @@ struct DivisionSettings {
   int64_t zero_stage = 0;                 ///< stage of what else each process keeps a part of (train/step/ownership.h)
   int64_t row_size = 0;                   ///< number of processes that divide it among them (dist/mesh.h); 0: all
   int64_t num_places = 1;                 ///< number of neighbours that share out the tokens of their samples
-  /// Tells whether each process keeps a part of the weights of the denoiser's blocks (memory::Sharers).
+  /// Tells whether each process keeps a part of the weights of the denoiser's blocks (memory::WeightGroup).
   bool divides_blocks() const { return zero_stage >= 3; }
   /// Returns the number of processes, of so many, that divide things among them.
   int64_t num_sharers(int64_t num_processes) const { return zero_stage == 0 ? 1 : row_size == 0 ? num_processes : row_size; }

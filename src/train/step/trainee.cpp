@@ -68,21 +68,21 @@ std::shared_ptr<memory::Pager> load_paged_component(const Subject& subject, cons
 }
 
 /// The processes of a row.
-class TheProcesses final : public memory::Sharers {
+class TheProcesses final : public memory::WeightGroup {
  public:
   explicit TheProcesses(std::shared_ptr<const dist::Mesh> mesh) : mesh_(std::move(mesh)) {}
   int64_t number() const override { return mesh_->row().rank(); }
   int64_t count() const override { return mesh_->row().size(); }
   c10::Device device() const override { return mesh_->row().device(); }
-  std::shared_ptr<memory::Lane::Arrival> gather(const at::Tensor& mine, const at::Tensor& all) override {
+  std::shared_ptr<memory::CopyQueue::Arrival> gather(const at::Tensor& mine, const at::Tensor& all) override {
     return std::make_shared<Coming>(mesh_->row().gather(mine, all));
   }
-  std::shared_ptr<memory::Lane::Arrival> broadcast(const at::Tensor& bytes, int64_t from) override {
+  std::shared_ptr<memory::CopyQueue::Arrival> broadcast(const at::Tensor& bytes, int64_t from) override {
     return std::make_shared<Coming>(mesh_->row().broadcast(bytes, from));
   }
 
  private:
-  class Coming final : public memory::Lane::Arrival {
+  class Coming final : public memory::CopyQueue::Arrival {
    public:
     explicit Coming(dist::PendingPtr pending) : pending_(std::move(pending)) {}
     void wait() const override { pending_->wait(); }
@@ -132,10 +132,10 @@ void keep_of_blocks(models::Components& components, const std::string& component
                     const KeptForBackward& kept, const std::shared_ptr<memory::Checkpoints>& checkpoints) {
   int64_t number = 0;
   for (const auto& [name, block] : named_blocks(components, component)) {
-    memory::Again again{.whole = settings.recompute_every > 0 && number++ % settings.recompute_every == 0};
+    memory::RecomputedPart again{.whole = settings.recompute_every > 0 && number++ % settings.recompute_every == 0};
     if (kept.values) again.values.emplace();
     if (auto chosen = kept.again.find(name); chosen != kept.again.end()) again = chosen->second;
-    block->runner = memory::computing_again(again, block->runner, checkpoints);
+    block->runner = memory::recomputing(again, block->runner, checkpoints);
   }
 }
 

@@ -10,7 +10,7 @@
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 #include "models/blocks/mmdit.h"
 #include "nn/attention.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 #include "tests/device.h"
 
 using namespace burnish;
@@ -93,7 +93,7 @@ class BlocksOnDevice : public testing::TestWithParam<Sizes> {
 TEST_P(BlocksOnDevice, Attention) {
   auto turned = [](const Tensors& in) {
     Tensors out;
-    for (const auto& x : in) out.push_back((x * 0.5).transpose(1, 2));  // values to remake have memory of their own
+    for (const auto& x : in) out.push_back((x * 0.5).transpose(1, 2));  // values to recompute have memory of their own
     return out;
   };
   auto attend = [](const Tensors& qkv) { return Tensors{nn::attention(qkv[0], qkv[1], qkv[2])}; };
@@ -101,7 +101,7 @@ TEST_P(BlocksOnDevice, Attention) {
   for (const auto& asked : {std::vector<bool>{true, true, true}, {true, false, false}, {false, false, true}}) {
     SCOPED_TRACE(testing::PrintToString(asked));
     expect_same([&](const Tensors& in) { return attend(turned(in)); }, qkv, asked);
-    expect_same([&](const Tensors& in) { return nn::remade(in, turned, attend); }, qkv, asked);
+    expect_same([&](const Tensors& in) { return nn::recomputed(in, turned, attend); }, qkv, asked);
   }
 }
 
@@ -130,7 +130,7 @@ TEST_P(BlocksOnDevice, JointAttention) {
   const Tensors all{heads(text), heads(text), heads(text), heads(image), heads(image), heads(image)};
   for (const auto& asked : {std::vector<bool>{true, true, true, true, true, true}, {false, false, false, true, false, false}}) {
     expect_same([&](const Tensors& in) { return attend(joined(in)); }, all, asked);
-    expect_same([&](const Tensors& in) { return nn::remade(in, joined, attend); }, all, asked);
+    expect_same([&](const Tensors& in) { return nn::recomputed(in, joined, attend); }, all, asked);
   }
 }
 

@@ -8,7 +8,7 @@
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 #include "models/blocks/mmdit.h"
 #include "nn/attention.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::models::anima {
 
@@ -39,7 +39,7 @@ nn::Compute both_by(int64_t num_heads, size_t num_of_query) {
 /// A norm's result, computed again in backward, and what `use` makes of it.
 nn::Tensors behind(const nn::RMSNorm& norm, const at::Tensor& x, const std::function<nn::Tensors(const at::Tensor& normed)>& use) {
   auto normed = [eps = norm.eps()](const nn::Tensors& in) { return nn::Tensors{at::rms_norm(in[0], in[1].sizes(), in[1], eps)}; };
-  return nn::remade({x, norm.weight}, normed, [&](const nn::Tensors& values) { return use(values[0]); });
+  return nn::recomputed({x, norm.weight}, normed, [&](const nn::Tensors& values) { return use(values[0]); });
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ Mlp::Mlp(int64_t width, int64_t hidden, const at::TensorOptions& options, const 
 
 at::Tensor Mlp::forward(const at::Tensor& x) const {
   auto layers = [this](const nn::Tensors& in) {
-    return nn::remade(
+    return nn::recomputed(
         {up_.forward(in[0])}, [](const nn::Tensors& hidden) { return at::gelu(hidden[0]); },
         [&](const at::Tensor& activated) { return down_.forward(activated); });
   };
@@ -85,8 +85,8 @@ at::Tensor Attention::attend(const nn::Tensors& qkv, const Turns& of_query, cons
   const auto num_of_query = add(qkv[0], norm_q_, of_query);
   add(qkv[1], norm_k_, of_key);
   const auto v = nn::split_heads(qkv[2], num_heads_);
-  auto attended =
-      nn::remade(from, both_by(num_heads_, num_of_query), [&](const nn::Tensors& qk) { return nn::Tensors{attention(qk[0], qk[1], v)}; });
+  auto attended = nn::recomputed(from, both_by(num_heads_, num_of_query),
+                                 [&](const nn::Tensors& qk) { return nn::Tensors{attention(qk[0], qk[1], v)}; });
   return out_.forward(nn::merge_heads(attended[0]));
 }
 
@@ -107,7 +107,7 @@ nn::Tensors Block::body(const nn::Tensors& in) {
   const auto m = in[1].chunk(kModulations, -1);  // shift, scale and gate of each norm
   auto x = in[0];
   auto normed = [&](size_t norm, const std::function<nn::Tensors(const at::Tensor&)>& use) {
-    return nn::remade({x, m[3 * norm + 1], m[3 * norm]}, mmdit::normed_by, [&](const nn::Tensors& values) { return use(values[0]); });
+    return nn::recomputed({x, m[3 * norm + 1], m[3 * norm]}, mmdit::normed_by, [&](const nn::Tensors& values) { return use(values[0]); });
   };
   auto qkv = normed(0, [&](const at::Tensor& y) { return attn1_.project(y); });
   x = kernels::gated_residual(x, m[2], attn1_.attend(qkv, turns, turns, [&](const auto& q, const auto& k, const auto& v) {

@@ -4,7 +4,7 @@
 #include <ATen/ops/rms_norm.h>
 
 #include "kernels/gated_residual/gated_residual.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::models::ernie_image {
 
@@ -36,8 +36,8 @@ nn::Tensors Block::body(const nn::Tensors& in) {
   const auto m = in[3].chunk(6, -1);  // shift, scale and gate of attention, then of the MLP
   const auto bias = in.size() > 4 ? in[4] : at::Tensor();
   auto before = [](const at::Tensor& x_BLD, const nn::RMSNorm& norm, const at::Tensor& scale, const at::Tensor& shift, const auto& use) {
-    return nn::remade({x_BLD, norm.weight, scale, shift}, modulated_by(norm.eps()),
-                      [&](const nn::Tensors& moved) { return use(moved[0]); });
+    return nn::recomputed({x_BLD, norm.weight, scale, shift}, modulated_by(norm.eps()),
+                          [&](const nn::Tensors& moved) { return use(moved[0]); });
   };
   auto projected = before(in[0], attention_norm_, m[1], m[0], [&](const at::Tensor& x) { return attention_.project(x); });
   auto mid = kernels::gated_residual(in[0], m[2], attention_.attend(projected, in[1], in[2], bias));

@@ -4,7 +4,7 @@
 
 #include "kernels/gated_residual/gated_residual.h"
 #include "nn/attention.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::models::flux2 {
 
@@ -45,14 +45,14 @@ nn::Tensors SingleBlock::body(const nn::Tensors& in) {
   const auto cos = here(in[2], 0), sin = here(in[3], 0);
   auto m = modulation_BM.chunk(3, -1);  // shift, scale, gate
   auto fused =
-      nn::remade({x, m[1], m[0]}, mmdit::normed_by, [&](const nn::Tensors& normed) { return nn::Tensors{in_.forward(normed[0])}; });
+      nn::recomputed({x, m[1], m[0]}, mmdit::normed_by, [&](const nn::Tensors& normed) { return nn::Tensors{in_.forward(normed[0])}; });
   const auto D = widths_.width();
   auto parts = fused[0].split_with_sizes({D, D, D, 2 * widths_.hidden}, -1);
   auto heads = [&](const at::Tensor& part) { return part.unflatten(-1, {widths_.num_heads, -1}); };
   const auto v = heads(parts[2]).transpose(1, 2);
-  auto attended = nn::remade({heads(parts[0]), heads(parts[1]), norm_q_.weight, norm_k_.weight, cos, sin}, heads_of_fused,
-                             [&](const nn::Tensors& qk) { return nn::Tensors{attention_of(qk[0], qk[1], v, {}, num_tokens)}; });
-  auto y = nn::remade(
+  auto attended = nn::recomputed({heads(parts[0]), heads(parts[1]), norm_q_.weight, norm_k_.weight, cos, sin}, heads_of_fused,
+                                 [&](const nn::Tensors& qk) { return nn::Tensors{attention_of(qk[0], qk[1], v, {}, num_tokens)}; });
+  auto y = nn::recomputed(
       {attended[0], parts[3]},
       [](const nn::Tensors& in) {
         return at::cat({nn::merge_heads(in[0]), mmdit::swiglu(in[1])}, -1);

@@ -4,7 +4,7 @@
 
 #include "kernels/gated_residual/gated_residual.h"
 #include "nn/attention.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::models::flux3 {
 
@@ -31,15 +31,15 @@ nn::Tensors Block::body(const nn::Tensors& in) {
   const auto m = in[0].chunk(3 * num_runs, -1);  // shift, scale, gate of each run
   nn::Tensors in_norms;
   for (size_t i = 0; i < runs.size(); ++i) in_norms.insert(in_norms.end(), {runs[i], m[3 * i + 1], m[3 * i]});
-  auto parts = nn::remade(in_norms, mmdit::normed_by, [&](const nn::Tensors& normed) {
+  auto parts = nn::recomputed(in_norms, mmdit::normed_by, [&](const nn::Tensors& normed) {
     auto projected = qkv_.project(normed[0]);
     projected.push_back(mlp_.forward(normed[0]));
     return projected;
   });
   const auto v = parts[2].transpose(1, 2);
   const auto weights = qkv_.norm_weights();
-  auto attended = nn::remade({parts[0], parts[1], weights[0], weights[1], cos, sin}, mmdit::heads_of,
-                             [&](const nn::Tensors& qk) { return nn::Tensors{attention_of(qk[0], qk[1], v, bias, num_tokens)}; });
+  auto attended = nn::recomputed({parts[0], parts[1], weights[0], weights[1], cos, sin}, mmdit::heads_of,
+                                 [&](const nn::Tensors& qk) { return nn::Tensors{attention_of(qk[0], qk[1], v, bias, num_tokens)}; });
   const auto y = out_.forward(nn::merge_heads(attended[0])) + parts[3];
   nn::Tensors out;
   int64_t first = 0;

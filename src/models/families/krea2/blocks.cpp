@@ -11,7 +11,7 @@
 #include "kernels/gated_residual/gated_residual.h"
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 #include "nn/attention.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::models::krea2 {
 
@@ -62,7 +62,7 @@ nn::Tensors Norm::before(const std::function<nn::Tensors(const at::Tensor& norme
     from.push_back(x);
     if (is_modulated) from.insert(from.end(), {scale, shift});
   }
-  return nn::remade(from, normed_by(eps_, is_modulated), [&](const nn::Tensors& normed) { return use(normed[0]); });
+  return nn::recomputed(from, normed_by(eps_, is_modulated), [&](const nn::Tensors& normed) { return use(normed[0]); });
 }
 
 Attention::Attention(const Stack& c, double eps, const at::TensorOptions& options)
@@ -98,10 +98,10 @@ at::Tensor Attention::attend(const nn::Tensors& projected, const at::Tensor& cos
   nn::Tensors from{projected[0], projected[1], norm_q_.weight, norm_k_.weight, cos_LP, sin_LP};
   if (queries_of_key > 1) from.push_back(projected[2]);
   const auto v_BHLP = projected[2].transpose(1, 2);
-  auto attended = nn::remade(from, heads_by(queries_of_key, eps_), [&](const nn::Tensors& heads) {
+  auto attended = nn::recomputed(from, heads_by(queries_of_key, eps_), [&](const nn::Tensors& heads) {
     return nn::Tensors{attention(heads[0], heads[1], heads.size() > 2 ? heads[2] : v_BHLP)};
   });
-  return nn::remade(
+  return nn::recomputed(
       {attended[0], projected[3]}, [](const nn::Tensors& in) { return nn::merge_heads(in[0]) * at::sigmoid(in[1]); },
       [&](const at::Tensor& gated) { return out_.forward(gated); });
 }

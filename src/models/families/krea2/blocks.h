@@ -15,8 +15,8 @@ class Norm : public nn::Module {
   struct Modulated {
     at::Tensor x_BLD, scale = {}, shift = {};
   };
-  /// Computes use(norm of x · (1 + scale) + shift), the norm computed again in backward (nn/remade.h). Several runs of tokens, of which all
-  /// are modulated or none, are given to `use` one behind the other.
+  /// Computes use(norm of x · (1 + scale) + shift), the norm computed again in backward (nn/recomputed_values.h). Several runs of tokens,
+  /// of which all are modulated or none, are given to `use` one behind the other.
   nn::Tensors before(const std::function<nn::Tensors(const at::Tensor& normed)>& use, const std::vector<Modulated>& runs) const;
   at::Tensor weight;
 

@@ -8,7 +8,7 @@
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 #include "nn/attention.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::models::qwen_image_21 {
 
@@ -99,8 +99,8 @@ at::Tensor Block::attend(const nn::Tensors& projected, const nn::Tensors& in) co
   };
   const auto v_BHLP = projected[2].transpose(1, 2);
   auto attended =
-      nn::remade({projected[0], projected[1], norm_q_.weight, norm_k_.weight, here(cos, -2), here(sin, -2)}, heads_by(eps_),
-                 [&](const nn::Tensors& qk) { return nn::Tensors{attention_by(qk[0], qk[1], v_BHLP, attend_all, num_tokens)}; });
+      nn::recomputed({projected[0], projected[1], norm_q_.weight, norm_k_.weight, here(cos, -2), here(sin, -2)}, heads_by(eps_),
+                     [&](const nn::Tensors& qk) { return nn::Tensors{attention_by(qk[0], qk[1], v_BHLP, attend_all, num_tokens)}; });
   return out_.forward(nn::merge_heads(attended[0]));
 }
 
@@ -109,7 +109,8 @@ nn::Tensors Block::body(const nn::Tensors& in) {
   nn::Tensors runs{in[0], in[1]};
   auto part = [&](size_t run, size_t number) { return m[run == 0 ? 4 + number : number]; };
   auto normed = [&](size_t scale, const auto& use) {
-    return nn::remade({runs[0], part(0, scale), runs[1], part(1, scale)}, scaled_by(eps_), [&](const nn::Tensors& x) { return use(x[0]); });
+    return nn::recomputed({runs[0], part(0, scale), runs[1], part(1, scale)}, scaled_by(eps_),
+                          [&](const nn::Tensors& x) { return use(x[0]); });
   };
   auto add = [&](size_t gate, const at::Tensor& y) {
     int64_t begin = 0;

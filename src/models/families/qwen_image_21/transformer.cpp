@@ -19,7 +19,7 @@
 #include "kernels/gelu_tanh/gelu_tanh.h"
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "models/families/qwen_image_21/controlnet.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::models::qwen_image_21 {
 
@@ -42,7 +42,7 @@ struct TextIn : nn::Module {
     auto norm = [this](const nn::Tensors& x) {
       return nn::Tensors{at::rms_norm(x[0].to(at::kFloat), x[1].sizes(), x[1].to(at::kFloat) + 1, eps).to(x[0].scalar_type())};
     };
-    auto hidden = nn::remade({states_BTE, weight}, norm, [this](const nn::Tensors& x) { return nn::Tensors{in.forward(x[0])}; })[0];
+    auto hidden = nn::recomputed({states_BTE, weight}, norm, [this](const nn::Tensors& x) { return nn::Tensors{in.forward(x[0])}; })[0];
     return out.forward(kernels::gelu_tanh(hidden));
   }
   at::Tensor weight;

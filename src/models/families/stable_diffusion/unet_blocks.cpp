@@ -5,7 +5,7 @@
 
 #include "kernels/geglu/geglu.h"
 #include "nn/attention.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::models::stable_diffusion {
 
@@ -85,7 +85,7 @@ nn::Tensors TransformerBlock::body(const nn::Tensors& in) {
   auto x = tokens + norm1_.before([&](const at::Tensor& normed) { return attn1_.forward(normed, normed); }, tokens);
   x = x + norm2_.before([&](const at::Tensor& normed) { return attn2_.forward(normed, text); }, x);
   auto hidden = norm3_.before([&](const at::Tensor& normed) { return ff_in_.forward(normed); }, x);
-  auto y = nn::remade(
+  auto y = nn::recomputed(
       {hidden}, [](const nn::Tensors& in) { return kernels::geglu(in[0]); },
       [&](const at::Tensor& gated) { return ff_out_.forward(gated); });
   return {x + y};

@@ -56,7 +56,7 @@ at::Tensor by_frames(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
       return nn::Tensors{own, beside.narrow(2, begin - of_frame, of_frame)};
     };
     auto keys = joined(k, beside_k), values = joined(v, beside_v);
-    frames.push_back(nn::remade(
+    frames.push_back(nn::recomputed(
         {keys[0], keys[1], values[0], values[1]},
         [](const nn::Tensors& in) {
           return nn::Tensors{at::cat({in[0], in[1]}, 2), at::cat({in[2], in[3]}, 2)};
@@ -132,15 +132,15 @@ Attention::Attention(const Config& c, bool image, const at::TensorOptions& optio
 }
 
 nn::Tensors Attention::projected(const nn::Tensors& in_norm, const nn::Compute& norm) const {
-  return nn::remade(in_norm, norm, [&](const nn::Tensors& normed) { return nn::forward_all({&q_, &k_, &v_}, normed[0]); });
+  return nn::recomputed(in_norm, norm, [&](const nn::Tensors& normed) { return nn::forward_all({&q_, &k_, &v_}, normed[0]); });
 }
 
 at::Tensor Attention::attended(const nn::Tensors& projected, const at::Tensor& cos_LP, const at::Tensor& sin_LP) const {
   const auto num_tokens = cos_LP.size(0);
   auto v = nn::split_heads(projected[2], num_heads_);
   nn::Tensors in{projected[0], projected[1], norm_q_.weight, norm_k_.weight, here(cos_LP, 0), here(sin_LP, 0)};
-  auto attended = nn::remade(in, heads_of(num_heads_),
-                             [&](const nn::Tensors& qk) { return nn::Tensors{attention_of(qk[0], qk[1], v, {}, num_tokens)}; });
+  auto attended = nn::recomputed(in, heads_of(num_heads_),
+                                 [&](const nn::Tensors& qk) { return nn::Tensors{attention_of(qk[0], qk[1], v, {}, num_tokens)}; });
   return out_.forward(nn::merge_heads(attended[0]));
 }
 
@@ -155,7 +155,7 @@ at::Tensor Attention::attended_with(const Beside& beside, const nn::Tensors& pro
     return qk;
   };
   const auto num_tokens = cos_LP.size(0), num_beside = beside.cos_SP.size(0);
-  auto attended = nn::remade(in, turned, [&](const nn::Tensors& qk) {
+  auto attended = nn::recomputed(in, turned, [&](const nn::Tensors& qk) {
     auto* shares = this->shares();
     if (shares == nullptr) return nn::Tensors{by_frames(qk[0], qk[1], v, qk[2], beside_v)};
     auto all = shares->to_heads(at::stack({qk[0], qk[1], v}), num_tokens).unbind(0);
@@ -228,7 +228,7 @@ nn::Tensors Block::body_with(const nn::Tensors& in, const std::function<at::Tens
   auto x = runs.size() == 1 ? runs[0] : at::cat(runs, 1);
   auto attended = norm2_.before([&](const at::Tensor& normed) { return attn2_.to_others(normed, text, bias, image); }, x);
   for (size_t i = 0; i < runs.size(); ++i) runs[i] = runs[i] + part_of(attended, i);
-  add(5, nn::remade(in_norms(3, 4), normed_runs, [&](const nn::Tensors& normed) { return nn::Tensors{ffn_.forward(normed[0])}; })[0]);
+  add(5, nn::recomputed(in_norms(3, 4), normed_runs, [&](const nn::Tensors& normed) { return nn::Tensors{ffn_.forward(normed[0])}; })[0]);
   return runs.size() == 1 ? runs : nn::Tensors{runs[1], runs[0]};
 }
 

@@ -4,7 +4,7 @@
 
 #include "models/blocks/mmdit.h"
 #include "models/families/wan/config.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::models::wan {
 

@@ -14,7 +14,7 @@
 #include "models/blocks/padding_row.h"
 #include "models/families/wan/camera.h"
 #include "models/families/wan/waves.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::models::wan {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "studio/answers.h"
+#include "studio/json_responses.h"
 #include "studio/workspace.h"
 
 namespace burnish::studio {

@@ -11,6 +11,6 @@ void let_go(const at::Tensor& mapped);
 /// cache is the system's.
 /// On the way to another device than the CPU they pass through memory of `store`, as much as what was asked for and has not been waited
 /// for.
-std::shared_ptr<Lane> lane_from_files(c10::Device device, std::shared_ptr<HostStore> store);
+std::shared_ptr<CopyQueue> copy_queue_from_files(c10::Device device, std::shared_ptr<HostStore> store);
 
 }  // namespace burnish::memory

@@ -1,4 +1,4 @@
-#include "studio/answers.h"
+#include "studio/json_responses.h"
 
 #include <fmt/core.h>
 #include <unistd.h>

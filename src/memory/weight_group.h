@@ -7,22 +7,22 @@
 #include <optional>
 #include <string>
 
-#include "memory/lane.h"
+#include "memory/copy_queue.h"
 
 namespace burnish::memory {
 
 /// A group of processes among which weights are divided. All of them ask for one thing after another, in one order.
-class Sharers {
+class WeightGroup {
  public:
-  virtual ~Sharers() = default;
+  virtual ~WeightGroup() = default;
   virtual int64_t number() const = 0;
   virtual int64_t count() const = 0;
   /// The device where tensors lie that travel.
   virtual c10::Device device() const = 0;
   /// `all` [count, n] gets the `mine` [n] of each, by number; both on `device`.
-  virtual std::shared_ptr<Lane::Arrival> gather(const at::Tensor& mine, const at::Tensor& all) = 0;
+  virtual std::shared_ptr<CopyQueue::Arrival> gather(const at::Tensor& mine, const at::Tensor& all) = 0;
   /// `bytes`, on `device`, become those of process `from`.
-  virtual std::shared_ptr<Lane::Arrival> broadcast(const at::Tensor& bytes, int64_t from) = 0;
+  virtual std::shared_ptr<CopyQueue::Arrival> broadcast(const at::Tensor& bytes, int64_t from) = 0;
 };
 
 /// A function that names the process that alone updates a weight of a block and keeps all of it; nothing where the weight is frozen.

@@ -1,4 +1,4 @@
-#include "memory/file_lane.h"
+#include "memory/file_copies.h"
 
 #include <sys/mman.h>
 
@@ -54,9 +54,9 @@ class Worker {
   std::thread thread_;
 };
 
-class FileLane final : public Lane {
+class FileCopies final : public CopyQueue {
  public:
-  FileLane(c10::Device device, std::shared_ptr<HostStore> store) : device_(device), store_(std::move(store)) {}
+  FileCopies(c10::Device device, std::shared_ptr<HostStore> store) : device_(device), store_(std::move(store)) {}
 
   std::shared_ptr<Arrival> go(const Copies& copies) override {
     Copies reads = copies, rest;
@@ -108,8 +108,8 @@ class FileLane final : public Lane {
 
 void let_go(const at::Tensor& mapped) { advise(mapped, MADV_DONTNEED); }
 
-std::shared_ptr<Lane> lane_from_files(c10::Device device, std::shared_ptr<HostStore> store) {
-  return std::make_shared<FileLane>(device, std::move(store));
+std::shared_ptr<CopyQueue> copy_queue_from_files(c10::Device device, std::shared_ptr<HostStore> store) {
+  return std::make_shared<FileCopies>(device, std::move(store));
 }
 
 }  // namespace burnish::memory

@@ -1,11 +1,11 @@
 // What blocks keep for backward, by what is to be computed again: the same bits, in less memory.
-#include "memory/again.h"
+#include "memory/recomputed_part.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 #include "tests/allocations.h"
 
 using namespace burnish;
@@ -23,8 +23,8 @@ struct Layers : nn::Block {
   }
   nn::Tensors body(const nn::Tensors& in) override {
     auto activated = [](const nn::Tensors& values) { return at::gelu(values[0]); };
-    auto hidden = nn::remade({in[0]}, activated, [&](const at::Tensor& value) { return at::mm(value, first); });
-    return {nn::remade({hidden}, activated, [&](const at::Tensor& value) { return at::mm(value, second); })};
+    auto hidden = nn::recomputed({in[0]}, activated, [&](const at::Tensor& value) { return at::mm(value, first); });
+    return {nn::recomputed({hidden}, activated, [&](const at::Tensor& value) { return at::mm(value, second); })};
   }
   at::Tensor first, second;
 };
@@ -34,9 +34,9 @@ struct Outcome {
   std::vector<at::Tensor> numbers;
 };
 
-Outcome outcome_of(const memory::Again& again) {
+Outcome outcome_of(const memory::RecomputedPart& again) {
   Layers block;
-  block.runner = memory::computing_again(again, nullptr, nullptr);
+  block.runner = memory::recomputing(again, nullptr, nullptr);
   auto x = at::randn({kRows, kWidth}).requires_grad_(true);
   Outcome outcome;
   {
@@ -51,10 +51,10 @@ Outcome outcome_of(const memory::Again& again) {
 
 }  // namespace
 
-TEST(Again, KeepsWhatIsNotComputedAgain) {
+TEST(RecomputedPart, KeepsWhatIsNotComputedAgain) {
   const auto all = outcome_of({.whole = false, .values = std::set<size_t>{}});
   EXPECT_EQ(all.num_kept, 3 * kOfValue) << "both activations, and the first product";
-  const std::vector<std::pair<memory::Again, int64_t>> cases{
+  const std::vector<std::pair<memory::RecomputedPart, int64_t>> cases{
       {{}, kOfValue},  // the second activation's input
       {{.whole = false, .values = std::set<size_t>{0, 1}}, kOfValue},
       {{.whole = false, .values = std::set<size_t>{0}}, 2 * kOfValue},
@@ -62,13 +62,13 @@ TEST(Again, KeepsWhatIsNotComputedAgain) {
   };
   for (const auto& [again, num_kept] : cases) EXPECT_EQ(outcome_of(again).num_kept, num_kept);
   for (bool keeps_values : {true, false}) {
-    memory::Again whole{.whole = true};
+    memory::RecomputedPart whole{.whole = true};
     if (keeps_values) whole.values.emplace();
     EXPECT_LT(outcome_of(whole).num_kept, kOfValue / 10);
   }
 }
 
-TEST(Again, ChangesNoBits) {
+TEST(RecomputedPart, ChangesNoBits) {
   const auto all = outcome_of({.whole = false, .values = std::set<size_t>{}});
   for (bool whole : {false, true}) {
     for (const auto& values : {std::optional<std::set<size_t>>(), {std::set<size_t>{}}, {std::set<size_t>{0}}, {std::set<size_t>{1}}}) {
@@ -82,16 +82,16 @@ TEST(Again, ChangesNoBits) {
 struct SharedInput : nn::Block {
   nn::Tensors body(const nn::Tensors& in) override {
     auto squashed = [](const nn::Tensors& values) { return at::tanh(values[0]) * values[0]; };
-    auto y = nn::remade({in[0]}, squashed, [](const at::Tensor& value) { return at::sin(value * value); });
+    auto y = nn::recomputed({in[0]}, squashed, [](const at::Tensor& value) { return at::sin(value * value); });
     return {y + in[0] * 0.7};
   }
 };
 
-TEST(Again, SumsGradientsOfSharedInputsInOneOrder) {
-  auto gradient = [](const memory::Again& again) {
+TEST(RecomputedPart, SumsGradientsOfSharedInputsInOneOrder) {
+  auto gradient = [](const memory::RecomputedPart& again) {
     at::manual_seed(4);
     SharedInput block;
-    block.runner = memory::computing_again(again, nullptr, nullptr);
+    block.runner = memory::recomputing(again, nullptr, nullptr);
     auto x = at::randn({kRows, kWidth}).requires_grad_(true);
     torch::autograd::backward({block.run({x})[0].square().sum()}, {});
     return x.grad();

@@ -1,5 +1,5 @@
 // Values that backward computes again: the same bits, and no memory between forward and backward.
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -31,8 +31,8 @@ struct Layers {
   nn::Tensors products(const nn::Tensors& v) const { return {at::mm(v[0], first) + at::mm(v[1], second), at::mm(v[2], frozen)}; }
 
   nn::Tensors plain() const { return products(values({x, scale})); }
-  nn::Tensors remade() const {
-    return nn::remade(
+  nn::Tensors recomputed() const {
+    return nn::recomputed(
         {x, scale}, [this](const nn::Tensors& in) { return values(in); }, [this](const nn::Tensors& v) { return products(v); });
   }
   nn::Tensors gradients(const nn::Tensors& results) {
@@ -58,7 +58,7 @@ void expect_same(const nn::Tensors& a, const nn::Tensors& b) {
 TEST(Remade, GivesTheSameBits) {
   for (bool input_trains : {true, false}) {
     Layers a(input_trains), b(input_trains);
-    auto results = b.remade();
+    auto results = b.recomputed();
     expect_same(a.gradients(a.plain()), b.gradients(results));
   }
 }
@@ -69,14 +69,14 @@ TEST(Remade, GivesTheSameBitsWhereOneResultHasNoGradient) {
     torch::autograd::backward({results[1].sum()}, {});
     return nn::Tensors{layers.x.grad(), layers.scale.grad(), layers.first.grad()};
   };
-  expect_same(gradients(a.plain(), a), gradients(b.remade(), b));
+  expect_same(gradients(a.plain(), a), gradients(b.recomputed(), b));
 }
 
 TEST(Remade, KeepsNoValues) {
   auto kept = [](bool remade) {
     Layers layers;
     test::Allocations allocations;
-    auto results = remade ? layers.remade() : layers.plain();
+    auto results = remade ? layers.recomputed() : layers.plain();
     return allocations.live();
   };
   const int64_t of_value = kRows * kWidth * 4, results = 2 * of_value;
@@ -88,7 +88,7 @@ TEST(Remade, HoldsNothingAfterBackward) {
   Layers layers;
   test::Allocations allocations;
   {
-    auto loss = layers.remade()[0].sum();
+    auto loss = layers.recomputed()[0].sum();
     torch::autograd::backward({loss}, {});
   }
   for (auto* parameter : {&layers.x, &layers.scale, &layers.first, &layers.second}) parameter->mutable_grad() = at::Tensor();
@@ -98,5 +98,5 @@ TEST(Remade, HoldsNothingAfterBackward) {
 TEST(Remade, IsPlainWithoutGradients) {
   Layers a, b;
   at::NoGradGuard no_grad;
-  expect_same(a.plain(), b.remade());
+  expect_same(a.plain(), b.recomputed());
 }

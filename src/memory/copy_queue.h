@@ -8,9 +8,9 @@
 namespace burnish::memory {
 
 /// A way between a device and host memory on which copies go one after the other, beside what is computed.
-class Lane {
+class CopyQueue {
  public:
-  virtual ~Lane() = default;
+  virtual ~CopyQueue() = default;
 
   /// A tensor that is written, and the one that it becomes a copy of; one of them at least is on the device.
   using Copies = std::vector<std::pair<at::Tensor, at::Tensor>>;
@@ -29,6 +29,6 @@ class Lane {
 };
 
 /// A stream of its own, for a device that has streams; null for others, whose copies are made at once.
-std::shared_ptr<Lane> lane_of(c10::Device device);
+std::shared_ptr<CopyQueue> copy_queue_of(c10::Device device);
 
 }  // namespace burnish::memory

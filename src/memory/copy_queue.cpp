@@ -1,4 +1,4 @@
-#include "memory/lane.h"
+#include "memory/copy_queue.h"
 
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
@@ -8,9 +8,9 @@ namespace burnish::memory {
 
 namespace {
 
-class StreamLane final : public Lane {
+class DeviceCopies final : public CopyQueue {
  public:
-  explicit StreamLane(c10::Device device)
+  explicit DeviceCopies(c10::Device device)
       : guard_(device.type()), stream_(guard_.getStreamFromGlobalPool(device, /*isHighPriority=*/false)) {}
 
   std::shared_ptr<Arrival> go(const Copies& copies) override {
@@ -34,11 +34,11 @@ class StreamLane final : public Lane {
  private:
   class Done final : public Arrival {
    public:
-    Done(const StreamLane& lane, c10::Event event) : lane_(lane), event_(std::move(event)) {}
-    void wait() const override { event_.block(lane_.computing()); }
+    Done(const DeviceCopies& copy_queue, c10::Event event) : copy_queue_(copy_queue), event_(std::move(event)) {}
+    void wait() const override { event_.block(copy_queue_.computing()); }
 
    private:
-    const StreamLane& lane_;
+    const DeviceCopies& copy_queue_;
     c10::Event event_;
   };
 
@@ -50,9 +50,9 @@ class StreamLane final : public Lane {
 
 }  // namespace
 
-std::shared_ptr<Lane> lane_of(c10::Device device) {
+std::shared_ptr<CopyQueue> copy_queue_of(c10::Device device) {
   if (device.is_cpu() || device.is_meta()) return nullptr;
-  return std::make_shared<StreamLane>(device);
+  return std::make_shared<DeviceCopies>(device);
 }
 
 }  // namespace burnish::memory

@@ -1,4 +1,4 @@
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -36,7 +36,7 @@ class Values : public torch::CustomClassHolder {
   }
 
   /// Computes them again, into the tensors that were saved, and keeps the graph from the inputs to them.
-  void remake() {
+  void recompute() {
     if (!again_.empty()) return;
     const at::AutoGradMode with_grad(true);
     again_ = compute_(inputs_);
@@ -50,7 +50,7 @@ class Values : public torch::CustomClassHolder {
 
   /// The gradients of the inputs; after it nothing is held.
   variable_list backward(const variable_list& grads) {
-    remake();
+    recompute();
     variable_list outputs, output_grads, wanted;
     for (size_t i = 0; i < again_.size(); ++i) {
       if (!grads[i].defined() || !again_[i].requires_grad()) continue;
@@ -105,7 +105,7 @@ struct Remake : torch::autograd::Function<Remake> {
     return same;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    values_of(ctx).remake();
+    values_of(ctx).recompute();
     grads.insert(grads.begin(), at::Tensor());
     return grads;
   }
@@ -121,7 +121,7 @@ Keeper*& keeper() {
 Keeper::Keeper() : before_(std::exchange(keeper(), this)) {}
 Keeper::~Keeper() { keeper() = before_; }
 
-Tensors remade(const Tensors& inputs, const Compute& compute, const std::function<Tensors(const Tensors& values)>& use) {
+Tensors recomputed(const Tensors& inputs, const Compute& compute, const std::function<Tensors(const Tensors& values)>& use) {
   if (!at::GradMode::is_enabled()) return use(compute(inputs));
   if (keeper() != nullptr) {
     if (auto values = keeper()->kept(with_own_nodes(inputs), compute)) return use(*values);
@@ -132,9 +132,9 @@ Tensors remade(const Tensors& inputs, const Compute& compute, const std::functio
   return Remake::apply(values, at::TensorList(results));
 }
 
-at::Tensor remade(const Tensors& inputs, const std::function<at::Tensor(const Tensors& inputs)>& compute,
-                  const std::function<at::Tensor(const at::Tensor& value)>& use) {
-  return remade(
+at::Tensor recomputed(const Tensors& inputs, const std::function<at::Tensor(const Tensors& inputs)>& compute,
+                      const std::function<at::Tensor(const at::Tensor& value)>& use) {
+  return recomputed(
       inputs, [compute](const Tensors& in) { return Tensors{compute(in)}; },
       [&use](const Tensors& values) { return Tensors{use(values[0])}; })[0];
 }

@@ -15,14 +15,14 @@ namespace burnish::nn {
 /// `compute` is a pure function of its inputs, parameters included, that draws nothing and has no memory but what it was made with; its
 /// values are tensors of their own and no views of its inputs. `use` gives none of them back.
 using Compute = std::function<Tensors(const Tensors& inputs)>;
-Tensors remade(const Tensors& inputs, const Compute& compute, const std::function<Tensors(const Tensors& values)>& use);
+Tensors recomputed(const Tensors& inputs, const Compute& compute, const std::function<Tensors(const Tensors& values)>& use);
 
 /// Remakes one value with one result.
-at::Tensor remade(const Tensors& inputs, const std::function<at::Tensor(const Tensors& inputs)>& compute,
-                  const std::function<at::Tensor(const at::Tensor& value)>& use);
+at::Tensor recomputed(const Tensors& inputs, const std::function<at::Tensor(const Tensors& inputs)>& compute,
+                      const std::function<at::Tensor(const at::Tensor& value)>& use);
 
-/// Decides, while it lives, which values of `remade` on its thread are kept after all. They are left to autograd then and take their memory
-/// until backward, which computes nothing again; the bits do not change.
+/// Decides, while it lives, which values of `recomputed` on its thread are kept after all. They are left to autograd then and take their
+/// memory until backward, which computes nothing again; the bits do not change.
 class Keeper {
  public:
   Keeper();
@@ -31,7 +31,7 @@ class Keeper {
   Keeper& operator=(const Keeper&) = delete;
 
   /// The values, computed with autograd, where they are kept; nothing where they are to be made again. Asked once for each call of
-  /// `remade`, in their order.
+  /// `recomputed`, in their order.
   virtual std::optional<Tensors> kept(const Tensors& inputs, const Compute& compute) = 0;
 
  private:
