@@ -21,7 +21,7 @@ if(BURNISH_SANITIZE)
 endif()
 
 # Paths below the checkout are relative for ccache, so its build folders share what they compile alike. It takes no notice of -Werror, so that
-# .ci/run finds what ./dev build compiled; it repeats a file's warnings with its object.
+# a build without it finds what one with it compiled.
 find_program(BURNISH_CCACHE ccache)
 if(BURNISH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_IGNOREOPTIONS=-Werror ${BURNISH_CCACHE})

@@ -29,22 +29,22 @@ struct Options {
   std::filesystem::path folder;
   std::string address = "127.0.0.1";
   int64_t port = 0;
-  std::string program;  ///< path of burnish, which is started for jobs and plans
-  std::string schema;   ///< the options of train, as config::to_json writes them
+  std::string program;      ///< path of burnish, which is started for jobs and plans
+  std::string schema = {};  ///< the options of train, as config::to_json writes them
   /// What a text of settings says, before a file is opened: {"values": {option: value}, "problems": [{"option", "sentence"}], "idle":
   /// [{"option", "belongs_to"}]}.
-  std::function<nlohmann::json(const std::string& settings)> form;
+  std::function<nlohmann::json(const std::string& settings)> form = {};
   std::filesystem::path recipes = {};  ///< folder of settings to begin with
   bool trusts_settings = false;        ///< whether settings may name commands to run (config::Row::acts_outside)
 };
 
 /// Says where a studio works; one at a time.
-struct Workplace {
+struct StudioFolder {
   Options options;
   Workspace workspace;
   Claim claim;
 
-  Workplace(Options given, int port) : options(std::move(given)), workspace(options.folder), claim(workspace.root(), port) {}
+  StudioFolder(Options given, int port) : options(std::move(given)), workspace(options.folder), claim(workspace.root(), port) {}
 };
 
 /// Holds what it knows of the pictures of datasets.
@@ -58,7 +58,7 @@ struct Pictures {
 };
 
 /// Holds what the routes of a studio work with.
-struct Studio : Workplace, Pictures {
+struct Studio : StudioFolder, Pictures {
   Queue queue;
   Runs runs;
   Files files;
@@ -71,7 +71,7 @@ struct Studio : Workplace, Pictures {
 
   /// Opens the workspace; its queues go on.
   Studio(Options given, int port)
-      : Workplace(std::move(given), port),
+      : StudioFolder(std::move(given), port),
         Pictures(workspace),
         queue(training(workspace, options.program, options.trusts_settings)),
         runs(workspace, queue),

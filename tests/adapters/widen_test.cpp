@@ -18,7 +18,7 @@ using burnish::test::relative_error;
 
 namespace {
 
-constexpr int64_t kOut = 24, kIn = 20;
+constexpr int64_t kRows = 24, kColumns = 20;
 
 at::Tensor drawn(at::IntArrayRef sizes) {
   static auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
@@ -28,17 +28,17 @@ at::Tensor drawn(at::IntArrayRef sizes) {
 AdapterWeights lora(int64_t rank) {
   return {.path = "layer",
           .kind = Kind::lora,
-          .parameters = {{"lora_A.weight", drawn({rank, kIn})}, {"lora_B.weight", drawn({kOut, rank})}},
+          .parameters = {{"lora_A.weight", drawn({rank, kColumns})}, {"lora_B.weight", drawn({kRows, rank})}},
           .scale = 0.75};
 }
 
 AdapterWeights loha(int64_t rank) {
   return {.path = "layer",
           .kind = Kind::loha,
-          .parameters = {{"hada_w1_a", drawn({kOut, rank})},
-                         {"hada_w1_b", drawn({rank, kIn})},
-                         {"hada_w2_a", drawn({kOut, rank})},
-                         {"hada_w2_b", drawn({rank, kIn})}},
+          .parameters = {{"hada_w1_a", drawn({kRows, rank})},
+                         {"hada_w1_b", drawn({rank, kColumns})},
+                         {"hada_w2_a", drawn({kRows, rank})},
+                         {"hada_w2_b", drawn({rank, kColumns})}},
           .scale = 0.5};
 }
 
@@ -60,8 +60,8 @@ const at::Tensor& part(const AdapterWeights& w, const std::string& name) {
 }
 
 at::Tensor delta_of(const AdapterWeights& w) {
-  nn::Linear layer(kIn, kOut, at::TensorOptions());
-  return make_change(w.kind, w.parameters, w.scale, w.fused_rows)->rows(layer.source(), 0, kOut);
+  nn::Linear layer(kColumns, kRows, at::TensorOptions());
+  return make_change(w.kind, w.parameters, w.scale, w.fused_rows)->rows(layer.source(), 0, kRows);
 }
 
 AdapterWeights wide(const AdapterWeights& w, int64_t rank) { return widened({w}, rank, 7)[0]; }
@@ -69,12 +69,12 @@ AdapterWeights wide(const AdapterWeights& w, int64_t rank) { return widened({w},
 /// Of the ranks that are new, how large the gradient of a loss is in each factor, that of the first step and that after it.
 void expect_new_ranks_learn(const AdapterWeights& w, int64_t old_rank) {
   SCOPED_TRACE(kind_name(w.kind));
-  nn::Linear layer(kIn, kOut, at::TensorOptions());
+  nn::Linear layer(kColumns, kRows, at::TensorOptions());
   layer.weight.zero_();
   layer.bias.zero_();
   Parameters trained;
   for (const auto& [name, value] : w.parameters) trained.emplace_back(name, value.clone().requires_grad_(true));
-  auto x = drawn({30, kIn}), target = drawn({30, kOut});
+  auto x = drawn({30, kColumns}), target = drawn({30, kRows});
   std::set<std::string> moved;
   for (int step = 0; step < 2; ++step) {
     auto y = make_update(w.kind, trained, w.scale)->forward(layer, x, x);
@@ -105,7 +105,7 @@ TEST(Widened, LoraAddsWhatItAddedAndLearnsInItsNewRanks) {
   EXPECT_TRUE(at::equal(part(after, "lora_B.weight").narrow(1, 0, 2), part(before, "lora_B.weight")));
   EXPECT_FALSE(part(after, "lora_B.weight").narrow(1, 2, 4).any().item<bool>());
   auto drawn_rows = part(after, "lora_A.weight").narrow(0, 2, 4);
-  const auto bound = 1 / std::sqrt(static_cast<double>(kIn));
+  const auto bound = 1 / std::sqrt(static_cast<double>(kColumns));
   EXPECT_LE(drawn_rows.abs().max().item<double>(), bound) << "Kaiming-uniform, as at a fresh start";
   EXPECT_GT(drawn_rows.abs().max().item<double>(), 0.8 * bound);
   EXPECT_LE(relative_error(delta_of(after), delta_of(before)), 1e-6);
@@ -114,7 +114,7 @@ TEST(Widened, LoraAddsWhatItAddedAndLearnsInItsNewRanks) {
 
 TEST(Widened, DoraKeepsItsMagnitudeAndBf16ItsDtype) {
   auto before = lora(2);
-  before.magnitude.m = drawn({kOut});
+  before.magnitude.m = drawn({kRows});
   for (auto& [name, value] : before.parameters) value = value.to(at::kBFloat16);
   auto after = wide(before, 4);
   EXPECT_TRUE(after.magnitude.m.is_same(before.magnitude.m));
@@ -139,8 +139,8 @@ TEST(Widened, LokrOfARankThatLeavesItsSecondFactorWholeIsMultipliedOut) {
 }
 
 TEST(Widened, OtherKindsAndLargerRanksStay) {
-  AdapterWeights full{.path = "layer", .kind = Kind::full, .parameters = {{"diff", drawn({kOut, kIn})}}};
-  AdapterWeights oft{.path = "layer", .kind = Kind::oft, .parameters = {{"oft_blocks", drawn({kOut, 4})}}};
+  AdapterWeights full{.path = "layer", .kind = Kind::full, .parameters = {{"diff", drawn({kRows, kColumns})}}};
+  AdapterWeights oft{.path = "layer", .kind = Kind::oft, .parameters = {{"oft_blocks", drawn({kRows, 4})}}};
   for (const auto& w : {full, oft, lora(8)}) {
     auto after = wide(w, 8);
     for (size_t i = 0; i < w.parameters.size(); ++i) EXPECT_TRUE(after.parameters[i].second.is_same(w.parameters[i].second));
@@ -150,8 +150,8 @@ TEST(Widened, OtherKindsAndLargerRanksStay) {
 TEST(Widened, PartsOfAFusedLayerShareTheirFactorsStill) {
   auto whole = lora(2);
   std::vector<AdapterWeights> parts{whole, whole};
-  parts[0].fused_rows = {0, kOut / 2};
-  parts[1].fused_rows = {kOut / 2, kOut / 2};
+  parts[0].fused_rows = {0, kRows / 2};
+  parts[1].fused_rows = {kRows / 2, kRows / 2};
   auto after = widened(parts, 4, 7);
   for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(after[0].parameters[i].second.is_same(after[1].parameters[i].second));
   // Where a file has a copy for each part, copies stay equal, and others do not become so.

@@ -11,13 +11,13 @@ using namespace burnish;
 
 namespace {
 
-struct Ended {
+struct EndedChild {
   int status = 0;
   std::string said;
 };
 
 /// What a process does that gets `num_signals` and then ends with 0.
-Ended after(int num_signals) {
+EndedChild after(int num_signals) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   auto child = fork();
@@ -28,7 +28,7 @@ Ended after(int num_signals) {
     _exit(interrupted() == (num_signals > 0) ? 0 : 1);
   }
   close(ends[1]);
-  Ended ended;
+  EndedChild ended;
   waitpid(child, &ended.status, 0);
   char part[4096];
   for (ssize_t n; (n = read(ends[0], part, sizeof part)) > 0;) ended.said.append(part, static_cast<size_t>(n));

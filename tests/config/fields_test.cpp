@@ -18,7 +18,7 @@ using ::testing::Not;
 
 namespace {
 
-struct Options {
+struct SomeOptions {
   std::string dtype = "bf16";
   int64_t max_steps = 100;
   double learning_rate = 1e-4;
@@ -26,7 +26,7 @@ struct Options {
   std::vector<std::string> model = {"default"}, size = {};
 };
 
-config::Fields fields_of(Options& o) {
+config::Fields fields_of_some(SomeOptions& o) {
   config::Fields f;
   f.group("Model");
   f("model", o.model, "a folder or a file; repeatable", {"model_paths"});
@@ -39,9 +39,9 @@ config::Fields fields_of(Options& o) {
   return f;
 }
 
-Options parse(const std::vector<std::string>& args) {
-  Options o;
-  config::read_command_line("train", "trains", args, fields_of(o));
+SomeOptions parse(const std::vector<std::string>& args) {
+  SomeOptions o;
+  config::read_command_line("train", "trains", args, fields_of_some(o));
   return o;
 }
 
@@ -168,14 +168,14 @@ TEST(CommandLine, TextsThatAreNotUtf8AreRefused) {
 }
 
 TEST(CommandLine, HelpNamesAliases) {
-  Options o;
-  auto parsed = config::read_command_line("train", "trains", {"--help"}, fields_of(o));
+  SomeOptions o;
+  auto parsed = config::read_command_line("train", "trains", {"--help"}, fields_of_some(o));
   EXPECT_THAT(parsed.help_text, HasSubstr("  --max_steps, --num_steps "));
 }
 
 TEST(CommandLine, HelpListsEveryOptionWithItsDefault) {
-  Options o;
-  auto parsed = config::read_command_line("train", "trains", {"--nonsense", "--help"}, fields_of(o));
+  SomeOptions o;
+  auto parsed = config::read_command_line("train", "trains", {"--nonsense", "--help"}, fields_of_some(o));
   EXPECT_TRUE(parsed.help);
   for (const char* text :
        {"burnish train: trains", "--model, --model_paths ", "--max_steps", "[100]", "--learning_rate", "Training", "--shuffle"})
@@ -226,11 +226,11 @@ TEST(Toml, UnknownKeysAndSyntax) {
 }
 
 TEST(Toml, WhatIsWrittenReadsBack) {
-  Options written{"a \"quoted\" \\ path\nand\ttab\r\x01\x7f 🦊 # no comment", -7, 0.1, true, {"x,y", "[z]", ""}};
+  SomeOptions written{"a \"quoted\" \\ path\nand\ttab\r\x01\x7f 🦊 # no comment", -7, 0.1, true, {"x,y", "[z]", ""}};
   Scratch scratch;
-  auto config = scratch.write("config.toml", config::to_toml(fields_of(written)));
-  Options read;
-  config::read_toml(config.string(), fields_of(read));
+  auto config = scratch.write("config.toml", config::to_toml(fields_of_some(written)));
+  SomeOptions read;
+  config::read_toml(config.string(), fields_of_some(read));
   EXPECT_EQ(read.dtype, written.dtype);
   EXPECT_EQ(read.max_steps, written.max_steps);
   EXPECT_EQ(read.learning_rate, written.learning_rate);
@@ -242,10 +242,10 @@ TEST(Toml, EveryDoubleReadsBackExactly) {
   Scratch scratch;
   for (double value : {0.0, 1.0, -1.0, 1e-4, 1e22, 1e300, 5e-324, 0.1, 1.0 / 3, std::numeric_limits<double>::max(),
                        std::numeric_limits<double>::infinity()}) {
-    Options written, read;
+    SomeOptions written, read;
     written.learning_rate = value;
     written.model = {};
-    config::read_toml(scratch.write("c.toml", config::to_toml(fields_of(written))).string(), fields_of(read));
+    config::read_toml(scratch.write("c.toml", config::to_toml(fields_of_some(written))).string(), fields_of_some(read));
     EXPECT_EQ(read.learning_rate, value);
     EXPECT_THAT(read.model, IsEmpty());
   }
@@ -321,8 +321,8 @@ TEST(Paths, InATomlFileBeginInItsFolder) {
 }
 
 TEST(Markdown, ATableAGroup) {
-  Options o;
-  config::Fields f = fields_of(o);
+  SomeOptions o;
+  config::Fields f = fields_of_some(o);
   f.title_no_effect("No effect");
   f.no_effect("workers", true, "none are needed");
   f.refused("quant", "say a|b");
@@ -364,8 +364,8 @@ size = [768, 512]
 [[sets]]
 size = ["a", [1, 2]]
 )");
-  std::vector<std::unique_ptr<Options>> read;
-  config::read_toml_items(path, "sets", "parts", [&] { return fields_of(*read.emplace_back(std::make_unique<Options>())); });
+  std::vector<std::unique_ptr<SomeOptions>> read;
+  config::read_toml_items(path, "sets", "parts", [&] { return fields_of_some(*read.emplace_back(std::make_unique<SomeOptions>())); });
   ASSERT_EQ(read.size(), 3u);
   EXPECT_EQ(read[0]->max_steps, 2);
   EXPECT_EQ(read[1]->max_steps, 3);
@@ -379,9 +379,9 @@ size = ["a", [1, 2]]
 TEST(Toml, ItemsThatAreNoTablesAreRefused) {
   Scratch scratch;
   auto refusal = [&](const std::string& text) {
-    Options o;
+    SomeOptions o;
     auto path = scratch.write("d.toml", text);
-    return error_of([&] { config::read_toml_items(path, "sets", "parts", [&] { return fields_of(o); }); }, Exit::config);
+    return error_of([&] { config::read_toml_items(path, "sets", "parts", [&] { return fields_of_some(o); }); }, Exit::config);
   };
   EXPECT_THAT(refusal("max_steps = 3\n"), HasSubstr("'max_steps' stands outside of [general] and [[sets]]"));
   EXPECT_THAT(refusal("sets = [1]\n"), HasSubstr("'sets' must be a list of tables, written [[sets]]"));

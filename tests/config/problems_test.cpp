@@ -19,7 +19,7 @@ using testing::Not;
 
 namespace {
 
-struct Options {
+struct RunOptions {
   int64_t rank = 16;
   double rate = 0.5;
   std::string kind = "lora", rare = {};
@@ -43,7 +43,7 @@ std::vector<std::string> sentences(const Problems& problems) {
 }  // namespace
 
 TEST(Problems, OfValuesAreAllSaidAtOnce) {
-  Options o{.rank = 0, .rate = -1, .kind = "lorra"};
+  RunOptions o{.rank = 0, .rate = -1, .kind = "lorra"};
   auto fields = o.fields();
   Problems problems(fields);
   problems.check_values();
@@ -56,7 +56,7 @@ TEST(Problems, OfValuesAreAllSaidAtOnce) {
 }
 
 TEST(Problems, DoNotSayWhatFollowsFromAWrongValue) {
-  Options o{.rank = 0};
+  RunOptions o{.rank = 0};
   auto fields = o.fields();
   Problems problems(fields);
   problems.check_values();
@@ -68,7 +68,7 @@ TEST(Problems, DoNotSayWhatFollowsFromAWrongValue) {
 }
 
 TEST(Problems, AreAboutTheFirstOptionThatTheyName) {
-  Options o;
+  RunOptions o;
   auto fields = o.fields();
   Problems problems(fields);
   problems.add("with {} the rank of rare is not known", 3);
@@ -79,7 +79,7 @@ TEST(Problems, AreAboutTheFirstOptionThatTheyName) {
 }
 
 TEST(Problems, RefuseWithALineEach) {
-  Options o{.rank = 0, .kind = "x"};
+  RunOptions o{.rank = 0, .kind = "x"};
   auto fields = o.fields();
   Problems problems(fields);
   EXPECT_NO_THROW(problems.refuse("train"));
@@ -97,7 +97,7 @@ TEST(Problems, RefuseWithALineEach) {
 }
 
 TEST(Help, IsOfAFirstRunAndSaysHowToSeeTheRest) {
-  Options o;
+  RunOptions o;
   auto fields = o.fields();
   auto help = [&](const std::vector<std::string>& more) {
     auto arguments = more;
@@ -110,7 +110,7 @@ TEST(Help, IsOfAFirstRunAndSaysHowToSeeTheRest) {
 }
 
 TEST(Help, SaysWhatAnOptionMayBe) {
-  Options o;
+  RunOptions o;
   auto fields = o.fields();
   auto help = [&](std::vector<std::string> more) {
     more.insert(more.begin(), "--help");
@@ -128,7 +128,7 @@ TEST(Help, SaysWhatAnOptionMayBe) {
 
 TEST(CommandLine, SaysAllThatIsWrongAtOnce) {
   auto problems = [](const std::vector<std::string>& arguments, const std::function<void()>& check = {}) {
-    Options o;
+    RunOptions o;
     auto fields = o.fields();
     try {
       read_command_line("train", "trains", arguments, fields, check);
@@ -157,7 +157,7 @@ TEST(CommandLine, SaysAllThatIsWrongAtOnce) {
 }
 
 TEST(Toml, SaysAllThatIsWrongAtOnce) {
-  Options o;
+  RunOptions o;
   auto fields = o.fields();
   try {
     read_toml_text("rank = 'x'\nrnk = 2\nrate = true\n", fields);
@@ -171,7 +171,7 @@ TEST(Toml, SaysAllThatIsWrongAtOnce) {
 }
 
 TEST(Schema, HasARowAnOption) {
-  Options o;
+  RunOptions o;
   auto fields = o.fields();
   auto json = nlohmann::json::parse(read_command_line("train", "trains", {"--help", "--json"}, fields).help_text);
   EXPECT_EQ(json["verb"], "train");

@@ -20,7 +20,7 @@ using testing::Throws;
 
 namespace {
 
-std::string at_path(const Scratch& folder, const std::string& name) { return (folder / name).string(); }
+std::string in_folder(const Scratch& folder, const std::string& name) { return (folder / name).string(); }
 
 std::vector<std::string> parts_of(const std::string& pipeline) {
   std::vector<std::string> parts;
@@ -60,7 +60,7 @@ TEST(SingleFile, IsWhatTheAuthorsNamesSayAndComesBack) {
   for (const auto& pipeline : kPipelines) {
     SCOPED_TRACE(pipeline);
     Scratch folder;
-    auto single = at_path(folder, "single.safetensors"), back = at_path(folder, "back");
+    auto single = in_folder(folder, "single.safetensors"), back = in_folder(folder, "back");
     convert_to({}, {model_path(pipeline), single});
     if (pipeline != "pipeline") {
       auto found = open_file(single), expected = open_file(single_file(pipeline));
@@ -85,7 +85,7 @@ TEST(SingleFile, IsWhatTheAuthorsNamesSayAndComesBack) {
 
 TEST(SingleFile, OfAWholeCheckpointKeepsItsOtherTensors) {
   Scratch folder;
-  auto again = at_path(folder, "again.safetensors");
+  auto again = in_folder(folder, "again.safetensors");
   convert_to({}, {single_file("sdxl_pipeline"), again});
   expect_same_tensors(open_file(again), open_file(single_file("sdxl_pipeline")));
 }
@@ -99,22 +99,22 @@ TEST(SingleFile, MarksWhatItPredicts) {
   scheduler["prediction_type"] = "v_prediction";
   fs::remove(path);  // the copy of a file that may not be written
   std::ofstream(path) << scheduler;
-  convert_to({}, {model.string(), at_path(folder, "v.safetensors")});
-  EXPECT_TRUE(open_file(at_path(folder, "v.safetensors")).contains("v_pred"));
-  convert_to({}, {model_path("sdxl_pipeline"), at_path(folder, "epsilon.safetensors")});
-  EXPECT_FALSE(open_file(at_path(folder, "epsilon.safetensors")).contains("v_pred"));
+  convert_to({}, {model.string(), in_folder(folder, "v.safetensors")});
+  EXPECT_TRUE(open_file(in_folder(folder, "v.safetensors")).contains("v_pred"));
+  convert_to({}, {model_path("sdxl_pipeline"), in_folder(folder, "epsilon.safetensors")});
+  EXPECT_FALSE(open_file(in_folder(folder, "epsilon.safetensors")).contains("v_pred"));
 }
 
 TEST(SingleFile, OfOnePartHasNoPrefix) {
   Scratch folder;
-  auto alone = at_path(folder, "flux.safetensors"), back = at_path(folder, "back");
+  auto alone = in_folder(folder, "flux.safetensors"), back = in_folder(folder, "back");
   auto transformer = model_path("pipeline") + "/transformer";
   convert_to({}, {transformer, alone});
   EXPECT_TRUE(open_file(alone).contains("double_blocks.0.img_attn.qkv.weight"));
   convert_to({.config_from = model_path("pipeline")}, {alone, back});
   expect_same_tensors(part_of(back, "transformer"), part_of(model_path("pipeline"), "transformer"));
   expect_same_tensors(part_of(back, "vae"), part_of(model_path("pipeline"), "vae"));  // of --config_from
-  EXPECT_THAT([&] { convert_to({}, {alone, at_path(folder, "no")}); }, Throws<Error>(Property(&Error::what, HasSubstr("--config_from"))));
+  EXPECT_THAT([&] { convert_to({}, {alone, in_folder(folder, "no")}); }, Throws<Error>(Property(&Error::what, HasSubstr("--config_from"))));
   EXPECT_FALSE(fs::exists(folder / "no"));
 }
 
@@ -123,7 +123,8 @@ TEST(Fp8, CodesAndScalesComeBack) {
     for (const std::string format : {"fp8_tensor", "fp8", "fp8_plain", "fp8_e5m2"}) {
       SCOPED_TRACE(pipeline + " " + format);
       Scratch folder;
-      auto single = at_path(folder, "single.safetensors"), split = at_path(folder, "split"), back = at_path(folder, "back.safetensors");
+      auto single = in_folder(folder, "single.safetensors"), split = in_folder(folder, "split"),
+           back = in_folder(folder, "back.safetensors");
       convert_to({.weight_format = format}, {model_path(pipeline), single});
       convert_to({.config_from = model_path(pipeline)}, {single, split});
       convert_to({}, {split, back});
@@ -139,7 +140,7 @@ TEST(Fp8, CodesAndScalesComeBack) {
       }
       EXPECT_GT(largest, 0.01);
       // Numbers again, which are those of the codes.
-      auto numbers = at_path(folder, "numbers.safetensors");
+      auto numbers = in_folder(folder, "numbers.safetensors");
       convert_to({.weight_format = "none", .dtype = "fp32"}, {single, numbers});
       auto plain = parameters(*open_model(numbers));
       for (const auto& [name, value] : found) EXPECT_TRUE(at::equal(plain.at(name), value)) << name;
@@ -153,15 +154,15 @@ TEST(Merge, GivesTheWeightsThatDrawingWouldHave) {
   for (const auto& pipeline : kPipelines) {
     SCOPED_TRACE(pipeline);
     Scratch folder;
-    auto one = at_path(folder, "one.safetensors"), two = at_path(folder, "two.safetensors");
+    auto one = in_folder(folder, "one.safetensors"), two = in_folder(folder, "two.safetensors");
     write_adapters(one, pipeline, {.type = "lora", .rank = 2}, 2);
     write_adapters(two, pipeline, {.type = "dora", .rank = 2}, 3);
     auto model = open_model(model_path(pipeline));
     loras::merge(*model, {{one, 0.7}, {two, 0.4}});
     auto expected = parameters(*model), before = parameters(*open_model(model_path(pipeline)));
     for (const std::string out : {"out", "out.safetensors"}) {
-      convert_to({.lora = {one + ":0.7", two + ":0.4"}, .dtype = "fp32"}, {model_path(pipeline), at_path(folder, out)});
-      auto found = parameters(*open_model(at_path(folder, out)));
+      convert_to({.lora = {one + ":0.7", two + ":0.4"}, .dtype = "fp32"}, {model_path(pipeline), in_folder(folder, out)});
+      auto found = parameters(*open_model(in_folder(folder, out)));
       int64_t changed = 0;
       for (const auto& [name, value] : expected) {
         EXPECT_TRUE(at::equal(found.at(name), value)) << name;
@@ -174,7 +175,7 @@ TEST(Merge, GivesTheWeightsThatDrawingWouldHave) {
 
 TEST(Merge, ChangesNormsAndBiases) {
   Scratch folder;
-  auto out = at_path(folder, "out.safetensors");
+  auto out = in_folder(folder, "out.safetensors");
   for (const std::string kind : {"norm", "full", "ia3"}) {
     SCOPED_TRACE(kind);
     auto lora = golden_path("wild/kinds/lycoris_" + kind + ".safetensors");
@@ -194,7 +195,8 @@ TEST(Merge, ChangesNormsAndBiases) {
 
 TEST(Merge, IntoFp8StaysFp8) {
   Scratch folder;
-  auto lora = at_path(folder, "lora.safetensors"), base = at_path(folder, "base.safetensors"), out = at_path(folder, "out.safetensors");
+  auto lora = in_folder(folder, "lora.safetensors"), base = in_folder(folder, "base.safetensors"),
+       out = in_folder(folder, "out.safetensors");
   write_adapters(lora, "pipeline", {.type = "lora", .rank = 2}, 2);
   convert_to({.weight_format = "fp8_tensor"}, {model_path("pipeline"), base});
   convert_to({.lora = {lora}}, {base, out});
@@ -208,9 +210,9 @@ TEST(Merge, IntoFp8StaysFp8) {
 
 TEST(Merge, HoldsATensorAtATime) {
   Scratch folder;
-  auto lora = at_path(folder, "lora.safetensors");
+  auto lora = in_folder(folder, "lora.safetensors");
   write_adapters(lora, "tiny-flux", {.type = "lora", .rank = 2});
-  auto out = at_path(folder, "out.safetensors");
+  auto out = in_folder(folder, "out.safetensors");
   Allocations allocations;
   auto before = allocations.live();
   convert_to({.lora = {lora}}, {model_path("tiny-flux"), out});
@@ -219,7 +221,7 @@ TEST(Merge, HoldsATensorAtATime) {
 
 TEST(Output, IsWholeOrNotThere) {
   Scratch folder;
-  auto out = at_path(folder, "out");
+  auto out = in_folder(folder, "out");
   fs::create_directories(folder / "out");
   auto refused = [&](convert::Options options, const std::string& words) {
     EXPECT_THAT([&] { convert_to(options, {model_path("pipeline"), out}); }, Throws<Error>(Property(&Error::what, HasSubstr(words))));
@@ -228,7 +230,7 @@ TEST(Output, IsWholeOrNotThere) {
   refused({}, "is there already");
   refused({.lora_rank = 4, .overwrite = true}, "--lora_rank has no meaning where a model is written");
   refused({.weight_format = "nf4", .overwrite = true}, "weight_format must be one of");
-  refused({.config_from = at_path(folder, "nothing"), .overwrite = true}, "is no diffusers folder");
+  refused({.config_from = in_folder(folder, "nothing"), .overwrite = true}, "is no diffusers folder");
   refused({.lora = {model_path("pipeline") + "/nothing.safetensors"}, .overwrite = true}, "nothing.safetensors");
   convert_to({.overwrite = true}, {model_path("pipeline"), out});
   EXPECT_TRUE(fs::exists(fs::path(out) / "model_index.json"));
@@ -236,7 +238,7 @@ TEST(Output, IsWholeOrNotThere) {
 
 TEST(Compare, TellsWhatDiffers) {
   Scratch folder;
-  auto a = at_path(folder, "a.safetensors"), b = at_path(folder, "b.safetensors");
+  auto a = in_folder(folder, "a.safetensors"), b = in_folder(folder, "b.safetensors");
   auto ones = at::ones({2, 2});
   io::save_safetensors(a, {{"same", ones}, {"moved", ones}, {"cast", ones}, {"shape", ones}, {"gone", ones}, {"nan", ones}}, {{"k", "1"}});
   io::save_safetensors(b,
@@ -269,7 +271,7 @@ TEST(Compare, ChangesThatDependOnTheWeightByTheirParameters) {
   for (const std::string kind : {"ia3", "oft", "boft", "glora", "tlora", "norm", "full"})
     EXPECT_TRUE(convert::compare(file(kind), file(kind), {}).equal()) << kind;
   Scratch folder;
-  auto other = at_path(folder, "other.safetensors");
+  auto other = in_folder(folder, "other.safetensors");
   auto source = open_file(file("boft"));
   io::NamedTensors tensors;
   for (const auto& name : source.names()) {

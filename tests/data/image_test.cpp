@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 namespace {
 
-std::string picture(const std::string& name) { return test::golden_path("data/" + name); }
+std::string golden_picture(const std::string& name) { return test::golden_path("data/" + name); }
 
 std::vector<std::string> picture_names() {
   std::vector<std::string> names;
@@ -43,7 +43,7 @@ std::string big_endian(uint32_t value) {
 
 /// A PNG whose header claims another size, with the checksum that goes with it.
 std::string png_of_size(uint32_t width, uint32_t height) {
-  auto bytes = test::content(picture("rgb.png"));
+  auto bytes = test::content(golden_picture("rgb.png"));
   bytes.replace(16, 8, big_endian(width) + big_endian(height));
   uint32_t crc = 0xFFFFFFFF;
   for (size_t i = 12; i < 29; ++i) {
@@ -60,27 +60,27 @@ TEST(EveryPicture, IsReadAsPillowReadsIt) {
   EXPECT_EQ(picture_names().size(), 25u);
   for (const auto& name : picture_names()) {
     auto expected = golden.tensor("pixels." + name);
-    auto found = data::decode_image(picture(name));
+    auto found = data::decode_image(golden_picture(name));
     ASSERT_EQ(found.sizes(), expected.sizes()) << name;
     EXPECT_EQ(found.scalar_type(), at::kByte) << name;
     EXPECT_EQ((found.to(at::kInt) - expected.to(at::kInt)).abs().max().item<int>(), 0) << name;
-    EXPECT_EQ(data::image_size(picture(name)), (data::Size{expected.size(0), expected.size(1)})) << name;
+    EXPECT_EQ(data::image_size(golden_picture(name)), (data::Size{expected.size(0), expected.size(1)})) << name;
   }
 }
 
 TEST(EveryPicture, IsToldByItsContent) {
   Scratch scratch;
   for (const auto& name : picture_names()) {
-    auto renamed = scratch.write("picture.txt", test::content(picture(name)));
-    EXPECT_TRUE(at::equal(data::decode_image(renamed), data::decode_image(picture(name)))) << name;
+    auto renamed = scratch.write("picture.txt", test::content(golden_picture(name)));
+    EXPECT_TRUE(at::equal(data::decode_image(renamed), data::decode_image(golden_picture(name)))) << name;
   }
 }
 
 TEST(EveryPicture, CutShortIsRefusedOrWhole) {
   Scratch scratch;
   for (const auto& name : picture_names()) {
-    auto whole = test::content(picture(name));
-    auto pixels = data::decode_image(picture(name));
+    auto whole = test::content(golden_picture(name));
+    auto pixels = data::decode_image(golden_picture(name));
     size_t num_tried = 0, num_refused = 0;
     for (size_t length = 0; length < whole.size(); length += 17, ++num_tried) {
       auto cut = scratch.write("cut", whole.substr(0, length));
@@ -101,7 +101,7 @@ TEST(Image, FlippedBytesNeverCrash) {
   Scratch scratch;
   uint64_t state = 1;
   for (const auto& name : picture_names()) {
-    auto whole = test::content(picture(name));
+    auto whole = test::content(golden_picture(name));
     for (int round = 0; round < 60; ++round) {
       auto bytes = whole;
       for (int flips = 0; flips < 3; ++flips) {
@@ -170,14 +170,14 @@ TEST(Image, BytesAPixelWhileItIsDecoded) {
 
 TEST(Image, AlphaIsWhatLetsWhiteThrough) {
   for (const char* name : {"rgba.png", "rgba.webp", "gray_alpha.png"}) {
-    auto pixels = data::decode_image(picture(name)), alpha = data::decode_alpha(picture(name));
+    auto pixels = data::decode_image(golden_picture(name)), alpha = data::decode_alpha(golden_picture(name));
     ASSERT_EQ(alpha.sizes(), (std::vector<int64_t>{pixels.size(0), pixels.size(1), 1})) << name;
     EXPECT_NE(alpha.min().item<int>(), alpha.max().item<int>()) << name;
     auto darkest = pixels.amin(2, true).to(at::kInt);
     EXPECT_TRUE((darkest >= 255 - alpha.to(at::kInt)).all().item<bool>()) << name << ": white shows to the share that is not covered";
   }
-  EXPECT_TRUE((data::decode_alpha(picture("rgb.jpg")) == 255).all().item<bool>());
-  auto turned = data::decode_image(picture("exif_6.png")), opaque = data::decode_alpha(picture("exif_6.png"));
+  EXPECT_TRUE((data::decode_alpha(golden_picture("rgb.jpg")) == 255).all().item<bool>());
+  auto turned = data::decode_image(golden_picture("exif_6.png")), opaque = data::decode_alpha(golden_picture("exif_6.png"));
   EXPECT_EQ(opaque.sizes().slice(0, 2), turned.sizes().slice(0, 2));
 }
 
@@ -195,15 +195,16 @@ TEST(Image, WithItsTransparencyItKeepsTheColoursOfTheFile) {
 }
 
 TEST(Image, GrayIsTheMeanOfTheChannels) {
-  auto pixels = data::decode_image(picture("rgb.png")), gray = data::decode_gray(picture("rgb.png"));
+  auto pixels = data::decode_image(golden_picture("rgb.png")), gray = data::decode_gray(golden_picture("rgb.png"));
   auto mean = pixels.to(at::kDouble).mean(2, true);
   EXPECT_LE((gray.to(at::kDouble) - mean).abs().max().item<double>(), 0.34);
-  EXPECT_TRUE(at::equal(data::decode_gray(picture("gray_16.png")).expand({-1, -1, 3}), data::decode_image(picture("gray_16.png"))));
+  EXPECT_TRUE(
+      at::equal(data::decode_gray(golden_picture("gray_16.png")).expand({-1, -1, 3}), data::decode_image(golden_picture("gray_16.png"))));
 }
 
 TEST(Image, AWrittenPngIsReadBack) {
   Scratch scratch;
-  auto pixels = data::decode_image(picture("rgb.png"));
+  auto pixels = data::decode_image(golden_picture("rgb.png"));
   data::write_png(scratch / "a.png", pixels.flip({0}), {{"prompt", "a fox 🦊"}, {"seed", "7"}});
   EXPECT_TRUE(at::equal(data::decode_image(scratch / "a.png"), pixels.flip({0})));
   EXPECT_EQ(data::read_png_text(scratch / "a.png"), (std::map<std::string, std::string>{{"prompt", "a fox 🦊"}, {"seed", "7"}}));
@@ -212,7 +213,7 @@ TEST(Image, AWrittenPngIsReadBack) {
 
 TEST(Image, AnEncodedWebpIsNearlyThePicture) {
   Scratch scratch;
-  auto pixels = data::decode_image(picture("rgb.png"));
+  auto pixels = data::decode_image(golden_picture("rgb.png"));
   auto read = data::decode_image(scratch.write("a.webp", data::encode_webp(pixels, 90)));
   ASSERT_EQ(read.sizes(), pixels.sizes());
   EXPECT_LE((read.to(at::kFloat) - pixels.to(at::kFloat)).abs().mean().item<double>(), 8);

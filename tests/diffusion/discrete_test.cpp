@@ -17,7 +17,7 @@ using namespace burnish::diffusion;
 
 namespace {
 
-const std::shared_ptr<io::SafetensorsFile>& golden() {
+const std::shared_ptr<io::SafetensorsFile>& golden_schedules() {
   static auto file = io::SafetensorsFile::open(BURNISH_SOURCE_DIR "/tests/golden/discrete.safetensors");
   return file;
 }
@@ -35,7 +35,7 @@ constexpr double kRounding = 0x1.0p-24;  ///< the relative error of one fp32 ope
 
 /// The table of a schedule as diffusers has it.
 std::vector<double> diffusers_alphas(const std::string& kind) {
-  const auto a = golden()->tensor("alphas." + kind).to(at::kDouble).contiguous();
+  const auto a = golden_schedules()->tensor("alphas." + kind).to(at::kDouble).contiguous();
   return {a.const_data_ptr<double>(), a.const_data_ptr<double>() + a.numel()};
 }
 
@@ -74,14 +74,15 @@ TEST(DiscreteSchedule, AlphasEqualDiffusers) {
 }
 
 TEST(DiscreteProcess, NoiseTargetsAndWeightsEqualDiffusers) {
-  auto x0 = golden()->tensor("train.x0"), noise = golden()->tensor("train.noise"), t = golden()->tensor("train.timesteps").to(at::kFloat);
+  auto x0 = golden_schedules()->tensor("train.x0"), noise = golden_schedules()->tensor("train.noise"),
+       t = golden_schedules()->tensor("train.timesteps").to(at::kFloat);
   for (const std::string kind : {"sdxl", "zero_snr"}) {
     auto config = kind_of(kind);
     config.prediction_type = "v_prediction";
     DiscreteProcess v(config);
-    EXPECT_LE(largest_error(v.add_noise(x0, noise, t), golden()->tensor("train." + kind + ".noisy")), 1e-6);
-    EXPECT_LE(largest_error(v.target(x0, noise, t), golden()->tensor("train." + kind + ".velocity")), 1e-6);
-    auto snr = golden()->tensor("train." + kind + ".snr");
+    EXPECT_LE(largest_error(v.add_noise(x0, noise, t), golden_schedules()->tensor("train." + kind + ".noisy")), 1e-6);
+    EXPECT_LE(largest_error(v.target(x0, noise, t), golden_schedules()->tensor("train." + kind + ".velocity")), 1e-6);
+    auto snr = golden_schedules()->tensor("train." + kind + ".snr");
     for (int64_t i = 0; i < t.numel(); ++i) {
       const double ratio = snr[i].item<double>(), time = t[i].item<double>();
       EXPECT_NEAR(v.loss_weight({"uniform", 5}, time), std::min(ratio, 5.0) / (ratio + 1), 1e-4) << time;
@@ -90,7 +91,7 @@ TEST(DiscreteProcess, NoiseTargetsAndWeightsEqualDiffusers) {
   }
   DiscreteProcess epsilon{DiscreteConfig{}};
   EXPECT_TRUE(at::equal(epsilon.target(x0, noise, t), noise));
-  auto snr = golden()->tensor("train.sdxl.snr");
+  auto snr = golden_schedules()->tensor("train.sdxl.snr");
   for (int64_t i = 0; i < t.numel(); ++i) {
     const double ratio = snr[i].item<double>();
     EXPECT_NEAR(epsilon.loss_weight({"default", 5}, t[i].item<double>()) / (std::min(ratio, 5.0) / ratio), 1, 1e-4);
@@ -108,7 +109,7 @@ TEST(DiscreteProcess, NoiseTargetsAndWeightsEqualDiffusers) {
 // Eight of them are more than any step has.
 TEST(DiscreteSamplers, WholeTrajectoriesEqualDiffusers) {
   int num_walks = 0;
-  for (const auto& [name, info] : golden()->tensors()) {
+  for (const auto& [name, info] : golden_schedules()->tensors()) {
     if (!name.starts_with("walk.")) continue;
     std::stringstream parts(name);
     std::string skip, sampler, spacing, prediction, kind, steps;
@@ -116,9 +117,10 @@ TEST(DiscreteSamplers, WholeTrajectoriesEqualDiffusers) {
     auto config = kind_of(kind);
     config.prediction_type = prediction;
     auto walk = discrete_sampler(config, {sampler, spacing, std::stoll(steps), 0}, diffusers_alphas(kind));
-    auto expected = golden()->tensor(name), times = golden()->tensor("times." + name.substr(5)), noise = golden()->tensor("noise");
+    auto expected = golden_schedules()->tensor(name), times = golden_schedules()->tensor("times." + name.substr(5)),
+         noise = golden_schedules()->tensor("noise");
     ASSERT_EQ(walk->num_steps(), times.numel()) << name;
-    auto x = walk->start(golden()->tensor("start"));
+    auto x = walk->start(golden_schedules()->tensor("start"));
     double largest = x.abs().max().item<double>();
     for (int64_t i = 0; i < walk->num_steps(); ++i) {
       EXPECT_NEAR(walk->time(i), times[i].item<double>(), 1e-4) << name;
@@ -136,15 +138,15 @@ TEST(DiscreteSamplers, WholeTrajectoriesEqualDiffusers) {
 TEST(DiscreteSamplers, AProcessWalksOverItsOwnTable) {
   const auto config = kind_of("zero_snr");
   const SamplerOptions options{"euler", "trailing", 7, 0};
-  const auto start = golden()->tensor("start");
+  const auto start = golden_schedules()->tensor("start");
   auto found = DiscreteProcess(config).sampler(options), expected = discrete_sampler(config, options, alphas_cumprod(config));
   EXPECT_TRUE(
       at::equal(found->update(found->start(start), start, 0, nullptr), expected->update(expected->start(start), start, 0, nullptr)));
 }
 
 TEST(DiscreteSamplers, GuidanceRescaleEqualsDiffusers) {
-  auto c = golden()->tensor("guidance.conditional"), u = golden()->tensor("guidance.unconditional");
-  EXPECT_LE(largest_error(guide(c, u, 5, 0.7), golden()->tensor("guided")), 1e-6);
+  auto c = golden_schedules()->tensor("guidance.conditional"), u = golden_schedules()->tensor("guidance.unconditional");
+  EXPECT_LE(largest_error(guide(c, u, 5, 0.7), golden_schedules()->tensor("guided")), 1e-6);
   EXPECT_TRUE(at::equal(guide(c, u, 5, 0), u + (c - u) * 5));
 }
 

@@ -15,7 +15,7 @@ using namespace burnish::diffusion;
 
 namespace {
 
-std::shared_ptr<io::SafetensorsFile> golden() {
+std::shared_ptr<io::SafetensorsFile> golden_flow() {
   return io::SafetensorsFile::open(BURNISH_SOURCE_DIR "/tests/golden/diffusion.safetensors");
 }
 
@@ -31,7 +31,7 @@ FlowSamplerConfig config_of(const std::string& kind) {
 }  // namespace
 
 TEST(FlowSampler, SigmasEqualDiffusers) {
-  const auto file = golden();
+  const auto file = golden_flow();
   int num_schedules = 0;
   for (const auto& [name, info] : file->tensors()) {
     const auto first = name.find('.'), second = name.find('.', first + 1);
@@ -47,7 +47,7 @@ TEST(FlowSampler, SigmasEqualDiffusers) {
 }
 
 TEST(FlowSampler, EulerStepEqualsDiffusers) {
-  const auto file = golden();
+  const auto file = golden_flow();
   const auto walk = FlowProcess(config_of("dynamic")).sampler({"euler", "default", 4, 1024});
   const at::Tensor next = walk->update(file->tensor("euler.x"), file->tensor("euler.v"), 0, nullptr);
   EXPECT_LT((next - file->tensor("euler.next")).abs().max().item<float>(), 1e-6);
@@ -146,7 +146,7 @@ TEST(Noise, IsTorchsForSmallKeysAndLeavesTheGlobalGeneratorAlone) {
   at::manual_seed(5);
   const at::Tensor noise = normal_noise(1234, {3, 5, 7});
   EXPECT_TRUE(at::equal(before, at::rand({4})));
-  EXPECT_TRUE(at::allclose(noise, golden()->tensor("noise.1234"), 1e-5, 1e-6));
+  EXPECT_TRUE(at::allclose(noise, golden_flow()->tensor("noise.1234"), 1e-5, 1e-6));
   EXPECT_TRUE(at::equal(noise, normal_noise(1234, {3, 5, 7})));
   EXPECT_FALSE(at::equal(noise, normal_noise(1234 + (uint64_t{1} << 40), {3, 5, 7})));
 }

@@ -36,13 +36,13 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-TimestepOptions with_mode(const std::string& mode) {
+TimestepOptions sampled_by(const std::string& mode) {
   TimestepOptions options;
   options.mode = mode;
   return options;
 }
 
-std::string message_of(const std::function<void()>& action) {
+std::string refusal(const std::function<void()>& action) {
   try {
     action();
   } catch (const Error& error) {
@@ -76,8 +76,8 @@ TEST(LossWeight, ClosedForms) {
   EXPECT_EQ(loss_weight("uniform", 0.3, kGrid), 1.0);
   EXPECT_DOUBLE_EQ(loss_weight("sigma_sqrt", 0.5, kGrid), 4.0);
   EXPECT_DOUBLE_EQ(loss_weight("cosmap", 0.5, kGrid), 4.0 / std::numbers::pi);
-  EXPECT_THAT(message_of([] { loss_weight("bell", 0.5, kGrid); }), testing::HasSubstr("cosmap"));
-  EXPECT_THAT(message_of([] { check_loss_weighting("difsynth"); }), testing::HasSubstr("did you mean \"diffsynth\"?"));
+  EXPECT_THAT(refusal([] { loss_weight("bell", 0.5, kGrid); }), testing::HasSubstr("cosmap"));
+  EXPECT_THAT(refusal([] { check_loss_weighting("difsynth"); }), testing::HasSubstr("did you mean \"diffsynth\"?"));
 }
 
 namespace {
@@ -204,7 +204,7 @@ TEST(SampleSigma, DrawsAreDistributedAsTheQuantilesSay) {
 TEST(SampleSigma, IsAFunctionOfTheKeyAndStaysInRange) {
   for (const char* mode : {"uniform", "sigmoid", "shift", "flux_shift", "qwen_shift", "krea2_shift", "ideogram4_shift", "logsnr", "sigma",
                            "logit_normal", "mode", "cos_map", "lognorm_blend", "diffsynth"}) {
-    TimestepOptions options = with_mode(mode);
+    TimestepOptions options = sampled_by(mode);
     const auto sigmas = draw(options, 2000);
     EXPECT_EQ(sigmas, draw(options, 2000)) << mode;
     for (const double sigma : sigmas) ASSERT_TRUE(sigma > 0 && sigma <= 1) << mode << " " << sigma;
@@ -219,18 +219,18 @@ TEST(SampleSigma, IsAFunctionOfTheKeyAndStaysInRange) {
 
 TEST(SampleSigma, DistributionsAreThoseOfTheFormulas) {
   constexpr int kCount = 50000;
-  EXPECT_NEAR(mean(draw(with_mode("uniform"), kCount)), 0.5, 0.005);
-  EXPECT_NEAR(mean(draw(with_mode("diffsynth"), kCount)), 0.678, 0.005);
-  EXPECT_NEAR(median(draw(with_mode("shift"), kCount)), 0.75, 0.005);
+  EXPECT_NEAR(mean(draw(sampled_by("uniform"), kCount)), 0.5, 0.005);
+  EXPECT_NEAR(mean(draw(sampled_by("diffsynth"), kCount)), 0.678, 0.005);
+  EXPECT_NEAR(median(draw(sampled_by("shift"), kCount)), 0.75, 0.005);
   // A larger mean is less noise.
-  TimestepOptions options = with_mode("logit_normal");
+  TimestepOptions options = sampled_by("logit_normal");
   options.shift = 1, options.logit_mean = 1;
   EXPECT_NEAR(median(draw(options, kCount)), 1 - 1 / (1 + std::exp(-1.0)), 0.006);
 }
 
 TEST(SampleSigma, BoundariesAreFractionsFromTheNoisyEnd) {
   for (const char* mode : {"uniform", "sigmoid", "shift", "logit_normal", "mode", "diffsynth"}) {
-    TimestepOptions options = with_mode(mode);
+    TimestepOptions options = sampled_by(mode);
     options.min_boundary = 0.2, options.max_boundary = 0.4;
     const double shift = std::string(mode) == "uniform" || std::string(mode) == "sigmoid" ? 1.0 : 3.0;
     const auto sigmas = draw(options, 5000);
@@ -245,16 +245,16 @@ TEST(SampleSigma, BoundariesAreFractionsFromTheNoisyEnd) {
 }
 
 TEST(SampleSigma, RefusesWhatItCannotDo) {
-  const std::string message = message_of([] { check(with_mode("flux_shft")); });
+  const std::string message = refusal([] { check(sampled_by("flux_shft")); });
   EXPECT_THAT(message, testing::AllOf(testing::HasSubstr("logit_normal"), testing::HasSubstr("did you mean \"flux_shift\"?")));
   TimestepOptions empty;
   empty.min_boundary = 0.5, empty.max_boundary = 0.5;
-  EXPECT_THAT(message_of([&] { check(empty); }), testing::HasSubstr("boundaries"));
+  EXPECT_THAT(refusal([&] { check(empty); }), testing::HasSubstr("boundaries"));
   TimestepOptions negative;
   negative.shift = -1;
-  EXPECT_THAT(message_of([&] { check(negative); }), testing::HasSubstr("shift"));
+  EXPECT_THAT(refusal([&] { check(negative); }), testing::HasSubstr("shift"));
   auto refused = [](const TimestepOptions& options, const char* text) {
-    EXPECT_THAT(message_of([&] { check(options); }), testing::HasSubstr(text));
+    EXPECT_THAT(refusal([&] { check(options); }), testing::HasSubstr(text));
   };
   refused({.mode = "heavy_tail", .mode_scale = 2}, "between -1 and 1.752");
   refused({.mode = "beta", .noising_weight = 2}, "both above 0");

@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 
 namespace {
 
-struct Ours {
+struct ImportedConcepts {
   std::map<std::string, Value> options;
   foreign::Import said;
   Value concepts;  ///< tables of the file beside the output
@@ -24,9 +24,10 @@ struct Ours {
 class Leco : public testing::Test {
  protected:
   /// Imports settings that name `prompts`, or without settings the prompts alone; `more` are further lines of the settings.
-  Ours import(const std::string& prompts, const std::string& more = "network: {type: lierla, rank: 8, alpha: 2.0}", bool is_whole = true) {
+  ImportedConcepts import(const std::string& prompts, const std::string& more = "network: {type: lierla, rank: 8, alpha: 2.0}",
+                          bool is_whole = true) {
     test::RunOptions run;
-    Ours ours;
+    ImportedConcepts ours;
     auto file = scratch_.write("prompts.yaml", prompts);
     if (is_whole)
       file = scratch_.write("config.yaml", "prompts_file: elsewhere/prompts.yaml\npretrained_model: {name_or_path: sd15}\n" + more + "\n");

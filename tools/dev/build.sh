@@ -17,7 +17,6 @@ configure() {
   local options=(--preset "$preset" "-DBURNISH_TORCH=$TORCH" "-DBURNISH_ARROW=$DEPS/arrow/pyarrow" "$@")
   if [[ $DEVICE == cuda && $preset != cuda ]]; then options+=(-DBURNISH_CUDA=ON); fi
   if [[ $DEVICE == cuda || $preset == cuda ]]; then need_triton; fi
-  if [[ -n ${BURNISH_WERROR:-} ]]; then options+=("-DBURNISH_WERROR=$BURNISH_WERROR"); fi
   if [[ -d $DEPS/triton ]]; then options+=("-DBURNISH_TRITON=$DEPS/triton"); fi  # so that a build from before it was there sees it
   if [[ -f $folder/build.ninja && $folder/.dev-options -nt CMakePresets.json && $(<"$folder/.dev-options") == "${options[*]}" ]]; then return; fi
   cmake "${options[@]}" --log-level=WARNING

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 namespace {
 
-const std::string kLora = "--learning_rate 1e-3 --lora_rank 2 --lora_target_modules to_q,to_v ";
+const std::string kPresetLora = "--learning_rate 1e-3 --lora_rank 2 --lora_target_modules to_q,to_v ";
 const fs::path kPreset = kGolden / "lora.safetensors", kDora = kGolden / "dora.safetensors",
                kEncoder = kGolden / "encoder_lora.safetensors";
 
@@ -71,23 +71,23 @@ TEST_F(Preset, LossesAreThoseOfABaseThatHasItInItsFiles) {
   for (const std::string options : {"", "--lora_type dora ", "--fp8_models dit ", "--fp8_models dit --lora_type dora ", "--dtype bf16 ",
                                     "--trainable_models dit ", "--trainable_models dit --trained_weights fp8 "}) {
     auto name = std::to_string(number++);
-    train(kLora + options + presets + "--max_steps 3 ", name);
-    train(kLora + options + "--max_steps 3 ", name + "merged", merged);
-    train(kLora + options + "--max_steps 3 ", name + "plain");
+    train(kPresetLora + options + presets + "--max_steps 3 ", name);
+    train(kPresetLora + options + "--max_steps 3 ", name + "merged", merged);
+    train(kPresetLora + options + "--max_steps 3 ", name + "plain");
     EXPECT_EQ(losses(name), losses(name + "merged")) << options;
     EXPECT_NE(losses(name), losses(name + "plain")) << options;
   }
 }
 
 TEST_F(Preset, WhatIsComputedOnceOrAheadHasItsKey) {
-  auto cached = kLora + "--max_steps 2 " + option("cache_path", folder / "cache");
+  auto cached = kPresetLora + "--max_steps 2 " + option("cache_path", folder / "cache");
   auto with = preset(kEncoder);
   train(cached, "plain");
   auto first = train(cached + with, "with").output;
   EXPECT_THAT(first, HasSubstr("encode_prompt_clip: 4 of 4 results to compute"));
   EXPECT_THAT(train(cached + with, "again").output, HasSubstr("encode_prompt_clip: 0 of 4 results to compute"));
   EXPECT_THAT(train(cached, "plain_again").output, HasSubstr("encode_prompt_clip: 0 of 4 results to compute"));
-  train(kLora + "--max_steps 2 " + with, "in_memory");
+  train(kPresetLora + "--max_steps 2 " + with, "in_memory");
   EXPECT_EQ(losses("with"), losses("in_memory"));
   EXPECT_NE(losses("with"), losses("plain"));
   auto other = train(cached + preset(kEncoder, "0.5"), "other").output;
@@ -97,8 +97,8 @@ TEST_F(Preset, WhatIsComputedOnceOrAheadHasItsKey) {
 TEST_F(Preset, ACacheMadeWithoutItIsRefused) {
   auto cache = folder / "cache";
   train("--task sft:data_process " + option("cache_path", cache), "unused");
-  auto from_cache = "train --overwrite " + golden_model() + kLora + "--task sft:train --max_steps 1 " + option("dataset_base_path", cache) +
-                    option("output_path", folder / "run");
+  auto from_cache = "train --overwrite " + golden_model() + kPresetLora + "--task sft:train --max_steps 1 " +
+                    option("dataset_base_path", cache) + option("output_path", folder / "run");
   auto refused = run_burnish(from_cache + preset(kEncoder));
   EXPECT_EQ(refused.exit_code, 2) << refused.output;
   EXPECT_THAT(refused.output, HasSubstr("other preset LoRAs in the text_encoder"));
@@ -108,7 +108,7 @@ TEST_F(Preset, ACacheMadeWithoutItIsRefused) {
 
 TEST_F(Preset, AnImportedCacheIsTakenWithPresetsOfTheDenoiserAlone) {
   auto folder_of = [&](const std::string& name) { return option("output_path", folder / name); };
-  auto import = "train " + golden_model() + kLora + "--max_steps 1 " +
+  auto import = "train " + golden_model() + kPresetLora + "--max_steps 1 " +
                 option("import_diffsynth", fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache/0");
   EXPECT_EQ(run_burnish(import + preset(kPreset) + folder_of("dit")).exit_code, 0);
   auto refused = run_burnish(import + preset(kEncoder) + folder_of("encoder"));
@@ -117,7 +117,7 @@ TEST_F(Preset, AnImportedCacheIsTakenWithPresetsOfTheDenoiserAlone) {
 }
 
 TEST_F(Preset, AStateIsGoneOnWithUnderTheSamePresets) {
-  auto steps = [&](int count) { return kLora + "--max_steps " + std::to_string(count) + " "; };
+  auto steps = [&](int count) { return kPresetLora + "--max_steps " + std::to_string(count) + " "; };
   train(steps(4) + preset(kPreset), "whole");
   train(steps(2) + preset(kPreset), "halves");
   auto other = run_burnish("train " + golden_model() + golden_data() + steps(4) + preset(kPreset, "0.5") + "--resume " +
@@ -140,7 +140,7 @@ TEST_F(Preset, PreviewsAreDrawnWithoutItUnlessAskedFor) {
   auto previews = option("preview_prompts", folder / "prompts.txt");
   auto distance = [&](const fs::path& a, const fs::path& b) { return (pixels(a) - pixels(b)).abs().max().item<double>(); };
   for (const std::string model_options : {"", "--fp8_models dit "}) {
-    auto with = kLora + "--overwrite --max_steps 2 " + preset(kDora) + preset(kEncoder, "0.5") + model_options;
+    auto with = kPresetLora + "--overwrite --max_steps 2 " + preset(kDora) + preset(kEncoder, "0.5") + model_options;
     train(with, "blind");
     train(with + previews, "without");
     train(with + previews + "--preview_with_presets ", "with");
@@ -161,7 +161,7 @@ TEST_F(Preset, PreviewsAreDrawnWithoutItUnlessAskedFor) {
 }
 
 TEST_F(Preset, ADoraOnTopOfItIsDrawnAsItsFileIs) {
-  auto with = kLora + "--lora_type dora --max_steps 2 " + preset(kPreset) + option("preview_prompts", folder / "prompts.txt");
+  auto with = kPresetLora + "--lora_type dora --max_steps 2 " + preset(kPreset) + option("preview_prompts", folder / "prompts.txt");
   train(with, "without");
   train(with + "--preview_with_presets ", "with");
   EXPECT_EQ(losses("without"), losses("with"));

@@ -18,7 +18,7 @@ namespace {
 
 const std::string kClass = "--trigger_word sks --diff_output_preservation --diff_output_preservation_class fruit ";
 const std::string kBlank = "--blank_prompt_preservation ";
-const std::string kLora = "--lora_rank 2 --learning_rate 1e-3 ";
+const std::string kTermLora = "--lora_rank 2 --learning_rate 1e-3 ";
 
 class Terms : public testing::Test {
  protected:
@@ -78,7 +78,7 @@ class Terms : public testing::Test {
   std::string output;
 };
 
-std::vector<std::string> numbers(const std::vector<nlohmann::json>& log) {
+std::vector<std::string> shown_numbers(const std::vector<nlohmann::json>& log) {
   std::vector<std::string> lines;
   for (auto line : log) {
     for (const char* other : {"time", "seconds", "samples_per_second", "step_seconds", "data_seconds", "peak_memory_bytes"})
@@ -116,7 +116,7 @@ TEST_F(Terms, AreNothingWhileAnAdapterIs) {
                                 sd_model("sdxl_pipeline") + sd_data("sdxl_pipeline")};
   for (const std::string kind : {"lora", "dora", "loha", "lokr", "oft", "full"}) runs.push_back(in_codes + "--lora_type " + kind + " ");
   for (const auto& options : runs) {
-    auto log = train("--max_steps 2 --batch_size 2 " + kLora + terms + options, "run");
+    auto log = train("--max_steps 2 --batch_size 2 " + kTermLora + terms + options, "run");
     ASSERT_EQ(log.size(), 2u);
     for (const char* term : {"class_preservation_loss", "blank_preservation_loss", "drift_loss"}) {
       EXPECT_EQ(log[0][term], 0.0) << term << " " << options;
@@ -126,14 +126,14 @@ TEST_F(Terms, AreNothingWhileAnAdapterIs) {
 }
 
 TEST_F(Terms, AnInfiniteWeightKeepsTheModel) {
-  const auto run = "--max_steps 24 --lr_scheduler linear " + kLora + flux() + data();
+  const auto run = "--max_steps 24 --lr_scheduler linear " + kTermLora + flux() + data();
   auto free = train(run + "--drift_loss_weight 1e-30 ", "free");
   auto held = train(run + "--drift_loss_weight 1e6 ", "held");
   EXPECT_GT(free.back()["drift_loss"].get<double>(), 3e-4);
   EXPECT_LT(held.back()["drift_loss"].get<double>(), 0.02 * free.back()["drift_loss"].get<double>());
   EXPECT_GT(moved("free", 24), 1e-4);
   auto still =
-      train(kLora + "--max_steps 3 --sft_loss_weight 0 --drift_loss_weight 1 --blank_prompt_preservation " + flux() + data(), "still");
+      train(kTermLora + "--max_steps 3 --sft_loss_weight 0 --drift_loss_weight 1 --blank_prompt_preservation " + flux() + data(), "still");
   EXPECT_EQ(still.back()["drift_loss"], 0.0) << "there is nothing to learn from, so nothing moves";
   EXPECT_EQ(moved("still", 3), 0);
 }
@@ -141,21 +141,21 @@ TEST_F(Terms, AnInfiniteWeightKeepsTheModel) {
 TEST_F(Terms, SplitStagedAndResumedRunsAreTheUnsplitOne) {
   const auto terms = kClass + kBlank + "--drift_loss_weight 0.5 --training_cfg_scale 2 --training_cfg_scale_max 4 --class_target model ";
   auto how = "--random_flip --latents sample --caption_dropout 0.3 ";
-  auto more = "--max_steps 4 --batch_size 2 " + kLora + terms;
-  auto log = numbers(train(flux() + data() + class_set() + how + more, "whole"));
-  EXPECT_EQ(numbers(train("--precompute none " + flux() + data() + class_set() + how + more, "live")), log);
-  train(flux() + data() + class_set() + how + "--max_steps 2 --batch_size 2 " + kLora + terms, "resumed");
+  auto more = "--max_steps 4 --batch_size 2 " + kTermLora + terms;
+  auto log = shown_numbers(train(flux() + data() + class_set() + how + more, "whole"));
+  EXPECT_EQ(shown_numbers(train("--precompute none " + flux() + data() + class_set() + how + more, "live")), log);
+  train(flux() + data() + class_set() + how + "--max_steps 2 --batch_size 2 " + kTermLora + terms, "resumed");
   auto out = run_burnish("train --resume " + flux() + data() + class_set() + how + more + option("output_path", folder / "resumed"));
   EXPECT_EQ(out.exit_code, 0) << out.output;
-  EXPECT_EQ(numbers(read_log(folder / "resumed")), log);
+  EXPECT_EQ(shown_numbers(read_log(folder / "resumed")), log);
   out =
       run_burnish("train --task sft:data_process " + flux() + data() + class_set() + how + terms + option("output_path", folder / "cache"));
   ASSERT_EQ(out.exit_code, 0) << out.output;
   auto split = "--task sft:train --latents sample --dtype fp32 " + option("model", kGolden / "model/transformer") +
                option("dataset_base_path", folder / "cache") + more.substr(0, more.find("--trigger_word")) +
                terms.substr(terms.find("--diff_output"));
-  EXPECT_EQ(numbers(train(split, "split")), log);
-  EXPECT_NE(numbers(train(flux() + data() + class_set() + how + "--max_steps 4 --batch_size 2 " + kLora, "without")), log);
+  EXPECT_EQ(shown_numbers(train(split, "split")), log);
+  EXPECT_NE(shown_numbers(train(flux() + data() + class_set() + how + "--max_steps 4 --batch_size 2 " + kTermLora, "without")), log);
 }
 
 TEST_F(Terms, DrawnCaptionsHaveTheClassToo) {
@@ -164,8 +164,8 @@ TEST_F(Terms, DrawnCaptionsHaveTheClassToo) {
   for (int i = 0; i < 4; ++i) metadata << (kGolden / "pictures").string() << "/" << i << ".png,\"red, sks, tree, apple\"\n";
   metadata.close();
   auto tags = flux() + option("dataset_metadata_path", folder / "tags.csv") + "--shuffle_caption --caption_dropout 0.5 --max_steps 4 ";
-  auto log = numbers(train(tags + kLora + kClass, "cached"));
-  EXPECT_EQ(numbers(train("--precompute none " + tags + kLora + kClass, "live")), log);
+  auto log = shown_numbers(train(tags + kTermLora + kClass, "cached"));
+  EXPECT_EQ(shown_numbers(train("--precompute none " + tags + kTermLora + kClass, "live")), log);
 }
 
 TEST_F(Terms, WholeModelsAreComparedWithWhatWasComputedAhead) {
@@ -210,7 +210,7 @@ TEST_F(Terms, ACacheIsOfOneClassWord) {
                           option("output_path", folder / "cache"));
   ASSERT_EQ(made.exit_code, 0) << made.output;
   auto trained = [&](const std::string& word) {
-    return run_burnish("train --task sft:train " + flux() + kLora +
+    return run_burnish("train --task sft:train " + flux() + kTermLora +
                        "--max_steps 1 --overwrite --diff_output_preservation --diff_output_preservation_class " + word +
                        option("dataset_base_path", folder / "cache") + option("output_path", folder / "run"));
   };
@@ -237,7 +237,7 @@ TEST_F(Terms, ATriggerWordInsideAnotherWordIsTold) {
   for (int i = 0; i < 3; ++i)
     metadata << (kGolden / "pictures").string() << "/" << i << ".png," << (i == 0 ? "a masks" : "a sks tree") << "\n";
   metadata.close();
-  auto words = flux() + option("dataset_metadata_path", folder / "words.csv") + kLora + "--max_steps 1 ";
+  auto words = flux() + option("dataset_metadata_path", folder / "words.csv") + kTermLora + "--max_steps 1 ";
   train(words + kClass, "words");
   EXPECT_THAT(output, HasSubstr("1 sample has no trigger word as a word of its own in the caption"));
   train(words, "without");
@@ -246,7 +246,7 @@ TEST_F(Terms, ATriggerWordInsideAnotherWordIsTold) {
 
 TEST_F(Terms, ThePlanCountsTheirPasses) {
   auto passes = [&](const std::string& options) {
-    auto out = run_burnish("plan --graph --max_steps 4 " + kLora + flux() + data() + options);
+    auto out = run_burnish("plan --graph --max_steps 4 " + kTermLora + flux() + data() + options);
     EXPECT_EQ(out.exit_code, 0) << out.output;
     return out.output;
   };

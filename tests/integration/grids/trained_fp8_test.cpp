@@ -8,9 +8,9 @@ using namespace burnish::test;
 
 namespace {
 
-std::string quote(const fs::path& path) { return "'" + path.string() + "' "; }
+std::string quote_of(const fs::path& path) { return "'" + path.string() + "' "; }
 
-const std::string kHeldOut = "--validation_metadata_path " + quote(kGolden / "pictures/metadata.csv");
+const std::string kHeldOut = "--validation_metadata_path " + quote_of(kGolden / "pictures/metadata.csv");
 const std::string kFp8 = "--trained_weights fp8 --learning_rate 1e-3 ";
 
 struct HeldOut {
@@ -45,7 +45,7 @@ class FluxInFp8 : public testing::TestWithParam<Case> {};
 TEST_P(FluxInFp8, LossFallsAndTheFileHoldsTheVeryNumbers) {
   Scratch folder;
   auto options = "train " + replaced(golden_model(), "--dtype fp32", "--dtype bf16") + golden_data() + kHeldOut + kFp8 + GetParam().options;
-  auto outcome = run_burnish(options + "--max_steps 40 --output_path " + quote(folder / "run"));
+  auto outcome = run_burnish(options + "--max_steps 40 --output_path " + quote_of(folder / "run"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("trained in FP8 (E4M3)"), std::string::npos) << outcome.output;
   auto held = held_out(folder / "run");
@@ -54,7 +54,7 @@ TEST_P(FluxInFp8, LossFallsAndTheFileHoldsTheVeryNumbers) {
   auto model = with_weights(kGolden / "model", folder / "model", folder / "run/step-40.safetensors",
                             "transformer/diffusion_pytorch_model.safetensors");
   auto again = run_burnish(replaced(options, (kGolden / "model").string(), model.string()) + "--max_steps 1 --output_path " +
-                           quote(folder / "again"));
+                           quote_of(folder / "again"));
   ASSERT_EQ(again.exit_code, 0) << again.output;
   EXPECT_NEAR(held_out(folder / "again").before, held.after, 1e-9);
 }
@@ -76,7 +76,7 @@ TEST_P(FamilyInFp8, LossFallsAndItsFileIsReadAgain) {
   const auto& family = GetParam();
   auto options = "train " + replaced(family.model(), "--dtype fp32", "--dtype bf16") + family.data() + kHeldOut + kFp8 +
                  (family.keeps_time_in_fp32 ? "--save_dtype fp32 " : "") + "--trainable_models " + family.denoiser() + " ";
-  auto outcome = run_burnish(options + "--max_steps 40 --output_path " + quote(folder / "run"));
+  auto outcome = run_burnish(options + "--max_steps 40 --output_path " + quote_of(folder / "run"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("trained in FP8 (E4M3)"), std::string::npos) << outcome.output;
   auto held = held_out(folder / "run");
@@ -84,7 +84,7 @@ TEST_P(FamilyInFp8, LossFallsAndItsFileIsReadAgain) {
   auto original = family.folder().string();
   auto model = with_weights(original, folder / "model", folder / "run/step-40.safetensors",
                             family.parts[0] + "/diffusion_pytorch_model.safetensors");
-  auto again = run_burnish(replaced(options, original, model.string()) + "--max_steps 1 --output_path " + quote(folder / "again"));
+  auto again = run_burnish(replaced(options, original, model.string()) + "--max_steps 1 --output_path " + quote_of(folder / "again"));
   ASSERT_EQ(again.exit_code, 0) << again.output;
   EXPECT_NEAR(held_out(folder / "again").before, held.after, 1e-9);
 }
@@ -95,7 +95,7 @@ TEST(TrainedInFp8, ComponentsPartsAndModelsFromScratch) {
   Scratch folder;
   auto run = [&](const std::string& options, const std::string& name) {
     auto outcome =
-        run_burnish("train " + golden_model() + golden_data() + kFp8 + options + "--max_steps 3 --output_path " + quote(folder / name));
+        run_burnish("train " + golden_model() + golden_data() + kFp8 + options + "--max_steps 3 --output_path " + quote_of(folder / name));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     return outcome.output;
   };
@@ -125,7 +125,7 @@ TEST(TrainedInFp8, ComponentsPartsAndModelsFromScratch) {
 TEST(TrainedInFp8, IsRefusedWithoutWeightsThatTrain) {
   Scratch folder;
   auto refused = [&](const std::string& options, const std::string& text) {
-    auto outcome = run_burnish("train " + golden_model() + golden_data() + options + "--output_path " + quote(folder / "run"));
+    auto outcome = run_burnish("train " + golden_model() + golden_data() + options + "--output_path " + quote_of(folder / "run"));
     EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
     EXPECT_NE(outcome.output.find(text), std::string::npos) << outcome.output;
     if (fs::exists(folder / "run")) expect_only_status(folder / "run", outcome);

@@ -24,7 +24,7 @@ struct Teacher {
   Scratch folder;
 };
 
-const std::string kLora = "--lora_checkpoint '" + (kGolden / "lora.safetensors").string() + "' --learning_rate 1e-3 --max_steps 4 ";
+const std::string kDistilled = "--lora_checkpoint '" + (kGolden / "lora.safetensors").string() + "' --learning_rate 1e-3 --max_steps 4 ";
 
 void expect_golden(const fs::path& run, const std::string& spacing) {
   auto log = read_log(run);
@@ -43,8 +43,8 @@ void expect_golden(const fs::path& run, const std::string& spacing) {
 TEST(Distillation, EqualsPlainTorchOnBothGrids) {
   Teacher teacher;
   for (const std::string spacing : {"default", "diffsynth"}) {
-    auto out = run_burnish("train --task direct_distill " + golden_model() + teacher.data() + kLora + "--distill_spacing " + spacing + " " +
-                           teacher.to(spacing));
+    auto out = run_burnish("train --task direct_distill " + golden_model() + teacher.data() + kDistilled + "--distill_spacing " + spacing +
+                           " " + teacher.to(spacing));
     ASSERT_EQ(out.exit_code, 0) << out.output;
     expect_golden(teacher.folder / spacing, spacing);
   }
@@ -56,16 +56,16 @@ TEST(Distillation, SplitAndCheckpointedRunsAreTheUnsplitOne) {
     auto out = run_burnish(arguments);
     EXPECT_EQ(out.exit_code, 0) << out.output;
   };
-  ok("train --task direct_distill " + golden_model() + teacher.data() + kLora + teacher.to("whole"));
+  ok("train --task direct_distill " + golden_model() + teacher.data() + kDistilled + teacher.to("whole"));
   ok("train --task direct_distill:data_process " + golden_model() + teacher.data() + teacher.to("cache"));
-  auto split = "train --task direct_distill:train --model '" + (kGolden / "model/transformer").string() + "' --dtype fp32 " + kLora +
+  auto split = "train --task direct_distill:train --model '" + (kGolden / "model/transformer").string() + "' --dtype fp32 " + kDistilled +
                "--dataset_base_path '" + (teacher.folder / "cache").string() + "' ";
   ok(split + teacher.to("split"));
   ok(split + "--use_gradient_checkpointing " + teacher.to("checkpointed"));
   EXPECT_EQ(logged_steps(teacher.folder / "whole"), logged_steps(teacher.folder / "split"));
   EXPECT_EQ(logged_steps(teacher.folder / "whole"), logged_steps(teacher.folder / "checkpointed"));
   auto sft = run_burnish("train --task sft:data_process " + golden_model() + golden_data() + teacher.to("sft"));
-  auto wrong = run_burnish("train --task direct_distill:train " + golden_model() + kLora + "--dataset_base_path '" +
+  auto wrong = run_burnish("train --task direct_distill:train " + golden_model() + kDistilled + "--dataset_base_path '" +
                            (teacher.folder / "sft").string() + "' " + teacher.to("wrong"));
   EXPECT_EQ(wrong.exit_code, 3);
   EXPECT_THAT(wrong.output, HasSubstr("the column seed must hold a whole number"));
@@ -73,7 +73,7 @@ TEST(Distillation, SplitAndCheckpointedRunsAreTheUnsplitOne) {
 
 TEST(Distillation, RefusesWhatItCannotHonour) {
   auto refused = [](const Teacher& teacher, const std::string& more, int code, const char* text) {
-    auto out = run_burnish("train --task direct_distill " + golden_model() + teacher.data() + kLora + more + teacher.to("run"));
+    auto out = run_burnish("train --task direct_distill " + golden_model() + teacher.data() + kDistilled + more + teacher.to("run"));
     EXPECT_EQ(out.exit_code, code) << out.output;
     EXPECT_THAT(out.output, HasSubstr(text));
   };

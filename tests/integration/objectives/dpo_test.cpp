@@ -42,7 +42,7 @@ class Dpo : public testing::Test {
   Scratch folder;
 };
 
-const std::string kLora = "--lora_rank 2 --learning_rate 1e-3 ";
+const std::string kPairLora = "--lora_rank 2 --learning_rate 1e-3 ";
 
 std::vector<std::string> numbers(const std::vector<nlohmann::json>& log) {
   std::vector<std::string> lines;
@@ -78,7 +78,7 @@ TEST_F(Dpo, BeginsAtTheReferenceAndMovesToThePreferred) {
   auto encoders = "--lora_base_model dit,text_encoder,text_encoder_2 " + flux();
   auto sdxl = sd_model("sdxl_pipeline") + data(sd_size("sdxl_pipeline"));
   for (const auto& options : {fp8_dora, encoders, sdxl}) {
-    auto log = train("--overwrite --task dpo --batch_size 2 --max_steps 8 --beta_dpo 500 " + kLora + options, "run");
+    auto log = train("--overwrite --task dpo --batch_size 2 --max_steps 8 --beta_dpo 500 " + kPairLora + options, "run");
     ASSERT_EQ(log.size(), 8u);
     EXPECT_EQ(log[0]["margin"], 0.0) << options;
     EXPECT_NEAR(log[0]["loss"].get<double>(), std::log(2.0), 1e-7) << options;
@@ -88,16 +88,16 @@ TEST_F(Dpo, BeginsAtTheReferenceAndMovesToThePreferred) {
 }
 
 TEST_F(Dpo, SplitStagedAndResumedRunsAreTheUnsplitOne) {
-  auto more = "--max_steps 4 --batch_size 2 --random_flip --latents sample " + kLora;
+  auto more = "--max_steps 4 --batch_size 2 --random_flip --latents sample " + kPairLora;
   auto whole = train("--task dpo " + flux() + more, "whole");
   auto log = numbers(whole);
   EXPECT_EQ(numbers(train("--task dpo --precompute none " + flux() + more, "live")), log);
-  train("--task dpo --max_steps 2 --batch_size 2 --random_flip --latents sample " + kLora + flux(), "resumed");
+  train("--task dpo --max_steps 2 --batch_size 2 --random_flip --latents sample " + kPairLora + flux(), "resumed");
   EXPECT_EQ(numbers(train("--task dpo --resume " + flux() + more, "resumed")), log);
   auto cache =
       run_burnish("train --task dpo:data_process --random_flip --latents sample " + flux() + option("output_path", folder / "cache"));
   ASSERT_EQ(cache.exit_code, 0) << cache.output;
-  auto split = "--task dpo:train --max_steps 4 --batch_size 2 --latents sample --dtype fp32 " + kLora +
+  auto split = "--task dpo:train --max_steps 4 --batch_size 2 --latents sample --dtype fp32 " + kPairLora +
                option("model", kGolden / "model/transformer") + option("dataset_base_path", folder / "cache");
   EXPECT_EQ(numbers(train(split, "split")), log);
 }
@@ -125,7 +125,7 @@ TEST_F(Dpo, RefusesWhatItCannotHonour) {
 }
 
 TEST_F(Dpo, ThePlanCountsItsPasses) {
-  auto out = run_burnish("plan --graph --objective dpo --max_steps 4 " + kLora + flux());
+  auto out = run_burnish("plan --graph --objective dpo --max_steps 4 " + kPairLora + flux());
   ASSERT_EQ(out.exit_code, 0) << out.output;
   EXPECT_THAT(out.output, HasSubstr("dit.body 4 (2 with gradients)"));
 }

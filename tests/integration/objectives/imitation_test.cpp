@@ -13,7 +13,7 @@ namespace {
 
 const std::string kTask = "--task trajectory_imitation ";
 const std::string kSteps = "--student_num_inference_steps 2 --teacher_num_inference_steps 6 ";
-const std::string kLora = "--lora_rank 4 --learning_rate 1e-3 ";
+const std::string kImitation = "--lora_rank 4 --learning_rate 1e-3 ";
 
 class Imitation : public testing::Test {
  protected:
@@ -32,7 +32,7 @@ class Imitation : public testing::Test {
   Scratch folder;
 };
 
-std::vector<std::string> numbers(const std::vector<nlohmann::json>& log) {
+std::vector<std::string> shown_numbers(const std::vector<nlohmann::json>& log) {
   std::vector<std::string> lines;
   for (const auto& line : log) lines.push_back(nlohmann::json{line["loss"], line["grad_norm"]}.dump());
   return lines;
@@ -42,7 +42,7 @@ std::vector<std::string> numbers(const std::vector<nlohmann::json>& log) {
 
 TEST_F(Imitation, OfItselfHasNothingToLearn) {
   auto same = "--student_num_inference_steps 4 --teacher_num_inference_steps 4 --teacher_cfg_scale 1 ";
-  for (const auto& line : train(kTask + same + kLora + "--max_steps 8 " + golden_model() + golden_data(), "run")) {
+  for (const auto& line : train(kTask + same + kImitation + "--max_steps 8 " + golden_model() + golden_data(), "run")) {
     EXPECT_EQ(line["loss"], 0.0) << line["step"];
     EXPECT_EQ(line["grad_norm"], 0.0) << line["step"];
   }
@@ -50,7 +50,7 @@ TEST_F(Imitation, OfItselfHasNothingToLearn) {
 
 TEST_F(Imitation, BringsFewStepsNearToMany) {
   std::ofstream(folder / "held_out.csv") << "image,prompt\n" << (kGolden / "pictures/2.png").string() << ",tree of the north\n";
-  train(kTask + "--student_num_inference_steps 2 --teacher_num_inference_steps 16 --teacher_cfg_scale 1 --max_steps 150 " + kLora +
+  train(kTask + "--student_num_inference_steps 2 --teacher_num_inference_steps 16 --teacher_cfg_scale 1 --max_steps 150 " + kImitation +
             golden_model() + golden_data() + option("validation_metadata_path", folder / "held_out.csv"),
         "run");
   auto validation = nlohmann::json::parse(read_file(folder / "run/validation.json"));
@@ -63,16 +63,16 @@ TEST_F(Imitation, BringsFewStepsNearToMany) {
 }
 
 TEST_F(Imitation, SplitStagedAndResumedRunsAreTheUnsplitOne) {
-  auto model = golden_model() + golden_data(), more = kSteps + "--batch_size 2 " + kLora;
-  auto log = numbers(train(kTask + model + more + "--max_steps 4 ", "whole"));
-  EXPECT_EQ(numbers(train(kTask + "--precompute none " + model + more + "--max_steps 4 ", "live")), log);
+  auto model = golden_model() + golden_data(), more = kSteps + "--batch_size 2 " + kImitation;
+  auto log = shown_numbers(train(kTask + model + more + "--max_steps 4 ", "whole"));
+  EXPECT_EQ(shown_numbers(train(kTask + "--precompute none " + model + more + "--max_steps 4 ", "live")), log);
   train(kTask + model + more + "--max_steps 2 ", "resumed");
-  EXPECT_EQ(numbers(train(kTask + "--resume " + model + more + "--max_steps 4 ", "resumed")), log);
+  EXPECT_EQ(shown_numbers(train(kTask + "--resume " + model + more + "--max_steps 4 ", "resumed")), log);
   auto cache = run_burnish("train --task trajectory_imitation:data_process " + model + kSteps + option("output_path", folder / "cache"));
   ASSERT_EQ(cache.exit_code, 0) << cache.output;
   auto split = "--task trajectory_imitation:train --max_steps 4 --dtype fp32 " + option("model", kGolden / "model/transformer") +
                option("dataset_base_path", folder / "cache") + more;
-  EXPECT_EQ(numbers(train(split, "split")), log);
+  EXPECT_EQ(shown_numbers(train(split, "split")), log);
   auto other = run_burnish("train " + split + "--teacher_cfg_scale 3 " + option("output_path", folder / "other"));
   EXPECT_EQ(other.exit_code, 3) << other.output;
   EXPECT_THAT(other.output, HasSubstr("teacher_cfg_scale 2"));

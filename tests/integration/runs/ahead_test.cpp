@@ -13,8 +13,8 @@ using testing::Not;
 
 namespace {
 
-const std::string kLora = "--learning_rate 1e-3 --lora_rank 4 --lora_target_modules to_q,to_v ";
-const std::string kFour = kLora + "--max_steps 4 ";
+const std::string kAheadLora = "--learning_rate 1e-3 --lora_rank 4 --lora_target_modules to_q,to_v ";
+const std::string kFour = kAheadLora + "--max_steps 4 ";
 Outcome expect_ok(const std::string& arguments) {
   auto outcome = run_burnish(arguments);
   EXPECT_EQ(outcome.exit_code, 0) << arguments << "\n" << outcome.output;
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Trainings, AheadOf,
 TEST(Ahead, ResumedRunsComputeWhatIsLeft) {
   Scratch folder;
   train(kFour + "--precompute_timesteps off ", folder / "whole");
-  train(kLora + "--precompute_timesteps on --max_steps 2 ", folder / "parts");
+  train(kAheadLora + "--precompute_timesteps on --max_steps 2 ", folder / "parts");
   auto rest = train(kFour + "--precompute_timesteps on --resume ", folder / "parts");
   EXPECT_THAT(rest.output, HasSubstr("modulation of 2 visits computed ahead"));
   expect_same_runs(folder / "whole", folder / "parts");

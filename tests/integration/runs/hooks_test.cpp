@@ -20,12 +20,12 @@ using testing::HasSubstr;
 
 namespace {
 
-const std::string kLora = "--learning_rate 1e-3 --lora_rank 2 --lora_target_modules to_q,to_v ";
+const std::string kHookLora = "--learning_rate 1e-3 --lora_rank 2 --lora_target_modules to_q,to_v ";
 
 std::string held_out() { return option("validation_metadata_path", kGolden / "pictures/metadata.csv"); }
 
 Outcome train(const std::string& options, const fs::path& run) {
-  auto outcome = run_burnish("train " + golden_model() + golden_data() + kLora + options + option("output_path", run));
+  auto outcome = run_burnish("train " + golden_model() + golden_data() + kHookLora + options + option("output_path", run));
   EXPECT_EQ(outcome.exit_code, 0) << options << "\n" << outcome.output;
   return outcome;
 }
@@ -134,7 +134,7 @@ TEST_F(Hooks, HeldOutSamplesAreJudgedAndPreviewsDrawnAtStrengths) {
     return logged_steps(folder / "plain");
   }());
   auto refused =
-      run_burnish("train " + golden_model() + golden_data() + kLora + "--max_steps 1 --lora_type dora --validation_strengths 0.5 " +
+      run_burnish("train " + golden_model() + golden_data() + kHookLora + "--max_steps 1 --lora_type dora --validation_strengths 0.5 " +
                   held_out() + option("output_path", folder / "dora"));
   EXPECT_EQ(refused.exit_code, 2) << refused.output;
   EXPECT_THAT(refused.output, HasSubstr("has a magnitude (dora)"));
@@ -165,7 +165,7 @@ TEST_F(Hooks, ARunEndsWithItsPage) {
 TEST_F(Hooks, AClosedTerminalAndARequestToEndSaveLikeCtrlC) {
   for (int signal : {SIGHUP, SIGTERM}) {
     auto run = folder / std::to_string(signal);
-    auto child = start("'" BURNISH_PROGRAM "' train " + golden_model() + golden_data() + kLora + "--max_steps 100000 " +
+    auto child = start("'" BURNISH_PROGRAM "' train " + golden_model() + golden_data() + kHookLora + "--max_steps 100000 " +
                        option("output_path", run) + ">/dev/null 2>&1");
     for (int i = 0; i < 2400 && (!fs::exists(run / "log.jsonl") || read_log(run).empty()); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -181,7 +181,7 @@ TEST_F(Hooks, AClosedTerminalAndARequestToEndSaveLikeCtrlC) {
 /// BURNISH_KILLS in the environment kills more often.
 TEST_F(Hooks, KilledAtAnyInstantARunEndsAsOneThatWasNot) {
   auto prompt_file = prompts();
-  auto options = golden_model() + golden_data() + kLora + held_out() + option("preview_prompts", prompt_file) +
+  auto options = golden_model() + golden_data() + kHookLora + held_out() + option("preview_prompts", prompt_file) +
                  "--max_steps 12 --batch_size 2 --caption_dropout 0.3 --lora_dropout 0.2 --ema_decay 0.9 --save_steps 1 --keep_last 3 " +
                  "--validation_steps 4 --keep_best --preview_steps 4 --enable_csv_log --enable_tensorboard_log ";
   auto command = [&](const fs::path& run) {

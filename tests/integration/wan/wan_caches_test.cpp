@@ -10,9 +10,9 @@ using namespace burnish::test;
 
 namespace {
 
-const fs::path kVace = golden_path("wan_vace"), kFrames = golden_path("wan_frames/ti2v"), kCaches = golden_path("wan_caches");
+const fs::path kVaceModel = golden_path("wan_vace"), kFrames = golden_path("wan_frames/ti2v"), kCaches = golden_path("wan_caches");
 
-struct Case {
+struct CacheCase {
   const char* name;  ///< of the cache
   SmallWan small;
   std::string inputs;                                     ///< extra_inputs
@@ -20,9 +20,9 @@ struct Case {
   fs::path clip = kWanClips / "0.webp";
   int64_t width = 64;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const CacheCase& c, std::ostream* out) { *out << c.name; }
 
-std::vector<Case> cases() {
+std::vector<CacheCase> cases() {
   const fs::path seeing = kWanImage / "transformer", plain = kWan / "model/transformer";
   const std::vector<std::pair<std::string, fs::path>> controls{{"control_video", kWanClips / "1.webp"},
                                                                {"reference_image", kWanClips / "2.webp"}};
@@ -31,10 +31,12 @@ std::vector<Case> cases() {
       {"flf2v", {.transformer = seeing, .has_clip = true, .has_places = true}, "input_image,end_image", {}},
       {"ti2v", {.transformer = kFrames / "transformer", .vae = kFrames / "vae"}, "input_image", {}},
       {"vace",
-       {.transformer = kVace / "transformer"},
+       {.transformer = kVaceModel / "transformer"},
        "vace_video,vace_video_mask,vace_reference_image",
-       {{"vace_video", kVace / "video.webp"}, {"vace_video_mask", kVace / "mask.webp"}, {"vace_reference_image", kVace / "reference.png"}},
-       kVace / "video.webp",
+       {{"vace_video", kVaceModel / "video.webp"},
+        {"vace_video_mask", kVaceModel / "mask.webp"},
+        {"vace_reference_image", kVaceModel / "reference.png"}},
+       kVaceModel / "video.webp",
        48},
       {"control", {.transformer = plain, .in_channels = 52, .has_reference = true}, "control_video,reference_image", controls},
       {"control_2_1",
@@ -44,7 +46,7 @@ std::vector<Case> cases() {
   };
 }
 
-class WanCaches : public BadInput, public testing::WithParamInterface<Case> {
+class WanCaches : public BadInput, public testing::WithParamInterface<CacheCase> {
  protected:
   std::string model() const {
     const auto& small = GetParam().small;

@@ -10,8 +10,8 @@ using testing::HasSubstr;
 
 namespace {
 
-const fs::path kDriven = golden_path("wan_animate2"), kFirstClips = golden_path("wan_image/clips"), kNoise = golden_path("wan_animate");
-const std::string kColumns = "--extra_inputs animate2_prompt_ref,animate2_reference_image,animate2_reference_video ";
+const fs::path kDriven = golden_path("wan_animate2"), kDrivingClips = golden_path("wan_image/clips"), kNoise = golden_path("wan_animate");
+const std::string kDriving = "--extra_inputs animate2_prompt_ref,animate2_reference_image,animate2_reference_video ";
 
 class WanDriving : public WanRun {
  protected:
@@ -35,10 +35,10 @@ class WanDriving : public WanRun {
     return option("dataset_metadata_path", kDriven / "metadata.json") + "--height 48 --width 64 --num_frames 5 --frame_rate 10 ";
   }
   void steps(const std::string& name, const std::string& more) const {
-    expect_replayed(kDriven, kNoise / "replay.safetensors", name, model() + data() + kColumns + more);
+    expect_replayed(kDriven, kNoise / "replay.safetensors", name, model() + data() + kDriving + more);
   }
   at::Tensor drawn(const std::string& of, const std::string& more = "") const {
-    const auto clip = paced(kFirstClips / "1.gif", "driving.gif", 4, 4);
+    const auto clip = paced(kDrivingClips / "1.gif", "driving.gif", 4, 4);
     return latents_of(kNoise, of + "--animate2_prompt_ref cat " + option("animate2_reference_image", kGolden / "pictures/0.png") +
                                   option("animate2_reference_video", clip) + more);
   }
@@ -76,10 +76,10 @@ TEST_F(WanDriving, OriginalFilesAreReadAndConvertedBothWays) {
 
 TEST_F(WanDriving, IsEqualLiveAndEncodedByAStageWithoutTheTransformer) {
   const auto how = "--lora_base_model dit --lora_target_modules self_attn.q,self_attn.k,self_attn.v --lora_rank 4 ";
-  auto live = trained("live", model(original()) + data() + kColumns + how);
-  ok("train --task sft:data_process " + encoders() + data() + kColumns + option("output_path", at("cache")));
+  auto live = trained("live", model(original()) + data() + kDriving + how);
+  ok("train --task sft:data_process " + encoders() + data() + kDriving + option("output_path", at("cache")));
   EXPECT_EQ(trained("split", "--task sft:train --dtype fp32 " + option("model", original()) + option("dataset_base_path", at("cache")) +
-                                 kColumns + how),
+                                 kDriving + how),
             live);
   ASSERT_FALSE(live.empty());
   auto names = io::TensorSource::open({(at("live") / "step-3.safetensors").string()}).names();

@@ -34,15 +34,15 @@ const Trained kTrained[] = {
     {"module", [](const WanKind& kind) { return "--trainable_models " + kind.module + " "; }, true, true},
 };
 
-struct Case {
+struct GridCase {
   WanKind kind;
   Trained trained;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.kind.name << " " << c.trained.name; }
+void PrintTo(const GridCase& c, std::ostream* out) { *out << c.kind.name << " " << c.trained.name; }
 
 /// Text to video in all ways. Kinds differ in what runs, and kinds of adapters in what layers are: each of these meets two of those.
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<GridCase> cases() {
+  std::vector<GridCase> all;
   size_t turn = 1;
   const std::vector<std::string> in_turn{"dora", "loha", "lokr", "oft", "full_adapter"};
   for (const auto& kind : {kT2vKind, kExpertsKind, kI2vKind, kTi2vKind, kVaceKind, kAnimateKind, kDrivingKind, kSpeechKind}) {
@@ -67,7 +67,7 @@ void expect_near(const std::vector<double>& found, const std::vector<double>& ex
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], bound * std::abs(expected[i])) << "step " << i;
 }
 
-class WanGrid : public testing::TestWithParam<Case> {
+class WanGrid : public testing::TestWithParam<GridCase> {
  protected:
   WanGrid() : made(GetParam().kind.made(folder.path())) {}
   std::string trained() const { return GetParam().trained.options(GetParam().kind); }

@@ -15,7 +15,7 @@ namespace {
 const fs::path kWanLora = golden_path("wan_lora");
 const std::string kPrompts = "--prompt 'red apple' --prompt 'tree of the north, a cat' ";
 
-io::NamedTensors tensors_of(const fs::path& file) {
+io::NamedTensors named_tensors(const fs::path& file) {
   auto source = io::TensorSource::open({file});
   io::NamedTensors all;
   for (const auto& name : source.names()) all.emplace_back(name, source.tensor(name).clone());
@@ -33,7 +33,7 @@ class WanLoraPairs : public BadInput {
   fs::path model() const { return at("model"); }
   /// One expert's adapter with `prefix` in place of diffusers'.
   static io::NamedTensors of_expert(const std::string& expert, const std::string& prefix) {
-    auto tensors = tensors_of(kWanExperts / ("lora_" + expert + "_noise.safetensors"));
+    auto tensors = named_tensors(kWanExperts / ("lora_" + expert + "_noise.safetensors"));
     for (auto& [name, tensor] : tensors) replace(name, expert == "high" ? "transformer." : "transformer_2.", prefix);
     return tensors;
   }
@@ -98,7 +98,7 @@ TEST_F(WanLora, KeepsBiasesAndNormsWhenItIsConverted) {
 TEST_F(WanLora, InComfyUisNamesHasItsScaleInItsFactors) {
   converts(kWanLora / "musubi.safetensors", at("comfyui.safetensors"), "comfyui");
   draws("latents.musubi", at("comfyui.safetensors"));
-  for (const auto& [name, tensor] : tensors_of(at("comfyui.safetensors"))) {
+  for (const auto& [name, tensor] : named_tensors(at("comfyui.safetensors"))) {
     EXPECT_THAT(name, testing::StartsWith("diffusion_model."));
     EXPECT_FALSE(name.ends_with(".alpha")) << name;
   }
@@ -153,7 +153,7 @@ TEST_F(WanTables, AreAddedToThoseOfTheModel) {
 
 /// No other program has a name for them.
 TEST_F(WanTables, AreWrittenInComfyUIsNamesAlone) {
-  auto both = tensors_of(kWanLora / "comfyui.safetensors");
+  auto both = named_tensors(kWanLora / "comfyui.safetensors");
   both.insert(both.end(), changes_.begin(), changes_.end());
   io::save_safetensors(at("both.safetensors"), both);
   converts(at("both.safetensors"), at("back.safetensors"), "comfyui");
@@ -202,7 +202,7 @@ TEST_F(WanLoraPairs, AreConvertedIntoOneAnother) {
            quoted(at("again.safetensors")));
   draws_with("--lora " + quoted(at("again_high_noise.safetensors")));
   for (const char* expert : {"high", "low"}) {
-    auto again = tensors_of(at("again_" + std::string(expert) + "_noise.safetensors"));
+    auto again = named_tensors(at("again_" + std::string(expert) + "_noise.safetensors"));
     EXPECT_THAT(again.front().first, testing::StartsWith("transformer.blocks.")) << "diffusers reads both under this name";
   }
 }

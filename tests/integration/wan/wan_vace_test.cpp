@@ -11,7 +11,7 @@ using testing::HasSubstr;
 namespace {
 
 const fs::path kVace = golden_path("wan_vace");
-const std::string kColumns = "--extra_inputs vace_video,vace_video_mask,vace_reference_image ";
+const std::string kGuides = "--extra_inputs vace_video,vace_video_mask,vace_reference_image ";
 
 class WanVace : public WanRun {
  protected:
@@ -29,7 +29,7 @@ class WanVace : public WanRun {
     return ok("train " + model() + more + "--max_steps 3 --learning_rate 1e-3 " + option("output_path", at(name)));
   }
   void steps(const std::string& name, const std::string& more) const {
-    expect_steps(kVace, name, model() + "--loss_weighting uniform " + data() + kColumns + more);
+    expect_steps(kVace, name, model() + "--loss_weighting uniform " + data() + kGuides + more);
   }
   at::Tensor drawn(const std::string& more) const {
     ok("sample " + model() + "--prompt 'red apple' --height 32 --width 48 --num_frames 5 --num_inference_steps 4 " + kGuides() + more +
@@ -42,12 +42,12 @@ class WanVace : public WanRun {
   }
 };
 
-const std::string kLora = "--lora_checkpoint '" + (kVace / "lora.safetensors").string() + "' ";
+const std::string kVaceLora = "--lora_checkpoint '" + (kVace / "lora.safetensors").string() + "' ";
 const std::string kVaceLora = "--lora_checkpoint '" + (kVace / "vace_lora.safetensors").string() + "' ";
 
 }  // namespace
 
-TEST_F(WanVace, TrainsAnAdapterOfTheTransformer) { steps("lora", kLora); }
+TEST_F(WanVace, TrainsAnAdapterOfTheTransformer) { steps("lora", kVaceLora); }
 TEST_F(WanVace, TrainsAnAdapterOfTheModule) { steps("vace_lora", kVaceLora + "--use_gradient_checkpointing "); }
 TEST_F(WanVace, TrainsTheModuleWhole) { steps("vace", "--trainable_models vace "); }
 
@@ -59,9 +59,9 @@ TEST_F(WanVace, DrawsAClipFromAClipAMaskAndAPicture) {
 }
 
 TEST_F(WanVace, IsEqualLiveSplitAndByTheCommandOfDiffSynthStudio) {
-  const auto how = kColumns + "--lora_base_model vace --lora_target_modules q,k,v,o,ffn.0,ffn.2 --lora_rank 4 ";
+  const auto how = kGuides + "--lora_base_model vace --lora_target_modules q,k,v,o,ffn.0,ffn.2 --lora_rank 4 ";
   train("live", data() + how);
-  EXPECT_THAT(ok("train " + model() + data() + kColumns + "--task sft:data_process " + option("output_path", at("cache"))),
+  EXPECT_THAT(ok("train " + model() + data() + kGuides + "--task sft:data_process " + option("output_path", at("cache"))),
               HasSubstr("vace"));
   train("split", "--task sft:train " + option("dataset_base_path", at("cache")) + how);
   auto lora = [&](const std::string& name) { return read_file(at(name) / "step-3.safetensors"); };
@@ -87,7 +87,7 @@ TEST_F(WanVace, ClipsTrainWithTheFramesOfTheRow) {
 
 /// The module's own blocks take chunks too: what trains is in them alone.
 TEST_F(WanVace, TakesFeedForwardLayersInChunks) {
-  const auto trained = data() + kColumns + "--trainable_models vace --overwrite ";
+  const auto trained = data() + kGuides + "--trainable_models vace --overwrite ";
   train("whole", trained);
   train("chunks", trained + "--feed_forward_chunk_size 5 ");
   const auto log = read_log(at("chunks")), expected = read_log(at("whole"));
@@ -130,7 +130,7 @@ TEST_F(WanVace, AddsSoMuchAsVaceScaleSays) {
   EXPECT_TRUE(at::equal(drawn("--vace_scale 1,1 "), whole));
   EXPECT_GT(relative_error(drawn("--vace_scale 0.5 "), whole), 1e-3);
   EXPECT_TRUE(at::equal(drawn("--vace_scale 0.5,0.5 "), drawn("--vace_scale 0.5 ")));
-  const auto how = data() + kColumns + "--lora_base_model vace --lora_rank 2 ";
+  const auto how = data() + kGuides + "--lora_base_model vace --lora_rank 2 ";
   train("one", how);
   train("half", how + "--vace_scale 0.5 ");
   EXPECT_NE(read_log(at("one")).at(0)["loss"], read_log(at("half")).at(0)["loss"]);
@@ -139,8 +139,8 @@ TEST_F(WanVace, AddsSoMuchAsVaceScaleSays) {
     EXPECT_EQ(out.exit_code, 2) << out.output;
     return out.output;
   };
-  EXPECT_THAT(refused_with(kColumns + "--vace_scale 1,2,3 "), HasSubstr("vace_scale has 3 numbers and VACE's module 2 blocks"));
-  EXPECT_THAT(refused_with(kColumns + "--vace_scale much "), HasSubstr("vace_scale holds 'much'"));
+  EXPECT_THAT(refused_with(kGuides + "--vace_scale 1,2,3 "), HasSubstr("vace_scale has 3 numbers and VACE's module 2 blocks"));
+  EXPECT_THAT(refused_with(kGuides + "--vace_scale much "), HasSubstr("vace_scale holds 'much'"));
   EXPECT_THAT(refused_with("--vace_scale 0.5 "), HasSubstr("name vace_video in extra_inputs"));
 }
 
@@ -148,7 +148,7 @@ TEST_F(WanVace, IsNamedWhereItTrainsWholeAndAnObjectiveNeedsItAsItWas) {
   auto rows = nlohmann::json::parse(read_file(kVace / "metadata.json"));
   for (auto& row : rows) row["rejected_image"] = row["vace_reference_image"];
   auto out = run_burnish("train --task dpo " + model() + option("dataset_base_path", kGolden / "pictures") +
-                         option("dataset_metadata_path", write("pairs.json", rows.dump())) + "--height 48 --width 64 " + kColumns +
+                         option("dataset_metadata_path", write("pairs.json", rows.dump())) + "--height 48 --width 64 " + kGuides +
                          "--trainable_models vace --max_steps 1 " + option("output_path", at("refused")));
   EXPECT_EQ(out.exit_code, 2) << out.output;
   EXPECT_THAT(out.output, HasSubstr("as it was before training, and vace trains whole"));

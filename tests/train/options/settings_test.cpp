@@ -22,7 +22,7 @@ TrainOptions options(const std::string& flags) {
 
 Settings settled(const std::string& flags, Portion together = {}) { return settle(options(flags), together); }
 
-std::string refused(const std::string& flags, Portion together) {
+std::string refused_together(const std::string& flags, Portion together) {
   return test::error_of([&] { settled(flags, together); }, Exit::config);
 }
 
@@ -65,9 +65,10 @@ TEST(Settle, AWarmUpMayBeAShareOfTheRunsSteps) {
   EXPECT_EQ(schedule_of(share.step, 9).warmup_steps, 0);
   EXPECT_EQ(schedule_of(settled("--lr_warmup_steps 2").step, 255).warmup_steps, 2);
   EXPECT_EQ(schedule_of(settled("--lr_warmup_ratio 1").step, 30).warmup_steps, 30);
-  EXPECT_THAT(refused("--lr_warmup_ratio 0.1 --lr_warmup_steps 1", {}), HasSubstr("take one of them out"));
-  EXPECT_THAT(refused("--lr_warmup_ratio 1.5", {}), HasSubstr("lr_warmup_ratio"));
-  EXPECT_THAT(refused("--lr_warmup_ratio 0.5 --optimizer adafactor --optimizer_args relative_step=true", {}), HasSubstr("relative_step"));
+  EXPECT_THAT(refused_together("--lr_warmup_ratio 0.1 --lr_warmup_steps 1", {}), HasSubstr("take one of them out"));
+  EXPECT_THAT(refused_together("--lr_warmup_ratio 1.5", {}), HasSubstr("lr_warmup_ratio"));
+  EXPECT_THAT(refused_together("--lr_warmup_ratio 0.5 --optimizer adafactor --optimizer_args relative_step=true", {}),
+              HasSubstr("relative_step"));
 }
 
 TEST(Settle, FindsWhichOfTheMachineryARunNeeds) {
@@ -118,7 +119,7 @@ TEST(Settle, RefusesWhatLacksItsNeeds) {
                                         {"--preview_with_presets", "in preview_prompts"},
                                         {"--keep_last 2 --save_steps 0", "set save_steps"},
                                         {"--resume --overwrite", "take one of them out"}})
-    EXPECT_THAT(refused(flags, {}), HasSubstr(sentence)) << flags;
+    EXPECT_THAT(refused_together(flags, {}), HasSubstr(sentence)) << flags;
 }
 
 TEST(Settle, GoesOnByItselfWhereAStateIs) {
@@ -150,23 +151,23 @@ TEST(Settle, SeesPicturesInSeveralWaysWhereSomethingIsDrawn) {
   EXPECT_EQ(variants("--random_flip --random_contrast 0.3"), 4);
   EXPECT_EQ(variants("--fixed_brightness -0.3 --fixed_flip"), 1);
   EXPECT_EQ(variants("--random_rotate 5 --cache_variants 9"), 9);
-  EXPECT_THAT(refused("--random_hue 0.1 --fixed_hue 0.2", {}), HasSubstr("random_hue draws what fixed_hue says once and for all"));
-  EXPECT_THAT(refused("--cache_variants 3 --fixed_hue 0.2", {}), HasSubstr("would be equal pictures"));
+  EXPECT_THAT(refused_together("--random_hue 0.1 --fixed_hue 0.2", {}), HasSubstr("random_hue draws what fixed_hue says once and for all"));
+  EXPECT_THAT(refused_together("--cache_variants 3 --fixed_hue 0.2", {}), HasSubstr("would be equal pictures"));
 }
 
 TEST(Settle, ReadsStrengthsOfValidation) {
   const std::string held_out = "--validation_metadata_path held-out.csv --validation_strengths ";
   EXPECT_THAT(settled(held_out + "0,1,-0.5").output.validation_strengths, ElementsAre(0, -0.5));
   for (const std::string wrong : {"0,x", "0.5,0.5", "inf"})
-    EXPECT_THAT(refused(held_out + wrong, {}), HasSubstr("must be a comma list of different numbers")) << wrong;
-  EXPECT_THAT(refused("--validation_strengths 0.5", {}), HasSubstr("validation_strengths has no effect here"));
+    EXPECT_THAT(refused_together(held_out + wrong, {}), HasSubstr("must be a comma list of different numbers")) << wrong;
+  EXPECT_THAT(refused_together("--validation_strengths 0.5", {}), HasSubstr("validation_strengths has no effect here"));
 }
 
 TEST(Settle, SpreadsTimesOverSamplesThatHaveThem) {
   EXPECT_TRUE(settled("--stratified_timesteps").course.stratified_times);
-  EXPECT_THAT(refused("--tlora_min_rank 2 --cuda_graphs auto", {}), HasSubstr("ranks of its own"));
+  EXPECT_THAT(refused_together("--tlora_min_rank 2 --cuda_graphs auto", {}), HasSubstr("ranks of its own"));
   EXPECT_EQ(settled("--tlora_min_rank 2 --tlora_alpha 0.5").trained.rank_rule.alpha, 0.5);
-  EXPECT_THAT(refused("--tlora_alpha 0.5", {}), HasSubstr("tlora_alpha has no effect here"));
+  EXPECT_THAT(refused_together("--tlora_alpha 0.5", {}), HasSubstr("tlora_alpha has no effect here"));
 }
 
 TEST(Settle, KnowsWhereSamplesComeFrom) {
@@ -216,13 +217,14 @@ TEST(Settle, PlacesThatShareTokensOutDoOnePartOfTheBatches) {
 }
 
 TEST(Settle, RefusesWhatSeveralProcessesCannotDoTogether) {
-  EXPECT_THAT(refused("--zero_stage 1 --shard_size 3", {4, 0}), HasSubstr("shard_size 3 does not divide the 4 processes"));
-  EXPECT_THAT(refused("--zero_stage 1 --shard_size 2", {}), HasSubstr("shard_size 2 does not divide the 1 process of this run"));
-  EXPECT_THAT(refused("--sequence_size 3", {4, 0}), HasSubstr("sequence_size 3 does not divide the 4 processes"));
-  EXPECT_THAT(refused("--sequence_size 0", {}), HasSubstr("sequence_size"));
-  EXPECT_THAT(refused("--sequence_size 2 --lora_dropout 0.1", {2, 0}), HasSubstr("lora_dropout draws what it drops for all tokens"));
-  EXPECT_THAT(refused("--fused_backward_pass", {2, 1}), HasSubstr("fused_backward_pass"));
-  EXPECT_THAT(refused("--task sft:data_process --cache_path cache --num_processes 3 --process_index 2", {2, 1}),
+  EXPECT_THAT(refused_together("--zero_stage 1 --shard_size 3", {4, 0}), HasSubstr("shard_size 3 does not divide the 4 processes"));
+  EXPECT_THAT(refused_together("--zero_stage 1 --shard_size 2", {}), HasSubstr("shard_size 2 does not divide the 1 process of this run"));
+  EXPECT_THAT(refused_together("--sequence_size 3", {4, 0}), HasSubstr("sequence_size 3 does not divide the 4 processes"));
+  EXPECT_THAT(refused_together("--sequence_size 0", {}), HasSubstr("sequence_size"));
+  EXPECT_THAT(refused_together("--sequence_size 2 --lora_dropout 0.1", {2, 0}),
+              HasSubstr("lora_dropout draws what it drops for all tokens"));
+  EXPECT_THAT(refused_together("--fused_backward_pass", {2, 1}), HasSubstr("fused_backward_pass"));
+  EXPECT_THAT(refused_together("--task sft:data_process --cache_path cache --num_processes 3 --process_index 2", {2, 1}),
               HasSubstr("num_processes is for processes that are started by themselves"));
   settled("--fused_backward_pass");
 }

@@ -18,8 +18,8 @@ using namespace burnish;
 
 namespace {
 
-struct Mlp : nn::Block {
-  explicit Mlp(const at::TensorOptions& options) : up(64, 96, options), down(96, 64, options) {
+struct AdaptedMlp : nn::Block {
+  explicit AdaptedMlp(const at::TensorOptions& options) : up(64, 96, options), down(96, 64, options) {
     own("up", up);
     own("down", down);
     visit_parameters([](const std::string&, at::Tensor& p) { p.normal_(0, 0.15); });
@@ -34,7 +34,7 @@ TEST(AdapterStrength, At0LeavesTheWeightsAlone) {
   for (const char* storage : {"parameter", "fp8", "nf4"}) {
     for (const char* type : {"lora", "dora", "lokr"}) {
       at::manual_seed(3);
-      Mlp block(at::TensorOptions().dtype(at::kBFloat16));
+      AdaptedMlp block(at::TensorOptions().dtype(at::kBFloat16));
       if (storage != std::string("parameter")) {
         quant::Store store({.format = quant::parse_format(storage), .high_precision = {}, .fp8_compute = false});
         block.up.set_source(store.store("up.weight", {.numbers = block.up.weight}, at::kCPU));
@@ -63,7 +63,7 @@ TEST(AdapterStrength, At0LeavesTheWeightsAlone) {
 TEST(AdapterStrength, IsAFactorOfWhatTheyChange) {
   for (const char* type : {"lora", "loha", "lokr", "oft", "full"}) {
     at::manual_seed(4);
-    Mlp block(at::TensorOptions().dtype(at::kFloat));
+    AdaptedMlp block(at::TensorOptions().dtype(at::kFloat));
     auto adapted = adapters::attach(block, {.type = type, .rank = 4}, {"up"}, 5);
     at::NoGradGuard no_grad;
     for (auto& [name, p] : adapted[0].adapter->parameters()) p.add_(at::randn_like(p), 0.1);
@@ -80,7 +80,7 @@ TEST(AdapterStrength, IsAFactorOfWhatTheyChange) {
 }
 
 TEST(AdapterStrength, OfADoraIsRefused) {
-  Mlp block(at::TensorOptions().dtype(at::kFloat));
+  AdaptedMlp block(at::TensorOptions().dtype(at::kFloat));
   auto adapted = adapters::attach(block, {.type = "dora", .rank = 4}, {"up"}, 5);
   nn::DeltaStrength at(-1);
   EXPECT_THROW(block.up.forward(at::randn({2, 64})), std::logic_error);
@@ -90,7 +90,7 @@ TEST(AdapterStrength, IsThatOfForwardWhereBackwardComputesAgain) {
   enum class Way { plain, blocks, tokens };
   auto gradients = [](Way way) {
     at::manual_seed(6);
-    Mlp block(at::TensorOptions().dtype(at::kFloat));
+    AdaptedMlp block(at::TensorOptions().dtype(at::kFloat));
     auto adapted = adapters::attach(block, {.type = "lora", .rank = 4}, {"up", "down"}, 5);
     {
       at::NoGradGuard no_grad;
