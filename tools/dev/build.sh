@@ -32,9 +32,9 @@ folder_of() {
   esac
 }
 
-# What a unit of a room and a file of tests take on a core, in seconds (docs/decisions/0085).
-UNIT_SECONDS=20
-TEST_SECONDS=6
+# What a unit of a room and one of tests take on a core, in seconds (docs/decisions/0085).
+UNIT_SECONDS=10
+TEST_SECONDS=10
 
 # missing_objects FOLDER [TARGET]: the objects that were never made. (ninja -n counts nothing where folders are looked through for new files.)
 missing_objects() {
