@@ -122,6 +122,7 @@ void write_captions(const CaptionOptions& o) {
   int64_t num_places = 0;
   for (const auto& folder : o.folders) {
     work.push_back(work_left(data::caption_places(folder, o.extension), folder, "caption", o.mode == "fill", settings_of(o), outcome));
+    std::ranges::for_each(work.back().places, data::check_replaces_caption);
     put_by_sides(work.back().places);
     num_places += std::ssize(work.back().places);
   }

@@ -2,6 +2,7 @@
 
 #include "base/limits.h"
 #include "config/problems.h"
+#include "data/caption_places.h"
 
 namespace burnish::app {
 
@@ -70,8 +71,7 @@ void check(CaptionOptions& o) {
   if (o.folders.empty())
     problems.add("folder names the pictures that are to be captioned; for example: burnish caption photos --model MODEL");
   if (o.seen_by.model.model.empty()) problems.add("model names a Qwen2.5-VL or Qwen3-VL; for example --model Qwen/Qwen3-VL-4B-Instruct");
-  if (o.extension.size() < 2 || !o.extension.starts_with('.'))
-    problems.add("caption_extension is an ending like .txt, not '{}'", o.extension);
+  problems.gather([&] { data::check_ending_written(o.extension); });
   const auto& tokens = o.writing.tokens;
   if (tokens.temperature == 0 && (tokens.top_k > 0 || tokens.top_p < 1))
     problems.add("{} has no effect here: it belongs to temperature above 0; give that, or take it out",

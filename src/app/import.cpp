@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "config/command_line.h"
 #include "io/files.h"
+#include "io/output_file.h"
 #include "train/options/check.h"
 #include "train/options/fields.h"
 #include "train/options/idle_options.h"
@@ -80,6 +81,7 @@ void check_beside(const foreign::Import& imported, bool overwrite) {
     std::error_code failed;
     if (!io::is_there(file) && !std::filesystem::is_symlink(file, failed)) continue;
     if (!overwrite) config_error("import", "{} is there already; move it away, or add --overwrite", file.string());
+    io::check_replaces("import", file, io::is_text);
     bool says_whose = text.starts_with('#'), is_file = std::filesystem::is_regular_file(file, failed);
     if (says_whose && is_file && !io::read_text(file).starts_with(text.substr(0, text.find('\n') + 1)))
       config_error("import", "{} is there already and was not written for this output; move it away, or name an output elsewhere",
@@ -106,6 +108,7 @@ void import_settings(const Arguments& arguments) {
 
   if (!output.empty() && !overwrite && io::is_there(output))
     config_error("import", "{} is there already; name another, or add --overwrite", output);
+  if (!output.empty()) io::check_replaces("import", output, io::is_text);
   std::error_code failed;
   if (std::filesystem::equivalent(files[0], output, failed))
     config_error("import", "{} is read and written; name another --output", output);

@@ -97,7 +97,8 @@ std::vector<std::string> files_there(const std::string& output) {
 }
 
 void take_output(const std::string& output, FirstRunAnswers& answers) {
-  io::check_output("new", output, ".toml", [](const std::filesystem::path&) { return true; });
+  io::check_output("new", output, ".toml", io::is_text);
+  io::check_replaces("new", prompts_path_of(output), io::is_text);
   answers.output = output;
 }
 

@@ -143,6 +143,26 @@ bool is_latents(const std::filesystem::path& path) {
   return file->tensors().contains(models::kLatents) && std::ranges::all_of(file->tensors(), is_stream);
 }
 
+/// Tells whether the pictures of each prompt and seed are written at all strengths once more, side by side; clips and layers are looked at
+/// one by one.
+bool has_rows(const SampleOptions& o, const std::vector<Picture>& pictures, const Column& target) {
+  return strengths_of(o).size() > 1 && target.is != Column::Is::layers && std::ranges::none_of(pictures, is_clip);
+}
+
+std::filesystem::path row_file(const SampleOptions& o, size_t row) {
+  return std::filesystem::path(o.output_path) / fmt::format("row-{:04}.png", row);
+}
+
+/// Refuses a folder in which something that was not drawn has the name of a picture.
+void check_replaces(const SampleOptions& o, const std::vector<Picture>& pictures, const Column& target) {
+  for (size_t i = 0; i < pictures.size(); ++i)
+    data::check_replaces_drawn("sample", std::filesystem::path(o.output_path) / fmt::format("{:04}", i), o.format, pictures[i].extent,
+                               target.is == Column::Is::layers);
+  if (!has_rows(o, pictures, target)) return;
+  for (size_t row = 0; row < pictures.size() / strengths_of(o).size(); ++row)
+    io::check_replaces("sample", row_file(o, row), data::is_drawn_file);
+}
+
 /// Refuses what can be refused before anything is loaded: missing parts, places that cannot be written.
 void check_files(const SampleOptions& o, models::Model& model, const std::vector<Picture>& pictures) {
   auto groups = model.units();
@@ -150,6 +170,7 @@ void check_files(const SampleOptions& o, models::Model& model, const std::vector
   for (const auto* group : {&groups.encode_prompt, &groups.encode_references, &groups.denoise, &groups.draw_away, &groups.decode}) {
     for (const auto& component : pipeline::models_of(*group)) model.components().check(component);
   }
+  check_replaces(o, pictures, models::target_of(model.latent_space()));
   train::make_output_folder(o.output_path);
   if (o.save_latents.empty()) return;
   if (auto folder = std::filesystem::path(o.save_latents).parent_path(); !folder.empty()) train::make_output_folder(folder);
@@ -250,10 +271,10 @@ std::vector<drawing::Latents> draw(const SampleOptions& o, loras::Loader& loader
   return latents;
 }
 
-/// Writes the pictures of each prompt and seed at all strengths once more, side by side; clips and layers are looked at one by one.
+/// Writes the pictures of each prompt and seed at all strengths once more, where has_rows.
 void write_rows(const SampleOptions& o, const std::vector<Picture>& pictures, const Column& target) {
+  if (!has_rows(o, pictures, target)) return;
   const auto strengths = strengths_of(o);
-  if (strengths.size() < 2 || target.is == Column::Is::layers || std::ranges::any_of(pictures, is_clip)) return;
   std::vector<std::string> labels;
   for (auto strength : strengths) labels.push_back(fmt::format("{}", strength));
   const auto num_rows = pictures.size() / strengths.size();
@@ -262,7 +283,7 @@ void write_rows(const SampleOptions& o, const std::vector<Picture>& pictures, co
     std::vector<at::Tensor> drawn;
     for (size_t i = row; i < pictures.size(); i += num_rows)
       drawn.push_back(data::decode_image(data::drawn_path(folder / fmt::format("{:04}", i), o.format, /*is_clip=*/false)));
-    data::write_png(folder / fmt::format("row-{:04}.png", row), data::labelled_row(drawn, labels),
+    data::write_png(row_file(o, row), data::labelled_row(drawn, labels),
                     {{"prompt", pictures[row].prompt}, {"lora_strengths", o.lora_strengths}});
   }
 }

@@ -6,7 +6,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <string_view>
 
 #include "adapters/adapter_config.h"
 #include "adapters/fresh.h"
@@ -23,6 +25,7 @@
 #include "convert/model_of_lora.h"
 #include "convert/weights.h"
 #include "io/files.h"
+#include "io/output_file.h"
 #include "loras/file_metadata.h"
 #include "models/files/loading.h"
 
@@ -314,10 +317,22 @@ AdaptersByComponent take_vectors(AdaptersByComponent& all, const models::Model& 
   return held;
 }
 
+/// Tells whether a file holds tensors, as all files that are written here do.
+bool is_weights(const fs::path& file) { return io::SafetensorsFile::open(file) != nullptr; }
+
+/// Tells by its ending whether a file may lie in the folder of a model or an adapter: weights, configs, tokenizers, the card of a hub.
+bool is_of_model(const fs::path& file) {
+  constexpr std::array<std::string_view, 8> kEndings{".safetensors", ".bin", ".json", ".txt", ".model", ".tiktoken", ".jinja", ".md"};
+  return std::ranges::find(kEndings, file.extension().string()) != kEndings.end();
+}
+
 }  // namespace
 
 void check_free(const Options& o, const fs::path& out) {
-  if (!o.overwrite && io::is_there(out)) config_error("convert", "{} is there already; name another, or add --overwrite", out.string());
+  if (!io::is_there(out)) return;
+  if (!o.overwrite) config_error("convert", "{} is there already; name another, or add --overwrite", out.string());
+  if (io::is_folder(out)) io::check_replaces_folder("convert", out, is_of_model);
+  else io::check_replaces("convert", out, is_weights);
 }
 
 /// The adapters of all files that are read, which are of different experts where there are several.

@@ -10,6 +10,7 @@
 #include "data/folder_contents.h"
 #include "data/image.h"
 #include "io/files.h"
+#include "io/output_file.h"
 
 namespace burnish::data {
 
@@ -28,6 +29,14 @@ FolderContents look_beside(const fs::path& folder, const Endings& endings, const
   return found;
 }
 
+/// Tells by its header whether a file is a PNG picture of grays alone, as write_mask writes them (PNG specification, section 11.2.2).
+bool is_gray_png(const fs::path& file) {
+  constexpr std::string_view kBegin = "\x89PNG\r\n\x1a\n";
+  constexpr size_t kColorType = 25;
+  const auto bytes = io::read_text(file);
+  return bytes.starts_with(kBegin) && bytes.size() > kColorType && bytes[kColorType] == 0;
+}
+
 }  // namespace
 
 std::string read_caption(const fs::path& file) {
@@ -37,8 +46,24 @@ std::string read_caption(const fs::path& file) {
   return std::string(trim(text));
 }
 
+void check_ending_written(const std::string& ending) {
+  const Endings endings = parse_endings(ending);
+  if (endings.size() != 1 || endings[0].first != ending)
+    config_error("data", "caption_extension '{}' must be one ending, .txt say, for captions that are written", ending);
+}
+
+void check_replaces_caption(const PlaceBeside& place) {
+  io::check_replaces("caption", place.file, io::is_text);
+}
+
+void check_replaces_mask(const PlaceBeside& place, const fs::path& mask_folder) {
+  if (mask_folder.empty()) return;
+  io::check_replaces("mask", place.file, is_gray_png);
+}
+
 std::vector<PlaceBeside> caption_places(const fs::path& folder, const std::string& ending) {
   SpelledFiles there;
+  check_ending_written(ending);
   const Endings endings = parse_endings(ending);
   auto found = look_beside(fs::weakly_canonical(folder), endings, "captions", there);
   take_masks(found.pictures);

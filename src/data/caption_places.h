@@ -21,6 +21,14 @@ std::vector<PlaceBeside> caption_places(const std::filesystem::path& folder, con
 /// Reads a caption, without blanks around it; a data Error where it is not UTF-8.
 std::string read_caption(const std::filesystem::path& file);
 
+/// Throws a config Error for what is not the one ending of captions that are to be written.
+void check_ending_written(const std::string& ending);
+/// Refuses, by io::check_replaces, to write a caption over what is no text.
+void check_replaces_caption(const PlaceBeside& place);
+/// Refuses, by io::check_replaces, to write a mask over a picture of a folder for masks: masks are gray. Beside its picture, a mask's name
+/// says what it is.
+void check_replaces_mask(const PlaceBeside& place, const std::filesystem::path& mask_folder);
+
 /// What the mask of a picture is called that has none: "cat-masklabel.png", as OneTrainer names it.
 std::filesystem::path mask_beside(const std::filesystem::path& picture);
 /// Lists the pictures of a folder in that way, with the place of each one's mask: the one that is there, else mask_beside. With a folder

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/input_error.h"
 #include "data/animated_webp.h"
@@ -10,6 +11,8 @@
 #include "data/image.h"
 #include "data/resize.h"
 #include "data/video_file.h"
+#include "io/files.h"
+#include "io/output_file.h"
 
 namespace burnish::data {
 
@@ -24,21 +27,30 @@ bool is_video_format(const std::string& format) { return format == "mp4" || form
 /// The format that is meant, of which default is none.
 std::string meant(const std::string& format, bool is_clip) { return format != "default" ? format : is_clip ? "webp" : "png"; }
 
+fs::path frame_file(const fs::path& folder, int64_t k) { return folder / fmt::format("{:05}.png", k); }
+
+fs::path layer_file(const fs::path& stem, int64_t k) { return stem.string() + (k == 0 ? ".png" : fmt::format("_{}.png", k)); }
+
 /// Writes the frames of a clip into a folder; those of a longer clip that was there before go.
 void write_frames(const fs::path& folder, const at::Tensor& clip_3FHW, const Texts& text) {
-  auto file = [&](int64_t k) { return folder / fmt::format("{:05}.png", k); };
   fs::create_directories(folder);
   const auto num_frames = clip_3FHW.size(1);
-  for (int64_t k = 0; k < num_frames; ++k) write_png(file(k), frame_of_clip(clip_3FHW, k), text);
-  for (auto k = num_frames; fs::remove(file(k)); ++k) continue;
+  for (int64_t k = 0; k < num_frames; ++k) write_png(frame_file(folder, k), frame_of_clip(clip_3FHW, k), text);
+  for (auto k = num_frames; fs::remove(frame_file(folder, k)); ++k) continue;
 }
 
 /// Writes layers as PNG files of their own; those of a picture of more layers that was there before go.
 void write_layers(const fs::path& stem, const at::Tensor& drawn_4FHW, const Texts& text) {
-  auto file = [&](int64_t k) { return fs::path(stem.string() + (k == 0 ? ".png" : fmt::format("_{}.png", k))); };
   const auto num_layers = drawn_4FHW.size(1);
-  for (int64_t k = 0; k < num_layers; ++k) write_png(file(k), frame_of_clip(drawn_4FHW, k), text);
-  for (auto k = num_layers; fs::remove(file(k)); ++k) continue;
+  for (int64_t k = 0; k < num_layers; ++k) write_png(layer_file(stem, k), frame_of_clip(drawn_4FHW, k), text);
+  for (auto k = num_layers; fs::remove(layer_file(stem, k)); ++k) continue;
+}
+
+/// Returns the metadata of a picture or clip, by the kind of its file.
+std::map<std::string, std::string> text_of(const fs::path& path) {
+  const auto ending = path.extension();
+  if (ending == ".png") return read_png_text(path);
+  return ending == ".webp" ? read_webp_text(path) : read_video_text(path);
 }
 
 }  // namespace
@@ -70,6 +82,24 @@ void check_format(const FormatSetting& setting, const std::vector<Extent>& exten
 fs::path drawn_path(const fs::path& stem, const std::string& format, bool is_clip) {
   auto kind = meant(format, is_clip);
   return kind == "png" && is_clip ? stem : fs::path(stem.string() + "." + kind);
+}
+
+bool is_drawn_file(const fs::path& path) {
+  const auto text = text_of(path);
+  return text.contains("prompt") && (text.contains("num_inference_steps") || text.contains("lora_strengths"));
+}
+
+void check_replaces_drawn(const char* asker, const fs::path& stem, const std::string& format, const Extent& extent, bool is_layers) {
+  const bool is_clip = is_of_clip(extent) && !is_layers;
+  const auto path = drawn_path(stem, format, is_clip);
+  const bool is_folder = path == stem;
+  if (!is_layers && !is_folder) return io::check_replaces(asker, path, is_drawn_file);
+  if (is_folder && !io::is_folder(path)) return io::check_replaces(asker, path, [](const fs::path&) { return false; });
+  for (int64_t k = 0;; ++k) {
+    const auto file = is_layers ? layer_file(stem, k) : frame_file(path, k);
+    if (k >= extent.frames && !io::is_there(file)) return;
+    io::check_replaces(asker, file, is_drawn_file);
+  }
 }
 
 void write_drawn(const fs::path& stem, const std::string& format, const at::Tensor& drawn, double frame_rate, const Texts& text) {

@@ -31,6 +31,18 @@ std::string in_small_letters(std::string text) {
 
 bool is_picture(const fs::path& path, bool or_video) { return is_picture_name(path) || (or_video && is_video(path)); }
 
+/// The endings of files that are no captions, whatever an option says: pictures and clips apart, weights, tables, archives and settings.
+constexpr std::array<std::string_view, 20> kNoCaptions{".safetensors", ".sft",  ".gguf", ".ckpt", ".pt",  ".pth",  ".bin",
+                                                       ".onnx",        ".npz",  ".npy",  ".json", ".csv", ".jsonl", ".parquet",
+                                                       ".tar",         ".zip",  ".gz",   ".toml", ".yaml", ".yml"};
+
+/// Tells whether files of this ending may hold captions: it names no folder, and no file that is of another kind.
+bool is_of_captions(const std::string& ending) {
+  const fs::path file = "caption" + in_small_letters(ending);
+  if (ending.find_first_of("/\\") != ending.npos || ending.find('\0') != ending.npos || file.extension().string().size() < 2) return false;
+  return !is_picture(file, /*or_video=*/true) && std::ranges::find(kNoCaptions, file.extension().string()) == kNoCaptions.end();
+}
+
 /// Tells whether a path is one that systems make beside what users put there: `.DS_Store`, `._cat.png`.
 bool is_hidden(const fs::path& path) {
   return std::any_of(path.begin(), path.end(), [](const fs::path& part) { return part.string().starts_with('.'); });
@@ -91,6 +103,9 @@ Endings parse_endings(const std::string& list) {
     const auto weight = equals == entry.size() ? 1.0 : parse_number<double>(number).value_or(0);
     if (weight <= 0 || weight >= 1e9 || !entry.starts_with('.') || equals < 2)
       config_error("data", "caption_extension '{}' is no ending like .txt, or .txt=3 with how often it is drawn", entry);
+    if (!is_of_captions(entry.substr(0, equals)))
+      config_error("data", "caption_extension '{}' is no ending of captions: it has no / and is none of pictures, clips, weights or tables; .txt is one",
+                   entry);
     endings.emplace_back(entry.substr(0, equals), weight);
   }
   if (endings.empty()) config_error("data", "caption_extension is empty; give the ending of the files with captions, .txt say");

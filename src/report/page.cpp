@@ -75,7 +75,8 @@ fs::path write_report(const ReportOptions& options) {
   if (options.runs.empty()) config_error("report", "no run given; name its folder, for example: burnish report runs/cat");
   if (options.picture_size < 0) config_error("report", "picture_size must be at least 0, not {}", options.picture_size);
   auto path = options.output.empty() ? fs::path(options.runs[0]) / "report.html" : fs::path(options.output);
-  if (!options.output.empty()) io::check_output("report", path, ".html", is_page);
+  if (options.output.empty()) io::check_replaces("report", path, is_page);
+  else io::check_output("report", path, ".html", is_page);
   for (const auto& run : options.runs) check_run(run, /*may_begin=*/false);
   auto names = run_names(options.runs);
   auto runs = json::array();

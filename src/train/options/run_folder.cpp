@@ -1,5 +1,9 @@
 #include "train/options/run_folder.h"
 
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
 #include "base/input_error.h"
 #include "checkpoint/state.h"
 #include "data/load_metadata.h"
@@ -7,7 +11,38 @@
 
 namespace burnish::train {
 
+namespace {
+
+/// Tells by what a run says of itself whether a folder is one's.
+bool is_of_run(const OutputSettings& output) {
+  if (checkpoint::is_there(output.state())) return true;
+  const auto status = output.folder / "status.json";
+  const auto text = io::is_there(status) && !io::is_folder(status) ? io::read_text(status) : "";
+  const auto said = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return said.is_object() && said.contains("state");
+}
+
+/// Finds what a run writes, or removes, by its name, in a folder that is no run's.
+std::vector<std::filesystem::path> taken_names(const OutputSettings& output) {
+  std::vector<std::filesystem::path> taken;
+  for (const char* name : {"config.toml", "log.jsonl", "log.csv", "plan.json", "report.html", "status.json", "state"}) {
+    if (io::is_there(output.folder / name)) taken.push_back(output.folder / name);
+  }
+  for (const char* name : {"step-*.safetensors", "best*.safetensors", "previews/*"}) {
+    const auto found = io::glob(output.folder, (std::string_view(name).starts_with("previews") ? "" : output.prefix()) + name);
+    taken.insert(taken.end(), found.begin(), found.end());
+  }
+  return taken;
+}
+
+}  // namespace
+
 void check_nothing_lost(const OutputSettings& output) {
+  if (!is_of_run(output)) {
+    if (const auto taken = taken_names(output); !taken.empty())
+      config_error("train", "{} was written by no run, and one in that folder writes files of such a name; name another folder with --output_path",
+                   taken.front().string());
+  }
   if (output.resume || output.overwrite || !checkpoint::is_there(output.state())) return;
   config_error("train",
                "{} holds a run, whose log and state a new one would replace: go on with it with --resume, start anew in its place with "

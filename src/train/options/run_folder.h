@@ -4,7 +4,8 @@
 
 namespace burnish::train {
 
-/// Throws a config Error when the folder holds the state of another run, and this run neither goes on with it nor may overwrite it.
+/// Throws a config Error when the folder holds the state of another run, and this run neither goes on with it nor may overwrite it; and
+/// where it is no run's and holds a file of a name that a run writes, which it would replace.
 void check_nothing_lost(const OutputSettings& output);
 
 /// Throws a config Error when previews would be written into a folder whose pictures the run trains or is judged on.
