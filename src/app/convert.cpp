@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "app/convert_options.h"
 #include "app/verbs.h"
 #include "base/dtype.h"
 #include "base/error.h"
@@ -20,8 +21,6 @@
 #include "train/options/fields.h"
 
 namespace burnish::app {
-
-namespace {
 
 void fields(config::Fields& f, convert::Options& o) {
   auto dtypes = dtype_choices();
@@ -56,6 +55,8 @@ void fields(config::Fields& f, convert::Options& o) {
   f("weight_format", o.weight_format, "of linear weights: a format, none for numbers, or keep").known(convert::weight_formats());
   f("config_from", o.config_from, "diffusers folder whose configs, tokenizers and scheduler go into the folder that is written");
 }
+
+namespace {
 
 /// The files of the model that a run trained, of an adapter in its folder; none where there is no run or they are not there.
 std::vector<std::string> model_of_run(const std::string& adapter) {

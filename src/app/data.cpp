@@ -188,6 +188,9 @@ void fields(config::Fields& f, DataOptions& o) {
   f.group("Contact sheet");
   f.path("contact_sheet", o.contact_sheet, "HTML file to write: the pictures by size, as they are cut for training");
   f("num_pictures", o.num_pictures, "of each size on it, at most").at_least(0);
+  for (const char* name : {"data", "settings", "resolution", "enable_bucket", "caption_extension", "trigger_word", "batch_size", "model",
+                           "contact_sheet", "json"})
+    f.row(name).level(config::Level::first_run);
 }
 
 void run(const Arguments& arguments, DataOptions& o) {

@@ -96,6 +96,19 @@ std::vector<std::string> files_there(const std::string& output) {
   return there;
 }
 
+/// The names of published models, those of a family on a line.
+std::string published_names() {
+  std::vector<std::pair<std::string, std::vector<std::string>>> families;
+  for (const auto& name : models::published_models()) {
+    const auto family = name.substr(0, name.find_first_of("-.0123456789"));
+    if (families.empty() || families.back().first != family) families.push_back({family, {}});
+    families.back().second.push_back(name);
+  }
+  std::string lines;
+  for (const auto& [family, names] : families) lines += fmt::format("  {}\n", join(names));
+  return lines;
+}
+
 void take_output(const std::string& output, FirstRunAnswers& answers) {
   io::check_output("new", output, ".toml", io::is_text);
   io::check_replaces("new", prompts_path_of(output), io::is_text);
@@ -201,7 +214,7 @@ class Dialogue {
   void ask_model() {
     const auto found = find_models();
     for (size_t i = 0; i < found.size(); ++i) tell(stderr, "{:>3}  {} ({})\n", i + 1, found[i].names.front(), found[i].title);
-    tell(stderr, "published: {}\n", join(models::published_models()));
+    tell(stderr, "published, by name:\n{}", published_names());
     const auto* question = found.empty() ? "model (its folder or file, author/model, or a published name)"
                                          : "model (a number of the list, its folder or file, author/model, or a published name)";
     ask(question, found.empty() ? "" : "1", [&](const std::string& answer) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "app/named_models.h"
 #include "app/sample_options.h"
 #include "app/verbs.h"
 #include "base/count.h"
@@ -361,6 +362,9 @@ void sample(const Arguments& arguments) {
   take_times(options, parsed.given);
   for (const auto& name : parsed.given) options.model.own.ask(name);
   watch_for_interrupt("interrupted: drawing ends after this step, and pictures that are finished are written");
+  if (options.run.empty())
+    check_models("sample", options.model.model,
+                 "draw with it by --model MODEL --lora {0}, or by --run and the folder of the run that saved it");
   run_as_sample(options);
 }
 

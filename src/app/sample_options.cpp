@@ -22,7 +22,7 @@ constexpr double kLeastFrameRate = 0.1;
 constexpr double kMostFrameRate = 1000;  // at which a frame lasts a millisecond, the unit of files
 
 void add_words_and_weights(config::Fields& f, SampleOptions& o) {
-  f("prompt", o.prompt, "what to draw; may be given several times");
+  f("prompt", o.prompt, "what to draw; may be given several times").level(config::Level::first_run);
   f.path(
       "prompts", o.prompts,
       "file with one prompt a line, and flags for it behind it: --w 512 --h 512 --f 81 --d 42 --s 20 --l 7.5 --n negative prompt --am 0.5 "
@@ -94,7 +94,7 @@ void add_extra_inputs(config::Fields& f, SampleOptions& o) {
 
 void add_files(config::Fields& f, SampleOptions& o) {
   f.group("Files");
-  f.path("output_path", o.output_path, "folder for 0000.png, 0001.png, ...; for clips 0000.webp, ...");
+  f.path("output_path", o.output_path, "folder for 0000.png, 0001.png, ...; for clips 0000.webp, ...").level(config::Level::first_run);
   f("format", o.format,
     "png (of a clip a folder of frames), webp (of a clip animated), and of clips mp4 or webm; default takes png for pictures and webp for "
     "clips")
@@ -115,6 +115,9 @@ void fields(config::Fields& f, SampleOptions& o) {
   add_memory(f, o);
   add_extra_inputs(f, o);
   add_files(f, o);
+  for (const char* name : {"model", "dtype", "seed", "run", "lora", "negative_prompt", "height", "width", "num_inference_steps",
+                           "cfg_scale", "num_images", "blocks_to_swap"})
+    f.row(name).level(config::Level::first_run);
 }
 
 std::vector<double> strengths_of(const SampleOptions& o) {

@@ -4,45 +4,17 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "app/studio_settings.h"
 #include "base/input_error.h"
 #include "base/text.h"
 #include "config/pages.h"
-#include "config/refusal.h"
-#include "train/options/check.h"
 #include "train/options/fields.h"
-#include "train/options/idle_options.h"
 
 namespace burnish::app {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 namespace {
-
-json value_of(const config::Field& field) {
-  return std::visit([](const auto* value) { return json(*value); }, field.slot);
-}
-
-/// studio::Options::form.
-json form_of(const std::string& settings, bool trusts_settings) {
-  train::TrainOptions options;
-  config::Fields fields;
-  train::fields(fields, options);
-  json form{{"values", json::object()}, {"problems", json::array()}, {"idle", json::array()}};
-  try {
-    config::read_toml_text(settings, fields, trusts_settings);
-    for (const auto& idle : train::idle_options(options))
-      form["idle"].push_back({{"option", idle.option}, {"belongs_to", idle.belongs_to}});
-    train::check(options);
-  } catch (const config::Refusal& refusal) {
-    form["problems"] = json::parse(config::to_json(refusal.problems())).at("problems");
-  } catch (const Error& error) {
-    form["problems"].push_back({{"option", ""}, {"sentence", without_source(error)}});
-  }
-  for (const auto& field : fields.list()) form["values"][field.name] = value_of(field);
-  return form;
-}
 
 std::string own_path() {
   std::error_code error;
@@ -73,10 +45,13 @@ studio::Options studio_options(const std::vector<std::string>& folders, bool tru
   config::Fields of_train;
   train::fields(of_train, options);
   const auto program = own_path();
-  return {.folder = folders.empty() ? default_folder() : fs::path(folders[0]),
+  const auto workspace = folders.empty() ? default_folder() : fs::path(folders[0]);
+  return {.folder = workspace,
           .program = program,
           .schema = config::to_json("train", "fine-tune a diffusion model", of_train),
           .form = [trusts_settings](const std::string& text) { return form_of(text, trusts_settings); },
+          .problems = [workspace, trusts_settings](const std::string& verb,
+                                                   const std::string& text) { return problems_of(verb, text, workspace, trusts_settings); },
           .recipes = recipes_beside(program),
           .trusts_settings = trusts_settings};
 }

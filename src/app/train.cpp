@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "app/announcer.h"
+#include "app/named_models.h"
 #include "app/together.h"
 #include "app/train_options.h"
 #include "app/verbs.h"
@@ -34,6 +35,7 @@ bool read_options(const char* verb, const char* summary, const Arguments& argume
   auto parsed = read_train_options(verb, summary, arguments, fields, options, prepare);
   if (parsed.help) print("{}", parsed.help_text);
   if (!parsed.without_effect.empty()) info("without effect here: {}", join(parsed.without_effect));
+  if (!parsed.help) check_models(verb, options.model.model, "go on training it with --model MODEL --lora_checkpoint {}");
   return !parsed.help;
 }
 

@@ -1,5 +1,7 @@
 #include "app/train_options.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +11,7 @@
 #include "config/command_line.h"
 #include "dist/seat.h"
 #include "foreign/import.h"
+#include "foreign/program.h"
 #include "train/options/check.h"
 #include "train/options/diffsynth_names.h"
 #include "train/options/fields.h"
@@ -73,6 +76,30 @@ bool names(const Arguments& arguments, const std::string& option) {
   });
 }
 
+/// Has options that only other programs have answered by what they are called here, as their tables say; of several answers the first
+/// program's. Those that are known here stay what they are.
+void answer_words_of_others(const Arguments& arguments, config::Fields& fields) {
+  auto known = fields.names();
+  for (const auto& field : fields.list()) known.insert(known.end(), field.aliases.begin(), field.aliases.end());
+  for (const auto& option : fields.refused()) known.push_back(option.name);
+  std::vector<std::string> words;
+  for (auto word : arguments) {
+    if (!word.starts_with("--")) continue;
+    word = word.substr(2, word.find('=') - 2);
+    std::ranges::replace(word, '-', '_');
+    if (!contains(known, word) && !contains(words, word)) words.push_back(word);
+  }
+  if (words.empty()) return;
+  for (const auto& program : foreign::programs()) {
+    for (const auto& row : program.table().rows) {
+      const auto word = row.theirs.substr(row.theirs.rfind('.') + 1);
+      if (row.ours.empty() || !contains(words, word) || !contains(known, row.ours)) continue;
+      fields.refused(word, fmt::format("it is a word of {}, and is called {} here", program.title, row.ours));
+      std::erase(words, word);
+    }
+  }
+}
+
 /// Of two ways to say how long a run is, that of the command line wins over that of a file, as one option does over itself. The max_steps
 /// that it takes the place of; 0 for none.
 int64_t take_back_steps(train::TrainOptions& options, const Arguments& arguments) {
@@ -89,6 +116,7 @@ config::Parsed read_train_options(const char* verb, const char* summary, const A
   fields.path("config_file", file, kDoc);
   train::DiffSynthNames theirs;
   train::fields(fields, theirs);
+  answer_words_of_others(arguments, fields);
   auto read = [&] {
     return config::read_command_line(verb, summary, arguments, fields, [&] {
       if (prepare) prepare();

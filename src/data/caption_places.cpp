@@ -52,9 +52,7 @@ void check_ending_written(const std::string& ending) {
     config_error("data", "caption_extension '{}' must be one ending, .txt say, for captions that are written", ending);
 }
 
-void check_replaces_caption(const PlaceBeside& place) {
-  io::check_replaces("caption", place.file, io::is_text);
-}
+void check_replaces_caption(const PlaceBeside& place) { io::check_replaces("caption", place.file, io::is_text); }
 
 void check_replaces_mask(const PlaceBeside& place, const fs::path& mask_folder) {
   if (mask_folder.empty()) return;

@@ -24,9 +24,10 @@ struct FormatSetting {
 /// them would be written.
 void check_format(const FormatSetting& setting, const std::vector<Extent>& extents, const std::filesystem::path& stem);
 
-/// Refuses, by io::check_replaces, a place where write_drawn would replace, or take away, what is no picture or clip that was drawn. `is_layers`
-/// is whether what is drawn has transparency.
-void check_replaces_drawn(const char* asker, const std::filesystem::path& stem, const std::string& format, const Extent& extent, bool is_layers);
+/// Refuses, by io::check_replaces, a place where write_drawn would replace, or take away, what is no picture or clip that was drawn.
+/// `is_layers` is whether what is drawn has transparency.
+void check_replaces_drawn(const char* asker, const std::filesystem::path& stem, const std::string& format, const Extent& extent,
+                          bool is_layers);
 
 /// Tells by its metadata whether a PNG, WebP or video file was drawn by this program.
 bool is_drawn_file(const std::filesystem::path& path);

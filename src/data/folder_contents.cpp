@@ -32,9 +32,9 @@ std::string in_small_letters(std::string text) {
 bool is_picture(const fs::path& path, bool or_video) { return is_picture_name(path) || (or_video && is_video(path)); }
 
 /// The endings of files that are no captions, whatever an option says: pictures and clips apart, weights, tables, archives and settings.
-constexpr std::array<std::string_view, 20> kNoCaptions{".safetensors", ".sft",  ".gguf", ".ckpt", ".pt",  ".pth",  ".bin",
-                                                       ".onnx",        ".npz",  ".npy",  ".json", ".csv", ".jsonl", ".parquet",
-                                                       ".tar",         ".zip",  ".gz",   ".toml", ".yaml", ".yml"};
+constexpr std::array<std::string_view, 20> kNoCaptions{".safetensors", ".sft", ".gguf", ".ckpt", ".pt",   ".pth",   ".bin",
+                                                       ".onnx",        ".npz", ".npy",  ".json", ".csv",  ".jsonl", ".parquet",
+                                                       ".tar",         ".zip", ".gz",   ".toml", ".yaml", ".yml"};
 
 /// Tells whether files of this ending may hold captions: it names no folder, and no file that is of another kind.
 bool is_of_captions(const std::string& ending) {
@@ -104,8 +104,10 @@ Endings parse_endings(const std::string& list) {
     if (weight <= 0 || weight >= 1e9 || !entry.starts_with('.') || equals < 2)
       config_error("data", "caption_extension '{}' is no ending like .txt, or .txt=3 with how often it is drawn", entry);
     if (!is_of_captions(entry.substr(0, equals)))
-      config_error("data", "caption_extension '{}' is no ending of captions: it has no / and is none of pictures, clips, weights or tables; .txt is one",
-                   entry);
+      config_error(
+          "data",
+          "caption_extension '{}' is no ending of captions: it has no / and is none of pictures, clips, weights or tables; .txt is one",
+          entry);
     endings.emplace_back(entry.substr(0, equals), weight);
   }
   if (endings.empty()) config_error("data", "caption_extension is empty; give the ending of the files with captions, .txt say");

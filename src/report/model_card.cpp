@@ -130,9 +130,7 @@ bool is_card(const fs::path& folder) {
 }
 
 /// Tells whether a card may hold such a file, by its name from the card's folder on.
-bool is_of_card(const fs::path& file) {
-  return file == kReadme || file.extension() == ".safetensors" || *file.begin() == "samples";
-}
+bool is_of_card(const fs::path& file) { return file == kReadme || file.extension() == ".safetensors" || *file.begin() == "samples"; }
 
 }  // namespace
 
@@ -142,7 +140,8 @@ void write_model_card(const fs::path& folder, const ModelCard& card, size_t most
     config_error("card", "{} is there and is no model card; name another folder with --output", folder.string());
   if (replaces && !overwrite)
     config_error("card", "{} holds a card; replace it with --overwrite, or name another folder with --output", folder.string());
-  if (replaces) io::check_replaces_folder("card", folder, [&](const fs::path& file) { return is_of_card(file.lexically_relative(folder)); });
+  if (replaces)
+    io::check_replaces_folder("card", folder, [&](const fs::path& file) { return is_of_card(file.lexically_relative(folder)); });
   io::AtomicFolder whole(folder);
   try {
     const auto weights = copy_weights(card, whole.place());

@@ -22,7 +22,7 @@ std::pair<std::string, std::string> parts_of(const Job& job) {
   return {job.run.substr(0, space), job.run.substr(std::min(space + 1, job.run.size()))};
 }
 
-Work annotation(const Workspace& workspace, const std::string& program) {
+Work annotation(const Workspace& workspace, const std::string& program, CheckSettings check) {
   return {.folder = workspace.queue() / "annotations",
           .results = workspace.datasets(),
           .working_in = workspace.root(),
@@ -30,12 +30,14 @@ Work annotation(const Workspace& workspace, const std::string& program) {
               [program](const Job& job, const std::string& settings, const std::string&) {
                 return std::vector<std::string>{program, parts_of(job).first, "--config", settings};
               },
-          .variables = {"BURNISH_PROGRESS_SECONDS=1"}};
+          .variables = {"BURNISH_PROGRESS_SECONDS=1"},
+          .check = std::move(check)};
 }
 
 }  // namespace
 
-Annotations::Annotations(const Workspace& workspace, const std::string& program) : queue_(annotation(workspace, program)) {}
+Annotations::Annotations(const Workspace& workspace, const std::string& program, CheckSettings check)
+    : queue_(annotation(workspace, program, std::move(check))) {}
 
 Job Annotations::add(const fs::path& dataset, const std::string& verb, const std::string& settings) {
   if (verb != "caption" && verb != "mask")

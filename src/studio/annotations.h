@@ -12,7 +12,7 @@ namespace burnish::studio {
 class Annotations {
  public:
   /// Goes on with those that wait.
-  Annotations(const Workspace& workspace, const std::string& program);
+  Annotations(const Workspace& workspace, const std::string& program, CheckSettings check = {});
 
   /// Adds one at the end: of a verb, "caption" or "mask", over a dataset's folder, with further options of the verb as TOML. A config Error
   /// for another verb.

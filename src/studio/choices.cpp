@@ -43,8 +43,18 @@ fs::path picture_of(const fs::path& drawing, int64_t number) {
 
 void copy_to(const fs::path& from, const fs::path& to) {
   std::error_code error;
-  fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
+  fs::copy_file(from, to, error);
   if (error) data_error("studio", "{} cannot be copied to {}: {}", from.string(), to.string(), error.message());
+}
+
+/// The name of a picture like the wish, of which nothing is there: neither it nor its caption, further columns, or rejected picture.
+std::string free_file(const fs::path& folder, const std::string& wish, const std::string& ending) {
+  for (int number = 1;; ++number) {
+    const auto stem = number == 1 ? wish : fmt::format("{}-{}", wish, number);
+    const bool is_used = is_taken(folder / (stem + ending)) || is_taken(folder / (stem + ".txt")) || is_taken(folder / (stem + ".json")) ||
+                         is_taken(folder / kRejected / (stem + ending));
+    if (!is_used) return stem + ending;
+  }
 }
 
 }  // namespace
@@ -65,8 +75,7 @@ void choose(const Workspace& workspace, const fs::path& drawing, const json& wis
 
   const auto folder = workspace.datasets() / name;
   make_folder(folder / kRejected);
-  const auto ending = liked.extension().string();
-  const auto file = free_name(folder, fmt::format("{}-{:04}{}", drawing.filename().string(), chosen, ending), ending);
+  const auto file = free_file(folder, fmt::format("{}-{:04}", drawing.filename().string(), chosen), liked.extension().string());
   copy_to(other, folder / kRejected / file);
   const auto beside = [&](const char* of) { return folder / fs::path(file).replace_extension(of); };
   io::write_text_atomic(beside(".json"), json{{"rejected_image", std::string(kRejected) + "/" + file}}.dump() + "\n");

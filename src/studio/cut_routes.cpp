@@ -54,9 +54,11 @@ void say(Studio& studio, const fs::path& folder, const Request& request, Respons
 
 }  // namespace
 
-void add_cut_routes(httplib::Server& http, Studio& studio) {
-  http.Post(std::string(kDataset) + "/cuts", of_dataset(studio, [&studio](const fs::path& folder, const Request& request,
-                                                                          Response& response) { say(studio, folder, request, response); }));
+void add_cut_routes(Routes& routes, Studio& studio) {
+  routes.post("/api/datasets/NAME/cuts", {{"settings", Is::text, false}, {"run", Is::text, false}, {"job", Is::text, false}},
+              of_dataset(studio, [&studio](const fs::path& folder, const Request& request, Response& response) {
+                say(studio, folder, request, response);
+              }));
 }
 
 }  // namespace burnish::studio

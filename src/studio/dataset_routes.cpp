@@ -1,7 +1,13 @@
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <map>
+
+#include "base/count.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "io/files.h"
+#include "studio/arrival.h"
 #include "studio/dataset_handlers.h"
 #include "studio/zip.h"
 
@@ -24,28 +30,66 @@ const char* media_type_of(const fs::path& file) {
   return ending == ".mkv" ? "video/x-matroska" : "application/octet-stream";
 }
 
+/// Refuses to link a folder that the workspace lies in: all that is on the machine would be looked through for pictures.
+void check_link(const Studio& studio, const std::string& linked) {
+  if (!fs::path(linked).is_absolute() || !io::is_folder(linked))
+    refuse_with(400, fmt::format("there is no folder '{}' on the machine that the studio runs on; give its whole path", linked));
+  const auto folder = fs::canonical(linked), root = fs::canonical(studio.workspace.root());
+  if (std::mismatch(folder.begin(), folder.end(), root.begin(), root.end()).first == folder.end())
+    refuse_with(400, fmt::format("the workspace itself lies in '{}'; link the folder of the pictures alone", linked));
+}
+
 void make(const Studio& studio, const Request& request, Response& response) {
   const auto body = body_of(request);
-  const auto name = body.at("name").get<std::string>();
+  const auto name = body.at("name").get<std::string>(), linked = body.value("folder", "");
   if (!is_name(name)) return refuse(response, 400, "names have no slashes, begin with no dot, and are at most 100 bytes long");
+  if (!linked.empty()) check_link(studio, linked);
   const auto folder = studio.workspace.datasets() / free_name(studio.workspace.datasets(), name);
   std::error_code error;
-  if (const auto linked = body.value("folder", ""); !linked.empty()) {
-    if (!fs::path(linked).is_absolute() || !io::is_folder(linked))
-      return refuse(response, 400,
-                    fmt::format("there is no folder '{}' on the machine that the studio runs on; give its whole path", linked));
-    fs::create_directory_symlink(linked, folder, error);
-  } else {
-    fs::create_directory(folder, error);
-  }
+  if (linked.empty()) fs::create_directory(folder, error);
+  else fs::create_directory_symlink(linked, folder, error);
   if (error) return refuse(response, 500, error.message());
   answer(response, {{"name", folder.filename().string()}});
 }
 
-/// A folder goes into the bin; of one that is linked the link alone goes.
-void remove(const Studio& studio, const fs::path& folder, Response& response) {
+/// Tells whether settings name a dataset's folder: as "../datasets/cats", or a whole path.
+bool names_dataset(const std::string& settings, const std::string& name) {
+  auto quoted = to_toml(name);
+  const auto part = "datasets/" + quoted.substr(1, quoted.size() - 2);
+  for (auto at = settings.find(part); at != settings.npos; at = settings.find(part, at + 1)) {
+    const auto next = at + part.size() < settings.size() ? settings[at + part.size()] : '"';
+    if (std::string_view("\"'/,:").find(next) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+/// Says what goes on, or waits, that reads a dataset; "" for nothing.
+std::string user_of(const Studio& studio, const std::string& name) {
+  for (const auto& job : studio.queue.jobs()) {
+    if (job.state != Job::State::ended && names_dataset(io::read_text(studio.queue.settings_of(job.id)), name))
+      return fmt::format("the run {}", job.run);
+  }
+  for (const auto& run : Workspace::names(studio.workspace.runs())) {  // of a terminal too
+    const auto folder = studio.workspace.runs() / run, settings = folder / "config.toml";
+    if (!io::FolderClaim(folder).held() && io::is_there(settings) && names_dataset(io::read_text(settings), name))
+      return fmt::format("the run {}", run);
+  }
+  for (const auto& job : studio.annotations.list()) {
+    if (job["dataset"] == name && job["state"] != "ended")
+      return fmt::format("what writes a {} for each picture", job["verb"].get<std::string>());
+  }
+  return "";
+}
+
+/// A folder goes into the bin; of one that is linked the link alone goes, also where it leads to nothing.
+void remove(const Studio& studio, const Request& request, Response& response) {
+  const std::string name = request.matches[1];
+  const auto folder = studio.workspace.datasets() / name;
+  if (!is_name(name) || !is_taken(folder)) return refuse(response, 404, kNoDataset);
+  if (const auto user = user_of(studio, name); !user.empty())
+    return refuse(response, 409, fmt::format("{} still reads this dataset; stop it, or take it out of the queue, first", user));
   std::error_code error;
-  if (fs::is_symlink(folder)) fs::remove(folder, error);
+  if (fs::is_symlink(folder, error)) fs::remove(folder, error);
   else studio.workspace.throw_away(folder);
   if (error) return refuse(response, 500, error.message());
   done(response);
@@ -53,17 +97,10 @@ void remove(const Studio& studio, const fs::path& folder, Response& response) {
 
 /// Unpacks an archive that lies in the dataset only as long as that takes.
 void take_archive(const fs::path& folder, const std::string& name, Response& response, const httplib::ContentReader& read) {
-  const auto zip = folder / free_name(folder, ".dropped " + name, ".zip");
-  if (!take_file(zip, kMostOfAnArchive, response, read)) return;
-  std::error_code ignored;
-  try {
-    const auto unpacked = unpack(zip, folder);
-    fs::remove(zip, ignored);
-    answer(response, {{"added", unpacked.num_files}, {"passed_over", unpacked.passed_over}});
-  } catch (const Error& error) {
-    fs::remove(zip, ignored);
-    refuse(response, 400, without_source(error));
-  }
+  const Arrival zip(folder);
+  take_file(zip.path(), name, kMostOfAnArchive, read);
+  const auto unpacked = unpack(zip.path(), name, folder);
+  answer(response, {{"added", unpacked.num_files}, {"passed_over", unpacked.passed_over}});
 }
 
 void take(const fs::path& folder, const Request& request, Response& response, const httplib::ContentReader& read) {
@@ -71,18 +108,40 @@ void take(const fs::path& folder, const Request& request, Response& response, co
   if (is_name(name) && name.ends_with(".zip")) return take_archive(folder, name, response, read);
   if (!Datasets::takes(name))
     return refuse(response, 400, fmt::format("'{}' is no picture, clip, caption or zip archive by its ending", name));
-  const auto to = folder / free_name(folder, name, fs::path(name).extension().string());
-  if (take_file(to, kMostOfAFile, response, read)) answer(response, {{"added", 1}});
+  const Arrival arrival(folder);
+  take_file(arrival.path(), name, kMostOfAFile, read);
+  answer(response, {{"added", 1}, {"name", arrival.settle(name)}});
 }
 
-void write_captions(const fs::path& folder, const Request& request, Response& response) {
-  auto before = json::object();
-  const auto body = body_of(request);
-  for (const auto& [file, caption] : body.at("captions").items()) {
+/// Finds all items, before anything is done to one of them; 404 where one is not there.
+std::vector<Item> found(const fs::path& folder, const std::vector<std::string>& files) {
+  std::vector<Item> items;
+  for (const auto& file : files) {
     auto item = Datasets::find(folder, file);
-    if (!item) continue;
-    before[file] = io::is_there(item->caption_file()) ? io::read_text(item->caption_file()) : "";
-    Datasets::write_caption(*item, caption.get<std::string>());
+    if (!item) refuse_with(404, fmt::format("{} has no picture or clip '{}'", folder.filename().string(), one_line(file)));
+    items.push_back(std::move(*item));
+  }
+  return items;
+}
+
+/// Writes captions one after the other. Where one cannot be written, the answer has what stood in the place of those that were.
+void write_captions(const fs::path& folder, const Request& request, Response& response) {
+  const auto body = body_of(request);
+  const auto captions = body.at("captions").get<std::map<std::string, std::string>>();
+  std::vector<std::string> files;
+  for (const auto& [file, caption] : captions) files.push_back(file);
+  auto before = json::object();
+  for (const auto& item : found(folder, files)) {
+    const auto was = io::is_there(item.caption_file()) ? io::read_text(item.caption_file()) : "";
+    try {
+      Datasets::write_caption(item, captions.at(item.name));
+    } catch (const Error& error) {
+      refuse_with(500,
+                  fmt::format("the caption of {} is not written, and {} before it are: {}", item.name,
+                              count_of(std::ssize(before), "caption"), without_source(error)),
+                  {{"before", before}});
+    }
+    before[item.name] = was;
   }
   answer(response, {{"before", before}});
 }
@@ -90,41 +149,42 @@ void write_captions(const fs::path& folder, const Request& request, Response& re
 void leave_out(const fs::path& folder, const Request& request, Response& response) {
   const auto body = body_of(request);
   const auto out = body.at("out").get<bool>();
-  for (const auto& file : body.at("files").get<std::vector<std::string>>()) {
-    if (auto item = Datasets::find(folder, file)) Datasets::leave_out(folder, *item, out);
+  const auto items = found(folder, body.at("files").get<std::vector<std::string>>());
+  for (const auto& item : items) {
+    if (!Datasets::leave_out(folder, item, out))
+      refuse_with(409, fmt::format("there is another {} where this one would go; rename one of them", item.name));
   }
   done(response);
 }
 
 }  // namespace
 
-void add_dataset_routes(httplib::Server& http, Studio& studio) {
+void add_dataset_routes(Routes& routes, Studio& studio) {
   auto& datasets = studio.datasets;
   const std::string dataset = kDataset, item = kItem;
-  http.Get("/api/datasets", handled([&datasets](const Request&, Response& response) { answer(response, datasets.list()); }));
-  http.Post("/api/datasets", handled([&studio](const Request& request, Response& response) { make(studio, request, response); }));
-  http.Get(dataset + "/items", of_dataset(studio, [&datasets](const fs::path& folder, const Request&, Response& response) {
-             answer(response, datasets.items(folder));
-           }));
-  http.Get(item + "/thumbnail",
-           of_item(studio, [&studio](const fs::path&, const Item& picture, const Request& request, Response& response) {
-             response.set_header("Cache-Control", "private, max-age=86400");
-             response.set_content(studio.thumbnails.picture(picture.path, side_of(request)), "image/webp");
-           }));
-  http.Get(item + "/file", of_item(studio, [](const fs::path&, const Item& clip, const Request&, Response& response) {
-             send_file(clip.path, response, media_type_of(clip.path));
-           }));
-  http.Post(dataset + "/captions", of_dataset(studio, write_captions));
-  http.Post(dataset + "/leave_out", of_dataset(studio, leave_out));
-  http.Delete(dataset, of_dataset(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
-                remove(studio, folder, response);
-              }));
-  http.Delete(item, of_item(studio, [&datasets](const fs::path& folder, const Item& picture, const Request&, Response& response) {
-                if (fs::is_symlink(folder)) return refuse(response, 409, "what lies in a linked folder is not thrown away; leave it out");
-                datasets.throw_away(folder, picture);
-                done(response);
-              }));
-  http.Put(dataset + "/files/([^/]+)", [&studio](const Request& request, Response& response, const httplib::ContentReader& read) {
+  routes.get("/api/datasets", [&datasets](const Request&, Response& response) { answer(response, datasets.list()); });
+  routes.post("/api/datasets", {{"name", Is::text}, {"folder", Is::text, false}},
+              [&studio](const Request& request, Response& response) { make(studio, request, response); });
+  routes.get(dataset + "/items", of_dataset(studio, [&datasets](const fs::path& folder, const Request&, Response& response) {
+               answer(response, datasets.items(folder));
+             }));
+  routes.get(item + "/thumbnail",
+             of_item(studio, [&studio](const fs::path&, const Item& picture, const Request& request, Response& response) {
+               response.set_header("Cache-Control", "private, max-age=86400");
+               response.set_content(studio.thumbnails.picture(picture.path, side_of(request)), "image/webp");
+             }));
+  routes.get(item + "/file", of_item(studio, [](const fs::path&, const Item& clip, const Request&, Response& response) {
+               send_file(clip.path, response, media_type_of(clip.path));
+             }));
+  routes.post(dataset + "/captions", {{"captions", Is::object}}, of_dataset(studio, write_captions));
+  routes.post(dataset + "/leave_out", {{"files", Is::texts}, {"out", Is::truth}}, of_dataset(studio, leave_out));
+  routes.remove(dataset, [&studio](const Request& request, Response& response) { remove(studio, request, response); });
+  routes.remove(item, of_item(studio, [&datasets](const fs::path& folder, const Item& picture, const Request&, Response& response) {
+                  if (fs::is_symlink(folder)) return refuse(response, 409, "what lies in a linked folder is not thrown away; leave it out");
+                  datasets.throw_away(folder, picture);
+                  done(response);
+                }));
+  routes.put(dataset + "/files/FILE", [&studio](const Request& request, Response& response, const httplib::ContentReader& read) {
     of_dataset(studio, [&read](const fs::path& folder, const Request& asked, Response& answered) { take(folder, asked, answered, read); })(
         request, response);
   });

@@ -1,5 +1,7 @@
 #include "studio/datasets.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <iterator>
@@ -7,6 +9,7 @@
 #include <set>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -27,6 +30,7 @@ using nlohmann::json;
 namespace {
 
 constexpr const char* kLeftOut = ".excluded";
+constexpr int64_t kMostListed = 400'000;  // files and folders of a dataset, so that a link to half a disk does not hold up the page
 
 bool is_item(const std::string& name) { return is_name(name) && (data::is_picture_name(name) || data::is_video(name)); }
 
@@ -44,12 +48,34 @@ int64_t version_of(const fs::path& file) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(fs::last_write_time(file, error).time_since_epoch()).count();
 }
 
-void move(const fs::path& from, const fs::path& to) {
-  if (!io::is_there(from)) return;
-  std::error_code error;
-  fs::create_directories(to.parent_path(), error);
-  fs::rename(from, to, error);
-  if (error) data_error("studio", "{} cannot be moved to {}: {}", from.string(), to.string(), error.message());
+/// Moves files to names that nothing has, all of them or none; false where one of these names is taken.
+bool move_all(const std::vector<std::pair<fs::path, fs::path>>& moves) {
+  if (std::ranges::any_of(moves, [](const auto& move) { return is_taken(move.second); })) return false;
+  size_t num_moved = 0;
+  auto move_back = [&] {
+    std::error_code ignored;
+    while (num_moved-- > 0) fs::rename(moves[num_moved].second, moves[num_moved].first, ignored);
+  };
+  try {
+    for (const auto& [from, to] : moves) {
+      if (!move_new(from, to)) return move_back(), false;
+      ++num_moved;
+    }
+  } catch (const Error&) {
+    move_back();
+    throw;
+  }
+  return true;
+}
+
+/// The names of an item and of what lies beside it in another folder, where the item's stem is `stem`.
+std::vector<std::pair<fs::path, fs::path>> moves_of(const Item& item, const fs::path& folder, const std::string& stem) {
+  auto files = item.companions();
+  files.push_back(item.path);
+  const auto own = item.path.stem().string().size();
+  std::vector<std::pair<fs::path, fs::path>> moves;
+  for (const auto& path : files) moves.emplace_back(path, folder / (stem + path.filename().string().substr(own)));
+  return moves;
 }
 
 }  // namespace
@@ -67,11 +93,11 @@ std::vector<fs::path> Item::companions() const {
 
 /// Adds what lies in a folder of `root`, named from there on ("more/"), and in those below it. Links to folders are not followed, and a
 /// folder that has a caption is a clip of frames.
-void Datasets::list_folder(const fs::path& root, const std::string& below, bool is_left_out, std::vector<Listed>& all) {
+void Datasets::list_folder(const fs::path& root, const std::string& below, bool is_left_out, std::vector<Listed>& all, int64_t& num_looks) {
   const auto folder = root / below;
   std::set<std::string> names, stems, folders;
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; entry != end; entry.increment(error)) {
+  for (fs::directory_iterator entry(folder, error), end; entry != end && num_looks-- > 0; entry.increment(error)) {
     std::error_code gone;
     auto name = entry->path().filename().string();
     if (!is_name(name)) continue;
@@ -95,13 +121,14 @@ void Datasets::list_folder(const fs::path& root, const std::string& below, bool 
         {{below + name, folder / name, is_left_out}, names.contains(stem + ".txt"), mask == masks.end() ? fs::path() : mask->second});
   }
   for (const auto& name : folders) {
-    if (!names.contains(name + ".txt")) list_folder(root, below + name + "/", is_left_out, all);
+    if (!names.contains(name + ".txt")) list_folder(root, below + name + "/", is_left_out, all, num_looks);
   }
 }
 
 std::vector<Datasets::Listed> Datasets::listed(const fs::path& dataset, bool is_left_out) {
   std::vector<Listed> all;
-  list_folder(is_left_out ? dataset / kLeftOut : dataset, "", is_left_out, all);
+  int64_t num_looks = kMostListed;
+  list_folder(is_left_out ? dataset / kLeftOut : dataset, "", is_left_out, all, num_looks);
   return all;
 }
 
@@ -114,14 +141,16 @@ std::vector<Datasets::Listed> Datasets::listed(const fs::path& dataset) {
 
 json Datasets::list() const {
   auto all = json::array();
-  for (const auto& name : Workspace::names(workspace_.datasets())) {
-    const auto items = listed(workspace_.datasets() / name, /*is_left_out=*/false);
+  for (const auto& name : Workspace::names(workspace_.datasets(), /*with_dangling=*/true)) {
+    const auto folder = workspace_.datasets() / name;
+    const auto items = listed(folder, /*is_left_out=*/false);
     std::error_code is_no_link;
-    const auto linked = fs::read_symlink(workspace_.datasets() / name, is_no_link);
+    const auto linked = fs::read_symlink(folder, is_no_link);
     all.push_back({{"name", name},
                    {"items", items.size()},
                    {"captions", std::ranges::count(items, true, &Listed::has_caption)},
                    {"folder", linked.empty() ? json() : json(linked.string())}});
+    if (!io::is_folder(folder)) all.back()["problem"] = "the folder that this is a link to is gone";
   }
   return all;
 }
@@ -194,22 +223,19 @@ void Datasets::write_caption(const Item& item, const std::string& caption) {
   else io::write_text_atomic(item.caption_file(), std::string(text) + "\n");
 }
 
-void Datasets::leave_out(const fs::path& dataset, const Item& item, bool out) {
-  if (item.is_left_out == out) return;
+bool Datasets::leave_out(const fs::path& dataset, const Item& item, bool out) {
+  if (item.is_left_out == out) return true;
   const auto to = (out ? dataset / kLeftOut : dataset) / item.name;
-  for (const auto& path : item.companions()) move(path, to.parent_path() / path.filename());
-  move(item.path, to);
+  make_folder(to.parent_path());
+  return move_all(moves_of(item, to.parent_path(), to.stem().string()));
 }
 
 void Datasets::throw_away(const fs::path& dataset, const Item& item) const {
   const auto folder = workspace_.bin() / ("pictures of " + dataset.filename().string());
-  std::error_code ignored;
-  fs::create_directories(folder, ignored);
-  const auto ending = item.path.extension().string();
-  const auto to = folder / free_name(folder, item.path.filename().string(), ending);
-  const auto stem = item.path.stem().string().size();
-  for (const auto& path : item.companions()) move(path, folder / (to.stem().string() + path.filename().string().substr(stem)));
-  move(item.path, to);
+  make_folder(folder);
+  const auto stem = item.path.stem().string();
+  auto wish = stem;
+  for (int number = 2; !move_all(moves_of(item, folder, wish)); ++number) wish = fmt::format("{}-{}", stem, number);
 }
 
 bool Datasets::takes(const std::string& file) {

@@ -31,7 +31,7 @@ class Datasets {
   explicit Datasets(const Workspace& workspace) : workspace_(workspace) {}
 
   /// [{"name", "items", "captions", "folder"}]: how many pictures and clips there are, how many of them have a caption, and the folder that
-  /// is linked, or null.
+  /// is linked, or null; with "problem" where that folder is gone.
   nlohmann::json list() const;
   /// [{"file", "caption": text or null, "mask": a number that changes with it or null, "is_left_out", "is_clip", "height", "width",
   /// "bytes", "problem"}], by name; sizes are 0 for what cannot be read, with the reason.
@@ -42,8 +42,8 @@ class Datasets {
   static std::optional<Item> find(const std::filesystem::path& dataset, const std::string& file);
   /// "" removes the file.
   static void write_caption(const Item& item, const std::string& caption);
-  /// Moves it, with what lies beside it, out of the pictures that are trained, or back.
-  static void leave_out(const std::filesystem::path& dataset, const Item& item, bool out);
+  /// Moves it, with what lies beside it, out of the pictures that are trained, or back; false where another one is there.
+  static bool leave_out(const std::filesystem::path& dataset, const Item& item, bool out);
   /// Moves it, with what lies beside it, into the bin.
   void throw_away(const std::filesystem::path& dataset, const Item& item) const;
 
@@ -65,7 +65,8 @@ class Datasets {
     std::filesystem::path mask = {};
   };
   static std::vector<Listed> listed(const std::filesystem::path& dataset, bool is_left_out);
-  static void list_folder(const std::filesystem::path& root, const std::string& below, bool is_left_out, std::vector<Listed>& all);
+  static void list_folder(const std::filesystem::path& root, const std::string& below, bool is_left_out, std::vector<Listed>& all,
+                          int64_t& num_looks);
   static std::vector<Listed> listed(const std::filesystem::path& dataset);
   const SeenPicture& known(const std::filesystem::path& file);
   nlohmann::json describe(const Listed& listed);

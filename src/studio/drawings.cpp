@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::array kEndings{".png", ".webp", ".mp4", ".webm"};
 
-Work drawing(const Workspace& workspace, const std::string& program) {
+Work drawing(const Workspace& workspace, const std::string& program, CheckSettings check) {
   return {.folder = workspace.queue() / "drawings",
           .results = workspace.drawings(),
           .working_in = workspace.root(),
@@ -33,7 +33,8 @@ Work drawing(const Workspace& workspace, const std::string& program) {
                 return std::vector<std::string>{program,         "sample", "--config", settings, "--prompts", result + "/prompts.txt",
                                                 "--output_path", result};
               },
-          .variables = {"BURNISH_PROGRESS_SECONDS=1"}};
+          .variables = {"BURNISH_PROGRESS_SECONDS=1"},
+          .check = std::move(check)};
 }
 
 /// Names of pictures by their numbers: sample calls them 0000.png and so on.
@@ -48,14 +49,20 @@ std::map<int64_t, std::string> pictures_in(const fs::path& drawing) {
   return pictures;
 }
 
+/// The grid as it was asked for; an empty one in place of what is no grid.
 json grid_of(const fs::path& drawing) {
-  return json_or(drawing / "grid.json", json{{"settings", json::object()}, {"cells", json::array()}, {"total", 0}});
+  const json none{{"settings", json::object()}, {"cells", json::array()}, {"total", 0}};
+  auto grid = json_or(drawing / "grid.json", none);
+  auto is_such = [&](const char* key, json::value_t type) { return grid.contains(key) && grid[key].type() == type; };
+  const bool is_grid = is_such("settings", json::value_t::object) && is_such("cells", json::value_t::array) && grid.contains("total") &&
+                       grid["total"].is_number_integer();
+  return is_grid ? grid : none;
 }
 
 }  // namespace
 
-Drawings::Drawings(const Workspace& workspace, Files& files, const std::string& program)
-    : workspace_(workspace), files_(files), queue_(drawing(workspace, program)) {}
+Drawings::Drawings(const Workspace& workspace, Files& files, const std::string& program, CheckSettings check)
+    : workspace_(workspace), files_(files), check_(check), queue_(drawing(workspace, program, std::move(check))) {}
 
 json Drawings::standing(const fs::path& drawing) const {
   const auto name = drawing.filename().string();
@@ -120,6 +127,8 @@ Job Drawings::draw(const json& wish) {
   if (const auto negative = wish.value("negative_prompt", ""); !negative.empty())
     settings += fmt::format("negative_prompt = {}\n", to_toml(negative));
   const auto grid = make_grid(given);
+  settings += wish.value("settings", "");
+  if (check_) check_(name_wish, settings);  // before there is a folder
 
   const auto name = free_name(workspace_.drawings(), name_wish);
   const auto folder = workspace_.drawings() / name;
@@ -129,7 +138,7 @@ Job Drawings::draw(const json& wish) {
   io::write_text_atomic(folder / "prompts.txt", grid.prompts);
   const json described{{"settings", given}, {"cells", grid.cells}, {"total", grid.num_pictures}};
   io::write_text_atomic(folder / "grid.json", described.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
-  return queue_.add(name, settings + wish.value("settings", ""), /*resumes=*/true);
+  return queue_.add(name, settings, /*resumes=*/true);
 }
 
 bool Drawings::stop(const std::string& name) {

@@ -18,7 +18,7 @@ namespace burnish::studio {
 class Drawings {
  public:
   /// Both must outlive it. Goes on with drawings that wait.
-  Drawings(const Workspace& workspace, Files& files, const std::string& program);
+  Drawings(const Workspace& workspace, Files& files, const std::string& program, CheckSettings check = {});
 
   /// [{"name", "state", "exit_code", "done", "total", "says", "written"}], the newest first: pictures that are there, and what the program
   /// said at last.
@@ -45,6 +45,7 @@ class Drawings {
 
   const Workspace& workspace_;
   Files& files_;
+  CheckSettings check_;
   Queue queue_;
   /// Says how many pictures a grid.json asks for, as long as it stays as it was.
   struct CountedGrid {

@@ -2,7 +2,8 @@
 
 #include "io/files.h"
 #include "report/local_server.h"
-#include "studio/json_responses.h"
+#include "studio/arrival.h"
+#include "studio/routes.h"
 #include "studio/runs.h"
 #include "studio/studio.h"
 
@@ -14,7 +15,6 @@ using nlohmann::json;
 namespace {
 
 constexpr size_t kMostOfWeights = size_t{64} << 30;
-constexpr const char* kFile = "/api/files/(files|loras|runs/[^/]+)/(.+)";
 
 WeightFile named_by(const Request& request) { return {request.matches[1], request.matches[2]}; }
 
@@ -36,7 +36,15 @@ void take(const Studio& studio, const Request& request, Response& response, cons
                               ".json, .txt and .model too",
                               named_by(request).name));
   if (const auto length = request.get_header_value<uint64_t>("Content-Length"); length > 0) io::check_space(*path, length);
-  if (take_file(*path, kMostOfWeights, response, read)) answer(response, {{"name", path->filename().string()}});
+  make_folder(path->parent_path());
+  Arrival arrival(path->parent_path());
+  take_file(arrival.path(), path->filename().string(), kMostOfWeights, read);
+  const auto name = path->filename().string();
+  const bool is_part = path->parent_path().parent_path() != studio.workspace.root();  // other files of its folder name it
+  if (!is_part) return answer(response, {{"name", arrival.settle(name)}});
+  if (!arrival.settle_as(name))
+    refuse_with(409, fmt::format("there is a {} already; put the folder here under another name", named_by(request).name));
+  answer(response, {{"name", name}});
 }
 
 /// Answers with what `burnish inspect` says.
@@ -61,52 +69,50 @@ Job convert(Files& files, const json& body) {
   return files.convert(inputs, body.at("name").get<std::string>(), body.value("settings", ""));
 }
 
-void add_conversions(httplib::Server& http, Studio& studio) {
+void add_conversions(Routes& routes, Studio& studio) {
   auto& conversions = studio.files.conversions();
-  http.Get("/api/conversions", handled([&conversions](const Request&, Response& response) {
-             auto all = json::array();
-             for (const auto& job : conversions.jobs()) all.push_back(describe(conversions, job));
-             answer(response, all);
-           }));
-  http.Post("/api/conversions", handled([&studio](const Request& request, Response& response) {
-              answer(response, to_json(convert(studio.files, body_of(request))));
-            }));
-  const std::string job = "/api/conversions/([^/]+)";
-  http.Post(job + "/stop", handled([&conversions](const Request& request, Response& response) {
-              for (const auto& one : conversions.jobs()) {
-                if (one.id == request.matches[1] && interrupt(one)) return done(response);
-              }
-              refuse(response, 409, "no such conversion goes on");
-            }));
-  http.Delete(job, handled([&conversions](const Request& request, Response& response) {
-                if (!conversions.remove(request.matches[1])) return refuse(response, 404, "there is no such conversion, or it goes on");
-                done(response);
-              }));
+  routes.get("/api/conversions", [&conversions](const Request&, Response& response) {
+    auto all = json::array();
+    for (const auto& job : conversions.jobs()) all.push_back(describe(conversions, job));
+    answer(response, all);
+  });
+  routes.post(
+      "/api/conversions", {{"inputs", Is::list}, {"name", Is::text}, {"settings", Is::text, false}},
+      [&studio](const Request& request, Response& response) { answer(response, to_json(convert(studio.files, body_of(request)))); });
+  routes.post("/api/conversions/ID/stop", {}, [&conversions](const Request& request, Response& response) {
+    for (const auto& one : conversions.jobs()) {
+      if (one.id == request.matches[1] && interrupt(one)) return done(response);
+    }
+    refuse(response, 409, "no such conversion goes on");
+  });
+  routes.remove("/api/conversions/ID", [&conversions](const Request& request, Response& response) {
+    if (!conversions.remove(request.matches[1])) return refuse(response, 404, "there is no such conversion, or it goes on");
+    done(response);
+  });
 }
 
 }  // namespace
 
-void add_file_routes(httplib::Server& http, Studio& studio) {
-  const std::string file = kFile;
-  http.Get("/api/files", handled([&studio](const Request&, Response& response) { answer(response, studio.files.list()); }));
-  http.Get(
-      "/api/inspect/(files|loras|runs/[^/]+)/(.+)",
-      of_file(studio, [&studio](const fs::path& path, const Request&, Response& response) { inspect(studio.program, path, response); }));
-  http.Get(file, of_file(studio, [](const fs::path& path, const Request&, Response& response) {
-             if (io::is_folder(path)) return refuse(response, 400, "a folder is taken away file by file");
-             send_file(path, response);
-           }));
-  http.Delete("/api/files/(files|loras)/([^/]+)", of_file(studio, [&studio](const fs::path& path, const Request&, Response& response) {
-                studio.workspace.throw_away(path);
-                done(response);
-              }));
-  http.Put("/api/files/(files|loras)/(.+)", [&studio](const Request& request, Response& response, const httplib::ContentReader& read) {
-    handled([&](const Request& asked, Response& answered) { take(studio, asked, answered, read); })(request, response);
+void add_file_routes(Routes& routes, Studio& studio) {
+  routes.get("/api/files", [&studio](const Request&, Response& response) { answer(response, studio.files.list()); });
+  routes.get("/api/inspect/PLACE/PATH", of_file(studio, [&studio](const fs::path& path, const Request&, Response& response) {
+               inspect(studio.program, path, response);
+             }));
+  routes.get("/api/files/PLACE/PATH", of_file(studio, [](const fs::path& path, const Request&, Response& response) {
+               if (io::is_folder(path)) return refuse(response, 400, "a folder is taken away file by file");
+               send_file(path, response);
+             }));
+  routes.remove("/api/files/SHELF/NAME", of_file(studio, [&studio](const fs::path& path, const Request&, Response& response) {
+                  studio.workspace.throw_away(path);
+                  done(response);
+                }));
+  routes.put("/api/files/SHELF/PATH", [&studio](const Request& request, Response& response, const httplib::ContentReader& read) {
+    take(studio, request, response, read);
   });
-  http.Get("/api/options/(sample|convert|caption|mask)", handled([&studio](const Request& request, Response& response) {
-             report::send_whole(response, studio.program.options_of(request.matches[1]), "application/json");
-           }));
-  add_conversions(http, studio);
+  routes.get("/api/options/VERB", [&studio](const Request& request, Response& response) {
+    report::send_whole(response, studio.program.options_of(request.matches[1]), "application/json");
+  });
+  add_conversions(routes, studio);
 }
 
 }  // namespace burnish::studio

@@ -78,7 +78,7 @@ std::vector<std::string> names_of(const std::string& path) {
   return are_names ? names : std::vector<std::string>();
 }
 
-Work conversion(const Workspace& workspace, const std::string& program) {
+Work conversion(const Workspace& workspace, const std::string& program, CheckSettings check) {
   return {.folder = workspace.queue() / "conversions",
           .results = workspace.files(),
           .working_in = workspace.root(),
@@ -86,7 +86,8 @@ Work conversion(const Workspace& workspace, const std::string& program) {
               [program](const Job&, const std::string& settings, const std::string&) {
                 return std::vector<std::string>{program, "convert", "--config", settings};
               },
-          .variables = {"BURNISH_PROGRESS_SECONDS=1"}};
+          .variables = {"BURNISH_PROGRESS_SECONDS=1"},
+          .check = std::move(check)};
 }
 
 }  // namespace
@@ -95,8 +96,8 @@ WeightFile weight_file_of(const json& value) { return {value.at("place").get<std
 
 std::string to_toml(const json& value) { return value.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace); }
 
-Files::Files(const Workspace& workspace, const std::string& program)
-    : workspace_(workspace), conversions_(conversion(workspace, program)) {}
+Files::Files(const Workspace& workspace, const std::string& program, CheckSettings check)
+    : workspace_(workspace), conversions_(conversion(workspace, program, std::move(check))) {}
 
 bool Files::is_adapter(const fs::path& path) {
   if (io::is_folder(path)) return io::is_there(path / "adapter_config.json");
@@ -157,11 +158,7 @@ std::optional<fs::path> Files::path_to_add(const WeightFile& file) const {
   if (names.empty() || !is_part_name(names.back())) return std::nullopt;
   if (names.size() == 1 && !is_weights_name(names.back())) return std::nullopt;
   auto folder = file.place == "loras" ? workspace_.loras() : workspace_.files();
-  if (names.size() == 1) return folder / free_name(folder, names[0], fs::path(names[0]).extension().string());
   for (size_t i = 0; i + 1 < names.size(); ++i) folder /= names[i];
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) data_error("studio", "{} cannot be made: {}", folder.string(), error.message());
   return folder / names.back();
 }
 

@@ -23,7 +23,7 @@ struct WeightFile {
 class Files {
  public:
   /// The workspace must outlive it. Goes on with conversions that wait.
-  Files(const Workspace& workspace, const std::string& program);
+  Files(const Workspace& workspace, const std::string& program, CheckSettings check = {});
 
   /// [{"place", "name", "bytes", "is_folder", "is_adapter", "written"}], the newest first. Of folders there is one that holds weights by
   /// itself, of peft or diffusers say.
@@ -32,8 +32,8 @@ class Files {
   bool has_adapter(const std::filesystem::path& run);
   /// The path of a file or folder; nothing where there is none, and for what is no place or name.
   std::optional<std::filesystem::path> find(const WeightFile& file) const;
-  /// The path under which a file may be added to files/ or loras/, in folders of the names before it; nothing for other places and for
-  /// files that belong to no model.
+  /// The path that a file may be added under to files/ or loras/, or one like it, in folders of the names before it; nothing for other
+  /// places and for files that belong to no model.
   std::optional<std::filesystem::path> path_to_add(const WeightFile& file) const;
 
   /// Puts a conversion into the queue: of `inputs`, in this order, into a file or folder like `wish` in files/, with the options of

@@ -8,8 +8,8 @@
 #include "io/files.h"
 #include "io/json.h"
 #include "report/local_server.h"
-#include "studio/json_responses.h"
 #include "studio/pace.h"
+#include "studio/routes.h"
 #include "studio/studio.h"
 
 namespace burnish::studio {
@@ -64,32 +64,32 @@ json recipes_in(const fs::path& folder) {
 
 }  // namespace
 
-void add_form_routes(httplib::Server& http, Studio& studio) {
-  http.Get("/api/studio", handled([&studio](const Request&, Response& response) {
-             const auto& workspace = studio.workspace;
-             answer(response, {{"folder", workspace.root().string()}, {"datasets", Workspace::names(workspace.datasets())}});
-           }));
-  http.Get("/api/options", handled([&studio](const Request&, Response& response) {
-             report::send_whole(response, studio.options.schema, "application/json");
-           }));
-  http.Get("/api/recipes", handled([&studio](const Request&, Response& response) {
-             answer(response, {{"recipes", recipes_in(studio.options.recipes)}, {"goals", goals_in(studio.options.recipes)}});
-           }));
-  http.Post("/api/import", handled([&studio](const Request& request, Response& response) {
-              answer(response, import_settings(studio, body_of(request).at("files")));
-            }));
-  http.Post("/api/form", handled([&studio](const Request& request, Response& response) {
-              answer(response, studio.options.form(body_of(request).at("settings").get<std::string>()));
-            }));
-  http.Post("/api/plan", handled([&studio](const Request& request, Response& response) {
-              const auto body = body_of(request);
-              const auto settings = body.at("settings").get<std::string>();
-              auto planned = studio.program.plan(settings, body.value("fit", false));
-              if (planned.contains("plan"))
-                planned["pace"] = pace_of(planned["plan"], studio.options.form(settings).at("values"), studio.workspace, studio.runs,
-                                          studio.options.form);
-              answer(response, planned);
-            }));
+void add_form_routes(Routes& routes, Studio& studio) {
+  const Taken settings{"settings", Is::text};
+  routes.get("/api/studio", [&studio](const Request&, Response& response) {
+    const auto& workspace = studio.workspace;
+    answer(response, {{"folder", workspace.root().string()}, {"datasets", Workspace::names(workspace.datasets())}});
+  });
+  routes.get("/api/options",
+             [&studio](const Request&, Response& response) { report::send_whole(response, studio.options.schema, "application/json"); });
+  routes.get("/api/recipes", [&studio](const Request&, Response& response) {
+    answer(response, {{"recipes", recipes_in(studio.options.recipes)}, {"goals", goals_in(studio.options.recipes)}});
+  });
+  routes.post("/api/import", {{"files", Is::list}}, [&studio](const Request& request, Response& response) {
+    answer(response, import_settings(studio, body_of(request).at("files")));
+  });
+  routes.post("/api/form", {settings}, [&studio](const Request& request, Response& response) {
+    answer(response, studio.options.form(body_of(request).at("settings").get<std::string>()));
+  });
+  routes.post("/api/plan", {settings, {"fit", Is::truth, false}}, [&studio](const Request& request, Response& response) {
+    const auto body = body_of(request);
+    const auto text = body.at("settings").get<std::string>();
+    auto planned = studio.program.plan(text, body.value("fit", false));
+    if (planned.contains("plan"))
+      planned["pace"] =
+          pace_of(planned["plan"], studio.options.form(text).at("values"), studio.workspace, studio.runs, studio.options.form);
+    answer(response, planned);
+  });
 }
 
 }  // namespace burnish::studio

@@ -4,11 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "base/input_error.h"
+#include "base/limits.h"
 #include "base/text.h"
 
 namespace burnish::studio {
@@ -38,6 +41,34 @@ json checked_prompt(const json& value) {
   if (prompt.starts_with('#'))
     config_error("studio", "the prompt '{}' begins with #, as notes in prompt files do; begin it otherwise", prompt);
   return prompt;
+}
+
+/// Refuses a number that no picture can be drawn by.
+void check_whole(const json& value, const char* what, int64_t least, int64_t most) {
+  if (value.is_null()) return;
+  if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(most)) ||
+      value.get<int64_t>() < least || value.get<int64_t>() > most)
+    config_error("studio", "{} must be a whole number from {} to {}, not {}", what, least, most, value.dump());
+}
+
+void check_number(const json& value, const char* what) {
+  constexpr double kMost = 1e4;
+  if (value.is_null()) return;
+  if (!value.is_number() || !(std::abs(value.get<double>()) <= kMost))
+    config_error("studio", "{} must be a number between -{} and {}, not {}", what, kMost, kMost, value.dump());
+}
+
+/// Refuses values of a cell that `burnish sample` would refuse once the model is loaded.
+void check_cell(const json& cell) {
+  if (const auto& size = cell.at("size"); !size.is_null()) {
+    if (!size.is_array() || size.size() != 2) config_error("studio", "a size is a list of width and height, not {}", size.dump());
+    check_whole(size[0], "the width of a picture", 1, kMostPixelsASide);
+    check_whole(size[1], "the height of a picture", 1, kMostPixelsASide);
+  }
+  check_whole(cell.at("steps"), "the steps of a picture", 1, kMostSamplerSteps);
+  check_whole(cell.at("seed"), "the seed of a picture", 0, INT64_MAX);
+  check_number(cell.at("guidance"), "the guidance of a picture");
+  check_number(cell.at("strength"), "a strength of LoRAs");
 }
 
 /// What changes the model stands first, so that it changes as seldom as may be.
@@ -110,6 +141,7 @@ Grid make_grid(const json& wish) {
   do {
     json cell;
     for (size_t i = 0; i < axes.size(); ++i) cell[axes[i].name] = axes[i].values[at[i]];
+    check_cell(cell);
     const auto line = line_of(wish, cell);
     const auto [number, is_new] = numbers.try_emplace(line, grid.num_pictures);
     if (is_new) {

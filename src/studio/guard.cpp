@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "io/files.h"
 #include "report/local_server.h"
+#include "studio/json_responses.h"
 
 namespace burnish::studio {
 
@@ -62,7 +63,9 @@ std::string cookie_of(const httplib::Request& request, const std::string& name) 
   return "";
 }
 
-bool turn_away(httplib::Response& response, const std::string& why) {
+/// Says why to a program as all of the interface does, and to a browser as a line.
+bool turn_away(const httplib::Request& request, httplib::Response& response, const std::string& why) {
+  if (request.path.starts_with("/api")) return refuse(response, 403, why), false;
   response.status = 403;
   response.set_content(why + "\n", "text/plain");
   return false;
@@ -83,19 +86,20 @@ bool Guard::knows_token(const httplib::Request& request, bool& by_cookie) const 
 bool Guard::admits(const httplib::Request& request, httplib::Response& response) const {
   const auto host = request.get_header_value("Host");
   if (request.get_header_value_count("Host") != 1 || !(listens_ || report::is_loopback_host(host)))
-    return turn_away(response, "burnish studio answers to 127.0.0.1 and localhost alone; --listen lets others in");
+    return turn_away(request, response, "burnish studio answers to 127.0.0.1 and localhost alone; --listen lets others in");
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (reads && request.path == "/" && request.has_param("token")) {
-    if (!are_equal(request.get_param_value("token"), token_)) return turn_away(response, "this is not the token of this studio");
+    if (!are_equal(request.get_param_value("token"), token_)) return turn_away(request, response, "this is not the token of this studio");
     response.set_header("Set-Cookie", fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie_, token_));
     response.set_redirect("/", 303);  // so that the token stays in no history
     return false;
   }
   bool by_cookie = false;
-  if (!knows_token(request, by_cookie)) return turn_away(response, "open the address that burnish studio printed, which has a token in it");
+  if (!knows_token(request, by_cookie))
+    return turn_away(request, response, "open the address that burnish studio printed, which has a token in it");
   const auto origin = request.get_header_value("Origin");
   if (!reads && (by_cookie || !origin.empty()) && origin != "http://" + host)
-    return turn_away(response, "a page of another site may change nothing here");
+    return turn_away(request, response, "a page of another site may change nothing here");
   return true;
 }
 

@@ -29,6 +29,8 @@ void done(Response& response) {
 
 void refuse(Response& response, int status, const std::string& sentence) { answer(response, {{"sentence", sentence}}, status); }
 
+void refuse_with(int status, const std::string& sentence, json more) { throw Refusal{status, sentence, std::move(more)}; }
+
 void send_file(const std::filesystem::path& path, Response& response, const char* media_type) {
   static constexpr size_t kPiece = 1 << 20;
   auto file = std::make_shared<io::InputFile>(path);
@@ -41,7 +43,7 @@ void send_file(const std::filesystem::path& path, Response& response, const char
                                 });
 }
 
-bool take_file(const std::filesystem::path& path, size_t most_bytes, Response& response, const httplib::ContentReader& read) {
+void take_file(const std::filesystem::path& path, const std::string& name, size_t most_bytes, const httplib::ContentReader& read) {
   io::AtomicFile file(path);
   size_t total = 0;
   const bool is_whole = read([&](const char* bytes, size_t count) {
@@ -50,10 +52,9 @@ bool take_file(const std::filesystem::path& path, size_t most_bytes, Response& r
     file.write(bytes, count);
     return true;
   });
-  if (is_whole) return file.commit(), true;
-  refuse(response, 413,
-         fmt::format("'{}' broke off, or is larger than {}", path.filename().string(), human_bytes(static_cast<double>(most_bytes))));
-  return false;
+  if (total > most_bytes) refuse_with(413, fmt::format("'{}' is larger than {}", name, human_bytes(static_cast<double>(most_bytes))));
+  if (!is_whole) refuse_with(400, fmt::format("'{}' broke off", name));
+  file.commit();
 }
 
 json body_of(const Request& request) {
@@ -67,10 +68,16 @@ httplib::Server::Handler handled(std::function<void(const Request&, Response&)> 
   return [handle = std::move(handle)](const Request& request, Response& response) {
     try {
       handle(request, response);
+    } catch (const Refusal& refusal) {
+      auto value = refusal.more;
+      value["sentence"] = refusal.sentence;
+      answer(response, value, refusal.status);
     } catch (const Error& error) {
       refuse(response, error.code() == Exit::config ? 400 : 500, without_source(error));
     } catch (const json::exception&) {
       refuse(response, 400, "the body of this request lacks something, or holds something else in its place");
+    } catch (const std::exception& error) {
+      refuse(response, 500, fmt::format("the studio could not do this: {}", error.what()));
     }
   };
 }

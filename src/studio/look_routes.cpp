@@ -63,13 +63,12 @@ void say_alike(Studio& studio, const fs::path& folder, const Request& request, R
 
 }  // namespace
 
-void add_look_routes(httplib::Server& http, Studio& studio) {
-  const std::string dataset = kDataset;
-  http.Get(dataset + "/looks",
-           of_dataset(studio, [&studio](const fs::path& folder, const Request&, Response& response) { say(studio, folder, response); }));
-  http.Get(dataset + "/alike", of_dataset(studio, [&studio](const fs::path& folder, const Request& request, Response& response) {
-             say_alike(studio, folder, request, response);
-           }));
+void add_look_routes(Routes& routes, Studio& studio) {
+  routes.get("/api/datasets/NAME/looks",
+             of_dataset(studio, [&studio](const fs::path& folder, const Request&, Response& response) { say(studio, folder, response); }));
+  routes.get("/api/datasets/NAME/alike", of_dataset(studio, [&studio](const fs::path& folder, const Request& request, Response& response) {
+               say_alike(studio, folder, request, response);
+             }));
 }
 
 }  // namespace burnish::studio

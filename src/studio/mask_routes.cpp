@@ -26,26 +26,26 @@ void take(const Item& item, Response& response, const httplib::ContentReader& re
     bytes.append(piece, count);
     return true;
   });
-  if (!is_whole) return refuse(response, 413, "the mask broke off, or is larger than 64 MiB");
+  if (!is_whole) refuse_with(413, "the mask broke off, or is larger than 64 MiB");
   write_mask(item.path, bytes);
   done(response);
 }
 
 }  // namespace
 
-void add_mask_routes(httplib::Server& http, Studio& studio) {
-  const std::string mask = std::string(kItem) + "/mask";
-  http.Get(mask, of_item(studio, [&studio](const fs::path&, const Item& item, const Request& request, Response& response) {
-             show(studio, item, request, response);
-           }));
-  http.Put(mask, [&studio](const Request& request, Response& response, const httplib::ContentReader& read) {
+void add_mask_routes(Routes& routes, Studio& studio) {
+  const std::string mask = "/api/datasets/NAME/items/ITEM/mask";
+  routes.get(mask, of_item(studio, [&studio](const fs::path&, const Item& item, const Request& request, Response& response) {
+               show(studio, item, request, response);
+             }));
+  routes.put(mask, [&studio](const Request& request, Response& response, const httplib::ContentReader& read) {
     of_item(studio, [&read](const fs::path&, const Item& item, const Request&, Response& answered) { take(item, answered, read); })(
         request, response);
   });
-  http.Delete(mask, of_item(studio, [](const fs::path&, const Item& item, const Request&, Response& response) {
-                remove_mask(item.path);
-                done(response);
-              }));
+  routes.remove(mask, of_item(studio, [](const fs::path&, const Item& item, const Request&, Response& response) {
+                  remove_mask(item.path);
+                  done(response);
+                }));
 }
 
 }  // namespace burnish::studio

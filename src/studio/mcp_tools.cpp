@@ -47,7 +47,8 @@ json machine_of(const json& machine, const json& /*arguments*/) {
 }
 
 /// Names alone, or one of them whole.
-json recipes_of(const json& recipes, const json& arguments) {
+json recipes_of(const json& answer, const json& arguments) {
+  const auto& recipes = answer.at("recipes");
   if (!arguments.contains("name")) {
     auto names = json::array();
     for (const auto& recipe : recipes) names.push_back(recipe.at("name"));
@@ -56,7 +57,7 @@ json recipes_of(const json& recipes, const json& arguments) {
   for (const auto& recipe : recipes) {
     if (recipe.at("name") == arguments.at("name")) return recipe;
   }
-  config_error("studio", "there is no such recipe");
+  config_error("studio", "there is no recipe '{}'; get_recipe without a name lists the names", arguments.at("name").get<std::string>());
 }
 
 std::vector<Tool> tools_to_begin() {

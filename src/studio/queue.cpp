@@ -29,7 +29,8 @@ using nlohmann::json;
 namespace {
 
 constexpr auto kPause = std::chrono::milliseconds(200);  // between two looks at the jobs
-constexpr const char* kVariable = "BURNISH_JOB=";        // which a job has in its environment, with the path of its settings
+constexpr int64_t kMostJobsAtOnce = 64;
+constexpr const char* kVariable = "BURNISH_JOB=";  // which a job has in its environment, with the path of its settings
 
 constexpr std::array<std::pair<Job::State, const char*>, 3> kWords{
     {{Job::State::waiting, "waiting"}, {Job::State::running, "running"}, {Job::State::ended, "ended"}}};
@@ -38,12 +39,45 @@ const char* word_of(Job::State state) {
   return std::ranges::find(kWords, state, [](const auto& pair) { return pair.first; })->second;
 }
 
-/// An object that cannot be read is an empty one: whoever wrote it will write it again.
-json read_object(const fs::path& path) {
-  if (!io::is_there(path)) return json::object();
-  auto value = json::parse(io::read_text(path), nullptr, /*allow_exceptions=*/false);
-  return value.is_object() ? value : json::object();
-}
+/// An object that the queue wrote, or that somebody changed: a member that is not there, or is of another kind than the queue writes, is
+/// taken as if it were not said, and the second is told with the file's name.
+class ReadObject {
+ public:
+  /// An object that cannot be read is an empty one: whoever wrote it will write it again.
+  explicit ReadObject(const fs::path& path) : name_(path.string()), value_(json_or(path, json::object())) {}
+  ReadObject(std::string name, json value) : name_(std::move(name)), value_(std::move(value)) {}
+
+  std::string text(const char* key) const {
+    return of<std::string>(key, "", [](const json& one) { return one.is_string(); });
+  }
+  bool truth(const char* key) const {
+    return of<bool>(key, false, [](const json& one) { return one.is_boolean(); });
+  }
+  int64_t whole(const char* key, int64_t otherwise) const {
+    return of<int64_t>(key, otherwise, [](const json& one) { return one.is_number_integer(); });
+  }
+  std::vector<std::string> texts(const char* key) const {
+    return of<std::vector<std::string>>(key, {}, [](const json& one) {
+      return one.is_array() && std::ranges::all_of(one, [](const json& item) { return item.is_string(); });
+    });
+  }
+  ReadObject object(const char* key) const {
+    return {name_, of<json>(key, json::object(), [](const json& one) { return one.is_object(); })};
+  }
+  bool has(const char* key) const { return value_.contains(key); }
+
+ private:
+  template <class T>
+  T of(const char* key, T otherwise, bool (*is_such)(const json& one)) const {
+    const auto found = value_.find(key);
+    if (found == value_.end()) return otherwise;
+    if (is_such(*found)) return found->get<T>();
+    warn("'{}' in {} is of another kind than the queue writes, and is left out", key, name_);
+    return otherwise;
+  }
+  std::string name_;
+  json value_;
+};
 
 json record_of(const Job& job) {
   json value{{"run", job.run}, {"resumes", job.resumes}, {"state", word_of(job.state)}};
@@ -53,14 +87,18 @@ json record_of(const Job& job) {
   return value;
 }
 
-Job job_of(const std::string& id, const json& value) {
-  Job job{.id = id, .run = value.value("run", ""), .resumes = value.value("resumes", false)};
-  for (const auto& [state, word] : kWords) {
-    if (value.value("state", "") == word) job.state = state;
+/// Returns a job as it was written. One of no known state has ended: nothing is begun that was not asked for.
+Job job_of(const std::string& id, const ReadObject& value) {
+  Job job{.id = id, .run = value.text("run"), .resumes = value.truth("resumes"), .state = Job::State::ended};
+  const auto state = value.text("state");
+  for (const auto& [known, word] : kWords) {
+    if (state == word) job.state = known;
   }
-  if (auto process = value.find("process"); process != value.end() && process->is_object())
-    job.process = {process->value("id", int64_t{0}), process->value("start", int64_t{0}), process->value("host", "")};
-  if (auto code = value.find("exit_code"); code != value.end() && code->is_number_integer()) job.exit_code = code->get<int64_t>();
+  if (value.has("process")) {
+    const auto process = value.object("process");
+    job.process = {process.whole("id", 0), process.whole("start", 0), process.text("host")};
+  }
+  if (value.has("exit_code")) job.exit_code = value.whole("exit_code", static_cast<int64_t>(Exit::internal));
   return job;
 }
 
@@ -85,6 +123,11 @@ std::string next_number(const std::vector<Job>& jobs) {
   return fmt::format("{:04}", last + 1);
 }
 
+void remove_files(const fs::path& queue, const std::string& id) {
+  std::error_code ignored;
+  for (const char* ending : {".toml", ".json", ".log"}) fs::remove(queue / (id + ending), ignored);
+}
+
 }  // namespace
 
 json to_json(const Job& job) {
@@ -95,16 +138,19 @@ json to_json(const Job& job) {
           {"exit_code", job.exit_code ? json(*job.exit_code) : json()}};
 }
 
-Work training(const Workspace& workspace, const std::string& program, bool trusts_settings) {
+Work training(const Workspace& workspace, const std::string& program, bool trusts_settings, CheckSettings check) {
   return {.folder = workspace.queue(),
           .results = workspace.runs(),
           .working_in = workspace.root(),
-          .command = [program, trusts_settings](const Job& job, const std::string& settings, const std::string& result) {
-            std::vector<std::string> words{program, "train", settings, "--output_path", result};
-            if (job.resumes) words.emplace_back("--resume");
-            if (trusts_settings) words.emplace_back("--trust_settings");
-            return words;
-          }};
+          .command =
+              [program, trusts_settings](const Job& job, const std::string& settings, const std::string& result) {
+                std::vector<std::string> words{program, "train", settings, "--output_path", result};
+                if (job.resumes) words.emplace_back("--resume");
+                if (trusts_settings) words.emplace_back("--trust_settings");
+                return words;
+              },
+          .variables = {},
+          .check = std::move(check)};
 }
 
 bool interrupt(const Job& job) {
@@ -129,21 +175,19 @@ Queue::~Queue() {
 }
 
 void Queue::read() {
-  const auto order = read_object(work_.folder / "queue.json");
-  at_once_ = std::clamp<int64_t>(order.value("at_once", int64_t{1}), 1, 64);
-  paused_ = order.value("is_paused", false);
+  const ReadObject order(work_.folder / "queue.json");
+  at_once_ = std::clamp<int64_t>(order.whole("at_once", 1), 1, kMostJobsAtOnce);
+  paused_ = order.truth("is_paused");
   std::vector<std::string> ids;
   std::error_code error;
   for (fs::directory_iterator entry(work_.folder, error), end; entry != end; entry.increment(error)) {
     if (entry->path().extension() == ".toml") ids.push_back(entry->path().stem().string());
   }
   std::ranges::sort(ids);
-  auto place_of = [&, listed = order.value("order", std::vector<std::string>())](const std::string& id) {
-    return std::ranges::find(listed, id) - listed.begin();
-  };
+  auto place_of = [&, listed = order.texts("order")](const std::string& id) { return std::ranges::find(listed, id) - listed.begin(); };
   std::ranges::stable_sort(ids, {}, place_of);
   for (const auto& id : ids) {
-    auto job = job_of(id, read_object(work_.folder / (id + ".json")));
+    auto job = job_of(id, ReadObject(work_.folder / (id + ".json")));
     if (job.run.empty()) continue;  // its settings alone: the studio ended before the job was whole
     if (job.state != Job::State::ended) {
       if (auto process = process_of(kVariable + settings_of(id).string())) {
@@ -158,13 +202,6 @@ void Queue::read() {
   }
 }
 
-void Queue::write_order() const {
-  std::vector<std::string> ids;
-  for (const auto& job : jobs_) ids.push_back(job.id);
-  const json value{{"order", ids}, {"at_once", at_once_}, {"is_paused", paused_}};
-  io::write_text_atomic(work_.folder / "queue.json", value.dump(2) + "\n");
-}
-
 void Queue::write(const Job& job) const { io::write_text_atomic(work_.folder / (job.id + ".json"), record_of(job).dump(2) + "\n"); }
 
 std::vector<Job> Queue::jobs() const {
@@ -174,37 +211,71 @@ std::vector<Job> Queue::jobs() const {
 
 std::vector<Job>::iterator Queue::find(const std::string& id) { return std::ranges::find(jobs_, id, &Job::id); }
 
-Job Queue::add(const std::string& wish, const std::string& settings, bool resumes) {
+Job Queue::add(const std::string& wish, const std::string& settings, bool resumes, bool are_its_own) {
   if (!is_name(wish)) config_error("studio", "nothing can be called '{}': names have no slashes, and begin with no dot", wish);
+  if (work_.check && !are_its_own) work_.check(wish, settings);
   std::lock_guard lock(mutex_);
-  auto is_taken = [&](const std::string& name) {
-    return io::is_there(work_.results / name) || std::ranges::find(jobs_, name, &Job::run) != jobs_.end();
+  auto is_used = [&](const std::string& name) {
+    return is_taken(work_.results / name) || std::ranges::find(jobs_, name, &Job::run) != jobs_.end();
   };
   auto name = wish;
-  for (int number = 2; !resumes && is_taken(name); ++number) name = fmt::format("{}-{}", wish, number);
+  for (int number = 2; !resumes && is_used(name); ++number) name = fmt::format("{}-{}", wish, number);
   Job job{.id = next_number(jobs_) + "-" + name, .run = name, .resumes = resumes};
-  io::write_text_atomic(settings_of(job.id), settings);
-  write(job);
-  jobs_.push_back(job);
-  write_order();
+  try {
+    io::write_text_atomic(settings_of(job.id), settings);
+    write(job);
+    change([&] { jobs_.push_back(job); });
+  } catch (const Error&) {
+    remove_files(work_.folder, job.id);
+    throw;
+  }
   changed_.notify_all();
   return job;
 }
 
+/// Changes the order of jobs, or how they are run, and writes that; what cannot be written stays as it was.
+void Queue::change(const std::function<void()>& change) {
+  const auto jobs = jobs_;
+  const auto at_once = at_once_;
+  const auto paused = paused_;
+  change();
+  try {
+    std::vector<std::string> ids;
+    for (const auto& job : jobs_) ids.push_back(job.id);
+    const json value{{"order", ids}, {"at_once", at_once_}, {"is_paused", paused_}};
+    io::write_text_atomic(work_.folder / "queue.json", value.dump(2) + "\n");
+  } catch (const Error&) {
+    jobs_ = jobs;
+    at_once_ = at_once;
+    paused_ = paused;
+    throw;
+  }
+}
+
 std::string Queue::says(const std::string& id) const {
   constexpr size_t kMostOfALog = 4 << 10;
+  constexpr int64_t kSignals = 128;  // added to the number of the signal that ended a process
   const auto lines = split_list(io::last_lines(log_of(id), kMostOfALog), '\n');
-  return lines.empty() ? "" : spoken(lines.back());
+  const auto last = lines.empty() ? "" : spoken(lines.back());
+  std::lock_guard lock(mutex_);
+  const auto job = std::ranges::find(jobs_, id, &Job::id);
+  const auto signal = job == jobs_.end() ? 0 : job->exit_code.value_or(0) - kSignals;
+  if (signal <= 0 || signal == SIGINT) return last;  // which is how it is asked to end
+  const auto why =
+      signal == SIGKILL ? "it was killed, as the system does where memory runs out" : fmt::format("it was ended by signal {}", signal);
+  return last.empty() ? why : fmt::format("{}; the last that it said: {}", why, last);
 }
 
 bool Queue::move(const std::string& id, const std::string& before) {
   std::lock_guard lock(mutex_);
   auto found = find(id);
   if (found == jobs_.end() || found->state != Job::State::waiting || (!before.empty() && find(before) == jobs_.end())) return false;
-  auto job = *found;
-  jobs_.erase(found);
-  jobs_.insert(before.empty() ? jobs_.end() : find(before), std::move(job));
-  write_order();
+  if (id == before) return true;
+  change([&] {
+    auto job = *found;
+    jobs_.erase(found);
+    jobs_.insert(before.empty() ? jobs_.end() : find(before), std::move(job));
+  });
   return true;
 }
 
@@ -212,10 +283,8 @@ bool Queue::remove(const std::string& id) {
   std::lock_guard lock(mutex_);
   auto found = find(id);
   if (found == jobs_.end() || found->state == Job::State::running) return false;
-  jobs_.erase(found);
-  write_order();
-  std::error_code ignored;
-  for (const char* ending : {".toml", ".json", ".log"}) fs::remove(work_.folder / (id + ending), ignored);
+  change([&] { jobs_.erase(found); });
+  remove_files(work_.folder, id);
   return true;
 }
 
@@ -239,10 +308,12 @@ bool Queue::is_paused() const {
 }
 
 void Queue::set(int64_t at_once, bool is_paused) {
+  if (at_once < 1 || at_once > kMostJobsAtOnce) config_error("studio", "at_once must be from 1 to {}, not {}", kMostJobsAtOnce, at_once);
   std::lock_guard lock(mutex_);
-  at_once_ = std::clamp<int64_t>(at_once, 1, 64);
-  paused_ = is_paused;
-  write_order();
+  change([&] {
+    at_once_ = at_once;
+    paused_ = is_paused;
+  });
   changed_.notify_all();
 }
 

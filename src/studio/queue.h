@@ -28,6 +28,9 @@ struct Job {
   std::optional<int64_t> exit_code = {};  ///< once it has ended, where that is known
 };
 
+/// Refuses settings of a job with which it would end at once, or write outside of the workspace: `job` is its name and what it is told.
+using CheckSettings = std::function<void(const std::string& job, const std::string& settings)>;
+
 /// Holds what the jobs of a queue are, and where they lie.
 struct Work {
   std::filesystem::path folder;      ///< the queue's own
@@ -36,10 +39,11 @@ struct Work {
   /// The program and what it is told: for settings, and the path of what they make.
   std::function<std::vector<std::string>(const Job& job, const std::string& settings, const std::string& result)> command;
   std::vector<std::string> variables = {};  ///< NAME=value that jobs have beside those of this process
+  CheckSettings check = {};                 ///< what every job is asked before it is added; none: nothing
 };
 
 /// Trainings: `PROGRAM train SETTINGS` for each, which is told whether it may trust them.
-Work training(const Workspace& workspace, const std::string& program, bool trusts_settings = false);
+Work training(const Workspace& workspace, const std::string& program, bool trusts_settings = false, CheckSettings check = {});
 
 /// Jobs one after the other, or several at once. The queue is a folder: of each job its settings (ID.toml), where it stands (ID.json) and
 /// what it printed (ID.log); queue.json has their order. Jobs are processes of their own, so whatever ends one of them, or ends the studio,
@@ -56,7 +60,8 @@ class Queue {
   /// Jobs in their order.
   std::vector<Job> jobs() const;
   /// Adds a job at the end. `wish` is what its result is called, where none has that name; of one that resumes it is one that is there.
-  Job add(const std::string& wish, const std::string& settings, bool resumes);
+  /// Throws what the queue's check has against the settings, but for those that what is there was begun with (`are_its_own`).
+  Job add(const std::string& wish, const std::string& settings, bool resumes, bool are_its_own = false);
   /// Moves a job that waits before another one, or to the end. False where there is no such job.
   bool move(const std::string& id, const std::string& before);
   /// Takes a job that waits, or has ended, out of the queue. False where there is no such job.
@@ -76,8 +81,8 @@ class Queue {
   void end_jobs();
 
  private:
+  void change(const std::function<void()>& change);
   void read();
-  void write_order() const;
   void write(const Job& job) const;
   void run_jobs();
   /// Ends the record of jobs that have ended, and starts those that may start.

@@ -1,35 +1,41 @@
-#include "studio/json_responses.h"
+#include "studio/routes.h"
 #include "studio/studio.h"
 
 namespace burnish::studio {
 
 using nlohmann::json;
 
-void add_queue_routes(httplib::Server& http, Studio& studio) {
+namespace {
+
+json list(const Queue& queue) {
+  auto jobs = json::array();
+  for (const auto& job : queue.jobs()) jobs.push_back(to_json(job));
+  return {{"jobs", jobs}, {"at_once", queue.at_once()}, {"is_paused", queue.is_paused()}};
+}
+
+}  // namespace
+
+void add_queue_routes(Routes& routes, Studio& studio) {
   auto& queue = studio.queue;
-  http.Get("/api/queue", handled([&queue](const Request&, Response& response) {
-             auto jobs = json::array();
-             for (const auto& job : queue.jobs()) jobs.push_back(to_json(job));
-             answer(response, {{"jobs", jobs}, {"at_once", queue.at_once()}, {"is_paused", queue.is_paused()}});
-           }));
-  http.Post("/api/queue/jobs", handled([&queue](const Request& request, Response& response) {
-              const auto body = body_of(request);
-              answer(response, to_json(queue.add(body.at("name").get<std::string>(), body.at("settings").get<std::string>(), false)));
-            }));
-  http.Post("/api/queue", handled([&queue](const Request& request, Response& response) {
-              const auto body = body_of(request);
-              queue.set(body.value("at_once", queue.at_once()), body.value("is_paused", queue.is_paused()));
-              done(response);
-            }));
-  const std::string job = "/api/queue/jobs/([^/]+)";
-  http.Post(job + "/move", handled([&queue](const Request& request, Response& response) {
-              if (!queue.move(request.matches[1], body_of(request).value("before", ""))) return refuse(response, 404, "no such job waits");
-              done(response);
-            }));
-  http.Delete(job, handled([&queue](const Request& request, Response& response) {
-                if (!queue.remove(request.matches[1])) return refuse(response, 404, "there is no such job, or it runs");
+  routes.get("/api/queue", [&queue](const Request&, Response& response) { answer(response, list(queue)); });
+  routes.post("/api/queue/jobs", {{"name", Is::text}, {"settings", Is::text}}, [&queue](const Request& request, Response& response) {
+    const auto body = body_of(request);
+    answer(response, to_json(queue.add(body.at("name").get<std::string>(), body.at("settings").get<std::string>(), false)));
+  });
+  routes.post("/api/queue", {{"at_once", Is::whole, false}, {"is_paused", Is::truth, false}},
+              [&queue](const Request& request, Response& response) {
+                const auto body = body_of(request);
+                queue.set(body.value("at_once", queue.at_once()), body.value("is_paused", queue.is_paused()));
                 done(response);
-              }));
+              });
+  routes.post("/api/queue/jobs/ID/move", {{"before", Is::text, false}}, [&queue](const Request& request, Response& response) {
+    if (!queue.move(request.matches[1], body_of(request).value("before", ""))) return refuse(response, 404, "no such job waits");
+    done(response);
+  });
+  routes.remove("/api/queue/jobs/ID", [&queue](const Request& request, Response& response) {
+    if (!queue.remove(request.matches[1])) return refuse(response, 404, "there is no such job, or it runs");
+    done(response);
+  });
 }
 
 }  // namespace burnish::studio

@@ -5,7 +5,7 @@
 #include "io/files.h"
 #include "io/last_lines.h"
 #include "records/asked.h"
-#include "studio/json_responses.h"
+#include "studio/routes.h"
 #include "studio/studio.h"
 #include "studio/workspace_handlers.h"
 
@@ -17,12 +17,13 @@ using nlohmann::json;
 namespace {
 
 constexpr size_t kMostOfALog = 64 << 10;  // that a page shows
-constexpr const char* kRun = "/api/runs/([^/]+)";
+constexpr const char* kRun = "/api/runs/NAME";
+constexpr const char* kNoRun = "there is no such run";
 
 /// A handler that is given the folder of the run which the address names; 404 where there is none.
 template <typename Handle>
 httplib::Server::Handler of_run(const Studio& studio, Handle handle) {
-  return of_folder(studio.workspace.runs(), "there is no such run", handle);
+  return of_folder(studio.workspace.runs(), kNoRun, handle);
 }
 
 /// The same of a run that does not go on; 409 where it does.
@@ -35,86 +36,97 @@ httplib::Server::Handler of_ended_run(const Studio& studio, Handle handle) {
 }
 
 /// Adds the routes that read a run.
-void add_readers(httplib::Server& http, Studio& studio) {
-  http.Get("/api/runs", handled([&studio](const Request&, Response& response) { answer(response, studio.runs.list()); }));
+void add_readers(Routes& routes, Studio& studio) {
+  routes.get("/api/runs", [&studio](const Request&, Response& response) { answer(response, studio.runs.list()); });
   const std::string run = kRun;
-  http.Get(run, of_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
-             answer(response, studio.runs.one(folder.filename().string()));
-           }));
-  http.Get(run + "/settings", of_run(studio, [](const fs::path& folder, const Request&, Response& response) {
-             const auto path = folder / "config.toml";
-             answer(response, {{"text", io::is_there(path) ? io::read_text(path) : ""}});
-           }));
-  http.Get(run + "/log", handled([&studio](const Request& request, Response& response) {
-             auto job = studio.queue.of_run(request.matches[1]);
-             answer(response, {{"text", job ? io::last_lines(studio.queue.log_of(job->id), kMostOfALog) : ""}});
-           }));
-  http.Get(run + "/files", of_run(studio, [](const fs::path& folder, const Request&, Response& response) {
-             auto files = json::array();
-             for (const auto& path : io::glob(folder, "*.safetensors")) {
-               std::error_code ignored;
-               files.push_back({{"name", path.filename().string()}, {"bytes", fs::file_size(path, ignored)}});
-             }
-             answer(response, files);
-           }));
-  http.Get(run + "/files/([^/]+)", of_run(studio, [](const fs::path& folder, const Request& request, Response& response) {
-             const std::string name = request.matches[2];
-             if (!is_name(name) || !name.ends_with(".safetensors") || !io::is_there(folder / name))
-               return refuse(response, 404, "there is no such file");
-             send_file(folder / name, response);
-           }));
+  routes.get(run, of_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
+               answer(response, studio.runs.one(folder.filename().string()));
+             }));
+  routes.get(run + "/settings", of_run(studio, [](const fs::path& folder, const Request&, Response& response) {
+               const auto path = folder / "config.toml";
+               answer(response, {{"text", io::is_there(path) ? io::read_text(path) : ""}});
+             }));
+  routes.get(run + "/log", [&studio](const Request& request, Response& response) {
+    const std::string name = request.matches[1];
+    const auto job = studio.queue.of_run(name);
+    if (!job && !Workspace::find(studio.workspace.runs(), name)) return refuse(response, 404, kNoRun);
+    answer(response, {{"text", job ? io::last_lines(studio.queue.log_of(job->id), kMostOfALog) : ""}});
+  });
+  routes.get(run + "/files", of_run(studio, [](const fs::path& folder, const Request&, Response& response) {
+               auto files = json::array();
+               for (const auto& path : io::glob(folder, "*.safetensors")) {
+                 std::error_code ignored;
+                 files.push_back({{"name", path.filename().string()}, {"bytes", fs::file_size(path, ignored)}});
+               }
+               answer(response, files);
+             }));
+  routes.get(run + "/files/FILE", of_run(studio, [](const fs::path& folder, const Request& request, Response& response) {
+               const std::string name = request.matches[2];
+               if (!is_name(name) || !name.ends_with(".safetensors") || !io::is_there(folder / name))
+                 return refuse(response, 404, "there is no such file");
+               send_file(folder / name, response);
+             }));
 }
 
 /// What is asked of a run that goes on, and of its process.
-void add_wishes(httplib::Server& http, Studio& studio) {
+void add_wishes(Routes& routes, Studio& studio) {
   const std::string run = kRun;
-  http.Post(run + "/ask", of_run(studio, [](const fs::path& folder, const Request& request, Response& response) {
-              records::ask(folder, body_of(request).at("what").get<std::string>());
-              done(response);
-            }));
-  http.Post(run + "/archive", of_run(studio, [](const fs::path& folder, const Request& request, Response& response) {
-              archive(folder, body_of(request).at("is_archived").get<bool>());
-              done(response);
-            }));
-  http.Post(run + "/stop", of_run(studio, [](const fs::path& folder, const Request&, Response& response) {
-              if (!interrupt(folder)) return refuse(response, 409, "this run is not known to run on this machine");
-              done(response);
-            }));
+  routes.post(run + "/ask", {{"what", Is::text}}, of_run(studio, [](const fs::path& folder, const Request& request, Response& response) {
+                records::ask(folder, body_of(request).at("what").get<std::string>());
+                done(response);
+              }));
+  routes.post(run + "/archive", {{"is_archived", Is::truth}},
+              of_run(studio, [](const fs::path& folder, const Request& request, Response& response) {
+                archive(folder, body_of(request).at("is_archived").get<bool>());
+                done(response);
+              }));
+  routes.post(run + "/stop", {}, of_run(studio, [](const fs::path& folder, const Request&, Response& response) {
+                if (!interrupt(folder)) return refuse(response, 409, "this run is not known to run on this machine");
+                done(response);
+              }));
 }
 
 void resume(Studio& studio, const fs::path& folder, Response& response) {
   if (!io::is_there(folder / "config.toml") || !io::is_folder(folder / "state"))
     return refuse(response, 409, "nothing was saved here that a run could go on from");
-  const auto job = studio.queue.add(folder.filename().string(), io::read_text(folder / "config.toml"), /*resumes=*/true);
+  const auto job =
+      studio.queue.add(folder.filename().string(), io::read_text(folder / "config.toml"), /*resumes=*/true, /*are_its_own=*/true);
   answer(response, to_json(job));
 }
 
-void rename(const Studio& studio, const fs::path& folder, const Request& request, Response& response) {
+/// Takes the jobs that made a run, which is not there any more under that name, out of the queue.
+void forget_jobs(Studio& studio, const std::string& run) {
+  for (const auto& job : studio.queue.jobs()) {
+    if (job.run == run) studio.queue.remove(job.id);
+  }
+}
+
+void rename(Studio& studio, const fs::path& folder, const Request& request, Response& response) {
   const auto name = body_of(request).at("name").get<std::string>();
   if (!is_name(name)) return refuse(response, 400, "names have no slashes, begin with no dot, and are at most 100 bytes long");
-  if (io::is_there(studio.workspace.runs() / name)) return refuse(response, 409, "there is a run of that name");
-  std::error_code error;
-  fs::rename(folder, studio.workspace.runs() / name, error);
-  if (error) return refuse(response, 500, error.message());
+  if (!move_new(folder, studio.workspace.runs() / name)) return refuse(response, 409, "there is a run of that name");
+  forget_jobs(studio, folder.filename().string());
   done(response);
 }
 
 }  // namespace
 
-void add_run_routes(httplib::Server& http, Studio& studio) {
-  add_readers(http, studio);
-  add_wishes(http, studio);
+void add_run_routes(Routes& routes, Studio& studio) {
+  add_readers(routes, studio);
+  add_wishes(routes, studio);
   const std::string run = kRun;
-  http.Post(run + "/resume", of_ended_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
-              resume(studio, folder, response);
-            }));
-  http.Post(run + "/rename", of_ended_run(studio, [&studio](const fs::path& folder, const Request& request, Response& response) {
-              rename(studio, folder, request, response);
-            }));
-  http.Delete(run, of_ended_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
-                studio.workspace.throw_away(folder);
-                done(response);
+  routes.post(run + "/resume", {}, of_ended_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
+                resume(studio, folder, response);
               }));
+  routes.post(run + "/rename", {{"name", Is::text}},
+              of_ended_run(studio, [&studio](const fs::path& folder, const Request& request, Response& response) {
+                rename(studio, folder, request, response);
+              }));
+  routes.remove(run, of_ended_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
+                  studio.workspace.throw_away(folder);
+                  forget_jobs(studio, folder.filename().string());
+                  done(response);
+                }));
 }
 
 }  // namespace burnish::studio

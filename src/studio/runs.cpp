@@ -105,6 +105,12 @@ json Runs::card(const std::string& name) {
   return card;
 }
 
+json Runs::card_of_failed(const Job& job) {
+  auto failed = card(job.run);
+  failed.update({{"state", "failed"}, {"sentence", queue_.says(job.id)}, {"exit_code", *job.exit_code}, {"has_folder", false}});
+  return failed;
+}
+
 json Runs::one(const std::string& name) {
   std::lock_guard lock(mutex_);
   return card(name);
@@ -116,6 +122,10 @@ json Runs::list() {
   const auto names = Workspace::names(workspace_.runs());
   std::erase_if(read_, [&](const auto& read) { return !std::ranges::binary_search(names, read.first); });
   for (const auto& name : names) cards.push_back(card(name));
+  for (const auto& job : queue_.jobs()) {  // that ended before they had a folder
+    const bool is_shown = job.state == Job::State::ended && job.exit_code.value_or(0) != 0 && !is_taken(workspace_.runs() / job.run);
+    if (is_shown) cards.push_back(card_of_failed(job));
+  }
   std::ranges::stable_sort(cards, [](const json& a, const json& b) { return a["started"].get<double>() > b["started"].get<double>(); });
   return cards;
 }

@@ -21,7 +21,7 @@ class Runs {
   /// "started", "written", "preview": [step, number] or null, "job": id or null, "is_archived"} of a run that is there. The state is "gone"
   /// where a process has ended without a word, and "waiting" where its job waits.
   nlohmann::json one(const std::string& name);
-  /// Returns the summaries of all runs, newest first.
+  /// Returns that of each run, the newest first, and of runs that failed before they had a folder, with "has_folder": false.
   nlohmann::json list();
 
  private:
@@ -33,6 +33,7 @@ class Runs {
     bool has_loss = false;
   };
   nlohmann::json card(const std::string& name);
+  nlohmann::json card_of_failed(const Job& job);
   void read_log(const std::string& name, nlohmann::json& card);
 
   const Workspace& workspace_;

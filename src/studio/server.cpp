@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "report/run_pages.h"
 #include "studio/assets.h"
-#include "studio/json_responses.h"
+#include "studio/routes.h"
 
 namespace burnish::studio {
 
@@ -16,24 +16,16 @@ namespace {
 constexpr size_t kNumThreads = 96;     // each open page of a run keeps one
 constexpr int64_t kMostPages = 48;     // the other threads answer what is asked once
 constexpr int64_t kMostCompared = 12;  // runs on one page
-constexpr size_t kMostBody = 4 << 20;  // of what is asked; files that are added are bounded where they are written
 constexpr auto kPatience = std::chrono::seconds(2);
 
 constexpr const char* kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; media-src 'self'; connect-src "
     "'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Whether the body may be read into memory, or is a file that is written as it comes.
-bool is_bounded(const Request& request, Response& response) {
-  if (request.method == "PUT" || request.method == "GET") return true;
-  if (request.has_header("Transfer-Encoding")) return refuse(response, 411, "say how long the body is (Content-Length)"), false;
-  if (request.get_header_value<uint64_t>("Content-Length") <= kMostBody) return true;
-  return refuse(response, 413, "the body of a request is at most 4 MiB long"), false;
-}
-
 }  // namespace
 
-Server::Server(const Options& options) : server_("studio", options.address, options.port, kNumThreads), studio_(options, server_.port()) {
+Server::Server(const Options& options)
+    : server_("studio", options.address, options.port, kNumThreads), studio_(options, server_.port()), routes_(server_.http()) {
   auto& http = server_.http();
   http.set_read_timeout(kPatience.count(), 0);  // with who says nothing more
   http.set_keep_alive_timeout(kPatience.count());
@@ -43,27 +35,31 @@ Server::Server(const Options& options) : server_("studio", options.address, opti
     response.set_header("Referrer-Policy", "no-referrer");
     response.set_header("X-Frame-Options", "DENY");
     using Handled = httplib::Server::HandlerResponse;
-    const bool goes_on = studio_.guard.admits(request, response) && is_bounded(request, response);
-    return goes_on ? Handled::Unhandled : Handled::Handled;
+    return studio_.guard.admits(request, response) ? Handled::Unhandled : Handled::Handled;
   });
   add_pages();
-  add_run_routes(http, studio_);
-  add_queue_routes(http, studio_);
-  add_form_routes(http, studio_);
-  add_model_routes(http, studio_);
-  add_drawing_routes(http, studio_);
-  add_file_routes(http, studio_);
-  add_mask_routes(http, studio_);  // before those of the picture itself, which "NAME/mask" would fit as well
-  add_dataset_routes(http, studio_);
-  add_annotation_routes(http, studio_);
-  add_look_routes(http, studio_);
-  add_cut_routes(http, studio_);
-  add_machine_routes(http, studio_);
-  http.Post("/api/studio/close", handled([this](const Request& request, Response& response) {
-              const bool ends_jobs = body_of(request).at("stop_runs").get<bool>();
-              done(response);
-              stop(ends_jobs);
-            }));
+  add_routes();
+}
+
+void Server::add_routes() {
+  routes_.get("/api", [this](const Request&, Response& response) { answer(response, routes_.describe()); });
+  add_run_routes(routes_, studio_);
+  add_queue_routes(routes_, studio_);
+  add_form_routes(routes_, studio_);
+  add_model_routes(routes_, studio_);
+  add_drawing_routes(routes_, studio_);
+  add_file_routes(routes_, studio_);
+  add_mask_routes(routes_, studio_);  // before those of the picture itself, which "NAME/mask" would fit as well
+  add_dataset_routes(routes_, studio_);
+  add_annotation_routes(routes_, studio_);
+  add_look_routes(routes_, studio_);
+  add_cut_routes(routes_, studio_);
+  add_machine_routes(routes_, studio_);
+  routes_.post("/api/studio/close", {{"stop_runs", Is::truth}}, [this](const Request& request, Response& response) {
+    const bool ends_jobs = body_of(request).at("stop_runs").get<bool>();
+    done(response);
+    stop(ends_jobs);
+  });
 }
 
 void Server::stop(bool ends_jobs) {

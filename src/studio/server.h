@@ -3,6 +3,7 @@
 #include <string>
 
 #include "report/local_server.h"
+#include "studio/routes.h"
 #include "studio/studio.h"
 
 namespace burnish::studio {
@@ -13,6 +14,8 @@ class Server {
   /// Takes the port and opens the workspace. A config Error when the port cannot be had.
   explicit Server(const Options& options);
 
+  /// All requests of the interface.
+  const Routes& routes() const { return routes_; }
   /// Returns the address with the token in it.
   std::string address() const;
   /// Answers requests until `stop` is called from another thread, or the page closes the studio.
@@ -22,9 +25,11 @@ class Server {
 
  private:
   void add_pages();
+  void add_routes();
 
   report::LocalServer server_;
   Studio studio_;
+  Routes routes_;
 };
 
 }  // namespace burnish::studio

@@ -19,21 +19,22 @@
 #include "studio/thumbnails.h"
 #include "studio/workspace.h"
 
-namespace httplib {
-class Server;
-}  // namespace httplib
-
 namespace burnish::studio {
+
+class Routes;
 
 struct Options {
   std::filesystem::path folder;
   std::string address = "127.0.0.1";
   int64_t port = 0;
-  std::string program;      ///< path of burnish, which is started for jobs and plans
-  std::string schema = {};  ///< the options of train, as config::to_json writes them
+  std::string program = {};  ///< path of burnish, which is started for jobs and plans
+  std::string schema = {};   ///< the options of train, as config::to_json writes them
   /// What a text of settings says, before a file is opened: {"values": {option: value}, "problems": [{"option", "sentence"}], "idle":
   /// [{"option", "belongs_to"}]}.
   std::function<nlohmann::json(const std::string& settings)> form = {};
+  /// What is wrong with settings of a verb, before a file is opened, and of those that say where to write whether that is within the
+  /// workspace: [{"option", "sentence"}]. None: nothing is checked.
+  std::function<nlohmann::json(const std::string& verb, const std::string& settings)> problems = {};
   std::filesystem::path recipes = {};  ///< folder of settings to begin with
   bool trusts_settings = false;        ///< whether settings may name commands to run (config::Row::acts_outside)
 };
@@ -44,7 +45,13 @@ struct StudioFolder {
   Workspace workspace;
   Claim claim;
 
-  StudioFolder(Options given, int port) : options(std::move(given)), workspace(options.folder), claim(workspace.root(), port) {}
+  /// Takes the workspace, and removes what a studio that was killed left half-written in it.
+  StudioFolder(Options given, int port);
+
+  /// Throws a Refusal with what is wrong with settings of a verb.
+  void check(const std::string& verb, const std::string& settings) const;
+  /// Returns that check for the jobs of a queue; "": the verb is the first word of a job's name.
+  CheckSettings check_of(const std::string& verb) const;
 };
 
 /// Holds what it knows of the pictures of datasets.
@@ -73,29 +80,29 @@ struct Studio : StudioFolder, Pictures {
   Studio(Options given, int port)
       : StudioFolder(std::move(given), port),
         Pictures(workspace),
-        queue(training(workspace, options.program, options.trusts_settings)),
+        queue(training(workspace, options.program, options.trusts_settings, check_of("train"))),
         runs(workspace, queue),
-        files(workspace, options.program),
-        drawings(workspace, files, options.program),
-        annotations(workspace, options.program),
+        files(workspace, options.program, check_of("convert")),
+        drawings(workspace, files, options.program, check_of("sample")),
+        annotations(workspace, options.program, check_of("")),
         program(workspace, options.program, options.trusts_settings),
         fetches(workspace, options.program),
         machine(workspace, queue, program),
         guard(workspace.root() / ".token", port, options.address != "127.0.0.1") {}
 };
 
-// Each answers for a part of the interface (docs/studio-api.md). The studio must outlive the server.
-void add_run_routes(httplib::Server& http, Studio& studio);
-void add_queue_routes(httplib::Server& http, Studio& studio);
-void add_form_routes(httplib::Server& http, Studio& studio);
-void add_model_routes(httplib::Server& http, Studio& studio);
-void add_dataset_routes(httplib::Server& http, Studio& studio);
-void add_drawing_routes(httplib::Server& http, Studio& studio);
-void add_file_routes(httplib::Server& http, Studio& studio);
-void add_annotation_routes(httplib::Server& http, Studio& studio);
-void add_mask_routes(httplib::Server& http, Studio& studio);
-void add_look_routes(httplib::Server& http, Studio& studio);
-void add_cut_routes(httplib::Server& http, Studio& studio);
-void add_machine_routes(httplib::Server& http, Studio& studio);
+// Each answers for a part of the interface (docs/studio-api.md). The studio must outlive the routes.
+void add_run_routes(Routes& routes, Studio& studio);
+void add_queue_routes(Routes& routes, Studio& studio);
+void add_form_routes(Routes& routes, Studio& studio);
+void add_model_routes(Routes& routes, Studio& studio);
+void add_dataset_routes(Routes& routes, Studio& studio);
+void add_drawing_routes(Routes& routes, Studio& studio);
+void add_file_routes(Routes& routes, Studio& studio);
+void add_annotation_routes(Routes& routes, Studio& studio);
+void add_mask_routes(Routes& routes, Studio& studio);
+void add_look_routes(Routes& routes, Studio& studio);
+void add_cut_routes(Routes& routes, Studio& studio);
+void add_machine_routes(Routes& routes, Studio& studio);
 
 }  // namespace burnish::studio

@@ -1,9 +1,13 @@
 #include "studio/workspace.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <system_error>
 
@@ -35,22 +39,35 @@ std::optional<fs::path> Workspace::find(const fs::path& part, const std::string&
   return part / name;
 }
 
-std::vector<std::string> Workspace::names(const fs::path& part) {
+std::vector<std::string> Workspace::names(const fs::path& part, bool with_dangling) {
   std::vector<std::string> found;
   std::error_code error;
   for (fs::directory_iterator entry(part, error), end; entry != end; entry.increment(error)) {
     auto name = entry->path().filename().string();
-    if (is_name(name) && io::is_folder(entry->path())) found.push_back(name);
+    const bool is_dangling = with_dangling && !io::is_there(entry->path());
+    if (is_name(name) && (is_dangling || io::is_folder(entry->path()))) found.push_back(name);
   }
   std::ranges::sort(found);
   return found;
 }
 
 void Workspace::throw_away(const fs::path& folder) const {
-  const auto to = bin() / free_name(bin(), fmt::format("{} {}", now_as_name(), folder.filename().string()));
-  std::error_code error;
-  fs::rename(folder, to, error);
-  if (error) data_error("studio", "{} cannot be moved to {}: {}", folder.string(), to.string(), error.message());
+  const auto wish = fmt::format("{} {}", now_as_name(), folder.filename().string());
+  while (!move_new(folder, bin() / free_name(bin(), wish))) continue;
+}
+
+bool is_taken(const fs::path& path) {
+  std::error_code failed;
+  return fs::exists(fs::symlink_status(path, failed));
+}
+
+bool move_new(const fs::path& from, const fs::path& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (errno == EEXIST) return false;
+  const bool is_unknown = errno == EINVAL || errno == ENOSYS;  // file systems that cannot refuse to replace
+  if (is_unknown && is_taken(to)) return false;
+  if (is_unknown && std::rename(from.c_str(), to.c_str()) == 0) return true;
+  data_error("studio", "{} cannot be moved to {}: {}", from.string(), to.string(), std::strerror(errno));
 }
 
 nlohmann::json json_or(const fs::path& path, nlohmann::json otherwise) {
@@ -79,7 +96,7 @@ double seconds_since_1970(const fs::path& path) {
 std::string free_name(const fs::path& folder, const std::string& wish, const std::string& ending) {
   const auto dot = ending.empty() ? wish.size() : wish.size() - ending.size();
   auto name = wish;
-  for (int number = 2; io::is_there(folder / name); ++number) name = fmt::format("{}-{}{}", wish.substr(0, dot), number, ending);
+  for (int number = 2; is_taken(folder / name); ++number) name = fmt::format("{}-{}{}", wish.substr(0, dot), number, ending);
   return name;
 }
 

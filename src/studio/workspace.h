@@ -37,8 +37,8 @@ class Workspace {
 
   /// The folder of this name in one of the above; nothing where there is none, and for what is no name.
   static std::optional<std::filesystem::path> find(const std::filesystem::path& part, const std::string& name);
-  /// Names of the folders in one of the above, sorted.
-  static std::vector<std::string> names(const std::filesystem::path& part);
+  /// Names of the folders in one of the above, sorted; with those of links that lead to nothing, where these are asked for.
+  static std::vector<std::string> names(const std::filesystem::path& part, bool with_dangling = false);
   /// Moves a folder, or a file, of one of the above into bin/.
   void throw_away(const std::filesystem::path& folder) const;
 
@@ -51,6 +51,12 @@ nlohmann::json json_or(const std::filesystem::path& path, nlohmann::json otherwi
 
 /// Makes a folder, and those it lies in. A data Error where that cannot be done.
 void make_folder(const std::filesystem::path& folder);
+
+/// Moves a file or folder to a name that nothing has; false where something has it. A data Error where it cannot be moved.
+bool move_new(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// Tells whether something has this name, a link that leads to nothing too.
+bool is_taken(const std::filesystem::path& path);
 
 /// Tells whether it can be the name of a file in a folder of the workspace: not empty, not hidden, at most 100 bytes of UTF-8 without
 /// slashes and control characters.

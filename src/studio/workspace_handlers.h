@@ -14,6 +14,8 @@ template <typename Handle>
 httplib::Server::Handler of_folder(std::filesystem::path part, std::string missing, Handle handle) {
   return handled([part = std::move(part), missing = std::move(missing), handle](const Request& request, Response& response) {
     auto folder = Workspace::find(part, request.matches[1]);
+    if (!folder && is_name(request.matches[1]) && is_taken(part / request.matches[1].str()))
+      return refuse(response, 404, missing + ": the folder that it is a link to is gone");
     if (!folder) return refuse(response, 404, missing);
     handle(*folder, request, response);
   });

@@ -3,18 +3,19 @@
 #include <fmt/core.h>
 #include <minizip/unzip.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "base/input_error.h"
 #include "base/text.h"
 #include "data/folder_contents.h"
 #include "io/files.h"
+#include "studio/arrival.h"
 #include "studio/datasets.h"
 
 namespace burnish::studio {
@@ -39,8 +40,8 @@ struct Member {
 /// An archive that is open.
 class Archive {
  public:
-  explicit Archive(const fs::path& path) : name_(path.filename().string()), file_(unzOpen64(path.c_str())) {
-    if (file_ == nullptr) data_error("studio", "{} is no zip archive, or is damaged", name_);
+  Archive(const fs::path& path, std::string name) : name_(std::move(name)), file_(unzOpen64(path.c_str())) {
+    if (file_ == nullptr) config_error("studio", "{} is no zip archive, or is damaged", name_);
   }
   ~Archive() { unzClose(file_); }
   Archive(const Archive&) = delete;
@@ -51,13 +52,13 @@ class Archive {
     unz_global_info64 all{};
     check(unzGetGlobalInfo64(file_, &all));
     if (all.number_entry > kMostMembers)
-      data_error("studio", "{} has {} members, and {} at most are unpacked", name_, all.number_entry, kMostMembers);
+      config_error("studio", "{} has {} members, and {} at most are unpacked", name_, all.number_entry, kMostMembers);
     std::vector<Member> found;
     for (uint64_t i = 0; i < all.number_entry; ++i) {
       check(i == 0 ? unzGoToFirstFile(file_) : unzGoToNextFile(file_));
       unz_file_info64 info{};
       check(unzGetCurrentFileInfo64(file_, &info, nullptr, 0, nullptr, 0, nullptr, 0));
-      if (info.size_filename > kMostOfAName) data_error("studio", "a name in {} is {} bytes long", name_, info.size_filename);
+      if (info.size_filename > kMostOfAName) config_error("studio", "a name in {} is {} bytes long", name_, info.size_filename);
       Member member{.name = std::string(info.size_filename, '\0'), .bytes = info.uncompressed_size};
       check(unzGetCurrentFileInfo64(file_, &info, member.name.data(), info.size_filename, nullptr, 0, nullptr, 0));
       check(unzGetFilePos64(file_, &member.at));
@@ -66,7 +67,7 @@ class Archive {
         std::ranges::replace_if(
             member.name, [](unsigned char c) { return c >= 0x80; }, '_');
       if (member.name.ends_with('/')) continue;
-      if ((info.flag & kEncrypted) != 0) data_error("studio", "{} is encrypted; unpack it, and add its files", name_);
+      if ((info.flag & kEncrypted) != 0) config_error("studio", "{} is encrypted; unpack it, and add its files", name_);
       if (S_ISLNK(info.external_fa >> 16)) passed_over.push_back(member.name);
       else found.push_back(std::move(member));
     }
@@ -85,7 +86,7 @@ class Archive {
       if (count < 0) check(count);
       if (count <= 0) break;
       total += static_cast<uint64_t>(count);
-      if (total > member.bytes) data_error("studio", "{} in {} is larger than it says", member.name, name_);
+      if (total > member.bytes) config_error("studio", "{} in {} is larger than it says", member.name, name_);
       out.write(piece.data(), static_cast<size_t>(count));
     }
     check(unzCloseCurrentFile(file_));  // compares the checksum
@@ -94,7 +95,7 @@ class Archive {
 
  private:
   void check(int result) const {
-    if (result != UNZ_OK) data_error("studio", "the archive {} is damaged ({})", name_, result);
+    if (result != UNZ_OK) config_error("studio", "the archive {} is damaged ({})", name_, result);
   }
 
   std::string name_;
@@ -136,40 +137,49 @@ std::map<size_t, std::string> names_in(const fs::path& dataset, const std::vecto
   return names;
 }
 
-void check_sizes(const fs::path& zip, const fs::path& dataset, const std::vector<Member>& members) {
+void check_sizes(const fs::path& zip, const std::string& name, const fs::path& dataset, const std::vector<Member>& members) {
   uint64_t total = 0;
   for (const auto& member : members) {
-    if (member.bytes > kMostOfAMember) data_error("studio", "{} in {} is larger than 4 GiB", member.name, zip.filename().string());
+    if (member.bytes > kMostOfAMember) config_error("studio", "{} in {} is larger than 4 GiB", member.name, name);
     total += member.bytes;
   }
   std::error_code error;
   if (const auto packed = fs::file_size(zip, error); total > kFreeOfRatio && total / kMostRatio > packed)
-    data_error("studio", "{} would become {} times as large, which pictures do not; unpack it yourself if you trust it",
-               zip.filename().string(), total / std::max<uint64_t>(1, packed));
+    config_error("studio", "{} would become {} times as large, which pictures do not; unpack it yourself if you trust it", name,
+                 total / std::max<uint64_t>(1, packed));
   io::check_space(dataset / "unpacked", total);
 }
 
-/// A hidden folder that is removed in the end, with what is left in it.
-class Beside {
- public:
-  explicit Beside(fs::path path) : path_(std::move(path)) { fs::create_directory(path_); }
-  ~Beside() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
+/// Refuses an archive in which two members have one name: which of them is meant, and whose a caption is, nobody can say.
+void check_names(const std::string& name, const std::vector<Member>& members) {
+  std::set<std::string> names;
+  for (const auto& member : members) {
+    if (!names.insert(member.name).second)
+      config_error("studio", "{} has two members called {}; unpack it, and add its files", name, member.name);
   }
-  Beside(const Beside&) = delete;
-  Beside& operator=(const Beside&) = delete;
-  const fs::path& path() const { return path_; }
+}
 
- private:
-  fs::path path_;
-};
+/// Gives unpacked files, which have the numbers of their members, their names in the dataset: all of them or none. False where another file
+/// has taken one of the names meanwhile.
+bool settle(const fs::path& from, const fs::path& dataset, const std::map<size_t, std::string>& names) {
+  std::vector<size_t> moved;
+  for (const auto& [i, name] : names) {
+    if (move_new(from / std::to_string(i), dataset / name)) {
+      moved.push_back(i);
+      continue;
+    }
+    std::error_code ignored;
+    for (auto back : moved) fs::rename(dataset / names.at(back), from / std::to_string(back), ignored);
+    return false;
+  }
+  return true;
+}
 
 }  // namespace
 
-Unpacked unpack(const fs::path& zip, const fs::path& dataset) {
+Unpacked unpack(const fs::path& zip, const std::string& name, const fs::path& dataset) {
   Unpacked unpacked;
-  Archive archive(zip);
+  Archive archive(zip, name);
   auto members = archive.members(unpacked.passed_over);
   std::erase_if(members, [&](const Member& member) {
     if (is_hidden(member.name)) return true;
@@ -177,11 +187,12 @@ Unpacked unpack(const fs::path& zip, const fs::path& dataset) {
     if (!is_taken) unpacked.passed_over.push_back(member.name);
     return !is_taken;
   });
-  check_sizes(zip, dataset, members);
-  const Beside beside(dataset / fmt::format(".unpacking {} {}", getpid(), zip.filename().string()));
-  const auto names = names_in(dataset, members);
-  for (const auto& [i, name] : names) archive.write(members[i], beside.path() / name);
-  for (const auto& [i, name] : names) fs::rename(beside.path() / name, dataset / name);
+  check_names(name, members);
+  check_sizes(zip, name, dataset, members);
+  const Arrival beside(dataset);
+  make_folder(beside.path());
+  for (size_t i = 0; i < members.size(); ++i) archive.write(members[i], beside.path() / std::to_string(i));
+  while (!settle(beside.path(), dataset, names_in(dataset, members))) continue;
   unpacked.num_files = std::ssize(members);
   return unpacked;
 }

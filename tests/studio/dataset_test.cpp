@@ -1,4 +1,6 @@
 // Datasets of a studio: plain files, which a page adds, shows, and changes.
+#include <set>
+
 #include "tests/studio/dataset_served.h"
 
 using namespace burnish;
@@ -35,8 +37,7 @@ TEST_F(DatasetTest, ShowsPicturesSmall) {
 
 TEST_F(DatasetTest, WritesCaptionsAndSaysWhatStoodThere) {
   ASSERT_EQ(put("a.png", picture(8, 8)) + put("b.png", picture(8, 8)) + put("a.txt", "a cat"), 600);
-  auto before =
-      ask("/api/datasets/cats/captions", json{{"captions", {{"a.png", "a dog"}, {"b.png", "a fox "}, {"../c.png", "x"}}}})["before"];
+  auto before = ask("/api/datasets/cats/captions", json{{"captions", {{"a.png", "a dog"}, {"b.png", "a fox "}}}})["before"];
   EXPECT_EQ(before, json::parse(R"({"a.png": "a cat", "b.png": ""})"));
   EXPECT_EQ(text_of(folder() / "a.txt"), "a dog\n");
   EXPECT_EQ(text_of(folder() / "b.txt"), "a fox\n");
@@ -47,7 +48,7 @@ TEST_F(DatasetTest, WritesCaptionsAndSaysWhatStoodThere) {
 
 TEST_F(DatasetTest, LeavesOutWithoutDeleting) {
   ASSERT_EQ(put("a.png", picture(8, 8)) + put("a.txt", "a cat"), 400);
-  ask("/api/datasets/cats/leave_out", json{{"files", {"a.png", "none.png"}}, {"out", true}});
+  ask("/api/datasets/cats/leave_out", json{{"files", {"a.png"}}, {"out", true}});
   EXPECT_FALSE(fs::exists(folder() / "a.png"));
   EXPECT_EQ(items()[0]["is_left_out"], true);
   EXPECT_EQ(items()[0]["caption"], "a cat");
@@ -105,4 +106,67 @@ TEST_F(DatasetTest, AnswersAreNotCompressed) {
     ASSERT_EQ(answer->status, 200) << path;
     EXPECT_FALSE(answer->has_header("Content-Encoding")) << path;
   }
+}
+
+TEST_F(DatasetTest, KeepEachOfManyFilesOfOneNameThatComeAtOnce) {
+  constexpr int kFiles = 10;
+  std::vector<std::thread> sending;
+  for (int i = 0; i < kFiles; ++i) {
+    sending.emplace_back([this, i] {
+      auto bytes = picture(8, 8 + i) + std::string(1 << 20, 'x');
+      EXPECT_EQ(put("IMG_0001.png", bytes), 200);
+      auto lora = client().Put("/api/files/loras/x.safetensors", {{"Authorization", "Bearer " + token}}, std::to_string(i),
+                               "application/octet-stream");
+      EXPECT_TRUE(lora && lora->status == 200);
+    });
+  }
+  for (auto& one : sending) one.join();
+  EXPECT_EQ(items().size(), static_cast<size_t>(kFiles));
+  std::set<int64_t> widths;
+  for (const auto& item : items()) widths.insert(item["width"].get<int64_t>());
+  EXPECT_EQ(widths.size(), static_cast<size_t>(kFiles)) << "each is another one";
+  std::set<std::string> loras;
+  for (const auto& entry : fs::directory_iterator(root() / "loras")) loras.insert(text_of(entry.path()));
+  EXPECT_EQ(loras.size(), static_cast<size_t>(kFiles));
+}
+
+TEST_F(DatasetTest, LoseNothingToWhatHasTheirNames) {
+  ASSERT_EQ(put("a.png", picture(8, 8)) + put("a.txt", "the first"), 400);
+  ask("/api/datasets/cats/leave_out", json{{"files", {"a.png"}}, {"out", true}});
+  ASSERT_EQ(put("a.png", picture(16, 16)) + put("a.txt", "the second"), 400);
+  EXPECT_EQ(ask("/api/datasets/cats/leave_out", json{{"files", {"a.png"}}, {"out", true}})["status"], 409);
+  EXPECT_EQ(text_of(folder() / "a.txt"), "the second");
+  EXPECT_EQ(text_of(folder() / ".excluded/a.txt"), "the first");
+  EXPECT_EQ(remove("/items/a.png"), 200);
+  ASSERT_EQ(put("a.png", picture(16, 16)) + put("a.txt", "the third"), 400);
+  EXPECT_EQ(remove("/items/a.png"), 200);
+  EXPECT_EQ(text_of(root() / "bin/pictures of cats/a.txt"), "the second");
+  EXPECT_EQ(text_of(root() / "bin/pictures of cats/a-2.txt"), "the third");
+  EXPECT_TRUE(fs::exists(root() / "bin/pictures of cats/a-2.png"));
+}
+
+TEST_F(DatasetTest, WhoseFolderIsGoneIsListedAndTakenAway) {
+  const auto elsewhere = scratch / "elsewhere";
+  fs::create_directories(elsewhere);
+  ASSERT_EQ(ask("/api/datasets", json{{"name", "dogs"}, {"folder", elsewhere.string()}})["name"], "dogs");
+  fs::remove(elsewhere);
+  const auto dogs = ask("/api/datasets")[1];
+  EXPECT_EQ(dogs["name"], "dogs");
+  EXPECT_THAT(dogs["problem"].get<std::string>(), HasSubstr("is gone"));
+  EXPECT_THAT(ask("/api/datasets/dogs/items")["sentence"].get<std::string>(), HasSubstr("link to is gone"));
+  EXPECT_EQ(ask("/api/datasets", json{{"name", "dogs"}})["name"], "dogs-2") << "the name is taken, by what is shown";
+  EXPECT_EQ(client().Delete("/api/datasets/dogs", {{"Authorization", "Bearer " + token}})->status, 200);
+  EXPECT_EQ(ask("/api/datasets", json{{"name", "dogs"}})["name"], "dogs");
+  EXPECT_THAT(ask("/api/datasets", json{{"name", "all"}, {"folder", "/"}})["sentence"].get<std::string>(),
+              HasSubstr("the workspace itself lies in"));
+}
+
+TEST_F(DatasetTest, OfARunThatGoesOnStays) {
+  ask("/api/queue", json{{"is_paused", true}});
+  const auto job = ask("/api/queue/jobs", json{{"name", "cat"}, {"settings", "dataset_base_path = \"../datasets/cats\""}});
+  EXPECT_EQ(remove(""), 409);
+  EXPECT_TRUE(fs::exists(folder()));
+  ASSERT_EQ(client().Delete("/api/queue/jobs/" + job["id"].get<std::string>(), {{"Authorization", "Bearer " + token}})->status, 200);
+  ask("/api/queue/jobs", json{{"name", "dog"}, {"settings", "dataset_base_path = \"../datasets/cats and dogs\""}});
+  EXPECT_EQ(remove(""), 200) << "another one is read";
 }

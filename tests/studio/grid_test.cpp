@@ -62,3 +62,13 @@ TEST(Grid, RefusesWhatNoLineCanBe) {
   for (int i = 0; i < 1001; ++i) many["seeds"].push_back(i);
   EXPECT_THAT(refusal_of(many), HasSubstr("more than 1000 pictures"));
 }
+
+TEST(Grid, RefusesWhatNoPictureCanBeDrawnBy) {
+  for (const char* wish : {R"({"sizes": [[0, 64]]})", R"({"sizes": [[64, 1000000]]})", R"({"sizes": [[64]]})", R"({"sizes": ["64x64"]})",
+                           R"({"seeds": [-1]})", R"({"seeds": [1e300]})", R"({"seeds": [18446744073709551615]})", R"({"seeds": ["x"]})",
+                           R"({"steps": [0]})", R"({"steps": [99999999]})", R"({"guidance": [1e300]})", R"({"guidance": ["x"]})"}) {
+    auto value = json::parse(wish);
+    value["loras"] = kLoras;
+    EXPECT_THAT(refusal_of(value), testing::AnyOf(HasSubstr("must be"), HasSubstr("a size is a list"))) << wish;
+  }
+}

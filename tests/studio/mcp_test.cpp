@@ -1,9 +1,14 @@
 // A studio as assistants use it: the protocol, whatever lines say, and tools that are requests of the interface.
 #include "studio/mcp.h"
 
+#include <ATen/ATen.h>
+
 #include <sstream>
 
 #include "base/error.h"
+#include "data/image.h"
+#include "io/safetensors.h"
+#include "records/previews.h"
 #include "studio/claim.h"
 #include "studio/mcp_calls.h"
 #include "tests/studio/served.h"
@@ -196,4 +201,84 @@ TEST_F(StudioTest, HoldsItsWorkspace) {
   studio::Options another{.folder = root(), .program = program().string(), .schema = R"({"options": []})", .form = {}};
   EXPECT_THROW(studio::Server{another}, Error) << "two would start each job twice";
   EXPECT_EQ(studio::port_of_open(scratch / "elsewhere"), std::nullopt);
+}
+
+namespace {
+
+/// What stands for each input of the tools, in the place that the test below makes.
+const json kThings{{"run", "cat"},
+                   {"dataset", "cats"},
+                   {"file", "a.png"},
+                   {"place", "loras"},
+                   {"what", "preview"},
+                   {"step", 3},
+                   {"number", 0},
+                   {"captions", {{"a.png", "a cat"}}},
+                   {"is_paused", true},
+                   {"fit", true},
+                   {"first", 0},
+                   {"search", "rank"},
+                   {"level", "all"},
+                   {"settings", "true"},
+                   {"options", {{"a", "b"}}}};
+
+/// A value of another kind than a schema has.
+json wrong_for(const json& schema) { return schema["type"] == "string" ? json(3) : json("x"); }
+
+}  // namespace
+
+/// Each tool is called with what its own schema needs, with all that it takes, and with what it does not take.
+TEST_F(McpTest, EveryToolTakesWhatItsSchemaSays) {
+  fs::create_directories(run("cat") / "state");
+  std::ofstream(run("cat") / "config.toml") << "true\n";
+  std::ofstream(run("cat") / "status.json") << json{
+      {"state", "training"}, {"stage", "train"},     {"done", 3},
+      {"total", 10},         {"seconds_left", 7},    {"steps", 10},
+      {"sentence", ""},      {"exit_code", nullptr}, {"process", {{"id", 999999999}, {"start", 1}, {"host", host()}}},
+      {"started", 5},        {"written", 6}}.dump();
+  std::ofstream(scratch / "small.toml") << "# Small: a recipe\nlora_rank = 4\n";
+  const auto picture = at::full({8, 8, 3}, 128, at::kByte);
+  fs::create_directories(root() / "datasets/cats");
+  data::write_png(root() / "datasets/cats/a.png", picture);
+  const auto preview = records::preview_path(run("cat"), 3, 0, records::PreviewKind::png);
+  fs::create_directories(preview.parent_path());
+  data::write_png(preview, picture);
+  io::save_safetensors(root() / "loras/x.safetensors", {{"a", at::zeros({2})}});
+  ask("/api/queue", json{{"is_paused", true}});
+  const auto job = ask("/api/queue/jobs", json{{"name", "waits"}, {"settings", "true"}})["id"];
+
+  for (const auto& tool : request("tools/list")["result"]["tools"]) {
+    const std::string name = tool["name"];
+    SCOPED_TRACE(name);
+    const auto& schema = tool["inputSchema"];
+    auto things = kThings;
+    things["job"] = job;
+    things["name"] = name == "get_recipe" ? "small" : name == "inspect_file" ? "x.safetensors" : "fox";
+    json needed = json::object(), all = json::object();
+    for (const auto& [input, of_input] : schema["properties"].items()) {
+      ASSERT_TRUE(things.contains(input)) << "say here what stands for " << input;
+      all[input] = things[input];
+      auto wrong = json{{input, wrong_for(of_input)}};
+      for (const auto& other : schema["required"]) {
+        if (other != input) wrong[other.get<std::string>()] = things.at(other.get<std::string>());
+      }
+      EXPECT_EQ(call(name, wrong)["isError"], true) << wrong;
+    }
+    for (const auto& input : schema["required"]) needed[input.get<std::string>()] = all.at(input.get<std::string>());
+    all["of_no_use"] = 1;
+    EXPECT_EQ(call(name, all)["isError"], true);
+    all.erase("of_no_use");
+    if (tool["annotations"]["destructiveHint"] == true || name == "stop_run" || name == "resume_run") continue;
+    for (const auto& arguments : {needed, all}) {
+      const auto result = call(name, arguments);
+      EXPECT_EQ(result["isError"], false) << arguments << result;
+    }
+  }
+  EXPECT_EQ(call("get_recipe")["structuredContent"], json::parse(R"({"names": ["small"]})"));
+  EXPECT_EQ(call("get_recipe", {{"name", "small"}})["structuredContent"]["settings"], "# Small: a recipe\nlora_rank = 4\n");
+  EXPECT_THAT(refusal("get_recipe", {{"name", "large"}}), HasSubstr("'large'"));
+  EXPECT_THAT(refusal("stop_run", {{"run", "cat"}}), HasSubstr("not known to run"));
+  EXPECT_EQ(call("resume_run", {{"run", "cat"}})["isError"], false);
+  EXPECT_EQ(call("remove_job", {{"job", job}})["isError"], false);
+  EXPECT_EQ(call("delete_run", {{"run", "cat"}})["isError"], false);
 }

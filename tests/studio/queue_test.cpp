@@ -157,3 +157,69 @@ TEST_F(QueueTest, SaysWhenAJobCannotBeStarted) {
   EXPECT_EQ(queue.jobs()[0].exit_code, 2);
   EXPECT_THAT(text_of(queue.log_of(job.id)), testing::HasSubstr("cannot be started"));
 }
+
+TEST_F(QueueTest, BeginsWithWhateverStandsInItsFiles) {
+  {
+    auto queue = open();
+    queue->set(1, /*is_paused=*/true);
+    queue->add("cat", "true", false);
+  }
+  const auto folder = root() / "queue";
+  for (const char* text : {R"({"order": 3, "at_once": "x", "is_paused": 1})", R"({"order": [1, {}], "at_once": 1e300})", "[]", "{"}) {
+    std::ofstream(folder / "queue.json") << text;
+    auto queue = open();
+    EXPECT_EQ(queue->at_once(), 1) << text;
+  }
+  const auto id = open()->jobs().at(0).id;
+  for (const char* text :
+       {R"({"run": "cat", "state": 3, "process": {"id": "x", "start": [], "host": 1}, "exit_code": "x", "resumes": "y"})",
+        R"({"run": "cat", "state": "running", "process": 7})", R"({"run": 7})", "null"}) {
+    std::ofstream(folder / (id + ".json")) << text;
+    auto queue = open();
+    ASSERT_TRUE(comes_true([&] { return all_ended(*queue); })) << text;
+    EXPECT_FALSE(fs::exists(run("cat"))) << "nothing is begun that nobody asked for";
+  }
+}
+
+TEST_F(QueueTest, StaysAsItWasWhereItCannotBeWritten) {
+  auto queue = open();
+  queue->set(1, /*is_paused=*/true);
+  for (const char* name : {"a", "b"}) queue->add(name, "true", false);
+  const auto jobs = queue->jobs();
+  fs::remove(root() / "queue/queue.json");
+  fs::create_directories(root() / "queue/queue.json/in the way");
+  EXPECT_THROW(queue->add("c", "true", false), Error);
+  EXPECT_THROW(queue->move(jobs[1].id, jobs[0].id), Error);
+  EXPECT_THROW(queue->remove(jobs[0].id), Error);
+  EXPECT_THROW(queue->set(2, /*is_paused=*/false), Error);
+  EXPECT_THAT(runs_of(*queue), ElementsAre("a", "b"));
+  EXPECT_TRUE(queue->is_paused());
+  EXPECT_EQ(queue->at_once(), 1);
+  int num_settings = 0;
+  for (const auto& entry : fs::directory_iterator(root() / "queue")) num_settings += entry.path().extension() == ".toml";
+  EXPECT_EQ(num_settings, 2) << "nothing is left of what was refused";
+}
+
+TEST_F(QueueTest, SaysThatAJobWasKilled) {
+  auto queue = open();
+  const auto id = queue->add("a", "echo '12 of 40'; kill -9 $$", false).id;
+  ASSERT_TRUE(comes_true([&] { return all_ended(*queue); }));
+  EXPECT_EQ(queue->says(id), "it was killed, as the system does where memory runs out; the last that it said: 12 of 40");
+  const auto other = queue->add("b", "echo 'no such model'; exit 2", false).id;
+  ASSERT_TRUE(comes_true([&] { return all_ended(*queue); }));
+  EXPECT_EQ(queue->says(other), "no such model");
+}
+
+TEST_F(QueueTest, AsksItsCheckBeforeItTakesAJob) {
+  auto work = training(workspace, program().string());
+  work.check = [](const std::string& job, const std::string& settings) {
+    if (settings == "wrong") throw Error(Exit::config, "studio", job + " would end at once");
+  };
+  Queue queue(work);
+  queue.set(1, /*is_paused=*/true);
+  EXPECT_THROW(queue.add("a", "wrong", false), Error);
+  EXPECT_TRUE(queue.jobs().empty());
+  queue.add("a", "right", false);
+  queue.add("b", "wrong", /*resumes=*/true, /*are_its_own=*/true);
+  EXPECT_THAT(runs_of(queue), ElementsAre("a", "b")) << "what was begun may go on";
+}

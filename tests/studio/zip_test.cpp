@@ -2,6 +2,7 @@
 #include <minizip/zip.h>
 #include <sys/stat.h>
 
+#include "studio/arrival.h"
 #include "tests/studio/dataset_served.h"
 
 using namespace burnish;
@@ -109,4 +110,21 @@ TEST_F(ZipTest, OfALinkedFolderTheLinkAloneGoes) {
   EXPECT_EQ(remove(""), 200) << "a folder of the workspace goes into its bin";
   EXPECT_TRUE(fs::exists(root() / "bin"));
   EXPECT_FALSE(fs::exists(folder()));
+}
+
+TEST_F(ZipTest, OfTwoMembersOfOneNameIsRefusedWhole) {
+  const auto answer = drop(zipped({{"a.png", picture(8, 8)}, {"b.png", picture(8, 8)}, {"a.png", picture(16, 16)}}));
+  EXPECT_EQ(answer["status"], 400);
+  EXPECT_THAT(answer["sentence"].get<std::string>(), HasSubstr("all.zip has two members called a.png"));
+  EXPECT_EQ(there(), Names{}) << "nothing is left of it, hidden or not";
+}
+
+TEST_F(ZipTest, LeavesNothingWhereAStudioWasKilled) {
+  ASSERT_EQ(put("a.png", picture(8, 8)), 200);
+  fs::create_directories(folder() / ".arriving-1-2");
+  std::ofstream(folder() / ".arriving-1-2/0") << "a member";
+  std::ofstream(folder() / ".arriving-1-3") << "an archive";
+  std::ofstream(folder() / "b.txt.partial-1") << "a caption";
+  studio::remove_arrivals(folder());
+  EXPECT_EQ(there(), Names{"a.png"});
 }

@@ -207,7 +207,7 @@ async function showData(view, query) {
     list.replaceChildren(sets.length === 0 ? h("p", {class: "explain"}, words.noData) : h("ul", {class: "sets"}, ...sets.map(one => {
       const text = one.folder ? words.unlink : words.bin;
       return h("li", {}, h("a", {href: `#/data?set=${named(one.name)}`}, one.name), one.folder ? h("span", {class: "explain linked"}, words.linkedTo(one.folder)) : null,
-        h("span", {class: "explain number"}, words.ofSet(one.items, one.captions)),
+        one.problem ? h("span", {class: "problem"}, one.problem) : h("span", {class: "explain number"}, words.ofSet(one.items, one.captions)),
         h("button", {type: "button", "aria-label": `${text}: ${one.name}`, onclick: doing(async () => {
           if (!confirm(one.folder ? words.unlinkSure(one.name) : words.binDataSure(one.name))) return;
           await ask("DELETE", `datasets/${named(one.name)}`);

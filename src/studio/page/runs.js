@@ -9,6 +9,9 @@ function runCard(run, chosen, choose) {
     run.seconds_left > 0 && !hasRunEnded(run) ? words.left(duration(run.seconds_left)) : ""].filter(Boolean).join(" · ");
   const picture = run.preview ? h("img", {src: `/runs/${named(run.name)}/previews/0/${run.preview[0]}/${run.preview[1]}`, alt: "", loading: "lazy"}) : h("div", {class: "blank"});
   const box = h("input", {type: "checkbox", checked: chosen.has(run.name), "aria-label": words.compareWith(run.name), onchange: event => choose(run.name, event.target.checked)});
+  if (run.has_folder === false)  // it failed before it had one
+    return h("li", {class: "run"}, h("div", {class: "run-words"}, h("strong", {}, run.name), h("span", {class: "state failed"}, stateTitles.failed ?? "failed"), h("span", {class: "problem"}, run.sentence),
+      h("button", {type: "button", "aria-label": `${words.remove}: ${run.name}`, onclick: doing(async () => { await ask("DELETE", `queue/jobs/${named(run.job)}`); })}, words.remove)));
   return h("li", {class: "run"}, h("label", {class: "choose", title: words.compareWith(run.name)}, box), h("a", {href: address}, picture,
     h("div", {class: "run-words"}, h("strong", {}, run.name),
       h("span", {class: `state ${run.state}`}, stateTitles[run.state] ?? run.state), h("span", {class: "explain number"}, facts),

@@ -1,7 +1,7 @@
 #include "train/options/run_folder.h"
 
 #include <nlohmann/json.hpp>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "base/input_error.h"
@@ -28,8 +28,8 @@ std::vector<std::filesystem::path> taken_names(const OutputSettings& output) {
   for (const char* name : {"config.toml", "log.jsonl", "log.csv", "plan.json", "report.html", "status.json", "state"}) {
     if (io::is_there(output.folder / name)) taken.push_back(output.folder / name);
   }
-  for (const char* name : {"step-*.safetensors", "best*.safetensors", "previews/*"}) {
-    const auto found = io::glob(output.folder, (std::string_view(name).starts_with("previews") ? "" : output.prefix()) + name);
+  for (const auto& name : {output.prefix() + "step-*.safetensors", output.prefix() + "best*.safetensors", std::string("samples/step-*")}) {
+    const auto found = io::glob(output.folder, name);
     taken.insert(taken.end(), found.begin(), found.end());
   }
   return taken;
@@ -40,7 +40,8 @@ std::vector<std::filesystem::path> taken_names(const OutputSettings& output) {
 void check_nothing_lost(const OutputSettings& output) {
   if (!is_of_run(output)) {
     if (const auto taken = taken_names(output); !taken.empty())
-      config_error("train", "{} was written by no run, and one in that folder writes files of such a name; name another folder with --output_path",
+      config_error("train",
+                   "{} was written by no run, and one in that folder writes files of such a name; name another folder with --output_path",
                    taken.front().string());
   }
   if (output.resume || output.overwrite || !checkpoint::is_there(output.state())) return;

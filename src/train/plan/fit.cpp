@@ -161,6 +161,14 @@ std::string nothing_fits(const MemoryPlan& plan, const std::optional<Change>& tr
                      nothing, plan.movable.in_the_way, in_units(training_less->num_bytes), training_less->flags);
 }
 
+/// Tells whether a change saves something that whoever reads the plan can see: of the host's memory alone, where the device has no more for
+/// it.
+bool saves(const Change& change, const MemoryPlan& plan) {
+  auto is_less = [](int64_t now, int64_t before) { return now < before && in_units(now) != in_units(before); };
+  if (is_less(change.num_bytes, plan.num_bytes())) return true;
+  return plan.device != "cpu" && change.num_bytes <= plan.num_bytes() && is_less(change.host_bytes, plan.host_bytes());
+}
+
 }  // namespace
 
 Limits limits_of(const Settings& settings) {
@@ -180,7 +188,7 @@ std::vector<Change> changes(const Settings& settings, const MemoryPlan& plan, co
   std::vector<Change> all;
   for (const auto* lever : tries.those_that_can(/*may_accumulate=*/true)) {
     auto change = tries.with({lever});
-    if (change && (change->num_bytes < plan.num_bytes() || change->host_bytes < plan.host_bytes())) all.push_back(std::move(*change));
+    if (change && saves(*change, plan)) all.push_back(std::move(*change));
   }
   return all;
 }

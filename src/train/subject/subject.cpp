@@ -94,7 +94,8 @@ Subject open_subject(const ModelSettings& settings, const TrainedSettings& train
 void say_held(const Subject& subject, const ModelSettings& settings) {
   const auto& model = *subject;
   const auto storage = trained_storage(settings, subject.chosen);
-  info("{}, {} on {}", model.names().variant, dtype_name(settings.options.dtype), settings.options.device.str());
+  const auto& device = settings.options.device;
+  info("{}, {}{}", model.names().variant, dtype_name(settings.options.dtype), device.is_meta() ? ", planned" : " on " + device.str());
   for (const auto& component : model.components().list())
     info("  {:<16} {:>10}  {}{}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin,
          storage_text(model, component, settings.storage, storage));

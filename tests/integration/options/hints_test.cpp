@@ -166,3 +166,52 @@ TEST_F(DrawnRun, MetadataIsFoundInsideTheFolder) {
   EXPECT_EQ(run("--dataset_metadata_path " + quoted(at("pictures")), "a"), run(golden_data(), "b"));
   EXPECT_EQ(run("--dataset_base_path " + quoted(at("pictures")), "c"), run(golden_data(), "d"));
 }
+
+namespace {
+
+/// The sentence with which a command ends at once.
+std::string told_of(const std::string& arguments) {
+  const auto outcome = run_burnish(arguments, "BURNISH_LOG=error");
+  EXPECT_EQ(outcome.exit_code == 2 || outcome.exit_code == 3, true) << outcome.output;
+  return outcome.output;
+}
+
+}  // namespace
+
+TEST(Words, OfOtherProgramsAreAnsweredByOurs) {
+  for (const auto& [theirs, ours] : std::vector<std::pair<std::string, std::string>>{{"rank", "lora_rank"},
+                                                                                     {"network_alpha", "lora_alpha"},
+                                                                                     {"lr", "learning_rate"},
+                                                                                     {"steps", "max_steps"},
+                                                                                     {"epochs", "num_epochs"},
+                                                                                     {"batch", "batch_size"},
+                                                                                     {"output", "output_path"},
+                                                                                     {"dataset", "dataset_metadata_path"},
+                                                                                     {"data_dir", "dataset_metadata_path"},
+                                                                                     {"max_train_epochs", "num_epochs"}}) {
+    EXPECT_THAT(told_of("train --" + theirs + " 4"), HasSubstr("called " + ours + " here")) << theirs;
+  }
+  EXPECT_THAT(told_of("sample --steps 4"), HasSubstr("called num_inference_steps here"));
+  EXPECT_THAT(told_of("train --loar_rank 4"), HasSubstr("did you mean 'lora_rank'?")) << "a slip is no word of others";
+}
+
+TEST(Words, ForWhatIsNoModelNameWhatIs) {
+  EXPECT_THAT(told_of("train --model flux-dev --height 64 --width 64 --dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv")),
+              HasSubstr("--model black-forest-labs/FLUX.1-dev"));
+  EXPECT_THAT(told_of("sample --model flux-dev --prompt cat"), HasSubstr("--model black-forest-labs/FLUX.1-dev"));
+  Scratch scratch;
+  io::save_safetensors(scratch / "mine.safetensors", {{"lora_unet_double_blocks_0_img_attn_qkv.lora_down.weight", at::zeros({2, 4})},
+                                                      {"lora_unet_double_blocks_0_img_attn_qkv.lora_up.weight", at::zeros({4, 2})},
+                                                      {"lora_unet_double_blocks_0_img_attn_qkv.alpha", at::ones({})}});
+  EXPECT_THAT(told_of("sample --prompt cat --model " + quoted(scratch / "mine.safetensors")),
+              testing::AllOf(HasSubstr("is a LoRA, not a model"), HasSubstr("--lora")));
+}
+
+TEST(Words, OfHelpAreThoseOfAFirstUse) {
+  for (const char* verb : {"sample", "data", "train"}) {
+    const auto few = run_burnish(std::string(verb) + " --help").output, all = run_burnish(std::string(verb) + " --help all").output;
+    EXPECT_LE(std::ranges::count(few, '\n'), 45) << verb;
+    EXPECT_GT(std::ranges::count(all, '\n'), std::ranges::count(few, '\n')) << verb;
+    EXPECT_THAT(few, HasSubstr("--help all")) << verb;
+  }
+}
