@@ -1,10 +1,10 @@
 #include "app/studio_options.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/home.h"
 #include "base/input_error.h"
 #include "base/text.h"
 #include "config/pages.h"
@@ -60,11 +60,6 @@ fs::path recipes_beside(const fs::path& program) {
   return {};
 }
 
-fs::path default_folder() {
-  const char* home = std::getenv("HOME");
-  return home != nullptr && *home != '\0' ? fs::path(home) / "burnish" : fs::path("burnish");
-}
-
 }  // namespace
 
 studio::Options studio_options(const std::vector<std::string>& folders, bool trusts_settings) {
@@ -73,7 +68,7 @@ studio::Options studio_options(const std::vector<std::string>& folders, bool tru
   config::Fields of_train;
   train::fields(of_train, options);
   const auto program = own_path();
-  return {.folder = folders.empty() ? default_folder() : fs::path(folders[0]),
+  return {.folder = with_home(folders.empty() ? "~/burnish" : folders[0]),
           .program = program,
           .schema = config::to_json("train", "fine-tune a diffusion model", of_train),
           .form = [trusts_settings](const std::string& text) { return form_of(text, trusts_settings); },

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/home.h"
 #include "io/files.h"
 #include "studio/dataset_handlers.h"
 #include "studio/zip.h"
@@ -30,7 +31,7 @@ void make(const Studio& studio, const Request& request, Response& response) {
   if (!is_name(name)) return refuse(response, 400, "names have no slashes, begin with no dot, and are at most 100 bytes long");
   const auto folder = studio.workspace.datasets() / free_name(studio.workspace.datasets(), name);
   std::error_code error;
-  if (const auto linked = body.value("folder", ""); !linked.empty()) {
+  if (const auto linked = with_home(body.value("folder", "")); !linked.empty()) {
     if (!fs::path(linked).is_absolute() || !io::is_folder(linked))
       return refuse(response, 400,
                     fmt::format("there is no folder '{}' on the machine that the studio runs on; give its whole path", linked));
