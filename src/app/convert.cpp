@@ -33,9 +33,10 @@ void fields(config::Fields& f, convert::Options& o) {
   f("overwrite", o.overwrite, "replace what is there");
   f.group("LoRA");
   f("lora_format", o.lora_format, "diffusers, peft, kohya, onetrainer, lycoris, comfyui or diffsynth").known(convert::lora_formats());
-  f("model", o.model,
-    "what the LoRA is for: a published model's name, as plan takes it, or the model's files; without it the names in the LoRA tell, "
-    "what it says of itself, or the run beside it");
+  f.path("model", o.model,
+         "what the LoRA is for: a published model's name, as plan takes it, or the model's files; without it the names in the LoRA tell, "
+         "what it says of itself, or the run beside it",
+         {}, config::seen_from_if_there);
   f("lora_base_model", o.lora_base_model, "of these components alone, with commas between");
   f("lora_type", o.lora_type, "lora makes a LoRA of DoRA, LoHa and LoKr; keep leaves them").one_of({"keep", "lora"});
   f("lora_rank", o.lora_rank,
@@ -50,10 +51,10 @@ void fields(config::Fields& f, convert::Options& o) {
     "of an embedding, or of the one that is bundled in a LoRA, which is then written alone: a1111, onetrainer or diffusers")
       .known({"a1111", "onetrainer", "diffusers"});
   f.group("Model");
-  f("lora", o.lora, "LoRA to merge into the model, or file:strength; may be given several times");
-  f("base", o.base, "the model that this one was trained from: what is written is the LoRA between them");
+  f.path("lora", o.lora, "LoRA to merge into the model, or file:strength; may be given several times");
+  f.path("base", o.base, "the model that this one was trained from: what is written is the LoRA between them");
   f("weight_format", o.weight_format, "of linear weights: a format, none for numbers, or keep").known(convert::weight_formats());
-  f("config_from", o.config_from, "diffusers folder whose configs, tokenizers and scheduler go into the folder that is written");
+  f.path("config_from", o.config_from, "diffusers folder whose configs, tokenizers and scheduler go into the folder that is written");
 }
 
 namespace {

@@ -99,7 +99,7 @@ void import_settings(const Arguments& arguments) {
   fields.group("Settings");
   fields.positional("settings", files, "settings of another program: TOML, YAML, JSON, or a command line in a script");
   fields("from", from, join(foreign::program_words(), ", ") + "; empty tells it by the names in the file");
-  fields("output", output, "TOML file to write, for `burnish train --config`; without it the text is printed");
+  fields.path("output", output, "TOML file to write, for `burnish train --config`; without it the text is printed");
   fields("overwrite", overwrite, "replace the output where it is there");
   fields("json", json, "print the settings, and what became of every name, as JSON");
   auto parsed = config::read_command_line("import", "settings of other programs as those of a training run", arguments, fields);

@@ -179,7 +179,8 @@ void inspect(const Arguments& arguments) {
   config::Fields fields;
   fields.group("Files");
   fields.positional("path", paths, "files or folders; two are compared as well");
-  fields("model", model, "what two LoRAs are for whose names differ: a published model's name, as plan takes it, or the model's files");
+  fields.path("model", model, "what two LoRAs are for whose names differ: a published model's name, as plan takes it, or the model's files",
+              {}, config::seen_from_if_there);
   fields("first", first, "differences of each kind that are shown");
   fields("json", json, "print what each file is as JSON; nothing is compared");
   auto parsed = config::read_command_line("inspect", "say what a checkpoint or LoRA is, and what two differ in", arguments, fields);

@@ -42,7 +42,7 @@ void plan_fields(config::Fields& f, PlanOptions& o) {
   f("tflops", o.tflops, "for link, what a device computes in fact, in 10^12 operations a second");
   f("json", o.json, "print the memory that the run needs as JSON");
   f("graph", o.graph, "the units, what they depend on, and which of them run once; runs those on the first samples for what they cost");
-  f("dot", o.dot, "file to draw the graph into, for graphviz");
+  f.path("dot", o.dot, "file to draw the graph into, for graphviz");
 }
 
 void check(PlanOptions& o) {

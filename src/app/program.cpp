@@ -58,7 +58,9 @@ void print_help() {
 void print_markdown() {
   print(
       "# All options\n\nMade by `burnish help --markdown`. Dashes work as well as underscores. Of verbs that take options, every one is a\n"
-      "TOML key of the same name: `--config FILE`, or a lone `FILE.toml`, reads them, and options on the command line win.\n");
+      "TOML key of the same name: `--config FILE`, or a lone `FILE.toml`, reads them, and options on the command line win.\n"
+      "Numbers with a point whose row says no end lie between -1000000000000 and 1000000000000. A `~` at the start of a path is\n"
+      "your home folder.\n");
   for (const auto& verb : kVerbs) {
     print("\n");
     verb.run({"--help", "--markdown"});

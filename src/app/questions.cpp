@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 
 #include "base/error.h"
+#include "base/home.h"
 #include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/say.h"
@@ -74,9 +74,7 @@ std::string typed_name(const std::string& answer) {
   auto name = std::string(trim(answer));
   const bool is_quoted = name.size() >= 2 && name.front() == name.back() && (name.front() == '\'' || name.front() == '"');
   if (is_quoted) name = name.substr(1, name.size() - 2);
-  const char* home = std::getenv("HOME");
-  if (home != nullptr && (name == "~" || name.starts_with("~/"))) name = home + name.substr(1);
-  return name;
+  return with_home(name);
 }
 
 }  // namespace burnish::app

@@ -13,7 +13,7 @@ void report(const Arguments& arguments) {
   fields.group("Runs");
   fields.positional("run", options.runs, "folders of training runs; several are compared");
   fields.group("Page");
-  fields("output", options.output, "file to write; report.html in the first run without it");
+  fields.path("output", options.output, "file to write; report.html in the first run without it");
   fields("picture_size", options.picture_size, "pixels of a preview's longer side, at most; 0 puts pictures in as they are");
   auto parsed = config::read_command_line("report", "write one page about runs: curves, previews, settings", arguments, fields);
   if (parsed.help) return print("{}", parsed.help_text);

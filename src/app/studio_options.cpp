@@ -1,10 +1,10 @@
 #include "app/studio_options.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "app/studio_settings.h"
+#include "base/home.h"
 #include "base/input_error.h"
 #include "base/text.h"
 #include "config/pages.h"
@@ -32,11 +32,6 @@ fs::path recipes_beside(const fs::path& program) {
   return {};
 }
 
-fs::path default_folder() {
-  const char* home = std::getenv("HOME");
-  return home != nullptr && *home != '\0' ? fs::path(home) / "burnish" : fs::path("burnish");
-}
-
 }  // namespace
 
 studio::Options studio_options(const std::vector<std::string>& folders, bool trusts_settings) {
@@ -45,7 +40,7 @@ studio::Options studio_options(const std::vector<std::string>& folders, bool tru
   config::Fields of_train;
   train::fields(of_train, options);
   const auto program = own_path();
-  const auto workspace = folders.empty() ? default_folder() : fs::path(folders[0]);
+  const fs::path workspace = with_home(folders.empty() ? "~/burnish" : folders[0]);
   return {.folder = workspace,
           .program = program,
           .schema = config::to_json("train", "fine-tune a diffusion model", of_train),

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/home.h"
 #include "base/input_error.h"
 #include "base/number.h"
 #include "base/overloaded.h"
@@ -186,7 +187,7 @@ std::string config_of(const std::vector<std::string>& args) {
     if (args[i] == "--config" && i + 1 < args.size()) path = args[i + 1];
     if (args[i].starts_with("--config=")) path = args[i].substr(9);
   }
-  return path;
+  return with_home(path);
 }
 
 /// A flag takes the word behind it only if that says true or false: it may be a file, which follows "--json".
@@ -263,7 +264,9 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
   }
   for (const auto& field : fields.list()) {
     const auto* option = app.get_option_no_throw("--" + field.name);  // none for what no argument names
-    if (option != nullptr && option->count() > 0) parsed.given.push_back(field.name);
+    if (option == nullptr || option->count() == 0) continue;
+    parsed.given.push_back(field.name);
+    relocate(field, "");  // a shell leaves the ~ of --option=~/x as it is
   }
   auto extras = app.remaining();
   if (config_path.empty() && extras.size() == 1 && extras[0].ends_with(".toml")) {

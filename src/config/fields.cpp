@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/escapes.h"
+#include "base/home.h"
 #include "base/input_error.h"
 #include "base/overloaded.h"
 #include "base/text.h"
@@ -282,7 +283,8 @@ std::vector<const toml::table*> tables_in(const toml::table& table, const std::s
 
 }  // namespace
 
-std::string seen_from(const std::string& name, const std::filesystem::path& folder) {
+std::string seen_from(const std::string& given, const std::filesystem::path& folder) {
+  const auto name = with_home(given);
   bool stays = name.empty() || folder.empty() || std::filesystem::path(name).is_absolute();
   return stays ? name : (folder / name).lexically_normal().string();
 }
@@ -293,7 +295,7 @@ std::string seen_from_if_there(const std::string& name, const std::filesystem::p
   auto colon = found.rfind(':');
   bool is_there =
       std::filesystem::exists(found, failed) || (colon != found.npos && std::filesystem::exists(found.substr(0, colon), failed));
-  return is_there ? found : name;
+  return is_there ? found : with_home(name);
 }
 
 void relocate(const Field& field, const std::filesystem::path& folder) {

@@ -11,6 +11,9 @@ namespace burnish::config {
 
 namespace {
 
+/// The end of a number whose row says none: a product of three such numbers is still finite in fp32, in which runs compute.
+constexpr double kMostOfANumber = 1e12;
+
 bool belongs_to_a_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 /// The words of a sentence that could be names of options.
@@ -66,9 +69,10 @@ void Problems::check_value(const Field& field) {
   if (text != nullptr && field.checks_choices && !contains(field.choices, **text))
     add("{} '{}' is not known; choose {}", field.name, **text, either(field.choices));
   if (const auto* number = std::get_if<double*>(&field.slot)) {
+    const double least = field.least.value_or(-kMostOfANumber), most = field.most.value_or(kMostOfANumber);
     if (!std::isfinite(**number)) add("{} must be a finite number, not {}", field.name, **number);
-    else if (field.least && **number < *field.least) add("{} must be at least {}, not {}", field.name, *field.least, **number);
-    else if (field.most && **number > *field.most) add("{} must be at most {}, not {}", field.name, *field.most, **number);
+    else if (**number < least) add("{} must be at least {}, not {}", field.name, least, **number);
+    else if (**number > most) add("{} must be at most {}, not {}", field.name, most, **number);
   }
   if (const auto* number = std::get_if<int64_t*>(&field.slot)) {
     if (field.least && **number < static_cast<int64_t>(*field.least))

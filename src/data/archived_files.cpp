@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/input_error.h"
 #include "data/archive_path.h"
 #include "data/tar.h"
 #include "data/unpacked_parquet.h"
@@ -18,6 +19,9 @@ namespace burnish::data {
 namespace fs = std::filesystem;
 
 namespace {
+
+/// The most bytes of a file that is read as a whole: more than the largest picture has without compression.
+constexpr uintmax_t kMostBytes = uintmax_t{1} << 32;
 
 /// Where the members of an archive lie.
 struct TarIndex {
@@ -66,6 +70,12 @@ bool is_file_there(const fs::path& path) {
 
 std::string read_file_bytes(const fs::path& path) {
   auto place = place_of(path, file_behind(path));
+  std::error_code failed;
+  const auto size = place ? static_cast<uintmax_t>(place->member.size) : fs::file_size(path, failed);
+  if (!failed && size > kMostBytes)
+    data_error("data",
+               "{} has {} GiB, and of pictures, and of clips in archives, {} GiB at most are read; make it smaller, or leave it out",
+               path.string(), size >> 30, kMostBytes >> 30);
   if (!place) return io::read_text(path);
   return read_member(place->file, place->member);
 }

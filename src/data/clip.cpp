@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/input_error.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "data/animation.h"
 #include "data/archived_files.h"
@@ -52,15 +53,29 @@ class StillFrame : public ClipFrames {
   bool is_past_ = false;
 };
 
-/// A clip with the bytes that it is read from.
+/// The most pixels that all frames of an animation have together, and those of a video. A decoder takes half a minute for the first in a
+/// file of some kilobytes, and an hour for the second, which are five hours at 1920 by 1080.
+constexpr int64_t kMostOfAnimation = int64_t{1} << 32, kMostOfVideo = int64_t{1} << 40;
+
+/// A clip with the bytes that it is read from, if it is read from memory, and with a bound on the work that it makes.
 class HeldFrames : public ClipFrames {
  public:
-  HeldFrames(std::string bytes, const std::string& file) : bytes_(std::move(bytes)) {
+  HeldFrames(std::string bytes, const std::string& file) : bytes_(std::move(bytes)), most_(kMostOfAnimation) {
     frames_ = open_animation(bytes_, file);
     if (!frames_) frames_ = std::make_unique<StillFrame>(decode_with_alpha(bytes_, file));
   }
-  HeldFrames(std::string bytes, OpenClip* open) : bytes_(std::move(bytes)), frames_(open("", bytes_)) {}
-  bool next() override { return frames_->next(); }
+  HeldFrames(std::string bytes, OpenClip* open) : bytes_(std::move(bytes)), frames_(open("", bytes_)), most_(kMostOfVideo) {}
+  HeldFrames(const char* file, OpenClip* open) : frames_(open(file, {})), most_(kMostOfVideo) {}
+  bool next() override {
+    if (!frames_->next()) return false;
+    num_pixels_ += height() * width();
+    if (num_pixels_ > most_)
+      throw std::runtime_error(
+          fmt::format("its frames have more than {:.3g} billion pixels together, which takes too long each time that "
+                      "it is read; cut it into shorter clips, or scale it down",
+                      static_cast<double>(most_) / 1e9));
+    return true;
+  }
   bool skip_to(const Fraction& time) override { return frames_->skip_to(time); }
   Fraction tick() const override { return frames_->tick(); }
   int64_t end() const override { return frames_->end(); }
@@ -76,19 +91,8 @@ class HeldFrames : public ClipFrames {
  private:
   std::string bytes_;
   std::unique_ptr<ClipFrames> frames_;
+  int64_t most_, num_pixels_ = 0;
 };
-
-/// Says of what a library throws which file it is about.
-template <class Action>
-auto naming(const fs::path& path, const Action& action) {
-  try {
-    return action();
-  } catch (const Error&) {
-    throw;
-  } catch (const std::runtime_error& error) {
-    refuse_picture(path.string(), error.what());
-  }
-}
 
 /// The frame that a clip is at, upright: in `buffer`, where it need not be turned.
 at::Tensor upright_frame(ClipFrames& clip, bool of_alpha, at::Tensor& buffer) {
@@ -127,23 +131,26 @@ bool is_clip_alone(const fs::path& path) { return is_video(path) || io::is_folde
 bool may_be_clip(const fs::path& path) { return is_clip_alone(path) || small_ending(path) == ".gif" || small_ending(path) == ".webp"; }
 
 std::unique_ptr<ClipFrames> open_clip(const fs::path& path) {
-  return naming(path, [&]() -> std::unique_ptr<ClipFrames> {
+  return reading(path.string(), [&]() -> std::unique_ptr<ClipFrames> {
     if (io::is_folder(path)) return open_frame_folder(path);
     if (!is_video(path)) return std::make_unique<HeldFrames>(read_file_bytes(path), path.string());
     auto* open = clip_library_for(path).open;
     if (!io::is_there(path)) return std::make_unique<HeldFrames>(read_file_bytes(path), open);  // in an archive
-    return std::unique_ptr<ClipFrames>(open(path.c_str(), {}));
+    return std::make_unique<HeldFrames>(path.c_str(), open);
   });
 }
 
 ClipLook look_at_clip(const fs::path& path) {
   auto clip = open_clip(path);
-  return naming(path, [&] {
+  return reading(path.string(), [&] {
     ClipLook look;
     look.size = {clip->height(), clip->width()};
     if (clip->quarter_turns() % 2 == 1) std::swap(look.size.height, look.size.width);
     std::vector<int64_t> shown;  // ticks
-    for (int64_t start = 0; clip->next(); start = clip->end()) shown.push_back(clip->end() - start);
+    for (int64_t start = 0; clip->next(); start = clip->end()) {
+      if (interrupted()) throw Error(Exit::interrupted, "data", fmt::format("interrupted while looking at {}", path.string()));
+      shown.push_back(clip->end() - start);
+    }
     look.num_frames = std::ssize(shown);
     auto tick = clip->tick();
     if (auto damage = clip->damage(); !damage.empty())
@@ -169,7 +176,7 @@ at::Tensor decode_frame_alphas(const fs::path& path, const std::vector<Fraction>
 void for_frames_at(const fs::path& path, const std::vector<Fraction>& times, bool of_alpha,
                    const std::function<void(int64_t k, const at::Tensor& frame_HWC)>& take) {
   auto clip = open_clip(path);
-  naming(path, [&] {
+  reading(path.string(), [&] {
     if (!times.empty() && !clip->skip_to(times[0])) clip = open_clip(path);
     at::Tensor buffer;
     const auto count = std::ssize(times);
@@ -188,7 +195,7 @@ void for_frames_at(const fs::path& path, const std::vector<Fraction>& times, boo
 
 void for_each_frame(const fs::path& path, bool of_alpha, const std::function<void(const at::Tensor& frame_HWC)>& take) {
   auto clip = open_clip(path);
-  naming(path, [&] {
+  reading(path.string(), [&] {
     at::Tensor buffer;
     while (clip->next()) take(upright_frame(*clip, of_alpha, buffer));
   });

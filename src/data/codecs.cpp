@@ -1,9 +1,13 @@
 #include "data/codecs.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 
+#include <new>
+#include <stdexcept>
 #include <vector>
 
+#include "base/error.h"
 #include "base/input_error.h"
 
 namespace burnish::data {
@@ -15,7 +19,27 @@ void refuse_picture(const std::string& file, const std::string& reason) {
   data_error("data", "{} cannot be decoded: {}", file, reason);
 }
 
-Decoded decode_bytes(std::string_view bytes, const std::string& file, bool header_only) {
+void refuse_for_exception(const std::string& file) {
+  constexpr const char* kMemory = "it asks for more memory than there is";
+  try {
+    throw;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    refuse_picture(file, kMemory);
+  } catch (const std::length_error&) {
+    refuse_picture(file, kMemory);
+  } catch (const c10::Error& error) {
+    if (std::string_view(error.what()).find("allocate memory") == std::string_view::npos) throw;
+    refuse_picture(file, kMemory);
+  } catch (const std::runtime_error& error) {
+    refuse_picture(file, error.what());
+  }
+}
+
+namespace {
+
+Decoded decode_as_told(std::string_view bytes, const std::string& file, bool header_only) {
   auto starts = [&](std::string_view magic) { return bytes.starts_with(magic); };
   using namespace std::string_view_literals;  // whose lengths count zeros
   if (starts("\xFF\xD8\xFF")) return decode_jpeg(bytes, file, header_only);
@@ -28,6 +52,12 @@ Decoded decode_bytes(std::string_view bytes, const std::string& file, bool heade
   if (starts("BM")) return decode_bmp(bytes, file, header_only);
   data_error("data", "{} is not a JPEG, PNG, WebP, TIFF, HEIC, AVIF, JPEG XL, GIF or BMP picture{}", file,
              bytes.empty() ? " (the file is empty)" : "");
+}
+
+}  // namespace
+
+Decoded decode_bytes(std::string_view bytes, const std::string& file, bool header_only) {
+  return reading(file, [&] { return decode_as_told(bytes, file, header_only); });
 }
 
 int exif_orientation(std::string_view exif) {

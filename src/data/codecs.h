@@ -25,6 +25,20 @@ struct Decoded {
 /// Throws a data Error about a picture, for the reason that a library gives; std::bad_alloc where that is memory and there is none.
 [[noreturn]] void refuse_picture(const std::string& file, const std::string& reason);
 
+/// Refuses the file for what reading it threw, which is being handled; what is neither of a library nor about memory is thrown on.
+[[noreturn]] void refuse_for_exception(const std::string& file);
+
+/// Runs what reads a file. Whatever its library throws, and a header that asks for more memory than there is, is a data Error that names
+/// the file.
+template <class Action>
+auto reading(const std::string& file, const Action& action) {
+  try {
+    return action();
+  } catch (...) {
+    refuse_for_exception(file);
+  }
+}
+
 Decoded decode_jpeg(std::string_view bytes, const std::string& file, bool header_only);
 Decoded decode_png(std::string_view bytes, const std::string& file, bool header_only);
 Decoded decode_webp(std::string_view bytes, const std::string& file, bool header_only);

@@ -153,7 +153,9 @@ void FfmpegFrames::read_turn() {
 
 void FfmpegFrames::find_size(const AVFrame& frame) {
   if (frame.color_trc == AVCOL_TRC_SMPTE2084 || frame.color_trc == AVCOL_TRC_ARIB_STD_B67)
-    throw std::runtime_error("it is an HDR clip (PQ or HLG), whose colours would come out wrong; convert it to SDR");
+    throw std::runtime_error(
+        "it is an HDR clip (PQ or HLG), whose colours would come out wrong; convert it to SDR: ffmpeg -i HDR -vf "
+        "zscale=t=linear:npl=100,format=gbrpf32le,zscale=p=bt709,tonemap=hable,zscale=t=bt709:m=bt709:r=tv,format=yuv420p SDR.mp4");
   auto aspect = av_guess_sample_aspect_ratio(input_.get(), stream_, const_cast<AVFrame*>(&frame));
   shape_.height = frame.height;
   shape_.width = aspect.num > 0 && aspect.den > 0 ? std::max<int64_t>(1, av_rescale(frame.width, aspect.num, aspect.den)) : frame.width;
@@ -179,7 +181,7 @@ void FfmpegFrames::send_packet() {
     }
     if (is_ours) {
       auto sent = avcodec_send_packet(decoder_.get(), packet_.get());
-      if (sent == AVERROR(ENOMEM)) throw std::bad_alloc();
+      if (sent == AVERROR(ENOMEM)) check(sent);
       state_.num_damaged += sent < 0 || (packet_->flags & AV_PKT_FLAG_CORRUPT) != 0;
     }
     av_packet_unref(packet_.get());
@@ -216,7 +218,7 @@ bool FfmpegFrames::decode_ahead() {
       if (clock_.key != AV_NOPTS_VALUE && clock_.ahead < clock_.key) continue;
       return true;
     }
-    if (received == AVERROR(ENOMEM)) throw std::bad_alloc();
+    if (received == AVERROR(ENOMEM)) check(received);
     if (received == AVERROR_EOF || (state_.is_drained && received != AVERROR(EAGAIN))) return false;
     if (received != AVERROR(EAGAIN)) ++state_.num_damaged;
     if (state_.is_drained) return false;

@@ -6,7 +6,6 @@ extern "C" {
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <stdexcept>
 
 namespace burnish::data {
@@ -17,7 +16,6 @@ std::string text_of(int error) {
 }
 
 int check(int result) {
-  if (result == AVERROR(ENOMEM)) throw std::bad_alloc();
   if (result < 0) throw std::runtime_error(text_of(result));
   return result;
 }

@@ -17,7 +17,7 @@ namespace burnish::data {
 /// Says an error of FFmpeg's in words.
 std::string text_of(int error);
 
-/// Throws what a result below 0 stands for: std::bad_alloc, or a std::runtime_error in FFmpeg's words.
+/// Throws a std::runtime_error in FFmpeg's words for a result below 0. Damaged headers too ask for memory that is not there.
 int check(int result);
 
 /// The bytes of a file, read as FFmpeg asks.

@@ -64,16 +64,16 @@ bool FfmpegSound::read_frame() {
   while (true) {
     auto received = avcodec_receive_frame(decoder_.get(), frame_.get());
     if (received >= 0) return true;
-    if (received == AVERROR(ENOMEM)) throw std::bad_alloc();
+    if (received == AVERROR(ENOMEM)) check(received);
     if (received == AVERROR_EOF || is_drained_) return false;
     if (av_read_frame(input_, packet_.get()) < 0) {
       avcodec_send_packet(decoder_.get(), nullptr);
       is_drained_ = true;
       continue;
     }
-    if (packet_->stream_index == stream_->index && avcodec_send_packet(decoder_.get(), packet_.get()) == AVERROR(ENOMEM))
-      throw std::bad_alloc();
+    auto sent = packet_->stream_index == stream_->index ? avcodec_send_packet(decoder_.get(), packet_.get()) : 0;
     av_packet_unref(packet_.get());
+    if (sent == AVERROR(ENOMEM)) check(sent);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "data/looked_files.h"
+#include "data/window_beside.h"
 
 namespace burnish::data {
 
@@ -73,12 +74,9 @@ Rows with_windows(Rows given, const std::vector<Subset>& subsets, const LookedFi
 }
 
 /// Checks that a clip beside the row's, which `what` calls, has all frames that are taken of that.
-void check_as_long(const Row& row, const std::string& file, const std::string& what, const LookedFiles& looked) {
+void check_as_long(const Row& row, const std::string& file, const std::string& what, const LookedFiles& looked, const ClipRule& rule) {
   const auto &beside = looked.at(file).clip, &clip = looked.at(row.file).clip;
-  const auto& window = *row.window;
-  if ((beside.duration.num > 0) != (clip.duration.num > 0))
-    data_error("data", "of the {} {} and the clip {} one is numbered frames and the other has times; give both in one way, or one picture",
-               what, file, row.file);
+  const auto window = window_beside(*row.window, rule, clip.duration.num > 0, beside.duration.num > 0);
   const auto last = window.first + window.count - 1;
   bool is_there = beside.duration.num > 0 ? last * window.rate.den * beside.duration.den < beside.duration.num * window.rate.num
                                           : last < beside.num_frames;
@@ -88,21 +86,22 @@ void check_as_long(const Row& row, const std::string& file, const std::string& w
 }
 
 /// Tells whether what says which pixels of a row count is a clip, which then must be as long as the row's; a picture counts for all frames.
-bool has_mask_clip(const Row& row, const MaskSource& source, const LookedFiles& looked) {
+bool has_mask_clip(const Row& row, const DatasetOptions& options, const LookedFiles& looked) {
+  const auto& source = options.mask;
   if (source.from == MaskSource::From::nothing || !row.window) return false;
   if (source.from == MaskSource::From::alpha) return true;
   auto file = row.further.find(source.column);
   if (file == row.further.end()) return false;
   const bool is_clip = looked.at(file->second).clip.num_frames > 1;
-  if (is_clip) check_as_long(row, file->second, "mask", looked);
+  if (is_clip) check_as_long(row, file->second, "mask", looked, options.subsets[row.subset].clips);
   return is_clip || is_clip_alone(file->second);
 }
 
-void check_further_clip(const Row& row, const std::string& column, const LookedFiles& looked) {
+void check_further_clip(const Row& row, const std::string& column, const LookedFiles& looked, const ClipRule& rule) {
   const auto& file = row.further.at(column);
   if (looked.at(file).clip.num_frames == 1)
     data_error("data", "{} names the picture {}, and {} is a clip; give a clip that is as long", column, file, row.file);
-  check_as_long(row, file, column, looked);
+  check_as_long(row, file, column, looked, rule);
 }
 
 using SizeOf = std::function<Size(const std::string& file)>;  ///< throws a data Error for a file that cannot be used
@@ -135,7 +134,7 @@ void look_beside(const Row& row, const DatasetOptions& options, const SizeOf& si
     if (column == nullptr || !is_beside(*column)) continue;
     if (column->fit == Column::Fit::square) looked.sizes[name] = {size_of(file)};
     else check_same_size(row, looked.picture, name, size_of(file));
-    if (row.window && column->is != Column::Is::mask) check_further_clip(row, name, files);
+    if (row.window && column->is != Column::Is::mask) check_further_clip(row, name, files, options.subsets[row.subset].clips);
   }
 }
 
@@ -158,7 +157,7 @@ Looked look_at_row(const Row& row, const DatasetOptions& options, const LookedFi
   Looked looked{.picture = size_of(row.file)};
   if (target_of(options.columns).is == Column::Is::layers) check_layers(row, looked.picture, options, size_of);
   else look_beside(row, options, size_of, files, looked);
-  looked.has_mask_clip = has_mask_clip(row, options.mask, files);
+  looked.has_mask_clip = has_mask_clip(row, options, files);
   const auto& rule = options.subsets[row.subset].size;
   for (const auto& column : options.columns) {
     if (column.is == Column::Is::pictures) looked.sizes[column.name] = sizes_in(row, column, rule, size_of);

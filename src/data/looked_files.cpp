@@ -73,6 +73,7 @@ LookedFiles look_at_files(const std::vector<Row>& rows, FileNotes& notes, const 
       try {
         return note_of(file, reads_clips(options.subsets), options.only_headers);
       } catch (const Error& error) {
+        if (error.code() == Exit::interrupted) throw;
         std::lock_guard lock(mutex);
         looked.at(file.string()).reason = without_source(error);
         return "";

@@ -190,6 +190,14 @@ std::vector<std::string> warnings_of_masks(const Dataset& dataset, const MaskSou
     else if (look.most <= kDim) dim.add(row, look.most);
   }
   auto said = sentences(dataset, source, nothing, dim);
+  const auto is_bare = [&](auto row) {
+    return !masks.contains(row) && !dataset.options().subsets[dataset.row(row).subset].visits.of_class_set;
+  };
+  const auto num_without = std::ranges::count_if(dataset.rows(), is_bare);
+  const bool is_asked_for = dataset.options().mask.from != MaskSource::From::nothing;
+  if (is_asked_for && !masks.empty() && num_without > 0)
+    said.push_back(fmt::format("{} no mask and {} whole, beside {} that {} one", count_of(num_without, "sample has", "samples have"),
+                               num_without == 1 ? "counts" : "count", std::ssize(masks), masks.size() == 1 ? "has" : "have"));
   if (num_masks > 0 && num_white == num_masks)
     said.emplace_back(source.from == MaskSource::From::alpha ? "no picture is transparent anywhere, so masked_loss alpha changes nothing"
                                                              : "every mask is white all over, so masks change nothing");

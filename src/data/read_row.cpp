@@ -1,5 +1,6 @@
 #include "data/read_row.h"
 
+#include <ATen/ops/full.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -7,7 +8,9 @@
 #include "base/input_error.h"
 #include "base/random_key.h"
 #include "base/text.h"
+#include "base/white_column.h"
 #include "data/clip.h"
+#include "data/window_beside.h"
 #include "io/files.h"
 #include "io/hash.h"
 
@@ -30,23 +33,37 @@ CropOf same_crop(const Crop& crop, const Size& known) {
 /// A single frame is a picture.
 at::Tensor as_cell(const at::Tensor& frames_FHWC) { return frames_FHWC.size(0) == 1 ? frames_FHWC[0] : frames_FHWC; }
 
-at::Tensor read_alike(const Row& row, const Column& column, const std::vector<std::string>& files, const CropOf& cut) {
+/// The frames of a row's file, or of one beside it, that are taken with the row's. Folders hold frames without times.
+ClipWindow window_of(const Dataset& dataset, const Row& row, const std::string& file) {
+  if (file == row.file) return *row.window;
+  return window_beside(*row.window, dataset.options().subsets[row.subset].clips, !io::is_folder(row.file), !io::is_folder(file));
+}
+
+at::Tensor read_alike(const Dataset& dataset, const Row& row, const Column& column, const std::vector<std::string>& files,
+                      const CropOf& cut) {
   if (column.is == Is::layers) return read_layers(files, cut);
-  if (row.window) return as_cell(read_frames(files[0], *row.window, pixels_of(column), cut));
+  if (row.window) return as_cell(read_frames(files[0], window_of(dataset, row, files[0]), pixels_of(column), cut));
   return read_picture(files[0], pixels_of(column), cut);
+}
+
+/// The white pixels that a row has in a column that it leaves empty.
+at::Tensor white(const Dataset& dataset, int64_t number, const Column& column) {
+  const auto extent = column.extent_beside(dataset.extent(number));
+  return as_cell(at::full({extent.frames, extent.height, extent.width, column.channels}, 255, at::kByte));
 }
 
 at::Tensor read_beside(const Dataset& dataset, int64_t number, const Column& column, int64_t variant) {
   const auto& row = dataset.row(number);
   const auto& looked = dataset.looked(number);
   const auto files = files_in(row, column.name);
+  if (files.empty() && is_white_where_empty(column)) return white(dataset, number, column);
   if (files.empty()) data_error("data", "{} names no picture in the column '{}'", dataset.name_of(number), column.name);
   auto crop = crop_of(dataset, number, variant);
-  if (column.fit != Column::Fit::square) return read_alike(row, column, files, same_crop(crop, looked.picture));
+  if (column.fit != Column::Fit::square) return read_alike(dataset, row, column, files, same_crop(crop, looked.picture));
   const auto& size = looked.sizes.at(column.name)[0];
   auto square = centre_crop(size, {column.side, column.side});
   square.flip = crop.flip;
-  return read_alike(row, column, files, same_crop(square, size));
+  return read_alike(dataset, row, column, files, same_crop(square, size));
 }
 
 std::vector<at::Tensor> read_list(const Dataset& dataset, int64_t number, const Column& column, int64_t variant) {
@@ -70,7 +87,7 @@ at::Tensor read_mask(const Dataset& dataset, int64_t number, int64_t variant) {
     return read_layers(target_files(row), cut).narrow(-1, 3, 1).contiguous();
   const auto pixels = of_alpha ? Pixels::alpha : Pixels::gray;
   const auto& file = of_alpha ? row.file : mask->second;
-  return looked.has_mask_clip ? read_frames(file, *row.window, pixels, cut) : read_picture(file, pixels, cut);
+  return looked.has_mask_clip ? read_frames(file, window_of(dataset, row, file), pixels, cut) : read_picture(file, pixels, cut);
 }
 
 /// The file that holds a row's sound: the one that the column names, else its clip or picture.
@@ -176,7 +193,7 @@ Cell read(const Dataset& dataset, int64_t row, const Column& column, int64_t var
   if (!column.is_seen()) return read_value(column, trimmed(dataset.row(row).cells.at(column.name)), dataset.name_of(row));
   if (column.fit != Column::Fit::target) return read_beside(dataset, row, column, variant);
   const auto cut = same_crop(crop_of(dataset, row, variant), looked.picture);
-  return read_alike(dataset.row(row), column, target_files(dataset.row(row)), cut);
+  return read_alike(dataset, dataset.row(row), column, target_files(dataset.row(row)), cut);
 }
 
 std::string content(const Dataset& dataset, int64_t row, const Column& column, int64_t variant, const RowHashes& hashes) {
@@ -190,7 +207,7 @@ std::string content(const Dataset& dataset, int64_t row, const Column& column, i
     return fmt::format("sRGB {} {}{} {}", kind, hashes.target, hashes_of(hashes, 1, layer_name), cut);
   }
   auto files = hashes_of(hashes, 0, [&](int64_t k) { return picture_name(column.name, static_cast<size_t>(k)); });
-  if (files.empty()) return "";
+  if (files.empty()) return is_white_where_empty(column) ? fmt::format("white {}", cut) : "";
   return fmt::format("sRGB picture{} {}{}", files, cut,
                      column.fit == Column::Fit::square ? fmt::format(", a square of {}", column.side) : "");
 }

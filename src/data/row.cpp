@@ -55,7 +55,7 @@ std::string read_file(const nlohmann::json& row, const DatasetOptions& options) 
     if (!it->is_string() || trim(it->get<std::string>()).empty()) data_error("data", "the column '{}' names no file", key);
     return it->get<std::string>();
   }
-  data_error("data", "none of the columns {} is there", options.data_file_keys);
+  data_error("data", "none of the columns {} is there; --data_file_keys names those that hold files", options.data_file_keys);
 }
 
 /// The file that a cell names; none where a row leaves it empty.
@@ -117,7 +117,7 @@ std::vector<std::string> read_layers(const nlohmann::json& row, const DatasetOpt
     if (files.empty()) data_error("data", "the column '{}' names no file", key);
     return files;
   }
-  data_error("data", "none of the columns {} is there", options.data_file_keys);
+  data_error("data", "none of the columns {} is there; --data_file_keys names those that hold files", options.data_file_keys);
 }
 
 /// A row may say how many layers lie in the whole picture, as DiffSynth-Studio's do.
@@ -211,7 +211,9 @@ void check_columns(const Metadata& metadata, const std::string& path, const Data
   auto names = split_list(options.data_file_keys + ",file_name");
   const bool of_layers = target_of(options.columns).is == Column::Is::layers;
   for (size_t i = 0, num_names = names.size(); of_layers && i < num_names; ++i) names.push_back(names[i] + "_0");
-  if (!is_there(names)) data_error("data", "{}: none of the columns {} is there; there are: {}", path, options.data_file_keys, columns);
+  if (!is_there(names))
+    data_error("data", "{}: none of the columns {} is there; there are: {}; name the one that holds the files with --data_file_keys", path,
+               options.data_file_keys, columns);
   if (metadata.bad.size() < metadata.rows.size() && !is_there({"prompt", "caption", "text"}))
     data_error("data", "{}: no column named prompt (or caption, or text); there are: {}; class_tokens gives one caption to all", path,
                columns);

@@ -39,14 +39,10 @@ at::Tensor kernel_of(int64_t from, int64_t to, int64_t width) {
 
 RawSound decode(const std::filesystem::path& path, const SoundWindow& window) {
   const auto& library = clip_library_for(path);
-  try {
+  return reading(path.string(), [&] {
     if (io::is_there(path)) return library.decode_sound(path.c_str(), {}, window);
     return library.decode_sound("", read_file_bytes(path), window);  // in an archive
-  } catch (const Error&) {
-    throw;
-  } catch (const std::runtime_error& error) {
-    refuse_picture(path.string(), error.what());
-  }
+  });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/home.h"
 #include "data/archived_files.h"
 #include "data/tar.h"
 #include "io/files.h"
@@ -72,7 +73,8 @@ std::optional<fs::path> SpelledFiles::find_composed(const fs::path& path) {
   return is_file_there(found) ? std::optional(found) : std::nullopt;
 }
 
-std::optional<fs::path> SpelledFiles::find(const fs::path& base, const std::string& given) {
+std::optional<fs::path> SpelledFiles::find(const fs::path& base, const std::string& name) {
+  const auto given = with_home(name);
   auto path = base / given;
   if (is_file_there(path)) return path;
   auto slashes = given;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/home.h"
 #include "base/input_error.h"
 #include "base/number.h"
 #include "base/text.h"
@@ -33,11 +34,6 @@ std::string upper(std::string text) {
 bool is_on(const char* name) {
   auto value = upper(variable({name}));
   return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
-}
-
-fs::path expand(const std::string& path) {
-  if (path == "~" || path.starts_with("~/")) return fs::path(variable({"HOME"}, ".")) / path.substr(std::min<size_t>(2, path.size()));
-  return path;
 }
 
 /// The address in a variable, with https where it does not say how.
@@ -91,15 +87,15 @@ Settings settings_from_environment() {
   s.offline = offline_variable();
   s.timeout = timeout();
   s.model_base = variable({"DIFFSYNTH_MODEL_BASE_PATH"}, "./models");
-  auto caches = expand(variable({"XDG_CACHE_HOME"}, "~/.cache"));
-  auto home = expand(variable({"HF_HOME"}, (caches / "huggingface").string()));
-  s.huggingface_cache = expand(variable({"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}, (home / "hub").string()));
+  auto caches = with_home(variable({"XDG_CACHE_HOME"}, "~/.cache"));
+  auto home = with_home(variable({"HF_HOME"}, caches + "/huggingface"));
+  s.huggingface_cache = with_home(variable({"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}, home + "/hub"));
   s.huggingface_endpoint = endpoint({"HF_ENDPOINT"}, "https://huggingface.co");
   s.huggingface_token = variable({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"});
-  if (s.huggingface_token.empty()) s.huggingface_token = token_of_file(expand(variable({"HF_TOKEN_PATH"}, (home / "token").string())));
+  if (s.huggingface_token.empty()) s.huggingface_token = token_of_file(with_home(variable({"HF_TOKEN_PATH"}, home + "/token")));
   s.modelscope_endpoint = endpoint({"MODELSCOPE_ENDPOINT", "MODELSCOPE_DOMAIN"}, "https://www.modelscope.cn");
   s.modelscope_token = variable({"MODELSCOPE_API_TOKEN"});
-  s.modelscope_cache = expand(variable({"MODELSCOPE_CACHE"}, "~/.cache/modelscope"));
+  s.modelscope_cache = with_home(variable({"MODELSCOPE_CACHE"}, "~/.cache/modelscope"));
   return s;
 }
 

@@ -137,7 +137,11 @@ TEST(CommandLine, AFileActsOutsideOnlyWhereItIsTrusted) {
 TEST(CommandLine, AWholeNumberThatTomlWritesIsANumberHoweverLarge) {
   Scratch scratch;
   auto rate = [&](const std::string& number) {
-    return parse({"--config", scratch.write("run.toml", "learning_rate = " + number + "\n").string()}).learning_rate;
+    double learning_rate = 0;
+    config::Fields fields;
+    fields("learning_rate", learning_rate, "");
+    config::read_toml(scratch.write("run.toml", "learning_rate = " + number + "\n").string(), fields);
+    return learning_rate;
   };
   EXPECT_EQ(rate("3"), 3.0);
   EXPECT_EQ(rate("1000000000000000001"), 1e18) << "beyond 2^53 not every whole number is one";
@@ -318,6 +322,30 @@ TEST(Paths, InATomlFileBeginInItsFolder) {
   // On the command line they begin where the program runs.
   config::read_command_line("train", "trains", {"--config", file.string(), "--output", "here"}, fields());
   EXPECT_EQ(output, "here");
+}
+
+TEST(Paths, BeginWithTheHomeFolderWhereTheyBeginWithATilde) {
+  Scratch scratch;
+  ::setenv("HOME", "/home/someone", 1);
+  std::string output, model;
+  std::vector<std::string> loras;
+  auto fields = [&] {
+    config::Fields f;
+    f.path("output", output, "");
+    f.path("loras", loras, "");
+    f.path("model", model, "", {}, config::seen_from_if_there);
+    return f;
+  };
+  auto file = scratch.write("run.toml", "output = \"~/out\"\nloras = [\"~/a:0.5\", \"b~/c\"]\nmodel = \"~\"\n");
+  config::read_toml(file.string(), fields());
+  EXPECT_EQ(output, "/home/someone/out");
+  EXPECT_THAT(loras, ElementsAre("/home/someone/a:0.5", (scratch / "b~/c").string()));
+  EXPECT_EQ(model, "/home/someone");
+  // A shell leaves the one behind a = as it is.
+  config::read_command_line("train", "trains", {"--output=~/x", "--loras", "~/y", "--model=~someone"}, fields());
+  EXPECT_EQ(output, "/home/someone/x");
+  EXPECT_THAT(loras, ElementsAre("/home/someone/y"));
+  EXPECT_EQ(model, "~someone");
 }
 
 TEST(Markdown, ATableAGroup) {

@@ -55,6 +55,24 @@ TEST(Problems, OfValuesAreAllSaidAtOnce) {
   EXPECT_THAT(sentences(others), ElementsAre("rank: rank must be at most 64, not 65", "rate: rate must be a finite number, not inf"));
 }
 
+TEST(Problems, ANumberWhoseRowSaysNoEndHasOneAllTheSame) {
+  for (double rate : {1e12, 0.0}) {
+    Options o{.rate = rate};
+    auto fields = o.fields();
+    Problems problems(fields);
+    problems.check_values();
+    EXPECT_TRUE(problems.list().empty()) << rate;
+  }
+  double free = -1e300;
+  Options o{.rate = 1e300};
+  auto fields = o.fields();
+  fields("free", free, "a number without a range");
+  Problems problems(fields);
+  problems.check_values();
+  EXPECT_THAT(sentences(problems), ElementsAre("rate: rate must be at most 1000000000000, not 1e+300",
+                                               "free: free must be at least -1000000000000, not -1e+300"));
+}
+
 TEST(Problems, DoNotSayWhatFollowsFromAWrongValue) {
   RunOptions o{.rank = 0};
   auto fields = o.fields();

@@ -4,9 +4,14 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <csignal>
+#include <cstdlib>
+
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "data/image.h"
 #include "tests/golden.h"
+#include "tests/scratch.h"
 
 using namespace burnish;
 using data::Fraction;
@@ -180,9 +185,42 @@ TEST(Clip, InterlacedFramesAreToldFromOthers) {
 }
 
 TEST(Clip, WhatCannotBeReadIsSaid) {
-  EXPECT_THAT(refusal("hdr10.mp4"), AllOf(HasSubstr("hdr10.mp4"), HasSubstr("HDR")));
+  EXPECT_THAT(refusal("hdr10.mp4"), AllOf(HasSubstr("hdr10.mp4"), HasSubstr("HDR"), HasSubstr("ffmpeg -i")));
   EXPECT_THAT(refusal("truncated.mp4"), AllOf(HasSubstr("truncated"), HasSubstr("frames"), HasSubstr("could be decoded")));
   EXPECT_THROW(data::decode_frames(clip("cut.mp4"), {{2, 1}}), Error);
+}
+
+TEST(Clip, ATableThatClaimsMoreThanMemoryHoldsIsTheFilesFault) {
+  test::Scratch scratch;
+  auto bytes = test::content(clip("base30.mp4"));
+  const auto count = bytes.find("stco") + 8;
+  bytes.replace(count, 4, "\x7f\xff\xff\xff");
+  const auto file = scratch.write("claims.mp4", bytes);
+  EXPECT_THAT(test::error_of([&] { data::look_at_clip(file); }), AllOf(HasSubstr("claims.mp4"), HasSubstr("emory")));
+}
+
+TEST(Clip, AnAnimationOfManyPixelsInFewBytesIsRefused) {
+  test::Scratch scratch;
+  using namespace std::string_literals;
+  std::string bytes = "GIF89a\x00\x10\x00\x10\x80\x00\x00\x00\x00\x00\xff\xff\xff"s;  // 4096 by 4096 in two colours
+  for (int frame = 0; frame < 300; ++frame) bytes += ",\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02\x44\x01\x00"s;  // a frame of one pixel
+  const auto file = scratch.write("many.gif", bytes + ";");
+  EXPECT_THAT(test::error_of([&] { data::look_at_clip(file); }), AllOf(HasSubstr("many.gif"), HasSubstr("4.29 billion pixels")));
+  EXPECT_THAT(test::error_of([&] { data::decode_frames(file, {{29, 1}}); }), HasSubstr("4.29 billion pixels"));
+}
+
+TEST(Clip, ASignalIsHeardBetweenFrames) {
+  auto looks = [] {
+    watch_for_interrupt("");
+    std::raise(SIGTERM);
+    try {
+      data::look_at_clip(clip("base30.mp4"));
+    } catch (const Error& error) {
+      std::_Exit(static_cast<int>(error.code()));
+    }
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(looks(), ::testing::ExitedWithCode(static_cast<int>(Exit::interrupted)), "");
 }
 
 TEST(Clip, APictureIsAClipOfOneFrame) {

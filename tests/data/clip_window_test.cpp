@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "base/white_column.h"
 #include "data/animated_webp.h"
 #include "data/dataset.h"
 #include "data/image.h"
@@ -119,6 +120,68 @@ data::Dataset with_columns(const test::Scratch& scratch, const std::string& clip
 }
 
 }  // namespace
+
+namespace {
+
+/// Writes a folder of so many frames, each gray of ten times its number.
+void write_frames(const std::filesystem::path& folder, int64_t count) {
+  std::filesystem::create_directory(folder);
+  for (int64_t n = 0; n < count; ++n) data::write_png(folder / fmt::format("{:04}.png", n), at::full({48, 64, 3}, 10 * n, at::kByte));
+}
+
+/// A clip and one beside it, in the column "guide", of each 5 frames are taken: the first row of that.
+data::Dataset with_guide(const test::Scratch& scratch, const std::string& clip, const std::string& guide) {
+  auto metadata = scratch.write("data.jsonl", fmt::format(R"({{"video": "{}", "prompt": "a", "guide": {}}})", clip, guide));
+  data::Subset subset{.base_path = scratch.path(), .metadata_path = metadata.string(), .size = {48, 64, 4096, 16}};
+  subset.clips = {.extraction = Extraction::chunks, .num_frames = 5, .rate = {10, 1}, .step = 4};
+  auto column = test::beside("guide");
+  column.words.example = kWhite;
+  return data::Dataset({.subsets = {subset}, .columns = {column}});
+}
+
+}  // namespace
+
+TEST(ClipBeside, FramesWithoutTimesStandBesideAClipOfTheirNumbers) {
+  test::Scratch scratch;
+  const auto video = scratch.write("a.mp4", test::content(test::golden_path("clips/base30.mp4")));  // 40 frames, 13 of them at 10 a second
+  write_frames(scratch / "frames", 13);
+  auto guided = with_guide(scratch, "a.mp4", R"("frames")");
+  ASSERT_EQ(guided.rows().size(), 2);
+  auto guide = test::read_beside(guided, 1, "guide");
+  auto target = test::read_target(guided, 1);
+  auto other_way = with_guide(scratch, "frames", R"("a.mp4")");
+  ASSERT_EQ(other_way.rows().size(), 2);
+  for (int64_t k = 0; k < 5; ++k) {
+    EXPECT_EQ(guide[k][8][8][0].item<int>(), 10 * (5 + k));
+    EXPECT_TRUE(at::equal(test::read_beside(other_way, 1, "guide")[k], target[k])) << k;
+  }
+  write_frames(scratch / "few", 9);
+  EXPECT_THAT(error_of([&] { with_guide(scratch, "a.mp4", R"("few")"); }), HasSubstr("is shorter than the clip"));
+}
+
+TEST(ClipBeside, AColumnThatIsWhiteWhereItIsEmptyNeedsNoFile) {
+  test::Scratch scratch;
+  scratch.write("a.mp4", test::content(test::golden_path("clips/base30.mp4")));
+  auto dataset = with_guide(scratch, "a.mp4", R"("")");
+  auto white = test::read_beside(dataset, 0, "guide");
+  EXPECT_EQ(white.sizes().vec(), (std::vector<int64_t>{5, 48, 64, 3}));
+  EXPECT_EQ(white.min().item<int>(), 255);
+  const std::string hash = "h";
+  EXPECT_THAT(data::content(dataset, 0, *find_column(dataset.options().columns, "guide"), 0, {hash, {}}), HasSubstr("white cut to"));
+}
+
+TEST(ClipBeside, AFileThatClaimsTooMuchMemoryIsLeftOutWhereBadSamplesAre) {
+  test::Scratch scratch;
+  auto bytes = test::content(test::golden_path("clips/base30.mp4"));
+  scratch.write("good.mp4", bytes);
+  scratch.write("bad.mp4", bytes.replace(bytes.find("stco") + 8, 4, "\x7f\xff\xff\xff"));
+  auto metadata = scratch.write("data.csv", "video,prompt\nbad.mp4,a\ngood.mp4,b\n");
+  data::Subset subset{.base_path = scratch.path(), .metadata_path = metadata.string(), .size = {48, 64, 4096, 16}};
+  subset.clips = {.num_frames = 5, .rate = {10, 1}, .step = 4};
+  data::Dataset dataset({.subsets = {subset}, .skip_bad_samples = true});
+  EXPECT_EQ(dataset.rows().size(), 1);
+  EXPECT_THAT(dataset.bad_samples().at(0), HasSubstr("bad.mp4"));
+}
 
 TEST(ClipMask, AClipIsTheMaskOfEachFrame) {
   test::Scratch scratch;

@@ -141,7 +141,8 @@ TEST_F(Pictures, NothingLeftIsAnErrorEvenWhenSkipping) {
 
 TEST_F(Pictures, MissingColumns) {
   EXPECT_THAT(refusal("m.csv", "image,title\nrgb.png,a\n"), AllOf(HasSubstr("no column named prompt"), HasSubstr("image, title")));
-  EXPECT_THAT(refusal("m.csv", "file,prompt\nrgb.png,a\n"), HasSubstr("none of the columns image,video"));
+  EXPECT_THAT(refusal("m.csv", "file,prompt\nrgb.png,a\n"),
+              AllOf(HasSubstr("none of the columns image,video"), HasSubstr("--data_file_keys")));
   auto o = options("m.csv", "file,caption\nrgb.png,a\n");
   o.data_file_keys = "file";
   EXPECT_EQ(Dataset(o).row(0).prompt, "a");

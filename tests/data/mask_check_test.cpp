@@ -49,7 +49,8 @@ class MaskCheck : public ::testing::Test {
 
 TEST_F(MaskCheck, BlackMasksAreCounted) {
   EXPECT_THAT(warnings({"0.png", "255.png", "", "0.png", "26.png"}),
-              ElementsAre(AllOf(HasSubstr("2 samples have a black mask"), HasSubstr("the first is row 0"))));
+              ElementsAre(AllOf(HasSubstr("2 samples have a black mask"), HasSubstr("the first is row 0")),
+                          HasSubstr("1 sample has no mask and counts whole, beside 4 that have one")));
   EXPECT_THAT(warnings({"reaches.png", "26.png"}), IsEmpty());
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/input_error.h"
 #include "base/text.h"
+#include "base/white_column.h"
 #include "data/read_row.h"
 #include "models/model/columns.h"
 #include "train/samples/check_columns.h"
@@ -73,7 +74,8 @@ std::map<std::string, std::vector<Extent>> extents_of(const data::Dataset& pictu
       }
     } else if (find_column(model.names().extra_inputs, column.name) != nullptr && column.is_seen()) {
       const auto beside = column.extent_beside(pictures.extent(row));
-      extents[column.name] = further.contains(column.name) ? std::vector{beside} : std::vector<Extent>{};
+      const bool is_there = further.contains(column.name) || is_white_where_empty(column);
+      extents[column.name] = is_there ? std::vector{beside} : std::vector<Extent>{};
     }
   }
   return extents;
@@ -209,6 +211,16 @@ void find_latent_shapes(Listed& listed, const models::Model& model, const std::v
   }
 }
 
+/// The sizes that a list says are those of the latents that are kept; a list that was changed by hand may say others.
+void check_extents(const Listed& listed, const models::Model& model, const std::string& folder) {
+  for (const auto& sample : listed.samples.list) {
+    const auto expected = model.latent_space().shape(sample.extent);
+    if (sample.latent_shape != expected)
+      data_error("train", "the list of the cache {} says that row {} is {}, of which latents are {}, and those that it keeps are {}; {}",
+                 folder, sample.row, spelled(sample.extent), expected, sample.latent_shape, "make the cache again");
+  }
+}
+
 /// A cache of another program says nothing of the sizes of reference pictures, which samples of a batch have in common: they are those of
 /// their latents.
 void find_reference_extents(Listed& listed, const models::Model& model) {
@@ -256,6 +268,7 @@ Listed open_list(const DataSettings& settings, const models::Model& model, const
   else check_options_of_cache(listed.samples, schedule, folder);
   check_pictures_read(listed.samples, folder);
   find_latent_shapes(listed, model, kept);
+  if (!is_foreign(folder)) check_extents(listed, model, folder);
   return listed;
 }
 

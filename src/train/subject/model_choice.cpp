@@ -32,8 +32,9 @@ static std::string model_paths_seen_from(const std::string& text, const std::fil
   };
   auto paths = nlohmann::json::parse(text, nullptr, false);
   if (paths.is_discarded()) return text;
+  const auto given = paths;
   relocate(paths);
-  return paths.dump();
+  return paths == given ? text : paths.dump();
 }
 
 void fields(config::Fields& f, ModelChoice& o) {

@@ -85,6 +85,19 @@ TEST_F(WanVace, ClipsTrainWithTheFramesOfTheRow) {
   EXPECT_EQ(read_file(at("clips") / "step-3.safetensors"), read_file(at("checkpointed") / "step-3.safetensors"));
 }
 
+TEST_F(WanVace, ARowWithoutAMaskIsReplacedEverywhere) {
+  auto rows_of = [&](const std::string& name, const std::string& mask) {
+    return write(name, "video,vace_video,vace_video_mask,prompt\nbase.gif,base.gif," + mask + ",a cat\nbase.gif,base.gif,,a cat\n");
+  };
+  const auto clips = "--dataset_base_path '" + golden_path("clips") + "' --height 32 --width 64 --num_frames 9 --frame_rate 10 " +
+                     "--lora_base_model vace --lora_rank 2 ";
+  const auto masks = "--extra_inputs vace_video,vace_video_mask " + clips + "--dataset_metadata_path ";
+  train("some", masks + quoted(rows_of("some.csv", "base.gif")) + " --batch_size 2 ");
+  train("none", masks + quoted(rows_of("none.csv", "")) + " ");
+  train("without", "--extra_inputs vace_video " + clips + "--dataset_metadata_path " + quoted(at("none.csv")) + " ");
+  EXPECT_EQ(read_file(at("none") / "step-3.safetensors"), read_file(at("without") / "step-3.safetensors"));
+}
+
 /// The module's own blocks take chunks too: what trains is in them alone.
 TEST_F(WanVace, TakesFeedForwardLayersInChunks) {
   const auto trained = data() + kGuides + "--trainable_models vace --overwrite ";

@@ -156,8 +156,15 @@ TEST(Wan, OriginalNamesAreOurs) {
 TEST(Wan, PromptsAreTidiedAsTheOriginalDoes) {
   EXPECT_EQ(wan::tidy_prompt("  a   red\n\tapple "), "a red apple");
   EXPECT_EQ(wan::tidy_prompt("it\u2019s \u201cgood\u201d"), "it's \"good\"");
-  EXPECT_EQ(wan::tidy_prompt("Tom &amp;amp; Jerry &lt;3 &#65;&#x42; &nothing; R&D"), "Tom & Jerry <3 AB &nothing; R&D");
+  EXPECT_EQ(wan::tidy_prompt("Tom &amp;amp; Jerry &lt;3 &#65;&#x42; &nosuch; R&D"), "Tom & Jerry <3 AB &nosuch; R&D");
   EXPECT_EQ(wan::tidy_prompt("a\u0007b\ufeff"), "ab");
   EXPECT_EQ(wan::tidy_prompt("\x1b[1;31mred\x1b[0m \x1b[31"), "red [31");
   EXPECT_EQ(wan::tidy_prompt(""), "");
+}
+
+TEST(Wan, PromptsAreMendedAsFtfyAndPythonDo) {
+  const auto golden = nlohmann::json::parse(test::content(test::golden_path("wan_prompts.json")));
+  ASSERT_GT(golden.at("prompts").size(), 800u);
+  for (const auto& pair : golden.at("prompts"))
+    EXPECT_EQ(wan::tidy_prompt(pair[0].get<std::string>()), pair[1].get<std::string>()) << pair[0].dump(-1, ' ', true);
 }

@@ -4,10 +4,8 @@
 
 namespace burnish::models::wan {
 
-/// Tidies a prompt as Wan does before it is cut into tokens (Wan-Video: wan/modules/tokenizers.py, whitespace_clean of basic_clean): quotes
-/// that curl become straight, commands to a terminal and characters that control one go, HTML's names of characters become these, and every
-/// run of white space is one blank, with none at the ends. What ftfy does beyond is repeated by the tokenizer (NFKC), or mends texts that
-/// were decoded wrongly.
+/// Tidies a prompt as Wan does before it is cut into tokens (Wan-Video: wan/modules/tokenizers.py, whitespace_clean of basic_clean): it is
+/// mended (mended_text.h), HTML's names of characters become these, and every run of white space is one blank, with none at the ends.
 std::string tidy_prompt(std::string_view text);
 
 }  // namespace burnish::models::wan
