@@ -60,6 +60,14 @@ void put_samples(Value& process, Arranged& arranged) {
   process["preview_steps"] = std::max<int64_t>(1, std::llround(every / std::max(1.0, batches)));
 }
 
+/// Takes the variant off a kind of model, as "zimage:turbo" has it: the model's files say it.
+void put_arch(Value& process) {
+  const auto arch = Value::json_pointer("/model/arch");
+  if (!process.contains(arch) || !process[arch].is_string()) return;
+  const auto kind = process[arch].get<std::string>();
+  process[arch] = kind.substr(0, kind.find(':'));
+}
+
 }  // namespace
 
 bool recognises(const Value& tree) {
@@ -75,6 +83,7 @@ Arranged arrange(Value tree, const Open&) {
     arranged.not_carried.push_back("config.process[" + std::to_string(i) + "]: a run is one process, and the first is taken");
   auto& process = arranged.tree;
   auto name = text_of(config.value("name", Value("run")));
+  put_arch(process);
   process["output_path"] = text_of(process.value("training_folder", Value("output"))) + "/" + name;
   process.erase("training_folder");
   auto list = process.value("datasets", Value::array());

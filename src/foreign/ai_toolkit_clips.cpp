@@ -1,5 +1,7 @@
 #include "foreign/ai_toolkit_clips.h"
 
+#include <fmt/core.h>
+
 #include "foreign/program.h"
 
 namespace burnish::foreign {
@@ -16,11 +18,23 @@ bool takes_a_rate(const Settings& all) {
   return has_clips(all) && (all.on("dataset.auto_frame_count") || !is_left_on(all, "dataset.shrink_video_to_frames"));
 }
 
+bool has_experts(const Settings& all) { return all.text("model.arch").starts_with("wan22_14b"); }
+bool trains_high(const Settings& all) { return is_left_on(all, "model.model_kwargs.train_high_noise"); }
+bool trains_low(const Settings& all) { return is_left_on(all, "model.model_kwargs.train_low_noise"); }
+
 /// The two switches, each of which turns one expert off.
 Outcome experts(const Value&, const Settings& all) {
-  const bool high = is_left_on(all, "model.model_kwargs.train_high_noise"), low = is_left_on(all, "model.model_kwargs.train_low_noise");
-  if (high == low) return left_out("");
-  return carried(high ? "high_noise" : "low_noise");
+  if (!has_experts(all) || trains_high(all) == trains_low(all)) return left_out("");
+  return carried(trains_high(all) ? "high_noise" : "low_noise");
+}
+
+/// Says how experts take turns.
+Outcome turns(const Value& value, const Settings& all) {
+  const bool is_told = has_experts(all) && trains_high(all) && trains_low(all);
+  return left_out(is_told ? fmt::format("experts take turns there, {} batches each, so that both learn from half of the steps; here each "
+                                        "batch is the expert's at whose noise its time is drawn; --experts trains one at a time",
+                                        text_of(value))
+                          : "");
 }
 
 }  // namespace
@@ -29,6 +43,7 @@ Table of_ai_toolkit_experts() {
   Table table;
   for (const char* name : {"model.model_kwargs.train_high_noise", "model.model_kwargs.train_low_noise"})
     table << rewritten(name, "experts", experts, true);
+  table << rewritten("train.switch_boundary_every", "", turns, 1);
   table << rewritten("model.arch", "extra_inputs", [](const Value& value, const Settings& all) {
     return makes_clips(all) && text_of(value).find("_i2v") != std::string::npos ? carried("input_image") : left_out("");
   });

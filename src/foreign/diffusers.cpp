@@ -101,9 +101,16 @@ Outcome sampling(const Value& value, const Settings& all) {
 bool recognises(const Value& tree) {
   if (!tree.is_object()) return false;
   auto name = text_of(tree.value("script", Value("")));
-  if (name.starts_with("train_dreambooth") || name.starts_with("train_text_to_image") || name.starts_with("textual_inversion")) return true;
+  return name.starts_with("train_dreambooth") || name.starts_with("train_text_to_image") || name.starts_with("textual_inversion");
+}
+
+bool may_be(const Value& tree) {
+  if (!tree.is_object()) return false;
   return tree.contains("placeholder_token") || tree.contains("instance_data_dir") || tree.contains("instance_prompt");
 }
+
+/// Its scripts train a model itself, a LoRA or a word, as their names say.
+bool says_whole(const Settings& all) { return trains_whole(all); }
 
 Arranged arrange(Value tree, const Open&) {
   Arranged arranged{.tree = tree};
@@ -274,7 +281,7 @@ Table table() {
 
 Program diffusers() {
   using namespace of_diffusers;
-  return {"diffusers", "diffusers' training scripts", recognises, arrange, table};
+  return {"diffusers", "diffusers' training scripts", recognises, arrange, table, may_be, says_whole};
 }
 
 }  // namespace burnish::foreign

@@ -127,7 +127,33 @@ Outcome encoder_rates(const Value&, const Settings& all) {
   return has_unet(all) && differs && !rates.empty() ? carried(join(rates, ",")) : left_out("");
 }
 
+bool makes_clips(const Settings& all) { return all.text("model.type") == "wan"; }
+
+/// The columns of frames that a model of this name goes on from.
+std::string frames_in(const std::string& name) {
+  if (name.find("flf2v") != name.npos) return "input_image,end_image";
+  return name.find("i2v") != name.npos && name.find("ti2v") == name.npos ? "input_image" : "";
+}
+
+/// The columns of frames that a model of Wan's goes on from, as its path says: once, by the first path that does.
+Convert frames_said_by(const std::string& name) {
+  return [name](const Value& value, const Settings& all) {
+    const auto path = lower(text_of(value));
+    const bool is_said_before = name != "model.ckpt_path" && !frames_in(lower(all.text("model.ckpt_path"))).empty();
+    const auto frames = frames_in(path);
+    return makes_clips(all) && !is_said_before && !frames.empty() ? carried(frames) : left_out("");
+  };
+}
+
 void model_rows(Table& table) {
+  table << rewritten("model.transformer_path", "experts", [](const Value& value, const Settings& all) {
+    const auto path = lower(text_of(value));
+    if (!makes_clips(all)) return left_out("");
+    return path.find("low_noise") != path.npos    ? carried("low_noise")
+           : path.find("high_noise") != path.npos ? carried("high_noise")
+                                                  : left_out("");
+  });
+  for (const char* name : {"model.ckpt_path", "model.transformer_path"}) table << rewritten(name, "extra_inputs", frames_said_by(name));
   table << kind_row("model.type", {"sdxl", "flux", "flux2", "qwen_image", "z_image", "chroma", "anima", "wan"});
   table << rewritten("model.text_encoders", "model", paths) << rewritten("model.merge_adapters", "preset_lora_path", paths);
   table << rewritten("model.dtype", "dtype", dtype);
@@ -198,8 +224,6 @@ void optimizer_rows(Table& table) {
                      [](const Value&, const Settings& all) { return optimizer_numbers(optimizer_of(all), "optimizer.", all); });
   table << optimizer_number_rows("optimizer.", optimizer_of);
 }
-
-bool makes_clips(const Settings& all) { return all.text("model.type") == "wan"; }
 
 /// A clip goes to the longest of its lengths that it has; here a shorter clip has as many frames as the model takes of it.
 Outcome frame_buckets(const Value& value, const Settings& all) {

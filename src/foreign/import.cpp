@@ -6,11 +6,11 @@
 #include <map>
 #include <utility>
 
-#include "base/choice.h"
 #include "base/error.h"
 #include "base/input_error.h"
 #include "base/text.h"
-#include "foreign/program.h"
+#include "foreign/recognition.h"
+#include "foreign/script_words.h"
 #include "io/files.h"
 
 namespace burnish::foreign {
@@ -18,35 +18,6 @@ namespace burnish::foreign {
 namespace fs = std::filesystem;
 
 namespace {
-
-/// A script that is known by its name, and which no table is written for.
-std::string known_but_not_read(const Value& tree) {
-  if (!tree.is_object()) return "";
-  auto script = text_of(tree.value("script", Value("")));
-  return script.empty() ? "" : "the script " + script;
-}
-
-std::vector<std::string> titles(const std::vector<Program>& programs) {
-  std::vector<std::string> titles;
-  for (const auto& program : programs) titles.push_back(program.title);
-  return titles;
-}
-
-Program choose_program(const Value& tree, const std::string& from, const std::string& file) {
-  auto all = programs();
-  if (!from.empty()) {
-    auto program = std::find_if(all.begin(), all.end(), [&](const Program& p) { return p.word == from; });
-    if (program == all.end()) unknown_choice("import", "from", from, program_words());
-    return *program;
-  }
-  for (const auto& program : all) {
-    if (program.recognises(tree)) return program;
-  }
-  if (auto other = known_but_not_read(tree); !other.empty())
-    data_error("import", "{} is of {}, whose settings are not read; read are those of {}", file, other, join(titles(all)));
-  data_error("import", "{} is of no program that is known by its names; say which with --from {}; read are the settings of {}", file,
-             join(program_words(), "|"), join(titles(all)));
-}
 
 std::string comment_lines(const std::string& title, const std::vector<std::string>& lines) {
   std::string text;
@@ -203,6 +174,24 @@ Value read_named_file(const fs::path& path) {
   return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text;
 }
 
+/// Takes what of a command was not read out of the settings.
+void take_unread(Value& tree, std::vector<std::string>& unread) {
+  if (!tree.is_object() || !tree.contains(kUnread)) return;
+  for (const auto& word : tree[kUnread]) unread.push_back(text_of(word));
+  tree.erase(kUnread);
+}
+
+/// Says so of each such word.
+std::vector<std::string> lines_of_unread(const std::vector<std::string>& unread) {
+  std::vector<std::string> lines;
+  for (const auto& word : unread) {
+    const bool is_variable = !of_scripts::variables_in(word).empty();
+    lines.push_back(word + (is_variable ? ": is set elsewhere, so what it stands for was not read; write it out"
+                                        : ": was not read, for it is no option's value"));
+  }
+  return lines;
+}
+
 /// Files beside the output, which must be a file for that: none of them is it, or one that was read.
 void check_beside(const Import& imported, const fs::path& output, const std::vector<fs::path>& read) {
   for (const auto& [file, text] : imported.beside) {
@@ -236,9 +225,6 @@ std::pair<std::string, Import> import_settings(const fs::path& path, const std::
                                                const fs::path& output) {
   const auto beside = is_or_becomes_a_file(output) ? output : fs::path();
   std::vector<fs::path> read{path};
-  auto tree = read_settings_file(path);
-  auto program = choose_program(tree, from, path.string());
-  if (!tree.is_object() && !program.recognises(tree)) data_error("import", "{} holds a list, and settings are a table", path.string());
   auto open = [&](const std::string& name) {
     for (const auto& there : {fs::path(name), path.parent_path() / name, path.parent_path() / fs::path(name).filename()}) {
       if (!io::is_there(there) || io::is_folder(there)) continue;
@@ -247,13 +233,21 @@ std::pair<std::string, Import> import_settings(const fs::path& path, const std::
     }
     return Value();
   };
+  auto tree = with_named_settings(read_settings_file(path), open, path.string());
+  auto program = program_of(tree, from, path.string());
+  if (!tree.is_object() && !program.recognises(tree)) data_error("import", "{} holds a list, and settings are a table", path.string());
   Import imported;
   try {
+    std::vector<std::string> unread;
+    take_unread(tree, unread);
     auto arranged = program.arrange(tree, open);
-    imported.not_carried = arranged.not_carried;
+    take_unread(arranged.tree, unread);
+    imported.not_carried = lines_of_unread(unread);
+    imported.not_carried.insert(imported.not_carried.end(), arranged.not_carried.begin(), arranged.not_carried.end());
     const auto before = values_of(fields);
     const auto table = program.table();
     apply(table, Settings(arranged.tree), arranged.whole, fields, imported);
+    if (imported.origins.contains("trainable_models")) check_network_was_seen(program, Settings(arranged.tree), unread, path.string());
     if (!arranged.datasets.empty()) put_datasets(arranged, table, before, beside, fields, imported);
     put_prompts(arranged, before, beside, fields, imported);
     put_option_files(arranged, beside, fields, imported);

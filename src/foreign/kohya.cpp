@@ -195,7 +195,7 @@ namespace burnish::foreign {
 
 Program kohya() {
   using namespace of_kohya;
-  return {"kohya", "kohya sd-scripts", recognises, arrange, table};
+  return {"kohya", "kohya sd-scripts", recognises, arrange, table, may_be, script_trains_whole};
 }
 
 }  // namespace burnish::foreign

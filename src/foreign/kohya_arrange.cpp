@@ -51,6 +51,15 @@ Value options_of_lora_easy(const Value& tree) {
   return options;
 }
 
+/// Modules of networks that sd-scripts has and nobody else.
+bool is_own_module(const std::string& module) {
+  for (const char* name : {"networks.lora_flux", "networks.lora_sd3", "networks.lora_lumina", "networks.lora_anima", "networks.lora_fa",
+                           "networks.lora_hunyuan_image", "networks.dylora", "networks.oft"}) {
+    if (module.starts_with(name)) return true;
+  }
+  return false;
+}
+
 /// Tells a command or a file by names that sd-scripts and what starts it have alone.
 bool is_of_sd_scripts(const Value& tree) {
   static const std::set<std::string> kScripts{"train_network.py",
@@ -65,24 +74,15 @@ bool is_of_sd_scripts(const Value& tree) {
     if (script.starts_with(start)) return true;
   }
   if (kScripts.contains(script)) return true;
-  if (tree.contains("network_module") || tree.contains("train_data_dir") || tree.contains("reg_data_dir") || tree.contains("in_json"))
-    return true;
+  if (tree.contains("reg_data_dir") || tree.contains("in_json")) return true;
+  if (is_own_module(text_of(tree.value("network_module", Value(""))))) return true;
   bool has_model = tree.contains("pretrained_model_name_or_path");
-  for (const char* name : {"dataset_config", "optimizer_type", "max_train_epochs", "save_model_as", "cache_latents", "caption_extension",
-                           "min_bucket_reso", "clip_l", "network_args", "save_every_n_epochs", "lr_scheduler_num_cycles"}) {
+  for (const char* name :
+       {"dataset_config", "optimizer_type", "max_train_epochs", "save_model_as", "cache_latents", "caption_extension", "min_bucket_reso",
+        "clip_l", "network_args", "network_module", "network_dim", "train_data_dir", "save_every_n_epochs", "lr_scheduler_num_cycles"}) {
     if (has_model && tree.contains(name)) return true;
   }
   return false;
-}
-
-/// --config_file's sections are headings only.
-void flatten_sections(Value& tree) {
-  auto flat = Value::object();
-  for (const auto& [key, value] : tree.items()) {
-    if (value.is_object() && key != "launch") flat.update(value);
-    else flat[key] = value;
-  }
-  tree = flat;
 }
 
 Value keys_of_dataset(const Value& subset) {
@@ -169,8 +169,13 @@ bool recognises(const Value& tree) {
   }
   if (is_kohya_gui(tree)) return true;
   auto flat = is_lora_easy(tree) ? options_of_lora_easy(tree) : tree;
-  if (!is_lora_easy(tree)) flatten_sections(flat);
-  return is_of_sd_scripts(flat);
+  return is_of_sd_scripts(is_lora_easy(tree) ? flat : without_sections(flat));
+}
+
+bool may_be(const Value& tree) {
+  if (!tree.is_object()) return false;
+  const auto flat = without_sections(tree);
+  return flat.contains("network_module") || flat.contains("train_data_dir");
 }
 
 Arranged arrange(Value tree, const Open& open) {
@@ -190,7 +195,7 @@ Arranged arrange(Value tree, const Open& open) {
     if (tree.contains("subsets") && tree["subsets"].is_array()) subsets = tree["subsets"];
     tree = options_of_lora_easy(tree);
   } else {
-    flatten_sections(tree);
+    tree = without_sections(tree);
   }
   Arranged arranged{.tree = tree};
   if (!subsets.empty()) merge_datasets(Value{{"datasets", Value::array({Value{{"subsets", subsets}}})}}, arranged);

@@ -1,4 +1,7 @@
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.h"
 #include "foreign/program.h"
@@ -21,8 +24,24 @@ bool is_dataset_file(const Value& tree) {
   return false;
 }
 
+/// Its scripts, as their names begin before "_train", and its modules of networks, behind "networks.lora_".
+const std::vector<std::string> kScripts{"wan",   "qwen_image", "zimage", "flux_2", "flux_kontext", "krea2",
+                                        "fpack", "ideogram4",  "hv",     "hv_1_5", "kandinsky5",   "hidream_o1"};
+const std::vector<std::string> kModules{"wan",    "qwen_image", "zimage",    "flux_2",     "krea2",
+                                        "hv_1_5", "ideogram4",  "framepack", "kandinsky5", "hidream_o1"};
+
 bool recognises(const Value& tree) {
-  return tree.is_object() && (is_dataset_file(tree) || (tree.contains("dit") && tree.contains("dataset_config")));
+  if (!tree.is_object()) return false;
+  if (is_dataset_file(tree)) return true;
+  const auto flat = without_sections(tree);
+  const auto script = text_of(flat.value("script", Value(""))), module = text_of(flat.value("network_module", Value("")));
+  const auto is_of_script = [&](const std::string& name) { return script.starts_with(name + "_train"); };
+  const auto is_of_module = [&](const std::string& name) { return module.ends_with("networks.lora_" + name); };
+  return flat.contains("dit") || std::ranges::any_of(kScripts, is_of_script) || std::ranges::any_of(kModules, is_of_module);
+}
+
+bool may_be(const Value& tree) {
+  return tree.is_object() && text_of(without_sections(tree).value("network_module", Value(""))).starts_with("networks.lo");
 }
 
 void merge_datasets(const Value& file, Arranged& arranged) {
@@ -41,6 +60,7 @@ Arranged arrange(Value tree, const Open& open) {
     merge_datasets(tree, arranged);
     return arranged;
   }
+  tree = without_sections(tree);
   Arranged arranged{.tree = tree};
   for (const char* name : {"network_args", "optimizer_args"}) {
     if (tree.contains(name)) arranged.tree[name] = named_arguments(tree[name]);
@@ -48,16 +68,36 @@ Arranged arrange(Value tree, const Open& open) {
   auto prompts = kPromptsOfMusubi;
   prompts.frames_before = lower(text_of(tree.value("model_version", Value()))) == "layered" ? 1 : 0;  // its frames are layers of a picture
   put_sample_prompts(arranged, open, prompts);
-  if (auto file = open(text_of(tree["dataset_config"])); is_dataset_file(file)) {
+  if (auto file = open(text_of(tree.value("dataset_config", Value("")))); is_dataset_file(file)) {
     arranged.tree.erase("dataset_config");
     merge_datasets(file, arranged);
   }
   return arranged;
 }
 
-/// A size is 960 by 544 where none is given.
+/// Tells whether pictures go to the bucket nearest their shape, whatever their size; else each keeps its shape, or has the one size.
+bool goes_to_buckets(const Settings& all) { return all.on("enable_bucket") && !all.on("bucket_no_upscale"); }
+
+/// The rows of a size, which is 960 by 544 where none is given. Its buckets are of that area, from 1:4 to 4:1 in steps of 16.
 std::vector<SettingRow> sizes() {
   auto rows = size_rows("resolution", [](const Settings& all) { return !all.on("enable_bucket"); });
+  for (auto& row : rows)
+    row.convert = [convert = row.convert](const Value& value, const Settings& all) {
+      return goes_to_buckets(all) ? left_out("") : convert(value, all);
+    };
+  const auto of_buckets = [&](const char* ours, const std::function<Value(const std::vector<int64_t>& sides)>& of) {
+    rows.push_back(rewritten("resolution", ours, [of](const Value& value, const Settings& all) {
+      const auto sides = sides_of(value);
+      return sides.empty() || !goes_to_buckets(all) ? left_out("") : carried(of(sides));
+    }));
+  };
+  const auto edge = [](const std::vector<int64_t>& sides) { return std::sqrt(static_cast<double>(sides[0] * sides[1])); };
+  of_buckets("resolution", [](const auto& sides) { return Value::array({fmt::format("{},{}", sides[0], sides[1])}); });
+  of_buckets("enable_bucket", [](const auto&) { return true; });
+  of_buckets("bucket_no_upscale", [](const auto&) { return false; });
+  of_buckets("bucket_reso_steps", [](const auto&) { return 16; });
+  of_buckets("min_bucket_reso", [edge](const auto& sides) { return static_cast<int64_t>(edge(sides) / 2) / 16 * 16; });
+  of_buckets("max_bucket_reso", [edge](const auto& sides) { return static_cast<int64_t>(2 * edge(sides)) / 16 * 16; });
   for (auto& row : rows) {
     row.absent = Value::array({960, 544});
     row.convert = [convert = row.convert](const Value& value, const Settings& all) {
@@ -94,7 +134,16 @@ Convert under(const char* way, std::function<Outcome(const Value&)> convert) {
   };
 }
 
+/// The columns of frames that a task of Wan's goes on from.
+Outcome frames_of_task(const Value& value, const Settings&) {
+  const auto task = lower(text_of(value));
+  if (task.starts_with("i2v")) return carried("input_image");
+  return task.starts_with("flf2v") ? carried("input_image,end_image") : left_out("");
+}
+
 void clip_rows(Table& table) {
+  table << rewritten("task", "extra_inputs", frames_of_task);
+  table << same("dit_high_noise", "model", "one network is trained on both models there, and here one on each, in a file of its own");
   table << rewritten("video_directory", "dataset_metadata_path", [](const Value& value, const Settings& all) {
     return carried(value, all.has("source_fps") ? "" : "its frames are taken one by one there, and here at frame_rate, by their times");
   });
@@ -184,7 +233,9 @@ Table table() {
                          {"logsnr", "logsnr"}},
                         "no such way to draw timesteps", "sigma");
   sampling.convert = [convert = sampling.convert](const Value& value, const Settings& all) {
-    return convert(all.has("timestep_sampling") ? value : default_sampling(all), all);
+    const auto given = all.has("timestep_sampling") ? value : default_sampling(all);
+    const auto scheme = all.text("weighting_scheme");  // by which sigma is drawn
+    return given == "sigma" && (scheme == "logit_normal" || scheme == "mode") ? carried(scheme) : convert(given, all);
   };
   table << sampling;
   table << rewritten(
@@ -226,7 +277,7 @@ Table table() {
 
 Program musubi() {
   using namespace of_musubi;
-  return {"musubi", "musubi-tuner", recognises, arrange, table};
+  return {"musubi", "musubi-tuner", recognises, arrange, table, may_be, script_trains_whole};
 }
 
 }  // namespace burnish::foreign

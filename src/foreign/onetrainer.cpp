@@ -205,6 +205,8 @@ void run_rows(Table& table) {
       false);
 }
 
+bool says_whole(const Settings& all) { return all.has("training_method"); }
+
 Table table() {
   Table table;
   table << rows_in("onetrainer");
@@ -228,7 +230,7 @@ namespace burnish::foreign {
 
 Program onetrainer() {
   using namespace of_onetrainer;
-  return {"onetrainer", "OneTrainer", recognises, arrange, table};
+  return {"onetrainer", "OneTrainer", recognises, arrange, table, nullptr, says_whole};
 }
 
 }  // namespace burnish::foreign

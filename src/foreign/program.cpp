@@ -32,6 +32,20 @@ Value first_of(std::vector<Dataset> datasets, Arranged& arranged, const ClassSet
 
 Outcome given_caption(const Value& value, const Settings&) { return asks_for_something(value) ? carried(text_of(value)) : left_out(""); }
 
+Value without_sections(const Value& tree) {
+  auto flat = Value::object();
+  for (const auto& [key, value] : tree.items()) {
+    if (value.is_object() && key != "launch") flat.update(value);
+    else flat[key] = value;
+  }
+  return flat;
+}
+
+bool script_trains_whole(const Settings& all) {
+  const auto script = all.text("script");
+  return !script.empty() && script.find("network") == script.npos;
+}
+
 Value named_arguments(const Value& list) {
   if (list.is_object()) return list;
   auto object = Value::object();

@@ -45,11 +45,14 @@ struct Arranged {
 
 /// A program, other than this one, whose settings can be read.
 struct Program {
-  std::string word;   ///< word for --from
-  std::string title;  ///< title by which people call it
-  bool (*recognises)(const Value& tree);
+  std::string word;                       ///< word for --from
+  std::string title;                      ///< title by which people call it
+  bool (*recognises)(const Value& tree);  ///< tells its settings by a name that it alone has
   Arranged (*arrange)(Value tree, const Open& open);
   Table (*table)();
+  bool (*may_be)(const Value& tree) = nullptr;  ///< tells settings that may be its own by names that others have as well; null: none
+  /// Tells whether settings say in so many words that all weights train; null for a program that says it by naming no network.
+  bool (*says_whole)(const Settings& all) = nullptr;
 };
 
 // Each in a file of its own.
@@ -89,6 +92,12 @@ struct ClassSetKey {
 /// Keeps all datasets in `arranged` where one is not enough, and returns the settings of the first that is learned. One class set (`is_reg`
 /// in `ours`) is also in the tree, beside it.
 Value first_of(std::vector<Dataset> datasets, Arranged& arranged, const ClassSetKey& of_class = {});
+
+/// Returns the settings of a --config_file of sd-scripts or musubi-tuner, whose sections are headings only.
+Value without_sections(const Value& tree);
+
+/// Tells whether they name a script of these without a network in its name, which trains a model itself.
+bool script_trains_whole(const Settings& all);
 
 /// Reads "a=1" entries of an argument list as an object.
 Value named_arguments(const Value& list);

@@ -44,4 +44,47 @@ std::optional<Assignment> assignment_of(std::string_view word) {
   return Assignment{std::string(name), appends, std::string(rest.substr(appends ? 2 : 1))};
 }
 
+std::string literal(std::string_view text) {
+  std::string word(text);
+  std::ranges::replace(word, '$', kDollar);
+  return word;
+}
+std::string plain(std::string word) {
+  std::ranges::replace(word, kDollar, '$');
+  return word;
+}
+
+namespace {
+
+/// Returns how much of the start of a text is a variable of a shell, PowerShell or a batch file; 0 for none.
+size_t size_of_variable(std::string_view text) {
+  if (text[0] == '%' || text[0] == '!') {
+    const auto name = name_at(text.substr(1));
+    return !name.empty() && text.substr(1 + name.size()).starts_with(text[0]) ? name.size() + 2 : 0;
+  }
+  if (text[0] != '$' || text.size() < 2) return 0;
+  if (text[1] == '@' || text[1] == '*') return 2;
+  const char closing = text[1] == '{' ? '}' : text[1] == '(' ? ')' : '\0';
+  if (closing == '\0') return name_at(text.substr(1)).empty() ? 0 : 1 + name_at(text.substr(1)).size();
+  return std::min(text.find(closing), text.size() - 1) + 1;
+}
+
+}  // namespace
+
+std::vector<std::string> variables_in(std::string_view word) {
+  if (word.starts_with('@') && !word.substr(1).empty() && name_at(word.substr(1)).size() == word.size() - 1) return {std::string(word)};
+  std::vector<std::string> variables;
+  for (size_t at = 0; at < word.size();) {
+    const auto size = size_of_variable(word.substr(at));
+    if (size > 0) variables.emplace_back(word.substr(at, size));
+    at += std::max<size_t>(size, 1);
+  }
+  return variables;
+}
+
+bool is_variable(const std::string& word) {
+  const auto variables = variables_in(word);
+  return variables.size() == 1 && variables[0] == word;
+}
+
 }  // namespace burnish::foreign::of_scripts

@@ -27,5 +27,15 @@ struct Assignment {
 };
 std::optional<Assignment> assignment_of(std::string_view word);
 
+/// Stands in a word for $ where that is a letter and begins no variable.
+inline constexpr char kDollar = '\x01';
+/// Returns a text in which $ is a letter, and a word with its letters.
+std::string literal(std::string_view text);
+std::string plain(std::string word);
+/// Lists what a word takes of variables, arguments and commands that its script does not set: $X, ${X}, $(...), $@, %X%, !X!, @X.
+std::vector<std::string> variables_in(std::string_view word);
+/// Tells whether a word is nothing else.
+bool is_variable(const std::string& word);
+
 }  // namespace of_scripts
 }  // namespace burnish::foreign

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <sstream>
 #include <vector>
 
@@ -71,26 +72,58 @@ Value value_of(const YAML::Node& node, size_t& num_nodes, int level) {
   return node.IsScalar() ? scalar_of(node) : Value();
 }
 
-/// Options of the words [first, last) into an object.
-Value options_of(const std::vector<std::string>& words, size_t first, size_t last) {
+/// Reads the words [first, last) of a command as options into an object, and adds to `unread` what is neither.
+Value options_of(const Command& words, size_t first, size_t last, std::vector<std::string>& unread) {
   auto object = Value::object();
-  Value* open = nullptr;
+  std::string open;  // the option that the next words are values of
   for (size_t i = first; i < last; ++i) {
-    const auto& word = words[i];
-    if (!word.starts_with("--")) {
-      if (!open) continue;
-      if (open->is_boolean()) *open = word;
-      else if (open->is_array()) open->push_back(word);
-      else *open = Value::array({*open, word});
-      continue;
+    const auto variables = of_scripts::variables_in(words[i]);
+    const bool is_variable = of_scripts::is_variable(words[i]);
+    const auto word = of_scripts::plain(words[i]);
+    unread.insert(unread.end(), variables.begin(), variables.end());
+    if (word.starts_with("--")) {
+      const auto equals = word.find('=');
+      open = word.substr(2, equals == word.npos ? word.npos : equals - 2);
+      std::replace(open.begin(), open.end(), '-', '_');
+      object[open] = equals == word.npos ? Value(true) : Value(word.substr(equals + 1));
+    } else if (open.empty()) {
+      if (variables.empty()) unread.push_back(word);
+    } else if (auto& value = object[open]; value.is_boolean()) {
+      value = word;
+    } else if (!is_variable) {  // which may hold further options as well
+      if (!value.is_array()) value = Value::array({value});
+      value.push_back(word);
     }
-    auto equals = word.find('=');
-    auto name = word.substr(2, equals == word.npos ? word.npos : equals - 2);
-    std::replace(name.begin(), name.end(), '-', '_');
-    open = &object[name];
-    *open = equals == word.npos ? Value(true) : Value(word.substr(equals + 1));
   }
   return object;
+}
+
+/// Reads what stands before a script: the launcher's options, whose other words say nothing of a run.
+Value launch_of(const Command& words, size_t last, std::vector<std::string>& unread) {
+  std::vector<std::string> all;
+  auto launch = options_of(words, 0, last, all);
+  std::ranges::copy_if(all, std::back_inserter(unread), of_scripts::is_variable);
+  return launch;
+}
+
+Value with_unread(Value object, std::vector<std::string> unread) {
+  std::vector<std::string> once;
+  for (auto& word : unread) {
+    if (!contains(once, word)) once.push_back(std::move(word));
+  }
+  if (!once.empty()) object[kUnread] = once;
+  return object;
+}
+
+/// Puts the variables of an environment that are set so far into a value of it.
+std::string with_variables_of(const Value& environment, std::string text) {
+  for (const auto& variable : of_scripts::variables_in(text)) {
+    auto name = variable.substr(1);
+    std::erase_if(name, [](char c) { return c == '{' || c == '}'; });
+    if (environment.contains(name)) text.replace(text.find(variable), variable.size(), text_of(environment[name]));
+    of_scripts::check_size(text.size());
+  }
+  return text;
 }
 
 void unfold(const Value& tree, const std::string& prefix, std::map<std::string, Value>& values) {
@@ -147,16 +180,18 @@ Value parse_command_line(std::string_view text, bool is_batch_file) {
   };
   auto command = std::ranges::find_if(commands, trains);
   if (command == commands.end()) command = std::ranges::find_if(commands, starts);
+  std::vector<std::string> unread;
   if (command == commands.end()) {
     Command all;
     for (const auto& words : commands) all.insert(all.end(), words.begin(), words.end());
-    return options_of(all, 0, all.size());
+    auto options = launch_of(all, all.size(), unread);
+    return with_unread(options, unread);
   }
   auto at = static_cast<size_t>(std::ranges::find_if(*command, is_script) - command->begin());
-  auto object = options_of(*command, at + 1, command->size());
+  auto object = options_of(*command, at + 1, command->size(), unread);
   object["script"] = std::filesystem::path((*command)[at]).filename().string();
-  if (auto launch = options_of(*command, 0, at); !launch.empty()) object["launch"] = launch;
-  return object;
+  if (auto launch = launch_of(*command, at, unread); !launch.empty()) object["launch"] = launch;
+  return with_unread(object, unread);
 }
 
 Value parse_environment(const std::string& text) {
@@ -173,7 +208,8 @@ Value parse_environment(const std::string& text) {
     auto value = trim(rest.substr(equals + 1));
     const bool is_quoted = value.size() > 1 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0];
     if (is_quoted) value = value.substr(1, value.size() - 2);
-    object[name] = adds ? text_of(object.value(name, Value(""))) + " " + std::string(trim(value)) : std::string(value);
+    const auto given = with_variables_of(object, std::string(adds ? trim(value) : value));
+    object[name] = adds ? text_of(object.value(name, Value(""))) + " " + given : given;
   }
   return object;
 }

@@ -14,8 +14,13 @@ using Value = nlohmann::json;
 /// Reads a settings file by its ending: .toml, .json, .yaml or .yml, or .env (parse_environment). Anything else is a command line, in a
 /// script of a shell, in a batch file (.bat, .cmd) or as text: the options behind the first script (a word that ends in .py) that trains by
 /// its name, or the first of all (without one, all of them) as an object, an option without a value as true, one with several as a list;
-/// the script's name as "script" and the launcher's options under "launch". A data Error for what cannot be read.
+/// the script's name as "script", the launcher's options under "launch", and what of it was not read under kUnread. A data Error for what
+/// cannot be read.
 Value read_settings_file(const std::filesystem::path& path);
+
+/// The name of what of a command was not read: its words that are no option and no option's value, and what it takes of variables and
+/// commands that the script does not set.
+inline const std::string kUnread = "unread";
 
 /// The parsers behind it; `name` is for messages.
 Value parse_toml(const std::string& text, const std::string& name);

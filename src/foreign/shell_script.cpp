@@ -183,7 +183,7 @@ class Shell {
     };
     if (c == '\'') {
       auto end = std::min(text_.find('\'', at_ + 1), text_.size());
-      words_.add(text_.substr(at_ + 1, end - at_ - 1));
+      words_.add(literal(text_.substr(at_ + 1, end - at_ - 1)));
       at_ = end + 1;
     } else if (c == '"') {
       read_quotation();
@@ -208,7 +208,7 @@ class Shell {
       if (c == '$') {
         read_variable(/*is_quoted=*/true);
       } else {
-        words_.add({is_escaped ? &next : &c, 1});
+        words_.add(is_escaped ? literal({&next, 1}) : std::string(1, c));
         at_ += is_escaped ? 2 : 1;
       }
     }

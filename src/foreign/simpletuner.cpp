@@ -45,12 +45,31 @@ Outcome published_model(const Value& value, const Settings& all) {
                            : "");
 }
 
+/// A flavour of Wan 2.2 is one of its experts.
+Outcome expert_of_flavour(const Value& value, const Settings& all) {
+  const auto flavour = lower(text_of(value));
+  const bool is_high = flavour.ends_with("-high");
+  if (family(all) != "wan" || (!is_high && !flavour.ends_with("-low"))) return left_out("");
+  return carried(is_high ? "high_noise" : "low_noise",
+                 fmt::format("SimpleTuner loads {} of the model's folder for it, which is its expert of {} noise",
+                             is_high ? "transformer_2" : "transformer", is_high ? "little" : "much"));
+}
+
+/// The columns of frames that a flavour of Wan goes on from.
+Outcome frames_of_flavour(const Value& value, const Settings& all) {
+  const auto flavour = lower(text_of(value));
+  if (family(all) != "wan") return left_out("");
+  if (flavour.starts_with("flf2v")) return carried("input_image,end_image");
+  return flavour.starts_with("i2v") ? carried("input_image") : left_out("");
+}
+
 void model_rows(Table& table) {
   std::vector<std::string> known;
   for (const auto& [name, targets] : targets_by_kind()) known.push_back(name);
   table << kind_row("model_family", known);
   table << rewritten("pretrained_vae_model_name_or_path", "model", only(has_unet, same_value));
   table << rewritten("model_flavour", "", published_model).otherwise("");
+  table << rewritten("model_flavour", "experts", expert_of_flavour) << rewritten("model_flavour", "extra_inputs", frames_of_flavour);
   table << rewritten("mixed_precision", "dtype", [](const Value& value, const Settings& all) {
              const auto word = lower(text_of(value));
              return dtype_of_run(word == "no" || word == "fp32"     ? "fp32"
@@ -200,6 +219,8 @@ void run_rows(Table& table) {
   table << rewritten("validation_prompt", "", [](const Value&, const Settings&) { return left_out(""); });
 }
 
+bool says_whole(const Settings& all) { return lower(all.text("model_type")) == "full"; }
+
 Table table() {
   Table table;
   table << rows_in("simpletuner");
@@ -223,7 +244,7 @@ namespace burnish::foreign {
 
 Program simpletuner() {
   using namespace of_simpletuner;
-  return {"simpletuner", "SimpleTuner", recognises, arrange, table};
+  return {"simpletuner", "SimpleTuner", recognises, arrange, table, nullptr, says_whole};
 }
 
 }  // namespace burnish::foreign

@@ -155,7 +155,9 @@ TEST_F(Beside, PromptsThatAreTextInASettingsFile) {
 
 TEST_F(Beside, MusubisPrompts) {
   scratch_.write("p.txt", "make it snow --ci cat.png --w 1030 --h 512 --f 17 --fs 3\n");
-  auto done = import("train.sh", "python qwen_image_train_network.py --dit d --dataset_config none.toml --sample_prompts p.txt");
+  auto done = import("train.sh",
+                     "python qwen_image_train_network.py --dit d --network_module networks.lora_qwen_image --dataset_config none.toml "
+                     "--sample_prompts p.txt");
   EXPECT_EQ(done.prompts, "make it snow --w 1024 --h 512 --f 17 --s 20 --ci cat.png\n");
   EXPECT_THAT(done.said.not_carried, Contains("sample_prompts: --fs: previews have nothing like it"));
 }

@@ -75,6 +75,7 @@ TEST(ExpertsOfMusubi, AreBothFilesOfTheModel) {
   auto both = of_musubi(R"(, "dit": "low.safetensors", "dit_high_noise": "high.safetensors", "offload_inactive_dit": true)");
   EXPECT_THAT(value(both, "model"), HasSubstr("low.safetensors"));
   EXPECT_THAT(value(both, "model"), HasSubstr("high.safetensors"));
+  EXPECT_THAT(both.said.different, Contains(HasSubstr("one network is trained on both models there, and here one on each")));
   EXPECT_THAT(of_musubi(R"(, "timestep_boundary": 900)").said.not_carried, Contains(HasSubstr("timestep_boundary = 900: experts meet at")));
 }
 
@@ -109,4 +110,71 @@ TEST(ExpertsOfAiToolkit, AreThoseThatItTrains) {
   EXPECT_EQ(value(train(R"("train_high_noise": false)"), "experts"), "low_noise");
   EXPECT_EQ(value(train(""), "extra_inputs"), "input_image");
   EXPECT_THAT(train(R"("train_low_noise": false)").said.not_carried, Not(Contains(HasSubstr("model_kwargs"))));
+}
+
+TEST(ExpertsOfAiToolkit, TakeTurnsThereAndNotHere) {
+  auto both = of_ai_toolkit("wan22_14b", "", R"(, "model_kwargs": {"train_high_noise": true, "train_low_noise": true})");
+  EXPECT_EQ(value(both, "experts"), "");
+  EXPECT_EQ(value(both, "lora_base_model"), "dit") << "which means both";
+  EXPECT_THAT(both.said.not_carried, Contains(HasSubstr("switch_boundary_every (its default) = 1: experts take turns there")));
+  EXPECT_THAT(of_ai_toolkit("flux", "").said.not_carried, Not(Contains(HasSubstr("switch_boundary_every"))));
+  EXPECT_THAT(of_ai_toolkit("wan22_14b", "", R"(, "model_kwargs": {"train_high_noise": false})").said.not_carried,
+              Not(Contains(HasSubstr("switch_boundary_every"))));
+}
+
+TEST(KindsOfAiToolkit, MayHaveAVariant) {
+  for (const std::string arch : {"zimage:turbo", "zimage:deturbo", "qwen_image:2512", "qwen_image_edit_plus:2511", "wan22_14b:t2v"}) {
+    auto arranged = foreign::ai_toolkit().arrange(
+        Value{{"config", {{"name", "x"}, {"process", {{{"type", "sd_trainer"}, {"model", {{"arch", arch}}}}}}}}},
+        [](const std::string&) { return Value(); });
+    RunOptions options;
+    foreign::Import said;
+    foreign::apply(foreign::ai_toolkit().table(), Settings(arranged.tree), true, options.fields, said);
+    EXPECT_THAT(said.not_carried, Not(Contains(HasSubstr("model.arch")))) << arch;
+  }
+}
+
+TEST(FramesThatAModelGoesOnFrom, AreColumnsOfTheRun) {
+  auto of_task = [](const std::string& task) { return value(of_musubi(R"(, "task": ")" + task + "\""), "extra_inputs"); };
+  EXPECT_EQ(of_task("i2v-A14B") + " " + of_task("i2v-14B") + " " + of_task("t2v-14B"), "input_image input_image ");
+  EXPECT_EQ(of_task("flf2v-14B"), "input_image,end_image");
+  auto of_pipe = [](const std::string& path) {
+    return value(imported(foreign::diffusion_pipe(), R"({"model": {"type": "wan", "ckpt_path": ")" + path + R"("}})"), "extra_inputs");
+  };
+  EXPECT_EQ(of_pipe("Wan2.1-I2V-14B-480P") + " " + of_pipe("Wan2.2-TI2V-5B") + of_pipe("Wan2.1-T2V-14B"), "input_image ");
+  auto of_flavour = [](const std::string& flavour) {
+    return imported(foreign::simpletuner(), R"({"model_family": "wan", "model_type": "lora", "model_flavour": ")" + flavour + R"("})");
+  };
+  auto high = of_flavour("i2v-14b-2.2-high");
+  EXPECT_EQ(value(high, "extra_inputs") + " " + value(high, "experts"), "input_image high_noise");
+  EXPECT_THAT(high.said.different, Contains(HasSubstr("SimpleTuner loads transformer_2")));
+  EXPECT_EQ(value(of_flavour("i2v-14b-2.2-low"), "experts"), "low_noise");
+  EXPECT_EQ(value(of_flavour("flf2v-14b-2.1"), "extra_inputs") + value(of_flavour("t2v-480p-1.3b-2.1"), "extra_inputs"),
+            "input_image,end_image");
+}
+
+TEST(ExpertsOfDiffusionPipe, AreThoseOfTheTransformersPath) {
+  auto of_path = [](const std::string& path) {
+    return imported(foreign::diffusion_pipe(), R"({"model": {"type": "wan", "ckpt_path": "A14B", "transformer_path": ")" + path + R"("}})");
+  };
+  EXPECT_EQ(value(of_path("A14B/low_noise_model"), "experts"), "low_noise");
+  EXPECT_EQ(value(of_path("A14B/high_noise_model"), "experts"), "high_noise");
+  EXPECT_EQ(value(of_path("x.safetensors"), "experts"), "");
+}
+
+TEST(TimesOfMusubi, AreDrawnByTheSchemeUnderSigma) {
+  for (const std::string scheme : {"logit_normal", "mode"})
+    EXPECT_EQ(value(of_musubi(R"(, "weighting_scheme": ")" + scheme + "\""), "timestep_sampling"), scheme);
+  EXPECT_EQ(value(of_musubi(R"(, "weighting_scheme": "mode", "timestep_sampling": "shift")"), "timestep_sampling"), "shift");
+  EXPECT_EQ(value(of_musubi(R"(, "weighting_scheme": "cosmap")"), "timestep_sampling"), "sigma");
+}
+
+TEST(BucketsOfMusubi, ScaleSmallPicturesUp) {
+  auto buckets = of_musubi(R"(, "resolution": [960, 544], "enable_bucket": true)");
+  EXPECT_EQ(value(buckets, "enable_bucket") + " " + value(buckets, "bucket_no_upscale"), "true false");
+  EXPECT_EQ(value(buckets, "min_bucket_reso") + " " + value(buckets, "max_bucket_reso") + " " + value(buckets, "bucket_reso_steps"),
+            "352 1440 16");
+  EXPECT_THAT(value(buckets, "resolution"), HasSubstr("960,544"));
+  auto as_they_are = of_musubi(R"(, "resolution": [960, 544], "enable_bucket": true, "bucket_no_upscale": true)");
+  EXPECT_EQ(value(as_they_are, "enable_bucket") + " " + value(as_they_are, "max_pixels"), " 522240");
 }

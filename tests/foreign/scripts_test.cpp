@@ -30,7 +30,7 @@ TEST(Scripts, VariablesOfAShell) {
   EXPECT_EQ(settings, Value::parse(R"({"script": "train_network.py", "launch": {"num_processes": "2"},
       "pretrained_model_name_or_path": "/models/sd/x.safetensors", "output_name": "my cat", "learning_rate": "1e-4",
       "max_train_steps": "500", "output_dir": "$HOME/runs/my cat", "a": "1", "b": "2", "single": "$NAME", "escaped": "$NAME",
-      "unset": "$NOT_SET", "logging_dir": "logs"})"));
+      "unset": "$NOT_SET", "logging_dir": "logs", "unread": ["$HOME", "$NOT_SET"]})"));
 }
 
 TEST(Scripts, ArraysOfAShell) {
@@ -74,7 +74,7 @@ TEST(Scripts, VariablesOfABatchFile) {
       "  --delayed !RATE! --share %SHARE% --name Tom's --unset %NOT_SET% > log.txt 2>&1\r\npause\r\n");
   EXPECT_EQ(settings, Value::parse(R"({"script": "train_network.py", "launch": {"num_processes": "1"},
       "pretrained_model_name_or_path": "C:\\my models\\sd.safetensors", "output_dir": "D:\\out\\", "learning_rate": "1e-4",
-      "quoted": "C:\\a b", "dim": "16", "flag": true, "delayed": "1e-4", "share": "50%", "name": "Tom's", "unset": "%NOT_SET%"})"));
+      "quoted": "C:\\a b", "dim": "16", "flag": true, "delayed": "1e-4", "share": "50%", "name": "Tom's", "unset": "%NOT_SET%", "unread": ["%NOT_SET%"]})"));
 }
 
 TEST(Scripts, BranchesOfABatchFile) {
