@@ -108,7 +108,7 @@ std::string pattern_of(const std::string& path) {
 
 Routes::Routes(httplib::Server& http) : http_(http) {
   http.set_error_handler([this](const Request& request, Response& response) {
-    if (!response.body.empty()) return;
+    if (response.has_header("Content-Type")) return;  // what is wrong is said
     if (response.status == 404) return refuse_unknown(request, response);
     refuse(response, response.status, sentence_of(response.status));
   });
@@ -162,9 +162,8 @@ void Routes::refuse_unknown(const Request& request, Response& response) const {
     if (std::regex_match(request.path, std::regex(pattern_of(route.path))) && !contains(methods, route.method))
       methods.push_back(route.method);
   }
-  if (methods.empty() || contains(methods, request.method))
-    return refuse(response, 404, "there is nothing at this address; GET /api lists what there is");
-  refuse(response, 405, fmt::format("{} is no request of this address, which takes {}", request.method, join(methods)));
+  if (methods.empty()) return refuse(response, 404, "there is no such address; GET /api lists what there is");
+  refuse(response, 404, fmt::format("there is no such request; this address takes {}", join(methods)));
 }
 
 }  // namespace burnish::studio

