@@ -176,6 +176,24 @@ bool is_left_out(const models::Model& model, const std::vector<Names>& all, cons
   return !is_there && adapters::is_zero(weights);
 }
 
+/// Refuses layers that DiffSynth-Studio fused where it is known to write two orders of rows under one name: its names of the component are
+/// ours then, and no table says others.
+void check_fused_rows(const models::Model& model, const std::vector<Names>& all, const std::string& file) {
+  const std::string ending = ".lora_B.default.weight";
+  for (const auto& name : io::TensorSource::open({adapters::find_adapter(file).tensors}).names()) {
+    if (!name.ends_with(ending)) continue;
+    const auto layer = name.substr(0, name.size() - ending.size());
+    for (const auto& names : all) {
+      const auto& known = model.names().of(names.component);
+      if (!known.layers.diffsynth || known.written.contains("diffsynth") || known.foreign_layer(layer).size() < 2) continue;
+      data_error("loras",
+                 "{}: DiffSynth-Studio writes the rows of '{}' in one order for some files of this model and in another for others, and "
+                 "nothing in the file says which; take the LoRA in diffusers' or ComfyUI's names",
+                 file, layer);
+    }
+  }
+}
+
 /// Holds what was read to the components that it is for.
 void check_components(models::Model& model, const std::string& file, Absent absent, const AdaptersByComponent& by_component) {
   for (const auto& [component, weights] : by_component) {
@@ -198,6 +216,7 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
   const auto denoiser = (expert ? *expert : model.names().experts.front()).component;
   for (const auto& component : component_names(model, denoiser)) all.push_back(names_of(model, component, is_known(component)));
   add_other_experts(model, denoiser, is_known, all);
+  check_fused_rows(model, all, file);
   bool is_told = expert != nullptr;
   // adapters/ knows layers by one name; ours start with the component here.
   auto layers_of = [&](const std::string& name) {

@@ -72,6 +72,10 @@ class Family:
         """Files of single components."""
         raise NotImplementedError
 
+    def write_replay(self, num_samples):
+        """Draws what is replayed; seeds torch."""
+        return training_loop.write_replay(self.OUT / "replay.safetensors", self.LATENTS, num_samples, self.REPLAYED)
+
     def trained_more(self, pipe, adapter, replay):
         """Losses and norms by a name of further runs of the adapter."""
         return {}
@@ -97,7 +101,7 @@ class Family:
         pipe.set_progress_bar_config(disable=True)
         self.write_alone(pipe)
         samples = self.encode(pipe)
-        replay = training_loop.write_replay(self.OUT / "replay.safetensors", self.LATENTS, len(samples), self.REPLAYED)
+        replay = self.write_replay(len(samples))
         noise = torch.randn(2, *self.LATENTS)
         expected = {"noise": noise} | {f"latents.{name}": latents for name, latents in self.drawn(pipe, noise).items()}
         original = {n: p.detach().clone() for n, p in pipe.transformer.named_parameters()}

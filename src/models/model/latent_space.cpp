@@ -16,6 +16,7 @@ uint64_t stream_key(uint64_t key, const std::string& stream) { return stream == 
 
 std::vector<int64_t> LatentSpace::shape(const Stream& stream, const Extent& extent) const {
   check(extent);
+  if (stream.spatial == 0) return {stream.channels, stream.num_before};
   std::vector<int64_t> shape{stream.channels, extent.height / stream.spatial, extent.width / stream.spatial};
   if (frames_step > 0) shape.insert(shape.begin() + 1, stream.num_before + (extent.frames - first_frames) / stream.temporal + 1);
   return shape;

@@ -53,6 +53,7 @@ at::Tensor sum_of_streams(const models::LatentSpace& space,
                           const std::function<at::Tensor(const models::LatentSpace::Stream&)>& of_stream) {
   auto sum_B = of_stream(space.streams.at(0));
   for (const auto& stream : std::span(space.streams).subspan(1)) {
+    if (stream.weight == 0) continue;  // it is there to be seen, and nothing of it is judged
     if (auto mean_B = of_stream(stream); mean_B.defined()) sum_B = sum_B + stream.weight * mean_B;
   }
   return sum_B;
@@ -80,8 +81,9 @@ pipeline::Unit loss_unit(models::Model& model, const SampleLoss& loss, const std
   const auto& space = model.latent_space();
   pipeline::Unit unit{result, {}, {result}, {}, {}};
   const auto maps = written_maps(model);
-  for (const auto& stream : space.streams)
-    unit.reads.insert(unit.reads.end(), {compared.prediction_of(stream), compared.target_of(stream)});
+  for (const auto& stream : space.streams) {
+    if (stream.weight != 0) unit.reads.insert(unit.reads.end(), {compared.prediction_of(stream), compared.target_of(stream)});
+  }
   if (!is_l2) unit.reads.push_back(process.time_name());
   if (loss.masked.on) unit.reads.emplace_back("loss_mask");
   unit.reads.insert(unit.reads.end(), maps.begin(), maps.end());

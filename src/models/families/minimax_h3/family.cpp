@@ -1,0 +1,130 @@
+#include "models/model/family.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+
+#include "models/families/minimax_h3/autoencoder.h"
+#include "models/families/minimax_h3/keys.h"
+#include "models/families/minimax_h3/model.h"
+#include "models/parts/find_components.h"
+
+namespace burnish::models::minimax_h3 {
+
+namespace {
+
+/// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
+const std::vector<std::string> kTextPrefixes{"", "text_encoders.qwen3vl_32b.transformer.", "text_encoders.qwen3vl_32b."};
+/// Norms of queries: Qwen3 and Qwen3-VL.
+constexpr const char* kTextMark = "q_norm.weight";
+/// Learned tokens of the decoder, in all files of the autoencoder of frames.
+constexpr const char* kVaeMark = "decoder.register_tokens";
+/// The folder of the transformer that reads references, which has the other one's tensors.
+constexpr const char* kOfReferences = "transformer_ref";
+/// How names of ComfyUI's files begin, and the prefix that some have before their tensors.
+constexpr const char *kComfyName = "minimax_h3_", *kComfyPrefix = "model.diffusion_model.";
+
+bool is_original(const io::TensorSource& tensors) { return tensors.contains(kOriginalMark); }
+
+Source find_in(const ModelEntry& entry) {
+  const ModelFiles one{{entry}, {}};
+  auto found = find_transformer(one, {kMark, kOriginalMark}, "MiniMaxH3Transformer3DModel");
+  if (!found.entry) return {};
+  found.entry = &entry;
+  if (!found.tensors || !is_original(*found.tensors)) return found;
+  found.keys = original_keys();
+  found.tensors = found.tensors->without({"rope."});  // which is computed
+  return found;
+}
+
+/// Finds the transformer that makes clips of a text; that of references where the files have no other.
+Source find_dit(const ModelFiles& files) {
+  Source of_references;
+  for (const auto& entry : files.entries) {
+    auto found = find_in(entry);
+    if (!found.entry) continue;
+    if (entry.component != kOfReferences) return found;
+    if (!of_references.entry) of_references = found;
+  }
+  return of_references;
+}
+
+Source find_vae(const ModelFiles& files) {
+  for (const auto& entry : files.entries) {
+    auto tensors = find_below(entry, {"", "vae."}, kVaeMark);
+    if (tensors) return {&entry, autoencoder_tensors(*tensors), autoencoder_keys(*tensors)};
+  }
+  return {};
+}
+
+std::string words_of_transformer(const Source& dit) {
+  if (!dit.tensors) return "";
+  if (dit.tensors->contains(kPrunedMark)) return "MiniMax-H3 transformer, pruned, which is not supported";
+  const auto config = read_named(dit, detect);
+  return fmt::format("MiniMax-H3 transformer ({} layers, width {}, {} names)", config.num_layers, config.width,
+                     is_original(*dit.tensors) ? "original" : "diffusers");
+}
+
+std::string describe_entry(const ModelEntry& entry) {
+  const ModelFiles one{{entry}, {}};
+  const auto [dit, text, vae] = find_sources(one);
+  if (!dit.tensors && !vae.tensors) return "";  // the text encoder is further families'
+  return words_of({{dit, words_of_transformer(dit)}, {text, "Qwen3-VL text encoder"}, {vae, "MiniMax-H3 autoencoder of frames"}});
+}
+
+/// Returns the numbers of Qwen3-VL-32B's text part.
+text::QwenConfig text_32b() {
+  auto c = text::qwen3_vl_8b();
+  c.width = 5120;
+  c.hidden = 25600;
+  c.num_layers = 64;
+  c.num_heads = 64;
+  return c;
+}
+
+std::vector<ModelEntry> published() {
+  const char* const name = "minimax-h3";
+  return {sizes_of<Transformer, Config>(name), sizes_of<text::QwenEncoder>(name, text_32b()),
+          sizes_of<Autoencoder, AutoencoderConfig>(name)};
+}
+
+}  // namespace
+
+FusedRows rows_of(const Source& transformer) {
+  if (transformer.tensors->files().size() > 1) return FusedRows::by_head;
+  const auto file = std::filesystem::path(transformer.entry->label).filename().string();
+  const bool is_comfy = file.starts_with(kComfyName) || transformer.entry->tensors->contains(std::string(kComfyPrefix) + kOriginalMark);
+  return is_comfy ? FusedRows::by_part : FusedRows::unknown;
+}
+
+Sources find_sources(const ModelFiles& files) { return {find_dit(files), find_qwen(files, kTextPrefixes, kTextMark), find_vae(files)}; }
+
+extern const Family kFamily{
+    .name = "minimax_h3",
+    // A stage that only encodes may come without the transformer; its autoencoder is then the mark.
+    .recognises = [](const ModelFiles& files) { return find_dit(files).entry || find_vae(files).entry; },
+    .open = open_as<MiniMaxH3Model>,
+    .describe = describe_entry,
+    .options = {prompt_length_option(),
+                {.name = kRowsOption,
+                 .help = "how rows of query, key and value lie in an original file of MiniMax-H3: by_part (ComfyUI's), by_head (MiniMax's "
+                         "own) or auto, which knows shards and ComfyUI's names, and asks for the others",
+                 .otherwise = std::string("auto"),
+                 .elsewhere = "it is of MiniMax-H3, leave it out",
+                 .choices = {"auto", "by_part", "by_head"}},
+                {.name = kSoundOption,
+                 .help = "what stands in a still for the sound of MiniMax-H3's clips: noise (two latents a side, as ai-toolkit and ComfyUI "
+                         "have it) or none (SimpleTuner, diffusion-pipe)",
+                 .otherwise = std::string("noise"),
+                 .elsewhere = "it is of MiniMax-H3, leave it out",
+                 .choices = {"noise", "none"}},
+                {.name = kTilesOption,
+                 .help = "how MiniMax-H3's autoencoder takes pictures: released (tiles of 256 pixels that overlap by 64 or more) or whole",
+                 .otherwise = std::string("released"),
+                 .elsewhere = "it is of MiniMax-H3, leave it out",
+                 .choices = {"released", "whole"}}},
+    .variants = {{"minimax-h3", published, "MiniMax-H3", "MiniMaxAI/MiniMax-H3", {.num_inference_steps = 49}}},
+    .not_supported = {{"MiniMax-H3-Image", "its last layer is six, one for each of its steps, and its autoencoder is another"}},
+};
+
+}  // namespace burnish::models::minimax_h3

@@ -1,0 +1,77 @@
+#include "models/families/minimax_h3/places.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+
+namespace burnish::models::minimax_h3 {
+
+namespace {
+
+constexpr double kUnitsOfFrame = 5.0 / 3.0, kUnitsOfSide = 32;
+constexpr int64_t kLatentsOfClip = 5, kFramesOfLatent = 4;
+
+/// Places along a side of so many latents, of which every other one begins a token, in a picture of this area.
+at::Tensor along_side(int64_t num_latents, double root_of_area, const at::TensorOptions& options) {
+  const auto share = static_cast<double>(num_latents) / root_of_area, first = (1 - share) / 2;
+  const auto num_tokens = num_latents / 2;
+  return (at::arange(num_tokens, options) * (share / static_cast<double>(num_tokens)) + first) * kUnitsOfSide;
+}
+
+/// Places [3, L] of all tokens in time, row and column; times of what is no text are counted from its end.
+at::Tensor places_of(const Layout& l, const at::TensorOptions& options) {
+  const auto root = std::sqrt(static_cast<double>(l.rows) * static_cast<double>(l.columns));
+  const auto rows = along_side(l.rows, root, options), columns = along_side(l.columns, root, options);
+  const auto num_rows = rows.size(0), num_columns = columns.size(0);
+  const auto no_place = at::zeros({l.num_text}, options);
+  std::vector<at::Tensor> times{at::arange(l.num_text, options)}, all_rows{no_place}, all_columns{no_place};
+  for (auto column : {int64_t{0}, num_columns - 1}) {
+    times.push_back(at::arange(l.num_sound, options));
+    all_rows.push_back(at::zeros({l.num_sound}, options));
+    all_columns.push_back(columns.narrow(0, column, 1).expand({l.num_sound}));
+  }
+  const std::vector<int64_t> sizes{l.num_frames, num_rows, num_columns};
+  times.push_back(times_of_frames(l.num_frames, options).view({-1, 1, 1}).expand(sizes).flatten());
+  all_rows.push_back(rows.view({1, -1, 1}).expand(sizes).flatten());
+  all_columns.push_back(columns.view({1, 1, -1}).expand(sizes).flatten());
+  return at::stack({at::cat(times), at::cat(all_rows), at::cat(all_columns)});
+}
+
+}  // namespace
+
+at::Tensor times_of_frames(int64_t num_frames, const at::TensorOptions& options) {
+  const auto number = at::arange(num_frames, options);
+  const auto num_clips = (number / static_cast<double>(kLatentsOfClip)).floor(), in_clip = number - num_clips * kLatentsOfClip;
+  const auto frames_of_clip = static_cast<double>((kLatentsOfClip - 1) * kFramesOfLatent + 1);
+  // Before a latent that is not the first of its clip lie one frame and four for each latent between.
+  const auto frames = num_clips * frames_of_clip + (in_clip * kFramesOfLatent - (kFramesOfLatent - 1)).clamp_min(0);
+  return frames * kUnitsOfFrame;
+}
+
+std::pair<at::Tensor, at::Tensor> rotary_tables_of(const Config& c, const Layout& layout, const at::Tensor& mask_BT,
+                                                   const at::TensorOptions& options) {
+  const auto opts = options.dtype(at::kDouble);
+  const auto num_behind = layout.num_sound_tokens() + layout.num_frame_tokens();
+  const auto is_behind_L = at::cat({at::zeros({layout.num_text}, opts), at::ones({num_behind}, opts)});
+  const auto places_3L = places_of(layout, opts);
+  auto times = places_3L[0] + is_behind_L * static_cast<double>(layout.num_text);
+  // One sample alone has nothing that is masked.
+  if (mask_BT.size(0) > 1) times = places_3L[0] + mask_BT.to(at::kDouble).sum(1, /*keepdim=*/true) * is_behind_L;
+  const auto frequencies =
+      (at::arange(c.heads.num_frequencies, opts) * (-std::log(c.heads.rope_theta) / static_cast<double>(c.heads.num_frequencies)))
+          .exp()
+          .to(at::kFloat);
+  auto angles_of = [&](const at::Tensor& places) { return places.to(at::kFloat).unsqueeze(-1) * frequencies; };
+  auto of_plane = at::cat({angles_of(places_3L[1]), angles_of(places_3L[2])}, -1), of_time = angles_of(times);
+  if (of_time.dim() == 3) of_plane = of_plane.expand({of_time.size(0), -1, -1});
+  const auto angles = at::cat({of_time, of_plane}, -1);
+  return {angles.cos(), angles.sin()};
+}
+
+}  // namespace burnish::models::minimax_h3

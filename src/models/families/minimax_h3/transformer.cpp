@@ -1,0 +1,214 @@
+#include "models/families/minimax_h3/transformer.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/stack.h>
+
+#include <cmath>
+
+#include "models/families/minimax_h3/blocks.h"
+#include "models/families/minimax_h3/places.h"
+#include "nn/parts.h"
+
+namespace burnish::models::minimax_h3 {
+
+namespace {
+
+/// Numbers by which a token is modulated behind all blocks: shift and scale.
+constexpr int64_t kLastModulations = 2;
+/// The kinds of tokens, as the layers that modulate blocks have them.
+constexpr int64_t kOfFrames = 0, kOfText = 1, kOfSound = 2, kKinds = 3;
+
+/// Sinusoids [N, width] of times as they are: [cos | sin], frequencies falling from 1 to nearly 1/10000.
+at::Tensor sinusoids(const at::Tensor& time_N, int64_t width) {
+  const auto half = width / 2;
+  auto frequencies = (at::arange(half, time_N.options()) * (-std::log(1e4) / static_cast<double>(half))).exp();
+  auto angles = time_N.unsqueeze(1) * frequencies.unsqueeze(0);
+  return at::cat({angles.cos(), angles.sin()}, -1);
+}
+
+/// Latents [B, C, H, W], or [B, C, F, H, W], as tokens [B, F · H/2 · W/2, 4 C], frame by frame.
+at::Tensor tokens_of(const at::Tensor& latents) {
+  if (latents.dim() == 4) return mmdit::to_tokens(latents);
+  auto frames = latents.transpose(1, 2).contiguous();
+  return mmdit::to_tokens(frames.flatten(0, 1)).view({latents.size(0), -1, 4 * latents.size(1)});
+}
+
+/// Tokens back as latents of these sizes.
+at::Tensor latents_of(const at::Tensor& tokens_BIC, at::IntArrayRef sizes) {
+  const auto rows = sizes[sizes.size() - 2] / 2, columns = sizes.back() / 2;
+  if (sizes.size() == 4) return mmdit::from_tokens(tokens_BIC, rows, columns);
+  auto frames = mmdit::from_tokens(tokens_BIC.reshape({-1, rows * columns, tokens_BIC.size(2)}), rows, columns);
+  return frames.unflatten(0, {sizes[0], sizes[2]}).transpose(1, 2);
+}
+
+/// The layout of a sequence of these inputs.
+Layout layout_of(const Transformer::Inputs& in) {
+  const auto& noisy = in.noisy_BCHW;
+  return {.num_text = in.mask_BT.size(1),
+          .num_sound = in.sound_BCSN.defined() ? in.sound_BCSN.size(3) : 0,
+          .num_frames = noisy.dim() == 5 ? noisy.size(2) : 1,
+          .rows = noisy.size(-2),
+          .columns = noisy.size(-1)};
+}
+
+}  // namespace
+
+struct Transformer::Modulation {
+  Modulation(const Config& c, const at::TensorOptions& o)
+      : linear_1(c.time.channels, c.time.hidden, o.dtype(at::kFloat)),
+        linear_2(c.time.hidden, c.time.width, o.dtype(at::kFloat)),
+        of_blocks(mmdit::several<nn::Linear>(c.num_layers, c.time.width, kKinds * kModulations * c.width, o)),
+        last(c.time.width, kLastModulations * c.width, o) {}
+  nn::Linear linear_1, linear_2;
+  std::vector<std::unique_ptr<nn::Linear>> of_blocks;
+  nn::Linear last;
+};
+
+struct Transformer::Text {
+  Text(const Config& c, const at::TensorOptions& o)
+      : in(c.caption_width, c.width, o), blocks(mmdit::several<RefinerBlock>(c.num_refiner_layers, c, o)), norm(c.width, c.eps.last, o) {}
+  nn::Linear in;
+  std::vector<std::unique_ptr<RefinerBlock>> blocks;
+  nn::RMSNorm norm;
+};
+
+struct Transformer::Body {
+  Body(const Config& c, const at::TensorOptions& o)
+      : frames_in(4 * c.in_channels, c.width, o.dtype(at::kFloat)),
+        sound_in(c.audio_channels, c.width, o.dtype(at::kFloat)),
+        blocks(mmdit::several<MainBlock>(c.num_layers, c, o)),
+        norm(c.width, c.eps.last, o),
+        frames_out(c.width, 4 * c.in_channels, o.dtype(at::kFloat)),
+        sound_out(c.width, c.audio_channels, o.dtype(at::kFloat)) {}
+  nn::Linear frames_in, sound_in;
+  std::vector<std::unique_ptr<MainBlock>> blocks;
+  nn::RMSNorm norm;
+  nn::Linear frames_out, sound_out;
+};
+
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::HeldLayers part) : config_(c) {
+  if (part.modulation) modulation_ = std::make_unique<Modulation>(c, options);
+  if (part.text) text_ = std::make_unique<Text>(c, options);
+  if (part.body) body_ = std::make_unique<Body>(c, options);
+  if (modulation_) {
+    own("time_embedder.linear_1", modulation_->linear_1);
+    own("time_embedder.linear_2", modulation_->linear_2);
+  }
+  if (text_) {
+    own("context_embedder", text_->in);
+    for (size_t i = 0; i < text_->blocks.size(); ++i) own("token_refiner.refiner_blocks." + std::to_string(i), *text_->blocks[i]);
+    own("token_refiner.final_norm", text_->norm);
+  }
+  if (body_) {
+    own("proj_in", body_->frames_in);
+    own("audio_proj_in", body_->sound_in);
+  }
+  for (size_t i = 0; i < static_cast<size_t>(c.num_layers); ++i) {
+    const auto name = "transformer_blocks." + std::to_string(i);
+    if (modulation_) own(name + ".adaln_proj.linear", *modulation_->of_blocks[i]);
+    if (body_) own(name, *body_->blocks[i]);
+  }
+  if (modulation_) own("norm_out.linear", modulation_->last);
+  if (!body_) return;
+  own("norm_out.norm", body_->norm);
+  own("proj_out", body_->frames_out);
+  own("audio_proj_out", body_->sound_out);
+}
+
+Transformer::~Transformer() = default;
+
+at::Tensor Transformer::modulate(const at::Tensor& sigma_B, const at::Tensor& sound_sigma_B, at::ScalarType dtype) const {
+  const auto& m = *modulation_;
+  const bool has_sound = sound_sigma_B.defined();
+  auto time_BK = has_sound ? at::stack({1 - sigma_B, 1 - sound_sigma_B}, 1) : (1 - sigma_B).unsqueeze(1);
+  auto embedded = m.linear_2.forward(at::silu(m.linear_1.forward(sinusoids(time_BK.flatten(), config_.time.channels))));
+  const auto activated_BKE = at::silu(embedded).unflatten(0, {time_BK.size(0), time_BK.size(1)}).to(dtype);
+  const auto in_block = kModulations * config_.width;
+  std::vector<std::function<at::Tensor()>> parts;
+  for (const auto& of_block : m.of_blocks) {
+    parts.emplace_back([&] {
+      const auto all = of_block->forward(activated_BKE);
+      auto of_kind = [&](int64_t kind, int64_t time) { return all.select(1, time).narrow(-1, kind * in_block, in_block); };
+      std::vector<at::Tensor> kinds{of_kind(kOfText, 0)};
+      if (has_sound) kinds.push_back(of_kind(kOfSound, 1));
+      kinds.push_back(of_kind(kOfFrames, 0));
+      return at::cat(kinds, -1);
+    });
+  }
+  parts.emplace_back([&] { return m.last.forward(activated_BKE).flatten(1); });
+  return nn::joined(parts);
+}
+
+at::Tensor Transformer::refine(const at::Tensor& states_BTE, const at::Tensor& mask_BT) const {
+  nn::Tensors inputs{text_->in.forward(states_BTE)};
+  // One sample alone has nothing that is masked.
+  if (mask_BT.size(0) > 1) inputs.push_back(mmdit::padding_bias(mask_BT, 0));
+  for (const auto& block : text_->blocks) inputs[0] = block->run(inputs)[0];
+  return text_->norm.forward(inputs[0]);
+}
+
+/// Runs all blocks over {text, sound where there is any, frames}, as they are in this place, and returns them behind the blocks. `tables`
+/// are cos and sin, and attention's bias where tokens are masked.
+nn::Tensors Transformer::run_blocks(const Inputs& in, const nn::Tensors& embedded, nn::Tensors tables) const {
+  const auto width = config_.width;
+  const bool has_sound = embedded.size() > 2;
+  const int64_t num_kinds = has_sound ? 3 : 2, in_last = (num_kinds - 1) * kLastModulations * width;
+  std::vector<int64_t> sizes(body_->blocks.size(), num_kinds * kModulations * width);
+  sizes.push_back(in_last);
+  nn::Parts modulation(in.modulation_BM, sizes);
+  nn::Tensors inputs{embedded.front(), embedded.back(), {}, tables[0], tables[1]};
+  if (has_sound) inputs.push_back(embedded[1]);
+  if (tables.size() > 2) inputs.push_back(tables[2]);
+  for (const auto& block : body_->blocks) {
+    inputs[2] = modulation.next();
+    auto out = block->run(inputs);
+    inputs[0] = out[0];
+    inputs[1] = out[1];
+    if (has_sound) inputs[5] = out[2];
+  }
+  return {inputs[1], modulation.next(), has_sound ? inputs[5] : at::Tensor()};
+}
+
+Transformer::Velocities Transformer::forward(const Inputs& in) {
+  const auto& b = *body_;
+  const auto layout = layout_of(in);
+  const auto dtype = in.text_BTD.scalar_type();
+  const bool has_sound = layout.num_sound > 0;
+  nn::Tensors embedded{in.text_BTD};
+  std::vector<int64_t> lengths{layout.num_text};
+  if (has_sound) {
+    embedded.push_back(b.sound_in.forward(in.sound_BCSN.to(at::kFloat).flatten(2).transpose(1, 2)).to(dtype));
+    lengths.push_back(layout.num_sound_tokens());
+  }
+  embedded.push_back(b.frames_in.forward(tokens_of(in.noisy_BCHW.to(at::kFloat))).to(dtype));
+  lengths.push_back(layout.num_frame_tokens());
+
+  const nn::Streams streams(shares(), lengths);
+  auto [cos, sin] = rotary_tables_of(config_, layout, in.mask_BT, in.modulation_BM.options());
+  nn::Tensors tables{streams.by_place(cos, -2), streams.by_place(sin, -2)};
+  // One sample alone has nothing that is masked.
+  if (in.mask_BT.size(0) > 1)
+    tables.push_back(streams.bias_by_place(mmdit::padding_bias(in.mask_BT, layout.num_sound_tokens() + layout.num_frame_tokens())));
+  for (size_t i = 0; i < embedded.size(); ++i) embedded[i] = streams.here(i, embedded[i]);
+  const auto out = run_blocks(in, embedded, tables);
+  const auto m = out[1].unflatten(-1, {-1, config_.width}).unbind(1);  // shift, scale, and those of the sound
+  auto predicted = [&](const nn::Linear& last, const at::Tensor& x, size_t shift, size_t run) {
+    auto normed = modulated(x, b.norm.weight, m[shift + 1], m[shift], config_.eps.last);
+    return -streams.joined(run, last.forward(normed.to(at::kFloat)));
+  };
+  Velocities velocities{latents_of(predicted(b.frames_out, out[0], 0, lengths.size() - 1), in.noisy_BCHW.sizes())};
+  if (has_sound) velocities.sound = predicted(b.sound_out, out[2], 2, 1).transpose(1, 2).reshape(in.sound_BCSN.sizes());
+  return velocities;
+}
+
+void Transformer::initialise(uint64_t seed) {
+  mmdit::initialise(*this, seed, [](const std::string& path) {
+    return path.find("adaln_proj.") != path.npos || path.starts_with("norm_out.linear.") || path.starts_with("proj_out.") ||
+           path.starts_with("audio_proj_out.");
+  });
+}
+
+}  // namespace burnish::models::minimax_h3
