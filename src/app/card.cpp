@@ -117,6 +117,8 @@ report::ModelCard card_of(const fs::path& run, const CardChoice& o) {
   card.kind = card.weights.empty() ? "textual_inversion" : metadata["adapter"];
   card.title = first(o.title, "modelspec.title");
   card.license = first(o.license, "modelspec.license");
+  if (o.license.empty()) card.license_link = metadata["license_link"];
+  card.license_notice = metadata["license_notice"];
   card.description = first(o.description, "modelspec.description");
   card.trigger = first(o.trigger, "modelspec.trigger_phrase");
   if (card.trigger.empty()) card.trigger = words;

@@ -1,6 +1,9 @@
 #include "loras/file_metadata.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "models/registry.h"
 
 namespace burnish::loras {
 
@@ -36,6 +39,13 @@ io::Metadata model_metadata(const models::Names& names) {
       {"ss_v2", "False"},
   };
   if (!words.base_version.empty()) metadata["ss_base_model_version"] = words.base_version;
+  const auto families = models::all_families();
+  const auto family = std::ranges::find(families, names.family, [](const models::Family* one) { return std::string(one->name); });
+  if (family != families.end() && !(*family)->license.name.empty()) {
+    metadata["modelspec.license"] = (*family)->license.name;
+    metadata["license_link"] = (*family)->license.link;
+    metadata["license_notice"] = (*family)->license.notice;
+  }
   return metadata;
 }
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "base/input_error.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "kernels/shapes_only.h"
 #include "models/families.h"
@@ -197,6 +198,7 @@ std::unique_ptr<Model> open_model(const ModelFiles& files, ModelOptions options)
   check_options(family, options);
   for (const auto& option : family.options) options.own.add(option);
   auto model = family.open(files, options);
+  if (!family.license.notice.empty()) info("{}", family.license.notice);
   auto can_draw = [&](const auto& expert) {
     const auto* recipe = model->components().find(expert.component);
     return recipe != nullptr && recipe->initialise;

@@ -71,7 +71,9 @@ std::string front_matter(const ModelCard& card, const std::vector<SampleFile>& s
   for (const auto& tag : tags) text += fmt::format("- {}\n", quoted(tag));
   if (!card.base_id.empty()) text += fmt::format("base_model: {}\nbase_model_relation: adapter\n", quoted(card.base_id));
   if (!card.trigger.empty()) text += fmt::format("instance_prompt: {}\n", quoted(card.trigger));
-  if (!card.license.empty()) text += fmt::format("license: {}\n", quoted(card.license));
+  if (!card.license_link.empty())
+    text += fmt::format("license: other\nlicense_name: {}\nlicense_link: {}\n", quoted(card.license), quoted(card.license_link));
+  else if (!card.license.empty()) text += fmt::format("license: {}\n", quoted(card.license));
   if (!samples.empty()) text += "widget:\n";
   for (const auto& sample : samples)
     text += fmt::format("- text: {}\n  output:\n    url: {}\n", quoted(sample.prompt.empty() ? "-" : sample.prompt), quoted(sample.name));
@@ -121,6 +123,7 @@ std::string readme(const ModelCard& card, const std::vector<std::string>& weight
   text += ways_to_use(card, weights) + table_of_words(card);
   if (!card.facts.empty()) text += "\n## How it was trained\n\n| | |\n|---|---|\n";
   for (const auto& [name, value] : card.facts) text += fmt::format("| {} | {} |\n", name, value);
+  if (!card.license_notice.empty()) text += fmt::format("\n## License\n\n{}.\n", card.license_notice);
   return text;
 }
 

@@ -13,7 +13,8 @@ struct ModelCard {
   std::string kind = "lora";        ///< kind of adapter, or "textual_inversion"
   std::string pipeline_tag;         ///< "text-to-image", "image-to-image", "text-to-video", "image-to-video"
   std::string trigger, license, description;
-  std::vector<std::string> tags = {};  ///< beside those that say what it is
+  std::string license_link, license_notice;  ///< of a licence that hubs do not know by its name: where it is, and what it asks for
+  std::vector<std::string> tags = {};        ///< beside those that say what it is
   std::vector<std::filesystem::path> weights = {};
   std::vector<std::pair<std::string, std::filesystem::path>> words = {};  ///< files with vectors of words (textual inversion), by the words
   bool for_diffusers = false;      ///< whether diffusers reads the weights; one file then has the name that it looks for

@@ -42,6 +42,12 @@ std::unique_ptr<Model> open_as(const ModelFiles& files, const ModelOptions& opti
   return std::make_unique<OfFamily>(files, options);
 }
 
+/// A licence that binds who uses a family's weights, where it asks for more than to be named; empty where it does not.
+struct License {
+  std::string_view name, link = {};
+  std::string_view notice = {};  ///< says in a line or two what it asks of those who train, draw and share
+};
+
 /// Everything the rest of the program may know about a model family.
 struct Family {
   std::string_view name;  ///< folder name
@@ -64,6 +70,7 @@ struct Family {
   /// beside the weights.
   std::optional<std::filesystem::path> (*vocabulary_beside)(const Model&, const std::string& component) =
       [](const Model&, const std::string&) { return std::optional<std::filesystem::path>(); };
+  License license = {};  ///< is told when a model is opened, and stands in adapters and their cards
 };
 
 }  // namespace burnish::models

@@ -125,6 +125,12 @@ extern const Family kFamily{
                  .choices = {"released", "whole"}}},
     .variants = {{"minimax-h3", published, "MiniMax-H3", "MiniMaxAI/MiniMax-H3", {.num_inference_steps = 49}}},
     .not_supported = {{"MiniMax-H3-Image", "its last layer is six, one for each of its steps, and its autoencoder is another"}},
+    .license = {.name = "MiniMax-H3 Community License",
+                .link = "https://huggingface.co/MiniMaxAI/MiniMax-H3/blob/main/LICENSE",
+                .notice =
+                    "MiniMax-H3 is under the MiniMax-H3 Community License: without MiniMax's authorisation neither it nor what it draws "
+                    "may be used or shared in the EU, the UK, the Republic of Korea and the USA, what it draws may train no other "
+                    "model, and a LoRA is shared with the licence, a note of what was changed and the line of its NOTICE"},
 };
 
 }  // namespace burnish::models::minimax_h3

@@ -48,23 +48,35 @@ double shift_of(const ModelFiles& files, const std::string& folder, double other
   return otherwise;
 }
 
-/// Refuses an encoder that is to be run and is not long enough.
-void check_layers(const Source& text, int64_t num_layers) {
-  if (text.entry && num_layers < kTextLayers)
+/// The layer of the text encoder that a tensor is of, by our names; -1 for what is of none.
+int64_t layer_of(const std::string& name) {
+  const std::string before = "layers.";
+  return name.starts_with(before) ? std::stoll(name.substr(before.size())) : -1;
+}
+
+/// Takes what is run of the text encoder, without the layers behind it and the norm behind all, and refuses one that is not long enough.
+void cut_text_encoder(Source& text, text::QwenConfig& config) {
+  if (!text.entry) return;
+  if (config.num_layers < kTextLayers)
     data_error("models", "the text encoder has {} layers, and the states behind {} of them are read; it is not the one of MiniMax-H3",
-               num_layers, kTextLayers);
+               config.num_layers, kTextLayers);
+  config.num_layers = kTextLayers;
+  config.has_norm = false;
+  if (!text.tensors) return;
+  text.tensors = text.tensors->renamed(
+      [](const std::string& name) { return layer_of(name) >= kTextLayers || name.starts_with("norm.") ? std::string() : name; });
 }
 
 }  // namespace
 
 MiniMaxH3Model::MiniMaxH3Model(const ModelFiles& files, const ModelOptions& options) : AssembledModel(files, options) {
-  const auto found = find_sources(files_);
+  auto found = find_sources(files_);
   const auto dit = in_our_rows(found.dit);
   config_ = read_named(dit, detect);
   auto published = text::qwen3_vl_8b();
   published.width = config_.caption_width;
-  const auto text_config = read_named(found.text_encoder, text::qwen3_vl_config, published);
-  check_layers(found.text_encoder, text_config.num_layers);
+  auto text_config = read_named(found.text_encoder, text::qwen3_vl_config, published);
+  cut_text_encoder(found.text_encoder, text_config);
   check_widths(dit, "texts", config_.caption_width, found.text_encoder, "text encoder", text_config.width);
   has_sound_ = options_.get<std::string>(kSoundOption) == "noise";
   add_transformer(dit);
@@ -152,6 +164,7 @@ void MiniMaxH3Model::add_autoencoder(const Source& source) {
       .encode = [](nn::Module& module, const at::Tensor& x) { return static_cast<Autoencoder&>(module).encode(x); },
       .decode = [](nn::Module& module, const at::Tensor& x) { return static_cast<Autoencoder&>(module).decode(x); }};
   autoencoder_.names.high_precision = {".*"};
+  autoencoder_.names.single_file = {"vae.", {}};
   autoencoder_.names.without_gradient = {"decoder", "post_quant_conv"};
   add(autoencoder_, /*patch=*/2);
 }
@@ -191,7 +204,7 @@ void MiniMaxH3Model::encode_prompt(pipeline::Scope& scope) {
   // A model that is only named has no text that is known; it may be as long as any.
   const bool is_named = components_.source(kEncoder).entry->is_sizes;
   if (is_named || std::ssize(ids) > limit) ids.resize(static_cast<size_t>(limit));
-  const text::QwenReading reading{.after = {kTextLayers}, .norms_last = false};
+  const text::QwenReading reading{.after = {kTextLayers}};
   write_text(scope, loaded<text::QwenEncoder>(kEncoder).forward(as_batch(ids, options_.device), reading).front());
 }
 
