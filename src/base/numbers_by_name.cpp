@@ -8,10 +8,8 @@
 #include "base/text.h"
 
 namespace burnish {
-namespace {
 
-/// Splits at commas outside brackets, without empty parts.
-std::vector<std::string> split_entries(std::string_view text) {
+std::vector<std::string> split_numbers(std::string_view text) {
   std::vector<std::string> parts(1);
   int depth = 0;
   for (char c : text) {
@@ -24,11 +22,9 @@ std::vector<std::string> split_entries(std::string_view text) {
   return parts;
 }
 
-}  // namespace
-
 NumbersByName::NumbersByName(const char* room, std::string option, std::string_view text, double least, double most)
     : room_(room), option_(std::move(option)) {
-  for (const auto& part : split_entries(text)) {
+  for (const auto& part : split_numbers(text)) {
     auto equals = part.rfind('=');
     auto name = std::string(trim(std::string_view(part).substr(0, equals)));
     auto number = equals == part.npos ? std::string() : std::string(trim(std::string_view(part).substr(equals + 1)));

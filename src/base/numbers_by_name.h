@@ -8,6 +8,9 @@
 
 namespace burnish {
 
+/// Splits a list of numbers by name into its entries: at commas outside brackets, without empty parts.
+std::vector<std::string> split_numbers(std::string_view text);
+
 /// Numbers for parts of something named by dotted paths, as users write them: a comma list of NAME=NUMBER. NAME is a path or the start of
 /// one up to a dot ("text_encoder"), or else a regular expression for a whole path (".*attn.*"); commas within brackets belong to it. Of
 /// several entries that fit the last one counts.

@@ -15,6 +15,7 @@
 #include "base/overloaded.h"
 #include "base/text.h"
 #include "config/refusal.h"
+#include "config/windows_paths.h"
 
 namespace burnish::config {
 
@@ -285,7 +286,7 @@ std::vector<const toml::table*> tables_in(const toml::table& table, const std::s
 
 std::string seen_from(const std::string& given, const std::filesystem::path& folder) {
   const auto name = with_home(given);
-  bool stays = name.empty() || folder.empty() || std::filesystem::path(name).is_absolute();
+  bool stays = name.empty() || folder.empty() || std::filesystem::path(name).is_absolute() || is_path_of_windows(name);
   return stays ? name : (folder / name).lexically_normal().string();
 }
 

@@ -11,8 +11,10 @@
 
 #include "base/input_error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "drawing/walk.h"
 #include "models/model/columns.h"
+#include "models/registry.h"
 
 namespace burnish::drawing {
 
@@ -118,6 +120,19 @@ class LoadedStage {
   Clock::duration loading_;
 };
 
+/// Says so of a model that was made for an input and gets none, which it may do without.
+void warn_of_missing_input(const models::Model& model, const std::vector<Picture>& pictures) {
+  const auto& expected = model.names().references.expected;
+  if (expected.empty()) return;
+  if (!contains(models::reference_columns(), expected)) {
+    if (std::ranges::none_of(pictures, [&](const auto& picture) { return picture.inputs.contains(expected); }))
+      warn("{} was trained with {}, and nothing is drawn with any; --{} names it", model.names().variant, expected, expected);
+  } else if (std::ranges::all_of(pictures, [](const auto& picture) { return picture.references.empty(); })) {
+    warn("{} was trained with reference pictures, and nothing is drawn with any; name them with --reference, or --ci behind a prompt",
+         model.names().variant);
+  }
+}
+
 }  // namespace
 
 void check(const models::Model& model, const std::vector<Picture>& pictures, const DrawOptions& options) {
@@ -138,10 +153,7 @@ void check(const models::Model& model, const std::vector<Picture>& pictures, con
       config_error("drawing", "the prompt '{}' has {}; take some out", picture.prompt, why);
     check_inputs(model, picture);
   }
-  bool has_references = std::ranges::any_of(pictures, [](const auto& picture) { return !picture.references.empty(); });
-  if (!model.names().references.expected.empty() && !has_references)
-    warn("{} was trained with reference pictures, and nothing is drawn with any; name them with --reference, or --ci behind a prompt",
-         model.names().variant);
+  warn_of_missing_input(model, pictures);
   for (const auto& alike : batches_of(pictures, std::ssize(pictures)))
     model.process().sampler(sampler_options(model, alike.front(), options));
 }

@@ -206,7 +206,7 @@ void run_rows(Table& table) {
 
 Table table() {
   Table table;
-  table << rows_in("ai_toolkit");
+  table << rows_in("ai_toolkit", {{"discrete", [](const Settings& all) { return !flows(all); }}});
   model_rows(table);
   network_rows(table);
   data_rows(table);

@@ -161,7 +161,8 @@ void model_rows(Table& table) {
   table << rewritten("model.timestep_sample_method", "timestep_sampling", sampling, "logit_normal");
   table << rewritten(
       "model.debiased_estimation_loss", "loss_weighting",
-      [](const Value& value, const Settings&) { return carried(asks_for_something(value) ? "debiased" : "uniform"); }, false);
+      [](const Value& value, const Settings& all) { return carried(asks_for_something(value) && has_unet(all) ? "debiased" : "uniform"); },
+      false);
   table << rewritten("model.unet_lr", "learning_rate", of_optimizer(optimizer_of, same_value));
   for (const char* name : {"model.unet_lr", "model.text_encoder_1_lr", "model.text_encoder_2_lr"})
     table << rewritten(name, "text_encoder_lr", of_optimizer(optimizer_of, encoder_rates));
@@ -326,7 +327,7 @@ void run_rows(Table& table) {
 
 Table table() {
   Table table;
-  table << rows_in("diffusion_pipe");
+  table << rows_in("diffusion_pipe", {{"unet", has_unet}});
   model_rows(table);
   adapter_rows(table);
   optimizer_rows(table);

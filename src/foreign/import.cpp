@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/input_error.h"
 #include "base/text.h"
+#include "config/windows_paths.h"
 #include "foreign/recognition.h"
 #include "foreign/script_words.h"
 #include "io/files.h"
@@ -40,6 +41,33 @@ bool is_of_dataset(const std::string& option, const config::Fields& fields) {
 void put_back(const std::string& option, const std::map<std::string, std::string>& before, config::Fields& fields, Import& imported) {
   config::read_toml_text(option + " = " + before.at(option), fields);
   imported.origins.erase(option);
+}
+
+/// The texts that an option holds.
+std::vector<std::string> texts_of(const config::Field& field) {
+  if (const auto* text = std::get_if<std::string*>(&field.slot)) return {**text};
+  const auto* list = std::get_if<std::vector<std::string>*>(&field.slot);
+  return list != nullptr ? **list : std::vector<std::string>();
+}
+
+/// Tells of paths of Windows, which lead nowhere here. Where a run writes is left out: it would write below the current folder.
+void tell_paths_of_windows(const std::map<std::string, std::string>& before, config::Fields& fields, Import& imported) {
+  for (const auto& field : fields.list()) {
+    const auto origins = imported.origins.find(field.name);
+    if (origins == imported.origins.end()) continue;
+    for (const auto& file : texts_of(field)) {
+      if (!config::is_path_of_windows(file)) continue;
+      const auto line =
+          fmt::format("{} = {}: is a path of Windows; give {} where it is on this machine", join(origins->second), file, field.name);
+      if (field.name != "output_path" && field.name != "cache_path") {
+        imported.different.push_back(line);
+      } else {
+        imported.not_carried.push_back(line);
+        put_back(field.name, before, fields, imported);
+        break;
+      }
+    }
+  }
 }
 
 /// One dataset as a table of a dataset_config. A class set has as many visits as all that is learned.
@@ -89,6 +117,7 @@ std::string import_dataset(const Dataset& dataset, const Arranged& arranged, con
   Import of_one;
   const auto run = values_of(fields);
   apply(table, Settings(tree_of(dataset, arranged)), arranged.whole, fields, of_one);
+  tell_paths_of_windows(run, fields, of_one);
   auto text = table_of(dataset, fields, of_one);
   for (const auto& [option, value] : values_of(fields)) {
     if (value == run.at(option)) continue;
@@ -248,6 +277,7 @@ std::pair<std::string, Import> import_settings(const fs::path& path, const std::
     const auto table = program.table();
     apply(table, Settings(arranged.tree), arranged.whole, fields, imported);
     if (imported.origins.contains("trainable_models")) check_network_was_seen(program, Settings(arranged.tree), unread, path.string());
+    tell_paths_of_windows(before, fields, imported);
     if (!arranged.datasets.empty()) put_datasets(arranged, table, before, beside, fields, imported);
     put_prompts(arranged, before, beside, fields, imported);
     put_option_files(arranged, beside, fields, imported);

@@ -48,14 +48,11 @@ void model_rows(Table& table) {
   table << kind_row(
       "script", {"train_network.py", "train_db.py", "fine_tune.py", "train_textual_inversion.py", "sdxl_train.py", "sdxl_train_network.py",
                  "sdxl_train_textual_inversion.py", "flux_train.py", "flux_train_network.py", "anima_train.py", "anima_train_network.py"});
-  table << rewritten("clip_skip", "clip_skip", [](const Value& value, const Settings& all) {
-    return is_xl(all) || flows(all) ? left_out("sd-scripts leaves it unread for this model") : carried(value);
-  });
   auto base_fp8 = [](const Value& value, const Settings& all) {
-    if (is_conditioned(all)) return left_out(asks_for_something(value) ? "sd-scripts leaves it unread for this model" : "");
     return asks_for_something(value) ? carried(denoiser(all), "weights get a scale for each row here (weight_format fp8)") : left_out("");
   };
-  table << rewritten("fp8_base", "fp8_models", base_fp8, false) << rewritten("fp8_base_unet", "fp8_models", base_fp8, false);
+  for (const char* name : {"fp8_base", "fp8_base_unet"})
+    table << rewritten(name, "fp8_models", base_fp8, false).where([](const Settings& all) { return !is_conditioned(all); });
   table << rewritten(
       "guidance_scale", "embedded_guidance",
       [](const Value& value, const Settings& all) {
@@ -124,7 +121,7 @@ void loss_rows(Table& table) {
   table << rewritten(
       "weighting_scheme", "loss_weighting",
       [](const Value& value, const Settings& all) {
-        if (all.on("debiased_estimation_loss")) return carried("debiased");
+        if (all.on("debiased_estimation_loss") && !flows(all)) return carried("debiased");
         auto scheme = text_of(value);
         return carried(scheme == "sigma_sqrt" || scheme == "cosmap" ? Value(scheme) : Value("uniform"));
       },
@@ -174,9 +171,12 @@ void run_rows(Table& table) {
   });
 }
 
+bool has_unet(const Settings& all) { return !flows(all); }
+bool is_sd15(const Settings& all) { return has_unet(all) && !is_xl(all); }
+
 Table table() {
   Table table;
-  table << rows_in("kohya");
+  table << rows_in("kohya", {{"unet", has_unet}, {"sd15", is_sd15}});
   model_rows(table);
   network_rows(table);
   inversion_rows(table);

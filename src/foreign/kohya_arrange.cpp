@@ -53,7 +53,7 @@ Value options_of_lora_easy(const Value& tree) {
 
 /// Modules of networks that sd-scripts has and nobody else.
 bool is_own_module(const std::string& module) {
-  for (const char* name : {"networks.lora_flux", "networks.lora_sd3", "networks.lora_lumina", "networks.lora_anima", "networks.lora_fa",
+  for (const char* name : {"networks.lora_sd3", "networks.lora_lumina", "networks.lora_anima", "networks.lora_fa",
                            "networks.lora_hunyuan_image", "networks.dylora", "networks.oft"}) {
     if (module.starts_with(name)) return true;
   }

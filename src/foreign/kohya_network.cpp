@@ -63,6 +63,15 @@ Outcome given_rate(const Value& value, const Settings& all) {
   return of_optimizer(kohya_optimizer(), encoder_rates)(value, all);
 }
 
+/// The blocks of FLUX.1 that carry adapters.
+Outcome blocks(const Value& value, const Settings& all) {
+  const auto word = lower(text_of(value));
+  if (word == "all" || !asks_for_something(value)) return left_out("");
+  if ((word != "single" && word != "double") || kind_of(all) != "flux" || trains_whole(all) || encoders_train(all))
+    return left_out("lora_target_modules says which layers carry adapters");
+  return carried(std::string(word == "single" ? "single_" : "") + "transformer_blocks\\.[0-9]+\\..*");
+}
+
 constexpr int64_t kWholeLokr = 10000;  ///< a rank from which on LoKr's second factor is whole, as full_matrix has it
 
 }  // namespace
@@ -90,6 +99,7 @@ void network_rows(Table& table) {
         return trains_whole(all) ? left_out("") : when_new(is_whole ? Value(kWholeLokr) : value, all);
       },
       4);
+  for (const char* name : {"train_blocks", "network_args.train_blocks"}) table << rewritten(name, "lora_target_modules", blocks);
   table << rewritten(
       "network_alpha", "lora_alpha",
       [](const Value& value, const Settings& all) { return trains_whole(all) ? left_out("") : when_new(value, all); }, 1);

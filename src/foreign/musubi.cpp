@@ -44,13 +44,40 @@ bool may_be(const Value& tree) {
   return tree.is_object() && text_of(without_sections(tree).value("network_module", Value(""))).starts_with("networks.lo");
 }
 
+/// One dataset as those that it is here: of each file clips of every number of frames are taken there, and here of one.
+std::vector<Dataset> datasets_of(const std::string& name, const Value& settings) {
+  const auto frames = settings.value("target_frames", Value());
+  const bool takes_one = lower(text_of(settings.value("frame_extraction", Value()))) == "full" || !settings.contains("video_directory");
+  if (!frames.is_array() || frames.size() < 2 || takes_one) return {{name, settings}};
+  std::vector<Dataset> datasets;
+  for (size_t i = 0; i < frames.size(); ++i) {
+    datasets.push_back({fmt::format("{}.target_frames[{}]", name, i), settings});
+    datasets.back().settings["target_frames"] = Value::array({frames[i]});
+  }
+  return datasets;
+}
+
+/// Tells of folders that two datasets name, one for pictures and one for clips.
+void tell_of_shared_folders(const Value& list, Arranged& arranged) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    const auto folder = list[i].value("video_directory", Value());
+    const auto has_pictures = [&](const Value& other) { return !folder.is_null() && other.value("image_directory", Value()) == folder; };
+    if (std::ranges::none_of(list, has_pictures)) continue;
+    arranged.not_carried.push_back(fmt::format(
+        "datasets[{}].video_directory = {}: a dataset of pictures names this folder too, and here each takes both kinds: move the "
+        "clips into a folder of their own",
+        i, text_of(folder)));
+  }
+}
+
 void merge_datasets(const Value& file, Arranged& arranged) {
   std::vector<Dataset> datasets;
   for (size_t i = 0; i < file["datasets"].size(); ++i) {
     auto merged = file.value("general", Value::object());
     merged.update(file["datasets"][i]);
-    datasets.push_back({"datasets[" + std::to_string(i) + "]", merged});
+    for (auto& dataset : datasets_of("datasets[" + std::to_string(i) + "]", merged)) datasets.push_back(std::move(dataset));
   }
+  tell_of_shared_folders(file["datasets"], arranged);
   arranged.tree.update(first_of(datasets, arranged));
 }
 
@@ -112,19 +139,12 @@ std::string extraction(const Settings& all) { return lower(all.text("frame_extra
 /// It takes 1 and a multiple of 4 frames, the next number below.
 int64_t whole_frames(double number) { return std::max<int64_t>(1, (static_cast<int64_t>(number) - 1) / 4 * 4 + 1); }
 
-/// Carries the largest number of frames: musubi-tuner takes clips of each of several out of every file.
+/// Carries a number of frames, of several the largest: datasets that are arranged have one.
 Outcome target_frames(const Value& value, const Settings& all) {
   if (extraction(all) == "full") return left_out("");
   double largest = 0;
-  int64_t count = 0;
-  for (const auto& item : value.is_array() ? value : Value::array({value})) {
-    largest = std::max(largest, number_of(item).value_or(0));
-    ++count;
-  }
-  if (largest < 1) return left_out("is no list of numbers of frames");
-  return carried(whole_frames(largest), count > 1 ? "of each file clips of every number are taken there, here of the largest; give a "
-                                                    "dataset for each number in a dataset_config"
-                                                  : "");
+  for (const auto& item : value.is_array() ? value : Value::array({value})) largest = std::max(largest, number_of(item).value_or(0));
+  return largest < 1 ? left_out("is no list of numbers of frames") : carried(whole_frames(largest));
 }
 
 /// Converts a value that counts under one way of taking frames.
@@ -211,12 +231,18 @@ void network_rows(Table& table) {
   table << rewritten("network_dim", "lora_rank", when_new, 4) << rewritten("network_alpha", "lora_alpha", when_new, 1);
 }
 
+/// Models of FLUX alone are told a guidance, as far as settings say what they are of.
+bool is_told_guidance(const Settings& all) {
+  const auto names = all.text("script") + all.text("network_module");
+  return names.empty() || names.find("flux") != names.npos;
+}
+
 /// The distribution by which a script draws timesteps where nothing else is said.
 Value default_sampling(const Settings& all) { return all.text("script").starts_with("ideogram4_train") ? "ideogram4_shift" : "sigma"; }
 
 Table table() {
   Table table;
-  table << rows_in("musubi");
+  table << rows_in("musubi", {{"told_guidance", is_told_guidance}});
   network_rows(table);
   data_rows(table);
   table << kohya_training([](const Settings&) { return true; }).rows;

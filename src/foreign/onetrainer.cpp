@@ -115,6 +115,15 @@ void data_rows(Table& table) {
         << rewritten("aspect_ratio_bucketing", "bucket_no_upscale", if_buckets(false), true);
 }
 
+/// Weights by the signal-to-noise ratio count for models with discrete timesteps alone.
+Outcome loss_weights(const Value& value, const Settings& all) {
+  const auto word = text_of(value);
+  if (word == "CONSTANT") return carried("uniform");
+  if (word != "MIN_SNR_GAMMA" && word != "DEBIASED_ESTIMATION") return left_out("no such weights of losses");
+  if (!has_unet(all)) return carried("uniform", kLeftUnread);
+  return carried(word == "MIN_SNR_GAMMA" ? "uniform" : "debiased");
+}
+
 void loss_rows(Table& table) {
   table << rewritten("timestep_distribution", "timestep_sampling", sampling, "UNIFORM");
   table << rewritten("noising_bias", "logit_mean", [](const Value& value, const Settings& all) {
@@ -138,8 +147,10 @@ void loss_rows(Table& table) {
   auto share = [](const Value& value, const Settings&) { return carried(rest_of(number_of(value).value_or(0))); };
   table << rewritten("min_noising_strength", "max_timestep_boundary", share, 0.0);
   table << rewritten("max_noising_strength", "min_timestep_boundary", share, 1.0);
+  table << rewritten("loss_weight_fn", "loss_weighting", loss_weights, "CONSTANT");
   table << rewritten("loss_weight_fn", "min_snr_gamma", [](const Value& value, const Settings& all) {
-    return text_of(value) == "MIN_SNR_GAMMA" ? carried(all.number("loss_weight_strength").value_or(5)) : left_out("");
+    const bool has_it = text_of(value) == "MIN_SNR_GAMMA" && has_unet(all);
+    return has_it ? carried(all.number("loss_weight_strength").value_or(5)) : left_out("");
   });
   table << rewritten("mse_strength", "", [](const Value& value, const Settings&) {
              return left_out(number_of(value) == 1.0 ? "" : "the loss is the mean square, or loss_type huber or smooth_l1");
@@ -209,7 +220,7 @@ bool says_whole(const Settings& all) { return all.has("training_method"); }
 
 Table table() {
   Table table;
-  table << rows_in("onetrainer");
+  table << rows_in("onetrainer", {{"unet", has_unet}});
   model_rows(table);
   adapter_rows(table);
   table << embedding_rows();

@@ -37,11 +37,12 @@ SettingRow row_of(const std::string& name, const RowLine& line, std::string_view
 
 }  // namespace
 
-std::vector<SettingRow> read_rows(const std::string& file, std::string_view text) {
+std::vector<SettingRow> read_rows(const std::string& file, std::string_view text, const Conditions& conditions) {
   std::vector<SettingRow> rows;
   std::set<std::pair<std::string, std::string>> seen;
   const RowHeading* heading = nullptr;
   std::string sentence;
+  Condition condition = nullptr;
   int number = 0;
   const auto refuse = [&](std::string_view problem) { throw std::logic_error(fmt::format("{}:{}: {}", file, number, problem)); };
   while (!text.empty()) {
@@ -50,12 +51,18 @@ std::vector<SettingRow> read_rows(const std::string& file, std::string_view text
     text.remove_prefix(std::min(whole.size() + 1, text.size()));
     const auto line = read_row_line(whole, heading);
     if (!line.problem.empty()) refuse(line.problem);
-    if (line.heading) heading = line.heading, sentence = line.sentence;
+    if (line.heading) {
+      heading = line.heading, sentence = line.sentence;
+      const auto named = conditions.find(line.condition);
+      if (!line.condition.empty() && named == conditions.end()) refuse("no condition is called so");
+      condition = line.condition.empty() ? nullptr : named->second;
+    }
     if (!line.is_row()) continue;
     for (const auto& name : names_of(line.name)) {
       if (!seen.emplace(name, line.ours).second) refuse(name + " stands in a line above");
       try {
-        rows.push_back(row_of(name, line, heading->word, sentence));
+        auto row = row_of(name, line, heading->word, sentence);
+        rows.push_back(condition == nullptr ? std::move(row) : std::move(row).where(condition));
       } catch (const Value::exception&) {
         refuse("a value or default is no JSON, or not of the kind that the heading has");
       }
@@ -64,10 +71,10 @@ std::vector<SettingRow> read_rows(const std::string& file, std::string_view text
   return rows;
 }
 
-std::vector<SettingRow> rows_in(std::string_view name) {
+std::vector<SettingRow> rows_in(std::string_view name, const Conditions& conditions) {
   const auto file = std::ranges::find(row_files(), name, &RowFile::name);
   if (file == row_files().end()) throw std::logic_error(fmt::format("no file of rows is called {}", name));
-  return read_rows(fmt::format("{}.rows", name), file->text);
+  return read_rows(fmt::format("{}.rows", name), file->text, conditions);
 }
 
 }  // namespace burnish::foreign

@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,10 +17,14 @@ struct RowFile {
 /// Lists the files that are built in.
 const std::vector<RowFile>& row_files();
 
-/// Reads the rows of a text; a std::logic_error with `file` and the line for one that is malformed, or whose value is no JSON.
-std::vector<SettingRow> read_rows(const std::string& file, std::string_view text);
+/// Conditions by the names that headings have for them.
+using Conditions = std::map<std::string_view, Condition>;
+
+/// Reads the rows of a text; a std::logic_error with `file` and the line for one that is malformed, whose value is no JSON, or whose
+/// condition has another name than these.
+std::vector<SettingRow> read_rows(const std::string& file, std::string_view text, const Conditions& conditions = {});
 
 /// Reads the rows of a file that is built in.
-std::vector<SettingRow> rows_in(std::string_view name);
+std::vector<SettingRow> rows_in(std::string_view name, const Conditions& conditions = {});
 
 }  // namespace burnish::foreign

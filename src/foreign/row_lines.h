@@ -13,11 +13,11 @@ inline constexpr RowHeading kRowHeadings[]{{"carried", false, true, false},  {"s
                                            {"words", true, true, true},      {"no_place", true, false, false},
                                            {"needless", true, false, false}, {"looked_at", false, false, false}};
 
-/// A line of such a file, cut into its parts, which are views of it: a heading "no_place: SENTENCE", or behind two blanks a row
-/// "NAME -> OURS VALUE = DEFAULT". An empty line and one that begins with # have none.
+/// A line of such a file, cut into its parts, which are views of it: a heading "no_place: SENTENCE" or "carried where CONDITION", or behind
+/// two blanks a row "NAME -> OURS VALUE = DEFAULT". An empty line and one that begins with # have none.
 struct RowLine {
   const RowHeading* heading = nullptr;  ///< of a heading
-  std::string_view sentence;
+  std::string_view condition, sentence;
   std::string_view name, ours;        ///< of a row
   std::string_view value, otherwise;  ///< JSON
   std::string_view problem;           ///< what is wrong with the line; empty for nothing
@@ -29,8 +29,13 @@ constexpr RowLine read_heading(std::string_view line) {
   RowLine parts;
   const auto colon = line.find(": ");
   if (colon != line.npos) parts.sentence = line.substr(colon + 2);
+  line = line.substr(0, colon);
+  if (const auto where = line.find(" where "); where != line.npos) {
+    parts.condition = line.substr(where + 7);
+    line = line.substr(0, where);
+  }
   for (const auto& heading : kRowHeadings) {
-    if (heading.word == line.substr(0, colon)) parts.heading = &heading;
+    if (heading.word == line) parts.heading = &heading;
   }
   if (!parts.heading)
     parts.problem = "expected a heading, carried, switch, words, no_place, needless or looked_at, or a row behind two blanks";

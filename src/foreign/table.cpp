@@ -120,6 +120,14 @@ SettingRow SettingRow::otherwise(Value value) && {
   return std::move(*this);
 }
 
+SettingRow SettingRow::where(Condition condition) && {
+  convert = [condition, name = theirs, otherwise = absent, convert = std::move(convert)](const Value& value, const Settings& all) {
+    if (condition(all)) return convert(value, all);
+    return left_out(all.has(name) && !means_the_same(value, otherwise) ? kLeftUnread : "");
+  };
+  return std::move(*this);
+}
+
 SettingRow rewritten(std::string theirs, std::string ours, Convert convert, Value absent) {
   return {std::move(theirs), std::move(ours), std::move(convert), std::move(absent)};
 }

@@ -28,6 +28,12 @@ Outcome same_value(const Value& value, const Settings& all);
 Convert only(bool (*when)(const Settings&), Convert convert);
 Convert unless(bool (*when)(const Settings&), Convert convert);
 
+/// A sentence on a value that its program does not read.
+inline constexpr const char* kLeftUnread = "is left unread there for a model of this kind";
+
+/// Tells whether settings are so: of a model with a UNet, say.
+using Condition = bool (*)(const Settings&);
+
 /// A line of a program's table: their name, ours, and how the value changes.
 struct SettingRow {
   std::string theirs;  ///< unfolded; "a.*" means all below a that no other row names
@@ -38,6 +44,8 @@ struct SettingRow {
 
   /// Returns this row with what the program takes when the name is not given.
   SettingRow otherwise(Value value) &&;
+  /// Returns this row for settings that are so; of others it says that their program leaves a given value unread.
+  SettingRow where(Condition condition) &&;
 };
 
 /// A row that carries a value as it is, with a note on what is different here.

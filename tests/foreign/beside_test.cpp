@@ -334,3 +334,27 @@ TEST_F(Beside, WhatIsReadIsNotWritten) {
   EXPECT_THAT(to_device.beside, IsEmpty());
   EXPECT_THAT(to_device.not_carried, Contains(HasSubstr("with --output all are written beside it")));
 }
+
+TEST_F(Beside, MusubisClipsOfSeveralLengthsAreADatasetEach) {
+  const auto data = folder("data");
+  const auto done = import("data.toml", "[general]\nresolution = [64, 48]\n[[datasets]]\nimage_directory = '" + data +
+                                            "'\n[[datasets]]\nvideo_directory = '" + data +
+                                            "'\ntarget_frames = [1, 25, 45]\nframe_extraction = 'chunk'\nsource_fps = 16.0\n");
+  const auto sets = tables(done.datasets);
+  ASSERT_EQ(sets.size(), 4u);
+  EXPECT_THAT(sets[0], Not(HasSubstr("num_frames")));
+  for (const auto& [i, frames] : {std::pair{1, "num_frames = 1\n"}, {2, "num_frames = 25\n"}, {3, "num_frames = 45\n"}})
+    EXPECT_THAT(sets[i], HasSubstr(frames)) << i;
+  EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("a dataset of pictures names this folder too")));
+}
+
+TEST_F(Beside, PathsOfWindowsStayAsTheyAreWritten) {
+  const auto done = import("a.toml",
+                           "pretrained_model_name_or_path = 'C:/models/sdxl.safetensors'\nnetwork_module = 'networks.lora'\n"
+                           "output_dir = 'D:\\flow\\out'\ntrain_data_dir = 'C:/cats'\n");
+  EXPECT_THAT(done.value("model"), HasSubstr("\"C:/models/sdxl.safetensors\""));
+  EXPECT_EQ(done.value("dataset_metadata_path"), "\"C:/cats\"");
+  EXPECT_EQ(done.value("output_path"), RunOptions().values().at("output_path"));
+  EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("output_dir = D:\\flow\\out: is a path of Windows")));
+  EXPECT_THAT(done.said.different, Contains(HasSubstr("C:/cats: is a path of Windows")));
+}

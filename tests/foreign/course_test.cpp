@@ -306,7 +306,7 @@ TEST(Course, WhatIsReadOfModelsAndCaptions) {
   for (const char* tree :
        {R"({"script": "sdxl_train_network.py", "clip_skip": 2})", R"({"script": "flux_train_network.py", "clip_skip": 2})"}) {
     EXPECT_EQ(kohya(tree).number("clip_skip"), 0) << tree;
-    EXPECT_THAT(kohya(tree).said.not_carried, Contains(HasSubstr("leaves it unread")));
+    EXPECT_THAT(kohya(tree).said.not_carried, Contains(HasSubstr("is left unread there")));
   }
   EXPECT_EQ(kohya(R"({"script": "train_network.py", "clip_skip": 2})").number("clip_skip"), 2);
   EXPECT_EQ(kohya(R"({"train_data_dir": "x"})").text("caption_extension"), ".caption");
@@ -618,4 +618,46 @@ TEST(Course, LossesUnderGuidance) {
   EXPECT_EQ(ai_toolkit(R"({"train": {"guidance_loss_target": 4}})").number("training_cfg_scale"), 1) << "nothing asks for it";
   auto adapter = ai_toolkit(R"({"model": {"assistant_lora_path": "someone/adapter/v2.safetensors"}})");
   EXPECT_THAT(adapter.said.different, Contains(HasSubstr("hf download someone/adapter v2.safetensors")));
+}
+
+TEST(ValuesThatAreLeftUnread, AreNeitherCarriedNorKeptSecret) {
+  const auto expect_told = [](const Ours& ours, const char* option, const char* theirs) {
+    EXPECT_EQ(ours.options.at(option), test::RunOptions().values().at(option)) << theirs;
+    EXPECT_THAT(ours.said.not_carried,
+                testing::Contains(testing::AllOf(testing::HasSubstr(theirs), testing::HasSubstr("is left unread there"))));
+  };
+  const auto flux = kohya(R"({"script": "flux_train_network.py", "min_snr_gamma": 5, "noise_offset": 0.1, "max_token_length": 225,
+      "debiased_estimation_loss": true, "zero_terminal_snr": true, "v_parameterization": true, "clip_skip": 2})");
+  for (const char* name : {"min_snr_gamma", "noise_offset", "max_token_length", "zero_terminal_snr", "clip_skip"})
+    expect_told(flux, name, name);
+  expect_told(flux, "prediction_type", "v_parameterization");
+  EXPECT_EQ(flux.text("loss_weighting"), "uniform");
+  EXPECT_THAT(flux.said.not_carried, testing::Contains(testing::HasSubstr("debiased_estimation_loss")));
+  EXPECT_EQ(kohya(R"({"script": "sdxl_train_network.py", "min_snr_gamma": 5})").number("min_snr_gamma"), 5);
+  expect_told(ai_toolkit(R"({"network": {"type": "lora"}, "model": {"arch": "flux"}, "train": {"min_snr_gamma": 5}})"), "min_snr_gamma",
+              "train.min_snr_gamma");
+  const auto pipe = imported(foreign::diffusion_pipe(), Value::parse(R"({"model": {"type": "flux", "min_snr_gamma": 5, "v_pred": true,
+      "debiased_estimation_loss": true}, "optimizer": {"type": "adamw"}})"));
+  expect_told(pipe, "min_snr_gamma", "model.min_snr_gamma");
+  expect_told(pipe, "prediction_type", "model.v_pred");
+  EXPECT_EQ(pipe.text("loss_weighting"), "uniform");
+  expect_told(imported(foreign::musubi(), Value::parse(R"({"script": "wan_train_network.py", "network_module": "networks.lora_wan",
+      "guidance_scale": 5})")),
+              "embedded_guidance", "guidance_scale");
+  const auto theirs = imported(foreign::onetrainer(), Value::parse(R"({"training_method": "LORA", "model_type": "FLUX_DEV_1",
+      "loss_weight_fn": "MIN_SNR_GAMMA"})"));
+  EXPECT_EQ(theirs.text("loss_weighting") + " " + theirs.options.at("min_snr_gamma"), "uniform 0.0");
+  EXPECT_THAT(theirs.said.different, testing::Contains(testing::HasSubstr("loss_weight_fn = MIN_SNR_GAMMA: is left unread there")));
+}
+
+TEST(BlocksOfSdScripts, ArePatternsOfOurLayers) {
+  const auto of = [](const char* blocks, const char* more = R"(, "network_train_unet_only": true)") {
+    return kohya(
+        (R"({"script": "flux_train_network.py", "network_args": {"train_blocks": ")" + std::string(blocks) + "\"}" + more + "}").c_str());
+  };
+  EXPECT_EQ(of("single").text("lora_target_modules"), "single_transformer_blocks\\.[0-9]+\\..*");
+  EXPECT_EQ(of("double").text("lora_target_modules"), "transformer_blocks\\.[0-9]+\\..*");
+  EXPECT_EQ(of("all").text("lora_target_modules"), "default");
+  EXPECT_EQ(of("single", "").text("lora_target_modules"), "default") << "CLIP's layers are called otherwise";
+  EXPECT_THAT(of("single", "").said.not_carried, testing::Contains(testing::HasSubstr("train_blocks = single: lora_target_modules says")));
 }

@@ -102,7 +102,8 @@ TEST_F(Recognition, ProgramsAreToldByWhatTheyAloneHave) {
   auto settings =
       import("b.toml", "[optimizer]\nlearning_rate = 3e-4\n[network]\nnetwork_module = 'networks.lora_wan'\nnetwork_dim = 16\n");
   EXPECT_EQ(settings.program + " " + settings.values["lora_rank"] + " " + settings.values["learning_rate"], "musubi-tuner 16 0.0003");
-  EXPECT_EQ(program("c.toml", "network_module = 'networks.lora_flux'\n"), "kohya sd-scripts");
+  EXPECT_EQ(program("c.toml", "network_module = 'networks.lora_anima'\n"), "kohya sd-scripts");
+  EXPECT_EQ(program("h.toml", "network_module = 'networks.lora_flux'\ndit = 'x'\n"), "musubi-tuner");
   EXPECT_EQ(program("d.toml", "network_module = 'networks.lora'\npretrained_model_name_or_path = 'x'\n"), "kohya sd-scripts");
   EXPECT_EQ(program("e.toml", "instance_prompt = 'a cat'\ninstance_data_dir = 'x'\n"), "diffusers' training scripts");
   EXPECT_THAT(refusal("f.toml", "network_module = 'networks.lora'\nnetwork_dim = 4\n"),

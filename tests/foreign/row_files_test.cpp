@@ -52,6 +52,26 @@ TEST(RowFiles, EachKindOfRowDoesWhatItsHeadingSays) {
   EXPECT_THAT(imported.needless, ElementsAre("title"));
 }
 
+TEST(RowFiles, AConditionSaysForWhichSettingsRowsCount) {
+  const std::string rows = "carried where small\n  dim -> lora_rank = 3\n\ncarried\n  rate -> learning_rate\n";
+  const auto is_small = [](const Settings& all) { return all.on("is_small"); };
+  const auto apply = [&](const char* json, foreign::Import& imported) {
+    test::RunOptions options;
+    foreign::Table table;
+    table << foreign::read_rows("x.rows", rows, {{"small", is_small}}) << foreign::needless("is_small", "looked at");
+    foreign::apply(table, Settings(Value::parse(json)), true, options.fields, imported);
+    return options.values().at("lora_rank");
+  };
+  foreign::Import small, large, absent;
+  EXPECT_EQ(apply(R"({"dim": 16, "is_small": true})", small), "16");
+  EXPECT_THAT(small.not_carried, ElementsAre());
+  EXPECT_NE(apply(R"({"dim": 16})", large), "16");
+  EXPECT_THAT(large.not_carried, ElementsAre("dim = 16: is left unread there for a model of this kind"));
+  EXPECT_NE(apply(R"({"rate": 1})", absent), "3") << "its default counts as little";
+  EXPECT_THAT(absent.not_carried, ElementsAre());
+  EXPECT_THAT(problem_of("carried where tall\n  dim -> lora_rank\n"), HasSubstr("x.rows:1: no condition is called so"));
+}
+
 TEST(RowFiles, BracesStandForEachOfTheirNames) {
   EXPECT_THAT(names(foreign::read_rows("x.rows", "looked_at\n  {unet,text_encoder}.train = true\n  a_{1,2}\n")),
               ElementsAre("unet.train", "text_encoder.train", "a_1", "a_2"));
@@ -84,12 +104,15 @@ TEST(RowFiles, AValueOfAnotherKindOrARowAgainIsRefusedWithFileAndLine) {
 
 TEST(RowFiles, AllThatAreBuiltInAreReadAndNameOptionsThatThereAre) {
   const auto options = test::RunOptions().values();
+  foreign::Conditions conditions;  // by whatever name
+  for (const char* name : {"unet", "sd15", "discrete", "told_guidance"}) conditions[name] = [](const Settings&) { return true; };
   size_t num_rows = 0;
   for (const auto& [name, text] : foreign::row_files()) {
-    for (const auto& row : foreign::rows_in(name)) {
+    for (const auto& row : foreign::rows_in(name, conditions)) {
       EXPECT_TRUE(row.ours.empty() || options.contains(row.ours)) << name << ".rows: " << row.theirs << " -> " << row.ours;
       ++num_rows;
     }
   }
+  for (const auto& program : foreign::programs()) EXPECT_FALSE(program.table().rows.empty()) << "has all conditions of its file";
   EXPECT_GT(num_rows, 1000u);
 }

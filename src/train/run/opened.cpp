@@ -2,12 +2,15 @@
 
 #include "checkpoint/state.h"
 #include "train/plan/stages.h"
+#include "train/subject/experts_meant.h"
 
 namespace burnish::train {
 
 Opened open_run(Settings settings) {
   auto subject = open_subject(settings.model, settings.trained);
   say_held(subject, settings.model);
+  for (auto* numbers : {&settings.step.groups.lr_groups, &settings.step.groups.weight_decay_groups})
+    *numbers = numbers_meant_by(*numbers, *subject, subject.chosen.experts);
   subject.chosen.check_groups(*subject, settings.step.groups);
   auto objective = make_objective(settings.objective, subject);
   auto schedule = plan_schedule(settings, subject, *objective);

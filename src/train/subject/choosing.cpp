@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "loras/lora_file.h"
 #include "train/subject/chosen_layers.h"
+#include "train/subject/experts_meant.h"
 #include "train/subject/training_units.h"
 
 namespace burnish::train {
@@ -29,20 +30,28 @@ std::vector<models::Expert> experts_called(const std::vector<std::string>& names
   return experts;
 }
 
-/// The settings for a model of which the files of one expert alone are there, and not the first: as a component the first stands for it, as
-/// in DiffSynth-Studio's commands, which call the expert of the run dit, and what is beside the first for what is beside it.
-TrainedSettings for_expert_there(TrainedSettings settings, const models::Model& model) {
-  const auto there = model.experts_there();
-  const auto& first = model.names().experts.front().component;
-  if (there.size() != 1 || there[0].component == first || !there[0].component.starts_with(first)) return settings;
-  const auto ending = there[0].component.substr(first.size());
-  auto is_there = [&](const std::string& name) { return model.names().components.contains(name) && model.components().has(name); };
+/// The experts that names of a run's parts may mean: those that it names, or else all whose files are there.
+std::vector<models::Expert> experts_meant(const TrainedSettings& settings, const models::Model& model) {
+  return settings.experts.empty() ? model.experts_there() : experts_called(settings.experts, model);
+}
+
+/// The settings with the parts that their names mean, of these experts (meant_by).
+TrainedSettings with_parts_of(const std::vector<models::Expert>& experts, TrainedSettings settings, const models::Model& model) {
   for (auto* names : {&settings.whole, &settings.adapted}) {
-    for (auto& name : *names) {
-      const auto component = pipeline::component_of(name);
-      if (!is_there(component) && is_there(component + ending)) name.insert(component.size(), ending);
+    std::vector<std::string> all;
+    for (const auto& name : *names) {
+      for (auto& part : meant_by(name, model, experts)) {
+        if (!contains(all, part)) all.push_back(std::move(part));
+      }
     }
+    *names = all;
   }
+  std::vector<std::pair<std::string, double>> rates;
+  for (const auto& [name, rate] : settings.component_rates) {
+    for (const auto& part : meant_by(name, model, experts)) rates.emplace_back(part, rate);
+  }
+  settings.component_rates = rates;
+  for (auto* numbers : {&settings.rank_groups, &settings.alpha_groups}) *numbers = numbers_meant_by(*numbers, model, experts);
   return settings;
 }
 
@@ -54,6 +63,7 @@ class Choosing {
 
  private:
   void read_checkpoint_files();
+  void leave_to_checkpoint(const TrainedSettings& given);
   bool may_train(const models::Expert& expert) const;
   std::vector<models::Expert> choose_experts() const;
   void add_whole(const std::string& name);
@@ -62,7 +72,7 @@ class Choosing {
   void add_companions();
   void note_whole_parameters();
 
-  const TrainedSettings settings_;
+  TrainedSettings settings_;
   models::Model& model_;
   ComponentTrees trees_;
   Chosen chosen_;
@@ -70,13 +80,15 @@ class Choosing {
 };
 
 Choosing::Choosing(const TrainedSettings& settings, models::Model& model)
-    : settings_(for_expert_there(settings, model)), model_(model), trees_(model), chosen_{.settings = settings_} {
+    : settings_(with_parts_of(experts_meant(settings, model), settings, model)), model_(model), trees_(model) {
   bool from_file = !settings.lora_checkpoint.empty() && settings_.adapted.empty();  // then the file decides
   if (from_file && !settings_.whole.empty())
     config_error("train",
                  "trainable_models and lora_checkpoint are given, and lora_base_model does not say what carries the adapters; name it, or "
                  "give one of them");
   read_checkpoint_files();
+  leave_to_checkpoint(settings);
+  chosen_.settings = settings_;
   chosen_.experts = choose_experts();
   chosen_.components = pipeline::components_of(training_units(model, chosen_.experts));
   for (const auto& name : settings_.whole) add_whole(name);
@@ -118,6 +130,15 @@ void Choosing::read_checkpoint_files() {
         config_error("train", "two files of lora_checkpoint adapt {}; name one of them", component);
     }
   }
+}
+
+/// Has a name that may mean several experts mean those of the file to start from, where options do not say which.
+void Choosing::leave_to_checkpoint(const TrainedSettings& given) {
+  if (!given.experts.empty()) return;
+  std::vector<models::Expert> experts;
+  std::ranges::copy_if(model_.experts_there(), std::back_inserter(experts),
+                       [&](const auto& expert) { return checkpoint_.contains(expert.component); });
+  if (!experts.empty()) settings_ = with_parts_of(experts, given, model_);
 }
 
 /// Those that options name, by themselves or as components that train; else those that adapters of a file to start from are for; else all

@@ -48,7 +48,8 @@ void fields(config::Fields& f, ModelChoice& o) {
     "comma list of model_id:pattern under DIFFSYNTH_MODEL_BASE_PATH (./models); what is not there is fetched");
   f.path("tokenizer_path", o.tokenizer_path, "tokenizer folder (CLIP, Qwen), or author/model:tokenizer/, when it is not beside the model",
          {"tokenizer_1_path"}, config::seen_from_if_there);
-  f.path("tokenizer_2_path", o.tokenizer_2_path, "folder of the second tokenizer (T5), when it is not beside the model");
+  f.path("tokenizer_2_path", o.tokenizer_2_path, "folder of the second tokenizer (T5), when it is not beside the model",
+         {"tokenizer_t5xxl_path"});
   f("dtype", o.dtype, "fp32, bf16 or, for some models, fp16: what the model is held and computed in").known(dtype_choices());
   f("device", o.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
   f.path("fp8_models", o.fp8_models,

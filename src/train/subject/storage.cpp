@@ -13,6 +13,7 @@
 #include "quant/int8_mm.h"
 #include "quant/source.h"
 #include "quant/store.h"
+#include "train/subject/experts_meant.h"
 
 namespace burnish::train {
 
@@ -41,9 +42,17 @@ bool names_component(const std::string& entry, const models::Component& componen
   return component.name == part && (origin == folder || fs::path(origin).parent_path() == fs::path(folder));
 }
 
-bool is_named(const models::Component& component, const ModelChoice& choice) {
+/// Tells whether an entry means a component, by itself or as one of several experts.
+bool means(const std::string& entry, const models::Component& component, const models::Model& model) {
+  if (names_component(entry, component)) return true;
+  const auto folder = entry.substr(0, entry.rfind(':') + 1);
+  const auto meant = meant_by(entry.substr(folder.size()), model, model.names().experts);
+  return std::ranges::any_of(meant, [&](const auto& name) { return names_component(folder + name, component); });
+}
+
+bool is_named(const models::Component& component, const models::Model& model, const ModelChoice& choice) {
   const auto entries = split_list(choice.fp8_models);
-  return std::ranges::any_of(entries, [&](const auto& entry) { return names_component(entry, component); });
+  return std::ranges::any_of(entries, [&](const auto& entry) { return means(entry, component, model); });
 }
 
 /// An option that has codes multiplied by codes, and of which kind these are.
@@ -67,10 +76,11 @@ std::optional<CodeKind> other_kind(CodeKind kind) {
 }
 
 /// Tells whether a component has weights of this kind of codes that are multiplied as such.
-bool multiplies(const models::Component& component, CodeKind kind, const ModelChoice& choice, const TrainedStorage& trained) {
+bool multiplies(const models::Component& component, CodeKind kind, const models::Model& model, const ModelChoice& choice,
+                const TrainedStorage& trained) {
   if (component.num_stored == 0) return false;
   if (trained.paths.contains(component.name)) return kind == CodeKind::e4m3;
-  if (is_named(component, choice)) return quant::ComputeSource::can_compute(quant::parse_format(choice.weight_format), kind);
+  if (is_named(component, model, choice)) return quant::ComputeSource::can_compute(quant::parse_format(choice.weight_format), kind);
   auto has = [&](CodeKind codes) { return std::ranges::find(component.codes, code_block(codes).name) != component.codes.end(); };
   const auto other = other_kind(kind);
   return has(kind) || (other && has(*other));
@@ -113,7 +123,7 @@ void choose_storage(models::Model& model, const ModelChoice& choice, const Train
   for (const auto& entry : entries) {
     bool found = false;
     for (const auto& component : components) {
-      if (!names_component(entry, component)) continue;
+      if (!means(entry, component, model)) continue;
       found = true;
       if (!trained.paths.contains(component.name)) continue;
       config_error("train",
@@ -132,14 +142,14 @@ void choose_storage(models::Model& model, const ModelChoice& choice, const Train
                                 .fp8_compute = choice.fp8_compute,
                                 .int8_compute = choice.int8_compute,
                                 .fp4_compute = choice.fp4_compute};
-    if (is_named(component, choice)) options.format = quant::parse_format(choice.weight_format);
+    if (is_named(component, model, choice)) options.format = quant::parse_format(choice.weight_format);
     options.high_precision = high_precision(model, component.name, choice);
     if (paths != trained.paths.end()) options.trained = paths->second;
     options.gradient_dtype = parse_dtype(choice.dtype);
     model.components().set_store(component.name, std::make_shared<quant::Store>(options));
   }
   for (const auto& [option, is_asked, kind] : products_of(choice)) {
-    auto has_codes = [&](const auto& component) { return multiplies(component, kind, choice, trained); };
+    auto has_codes = [&](const auto& component) { return multiplies(component, kind, model, choice, trained); };
     const auto name = code_name(kind);
     if (is_asked && std::ranges::none_of(model.components().list(), has_codes))
       config_error("train", "{} multiplies {} weights, and no model of this run has any; {}", option, name,
@@ -154,11 +164,11 @@ std::string storage_text(const models::Model& model, const models::Component& co
   if (component.num_stored == 0) return "";
   auto kept = high_precision(model, component.name, choice);
   auto how = trained.paths.contains(component.name) ? "trained in FP8 (E4M3) with a scale per output row"
-             : is_named(component, choice)          ? "in " + quant::describe(quant::parse_format(choice.weight_format))
+             : is_named(component, model, choice)   ? "in " + quant::describe(quant::parse_format(choice.weight_format))
                                                     : "in " + join(component.codes) + " as in the file";
   std::string products;
   for (const auto& [_, is_asked, kind] : products_of(choice)) {
-    if (!is_asked || !multiplies(component, kind, choice, trained)) continue;
+    if (!is_asked || !multiplies(component, kind, model, choice, trained)) continue;
     products += fmt::format(", multiplied in {}", code_name(kind));
     if (kind == CodeKind::int8 && !quant::has_int8_products(model_options(choice).device))
       products += " by products of fp32: this processor has no exact ones of INT8";

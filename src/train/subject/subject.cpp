@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "models/model/columns.h"
 #include "train/subject/choosing.h"
+#include "train/subject/experts_meant.h"
 #include "train/subject/storage.h"
 #include "train/subject/training_units.h"
 
@@ -32,14 +33,24 @@ std::string split_first_blocks(models::Model& model, const Chosen& chosen) {
       component, model.names().family);
 }
 
-/// Checks that the model reads the reference pictures that a run names; one that was made for them may do without, which is said.
+/// Says so of a model that was made for an input and gets none in this run, which it may do without.
+void warn_of_missing_input(const models::Model& model, const ModelSettings& settings) {
+  const auto& expected = model.names().references.expected;
+  if (expected.empty() || settings.options.extra_inputs.contains(expected)) return;
+  const bool is_of_references = contains(models::reference_columns(), expected);
+  if (is_of_references && settings.reference_column.empty())
+    warn("{} was trained with reference pictures, and this run has none; name their column with --extra_inputs {}", model.names().variant,
+         expected);
+  if (!is_of_references)
+    warn("{} was trained with {}, and this run has none, so it learns with nothing in its place; name the column with --extra_inputs {}",
+         model.names().variant, expected, expected);
+}
+
+/// Checks that the model reads the reference pictures that a run names.
 void check_references(const models::Model& model, const std::string& column) {
   const auto columns = models::columns_of(model);
   const auto* references = find_read_as(columns, kReferences);
   const auto read = references == nullptr ? "" : references->name;
-  if (const auto& expected = model.names().references.expected; column.empty() && !expected.empty())
-    warn("{} was trained with reference pictures, and this run has none; name their column with --extra_inputs {}", model.names().variant,
-         expected);
   if (column == read) return;
   config_error("train", "extra_inputs '{}' names reference pictures, and this {} model reads {}; {}", column, model.names().family,
                read.empty() ? "none" : "those of '" + read + "'", read.empty() ? "take it out" : "name that column");
@@ -59,7 +70,9 @@ void check_extra_inputs(const models::Model& model, const std::set<std::string>&
 void merge_presets(models::Model& model, const ModelSettings& settings) {
   auto components = pipeline::components_of(training_units(model, model.names().experts));
   loras::MergeOptions options{.may_lack_components = true};
-  for (const auto& name : settings.preset_components) options.components.push_back(component_called(name, components));
+  for (const auto& name : settings.preset_components) {
+    for (const auto& part : meant_by(name, model, model.experts_there())) options.components.push_back(component_called(part, components));
+  }
   loras::merge(model, settings.presets, options);
   for (const auto& component : model.names().denoisers()) {
     if (settings.options.init == "random" && model.components().holding(component).merge)
@@ -81,6 +94,7 @@ void add_companions(models::Model& model, const TrainedSettings& trained) {
 
 Subject open_subject(const ModelSettings& settings, const TrainedSettings& trained, const models::Model* opened) {
   auto model = models::open_model(opened ? opened->files() : models::open_model_files(settings.names), settings.options);
+  warn_of_missing_input(*model, settings);
   check_references(*model, settings.reference_column);
   check_extra_inputs(*model, settings.options.extra_inputs);
   merge_presets(*model, settings);

@@ -142,6 +142,7 @@ std::vector<NamedRecipe> AnimateUnits::components(const ComponentNames& dit) con
 }
 
 void AnimateUnits::add_names(Names& names) const {
+  if (source_.entry) names.references.expected = kPoseVideo;
   if (!reads_) return;
   for (auto input : kAnimateInputs) {
     if (!has(input.name)) continue;

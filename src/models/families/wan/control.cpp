@@ -42,6 +42,8 @@ std::string Control::variant(bool has_experts) const {
 }
 
 void Control::add_names(Names& names) const {
+  if (has_dit_ && can_control()) names.references.expected = kControlVideo;
+  if (has_dit_ && dit_.extras.has_camera) names.references.expected = kCameraDirection;
   for (const auto& input : kControlInputs) {
     if (reads(input.name)) names.extra_inputs.push_back(input);
   }

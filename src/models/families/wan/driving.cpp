@@ -115,6 +115,7 @@ DrivingUnits::DrivingUnits(const ModelOptions& options, Components& components, 
 std::string DrivingUnits::variant(bool) const { return dit_.extras.driving.is_read ? "Wan2.2-Animate-2-14B" : ""; }
 
 void DrivingUnits::add_names(Names& names) const {
+  if (dit_.extras.driving.is_read) names.references.expected = kDrivingClip;
   if (!reads_) return;
   names.extra_inputs.insert(names.extra_inputs.end(), std::begin(kDrivingInputs), std::end(kDrivingInputs));
   names.values["beside_latents"] = {.shape = {-1, kMaskChannels + dit_.out_channels, -1, -1, -1}};

@@ -188,6 +188,7 @@ void WanModel::fill_names(const Found& found) {
   }
   // What makes another model of the transformer has it see clips or pictures.
   const bool sees = config_.in_channels > config_.out_channels || !names_.variant.empty();
+  if (names_.variant.empty() && first_frame_ == FirstFrame::beside) names_.references.expected = kFirstFrameColumn;
   if (names_.variant.empty()) names_.variant = variant_of(config_, found.has_experts);
   const bool is_small_22 = config_.out_channels == 48;  // the latents of Wan2.2's own autoencoder
   const auto version = found.has_experts ? "wan_2.2_14b" : is_small_22 ? "wan_2.2_5b" : "wan_2.1";

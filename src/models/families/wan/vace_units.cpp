@@ -103,6 +103,7 @@ std::vector<NamedRecipe> VaceUnits::components_beside(const ComponentNames& dit,
 }
 
 void VaceUnits::add_names(Names& names) const {
+  if (sources_[0].entry || sources_[1].entry) names.references.expected = kVaceVideo;
   if (!reads_) return;
   names.values["vace_context"] = {.shape = {-1, config_.in_channels, -1, -1, -1}};
   for (const auto& input : kVaceInputs) {
