@@ -7,7 +7,7 @@
 
 #include "kernels/gated_residual/gated_residual.h"
 #include "nn/attention.h"
-#include "nn/remade.h"
+#include "nn/recomputed_values.h"
 
 namespace burnish::models::minimax_h3 {
 
@@ -100,7 +100,7 @@ at::Tensor Attention::attend(const nn::Tensors& projected, const at::Tensor& cos
   nn::Tensors from{projected[0], projected[1], norm_q_.weight, norm_k_.weight};
   if (cos.defined()) from.insert(from.end(), {cos, sin});
   auto attended =
-      nn::remade(from, heads_by(norm_q_.eps()), [&](const nn::Tensors& qk) { return nn::Tensors{attention(qk[0], qk[1], v_BHLP)}; });
+      nn::recomputed(from, heads_by(norm_q_.eps()), [&](const nn::Tensors& qk) { return nn::Tensors{attention(qk[0], qk[1], v_BHLP)}; });
   return out_.forward(nn::merge_heads(attended[0]));
 }
 
@@ -112,7 +112,7 @@ FeedForward::FeedForward(const Config& c, const at::TensorOptions& options)
 
 at::Tensor FeedForward::forward(const at::Tensor& x) const {
   auto layers = [this](const nn::Tensors& in) {
-    return nn::remade(
+    return nn::recomputed(
         {in_.forward(in[0])},
         [](const nn::Tensors& both) {
           const auto halves = both[0].chunk(2, -1);
@@ -162,12 +162,12 @@ nn::Tensors MainBlock::body(const nn::Tensors& in) {
   if (has_sound) runs.push_back({in[5], by_kind[1].unbind(1)});
   runs.push_back({in[1], by_kind.back().unbind(1)});
 
-  auto projected = nn::remade(in_norm(norm1_, runs, 0), normed_by(norm1_.eps()),
-                              [&](const nn::Tensors& normed) { return attention_.project(normed[0]); });
+  auto projected = nn::recomputed(in_norm(norm1_, runs, 0), normed_by(norm1_.eps()),
+                                  [&](const nn::Tensors& normed) { return attention_.project(normed[0]); });
   auto attention = [&](const auto& q, const auto& k, const auto& v) { return attention_of(q, k, v, bias, num_tokens); };
   add_gated(runs, 2, attention_.attend(projected, here(cos, -2), here(sin, -2), attention));
-  auto fed = nn::remade(in_norm(norm2_, runs, 3), normed_by(norm2_.eps()),
-                        [&](const nn::Tensors& normed) { return nn::Tensors{feed_forward_.forward(normed[0])}; });
+  auto fed = nn::recomputed(in_norm(norm2_, runs, 3), normed_by(norm2_.eps()),
+                            [&](const nn::Tensors& normed) { return nn::Tensors{feed_forward_.forward(normed[0])}; });
   add_gated(runs, 5, fed[0]);
   nn::Tensors out{runs.front().x_BLD, runs.back().x_BLD};
   if (has_sound) out.push_back(runs[1].x_BLD);
