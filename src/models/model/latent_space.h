@@ -27,10 +27,10 @@ struct LatentSpace {
   struct Stream {
     std::string name;        ///< name that units give its latents: "latents"
     int64_t channels = 0;    ///< numbers of a latent
-    int64_t spatial = 8;     ///< pixels to a latent along height and width
+    int64_t spatial = 8;     ///< pixels to a latent along height and width; 0: it has none of these, and `num_before` latents alone
     int64_t temporal = 1;    ///< frames to a latent, but for the first latent of a clip, which is made of `first_frames`
     int64_t patch = 2;       ///< latents to a token along height and width
-    double weight = 1;       ///< factor on the mean over its errors; a sample's loss is the sum over the streams that it has
+    double weight = 1;       ///< factor on its mean error in a sample's loss, a sum over streams; 0: it is seen, and not judged
     int64_t num_before = 0;  ///< latents in front of those of the clip, made of something else that the sample has
     std::string column =
         {};  ///< the metadata column (base/column.h) that it is made of: a row that leaves it empty lacks the stream; "": all rows have it

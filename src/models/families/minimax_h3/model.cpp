@@ -204,7 +204,7 @@ void MiniMaxH3Model::encode_prompt(pipeline::Scope& scope) {
   // A model that is only named has no text that is known; it may be as long as any.
   const bool is_named = components_.source(kEncoder).entry->is_sizes;
   if (is_named || std::ssize(ids) > limit) ids.resize(static_cast<size_t>(limit));
-  const text::QwenReading reading{.after = {kTextLayers}};
+  const text::QwenReading reading{.after = {kTextLayers}, .norms_last = false};
   write_text(scope, loaded<text::QwenEncoder>(kEncoder).forward(as_batch(ids, options_.device), reading).front());
 }
 
