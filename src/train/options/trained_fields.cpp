@@ -26,7 +26,8 @@ void part_fields(config::Fields& f, TrainedChoice& o) {
   f("trainable_models", o.whole, "comma list of components, or parts of them, that train whole (dit, text_encoder); empty trains a LoRA")
       .level(Level::first_run);
   f("experts", o.experts,
-    "comma list of the experts that train, of models with several: high_noise, low_noise; empty takes those whose files are there, which dit "
+    "comma list of the experts that train, of models with several: high_noise, low_noise; empty takes those whose files are there, which "
+    "dit "
     "stands for everywhere, or one that is named alone, dit_2 say");
 }
 
