@@ -17,6 +17,12 @@ namespace {
 
 std::string hash_of(const fs::path& file) { return io::is_there(file) ? fmt::format("{:016x}", io::xxh64(io::read_text(file))) : ""; }
 
+/// The text under a key; "" where something else stands there.
+std::string text_in(const json& value, const char* key) {
+  const auto found = value.find(key);
+  return found != value.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 std::string line_of(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"; }
 
 }  // namespace
@@ -29,9 +35,9 @@ Journal::Journal(const fs::path& folder, const std::string& name, std::string se
     const auto value = json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!value.is_object()) break;  // where it was cut off
     if (std::exchange(is_first, false)) {
-      if (value.value("settings", "") != settings_) break;
+      if (text_in(value, "settings") != settings_) break;
     } else {
-      noted_[value.value("file", "")] = value.value("was", "");
+      noted_[text_in(value, "file")] = text_in(value, "was");
     }
   }
 }

@@ -18,7 +18,9 @@ namespace {
 
 const char* const kFile = "state.safetensors";
 const char* const kIndex = "state.safetensors.index.json";
-const std::string kPart = "state-step-";  // how names of parts begin
+const char *const kFingerprint = "fingerprint", *const kSamples = "samples";
+const char* const kAllOfSamples = "pictures with captions and sizes";  // what a fingerprint calls its hash of the samples
+const std::string kPart = "state-step-";                               // how names of parts begin
 const std::string kParameter = "parameter.";
 const std::string kOptimizer = "optimizer.";
 const std::string kAverage = "average.";
@@ -30,24 +32,60 @@ int64_t read_count(const io::Metadata& metadata, const char* key, const std::fil
   return value;
 }
 
-/// What two fingerprints, each a list of settings with commas between, say otherwise.
+/// The settings of a fingerprint, which is a list of them with commas between.
+std::vector<std::string> items_of(std::string_view text) {
+  std::vector<std::string> items;
+  for (size_t end = 0; end != text.npos; text.remove_prefix(end == text.npos ? 0 : end + 2))
+    items.emplace_back(text.substr(0, end = text.find(", ")));
+  return items;
+}
+
+/// Returns what a setting calls a hash of eight digits at its end: "captions" of "captions 1a2b3c4d"; "" where it has none.
+std::string hashed(const std::string& item) {
+  constexpr size_t kDigits = 8;
+  const auto blank = item.rfind(' ');
+  const bool has_hash =
+      blank != item.npos && item.size() - blank - 1 == kDigits && item.find_first_not_of("0123456789abcdef", blank + 1) == item.npos;
+  return has_hash ? item.substr(0, blank) : "";
+}
+
+/// Says what two lists of settings say otherwise. Of those that only hashes tell apart it is said what they are of.
 std::string difference(const std::string& saved, const std::string& here) {
-  auto items_of = [](std::string_view text) {
+  const auto of_saved = items_of(saved), of_here = items_of(here);
+  std::vector<std::string> others;
+  auto only = [&](const std::vector<std::string>& list, const std::vector<std::string>& other) {
     std::vector<std::string> items;
-    for (size_t end = 0; end != text.npos; text.remove_prefix(end == text.npos ? 0 : end + 2))
-      items.emplace_back(text.substr(0, end = text.find(", ")));
+    for (const auto& item : list) {
+      if (contains(other, item)) continue;
+      const auto what = hashed(item);
+      const bool in_both = !what.empty() && std::ranges::any_of(other, [&](const auto& one) { return hashed(one) == what; });
+      if (!in_both) items.push_back(item);
+      else if (!contains(others, what)) others.push_back(what);
+    }
     return items;
   };
-  auto of_saved = items_of(saved), of_here = items_of(here);
-  auto only = [](const std::vector<std::string>& list, const std::vector<std::string>& other) {
-    std::vector<std::string> items;
-    std::ranges::copy_if(list, std::back_inserter(items), [&](const auto& item) { return !contains(other, item); });
-    return items;
+  const auto there = only(of_saved, of_here), here_alone = only(of_here, of_saved);
+  std::vector<std::string> said;
+  if (!others.empty()) said.push_back(fmt::format("it was saved with other {}", join(others, " and ")));
+  if (there.empty() && !here_alone.empty()) said.push_back(fmt::format("this run has {}, which the saved one had not", join(here_alone)));
+  if (!there.empty() && here_alone.empty()) said.push_back(fmt::format("it was saved with {}, which this run has not", join(there)));
+  if (!there.empty() && !here_alone.empty())
+    said.push_back(fmt::format("it was saved with {}, and this run has {}", join(there), join(here_alone)));
+  return join(said, "; ");
+}
+
+/// Says what two runs differ in, with what of their samples is another in the place of one hash of all samples.
+std::string difference(const io::Metadata& saved, const std::string& fingerprint, const std::string& samples) {
+  const auto value = [&](const char* key) { return saved.contains(key) ? saved.at(key) : std::string(); };
+  const auto were = value(kSamples);
+  if (were.empty() || samples.empty() || were == samples) return difference(value(kFingerprint), fingerprint);
+  const auto with = [&](const std::string& text, const std::string& of_samples) {
+    auto items = items_of(text);
+    std::erase_if(items, [](const auto& item) { return hashed(item) == kAllOfSamples; });
+    items.push_back(of_samples);
+    return join(items);
   };
-  auto there = only(of_saved, of_here), here_alone = only(of_here, of_saved);
-  if (there.empty()) return fmt::format("this run has {}, which the saved one had not", join(here_alone));
-  if (here_alone.empty()) return fmt::format("it was saved with {}, which this run has not", join(there));
-  return fmt::format("it was saved with {}, and this run has {}", join(there), join(here_alone));
+  return difference(with(value(kFingerprint), were), with(fingerprint, samples));
 }
 
 const char* const kChecksum = "checksum";
@@ -92,15 +130,17 @@ optim::StateList below(const io::TensorSource& source, const std::string& prefix
   return list;
 }
 
-Progress progress_of(const io::TensorSource& source, const std::filesystem::path& path, const std::string& fingerprint) {
+Progress progress_of(const io::TensorSource& source, const std::filesystem::path& path, const std::string& fingerprint,
+                     const std::string& samples = "") {
   auto metadata = source.metadata();
   Progress progress{read_count(metadata, "step", path), read_count(metadata, "batch", path), fingerprint};
+  progress.samples = metadata[kSamples];
   if (metadata.contains("loss_scale")) {
     progress.loss_scale = {static_cast<double>(read_count(metadata, "loss_scale", path)), read_count(metadata, "loss_scale_steps", path)};
   }
-  if (metadata["fingerprint"] != fingerprint) {
+  if (metadata[kFingerprint] != fingerprint) {
     data_error("checkpoint", "{} belongs to a run with other settings: {}; resume with the same options", path.string(),
-               difference(metadata["fingerprint"], fingerprint));
+               difference(metadata, fingerprint, samples));
   }
   return progress;
 }
@@ -142,9 +182,9 @@ bool is_there(const std::filesystem::path& folder) { return io::is_there(folder 
 
 void check_there(const std::filesystem::path& folder) { state_in(folder); }
 
-Progress read_progress(const std::filesystem::path& folder, const std::string& fingerprint) {
+Progress read_progress(const std::filesystem::path& folder, const std::string& fingerprint, const std::string& samples) {
   auto path = state_in(folder);
-  return progress_of(open_state(folder), path, fingerprint);
+  return progress_of(open_state(folder), path, fingerprint, samples);
 }
 
 State state_of(const Trainee& trainee, const Progress& progress) {
@@ -162,7 +202,8 @@ State state_of(const Trainee& trainee, const Progress& progress) {
     for (const auto& [name, value] : trainee.ema->state()) tensors.emplace_back(kAverage + name, value);
   }
   io::Metadata metadata{
-      {"step", std::to_string(progress.step)}, {"batch", std::to_string(progress.batch)}, {"fingerprint", progress.fingerprint}};
+      {"step", std::to_string(progress.step)}, {"batch", std::to_string(progress.batch)}, {kFingerprint, progress.fingerprint}};
+  if (!progress.samples.empty()) metadata[kSamples] = progress.samples;
   if (progress.loss_scale.in_use()) {
     metadata["loss_scale"] = std::to_string(static_cast<int64_t>(progress.loss_scale.factor));
     metadata["loss_scale_steps"] = std::to_string(progress.loss_scale.good_steps);

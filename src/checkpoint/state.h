@@ -15,6 +15,7 @@ struct Progress {
   int64_t batch = 0;        ///< batches consumed
   std::string fingerprint;  ///< fingerprint of the options that the state depends on
   optim::LossScale loss_scale = {};
+  std::string samples = {};  ///< what the samples were, of which the fingerprint has one hash: a list as that, to say what changed
 };
 
 /// The parts of a run that a state is saved of; `ema` may be null.
@@ -50,8 +51,9 @@ bool is_there(const std::filesystem::path& folder);
 /// Throws a data Error when no state is there.
 void check_there(const std::filesystem::path& folder);
 
-/// Reads where the saved run stood, without its tensors. A data Error when there is no state or it belongs to a run with other settings.
-Progress read_progress(const std::filesystem::path& folder, const std::string& fingerprint);
+/// Reads where the saved run stood, without its tensors. A data Error when there is no state or it belongs to a run with other settings;
+/// with what this run's samples are (Progress::samples) it says what of them is another.
+Progress read_progress(const std::filesystem::path& folder, const std::string& fingerprint, const std::string& samples = "");
 
 /// Puts a saved state back. A data Error when there is none, when it is damaged, or when it belongs to a run with other settings or
 /// other parameters; then nothing is changed.

@@ -62,6 +62,9 @@ void remove_left_overs(const fs::path& folder) {
   io::remove_partial_files(folder);
 }
 
+/// Returns what a section's name says of what made it.
+std::string hash_of(const nlohmann::json& description) { return io::sha256(description.dump()).substr(0, 16); }
+
 }  // namespace
 
 int64_t num_bytes(const Tensors& tensors) {
@@ -75,11 +78,10 @@ bool is_cache(const fs::path& folder) { return !folder.empty() && io::is_there(f
 Cache::Cache(fs::path folder) : folder_(std::move(folder)), hashes_(folder_.empty() ? fs::path() : folder_ / "hashes.json") {
   if (folder_.empty()) return;
   if (is_cache(folder_)) {
-    auto manifest = io::read_json(folder_ / kManifest);
-    if (!manifest.is_object() || manifest.value("format", "") != kFormat || manifest.value("schema", 0) != kSchema) {
+    const auto manifest = io::read_json(folder_ / kManifest);
+    if (manifest != nlohmann::json{{"format", kFormat}, {"schema", kSchema}})
       data_error("data", "{} is no cache of this version (format '{}', schema {}); name another folder", folder_.string(), kFormat,
                  kSchema);
-    }
   } else {
     std::error_code error;
     fs::create_directories(folder_, error);
@@ -129,7 +131,7 @@ void Cache::publish(const io::NamedTensors& tensors, const io::Metadata& metadat
 CacheSection& Cache::section(const std::string& unit, nlohmann::json description) {
   description["schema"] = kSchema;
   description["unit"] = unit;
-  auto name = fmt::format("{}-{}", unit, io::sha256(description.dump()).substr(0, 16));
+  auto name = fmt::format("{}-{}", unit, hash_of(description));
   auto& section = sections_[name];
   if (!section) section.reset(new CacheSection(*this, name, description));
   return *section;
@@ -139,8 +141,12 @@ CacheSection& Cache::section(const std::string& name) {
   auto it = sections_.find(name);
   if (it != sections_.end()) return *it->second;
   if (!fs::is_directory(folder_ / name)) data_error("data", "the cache {} has no section '{}'", folder_.string(), name);
+  const auto path = folder_ / name / "unit.json";
+  const auto description = io::read_json(path);
+  if (!name.ends_with(hash_of(description)))
+    data_error("data", "{} is damaged: it is not what the folder's name was made of; make the cache again in a new folder", path.string());
   auto& section = sections_[name];
-  section.reset(new CacheSection(*this, name, io::read_json(folder_ / name / "unit.json")));
+  section.reset(new CacheSection(*this, name, description));
   return *section;
 }
 

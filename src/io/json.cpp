@@ -17,4 +17,11 @@ nlohmann::json read_json(const std::filesystem::path& path) {
   }
 }
 
+void refuse_damaged(const std::filesystem::path& path, const std::string& what_to_do, const std::exception& thrown) {
+  if (dynamic_cast<const nlohmann::json::exception*>(&thrown) == nullptr) throw;
+  const std::string said = thrown.what();
+  const auto number = said.find("] ");  // "[json.exception.type_error.302] type must be string, but is number"
+  data_error("io", "{} is damaged ({}); {}", path.string(), number == said.npos ? said : said.substr(number + 2), what_to_do);
+}
+
 }  // namespace burnish::io

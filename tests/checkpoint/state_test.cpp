@@ -91,6 +91,27 @@ TEST(State, AnotherRunsStateIsRefused) {
               AllOf(HasSubstr("state.safetensors"), HasSubstr("it was saved with rank=8, and this run has rank=4; resume")));
 }
 
+TEST(State, OtherSamplesAreNamedAndNotTheirHashes) {
+  Scratch scratch;
+  Trained saved(1);
+  saved.step(2);
+  const std::string run = "seed 0, pictures with captions and sizes ";
+  checkpoint::Progress progress{2, 2, run + "00000001, weights of the model 0000000a"};
+  auto said = [&](const std::string& fingerprint, const std::string& samples) {
+    checkpoint::save_state(scratch.path(), checkpoint::state_of({*saved.optimizer}, progress));
+    return error_of([&] { checkpoint::read_progress(scratch.path(), fingerprint, samples); });
+  };
+  const std::string here = run + "00000002, weights of the model 0000000b";
+  EXPECT_THAT(said(here, "sizes 8x8 (1), captions 0000000c"),
+              HasSubstr("settings: it was saved with other pictures with captions and sizes and weights of the model; resume"))
+      << "a state of an earlier version";
+  progress.samples = "sizes 8x8 (1), captions 0000000c, pictures 00000001";
+  EXPECT_THAT(said(here, "sizes 8x8 (1), captions 0000000d, pictures 00000001"),
+              HasSubstr("settings: it was saved with other weights of the model and captions; resume"));
+  EXPECT_THAT(said(here, "sizes 4x4 (1), captions 0000000c, pictures 00000001"),
+              HasSubstr("other weights of the model; it was saved with sizes 8x8 (1), and this run has sizes 4x4 (1); resume"));
+}
+
 TEST(State, OtherParametersAreRefused) {
   Scratch scratch;
   Trained saved(1);

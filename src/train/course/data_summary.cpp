@@ -109,8 +109,21 @@ void say_left_out(const data::Dataset& pictures) {
   if (bad.size() > kMostNamed) warn("  and {} more, which `burnish data` lists", bad.size() - kMostNamed);
 }
 
+/// Pictures of a class set that are learned as well, so that what holds the model to what it knew is at odds with what it learns.
+void say_of_both_sets(const Samples& samples) {
+  std::set<std::string> learned;
+  for (const auto& sample : samples.list) {
+    if (!samples.sets[sample.set].of_class_set && !sample.file.empty()) learned.insert(sample.file);
+  }
+  const auto is_both = [&](const auto& sample) { return samples.sets[sample.set].of_class_set && learned.contains(sample.file); };
+  if (const auto num = std::ranges::count_if(samples.list, is_both); num > 0)
+    warn("{} of the class set's samples {} among those that are learned as well; name other pictures in class_metadata_path", num,
+         num == 1 ? "is" : "are");
+}
+
 /// Samples that are visited and change nothing, or next to nothing.
 void say_without_effect(const Samples& samples) {
+  say_of_both_sets(samples);
   auto num_zero = std::ranges::count(samples.list, 0.0, &SampleInfo::loss_weight);
   if (num_zero > 0) warn("{} a loss_weight of 0, so nothing is learned of it", count_of(num_zero, "sample has", "samples have"));
   if (!samples.pictures) return;

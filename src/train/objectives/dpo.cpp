@@ -7,7 +7,12 @@
 #include <ATen/ops/sigmoid.h>
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <filesystem>
+
+#include "base/count.h"
 #include "base/input_error.h"
+#include "data/archived_files.h"
 #include "train/objectives/objective.h"
 #include "train/objectives/reference.h"
 #include "train/objectives/sample_loss.h"
@@ -37,6 +42,15 @@ pipeline::Units dpo_units(const Subject& subject, double beta) {
   return units;
 }
 
+/// Tells whether two files hold the same bytes; one that is gone, of a cache say, is like none.
+bool are_equal(const std::string& one, const std::string& other) {
+  if (one == other) return true;
+  std::error_code failed;
+  const auto size = std::filesystem::file_size(one, failed);
+  if (failed || std::filesystem::file_size(other, failed) != size || failed) return false;
+  return data::read_file_bytes(one) == data::read_file_bytes(other);
+}
+
 class Dpo final : public Objective {
  public:
   Dpo(ObjectiveSettings settings, const Subject& subject) : units_(dpo_units(subject, dpo_options_of(settings.own).beta)) {
@@ -48,6 +62,13 @@ class Dpo final : public Objective {
   void check(const SampleInfo& sample) const override {
     if (!sample.further_files.contains(kRejectedImage))
       data_error("train", "row {}: the column {} must name the picture that was liked less than the row's own", sample.row, kRejectedImage);
+  }
+  std::vector<std::string> warnings(const Samples& samples) const override {
+    const auto is_equal = [](const SampleInfo& sample) { return are_equal(sample.file, sample.further_files.at(kRejectedImage)); };
+    const auto num = std::ranges::count_if(samples.list, is_equal);
+    if (num == 0) return {};
+    return {fmt::format("{} in {} the very picture that is liked more, so nothing is learned of it",
+                        count_of(num, "sample has", "samples have"), kRejectedImage)};
   }
   std::vector<std::string> logged() const override { return {"implicit_accuracy", "margin", kGradientWeight}; }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "base/text.h"
+
 namespace burnish::train {
 
 namespace {
@@ -24,6 +26,13 @@ std::string learning_rate_hint(const TrainOptions& o) {
   if (o.trained.whole.empty() && !is_word_alone && o.step.learning_rate > kHighForAdapters)
     return fmt::format("learning_rate {} is high for an adapter; 1e-4 is usual", o.step.learning_rate);
   return "";
+}
+
+std::string length_hint(const TrainOptions& o) {
+  const bool asks_for_epochs = contains(o.given, "num_epochs") || o.course.num_epochs != CourseSettings().num_epochs;
+  if (o.course.max_steps == 0 || !asks_for_epochs) return "";
+  return fmt::format("num_epochs {} has no effect beside max_steps {}, after which the run ends; for epochs take max_steps out",
+                     o.course.num_epochs, o.course.max_steps);
 }
 
 }  // namespace burnish::train

@@ -7,5 +7,7 @@ namespace burnish::train {
 
 /// Returns a sentence about a learning rate far from what is usual for the optimizer and for what trains (docs/train.md), or "".
 std::string learning_rate_hint(const TrainOptions& o);
+/// Returns a sentence where both steps and epochs say how long a run is, or "".
+std::string length_hint(const TrainOptions& o);
 
 }  // namespace burnish::train

@@ -26,6 +26,29 @@ std::string text_of(const data::Augmentation& a) {
   return text + "\n";
 }
 
+/// The hashes of the samples' files.
+std::vector<std::string> hashes_of_files(const Opened& run) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& sample : run.samples().list) {
+    if (!sample.file.empty()) files.emplace_back(sample.file);
+    for (const auto& [column, file] : sample.further_files) files.emplace_back(file);
+  }
+  return run.cache->hashes().hash(files);
+}
+
+/// Says how often each size is there: "512x512 (12) and 768x512 (3)", width before height.
+std::string sizes_in_words(const Samples& samples) {
+  constexpr size_t kMostNamed = 4;
+  std::map<std::string, int64_t> counts;
+  for (const auto& sample : samples.list) ++counts[text_of(sample.extent)];
+  std::vector<std::string> named;
+  for (const auto& [size, count] : counts) named.push_back(fmt::format("{} ({})", size, count));
+  if (named.size() <= kMostNamed) return join(named, " and ");
+  const auto hash = io::sha256(join(named, "\n")).substr(0, 8);
+  named.resize(kMostNamed);
+  return fmt::format("{} and {} more {}", join(named, " and "), counts.size() - kMostNamed, hash);
+}
+
 /// Names the samples: their pictures' names, sizes and contents, their captions, and how they are visited and varied. A cache's list names
 /// no contents: its pictures are not read again.
 std::string hash_of(const Opened& run) {
@@ -36,12 +59,7 @@ std::string hash_of(const Opened& run) {
   for (const auto& subset : samples.pictures ? samples.pictures->options().subsets : std::vector<data::Subset>())
     hash.update(text_of(subset.augmentation));
   if (run.settings.data.from_pictures) {
-    std::vector<std::filesystem::path> files;
-    for (const auto& sample : samples.list) {
-      if (!sample.file.empty()) files.emplace_back(sample.file);
-      for (const auto& [column, file] : sample.further_files) files.emplace_back(file);
-    }
-    for (const auto& content : run.cache->hashes().hash(files)) hash.update(content);
+    for (const auto& content : hashes_of_files(run)) hash.update(content);
   }
   for (const auto& sample : samples.list) {
     auto name = std::filesystem::path(sample.file).filename().string();
@@ -89,6 +107,27 @@ std::string hash_of_encoders(const Opened& run) {
 }
 
 }  // namespace
+
+std::string samples_in_words(const Opened& run) {
+  const auto& samples = run.samples();
+  io::Sha256 captions, pictures, visits;
+  for (const auto& set : samples.sets) visits.update(text_of(set));
+  for (const auto& subset : samples.pictures ? samples.pictures->options().subsets : std::vector<data::Subset>())
+    visits.update(text_of(subset.augmentation));
+  if (run.settings.data.from_pictures) {
+    for (const auto& content : hashes_of_files(run)) pictures.update(content);
+  }
+  for (const auto& sample : samples.list) {
+    pictures.update(std::filesystem::path(sample.file).filename().string() + "\n");
+    captions.update(fmt::format("{}\n", sample.prompt));
+    for (const auto& caption : sample.captions) captions.update(fmt::format("{} {}\n", caption.weight, caption.text));
+    visits.update(fmt::format("{} {} {}\n", sample.set, sample.loss_weight,
+                              sample.columns.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+  }
+  const auto short_of = [](io::Sha256& hash) { return hash.hex().substr(0, 8); };
+  return fmt::format("sizes {}, captions {}, pictures {}, repeats or columns of samples {}", sizes_in_words(samples), short_of(captions),
+                     short_of(pictures), short_of(visits));
+}
 
 std::string identity_of(const Opened& run) {
   const auto& chosen = run.subject.chosen;

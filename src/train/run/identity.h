@@ -7,4 +7,8 @@ namespace burnish::train {
 /// a run of equal identity, and processes that train together have to agree on it.
 std::string identity_of(const Opened& run);
 
+/// Puts in words what an identity has one hash of: a list of the samples' sizes, and of hashes of their captions, their pictures and the
+/// rest, so that a run that is refused is told which of them are others.
+std::string samples_in_words(const Opened& run);
+
 }  // namespace burnish::train

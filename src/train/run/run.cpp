@@ -62,7 +62,7 @@ checkpoint::Progress check_start(const Opened& run, const Course& course) {
   course.check();
   checkpoint::Progress progress;
   if (run.settings.output.resume) {
-    progress = checkpoint::read_progress(run.settings.output.state(), identity_of(run));
+    progress = checkpoint::read_progress(run.settings.output.state(), identity_of(run), samples_in_words(run));
     if (progress.step >= course.num_steps())
       warn("the saved state is at step {} and max_steps is {}: there is nothing left to train", progress.step, course.num_steps());
   }
@@ -83,13 +83,22 @@ void save_checks(const Opened& run) {
   if (run.held_out && run.held_out->pictures) run.held_out->pictures->save_checks();
 }
 
-/// Warns of captions without the word: their pictures teach it nothing.
-void warn_of_captions_without(const std::string& word, const Samples& samples, bool is_only_word) {
+/// Tells whether a caption of the sample holds the word, whichever of them is drawn.
+bool holds(const SampleInfo& sample, const std::string& word) {
+  return sample.prompt.find(word) != std::string::npos ||
+         std::ranges::any_of(sample.captions, [&](const auto& caption) { return caption.text.find(word) != std::string::npos; });
+}
+
+/// Warns of captions without the word: their pictures teach it nothing. A data Error where none has it.
+void check_captions_have(const std::string& word, const Samples& samples, bool is_only_word) {
   int64_t num = 0, num_with = 0;
   for (const auto& sample : samples.list) {
-    if (!samples.sets.at(sample.set).of_class_set) ++(sample.prompt.find(word) == sample.prompt.npos ? num : num_with);
+    if (!samples.sets.at(sample.set).of_class_set) ++(holds(sample, word) ? num_with : num);
   }
-  if (num == 0 || (!is_only_word && num_with > 0)) return;  // each of several words has samples of its own
+  if (num_with == 0 && samples.has_captions)
+    data_error("train", "no caption holds '{}', so that nothing would be learned of it; write it there, or put it before all with {} '{}'",
+               word, "--caption_prefix", word);
+  if (num == 0 || !is_only_word) return;  // each of several words has samples of its own
   warn("{} no '{}' in the caption, and teaches it nothing; write it there, or put it before all with --caption_prefix '{}'",
        count_of(num, "sample has", "samples have"), word, word);
 }
@@ -99,7 +108,7 @@ void say_data(const Opened& run, const pipeline::Schedule& schedule, const Cours
   say_samples(run.samples(), course);
   for (const auto& sentence : run.objective->warnings(run.samples())) warn("{}", sentence);
   const auto& words = run.settings.trained.words.list;
-  for (const auto& word : words) warn_of_captions_without(word.text, run.samples(), words.size() == 1);
+  for (const auto& word : words) check_captions_have(word.text, run.samples(), words.size() == 1);
   auto units = schedule.after_once();
   if (run.settings.data.from_pictures) units.insert(units.end(), schedule.once.units.begin(), schedule.once.units.end());
   std::set<std::string> captions;
@@ -240,6 +249,7 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
   auto trainee = load_trainee(run.subject, ahead.schedule, run.settings.step, planned.kept, run.settings.model.options.device, world);
   trainee.progress.fingerprint = identity;
   if (run.settings.output.resume) resume(trainee, run.settings.output.state());
+  trainee.progress.samples = samples_in_words(run);
   Training training{run.settings,
                     run.subject,
                     *run.objective,
@@ -295,7 +305,9 @@ void train(const TrainOptions& given, const dist::World& world, records::StatusF
   check_nothing_lost(settings.output);                                           // before pictures are read
   if (settings.output.resume) checkpoint::check_there(settings.output.state());  // a folder that is misspelt is not made
   check_previews_apart(settings);
-  if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
+  for (const auto& hint : {learning_rate_hint(options), length_hint(options)}) {
+    if (!hint.empty()) warn("{}", hint);
+  }
   for (const auto& [option, belongs_to] : repeated_options(options)) info("{} has no effect here: it belongs to {}", option, belongs_to);
   set_threads(options.model.num_threads, options.model.local_size);
   std::optional<io::FolderClaim> claim;

@@ -1,8 +1,11 @@
 #include "train/samples/sample_list.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/input_error.h"
+#include "base/limits.h"
 #include "data/load_metadata.h"
 #include "io/files.h"
 #include "io/hash.h"
@@ -14,6 +17,9 @@ namespace {
 
 constexpr int kSchema = 2;
 const char *const kList = "samples.json", *const kDigests = "digests_of_options";
+constexpr int64_t kMostListedFrames = 1'000'000;  // of a clip, to which nothing that is sampled comes near
+constexpr double kMostFactor = 1e12;              // on a loss, a weight or a strength
+const char* const kMakeAgain = "make it again with `burnish cache`";
 
 using Sections = std::map<std::string, data::CacheSection*>;
 
@@ -35,17 +41,37 @@ Sections read_sections(data::Cache& cache, const nlohmann::json& json, const std
   return sections;
 }
 
+[[noreturn]] void refuse_value(const nlohmann::json& value, const std::string& expected) {
+  data_error("train", "the cache's list of samples is damaged: {} stands where {} was expected; {}", value.dump(), expected, kMakeAgain);
+}
+
+/// A whole number of the list.
+int64_t read_count(const nlohmann::json& number, int64_t least, int64_t most) {
+  const auto count = number.get<int64_t>();
+  if (!number.is_number_integer() || count < least || count > most)
+    refuse_value(number, fmt::format("a whole number from {} to {}", least, most));
+  return count;
+}
+
+/// A number of the list; `otherwise` where it has none.
+double read_number(const nlohmann::json& json, const char* key, double otherwise, double least, double most) {
+  const auto number = json.value(key, otherwise);
+  if (!(number >= least && number <= most)) refuse_value(json[key], fmt::format("a number from {} to {}", least, most));
+  return number;
+}
+
 data::CaptionRule read_caption_rule(const nlohmann::json& json) {
   data::CaptionRule rule;
   rule.prefix = json.value("caption_prefix", rule.prefix);
   rule.suffix = json.value("caption_suffix", rule.suffix);
-  rule.dropout = json.value("caption_dropout_rate", rule.dropout);
+  rule.dropout = read_number(json, "caption_dropout_rate", rule.dropout, 0, 1);
   rule.wildcards = json.value("enable_wildcard", rule.wildcards);
   rule.shuffle = json.value("shuffle_caption", rule.shuffle);
-  rule.tag_dropout = json.value("caption_tag_dropout_rate", rule.tag_dropout);
+  rule.tag_dropout = read_number(json, "caption_tag_dropout_rate", rule.tag_dropout, 0, 1);
   rule.keep_tokens = json.value("keep_tokens", rule.keep_tokens);
   rule.keep_separator = json.value("keep_tokens_separator", rule.keep_separator);
   rule.separator = json.value("caption_separator", rule.separator);
+  if (rule.separator.empty()) refuse_value(json["caption_separator"], "what stands between tags");
   rule.secondary_separator = json.value("secondary_separator", rule.secondary_separator);
   return rule;
 }
@@ -61,7 +87,7 @@ nlohmann::ordered_json json_of(const data::CaptionRule& rule) {
 
 void read_set(const nlohmann::json& json, Samples& samples) {
   samples.sets.push_back({json.at("num_repeats").get<double>(), json.at("of_class_set").get<bool>(), read_caption_rule(json),
-                          json.value("trigger_word", ""), json.value("slider_strength", 1.0)});
+                          json.value("trigger_word", ""), read_number(json, "slider_strength", 1, -kMostFactor, kMostFactor)});
   samples.origins.push_back({json.at("metadata").get<std::string>(),
                              json.at("metadata_hash").get<std::string>(),
                              {.endings = json.at("caption_extension").get<std::string>(),
@@ -87,24 +113,29 @@ nlohmann::ordered_json json_of(const data::VisitRule& set, const data::MetadataO
 }
 
 Extent read_extent(const nlohmann::json& json) {
-  return {json.value("frames", int64_t{1}), json.at("height").get<int64_t>(), json.at("width").get<int64_t>()};
+  return {.frames = json.contains("frames") ? read_count(json["frames"], 1, kMostListedFrames) : 1,
+          .height = read_count(json.at("height"), 1, kMostPixelsASide),
+          .width = read_count(json.at("width"), 1, kMostPixelsASide)};
 }
 
 void read_sample(const nlohmann::json& json, const Sections& sections, Listed& listed) {
   auto& [samples, kept] = listed;
-  SampleInfo sample{json.at("row").get<int64_t>(), read_extent(json)};
+  const auto least_row = samples.list.empty() ? 0 : samples.list.back().row + 1;
+  SampleInfo sample{read_count(json.at("row"), least_row, kMostSamples), read_extent(json)};
   sample.prompt = json.value("prompt", "");
   sample.columns = json.value("inputs", nlohmann::json::object());
   sample.file = json.value("file", "");
-  sample.loss_weight = json.value("loss_weight", 1.0);
-  sample.set = json.value("set", size_t{0});
+  sample.loss_weight = read_number(json, "loss_weight", 1, 0, kMostFactor);
+  sample.set = json.contains("set") ? static_cast<size_t>(read_count(json["set"], 0, kMostSamples)) : 0;
   for (const auto& caption : json.value("captions", nlohmann::json::array()))
-    sample.captions.push_back({caption.at("text").get<std::string>(), caption.at("weight").get<double>()});
+    sample.captions.push_back({caption.at("text").get<std::string>(), read_number(caption, "weight", 1, 0, kMostFactor)});
   const auto sizes = json.value("picture_sizes", nlohmann::json::object());
   for (const auto& [column, list] : sizes.items()) {
     auto& of_column = sample.picture_extents[column];
     for (const auto& sides : list)
-      of_column.push_back({.frames = sides.size() > 2 ? sides.at(2).get<int64_t>() : 1, .height = sides.at(0), .width = sides.at(1)});
+      of_column.push_back({.frames = sides.size() > 2 ? read_count(sides.at(2), 1, kMostListedFrames) : 1,
+                           .height = read_count(sides.at(0), 1, kMostPixelsASide),
+                           .width = read_count(sides.at(1), 1, kMostPixelsASide)});
   }
   if (sample.captions.empty()) sample.captions.push_back({sample.prompt});
   if (sample.set >= samples.sets.size())
@@ -222,8 +253,7 @@ Listed read_list(data::Cache& cache, const std::vector<std::string>& kept) {
                path.string());
   }
   Listed listed;
-  try {
-    auto json = io::read_json(path);
+  io::read_own_json(path, kMakeAgain, [&](const nlohmann::json& json) {
     if (json.at("schema") != kSchema) data_error("train", "{} is of another version; make the cache again", path.string());
     auto sections = read_sections(cache, json, kept);
     listed.samples.sets.clear();
@@ -231,9 +261,7 @@ Listed read_list(data::Cache& cache, const std::vector<std::string>& kept) {
     for (const auto& set : json.at("datasets")) read_set(set, listed.samples);
     for (const auto& sample : json.at("samples")) read_sample(sample, sections, listed);
     listed.kept.empty_caption = read_entries(json.at("empty_caption"), sections);
-  } catch (const nlohmann::json::exception& error) {
-    data_error("train", "{} is damaged ({}); make it again with `burnish cache`", path.string(), error.what());
-  }
+  });
   check_listed(cache, listed);
   check_origin(cache, listed);
   return listed;
@@ -251,7 +279,8 @@ std::map<std::string, std::string> digests_of_options(const Samples& samples) {
 }
 
 std::map<std::string, std::string> listed_digests(const std::filesystem::path& cache) {
-  return io::read_json(cache / kList).value(kDigests, std::map<std::string, std::string>());
+  return io::read_own_json(cache / kList, kMakeAgain,
+                           [](const nlohmann::json& json) { return json.value(kDigests, std::map<std::string, std::string>()); });
 }
 
 std::vector<data::VisitRule> listed_sets(const std::filesystem::path& cache) {

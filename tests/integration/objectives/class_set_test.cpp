@@ -94,3 +94,9 @@ TEST_F(ClassSet, WhatContradictsItselfIsRefused) {
   fs::remove(folder / "class/b.txt");
   refused(golden_data() + class_set(), 3, "has no caption");
 }
+
+TEST_F(ClassSet, PicturesThatAreLearnedAsWellAreCounted) {
+  ok("train " + golden_model() + golden_data() + kTraining + "--max_steps 1 " +
+     option("class_metadata_path", kGolden / "pictures/metadata.csv") + option("output_path", folder / "both"));
+  EXPECT_THAT(output, HasSubstr("4 of the class set's samples are among those that are learned as well"));
+}

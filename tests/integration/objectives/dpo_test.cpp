@@ -124,6 +124,15 @@ TEST_F(Dpo, RefusesWhatItCannotHonour) {
   expect_refused(flux() + "--extra_inputs seed ", 2, "is no column that task dpo or a model here reads");
 }
 
+TEST_F(Dpo, PairsOfOnePictureAreCounted) {
+  fs::copy_file(kGolden / "pictures/0.png", folder / "copy.png");
+  std::ofstream(folder / "pairs.csv") << "image,rejected_image,prompt\n0.png,0.png,a\n0.png," << (folder / "copy.png").string()
+                                      << ",b\n1.png,2.png,c\n";
+  auto out = run_burnish("train --task dpo --max_steps 1 " + flux() + kLora + option("output_path", folder / "equal"));
+  EXPECT_EQ(out.exit_code, 0) << out.output;
+  EXPECT_THAT(out.output, HasSubstr("2 samples have in rejected_image the very picture that is liked more"));
+}
+
 TEST_F(Dpo, ThePlanCountsItsPasses) {
   auto out = run_burnish("plan --graph --objective dpo --max_steps 4 " + kPairLora + flux());
   ASSERT_EQ(out.exit_code, 0) << out.output;

@@ -333,6 +333,6 @@ TEST_F(Embedding, WhatMeansNothingIsRefused) {
   refused_with("--embedding_token x --embedding_checkpoint '" + (folder / "two.safetensors").string() + ":c'", "none of 'c'", 3);
   auto lacking = run_burnish("train " + model(kSd15) + sd_data("sd15_pipeline") + kWord + "--max_steps 1 --output_path '" +
                              (folder / "lacking").string() + "'");
-  EXPECT_EQ(lacking.exit_code, 0) << lacking.output;
-  EXPECT_NE(lacking.output.find("4 samples have no '<it>' in the caption"), std::string::npos) << lacking.output;
+  EXPECT_EQ(lacking.exit_code, 3) << lacking.output;
+  EXPECT_NE(lacking.output.find("no caption holds '<it>'"), std::string::npos) << lacking.output;
 }

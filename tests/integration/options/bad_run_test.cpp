@@ -96,6 +96,8 @@ TEST_F(BadState, OtherSettingsOrADamagedFile) {
   };
   refused_resume("--lora_rank 8", {"other settings", "lora rank 4", "lora rank 8", "same options"});
   refused_resume("--lora_target_modules to_q,to_k", {"other settings", "on 26 layers", "on 6 layers"});
+  refused_resume("--height 32 --width 32", {"other settings", "saved with sizes 64x48 (4), and this run has sizes 32x32 (4)"});
+  refused_resume("--caption_prefix x", {"other settings", "it was saved with other captions"});
   refused_resume("--seed 7", {"other settings: it was saved with seed 0, and this run has seed 7; resume"});
   refused_resume("--lora_alpha 3", {"other settings: this run has alpha 3, which the saved one had not"});
   refused_resume("--trainable_models dit", {"other settings", "full"});

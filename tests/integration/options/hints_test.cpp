@@ -29,6 +29,19 @@ TEST(Hints, RatesFarFromWhatIsUsual) {
   EXPECT_EQ(train::learning_rate_hint(o), "");
 }
 
+TEST(Hints, StepsAndEpochsAtOnce) {
+  train::TrainOptions o;
+  o.course.max_steps = 100;
+  EXPECT_EQ(train::length_hint(o), "");
+  o.course.num_epochs = 3;
+  EXPECT_THAT(train::length_hint(o), HasSubstr("num_epochs 3 has no effect beside max_steps 100"));
+  o.course.num_epochs = 1;
+  o.given = {"num_epochs"};
+  EXPECT_THAT(train::length_hint(o), HasSubstr("num_epochs 1 has no effect"));
+  o.course.max_steps = 0;
+  EXPECT_EQ(train::length_hint(o), "");
+}
+
 namespace {
 
 std::string page(const std::string& name) { return read_file(fs::path(BURNISH_SOURCE_DIR) / "docs" / name); }
