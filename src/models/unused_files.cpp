@@ -15,10 +15,19 @@ namespace {
 /// Returns what the user named an entry by.
 const std::string& argument_of(const ModelEntry& entry) { return entry.in_model.empty() ? entry.label : entry.in_model; }
 
-std::set<std::string> used_arguments(const Model& model) {
-  std::set<std::string> used;
+/// The arguments of which something is read.
+struct Used {
+  std::set<std::string> arguments;
+  bool has_model = false;  ///< whether a folder of a whole model is among them, which has tokenizers and a scheduler too
+};
+
+Used used_by(const Model& model) {
+  Used used;
   for (const auto& [name, names] : model.names().components) {
-    if (const auto* entry = model.components().source(name).entry) used.insert(argument_of(*entry));
+    const auto* entry = model.components().source(name).entry;
+    if (entry == nullptr) continue;
+    used.arguments.insert(argument_of(*entry));
+    used.has_model |= !entry->in_model.empty();
   }
   return used;
 }
@@ -62,14 +71,14 @@ ModelFiles parts_of(const std::string& argument, const ModelFiles& files) {
 }  // namespace
 
 void refuse_unused(const Model& model, const std::vector<const Family*>& families) {
-  const auto used = used_arguments(model);
+  const auto used = used_by(model);
   for (const auto& entry : model.files().entries) {
     const auto& argument = argument_of(entry);
-    if (used.contains(argument)) continue;
+    if (used.arguments.contains(argument)) continue;
     const auto parts = parts_of(argument, model.files());
     const bool is_of_family = std::ranges::any_of(
         families, [&](const auto* family) { return family->name == model.names().family && family->recognises(parts); });
-    if (!entry.in_model.empty() && is_of_family) continue;
+    if (!entry.in_model.empty() && is_of_family && !used.has_model) continue;
     const auto other = std::ranges::find_if(families, [&](const auto* family) { return family->recognises(parts); });
     if (parts.entries.size() > 1 && other != families.end())
       data_error("models",

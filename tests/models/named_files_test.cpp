@@ -136,4 +136,6 @@ TEST_F(TwoFamilies, AFolderOfTheFamilyServesBeside) {
   std::vector<std::string> names{flux};
   for (const char* part : {"transformer", "text_encoder", "text_encoder_2", "vae"}) names.push_back((folder / part).string());
   EXPECT_EQ(opened(names)->components().source("vae").entry->label, (folder / "vae").string());
+  fs::copy(folder, scratch / "other", fs::copy_options::recursive);
+  EXPECT_THAT(refusal({flux, (scratch / "other").string()}), HasSubstr("it is a model of the family flux, and the one that is opened"));
 }
