@@ -79,7 +79,7 @@ LanguageModel::LanguageModel(const models::ModelFiles& files, const models::Mode
 }
 
 void LanguageModel::find_language_model() {
-  language_ = models::find_qwen(files_, kPrefixes, "q_proj.bias");
+  language_ = models::find_qwen(files_, kPrefixes, models::kQwen2Mark);
   kind_ = {"Qwen2.5-VL", {"<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n", ""}, false};
   if (!language_.entry) {
     language_ = models::find_qwen3_vl(files_, kPrefixes);

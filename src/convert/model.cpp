@@ -144,6 +144,21 @@ void add_vocabularies(const models::Model& model, WrittenFile& file) {
   }
 }
 
+/// Experts of a model have tensors of equal names.
+void check_names_differ(const WrittenFile& file) {
+  std::map<std::string, std::string> of;
+  for (const auto& component : file.components) {
+    for (const auto& spec : component->specs()) {
+      const auto [other, is_new] = of.emplace(spec.name, component->component());
+      if (!is_new)
+        config_error("convert",
+                     "one file cannot hold {} and {}, whose tensors have the same names ('{}' first); convert each into a file of its own, "
+                     "or all into a folder (an output path without .safetensors)",
+                     other->second, component->component(), spec.name);
+    }
+  }
+}
+
 /// One file with all components, or with one alone, whose names then have no prefix.
 std::string write_single(const Options& o, const models::ModelFiles& files, const models::Model& model, const NumberFormat& format) {
   constexpr int64_t kLargestExtra = 1 << 20;
@@ -154,6 +169,7 @@ std::string write_single(const Options& o, const models::ModelFiles& files, cons
     if (names.size() == 1) spelled.prefix = "";
     file.components.push_back(std::make_unique<WrittenComponent>(model, name, spelled, format));
   }
+  check_names_differ(file);
   add_vocabularies(model, file);
   if (files.entries.size() == 1 && files.pipeline_folders.empty() && names.size() > 1) {
     std::vector<std::string> left_out;

@@ -1,5 +1,6 @@
 #include "drawing/walk.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 
 #include <algorithm>
@@ -74,7 +75,10 @@ Denoiser denoiser_of(models::Model& model, const std::vector<models::Expert>& ex
   Denoiser denoiser{model.process(), {}, model.guide(), {}};
   if (use == UnitsFor::looking)
     denoiser.guidance_at = [&model](double scale, int64_t step, int64_t num_steps) { return model.guidance_at(scale, step, num_steps); };
-  for (const auto& stream : model.latent_space().streams) denoiser.streams.push_back(stream.name);
+  for (const auto& stream : model.latent_space().streams) {
+    denoiser.streams.push_back(stream.name);
+    if (!stream.held.empty()) denoiser.held[stream.name] = stream.held;
+  }
   for (const auto& expert : experts) {
     auto groups = model.units_of(expert);
     if (use == UnitsFor::looking) denoiser.stages.push_back({expert.stretch, groups.drawing(), groups.draw_away});
@@ -120,6 +124,16 @@ void Walk::take_step() {
     latents_[stream] =
         sampler->update(latents_.at(stream), predictions.at(stream), step_, [&] { return options_.step_noise(step_, stream); });
   ++step_;
+  if (is_done()) put_held();
+}
+
+/// Samplers that look back at earlier steps do not end on what is held by themselves (diffusers: pipeline_wan_i2v.py, expand_timesteps).
+void Walk::put_held() {
+  for (const auto& [stream, name] : denoiser_.held) {
+    auto& latents = latents_.at(stream);
+    const auto held = std::get<at::Tensor>(conditions_.at(name)).to(latents.options());
+    latents = at::cat({held, latents.narrow(2, held.size(2), latents.size(2) - held.size(2))}, 2);
+  }
 }
 
 bool Walk::advance(size_t stage) {

@@ -20,6 +20,7 @@ struct Denoiser {
   std::vector<Stage> stages;  ///< stages in the order in which a walk comes by them
   diffusion::Guide guide = diffusion::guide;
   std::vector<std::string> streams = {models::kLatents};
+  std::map<std::string, std::string> held = {};  ///< conditions that streams' latents begin with (models::LatentSpace::Stream::held)
   /// Returns the scale of guidance at a step of a walk of which `scale` is asked for; null: `scale`.
   std::function<double(double scale, int64_t step, int64_t num_steps)> guidance_at = {};
 
@@ -78,6 +79,7 @@ class Walk {
   const diffusion::Sampler& first() const { return *samplers_.at(models::kLatents); }
   double time_after() const;
   void take_step();
+  void put_held();
 
   const Denoiser& denoiser_;
   pipeline::Values conditions_;

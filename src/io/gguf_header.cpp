@@ -53,7 +53,7 @@ constexpr NumberType kTypes[] = {
     {39, "MXFP4"},
     {40, "NVFP4"},
 };
-constexpr uint64_t kMostSides = 4;             // GGML_MAX_DIMS
+constexpr uint64_t kMostSides = 5;             // one more than GGML_MAX_DIMS: ComfyUI-GGUF writes kernels of clips as they are
 constexpr uint64_t kMostNumbers = 1ull << 40;  // of a tensor
 constexpr uint64_t kMostListed = 16;
 constexpr int kMostDepth = 4;  // of lists in lists
@@ -142,7 +142,7 @@ const NumberType& type_of(uint32_t id, std::string_view name, std::string_view f
 TensorInfo read_tensor(Reader& from, std::string_view name) {
   const auto num_sides = from.number<uint32_t>();
   if (num_sides > kMostSides)
-    data_error("io", "{}: the tensor '{}' has {} sides, and GGUF knows {} at most", from.file(), name, num_sides, kMostSides);
+    data_error("io", "{}: the tensor '{}' has {} sides, and {} are read at most", from.file(), name, num_sides, kMostSides);
   std::vector<int64_t> shape(num_sides);
   uint64_t numbers = 1;
   for (auto& side : shape) {
@@ -193,6 +193,13 @@ void place(std::map<std::string, TensorInfo>& tensors, uint64_t data, uint64_t a
   for (size_t i = 1; i < in_order.size(); ++i) {
     if (in_order[i].second->begin < in_order[i - 1].second->end)
       data_error("io", "{}: the tensors '{}' and '{}' overlap; it is damaged", file, *in_order[i - 1].first, *in_order[i].first);
+  }
+  // Tensors lie one behind the other (ggml's gguf.cpp wants it so): bytes that are none's mean that a type or a side is another.
+  for (size_t i = 0; i < in_order.size(); ++i) {
+    const auto next = i + 1 < in_order.size() ? in_order[i + 1].second->begin : size;
+    if (next - in_order[i].second->end >= alignment)
+      data_error("io", "{}: the tensor '{}' has {} bytes, and {} lie up to the next one; its type or its shape is damaged", file,
+                 *in_order[i].first, in_order[i].second->end - in_order[i].second->begin, next - in_order[i].second->begin);
   }
 }
 

@@ -39,6 +39,7 @@ io::Metadata model_metadata(const models::Names& names) {
       {"ss_v2", "False"},
   };
   if (!words.base_version.empty()) metadata["ss_base_model_version"] = words.base_version;
+  metadata.insert(words.prediction.begin(), words.prediction.end());
   const auto families = models::all_families();
   const auto family = std::ranges::find(families, names.family, [](const models::Family* one) { return std::string(one->name); });
   if (family != families.end() && !(*family)->license.name.empty()) {

@@ -87,8 +87,9 @@ std::string letters_of(const std::string& text) {
   return letters;
 }
 
-/// The expert that a file says it adapts; null where it says none of several.
-const models::Expert* expert_of(const models::Names& names, const std::string& file) {
+/// The expert that a file says it adapts, or else the one that is alone; null where it says none of several.
+const models::Expert* expert_of(const models::Model& model, const std::string& file, const models::Expert* alone) {
+  const auto& names = model.names();
   if (names.experts.size() == 1) return &names.experts.front();
   auto metadata = io::TensorSource::open({adapters::find_adapter(file).tensors}).metadata();
   const auto said = metadata[kExpertKey], letters = letters_of(std::filesystem::path(file).filename().string());
@@ -96,7 +97,9 @@ const models::Expert* expert_of(const models::Names& names, const std::string& f
   for (const auto& expert : names.experts) {
     if (said.empty() ? letters.find(letters_of(expert.name)) != letters.npos : said == expert.name) named.push_back(&expert);
   }
-  return named.size() == 1 ? named.front() : nullptr;
+  if (named.size() == 1) return named.front();
+  const auto there = model.experts_there();
+  return alone != nullptr || there.size() > 1 ? alone : names.expert_of(there.front().component);
 }
 
 [[noreturn]] void refuse_unknown_expert(const models::Names& names, const std::string& file) {
@@ -209,10 +212,10 @@ void check_components(models::Model& model, const std::string& file, Absent abse
 
 }  // namespace
 
-AdaptersByComponent read(models::Model& model, const std::string& file, Absent absent) {
+AdaptersByComponent read(models::Model& model, const std::string& file, Absent absent, const models::Expert* alone) {
   auto is_known = [&](const std::string& component) { return absent == Absent::as_published || model.components().has(component); };
   std::vector<Names> all;
-  const auto* expert = expert_of(model.names(), file);
+  const auto* expert = expert_of(model, file, alone);
   const auto denoiser = (expert ? *expert : model.names().experts.front()).component;
   for (const auto& component : component_names(model, denoiser)) all.push_back(names_of(model, component, is_known(component)));
   add_other_experts(model, denoiser, is_known, all);

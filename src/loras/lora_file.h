@@ -13,15 +13,16 @@ inline const std::string kExpertKey = "expert";
 /// of other programs, and is the denoiser otherwise. A data Error when the file does not fit a component, or adapts one that is not among
 /// the model's files, unless `absent` says otherwise. What a file says of layers that the model never runs,
 /// or of layers that it lacks and that would stay as they are, is skipped with a line. Experts of a model have layers of the same names: a
-/// file is of the one that its metadata or its own name says ("x_high_noise.safetensors"); a data Error where neither does and the model
-/// has several, but for what is as published, which then goes to the first.
+/// file is of the one that its metadata or its own name says ("x_high_noise.safetensors"), where neither does of the one that is `alone`,
+/// as one whose files alone are there always is; else a data Error, but for what is as published, which then goes to the first.
 enum class Absent {
   refused,
   unchecked,     ///< its layers are those that the file names
   as_published,  ///< it has the layers of the published model
 };
 using AdaptersByComponent = std::map<std::string, std::vector<adapters::AdapterWeights>>;
-AdaptersByComponent read(models::Model& model, const std::string& file, Absent absent = Absent::refused);
+AdaptersByComponent read(models::Model& model, const std::string& file, Absent absent = Absent::refused,
+                         const models::Expert* alone = nullptr);
 
 /// The file of a pair that is for another expert.
 struct Sibling {

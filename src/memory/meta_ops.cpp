@@ -244,6 +244,11 @@ Three tiled_attention_backward(const Tensor& /*dy*/, const Tensor& q, const Tens
   return {dq, dk, dv};
 }
 
+/// The CPU's kernel keeps a buffer for its gradient.
+Pair log_sigmoid_forward(const Tensor& x) { return {at::empty_like(x), at::empty_like(x)}; }
+
+Tensor log_sigmoid_backward(const Tensor& dy, const Tensor& /*x*/, const Tensor& /*buffer*/) { return at::empty_like(dy); }
+
 /// oneDNN's linear layer, which kernels/linear calls.
 Tensor linear_pointwise(const Tensor& x, const Tensor& weight, const Optional& /*bias*/, std::string_view /*attribute*/,
                         c10::List<std::optional<at::Scalar>> /*scalars*/, std::optional<std::string_view> /*algorithm*/) {
@@ -274,6 +279,8 @@ void register_meta_ops() {
     aten.impl("logical_or", logical);
     aten.impl("logical_or_", in_place);
     aten.impl("relu", as_input);
+    aten.impl("log_sigmoid_forward", log_sigmoid_forward);
+    aten.impl("log_sigmoid_backward", log_sigmoid_backward);
     aten.impl("_scaled_mm", scaled_mm);
     aten.impl("_int_mm.out", int_mm);
     aten.impl("_fused_adamw_", fused_adamw_);

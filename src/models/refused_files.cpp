@@ -19,7 +19,6 @@ constexpr std::string_view kDoubleMark = "transformer_blocks.0.norm1_context.lin
                            kTimeMark = "condition_embedder.time_proj.weight", kPadMark = "x_pad_token",
                            kApproximatorMark = "distilled_guidance_layer.in_proj.weight",
                            kTextModulationMark = "transformer_blocks.0.txt_mod.1.weight";
-const std::vector<std::string> kPrefixes{"", "model.diffusion_model.", "diffusion_model.", "net."};
 
 // Facts: the classes of diffusers, ComfyUI's model_detection.py, ai-toolkit's models.
 const std::vector<LookAlike> kLookAlikes{
@@ -88,7 +87,7 @@ bool is_told(const LookAlike& model, const ModelEntry& entry) {
   const auto stated = io::class_name(entry.config);
   if (!stated.empty()) return std::ranges::find(model.classes, stated) != model.classes.end();
   if (model.has.empty() || !entry.tensors) return false;
-  for (const auto& prefix : kPrefixes) {
+  for (const auto& prefix : kDenoiserPrefixes) {
     auto tensors = find_below(entry, {prefix}, std::string(model.has.front().tensor));
     if (!tensors || (!model.lacks.empty() && tensors->contains(std::string(model.lacks)))) continue;
     if (std::ranges::all_of(model.has, [&](const Mark& mark) { return holds(*tensors, mark); })) return true;
@@ -101,6 +100,7 @@ struct Packing {
   std::string_view ending, name;
 };
 constexpr Packing kPackings[] = {{".weight_scale_2", "NVFP4"},
+                                 {".weight_scale_inv", "FP8 with a scale for each block of rows and columns"},
                                  {".weight_s_rel", "4-bit codes with scales of groups (W4A8)"},
                                  {".weight_codebook", "4-bit codes with scales of groups (W4A8)"},
                                  {".wscales", "SVDQuant"},

@@ -13,6 +13,7 @@
 #include "kernels/shapes_only.h"
 #include "models/families.h"
 #include "models/refused_files.h"
+#include "models/unused_files.h"
 
 namespace burnish::models {
 
@@ -198,6 +199,7 @@ std::unique_ptr<Model> open_model(const ModelFiles& files, ModelOptions options)
   check_options(family, options);
   for (const auto& option : family.options) options.own.add(option);
   auto model = family.open(files, options);
+  refuse_unused(*model, all_families());
   if (!family.license.notice.empty()) info("{}", family.license.notice);
   auto can_draw = [&](const auto& expert) {
     const auto* recipe = model->components().find(expert.component);

@@ -70,6 +70,14 @@ TEST(Gguf, DamageIsADataErrorThatSaysIt) {
   EXPECT_THAT(refusal(with(bytes, place_of(bytes, "general.architecture") + 20, uint32_t{99})), HasSubstr("unknown type 99"));
 }
 
+/// A type that takes fewer bytes leaves bytes that are no tensor's.
+TEST(Gguf, ATypeThatDoesNotFitItsBytesIsDamage) {
+  const auto bytes = bytes_of_file();
+  const auto type = place_of(bytes, "q4_k.weight") + 11 + 20;
+  EXPECT_THAT(refusal(with(bytes, type, uint32_t{10})), HasSubstr("'q4_k.weight' has 504 bytes, and 864 lie up to the next one"));
+  EXPECT_THAT(refusal(bytes + std::string(32, '\0')), HasSubstr("its type or its shape is damaged"));
+}
+
 TEST(Gguf, NoByteOfTheHeaderMakesItReadBeyondTheFile) {
   const auto bytes = bytes_of_file();
   for (size_t length = 0; length < 2000; length += 3) EXPECT_NE(refusal(bytes.substr(0, length)), "") << length;

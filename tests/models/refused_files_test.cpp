@@ -133,6 +133,7 @@ TEST(PackedFiles, AreRefusedByTheirFormats) {
     return refusal(files_of({{"layer.weight", at::zeros({4, 4}, at::kByte)}, {"layer" + ending, tensor}}));
   };
   for (const auto& [ending, words] : {std::pair(".weight_scale_2", "NVFP4 ('layer.weight_scale_2')"),
+                                      {".weight_scale_inv", "FP8 with a scale for each block"},
                                       {".weight_s_rel", "W4A8"},
                                       {".wscales", "SVDQuant"},
                                       {".qweight", "packed integers"},

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "base/dtype.h"
 #include "base/input_error.h"
 #include "kernels/unpack/unpack.h"
 
@@ -65,19 +66,27 @@ at::Tensor beside(const io::TensorSource& tensors, const std::string& name, cons
   return tensor;
 }
 
+/// One that holds floating-point numbers, as fp32.
+at::Tensor numbers_beside(const io::TensorSource& tensors, const std::string& name, const char* ending, int64_t count) {
+  const auto tensor = beside(tensors, name, ending, count);
+  if (!tensor.is_floating_point())
+    refuse(name, fmt::format("'{}{}' holds {}, and floating-point numbers were expected", name, ending, dtype_name(tensor.scalar_type())));
+  return tensor.to(at::kFloat);
+}
+
 /// The scales of the blocks, fp32.
 at::Tensor scales_in(const io::TensorSource& tensors, const std::string& name, const State& state) {
   const auto count = (state.num_numbers() + state.block - 1) / state.block;
-  auto scales = beside(tensors, name, ".absmax", count);
-  if (scales.scalar_type() != at::kByte) return scales.to(at::kFloat);
-  auto nested = beside(tensors, name, ".nested_absmax", (count + state.nested_block - 1) / state.nested_block).to(at::kFloat);
-  auto values = beside(tensors, name, ".nested_quant_map", 256).to(at::kFloat);
+  const auto scales = beside(tensors, name, ".absmax", count);
+  if (scales.scalar_type() != at::kByte) return numbers_beside(tensors, name, ".absmax", count);
+  const auto nested = numbers_beside(tensors, name, ".nested_absmax", (count + state.nested_block - 1) / state.nested_block);
+  const auto values = numbers_beside(tensors, name, ".nested_quant_map", 256);
   auto each = nested.repeat_interleave(state.nested_block).narrow(0, 0, count);
   return at::index_select(values, 0, scales.to(at::kInt)).mul_(each).add_(state.nested_offset);
 }
 
 void check_values(const io::TensorSource& tensors, const std::string& name, CodeKind kind) {
-  auto map = beside(tensors, name, ".quant_map", 16).to(at::kFloat).contiguous();
+  const auto map = numbers_beside(tensors, name, ".quant_map", 16).contiguous();
   const auto& values = kernels::values_of(kind);
   for (size_t i = 0; i < values.size(); ++i) {
     // Versions of bitsandbytes round some of them in the last bit.
@@ -122,18 +131,17 @@ std::optional<CodedWeight> find_rows_of_int8(const MarkedFiles& files, const std
   const auto& info = files.tensors.info(name);
   if (!name.ends_with(".weight") || info.dtype != at::kChar || info.shape.size() != 2 || !files.tensors.contains(scale))
     return std::nullopt;
+  check_scale(files.tensors, scale, info.shape[0]);
   CodedWeight weight{.shape = info.shape, .layout = codes_on_meta(CodeKind::int8, info.shape), .beside = {scale}, .read = {}};
   weight.layout.scales = scales_on_meta(info.shape[0], 1);
   if (files.tensors.contains(order)) weight.beside.push_back(order);
   weight.read = [name, scale, order](const io::TensorSource& tensors) {
     auto codes = tensors.tensor(name);
-    auto largest = tensors.tensor(scale).to(at::kFloat);
-    if (largest.numel() != codes.size(0))
-      data_error("models", "'{}' has {} scales for {} rows; its file is damaged", scale, largest.numel(), codes.size(0));
+    const auto largest = scale_in(tensors, scale, codes.size(0));
     if (tensors.contains(order) && tensors.tensor(order).to(at::kLong).abs().sum().item<int64_t>() != 0)
       data_error("models", "'{}' says that the rows of '{}' are not in their order, which is not read here; save the model anew", order,
                  name);
-    return CodeTensors{codes.view(at::kByte), largest.reshape({-1, 1}) * (1.0f / 127)};
+    return CodeTensors{codes.view(at::kByte), (largest * (1.0f / 127)).expand({codes.size(0), 1}).contiguous()};
   };
   return weight;
 }

@@ -4,6 +4,7 @@
 
 #include "models/files/bitsandbytes.h"
 #include "models/files/comfy_weights.h"
+#include "models/files/files.h"
 #include "models/files/gguf.h"
 #include "models/files/tensor_subclasses.h"
 
@@ -13,6 +14,12 @@ namespace {
 
 constexpr Coding kCodings[] = {find_row_scaled,     find_fp8,  find_int8,      find_mxfp8,        find_nvfp4,
                                find_unmarked_nvfp4, find_int4, find_four_bits, find_rows_of_int8, find_blocks};
+
+/// Where tensors lie, for messages: their file, or the folder of several.
+std::string place_of(const io::TensorSource& tensors) {
+  const auto& first = tensors.files().front()->path();
+  return (tensors.files().size() == 1 ? first : first.parent_path()).string();
+}
 
 /// Weights that lie as codes, shown as numbers. It reads from the tensors that it shows.
 class Shown final : public io::TensorFile {
@@ -32,11 +39,10 @@ class Shown final : public io::TensorFile {
   const std::filesystem::path& path() const override { return tensors_.files().front()->path(); }
   at::Tensor tensor(const std::string& name) override {
     const auto& weight = weights_.at(name);
-    return numbers_of(weight.codes_in(tensors_)).reshape(weight.shape).to(infos_.at(name).dtype);
+    return numbers_of(read(name)).reshape(weight.shape).to(infos_.at(name).dtype);
   }
   std::optional<Codes> codes(const std::string& name) override {
-    const auto& weight = weights_.at(name);
-    return weight.has_rows() ? std::optional(weight.codes_in(tensors_)) : std::nullopt;
+    return weights_.at(name).has_rows() ? std::optional(read(name)) : std::nullopt;
   }
   void release(const std::string& name) const override {
     tensors_.release(name);
@@ -44,6 +50,10 @@ class Shown final : public io::TensorFile {
   }
 
  private:
+  Codes read(const std::string& name) const {
+    return naming(place_of(tensors_), [&] { return weights_.at(name).codes_in(tensors_); });
+  }
+
   io::TensorSource tensors_;
   std::map<std::string, CodedWeight> weights_;
   std::map<std::string, io::TensorInfo> infos_;
@@ -58,7 +68,9 @@ bool goes_with_weights(const io::TensorSource& tensors, const std::map<std::stri
 
 }  // namespace
 
-io::TensorSource show_weights(const io::TensorSource& given) {
+namespace {
+
+io::TensorSource shown(const io::TensorSource& given) {
   const auto tensors = with_weights_names(in_known_names(given));
   MarkedFiles files(tensors);
   std::map<std::string, CodedWeight> coded;
@@ -77,6 +89,12 @@ io::TensorSource show_weights(const io::TensorSource& given) {
   }
   if (coded.empty() && hidden.empty()) return tensors;
   return tensors.seen_through(std::make_shared<Shown>(tensors, std::move(coded)), hidden);
+}
+
+}  // namespace
+
+io::TensorSource show_weights(const io::TensorSource& given) {
+  return naming(place_of(given), [&] { return shown(given); });
 }
 
 }  // namespace burnish::models

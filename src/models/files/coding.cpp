@@ -3,7 +3,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
+#include <c10/util/accumulate.h>
 
+#include "base/dtype.h"
 #include "base/input_error.h"
 #include "kernels/unpack/unpack.h"
 
@@ -69,12 +71,20 @@ at::Tensor numbers_of(const Codes& codes) {
   return kernels::unpack(codes.codes, codes.kind, scales, by_groups ? codes.group : in, in, at::kFloat, codes.rotation).view(codes.sizes);
 }
 
+void check_scale(const io::TensorSource& tensors, const std::string& name, int64_t rows) {
+  const auto& info = tensors.info(name);
+  const auto count = c10::multiply_integers(info.shape);
+  if (count != 1 && count != rows)
+    data_error("models", "'{}' has {} scales for the {} rows of its weight; one, or one a row, is known", name, count, rows);
+  if (!c10::isFloatingType(info.dtype))
+    data_error("models", "'{}' holds its scales in {}, and floating-point numbers were expected; its file is damaged", name,
+               dtype_name(info.dtype));
+}
+
 at::Tensor scale_in(const io::TensorSource& tensors, const std::string& name, int64_t rows) {
-  auto scale = tensors.tensor(name).to(at::kFloat);
-  if (scale.numel() == 1) return scale.reshape({1, 1});
-  if (scale.numel() != rows)
-    data_error("models", "'{}' has {} scales for the {} rows of its weight; one, or one a row, is known", name, scale.numel(), rows);
-  return scale.reshape({rows, 1});
+  check_scale(tensors, name, rows);
+  const auto scale = tensors.tensor(name).to(at::kFloat);
+  return scale.reshape({scale.numel(), 1});
 }
 
 }  // namespace burnish::models

@@ -60,7 +60,9 @@ using Coding = std::optional<CodedWeight> (*)(const MarkedFiles& files, const st
 /// The numbers that codes stand for, fp32 in the weight's shape.
 at::Tensor numbers_of(const Codes& codes);
 
-/// The scale beside a layer's weight as fp32, [1, 1] or [rows, 1]. A data Error for another number of them.
+/// Throws a data Error unless a tensor of scales has floating-point numbers, one or one for each of so many rows.
+void check_scale(const io::TensorSource& tensors, const std::string& name, int64_t rows);
+/// The scale beside a layer's weight as fp32, [1, 1] or [rows, 1], once it is checked.
 at::Tensor scale_in(const io::TensorSource& tensors, const std::string& name, int64_t rows);
 
 }  // namespace burnish::models

@@ -96,6 +96,7 @@ std::optional<CodedWeight> find_fp8(const MarkedFiles& files, const std::string&
   for (const auto& scale : weight->beside) {
     if (!c10::isFloatingType(files.tensors.info(scale).dtype) || files.tensors.info(scale).dtype == at::kFloat8_e8m0fnu)
       return std::nullopt;
+    check_scale(files.tensors, scale, info.shape[0]);
   }
   return weight;
 }
@@ -108,7 +109,9 @@ std::optional<CodedWeight> find_int8(const MarkedFiles& files, const std::string
   const bool is_rotated = info.shape.size() == 2 && more.value("convrot", nlohmann::json(false)) == true;
   const auto rotation = is_rotated ? rotation_in(more, name, info.shape[1]) : 0;
   auto weight = bytes_with_scale(files, name, rotation > 0 ? CodeKind::int8_convrot : CodeKind::int8, rotation);
-  return weight->beside.empty() ? std::nullopt : weight;
+  if (weight->beside.empty()) return std::nullopt;
+  check_scale(files.tensors, weight->beside[0], info.shape[0]);
+  return weight;
 }
 
 std::optional<CodedWeight> find_mxfp8(const MarkedFiles& files, const std::string& name) {
@@ -137,6 +140,7 @@ std::optional<CodedWeight> find_nvfp4(const MarkedFiles& files, const std::strin
                       files.tensors.contains(scale) && files.tensors.contains(whole);
   // A weight that its inputs' scales were taken out of is another.
   if (!is_one || (2 * info.shape[1]) % kGroup != 0 || files.tensors.contains(layer + ".pre_quant_scale")) return std::nullopt;
+  check_scale(files.tensors, whole, 1);
   auto weight = pairs(CodeKind::e2m1, info, {scale, whole});
   weight.read = [name, scale, whole, shape = weight.shape](const io::TensorSource& tensors) {
     auto bytes = scales_in_rows(tensors.tensor(scale), scale, shape[0], shape[1] / kGroup);
@@ -159,6 +163,7 @@ std::optional<CodedWeight> find_unmarked_nvfp4(const MarkedFiles& files, const s
   const std::vector<int64_t> expected{weight.shape[0], weight.shape[1] / kGroup};
   if (tensors.info(scale).shape != expected || weight.shape[1] % kGroup != 0)
     data_error("models", "'{}' has not one scale for each {} numbers of the rows of '{}'; its file is damaged", scale, kGroup, name);
+  check_scale(tensors, whole, 1);
   weight.read = [name, scale, whole](const io::TensorSource& source) {
     auto scales = source.tensor(scale).to(at::kFloat).mul_(scale_in(source, whole, 1));
     return CodeTensors{first_in_high_half(source.tensor(name)), scales};
@@ -174,6 +179,7 @@ std::optional<CodedWeight> find_int4(const MarkedFiles& files, const std::string
   if (!is_one || !files.tensors.contains(scale)) return std::nullopt;
   auto weight = pairs(CodeKind::int4_convrot, info, {scale});
   const auto rows = info.shape[0];
+  check_scale(files.tensors, scale, rows);
   weight.layout.rotation = rotation_in(numbers_in(*mark), name, weight.shape[1]);
   weight.layout.scales = scales_on_meta(is_one_number(files.tensors.info(scale)) ? 1 : rows, 1);
   weight.read = [name, scale, rows](const io::TensorSource& tensors) {

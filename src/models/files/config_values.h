@@ -15,8 +15,11 @@ void agree_on(const nlohmann::json& config, const char* key, T& value, bool from
 
 /// Throws a data Error where config.json states another value than the one that all models of a family have.
 template <class T>
-void agree_on_known(const nlohmann::json& config, const char* key, T value) {
-  agree_on(config, key, value, true);
+void agree_on_known(const nlohmann::json& config, const char* key, const T& value) {
+  auto stated = value;
+  if (io::take(config, key, stated, "transformer") && stated != value)
+    data_error("models", "config.json says {} = {}; {} was expected, as all models have it of which this transformer could be", key,
+               nlohmann::json(stated).dump(), nlohmann::json(value).dump());
 }
 
 /// A number of an architecture, and where the files of a model say it.

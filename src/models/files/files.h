@@ -21,6 +21,7 @@ struct ModelEntry {
   nlohmann::json config;                    ///< config.json beside the weights; null without one
   std::optional<io::TensorSource> tensors;  ///< absent for a folder that holds a config.json and no weights
   bool is_sizes = false;                    ///< whether it is a published model that is only named: `tensors` has shapes and no numbers
+  std::string in_model = {};                ///< the whole model that it is a part of, as the user named it; "": it was named by itself
 };
 
 /// The tokenizers that were loaded, by component and folder.
@@ -30,7 +31,7 @@ struct LoadedTokenizers {
 
 /// The files of a run, as the user named them.
 struct ModelFiles {
-  std::vector<ModelEntry> entries;
+  std::vector<ModelEntry> entries;  ///< the first that has a component is read: those that were named by themselves, then parts of models
   /// Folders that may hold tokenizers and a scheduler: diffusers folders (with model_index.json) and the folders of model ids.
   std::vector<std::filesystem::path> pipeline_folders;
   /// The loaded tokenizers, which copies share: a vocabulary is read once.

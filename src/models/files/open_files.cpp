@@ -115,11 +115,17 @@ class Opener {
     for (const auto& entry : split_list(names_.model_id_with_origin_paths)) add_model_id(entry);
     if (files_.entries.empty())
       config_error("models", "no model given; name one with --model FOLDER_OR_FILE, --model_paths or --model_id_with_origin_paths");
+    std::ranges::stable_partition(files_.entries, [](const ModelEntry& entry) { return entry.in_model.empty(); });
     take_configs(files_.entries);
     return std::move(files_);
   }
 
  private:
+  void add_part(ModelEntry entry, const fs::path& of) {
+    entry.in_model = of.string();
+    files_.entries.push_back(std::move(entry));
+  }
+
   /// `name` is how the user named it.
   void add_pipeline_folder(const fs::path& folder, const fs::path& name) {
     files_.pipeline_folders.push_back(folder);
@@ -134,7 +140,7 @@ class Opener {
         data_error("models", "{} lists the component '{}', but the folder {} is not there", index.string(), component.name, part.string());
       }
       if (io::is_there(part / "config.json") || has_weights(part))
-        files_.entries.push_back(entry_of_component((name / component.folder).string(), part, component.name));
+        add_part(entry_of_component((name / component.folder).string(), part, component.name), name);
     }
   }
 
@@ -152,7 +158,7 @@ class Opener {
     auto others = io::glob(folder, "*.pth");
     if (entries.empty() || (entries.size() == 1 && others.empty() && entries[0].folder == folder)) return false;
     for (const auto& file : others) entries.push_back(entry_of_files((name / file.filename()).string(), {file}));
-    for (auto& entry : entries) files_.entries.push_back(std::move(entry));
+    for (auto& entry : entries) add_part(std::move(entry), name);
     files_.pipeline_folders.push_back(folder);
     return true;
   }
@@ -160,7 +166,7 @@ class Opener {
   void add_path(const std::string& name) {
     fs::path path = name;
     if (auto sizes = io::is_there(path) ? std::nullopt : published_(name)) {
-      for (auto& entry : *sizes) files_.entries.push_back(std::move(entry));
+      for (auto& entry : *sizes) add_part(std::move(entry), name);
       return;
     }
     if (is_hub_model(name)) path = hub_folder(name, names_.hub);

@@ -43,6 +43,7 @@ std::optional<CodedWeight> find_row_scaled(const MarkedFiles& files, const std::
   auto scale = name + "._scale";
   if (!files.tensors.contains(scale)) scale = layer + "._weight_scale";
   if (!files.tensors.contains(scale) || files.tensors.info(scale).shape != std::vector<int64_t>{info.shape[0], 1}) return std::nullopt;
+  check_scale(files.tensors, scale, info.shape[0]);
   CodedWeight weight{.shape = info.shape, .layout = codes_on_meta(*kind, info.shape), .beside = {scale}, .read = {}};
   weight.layout.scales = scales_on_meta(info.shape[0], 1);
   if (files.tensors.contains(zero)) weight.beside.push_back(zero);

@@ -289,9 +289,9 @@ void Components::load(const std::string& name, const Placed& placed) {
   if (shares_weights(recipe)) {
     share_weights(*built, module(recipe.copy_of + name.substr(recipe.name.size())));
   } else if (options_.device.is_meta()) {
-    const auto& [entry, tensors, keys] = recipe.source;
+    const auto& from = recipe.source;
     const auto& [store, merge, words] = holding(name);
-    place_shapes(*built, tensors ? &*tensors : nullptr, keys, store.get(), merge.get());
+    place_shapes(*built, from.tensors ? &*from.tensors : nullptr, from.keys, store.get(), merge.get());
   } else if (is_random(recipe, options_)) {
     // The whole is drawn for a part too, so that a part's numbers do not depend on what is loaded beside it.
     auto whole = skeleton(recipe.name);

@@ -27,6 +27,8 @@ struct Source {
   const ModelEntry* entry = nullptr;        ///< null when the files hold no such component
   std::optional<io::TensorSource> tensors;  ///< below the component's prefix; absent for a config.json without weights
   io::KeyMap keys;                          ///< rules from their names to ours
+  bool is_original = false;                 ///< whether their names are those of the model's authors, and not diffusers'
+  const char* names() const { return is_original ? "original" : "diffusers"; }
   /// Returns shapes under our names; empty without weights.
   io::Shapes shapes() const { return tensors ? io::shapes_in_our_names(*tensors, keys) : io::Shapes{}; }
   /// Reads a configuration by `of` from config.json (null for none) and the shapes; `otherwise` where the files hold no such component.

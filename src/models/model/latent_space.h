@@ -32,6 +32,7 @@ struct LatentSpace {
     int64_t patch = 2;       ///< latents to a token along height and width
     double weight = 1;       ///< factor on its mean error in a sample's loss, a sum over streams; 0: it is seen, and not judged
     int64_t num_before = 0;  ///< latents in front of those of the clip, made of something else that the sample has
+    std::string held = {};   ///< a value of the denoiser with the latents that a clip begins with, and not with noise; "": there is none
     std::string column =
         {};  ///< the metadata column (base/column.h) that it is made of: a row that leaves it empty lacks the stream; "": all rows have it
 

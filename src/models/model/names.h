@@ -126,6 +126,7 @@ struct FileWords {
   std::string architecture = {};    ///< modelspec.architecture of a whole model, "flux-1-dev"; "" where no program has one: the variant
   std::string implementation = {};  ///< where the code is that the model was made with; "" for diffusers
   std::string base_version = {};    ///< kohya's ss_base_model_version, "flux1"; "" where nobody writes one
+  std::map<std::string, std::string> prediction = {};  ///< what says how it predicts, where that is not as usual: keys and values
 };
 
 /// Holds what a model itself is called.

@@ -1,8 +1,10 @@
 #include "models/parts/find_components.h"
 
+#include <c10/util/accumulate.h>
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.h"
 #include "io/model_values.h"
@@ -13,12 +15,46 @@
 
 namespace burnish::models {
 
-std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::vector<std::string>& prefixes, const std::string& mark) {
-  if (!entry.tensors) return std::nullopt;
+const std::vector<std::string> kDenoiserPrefixes{"",
+                                                 "model.diffusion_model.",
+                                                 "diffusion_model.",
+                                                 "net.",
+                                                 "model.",
+                                                 "transformer.",
+                                                 "dit.",
+                                                 "pipe.dit.",
+                                                 "module.",
+                                                 "unet.",
+                                                 "module.model.",
+                                                 "model.transformer.",
+                                                 "_orig_mod.",
+                                                 "module._orig_mod."};
+
+namespace {
+
+/// Tells whether a tensor counts what an average was made of, as PyTorch's, Lightning's and diffusers' averages save it: one number.
+bool is_counter(const io::TensorSource& tensors, const std::string& name) {
+  static const std::set<std::string> kCounters{"decay", "num_updates", "n_averaged", "optimization_step", "initted", "step", "global_step"};
+  return kCounters.contains(name.substr(name.rfind('.') + 1)) && c10::multiply_integers(tensors.info(name).shape) == 1;
+}
+
+io::TensorSource without_counters(const io::TensorSource& tensors) {
+  return tensors.renamed([&](const std::string& name) { return is_counter(tensors, name) ? "" : name; });
+}
+
+}  // namespace
+
+std::optional<io::TensorSource> below_first(const io::TensorSource& file, const std::vector<std::string>& prefixes,
+                                            const std::vector<std::string>& marks) {
   for (const auto& prefix : prefixes) {
-    if (entry.tensors->contains(prefix + mark)) return prefix.empty() ? *entry.tensors : entry.tensors->below(prefix);
+    const bool has_one = std::ranges::any_of(marks, [&](const auto& mark) { return file.contains(prefix + mark); });
+    if (has_one) return without_counters(prefix.empty() ? file : file.below(prefix));
   }
   return std::nullopt;
+}
+
+std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::vector<std::string>& prefixes, const std::string& mark) {
+  return entry.tensors ? below_first(*entry.tensors, prefixes, {mark}) : std::nullopt;
 }
 
 Source find_marked(const ModelFiles& files, const std::string& mark) {
@@ -33,13 +69,22 @@ Source find_transformer(const ModelFiles& files, const std::vector<std::string>&
   for (const auto& entry : files.entries) {
     if (!unlike.empty() && entry.tensors && entry.tensors->contains(unlike)) continue;
     for (const auto& mark : marks) {
-      auto tensors = find_below(entry, {"", "model.diffusion_model.", "diffusion_model.", "net."}, mark);
+      auto tensors = find_below(entry, kDenoiserPrefixes, mark);
       if (tensors) return {&entry, tensors, {}};
     }
     bool config_only = !entry.tensors && io::class_name(entry.config) == class_name;
     if (config_only) return {&entry, std::nullopt, {}};
   }
   return {};
+}
+
+Source find_transformer(const ModelFiles& files, const std::string& mark, const std::string& class_name, const OriginalNames& original) {
+  auto found = find_transformer(files, {mark, original.mark}, class_name);
+  found.is_original = found.tensors && !found.tensors->contains(mark);
+  if (!found.is_original) return found;
+  found.keys = original.keys();
+  found.tensors = found.tensors->without(original.unread);
+  return found;
 }
 
 Source find_autoencoder(const ModelFiles& files) {
@@ -70,6 +115,13 @@ Source find_causal_autoencoder(const ModelFiles& files, vae::CausalFor use) {
   return {};
 }
 
+std::vector<std::string> text_prefixes(const std::vector<std::string>& words) {
+  std::vector<std::string> prefixes{""};
+  for (const auto& word : words)
+    prefixes.insert(prefixes.end(), {"text_encoders." + word + ".transformer.", "text_encoders." + word + "."});
+  return prefixes;
+}
+
 Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes) {
   for (const auto& entry : files.entries) {
     for (const char* mark : {"encoder.block.0.layer.0.SelfAttention.q.weight", "blocks.0.pos_embedding.embedding.weight"}) {
@@ -93,7 +145,7 @@ Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefix
 }
 
 Source find_qwen3_vl(const ModelFiles& files, const std::vector<std::string>& prefixes) {
-  auto found = find_qwen(files, prefixes, "q_norm.weight");
+  auto found = find_qwen(files, prefixes, kQwen3Mark);
   if (!found.entry) return {};
   bool sees = std::ranges::any_of(found.entry->tensors->names(), [](const std::string& name) {
     return name.find("visual.") != name.npos || name.find("language_model.") != name.npos;
@@ -109,7 +161,7 @@ Source find_mistral(const ModelFiles& files, const std::vector<std::string>& pre
     const std::string attention = "layers.0.self_attn.";
     auto has_layers = [&](int64_t count) { return found.tensors->contains(fmt::format("layers.{}.self_attn.o_proj.weight", count - 1)); };
     if (!has_layers(depth.least) || has_layers(depth.most + 1)) continue;
-    if (found.tensors->contains(attention + "q_norm.weight") || found.tensors->contains(attention + "q_proj.bias")) continue;
+    if (found.tensors->contains(attention + kQwen3Mark) || found.tensors->contains(attention + kQwen2Mark)) continue;
     return {&entry, found.tensors, {}};
   }
   return {};

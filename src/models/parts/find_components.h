@@ -12,13 +12,31 @@ struct Sources {
   Source dit, text_encoder, vae;
 };
 
-/// Returns an entry's tensors below the first of these prefixes under which it has the tensor `mark`; nothing where it has none.
+/// Returns the tensors of a file below the first of these prefixes under which it has a tensor of one of these names, without the counters
+/// of averages that some programs save among them ("num_updates"); nothing where it has none.
+std::optional<io::TensorSource> below_first(const io::TensorSource& file, const std::vector<std::string>& prefixes,
+                                            const std::vector<std::string>& marks);
+/// Returns an entry's, for one mark.
 std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::vector<std::string>& prefixes, const std::string& mark);
 
-/// Finds a denoiser in its own files or in a single one of ComfyUI's checkpoints: the first entry that has a tensor of one of these names,
-/// or that is a config.json of this class without weights. Entries with a tensor `unlike` are passed over. `keys` are left to the family.
+/// The words that stand before a denoiser's tensors: none, those of ComfyUI's checkpoints, or those of programs that save the module which
+/// holds it (Lightning, DDP, torch.compile, DiffSynth-Studio's pipelines).
+extern const std::vector<std::string> kDenoiserPrefixes;
+
+/// Finds a denoiser in its own files or in a single one, below one of kDenoiserPrefixes: the first entry that has a tensor of one of these
+/// names, or that is a config.json of this class without weights. Entries with a tensor `unlike` are passed over. `keys` are left to the
+/// family.
 Source find_transformer(const ModelFiles& files, const std::vector<std::string>& marks, const std::string& class_name,
                         const std::string& unlike = "");
+
+/// The names that a transformer's tensors have where they are its authors' and not diffusers'.
+struct OriginalNames {
+  std::string mark;                      ///< a tensor that every such file has
+  io::KeyMap (*keys)();                  ///< makes the rules to our names
+  std::vector<std::string> unread = {};  ///< what the names begin with of tensors that no code runs, or that are another component's
+};
+/// Finds a denoiser that has a tensor `mark` in diffusers' names, or else has the original ones.
+Source find_transformer(const ModelFiles& files, const std::string& mark, const std::string& class_name, const OriginalNames& original);
 
 /// Finds a module in a file of its own: the first entry with the tensor `mark`.
 Source find_marked(const ModelFiles& files, const std::string& mark);
@@ -29,10 +47,14 @@ Source find_autoencoder(const ModelFiles& files);
 Source find_patch_autoencoder(const ModelFiles& files);
 /// Finds a causal autoencoder in its own files or in a single one, as it serves for pictures, or for clips.
 Source find_causal_autoencoder(const ModelFiles& files, vae::CausalFor use = vae::CausalFor::pictures);
+/// Returns the prefixes under which files keep a text encoder: none, or those of ComfyUI's checkpoints, which have one of these words for
+/// it.
+std::vector<std::string> text_prefixes(const std::vector<std::string>& words);
 /// Finds a T5 or umT5 encoder in its own files, those of Wan among them, or below one of these prefixes of a single one.
 Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes);
-/// Finds a Qwen text encoder in its own files or below one of these prefixes of a single one. Its first layer's attention has a tensor
-/// `mark`: "q_norm.weight" of Qwen3, "q_proj.bias" of Qwen2 and Qwen2.5.
+/// The tensors of attention by which text encoders of Qwen are told: norms of Qwen3 and Qwen3-VL, biases of Qwen2 and Qwen2.5.
+inline constexpr const char *kQwen3Mark = "q_norm.weight", *kQwen2Mark = "q_proj.bias";
+/// Finds a Qwen text encoder with that tensor in its own files or below one of these prefixes of a single one.
 Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark);
 /// Finds the text encoder of a Qwen3-VL, which also sees; Qwen3 does not.
 Source find_qwen3_vl(const ModelFiles& files, const std::vector<std::string>& prefixes);

@@ -103,6 +103,17 @@ std::optional<ProcessorSettings> find_processor(const ModelFiles& files, const s
   return std::nullopt;
 }
 
+pipeline::Unit seeing_unit(Components& components, const std::string& tower, const SeePicture& see) {
+  return {"see_references", {"reference_images"}, {"seen_references"}, {tower}, [&components, tower, see](pipeline::Scope& scope) {
+            scope.uses(tower);
+            auto& module = components.module(tower);
+            pipeline::Value seen = scope.value("reference_images");
+            const auto count = std::get<pipeline::TensorLists>(seen).at(0).size();
+            pipeline::change_tensors(seen, [&](const at::Tensor& image) { return see(module, image, count); });
+            scope.write("seen_references", std::move(seen));
+          }};
+}
+
 text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen, const text::PixelRule& published) {
   const auto processor = find_processor(files, chosen);
   return processor ? naming(processor->file.string(), [&] { return text::pixel_rule(processor->of_pictures); }) : published;

@@ -38,6 +38,11 @@ Extent scaled_to(const Extent& picture, int64_t area);
 /// Scales a picture [3, H, W] in [-1, 1] to an area, as whole numbers from 0 to 255 in fp64.
 at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area);
 
+/// Makes what a vision tower makes of a picture [3, H, W], one of so many of its sample.
+using SeePicture = std::function<at::Tensor(nn::Module& tower, const at::Tensor& image_3HW, size_t num_pictures)>;
+/// Makes the unit in which a vision tower sees every reference picture.
+pipeline::Unit seeing_unit(Components& components, const std::string& tower, const SeePicture& see);
+
 /// Reads the rule from the processor's folder: the chosen one, or that beside the model; `published` where there is none.
 text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen, const text::PixelRule& published);
 

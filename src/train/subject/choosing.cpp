@@ -1,5 +1,7 @@
 #include "train/subject/choosing.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -64,7 +66,9 @@ class Choosing {
  private:
   void read_checkpoint_files();
   void leave_to_checkpoint(const TrainedSettings& given);
+  void check_checkpoint_is_run() const;
   bool may_train(const models::Expert& expert) const;
+  const models::Expert* alone() const;
   std::vector<models::Expert> choose_experts() const;
   void add_whole(const std::string& name);
   std::vector<std::string> paths_called(const std::string& component, const std::string& name);
@@ -91,6 +95,7 @@ Choosing::Choosing(const TrainedSettings& settings, models::Model& model)
   chosen_.settings = settings_;
   chosen_.experts = choose_experts();
   chosen_.components = pipeline::components_of(training_units(model, chosen_.experts));
+  check_checkpoint_is_run();
   for (const auto& name : settings_.whole) add_whole(name);
   chosen_.words = choose_words(settings_.words, model, chosen_.components);
   for (const auto& name : settings_.adapted) add_adapters(chosen_, component_called(name, chosen_.components));
@@ -115,6 +120,17 @@ bool Choosing::may_train(const models::Expert& expert) const {
   return names.empty() || std::ranges::any_of(names, [&](const auto& name) { return pipeline::component_of(name) == expert.component; });
 }
 
+/// Returns the expert that trains alone; null where several do.
+const models::Expert* Choosing::alone() const {
+  const models::Expert* found = nullptr;
+  for (const auto& expert : model_.names().experts) {
+    if (!may_train(expert) || !model_.components().has(expert.component)) continue;
+    if (found != nullptr) return nullptr;
+    found = &expert;
+  }
+  return found;
+}
+
 /// Reads the files that are named, and of a pair for two experts, of which one is named, also the other.
 void Choosing::read_checkpoint_files() {
   if (settings_.lora_checkpoint.empty()) return;
@@ -125,7 +141,7 @@ void Choosing::read_checkpoint_files() {
     files.push_back(path);
   }
   for (const auto& file : files) {
-    for (auto& [component, weights] : loras::read(model_, file)) {
+    for (auto& [component, weights] : loras::read(model_, file, loras::Absent::refused, alone())) {
       if (!checkpoint_.emplace(component, std::move(weights)).second)
         config_error("train", "two files of lora_checkpoint adapt {}; name one of them", component);
     }
@@ -139,6 +155,18 @@ void Choosing::leave_to_checkpoint(const TrainedSettings& given) {
   std::ranges::copy_if(model_.experts_there(), std::back_inserter(experts),
                        [&](const auto& expert) { return checkpoint_.contains(expert.component); });
   if (!experts.empty()) settings_ = with_parts_of(experts, given, model_);
+}
+
+/// Refuses adapters of what the run does not compute: they would begin from a file and never train.
+void Choosing::check_checkpoint_is_run() const {
+  for (const auto& [component, weights] : checkpoint_) {
+    if (contains(chosen_.components, component)) continue;
+    const auto* of = model_.names().expert_of(component);
+    config_error("train",
+                 "lora_checkpoint {} adapts {}{}, which this run does not train; give the file of what trains ({}), or name others",
+                 settings_.lora_checkpoint, component, of != nullptr && !of->name.empty() ? fmt::format(" ({})", of->name) : "",
+                 chosen_.experts.front().name.empty() ? chosen_.experts.front().component : chosen_.experts.front().name);
+  }
 }
 
 /// Those that options name, by themselves or as components that train; else those that adapters of a file to start from are for; else all

@@ -70,6 +70,25 @@ TEST_F(Flux3Run, PartsThatDoNotTrainLeaveMemory) {
   EXPECT_THAT(train("text", text + "--precompute_timesteps on"), HasSubstr("in memory while training: dit.text, dit.body, "));
 }
 
+/// As in torch, whose optimizers leave alone what has no gradient: neither momentum nor decay moves it.
+TEST_F(Flux3Run, WhatIsForReferencesAloneIsNotSteppedByRowsWithoutAny) {
+  run_ok(train_command("run", edited() + "--trainable_models dit --save_steps 1 --max_steps 8 --weight_decay 0.1"));
+  auto weight = [&](int step, const std::string& name) {
+    return io::SafetensorsFile::open(at("run") / ("step-" + std::to_string(step) + ".safetensors"))->tensor(name).clone();
+  };
+  int num_moved = 0;
+  for (int step = 2; step <= 8; ++step) {
+    auto moved = [&](const std::string& name) { return !at::equal(weight(step, name), weight(step - 1, name)); };
+    const bool ran = moved("mode_blocks.image_cond.0.attn.to_q.weight");
+    for (const char* name : {"early_stream_modulations.image_cond.linear.weight", "single_stream_modulations.image_cond.linear.weight"})
+      EXPECT_EQ(moved(name), ran) << name << ", step " << step;
+    EXPECT_TRUE(moved("early_stream_modulations.image.linear.weight")) << step;
+    num_moved += ran;
+  }
+  EXPECT_GT(num_moved, 1);
+  EXPECT_LT(num_moved, 7);
+}
+
 TEST_F(Flux3Run, BlocksBeforeTheFirstThatTrainsAreComputedAhead) {
   const auto cached = "--lora_rank 4 --overwrite --cache_path " + quoted(at("cache")) + " ";
   for (const std::string& data : {std::string(), edited()}) {

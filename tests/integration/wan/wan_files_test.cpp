@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "io/safetensors.h"
+#include "tests/coded_files.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/wan/wan_experts.h"
 #include "tests/integration/wan/wan_original.h"
@@ -154,6 +155,14 @@ TEST_F(WanFiles, WithoutATokenizerAreRefusedInASentence) {
           {"needs a", "and there is none in", "name it with a further --model"});
 }
 
+/// The usual tool writes the kernel of the patches with all of its five sides.
+TEST_F(WanFiles, OfGgufTrainAsTheirNumbers) {
+  const auto tensors = in_original_names("transformer");
+  fs::create_directories(at("dit"));
+  save_gguf(at("dit/wan.gguf"), tensors, [](const auto&, const auto&) { return false; });
+  EXPECT_EQ(trained("gguf", comfy_files(at("dit/wan.gguf"))), trained("numbers", comfy_files(dit("wan.safetensors", tensors))));
+}
+
 /// The text encoder of ComfyUI carries its vocabulary, and so does the file that is written of it.
 TEST_F(WanFiles, KeepTheVocabularyInASingleFile) {
   const auto transformer = dit("bare.safetensors", in_original_names("transformer"));
@@ -279,6 +288,32 @@ TEST_F(WanExpertFiles, OfEitherLayoutTrainAlike) {
   const auto expected = run("diffusers_model");
   EXPECT_EQ(run("original_model"), expected);
   EXPECT_NE(expected, trained("one", wan_model()));
+}
+
+/// A fine-tuned expert in a file of its own, which its name tells from the other.
+TEST_F(WanExpertFiles, OfOneExpertStandForThatOfAFolder) {
+  auto run = [&](const std::string& name, const std::string& models) { return trained(name, models); };
+  io::NamedTensors tuned;
+  for (const auto& [name, tensor] : tensors_of(kWanExperts / "low_noise_model" / kDit)) tuned.emplace_back(name, tensor * 1.5);
+  fs::copy(at("diffusers_model"), at("expected"), fs::copy_options::recursive);
+  io::save_safetensors(at("expected/transformer_2") / kDit, tuned);
+  fs::create_directories(at("tuned"));
+  fs::copy(kWanExperts / "low_noise_model/config.json", at("tuned/config.json"));
+  for (const char* name : {"my.low_noise.safetensors", "mine.safetensors"}) io::save_safetensors(at("tuned") / name, tuned);
+  const auto folder = "--model " + quoted(at("diffusers_model")) + " ",
+             file = "--model " + quoted(at("tuned/my.low_noise.safetensors")) + " ";
+  const auto expected = run("expected_run", "--model " + quoted(at("expected")) + " ");
+  EXPECT_EQ(run("file_last", folder + file), expected);
+  EXPECT_EQ(run("file_first", file + folder), expected);
+  EXPECT_NE(run("folder_alone", folder), expected);
+  refused(3, "train " + folder + "--model " + quoted(at("tuned/mine.safetensors")) + " --lora_rank 2 " + golden_data(),
+          {"mine.safetensors", "do not say which is for much noise and which for little"});
+}
+
+TEST_F(WanExpertFiles, AreNotConvertedIntoOneFile) {
+  refused(2, "convert " + quoted(at("diffusers_model")) + " " + quoted(at("one.safetensors")),
+          {"one file cannot hold dit and dit_2", "or all into a folder"});
+  EXPECT_FALSE(fs::exists(at("one.safetensors")));
 }
 
 TEST_F(WanExpertFiles, AreConvertedIntoDiffusersFolder) {

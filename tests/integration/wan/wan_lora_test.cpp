@@ -218,3 +218,27 @@ TEST_F(WanLoraPairs, AreRefusedWhereTheyContradictEachOther) {
               option(" --model", model()),
           {"both adapt dit", "a file for each"});
 }
+
+/// Layers that the run never computes would begin from it and not train.
+TEST_F(WanLoraPairs, OfAnExpertThatDoesNotTrainAreRefused) {
+  const auto high = save("x.high_noise.safetensors", of_expert("high", "diffusion_model."));
+  const auto run =
+      option("model", model()) + "--dtype fp32 --experts low_noise --max_steps 1 " + golden_data() + option("lora_checkpoint", high);
+  for (const std::string verb : {"train ", "plan "})
+    refused(2, verb + run + (verb == "train " ? option("output_path", out()) : ""), {"adapts dit (high_noise)", "what trains (low_noise)"});
+}
+
+TEST_F(WanLoraPairs, WithoutAnExpertInItsNameIsOfTheOneThatTrainsAlone) {
+  const auto named = save("x.low_noise.safetensors", of_expert("low", "diffusion_model.")),
+             nameless = save("nameless.safetensors", of_expert("low", "diffusion_model."));
+  auto trained = [&](const std::string& name, const std::string& lora) {
+    const auto outcome = run_burnish("train " + option("model", model()) + "--dtype fp32 --max_steps 2 --num_threads 1 " + golden_data() +
+                                     option("output_path", at(name)) + lora);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return losses(at(name));
+  };
+  const auto expected = trained("named", "--experts low_noise --lora_checkpoint " + quoted(named));
+  EXPECT_EQ(expected.size(), 2u);
+  EXPECT_EQ(trained("nameless", "--experts low_noise --lora_checkpoint " + quoted(nameless)), expected);
+  EXPECT_EQ(trained("component", "--lora_base_model dit_2 --lora_checkpoint " + quoted(nameless)), expected);
+}

@@ -50,6 +50,23 @@ TEST(WanSampleParity, UniPc) {
   }
 }
 
+/// A sampler that looks back at earlier steps does not come to the given frame by itself.
+TEST(WanSampleParity, EndsOnTheGivenFrameWithEverySampler) {
+  Scratch folder;
+  const auto frames = fs::path(golden_path("wan_frames")) / "ti2v";
+  auto first_frame = [&](const std::string& sampler) {
+    auto out = run_burnish("sample " + wan_model(frames / "transformer") + option("model", frames / "vae") +
+                           option("model", kWan / "model/text_encoder") + option("tokenizer_path", kWan / "model/tokenizer") +
+                           "--height 32 --width 64 --num_frames 9 --num_inference_steps 4 --prompt 'red apple' --sampler " + sampler + " " +
+                           option("reference", kGolden / "pictures/0.png") + option("save_latents", folder / "latents.safetensors") +
+                           option("output_path", folder / "out"));
+    EXPECT_EQ(out.exit_code, 0) << out.output;
+    return io::SafetensorsFile::open(folder / "latents.safetensors")->tensor("latents").select(2, 0).clone();
+  };
+  const auto given = first_frame("euler");
+  EXPECT_LE(relative_error(first_frame("unipc"), given), 1e-6);
+}
+
 TEST(WanSampleParity, ClipsOfNineFrames) {
   Scratch folder;
   auto source = expected_in(kWan);

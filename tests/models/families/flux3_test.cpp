@@ -46,11 +46,13 @@ const test::CaptionedBatch& golden_batch() {
 }
 
 at::Tensor run(Transformer& modulation, Transformer& text, Transformer& body, const test::CaptionedBatch& batch) {
+  const auto modulated = modulation.modulate(batch.sigma_B, {}, true, at::kFloat);
   return body.forward({.noisy_BCHW = batch.noisy_BCHW,
                        .references_BCHW = batch.references_BCHW,
                        .text_BTD = text.embed(batch.text_BTE),
                        .mask_BT = batch.mask_BT,
-                       .modulation_BM = modulation.modulate(batch.sigma_B, {}, true, at::kFloat)});
+                       .modulation_BM = modulated.all_BM,
+                       .reference_modulation_BM = modulated.references_BM});
 }
 at::Tensor run(Transformer& model, const test::CaptionedBatch& batch) { return run(model, model, model, batch); }
 
@@ -60,7 +62,7 @@ at::Tensor run_distilled(Transformer& model, const io::TensorSource& file) {
   return model.forward({.noisy_BCHW = batch.noisy_BCHW,
                         .text_BTD = model.embed(batch.text_BTE),
                         .mask_BT = batch.mask_BT,
-                        .modulation_BM = model.modulate(batch.sigma_B, on_device(file.tensor("in.target")), false, at::kFloat)});
+                        .modulation_BM = model.modulate(batch.sigma_B, on_device(file.tensor("in.target")), false, at::kFloat).all_BM});
 }
 
 }  // namespace

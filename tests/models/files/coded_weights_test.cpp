@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "io/safetensors.h"
+#include "tests/coded_files.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 
@@ -140,6 +141,15 @@ TEST(CodedWeights, NumbersHaveTheShapeThatMetadataKeepOfThem) {
     EXPECT_THAT(test::error_of([&] { shown(damaged); }), HasSubstr("which do not make its original shape")) << damaged;
 }
 
+/// As ComfyUI-GGUF writes the kernels of Wan's patches.
+TEST(CodedWeights, KernelsOfClipsHaveFiveSidesInGguf) {
+  test::Scratch scratch;
+  const auto kernel = at::arange(48, at::kFloat).view({3, 2, 1, 2, 4});
+  test::save_gguf(scratch / "clip.gguf", {{"patch_embedding.weight", kernel}}, [](const auto&, const auto&) { return false; });
+  const auto source = show_weights(io::TensorSource::open({scratch / "clip.gguf"}));
+  EXPECT_TRUE(at::equal(source.tensor("patch_embedding.weight"), kernel));
+}
+
 TEST(CodedWeights, QueriesAndKeysOfLlamaHaveTheirRowsInOrder) {
   auto shown = show_weights(test::golden("coded/llama.gguf"));
   for (const char* part : {"q", "k", "v"}) {
@@ -194,6 +204,7 @@ TEST(CodedWeights, DamagedPartsEndInASentence) {
           ++num_read;  // as another weight, or as what no coding takes
         } catch (const Error& error) {
           EXPECT_EQ(error.code(), Exit::data);
+          EXPECT_THAT(error.what(), HasSubstr((scratch / "file.safetensors").string()));
           ++num_refused;
         }
       }
@@ -261,9 +272,33 @@ TEST(CodedWeights, OfFp8HaveAScaleOrOneARow) {
     EXPECT_TRUE(at::equal(of(ending, at::full({}, 0.5)).tensor("l.weight"), numbers * 0.5));
     auto by_row = at::rand({4});
     EXPECT_TRUE(at::equal(of(ending, by_row).tensor("l.weight"), numbers * by_row.unsqueeze(1)));
-    auto damaged = of(ending, at::ones({3}));
-    EXPECT_THAT(test::error_of([&] { damaged.tensor("l.weight"); }), HasSubstr("has 3 scales for the 4 rows"));
+    EXPECT_THAT(test::error_of([&] { of(ending, at::ones({3})); }), HasSubstr("has 3 scales for the 4 rows"));
   }
+}
+
+/// Bytes that are taken for scales would be numbers of another size.
+TEST(CodedWeights, ScalesAreFloatingPointNumbers) {
+  test::Scratch scratch;
+  auto refusal = [&](const char* file, const std::string& scale) {
+    const auto source = test::golden(std::string("coded/") + file + ".safetensors");
+    io::NamedTensors tensors;
+    for (const auto& name : source.names())
+      tensors.emplace_back(name, name == scale ? source.tensor(name).to(at::kFloat).to(at::kByte) : source.tensor(name));
+    const auto damaged = saved(scratch, tensors);
+    return test::error_of([&] {
+      const auto shown = show_weights(damaged);
+      for (const auto& name : shown.names()) shown.tensor(name);
+    });
+  };
+  for (const auto& [file, scale] : {std::pair("comfyui", "int8_plain.weight_scale"),
+                                    {"comfyui", "int4.weight_scale"},
+                                    {"comfyui", "nvfp4.weight_scale_2"},
+                                    {"rows", "quanto_int8.weight._scale"},
+                                    {"rows", "ao_fp8._weight_scale"},
+                                    {"bitsandbytes", "rows.SCB"},
+                                    {"bitsandbytes", "a.weight.nested_absmax"},
+                                    {"bitsandbytes", "a.weight.quant_map"}})
+    EXPECT_THAT(refusal(file, scale), HasSubstr("floating-point numbers were expected")) << scale;
 }
 
 TEST(CodedWeights, DamageOfBitsandbytesIsNamed) {
@@ -294,7 +329,7 @@ TEST(CodedWeights, DamageOfBitsandbytesIsNamed) {
                                     {R"({"shape": "48"})", "its shape is"},
                                     {R"({"shape": [48, 128], "blocksize": 0})", "its blocks have 0"}})
     EXPECT_THAT(with(mark, bytes_of(json)), HasSubstr(words)) << json;
-  EXPECT_THAT(with("rows.SCB", at::ones({3})), HasSubstr("'rows.SCB' has 3 scales for 16 rows"));
+  EXPECT_THAT(with("rows.SCB", at::ones({3})), HasSubstr("'rows.SCB' has 3 scales for the 16 rows"));
 }
 
 TEST(CodedWeights, RowsFollowTheirLayersIntoStores) {

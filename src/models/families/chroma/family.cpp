@@ -10,16 +10,14 @@ namespace burnish::models::chroma {
 
 namespace {
 
-/// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
-const std::vector<std::string> kTextPrefixes{"", "text_encoders.t5xxl.transformer.", "text_encoders.t5xxl."};
+const auto kTextPrefixes = text_prefixes({"t5xxl"});
 /// What makes all modulation: of its kin, Chroma alone has it.
 constexpr const char* kMark = "distilled_guidance_layer.in_proj.weight";
 
-bool is_original(const io::TensorSource& tensors) { return tensors.contains("img_in.weight"); }
-
 Source find_dit(const ModelFiles& files) {
   auto found = find_transformer(files, {kMark}, "ChromaTransformer2DModel");
-  if (found.tensors && is_original(*found.tensors)) found.keys = original_keys();
+  found.is_original = found.tensors && found.tensors->contains("img_in.weight");
+  if (found.is_original) found.keys = original_keys();
   return found;
 }
 
@@ -29,7 +27,7 @@ std::string describe_entry(const ModelEntry& entry) {
   if (!dit.tensors) return "";
   auto config = read_named(dit, detect);
   auto transformer = fmt::format("Chroma transformer ({} double and {} single blocks, width {}, {} names)", config.num_double_blocks,
-                                 config.num_single_blocks, config.width(), is_original(*dit.tensors) ? "original" : "diffusers");
+                                 config.num_single_blocks, config.width(), dit.names());
   return words_of({{dit, transformer}, {text, "T5 encoder"}, {vae, "KL autoencoder"}});
 }
 

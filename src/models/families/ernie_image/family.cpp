@@ -10,8 +10,7 @@ namespace burnish::models::ernie_image {
 
 namespace {
 
-/// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
-const std::vector<std::string> kTextPrefixes{"", kTextInComfyui, "text_encoders.ministral3_3b."};
+const auto kTextPrefixes = text_prefixes({"ministral3_3b"});
 /// Ministral-3-3B has 26 layers; FLUX.2 dev reads texts behind the 30th of a larger one.
 constexpr Depth kTextDepth{.most = 29};
 /// The MLP's last layer, which has this name in no other family. ComfyUI's files have the names of diffusers' too.

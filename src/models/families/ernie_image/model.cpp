@@ -53,7 +53,7 @@ void ErnieImageModel::add_transformer(const Source& source) {
 
 void ErnieImageModel::add_text_encoder(const Source& source, const text::QwenConfig& config) {
   num_text_layers_ = std::max<int64_t>(config.num_layers - 1, 0);
-  const QwenUse use{.text = {.comfyui = kTextInComfyui, .length = kTextLength},
+  const QwenUse use{.text = {.comfyui = "text_encoders.ministral3_3b.transformer.", .length = kTextLength},
                     .num_read = num_text_layers_,
                     .kind = "Mistral",
                     .load = tokenizers::load_tekken,

@@ -7,9 +7,6 @@
 
 namespace burnish::models::ernie_image {
 
-/// The prefix of the text encoder in a single file of ComfyUI.
-inline constexpr const char* kTextInComfyui = "text_encoders.ministral3_3b.transformer.";
-
 /// Finds the three components of ERNIE-Image among a run's files; detection reads tensor names only.
 Sources find_sources(const ModelFiles& files);
 Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files

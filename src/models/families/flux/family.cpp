@@ -10,22 +10,18 @@ namespace burnish::models::flux {
 
 namespace {
 
-/// Prefixes under which single files keep the text encoders: none, or those of ComfyUI's checkpoints.
-const std::vector<std::string> kClipPrefixes{"", "text_encoders.clip_l.transformer.", "text_encoders.clip_l."};
-const std::vector<std::string> kT5Prefixes{"", "text_encoders.t5xxl.transformer.", "text_encoders.t5xxl."};
+const auto kClipPrefixes = text_prefixes({"clip_l"}), kT5Prefixes = text_prefixes({"t5xxl"});
 constexpr const char *kDoubleMark = "transformer_blocks.0.norm1_context.linear.weight",
                      *kSingleMark = "single_transformer_blocks.0.norm.linear.weight",
                      *kOriginalDoubleMark = "double_blocks.0.img_mod.lin.weight",
                      *kOriginalSingleMark = "single_blocks.0.modulation.lin.weight";
 
-bool is_original(const io::TensorSource& tensors) { return !tensors.contains(kDoubleMark) && !tensors.contains(kSingleMark); }
-
 Source find_dit(const ModelFiles& files) {
   // The blocks of a ControlNet have the same names.
   auto found = find_transformer(files, {kDoubleMark, kSingleMark, kOriginalDoubleMark, kOriginalSingleMark}, "FluxTransformer2DModel",
                                 "controlnet_x_embedder.weight");
-  if (!found.tensors || !is_original(*found.tensors)) return found;
-  return {found.entry, found.tensors->without({kConnectorPrefix}), bfl_keys()};
+  if (!found.tensors || found.tensors->contains(kDoubleMark) || found.tensors->contains(kSingleMark)) return found;
+  return {found.entry, found.tensors->without({kConnectorPrefix}), bfl_keys(), /*is_original=*/true};
 }
 
 Source find_clip(const ModelFiles& files) {
@@ -42,10 +38,9 @@ std::string describe(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto [dit, clip, t5, vae] = find_sources(one);
   auto config = dit.tensors ? read_named(dit, detect) : Config{};
-  Described found{
-      {dit, fmt::format("{} transformer ({} double and {} single blocks, width {}, {} names)",
-                        config.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell", config.num_double_blocks, config.num_single_blocks,
-                        config.width(), dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers")}};
+  Described found{{dit, fmt::format("{} transformer ({} double and {} single blocks, width {}, {} names)",
+                                    config.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell", config.num_double_blocks,
+                                    config.num_single_blocks, config.width(), dit.names())}};
   for (auto& module : side_modules_in(one)) found.push_back(std::move(module));
   found.insert(found.end(),
                {{find_connector(one), "Step1X-Edit connector"}, {clip, "CLIP text encoder"}, {t5, "T5 encoder"}, {vae, "KL autoencoder"}});

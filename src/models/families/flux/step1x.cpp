@@ -10,6 +10,7 @@
 #include "io/files.h"
 #include "models/parts/diffsynth_values.h"
 #include "models/parts/find_components.h"
+#include "models/parts/picture_texts.h"
 #include "models/parts/shared_components.h"
 #include "models/parts/shared_units.h"
 #include "models/text/resample.h"
@@ -21,8 +22,6 @@ namespace {
 using pipeline::Scope;
 
 const std::string kText = "text_encoder", kVision = "image_encoder", kConnector = "step1x_connector";
-/// Biases of queries: Qwen2.5.
-constexpr const char* kQwenMark = "q_proj.bias";
 /// Tokens of states that the connector takes.
 constexpr int64_t kStatesLength = 640;
 /// The area of pictures that the vision tower is shown.
@@ -115,7 +114,7 @@ Step1x::Step1x(const ModelFiles& files, const ModelOptions& options, const Confi
     : files_(files), options_(options), connector_(find_connector(files)) {
   if (!is_there()) return;
   connector_config_ = naming(connector_.entry->label, [&] { return Connector::detect(connector_.shapes()); });
-  text_ = find_qwen(files, {""}, kQwenMark);
+  text_ = find_qwen(files, {""}, kQwen2Mark);
   vision_ = find_vision_tower(files, {""});
   text_config_ = read_named(text_, text::qwen_config);
   vision_config_ = read_named(vision_, text::vision_config);
@@ -182,16 +181,11 @@ pipeline::Units Step1x::prompt_units(Components& components) const {
   if (!options_.references)
     config_error("models", "Step1X-Edit reads a picture beside the prompt; name its column with --extra_inputs {}, or one with --reference",
                  kStep1xColumn);
-  auto see = [this, &components](Scope& s) {
-    s.uses(kVision);
-    auto& tower = static_cast<text::QwenVision&>(components.module(kVision));
-    pipeline::Value seen = s.value("reference_images");
-    pipeline::change_tensors(seen, [&](const at::Tensor& image) {
-      return tower.forward(text::patches_of(text::to_levels(image.to(options_.device)), vision_config_, kStep1xPixels));
-    });
-    s.write("seen_references", std::move(seen));
+  auto see = [this](nn::Module& tower, const at::Tensor& image, size_t) {
+    const auto patches = text::patches_of(text::to_levels(image.to(options_.device)), vision_config_, kStep1xPixels);
+    return static_cast<text::QwenVision&>(tower).forward(patches);
   };
-  return {{"see_references", {"reference_images"}, {"seen_references"}, {kVision}, see},
+  return {seeing_unit(components, kVision, see),
           {"encode_prompt", {"prompt", "seen_references"}, {"prompt_states", "prompt_mask"}, {kText}, [this, &components](Scope& s) {
              encode_prompt(components, s);
            }}};

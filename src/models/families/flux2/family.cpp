@@ -13,27 +13,19 @@ namespace burnish::models::flux2 {
 
 namespace {
 
-/// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
-const std::vector<std::string> kTextPrefixes{"", "text_encoders.qwen3_4b.transformer.", "text_encoders.qwen3_4b.",
-                                             "text_encoders.qwen3_8b.transformer.", "text_encoders.qwen3_8b."};
-const std::vector<std::string> kMistralPrefixes{"", kMistralInComfyui, "text_encoders.mistral3_24b."};
+const auto kTextPrefixes = text_prefixes({"qwen3_4b", "qwen3_8b"});
+const auto kMistralPrefixes = text_prefixes({"mistral3_24b"});
 /// Layers of Mistral-Small that are run: more than its smaller kin have.
 constexpr int64_t kMistralLayers = 30;
 /// The modulation that all single blocks share, in diffusers' files and in original ones: of its kin, FLUX.2 alone has one.
 constexpr const char *kMark = "single_stream_modulation.linear.weight", *kOriginalMark = "single_stream_modulation.lin.weight";
-/// Norms of queries: Qwen3.
-constexpr const char* kTextMark = "q_norm.weight";
-
-bool is_original(const io::TensorSource& tensors) { return !tensors.contains(kMark); }
 
 Source find_dit(const ModelFiles& files) {
-  auto found = find_transformer(files, {kMark, kOriginalMark}, "Flux2Transformer2DModel");
-  if (found.tensors && is_original(*found.tensors)) found.keys = original_keys();
-  return found;
+  return find_transformer(files, kMark, "Flux2Transformer2DModel", {kOriginalMark, original_keys});
 }
 
 Source find_text_encoder(const ModelFiles& files) {
-  auto found = find_qwen(files, kTextPrefixes, kTextMark);
+  auto found = find_qwen(files, kTextPrefixes, kQwen3Mark);
   return found.entry ? found : find_mistral(files, kMistralPrefixes, {.least = kMistralLayers});
 }
 
@@ -51,9 +43,9 @@ std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto [dit, text, vae] = find_sources(one);
   auto config = dit.tensors ? read_named(dit, detect) : Config{};
-  auto transformer = fmt::format("FLUX.2 {} transformer ({} double and {} single blocks, width {}, {} names)",
-                                 config.guidance_embeds ? "dev" : "klein", config.num_double_blocks, config.num_single_blocks,
-                                 config.width(), dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers");
+  auto transformer =
+      fmt::format("FLUX.2 {} transformer ({} double and {} single blocks, width {}, {} names)", config.guidance_embeds ? "dev" : "klein",
+                  config.num_double_blocks, config.num_single_blocks, config.width(), dit.names());
   return words_of({{dit, transformer},
                    {text, text.tensors && is_mistral(text) ? "Mistral text encoder" : "Qwen3 text encoder"},
                    {vae, "KL autoencoder of patches"}});

@@ -101,7 +101,7 @@ void Flux2Model::add_text_encoder(const Source& dit, const Source& source) {
                config.num_layers, reader.layers.back(), reader.model);
   check_widths(dit, "texts", config_.caption_width, source, "text encoder", std::ssize(reader.layers) * config.width);
   const char* qwen_in_comfyui = config.width > 2560 ? "text_encoders.qwen3_8b.transformer." : "text_encoders.qwen3_4b.transformer.";
-  QwenUse use{.text = {.comfyui = reads_by_mistral_ ? kMistralInComfyui : qwen_in_comfyui, .length = kTextLength},
+  QwenUse use{.text = {.comfyui = reads_by_mistral_ ? "text_encoders.mistral3_24b.transformer." : qwen_in_comfyui, .length = kTextLength},
               .chat = reader.chat,
               .num_read = reader.layers.back()};
   if (reads_by_mistral_) {

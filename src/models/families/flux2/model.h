@@ -10,8 +10,6 @@ namespace burnish::models::flux2 {
 /// The column in which FLUX.2 finds reference pictures, by DiffSynth-Studio's name (pipelines/flux2_image.py).
 inline constexpr const char* kReferenceColumn = "edit_image";
 
-/// The prefix of Mistral's tensors in a single file of ComfyUI.
-inline constexpr const char* kMistralInComfyui = "text_encoders.mistral3_24b.transformer.";
 /// Tells whether a text encoder that was found is Mistral's, and not Qwen3.
 bool is_mistral(const Source& text_encoder);
 

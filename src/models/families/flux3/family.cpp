@@ -11,21 +11,12 @@ namespace burnish::models::flux3 {
 
 namespace {
 
-/// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
-const std::vector<std::string> kTextPrefixes{"", "text_encoders.qwen3vl_4b.transformer.", "text_encoders.qwen3vl_4b."};
+const auto kTextPrefixes = text_prefixes({"qwen3vl_4b"});
 /// The modulation of texts, in diffusers' files and in original ones, which all of FLUX.3 has.
 constexpr const char *kMark = "early_stream_modulations.txt.linear.weight", *kOriginalMark = "early_stream_modulations.txt.lin.weight";
-/// Norms of queries: Qwen3 and Qwen3-VL.
-constexpr const char* kTextMark = "q_norm.weight";
-
-bool is_original(const io::TensorSource& tensors) { return !tensors.contains(kMark); }
 
 Source find_dit(const ModelFiles& files) {
-  auto found = find_transformer(files, {kMark, kOriginalMark}, "Flux3Transformer2DModel");
-  if (!found.tensors || !is_original(*found.tensors)) return found;
-  found.keys = original_keys();
-  found.tensors = found.tensors->without({"repa_projectors."});  // which only training ran
-  return found;
+  return find_transformer(files, kMark, "Flux3Transformer2DModel", {kOriginalMark, original_keys, {"repa_projectors."}});
 }
 
 /// Tells whether these are the files of a stage that only encodes, which may come without the transformer. Either encoder may be another
@@ -36,9 +27,9 @@ std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto [dit, text, vae] = find_sources(one);
   auto config = dit.tensors ? read_named(dit, detect) : Config{};
-  auto transformer = fmt::format("FLUX.3 klein{} transformer ({} blocks of a stream and {} joint ones, width {}, {} names)",
-                                 config.is_flow_map ? "" : " base", config.num_early_blocks, config.num_joint_blocks, config.width(),
-                                 dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers");
+  auto transformer =
+      fmt::format("FLUX.3 klein{} transformer ({} blocks of a stream and {} joint ones, width {}, {} names)",
+                  config.is_flow_map ? "" : " base", config.num_early_blocks, config.num_joint_blocks, config.width(), dit.names());
   return words_of({{dit, transformer},
                    {find_qwen3_vl(one, kTextPrefixes).entry ? text : Source{}, "Qwen3-VL text encoder"},
                    {vae, "KL autoencoder of patches"}});
@@ -52,7 +43,7 @@ std::vector<ModelEntry> published(std::string_view name, bool is_flow_map) {
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
-  return {find_dit(files), find_qwen(files, kTextPrefixes, kTextMark), find_patch_autoencoder(files)};
+  return {find_dit(files), find_qwen(files, kTextPrefixes, kQwen3Mark), find_patch_autoencoder(files)};
 }
 
 extern const Family kFamily{

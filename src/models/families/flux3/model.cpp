@@ -18,7 +18,7 @@ namespace burnish::models::flux3 {
 
 namespace {
 
-const std::string kEncoder = "text_encoder", kTime = "sigma";
+const std::string kEncoder = "text_encoder", kTime = "sigma", kReferenceModulation = "reference_modulation";
 /// What stands before the text encoder's layers in diffusers' folders, whose Qwen3VLForConditionalGeneration sees and speaks too.
 const std::string kTextWeights = "model.language_model.";
 /// The user's turn of a conversation, and the beginning of an answer.
@@ -144,7 +144,10 @@ void Flux3Model::encode_prompt(pipeline::Scope& scope) {
 
 void Flux3Model::give(pipeline::Scope& scope, bool goes_on, Transformer::Inputs& in) const {
   in.mask_BT = scope.tensor("text_mask").to(options_.device);
-  if (options_.references) in.references_BCHW = stack_lists(scope.lists("latents_of_references"));
+  if (options_.references) {
+    in.references_BCHW = stack_lists(scope.lists("latents_of_references"));
+    in.reference_modulation_BM = scope.tensor(kReferenceModulation);
+  }
   if (!goes_on) in.text_BTD = scope.tensor("text_tokens");
 }
 
@@ -152,12 +155,15 @@ void Flux3Model::give(pipeline::Scope& scope, bool goes_on, Transformer::Inputs&
 pipeline::Units Flux3Model::denoise_units(const std::string& target) {
   std::vector<std::string> times{kTime}, reads{"noisy", "text_tokens", "text_mask", "modulation"};
   if (config_.is_flow_map && target != kTime) times.push_back(target);
-  if (options_.references) reads.emplace_back("latents_of_references");
+  if (options_.references) reads.insert(reads.end(), {"latents_of_references", kReferenceModulation});
   auto modulate = [this, target](pipeline::Scope& scope, const std::string& part) {
     const auto target_B = config_.is_flow_map ? denoiser_.time(scope, target) : at::Tensor();
-    return denoiser_.loaded(part).modulate(denoiser_.time(scope), target_B, options_.references, options_.dtype);
+    auto made = denoiser_.loaded(part).modulate(denoiser_.time(scope), target_B, options_.references, options_.dtype);
+    if (options_.references) scope.write(kReferenceModulation, made.references_BM);
+    return made.all_BM;
   };
   auto units = denoiser_.units({.reads = reads, .modulate = modulate, .give = std::bind_front(&Flux3Model::give, this), .times = times});
+  if (options_.references) units.front().writes.push_back(kReferenceModulation);
   units.insert(units.begin(),
                denoiser_.text_unit("embed_text", {"text_embedding"}, [this](const Transformer& layers, pipeline::Scope& scope) {
                  return layers.embed(scope.tensor("text_embedding").to(options_.dtype));

@@ -135,7 +135,8 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdi
 
 Transformer::~Transformer() = default;
 
-at::Tensor Transformer::modulate(const at::Tensor& sigma_B, const at::Tensor& target_B, bool with_references, at::ScalarType dtype) const {
+Transformer::Modulated Transformer::modulate(const at::Tensor& sigma_B, const at::Tensor& target_B, bool with_references,
+                                             at::ScalarType dtype) const {
   const auto& m = *modulation_;
   auto image_BD = m.time.forward(mmdit::time_projection(sigma_B, dtype));
   auto others_BD = m.time.forward(mmdit::time_projection(at::zeros_like(sigma_B), dtype));  // texts and references have no noise
@@ -146,10 +147,11 @@ at::Tensor Transformer::modulate(const at::Tensor& sigma_B, const at::Tensor& ta
   }
   image_BD = at::silu(image_BD);
   others_BD = at::silu(others_BD);
-  std::vector<at::Tensor> parts{m.early_image->forward(image_BD), m.early_text->forward(others_BD), m.joint_text->forward(others_BD),
-                                m.joint_image->forward(image_BD), m.last.forward(image_BD)};
-  if (with_references) parts.insert(parts.end(), {m.early_reference->forward(others_BD), m.joint_reference->forward(others_BD)});
-  return at::cat(parts, -1);
+  Modulated made{at::cat({m.early_image->forward(image_BD), m.early_text->forward(others_BD), m.joint_text->forward(others_BD),
+                          m.joint_image->forward(image_BD), m.last.forward(image_BD)},
+                         -1)};
+  if (with_references) made.references_BM = at::cat({m.early_reference->forward(others_BD), m.joint_reference->forward(others_BD)}, -1);
+  return made;
 }
 
 at::Tensor Transformer::embed(const at::Tensor& text_BTE) const { return text_in_->forward(text_BTE); }
@@ -158,13 +160,14 @@ at::Tensor Transformer::embed(const at::Tensor& text_BTE) const { return text_in
 std::vector<Transformer::Stream> Transformer::streams_of(const Inputs& in) const {
   const auto options = in.modulation_BM.options().dtype(at::kDouble);
   const auto D = config_.width();
-  auto stream = [&](const Places& places, int64_t early, int64_t joint) {
+  auto stream = [&](const Places& places, const at::Tensor& modulation_BM, int64_t early, int64_t joint) {
     auto [cos, sin] = mmdit::rotary_tables(places, config_.axes_dims, config_.rope_theta);
-    return Stream{{}, in.modulation_BM.narrow(1, early * D, 3 * D), in.modulation_BM.narrow(1, joint * D, 3 * D), cos, sin};
+    return Stream{{}, modulation_BM.narrow(1, early * D, 3 * D), modulation_BM.narrow(1, joint * D, 3 * D), cos, sin};
   };
-  std::vector<Stream> streams{stream(text_places(in.mask_BT.size(1), options), 3, 6),
-                              stream(picture_places({in.noisy_BCHW}, 0, options), 0, 9)};
-  if (!in.references_BCHW.empty()) streams.push_back(stream(picture_places(in.references_BCHW, -1, options), 14, 17));
+  std::vector<Stream> streams{stream(text_places(in.mask_BT.size(1), options), in.modulation_BM, 3, 6),
+                              stream(picture_places({in.noisy_BCHW}, 0, options), in.modulation_BM, 0, 9)};
+  if (!in.references_BCHW.empty())
+    streams.push_back(stream(picture_places(in.references_BCHW, -1, options), in.reference_modulation_BM, 0, 3));
   return streams;
 }
 

@@ -18,9 +18,14 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   ~Transformer() override;
 
   /// Computes every shift, scale and gate [B, M] in `dtype`: 3 D for the picture and 3 D for the text in blocks of their own, 3 D for the
-  /// text and 3 D for the picture in the joint ones, scale and shift of the last norm; `with_references` then 3 D and 3 D for them. `sigma`
-  /// is fp32 in [0, 1]; so is `target`, where a step leads, which models read that are a flow map. Needs the modulation.
-  at::Tensor modulate(const at::Tensor& sigma_B, const at::Tensor& target_B, bool with_references, at::ScalarType dtype) const;
+  /// text and 3 D for the picture in the joint ones, scale and shift of the last norm. Those of reference pictures are apart, 3 D in blocks
+  /// of their own and 3 D in the joint ones, so that the layers which make them have no gradient of a sample that has none; undefined
+  /// unless `with_references`. `sigma` is fp32 in [0, 1]; so is `target`, where a step leads, which models read that are a flow map. Needs
+  /// the modulation.
+  struct Modulated {
+    at::Tensor all_BM, references_BM = {};
+  };
+  Modulated modulate(const at::Tensor& sigma_B, const at::Tensor& target_B, bool with_references, at::ScalarType dtype) const;
   /// Makes the text's tokens [B, T, D] of the text encoder's states. Needs the text's layer.
   at::Tensor embed(const at::Tensor& text_BTE) const;
 
@@ -30,6 +35,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
     at::Tensor text_BTD{};                         ///< of `embed`; for a part that begins at 0
     at::Tensor mask_BT;                            ///< 1 on tokens and 0 where there are none
     at::Tensor modulation_BM;                      ///< of `modulate`
+    at::Tensor reference_modulation_BM = {};       ///< where there are reference pictures
     at::Tensor hidden_BLD{};                       ///< what the blocks before gave, for a part that begins later
   };
   /// Computes the velocity, noise - latents [B, C, H, W]. A part that ends before the last block gives what its blocks make of all tokens

@@ -13,21 +13,21 @@ namespace burnish::models::ideogram4 {
 
 namespace {
 
-/// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
-const std::vector<std::string> kTextPrefixes{"", "text_encoders.qwen3vl_8b.transformer.", "text_encoders.qwen3vl_8b."};
+const auto kTextPrefixes = text_prefixes({"qwen3vl_8b"});
 /// The table that tells tokens of texts from a picture's, in all files; and a layer by which original files are known.
 constexpr const char *kMark = "embed_image_indicator.weight", *kOriginalMark = "layers.0.attention.qkv.weight";
-/// Norms of queries: Qwen3 and Qwen3-VL.
-constexpr const char* kTextMark = "q_norm.weight";
 /// The folder of a pipeline, and a word in the names of single files, of the transformer without a text.
 constexpr const char *kAwayFolder = "unconditional_transformer", *kAwayWord = "uncond";
 
-bool is_original(const io::TensorSource& tensors) { return tensors.contains(kOriginalMark); }
+/// Makes the source of a transformer with the keys of its names.
+Source with_keys(const ModelEntry& entry, const std::optional<io::TensorSource>& tensors) {
+  const bool is_original = tensors && tensors->contains(kOriginalMark);
+  return {&entry, tensors, is_original ? original_keys() : io::KeyMap(), is_original};
+}
 
 Source find_in(const ModelEntry& entry) {
   const auto found = find_transformer({{entry}, {}}, {kMark}, "Ideogram4Transformer2DModel");
-  if (!found.entry) return {};
-  return {&entry, found.tensors, found.tensors && is_original(*found.tensors) ? original_keys() : io::KeyMap()};
+  return found.entry ? with_keys(entry, found.tensors) : Source{};
 }
 
 bool is_called_away(const ModelEntry& entry) {
@@ -36,15 +36,17 @@ bool is_called_away(const ModelEntry& entry) {
   return entry.component == kAwayFolder || of_file.find(kAwayWord) != of_file.npos;
 }
 
-/// Finds both transformers. Where no name tells them apart, the one with a text is first.
+/// Finds both transformers. Where no name tells two files apart, the one with a text is first.
 void find_transformers(const ModelFiles& files, Sources& sources) {
+  auto keep_first = [](Source& slot, const Source& found) {
+    if (!slot.entry) slot = found;
+  };
   for (const auto& entry : files.entries) {
-    if (auto tensors = find_below(entry, {kAwayInSingleFile}, kMark))
-      sources.away = {&entry, tensors, is_original(*tensors) ? original_keys() : io::KeyMap()};
+    if (auto tensors = find_below(entry, {kAwayInSingleFile}, kMark)) keep_first(sources.away, with_keys(entry, tensors));
     auto found = find_in(entry);
     if (!found.entry) continue;
-    auto& slot = is_called_away(entry) || sources.dit.entry ? sources.away : sources.dit;
-    if (!slot.entry) slot = found;
+    const bool is_second_file = entry.in_model.empty() && sources.dit.entry;
+    keep_first(is_called_away(entry) || is_second_file ? sources.away : sources.dit, found);
   }
 }
 
@@ -62,8 +64,7 @@ std::string describe_entry(const ModelEntry& entry) {
   if (!dit.tensors && !away.tensors) return "";  // the other components are further families'
   auto words = [](const Source& source, const char* what) {
     const auto config = source.tensors ? read_named(source, detect) : Config{};
-    return fmt::format("Ideogram 4 {} ({} layers, width {}, {} names)", what, config.num_layers, config.width,
-                       source.tensors && is_original(*source.tensors) ? "original" : "diffusers");
+    return fmt::format("Ideogram 4 {} ({} layers, width {}, {} names)", what, config.num_layers, config.width, source.names());
   };
   return words_of({{dit, words(dit, "transformer")},
                    {away, words(away, "transformer without a text")},
@@ -84,7 +85,7 @@ std::vector<ModelEntry> published() {
 Sources find_sources(const ModelFiles& files) {
   Sources sources;
   find_transformers(files, sources);
-  sources.text_encoder = find_qwen(files, kTextPrefixes, kTextMark);
+  sources.text_encoder = find_qwen(files, kTextPrefixes, kQwen3Mark);
   sources.vae = find_patch_autoencoder(files);
   return sources;
 }

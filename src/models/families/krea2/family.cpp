@@ -10,29 +10,19 @@ namespace burnish::models::krea2 {
 
 namespace {
 
-/// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
-const std::vector<std::string> kTextPrefixes{"", "text_encoders.qwen3vl_4b.transformer.", "text_encoders.qwen3vl_4b."};
+const auto kTextPrefixes = text_prefixes({"qwen3vl_4b"});
 /// The weights of layers in the fusion of texts, in diffusers' files and in original ones.
 constexpr const char *kMark = "text_fusion.projector.weight", *kOriginalMark = "txtfusion.projector.weight";
-/// Norms of queries: Qwen3 and Qwen3-VL.
-constexpr const char* kTextMark = "q_norm.weight";
-
-bool is_original(const io::TensorSource& tensors) { return !tensors.contains(kMark); }
 
 Source find_dit(const ModelFiles& files) {
-  auto found = find_transformer(files, {kMark, kOriginalMark}, "Krea2Transformer2DModel");
-  if (!found.tensors || !is_original(*found.tensors)) return found;
-  found.keys = original_keys();
-  found.tensors = found.tensors->without({"last.down.", "last.up."});  // that no code runs
-  return found;
+  return find_transformer(files, kMark, "Krea2Transformer2DModel", {kOriginalMark, original_keys, {"last.down.", "last.up."}});
 }
 
 std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto [dit, text, image, vae] = find_sources(one);
   auto config = dit.tensors ? read_named(dit, detect) : Config{};
-  auto transformer = fmt::format("Krea 2 transformer ({} layers, width {}, {} names)", config.num_layers, config.width(),
-                                 dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers");
+  auto transformer = fmt::format("Krea 2 transformer ({} layers, width {}, {} names)", config.num_layers, config.width(), dit.names());
   return words_of({{dit, transformer},
                    {find_qwen3_vl(one, kTextPrefixes).entry ? text : Source{}, "Qwen3-VL text encoder"},
                    {find_qwen3_vl(one, kTextPrefixes).entry ? image : Source{}, "vision tower"},
@@ -49,7 +39,7 @@ std::vector<ModelEntry> published(std::string_view name) {
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
-  return {find_dit(files), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files, kTextPrefixes),
+  return {find_dit(files), find_qwen(files, kTextPrefixes, kQwen3Mark), find_vision_tower(files, kTextPrefixes),
           find_causal_autoencoder(files)};
 }
 

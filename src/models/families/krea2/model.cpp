@@ -182,19 +182,14 @@ void Krea2Model::check_layers() const {
                num_text_layers_, read_layers_.back());
 }
 
-void Krea2Model::see_references(pipeline::Scope& scope) {
-  scope.uses(kTower);
-  auto& tower = loaded<text::Qwen3VlVision>(kTower);
-  pipeline::Value seen = scope.value("reference_images");
-  if (const auto count = std::get<pipeline::TensorLists>(seen).at(0).size(); count > 1 && form_ == Form::overlaid)
+at::Tensor Krea2Model::see(nn::Module& tower, const at::Tensor& image_3HW, size_t num_pictures) const {
+  if (num_pictures > 1 && form_ == Form::overlaid)
     data_error("models",
                "a row or a prompt has {} reference pictures, and the reference_form overlaid has one; take the others out, or "
                "choose reference_form frames",
-               count);
-  pipeline::change_tensors(seen, [&](const at::Tensor& image) {
-    return tower.forward(text::patches_of(levels_to_see(image.to(options_.device), form_), vision_config_, pixels_));
-  });
-  scope.write("seen_references", std::move(seen));
+               num_pictures);
+  return static_cast<text::Qwen3VlVision&>(tower).forward(
+      text::patches_of(levels_to_see(image_3HW.to(options_.device), form_), vision_config_, pixels_));
 }
 
 PictureText Krea2Model::edit_text(pipeline::Scope& scope, const std::vector<at::Tensor>& seen) const {
@@ -243,7 +238,7 @@ pipeline::Units Krea2Model::prompt_units() {
   using pipeline::Scope;
   const std::vector<std::string> writes{"text_embedding", "text_mask"};
   if (!options_.references) return {{"encode_prompt", {"prompt"}, writes, {kEncoder}, [this](Scope& s) { encode_prompt(s); }}};
-  pipeline::Units units{{"see_references", {"reference_images"}, {"seen_references"}, {kTower}, [this](Scope& s) { see_references(s); }},
+  pipeline::Units units{seeing_unit(components_, kTower, std::bind_front(&Krea2Model::see, this)),
                         {"encode_prompt", {"prompt", "seen_references"}, writes, {kEncoder}, [this](Scope& s) { encode_prompt(s); }}};
   for (auto& unit : units) unit.settings = "reference_form " + options_.get<std::string>("reference_form");
   return units;

@@ -34,7 +34,7 @@ class Krea2Model : public AssembledModel {
   int64_t reference_area() const { return models::reference_area(options_, kReferenceArea); }
   void check_layers() const;
   PictureText edit_text(pipeline::Scope& scope, const std::vector<at::Tensor>& seen) const;
-  void see_references(pipeline::Scope& scope);
+  at::Tensor see(nn::Module& tower, const at::Tensor& image_3HW, size_t num_pictures) const;
   void encode_prompt(pipeline::Scope& scope);
   pipeline::Units prompt_units();
   void give(pipeline::Scope& scope, bool goes_on, Transformer::Inputs& in) const;

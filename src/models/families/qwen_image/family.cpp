@@ -11,12 +11,9 @@ namespace burnish::models::qwen_image {
 
 namespace {
 
-/// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
-const std::vector<std::string> kTextPrefixes{"", "text_encoders.qwen25_7b.transformer.", "text_encoders.qwen25_7b."};
+const auto kTextPrefixes = text_prefixes({"qwen25_7b"});
 /// The modulation of captions: of its kin, Qwen-Image alone makes it of the time alone under this name.
 constexpr const char* kMark = "transformer_blocks.0.txt_mod.1.weight";
-/// Biases of queries: Qwen2.5.
-constexpr const char* kTextMark = "q_proj.bias";
 
 Source find_dit(const ModelFiles& files) {
   auto found = find_transformer(files, {kMark}, "QwenImageTransformer2DModel");
@@ -64,14 +61,14 @@ Columns further_inputs() {
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
-  return {find_dit(files), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files, kTextPrefixes),
+  return {find_dit(files), find_qwen(files, kTextPrefixes, kQwen2Mark), find_vision_tower(files, kTextPrefixes),
           find_causal_autoencoder(files)};
 }
 
 extern const Family kFamily{
     .name = "qwen_image",
     // A stage that only encodes may come without the transformer; its text encoder is then the mark.
-    .recognises = [](const ModelFiles& files) { return find_dit(files).entry || find_qwen(files, kTextPrefixes, kTextMark).entry; },
+    .recognises = [](const ModelFiles& files) { return find_dit(files).entry || find_qwen(files, kTextPrefixes, kQwen2Mark).entry; },
     .open = open_as<QwenImageModel>,
     .describe = describe_entry,
     .options = {prompt_length_option(),

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/input_error.h"
 #include "diffusion/flow_process.h"
@@ -176,15 +177,10 @@ diffusion::Guide QwenImageModel::guide() const { return is_layered_ ? guide_laye
 
 int64_t QwenImageModel::text_length() const { return prompt_length(options_, kTextLength); }
 
-void QwenImageModel::see_references(pipeline::Scope& scope) {
-  scope.uses("image_encoder");
-  auto& tower = loaded<text::QwenVision>("image_encoder");
-  pipeline::Value seen = scope.value("reference_images");
-  auto area = is_numbered(naming_, std::get<pipeline::TensorLists>(seen).at(0).size()) ? kNumberedArea : reference_area();
-  pipeline::change_tensors(seen, [&](const at::Tensor& image) {
-    return tower.forward(text::patches_of(levels_at(image.to(options_.device), area), vision_config_, pixels_));
-  });
-  scope.write("seen_references", std::move(seen));
+at::Tensor QwenImageModel::see(nn::Module& tower, const at::Tensor& image_3HW, size_t num_pictures) const {
+  const auto area = is_numbered(naming_, num_pictures) ? kNumberedArea : reference_area();
+  return static_cast<text::QwenVision&>(tower).forward(
+      text::patches_of(levels_at(image_3HW.to(options_.device), area), vision_config_, pixels_));
 }
 
 void QwenImageModel::encode_prompt(pipeline::Scope& scope) {
@@ -231,9 +227,8 @@ pipeline::Units QwenImageModel::prompt_units() {
   using pipeline::Scope;
   const std::vector<std::string> writes{"text_embedding", "text_mask"};
   if (!edits()) return {{"encode_prompt", {"prompt"}, writes, {"text_encoder"}, [this](Scope& s) { encode_prompt(s); }}};
-  pipeline::Units units{
-      {"see_references", {"reference_images"}, {"seen_references"}, {"image_encoder"}, [this](Scope& s) { see_references(s); }},
-      {"encode_prompt", {"prompt", "seen_references"}, writes, {"text_encoder"}, [this](Scope& s) { encode_prompt(s); }}};
+  pipeline::Units units{seeing_unit(components_, "image_encoder", std::bind_front(&QwenImageModel::see, this)),
+                        {"encode_prompt", {"prompt", "seen_references"}, writes, {"text_encoder"}, [this](Scope& s) { encode_prompt(s); }}};
   for (auto& unit : units) unit.settings = fmt::format("reference_prompt {}, reference_pixels {}", word_of(naming_), reference_area());
   return units;
 }

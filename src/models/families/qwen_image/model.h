@@ -40,7 +40,7 @@ class QwenImageModel : public AssembledModel {
   void add_encoders(const Sources& sources);
   int64_t text_length() const;
   int64_t reference_area() const { return models::reference_area(options_, kReferenceArea); }
-  void see_references(pipeline::Scope& scope);
+  at::Tensor see(nn::Module& tower, const at::Tensor& image_3HW, size_t num_pictures) const;
   void encode_prompt(pipeline::Scope& scope);
   void encode_edit_prompt(pipeline::Scope& scope, const std::vector<at::Tensor>& seen);
   pipeline::Units prompt_units();

@@ -10,12 +10,9 @@ namespace burnish::models::qwen_image_21 {
 
 namespace {
 
-/// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
-const std::vector<std::string> kTextPrefixes{"", kTextInComfyui, "text_encoders.qwen3vl_8b."};
+const auto kTextPrefixes = text_prefixes({"qwen3vl_8b"});
 /// The norm of texts, which no other family has below this name.
 constexpr const char* kMark = "txt_in.text_norm.weight";
-/// Norms of queries: Qwen3 and Qwen3-VL.
-constexpr const char* kTextMark = "q_norm.weight";
 
 Source find_dit(const ModelFiles& files) {
   auto found = find_transformer(files, {kMark}, "QwenImage21Transformer2DModel");
@@ -55,7 +52,7 @@ std::vector<ModelEntry> published(std::string_view name) {
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
-  return {find_dit(files), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files, kTextPrefixes), find_vae(files)};
+  return {find_dit(files), find_qwen(files, kTextPrefixes, kQwen3Mark), find_vision_tower(files, kTextPrefixes), find_vae(files)};
 }
 
 extern const Family kFamily{

@@ -122,7 +122,7 @@ void QwenImage21Model::add_transformer(const Source& source) {
 }
 
 void QwenImage21Model::add_encoders(const Sources& sources, const text::QwenConfig& text_config) {
-  const QwenUse use{.text = {.comfyui = kTextInComfyui, .length = kTextLength},
+  const QwenUse use{.text = {.comfyui = "text_encoders.qwen3vl_8b.transformer.", .length = kTextLength},
                     .chat = kChat,
                     .drops_before = true,
                     .num_read = text_config.num_layers,
@@ -161,14 +161,9 @@ void QwenImage21Model::fill_names() {
   };
 }
 
-void QwenImage21Model::see_references(pipeline::Scope& scope) {
-  scope.uses(kTower);
-  auto& tower = loaded<text::Qwen3VlVision>(kTower);
-  pipeline::Value seen = scope.value("reference_images");
-  pipeline::change_tensors(seen, [&](const at::Tensor& image) {
-    return tower.forward(text::patches_of(levels_at(image.to(options_.device), reference_area()), vision_config_, pixels_));
-  });
-  scope.write("seen_references", std::move(seen));
+at::Tensor QwenImage21Model::see(nn::Module& tower, const at::Tensor& image_3HW, size_t) const {
+  return static_cast<text::Qwen3VlVision&>(tower).forward(
+      text::patches_of(levels_at(image_3HW.to(options_.device), reference_area()), vision_config_, pixels_));
 }
 
 PictureText QwenImage21Model::text_of(pipeline::Scope& scope, const std::vector<at::Tensor>& seen) const {
@@ -216,7 +211,7 @@ pipeline::Units QwenImage21Model::prompt_units() {
   if (!options_.references)
     return {{"encode_prompt", {"prompt"}, {"text_embedding", "text_mask"}, {kEncoder}, [this](Scope& s) { encode_prompt(s); }}};
   pipeline::Units units{
-      {"see_references", {"reference_images"}, {"seen_references"}, {kTower}, [this](Scope& s) { see_references(s); }},
+      seeing_unit(components_, kTower, std::bind_front(&QwenImage21Model::see, this)),
       {"encode_prompt", {"prompt", "seen_references"}, {"text_embedding", "text_mask", "text_between"}, {kEncoder}, [this](Scope& s) {
          encode_prompt(s);
        }}};

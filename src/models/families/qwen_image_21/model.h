@@ -16,8 +16,6 @@ struct Sources {
 Sources find_sources(const ModelFiles& files);
 Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
 
-/// The prefix of the text encoder in a single file of ComfyUI.
-inline constexpr const char* kTextInComfyui = "text_encoders.qwen3vl_8b.transformer.";
 /// The column in which reference pictures are found, by DiffSynth-Studio's name (pipelines/qwen_image_21.py).
 inline constexpr const char* kReferenceColumn = "edit_image";
 /// The area of reference pictures, as diffusers has it.
@@ -37,7 +35,7 @@ class QwenImage21Model : public AssembledModel {
   void fill_names();
   int64_t reference_area() const { return models::reference_area(options_, kReferenceArea); }
   PictureText text_of(pipeline::Scope& scope, const std::vector<at::Tensor>& seen) const;
-  void see_references(pipeline::Scope& scope);
+  at::Tensor see(nn::Module& tower, const at::Tensor& image_3HW, size_t num_pictures) const;
   void encode_prompt(pipeline::Scope& scope);
   pipeline::Units prompt_units();
   void give(pipeline::Scope& scope, bool goes_on, Transformer::Inputs& in) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "models/parts/find_components.h"
 #include "models/text/clip.h"
 #include "models/vae/autoencoder_kl.h"
 
@@ -105,17 +106,6 @@ Config depths_of(const Shapes& shapes) {
   return c;
 }
 
-/// The tensors below the first of `prefixes` under which `mark` is found.
-std::optional<io::TensorSource> below_first(const io::TensorSource& file, const std::vector<std::string>& prefixes,
-                                            const std::vector<std::string>& marks) {
-  for (const auto& prefix : prefixes) {
-    for (const auto& mark : marks) {
-      if (file.contains(prefix + mark)) return prefix.empty() ? file : file.below(prefix);
-    }
-  }
-  return std::nullopt;
-}
-
 const std::vector<std::string> kClipMarks{"text_model.embeddings.token_embedding.weight", "embeddings.token_embedding.weight"};
 const std::string kOpenClipMark = "transformer.resblocks.0.attn.in_proj_weight";
 
@@ -151,7 +141,7 @@ io::KeyMap ldm_keys(const Config& config) {
 
 std::optional<ComponentTensors> unet_part(const io::TensorSource& file) {
   const std::string ours = "down_blocks.0.resnets.0.time_emb_proj.weight", theirs = "input_blocks.0.0.weight";
-  auto found = below_first(file, {"", "model.diffusion_model.", "diffusion_model.", "unet."}, {ours, theirs});
+  auto found = below_first(file, kDenoiserPrefixes, {ours, theirs});
   if (!found) return std::nullopt;
   if (found->contains(ours)) return ComponentTensors{*found, {}};
   return ComponentTensors{*found, ldm_keys(depths_of(found->shapes()))};

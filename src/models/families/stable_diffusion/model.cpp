@@ -5,6 +5,7 @@
 #include "base/input_error.h"
 #include "io/json.h"
 #include "io/model_values.h"
+#include "models/families/stable_diffusion/stated_prediction.h"
 #include "models/files/scheduler_file.h"
 #include "models/parts/diffsynth_values.h"
 #include "models/parts/find_components.h"
@@ -41,6 +42,7 @@ StableDiffusionModel::StableDiffusionModel(const ModelFiles& files, const ModelO
   auto discrete = schedule(sources.unet);
   if (discrete.prediction_type == "v_prediction") names_.marks.emplace_back("v_pred");
   if (discrete.zero_terminal_snr) names_.marks.emplace_back("ztsnr");
+  names_.file_words.prediction = words_of_prediction(discrete.prediction_type == "v_prediction", discrete.zero_terminal_snr);
   process_ = std::make_unique<diffusion::DiscreteProcess>(discrete);
 }
 
@@ -86,15 +88,15 @@ void StableDiffusionModel::check_fit(const Sources& sources) const {
   }
 }
 
-/// The scheduler file's schedule; single files of models with v-prediction may hold the marks "v_pred" and "ztsnr".
+/// The scheduler file's schedule, but for what the UNet's own file says.
 diffusion::DiscreteConfig StableDiffusionModel::schedule(const Source& unet) const {
   diffusion::DiscreteConfig c;
   if (auto values = read_scheduler(files_))
     c = naming(files_.in_pipeline("scheduler")->string(), [&] { return diffusion::discrete_config(*values); });
-  auto has = [&](const char* mark) { return unet.entry && unet.entry->tensors && unet.entry->tensors->contains(mark); };
-  if (has("v_pred")) c.prediction_type = "v_prediction";
+  const auto stated = unet.entry && unet.entry->tensors ? stated_prediction(*unet.entry) : StatedPrediction{};
+  if (!stated.type.empty()) c.prediction_type = stated.type;
   if (const auto& chosen = options_.get<std::string>("prediction_type"); !chosen.empty()) c.prediction_type = chosen;
-  if ((has("ztsnr") || options_.get<bool>("zero_terminal_snr")) && !c.zero_terminal_snr) {
+  if ((stated.zero_terminal_snr || options_.get<bool>("zero_terminal_snr")) && !c.zero_terminal_snr) {
     c.zero_terminal_snr = true;
     c.timestep_spacing = "trailing";  // leading steps never come to the last timestep
   }

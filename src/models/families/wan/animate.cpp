@@ -265,7 +265,7 @@ AnimateConfig detect_animate(const nlohmann::json& json, const io::Shapes& shape
 
 Source find_animate(const ModelEntry& entry) {
   for (const char* mark : {kAnimateMark, kOriginalAnimateMark}) {
-    auto tensors = find_below(entry, kTransformerPrefixes, mark);
+    auto tensors = find_below(entry, kDenoiserPrefixes, mark);
     if (!tensors) continue;
     auto alone = tensors->renamed([](const std::string& name) {
       const bool is_fixed = name.ends_with(".kernel");  // the blur's, which is the same in all files

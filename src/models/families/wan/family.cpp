@@ -20,8 +20,7 @@ namespace burnish::models::wan {
 
 namespace {
 
-/// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
-const std::vector<std::string> kTextPrefixes{"", "text_encoders.umt5xxl.transformer.", "text_encoders.umt5xxl."};
+const auto kTextPrefixes = text_prefixes({"umt5xxl"});
 /// The projection of the time, in our names and in the original ones: of its kin, Wan alone has it beside a table in the last layer.
 constexpr const char* kMark = "condition_embedder.time_proj.weight";
 constexpr const char* kOriginalMark = "head.modulation";
@@ -44,9 +43,9 @@ bool is_driven(const Source& dit) {
 
 Source find_dit(const ModelEntry& entry) {
   for (const char* mark : {kMark, kOriginalMark}) {
-    if (auto tensors = find_below(entry, kTransformerPrefixes, mark))
+    if (auto tensors = find_below(entry, kDenoiserPrefixes, mark))
       return {&entry, tensors->without({"vace_", "pose_patch_embedding.", "motion_encoder.", "face_encoder.", "face_adapter."}),
-              keys_of(*tensors)};
+              keys_of(*tensors), is_original(*tensors)};
   }
   auto name = io::class_name(entry.config);
   static const std::set<std::string> kClasses{"WanTransformer3DModel",
@@ -71,13 +70,22 @@ Expertise expertise_of(const ModelEntry& entry, bool has_second) {
   return Expertise::all;
 }
 
+/// A transformer in a file of its own stands for that of a whole model, but not for one of two where its name does not say for which.
+void check_stands_for(const ModelEntry& taken, const ModelEntry& other, bool has_second) {
+  const bool is_told = expertise_of(taken, has_second) != Expertise::all || expertise_of(other, has_second) == Expertise::all;
+  if (taken.in_model.empty() && !other.in_model.empty() && is_told) return;
+  data_error("models",
+             "{} and {} both hold a transformer of Wan, and their names do not say which is for much noise and which for little; name "
+             "the files or folders ..high_noise.. and ..low_noise..",
+             taken.label, other.label);
+}
+
 std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto found = find_sources(one);
   const auto& dit = found.dit();
   auto config = dit.tensors ? dit.read(detect) : Config{};
-  return words_of({{dit, fmt::format("Wan transformer ({} layers, width {}, {} names)", config.num_layers, config.width(),
-                                     dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers")},
+  return words_of({{dit, fmt::format("Wan transformer ({} layers, width {}, {} names)", config.num_layers, config.width(), dit.names())},
                    {found.vace.front(), "VACE"},
                    {found.animate, "Wan-Animate"},
                    {found.is_driven ? dit : Source{}, "Wan-Animate-2"},
@@ -111,17 +119,14 @@ Found find_sources(const ModelFiles& files) {
   bool has_second = files.find([](const ModelEntry& entry) { return entry.component == "transformer_2"; }) != nullptr;
   for (const auto& entry : files.entries) {
     auto expertise = expertise_of(entry, has_second);
-    if (auto vace = find_vace(entry); vace.entry) found.vace[expertise == Expertise::low_noise] = vace;
-    if (auto animate = find_animate(entry); animate.entry) found.animate = animate;
+    auto& vace = found.vace[expertise == Expertise::low_noise];
+    if (!vace.entry) vace = find_vace(entry);
+    if (!found.animate.entry) found.animate = find_animate(entry);
     auto dit = find_dit(entry);
     if (!dit.entry) continue;
     auto& slot = expertise == Expertise::low_noise ? found.low_noise : found.high_noise;
-    if (slot.entry)
-      data_error("models",
-                 "{} and {} both hold a transformer of Wan, and their names do not say which is for much noise and which for little; name "
-                 "the files or folders ..high_noise.. and ..low_noise..",
-                 slot.entry->label, entry.label);
-    slot = dit;
+    if (slot.entry) check_stands_for(*slot.entry, entry, has_second);
+    else slot = dit;
     found.has_experts = found.has_experts || expertise != Expertise::all;
     found.is_driven = found.is_driven || is_driven(dit);
   }

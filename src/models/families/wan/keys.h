@@ -6,9 +6,6 @@
 
 namespace burnish::models::wan {
 
-/// Prefixes under which single files keep the transformer and the modules beside it.
-inline const std::vector<std::string> kTransformerPrefixes{"", "model.diffusion_model.", "diffusion_model."};
-
 /// Returns the rules between the names of Wan's own files, which ComfyUI keeps, and ours.
 io::KeyMap original_keys();
 /// Returns those of a driven transformer (DrivingConfig), whose blocks stand a segment lower.

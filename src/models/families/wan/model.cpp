@@ -33,7 +33,7 @@ namespace burnish::models::wan {
 
 namespace {
 
-const std::string kText = "text_encoder", kImageEncoder = "image_encoder";
+const std::string kText = "text_encoder", kImageEncoder = "image_encoder", kFirstLatents = "first_latents";
 /// Tokens of a text as Wan was trained; shorter ones were filled up with zeros that are attended to.
 constexpr int64_t kTextLength = 512;
 /// The noise at which the experts meet: of text to video, and of picture to video (Wan-Video: wan/configs).
@@ -106,6 +106,7 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Assem
   for (const auto& module : side_modules_) latent_space_.streams[0].num_before += module->picture_before().empty() ? 0 : 1;
   latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();
   latent_space_.frame_rate = frame_rate_of(config_, vae_config);
+  if (gives(FirstFrame::held)) latent_space_.streams[0].held = kFirstLatents;
   // DiffSynth-Studio encodes Animate's picture and clip as one, and its caches hold other latents.
   if (found.animate.entry || config_.extras.driving.is_read) names_.values["latents"].diffsynth = {};
   else add_diffsynth_values(names_, config_);
@@ -254,7 +255,7 @@ void WanModel::denoise(pipeline::Scope& scope, const std::string& dit) {
                          .modulation_BM = scope.tensor("modulation")};
   const bool is_held = gives(FirstFrame::held);
   if (is_held) {
-    in.noisy_BCFHW = with_first(noisy, scope.tensor("first_latents"));
+    in.noisy_BCFHW = with_first(noisy, scope.tensor(kFirstLatents));
     in.given_modulation_BM = scope.tensor("first_modulation");
     in.num_given = 1;
   } else if (first_frame_ == FirstFrame::beside) {
@@ -263,8 +264,7 @@ void WanModel::denoise(pipeline::Scope& scope, const std::string& dit) {
   if (reads_image()) in.image_BNW = image_states(scope, noisy.size(0));
   for (const auto& module : side_modules_) module->give(scope, dit, in);
   auto prediction = loaded<Transformer>(part).forward(in);
-  scope.write("prediction",
-              is_held ? leading_to_first(prediction, noisy, scope.tensor("first_latents"), scope.tensor("sigma")) : prediction);
+  scope.write("prediction", is_held ? leading_to_first(prediction, noisy, scope.tensor(kFirstLatents), scope.tensor("sigma")) : prediction);
 }
 
 /// The noisy latents, and behind them along the channels what the transformer reads beside.
@@ -316,7 +316,7 @@ void WanModel::add_frame_units(UnitGroups& groups, const ModelParts& parts) {
   groups.encode_references = held_frame_units(vae, parts.encode, given_frames(false));
   groups.weigh = held_frame_weights();
   modulate.writes.emplace_back("first_modulation");
-  denoise.reads.insert(denoise.reads.end(), {"first_modulation", "first_latents", "sigma"});
+  denoise.reads.insert(denoise.reads.end(), {"first_modulation", kFirstLatents, "sigma"});
 }
 
 UnitGroups WanModel::units_of(const Expert& expert) {

@@ -110,7 +110,7 @@ Hints Vace::hints(const at::Tensor& context) {
 }
 
 Source find_vace(const ModelEntry& entry) {
-  auto tensors = find_below(entry, kTransformerPrefixes, kVaceMark);
+  auto tensors = find_below(entry, kDenoiserPrefixes, kVaceMark);
   if (!tensors) return {};
   auto alone = tensors->renamed([](const std::string& name) { return name.starts_with("vace_") ? name : ""; });
   const bool is_original = alone.contains("vace_blocks.0.after_proj.weight");

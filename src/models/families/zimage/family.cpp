@@ -10,19 +10,15 @@ namespace burnish::models::zimage {
 
 namespace {
 
-/// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
-const std::vector<std::string> kTextPrefixes{"", "text_encoders.qwen3_4b.transformer.", "text_encoders.qwen3_4b."};
+const auto kTextPrefixes = text_prefixes({"qwen3_4b"});
 /// Tokens that fill up pictures: of its kin, Z-Image alone has them.
 constexpr const char* kMark = "x_pad_token";
-/// Norms of queries: Qwen3.
-constexpr const char* kTextMark = "q_norm.weight";
-
-bool is_original(const io::TensorSource& tensors) { return !tensors.contains("all_x_embedder.2-1.weight"); }
 
 Source find_dit(const ModelFiles& files) {
   auto found = find_transformer(files, {kMark}, "ZImageTransformer2DModel");
   if (!found.tensors) return found;
-  if (is_original(*found.tensors)) found.keys = original_keys();
+  found.is_original = !found.tensors->contains("all_x_embedder.2-1.weight");
+  if (found.is_original) found.keys = original_keys();
   found.tensors = found.tensors->without({"norm_final."});  // a norm that no code runs
   return found;
 }
@@ -31,9 +27,8 @@ std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto [dit, text, vae] = find_sources(one);
   auto config = dit.tensors ? read_named(dit, detect) : Config{};
-  auto transformer =
-      fmt::format("Z-Image transformer ({} layers, {} in each refiner, width {}, {} names)", config.num_layers, config.num_refiner_layers,
-                  config.width, dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers");
+  auto transformer = fmt::format("Z-Image transformer ({} layers, {} in each refiner, width {}, {} names)", config.num_layers,
+                                 config.num_refiner_layers, config.width, dit.names());
   return words_of({{dit, transformer}, {text, "Qwen3 text encoder"}, {vae, "KL autoencoder"}});
 }
 
@@ -45,13 +40,13 @@ std::vector<ModelEntry> published(std::string_view name) {
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
-  return {find_dit(files), find_qwen(files, kTextPrefixes, kTextMark), find_autoencoder(files)};
+  return {find_dit(files), find_qwen(files, kTextPrefixes, kQwen3Mark), find_autoencoder(files)};
 }
 
 extern const Family kFamily{
     .name = "zimage",
     // A stage that only encodes may come without the transformer; its text encoder is then the mark.
-    .recognises = [](const ModelFiles& files) { return find_dit(files).entry || find_qwen(files, kTextPrefixes, kTextMark).entry; },
+    .recognises = [](const ModelFiles& files) { return find_dit(files).entry || find_qwen(files, kTextPrefixes, kQwen3Mark).entry; },
     .open = open_as<ZImageModel>,
     .describe = describe_entry,
     .options = {prompt_length_option(), tile_option()},
