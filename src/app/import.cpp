@@ -1,7 +1,10 @@
 #include "foreign/import.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -9,14 +12,17 @@
 #include "base/error.h"
 #include "base/input_error.h"
 #include "base/log.h"
+#include "base/quiet.h"
 #include "base/say.h"
 #include "base/text.h"
 #include "config/command_line.h"
 #include "io/files.h"
 #include "io/output_file.h"
+#include "models/files/hub_files.h"
 #include "train/options/check.h"
 #include "train/options/fields.h"
 #include "train/options/idle_options.h"
+#include "train/run/check_run.h"
 
 namespace burnish::app {
 
@@ -60,16 +66,32 @@ void drop_idle(train::TrainOptions& options, foreign::Import& imported) {
   }
 }
 
-/// Reads the text as `burnish train` does, and returns what a run would refuse.
+/// Tells whether all models that a run names can be looked into without fetching anything.
+bool are_here(const train::ModelChoice& choice) {
+  return !choice.model.empty() && std::ranges::all_of(choice.model, [](const std::string& name) {
+    try {
+      return !models::is_hub_model(name) || !models::hub_folder(name, models::HubUse::all).empty();
+    } catch (const Error&) {
+      return false;
+    }
+  });
+}
+
+/// Reads the text as `burnish train` does, and returns what a run would refuse, of its files too as far as they are here.
 std::string refusal_of(const std::string& toml) {
   train::TrainOptions options;
   config::Fields fields;
   train::fields(fields, options);
   config::read_toml_text(toml, fields);
+  QuietLog quiet;
+  setenv("HF_HUB_OFFLINE", "1", /*overwrite=*/1);
   try {
     train::check(options);
+    if (are_here(options.model)) train::check_run(options);
   } catch (const Error& error) {
     return without_source(error);
+  } catch (const c10::Error&) {
+    return "";  // of a run that cannot be planned more is known when it starts
   }
   return "";
 }

@@ -11,7 +11,7 @@
 #include "tests/integration/families/qwen_image.h"
 #include "tests/integration/families/qwen_layered.h"
 #include "tests/integration/families/zimage.h"
-#include "tests/integration/refused.h"
+#include "tests/integration/options/import_verb.h"
 #include "train/options/fields.h"
 #include "train/options/train_options.h"
 
@@ -20,35 +20,6 @@ using namespace burnish::test;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-namespace {
-
-std::string in_model(const std::string& part) { return (kGolden / "model" / part).string(); }
-std::string pictures() { return (kGolden / "pictures").string(); }
-
-class ImportVerb : public BadInput {
- protected:
-  /// Imports a file of that name and text; what was said. The TOML file is at("run.toml").
-  std::string import_file(const std::string& name, const std::string& text, const std::string& more = "") const {
-    auto outcome = run_burnish("import " + quoted(write(name, text)) + " --output " + quoted(at("run.toml")) + " " + more);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-    return outcome.output;
-  }
-  std::string toml() const { return read_file(at("run.toml")); }
-
-  /// One step with the imported settings; what was said.
-  std::string starts(const std::string& more = "", const std::string& tokenizers = BadInput::tokenizers()) const {
-    auto outcome =
-        run_burnish("train --config " + quoted(at("run.toml")) + " " + tokenizers + "--max_steps 1 --lr_warmup_steps 0 --device cpu " +
-                    "--num_threads 1 --output_path " + quoted(out()) + " " + more);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.output << toml();
-    const bool is_named = toml().find("output_name = \"x\"") != std::string::npos;
-    EXPECT_TRUE(fs::exists(out() / (is_named ? "x-step-1.safetensors" : "step-1.safetensors")));
-    return outcome.output;
-  }
-};
-
-}  // namespace
 
 TEST_F(ImportVerb, EveryRowNamesAnOption) {
   train::TrainOptions options;
@@ -316,8 +287,9 @@ TEST_F(ImportVerb, MusubisTomlAndItsDataset) {
           "'\ndataset_config = 'data.toml'\nnetwork_module = 'networks.lora_flux'\n"
           "network_dim = 4\ntimestep_sampling = 'shift'\noptimizer_type = 'adamw8bit'\nlearning_rate = 1e-4\nmixed_precision = 'no'\n"
           "max_train_epochs = 16\nfp8_base = true\nfp8_scaled = true\nvae_tiling = true\n");
-  for (const char* line : {"lora_rank = 4", "lora_alpha = 1.0", "discrete_flow_shift = 1.0  # discrete_flow_shift (its default)",
-                           "max_pixels = 3072", "num_epochs = 16", "fp8_models = \"dit\"", "vae_tile_size = 256"})
+  for (const char* line :
+       {"lora_rank = 4", "lora_alpha = 1.0", "discrete_flow_shift = 1.0  # discrete_flow_shift (its default)", "resolution = [\"64,48\"]",
+        "enable_bucket = true", "bucket_no_upscale = false", "num_epochs = 16", "fp8_models = \"dit\"", "vae_tile_size = 256"})
     EXPECT_THAT(toml(), HasSubstr(line));
   starts();
 }
@@ -718,7 +690,7 @@ TEST_F(ImportVerb, DatasetsAndPromptsLieBesideTheOutputAndTrain) {
   auto outcome = imports();
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_THAT(outcome.output, AllOf(HasSubstr("datasets.toml is beside it"), HasSubstr("run.prompts.txt is beside it")));
-  EXPECT_THAT(outcome.output, Not(HasSubstr("before it trains")));
+  EXPECT_THAT(outcome.output, HasSubstr("before it trains: no CLIP tokenizer beside the model; name its folder with --tokenizer_path"));
   starts();
   EXPECT_TRUE(fs::exists(out() / "samples")) << toml();
 
