@@ -1,4 +1,5 @@
 // Whatever a hand does to what the program wrote itself, and whatever number is given: a sentence, and never an internal error.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include "tests/integration/refused.h"
@@ -22,7 +23,7 @@ class CacheFiles : public BadInput {
   CacheFiles() {
     write("two.csv", "image,prompt,loss_weight\n" + (kGolden / "pictures/0.png").string() + ",a cat,1\n" +
                          (kGolden / "pictures/1.png").string() + ",\"a tree, red\",0.5\n");
-    const auto made = run_burnish("cache " + golden_model() + "--height 48 --width 64 --caption_dropout 0.1 --extra_inputs '' " +
+    const auto made = run_burnish("cache " + golden_model() + "--height 48 --width 64 --caption_dropout 0.1 " +
                                   option("dataset_metadata_path", at("two.csv")) + option("cache_path", at("cache")));
     EXPECT_EQ(made.exit_code, 0) << made.output;
   }
