@@ -57,14 +57,14 @@ TEST(Problems, OfValuesAreAllSaidAtOnce) {
 
 TEST(Problems, ANumberWhoseRowSaysNoEndHasOneAllTheSame) {
   for (double rate : {1e12, 0.0}) {
-    Options o{.rate = rate};
+    RunOptions o{.rate = rate};
     auto fields = o.fields();
     Problems problems(fields);
     problems.check_values();
     EXPECT_TRUE(problems.list().empty()) << rate;
   }
   double free = -1e300;
-  Options o{.rate = 1e300};
+  RunOptions o{.rate = 1e300};
   auto fields = o.fields();
   fields("free", free, "a number without a range");
   Problems problems(fields);

@@ -32,7 +32,7 @@ std::vector<Published> published(const std::string& program) {
 }
 
 /// What settings become: the options that are written, and what is said.
-std::set<std::string> imported(const foreign::Program& program, const Value& tree) {
+std::set<std::string> lines_of(const foreign::Program& program, const Value& tree) {
   RunOptions options;
   foreign::Import imported;
   foreign::apply(program.table(), Settings(tree), true, options.fields, imported);
@@ -134,12 +134,12 @@ TEST(PublishedKeys, ASettingThatIsLeftOutGivesWhatItsDefaultGives) {
   for (const auto& program : foreign::programs()) {
     for (const auto& base : bases(program.word)) {
       auto tree = Value::parse(base);
-      const auto without = imported(program, tree);
+      const auto without = lines_of(program, tree);
       for (const auto& [key, absent] : published(program.word)) {
         if (absent.is_null() || Settings(tree).has(key) || (key == "network.type" && !tree.contains("network"))) continue;
         auto with_default = tree;
         set(with_default, key, absent);
-        EXPECT_THAT(imported(program, with_default), ::testing::ContainerEq(without))
+        EXPECT_THAT(lines_of(program, with_default), ::testing::ContainerEq(without))
             << program.word << " " << base << ": " << key << " = " << absent;
       }
     }

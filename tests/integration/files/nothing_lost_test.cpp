@@ -151,8 +151,8 @@ TEST_F(NothingLost, ByEndingsOfCaptions) {
 TEST_F(NothingLost, OfSettingsInTheFolderOfARun) {
   Scratch scratch;
   std::ofstream(scratch / "config.toml") << "# mine\nlora_rank = 2\n";
-  const auto train = "train " + quoted(scratch / "config.toml") + " " + golden_model() + golden_data() + "--max_steps 1 --output_path " +
-                     quoted(scratch.path());
+  const auto train = "train " + quoted(fs::path(scratch / "config.toml")) + " " + golden_model() + golden_data() + "--max_steps 1 --output_path " +
+                     quoted(fs::path(scratch.path()));
   expect_one_error(run_burnish(train, "BURNISH_LOG=error"), 2, {"config.toml was written by no run", "--output_path"});
   EXPECT_EQ(read_file(scratch / "config.toml"), "# mine\nlora_rank = 2\n");
   EXPECT_EQ(scratch.num_files(), 1u);

@@ -128,7 +128,7 @@ TEST_F(Dpo, PairsOfOnePictureAreCounted) {
   fs::copy_file(kGolden / "pictures/0.png", folder / "copy.png");
   std::ofstream(folder / "pairs.csv") << "image,rejected_image,prompt\n0.png,0.png,a\n0.png," << (folder / "copy.png").string()
                                       << ",b\n1.png,2.png,c\n";
-  auto out = run_burnish("train --task dpo --max_steps 1 " + flux() + kLora + option("output_path", folder / "equal"));
+  auto out = run_burnish("train --task dpo --max_steps 1 " + flux() + kPairLora + option("output_path", folder / "equal"));
   EXPECT_EQ(out.exit_code, 0) << out.output;
   EXPECT_THAT(out.output, HasSubstr("2 samples have in rejected_image the very picture that is liked more"));
 }

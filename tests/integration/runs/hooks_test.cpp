@@ -24,7 +24,7 @@ const std::string kHookLora = "--learning_rate 1e-3 --lora_rank 2 --lora_target_
 
 std::string held_out() { return option("validation_metadata_path", kGolden / "pictures/metadata.csv"); }
 
-Outcome train(const std::string& options, const fs::path& run) {
+Outcome trained_with_hooks(const std::string& options, const fs::path& run) {
   auto outcome = run_burnish("train " + golden_model() + golden_data() + kHookLora + options + option("output_path", run));
   EXPECT_EQ(outcome.exit_code, 0) << options << "\n" << outcome.output;
   return outcome;
@@ -78,7 +78,7 @@ TEST_F(Hooks, PreviewsAreWhatTheVerbDraws) {
   auto difference = [](const at::Tensor& a, const at::Tensor& b) { return (a.to(at::kInt) - b.to(at::kInt)).abs().max().item<int>(); };
   std::vector<at::Tensor> seen;
   for (const char* average : {"", "--ema_decay 0.5 "}) {  // of which the file has the averages
-    train("--max_steps 3 --learning_rate 0.1 " + std::string(average) + option("preview_prompts", prompts()), folder / "run");
+    trained_with_hooks("--max_steps 3 --learning_rate 0.1 " + std::string(average) + option("preview_prompts", prompts()), folder / "run");
     auto drawn =
         run_burnish("sample " + golden_model() + "--prompt 'a red circle' --seed 0 --num_inference_steps 3 --height 48 --width 64 " +
                     option("lora", folder / "run/step-3.safetensors") + option("output_path", folder / "drawn"));
@@ -92,7 +92,7 @@ TEST_F(Hooks, PreviewsAreWhatTheVerbDraws) {
 }
 
 TEST_F(Hooks, OldWeightsGoAndTheBestStay) {
-  train("--max_steps 7 --save_steps 2 --keep_last 2 --validation_steps 3 --keep_best " + held_out(), folder / "run");
+  trained_with_hooks("--max_steps 7 --save_steps 2 --keep_last 2 --validation_steps 3 --keep_best " + held_out(), folder / "run");
   auto files = contents(folder / "run");
   EXPECT_THAT(names(files), testing::ElementsAre("best.safetensors", "config.toml", "log.jsonl", "plan.json", "state/state.safetensors",
                                                  "step-6.safetensors", "step-7.safetensors", "validation.json"));
@@ -107,7 +107,7 @@ TEST_F(Hooks, OldWeightsGoAndTheBestStay) {
 }
 
 TEST_F(Hooks, HeldOutSamplesAreJudgedAndPreviewsDrawnAtStrengths) {
-  auto outcome = train("--max_steps 3 --learning_rate 0.05 --validation_steps 2 --validation_strengths 0,0.5,-1 " + held_out() +
+  auto outcome = trained_with_hooks("--max_steps 3 --learning_rate 0.05 --validation_steps 2 --validation_strengths 0,0.5,-1 " + held_out() +
                            option("preview_prompts", prompts()),
                        folder / "run");
   const auto losses = nlohmann::json::parse(read_file(folder / "run/validation.json"));
@@ -130,7 +130,7 @@ TEST_F(Hooks, HeldOutSamplesAreJudgedAndPreviewsDrawnAtStrengths) {
   EXPECT_FALSE(at::equal(preview(3, 4), preview(3, 0)));
   EXPECT_EQ(data::read_png_text(folder / "run/samples/step-000003/05.png").at("strength"), "0.5");
   EXPECT_EQ(logged_steps(folder / "run"), [&] {
-    train("--max_steps 3 --learning_rate 0.05 ", folder / "plain");
+    trained_with_hooks("--max_steps 3 --learning_rate 0.05 ", folder / "plain");
     return logged_steps(folder / "plain");
   }());
   auto refused =
@@ -155,10 +155,10 @@ TEST_F(Hooks, WhatAFamilyLeavesWithoutAGradientIsNoWarning) {
 }
 
 TEST_F(Hooks, ARunEndsWithItsPage) {
-  train("--max_steps 2 " + option("preview_prompts", prompts()), folder / "run");
+  trained_with_hooks("--max_steps 2 " + option("preview_prompts", prompts()), folder / "run");
   auto page = read_file(folder / "run/report.html");
   EXPECT_THAT(page, testing::AllOf(HasSubstr("a red circle"), HasSubstr("\"steps\":[1,2]")));
-  train("--max_steps 2 --write_report false ", folder / "without");
+  trained_with_hooks("--max_steps 2 --write_report false ", folder / "without");
   EXPECT_FALSE(fs::exists(folder / "without/report.html"));
 }
 

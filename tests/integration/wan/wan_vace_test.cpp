@@ -32,23 +32,23 @@ class WanVace : public WanRun {
     expect_steps(kVace, name, model() + "--loss_weighting uniform " + data() + kGuides + more);
   }
   at::Tensor drawn(const std::string& more) const {
-    ok("sample " + model() + "--prompt 'red apple' --height 32 --width 48 --num_frames 5 --num_inference_steps 4 " + kGuides() + more +
+    ok("sample " + model() + "--prompt 'red apple' --height 32 --width 48 --num_frames 5 --num_inference_steps 4 " + guides() + more +
        option("save_latents", at("latents.safetensors")) + option("output_path", at("drawn")));
     return io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents").clone();
   }
-  static std::string kGuides() {
+  static std::string guides() {
     return option("vace_video", kVace / "video.webp") + option("vace_video_mask", kVace / "mask.webp") +
            option("vace_reference_image", kVace / "reference.png");
   }
 };
 
 const std::string kVaceLora = "--lora_checkpoint '" + (kVace / "lora.safetensors").string() + "' ";
-const std::string kVaceLora = "--lora_checkpoint '" + (kVace / "vace_lora.safetensors").string() + "' ";
+const std::string kModuleLora = "--lora_checkpoint '" + (kVace / "vace_lora.safetensors").string() + "' ";
 
 }  // namespace
 
 TEST_F(WanVace, TrainsAnAdapterOfTheTransformer) { steps("lora", kVaceLora); }
-TEST_F(WanVace, TrainsAnAdapterOfTheModule) { steps("vace_lora", kVaceLora + "--use_gradient_checkpointing "); }
+TEST_F(WanVace, TrainsAnAdapterOfTheModule) { steps("vace_lora", kModuleLora + "--use_gradient_checkpointing "); }
 TEST_F(WanVace, TrainsTheModuleWhole) { steps("vace", "--trainable_models vace "); }
 
 TEST_F(WanVace, DrawsAClipFromAClipAMaskAndAPicture) {
