@@ -7,6 +7,7 @@
 #include "models/families/wan/transformer.h"
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"
+#include "tests/scratch.h"
 
 using namespace burnish;
 using namespace burnish::models;
