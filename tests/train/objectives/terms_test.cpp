@@ -203,10 +203,10 @@ TEST(Terms, WhatAMaskLeavesOutIsHeldToTheModel) {
 }
 
 TEST(Terms, TheClassTakesTheTriggerWordsPlaceWhateverIsDropped) {
-  SampleInfo sample{.prompt = "a photo of sks", .trigger_word = "sks"};
+  SampleInfo sample{.extent = {}, .prompt = "a photo of sks", .trigger_word = "sks"};
   EXPECT_EQ(class_prompt("dog", {.sample = &sample}), "a photo of dog");
   EXPECT_EQ(class_prompt("dog", {.sample = &sample, .empty_caption = true}), "a photo of dog");
   EXPECT_EQ(class_prompt("dog", {.sample = &sample, .caption = "sks, red"}), "dog, red");
-  SampleInfo of_class{.prompt = "a photo of sks"};
+  SampleInfo of_class{.extent = {}, .prompt = "a photo of sks"};
   EXPECT_EQ(class_prompt("dog", {.sample = &of_class}), "a photo of sks") << "it has no trigger word";
 }
