@@ -29,7 +29,7 @@ class WanVace : public WanRun {
     return ok("train " + model() + more + "--max_steps 3 --learning_rate 1e-3 " + option("output_path", at(name)));
   }
   void steps(const std::string& name, const std::string& more) const {
-    expect_steps(kVace, name, model() + "--loss_weighting uniform " + data() + kGuides + more);
+    test::expect_steps(kVace, name, model() + "--loss_weighting uniform " + data() + kGuides + more);
   }
   at::Tensor drawn(const std::string& more) const {
     ok("sample " + model() + "--prompt 'red apple' --height 32 --width 48 --num_frames 5 --num_inference_steps 4 " + guides() + more +
