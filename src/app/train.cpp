@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "app/announcer.h"
 #include "app/named_models.h"
@@ -14,6 +15,8 @@
 #include "base/say.h"
 #include "base/text.h"
 #include "io/files.h"
+#include "io/json.h"
+#include "io/output_file.h"
 #include "report/page.h"
 #include "train/options/fields.h"
 #include "train/options/meaning.h"
@@ -27,6 +30,14 @@ namespace {
 constexpr const char* kTrainAnswer = "interrupted: the run ends after this step, and saves what it trained";
 constexpr const char* kCacheAnswer = "interrupted: making the cache ends after this sample, and what is complete is kept";
 
+/// Refuses a folder for a cache in which a file has the name of one of its lists and is another: these are objects of JSON. All other files
+/// of a cache have names by their contents.
+void check_cache_folder(const char* verb, const std::filesystem::path& folder) {
+  if (folder.empty()) return;
+  for (const char* name : {"samples.json", "manifest.json", "hashes.json"})
+    io::check_replaces(verb, folder / name, [](const auto& file) { return io::read_json(file).is_object(); });
+}
+
 /// False when only help was asked for.
 bool read_options(const char* verb, const char* summary, const Arguments& arguments, train::TrainOptions& options,
                   const std::function<void()>& prepare = {}) {
@@ -35,8 +46,10 @@ bool read_options(const char* verb, const char* summary, const Arguments& argume
   auto parsed = read_train_options(verb, summary, arguments, fields, options, prepare);
   if (parsed.help) print("{}", parsed.help_text);
   if (!parsed.without_effect.empty()) info("without effect here: {}", join(parsed.without_effect));
-  if (!parsed.help) check_models(verb, options.model.model, "go on training it with --model MODEL --lora_checkpoint {}");
-  return !parsed.help;
+  if (parsed.help) return false;
+  check_models(verb, options.model.model, "go on training it with --model MODEL --lora_checkpoint {}");
+  check_cache_folder(verb, train::cache_folder(options));
+  return true;
 }
 
 /// The page about a run that has ended. What was trained is saved: that the page cannot be written does not change how the run ended.

@@ -50,8 +50,8 @@ class ReadObject {
   std::string text(const char* key) const {
     return of<std::string>(key, "", [](const json& one) { return one.is_string(); });
   }
-  bool truth(const char* key) const {
-    return of<bool>(key, false, [](const json& one) { return one.is_boolean(); });
+  bool truth(const char* key, bool otherwise = false) const {
+    return of<bool>(key, otherwise, [](const json& one) { return one.is_boolean(); });
   }
   int64_t whole(const char* key, int64_t otherwise) const {
     return of<int64_t>(key, otherwise, [](const json& one) { return one.is_number_integer(); });
@@ -177,7 +177,7 @@ Queue::~Queue() {
 void Queue::read() {
   const ReadObject order(work_.folder / "queue.json");
   at_once_ = std::clamp<int64_t>(order.whole("at_once", 1), 1, kMostJobsAtOnce);
-  paused_ = order.truth("is_paused");
+  paused_ = order.truth("is_paused", /*otherwise=*/io::is_there(work_.folder / "queue.json"));  // nothing is begun by what cannot be read
   std::vector<std::string> ids;
   std::error_code error;
   for (fs::directory_iterator entry(work_.folder, error), end; entry != end; entry.increment(error)) {

@@ -123,8 +123,8 @@ void add_run_routes(Routes& routes, Studio& studio) {
                 rename(studio, folder, request, response);
               }));
   routes.remove(run, of_ended_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
-                  studio.workspace.throw_away(folder);
                   forget_jobs(studio, folder.filename().string());
+                  studio.workspace.throw_away(folder);
                   done(response);
                 }));
 }

@@ -30,7 +30,7 @@ class NothingLost : public testing::Test {
         {"launch", ""},  // train, in several processes
         {"plan", ""},
         {"cache", model + golden_data() + "--cache_path " + quoted(out / "cache")},
-        {"data", quoted(given / "pictures") + " --contact_sheet " + quoted(out / "sheet.html")},
+        {"data", quoted(kGolden / "pictures/metadata.csv") + " --contact_sheet " + quoted(out / "sheet.html")},
         {"caption", pictures + option("model", golden_path("captions/qwen3_vl")) +
                         "--dtype fp32 --max_new_tokens 2 --num_threads 1 --caption_mode replace"},
         {"mask", pictures + option("model", golden_path("masks/clip_seg")) +
@@ -100,6 +100,7 @@ TEST_F(NothingLost, ByAnyVerb) {
     std::ranges::set_difference(files_below(first / "out"), before, std::back_inserter(written));
     EXPECT_FALSE(written.empty());
     for (const auto& name : written) {
+      if (verb == "cache" && !name.ends_with("s.json") && !name.ends_with("manifest.json")) continue;  // a name by its contents
       SCOPED_TRACE(name);
       Scratch again;
       make_out(again / "out", given.path());
