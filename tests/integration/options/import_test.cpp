@@ -81,7 +81,9 @@ TEST_F(ImportVerb, KohyasCommandLineWithItsDatasetFile) {
 }
 
 TEST_F(ImportVerb, SaysAsJsonWhatBecameOfEveryName) {
-  const auto file = write("kohya.toml", "network_module = \"networks.lora_flux\"\nnetwork_dim = 7\nno_such_name = 3\n");
+  const auto file = write("kohya.toml",
+                          "pretrained_model_name_or_path = \"flux1-dev.safetensors\"\nnetwork_module = \"networks.lora_flux\"\n"
+                          "network_dim = 7\nno_such_name = 3\n");
   auto outcome = run_burnish("import " + quoted(file) + " --json", "BURNISH_LOG=error");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   const auto said = nlohmann::json::parse(outcome.output);
