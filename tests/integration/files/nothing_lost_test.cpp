@@ -25,8 +25,8 @@ class NothingLost : public testing::Test {
     const std::map<std::string, std::string> commands{
         {"new", "--dataset " + quoted(given / "pictures") + " --model " + quoted(kAssets) +
                     " --subject 'a cat' --memory cpu --overwrite --output " + quoted(out / "run.toml")},
-        {"train", model + golden_data() + "--max_steps 1 --save_steps 1 --lora_rank 2 --log_csv --preview_prompts " +
-                      quoted(given / "prompts.txt") + " --preview_num_inference_steps 1 --output_path " + quoted(out)},
+        {"train", model + golden_data() + "--max_steps 1 --save_steps 1 --lora_rank 2 --preview_prompts " + quoted(given / "prompts.txt") +
+                      " --preview_num_inference_steps 1 --output_path " + quoted(out)},
         {"launch", ""},  // train, in several processes
         {"plan", ""},
         {"cache", model + golden_data() + "--cache_path " + quoted(out / "cache")},
@@ -152,8 +152,8 @@ TEST_F(NothingLost, ByEndingsOfCaptions) {
 TEST_F(NothingLost, OfSettingsInTheFolderOfARun) {
   Scratch scratch;
   std::ofstream(scratch / "config.toml") << "# mine\nlora_rank = 2\n";
-  const auto train = "train " + quoted(fs::path(scratch / "config.toml")) + " " + golden_model() + golden_data() + "--max_steps 1 --output_path " +
-                     quoted(fs::path(scratch.path()));
+  const auto train = "train " + quoted(fs::path(scratch / "config.toml")) + " " + golden_model() + golden_data() +
+                     "--max_steps 1 --output_path " + quoted(fs::path(scratch.path()));
   expect_one_error(run_burnish(train, "BURNISH_LOG=error"), 2, {"config.toml was written by no run", "--output_path"});
   EXPECT_EQ(read_file(scratch / "config.toml"), "# mine\nlora_rank = 2\n");
   EXPECT_EQ(scratch.num_files(), 1u);
