@@ -320,7 +320,7 @@ TEST_F(Embedding, WhatMeansNothingIsRefused) {
   refused_with("--embedding_token x --embedding_output --embedding_keep_norm", "take one of them out");
   io::save_safetensors(folder / "wide.safetensors", {{"clip_l", at::ones({1, 8})}});
   refused_with("--embedding_token x --embedding_checkpoint '" + (folder / "wide.safetensors").string() + "'", "for another model", 3);
-  refused_with("--embedding_token x --embedding_init 'a x'", "holds a word that trains");
+  refused_with("--caption_prefix 'x ' --embedding_token x --embedding_init 'a x'", "holds a word that trains");
   const auto words = words_of(folder, {{"<it>", kRed}, {"<it>", kTree}});
   refused_with(words, "two tables of '<it>'");
   refused_with(words + "--embedding_token x", "embedding_config all of them");
