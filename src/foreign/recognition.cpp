@@ -22,8 +22,20 @@ std::vector<std::string> words_of(const std::vector<Program>& programs) {
   return words;
 }
 
-/// The programs whose settings these may be: those with a name that they alone have, or else those with names that others have as well.
+std::vector<Program> programs_of_script(const Value& tree) {
+  std::vector<Program> found;
+  if (!tree.is_object() || !tree.contains("script")) return found;
+  const Value script{{"script", tree["script"]}};
+  for (const auto& program : programs()) {
+    if (program.recognises(script)) found.push_back(program);
+  }
+  return found;
+}
+
+/// The programs whose settings these may be: those whose script a command starts, or those with a name that they alone have, or else those
+/// with names that others have as well.
 std::vector<Program> possible_programs(const Value& tree) {
+  if (auto by_script = programs_of_script(tree); !by_script.empty()) return by_script;
   std::vector<Program> own, shared;
   for (const auto& program : programs()) {
     if (program.recognises(tree)) own.push_back(program);
