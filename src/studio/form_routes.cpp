@@ -67,7 +67,9 @@ json recipes_in(const fs::path& folder) {
 void add_form_routes(httplib::Server& http, Studio& studio) {
   http.Get("/api/studio", handled([&studio](const Request&, Response& response) {
              const auto& workspace = studio.workspace;
-             answer(response, {{"folder", workspace.root().string()}, {"datasets", Workspace::names(workspace.datasets())}});
+             answer(response, {{"folder", workspace.root().string()},
+                               {"datasets", Workspace::names(workspace.datasets())},
+                               {"demo", Demo(studio.options.demo).describe()}});
            }));
   http.Get("/api/options", handled([&studio](const Request&, Response& response) {
              report::send_whole(response, studio.options.schema, "application/json");

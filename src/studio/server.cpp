@@ -49,7 +49,9 @@ Server::Server(const Options& options) : server_("studio", options.address, opti
   add_pages();
   add_run_routes(http, studio_);
   add_queue_routes(http, studio_);
+  add_bin_routes(http, studio_);
   add_form_routes(http, studio_);
+  add_first_run_routes(http, studio_);
   add_model_routes(http, studio_);
   add_drawing_routes(http, studio_);
   add_file_routes(http, studio_);

@@ -7,6 +7,7 @@
 #include "studio/annotations.h"
 #include "studio/claim.h"
 #include "studio/datasets.h"
+#include "studio/demo.h"
 #include "studio/drawings.h"
 #include "studio/fetches.h"
 #include "studio/files.h"
@@ -35,6 +36,7 @@ struct Options {
   /// [{"option", "belongs_to"}]}.
   std::function<nlohmann::json(const std::string& settings)> form = {};
   std::filesystem::path recipes = {};  ///< folder of settings to begin with
+  std::filesystem::path demo = {};     ///< folder of what comes with the program to try it with (demo.h)
   bool trusts_settings = false;        ///< whether settings may name commands to run (config::Row::acts_outside)
 };
 
@@ -87,7 +89,9 @@ struct Studio : StudioFolder, Pictures {
 // Each answers for a part of the interface (docs/studio-api.md). The studio must outlive the server.
 void add_run_routes(httplib::Server& http, Studio& studio);
 void add_queue_routes(httplib::Server& http, Studio& studio);
+void add_bin_routes(httplib::Server& http, Studio& studio);
 void add_form_routes(httplib::Server& http, Studio& studio);
+void add_first_run_routes(httplib::Server& http, Studio& studio);
 void add_model_routes(httplib::Server& http, Studio& studio);
 void add_dataset_routes(httplib::Server& http, Studio& studio);
 void add_drawing_routes(httplib::Server& http, Studio& studio);

@@ -18,6 +18,7 @@ namespace burnish::studio {
 ///   files/         files to look at, and what they are converted into
 ///   imports/NAME   settings of other programs, and what was made of them
 ///   models/        models, which are found by their names
+///   prompts/       prompts of previews that were typed on a page (prompts.h)
 ///   bin/           what was deleted, by when and what
 class Workspace {
  public:
@@ -32,6 +33,7 @@ class Workspace {
   std::filesystem::path loras() const { return root_ / "loras"; }
   std::filesystem::path files() const { return root_ / "files"; }
   std::filesystem::path models() const { return root_ / "models"; }
+  std::filesystem::path prompts() const { return root_ / "prompts"; }
   std::filesystem::path imports() const { return root_ / "imports"; }
   std::filesystem::path bin() const { return root_ / "bin"; }
 
@@ -39,8 +41,6 @@ class Workspace {
   static std::optional<std::filesystem::path> find(const std::filesystem::path& part, const std::string& name);
   /// Names of the folders in one of the above, sorted.
   static std::vector<std::string> names(const std::filesystem::path& part);
-  /// Moves a folder, or a file, of one of the above into bin/.
-  void throw_away(const std::filesystem::path& folder) const;
 
  private:
   std::filesystem::path root_;
