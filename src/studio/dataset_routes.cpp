@@ -1,7 +1,9 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "io/files.h"
+#include "studio/bin.h"
 #include "studio/dataset_handlers.h"
 #include "studio/zip.h"
 
@@ -44,9 +46,9 @@ void make(const Studio& studio, const Request& request, Response& response) {
 
 /// A folder goes into the bin; of one that is linked the link alone goes.
 void remove(const Studio& studio, const fs::path& folder, Response& response) {
+  if (!fs::is_symlink(folder)) return answer(response, {{"bin", throw_away(studio.workspace, folder)}});
   std::error_code error;
-  if (fs::is_symlink(folder)) fs::remove(folder, error);
-  else studio.workspace.throw_away(folder);
+  fs::remove(folder, error);
   if (error) return refuse(response, 500, error.message());
   done(response);
 }
@@ -75,16 +77,22 @@ void take(const fs::path& folder, const Request& request, Response& response, co
   if (take_file(to, kMostOfAFile, response, read)) answer(response, {{"added", 1}});
 }
 
+/// Writes captions by file. One that is not what the page has `known` any more was changed elsewhere, and stays.
 void write_captions(const fs::path& folder, const Request& request, Response& response) {
-  auto before = json::object();
-  const auto body = body_of(request);
+  auto before = json::object(), other = json::object();
+  const auto body = body_of(request), known = body.value("known", json::object());
   for (const auto& [file, caption] : body.at("captions").items()) {
     auto item = Datasets::find(folder, file);
     if (!item) continue;
-    before[file] = io::is_there(item->caption_file()) ? io::read_text(item->caption_file()) : "";
+    const auto there = io::is_there(item->caption_file()) ? io::read_text(item->caption_file()) : "";
+    if (known.contains(file) && trim(known[file].get<std::string>()) != trim(there)) {
+      other[file] = trim(there);
+      continue;
+    }
+    before[file] = there;
     Datasets::write_caption(*item, caption.get<std::string>());
   }
-  answer(response, {{"before", before}});
+  answer(response, {{"before", before}, {"other", other}});
 }
 
 void leave_out(const fs::path& folder, const Request& request, Response& response) {
@@ -121,8 +129,7 @@ void add_dataset_routes(httplib::Server& http, Studio& studio) {
               }));
   http.Delete(item, of_item(studio, [&datasets](const fs::path& folder, const Item& picture, const Request&, Response& response) {
                 if (fs::is_symlink(folder)) return refuse(response, 409, "what lies in a linked folder is not thrown away; leave it out");
-                datasets.throw_away(folder, picture);
-                done(response);
+                answer(response, {{"bin", datasets.throw_away(folder, picture)}});
               }));
   http.Put(dataset + "/files/([^/]+)", [&studio](const Request& request, Response& response, const httplib::ContentReader& read) {
     of_dataset(studio, [&read](const fs::path& folder, const Request& asked, Response& answered) { take(folder, asked, answered, read); })(

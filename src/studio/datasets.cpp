@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -17,6 +18,7 @@
 #include "data/frame_files.h"
 #include "data/image.h"
 #include "io/files.h"
+#include "studio/bin.h"
 #include "studio/masks.h"
 
 namespace burnish::studio {
@@ -27,6 +29,7 @@ using nlohmann::json;
 namespace {
 
 constexpr const char* kLeftOut = ".excluded";
+constexpr int kNumShown = 4;  // pictures that stand for a dataset
 
 bool is_item(const std::string& name) { return is_name(name) && (data::is_picture_name(name) || data::is_video(name)); }
 
@@ -116,10 +119,13 @@ json Datasets::list() const {
   auto all = json::array();
   for (const auto& name : Workspace::names(workspace_.datasets())) {
     const auto items = listed(workspace_.datasets() / name, /*is_left_out=*/false);
+    auto first = json::array();  // what a tile of it shows
+    for (const auto& one : items | std::views::take(kNumShown)) first.push_back(one.item.name);
     std::error_code is_no_link;
     const auto linked = fs::read_symlink(workspace_.datasets() / name, is_no_link);
     all.push_back({{"name", name},
                    {"items", items.size()},
+                   {"first", first},
                    {"captions", std::ranges::count(items, true, &Listed::has_caption)},
                    {"folder", linked.empty() ? json() : json(linked.string())}});
   }
@@ -201,15 +207,15 @@ void Datasets::leave_out(const fs::path& dataset, const Item& item, bool out) {
   move(item.path, to);
 }
 
-void Datasets::throw_away(const fs::path& dataset, const Item& item) const {
+std::string Datasets::throw_away(const fs::path& dataset, const Item& item) const {
   const auto folder = workspace_.bin() / ("pictures of " + dataset.filename().string());
-  std::error_code ignored;
-  fs::create_directories(folder, ignored);
   const auto ending = item.path.extension().string();
   const auto to = folder / free_name(folder, item.path.filename().string(), ending);
   const auto stem = item.path.stem().string().size();
-  for (const auto& path : item.companions()) move(path, folder / (to.stem().string() + path.filename().string().substr(stem)));
-  move(item.path, to);
+  std::vector<Moved> moved;
+  for (const auto& path : item.companions()) moved.push_back({path, folder / (to.stem().string() + path.filename().string().substr(stem))});
+  moved.push_back({item.path, to});
+  return move_to_bin(workspace_, moved);
 }
 
 bool Datasets::takes(const std::string& file) {

@@ -30,8 +30,8 @@ class Datasets {
   /// The workspace must outlive it.
   explicit Datasets(const Workspace& workspace) : workspace_(workspace) {}
 
-  /// [{"name", "items", "captions", "folder"}]: how many pictures and clips there are, how many of them have a caption, and the folder that
-  /// is linked, or null.
+  /// [{"name", "items", "first", "captions", "folder"}]: how many pictures and clips there are, the first few of them, how many have a
+  /// caption, and the folder that is linked, or null.
   nlohmann::json list() const;
   /// [{"file", "caption": text or null, "mask": a number that changes with it or null, "is_left_out", "is_clip", "height", "width",
   /// "bytes", "problem"}], by name; sizes are 0 for what cannot be read, with the reason.
@@ -44,8 +44,8 @@ class Datasets {
   static void write_caption(const Item& item, const std::string& caption);
   /// Moves it, with what lies beside it, out of the pictures that are trained, or back.
   static void leave_out(const std::filesystem::path& dataset, const Item& item, bool out);
-  /// Moves it, with what lies beside it, into the bin.
-  void throw_away(const std::filesystem::path& dataset, const Item& item) const;
+  /// Moves it, with what lies beside it, into the bin; its id there (bin.h).
+  std::string throw_away(const std::filesystem::path& dataset, const Item& item) const;
 
   /// Tells whether files of this name may be added to a dataset: pictures, clips, captions.
   static bool takes(const std::string& file);

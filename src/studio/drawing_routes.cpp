@@ -1,3 +1,4 @@
+#include "studio/bin.h"
 #include "studio/choices.h"
 #include "studio/json_responses.h"
 #include "studio/studio.h"
@@ -52,8 +53,7 @@ void add_drawing_routes(httplib::Server& http, Studio& studio) {
   http.Delete(drawing, of_drawing(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
                 if (!studio.drawings.forget(folder.filename().string()))
                   return refuse(response, 409, "this drawing goes on; stop it first");
-                studio.workspace.throw_away(folder);
-                done(response);
+                answer(response, {{"bin", throw_away(studio.workspace, folder)}});
               }));
 }
 

@@ -2,6 +2,7 @@
 
 #include "io/files.h"
 #include "report/local_server.h"
+#include "studio/bin.h"
 #include "studio/json_responses.h"
 #include "studio/runs.h"
 #include "studio/studio.h"
@@ -97,8 +98,7 @@ void add_file_routes(httplib::Server& http, Studio& studio) {
              send_file(path, response);
            }));
   http.Delete("/api/files/(files|loras)/([^/]+)", of_file(studio, [&studio](const fs::path& path, const Request&, Response& response) {
-                studio.workspace.throw_away(path);
-                done(response);
+                answer(response, {{"bin", throw_away(studio.workspace, path)}});
               }));
   http.Put("/api/files/(files|loras)/(.+)", [&studio](const Request& request, Response& response, const httplib::ContentReader& read) {
     handled([&](const Request& asked, Response& answered) { take(studio, asked, answered, read); })(request, response);

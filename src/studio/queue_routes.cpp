@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "io/files.h"
 #include "studio/json_responses.h"
 #include "studio/studio.h"
 
@@ -22,6 +25,12 @@ void add_queue_routes(httplib::Server& http, Studio& studio) {
               done(response);
             }));
   const std::string job = "/api/queue/jobs/([^/]+)";
+  http.Get(job + "/settings", handled([&queue](const Request& request, Response& response) {
+             const auto jobs = queue.jobs();
+             const auto found = std::ranges::find(jobs, request.matches[1].str(), &Job::id);
+             if (found == jobs.end()) return refuse(response, 404, "there is no such job");
+             answer(response, {{"run", found->run}, {"text", io::read_text(queue.settings_of(found->id))}});
+           }));
   http.Post(job + "/move", handled([&queue](const Request& request, Response& response) {
               if (!queue.move(request.matches[1], body_of(request).value("before", ""))) return refuse(response, 404, "no such job waits");
               done(response);

@@ -5,6 +5,7 @@
 #include "io/files.h"
 #include "io/last_lines.h"
 #include "records/asked.h"
+#include "studio/bin.h"
 #include "studio/json_responses.h"
 #include "studio/studio.h"
 #include "studio/workspace_handlers.h"
@@ -82,10 +83,13 @@ void add_wishes(httplib::Server& http, Studio& studio) {
             }));
 }
 
-void resume(Studio& studio, const fs::path& folder, Response& response) {
+/// A run goes on with the settings that it had, or with those of the body: more steps, say.
+void resume(Studio& studio, const fs::path& folder, const Request& request, Response& response) {
   if (!io::is_there(folder / "config.toml") || !io::is_folder(folder / "state"))
     return refuse(response, 409, "nothing was saved here that a run could go on from");
-  const auto job = studio.queue.add(folder.filename().string(), io::read_text(folder / "config.toml"), /*resumes=*/true);
+  const auto given = body_of(request).value("settings", "");
+  const auto job =
+      studio.queue.add(folder.filename().string(), given.empty() ? io::read_text(folder / "config.toml") : given, /*resumes=*/true);
   answer(response, to_json(job));
 }
 
@@ -105,15 +109,14 @@ void add_run_routes(httplib::Server& http, Studio& studio) {
   add_readers(http, studio);
   add_wishes(http, studio);
   const std::string run = kRun;
-  http.Post(run + "/resume", of_ended_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
-              resume(studio, folder, response);
+  http.Post(run + "/resume", of_ended_run(studio, [&studio](const fs::path& folder, const Request& request, Response& response) {
+              resume(studio, folder, request, response);
             }));
   http.Post(run + "/rename", of_ended_run(studio, [&studio](const fs::path& folder, const Request& request, Response& response) {
               rename(studio, folder, request, response);
             }));
   http.Delete(run, of_ended_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
-                studio.workspace.throw_away(folder);
-                done(response);
+                answer(response, {{"bin", throw_away(studio.workspace, folder)}});
               }));
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <system_error>
 
 #include "base/input_error.h"
@@ -13,18 +12,6 @@
 namespace burnish::studio {
 
 namespace fs = std::filesystem;
-
-namespace {
-
-std::string now_as_name() {
-  auto now = std::time(nullptr);
-  std::tm parts{};
-  localtime_r(&now, &parts);
-  return fmt::format("{:04}-{:02}-{:02} {:02}.{:02}.{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
-                     parts.tm_min, parts.tm_sec);
-}
-
-}  // namespace
 
 Workspace::Workspace(const fs::path& root) : root_(fs::absolute(root).lexically_normal()) {
   for (const auto& part : {runs(), datasets(), queue(), drawings(), loras(), files(), imports(), models(), bin()}) make_folder(part);
@@ -44,13 +31,6 @@ std::vector<std::string> Workspace::names(const fs::path& part) {
   }
   std::ranges::sort(found);
   return found;
-}
-
-void Workspace::throw_away(const fs::path& folder) const {
-  const auto to = bin() / free_name(bin(), fmt::format("{} {}", now_as_name(), folder.filename().string()));
-  std::error_code error;
-  fs::rename(folder, to, error);
-  if (error) data_error("studio", "{} cannot be moved to {}: {}", folder.string(), to.string(), error.message());
 }
 
 nlohmann::json json_or(const fs::path& path, nlohmann::json otherwise) {
