@@ -18,7 +18,7 @@ class Cuts {
   async offer() {
     const [runs, queue] = await Promise.all([get("runs"), get("queue")]), group = (label, kind, names) => names.length === 0 ? null :
       h("optgroup", {label}, ...names.map(([value, text]) => h("option", {value: JSON.stringify({[kind]: value})}, text)));
-    const draft = sessionStorage.getItem("draft"), groups = [draft ? h("option", {value: JSON.stringify({settings: draft})}, words.draft) : null,
+    const draft = runDraft.read()?.settings, groups = [draft ? h("option", {value: JSON.stringify({settings: draft})}, words.draft) : null,
       group(words.waiting, "job", queue.jobs.filter(job => job.state === "waiting").map(job => [job.id, job.run])), group(words.runs, "run", runs.map(run => [run.name, run.name]))];
     this.settings.append(...groups.filter(Boolean));
   }
