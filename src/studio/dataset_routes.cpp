@@ -1,9 +1,12 @@
 #include <fmt/core.h>
 
+#include <mutex>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "io/files.h"
 #include "studio/bin.h"
+#include "studio/caption_table.h"
 #include "studio/dataset_handlers.h"
 #include "studio/zip.h"
 
@@ -79,19 +82,26 @@ void take(const fs::path& folder, const Request& request, Response& response, co
 
 /// Writes captions by file. One that is not what the page has `known` any more was changed elsewhere, and stays.
 void write_captions(const fs::path& folder, const Request& request, Response& response) {
+  static std::mutex one_at_a_time;  // between what is compared and what is written, nobody else writes
+  std::lock_guard lock(one_at_a_time);
   auto before = json::object(), other = json::object();
   const auto body = body_of(request), known = body.value("known", json::object());
+  auto table = CaptionTable::of(folder);
   for (const auto& [file, caption] : body.at("captions").items()) {
     auto item = Datasets::find(folder, file);
     if (!item) continue;
-    const auto there = io::is_there(item->caption_file()) ? io::read_text(item->caption_file()) : "";
+    const auto there = table                                ? table->caption(file).value_or("")
+                       : io::is_there(item->caption_file()) ? io::read_text(item->caption_file())
+                                                            : "";
     if (known.contains(file) && trim(known[file].get<std::string>()) != trim(there)) {
       other[file] = trim(there);
       continue;
     }
     before[file] = there;
-    Datasets::write_caption(*item, caption.get<std::string>());
+    if (table) table->set(file, std::string(trim(caption.get<std::string>())));
+    else Datasets::write_caption(*item, caption.get<std::string>());
   }
+  if (table) table->save();
   answer(response, {{"before", before}, {"other", other}});
 }
 

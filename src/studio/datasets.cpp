@@ -119,15 +119,18 @@ json Datasets::list() const {
   auto all = json::array();
   for (const auto& name : Workspace::names(workspace_.datasets())) {
     const auto items = listed(workspace_.datasets() / name, /*is_left_out=*/false);
+    const auto table = CaptionTable::of(workspace_.datasets() / name);
     auto first = json::array();  // what a tile of it shows
     for (const auto& one : items | std::views::take(kNumShown)) first.push_back(one.item.name);
     std::error_code is_no_link;
     const auto linked = fs::read_symlink(workspace_.datasets() / name, is_no_link);
-    all.push_back({{"name", name},
-                   {"items", items.size()},
-                   {"first", first},
-                   {"captions", std::ranges::count(items, true, &Listed::has_caption)},
-                   {"folder", linked.empty() ? json() : json(linked.string())}});
+    all.push_back(
+        {{"name", name},
+         {"items", items.size()},
+         {"first", first},
+         {"captions",
+          std::ranges::count_if(items, [&](const Listed& one) { return table ? caption_of(one, table).has_value() : one.has_caption; })},
+         {"folder", linked.empty() ? json() : json(linked.string())}});
   }
   return all;
 }
@@ -150,11 +153,18 @@ const Datasets::SeenPicture& Datasets::known(const fs::path& file) {
   return known;
 }
 
-json Datasets::describe(const Listed& listed) {
+std::optional<std::string> Datasets::caption_of(const Listed& listed, const std::optional<CaptionTable>& table) {
+  auto caption = table ? table->caption(listed.item.name) : std::nullopt;
+  if (!caption && !table && listed.has_caption) caption = io::read_text(listed.item.caption_file());
+  return caption && !trim(*caption).empty() ? std::optional(std::string(trim(*caption))) : std::nullopt;
+}
+
+json Datasets::describe(const Listed& listed, const std::optional<CaptionTable>& table) {
   const auto& item = listed.item;
   const auto& file = known(item.path);
+  const auto caption = caption_of(listed, table);
   return {{"file", item.name},
-          {"caption", listed.has_caption ? json(trim(io::read_text(item.caption_file()))) : json()},
+          {"caption", caption ? json(*caption) : json()},
           {"mask", listed.mask.empty() ? json() : json(version_of(listed.mask))},
           {"is_left_out", item.is_left_out},
           {"is_clip", data::is_video(item.path)},
@@ -168,7 +178,8 @@ json Datasets::items(const fs::path& dataset) {
   const auto found = listed(dataset);
   std::lock_guard lock(mutex_);
   auto all = json::array();
-  for (const auto& one : found) all.push_back(describe(one));
+  const auto table = CaptionTable::of(dataset);
+  for (const auto& one : found) all.push_back(describe(one, table));
   return all;
 }
 

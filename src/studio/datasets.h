@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "studio/caption_table.h"
 #include "studio/workspace.h"
 
 namespace burnish::studio {
@@ -24,7 +25,8 @@ struct Item {
 };
 
 /// Datasets as folders of pictures and clips, and of folders of them, with a text file beside each (data/captioned_folder.h). What is left
-/// out lies in the folder's .excluded, where no program looks for pictures.
+/// out lies in the folder's .excluded, where no program looks for pictures. Captions stand in the folder's table, where it has one
+/// (caption_table.h).
 class Datasets {
  public:
   /// The workspace must outlive it.
@@ -68,7 +70,9 @@ class Datasets {
   static void list_folder(const std::filesystem::path& root, const std::string& below, bool is_left_out, std::vector<Listed>& all);
   static std::vector<Listed> listed(const std::filesystem::path& dataset);
   const SeenPicture& known(const std::filesystem::path& file);
-  nlohmann::json describe(const Listed& listed);
+  /// The caption of an item in the table of its dataset, or, where that has none, beside it; nothing for none, and for a blank one.
+  static std::optional<std::string> caption_of(const Listed& listed, const std::optional<CaptionTable>& table);
+  nlohmann::json describe(const Listed& listed, const std::optional<CaptionTable>& table);
 
   const Workspace& workspace_;
   std::mutex mutex_;

@@ -188,7 +188,7 @@ class Faults(unittest.TestCase):
         self.assertIn("15 % long", self.browser.evaluate("document.title"))
         self.press(".run a")
         self.wait_text("#title", "long")
-        self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('nav a')].map(one => one.textContent)"), ["Runs", "Datasets", "Drawing", "Files", "Machine"])
+        self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('nav a')].map(one => one.textContent)"), ["Runs", "Datasets", "Drawing", "Models", "Files", "Machine"])
         self.browser.wait("[...document.querySelectorAll('.controls button')].some(one => one.textContent === 'Save now' && one.offsetParent)")
         self.assertFalse(self.browser.evaluate("[...document.querySelectorAll('.controls button')].some(one => one.textContent === 'Preview now' && one.offsetParent)"), "it has no prompts")
 
@@ -317,6 +317,15 @@ class Faults(unittest.TestCase):
         self.choose("#draw-run", "two")
         self.browser.wait(f"{loras} === 'two-step-100.safetensors'")
         self.shoot("faults-draw")
+
+    def test_models_have_a_page(self):
+        self.go("#/models")
+        self.wait_text(".model-rows strong", "FLUX.1-dev")
+        self.wait_text(".model-rows strong", "Small FLUX")
+        self.shoot("models")
+        self.click("Train on it")
+        self.wait_text(".judged", "It fits.")
+        self.assertIn("tiny-flux", self.value("#toml"))
 
     def test_nothing_is_drawn_without_a_prompt_or_a_model(self):
         self.go("#/draw")

@@ -10,7 +10,13 @@ const asking = (what, text) => h("button", {type: "button", onclick: doing(async
 })}, text);
 
 const previewButton = asking("preview", words.previewNow);
-const running = h("div", {class: "controls", hidden: true}, previewButton, asking("save", words.saveNow), asking("stop_after_epoch", words.stopEpoch), asking("stop", words.stop));
+/** The browser says when the run ends, if somebody wants that, though another page is looked at. */
+const canNotify = typeof Notification !== "undefined", notifyButton = h("button", {type: "button", hidden: !canNotify || Notification.permission !== "default", onclick: doing(async () => {
+  const answer = await Notification.requestPermission();
+  notifyButton.hidden = answer !== "default";
+  if (answer === "granted") say(words.willNotify);
+})}, words.notify);
+const running = h("div", {class: "controls", hidden: true}, previewButton, asking("save", words.saveNow), asking("stop_after_epoch", words.stopEpoch), asking("stop", words.stop), notifyButton);
 let isArchived = false, lastState = "";
 const archiveButton = h("button", {type: "button", onclick: doing(async () => {
   await ofRun("archive", {is_archived: !isArchived});
@@ -88,6 +94,20 @@ function layOut() {
   logBox.dataset.part = "log";
 }
 
+/** Settings that are as they are by themselves are shown when that is asked for. */
+async function foldSettings() {
+  const {options} = await get("options"), list = document.querySelector("#settings-list"), text = value => Array.isArray(value) ? value.join(", ") : String(value ?? "");
+  const usual = new Map(options.map(option => [option.name, text(option.default) || "none"])), same = (name, value) => usual.get(name) === value || Number(usual.get(name)) === Number(value);
+  const fold = () => {
+    for (const entry of list.querySelectorAll("dl > div")) entry.classList.toggle("usual", same(entry.querySelector("dt").textContent, entry.querySelector("dd").textContent));
+    for (const group of list.querySelectorAll(".group")) group.classList.toggle("usual", !group.querySelector("dl > div:not(.usual)"));
+  };
+  const all = h("input", {type: "checkbox", onchange: event => list.classList.toggle("all", event.target.checked)});
+  document.querySelector("#settings .controls").append(h("label", {class: "switch"}, all, words.allSettings));
+  new MutationObserver(fold).observe(list, {childList: true});
+  fold();
+}
+
 /** Of a run that failed: a button for each option that its sentence names, and what would fit where memory was short. */
 async function offer(run) {
   const noFit = 4;  // the exit code
@@ -106,7 +126,7 @@ const fileRow = file => h("li", {}, h("a", {href: `/api/runs/${named(runName)}/f
 function tell(run) {
   const share = run.state === "training" && run.steps > 0 ? `${Math.round(100 * run.step / run.steps)} % ` : "";
   document.title = `${share}${runName} · Burnish Studio`;
-  if (lastState && !isEnd(lastState) && isEnd(run.state) && document.hidden && typeof Notification !== "undefined" && Notification.permission === "granted") new Notification(`${runName}: ${stateTitles[run.state]}`);
+  if (lastState && !isEnd(lastState) && isEnd(run.state) && document.hidden && canNotify && Notification.permission === "granted") new Notification(`${runName}: ${stateTitles[run.state]}`);
   lastState = run.state;
 }
 
@@ -127,5 +147,6 @@ async function look() {
 
 layOut();
 showTab("overview");
-get(`runs/${named(runName)}/settings`).then(({text}) => { previewButton.hidden = !/^preview_prompts\s*=\s*"[^"]/m.test(text); }, () => {});
+foldSettings().catch(() => {});
+get(`runs/${named(runName)}/settings`).then(({text}) => { previewButton.hidden = textOf(text, "preview_prompts") === ""; }, () => {});
 setInterval(() => { look().catch(() => {}); }, 1500);

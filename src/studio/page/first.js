@@ -101,8 +101,11 @@ class PromptsField {
     return some.map(caption => !trigger ? caption : caption.includes("[trigger]") ? caption.replaceAll("[trigger]", trigger) : caption.includes(trigger) ? caption : `${trigger}, ${caption}`);
   }
 
+  /** What somebody typed, or what is suggested until then, where settings name no file of prompts. */
+  get wording() { return this.form.prompts ?? (this.form.values.preview_prompts ? "" : this.suggested().join("\n")); }
+
   /** What would be drawn, a prompt a line. */
-  get lines() { return (this.form.prompts ?? this.suggested().join("\n")).split("\n").map(line => line.trim()).filter(Boolean); }
+  get lines() { return this.wording.split("\n").map(line => line.trim()).filter(Boolean); }
 
   /** Steps between two drawings, where somebody says none: four times in the run. */
   get usualEvery() { return Math.max(1, Math.round((this.form.values.max_steps || 0) / 4)); }
@@ -119,7 +122,7 @@ class PromptsField {
 
   show() {
     const {form} = this, there = new Set(this.lines), file = form.values.preview_prompts ?? "";
-    put(this.text, form.prompts ?? this.suggested().join("\n"));
+    put(this.text, this.wording);
     this.text.placeholder = file ? words.promptsOfFile(file) : words.noPrompts;
     this.chips.replaceChildren(...(form.prompts === null ? [] : this.suggested().filter(one => !there.has(one)).map(one => h("button", {type: "button", class: "chip",
       onclick: () => { form.prompts = [...this.lines, one].join("\n"); this.text.value = form.prompts; form.keep(); this.show(); }}, `+ ${one}`))));

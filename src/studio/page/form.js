@@ -39,8 +39,8 @@ class Form {
   }
 
   suggested() {
-    const ofPath = /^output_path\s*=\s*"(?:.*\/)?([^"/]+)"/m.exec(this.settings)?.[1], ofData = /^dataset_base_path\s*=\s*"\.\.\/datasets\/([^"/]+)"/m.exec(this.settings)?.[1];
-    return (ofPath ?? ofData ?? "run").replace(/^\.+/, "");
+    const ofData = /^\.\.\/datasets\/([^/]+)/.exec(textOf(this.settings, "dataset_base_path"))?.[1];
+    return (lastOf(textOf(this.settings, "output_path")) || ofData || "run").replace(/^\.+/, "");
   }
 
   leave() {
@@ -80,7 +80,7 @@ class Form {
 
   /** A preset, which leaves what it says nothing of: the pictures, what they are called by, the prompts. `model` is the one to train. */
   takePreset(preset, model = undefined) {
-    const own = Object.fromEntries(["dataset_base_path", "dataset_metadata_path", "dataset_config", "trigger_word"].flatMap(name => this.values[name] ? [[name, this.values[name]]] : []));
+    const own = Object.fromEntries(["dataset_base_path", "dataset_metadata_path", "dataset_config", "trigger_word"].map(name => [name, textOf(this.settings, name)]).filter(([, value]) => value));
     const goal = this.context.goals.find(one => one.title === this.goal), preferred = preset.isOwn || preset.isDemo ? {} : goal?.settings ?? {};
     const here = this.context.models.here.find(one => lastOf(one.name) === lastOf(/^model = \["([^"]+)"\]/m.exec(preset.settings)?.[1] ?? "")), chosen = model ?? here?.name;
     const given = {...preferred, ...own, ...(chosen ? {model: [chosen]} : {})};
@@ -89,7 +89,7 @@ class Form {
 
   /** Settings of a run or of another program, as TOML. Prompts that were typed here come with them. */
   async takeText(settings, name = "") {
-    const path = /^preview_prompts\s*=\s*"([^"]+)"/m.exec(settings)?.[1], typed = path ? await get(`prompts?path=${named(path)}`).catch(() => null) : null;
+    const path = textOf(settings, "preview_prompts"), typed = path ? await get(`prompts?path=${named(path)}`).catch(() => null) : null;
     this.replace({settings, preset: "", prompts: typed ? typed.text.trim() : path ? "" : null});
     this.name.value = name || this.suggested();
     this.keep();
@@ -298,6 +298,7 @@ async function showForm(view, from) {
   const beginning = new Beginning(form, runs, ofRun);
   form.begun = () => beginning.list();
   view.replaceChildren(h("h1", {}, words.formTitle), beginning.element, form.element, context.models.list);
+  if (from.get("model")) form.first.model.take(from.get("model"));
   form.showOption(from.get("option"));
   if (from.get("fit")) form.wantsFit = true;
   if (ofRun || from.size > 0) history.replaceState(null, "", "#/new");

@@ -52,7 +52,7 @@ class Models {
       const fetch = (await get("fetches")).find(one => one.name === id);
       if (!fetch || !line.isConnected) return;
       line.textContent = fetch.says || words.fetching;
-      const [, done, all] = /([\d.,]+) of ([\d.,]+)/.exec(fetch.says)?.map(text => Number(text.replaceAll(",", ""))) ?? [], share = all > 0 ? Math.round(100 * done / all) : 0;
+      const share = Math.round(100 * shareOf(fetch.says));
       bar.style.width = `${share}%`;
       meter.setAttribute("aria-valuenow", share);
       if (fetch.state !== "ended") {

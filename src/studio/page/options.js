@@ -31,8 +31,8 @@ function optionInput(option, value, attributes, change) {
     const choices = option.choices.includes(value) ? option.choices : [value, ...option.choices];
     return h("select", {...attributes, onchange: changed(box => box.value)}, ...choices.map(choice => h("option", {selected: choice === value, value: choice}, choice || "–")));
   }
-  const textOf = one => Array.isArray(one) ? one.join(", ") : String(one ?? "");
-  return h("input", {...attributes, value: isDefaultOf(option, value) ? "" : textOf(value), placeholder: textOf(option.default), spellcheck: "false", autocomplete: "off",
+  const shownValue = one => Array.isArray(one) ? one.join(", ") : String(one ?? "");
+  return h("input", {...attributes, value: isDefaultOf(option, value) ? "" : shownValue(value), placeholder: shownValue(option.default), spellcheck: "false", autocomplete: "off",
     inputmode: ["whole number", "number"].includes(option.type) ? "decimal" : undefined, oninput: changed(box => parsedOption(option, box.value.trim()))});
 }
 

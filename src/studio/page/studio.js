@@ -28,6 +28,7 @@ const pages = [
   {hash: "#/", title: words.runs, show: showRuns},
   {hash: "#/data", title: words.datasets, show: showData},
   {hash: "#/draw", title: words.drawing.title, show: showDraw},
+  {hash: "#/models", title: words.modelsPage.title, show: showModels},
   {hash: "#/files", title: words.fileWords.title, show: showFiles},
   {hash: "#/new", title: words.newRun, show: showForm, of: "#/"},
   {hash: "#/machine", title: machineWords.title, show: showMachine},

@@ -11,7 +11,7 @@ const words = {
   up: "Earlier", down: "Later", remove: "Remove", undo: "Undo", binned: name => `${name} was moved to the bin.`, stop: "Stop and save", stopEpoch: "Stop after this epoch",
   saveNow: "Save now", previewNow: "Preview now", resume: "Resume", clone: "New run from this", drawWith: "Draw with it", trainMore: "Train more", moreSteps: "Steps more", moreEpochs: "Epochs more", goOn: "Continue", fromLora: "As a new run from its LoRA",
   fromLoraNote: "Continue goes on with the same pictures and settings. If pictures or captions were changed, take a new run: it begins from what was learned.",
-  tabs: {overview: "Overview", files: "Files", log: "Log", settings: "Settings"}, tabsOf: "Parts of the run", noFiles: "Nothing is saved yet.", noLog: "Nothing was printed, or the run was not started here.", rename: "Rename", bin: "Move to the bin",
+  tabs: {overview: "Overview", files: "Files", log: "Log", settings: "Settings"}, tabsOf: "Parts of the run", notify: "Notify me when it ends", willNotify: "The browser tells you when it ends.", allSettings: "Show those at their defaults too", noFiles: "Nothing is saved yet.", noLog: "Nothing was printed, or the run was not started here.", rename: "Rename", bin: "Move to the bin",
   archive: "Archive", unarchive: "Unarchive", withArchived: "Show archived", compare: count => `Compare ${count} runs`, compareWith: name => `Choose ${name} to compare`,
   change: name => `Change ${name}`,
   binSure: name => `Move the run ${name} to the bin of the workspace?`, renameTo: "A new name for the run", files: "Files", log: "Log",
@@ -66,6 +66,10 @@ const words = {
   saveMask: "Save the mask", removeMask: "Take the mask away", cancel: "Cancel", noPicture: file => `${file} cannot be shown.`,
   maskHint: "What you paint counts in the loss, what stays dark does not. It is saved as -masklabel.png beside the picture; a run reads it with masked_loss = \"column\". Keys: P paint, E erase, [ ] size, F fill, I invert, C clear.",
   queued: name => `${name} starts as soon as it is its turn.`, noMatch: "No setting matches.", fitTitle: "Find settings that fit",
+  modelsPage: {
+    title: "Models", here: "On this machine", looking: "Looking for models …", hereNote: "In models/ of the workspace and in the caches of hubs.", train: "Train on it", coming: "Downloads", away: "To download",
+    awayNote: "From Hugging Face, into its cache. Some ask you to accept a license on their page first.",
+  },
   drawing: {
     title: "Drawing", base: "Model from run", otherModel: "Files or Hugging Face id", model: "Model", modelNote: "Folders, files or a name, with commas between.", loras: "LoRAs", addLora: "Add a LoRA …",
     noLoras: "No LoRA yet", lorasNote: "What runs saved, and what lies in loras/ of the workspace.", strengthOf: name => `Strength of ${name}`, apart: "One at a time",
