@@ -20,7 +20,7 @@ constexpr std::array kCaptionColumns{"prompt", "caption", "text"};
 /// A cell of a .csv (RFC 4180): its value, and where it stands in the text, quotes included.
 struct Cell {
   size_t begin = 0, end = 0;
-  std::string value;
+  std::string value = {};
 };
 
 /// Reads a cell that begins at `at`, and leaves `at` behind it, on a comma, the end of the line or of the text.

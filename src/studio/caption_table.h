@@ -27,7 +27,7 @@ class CaptionTable {
   /// A caption in the text of the file, from one byte to another.
   struct Place {
     size_t begin = 0, end = 0;
-    std::string caption;
+    std::string caption = {};
   };
   explicit CaptionTable(std::filesystem::path path);
   bool read_csv();

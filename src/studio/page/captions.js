@@ -70,7 +70,10 @@ class Captions {
   async write(captions, {isUndone = false, isLast = false, isTyped = false} = {}) {
     const known = Object.fromEntries(Object.keys(captions).map(file => [file, this.itemOf(file)?.caption ?? ""]));
     const {before, other = {}} = await ask("POST", `datasets/${named(this.name)}/captions`, {captions, known}, isLast);
-    for (const file of Object.keys(before)) this.is(file, captions[file]);
+    for (const file of Object.keys(before)) {
+      this.is(file, captions[file]);
+      if (!isTyped) this.put(file);
+    }
     if (!isUndone && Object.keys(before).length > 0) this.undo.add(() => this.write(before, {isUndone: true}));
     this.changed(isTyped);
     if (Object.keys(other).length > 0) await this.merge(captions, known, other);
@@ -82,13 +85,15 @@ class Captions {
     if (item) item.caption = caption.trim() || null;
   }
 
+  /** A field in which somebody is shows what was written without him. */
+  put(file) {
+    const field = document.querySelector(`textarea[data-file="${CSS.escape(file)}"]`);
+    if (field && !this.waiting.has(file)) field.value = this.itemOf(file)?.caption ?? "";
+  }
+
   async merge(captions, known, other) {
     const merged = Object.fromEntries(Object.entries(other).map(([file, theirs]) => [file, mergedCaption(known[file], captions[file], theirs)]));
     for (const [file, theirs] of Object.entries(other)) this.is(file, theirs);
-    for (const [file, caption] of Object.entries(merged)) {
-      const field = document.querySelector(`textarea[data-file="${CSS.escape(file)}"]`);
-      if (field && !this.waiting.has(file)) field.value = caption;
-    }
     await this.write(merged, {isUndone: true});
     this.undo.add(() => this.write(other, {isUndone: true}), words.merged(Object.keys(other)[0]));
     this.changed(false);

@@ -8,10 +8,10 @@ class Cuts {
     this.name = name;
     this.changed = changed;
     this.size = "";
-    this.settings = h("select", {"aria-label": words.cutsFor, onchange: doing(() => this.read())}, h("option", {value: ""}, words.noCuts));
+    this.settings = h("select", {id: "cuts-of", "aria-label": words.cutsFor, onchange: doing(() => this.read())}, h("option", {value: ""}, words.noCuts));
     this.sizes = h("select", {"aria-label": words.sizes, hidden: true, onchange: event => { this.size = event.target.value; this.changed(); }});
     this.note = h("p", {class: "explain", role: "status", hidden: true});
-    this.element = h("span", {class: "cuts-choice"}, this.settings, this.sizes);
+    this.element = h("span", {class: "cuts-choice"}, h("span", {class: "labelled"}, h("label", {for: "cuts-of"}, words.cutsFor), this.settings), this.sizes);
   }
 
   /** Runs, jobs that wait, and what stands in the form. */
