@@ -220,7 +220,7 @@ class TheWay(unittest.TestCase):
         (run / "status.json").write_text(json.dumps({**status, "state": "failed", "exit_code": 4, "sentence": "learning_rate is too high for this: lower it, or set --max_grad_norm"}))
         self.browser.evaluate("[...document.querySelectorAll('.run a')].find(one => one.textContent.startsWith('squares again')).click()")
         self.click("Change max_grad_norm")
-        self.browser.wait("document.activeElement.id === 'option-max_grad_norm'")
+        self.browser.wait("document.activeElement?.id === 'option-max_grad_norm'")
         self.browser.evaluate("history.back()")
         self.click("Find settings that fit")
         self.wait_text(".judged", "It fits.")

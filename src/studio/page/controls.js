@@ -39,7 +39,7 @@ const ended = h("div", {class: "controls", hidden: true}, drawButton, resumeButt
     await ask("DELETE", `runs/${named(runName)}`);
     location.href = "/#/";
   })}, words.bin));
-const mending = h("div", {class: "controls", hidden: true}), log = h("pre", {tabindex: 0, role: "group", "aria-label": words.log}), files = h("ul", {class: "files"});
+const mending = h("div", {class: "controls", hidden: true}), log = h("pre", {tabindex: 0, role: "group", "aria-label": words.log}), files = h("ul", {class: "files"}), noFiles = h("p", {class: "explain"}, words.noFiles);
 
 /** Asks for how much more, and then goes on, or begins a new run with what was learned. */
 async function trainMore() {
@@ -82,7 +82,7 @@ function stepTab(event, tab) {
 }
 
 function layOut() {
-  const main = document.querySelector("main"), fileBox = h("section", {}, h("h2", {}, words.files), files), logBox = h("section", {class: "log"}, h("h2", {}, words.log), log);
+  const main = document.querySelector("main"), fileBox = h("section", {}, h("h2", {}, words.files), noFiles, files), logBox = h("section", {class: "log"}, h("h2", {}, words.log), log);
   document.head.append(h("link", {rel: "stylesheet", href: "/page/controls.css"}));
   addMenu();
   document.body.append(h("div", {id: "toast", class: "toast", role: "alert", hidden: true}));
@@ -121,6 +121,7 @@ async function offer(run) {
 
 /** A saved file is called by its run where it is taken to. */
 const fileRow = file => h("li", {}, h("a", {href: `/api/runs/${named(runName)}/files/${named(file.name)}`, download: `${runName}-${file.name}`}, `${runName}-${file.name}`), ` ${bytes(file.bytes)}`);
+const fileList = new KeptList(files, file => file.name, fileRow);
 
 /** The tab says how far the run is, and that it has ended where somebody wants to know. */
 function tell(run) {
@@ -140,7 +141,8 @@ async function look() {
   resumeButton.hidden = run.state === "done" || list.length === 0;
   moreButton.hidden = run.state !== "done" || list.length === 0;
   await offer(run);
-  if (files.children.length !== list.length || list.length === 0) files.replaceChildren(...list.length === 0 ? [h("li", {class: "explain"}, words.noFiles)] : list.map(fileRow));
+  fileList.show(list);
+  noFiles.hidden = list.length > 0;
   if (tab === "log") log.textContent = (await get(`runs/${named(runName)}/log`)).text || words.noLog;
   tell(run);
 }

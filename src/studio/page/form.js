@@ -142,6 +142,7 @@ class Form {
     if (!option) return;
     this.more.open = true;
     if (!["first_run", "usual"].includes(option.level) && this.level !== "all") this.show("all");
+    else if (!document.getElementById(`option-${name}`)) this.drawFields();
     const input = document.getElementById(`option-${name}`);
     input?.closest("details.group")?.setAttribute("open", "");
     input?.focus();

@@ -71,9 +71,9 @@ class Judge {
     const button = change => h("button", {type: "button", onclick: () => this.form.takeFlags(change.flags)},
       h("span", {}, h("b", {class: "tick", "aria-hidden": "true"}, "✓"), " ", changeText(change.flags), h("code", {class: "option-name"}, change.flags)), h("span", {class: "number"}, bytes(change.bytes)));
     const listed = plan.fit ? [plan.fit] : fitting;
-    return h("div", {class: "choices"}, listed.length > 0 || less ? h("h2", {}, words.wouldFit) : null, ...listed.map(button),
-      less ? h("p", {class: "explain"}, words.trainsLess) : null, less ? button(less) : null,
-      wasSought ? listed.length === 0 && !less ? h("p", {}, words.nothingFits) : null : h("button", {type: "button", class: "primary", onclick: doing(() => this.form.fit())}, words.fitTitle));
+    const seek = h("button", {type: "button", class: "seek", onclick: doing(() => this.form.fit())}, words.fitTitle);
+    return h("div", {class: "choices"}, wasSought ? listed.length === 0 && !less ? h("p", {}, words.nothingFits) : null : seek, listed.length > 0 || less ? h("h2", {}, words.wouldFit) : null, ...listed.map(button),
+      less ? h("p", {class: "explain"}, words.trainsLess) : null, less ? button(less) : null);
   }
 
   seeking() { this.element.querySelector(".choices")?.replaceChildren(h("p", {class: "explain"}, words.seeking)); }
