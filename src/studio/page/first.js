@@ -145,10 +145,8 @@ class PromptsField {
 class FirstFields {
   constructor(form) {
     this.form = form;
-    const number = (option, id = `option-${option}`, change = value => form.set({[option]: value})) => {
-      const input = h("input", {id, inputmode: "decimal", autocomplete: "off", oninput: event => change(event.target.value.trim() === "" ? undefined : parsedOption({type: "number"}, event.target.value.trim()))});
-      return input;
-    };
+    const number = (option, id = `option-${option}`, change = value => form.set({[option]: value})) =>
+      h("input", {id, inputmode: "decimal", autocomplete: "off", oninput: event => change(parsedOption({type: "number"}, event.target.value.trim()))});
     this.steps = number("max_steps");
     this.rank = number("lora_rank");
     this.sizeInput = number("", "first-side", value => this.setSide(value));

@@ -66,7 +66,7 @@ class Judge {
 
   /** What takes less: what fits by one change as buttons, and a search for what fits by several. */
   choices(plan) {
-    const fitting = (plan.changes ?? []).filter(change => hasRoom(plan, change.bytes, change.host_bytes ?? 0)).sort((a, b) => a.bytes - b.bytes).reverse();
+    const fitting = (plan.changes ?? []).filter(change => hasRoom(plan, change.bytes, change.host_bytes ?? 0)).sort((a, b) => b.bytes - a.bytes);
     const wasSought = "fit" in plan || "fit_training_less" in plan || plan.wasSought, less = plan.fit_training_less;
     const button = change => h("button", {type: "button", onclick: () => this.form.takeFlags(change.flags)},
       h("span", {}, h("b", {class: "tick", "aria-hidden": "true"}, "✓"), " ", changeText(change.flags), h("code", {class: "option-name"}, change.flags)), h("span", {class: "number"}, bytes(change.bytes)));
