@@ -124,7 +124,7 @@ std::optional<std::string> CaptionTable::caption(const std::string& picture) con
 
 void CaptionTable::set(const std::string& picture, const std::string& caption) { set_[picture] = caption; }
 
-/// What takes the place of a caption: a cell, or the line of an object.
+/// Returns what takes the place of a caption: a cell, or the line of an object.
 std::string CaptionTable::encoded(const std::string& picture, const std::string& caption, const Place& place) const {
   if (!columns_.empty()) return quoted(caption);
   auto row = Row::parse(text_.substr(place.begin, place.end - place.begin));
