@@ -216,7 +216,7 @@ class Datasets(unittest.TestCase):
         self.type("#dataset-folder", str(elsewhere))
         self.click("Create")
         self.wait_text("h1", "elsewhere")
-        self.browser.wait("document.querySelector('.item .file').textContent === 'dog.png'")
+        self.browser.wait("document.querySelector('.item .file')?.textContent === 'dog.png'")
         self.browser.evaluate("location.hash = '#/data'")
         self.wait_text(".linked", str(elsewhere))
         self.shoot("datasets")
