@@ -18,5 +18,8 @@ if(TARGET burnish)
                         "^lib(c|m|dl|rt|util|pthread|stdc\\+\\+|gcc_s)\\.so"
     LIBRARY DESTINATION lib)
   # What the studio begins a run from.
-  install(DIRECTORY ${CMAKE_SOURCE_DIR}/recipes/ DESTINATION share/burnish/recipes FILES_MATCHING PATTERN "*.toml" PATTERN "tiny_*" EXCLUDE)
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/recipes/ DESTINATION share/burnish/recipes FILES_MATCHING PATTERN "*.toml" PATTERN "goals.json" PATTERN "tiny_*" EXCLUDE)
+  # What somebody can try it with who has no model and no pictures yet.
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/assets/tiny-flux ${CMAKE_SOURCE_DIR}/assets/demo-pictures DESTINATION share/burnish/assets)
+  install(FILES ${CMAKE_SOURCE_DIR}/assets/demo.toml ${CMAKE_SOURCE_DIR}/assets/demo.json DESTINATION share/burnish/assets)
 endif()

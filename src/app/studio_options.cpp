@@ -23,10 +23,10 @@ std::string own_path() {
   return path.string();
 }
 
-/// Finds the recipes beside the program: in its packages, where it is installed, and where it was built.
-fs::path recipes_beside(const fs::path& program) {
-  for (const char* place : {"recipes", "../share/burnish/recipes", "../recipes"}) {
-    auto folder = program.parent_path() / place;
+/// Finds a folder that comes with the program: in its packages, where it is installed, and where it was built.
+fs::path beside(const fs::path& program, const std::string& name) {
+  for (const char* place : {"", "../share/burnish", ".."}) {
+    auto folder = program.parent_path() / place / name;
     if (fs::is_directory(folder)) return folder.lexically_normal();
   }
   return {};
@@ -47,7 +47,8 @@ studio::Options studio_options(const std::vector<std::string>& folders, bool tru
           .form = [trusts_settings](const std::string& text) { return form_of(text, trusts_settings); },
           .problems = [workspace, trusts_settings](const std::string& verb,
                                                    const std::string& text) { return problems_of(verb, text, workspace, trusts_settings); },
-          .recipes = recipes_beside(program),
+          .recipes = beside(program, "recipes"),
+          .demo = beside(program, "assets"),
           .trusts_settings = trusts_settings};
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
+#include <optional>
 
 #include "base/count.h"
 #include "base/error.h"
@@ -9,6 +11,8 @@
 #include "base/text.h"
 #include "io/files.h"
 #include "studio/arrival.h"
+#include "studio/bin.h"
+#include "studio/caption_table.h"
 #include "studio/dataset_handlers.h"
 #include "studio/zip.h"
 
@@ -90,8 +94,8 @@ void remove(const Studio& studio, const Request& request, Response& response) {
   if (const auto user = user_of(studio, name); !user.empty())
     return refuse(response, 409, fmt::format("{} still reads this dataset; stop it, or take it out of the queue, first", user));
   std::error_code error;
-  if (fs::is_symlink(folder, error)) fs::remove(folder, error);
-  else studio.workspace.throw_away(folder);
+  if (!fs::is_symlink(folder, error)) return answer(response, {{"bin", throw_away(studio.workspace, folder)}});
+  fs::remove(folder, error);
   if (error) return refuse(response, 500, error.message());
   done(response);
 }
@@ -125,26 +129,53 @@ std::vector<Item> found(const fs::path& folder, const std::vector<std::string>& 
   return items;
 }
 
-/// Writes captions one after the other. Where one cannot be written, the answer has what stood in the place of those that were.
+/// The caption of an item, in its dataset's table or beside it; "" for none.
+std::string caption_there(const Item& item, const std::optional<CaptionTable>& table) {
+  if (table) return table->caption(item.name).value_or("");
+  return io::is_there(item.caption_file()) ? io::read_text(item.caption_file()) : "";
+}
+
+/// Writes a caption beside its picture, or has the table write it when it is saved.
+void put_caption(const Item& item, std::optional<CaptionTable>& table, const std::string& caption) {
+  if (table) table->set(item.name, std::string(trim(caption)));
+  else Datasets::write_caption(item, caption);
+}
+
+/// Writes captions: into the table of the dataset all at once, beside pictures one after the other. One that is not what the page has
+/// `known` any more was changed elsewhere, and stays. Where one cannot be written, the answer has what stood in the place of those that
+/// were.
 void write_captions(const fs::path& folder, const Request& request, Response& response) {
+  static std::mutex one_at_a_time;  // between what is compared and what is written, nobody else writes
+  std::lock_guard lock(one_at_a_time);
+  using Captions = std::map<std::string, std::string>;
   const auto body = body_of(request);
-  const auto captions = body.at("captions").get<std::map<std::string, std::string>>();
+  const auto captions = body.at("captions").get<Captions>(), known = body.value("known", Captions());
   std::vector<std::string> files;
   for (const auto& [file, caption] : captions) files.push_back(file);
-  auto before = json::object();
+  auto table = CaptionTable::of(folder);
+  auto before = json::object(), other = json::object();
   for (const auto& item : found(folder, files)) {
-    const auto was = io::is_there(item.caption_file()) ? io::read_text(item.caption_file()) : "";
+    const auto there = caption_there(item, table);
+    if (const auto seen = known.find(item.name); seen != known.end() && trim(seen->second) != trim(there)) {
+      other[item.name] = trim(there);
+      continue;
+    }
     try {
-      Datasets::write_caption(item, captions.at(item.name));
+      put_caption(item, table, captions.at(item.name));
     } catch (const Error& error) {
       refuse_with(500,
                   fmt::format("the caption of {} is not written, and {} before it are: {}", item.name,
                               count_of(std::ssize(before), "caption"), without_source(error)),
                   {{"before", before}});
     }
-    before[item.name] = was;
+    before[item.name] = there;
   }
-  answer(response, {{"before", before}});
+  try {
+    if (table) table->save();
+  } catch (const Error& error) {
+    refuse_with(500, fmt::format("no caption is written: {}", without_source(error)), {{"before", json::object()}});
+  }
+  answer(response, {{"before", before}, {"other", other}});
 }
 
 void leave_out(const fs::path& folder, const Request& request, Response& response) {
@@ -177,13 +208,12 @@ void add_dataset_routes(Routes& routes, Studio& studio) {
   routes.get(item + "/file", of_item(studio, [](const fs::path&, const Item& clip, const Request&, Response& response) {
                send_file(clip.path, response, media_type_of(clip.path));
              }));
-  routes.post(dataset + "/captions", {{"captions", Is::object}}, of_dataset(studio, write_captions));
+  routes.post(dataset + "/captions", {{"captions", Is::object}, {"known", Is::object, false}}, of_dataset(studio, write_captions));
   routes.post(dataset + "/leave_out", {{"files", Is::texts}, {"out", Is::truth}}, of_dataset(studio, leave_out));
   routes.remove(dataset, [&studio](const Request& request, Response& response) { remove(studio, request, response); });
   routes.remove(item, of_item(studio, [&datasets](const fs::path& folder, const Item& picture, const Request&, Response& response) {
                   if (fs::is_symlink(folder)) return refuse(response, 409, "what lies in a linked folder is not thrown away; leave it out");
-                  datasets.throw_away(folder, picture);
-                  done(response);
+                  answer(response, {{"bin", datasets.throw_away(folder, picture)}});
                 }));
   routes.put(dataset + "/files/FILE", [&studio](const Request& request, Response& response, const httplib::ContentReader& read) {
     of_dataset(studio, [&read](const fs::path& folder, const Request& asked, Response& answered) { take(folder, asked, answered, read); })(

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -20,6 +21,7 @@
 #include "data/frame_files.h"
 #include "data/image.h"
 #include "io/files.h"
+#include "studio/bin.h"
 #include "studio/masks.h"
 
 namespace burnish::studio {
@@ -31,6 +33,7 @@ namespace {
 
 constexpr const char* kLeftOut = ".excluded";
 constexpr int64_t kMostListed = 400'000;  // files and folders of a dataset, so that a link to half a disk does not hold up the page
+constexpr int kNumShown = 4;              // pictures that stand for a dataset
 
 bool is_item(const std::string& name) { return is_name(name) && (data::is_picture_name(name) || data::is_video(name)); }
 
@@ -48,33 +51,13 @@ int64_t version_of(const fs::path& file) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(fs::last_write_time(file, error).time_since_epoch()).count();
 }
 
-/// Moves files to names that nothing has, all of them or none; false where one of these names is taken.
-bool move_all(const std::vector<std::pair<fs::path, fs::path>>& moves) {
-  if (std::ranges::any_of(moves, [](const auto& move) { return is_taken(move.second); })) return false;
-  size_t num_moved = 0;
-  auto move_back = [&] {
-    std::error_code ignored;
-    while (num_moved-- > 0) fs::rename(moves[num_moved].second, moves[num_moved].first, ignored);
-  };
-  try {
-    for (const auto& [from, to] : moves) {
-      if (!move_new(from, to)) return move_back(), false;
-      ++num_moved;
-    }
-  } catch (const Error&) {
-    move_back();
-    throw;
-  }
-  return true;
-}
-
 /// The names of an item and of what lies beside it in another folder, where the item's stem is `stem`.
-std::vector<std::pair<fs::path, fs::path>> moves_of(const Item& item, const fs::path& folder, const std::string& stem) {
+std::vector<Move> moves_of(const Item& item, const fs::path& folder, const std::string& stem) {
   auto files = item.companions();
   files.push_back(item.path);
   const auto own = item.path.stem().string().size();
-  std::vector<std::pair<fs::path, fs::path>> moves;
-  for (const auto& path : files) moves.emplace_back(path, folder / (stem + path.filename().string().substr(own)));
+  std::vector<Move> moves;
+  for (const auto& path : files) moves.push_back({path, folder / (stem + path.filename().string().substr(own))});
   return moves;
 }
 
@@ -144,11 +127,16 @@ json Datasets::list() const {
   for (const auto& name : Workspace::names(workspace_.datasets(), /*with_dangling=*/true)) {
     const auto folder = workspace_.datasets() / name;
     const auto items = listed(folder, /*is_left_out=*/false);
+    const auto table = CaptionTable::of(folder);
+    auto has_caption = [&](const Listed& one) { return table ? caption_of(one, table).has_value() : one.has_caption; };
+    auto first = json::array();  // what a tile of it shows
+    for (const auto& one : items | std::views::take(kNumShown)) first.push_back(one.item.name);
     std::error_code is_no_link;
     const auto linked = fs::read_symlink(folder, is_no_link);
     all.push_back({{"name", name},
                    {"items", items.size()},
-                   {"captions", std::ranges::count(items, true, &Listed::has_caption)},
+                   {"first", first},
+                   {"captions", std::ranges::count_if(items, has_caption)},
                    {"folder", linked.empty() ? json() : json(linked.string())}});
     if (!io::is_folder(folder)) all.back()["problem"] = "the folder that this is a link to is gone";
   }
@@ -173,11 +161,18 @@ const Datasets::SeenPicture& Datasets::known(const fs::path& file) {
   return known;
 }
 
-json Datasets::describe(const Listed& listed) {
+std::optional<std::string> Datasets::caption_of(const Listed& listed, const std::optional<CaptionTable>& table) {
+  auto caption = table ? table->caption(listed.item.name) : std::nullopt;
+  if (!caption && !table && listed.has_caption) caption = io::read_text(listed.item.caption_file());
+  return caption && !trim(*caption).empty() ? std::optional(std::string(trim(*caption))) : std::nullopt;
+}
+
+json Datasets::describe(const Listed& listed, const std::optional<CaptionTable>& table) {
   const auto& item = listed.item;
   const auto& file = known(item.path);
+  const auto caption = caption_of(listed, table);
   return {{"file", item.name},
-          {"caption", listed.has_caption ? json(trim(io::read_text(item.caption_file()))) : json()},
+          {"caption", caption ? json(*caption) : json()},
           {"mask", listed.mask.empty() ? json() : json(version_of(listed.mask))},
           {"is_left_out", item.is_left_out},
           {"is_clip", data::is_video(item.path)},
@@ -191,7 +186,8 @@ json Datasets::items(const fs::path& dataset) {
   const auto found = listed(dataset);
   std::lock_guard lock(mutex_);
   auto all = json::array();
-  for (const auto& one : found) all.push_back(describe(one));
+  const auto table = CaptionTable::of(dataset);
+  for (const auto& one : found) all.push_back(describe(one, table));
   return all;
 }
 
@@ -230,12 +226,13 @@ bool Datasets::leave_out(const fs::path& dataset, const Item& item, bool out) {
   return move_all(moves_of(item, to.parent_path(), to.stem().string()));
 }
 
-void Datasets::throw_away(const fs::path& dataset, const Item& item) const {
+std::string Datasets::throw_away(const fs::path& dataset, const Item& item) const {
   const auto folder = workspace_.bin() / ("pictures of " + dataset.filename().string());
-  make_folder(folder);
   const auto stem = item.path.stem().string();
-  auto wish = stem;
-  for (int number = 2; !move_all(moves_of(item, folder, wish)); ++number) wish = fmt::format("{}-{}", stem, number);
+  for (int number = 1;; ++number) {
+    const auto name = number == 1 ? stem : fmt::format("{}-{}", stem, number);
+    if (const auto id = move_to_bin(workspace_, moves_of(item, folder, name))) return *id;
+  }
 }
 
 bool Datasets::takes(const std::string& file) {

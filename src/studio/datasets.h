@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "studio/caption_table.h"
 #include "studio/workspace.h"
 
 namespace burnish::studio {
@@ -24,14 +25,15 @@ struct Item {
 };
 
 /// Datasets as folders of pictures and clips, and of folders of them, with a text file beside each (data/captioned_folder.h). What is left
-/// out lies in the folder's .excluded, where no program looks for pictures.
+/// out lies in the folder's .excluded, where no program looks for pictures. Captions stand in the folder's table, where it has one
+/// (caption_table.h).
 class Datasets {
  public:
   /// The workspace must outlive it.
   explicit Datasets(const Workspace& workspace) : workspace_(workspace) {}
 
-  /// [{"name", "items", "captions", "folder"}]: how many pictures and clips there are, how many of them have a caption, and the folder that
-  /// is linked, or null; with "problem" where that folder is gone.
+  /// [{"name", "items", "first", "captions", "folder"}]: how many pictures and clips there are, the first few of them, how many have a
+  /// caption, and the folder that is linked, or null; with "problem" where that folder is gone.
   nlohmann::json list() const;
   /// [{"file", "caption": text or null, "mask": a number that changes with it or null, "is_left_out", "is_clip", "height", "width",
   /// "bytes", "problem"}], by name; sizes are 0 for what cannot be read, with the reason.
@@ -44,8 +46,8 @@ class Datasets {
   static void write_caption(const Item& item, const std::string& caption);
   /// Moves it, with what lies beside it, out of the pictures that are trained, or back; false where another one is there.
   static bool leave_out(const std::filesystem::path& dataset, const Item& item, bool out);
-  /// Moves it, with what lies beside it, into the bin.
-  void throw_away(const std::filesystem::path& dataset, const Item& item) const;
+  /// Moves it, with what lies beside it, into the bin; its id there (bin.h).
+  std::string throw_away(const std::filesystem::path& dataset, const Item& item) const;
 
   /// Tells whether files of this name may be added to a dataset: pictures, clips, captions.
   static bool takes(const std::string& file);
@@ -69,7 +71,9 @@ class Datasets {
                           int64_t& num_looks);
   static std::vector<Listed> listed(const std::filesystem::path& dataset);
   const SeenPicture& known(const std::filesystem::path& file);
-  nlohmann::json describe(const Listed& listed);
+  /// The caption of an item in the table of its dataset, or, where that has none, beside it; nothing for none, and for a blank one.
+  static std::optional<std::string> caption_of(const Listed& listed, const std::optional<CaptionTable>& table);
+  nlohmann::json describe(const Listed& listed, const std::optional<CaptionTable>& table);
 
   const Workspace& workspace_;
   std::mutex mutex_;

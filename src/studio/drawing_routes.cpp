@@ -1,3 +1,4 @@
+#include "studio/bin.h"
 #include "studio/choices.h"
 #include "studio/routes.h"
 #include "studio/studio.h"
@@ -59,8 +60,7 @@ void add_drawing_routes(Routes& routes, Studio& studio) {
   routes.remove(drawing, of_drawing(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
                   if (!studio.drawings.forget(folder.filename().string()))
                     return refuse(response, 409, "this drawing goes on; stop it first");
-                  studio.workspace.throw_away(folder);
-                  done(response);
+                  answer(response, {{"bin", throw_away(studio.workspace, folder)}});
                 }));
 }
 

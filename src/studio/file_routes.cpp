@@ -3,6 +3,7 @@
 #include "io/files.h"
 #include "report/local_server.h"
 #include "studio/arrival.h"
+#include "studio/bin.h"
 #include "studio/routes.h"
 #include "studio/runs.h"
 #include "studio/studio.h"
@@ -103,8 +104,7 @@ void add_file_routes(Routes& routes, Studio& studio) {
                send_file(path, response);
              }));
   routes.remove("/api/files/SHELF/NAME", of_file(studio, [&studio](const fs::path& path, const Request&, Response& response) {
-                  studio.workspace.throw_away(path);
-                  done(response);
+                  answer(response, {{"bin", throw_away(studio.workspace, path)}});
                 }));
   routes.put("/api/files/SHELF/PATH", [&studio](const Request& request, Response& response, const httplib::ContentReader& read) {
     take(studio, request, response, read);

@@ -68,7 +68,9 @@ void add_form_routes(Routes& routes, Studio& studio) {
   const Taken settings{"settings", Is::text};
   routes.get("/api/studio", [&studio](const Request&, Response& response) {
     const auto& workspace = studio.workspace;
-    answer(response, {{"folder", workspace.root().string()}, {"datasets", Workspace::names(workspace.datasets())}});
+    answer(response, {{"folder", workspace.root().string()},
+                      {"datasets", Workspace::names(workspace.datasets())},
+                      {"demo", Demo(studio.options.demo).describe()}});
   });
   routes.get("/api/options",
              [&studio](const Request&, Response& response) { report::send_whole(response, studio.options.schema, "application/json"); });

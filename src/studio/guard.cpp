@@ -71,6 +71,17 @@ bool turn_away(const httplib::Request& request, httplib::Response& response, con
   return false;
 }
 
+/// A page that asks for the token, for who opens the address without it.
+constexpr const char* kAskForToken = R"(<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Burnish Studio</title>
+<style>:root { color-scheme: light dark; } body { font: 16px/1.5 system-ui, sans-serif; max-width: 26rem; margin: 15vh auto; padding: 0 1rem; }
+input, button { font: inherit; width: 100%; box-sizing: border-box; padding: 0.6rem; margin-top: 0.6rem; }</style></head>
+<body><main><h1>Burnish Studio</h1><form action="/" method="get"><label for="token">Token</label>
+<input id="token" name="token" type="password" autocomplete="current-password" required autofocus aria-describedby="note">
+<p id="note">It is part of the address that burnish studio printed, and lies in the file .token of its workspace.</p>
+<button>Open</button></form></main></body></html>
+)";
+
 }  // namespace
 
 Guard::Guard(const std::filesystem::path& file, int port, bool listens)
@@ -95,8 +106,13 @@ bool Guard::admits(const httplib::Request& request, httplib::Response& response)
     return false;
   }
   bool by_cookie = false;
-  if (!knows_token(request, by_cookie))
-    return turn_away(request, response, "open the address that burnish studio printed, which has a token in it");
+  const bool is_known = knows_token(request, by_cookie);
+  if (!is_known && reads && request.path == "/") {
+    response.status = 403;
+    response.set_content(kAskForToken, "text/html; charset=utf-8");
+    return false;
+  }
+  if (!is_known) return turn_away(request, response, "open the address that burnish studio printed, which has a token in it");
   const auto origin = request.get_header_value("Origin");
   if (!reads && (by_cookie || !origin.empty()) && origin != "http://" + host)
     return turn_away(request, response, "a page of another site may change nothing here");

@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "io/files.h"
 #include "studio/routes.h"
 #include "studio/studio.h"
 
@@ -28,6 +31,12 @@ void add_queue_routes(Routes& routes, Studio& studio) {
                 queue.set(body.value("at_once", queue.at_once()), body.value("is_paused", queue.is_paused()));
                 done(response);
               });
+  routes.get("/api/queue/jobs/ID/settings", [&queue](const Request& request, Response& response) {
+    const auto jobs = queue.jobs();
+    const auto found = std::ranges::find(jobs, request.matches[1].str(), &Job::id);
+    if (found == jobs.end()) return refuse(response, 404, "there is no such job");
+    answer(response, {{"run", found->run}, {"text", io::read_text(queue.settings_of(found->id))}});
+  });
   routes.post("/api/queue/jobs/ID/move", {{"before", Is::text, false}}, [&queue](const Request& request, Response& response) {
     if (!queue.move(request.matches[1], body_of(request).value("before", ""))) return refuse(response, 404, "no such job waits");
     done(response);

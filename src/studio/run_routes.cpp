@@ -5,6 +5,7 @@
 #include "io/files.h"
 #include "io/last_lines.h"
 #include "records/asked.h"
+#include "studio/bin.h"
 #include "studio/routes.h"
 #include "studio/studio.h"
 #include "studio/workspace_handlers.h"
@@ -86,11 +87,13 @@ void add_wishes(Routes& routes, Studio& studio) {
               }));
 }
 
-void resume(Studio& studio, const fs::path& folder, Response& response) {
+/// A run goes on with the settings that it had, or with those of the body: more steps, say.
+void resume(Studio& studio, const fs::path& folder, const Request& request, Response& response) {
   if (!io::is_there(folder / "config.toml") || !io::is_folder(folder / "state"))
     return refuse(response, 409, "nothing was saved here that a run could go on from");
-  const auto job =
-      studio.queue.add(folder.filename().string(), io::read_text(folder / "config.toml"), /*resumes=*/true, /*are_its_own=*/true);
+  const auto given = body_of(request).value("settings", "");
+  const auto job = studio.queue.add(folder.filename().string(), given.empty() ? io::read_text(folder / "config.toml") : given,
+                                    /*resumes=*/true, /*are_its_own=*/given.empty());
   answer(response, to_json(job));
 }
 
@@ -115,8 +118,9 @@ void add_run_routes(Routes& routes, Studio& studio) {
   add_readers(routes, studio);
   add_wishes(routes, studio);
   const std::string run = kRun;
-  routes.post(run + "/resume", {}, of_ended_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
-                resume(studio, folder, response);
+  routes.post(run + "/resume", {{"settings", Is::text, false}},
+              of_ended_run(studio, [&studio](const fs::path& folder, const Request& request, Response& response) {
+                resume(studio, folder, request, response);
               }));
   routes.post(run + "/rename", {{"name", Is::text}},
               of_ended_run(studio, [&studio](const fs::path& folder, const Request& request, Response& response) {
@@ -124,8 +128,7 @@ void add_run_routes(Routes& routes, Studio& studio) {
               }));
   routes.remove(run, of_ended_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
                   forget_jobs(studio, folder.filename().string());
-                  studio.workspace.throw_away(folder);
-                  done(response);
+                  answer(response, {{"bin", throw_away(studio.workspace, folder)}});
                 }));
 }
 

@@ -45,7 +45,9 @@ void Server::add_routes() {
   routes_.get("/api", [this](const Request&, Response& response) { answer(response, routes_.describe()); });
   add_run_routes(routes_, studio_);
   add_queue_routes(routes_, studio_);
+  add_bin_routes(routes_, studio_);
   add_form_routes(routes_, studio_);
+  add_first_run_routes(routes_, studio_);
   add_model_routes(routes_, studio_);
   add_drawing_routes(routes_, studio_);
   add_file_routes(routes_, studio_);

@@ -7,6 +7,7 @@
 #include "studio/annotations.h"
 #include "studio/claim.h"
 #include "studio/datasets.h"
+#include "studio/demo.h"
 #include "studio/drawings.h"
 #include "studio/fetches.h"
 #include "studio/files.h"
@@ -36,6 +37,7 @@ struct Options {
   /// workspace: [{"option", "sentence"}]. None: nothing is checked.
   std::function<nlohmann::json(const std::string& verb, const std::string& settings)> problems = {};
   std::filesystem::path recipes = {};  ///< folder of settings to begin with
+  std::filesystem::path demo = {};     ///< folder of what comes with the program to try it with (demo.h)
   bool trusts_settings = false;        ///< whether settings may name commands to run (config::Row::acts_outside)
 };
 
@@ -94,7 +96,9 @@ struct Studio : StudioFolder, Pictures {
 // Each answers for a part of the interface (docs/studio-api.md). The studio must outlive the routes.
 void add_run_routes(Routes& routes, Studio& studio);
 void add_queue_routes(Routes& routes, Studio& studio);
+void add_bin_routes(Routes& routes, Studio& studio);
 void add_form_routes(Routes& routes, Studio& studio);
+void add_first_run_routes(Routes& routes, Studio& studio);
 void add_model_routes(Routes& routes, Studio& studio);
 void add_dataset_routes(Routes& routes, Studio& studio);
 void add_drawing_routes(Routes& routes, Studio& studio);

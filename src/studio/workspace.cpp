@@ -8,27 +8,15 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <system_error>
 
+#include "base/error.h"
 #include "base/input_error.h"
 #include "io/files.h"
 
 namespace burnish::studio {
 
 namespace fs = std::filesystem;
-
-namespace {
-
-std::string now_as_name() {
-  auto now = std::time(nullptr);
-  std::tm parts{};
-  localtime_r(&now, &parts);
-  return fmt::format("{:04}-{:02}-{:02} {:02}.{:02}.{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
-                     parts.tm_min, parts.tm_sec);
-}
-
-}  // namespace
 
 Workspace::Workspace(const fs::path& root) : root_(fs::absolute(root).lexically_normal()) {
   for (const auto& part : {runs(), datasets(), queue(), drawings(), loras(), files(), imports(), models(), bin()}) make_folder(part);
@@ -51,11 +39,6 @@ std::vector<std::string> Workspace::names(const fs::path& part, bool with_dangli
   return found;
 }
 
-void Workspace::throw_away(const fs::path& folder) const {
-  const auto wish = fmt::format("{} {}", now_as_name(), folder.filename().string());
-  while (!move_new(folder, bin() / free_name(bin(), wish))) continue;
-}
-
 bool is_taken(const fs::path& path) {
   std::error_code failed;
   return fs::exists(fs::symlink_status(path, failed));
@@ -68,6 +51,25 @@ bool move_new(const fs::path& from, const fs::path& to) {
   if (is_unknown && is_taken(to)) return false;
   if (is_unknown && std::rename(from.c_str(), to.c_str()) == 0) return true;
   data_error("studio", "{} cannot be moved to {}: {}", from.string(), to.string(), std::strerror(errno));
+}
+
+bool move_all(const std::vector<Move>& moves) {
+  if (std::ranges::any_of(moves, [](const Move& one) { return is_taken(one.to); })) return false;
+  size_t num_moved = 0;
+  auto move_back = [&] {
+    std::error_code ignored;
+    while (num_moved-- > 0) fs::rename(moves[num_moved].to, moves[num_moved].from, ignored);
+  };
+  try {
+    for (const auto& [from, to] : moves) {
+      if (!move_new(from, to)) return move_back(), false;
+      ++num_moved;
+    }
+  } catch (const Error&) {
+    move_back();
+    throw;
+  }
+  return true;
 }
 
 nlohmann::json json_or(const fs::path& path, nlohmann::json otherwise) {

@@ -18,6 +18,7 @@ namespace burnish::studio {
 ///   files/         files to look at, and what they are converted into
 ///   imports/NAME   settings of other programs, and what was made of them
 ///   models/        models, which are found by their names
+///   prompts/       prompts of previews that were typed on a page (prompts.h)
 ///   bin/           what was deleted, by when and what
 class Workspace {
  public:
@@ -32,6 +33,7 @@ class Workspace {
   std::filesystem::path loras() const { return root_ / "loras"; }
   std::filesystem::path files() const { return root_ / "files"; }
   std::filesystem::path models() const { return root_ / "models"; }
+  std::filesystem::path prompts() const { return root_ / "prompts"; }
   std::filesystem::path imports() const { return root_ / "imports"; }
   std::filesystem::path bin() const { return root_ / "bin"; }
 
@@ -39,8 +41,6 @@ class Workspace {
   static std::optional<std::filesystem::path> find(const std::filesystem::path& part, const std::string& name);
   /// Names of the folders in one of the above, sorted; with those of links that lead to nothing, where these are asked for.
   static std::vector<std::string> names(const std::filesystem::path& part, bool with_dangling = false);
-  /// Moves a folder, or a file, of one of the above into bin/.
-  void throw_away(const std::filesystem::path& folder) const;
 
  private:
   std::filesystem::path root_;
@@ -54,6 +54,15 @@ void make_folder(const std::filesystem::path& folder);
 
 /// Moves a file or folder to a name that nothing has; false where something has it. A data Error where it cannot be moved.
 bool move_new(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// A file or folder on its way to another name.
+struct Move {
+  std::filesystem::path from, to;
+};
+
+/// Moves files and folders to names that nothing has, all of them or none; false where something has one of these names. A data Error where
+/// one cannot be moved.
+bool move_all(const std::vector<Move>& moves);
 
 /// Tells whether something has this name, a link that leads to nothing too.
 bool is_taken(const std::filesystem::path& path);

@@ -15,7 +15,7 @@ class Browser:
             pass_fds=(to_read, to_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_read)
         os.close(to_write)
-        self.ids, self.buffer, self.complaints, self.requests, self.session = itertools.count(1), b"", [], [], None
+        self.ids, self.buffer, self.complaints, self.requests, self.session, self.opened = itertools.count(1), b"", [], [], None, None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -63,6 +63,8 @@ class Browser:
             self.complaints.append(details.get("exception", {}).get("description", details["text"]))
         elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert"):
             self.complaints.append(" ".join(str(one.get("value", one.get("description"))) for one in parameters["args"]))
+        elif method == "Page.fileChooserOpened":
+            self.opened = parameters["backendNodeId"]
         elif method == "Network.requestWillBeSent":
             self.requests.append(parameters["request"]["url"])
         elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
@@ -113,6 +115,32 @@ class Browser:
     def drag(self, start, end):
         for kind, (x, y) in (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+
+    def click(self, found):
+        """A press of the mouse in the middle of the element that an expression finds, once it is there, in sight and under the mouse."""
+        self.wait(f"(() => {{ const one = {found}; return one && one.offsetParent !== null && !one.disabled; }})()")
+        self.evaluate(f"({found}).scrollIntoView({{block: 'center'}})")
+        at = f"(() => {{ const one = {found}, box = one.getBoundingClientRect(), x = box.left + box.width / 2, y = box.top + box.height / 2, under = document.elementFromPoint(x, y);" \
+             "return one.contains(under) || under?.contains(one) ? [x, y] : null; })()"
+        self.wait(f"{at} !== null")
+        x, y = self.evaluate(at)
+        self.move(x, y)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+
+    def write(self, text):
+        """Text into what has the focus, as a keyboard gives it."""
+        self.call("Input.insertText", text=text)
+
+    def choose_files(self, press, files):
+        """Files in the dialog that a press opens."""
+        self.call("Page.setInterceptFileChooserDialog", enabled=True)
+        self.opened = None
+        press()
+        while self.opened is None:
+            self.receive(60)
+        self.call("DOM.setFileInputFiles", backendNodeId=self.opened, files=[str(file) for file in files])
+        self.call("Page.setInterceptFileChooserDialog", enabled=False)
 
     def screenshot(self, path, whole=True):
         picture = self.call("Page.captureScreenshot", captureBeyondViewport=whole, **({"clip": self.page()} if whole else {}))

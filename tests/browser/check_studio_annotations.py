@@ -64,7 +64,7 @@ class Annotations(unittest.TestCase):
         self.assertTrue((self.cats / "more/c-masklabel.png").exists())
         self.browser.wait("document.querySelectorAll('.state.done').length === 2", 60)
         self.shoot("annotated")
-        self.browser.evaluate("document.querySelector('[aria-label=\"Take out: Write captions\"]').click()")
+        self.browser.evaluate("document.querySelector('[aria-label=\"Remove: Write captions\"]').click()")
         self.browser.wait("document.querySelectorAll('.state.done').length === 1")
         self.assertEqual(self.browser.complaints, [])
 

@@ -93,7 +93,7 @@ class DrawingAndFiles(unittest.TestCase):
         self.browser.wait("[...document.querySelectorAll('.sheet img')].length === 4 && [...document.querySelectorAll('.sheet img')].every(one => one.complete && one.naturalWidth === 64)")
         heads = self.browser.evaluate("[...document.querySelectorAll('.sheet th')].map(one => one.textContent)")
         self.assertEqual(heads, ["strength 0", "strength 1", "a square", "a circle"])
-        self.assertEqual(self.browser.evaluate("document.querySelector('.drawn').innerText").split("\n")[:4], ["grid", "Choose between pairs", "Use its settings", "Move to the bin"])
+        self.assertEqual(self.browser.evaluate("document.querySelector('.drawn').innerText").split("\n")[:4], ["grid", "Choose between pairs", "Load its settings", "Move to the bin"])
         self.assertNotIn("null", self.browser.evaluate("document.querySelector('main').innerText"))
         pictures = [(self.folder / f"drawings/grid/000{i}.png").read_bytes() for i in range(4)]
         self.assertEqual(len(set(pictures)), 4)

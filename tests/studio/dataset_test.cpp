@@ -12,7 +12,8 @@ TEST_F(DatasetTest, AreFoldersOfPicturesWithCaptions) {
   EXPECT_EQ(put("b.png", picture(8, 8)), 200);
   EXPECT_EQ(put("a.txt", " a cat \n"), 200);
   EXPECT_EQ(put("broken.png", "no picture"), 200) << "which is shown, with the reason";
-  EXPECT_EQ(ask("/api/datasets"), json::parse(R"([{"name": "cats", "items": 3, "captions": 1, "folder": null}])"));
+  EXPECT_EQ(ask("/api/datasets"),
+            json::parse(R"([{"name": "cats", "items": 3, "first": ["a.png", "b.png", "broken.png"], "captions": 1, "folder": null}])"));
   auto all = items();
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0]["file"], "a.png");
@@ -44,6 +45,35 @@ TEST_F(DatasetTest, WritesCaptionsAndSaysWhatStoodThere) {
   ask("/api/datasets/cats/captions", json{{"captions", before}});
   EXPECT_EQ(text_of(folder() / "a.txt"), "a cat\n");
   EXPECT_FALSE(fs::exists(folder() / "b.txt")) << "it had none";
+}
+
+TEST_F(DatasetTest, KeepsCaptionsThatWereChangedElsewhere) {
+  ASSERT_EQ(put("a.png", picture(8, 8)) + put("a.txt", "a cat") + put("b.png", picture(8, 8)), 600);
+  const auto wish =
+      json{{"captions", {{"a.png", "a fox"}, {"b.png", "a dog"}}}, {"known", {{"a.png", "what another tab wrote over"}, {"b.png", ""}}}};
+  const auto answered = ask("/api/datasets/cats/captions", wish);
+  EXPECT_EQ(answered["other"], json::parse(R"({"a.png": "a cat"})"));
+  EXPECT_EQ(answered["before"], json::parse(R"({"b.png": ""})"));
+  EXPECT_EQ(text_of(folder() / "a.txt"), "a cat");
+  EXPECT_EQ(text_of(folder() / "b.txt"), "a dog\n");
+}
+
+TEST_F(DatasetTest, BringsBackWhatWasThrownAway) {
+  ASSERT_EQ(put("a.png", picture(8, 8)) + put("a.txt", "a cat"), 400);
+  const auto gone = client().Delete("/api/datasets/cats/items/a.png", {{"Authorization", "Bearer " + token}});
+  ASSERT_TRUE(gone);
+  const auto id = json::parse(gone->body).at("bin").get<std::string>();
+  const auto bin = ask("/api/bin");
+  ASSERT_EQ(bin.size(), 1u);
+  EXPECT_EQ(bin[0]["from"], "datasets/cats/a.png");
+  EXPECT_EQ(bin[0]["id"], id);
+  ASSERT_EQ(put("a.png", picture(16, 16)), 200);
+  EXPECT_THAT(ask("/api/bin/back", json{{"id", id}})["sentence"].get<std::string>(), HasSubstr("is there again"));
+  fs::remove(folder() / "a.png");
+  EXPECT_EQ(ask("/api/bin/back", json{{"id", id}}), json::object());
+  EXPECT_EQ(items()[0]["caption"], "a cat");
+  EXPECT_TRUE(ask("/api/bin").empty());
+  EXPECT_EQ(ask("/api/bin/back", json{{"id", "../../x"}})["status"], 400);
 }
 
 TEST_F(DatasetTest, LeavesOutWithoutDeleting) {

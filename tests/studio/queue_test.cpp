@@ -159,18 +159,19 @@ TEST_F(QueueTest, SaysWhenAJobCannotBeStarted) {
 }
 
 TEST_F(QueueTest, BeginsWithWhateverStandsInItsFiles) {
-  {
-    auto queue = open();
-    queue->set(1, /*is_paused=*/true);
-    queue->add("cat", "true", false);
-  }
   const auto folder = root() / "queue";
+  fs::create_directories(folder);
   for (const char* text : {R"({"order": 3, "at_once": "x", "is_paused": 1})", R"({"order": [1, {}], "at_once": 1e300})", "[]", "{"}) {
     std::ofstream(folder / "queue.json") << text;
     auto queue = open();
     EXPECT_EQ(queue->at_once(), 1) << text;
   }
-  const auto id = open()->jobs().at(0).id;
+  std::string id;
+  {
+    auto queue = open();
+    queue->set(1, /*is_paused=*/true);
+    id = queue->add("cat", "true", false).id;
+  }
   for (const char* text :
        {R"({"run": "cat", "state": 3, "process": {"id": "x", "start": [], "host": 1}, "exit_code": "x", "resumes": "y"})",
         R"({"run": "cat", "state": "running", "process": 7})", R"({"run": 7})", "null"}) {

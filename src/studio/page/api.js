@@ -8,8 +8,9 @@ class Refused extends Error {
   }
 }
 
-async function ask(method, path, body) {
-  const options = {method, headers: body === undefined ? {} : {"Content-Type": "application/json"}, body: body === undefined ? undefined : JSON.stringify(body)};
+/** `outlives`: sent even if the page is closed meanwhile. */
+async function ask(method, path, body, outlives = false) {
+  const options = {method, keepalive: outlives, headers: body === undefined ? {} : {"Content-Type": "application/json"}, body: body === undefined ? undefined : JSON.stringify(body)};
   const response = await fetch(`/api/${path}`, options);
   const text = await response.text();
   let answer = {};
@@ -24,14 +25,14 @@ const named = name => encodeURIComponent(name);
 
 let toastTimer = null;
 
-/** Says something for a while; screen readers hear it at once. */
-function say(text, kind = "") {
-  const box = $("toast");
-  box.textContent = text;
+/** Says something for a while; screen readers hear it at once. An action, {title, act}, is a button beside it. */
+function say(text, kind = "", action = null) {
+  const box = $("toast"), press = doing(async () => { box.hidden = true; await action.act(); });
+  box.replaceChildren(h("span", {}, text), action ? h("button", {type: "button", onclick: press}, action.title) : "");
   box.className = `toast ${kind}`;
   box.hidden = false;
   clearTimeout(toastTimer);
-  toastTimer = setTimeout(() => { box.hidden = true; }, 6000);
+  toastTimer = setTimeout(() => { box.hidden = true; }, action ? 12000 : 6000);
 }
 
 /** Does something that a button asks for; what goes wrong is said. */

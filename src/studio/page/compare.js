@@ -1,3 +1,4 @@
 // The way back from the page of several runs.
 
-document.querySelector(".wordmark").replaceWith(h("a", {class: "wordmark", href: "/#/"}, "burnish studio"));
+document.head.append(h("link", {rel: "stylesheet", href: "/page/controls.css"}));
+addMenu();

@@ -1,22 +1,32 @@
-// What can be asked of a run, above its page.
+// What can be asked of a run, above its page, and the page's parts as tabs.
 
 const runName = decodeURIComponent(location.pathname.split("/")[2]);
 const ofRun = (what, body) => post(`runs/${named(runName)}/${what}`, body);
+const undo = new Undo();
 
 const asking = (what, text) => h("button", {type: "button", onclick: doing(async () => {
   await ofRun(...what === "stop" ? ["stop"] : ["ask", {what}]);
   say(words.asked[what]);
 })}, text);
 
-const running = h("div", {class: "controls", hidden: true}, asking("preview", words.previewNow), asking("save", words.saveNow),
-  asking("stop_after_epoch", words.stopEpoch), asking("stop", words.stop));
-let isArchived = false;
+const previewButton = asking("preview", words.previewNow);
+/** The browser says when the run ends, if somebody wants that, though another page is looked at. */
+const canNotify = typeof Notification !== "undefined", notifyButton = h("button", {type: "button", hidden: !canNotify || Notification.permission !== "default", onclick: doing(async () => {
+  const answer = await Notification.requestPermission();
+  notifyButton.hidden = answer !== "default";
+  if (answer === "granted") say(words.willNotify);
+})}, words.notify);
+const running = h("div", {class: "controls", hidden: true}, previewButton, asking("save", words.saveNow), asking("stop_after_epoch", words.stopEpoch), asking("stop", words.stop), notifyButton);
+let isArchived = false, lastState = "";
 const archiveButton = h("button", {type: "button", onclick: doing(async () => {
   await ofRun("archive", {is_archived: !isArchived});
   await look();
 })}, words.archive);
-const ended = h("div", {class: "controls", hidden: true},
-  h("button", {type: "button", onclick: doing(async () => { await ofRun("resume"); say(words.queued(runName)); })}, words.resume),
+
+const drawButton = h("a", {class: "button primary", href: `/#/draw?run=${named(runName)}`, hidden: true}, words.drawWith);
+const resumeButton = h("button", {type: "button", onclick: doing(async () => { await ofRun("resume"); say(words.queued(runName)); })}, words.resume);
+const moreButton = h("button", {type: "button", "aria-expanded": "false", onclick: doing(() => trainMore())}, words.trainMore), moreBox = h("form", {class: "train-more", hidden: true, onsubmit: event => event.preventDefault()});
+const ended = h("div", {class: "controls", hidden: true}, drawButton, resumeButton, moreButton,
   h("a", {class: "button", href: `/#/new?run=${named(runName)}`}, words.clone), archiveButton,
   h("button", {type: "button", onclick: doing(async () => {
     const name = prompt(words.renameTo, runName);
@@ -29,19 +39,73 @@ const ended = h("div", {class: "controls", hidden: true},
     await ask("DELETE", `runs/${named(runName)}`);
     location.href = "/#/";
   })}, words.bin));
-const mending = h("div", {class: "controls", hidden: true}), log = h("pre", {}), files = h("ul", {class: "files"});
-const logBox = h("details", {class: "log"}, h("summary", {}, words.log), log), fileBox = h("details", {class: "log", open: true}, h("summary", {}, words.files), files);
+const mending = h("div", {class: "controls", hidden: true}), log = h("pre", {tabindex: 0, role: "group", "aria-label": words.log}), files = h("ul", {class: "files"}), noFiles = h("p", {class: "explain"}, words.noFiles);
 
-document.head.append(h("link", {rel: "stylesheet", href: "/page/controls.css"}));
-document.querySelector(".wordmark").replaceWith(h("a", {class: "wordmark", href: "/#/"}, "burnish studio"));
-document.body.append(h("div", {id: "toast", class: "toast", role: "alert", hidden: true}));
-document.querySelector(".head").append(mending, running, ended);
-document.querySelector("main").append(h("section", {}, fileBox, logBox));
+/** Asks for how much more, and then goes on, or begins a new run with what was learned. */
+async function trainMore() {
+  const isOpen = moreBox.hidden, {text} = await get(`runs/${named(runName)}/settings`), steps = Number(/^max_steps\s*=\s*(\d+)/m.exec(text)?.[1] ?? 0), epochs = Number(/^num_epochs\s*=\s*(\d+)/m.exec(text)?.[1] ?? 1);
+  const option = steps > 0 ? "max_steps" : "num_epochs", input = h("input", {id: "more-steps", inputmode: "numeric", value: String(steps || epochs), autocomplete: "off"});
+  const last = (await get(`runs/${named(runName)}/files`)).at(-1)?.name ?? "";
+  const goOn = doing(async () => {
+    await ofRun("resume", {settings: withValue(text, option, (steps || epochs) + Number(input.value))});
+    moreBox.hidden = true;
+    say(words.queued(runName));
+  });
+  moreBox.hidden = !isOpen;
+  moreButton.setAttribute("aria-expanded", String(isOpen));
+  moreBox.replaceChildren(h("label", {for: "more-steps"}, steps > 0 ? words.moreSteps : words.moreEpochs), input, h("button", {class: "primary", onclick: goOn}, words.goOn),
+    last ? h("a", {class: "button", href: `/#/new?run=${named(runName)}&lora=${named(`../runs/${runName}/${last}`)}`}, words.fromLora) : "", h("p", {class: "explain"}, words.fromLoraNote));
+  if (isOpen) input.focus();
+}
 
-/** Options that a sentence names, in its order: with dashes before them, with an underscore in them, or as its first word. */
-function optionsIn(sentence, options) {
-  const names = [...sentence.matchAll(/(--)?([a-z][a-z0-9_]*)/g)].filter(([, dashes, name], i) => dashes || name.includes("_") || i === 0).map(match => match[2]);
-  return [...new Set(names)].filter(name => options.some(option => option.name === name));
+/** The parts of the page by tab: what stands in none of them is always there. */
+const tabs = {overview: ["#previews", "#curves", "#timesteps", "#memory"], files: [], log: [], settings: ["#settings"]};
+const tabButtons = Object.keys(tabs).map(tab => h("button", {type: "button", role: "tab", id: `tab-${tab}`, onclick: () => showTab(tab), onkeydown: event => stepTab(event, tab)}, words.tabs[tab]));
+
+function showTab(tab) {
+  document.querySelector("main").dataset.tab = tab;
+  tabButtons.forEach((button, i) => {
+    const isShown = Object.keys(tabs)[i] === tab;
+    button.setAttribute("aria-selected", String(isShown));
+    button.tabIndex = isShown ? 0 : -1;
+  });
+  dispatchEvent(new Event("resize"));  // curves are as wide as there is room
+  look().catch(() => {});
+}
+
+function stepTab(event, tab) {
+  const by = {ArrowLeft: -1, ArrowRight: 1}[event.key], names = Object.keys(tabs), next = names[(names.indexOf(tab) + (by ?? 0) + names.length) % names.length];
+  if (!by) return;
+  event.preventDefault();
+  showTab(next);
+  document.getElementById(`tab-${next}`).focus();
+}
+
+function layOut() {
+  const main = document.querySelector("main"), fileBox = h("section", {}, h("h2", {}, words.files), noFiles, files), logBox = h("section", {class: "log"}, h("h2", {}, words.log), log);
+  document.head.append(h("link", {rel: "stylesheet", href: "/page/controls.css"}));
+  addMenu();
+  document.body.append(h("div", {id: "toast", class: "toast", role: "alert", hidden: true}));
+  document.querySelector(".head").append(mending, running, ended, moreBox, h("div", {class: "tabs", role: "tablist", "aria-label": words.tabsOf}, ...tabButtons));
+  main.append(fileBox, logBox);
+  main.querySelector("#curves").before(main.querySelector("#previews"));
+  for (const [tab, selectors] of Object.entries(tabs)) for (const part of selectors.map(selector => main.querySelector(selector))) part.dataset.part = tab;
+  fileBox.dataset.part = "files";
+  logBox.dataset.part = "log";
+}
+
+/** Settings that are as they are by themselves are shown when that is asked for. */
+async function foldSettings() {
+  const {options} = await get("options"), list = document.querySelector("#settings-list"), text = value => Array.isArray(value) ? value.join(", ") : String(value ?? "");
+  const usual = new Map(options.map(option => [option.name, text(option.default) || "none"])), same = (name, value) => usual.get(name) === value || Number(usual.get(name)) === Number(value);
+  const fold = () => {
+    for (const entry of list.querySelectorAll("dl > div")) entry.classList.toggle("usual", same(entry.querySelector("dt").textContent, entry.querySelector("dd").textContent));
+    for (const group of list.querySelectorAll(".group")) group.classList.toggle("usual", !group.querySelector("dl > div:not(.usual)"));
+  };
+  const all = h("input", {type: "checkbox", onchange: event => list.classList.toggle("all", event.target.checked)});
+  document.querySelector("#settings .controls").append(h("label", {class: "switch"}, all, words.allSettings));
+  new MutationObserver(fold).observe(list, {childList: true});
+  fold();
 }
 
 /** Of a run that failed: a button for each option that its sentence names, and what would fit where memory was short. */
@@ -55,17 +119,36 @@ async function offer(run) {
   mending.hidden = links.length === 0;
 }
 
+/** A saved file is called by its run where it is taken to. */
+const fileRow = file => h("li", {}, h("a", {href: `/api/runs/${named(runName)}/files/${named(file.name)}`, download: `${runName}-${file.name}`}, `${runName}-${file.name}`), ` ${bytes(file.bytes)}`);
+const fileList = new KeptList(files, file => file.name, fileRow);
+
+/** The tab says how far the run is, and that it has ended where somebody wants to know. */
+function tell(run) {
+  const share = run.state === "training" && run.steps > 0 ? `${Math.round(100 * run.step / run.steps)} % ` : "";
+  document.title = `${share}${runName} · Burnish Studio`;
+  if (lastState && !isEnd(lastState) && isEnd(run.state) && document.hidden && canNotify && Notification.permission === "granted") new Notification(`${runName}: ${stateTitles[run.state]}`);
+  lastState = run.state;
+}
+
 async function look() {
-  const run = await get(`runs/${named(runName)}`), over = isEnd(run.state);
+  const run = await get(`runs/${named(runName)}`), over = isEnd(run.state), list = await get(`runs/${named(runName)}/files`), tab = document.querySelector("main").dataset.tab;
   running.hidden = over || run.state === "waiting";
   ended.hidden = !over;
   isArchived = run.is_archived;
   archiveButton.textContent = isArchived ? words.unarchive : words.archive;
+  drawButton.hidden = list.length === 0;
+  resumeButton.hidden = run.state === "done" || list.length === 0;
+  moreButton.hidden = run.state !== "done" || list.length === 0;
   await offer(run);
-  const list = await get(`runs/${named(runName)}/files`);
-  if (files.children.length !== list.length) files.replaceChildren(...list.map(file => h("li", {}, h("a", {href: `/api/runs/${named(runName)}/files/${named(file.name)}`, download: file.name}, file.name), ` ${bytes(file.bytes)}`)));
-  if (logBox.open) log.textContent = (await get(`runs/${named(runName)}/log`)).text;
+  fileList.show(list);
+  noFiles.hidden = list.length > 0;
+  if (tab === "log") log.textContent = (await get(`runs/${named(runName)}/log`)).text || words.noLog;
+  tell(run);
 }
-look().catch(() => {});
-setInterval(() => { if (!document.hidden) look().catch(() => {}); }, 1500);
-logBox.addEventListener("toggle", () => look().catch(() => {}));
+
+layOut();
+showTab("overview");
+foldSettings().catch(() => {});
+get(`runs/${named(runName)}/settings`).then(({text}) => { previewButton.hidden = textOf(text, "preview_prompts") === ""; }, () => {});
+setInterval(() => { look().catch(() => {}); }, 1500);

@@ -8,17 +8,17 @@ class Cuts {
     this.name = name;
     this.changed = changed;
     this.size = "";
-    this.settings = h("select", {"aria-label": words.cutsFor, onchange: doing(() => this.read())}, h("option", {value: ""}, words.noCuts));
+    this.settings = h("select", {id: "cuts-of", "aria-label": words.cutsFor, onchange: doing(() => this.read())}, h("option", {value: ""}, words.noCuts));
     this.sizes = h("select", {"aria-label": words.sizes, hidden: true, onchange: event => { this.size = event.target.value; this.changed(); }});
     this.note = h("p", {class: "explain", role: "status", hidden: true});
-    this.element = h("span", {class: "cuts-choice"}, this.settings, this.sizes);
+    this.element = h("span", {class: "cuts-choice"}, h("span", {class: "labelled"}, h("label", {for: "cuts-of"}, words.cutsFor), this.settings), this.sizes);
   }
 
   /** Runs, jobs that wait, and what stands in the form. */
   async offer() {
     const [runs, queue] = await Promise.all([get("runs"), get("queue")]), group = (label, kind, names) => names.length === 0 ? null :
       h("optgroup", {label}, ...names.map(([value, text]) => h("option", {value: JSON.stringify({[kind]: value})}, text)));
-    const draft = sessionStorage.getItem("draft"), groups = [draft ? h("option", {value: JSON.stringify({settings: draft})}, words.draft) : null,
+    const draft = runDraft.read()?.settings, groups = [draft ? h("option", {value: JSON.stringify({settings: draft})}, words.draft) : null,
       group(words.waiting, "job", queue.jobs.filter(job => job.state === "waiting").map(job => [job.id, job.run])), group(words.runs, "run", runs.map(run => [run.name, run.name]))];
     this.settings.append(...groups.filter(Boolean));
   }

@@ -10,54 +10,78 @@ const filters = {
   clips: item => item.is_clip, small: item => item.width > 0 && Math.min(item.width, item.height) < 512,
 };
 
-const tagsOf = caption => (caption ?? "").split(",").map(tag => tag.trim()).filter(Boolean);
-
 /** One dataset: what is shown of it, and what was changed, so that it can be taken back. */
 class DatasetPage {
   constructor(name) {
     this.name = name;
     this.items = [];
-    this.undo = [];
+    this.undo = new Undo(() => { this.undoButton.disabled = this.undo.isEmpty; });
+    this.captions = new Captions(name, file => this.items.find(item => item.file === file), this.undo, isTyped => this.wrote(isTyped));
     this.order = "name";
     this.filter = "all";
     this.tag = "";
     this.grid = new Grid(item => this.cell(item), 364);
     this.count = h("p", {class: "explain", role: "status"});
-    this.search = h("input", {type: "search", placeholder: words.searchCaptions, "aria-label": words.searchCaptions, oninput: () => this.show()});
+    this.search = h("input", {type: "search", id: "caption-search", oninput: () => this.show()});
     this.cuts = new Cuts(name, () => this.show());
     this.looks = new Looks(name, () => this.items, () => this.show());
     this.looks.element.append(h("button", {type: "button", onclick: doing(() => this.leaveOut(this.looks.smaller(), true))}, words.leaveOutSmaller));
     this.annotator = new Annotator(name, () => this.readItems());
     this.tags = h("div", {class: "chips", role: "group", "aria-label": words.tags});
-    this.undoButton = h("button", {type: "button", disabled: true, onclick: doing(() => this.takeBack())}, words.undo);
-    const select = (choices, change, label) => h("select", {"aria-label": label, onchange: event => { change(event.target.value); this.show(); }},
-      ...Object.entries(choices).map(([value, text]) => h("option", {value}, text)));
-    this.find = h("input", {"aria-label": words.find, placeholder: words.find});
-    this.replacement = h("input", {"aria-label": words.replacement, placeholder: words.replacement});
-    const files = h("input", {type: "file", multiple: true, hidden: true, onchange: event => this.add(event.target.files)});
+    this.undoButton = h("button", {type: "button", disabled: true, onclick: doing(() => this.undo.back())}, words.undo);
+    this.upload = new Upload(() => this.readItems());
+    this.edits = new CaptionForm(() => this.shown(), captions => this.captions.write(captions));
+    this.trainButton = h("a", {class: "button primary", href: `#/new?dataset=${named(name)}`}, words.trainOn);
+    const select = (id, choices, change, label) => h("span", {class: "labelled"}, h("label", {for: id}, label), h("select", {id, "aria-label": label, onchange: event => { change(event.target.value); this.show(); }},
+      ...Object.entries(choices).map(([value, text]) => h("option", {value}, text))));
+    const files = h("input", {type: "file", multiple: true, hidden: true, onchange: event => this.add([...event.target.files])});
     this.element = h("div", {class: "dataset", ondragover: event => event.preventDefault(), ondrop: event => { event.preventDefault(); droppedFiles(event.dataTransfer).then(dropped => this.add(dropped.map(([, file]) => file))).catch(error => say(error.message, "bad")); }},
-      h("div", {class: "section-head"}, h("h1", {}, name), h("span", {class: "actions"}, ...this.annotator.buttons, h("button", {type: "button", onclick: () => files.click()}, words.add), files, this.undoButton)),
-      this.annotator.element, this.count,
-      h("div", {class: "controls"}, this.search, select(words.orders, value => { this.order = value; }, words.order), select(words.filters, value => { this.filter = value; }, words.filter), this.cuts.element),
-      this.cuts.note, this.looks.element,
-      h("div", {class: "controls"}, this.find, this.replacement, h("button", {type: "button", onclick: doing(() => this.replace())}, words.replace),
-        h("button", {type: "button", onclick: doing(() => this.prefix())}, words.prefix)),
-      this.tags, h("p", {class: "drop explain"}, words.drop), this.grid.element);
+      h("div", {class: "section-head"}, h("h1", {}, name), h("span", {class: "actions"}, this.undoButton, ...this.annotator.buttons, h("button", {type: "button", onclick: () => files.click()}, words.add), files, this.trainButton)),
+      this.annotator.element, this.count, this.upload.element,
+      h("div", {class: "controls"}, h("span", {class: "labelled"}, h("label", {for: "caption-search"}, words.searchCaptions), this.search), select("data-order", words.orders, value => { this.order = value; }, words.order),
+        select("data-filter", words.filters, value => { this.filter = value; }, words.filter), this.cuts.element),
+      this.cuts.note, this.looks.element, this.edits.element, this.tags, h("p", {class: "drop explain"}, words.drop), this.grid.element);
   }
 
   async read() {
     await this.readItems();
+    this.watch();
     await this.looks.follow();
   }
 
   /** What files say, beside what was seen of pictures before. */
   async readItems() {
-    const before = new Map(this.items.map(item => [item.file, item])), items = await get(`datasets/${named(this.name)}/items`);
+    const before = new Map(this.items.map(item => [item.file, item])), items = await get(`datasets/${named(this.name)}/items`), text = JSON.stringify(items);
+    if (text === this.text) return;
+    this.text = text;
+    for (const item of items) this.keepTyped(item, before.get(item.file));
     this.items = items.map(item => Object.assign(before.get(item.file) ?? {}, item));
     this.show();
   }
 
+  /** A caption in whose field somebody writes stays what that began with, so that a change elsewhere is merged when it is sent. */
+  keepTyped(item, before) {
+    const field = document.activeElement;
+    if (!before || field.tagName !== "TEXTAREA" || field.dataset.file !== item.file || item.caption === before.caption) return;
+    if (field.value.trim() === (before.caption ?? "")) field.value = item.caption ?? "";
+    else item.caption = before.caption;
+  }
+
+  /** What is changed elsewhere, in another tab or by a program, is shown: of large datasets less often, and never while something is on its way. */
+  watch() {
+    clearTimeout(this.watching);
+    if (this.isLeft) return;
+    this.watching = setTimeout(async () => {
+      if (!document.hidden && this.captions.waiting.size === 0) await this.readItems().catch(() => {});
+      this.watch();
+    }, this.items.length > 2000 ? 15000 : 2500);
+  }
+
   leave() {
+    this.isLeft = true;
+    clearTimeout(this.watching);
+    this.captions.leave();
+    this.undo.leave();
     this.annotator.leave();
     this.grid.leave();
     this.looks.leave();
@@ -77,17 +101,31 @@ class DatasetPage {
   }
 
   show() {
-    const shown = this.shown(), without = this.items.filter(item => !item.caption && !item.is_left_out).length;
-    this.count.textContent = words.countOf(this.items.length, shown.length, without);
+    const shown = this.shown();
     this.grid.set(shown);
+    this.showFacts(shown);
+  }
+
+  /** Captions were written; while somebody types, pictures stay where they are. */
+  wrote(isTyped) {
+    this.text = "";
+    if (isTyped) this.showFacts(this.shown());
+    else this.show();
+    for (const file of isTyped ? [document.activeElement.dataset.file ?? ""] : []) this.grid.element.querySelector(`[data-saved="${CSS.escape(file)}"]`)?.animate([{opacity: 1}, {opacity: 1}, {opacity: 0}], 2500);
+  }
+
+  /** How many there are, and their tags. */
+  showFacts(shown) {
+    const without = this.items.filter(item => !item.caption && !item.is_left_out).length;
+    this.count.textContent = words.countOf(this.items.length, shown.length, without);
+    this.trainButton.hidden = this.items.length === 0;
     this.cuts.count(this.items);
     this.looks.element.hidden = this.filter !== "alike";
     const counts = new Map();
     for (const item of this.items) for (const tag of tagsOf(item.caption)) counts.set(tag, (counts.get(tag) ?? 0) + 1);
     const most = [...counts].filter(([, count]) => count > 1 || counts.size < 12).sort((a, b) => b[1] - a[1]).slice(0, 40);
     this.tags.replaceChildren(...most.map(([tag, count]) => h("button", {type: "button", class: "chip", "aria-pressed": String(tag === this.tag),
-      onclick: () => { this.tag = this.tag === tag ? "" : tag; this.show(); }}, tag, h("span", {class: "number"}, ` ${count}`))));
-    this.undoButton.disabled = this.undo.length === 0;
+      onclick: () => { this.tag = this.tag === tag ? "" : tag; this.edits.takeTag(this.tag); this.show(); }}, tag, h("span", {class: "number"}, ` ${count}`))));
   }
 
   path(item) { return `datasets/${named(this.name)}/items/${named(item.file)}`; }
@@ -111,17 +149,13 @@ class DatasetPage {
   cell(item) {
     const act = (text, sign, action) => h("button", {type: "button", title: text, "aria-label": `${text}: ${item.file}`, "data-key": `${text}: ${item.file}`, onclick: doing(action)}, sign);
     const caption = h("textarea", {"data-file": item.file, "data-key": item.file, "aria-label": `${words.caption}: ${item.file}`, placeholder: words.noCaption, spellcheck: "true",
-      onchange: doing(event => this.write({[item.file]: event.target.value}))});
+      oninput: event => this.captions.typed(item.file, event.target.value), onblur: () => this.captions.left().catch(error => say(error.message, "bad"))});
     caption.value = item.caption ?? "";
     return h("figure", {class: `item ${item.is_left_out ? "out" : ""}`, role: "listitem"}, h("div", {class: "thumb-box"}, this.thumbnail(item)),
-      h("figcaption", {}, h("span", {class: "file", title: item.file}, item.file),
+      h("figcaption", {}, h("span", {class: "file", title: item.file}, item.file), h("span", {class: "saved", "data-saved": item.file, title: words.saved}, "✓"),
         item.problem ? null : act(words.mask, "◐", () => this.drawMask(item)),
         act(item.is_left_out ? words.takeIn : words.leaveOut, item.is_left_out ? "↺" : "–", () => this.leaveOut([item], !item.is_left_out)),
-        act(words.bin, "×", async () => {
-          await ask("DELETE", this.path(item));
-          this.items = this.items.filter(one => one !== item);
-          this.show();
-        })),
+        act(words.bin, "×", () => throwAway(this.path(item), item.file, this.undo, () => this.readItems()))),
       h("p", {class: "facts-line explain number"}, this.facts(item)), caption);
   }
 
@@ -132,7 +166,7 @@ class DatasetPage {
 
   async drawMask(item) {
     await new MaskEditor(this.path(item), item, takeBack => {
-      this.undo.push(async () => { await takeBack(); this.grid.renew(item); });
+      this.undo.add(async () => { await takeBack(); this.grid.renew(item); });
       this.show();
     }).open();
   }
@@ -140,82 +174,24 @@ class DatasetPage {
   async leaveOut(items, out, isUndo = false) {
     await post(`datasets/${named(this.name)}/leave_out`, {files: items.map(item => item.file), out});
     for (const item of items) item.is_left_out = out;
-    if (!isUndo) this.undo.push(() => this.leaveOut(items, !out, true));
+    this.text = "";
+    if (!isUndo) this.undo.add(() => this.leaveOut(items, !out, true), items.length === 1 ? (out ? words.wasLeftOut : words.wasTakenIn)(items[0].file) : "");
     this.show();
   }
 
-  /** Writes captions by file, and keeps what stood there. */
-  async write(captions, isUndo = false) {
-    const {before} = await post(`datasets/${named(this.name)}/captions`, {captions});
-    for (const item of this.items) if (item.file in captions) item.caption = captions[item.file].trim() || null;
-    if (!isUndo) this.undo.push(() => this.write(before, true));
-    this.show();
-  }
-
-  async takeBack() {
-    await this.undo.pop()();
-    this.undoButton.disabled = this.undo.length === 0;
-  }
-
-  /** Of the captions that are shown. */
-  async replace() {
-    if (!this.find.value) return;
-    const changed = this.shown().filter(item => item.caption?.includes(this.find.value));
-    await this.write(Object.fromEntries(changed.map(item => [item.file, item.caption.replaceAll(this.find.value, this.replacement.value)])));
-    say(words.changed(changed.length));
-  }
-
-  async prefix() {
-    const text = this.find.value;
-    if (!text) return;
-    const changed = this.shown().filter(item => !(item.caption ?? "").startsWith(text));
-    await this.write(Object.fromEntries(changed.map(item => [item.file, text + (item.caption ?? "")])));
-    say(words.changed(changed.length));
-  }
-
+  /** Adds files; tables among them say captions of pictures that are there, or come with them. */
   async add(files) {
-    let count = 0, sent = 0;
-    for (const file of files) {
-      this.count.textContent = words.adding(sent++, files.length);
-      const response = await fetch(`/api/datasets/${named(this.name)}/files/${named(file.name)}`, {method: "PUT", body: file}), answer = await response.json().catch(() => ({}));
-      if (response.ok) count += answer.added;
-      else say(answer.sentence ?? words.notAdded(file.name), "bad");
-      if (answer.passed_over?.length > 0) say(words.passedOver(answer.passed_over.length, answer.passed_over[0]), "bad");
+    const tables = files.filter(file => isTable(file.name)), others = files.filter(file => !isTable(file.name));
+    if (others.length > 0) await this.upload.send(this.name, others);
+    for (const file of tables) {
+      try {
+        const found = captionsOfItems(captionsOfTable(file.name, await file.text()), this.items), count = Object.keys(found).length;
+        if (count > 0) await this.captions.write(found);
+        say(words.ofTable(count, file.name), count > 0 ? "" : "bad");
+      } catch (error) {
+        say(error.message, "bad");
+      }
     }
-    if (count > 0) say(words.added(count));
     await this.read();
   }
-}
-
-async function showData(view, query) {
-  const name = query.get("set");
-  if (name) {
-    const page = new DatasetPage(name);
-    view.replaceChildren(page.element);
-    const seen = Promise.all([page.read(), page.cuts.offer()]);
-    seen.catch(error => say(error.message, "bad"));
-    return () => page.leave();
-  }
-  const wish = h("input", {"aria-label": words.newDataset, placeholder: words.newDataset}), folder = h("input", {"aria-label": words.linkFolder, placeholder: words.linkFolder, class: "folder"});
-  const make = doing(async () => {
-    const path = folder.value.trim(), made = await post("datasets", {name: wish.value.trim() || path.replace(/\/+$/, "").split("/").pop(), folder: path});
-    location.hash = `#/data?set=${named(made.name)}`;
-  });
-  const list = h("div", {});
-  const refresh = async () => {
-    const sets = await get("datasets");
-    list.replaceChildren(sets.length === 0 ? h("p", {class: "explain"}, words.noData) : h("ul", {class: "sets"}, ...sets.map(one => {
-      const text = one.folder ? words.unlink : words.bin;
-      return h("li", {}, h("a", {href: `#/data?set=${named(one.name)}`}, one.name), one.folder ? h("span", {class: "explain linked"}, words.linkedTo(one.folder)) : null,
-        one.problem ? h("span", {class: "problem"}, one.problem) : h("span", {class: "explain number"}, words.ofSet(one.items, one.captions)),
-        h("button", {type: "button", "aria-label": `${text}: ${one.name}`, onclick: doing(async () => {
-          if (!confirm(one.folder ? words.unlinkSure(one.name) : words.binDataSure(one.name))) return;
-          await ask("DELETE", `datasets/${named(one.name)}`);
-          await refresh();
-        })}, text));
-    })));
-  };
-  view.replaceChildren(h("div", {class: "section-head"}, h("h1", {}, words.datasets),
-    h("form", {class: "actions", onsubmit: event => event.preventDefault()}, wish, folder, h("button", {class: "primary", onclick: make}, words.make))), list);
-  await refresh();
 }

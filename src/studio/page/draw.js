@@ -16,12 +16,16 @@ function valuesOf(cells, axis) {
 }
 const isAt = (cell, axis, value) => JSON.stringify(cell[axis]) === JSON.stringify(value);
 
-/** What the form asked for at last, so that it does again when the page is come back to. */
-let lastDrawn = null;
+/** The prompts that a run draws while it learns, without flags, and the size that these name. */
+async function samplesOf(run) {
+  const {text} = await get(`runs/${named(run)}/settings`), path = textOf(text, "preview_prompts");
+  const lines = path ? (await get(`prompts?path=${named(path)}`)).text.split("\n").filter(line => line.trim()) : [], [width, height] = ["w", "h"].map(flag => new RegExp(`--?${flag} (\\d+)`).exec(lines[0] ?? "")?.[1]);
+  return {prompts: lines.map(line => line.replace(/\s+--?[a-z] .*$/, "")), sizes: width && height ? [`${width}x${height}`] : []};
+}
 
 /** What the form asks for. */
 class DrawForm {
-  constructor(files, runs, schema) {
+  constructor(files, runs, schema, wanted = "") {
     this.files = files;
     this.adapters = files.filter(file => file.is_adapter || file.place === "loras");
     this.loras = [];
@@ -30,12 +34,13 @@ class DrawForm {
       return h("div", {class: "field"}, h("label", {for: `draw-${id}`}, label), this[id], h("p", {class: "explain", id: `draw-${id}-note`}, note));
     };
     const t = words.drawing;
-    this.run = h("select", {id: "draw-run", onchange: () => { this.suggest(); this.count(); }}, h("option", {value: ""}, t.otherModel), ...runs.map(run => h("option", {value: run.name}, run.name)));
+    this.run = h("select", {id: "draw-run", onchange: () => { this.follow(); this.count(); }}, h("option", {value: ""}, t.otherModel), ...runs.map(run => h("option", {value: run.name}, run.name)));
     const model = listed("model", t.model, t.modelNote);
     this.modelField = model;
     this.add = h("select", {id: "draw-add", onchange: event => { if (event.target.value) this.take(this.adapters[Number(event.target.value)]); event.target.value = ""; }});
     this.list = h("ul", {class: "loras", "aria-label": t.loras});
     this.apart = h("input", {type: "checkbox", id: "draw-apart", onchange: () => this.count()});
+    this.saves = h("button", {type: "button", hidden: true, onclick: () => this.allSaves()}, t.allSaves);
     this.apartField = h("div", {class: "entry", hidden: true}, this.apart, h("label", {for: "draw-apart"}, t.apart));
     this.prompts = h("textarea", {id: "draw-prompts", rows: 4, "aria-describedby": "draw-prompts-note", oninput: () => this.count()});
     const axis = (id, label) => {
@@ -48,7 +53,7 @@ class DrawForm {
     this.name = h("input", {id: "draw-name", autocomplete: "off", spellcheck: "false", value: "drawing", oninput: () => this.count()});
     this.element = h("form", {class: "draw-form", onsubmit: event => event.preventDefault()},
       h("div", {class: "field"}, h("label", {for: "draw-run"}, t.base), this.run), model,
-      h("div", {class: "field"}, h("label", {for: "draw-add"}, t.loras), this.add, this.list, this.apartField, h("p", {class: "explain"}, t.lorasNote)),
+      h("div", {class: "field"}, h("label", {for: "draw-add"}, t.loras), this.add, this.list, this.saves, this.apartField, h("p", {class: "explain"}, t.lorasNote)),
       h("div", {class: "field"}, h("label", {for: "draw-prompts"}, t.prompts), this.prompts, h("p", {class: "explain", id: "draw-prompts-note"}, t.promptsNote)),
       listed("negative", t.negative, t.negativeNote),
       h("div", {class: "pair"}, listed("seeds", t.seeds, t.listNote("1, 2, 3")), listed("sizes", t.sizes, t.listNote("512x512, 768x512"))),
@@ -59,18 +64,33 @@ class DrawForm {
       h("div", {class: "field"}, h("label", {for: "draw-name"}, words.name), this.name),
       h("button", {class: "primary", onclick: doing(() => this.draw())}, t.draw), this.total);
     this.offer();
-    if (runs.length > 0) this.run.value = runs[0].name;
-    this.suggest();
-    if (lastDrawn) this.fill(lastDrawn);
-    else this.count();
+    const last = drawDraft.read(), hasRun = name => runs.some(run => run.name === name);
+    if (hasRun(wanted)) this.ofRun(wanted);
+    else if (last) this.fill(last);
+    else if (runs.length > 0) this.ofRun(runs[0].name);
+    this.count();
   }
 
-  /** The newest LoRA of a run comes with it, if nothing else was chosen. */
-  suggest() {
+  /** The newest LoRA of a run comes with its model, and goes with it. */
+  follow() {
+    const before = this.lastRun, newest = this.adapters.find(file => file.place === `runs/${this.run.value}`);
     this.modelField.hidden = this.run.value !== "";
-    const newest = this.adapters.find(file => file.place === `runs/${this.run.value}`);
-    if (this.loras.every(lora => lora.suggested)) this.loras = newest ? [{...newest, strength: 1, suggested: true}] : [];
+    this.lastRun = this.run.value;
+    if (before !== this.run.value) this.loras = this.loras.filter(lora => before === undefined || lora.place !== `runs/${before}`);
+    if (newest && !this.loras.some(lora => lora.place === newest.place)) this.loras.unshift({...newest, strength: 1});
     this.offer();
+  }
+
+  /** A run with its LoRA and, where the form has none, with the prompts that it drew while it learned. */
+  ofRun(name) {
+    this.run.value = name;
+    this.follow();
+    samplesOf(name).then(({prompts, sizes}) => {
+      if (this.prompts.value.trim() !== "" || prompts.length === 0) return;
+      this.prompts.value = prompts.join("\n");
+      this.sizes.value = sizes.join(", ");
+      this.count();
+    }, () => {});
   }
 
   take(file, strength = 1) {
@@ -81,12 +101,31 @@ class DrawForm {
 
   offer() {
     const t = words.drawing;
-    this.add.replaceChildren(h("option", {value: ""}, this.adapters.length > 0 ? t.addLora : t.noLoras), ...this.adapters.map((file, i) => h("option", {value: i}, `${file.name} · ${file.place}`)));
-    this.list.replaceChildren(...this.loras.map(lora => h("li", {}, h("span", {class: "file"}, lora.name, h("span", {class: "explain"}, ` ${lora.place}`)),
-      h("input", {"aria-label": t.strengthOf(lora.name), value: String(lora.strength), inputmode: "decimal", class: "short", oninput: event => { lora.strength = Number(event.target.value); lora.suggested = false; this.count(); }}),
+    const places = [...new Set(this.adapters.map(file => file.place))], numbered = this.adapters.map((file, i) => ({file, i}));
+    this.add.replaceChildren(h("option", {value: ""}, this.adapters.length > 0 ? t.addLora : t.noLoras), ...places.map(place => h("optgroup", {label: place},
+      ...numbered.filter(({file}) => file.place === place).map(({file, i}) => h("option", {value: i}, calledBy(file))))));
+    this.list.replaceChildren(...this.loras.map(lora => h("li", {}, h("span", {class: "file"}, calledBy(lora), lora.place.startsWith("runs/") ? null : h("span", {class: "explain"}, ` ${lora.place}`)), this.strength(lora),
       h("button", {type: "button", "aria-label": `${words.remove}: ${lora.name}`, onclick: () => { this.loras = this.loras.filter(one => one !== lora); this.offer(); this.count(); }}, "×"))));
+    this.saves.hidden = this.adapters.filter(file => file.place === `runs/${this.run.value}`).length < 2;
     this.apartField.hidden = this.loras.length < 2;
     this.strengths.disabled = this.loras.length === 0;
+  }
+
+  /** The strength of a LoRA, by hand or by a slider. */
+  strength(lora) {
+    const label = words.drawing.strengthOf(lora.name), slider = h("input", {type: "range", min: 0, max: 1.5, step: 0.05, value: lora.strength, "aria-label": `${label}: ${words.slider}`, oninput: event => { box.value = event.target.value; take(event.target.value); }});
+    const box = h("input", {"aria-label": label, value: String(lora.strength), inputmode: "decimal", class: "short", oninput: event => { slider.value = event.target.value; take(event.target.value); }});
+    const take = value => { lora.strength = Number(value); this.count(); };
+    return h("span", {class: "strength"}, slider, box);
+  }
+
+  /** Every save of the run, each by itself beside the others: how it learned. */
+  allSaves() {
+    this.loras = this.adapters.filter(file => file.place === `runs/${this.run.value}`).reverse().map(file => ({...file, strength: 1}));
+    this.apart.checked = true;
+    this.x.value = "lora";
+    this.offer();
+    this.count();
   }
 
   beforeAndAfter() {
@@ -112,14 +151,22 @@ class DrawForm {
       const wish = this.wish(), product = ["prompts", "seeds", "sizes", "steps", "guidance", "strengths"].reduce((all, list) => all * Math.max(1, wish[list].length), wish.apart ? wish.loras.length : 1);
       this.total.textContent = words.drawing.count(product);
       this.total.className = "explain";
-      lastDrawn = wish;
+      drawDraft.keep(wish);
     } catch (error) {
       this.total.textContent = error.message;
       this.total.className = "problem";
     }
   }
 
+  /** Refuses what could only fail later. */
+  check(wish) {
+    const t = words.drawing, needs = (input, text) => { input.focus(); throw new Error(text); };
+    if (wish.run === "" && wish.model === "") needs(this.model, t.needsModel);
+    if (wish.prompts.length === 0) needs(this.prompts, t.needsPrompt);
+  }
+
   async draw() {
+    this.check(this.wish());
     const job = await post("drawings", this.wish());
     location.hash = `#/draw?show=${named(job.run)}`;
   }
@@ -138,6 +185,7 @@ class DrawForm {
     this.run.value = settings.run !== undefined && hasRun(settings.run) ? settings.run : ofRun && hasRun(ofRun) ? ofRun : "";
     this.model.value = settings.model ?? "";
     this.modelField.hidden = this.run.value !== "";
+    this.lastRun = this.run.value;
     this.prompts.value = (settings.prompts ?? []).join("\n");
     this.negative.value = settings.negative_prompt ?? "";
     this.seeds.value = list(settings.seeds);
@@ -248,7 +296,7 @@ async function takeDropped(files, form, refresh) {
 
 async function showDraw(view, query) {
   const [files, runs, schema] = await Promise.all([get("files"), get("runs"), get("options/sample")]);
-  const form = new DrawForm(files, runs, schema), drawn = new DrawnGrid(settings => { form.fill(settings); form.prompts.focus(); say(words.drawing.filled); }), list = h("ul", {class: "sets"});
+  const form = new DrawForm(files, runs, schema, query.get("run") ?? ""), drawn = new DrawnGrid(settings => { form.fill(settings); form.prompts.focus(); say(words.drawing.filled); }), list = h("ul", {class: "sets"});
   const drop = event => {
     event.preventDefault();
     takeDropped(event.dataTransfer.files, form, async name => {

@@ -49,11 +49,32 @@ function conversionRow(job, refresh) {
   state === "done" && /\./.test(job.name) ? h("a", {class: "button", href: `/api/${fileUrl("files", file)}`, download: job.name}, words.drawing.download) : null));
 }
 
-function fileRow(file, isShown, refresh) {
-  const address = `#/files?place=${named(file.place)}&name=${named(file.name)}`;
-  return h("li", {}, h("a", {class: "file", href: address, "aria-current": isShown ? "true" : undefined}, file.name), h("span", {class: "explain number"}, `${file.place} · ${bytes(file.bytes)}`),
-    h("span", {class: "actions"}, file.is_folder ? null : h("a", {class: "button", href: `/api/${fileUrl("files", file)}`, download: file.name, "aria-label": `${words.drawing.download}: ${file.name}`}, "↓"),
-      file.place.startsWith("runs/") ? null : h("button", {type: "button", title: words.bin, "aria-label": `${words.bin}: ${file.name}`, onclick: doing(async () => { await ask("DELETE", fileUrl("files", file)); await refresh(); })}, "×")));
+/** A file of weights as people know it: saves of a run by its name. */
+const calledBy = file => file.place.startsWith("runs/") ? `${file.place.slice(5)}-${file.name}` : file.name;
+
+function fileRow(file, isShown, remove) {
+  const address = `#/files?place=${named(file.place)}&name=${named(file.name)}`, name = calledBy(file);
+  return h("li", {}, h("a", {class: "file", href: address, "aria-current": isShown ? "true" : undefined}, name), h("span", {class: "explain number"}, bytes(file.bytes)),
+    h("span", {class: "actions"}, file.is_folder ? null : h("a", {class: "button", href: `/api/${fileUrl("files", file)}`, download: name, "aria-label": `${words.drawing.download}: ${name}`}, "↓"),
+      file.place.startsWith("runs/") ? null : h("button", {type: "button", title: words.bin, "aria-label": `${words.bin}: ${name}`, onclick: doing(() => remove(file))}, "×")));
+}
+
+/** Files by where they lie; of many runs the newest is open. */
+class FileList {
+  constructor(isShown, remove) {
+    this.isShown = isShown;
+    this.element = h("div", {});
+    this.groups = new KeptList(this.element, ({place}) => place, ({place, files, isOpen}) => h("details", {open: isOpen}, h("summary", {}, place, h("span", {class: "explain number"}, ` ${whole(files.length)}`)),
+      h("ul", {class: "sets"}, ...files.map(file => fileRow(file, isShown(file), remove)))));
+  }
+
+  show(files, wish) {
+    const found = files.filter(file => calledBy(file).toLowerCase().includes(wish)), places = [...new Set(found.map(file => file.place))], newest = places.find(place => place.startsWith("runs/"));
+    this.groups.show(places.map(place => {
+      const those = found.filter(file => file.place === place);
+      return {place, files: those, isOpen: wish !== "" || !place.startsWith("runs/") || place === newest || those.some(this.isShown)};
+    }));
+  }
 }
 
 /** What one file is, and the form that converts it. */
@@ -67,7 +88,8 @@ async function showFile(place, file, files, refresh) {
 
 async function showFiles(view, query) {
   const t = words.fileWords, wanted = {place: query.get("place"), name: query.get("name")}, isShown = file => file.place === wanted.place && file.name === wanted.name;
-  const list = h("ul", {class: "sets"}), jobs = h("ul", {class: "sets"}), jobBox = h("section", {hidden: true}, h("h2", {}, t.conversions), jobs), detail = h("div", {class: "detail", "aria-live": "polite"}), standing = h("p", {class: "explain", role: "status"});
+  const undo = new Undo(), remove = file => throwAway(fileUrl("files", file), file.name, undo, () => refresh()), list = new FileList(isShown, remove), none = h("p", {class: "explain"}, t.none);
+  const search = h("input", {type: "search", placeholder: t.search, "aria-label": t.search, oninput: () => list.show(files, search.value.trim().toLowerCase())}), jobs = h("ul", {class: "sets"}), jobBox = h("section", {hidden: true}, h("h2", {}, t.conversions), jobs), detail = h("div", {class: "detail", "aria-live": "polite"}), standing = h("p", {class: "explain", role: "status"});
   const add = async found => {
     let last = "";
     for (const [i, [name, file]] of found.entries()) {
@@ -85,16 +107,19 @@ async function showFiles(view, query) {
     if (now === text) return;
     text = now;
     files = all;
-    list.replaceChildren(...all.length === 0 ? [h("li", {class: "explain"}, t.none)] : all.map(file => fileRow(file, isShown(file), refresh)));
+    none.hidden = all.length > 0;
+    search.hidden = all.length < 6;
+    list.show(all, search.value.trim().toLowerCase());
     jobBox.hidden = conversions.length === 0;
     jobs.replaceChildren(...conversions.reverse().map(job => conversionRow(job, refresh)));
   };
   const picker = h("input", {type: "file", multiple: true, hidden: true, id: "add-files", onchange: event => add([...event.target.files].map(file => [file.name, file]))});
   view.replaceChildren(h("div", {class: "files-page", ondragover: event => event.preventDefault(), ondrop: event => { event.preventDefault(); droppedFiles(event.dataTransfer).then(add).catch(error => say(error.message, "bad")); }},
     h("div", {class: "section-head"}, h("h1", {}, t.title), h("span", {class: "actions"}, h("button", {type: "button", onclick: () => picker.click()}, words.add), picker)), h("p", {class: "explain"}, t.drop), standing,
-    h("div", {class: "drawer"}, h("div", {}, list, jobBox), detail)));
+    h("div", {class: "drawer"}, h("div", {class: "file-list"}, search, none, list.element, jobBox), detail)));
   await refresh();
   const file = files.find(isShown) ?? (wanted.place && wanted.name ? wanted : null);
   if (file) showFile(detail, file, files, refresh).catch(error => detail.replaceChildren(h("p", {class: "problem"}, error.message)));
-  return poll(refresh, 1500);
+  const stop = poll(refresh, 1500);
+  return () => { stop(); undo.leave(); };
 }

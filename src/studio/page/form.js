@@ -1,42 +1,123 @@
-// A new run: options as a form and as a file, in step, with what is wrong and what it takes beside them.
+// A new run: options as fields and as a file, in step, with what is wrong and what it takes beside them.
 
-/** Options of which a first run needs to know come first; the others are one and two presses away. */
-const levels = [["first_run", words.firstRun], ["usual", words.usual], ["all", words.all]];
+/** What the form always asks for comes first; the other options are folded, by group. */
+const levels = [["usual", words.usual], ["all", words.all]];
 
+/** Settings begin as TOML; whatever fields say is written into it, so that comments and order stay the user's. */
 class Form {
-  constructor(schema, settings, models) {
-    this.models = models;
-    this.options = schema.options.filter(option => !["output_path", "resume", "auto_resume", "overwrite"].includes(option.name));
-    this.settings = settings;
-    this.level = "first_run";
+  constructor(context, draft) {
+    this.context = context;
+    Object.assign(this, {settings: "", preset: "", goal: context.goals[0]?.title, prompts: null, promptSize: "", promptSeed: "", ...draft});
+    this.options = context.schema.options.filter(option => !["output_path", "resume", "auto_resume", "overwrite"].includes(option.name));
+    this.level = "usual";
     this.values = {};
     this.fields = new Map();
+    this.firstFields = new Map();
     this.turn = 0;
-    this.wantsFit = false;  // of the next plan
-    this.build();
+    this.undo = new Undo();
+    this.first = new FirstFields(this);
+    this.judge = new Judge(this);
+    this.build(draft?.name);
     this.read();
   }
 
-  build() {
-    this.name = h("input", {id: "run-name", value: this.suggested(), autocomplete: "off", spellcheck: "false"});
+  build(name) {
+    this.name = h("input", {id: "run-name", value: name || this.suggested(), autocomplete: "off", spellcheck: "false", oninput: () => this.keep()});
     this.search = h("input", {type: "search", placeholder: words.search, "aria-label": words.search, oninput: () => this.drawFields()});
     this.levelButtons = levels.map(([level, text]) => h("button", {type: "button", "aria-pressed": String(level === this.level), onclick: () => this.show(level)}, text));
     this.list = h("div", {class: "fields"});
     this.toml = h("textarea", {id: "toml", spellcheck: "false", rows: 24, oninput: () => { this.settings = this.toml.value; this.readSoon(); }});
     this.toml.value = this.settings;
-    this.verdict = h("div", {class: "verdict", role: "status", "aria-live": "polite"});
     this.startButton = h("button", {type: "button", class: "primary", onclick: doing(() => this.start())}, words.start);
+    this.more = h("details", {class: "more-settings"}, h("summary", {}, words.moreSettings),
+      h("div", {class: "controls"}, h("div", {class: "segments", role: "group", "aria-label": words.settings}, ...this.levelButtons), this.search), this.list);
     this.element = h("div", {class: "maker"},
-      h("div", {class: "maker-form"},
-        h("div", {class: "field"}, h("label", {for: "run-name"}, words.name), this.name),
-        h("div", {class: "controls"}, h("div", {class: "segments", role: "group", "aria-label": words.settings}, ...this.levelButtons), this.search),
-        this.list),
-      h("aside", {class: "maker-side"},
-        this.verdict, this.startButton,
-        h("details", {open: true}, h("summary", {}, words.toml), h("label", {for: "toml", class: "hidden"}, words.toml), this.toml)));
+      h("div", {class: "maker-form"}, h("div", {class: "field"}, h("label", {for: "run-name"}, words.runName), this.name), this.first.element, this.more),
+      h("aside", {class: "maker-side", "aria-label": words.summary},
+        this.judge.element, h("div", {class: "maker-bar"}, this.judge.short, this.startButton),
+        h("details", {class: "as-file"}, h("summary", {}, words.toml), h("label", {for: "toml", class: "hidden"}, words.toml), this.toml)));
   }
 
-  suggested() { return (/^output_path\s*=\s*"(?:.*\/)?([^"/]+)"/m.exec(this.settings)?.[1] ?? "run").replace(/^\.+/, ""); }
+  suggested() {
+    const ofData = /^\.\.\/datasets\/([^/]+)/.exec(textOf(this.settings, "dataset_base_path"))?.[1];
+    return (lastOf(textOf(this.settings, "output_path")) || ofData || "run").replace(/^\.+/, "");
+  }
+
+  leave() {
+    ++this.turn;
+    clearTimeout(this.timer);
+    this.undo.leave();
+  }
+
+  /** What the form holds, for another visit. */
+  state() {
+    const {settings, preset, goal, prompts, promptSize, promptSeed} = this;
+    return {settings, preset, goal, prompts, promptSize, promptSeed, name: this.name.value};
+  }
+  keep() { runDraft.keep(this.state()); }
+
+  /** Whether nobody said anything yet but which pictures, and what they are called by. */
+  isBare() { return this.settings.split("\n").every(line => /^\s*(#|$|dataset_|trigger_word)/.test(line)); }
+
+  // --- what changes it ---------------------------------------------------------------------------------------------------------
+
+  /** Takes what another tab, or an earlier visit, holds. */
+  take(state) {
+    const {name, ...others} = state;
+    Object.assign(this, others);
+    if (name) put(this.name, name);
+    this.toml.value = this.settings;
+    this.read();
+  }
+
+  /** Becomes another one; what it was can be had back. */
+  replace(state, text = words.replaced) {
+    const before = this.state();
+    if (!this.isBare() && before.settings !== state.settings) this.undo.add(() => this.take(before), text);
+    this.take(state);
+    this.begun?.();
+  }
+
+  /** A preset, which leaves what it says nothing of: the pictures, what they are called by, the prompts. `model` is the one to train. */
+  takePreset(preset, model = undefined) {
+    const own = Object.fromEntries(["dataset_base_path", "dataset_metadata_path", "dataset_config", "trigger_word"].map(name => [name, textOf(this.settings, name)]).filter(([, value]) => value));
+    const goal = this.context.goals.find(one => one.title === this.goal), preferred = preset.isOwn || preset.isDemo ? {} : goal?.settings ?? {};
+    const here = this.context.models.here.find(one => lastOf(one.name) === lastOf(/^model = \["([^"]+)"\]/m.exec(preset.settings)?.[1] ?? "")), chosen = model ?? here?.name;
+    const given = {...preferred, ...own, ...(chosen ? {model: [chosen]} : {})};
+    this.replace({settings: Object.entries(given).reduce((text, [name, value]) => withValue(text, name, value), preset.settings), preset: preset.name});
+  }
+
+  /** Settings of a run or of another program, as TOML. Prompts that were typed here come with them. */
+  async takeText(settings, name = "") {
+    const path = textOf(settings, "preview_prompts"), typed = path ? await get(`prompts?path=${named(path)}`).catch(() => null) : null;
+    this.replace({settings, preset: "", prompts: typed ? typed.text.trim() : path ? "" : null});
+    this.name.value = name || this.suggested();
+    this.keep();
+  }
+
+  /** Options at other values; undefined takes one out. */
+  set(values) {
+    for (const [name, value] of Object.entries(values)) {
+      const option = this.options.find(one => one.name === name), isDefault = !option || isDefaultOf(option, value);
+      this.settings = withValue(this.settings, name, isDefault ? undefined : value);
+      this.values[name] = isDefault ? option?.default : value;
+    }
+    this.toml.value = this.settings;
+    this.first.show();
+    this.readSoon();
+  }
+
+  /** Takes flags as a command line has them. */
+  takeFlags(text) {
+    const before = this.state(), values = flagsOf(text).filter(([name]) => this.options.some(option => option.name === name)).map(([name, value]) => {
+      const option = this.options.find(one => one.name === name);
+      return [name, option.type === "truth value" ? value === true || value === "true" : parsedOption(option, String(value))];
+    });
+    this.set(Object.fromEntries(values));
+    this.undo.add(() => this.take(before), words.changedTo(changeText(text)));
+  }
+
+  // --- fields -------------------------------------------------------------------------------------------------------------------
 
   show(level) {
     this.level = level;
@@ -44,60 +125,60 @@ class Form {
     this.drawFields();
   }
 
-  /** What is asked for now: those of the level, or all that the search finds; what has a value or a problem is always there. */
+  /** What is asked for below the first fields: those of the level, or all that the search finds; what has a value or a problem is always there. */
   shownOptions() {
-    const wish = this.search.value.trim().toLowerCase(), order = levels.map(([level]) => level);
-    if (wish) return this.options.filter(option => `${option.name} ${option.meaning}`.toLowerCase().includes(wish));
-    return this.options.filter(option => order.indexOf(option.level) <= order.indexOf(this.level) || this.isSet(option) || this.problemOf(option.name));
+    const wish = this.search.value.trim().toLowerCase(), others = this.options.filter(option => !this.firstFields.has(option.name) || option.name === "resolution");
+    if (wish) return others.filter(option => `${option.name} ${optionTitle(option)} ${option.meaning}`.toLowerCase().includes(wish));
+    return others.filter(option => option.name !== "preview_steps" && (this.level === "all" || ["first_run", "usual"].includes(option.level) || this.isSet(option) || this.problemOf(option.name)));
   }
 
   /** Shows an option, and puts the cursor there. */
   showOption(name) {
-    const option = this.options.find(one => one.name === name);
+    const option = this.options.find(one => one.name === name), first = this.firstFields.get(name)?.input;
+    if (first) {
+      first.closest("details")?.setAttribute("open", "");
+      return (first.closest(".field.wide")?.querySelector("input") ?? first).focus();
+    }
     if (!option) return;
-    if (levels.findIndex(([level]) => level === option.level) > levels.findIndex(([level]) => level === this.level)) this.show(option.level);
-    document.getElementById(`option-${name}`)?.focus();
+    this.more.open = true;
+    if (!["first_run", "usual"].includes(option.level) && this.level !== "all") this.show("all");
+    else if (!document.getElementById(`option-${name}`)) this.drawFields();
+    const input = document.getElementById(`option-${name}`);
+    input?.closest("details.group")?.setAttribute("open", "");
+    input?.focus();
   }
 
   isSet(option) { return !isDefaultOf(option, this.values[option.name]); }
   problemOf(name) { return this.problems?.find(problem => problem.option === name); }
 
+  /** Fields by group, folded but for those in which something is said, wrong or sought. */
   drawFields() {
+    const groups = new Map(), isSought = this.search.value.trim() !== "", wasOpen = new Set([...this.list.querySelectorAll("details[open]")].map(one => one.dataset.group));
     this.fields.clear();
-    const groups = new Map();
-    for (const option of this.shownOptions()) {
-      if (!groups.has(option.group)) groups.set(option.group, []);
-      groups.get(option.group).push(this.field(option));
-    }
-    this.list.replaceChildren(...groups.size === 0 ? [h("p", {class: "explain"}, words.noMatch)] :
-      [...groups].map(([group, fields]) => h("fieldset", {}, h("legend", {}, group), ...fields)));
+    for (const option of this.shownOptions()) groups.set(option.group, [...groups.get(option.group) ?? [], option]);
+    this.list.replaceChildren(...groups.size === 0 ? [h("p", {class: "explain"}, words.noMatch)] : [...groups].map(([group, options]) => {
+      const numSet = options.filter(option => this.isSet(option)).length, isWrong = options.some(option => this.problemOf(option.name));
+      return h("details", {class: "group", "data-group": group, open: isSought || isWrong || wasOpen.has(group)},
+        h("summary", {}, groupWords[group] ?? group, numSet > 0 ? h("span", {class: "explain"}, ` ${words.numSet(numSet)}`) : null), ...options.map(option => this.field(option)));
+    }));
     this.mark();
   }
 
   field(option) {
     const id = `option-${option.name}`, note = `${id}-note`;
     const input = this.input(option, id, note), problem = h("p", {class: "problem", id: `${id}-problem`, hidden: true}), moot = h("p", {class: "explain", hidden: true});
-    const unit = option.unit ? h("span", {class: "unit"}, option.unit) : null;
-    this.fields.set(option.name, {input, problem, moot, option});
-    const isModel = option.name === "model";
-    if (isModel) input.setAttribute("list", "models");
-    return h("div", {class: "field"}, h("label", {for: id}, option.name.replaceAll("_", " ")), h("div", {class: "entry"}, input, unit), problem, moot, isModel ? this.models.note : null,
-      h("p", {class: "explain", id: note}, option.meaning));
+    this.fields.set(option.name, {input, problem, moot});
+    return h("div", {class: "field"}, optionLabel(option, id), h("div", {class: "entry"}, input, option.unit ? h("span", {class: "unit"}, option.unit) : null), problem, moot, h("p", {class: "explain", id: note}, option.meaning));
   }
 
   input(option, id, note) {
-    return optionInput(option, this.values[option.name] ?? option.default, {id, "aria-describedby": `${note} ${id}-problem`}, value => this.change(option, value));
+    return optionInput(option, this.values[option.name] ?? option.default, {id, "aria-describedby": `${note} ${id}-problem`}, value => this.set({[option.name]: value}));
   }
 
-  change(option, value) {
-    const isDefault = isDefaultOf(option, value);
-    this.settings = withValue(this.settings, option.name, isDefault ? undefined : value);
-    this.toml.value = this.settings;
-    this.values[option.name] = isDefault ? option.default : value;
-    this.readSoon();
-  }
+  // --- what is said of it -------------------------------------------------------------------------------------------------------
 
   readSoon() {
+    this.keep();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.read(), 250);
   }
@@ -105,32 +186,42 @@ class Form {
   /** What the settings say, at once; then what they take, which needs the model's files. Of several answers the last one counts. */
   async read() {
     const turn = ++this.turn, focused = document.activeElement?.id;
-    sessionStorage.setItem("draft", this.settings);  // for who looks at what these settings do
-    this.verdict.setAttribute("aria-busy", "true");
-    if (this.verdict.children.length === 0) this.verdict.append(h("p", {class: "explain"}, words.check));
+    this.keep();
+    this.judge.busy(true);
     try {
       const form = await post("form", {settings: this.settings});
       if (turn !== this.turn) return;
       this.values = form.values;
-      this.problems = form.problems;
       this.idle = new Map(form.idle.map(one => [one.option, one.belongs_to]));
-      if (!focused?.startsWith("option-")) this.drawFields();
-      else this.mark();
-      const answer = form.problems.length > 0 ? {problems: form.problems} : await post("plan", {settings: this.settings, fit: this.wantsFit});
+      const missing = this.missing(), isNeed = problem => missing.includes("dataset_base_path") && problem.option === "dataset_metadata_path";
+      this.problems = form.problems.filter(problem => !isNeed(problem));
+      this.first.show();
+      if (this.list.contains(document.activeElement) && focused?.startsWith("option-")) this.mark();
+      else this.drawFields();
+      if (this.problems.length > 0) return this.judge.problems(this.problems.map(problem => problem.sentence));
+      if (missing.length > 0) return this.judge.needs(missing);
+      const answer = await post("plan", {settings: this.settings, fit: this.wantsFit ?? false});
       this.wantsFit = false;
-      if (turn === this.turn) this.judge(answer);
+      if (turn === this.turn) this.hear(answer);
     } catch (error) {
-      if (turn === this.turn) this.verdict.replaceChildren(h("p", {class: "problem"}, error.message));
+      if (turn === this.turn) this.judge.problems([error.message]);
     } finally {
-      if (turn === this.turn) this.verdict.removeAttribute("aria-busy");
+      if (turn === this.turn) this.judge.busy(false);
     }
   }
 
+  /** What a run cannot do without, and nobody has said yet. */
+  missing() {
+    const isSaid = names => names.some(name => [this.values[name] ?? []].flat().some(value => value !== ""));
+    const isOther = this.values.task && !["sft", "dpo"].includes(this.values.task);
+    return [isSaid(["model", "model_paths", "model_id_with_origin_paths"]) ? "" : "model",
+      isOther || isSaid(["dataset_base_path", "dataset_metadata_path", "dataset_config", "dataset"]) ? "" : "dataset_base_path"].filter(Boolean);
+  }
+
   mark() {
-    this.models.show([this.values.model ?? []].flat().join(", "));
-    for (const [name, {input, problem, moot}] of this.fields) {
+    for (const [name, {input, problem, moot}] of [...this.firstFields, ...this.fields]) {
       const found = this.problemOf(name), idle = this.idle?.get(name);
-      problem.textContent = found?.sentence ?? "";
+      problem.textContent = found ? plainSentence(found.sentence) : "";
       problem.hidden = !found;
       input.setAttribute("aria-invalid", String(Boolean(found)));
       moot.textContent = idle ? words.moot(idle) : "";
@@ -138,162 +229,99 @@ class Form {
     }
   }
 
-  judge(answer) {
-    if (answer.problems) {
-      this.problems = answer.problems;
-      this.mark();
-      return this.verdict.replaceChildren(...answer.problems.map(problem => h("p", {class: "problem"}, problem.sentence)));
+  /** What planning says. A sentence about a field stands at that field too. */
+  hear({problems, plan, sentence, pace}) {
+    if (!plan || problems) {
+      const said = problems ?? [{sentence: sentence ?? words.unplanned, option: this.optionOf(sentence ?? "")}];
+      this.problems = said;
+      this.drawFields();
+      return this.judge.problems(said.map(problem => problem.sentence));
     }
-    const {plan, sentence} = answer;
-    if (!plan) return this.verdict.replaceChildren(h("p", {class: "problem"}, sentence ?? words.unplanned));
-    const takes = plan.limit > 0 ? words.ofDevice(bytes(plan.bytes), bytes(plan.limit)) : bytes(plan.bytes);
-    this.verdict.replaceChildren(
-      h("p", {class: plan.fits === false ? "judged bad" : "judged good"}, h("strong", {}, plan.fits === false ? words.fitsNot : words.fits), ` ${takes}`),
-      planBar(plan), this.length(plan, answer.pace), plan.fits === false ? this.choices(plan) : "");
+    this.judge.plan(plan, pace);
   }
 
-  /** Steps, passes over the data, and the time that they take by what ran here before. */
-  length({length}, pace) {
-    if (!length?.steps) return "";
-    const time = pace ? h("a", {href: `/runs/${named(pace.run)}/`}, words.takes(duration(pace.seconds_a_step * length.steps), pace.run)) : words.timeUnknown;
-    return h("p", {class: "explain length"}, words.length(length.steps, length.epochs, length.samples), " ", time);
+  /** The option that a sentence is about: one that it names, or one whose value it names. */
+  optionOf(sentence) {
+    const [byName] = optionsIn(sentence, this.options), valued = ["model", "dataset_base_path", "dataset_metadata_path", "lora_target_modules"];
+    const byValue = valued.find(name => [this.values[name] ?? []].flat().some(value => value && sentence.includes(lastOf(String(value)))));
+    return byName ?? byValue ?? "";
   }
 
-  /** What would fit, as buttons. */
-  choices(plan) {
-    const all = plan.fit ? [plan.fit] : (plan.changes ?? []).filter(change => change.bytes < plan.bytes);
-    const look = "fit" in plan || "fit_training_less" in plan ? null : h("button", {type: "button", onclick: doing(() => this.fit())}, words.fitTitle);
-    return h("div", {class: "choices"}, h("h2", {}, words.wouldFit), look,
-      ...all.map(change => h("button", {type: "button", onclick: () => this.take(change.flags)}, h("code", {}, change.flags), h("span", {class: "number"}, bytes(change.bytes)))));
-  }
-
+  /** Looks for settings that fit, and takes them. */
   async fit() {
-    const turn = this.turn, answer = await post("plan", {settings: this.settings, fit: true});
-    if (turn === this.turn) this.judge(answer);
+    const turn = this.turn;
+    this.judge.seeking();
+    const answer = await post("plan", {settings: this.settings, fit: true});
+    if (turn !== this.turn) return;
+    if (answer.plan?.fit) return this.takeFlags(answer.plan.fit.flags);
+    if (answer.plan) answer.plan.wasSought = true;
+    this.hear(answer);
   }
 
-  /** Takes flags as a command line has them. */
-  take(flags) {
-    const parts = flags.split(/\s+/);
-    for (let i = 0; i < parts.length; ++i) {
-      const name = parts[i].replace(/^--/, "").replaceAll("-", "_"), option = this.options.find(one => one.name === name);
-      if (!parts[i].startsWith("--") || !option) continue;
-      const hasValue = i + 1 < parts.length && !parts[i + 1].startsWith("--");
-      const value = hasValue ? parsedOption(option, parts[++i]) : true;
-      this.settings = withValue(this.settings, name, option.type === "truth value" ? value === true || value === "true" : value);
-    }
-    this.toml.value = this.settings;
-    this.read();
+  /** Settings with prompts that were typed as a file of their own. */
+  async settingsToStart() {
+    const settings = withValue(this.settings, "output_path", undefined), {prompts} = this.first, ownFile = this.values.preview_prompts && !this.prompts?.trim();
+    if (prompts.lines.length === 0 || ownFile) return settings;
+    const {path} = await post("prompts", {text: prompts.file()}), every = this.values.preview_steps || prompts.usualEvery;
+    return withValue(withValue(settings, "preview_prompts", path), "preview_steps", every);
   }
 
   async start() {
-    const job = await post("queue/jobs", {name: this.name.value.trim(), settings: withValue(this.settings, "output_path", undefined)});
+    const missing = this.missing();
+    if (missing.length > 0) {
+      this.showOption(missing[0]);
+      throw new Error(`${words.stillNeeded} ${missing.map(name => words.needs[name]).join(", ")}`);
+    }
+    const job = await post("queue/jobs", {name: this.name.value.trim(), settings: await this.settingsToStart()});
     say(words.queued(job.run));
     location.hash = "#/";
   }
 }
 
-/** Where a run begins from: a recipe for what one wants to make, a run, another program's settings, or nothing. */
-class Beginning {
-  constructor({recipes, goals}, runs, ofRun, take) {
-    this.recipes = recipes;
-    this.goals = goals;
-    this.take = take;
-    const run = h("select", {id: "from-run", onchange: doing(() => this.takeRun())}, ...runs.map(one => h("option", {value: one.name, selected: one.name === ofRun}, one.name)));
-    this.run = run;
-    this.goal = h("select", {id: "goal", onchange: () => this.listRecipes()}, ...goals.map(one => h("option", {value: one.title}, one.title)));
-    this.recipe = h("select", {id: "recipe", onchange: () => this.takeRecipe()});
-    this.about = h("p", {class: "explain"});
-    this.files = h("input", {id: "from-files", type: "file", multiple: true, onchange: doing(event => this.takeFiles([...event.target.files]))});
-    this.note = h("div", {class: "note", role: "status", hidden: true});
-    const field = (id, text, input, ...more) => h("div", {class: "field"}, h("label", {for: id}, text), input, ...more);
-    this.ways = {
-      recipe: [words.recipes, h("div", {class: "beside"}, field("goal", words.goal, this.goal, this.about), field("recipe", words.recipe, this.recipe))],
-      run: [words.ofRun, field("from-run", words.ofRun, run)],
-      import: [words.ofProgram, field("from-files", words.ofProgram, this.files, h("p", {class: "explain"}, words.dropSettings))],
-      empty: [words.empty, h("p", {class: "explain"}, words.emptyHint)],
-    };
-    this.place = h("div", {});
-    this.buttons = Object.entries(this.ways).map(([way, [text]]) => h("button", {type: "button", "data-way": way, onclick: () => this.choose(way)}, text));
-    this.element = h("section", {class: "beginning", "aria-label": words.from}, h("div", {class: "segments", role: "group", "aria-label": words.from}, ...this.buttons), this.place, this.note);
-    this.show(ofRun ? "run" : "recipe");
-    this.listRecipes(false);
-  }
+/** The first words of a preset's comment, up to the colon. */
+const titleOf = settings => /^# ([^:\n]+)/.exec(settings)?.[1] ?? "";
 
-  show(way) {
-    this.buttons.forEach(button => button.setAttribute("aria-pressed", String(button.dataset.way === way)));
-    this.place.replaceChildren(this.ways[way][1]);
-    this.note.hidden = true;
-  }
-
-  choose(way) {
-    this.show(way);
-    if (way === "recipe") this.listRecipes();
-    else if (way === "run" && this.run.value) this.takeRun().catch(error => say(error.message, "bad"));
-    else if (way === "empty") this.take("");
-  }
-
-  /** The recipes that go with what one wants to make; the form stays as it is until one of them is asked for. */
-  listRecipes(takes = true) {
-    const goal = this.goals.find(one => one.title === this.goal.value), fits = new RegExp(goal?.recipes ?? "");
-    this.about.textContent = goal?.about ?? "";
-    this.recipe.replaceChildren(...this.recipes.filter(one => fits.test(one.name)).map(one => h("option", {value: one.name}, one.title)));
-    if (takes) this.takeRecipe();
-  }
-
-  takeRecipe() {
-    const recipe = this.recipes.find(one => one.name === this.recipe.value), goal = this.goals.find(one => one.title === this.goal.value);
-    if (recipe) this.take(Object.entries(goal?.settings ?? {}).reduce((text, [name, value]) => withValue(text, name, value), recipe.settings));
-  }
-
-  async takeRun() { this.take((await get(`runs/${named(this.run.value)}/settings`)).text); }
-
-  async takeFiles(files) {
-    if (files.length === 0) return;
-    const imported = await post("import", {files: await Promise.all(files.map(async file => ({name: file.name, text: await file.text()})))});
-    this.show("import");
-    this.take(imported.settings);
-    const list = (title, lines) => lines.length === 0 ? null : h("details", {open: lines.length < 8}, h("summary", {}, title(lines.length)), h("ul", {}, ...lines.map(line => h("li", {}, line))));
-    this.note.hidden = false;
-    this.note.replaceChildren(...[h("p", {}, words.imported(imported.num_carried, imported.program)), list(words.notCarried, imported.not_carried),
-      list(words.different, imported.different)].filter(Boolean));
-  }
+/** What the form works with beside settings: options, presets, models, datasets. */
+async function formContext() {
+  const [schema, recipes, studio, datasets, machine] = await Promise.all([get("options"), get("recipes"), get("studio"), get("datasets"), get("machine").catch(() => ({}))]);
+  const demo = studio.demo ? [{name: "demo", title: titleOf(studio.demo.settings), settings: studio.demo.settings, isDemo: true}] : [];
+  return {schema, goals: recipes.goals, presets: [...demo, ...new Draft("presets").read() ?? [], ...recipes.recipes], models: new Models(studio.demo), datasets, root: studio.folder,
+    gigabytes: Math.max(0, ...(machine.gpus ?? []).map(gpu => gpu.total_bytes / 1e9))};
 }
 
 /** The page: where the settings come from, and the form. Settings of other programs may be dropped anywhere on it. */
 async function showForm(view, from) {
-  const [schema, recipes, runs, studio] = await Promise.all([get("options"), get("recipes"), get("runs"), get("studio")]);
-  const ofRun = from.get("run"), settings = withWishes(ofRun ? (await get(`runs/${named(ofRun)}/settings`)).text : "", from);
-  const place = h("div", {});
-  let form = null;
-  const models = new Models(() => form.read());
-  const take = text => {
-    form = new Form(schema, startOf(text, studio), models);
-    place.replaceChildren(form.element);
-  };
-  const beginning = new Beginning(recipes, runs, ofRun, take);
-  take(settings);
-  view.replaceChildren(h("h1", {}, words.formTitle), beginning.element, place, models.list);
+  const ofRun = from.get("run"), [context, runs] = await Promise.all([formContext(), get("runs")]), kept = runDraft.read();
+  const begin = ofRun ? {settings: (await get(`runs/${named(ofRun)}/settings`)).text} : kept ?? {settings: ""}, settings = withWishes(begin.settings, from);
+  const isOther = settings !== (kept?.settings ?? ""), form = new Form(context, isOther ? {...begin, settings: startOf(settings, context), name: ofRun || from.get("dataset") ? "" : begin.name} : {...begin, settings: startOf(settings, context)});
+  if (ofRun) await form.takeText(form.settings);
+  if (ofRun && kept && isOther && kept.settings.trim() !== "") form.undo.add(() => form.take(kept), words.replaced);
+  const beginning = new Beginning(form, runs, ofRun);
+  form.begun = () => beginning.list();
+  view.replaceChildren(h("h1", {}, words.formTitle), beginning.element, form.element, context.models.list);
+  if (from.get("model")) form.first.model.take(from.get("model"));
   form.showOption(from.get("option"));
   if (from.get("fit")) form.wantsFit = true;
+  if (ofRun || from.size > 0) history.replaceState(null, "", "#/new");
   view.ondragover = event => event.preventDefault();
   view.ondrop = event => {
     event.preventDefault();
     droppedFiles(event.dataTransfer).then(dropped => beginning.takeFiles(dropped.map(([, file]) => file))).catch(error => say(error.message, "bad"));
   };
-  return () => { view.ondragover = view.ondrop = null; };
+  const unfollow = runDraft.follow(state => form.take(state));
+  return () => { unfollow(); form.leave(); view.ondragover = view.ondrop = null; };
 }
 
-/** Settings with what the address asks for: another dataset, another task. */
+/** Settings with what the address asks for: another dataset, another task, another LoRA to begin from. */
 function withWishes(settings, from) {
-  const dataset = from.get("dataset"), task = from.get("task"), names = ["dataset_metadata_path", "dataset_config"];
-  const others = dataset === null ? [] : names.filter(name => new RegExp(`^\\s*${name}\\s*=`, "m").test(settings)).map(name => [name, ""]);
-  const wishes = [...others, ...(dataset === null ? [] : [["dataset_base_path", `../datasets/${dataset}`]]), ...(task === null ? [] : [["task", task]])];
+  const dataset = from.get("dataset"), task = from.get("task"), lora = from.get("lora"), names = ["dataset_metadata_path", "dataset_config"];
+  const others = dataset === null ? [] : names.filter(name => new RegExp(`^\\s*${name}\\s*=`, "m").test(settings)).map(name => [name, undefined]);
+  const wishes = [...others, ...(dataset === null ? [] : [["dataset_base_path", `../datasets/${dataset}`]]), ...(task === null ? [] : [["task", task]]), ...(lora === null ? [] : [["lora_checkpoint", lora]])];
   return wishes.reduce((text, [name, value]) => withValue(text, name, value), settings);
 }
 
 /** Settings to begin with: with the only dataset of the workspace, where they name none. */
-function startOf(settings, studio) {
+function startOf(settings, {datasets}) {
   const hasData = /^\s*dataset_(base|metadata)_path\s*=/m.test(settings);
-  return !hasData && studio.datasets.length === 1 ? withValue(settings, "dataset_base_path", `../datasets/${studio.datasets[0]}`) : settings;
+  return !hasData && datasets.length === 1 ? withValue(settings, "dataset_base_path", `../datasets/${datasets[0].name}`) : settings;
 }

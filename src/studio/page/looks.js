@@ -40,10 +40,10 @@ class Looks {
     this.changed();
   }
 
-  /** Of each group all that are in but the largest. */
+  /** Of each group all that are in but the best: with a caption and a mask before those without, then the largest. */
   smaller() {
-    const groups = new Map();
+    const groups = new Map(), work = item => (item.caption ? 1 : 0) + (item.mask === null ? 0 : 1);
     for (const item of this.items()) if (item.group > 0 && !item.is_left_out) groups.set(item.group, [...groups.get(item.group) ?? [], item]);
-    return [...groups.values()].flatMap(items => items.sort((a, b) => b.width * b.height - a.width * a.height || b.bytes - a.bytes).slice(1));
+    return [...groups.values()].flatMap(items => items.sort((a, b) => work(b) - work(a) || b.width * b.height - a.width * a.height || b.bytes - a.bytes).slice(1));
   }
 }

@@ -82,14 +82,14 @@ class MaskEditor {
       tool.erases = erases;
       return tool;
     });
-    this.element = h("dialog", {class: "mask-editor", "aria-label": words.maskOf(item.file), onkeydown: event => this.key(event), onclose: () => this.element.remove()},
+    this.element = h("dialog", {class: "mask-editor", "aria-label": words.maskOf(item.file), onkeydown: event => this.key(event), oncancel: event => { if (!this.mayClose()) event.preventDefault(); }, onclose: () => this.element.remove()},
       h("div", {class: "controls"}, h("div", {class: "segments", role: "group", "aria-label": words.brush}, ...this.tools), this.size,
         this.button(words.fill, () => this.drawing.fillAll("#fff"), "F"), this.button(words.invert, () => this.drawing.invert(), "I"),
         this.button(words.clear, () => this.drawing.fillAll("#000"), "C"), this.undoButton),
       this.board, h("p", {class: "explain"}, words.maskHint),
       h("div", {class: "controls"}, h("button", {type: "button", class: "primary", onclick: doing(() => this.save())}, words.saveMask),
         item.mask === null ? null : h("button", {type: "button", onclick: doing(() => this.remove())}, words.removeMask),
-        h("button", {type: "button", onclick: () => this.element.close()}, words.cancel)));
+        h("button", {type: "button", onclick: () => { if (this.mayClose()) this.element.close(); }}, words.cancel)));
     this.canvas.addEventListener("pointerdown", event => this.down(event));
     this.canvas.addEventListener("pointermove", event => this.move(event));
     for (const end of ["pointerup", "pointercancel"]) this.canvas.addEventListener(end, () => { this.stroke = null; this.mark(); });
@@ -118,6 +118,9 @@ class MaskEditor {
     this.drawing = new MaskDrawing(this.canvas, base);
     this.mark();
   }
+
+  /** What was painted is not thrown away without a question. */
+  mayClose() { return !this.drawing || this.drawing.steps.length === 0 || confirm(words.dropMask); }
 
   mark() { this.undoButton.disabled = !this.drawing || this.drawing.steps.length === 0; }
 

@@ -8,6 +8,19 @@ function parsedOption(option, text) {
   return text;
 }
 
+/** What an option is called by people; its own name stands small behind that. */
+const optionTitle = option => optionWords[option.name] ?? option.name.replaceAll("_", " ");
+const optionLabel = (option, id) => h("label", {for: id}, optionTitle(option), optionWords[option.name] ? h("code", {class: "option-name"}, option.name) : null);
+
+/** Options that a sentence names, in its order: with dashes before them, with an underscore in them, or as its first word. */
+function optionsIn(sentence, options) {
+  const names = [...sentence.matchAll(/(--)?([a-z][a-z0-9_]*)/g)].filter(([, dashes, name], i) => dashes || name.includes("_") || i === 0).map(match => match[2]);
+  return [...new Set(names)].filter(name => options.some(option => option.name === name));
+}
+
+/** What a program's sentence says to whoever sees fields: names of options without dashes. */
+const plainSentence = sentence => sentence.replace(/--([a-z][a-z0-9_]*)/g, "$1");
+
 const isDefaultOf = (option, value) => value === undefined || JSON.stringify(value) === JSON.stringify(option.default);
 
 /** The control of an option at a value; `change` is given what is chosen or typed. */
@@ -18,8 +31,8 @@ function optionInput(option, value, attributes, change) {
     const choices = option.choices.includes(value) ? option.choices : [value, ...option.choices];
     return h("select", {...attributes, onchange: changed(box => box.value)}, ...choices.map(choice => h("option", {selected: choice === value, value: choice}, choice || "–")));
   }
-  const textOf = one => Array.isArray(one) ? one.join(", ") : String(one ?? "");
-  return h("input", {...attributes, value: isDefaultOf(option, value) ? "" : textOf(value), placeholder: textOf(option.default), spellcheck: "false", autocomplete: "off",
+  const shownValue = one => Array.isArray(one) ? one.join(", ") : String(one ?? "");
+  return h("input", {...attributes, value: isDefaultOf(option, value) ? "" : shownValue(value), placeholder: shownValue(option.default), spellcheck: "false", autocomplete: "off",
     inputmode: ["whole number", "number"].includes(option.type) ? "decimal" : undefined, oninput: changed(box => parsedOption(option, box.value.trim()))});
 }
 
@@ -36,13 +49,13 @@ class OptionFields {
 
   draw() {
     const groups = Map.groupBy ? Map.groupBy(this.options, option => option.group) : new Map([["", this.options]]);
-    this.element.replaceChildren(...[...groups].map(([group, options]) => h("fieldset", {}, h("legend", {}, group), ...options.map(option => this.field(option)))));
+    this.element.replaceChildren(...[...groups].map(([group, options]) => h("fieldset", {}, h("legend", {}, groupWords[group] ?? group), ...options.map(option => this.field(option)))));
   }
 
   field(option) {
     const id = `${this.verb}-${option.name}`, value = this.values[option.name] ?? option.default;
     const input = optionInput(option, value, {id, "aria-describedby": `${id}-note`, ...this.attributesOf(option)}, chosen => { this.values[option.name] = chosen; });
-    return h("div", {class: "field"}, h("label", {for: id}, option.name.replaceAll("_", " ")), h("div", {class: "entry"}, input, option.unit ? h("span", {class: "unit"}, option.unit) : null),
+    return h("div", {class: "field"}, optionLabel(option, id), h("div", {class: "entry"}, input, option.unit ? h("span", {class: "unit"}, option.unit) : null),
       h("p", {class: "explain", id: `${id}-note`}, option.meaning));
   }
 

@@ -1,70 +1,133 @@
-// The runs of the workspace and the queue, as they go on.
+// The runs of the workspace and the queue, as they go on; the front door while there is none.
 
 const hasRunEnded = run => isEnd(run.state) || run.state === "";
 
-function runCard(run, chosen, choose) {
-  const address = `/runs/${named(run.name)}/`, total = run.state === "training" ? run.steps : run.total, done = run.state === "training" ? run.step : run.done;
-  const share = total > 0 && !hasRunEnded(run) ? Math.min(1, done / total) : null;
-  const facts = [run.step > 0 ? words.step(run.step, run.steps ?? 0) : "", run.loss === null || run.loss === undefined ? "" : words.loss(number(run.loss, 3)),
-    run.seconds_left > 0 && !hasRunEnded(run) ? words.left(duration(run.seconds_left)) : ""].filter(Boolean).join(" · ");
-  const picture = run.preview ? h("img", {src: `/runs/${named(run.name)}/previews/0/${run.preview[0]}/${run.preview[1]}`, alt: "", loading: "lazy"}) : h("div", {class: "blank"});
-  const box = h("input", {type: "checkbox", checked: chosen.has(run.name), "aria-label": words.compareWith(run.name), onchange: event => choose(run.name, event.target.checked)});
-  if (run.has_folder === false)  // it failed before it had one
-    return h("li", {class: "run"}, h("div", {class: "run-words"}, h("strong", {}, run.name), h("span", {class: "state failed"}, stateTitles.failed ?? "failed"), h("span", {class: "problem"}, run.sentence),
-      h("button", {type: "button", "aria-label": `${words.remove}: ${run.name}`, onclick: doing(async () => { await ask("DELETE", `queue/jobs/${named(run.job)}`); })}, words.remove)));
-  return h("li", {class: "run"}, h("label", {class: "choose", title: words.compareWith(run.name)}, box), h("a", {href: address}, picture,
-    h("div", {class: "run-words"}, h("strong", {}, run.name),
-      h("span", {class: `state ${run.state}`}, stateTitles[run.state] ?? run.state), h("span", {class: "explain number"}, facts),
-      run.state === "failed" ? h("span", {class: "problem"}, run.sentence) : null,
-      share === null ? null : h("div", {class: "meter", role: "progressbar", "aria-valuenow": Math.round(100 * share), "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": run.name},
-        h("i", {style: `width: ${100 * share}%`})))));
+/** A run that failed before it had a folder: what it said, and how it leaves the list. */
+const cardWithoutFolder = run => h("li", {class: "run"}, h("div", {class: "run-words"}, h("strong", {}, run.name), h("span", {class: "state failed"}, stateTitles.failed ?? "failed"), h("span", {class: "problem"}, plainSentence(run.sentence)),
+  h("button", {type: "button", "aria-label": `${words.remove}: ${run.name}`, onclick: doing(() => ask("DELETE", `queue/jobs/${named(run.job)}`))}, words.remove)));
+
+/** A run as a card, which stays the same element while its run goes on. */
+function runCard(run, isChosen, choose) {
+  if (run.has_folder === false) return cardWithoutFolder(run);
+  const picture = h("div", {class: "card-picture"}), state = h("span", {}), facts = h("span", {class: "explain number"}), left = h("span", {class: "explain number left"}), problem = h("span", {class: "problem"});
+  const bar = h("i", {}), meter = h("div", {class: "meter", role: "progressbar", "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": run.name}, bar);
+  const box = h("input", {type: "checkbox", checked: isChosen, "aria-label": words.compareWith(run.name), onchange: event => choose(run.name, event.target.checked)});
+  const card = h("li", {class: "run"}, h("label", {class: "choose", title: words.compareWith(run.name)}, box), h("a", {href: `/runs/${named(run.name)}/`}, picture,
+    h("div", {class: "run-words"}, h("strong", {}, run.name), state, facts, left, problem, meter)));
+  card.update = now => {
+    const isOver = hasRunEnded(now), total = now.state === "training" ? now.steps : now.total, done = now.state === "training" ? now.step : now.done, share = total > 0 && !isOver ? Math.min(1, done / total) : null;
+    const preview = now.preview ? `/runs/${named(now.name)}/previews/0/${now.preview[0]}/${now.preview[1]}` : "";
+    if (picture.dataset.src !== preview) picture.replaceChildren(preview ? h("img", {src: preview, alt: "", loading: "lazy"}) : h("div", {class: "blank"}, words.noSamples));
+    picture.dataset.src = preview;
+    state.className = `state ${now.state}`;
+    state.textContent = stateTitles[now.state] ?? now.state;
+    facts.textContent = [now.step > 0 ? words.step(now.step, now.steps ?? 0) : "", now.loss === null || now.loss === undefined ? "" : words.loss(number(now.loss, 3))].filter(Boolean).join(" · ");
+    left.textContent = now.seconds_left > 0 && !isOver ? words.left(duration(now.seconds_left)) : "";
+    problem.textContent = now.state === "failed" ? plainSentence(now.sentence) : "";
+    meter.hidden = share === null;
+    bar.style.width = `${100 * (share ?? 0)}%`;
+    meter.setAttribute("aria-valuenow", Math.round(100 * (share ?? 0)));
+  };
+  card.update(run);
+  return card;
 }
 
 /** What waits, in its order: by dragging, or by keys and buttons. */
-function queueList(queue, refresh) {
-  const waiting = queue.jobs.filter(job => job.state === "waiting");
-  if (waiting.length === 0 && !queue.is_paused) return null;
-  const move = (job, before) => doing(async () => { await post(`queue/jobs/${named(job.id)}/move`, {before}); await refresh(); });
-  const row = (job, i) => h("li", {draggable: "true", "data-id": job.id,
-    ondragstart: event => event.dataTransfer.setData("text/plain", job.id), ondragover: event => event.preventDefault(),
-    ondrop: async event => {
-      event.preventDefault();
-      const id = event.dataTransfer.getData("text/plain");
-      if (id !== job.id) await post(`queue/jobs/${named(id)}/move`, {before: job.id}).then(refresh, error => say(error.message, "bad"));
-    }},
-    h("span", {}, job.run), h("span", {class: "actions"},
-      h("button", {type: "button", disabled: i === 0, "aria-label": `${words.up}: ${job.run}`, onclick: move(job, waiting[i - 1]?.id)}, "↑"),
-      h("button", {type: "button", disabled: i + 1 === waiting.length, "aria-label": `${words.down}: ${job.run}`, onclick: move(job, waiting[i + 2]?.id ?? "")}, "↓"),
-      h("button", {type: "button", "aria-label": `${words.remove}: ${job.run}`, onclick: doing(async () => { await ask("DELETE", `queue/jobs/${named(job.id)}`); await refresh(); })}, words.remove)));
-  return h("section", {class: "queue", "aria-label": words.queue}, h("div", {class: "section-head"}, h("h2", {}, words.queue),
-    h("button", {type: "button", onclick: doing(async () => { await post("queue", {is_paused: !queue.is_paused}); await refresh(); })}, queue.is_paused ? words.go : words.pause)),
-    queue.is_paused ? h("p", {class: "explain"}, words.paused) : null, h("ol", {class: "waiting"}, ...waiting.map(row)));
+class Waiting {
+  constructor(refresh) {
+    this.refresh = refresh;
+    this.rows = h("ol", {class: "waiting"});
+    this.list = new KeptList(this.rows, job => job.id, job => this.row(job));
+    this.pause = h("button", {type: "button", onclick: this.does(() => post("queue", {is_paused: !this.isPaused}))});
+    this.atOnce = h("select", {id: "at-once", onchange: event => post("queue", {at_once: Number(event.target.value)}).catch(error => say(error.message, "bad"))}, ...[1, 2, 3, 4, 6, 8].map(count => h("option", {value: count}, count)));
+    this.note = h("p", {class: "explain"}, words.paused);
+    this.element = h("section", {class: "queue", "aria-label": words.queue}, h("div", {class: "section-head"}, h("h2", {}, words.queue),
+      h("span", {class: "actions"}, h("label", {for: "at-once", class: "explain"}, words.atOnce), this.atOnce, this.pause)), this.note, this.rows);
+  }
+
+  does(action) { return doing(async () => { await action(); await this.refresh(); }); }
+
+  show({jobs, is_paused: isPaused, at_once: atOnce}) {
+    const waiting = jobs.filter(job => job.state === "waiting");
+    this.isPaused = isPaused;
+    this.element.hidden = waiting.length === 0 && !isPaused;
+    this.pause.textContent = isPaused ? words.go : words.pause;
+    this.note.hidden = !isPaused;
+    put(this.atOnce, String(atOnce));
+    this.list.show(waiting.map((job, i) => ({...job, before: waiting[i - 1]?.id, after: waiting[i + 2]?.id ?? "", isLast: i + 1 === waiting.length})));
+  }
+
+  row(job) {
+    const move = (id, before) => post(`queue/jobs/${named(id)}/move`, {before});
+    return h("li", {draggable: "true", "data-id": job.id,
+      ondragstart: event => event.dataTransfer.setData("text/plain", job.id), ondragover: event => event.preventDefault(),
+      ondrop: event => {
+        event.preventDefault();
+        const id = event.dataTransfer.getData("text/plain");
+        if (id !== job.id) move(id, job.id).then(this.refresh, error => say(error.message, "bad"));
+      }},
+      h("span", {}, job.run), h("span", {class: "actions"},
+        h("button", {type: "button", disabled: !job.before, "aria-label": `${words.up}: ${job.run}`, onclick: this.does(() => move(job.id, job.before))}, "↑"),
+        h("button", {type: "button", disabled: job.isLast, "aria-label": `${words.down}: ${job.run}`, onclick: this.does(() => move(job.id, job.after))}, "↓"),
+        job.resumes ? null : h("button", {type: "button", "aria-label": `${words.edit}: ${job.run}`, onclick: this.does(() => this.edit(job))}, words.edit),
+        h("button", {type: "button", "aria-label": `${words.remove}: ${job.run}`, onclick: this.does(() => ask("DELETE", `queue/jobs/${named(job.id)}`))}, words.remove)));
+  }
+
+  /** Takes a job back into the form, from where it is started again. */
+  async edit(job) {
+    const {run, text} = await get(`queue/jobs/${named(job.id)}/settings`), path = textOf(text, "preview_prompts");
+    const typed = path ? await get(`prompts?path=${named(path)}`).catch(() => null) : null;
+    await ask("DELETE", `queue/jobs/${named(job.id)}`);
+    runDraft.keep({...runDraft.read(), settings: text, preset: "", prompts: typed ? typed.text.trim() : path ? "" : null, name: run});
+    location.hash = "#/new";
+  }
+}
+
+class RunsPage {
+  constructor() {
+    this.chosen = new Set();
+    this.compare = h("a", {class: "button", hidden: true}, words.compare(0));
+    this.withArchived = h("input", {type: "checkbox", onchange: () => this.refresh().catch(error => say(error.message, "bad"))});
+    this.archived = h("label", {class: "switch", hidden: true}, this.withArchived, words.withArchived);
+    this.search = h("input", {type: "search", hidden: true, placeholder: words.searchRuns, "aria-label": words.searchRuns, oninput: () => this.refresh().catch(error => say(error.message, "bad"))});
+    this.waiting = new Waiting(() => this.refresh());
+    this.grid = h("ul", {class: "runs"});
+    this.list = new KeptList(this.grid, run => run.has_folder === false ? run.job : run.name, run => runCard(run, this.chosen.has(run.name), (name, is) => this.choose(name, is)));
+    this.home = new Home();
+    this.head = h("div", {class: "section-head"}, h("h1", {}, words.runs), h("div", {class: "actions"}, this.search, this.archived, this.compare, h("a", {class: "button primary", href: "#/new"}, words.newRun)));
+    this.element = h("div", {}, this.head, this.waiting.element, this.grid, this.home.element);
+  }
+
+  choose(name, is) {
+    if (is) this.chosen.add(name);
+    else this.chosen.delete(name);
+    this.compare.hidden = this.chosen.size < 2;
+    this.compare.textContent = words.compare(this.chosen.size);
+    this.compare.href = `/compare/${[...this.chosen].map(named).join("/")}/`;
+  }
+
+  async refresh() {
+    const [all, queue] = await Promise.all([get("runs"), get("queue")]), wish = this.search.value.trim().toLowerCase();
+    const isFirst = all.length === 0 && queue.jobs.length === 0, runs = all.filter(run => this.withArchived.checked || !run.is_archived || !hasRunEnded(run)).filter(run => run.name.toLowerCase().includes(wish));
+    this.archived.hidden = !all.some(run => run.is_archived);
+    this.search.hidden = all.length < 9;
+    this.head.hidden = isFirst;
+    this.home.element.hidden = !isFirst;
+    if (isFirst) await this.home.refresh();
+    for (const name of [...this.chosen]) if (!runs.some(run => run.name === name)) this.choose(name, false);
+    this.waiting.show(queue);
+    this.list.show([...runs.filter(run => !hasRunEnded(run)), ...runs.filter(hasRunEnded)]);
+    this.title(runs.find(run => run.state === "training"));
+  }
+
+  /** The tab says how far the run is that goes on. */
+  title(run) {
+    document.title = run?.steps > 0 ? `${Math.round(100 * run.step / run.steps)} % ${run.name} · Burnish Studio` : `${words.runs} · Burnish Studio`;
+  }
 }
 
 function showRuns(view) {
-  const place = h("div", {}), chosen = new Set();
-  let last = "", withArchived = false;
-  const compare = h("a", {class: "button", hidden: true}, words.compare(0));
-  const choose = (name, is) => {
-    if (is) chosen.add(name);
-    else chosen.delete(name);
-    compare.hidden = chosen.size < 2;
-    compare.textContent = words.compare(chosen.size);
-    compare.href = `/compare/${[...chosen].map(named).join("/")}/`;
-  };
-  const archived = h("label", {class: "switch", hidden: true}, h("input", {type: "checkbox", onchange: event => { withArchived = event.target.checked; last = ""; refresh(); }}), words.withArchived);
-  const refresh = async () => {
-    const [all, queue] = await Promise.all([get("runs"), get("queue")]), runs = all.filter(run => withArchived || !run.is_archived), text = JSON.stringify([runs, queue]);
-    archived.hidden = !all.some(run => run.is_archived);
-    for (const name of [...chosen]) if (!runs.some(run => run.name === name)) choose(name, false);
-    if (text === last) return;  // what has the focus keeps it
-    last = text;
-    const focused = document.activeElement?.getAttribute("aria-label");
-    place.replaceChildren(...[queueList(queue, refresh), all.length === 0 && queue.jobs.length === 0 ?
-      h("div", {class: "empty"}, h("p", {}, words.noRuns), h("p", {class: "explain"}, words.noRunsHint), h("a", {class: "button primary", href: "#/new"}, words.begin)) :
-      h("ul", {class: "runs"}, ...runs.map(run => runCard(run, chosen, choose)))].filter(Boolean));
-    if (focused) place.querySelector(`[aria-label="${CSS.escape(focused)}"]`)?.focus();
-  };
-  view.replaceChildren(h("div", {class: "section-head"}, h("h1", {}, words.runs), h("div", {class: "actions"}, archived, compare, h("a", {class: "button primary", href: "#/new"}, words.newRun))), place);
-  return poll(refresh, 1000);
+  const page = new RunsPage();
+  view.replaceChildren(page.element);
+  return poll(() => page.refresh(), 1000);
 }

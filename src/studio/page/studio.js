@@ -1,6 +1,6 @@
 // The pages and the way from one to the other.
 
-let leave = () => {};
+let leave = () => {}, turns = 0;
 
 function connected(is) {
   $("link").className = `status ${is ? "" : "lost"}`;
@@ -28,19 +28,23 @@ const pages = [
   {hash: "#/", title: words.runs, show: showRuns},
   {hash: "#/data", title: words.datasets, show: showData},
   {hash: "#/draw", title: words.drawing.title, show: showDraw},
+  {hash: "#/models", title: words.modelsPage.title, show: showModels},
   {hash: "#/files", title: words.fileWords.title, show: showFiles},
-  {hash: "#/new", title: words.newRun, show: showForm},
+  {hash: "#/new", title: words.newRun, show: showForm, of: "#/"},
   {hash: "#/machine", title: machineWords.title, show: showMachine},
 ];
 
 async function route() {
   const [hash, query = ""] = (location.hash || "#/").split("?"), page = pages.find(one => one.hash === hash) ?? pages[0];
+  const turn = ++turns;
   leave();
   leave = () => {};
   document.title = `${page.title} · Burnish Studio`;
-  $("tabs").replaceChildren(...pages.map(one => h("a", {href: one.hash, "aria-current": one === page ? "page" : undefined}, one.title)));
+  $("tabs").replaceChildren(...menuLinks(page.of ?? page.hash));
   try {
-    leave = await page.show($("view"), new URLSearchParams(query)) ?? (() => {});
+    const left = await page.show($("view"), new URLSearchParams(query)) ?? (() => {});
+    if (turn === turns) leave = left;
+    else left();  // somebody went on meanwhile
   } catch (error) {
     connected(!(error instanceof TypeError));
     say(error.message, "bad");

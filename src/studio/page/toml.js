@@ -37,3 +37,10 @@ function withValue(text, key, value) {
   else lines.push(...line);
   return `${lines.join("\n").replace(/^\n+/, "")}\n`;
 }
+
+/** The text that a key has; "" where it is not there, or something else. */
+function textOf(text, key) {
+  const lines = text.split("\n"), found = linesOf(lines, key), value = found ? lines[found[0]].slice(lines[found[0]].indexOf("=") + 1).trim() : "";
+  const [, basic, literal] = /^(?:("(?:[^"\\]|\\.)*")|'([^']*)')/.exec(value) ?? [];
+  try { return basic ? JSON.parse(basic) : literal ?? ""; } catch { return ""; }
+}

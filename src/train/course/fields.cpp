@@ -9,10 +9,7 @@ using config::Level;
 void fields(config::Fields& f, CourseSettings& o) {
   f.group("Batches and steps");
   f("dataset_repeat", o.num_repeats, "visits of each sample in an epoch").at_least(1).of_dataset("num_repeats");
-  f("batch_size", o.batch_size, "samples of equal size that a process runs at once")
-      .at_least(1)
-      .at_most(kMostInABatch)
-      .level(Level::first_run);
+  f("batch_size", o.batch_size, "samples of equal size per step and process").at_least(1).at_most(kMostInABatch).level(Level::first_run);
   f("global_batch_size", o.global_batch_size,
     "samples of equal size in a batch, which processes share out and run batch_size at a time; 0: batch_size times the processes")
       .at_least(0)

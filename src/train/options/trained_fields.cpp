@@ -37,7 +37,8 @@ void adapter_fields(config::Fields& f, TrainOptions& o) {
     "comma list of components that carry adapters; empty takes the denoiser, or those in lora_checkpoint");
   f("lora_target_modules", o.trained.targets, "layer names, one regular expression, \"\" for every large layer, or default");
   f("lora_type", o.adapter.type, "{words}").known(adapters::adapter_types());
-  f("lora_rank", o.adapter.rank, "rank of the adapters; of lokr 10000 and more leave its second factor whole")
+  f("lora_rank", o.adapter.rank,
+    "rank of the adapters, their size; 16 to 32 is usual; of lokr 10000 and more leave its second factor whole")
       .at_least(1)
       .at_most(adapters::kMostLokrRank)
       .level(Level::first_run);

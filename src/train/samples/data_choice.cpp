@@ -9,7 +9,7 @@ using config::Level;
 void fields(config::Fields& f, DataChoice& o) {
   f.group("Data");
   f.path("dataset_base_path", o.base_path,
-         "folder that file names in the metadata start from; alone, a folder of pictures with .txt captions")
+         "folder of pictures with .txt captions; beside a metadata file, the folder that its file names start from")
       .level(Level::first_run);
   f.path("dataset_metadata_path", o.metadata_path,
          ".csv, .json or .jsonl with columns image and prompt, or a folder that holds one as metadata.csv, or pictures with .txt captions")

@@ -64,7 +64,7 @@ void recomputing_fields(config::Fields& f, StepSettings& o, StepWords& words) {
 void paging_fields(config::Fields& f, StepSettings& o, StepWords& words) {
   f("enable_optimizer_cpu_offload", o.memory.optimizer_in_host, "keep the optimizer's states in main memory");
   f("blocks_to_swap", o.memory.paged_blocks,
-    "so many of the denoiser's blocks wait in main memory and are brought to the device one ahead of their use")
+    "number of the denoiser's blocks that wait in main memory, each brought to the device one ahead of its use: less device memory, slower")
       .at_least(0)
       .at_most(kMostBlocksNamed)
       .level(Level::first_run);

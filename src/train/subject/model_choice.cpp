@@ -68,7 +68,7 @@ void fields(config::Fields& f, ModelChoice& o) {
   for (const auto& option : models::family_options()) option_row(f, option, o.own.at(option.name), option.help).decides_what_is_learned();
   for (const char* name : {"vae_tiling", "enable_vae_tiling", "tiled"})
     f.refused(name, "say how large the autoencoder's tiles are: --vae_tile_size 512");
-  f("seed", o.seed, "names every random draw of the run").at_least(0);
+  f("seed", o.seed, "random seed; the same seed repeats the run").at_least(0);
   f("num_threads", o.num_threads, "CPU threads; 0 takes all cores, or as many as the quota of a container gives")
       .at_least(0)
       .at_most(kMostThreads);

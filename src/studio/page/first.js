@@ -1,0 +1,188 @@
+// The fields of a first run: what is trained, on what, for how long, and what is drawn on the way.
+
+/** A field with its name in people's words, the option's own small behind it, and places for what is wrong and what is moot. */
+function namedField(form, option, title, input, note, ...more) {
+  const id = input.id, problem = h("p", {class: "problem", id: `${id}-problem`, hidden: true}), moot = h("p", {class: "explain", hidden: true});
+  if (option) form.firstFields.set(option, {input, problem, moot});
+  input.setAttribute("aria-describedby", `${id}-note ${id}-problem`);
+  return h("div", {class: "field"}, h("label", {for: id}, title, option ? h("code", {class: "option-name"}, option) : null), h("div", {class: "entry"}, input), problem, moot, ...more,
+    h("p", {class: "explain", id: `${id}-note`}, note));
+}
+
+/** A text is put into an input, but not under the fingers of whoever types there. */
+function put(input, text) {
+  if (document.activeElement !== input && input.value !== text) input.value = text;
+}
+
+/** Which model: those on this machine as tiles, those of hubs to be fetched, or any by its path. */
+class ModelField {
+  constructor(form) {
+    this.form = form;
+    this.models = form.context.models;
+    this.tiles = new Tiles("model-tile", words.model, name => this.take(name));
+    this.input = h("input", {id: "option-model", list: "models", autocomplete: "off", spellcheck: "false", oninput: event => form.set({model: event.target.value.split(",").map(part => part.trim()).filter(Boolean)})});
+    this.away = h("select", {id: "model-away", onchange: event => { if (event.target.value) this.take(event.target.value); }});
+    this.problem = h("p", {class: "problem", id: "option-model-problem", hidden: true});
+    this.more = h("details", {}, h("summary", {}, words.otherModel),
+      h("div", {class: "field"}, h("label", {for: "model-away"}, words.downloadModel), this.away),
+      h("div", {class: "field"}, h("label", {for: "option-model"}, words.modelPath, h("code", {class: "option-name"}, "model")), this.input));
+    form.firstFields.set("model", {input: this.input, problem: this.problem, moot: h("p", {})});
+    this.element = h("div", {class: "field wide"}, h("p", {class: "field-title"}, words.model), this.tiles.element, this.models.note, this.problem, this.more);
+    this.models.changed = () => { this.show(); form.read(); };
+  }
+
+  /** A model brings the preset that was made for it, where the settings are not somebody's own. */
+  take(name) {
+    const {form} = this, presets = presetsOf(form.context, name);
+    if (presets.length > 0 && (form.preset !== "" || form.isBare())) form.takePreset(presets[0], name);
+    else form.set({model: [name]});
+  }
+
+  show() {
+    const named = [this.form.values.model ?? []].flat(), {here, published} = this.models, ids = published.filter(one => !here.some(model => model.name === one.id));
+    this.tiles.show(here.map(one => ({value: one.name, title: one.title, note: `${bytes(one.bytes)} · ${lastOf(one.name)}`})), named[0]);
+    this.away.replaceChildren(h("option", {value: ""}, words.choose), ...ids.map(one => h("option", {value: one.id, selected: one.id === named[0]}, one.title === lastOf(one.id) ? one.title : `${one.title} · ${lastOf(one.id)}`)));
+    put(this.input, named.join(", "));
+    this.models.show(named.join(", "));
+    if (named.length > 0 && this.models.isKnown && !here.some(one => one.name === named[0])) this.more.open = true;
+  }
+}
+
+/** Which pictures: the datasets of the workspace as tiles, or a table or folder by its path. */
+class DatasetField {
+  constructor(form) {
+    this.form = form;
+    this.tiles = new Tiles("dataset-tile", words.data, name => form.set({dataset_base_path: `../datasets/${name}`, dataset_metadata_path: undefined}));
+    this.input = h("input", {id: "option-dataset_base_path", autocomplete: "off", spellcheck: "false", oninput: event => form.set({dataset_base_path: event.target.value.trim() || undefined})});
+    this.table = h("input", {id: "option-dataset_metadata_path", autocomplete: "off", spellcheck: "false", oninput: event => form.set({dataset_metadata_path: event.target.value.trim() || undefined})});
+    this.more = h("details", {}, h("summary", {}, words.otherData), namedField(form, "dataset_base_path", words.dataFolder, this.input, words.dataFolderNote),
+      namedField(form, "dataset_metadata_path", words.dataTable, this.table, words.dataTableNote));
+    this.none = h("p", {class: "explain"}, words.noDataYet, " ", h("a", {href: "#/"}, words.addPictures));
+    this.element = h("div", {class: "field wide"}, h("p", {class: "field-title"}, words.data), this.tiles.element, this.none, this.more);
+  }
+
+  /** The dataset of the workspace that settings name; "" for none of them. */
+  get name() {
+    const {root} = this.form.context, path = this.form.values.dataset_base_path ?? "";
+    const found = path.startsWith("../datasets/") ? path.slice(12) : path.startsWith(`${root}/datasets/`) ? path.slice(root.length + 10) : "";
+    return this.form.context.datasets.some(one => one.name === found.replace(/\/+$/, "")) ? found.replace(/\/+$/, "") : "";
+  }
+
+  show() {
+    const {datasets} = this.form.context, {values} = this.form, name = this.name;
+    this.tiles.show(datasets.map(datasetTile), name);
+    this.none.hidden = datasets.length > 0;
+    put(this.input, name ? "" : values.dataset_base_path ?? "");
+    put(this.table, values.dataset_metadata_path ?? "");
+    if (!name && (values.dataset_base_path || values.dataset_metadata_path)) this.more.open = true;
+  }
+}
+
+/** What is drawn while it trains: typed here, or three captions of the dataset until somebody types. */
+class PromptsField {
+  constructor(form) {
+    this.form = form;
+    this.captions = [];
+    const small = (id, title, option, change) => {
+      this[id] = h("input", {id: `first-${id}`, autocomplete: "off", inputmode: "numeric", oninput: event => change(event.target.value.trim())});
+      return h("div", {class: "field"}, h("label", {for: `first-${id}`}, title, h("code", {class: "option-name"}, option)), this[id]);
+    };
+    this.text = h("textarea", {id: "first-prompts", rows: 3, oninput: event => { form.prompts = event.target.value; form.keep(); this.show(); }});
+    this.chips = h("div", {class: "chips"});
+    this.element = h("div", {}, namedField(form, "preview_prompts", words.samplePrompts, this.text, words.samplePromptsNote, this.chips), h("div", {class: "three"},
+      small("every", words.sampleEvery, "preview_steps", text => form.set({preview_steps: text === "" ? undefined : Number(text)})),
+      small("size", words.sampleSize, "--w --h", text => { form.promptSize = text; form.keep(); }), small("seed", words.sampleSeed, "--d", text => { form.promptSeed = text; form.keep(); })));
+  }
+
+  /** Three captions of the dataset, as far from each other as they stand there; each calls what is trained by its trigger word. */
+  suggested() {
+    const trigger = this.form.values.trigger_word ?? "", all = this.captions;
+    const some = all.length <= 3 ? all : [0, 1, 2].map(i => all[Math.floor((i + 0.5) * all.length / 3)]);
+    return some.map(caption => !trigger ? caption : caption.includes("[trigger]") ? caption.replaceAll("[trigger]", trigger) : caption.includes(trigger) ? caption : `${trigger}, ${caption}`);
+  }
+
+  /** What somebody typed, or what is suggested until then, where settings name no file of prompts. */
+  get wording() { return this.form.prompts ?? (this.form.values.preview_prompts ? "" : this.suggested().join("\n")); }
+
+  /** What would be drawn, a prompt a line. */
+  get lines() { return this.wording.split("\n").map(line => line.trim()).filter(Boolean); }
+
+  /** Steps between two drawings, where somebody says none: four times in the run. */
+  get usualEvery() { return Math.max(1, Math.round((this.form.values.max_steps || 0) / 4)); }
+
+  /** Reads the captions of a dataset; what is suggested comes from them. */
+  async look(dataset) {
+    if (dataset === this.dataset) return;
+    this.dataset = dataset;
+    const items = dataset ? await get(`datasets/${named(dataset)}/items`).catch(() => []) : [];
+    if (dataset !== this.dataset) return;
+    this.captions = [...new Set(items.filter(item => item.caption && !item.is_left_out).map(item => item.caption.split("\n")[0]))];
+    this.show();
+  }
+
+  show() {
+    const {form} = this, there = new Set(this.lines), file = form.values.preview_prompts ?? "";
+    put(this.text, this.wording);
+    this.text.placeholder = file ? words.promptsOfFile(file) : words.noPrompts;
+    this.chips.replaceChildren(...(form.prompts === null ? [] : this.suggested().filter(one => !there.has(one)).map(one => h("button", {type: "button", class: "chip",
+      onclick: () => { form.prompts = [...this.lines, one].join("\n"); this.text.value = form.prompts; form.keep(); this.show(); }}, `+ ${one}`))));
+    put(this.every, form.values.preview_steps ? String(form.values.preview_steps) : "");
+    this.every.placeholder = form.values.max_steps ? String(this.usualEvery) : "–";
+    put(this.size, form.promptSize ?? "");
+    this.size.placeholder = form.first.side ? `${form.first.side}x${form.first.side}` : words.sameSize;
+    put(this.seed, form.promptSeed ?? "");
+    this.seed.placeholder = "42";
+  }
+
+  /** A prompt a line with flags for what it does not say itself, as files of prompts have them. */
+  file() {
+    const [width, height] = (this.size.value || this.size.placeholder).split(/[x×]/).map(Number), seed = Number(this.seed.value || this.seed.placeholder);
+    const flags = [[/--?w\b/, width > 0 ? `--w ${width}` : ""], [/--?h\b/, (height || width) > 0 ? `--h ${height || width}` : ""], [/--?d\b/, Number.isFinite(seed) ? `--d ${seed}` : ""]];
+    return this.lines.map(line => [line, ...flags.filter(([pattern]) => !pattern.test(line)).map(([, flag]) => flag).filter(Boolean)].join(" ")).join("\n");
+  }
+}
+
+class FirstFields {
+  constructor(form) {
+    this.form = form;
+    const number = (option, id = `option-${option}`, change = value => form.set({[option]: value})) =>
+      h("input", {id, inputmode: "decimal", autocomplete: "off", oninput: event => change(parsedOption({type: "number"}, event.target.value.trim()))});
+    this.steps = number("max_steps");
+    this.rank = number("lora_rank");
+    this.sizeInput = number("", "first-side", value => this.setSide(value));
+    this.trigger = h("input", {id: "option-trigger_word", autocomplete: "off", spellcheck: "false", oninput: event => form.set({trigger_word: event.target.value.trim() || undefined})});
+    this.model = new ModelField(form);
+    this.data = new DatasetField(form);
+    this.prompts = new PromptsField(form);
+    this.element = h("div", {class: "first-fields"}, this.model.element, this.data.element,
+      namedField(form, "trigger_word", words.triggerWord, this.trigger, words.triggerWordNote),
+      h("div", {class: "three"}, namedField(form, "max_steps", words.steps, this.steps, words.stepsNote), namedField(form, "resolution", words.side, this.sizeInput, words.sideNote),
+        namedField(form, "lora_rank", words.rank, this.rank, words.rankNote)), this.prompts.element);
+  }
+
+  /** The side of pictures where they are trained at one size; 0 where settings say something else. */
+  get side() {
+    const {resolution = [], height = 0, width = 0} = this.form.values, first = Number(resolution[0] ?? 0);
+    return resolution.length === 1 && first > 0 ? first : resolution.length === 0 && height === width ? height : 0;
+  }
+
+  /** Settings that name height and width go on so; others train each picture at the size nearest its shape. */
+  setSide(side) {
+    const {height, width} = this.form.values;
+    this.form.set(height && width ? {height: side, width: side} : {resolution: side === undefined ? undefined : [String(side)], enable_bucket: side === undefined ? undefined : true});
+  }
+
+  show() {
+    const {values} = this.form;
+    this.model.show();
+    this.data.show();
+    put(this.trigger, values.trigger_word ?? "");
+    put(this.steps, values.max_steps ? String(values.max_steps) : "");
+    this.steps.placeholder = words.epochsOf(values.num_epochs ?? 1);
+    put(this.rank, String(values.lora_rank ?? ""));
+    put(this.sizeInput, this.side ? String(this.side) : "");
+    this.sizeInput.placeholder = words.asTheyAre;
+    this.prompts.show();
+    this.prompts.look(this.data.name);
+  }
+}

@@ -1,0 +1,356 @@
+#!/usr/bin/env python3
+"""What people ran into in Burnish Studio, by mouse and keyboard: `./dev test --browser`.
+
+usage: check_studio_faults.py FOLDER
+
+Each test is something that a person did and that went wrong once: a preset that only looked chosen, a form that forgot, a caption that was lost. Runs are folders that look like
+those of runs; nothing is trained. Screenshots are left in FOLDER, to be looked at.
+"""
+import json, pathlib, random, shutil, subprocess, tempfile, time, unittest
+
+import check_studio, runs
+from browser import Browser
+
+PICTURES = pathlib.Path(__file__).resolve().parents[2] / "assets/demo-pictures"
+
+
+class Faults(unittest.TestCase):
+    wait_text, shoot = (getattr(check_studio.TheWay, name) for name in ("wait_text", "shoot"))
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.faces = self.folder / "datasets/faces"
+        shutil.copytree(PICTURES, self.faces)
+        self.studio = check_studio.Studio(self.folder)
+        self.addCleanup(self.studio.close)
+        self.browser = self.enterContext(Browser())
+        self.browser.open(self.studio.address)
+
+    def click(self, text, kind="button, a", browser=None):
+        (browser or self.browser).click(f"[...document.querySelectorAll({json.dumps(kind)})].find(one => one.textContent.trim().startsWith({json.dumps(text)}) && one.offsetParent !== null)")
+
+    def press(self, selector, browser=None):
+        (browser or self.browser).click(f"document.querySelector({json.dumps(selector)})")
+
+    def write(self, selector, text, browser=None):
+        """Takes the place of what stands there."""
+        self.press(selector, browser)
+        (browser or self.browser).evaluate("document.activeElement.select()")
+        (browser or self.browser).write(text)
+
+    def value(self, selector, browser=None):
+        return (browser or self.browser).evaluate(f"document.querySelector({json.dumps(selector)})?.value")
+
+    def go(self, hash, browser=None):
+        (browser or self.browser).evaluate(f"location.hash = {json.dumps(hash)}")
+
+    def choose(self, selector, text):
+        self.browser.wait(f"document.querySelector({json.dumps(selector)}) !== null")
+        self.browser.evaluate(f"(() => {{ const box = document.querySelector({json.dumps(selector)}); box.value = [...box.options].find(one => one.textContent.startsWith({json.dumps(text)})).value;"
+                              "box.dispatchEvent(new Event('change', {bubbles: true})); })()")
+
+    def wait(self, is_true, seconds=20):
+        end = time.monotonic() + seconds
+        while not is_true():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
+
+    def undo_by_key(self):
+        """Ctrl+Z where nobody types."""
+        self.browser.evaluate("document.activeElement.blur()")
+        self.browser.call("Input.dispatchKeyEvent", type="keyDown", key="z", modifiers=2)
+
+    def form(self):
+        self.go("#/new")
+        self.click("Small FLUX", ".tile")
+        self.wait_text(".judged", "It fits.")
+
+    def item(self, file):
+        return f'textarea[data-file="{file}"]'
+
+    def dataset(self, browser=None):
+        self.go("#/data?set=faces", browser)
+        (browser or self.browser).wait("document.querySelectorAll('.item').length > 3")
+
+    def allow(self, status):
+        """Answers that the browser notes as errors, and that the page speaks of."""
+        self.browser.complaints = [one for one in self.browser.complaints if status not in one]
+
+    def tearDown(self):
+        self.assertEqual(self.browser.complaints, [])
+
+    # --- the form -------------------------------------------------------------------------------------------------------------
+
+    def test_a_preset_is_chosen_or_says_that_none_is(self):
+        self.go("#/new")
+        self.wait_text(".verdict", "Still needed: a model")
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('.verdict .problem').length"), 0, "nobody made a mistake yet")
+        self.assertEqual(self.browser.evaluate("document.querySelector('#recipe').selectedOptions[0].textContent"), "No preset")
+        self.click("Small FLUX", ".tile")
+        self.browser.wait("document.querySelector('#recipe').selectedOptions[0].textContent === 'A LoRA on the small model that comes with burnish'")
+        self.assertIn("learning_rate = 1e-3", self.value("#toml"))
+        self.assertIn('dataset_base_path = "../datasets/faces"', self.value("#toml"), "it is the only one")
+
+    def test_the_form_remembers(self):
+        self.form()
+        self.write("#option-max_steps", "77")
+        self.go("#/data")
+        self.browser.wait("document.querySelector('.set') !== null")
+        self.go("#/new")
+        self.browser.wait("document.querySelector('#option-max_steps')?.value === '77'")
+        self.browser.call("Page.reload")
+        self.browser.wait("document.querySelector('#option-max_steps')?.value === '77'")
+        self.click("A run", ".segments button")
+        self.assertEqual(self.value("#option-max_steps"), "77", "to look at another way to begin changes nothing")
+        self.click("Blank", ".segments button")
+        self.browser.wait("!document.querySelector('#toml').value.includes('max_steps')")
+        self.click("Undo", ".toast button")
+        self.browser.wait("document.querySelector('#option-max_steps').value === '77'")
+
+    def test_datasets_and_prompts_are_chosen_in_the_form(self):
+        shutil.copytree(PICTURES, self.folder / "datasets/others")
+        self.form_without_data()
+        self.click("others", ".tile")
+        self.wait_text(".judged", "It fits.")
+        self.assertIn('dataset_base_path = "../datasets/others"', self.value("#toml"))
+        self.write("#first-prompts", "a grinning cat")
+        self.write("#run-name", "cat")
+        self.browser.evaluate("fetch('/api/queue', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{\"is_paused\": true}'}).then(() => 0)")
+        self.click("Start training")
+        self.wait_text(".waiting li", "cat")
+        settings = next((self.folder / "queue").glob("*-cat.toml")).read_text()
+        path = next(line.split('"')[1] for line in settings.splitlines() if line.startswith("preview_prompts"))
+        self.assertEqual((self.folder / "queue" / path).read_text(), "a grinning cat --w 192 --h 192 --d 42\n")
+        self.assertIn("preview_steps = 15", settings)
+        # What waits is opened again, with its prompts.
+        self.click("Edit", ".waiting button")
+        self.browser.wait("document.querySelector('#first-prompts')?.value.startsWith('a grinning cat')")
+        self.assertEqual(self.value("#run-name"), "cat")
+
+    def form_without_data(self):
+        self.go("#/new")
+        self.click("Small FLUX", ".tile")
+        self.wait_text(".verdict", "Still needed: a dataset")
+
+    def test_what_takes_less_is_what_fits(self):
+        self.form()
+        self.browser.evaluate("(() => { const box = document.querySelector('#toml'); box.value += '\\ndevice_memory = \"41MiB\"\\n'; box.dispatchEvent(new Event('input')); })()")
+        self.wait_text(".judged", "It does not fit: it needs")
+        offered = self.browser.evaluate("[...document.querySelectorAll('.choices .number')].map(one => parseFloat(one.textContent))")
+        self.assertTrue(offered and all(amount <= 41 for amount in offered), offered)
+        self.shoot("faults-choices")
+        self.click("Find settings that fit")
+        self.wait_text(".judged", "It fits.")
+        self.undo_by_key()
+        self.wait_text(".judged", "It does not fit: it needs")
+        self.set_limit("device_memory", "9MiB")
+        self.wait_text(".judged", "9 MiB available")
+        self.click("Find settings that fit")
+        self.wait_text(".choices", "No setting that takes less memory makes it fit")
+        self.set_limit("device_memory", None)
+        self.set_limit("host_memory", "50MiB")
+        self.wait_text(".judged", "Too little system memory")
+        self.wait_text(".judged", "50 MiB available")
+
+    def set_limit(self, name, value):
+        line = f'{name} = "{value}"\\n' if value else ""
+        self.browser.evaluate(f"(() => {{ const box = document.querySelector('#toml'); box.value = box.value.replace(/^{name}.*\\n/m, '') + '{line}'; box.dispatchEvent(new Event('input')); }})()")
+
+    def test_errors_of_plans_stand_at_their_field(self):
+        self.form()
+        self.write("#first-side", "12")
+        self.wait_text(".verdict .problem", "must be multiples of")
+        self.browser.wait("[...document.querySelectorAll('[aria-invalid=true]')].length > 0")
+        self.browser.evaluate("document.querySelector('#toml').value = 'model = [\"no/such/folder/here\"]\\ndataset_base_path = \"../datasets/faces\"\\n'; document.querySelector('#toml').dispatchEvent(new Event('input'))")
+        self.browser.wait("document.querySelector('#option-model').getAttribute('aria-invalid') === 'true'", 20)
+
+    def test_the_verdict_is_beside_the_form_on_small_screens(self):
+        for width in (800, 390):
+            self.browser.resize(width, 900)
+            self.form()
+            top = self.browser.evaluate("document.querySelector('.maker-bar').getBoundingClientRect().top")
+            self.assertLess(top, 900)
+            self.assertIn("It fits.", self.browser.evaluate("document.querySelector('.maker-bar .short').innerText"))
+
+    # --- runs -----------------------------------------------------------------------------------------------------------------
+
+    def test_runs_that_go_on_leave_the_page_as_it_is(self):
+        run = runs.make_run(self.folder / "runs/long", 50, 400)
+        (run / ".archived").write_text("")
+        process = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        runs.write_status(run, "training", process.pid, steps=400)
+        self.go("#/")
+        self.wait_text(".run strong", "long")  # though it is archived: it goes on
+        self.browser.evaluate("document.querySelector('.run').marked = true")
+        with (run / "log.jsonl").open("a") as log:
+            for step in range(51, 60):
+                log.write(runs.record(step, 400, random.Random(step), 0.3))
+        self.wait_text(".run .explain", "step 59 of 400")
+        self.assertTrue(self.browser.evaluate("document.querySelector('.run').marked"), "the card is the same element")
+        self.assertIn("15 % long", self.browser.evaluate("document.title"))
+        self.press(".run a")
+        self.wait_text("#title", "long")
+        self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('nav a')].map(one => one.textContent)"), ["Runs", "Datasets", "Drawing", "Models", "Files", "Machine"])
+        self.browser.wait("[...document.querySelectorAll('.controls button')].some(one => one.textContent === 'Save now' && one.offsetParent)")
+        self.assertFalse(self.browser.evaluate("[...document.querySelectorAll('.controls button')].some(one => one.textContent === 'Preview now' && one.offsetParent)"), "it has no prompts")
+
+    def test_a_run_that_is_done_goes_on_for_more_steps(self):
+        run = runs.make_run(self.folder / "runs/fox", 100, 100)
+        (run / "step-100.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
+        (run / "state").mkdir()
+        runs.write_status(run, "done", exit_code=0, steps=100)
+        self.browser.evaluate("fetch('/api/queue', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{\"is_paused\": true}'}).then(() => 0)")
+        self.browser.evaluate("location.href = '/runs/fox/'")
+        self.click("Train more")
+        self.write("#more-steps", "50")
+        self.shoot("faults-more")
+        self.click("Continue", ".train-more button")
+        self.wait(lambda: list((self.folder / "queue").glob("*-fox.toml")))
+        self.assertIn("max_steps = 150", next((self.folder / "queue").glob("*-fox.toml")).read_text())
+        for tab in ("Files", "Log", "Settings"):
+            self.click(tab, "[role=tab]")
+            self.shoot(f"run-{tab.lower()}")
+        self.click("Files", "[role=tab]")
+        self.wait_text(".files a", "fox-step-100.safetensors")
+
+    # --- datasets -------------------------------------------------------------------------------------------------------------
+
+    def test_a_caption_is_saved_while_it_is_typed(self):
+        self.dataset()
+        self.write(self.item("cactus.png"), "a green cactus")
+        self.wait(lambda: (self.faces / "cactus.txt").read_text() == "a green cactus\n", 3)
+        self.browser.write(", in a pot")
+        self.browser.call("Page.navigate", url="about:blank")  # at once, as who closes the tab
+        self.wait(lambda: (self.faces / "cactus.txt").read_text() == "a green cactus, in a pot\n", 3)
+
+    def test_what_is_deleted_comes_back(self):
+        self.dataset()
+        self.press('[aria-label="Move to the bin: cactus.png"]')
+        self.wait_text(".toast", "cactus.png was moved to the bin.")
+        self.wait(lambda: not (self.faces / "cactus.png").exists())
+        self.click("Undo", ".toast button")
+        self.wait(lambda: (self.faces / "cactus.png").exists() and (self.faces / "cactus.txt").exists())
+        self.press('[aria-label="Move to the bin: crown.png"]')
+        self.wait_text(".toast", "crown.png was moved to the bin.")
+        self.undo_by_key()
+        self.wait(lambda: (self.faces / "crown.png").exists())
+        self.press('[aria-label="Move to the bin: koala.png"]')
+        self.wait_text(".toast", "koala.png was moved to the bin.")
+        self.go("#/data")
+        self.click("Bin", "summary")
+        self.shoot("faults-bin")
+        self.click("Bring back", "button")
+        self.wait(lambda: (self.faces / "koala.png").exists())
+
+    def test_two_tabs_write_one_caption(self):
+        other = self.enterContext(Browser())
+        other.open(self.studio.address)
+        self.dataset()
+        self.dataset(other)
+        cactus = self.item("cactus.png")
+        self.press(cactus, other)
+        self.write(cactus, "cactus, from tab A")
+        self.wait(lambda: (self.faces / "cactus.txt").read_text() == "cactus, from tab A\n")
+        other.wait(f"document.querySelector({json.dumps(cactus)}).value === 'cactus, from tab A'")
+        # Both type now: what the one wrote is no reason to lose what the other did.
+        other.evaluate("document.activeElement.value += ', B'; document.activeElement.dispatchEvent(new Event('input', {bubbles: true}))")
+        self.browser.write(", A")
+        self.wait(lambda: set((self.faces / "cactus.txt").read_text().strip().split(", ")) == {"cactus", "from tab A", "A", "B"})
+
+    def test_a_table_of_captions_is_read(self):
+        table = self.folder / "metadata.csv"
+        table.write_text('image,prompt\ncactus.png,"a cactus, green"\npictures/crown.png,a crown\nnone.png,nothing\n')
+        self.dataset()
+        self.browser.choose_files(lambda: self.click("Add files"), [table])
+        self.wait(lambda: (self.faces / "cactus.txt").read_text() == "a cactus, green\n")
+        self.assertEqual((self.faces / "crown.txt").read_text(), "a crown\n")
+        self.wait_text(".toast", "2 captions were taken from metadata.csv.")
+        self.browser.choose_files(lambda: self.click("Add files"), [table, PICTURES / "koala.png", self.bad()])
+        self.wait_text(".toast", "2 captions")
+        self.allow("400")  # of notes.doc
+
+    def bad(self):
+        path = self.folder / "notes.doc"
+        path.write_text("no picture")
+        return path
+
+    def test_what_is_refused_is_said_beside_what_came(self):
+        self.dataset()
+        self.browser.choose_files(lambda: self.click("Add files"), [PICTURES / "koala.png", self.bad()])
+        self.wait_text(".toast", "1 file was added.")
+        self.wait_text(".toast", "notes.doc")
+        self.allow("400")
+
+    def test_tags_are_changed_everywhere(self):
+        self.dataset()
+        self.choose("#caption-edit", "Add a tag")
+        self.write("#caption-find", "pixel art")
+        self.click("Apply")
+        self.wait(lambda: (self.faces / "cactus.txt").read_text() == "cactus, pixel art\n")
+        self.choose("#caption-edit", "Rename a tag")
+        self.click("pixel art", ".chip")
+        self.assertEqual(self.value("#caption-find"), "pixel art")
+        self.write("#caption-by", "pixels")
+        self.click("Apply")
+        self.wait(lambda: (self.faces / "cactus.txt").read_text() == "cactus, pixels\n")
+
+    def test_a_dataset_that_is_not_there_says_so(self):
+        self.go("#/data?set=nosuch")
+        self.wait_text("h1", "There is no dataset")
+        self.allow("404")
+
+    # --- drawing --------------------------------------------------------------------------------------------------------------
+
+    def test_the_lora_follows_its_run(self):
+        for name, started in (("one", 5), ("two", 9)):
+            run = runs.make_run(self.folder / f"runs/{name}", 1, 100)
+            runs.write_status(run, "done", exit_code=0, started=time.time() - started)
+            lora = json.dumps({"transformer.x.lora_A.weight": {"dtype": "F32", "shape": [1, 1], "data_offsets": [0, 4]}, "transformer.x.lora_B.weight": {"dtype": "F32", "shape": [1, 1], "data_offsets": [4, 8]}}).encode()
+            (run / "step-100.safetensors").write_bytes(len(lora).to_bytes(8, "little") + lora + bytes(8))
+        self.go("#/draw")
+        loras = "[...document.querySelectorAll('.loras .file')].map(one => one.firstChild.textContent).join()"
+        self.browser.wait(f"{loras} === 'one-step-100.safetensors'")
+        self.write("#draw-prompts", "a fox")
+        self.go("#/")
+        self.browser.wait("document.querySelector('.run') !== null")
+        self.go("#/draw")
+        self.browser.wait("document.querySelector('#draw-prompts')?.value === 'a fox'")
+        self.choose("#draw-run", "two")
+        self.browser.wait(f"{loras} === 'two-step-100.safetensors'")
+        self.shoot("faults-draw")
+
+    def test_models_have_a_page(self):
+        self.go("#/models")
+        self.wait_text(".model-rows strong", "FLUX.1-dev")
+        self.wait_text(".model-rows strong", "Small FLUX")
+        self.shoot("models")
+        self.click("Train on it")
+        self.wait_text(".judged", "It fits.")
+        self.assertIn("tiny-flux", self.value("#toml"))
+
+    def test_nothing_is_drawn_without_a_prompt_or_a_model(self):
+        self.go("#/draw")
+        self.click("Draw", ".draw-form button.primary")
+        self.wait_text(".toast", "Choose a model to draw with")
+        self.write("#draw-model", "somewhere")
+        self.click("Draw", ".draw-form button.primary")
+        self.wait_text(".toast", "Write a prompt")
+        self.assertFalse(list((self.folder / "drawings").iterdir()))
+
+    def test_the_address_without_the_token_asks_for_it(self):
+        stranger = self.enterContext(Browser())
+        host, token = self.studio.address.split("/?token=")
+        stranger.open(host)
+        stranger.wait("document.querySelector('#token') !== null")
+        stranger.screenshot(check_studio.SHOTS / "studio-faults-token.png", whole=False)
+        stranger.write(token)
+        stranger.click("document.querySelector('button')")
+        stranger.wait("document.querySelector('nav a') !== null")
+
+
+if __name__ == "__main__":
+    check_studio.SHOTS.mkdir(parents=True, exist_ok=True)
+    unittest.main()
