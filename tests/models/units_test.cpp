@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
+#include <ranges>
 #include <span>
 #include <stdexcept>
 
@@ -253,6 +254,11 @@ pipeline::Values first_values(const Model& model, int64_t frames) {
     else if (input.is == Column::Is::clip) value = clip_of(picture);
     else if (input.is == Column::Is::numbers) value = at::full({1, 1}, 0.5, at::kFloat);
     else value = input.words.example;
+  }
+  for (const auto& stream : model.latent_space().streams | std::views::drop(1)) {
+    auto of_stream = model.latent_space().shape(stream, {frames, side, side});
+    of_stream.insert(of_stream.begin(), 1);
+    values.emplace(stream.value("noise"), at::linspace(-2, 2, c10::multiply_integers(of_stream)).view(of_stream));
   }
   values.merge(pipeline::Values{{"prompt", "a red circle"},
                                 {"image", clip_of(picture_of(side, side))},

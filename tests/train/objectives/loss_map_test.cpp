@@ -61,6 +61,7 @@ class LossMap : public testing::Test {
     trained.learning_rate = 1;
     trained.targets = "to_q";
     trained.adapted = {"dit"};
+    trained.experts = {"high_noise"};
     auto chosen = choose(trained, *model);
     const Subject subject{std::move(model), std::move(chosen), ""};
     for (const char* component : {"dit", "dit_2", "text_encoder", "vae"}) subject.model->components().load(component);
