@@ -12,7 +12,17 @@ namespace burnish::train {
 
 namespace {
 
+void check_class_set(const CourseSettings& settings, const Samples& samples) {
+  const auto is_of_class = [&](const auto& sample) { return samples.sets[sample.set].of_class_set; };
+  const bool has_any = std::ranges::any_of(samples.list, is_of_class);
+  if (has_any && std::ranges::all_of(samples.list, is_of_class))
+    data_error("train", "all samples are of class sets, and none is to be learned; name a dataset of what the run is to learn");
+  if (!has_any && settings.prior_loss_weight != 1)
+    config_error("train", "prior_loss_weight weighs the class set, and this run has none; name one in class_metadata_path, or take it out");
+}
+
 data::Sampler make_sampler(const CourseSettings& settings, const Samples& samples) {
+  check_class_set(settings, samples);
   std::vector<data::SampledRow> rows;
   for (const auto& sample : samples.list) {
     rows.push_back({sample.row, sample.extent, sample.set, {}});
@@ -28,12 +38,6 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
   std::vector<data::SampledSet> sets;
   for (const auto& set : samples.sets) sets.push_back({set.num_repeats * static_cast<double>(settings.num_repeats), set.of_class_set});
   return {rows, sets, settings.visits_a_batch(), settings.seed};
-}
-
-void check_class_set(const CourseSettings& settings, const Samples& samples) {
-  bool has_any = std::ranges::any_of(samples.list, [&](const auto& sample) { return samples.sets[sample.set].of_class_set; });
-  if (!has_any && settings.prior_loss_weight != 1)
-    config_error("train", "prior_loss_weight weighs the class set, and this run has none; name one in class_metadata_path, or take it out");
 }
 
 /// One of the ways a picture is cut, all equally likely, and perhaps the empty caption or another than the plain one, each by a key of its
@@ -53,7 +57,6 @@ Pick pick(const data::Visit& visit, const Samples& samples, uint64_t seed) {
 Course::Course(const CourseSettings& settings, const diffusion::Process& process, const Objective& objective, const Samples& samples,
                const Samples* held_out)
     : settings_(settings), objective_(objective), samples_(samples), held_out_(held_out), sampler_(make_sampler(settings, samples)) {
-  check_class_set(settings, samples);
   if (!settings.replay.empty()) replay_.emplace(settings.replay, process);
   auto batches = sampler_.batches_per_epoch() * settings.num_epochs;
   num_steps_ = settings.max_steps > 0 ? settings.max_steps : (batches + settings.batches_per_step - 1) / settings.batches_per_step;

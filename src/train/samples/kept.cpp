@@ -17,7 +17,8 @@ pipeline::Values Kept::values(const Pick& pick, const std::vector<std::string>& 
   for (const auto& name : names) {
     auto entry = own.find(name), empty = empty_caption.find(name);
     if (pick.empty_caption && empty != empty_caption.end()) entry = empty;
-    else if (entry == own.end()) throw std::logic_error("nothing was kept of '" + name + "'");
+    else if (entry == own.end())
+      data_error("train", "the list of the cache has no key for {} of row {}; it is damaged, so make the cache again", name, pick.row);
     values[name] = take(entry->second.section->at(entry->second.key), name);
   }
   return values;
