@@ -228,6 +228,7 @@ class TheWay(unittest.TestCase):
     def begin_from_elsewhere(self):
         """A recipe for what one wants to make, and settings of another program."""
         self.browser.evaluate("location.hash = '#/new'")
+        self.click("Preset", ".segments button")
         self.type("#goal", "A style", "change")
         self.browser.wait("[...document.querySelectorAll('#recipe option')].some(one => one.textContent === 'A LoRA on SDXL in 8 GB at 1024x1024')")
         self.type("#recipe", "sdxl_lora_8gb", "change")

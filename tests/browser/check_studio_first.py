@@ -58,7 +58,7 @@ class FirstFiveMinutes(unittest.TestCase):
         self.click("Start training")
         self.wait_text(".run .state", "Training")
         self.shoot("first-runs")
-        self.click("my pictures", ".run a")
+        self.click("my pictures", ".run strong")
         self.wait_text("#title", "my pictures")
         self.browser.wait("document.querySelectorAll('#pictures img').length === 3")
         self.browser.wait("[...document.querySelectorAll('.controls a.primary')].some(one => one.offsetParent !== null)", 200)
@@ -84,7 +84,7 @@ class FirstFiveMinutes(unittest.TestCase):
         self.wait_text(".run .state", "Done", 180)
         drawn = self.folder / "runs/demo/samples"
         self.assertEqual(sorted(path.name for path in drawn.iterdir()), ["step-000000", "step-000030", "step-000060"])
-        self.click("demo", ".run a")
+        self.click("demo", ".run strong")
         self.browser.wait("document.querySelectorAll('#pictures img').length === 4")
         self.shoot("first-demo")
         self.assertEqual(self.browser.complaints, [])

@@ -17,7 +17,7 @@ const canNotify = typeof Notification !== "undefined", notifyButton = h("button"
   if (answer === "granted") say(words.willNotify);
 })}, words.notify);
 const running = h("div", {class: "controls", hidden: true}, previewButton, asking("save", words.saveNow), asking("stop_after_epoch", words.stopEpoch), asking("stop", words.stop), notifyButton);
-let isArchived = false, lastState = "";
+let isArchived = false, lastState = "", knowsPrompts = false;
 const archiveButton = h("button", {type: "button", onclick: doing(async () => {
   await ofRun("archive", {is_archived: !isArchived});
   await look();
@@ -131,6 +131,14 @@ function tell(run) {
   lastState = run.state;
 }
 
+/** Previews are drawn of prompts alone; a run that only begins has not written its settings yet. */
+async function offerPreviews() {
+  if (knowsPrompts) return;
+  const {text} = await get(`runs/${named(runName)}/settings`);
+  knowsPrompts = text !== "";
+  previewButton.hidden = textOf(text, "preview_prompts") === "";
+}
+
 async function look() {
   const run = await get(`runs/${named(runName)}`), over = isEnd(run.state), list = await get(`runs/${named(runName)}/files`), tab = document.querySelector("main").dataset.tab;
   running.hidden = over || run.state === "waiting";
@@ -140,6 +148,7 @@ async function look() {
   drawButton.hidden = list.length === 0;
   resumeButton.hidden = run.state === "done" || list.length === 0;
   moreButton.hidden = run.state !== "done" || list.length === 0;
+  await offerPreviews();
   await offer(run);
   fileList.show(list);
   noFiles.hidden = list.length > 0;
@@ -150,5 +159,4 @@ async function look() {
 layOut();
 showTab("overview");
 foldSettings().catch(() => {});
-get(`runs/${named(runName)}/settings`).then(({text}) => { previewButton.hidden = textOf(text, "preview_prompts") === ""; }, () => {});
 setInterval(() => { look().catch(() => {}); }, 1500);

@@ -18,8 +18,8 @@ const isAt = (cell, axis, value) => JSON.stringify(cell[axis]) === JSON.stringif
 
 /** The prompts that a run draws while it learns, without flags, and the size that these name. */
 async function samplesOf(run) {
-  const {text} = await get(`runs/${named(run)}/settings`), path = textOf(text, "preview_prompts");
-  const lines = path ? (await get(`prompts?path=${named(path)}`)).text.split("\n").filter(line => line.trim()) : [], [width, height] = ["w", "h"].map(flag => new RegExp(`--?${flag} (\\d+)`).exec(lines[0] ?? "")?.[1]);
+  const {text} = await promptsOf((await get(`runs/${named(run)}/settings`)).text), lines = (text ?? "").split("\n").filter(line => line.trim());
+  const [width, height] = ["w", "h"].map(flag => new RegExp(`--?${flag} (\\d+)`).exec(lines[0] ?? "")?.[1]);
   return {prompts: lines.map(line => line.replace(/\s+--?[a-z] .*$/, "")), sizes: width && height ? [`${width}x${height}`] : []};
 }
 

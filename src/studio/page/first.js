@@ -14,6 +14,16 @@ function put(input, text) {
   if (document.activeElement !== input && input.value !== text) input.value = text;
 }
 
+/** The prompts that settings name, where they were typed on a page: {path, text}; the text is null for a file of somebody's own, "" for none. */
+async function promptsOf(settings) {
+  const path = textOf(settings, "preview_prompts"), isTyped = /(^|\/)prompts\/[0-9a-f]{16}\.txt$/.test(path);
+  const typed = isTyped ? await get(`prompts?path=${named(path)}`).catch(() => null) : null;
+  return {path, text: typed ? typed.text.trim() : path ? null : ""};
+}
+
+/** What the form says of these: what was typed, nothing where a file says it, and null, for what is suggested, where there are none. */
+const typedOf = ({path, text}) => path ? text ?? "" : null;
+
 /** Which model: those on this machine as tiles, those of hubs to be fetched, or any by its path. */
 class ModelField {
   constructor(form) {

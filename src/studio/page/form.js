@@ -89,8 +89,7 @@ class Form {
 
   /** Settings of a run or of another program, as TOML. Prompts that were typed here come with them. */
   async takeText(settings, name = "") {
-    const path = textOf(settings, "preview_prompts"), typed = path ? await get(`prompts?path=${named(path)}`).catch(() => null) : null;
-    this.replace({settings, preset: "", prompts: typed ? typed.text.trim() : path ? "" : null});
+    this.replace({settings, preset: "", prompts: typedOf(await promptsOf(settings))});
     this.name.value = name || this.suggested();
     this.keep();
   }

@@ -75,10 +75,9 @@ class Waiting {
 
   /** Takes a job back into the form, from where it is started again. */
   async edit(job) {
-    const {run, text} = await get(`queue/jobs/${named(job.id)}/settings`), path = textOf(text, "preview_prompts");
-    const typed = path ? await get(`prompts?path=${named(path)}`).catch(() => null) : null;
+    const {run, text} = await get(`queue/jobs/${named(job.id)}/settings`), prompts = typedOf(await promptsOf(text));
     await ask("DELETE", `queue/jobs/${named(job.id)}`);
-    runDraft.keep({...runDraft.read(), settings: text, preset: "", prompts: typed ? typed.text.trim() : path ? "" : null, name: run});
+    runDraft.keep({...runDraft.read(), settings: text, preset: "", prompts, name: run});
     location.hash = "#/new";
   }
 }
