@@ -226,6 +226,10 @@ class Faults(unittest.TestCase):
         self.browser.call("Page.navigate", url="about:blank")  # at once, as who closes the tab
         self.wait(lambda: (self.faces / "cactus.txt").read_text() == "a green cactus, in a pot\n", 3)
 
+    def wait_shown(self, file):
+        """The cells after it lie where they stay only when it is shown."""
+        self.browser.wait(f"document.querySelector('[aria-label=\"Move to the bin: {file}\"]') !== null")
+
     def test_what_is_deleted_comes_back(self):
         self.dataset()
         self.press('[aria-label="Move to the bin: cactus.png"]')
@@ -233,10 +237,12 @@ class Faults(unittest.TestCase):
         self.wait(lambda: not (self.faces / "cactus.png").exists())
         self.click("Undo", ".toast button")
         self.wait(lambda: (self.faces / "cactus.png").exists() and (self.faces / "cactus.txt").exists())
+        self.wait_shown("cactus.png")
         self.press('[aria-label="Move to the bin: crown.png"]')
         self.wait_text(".toast", "crown.png was moved to the bin.")
         self.undo_by_key()
         self.wait(lambda: (self.faces / "crown.png").exists())
+        self.wait_shown("crown.png")
         self.press('[aria-label="Move to the bin: koala.png"]')
         self.wait_text(".toast", "koala.png was moved to the bin.")
         self.go("#/data")

@@ -88,7 +88,7 @@ def make_run(run, num_steps, total, level=0.3, rank=16, seed=1):
     (run / "config.toml").write_text(f'''# Model
 model = ["models/tiny-flux"]  # diffusers folder, component folder or single .safetensors file; may be given several times
 dtype = "bf16"  # fp32, bf16 or, for some models, fp16: what the model is held and computed in
-fp8_models = []  # models whose weights are held in FP8
+fp8_models = ""  # models whose weights are held in FP8
 seed = 0  # names every random draw of the run
 
 # Data
