@@ -37,7 +37,8 @@ const std::map<std::string, std::vector<std::string>> kCases{
       kAge + "--concept_latents drawn --max_denoising_steps 3 --denoising_cfg_scale 2 ", "--concept_config CONCEPTS "}},
     {"erase",
      {kForget,
-      kForget + "--erase_strength 2 --anchor_class 'a dog' --anchor_strength 0.5 --concept_latents drawn --max_denoising_steps 3 "
+      kForget + "--target_class 'fruit' --erase_strength 2 --anchor_class 'a dog' --anchor_strength 0.5 --concept_latents drawn "
+                "--max_denoising_steps 3 "
                 "--denoising_cfg_scale 2 ",
       "--concept_config ERASED "}},
     {"dmd2",
