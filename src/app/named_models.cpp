@@ -29,7 +29,7 @@ void check_models(const char* verb, const std::vector<std::string>& models, cons
     const auto* published = io::is_there(name) ? nullptr : models::find_published(name);
     if (published == nullptr || published->name != name) continue;
     const auto id = std::string(published->id);
-    data_error(verb, "'{}' is the name of {} for `burnish plan`, and no place where its weights lie; name its files{}", name,
+    data_error(verb, "'{}' is the name of a model, {}, for `burnish plan`, and no place where its weights lie; name its files{}", name,
                published->title, id.empty() ? "" : fmt::format(", or its id on a hub: --model {}", id));
   }
 }

@@ -57,6 +57,7 @@ struct Column {
   int64_t channels = 3;  ///< numbers of a pixel; of a sound its channels
   int64_t rate = 0;      ///< samples a second of a sound
   Frames frames = {};
+  bool is_white_where_empty = false;  ///< a row that leaves it empty has white pixels: a mask by which everything counts, or is replaced
 
   /// Returns the name that units read it by.
   const std::string& read_as() const { return value.empty() ? name : value; }

@@ -2,9 +2,11 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 namespace burnish {
 
-QuietLog::QuietLog() : level_(spdlog::get_level()) { spdlog::set_level(spdlog::level::off); }
+QuietLog::QuietLog() : level_(spdlog::get_level()) { spdlog::set_level(std::max(spdlog::get_level(), spdlog::level::err)); }
 QuietLog::~QuietLog() { spdlog::set_level(static_cast<spdlog::level::level_enum>(level_)); }
 
 }  // namespace burnish

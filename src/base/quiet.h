@@ -2,7 +2,7 @@
 
 namespace burnish {
 
-/// Keeps log lines back while it lives, where work is done for its outcome alone.
+/// Keeps log lines back while it lives, but for errors, where work is done for its outcome alone.
 class QuietLog {
  public:
   QuietLog();

@@ -26,10 +26,10 @@ class QueueTest : public Workplace {
     for (const auto& job : queue.jobs()) runs.push_back(job.run);
     return runs;
   }
-  /// A job that says that it has begun, and ends when it is let.
+  /// A job that says that it has begun, and ends when it is let, or when the test's folder is gone.
   std::string waiting_job(const std::string& name) const {
-    return "echo begun >> '" + (scratch / (name + ".log")).string() + "'; while [ ! -e '" + (scratch / "go").string() +
-           "' ]; do sleep 0.02; done";
+    return "echo begun >> '" + (scratch / (name + ".log")).string() + "'; while [ -d '" + scratch.path() + "' ] && [ ! -e '" +
+           (scratch / "go").string() + "' ]; do sleep 0.02; done";
   }
   void let_go() const { std::ofstream(scratch / "go") << ""; }
   std::string log(const std::string& name) const { return text_of(scratch / (name + ".log")); }

@@ -25,8 +25,11 @@ bool is_of_run(const OutputSettings& output) {
 /// Finds what a run writes, or removes, by its name, in a folder that is no run's.
 std::vector<std::filesystem::path> taken_names(const OutputSettings& output) {
   std::vector<std::filesystem::path> taken;
+  std::error_code failed;
   for (const char* name : {"config.toml", "log.jsonl", "log.csv", "plan.json", "report.html", "status.json", "state"}) {
-    if (io::is_there(output.folder / name)) taken.push_back(output.folder / name);
+    const auto path = output.folder / name;
+    const bool is_empty = io::is_folder(path) && std::filesystem::is_empty(path, failed);
+    if (io::is_there(path) && !is_empty) taken.push_back(path);
   }
   for (const auto& name : {output.prefix() + "step-*.safetensors", output.prefix() + "best*.safetensors", std::string("samples/step-*")}) {
     const auto found = io::glob(output.folder, name);
@@ -35,15 +38,18 @@ std::vector<std::filesystem::path> taken_names(const OutputSettings& output) {
   return taken;
 }
 
+/// Throws a config Error where the folder is no run's and holds a file of a name that a run writes, which it would replace.
+void check_no_file_lost(const OutputSettings& output) {
+  if (is_of_run(output)) return;
+  if (const auto taken = taken_names(output); !taken.empty())
+    config_error("train",
+                 "{} was written by no run, and one in that folder writes files of such a name; name another folder with --output_path",
+                 taken.front().string());
+}
+
 }  // namespace
 
 void check_nothing_lost(const OutputSettings& output) {
-  if (!is_of_run(output)) {
-    if (const auto taken = taken_names(output); !taken.empty())
-      config_error("train",
-                   "{} was written by no run, and one in that folder writes files of such a name; name another folder with --output_path",
-                   taken.front().string());
-  }
   if (output.resume || output.overwrite || !checkpoint::is_there(output.state())) return;
   config_error("train",
                "{} holds a run, whose log and state a new one would replace: go on with it with --resume, start anew in its place with "
@@ -74,6 +80,7 @@ io::FolderClaim claim_run_folder(const OutputSettings& output) {
                output.folder.string());
   check_nothing_lost(output);  // a run that has ended since may have saved
   io::remove_partial_files(output.folder);
+  check_no_file_lost(output);
   return claim;
 }
 

@@ -27,8 +27,7 @@ void part_fields(config::Fields& f, TrainedChoice& o) {
       .level(Level::first_run);
   f("experts", o.experts,
     "comma list of the experts that train, of models with several: high_noise, low_noise; empty takes those whose files are there, which "
-    "dit "
-    "stands for everywhere, or one that is named alone, dit_2 say");
+    "dit stands for everywhere, or one that is named alone, dit_2 say");
 }
 
 void adapter_fields(config::Fields& f, TrainOptions& o) {

@@ -1,12 +1,11 @@
 #include "train/plan/memory_planner.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <memory>
 
 #include "base/input_error.h"
 #include "base/log.h"
+#include "base/quiet.h"
 #include "base/text.h"
 #include "memory/gpu.h"
 #include "memory/host.h"
@@ -29,18 +28,6 @@ int64_t library_bytes(const Settings& settings) {
   bool is_of_card = settings.plan.device_bytes || !memory::gpu();
   return is_of_card && !settings.model.options.device.is_cpu() ? kContextBytes + kWorkspaceBytes : 0;
 }
-
-/// Leaves out what a dry run has to say: the run itself says it.
-class Quiet {
- public:
-  Quiet() { spdlog::set_level(std::max(before_, spdlog::level::err)); }
-  ~Quiet() { spdlog::set_level(before_); }
-  Quiet(const Quiet&) = delete;
-  Quiet& operator=(const Quiet&) = delete;
-
- private:
-  spdlog::level::level_enum before_ = spdlog::get_level();
-};
 
 /// The plan of a run, with what is decided for it.
 class Planning {
@@ -158,7 +145,7 @@ Planner planner_of(const OpenFiles& files) {
   NamedBytes program{"the program", memory::own_memory().resident};  // once, so that plans differ by what runs differ by
   auto is_tight = std::make_shared<bool>(false);                     // as the plan before was
   return [files, program, is_tight](const Settings& settings) {
-    Quiet quiet;
+    const QuietLog quiet;  // the run itself says what a dry run has to say
     auto plan = Planning(settings, files, program).plan(*is_tight);
     *is_tight = !plan.kept.values;
     return plan;

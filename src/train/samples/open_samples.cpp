@@ -3,11 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <span>
 
 #include "base/input_error.h"
 #include "base/text.h"
-#include "base/white_column.h"
 #include "data/read_row.h"
 #include "models/model/columns.h"
 #include "train/samples/check_columns.h"
@@ -74,7 +74,7 @@ std::map<std::string, std::vector<Extent>> extents_of(const data::Dataset& pictu
       }
     } else if (find_column(model.names().extra_inputs, column.name) != nullptr && column.is_seen()) {
       const auto beside = column.extent_beside(pictures.extent(row));
-      const bool is_there = further.contains(column.name) || is_white_where_empty(column);
+      const bool is_there = further.contains(column.name) || column.is_white_where_empty;
       extents[column.name] = is_there ? std::vector{beside} : std::vector<Extent>{};
     }
   }
@@ -211,14 +211,15 @@ void find_latent_shapes(Listed& listed, const models::Model& model, const std::v
   }
 }
 
-/// The sizes that a list says are those of the latents that are kept; a list that was changed by hand may say others. Channels are not
-/// compared: moments of an autoencoder whose latents are packed afterwards have fewer.
-void check_extents(const Listed& listed, const models::Model& model, const std::string& folder) {
-  for (const auto& sample : listed.samples.list) {
-    const auto expected = model.latent_space().shape(sample.extent);
-    if (!std::equal(expected.begin() + 1, expected.end(), sample.latent_shape.begin() + 1, sample.latent_shape.end()))
-      data_error("train", "the list of the cache {} says that row {} is {}, of which latents are {}, and those that it keeps are {}; {}",
-                 folder, sample.row, spelled(sample.extent), expected, sample.latent_shape, "make the cache again");
+/// Samples of one size have latents of one shape, by which a batch is made of them; a list that was changed by hand may say otherwise. What
+/// the shape is of a size, the autoencoder says that made them, which need not be here.
+void check_extents(const Samples& samples, const std::string& folder) {
+  std::map<Extent, const SampleInfo*> first;
+  for (const auto& sample : samples.list) {
+    const auto& other = *first.emplace(sample.extent, &sample).first->second;
+    if (sample.latent_shape != other.latent_shape)
+      data_error("train", "the list of the cache {} says that rows {} and {} are {}, and their latents are {} and {}; make the cache again",
+                 folder, other.row, sample.row, spelled(sample.extent), other.latent_shape, sample.latent_shape);
   }
 }
 
@@ -269,7 +270,7 @@ Listed open_list(const DataSettings& settings, const models::Model& model, const
   else check_options_of_cache(listed.samples, schedule, folder);
   check_pictures_read(listed.samples, folder);
   find_latent_shapes(listed, model, kept);
-  if (!is_foreign(folder)) check_extents(listed, model, folder);
+  if (!is_foreign(folder)) check_extents(listed.samples, folder);
   return listed;
 }
 

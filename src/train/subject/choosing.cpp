@@ -42,8 +42,9 @@ TrainedSettings with_parts_of(const std::vector<models::Expert>& experts, Traine
   for (auto* names : {&settings.whole, &settings.adapted}) {
     std::vector<std::string> all;
     for (const auto& name : *names) {
+      const bool is_repeated = std::ranges::count(*names, name) > 1;  // which is refused, unlike "dit,dit_2"
       for (auto& part : meant_by(name, model, experts)) {
-        if (!contains(all, part)) all.push_back(std::move(part));
+        if (is_repeated || !contains(all, part)) all.push_back(std::move(part));
       }
     }
     *names = all;
@@ -58,16 +59,23 @@ TrainedSettings with_parts_of(const std::vector<models::Expert>& experts, Traine
 }
 
 /// Settles what trains: what is named, and then which layers that is.
+/// Tells whether no option says that others than this expert train.
+bool may_train(const models::Expert& expert, const TrainedSettings& settings) {
+  if (!settings.experts.empty()) return contains(settings.experts, expert.name);
+  auto names = settings.whole;
+  names.insert(names.end(), settings.adapted.begin(), settings.adapted.end());
+  return names.empty() || std::ranges::any_of(names, [&](const auto& name) { return pipeline::component_of(name) == expert.component; });
+}
+
 class Choosing {
  public:
   Choosing(const TrainedSettings& settings, models::Model& model);
   Chosen take() { return std::move(chosen_); }
 
  private:
-  void read_checkpoint_files();
+  void read_checkpoint_files(const TrainedSettings& given);
   void leave_to_checkpoint(const TrainedSettings& given);
   void check_checkpoint_is_run() const;
-  bool may_train(const models::Expert& expert) const;
   const models::Expert* alone() const;
   std::vector<models::Expert> choose_experts() const;
   void add_whole(const std::string& name);
@@ -90,7 +98,7 @@ Choosing::Choosing(const TrainedSettings& settings, models::Model& model)
     config_error("train",
                  "trainable_models and lora_checkpoint are given, and lora_base_model does not say what carries the adapters; name it, or "
                  "give one of them");
-  read_checkpoint_files();
+  read_checkpoint_files(settings);
   leave_to_checkpoint(settings);
   chosen_.settings = settings_;
   chosen_.experts = choose_experts();
@@ -112,31 +120,24 @@ Choosing::Choosing(const TrainedSettings& settings, models::Model& model)
   note_whole_parameters();
 }
 
-/// Tells whether no option says that others than this expert train.
-bool Choosing::may_train(const models::Expert& expert) const {
-  if (!settings_.experts.empty()) return contains(settings_.experts, expert.name);
-  auto names = settings_.whole;
-  names.insert(names.end(), settings_.adapted.begin(), settings_.adapted.end());
-  return names.empty() || std::ranges::any_of(names, [&](const auto& name) { return pipeline::component_of(name) == expert.component; });
-}
-
 /// Returns the expert that trains alone; null where several do.
 const models::Expert* Choosing::alone() const {
   const models::Expert* found = nullptr;
   for (const auto& expert : model_.names().experts) {
-    if (!may_train(expert) || !model_.components().has(expert.component)) continue;
+    if (!may_train(expert, settings_) || !model_.components().has(expert.component)) continue;
     if (found != nullptr) return nullptr;
     found = &expert;
   }
   return found;
 }
 
-/// Reads the files that are named, and of a pair for two experts, of which one is named, also the other.
-void Choosing::read_checkpoint_files() {
+/// Reads the files that are named, and of a pair for two experts, of which one is named, also the other, unless options name the first
+/// expert's part and not the other's.
+void Choosing::read_checkpoint_files(const TrainedSettings& given) {
   if (settings_.lora_checkpoint.empty()) return;
   auto files = checkpoint_files(settings_.lora_checkpoint);
   for (const auto& [path, expert, beside] : loras::siblings(model_, files)) {
-    if (!may_train(expert)) continue;
+    if (!may_train(expert, given) || !model_.components().has(expert.component)) continue;
     info("{}: {} lies beside it, for another expert, which starts from it", files[beside], path);
     files.push_back(path);
   }

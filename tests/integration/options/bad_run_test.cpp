@@ -359,7 +359,7 @@ INSTANTIATE_TEST_SUITE_P(Blocks, FullDiskAt, testing::Values(128, 1600));
 
 TEST_F(FullDisk, TheLogAndTheFirstFile) {
   // The settings have room, and the log of so many steps has none.
-  auto outcome = run_burnish(train("--max_steps 100"), "ulimit -f 64; BURNISH_LOG=error");
+  auto outcome = run_burnish(train("--max_steps 200"), "ulimit -f 96; BURNISH_LOG=error");
   expect_one_error(outcome, 3, {"cannot write", "log.jsonl", "--resume"});
   fs::remove_all(out());
   outcome = run_burnish(train(""), "ulimit -f 1; BURNISH_LOG=error");

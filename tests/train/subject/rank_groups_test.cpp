@@ -23,6 +23,7 @@ class RankGroups : public testing::Test {
     model = test::open_skeleton(folder / "model.safetensors");
     for (const char* component : {"dit", "text_encoder"}) model->components().load(component);
     settings.adapted = {"dit", "text_encoder"};
+    settings.experts = {"high_noise"};
     settings.targets = "to_q,to_v,linear";
     settings.learning_rate = 1e-4;
     settings.adapter.rank = 3;

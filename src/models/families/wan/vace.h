@@ -1,5 +1,5 @@
 #pragma once
-#include "base/white_column.h"
+#include "base/column.h"
 #include "models/families/wan/transformer.h"
 #include "models/families/wan/vace_config.h"
 #include "models/model/components.h"
@@ -15,7 +15,7 @@ inline const std::string kVace = "vace";
 inline constexpr const char *kVaceVideo = "vace_video", *kVaceMask = "vace_video_mask", *kVaceReference = "vace_reference_image";
 inline const Column kVaceInputs[] = {
     {.name = kVaceVideo, .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"VACE"}},
-    {.name = kVaceMask, .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"VACE", kWhite}},
+    {.name = kVaceMask, .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"VACE"}, .is_white_where_empty = true},
     {.name = kVaceReference, .fit = Column::Fit::as_target, .words = {"VACE"}},
 };
 
