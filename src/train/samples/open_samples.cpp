@@ -211,15 +211,24 @@ void find_latent_shapes(Listed& listed, const models::Model& model, const std::v
   }
 }
 
-/// Samples of one size have latents of one shape, by which a batch is made of them; a list that was changed by hand may say otherwise. What
-/// the shape is of a size, the autoencoder says that made them, which need not be here.
+/// Sides of samples are to each other as sides of their latents, and of as many frames there are as many latents, by which batches are
+/// made; a list that was changed by hand may say otherwise. How many pixels a latent stands for, the autoencoder says that made them, which
+/// need not be here.
 void check_extents(const Samples& samples, const std::string& folder) {
-  std::map<Extent, const SampleInfo*> first;
+  std::map<int64_t, const SampleInfo*> first_of_frames;
   for (const auto& sample : samples.list) {
-    const auto& other = *first.emplace(sample.extent, &sample).first->second;
-    if (sample.latent_shape != other.latent_shape)
-      data_error("train", "the list of the cache {} says that rows {} and {} are {}, and their latents are {} and {}; make the cache again",
-                 folder, other.row, sample.row, spelled(sample.extent), other.latent_shape, sample.latent_shape);
+    const auto& other = *first_of_frames.emplace(sample.extent.frames, &sample).first->second;
+    const std::span<const int64_t> shape = sample.latent_shape, known = other.latent_shape;
+    const bool fits = shape.size() >= 2 && shape.size() == known.size() &&
+                      std::ranges::equal(shape.first(shape.size() - 2), known.first(known.size() - 2)) &&
+                      sample.extent.height * known[known.size() - 2] == other.extent.height * shape[shape.size() - 2] &&
+                      sample.extent.width * known.back() == other.extent.width * shape.back();
+    if (!fits)
+      data_error(
+          "train",
+          "the list of the cache {} says that row {} is {} with latents of {}, beside which row {} is {} with latents of {}; one of them "
+          "is wrong: make the cache again",
+          folder, sample.row, spelled(sample.extent), sample.latent_shape, other.row, spelled(other.extent), other.latent_shape);
   }
 }
 
