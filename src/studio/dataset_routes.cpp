@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <regex>
 
 #include "base/count.h"
 #include "base/error.h"
@@ -68,15 +69,26 @@ bool names_dataset(const std::string& settings, const std::string& name) {
   return false;
 }
 
+/// Returns the text of settings, and of the TOML files that they name: a dataset_config names datasets of its own.
+std::string with_named_files(const fs::path& settings) {
+  auto text = io::read_text(settings);
+  static const std::regex kFile("\"([^\"]+\\.toml)\"");
+  std::vector<fs::path> files;
+  for (std::sregex_iterator at(text.begin(), text.end(), kFile), end; at != end; ++at) files.push_back(settings.parent_path() / (*at)[1].str());
+  for (const auto& file : files)
+    if (io::is_there(file)) text += io::read_text(file);
+  return text;
+}
+
 /// Says what goes on, or waits, that reads a dataset; "" for nothing.
 std::string user_of(const Studio& studio, const std::string& name) {
   for (const auto& job : studio.queue.jobs()) {
-    if (job.state != Job::State::ended && names_dataset(io::read_text(studio.queue.settings_of(job.id)), name))
+    if (job.state != Job::State::ended && names_dataset(with_named_files(studio.queue.settings_of(job.id)), name))
       return fmt::format("the run {}", job.run);
   }
   for (const auto& run : Workspace::names(studio.workspace.runs())) {  // of a terminal too
     const auto folder = studio.workspace.runs() / run, settings = folder / "config.toml";
-    if (!io::FolderClaim(folder).held() && io::is_there(settings) && names_dataset(io::read_text(settings), name))
+    if (!io::FolderClaim(folder).held() && io::is_there(settings) && names_dataset(with_named_files(settings), name))
       return fmt::format("the run {}", run);
   }
   for (const auto& job : studio.annotations.list()) {

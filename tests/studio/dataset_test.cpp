@@ -200,3 +200,13 @@ TEST_F(DatasetTest, OfARunThatGoesOnStays) {
   ask("/api/queue/jobs", json{{"name", "dog"}, {"settings", "dataset_base_path = \"../datasets/cats and dogs\""}});
   EXPECT_EQ(remove(""), 200) << "another one is read";
 }
+
+TEST_F(DatasetTest, OfARunThatNamesItInADatasetConfigStays) {
+  ask("/api/queue", json{{"is_paused", true}});
+  const auto config = root() / "queue" / "datasets.toml";
+  write_bytes(config, "[[datasets]]\nimage_dir = \"../datasets/cats\"\n");
+  ask("/api/queue/jobs", json{{"name", "cat"}, {"settings", "dataset_config = \"datasets.toml\""}});
+  EXPECT_EQ(remove(""), 409);
+  write_bytes(config, "[[datasets]]\nimage_dir = \"../datasets/dogs\"\n");
+  EXPECT_EQ(remove(""), 200);
+}

@@ -36,6 +36,9 @@ folder_of() {
 UNIT_SECONDS=10
 TEST_SECONDS=10
 
+# The tests without grids take so many minutes of a core.
+TEST_MINUTES=16
+
 # missing_objects FOLDER [TARGET]: the objects that were never made. (ninja -n counts nothing where folders are looked through for new files.)
 missing_objects() {
   local folder=$1 object
@@ -208,8 +211,10 @@ verb_test() {
   if [[ -n $regex ]]; then ctest --preset "$preset" -j "$(nproc)" -R "$regex"; return; fi
   if [[ -z $all ]]; then filter=-$(grids); fi
   if [[ -n $since ]]; then halved=$(grids "$since"); fi
-  say "running the tests${all:+ with all grids}${halved:+ with half of the cases of $halved}"
+  say "running the tests${all:+ with all grids, an hour and more}${halved:+ with half of the cases of $halved}: about $((TEST_MINUTES / $(nproc))) minutes${halved:+ and those of the grids}"
+  SECONDS=0
   run_tests "$folder" "$filter" "$halved" || die "tests fail, see above"
+  say "the tests took $((SECONDS / 60)) minutes and $((SECONDS % 60)) seconds"
 }
 
 # The pages of `burnish report` and `burnish watch` in headless Chromium; the screenshots stay in build/pages/ to be looked at.
