@@ -35,6 +35,7 @@ struct Column {
     always,      ///< rows of the metadata and prompts name it
     by_rows,     ///< it says of a row what is drawn says otherwise, so that no prompt names it
     by_prompts,  ///< prompts name it, and rows have it within their target
+    or_white     ///< a row that leaves it empty has white pixels: a mask by which everything counts, or is replaced
   };
   /// The lengths of a target: first + k · step frames, at so many a second. A step of 0 stands for pictures.
   struct Frames {
@@ -57,7 +58,6 @@ struct Column {
   int64_t channels = 3;  ///< numbers of a pixel; of a sound its channels
   int64_t rate = 0;      ///< samples a second of a sound
   Frames frames = {};
-  bool is_white_where_empty = false;  ///< a row that leaves it empty has white pixels: a mask by which everything counts, or is replaced
 
   /// Returns the name that units read it by.
   const std::string& read_as() const { return value.empty() ? name : value; }

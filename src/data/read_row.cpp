@@ -55,7 +55,7 @@ at::Tensor read_beside(const Dataset& dataset, int64_t number, const Column& col
   const auto& row = dataset.row(number);
   const auto& looked = dataset.looked(number);
   const auto files = files_in(row, column.name);
-  if (files.empty() && column.is_white_where_empty) return white(dataset, number, column);
+  if (files.empty() && column.given == Column::Given::or_white) return white(dataset, number, column);
   if (files.empty()) data_error("data", "{} names no picture in the column '{}'", dataset.name_of(number), column.name);
   auto crop = crop_of(dataset, number, variant);
   if (column.fit != Column::Fit::square) return read_alike(dataset, row, column, files, same_crop(crop, looked.picture));
@@ -206,7 +206,7 @@ std::string content(const Dataset& dataset, int64_t row, const Column& column, i
     return fmt::format("sRGB {} {}{} {}", kind, hashes.target, hashes_of(hashes, 1, layer_name), cut);
   }
   auto files = hashes_of(hashes, 0, [&](int64_t k) { return picture_name(column.name, static_cast<size_t>(k)); });
-  if (files.empty()) return column.is_white_where_empty ? fmt::format("white {}", cut) : "";
+  if (files.empty()) return column.given == Column::Given::or_white ? fmt::format("white {}", cut) : "";
   return fmt::format("sRGB picture{} {}{}", files, cut,
                      column.fit == Column::Fit::square ? fmt::format(", a square of {}", column.side) : "");
 }

@@ -74,7 +74,8 @@ std::string with_named_files(const fs::path& settings) {
   auto text = io::read_text(settings);
   static const std::regex kFile("\"([^\"]+\\.toml)\"");
   std::vector<fs::path> files;
-  for (std::sregex_iterator at(text.begin(), text.end(), kFile), end; at != end; ++at) files.push_back(settings.parent_path() / (*at)[1].str());
+  for (std::sregex_iterator at(text.begin(), text.end(), kFile), end; at != end; ++at)
+    files.push_back(settings.parent_path() / (*at)[1].str());
   for (const auto& file : files)
     if (io::is_there(file)) text += io::read_text(file);
   return text;

@@ -134,7 +134,7 @@ data::Dataset with_guide(const test::Scratch& scratch, const std::string& clip, 
   data::Subset subset{.base_path = scratch.path(), .metadata_path = metadata.string(), .size = {48, 64, 4096, 16}};
   subset.clips = {.extraction = Extraction::chunks, .num_frames = 5, .rate = {10, 1}, .step = 4};
   auto column = test::beside("guide");
-  column.is_white_where_empty = true;
+  column.given = Column::Given::or_white;
   return data::Dataset({.subsets = {subset}, .columns = {column}});
 }
 

@@ -74,7 +74,7 @@ std::map<std::string, std::vector<Extent>> extents_of(const data::Dataset& pictu
       }
     } else if (find_column(model.names().extra_inputs, column.name) != nullptr && column.is_seen()) {
       const auto beside = column.extent_beside(pictures.extent(row));
-      const bool is_there = further.contains(column.name) || column.is_white_where_empty;
+      const bool is_there = further.contains(column.name) || column.given == Column::Given::or_white;
       extents[column.name] = is_there ? std::vector{beside} : std::vector<Extent>{};
     }
   }

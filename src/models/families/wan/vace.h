@@ -15,7 +15,7 @@ inline const std::string kVace = "vace";
 inline constexpr const char *kVaceVideo = "vace_video", *kVaceMask = "vace_video_mask", *kVaceReference = "vace_reference_image";
 inline const Column kVaceInputs[] = {
     {.name = kVaceVideo, .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"VACE"}},
-    {.name = kVaceMask, .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"VACE"}, .is_white_where_empty = true},
+    {.name = kVaceMask, .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"VACE"}, .given = Column::Given::or_white},
     {.name = kVaceReference, .fit = Column::Fit::as_target, .words = {"VACE"}},
 };
 
