@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "config/command_line.h"
+#include "config/everyday_words.h"
 #include "config/pages.h"
 #include "data/mask_check.h"
 #include "data/survey.h"
@@ -175,13 +176,14 @@ void fields(config::Fields& f, DataOptions& o) {
     "look at clips too, of 1 + a multiple of so many frames, as the model takes them, 4 say; 0 looks at pictures alone")
       .at_least(0)
       .at_most(kMostFramesStep);
-  f("batch_size", o.batch_size, "samples of equal size in a batch").at_least(1).at_most(kMostInABatch);
+  f("batch_size", o.batch_size, "samples of equal size in a batch").at_least(1).at_most(kMostInABatch).called(config::kBatch);
   f("json", o.json,
     "print as JSON for what size each picture is cut, and where, and nothing else: of pictures headers are read, and captions may be "
     "missing");
   f.group("Model");
   f.path("model", o.model.model, "as for burnish train: counts the tokens that its text encoders make of the captions", {},
-         config::seen_from_if_there);
+         config::seen_from_if_there)
+      .called(config::kModel);
   f.path("tokenizer_path", o.model.tokenizer_path,
          "tokenizer folder (CLIP, Qwen), or author/model:tokenizer/, when it is not beside the model", {}, config::seen_from_if_there);
   f.path("tokenizer_2_path", o.model.tokenizer_2_path, "folder of the second tokenizer (T5), when it is not beside the model");

@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "config/everyday_words.h"
 #include "config/problems.h"
 #include "data/load_metadata.h"
 #include "data/spelling.h"
@@ -105,7 +106,8 @@ void size_fields(config::Fields& f, DatasetChoice& o) {
   f.numbers("resolution", o.resolution,
             "SIDE or WIDTH,HEIGHT in place of height, width and max_pixels: the size, or with enable_bucket the area; may be given several "
             "times")
-      .level(config::Level::first_run);
+      .level(config::Level::first_run)
+      .called(config::kSize);
   f("multi_resolution", o.multi_resolution,
     "of several resolutions: all, each picture at each of them in every epoch, or one, each at one of them in turn")
       .one_of({"all", "one"})
@@ -166,7 +168,8 @@ void caption_fields(config::Fields& f, DatasetChoice& o) {
     "often");
   f("class_tokens", o.class_tokens, "caption of samples that have none", {"default_caption"});
   f("trigger_word", o.trigger_word,
-    "takes the place of [trigger] in captions, and stands before every caption that does not hold it; not for class sets");
+    "takes the place of [trigger] in captions, and stands before every caption that does not hold it; not for class sets")
+      .called(config::kTrigger);
   f("caption_prefix", o.caption_prefix, "before every caption");
   f("caption_suffix", o.caption_suffix, "behind every caption");
   f("caption_dropout", o.caption_dropout, "share of visits under the empty caption", {"caption_dropout_rate"}).of_visits();
@@ -212,7 +215,9 @@ void check_augmentation(const data::Augmentation& a) {
 void fields_of_one(config::Fields& f, DatasetChoice& o) {
   fields(f, o);
   f.path("dataset_base_path", o.base_path, "folder that file names start from, or of pictures", {"image_dir"});
-  f.path("dataset_metadata_path", o.metadata_path, "metadata", {"metadata_file"});
+  f.path("dataset_metadata_path", o.metadata_path, "metadata", {"metadata_file"}).called(config::kData);
+  f("media", o.media, "which files are its samples, for a folder that a further dataset names: all, its pictures alone, or its clips alone")
+      .one_of({"all", "pictures", "clips"});
   f("num_repeats", o.num_repeats, "visits of each sample in an epoch").at_most(kMostRepeats);
   f("loss_weight", o.loss_weight, "factor on the loss of its samples").at_least(0);
   f("is_reg", o.is_reg, "a class set");
