@@ -107,6 +107,7 @@ void check_captions_have(const std::string& word, const Samples& samples, bool i
 void say_data(const Opened& run, const pipeline::Schedule& schedule, const Course* course) {
   say_samples(run.samples(), course);
   for (const auto& sentence : run.objective->warnings(run.samples())) warn("{}", sentence);
+  for (const auto& hint : shared_data_hints(run.settings.given)) info("{}", hint);
   const auto& words = run.settings.trained.words.list;
   for (const auto& word : words) check_captions_have(word.text, run.samples(), words.size() == 1);
   auto units = schedule.after_once();

@@ -23,6 +23,9 @@ namespace {
 constexpr int64_t kMostFrames = 100000;
 constexpr double kLeastFrameRate = 0.1, kMostFrameRate = 1000;
 
+const std::map<std::string, data::Media> kMedia{
+    {"all", data::Media::all}, {"pictures", data::Media::pictures}, {"clips", data::Media::clips}};
+
 /// "1024", "768,1024" and "768x1024": a square's side, or width and height.
 data::Size parse_resolution(const std::string& text) {
   auto comma = std::min(text.find_first_of(",x"), text.size());
@@ -331,7 +334,8 @@ std::vector<data::Subset> subsets_of(const DatasetChoice& o, int64_t cache_varia
     subset.caption_files = {.endings = o.caption_extension,
                             .class_tokens = o.class_tokens,
                             .trigger_word = o.trigger_word,
-                            .mask_folder = as_there(o.mask_folder)};
+                            .mask_folder = as_there(o.mask_folder),
+                            .media = kMedia.at(o.media)};
     subset.clips = clip_rule(o);
     subset.visits = {o.num_repeats, o.is_reg, caption_rule(o), o.trigger_word, o.slider_strength};
     if (o.multi_resolution == "one" && !o.is_reg) subset.visits.num_repeats /= static_cast<double>(resolutions.size());

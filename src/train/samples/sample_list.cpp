@@ -85,6 +85,15 @@ nlohmann::ordered_json json_of(const data::CaptionRule& rule) {
           {"caption_separator", rule.separator},  {"secondary_separator", rule.secondary_separator}};
 }
 
+constexpr const char *kPictures = "pictures", *kClips = "clips";
+
+data::Media read_media(const nlohmann::json& json) {
+  if (!json.contains("media")) return data::Media::all;
+  const auto& word = json["media"];
+  if (word != kPictures && word != kClips) refuse_value(word, "pictures or clips");
+  return word == kClips ? data::Media::clips : data::Media::pictures;
+}
+
 void read_set(const nlohmann::json& json, Samples& samples) {
   samples.sets.push_back({json.at("num_repeats").get<double>(), json.at("of_class_set").get<bool>(), read_caption_rule(json),
                           json.value("trigger_word", ""), read_number(json, "slider_strength", 1, -kMostFactor, kMostFactor)});
@@ -94,7 +103,8 @@ void read_set(const nlohmann::json& json, Samples& samples) {
                               .class_tokens = json.at("class_tokens").get<std::string>(),
                               .trigger_word = samples.sets.back().trigger_word,
                               .with_videos = json.value("with_videos", false),
-                              .mask_folder = json.value("mask_folder", "")}});
+                              .mask_folder = json.value("mask_folder", ""),
+                              .media = read_media(json)}});
 }
 
 nlohmann::ordered_json json_of(const data::VisitRule& set, const data::MetadataOrigin& origin) {
@@ -109,6 +119,7 @@ nlohmann::ordered_json json_of(const data::VisitRule& set, const data::MetadataO
   if (set.slider_strength != 1) json["slider_strength"] = set.slider_strength;
   if (origin.captions.with_videos) json["with_videos"] = true;
   if (!origin.captions.mask_folder.empty()) json["mask_folder"] = origin.captions.mask_folder;
+  if (origin.captions.media != data::Media::all) json["media"] = origin.captions.media == data::Media::clips ? kClips : kPictures;
   return json;
 }
 
