@@ -31,7 +31,7 @@ namespace {
 
 /// Whether a row of a metadata file says nothing that its picture shows; in a folder a blank caption was written as one.
 bool lacks_caption(const nlohmann::json& row, bool blank_counts) {
-  for (const char* key : {"prompt", "caption", "text"}) {
+  for (const char* key : kCaptionColumns) {
     auto it = row.find(key);
     if (it == row.end()) continue;
     return it->is_null() || (!blank_counts && it->is_string() && trim(it->get<std::string>()).empty());
@@ -71,7 +71,7 @@ std::map<std::string, std::string> masks_in(const fs::path& folder) {
 
 /// The file of a row, as metadata names it; "" where nothing does.
 std::string named_file(const nlohmann::json& row) {
-  for (const char* key : {"image", "video", "file_name"}) {
+  for (const char* key : kFileColumns) {
     auto it = row.find(key);
     if (it != row.end() && it->is_array() && !it->empty()) it = it->begin();
     if (it != row.end() && it->is_string()) return it->get<std::string>();
