@@ -179,7 +179,7 @@ void put_further(const nlohmann::json& cells, const DatasetOptions& options, Fil
 /// Puts the cells of values: what stands in them, and of files their paths.
 void put_cells(const nlohmann::json& cells, const Columns& columns, Files& there, Row& row) {
   for (const auto& column : columns) {
-    if (!column.names_files() && cells.contains(column.name)) row.cells[column.name] = cells[column.name];
+    if (!column.names_files() && !column.name.empty() && cells.contains(column.name)) row.cells[column.name] = cells[column.name];
   }
   for (const auto& column : columns) {
     if (column.is_seen() || !column.names_files()) continue;
