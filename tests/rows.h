@@ -25,7 +25,7 @@ inline std::vector<at::Tensor> read_list(const data::Dataset& dataset, int64_t r
 }
 
 inline at::Tensor read_mask(const data::Dataset& dataset, int64_t row, int64_t variant = 0) {
-  return std::get<at::Tensor>(data::read(dataset, row, {.name = "mask", .is = Column::Is::mask}, variant));
+  return std::get<at::Tensor>(data::read(dataset, row, *mask_of(dataset.options().columns), variant));
 }
 
 }  // namespace burnish::test

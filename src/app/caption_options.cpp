@@ -1,6 +1,7 @@
 #include "app/caption_options.h"
 
 #include "base/limits.h"
+#include "config/everyday_words.h"
 #include "config/problems.h"
 #include "data/caption_places.h"
 
@@ -18,7 +19,8 @@ void fields(config::Fields& f, CaptionOptions& o) {
   f.positional("folder", o.folders, "folders of pictures and clips, beside which captions are written");
   f("caption_style", o.style, "sentences, or tags with commas between").one_of({"sentences", "tags"});
   f("caption_prompt", o.caption.prompt, "what is asked about every picture, in place of this program's prompt for the style");
-  f("trigger_word", o.caption.trigger, "a word that every caption begins with, or holds; the prompt tells the model of it");
+  f("trigger_word", o.caption.trigger, "a word that every caption begins with, or holds; the prompt tells the model of it")
+      .called(config::kTrigger);
   f("caption_mode", o.mode, "fill writes captions that are missing, replace all, add goes on behind those that are there")
       .one_of({"fill", "replace", "add"});
   f("caption_extension", o.extension, "ending of the files with captions");
@@ -42,7 +44,7 @@ void fields(config::Fields& f, CaptionOptions& o) {
       .at_most(kMostFrames)
       .in("frames");
   f("frame_rate", o.frames.rate, "frames of a clip that it sees in a second").at_least(kLeastRate).at_most(kMostRate);
-  f("batch_size", o.batch_size, "pictures that are written about at once").at_least(1).at_most(kMostInABatch);
+  f("batch_size", o.batch_size, "pictures that are written about at once").at_least(1).at_most(kMostInABatch).called(config::kBatch);
   f.group("Writing");
   auto& tokens = o.writing.tokens;
   f("max_new_tokens", o.writing.max_new_tokens, "tokens of a caption at most").at_least(1).at_most(kMostTokens).in("tokens");

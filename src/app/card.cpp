@@ -11,6 +11,7 @@
 #include "base/say.h"
 #include "base/text.h"
 #include "config/command_line.h"
+#include "config/everyday_words.h"
 #include "io/safetensors.h"
 #include "loras/embedding_file.h"
 #include "models/files/hub_files.h"
@@ -35,12 +36,12 @@ void fields(config::Fields& f, CardChoice& o) {
   f.group("Run");
   f.positional("run", o.runs, "folder of a training run");
   f.group("Card");
-  f.path("output", o.output, "folder to write: README.md, weights, samples/; card in the run's folder without it");
+  f.path("output", o.output, "folder to write: README.md, weights, samples/; card in the run's folder without it").called(config::kOutput);
   f("title", o.title, "title of the model; that of the saved weights without it (metadata_title, output_name)");
   f("base_model", o.base_model, "id on Hugging Face of the model that was trained over; found by name without it");
   f("license", o.license, "license of the weights, as 'cc-by-4.0'; that of the saved weights without it");
   f("description", o.description, "a sentence or more on what it is for; that of the saved weights without it");
-  f("trigger_word", o.trigger, "word that brings it out in a prompt; that of the datasets without it");
+  f("trigger_word", o.trigger, "word that brings it out in a prompt; that of the datasets without it").called(config::kTrigger);
   f("tags", o.tags, "further tags, with commas between");
   f("num_samples", o.num_samples, "pictures of the run's last previews, at most").at_least(0);
   f("overwrite", o.overwrite, "replace a card that is there");

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "config/command_line.h"
+#include "config/everyday_words.h"
 #include "config/pages.h"
 #include "data/mask_check.h"
 #include "data/survey.h"
@@ -32,6 +33,7 @@ namespace burnish::app {
 namespace {
 
 constexpr int64_t kMostFramesStep = 64;
+constexpr double kUsualRate = 16;  // of clips, in frames a second
 constexpr const char* kAnyCaption = "-";
 
 struct DataOptions {
@@ -39,19 +41,11 @@ struct DataOptions {
   std::string settings, dataset_config, data_file_keys = "image,video", masked_loss = "none", mask_column = "mask";
   train::DatasetChoice dataset;
   train::ModelChoice model;
-  int64_t batch_size = 1, division = 16, frames_step = 0;
+  int64_t batch_size = 1, division = 16, clip_step = 0;
   bool json = false;
   std::string contact_sheet;
   int64_t num_pictures = 30;
 };
-
-data::MaskSource mask_source(const DataOptions& o) {
-  using From = data::MaskSource::From;
-  return {o.masked_loss == "alpha"    ? From::alpha
-          : o.masked_loss == "column" ? From::column
-                                      : From::nothing,
-          o.masked_loss == "column" ? o.mask_column : ""};
-}
 
 /// Datasets as a run of these settings has them, or what is named here in their place. The options that are looked at later become the
 /// run's.
@@ -77,6 +71,16 @@ data::DatasetOptions of_settings(DataOptions& o) {
   return options;
 }
 
+/// What a model would make that takes such pictures, or clips.
+Column target_meant(const DataOptions& o) {
+  const bool of_clips = o.clip_step > 0;
+  return {.name = kTarget,
+          .is = of_clips ? Column::Is::clip : Column::Is::picture,
+          .fit = Column::Fit::target,
+          .side = o.division,
+          .frames = {.step = o.clip_step, .rate = kUsualRate}};
+}
+
 /// Datasets as the options of this verb say.
 data::DatasetOptions of_options(const DataOptions& o) {
   if (o.data.empty() == o.dataset_config.empty())
@@ -89,11 +93,8 @@ data::DatasetOptions of_options(const DataOptions& o) {
     datasets.back().metadata_path = path;
   }
   data::DatasetOptions options{.data_file_keys = o.data_file_keys};
-  options.mask = mask_source(o);
-  models::LatentSpace space;
-  space.side = o.division;
-  space.frames_step = o.frames_step;
-  options.columns = {models::target_of(space)};
+  options.columns = {target_meant(o)};
+  train::add_masks(options.columns, o.masked_loss, o.mask_column);
   for (const auto& dataset : datasets) {
     for (auto& subset : train::subsets_of(dataset, 1)) {
       data::fit(subset, target_of(options.columns));
@@ -111,8 +112,7 @@ data::Dataset open(DataOptions& o) {
   if (!o.json) return data::Dataset(options);
   // How pictures are cut follows from their sizes, whatever stands in their captions and masks.
   options.only_headers = true;
-  options.mask = {};
-  std::erase_if(options.columns, [&](const auto& column) { return column.name == o.mask_column; });
+  std::erase_if(options.columns, [&](const auto& column) { return column.name == o.mask_column || column.is == Column::Is::opacity; });
   for (auto& subset : options.subsets) subset.caption_files.trigger_word = kAnyCaption;
   return data::Dataset(options);
 }
@@ -151,9 +151,9 @@ void print_without_effect(const DataOptions& o, const data::Dataset& dataset) {
   auto num_zero = std::ranges::count_if(dataset.rows(), [&](auto row) { return dataset.row(row).loss_weight == 0; });
   if (num_zero > 0)
     print("\nwarning: {} a loss_weight of 0, so nothing is learned of it\n", count_of(num_zero, "sample has", "samples have"));
-  auto source = mask_source(o);
-  if (source.from == data::MaskSource::From::nothing) source = {data::MaskSource::From::column, o.mask_column};
-  for (const auto& line : data::warnings_of_masks(dataset, source)) print("\nwarning: {}\n", line);
+  const auto* masks = mask_of(dataset.options().columns);
+  for (const auto& line : data::warnings_of_masks(dataset, masks != nullptr ? *masks : mask_column(o.mask_column)))
+    print("\nwarning: {}\n", line);
 }
 
 void fields(config::Fields& f, DataOptions& o) {
@@ -171,17 +171,18 @@ void fields(config::Fields& f, DataOptions& o) {
       .one_of({"none", "column", "alpha"});
   f("mask_column", o.mask_column, "column that names masks");
   f("division", o.division, "sides are multiples of this, as the model takes them: 16 or 8, say").at_least(1).at_most(kMostPixelsASide);
-  f("frames_step", o.frames_step,
+  f("frames_step", o.clip_step,
     "look at clips too, of 1 + a multiple of so many frames, as the model takes them, 4 say; 0 looks at pictures alone")
       .at_least(0)
       .at_most(kMostFramesStep);
-  f("batch_size", o.batch_size, "samples of equal size in a batch").at_least(1).at_most(kMostInABatch);
+  f("batch_size", o.batch_size, "samples of equal size in a batch").at_least(1).at_most(kMostInABatch).called(config::kBatch);
   f("json", o.json,
     "print as JSON for what size each picture is cut, and where, and nothing else: of pictures headers are read, and captions may be "
     "missing");
   f.group("Model");
   f.path("model", o.model.model, "as for burnish train: counts the tokens that its text encoders make of the captions", {},
-         config::seen_from_if_there);
+         config::seen_from_if_there)
+      .called(config::kModel);
   f.path("tokenizer_path", o.model.tokenizer_path,
          "tokenizer folder (CLIP, Qwen), or author/model:tokenizer/, when it is not beside the model", {}, config::seen_from_if_there);
   f.path("tokenizer_2_path", o.model.tokenizer_2_path, "folder of the second tokenizer (T5), when it is not beside the model");

@@ -17,6 +17,7 @@
 #include "base/say.h"
 #include "base/text.h"
 #include "config/command_line.h"
+#include "config/everyday_words.h"
 #include "io/files.h"
 #include "io/output_file.h"
 #include "train/subject/model_choice.h"
@@ -37,10 +38,11 @@ struct NewOptions {
 
 void fields(config::Fields& f, NewOptions& o) {
   f.group("Answers");
-  f.path("dataset", o.dataset, "folder of pictures, with or without captions, or a metadata file");
+  f.path("dataset", o.dataset, "folder of pictures, with or without captions, or a metadata file").called(config::kData);
   f.path("model", o.model.model,
          "folder, file, id on a hub (author/model), or the name of a published model; may be given several times for parts of a model", {},
-         config::seen_from_if_there);
+         config::seen_from_if_there)
+      .called(config::kModel);
   f.path("tokenizer_path", o.model.tokenizer_path, "tokenizer folder (CLIP, Qwen), when it is not beside the model", {},
          config::seen_from_if_there);
   f.path("tokenizer_2_path", o.model.tokenizer_2_path, "folder of the second tokenizer (T5), when it is not beside the model");
@@ -48,7 +50,7 @@ void fields(config::Fields& f, NewOptions& o) {
     "words for what is learned, 'sks dog' say: the caption of pictures that have none, and before captions that do not say them");
   f("memory", o.memory,
     "memory of the card: 16 (GB), 16GiB or 800MiB; cpu trains on the processor. Without it, what is free on this machine's GPU");
-  f.path("output", o.output, "TOML file to write; prompts of previews go beside it");
+  f.path("output", o.output, "TOML file to write; prompts of previews go beside it").called(config::kOutput);
   f("overwrite", o.overwrite, "replace these files where they are there");
   f("start", o.start, "train once they are written");
   f("yes", o.yes, "ask nothing: what is not given has its value by itself");

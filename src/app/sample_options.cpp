@@ -7,6 +7,7 @@
 #include "base/input_error.h"
 #include "base/limits.h"
 #include "base/number.h"
+#include "config/everyday_words.h"
 #include "config/problems.h"
 #include "data/drawn_file.h"
 #include "diffusion/process.h"
@@ -28,8 +29,8 @@ void add_words_and_weights(config::Fields& f, SampleOptions& o) {
       "file with one prompt a line, and flags for it behind it: --w 512 --h 512 --f 81 --d 42 --s 20 --l 7.5 --n negative prompt --am 0.5 "
       "--ci picture.png");
   f.path("reference", o.reference, "reference picture that the model is to see, for models that read some; may be given several times");
-  f("negative_prompt", o.negative_prompt, "what to steer away from, with cfg_scale above 1");
-  f.path("lora", o.lora, "LoRA file, or file:strength; may be given several times");
+  f("negative_prompt", o.negative_prompt, "what to steer away from, with cfg_scale above 1").called(config::kNegative);
+  f.path("lora", o.lora, "LoRA file, or file:strength; may be given several times").called(config::kLora);
   f("lora_strengths", o.lora_strengths,
     "comma list of factors on the strengths of the LoRAs, as -2,-1,0,1,2 for a slider: all pictures are drawn at each, from equal noise");
   f.path("embedding", o.embedding,
@@ -37,7 +38,7 @@ void add_words_and_weights(config::Fields& f, SampleOptions& o) {
 }
 
 void add_extent(config::Fields& f, SampleOptions& o) {
-  f("height", o.extent.height, "height of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels");
+  f("height", o.extent.height, "height of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels").called(config::kSize);
   f("width", o.extent.width, "width of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels");
   f("num_frames", o.extent.frames, "frames of a clip, for models that make clips; 1 makes a picture")
       .at_least(1)
@@ -49,7 +50,11 @@ void add_extent(config::Fields& f, SampleOptions& o) {
 }
 
 void add_walk(config::Fields& f, SampleOptions& o) {
-  f("num_inference_steps", o.num_inference_steps, "steps of the sampler").at_least(1).at_most(kMostSamplerSteps).in("steps");
+  f("num_inference_steps", o.num_inference_steps, "steps of the sampler")
+      .at_least(1)
+      .at_most(kMostSamplerSteps)
+      .in("steps")
+      .called(config::kSteps);
   f("sampler", o.sampler,
     "euler, for models that flow also unipc or lcm, for models with discrete timesteps euler_a, dpmpp_2m or ddim; default takes the "
     "model's "
@@ -60,12 +65,12 @@ void add_walk(config::Fields& f, SampleOptions& o) {
   f("sigmas", o.sigmas,
     "comma list of the shares of noise at which steps begin, and 0 behind them, for models that flow; \"\": those that a LoRA of few steps "
     "names, or the model's own");
-  f("cfg_scale", o.cfg_scale, "classifier-free guidance; 1 is off");
+  f("cfg_scale", o.cfg_scale, "classifier-free guidance; 1 is off").called(config::kGuidance);
   f("guidance_rescale", o.guidance_rescale, "share by which guided predictions are brought back to their deviation without guidance")
       .at_least(0)
       .at_most(1);
   f("num_images", o.num_images, "pictures of each prompt").at_least(1).at_most(kMostPictures);
-  f("batch_size", o.batch_size, "pictures computed at once").at_least(1).at_most(kMostPictures);
+  f("batch_size", o.batch_size, "pictures computed at once").at_least(1).at_most(kMostPictures).called(config::kBatch);
 }
 
 void add_memory(config::Fields& f, SampleOptions& o) {
@@ -94,7 +99,9 @@ void add_extra_inputs(config::Fields& f, SampleOptions& o) {
 
 void add_files(config::Fields& f, SampleOptions& o) {
   f.group("Files");
-  f.path("output_path", o.output_path, "folder for 0000.png, 0001.png, ...; for clips 0000.webp, ...").level(config::Level::first_run);
+  f.path("output_path", o.output_path, "folder for 0000.png, 0001.png, ...; for clips 0000.webp, ...")
+      .level(config::Level::first_run)
+      .called(config::kOutput);
   f("format", o.format,
     "png (of a clip a folder of frames), webp (of a clip animated), and of clips mp4 or webm; default takes png for pictures and webp for "
     "clips")

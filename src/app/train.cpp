@@ -30,12 +30,11 @@ namespace {
 constexpr const char* kTrainAnswer = "interrupted: the run ends after this step, and saves what it trained";
 constexpr const char* kCacheAnswer = "interrupted: making the cache ends after this sample, and what is complete is kept";
 
-/// Refuses a folder for a cache in which a file has the name of one of its lists and is another: these are objects of JSON. All other files
-/// of a cache have names by their contents.
+/// Refuses a folder for a cache in which a file has the name of one of its lists and is another: these are objects of JSON, of which the
+/// beginning says enough. All other files of a cache have names by their contents.
 void check_cache_folder(const char* verb, const std::filesystem::path& folder) {
   if (folder.empty()) return;
-  for (const char* name : {"samples.json", "manifest.json", "hashes.json"})
-    io::check_replaces(verb, folder / name, [](const auto& file) { return io::read_json(file).is_object(); });
+  for (const char* name : {"samples.json", "manifest.json", "hashes.json"}) io::check_replaces(verb, folder / name, io::begins_as_object);
 }
 
 /// False when only help was asked for.

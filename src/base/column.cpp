@@ -25,6 +25,16 @@ const Column& target_of(const Columns& columns) {
   return found == columns.end() ? picture : *found;
 }
 
+Column mask_column(const std::string& name) { return {.name = name, .is = Column::Is::mask, .fit = Column::Fit::as_target, .channels = 1}; }
+
+Column opacity_column() { return {.name = "", .is = Column::Is::opacity, .fit = Column::Fit::as_target, .channels = 1}; }
+
+const Column* mask_of(const Columns& columns) {
+  auto is_mask = [](const Column& column) { return column.is == Column::Is::mask || column.is == Column::Is::opacity; };
+  auto found = std::ranges::find_if(columns, is_mask);
+  return found == columns.end() ? nullptr : &*found;
+}
+
 bool is_clip_of(const Column& target, const Extent& extent) { return extent.frames > 1 && target.is != Column::Is::layers; }
 
 }  // namespace burnish

@@ -19,7 +19,8 @@ struct Column {
     sound,     ///< what is heard while the row's frames are shown
     numbers,   ///< a number or a list of them
     text,      ///< a text, or a list as JSON
-    tensor     ///< a safetensors file with one tensor
+    tensor,    ///< a safetensors file with one tensor
+    opacity    ///< how opaque each pixel of the target is, which counts as much: a mask that no cell names
   };
   /// The way in which pictures and frames of a column are brought to size.
   enum class Fit {
@@ -81,6 +82,12 @@ const Column* find_column(const Columns& columns, const std::string& name);
 const Column* find_read_as(const Columns& columns, const std::string& value);
 /// Returns the column of what is trained or drawn; one of pictures where none is declared.
 const Column& target_of(const Columns& columns);
+/// Returns the column of masks that are gray pictures, which is named so; a row that leaves it empty counts whole.
+Column mask_column(const std::string& name);
+/// Returns the column of masks that are the target's own opacity.
+Column opacity_column();
+/// Returns the column that says how much each pixel of the target counts, or null where all count whole.
+const Column* mask_of(const Columns& columns);
 /// Tells whether a target of such an extent is a clip: of several frames that are no layers.
 bool is_clip_of(const Column& target, const Extent& extent);
 

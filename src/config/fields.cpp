@@ -118,38 +118,10 @@ std::string toml_quoted(const std::string& text) {
   return out + "\"";
 }
 
-/// Words that people bring from other programs, with the options that they may mean, the likeliest first.
-const std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> kEverydayWords{
-    {{"rank", "network_dim", "network_rank", "lora_dim", "r"}, {"lora_rank"}},
-    {{"alpha", "network_alpha"}, {"lora_alpha"}},
-    {{"lr"}, {"learning_rate"}},
-    {{"steps", "num_steps", "train_steps", "max_train_steps", "iterations", "inference_steps"}, {"max_steps", "num_inference_steps"}},
-    {{"epochs", "max_train_epochs"}, {"num_epochs"}},
-    {{"batch", "bs", "train_batch_size"}, {"batch_size"}},
-    {{"output", "output_dir", "out", "out_dir", "output_folder", "save_dir"}, {"output_path", "output"}},
-    {{"dataset", "data", "data_dir", "dataset_dir", "train_data_dir", "instance_data_dir", "image_dir", "images"},
-     {"dataset_metadata_path", "dataset"}},
-    {{"checkpoint", "base_model", "model_path", "model_name", "pretrained_model_name_or_path", "ckpt"}, {"model"}},
-    {{"size", "res"}, {"resolution", "height"}},
-    {{"cfg", "guidance", "guidance_scale"}, {"cfg_scale"}},
-    {{"negative"}, {"negative_prompt"}},
-    {{"lora_path", "lora_weights", "weights"}, {"lora", "lora_checkpoint"}},
-    {{"trigger", "instance_token"}, {"trigger_word"}},
-    {{"precision", "mixed_precision"}, {"dtype"}},
-    {{"save_every"}, {"save_steps"}},
-    {{"sample_prompts", "validation_prompt"}, {"preview_prompts"}},
-    {{"threads"}, {"num_threads"}}};
-
-/// The option that such a word means among the fields; "" where there is none.
+/// The first option that is called so elsewhere; "" where there is none.
 std::string everyday_name(const std::string& word, const Fields& fields) {
-  const auto names = fields.names();
-  for (const auto& [words, options] : kEverydayWords) {
-    if (!contains(words, word)) continue;
-    for (const auto& option : options) {
-      if (contains(names, option)) return option;
-    }
-  }
-  return "";
+  const auto called = std::ranges::find_if(fields.list(), [&](const auto& field) { return contains(field.called_else, word); });
+  return called == fields.list().end() ? "" : called->name;
 }
 
 }  // namespace

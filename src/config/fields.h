@@ -53,7 +53,8 @@ struct Field {
   bool decides_what_is_learned = false;    ///< whether it decides what is learned, so that a saved state is no good under another value
   std::function<std::string()> learned_as = {};  ///< see Row::learned_as
   LearnedBy learned_by = LearnedBy::all;
-  bool acts_outside = false;  ///< see Row::acts_outside
+  bool acts_outside = false;                  ///< see Row::acts_outside
+  std::vector<std::string> called_else = {};  ///< see Row::called
   Level level = Level::usual;
 };
 
@@ -99,6 +100,8 @@ class Row {
   /// Marks an option that has something done outside of the program: a command started, an address told. A settings file may give it only
   /// to who trusts that file (--trust_settings), and to_toml leaves it out, so that settings that are passed on do nothing to others.
   Row& acts_outside() { return field_->acts_outside = true, *this; }
+  /// Lists words of other programs that are answered with the option's name.
+  Row& called(std::vector<std::string> words) { return field_->called_else = std::move(words), *this; }
   Row& level(Level level) { return field_->level = level, *this; }
 
  private:

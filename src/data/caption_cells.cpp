@@ -5,6 +5,7 @@
 #include "base/input_error.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "data/metadata.h"
 
 namespace burnish::data {
 
@@ -34,7 +35,7 @@ Captions captions_in(const nlohmann::json& value, const std::string& key) {
 }
 
 Captions captions_of(const nlohmann::json& row, const std::vector<std::string>& columns) {
-  for (const char* key : {"prompt", "caption", "text"}) {
+  for (const char* key : kCaptionColumns) {
     auto it = row.find(key);
     if (it != row.end()) return captions_in(*it, key);
   }

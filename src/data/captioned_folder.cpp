@@ -54,7 +54,7 @@ nlohmann::json captions_beside(const fs::path& picture, const nlohmann::json& ob
     if (auto file = file_beside(picture, ending, there)) list.push_back({{"text", read_caption(*file)}, {"weight", weight}});
   }
   if (!list.is_null()) return list.size() == 1 ? list[0]["text"] : list;
-  for (const char* key : {"prompt", "caption", "text"}) {
+  for (const char* key : kCaptionColumns) {
     if (object.is_object() && object.contains(key)) return object[key];
   }
   return nullptr;

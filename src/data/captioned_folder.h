@@ -6,6 +6,9 @@
 
 namespace burnish::data {
 
+/// The files that a dataset takes, told by their names: all, what is a picture (an animation too), or what is a clip and never a picture.
+enum class Media { all, pictures, clips };
+
 /// Which text files beside the pictures of a folder hold their captions, and what those have that are without; and where masks are.
 struct CaptionFiles {
   std::string endings = ".txt";   ///< comma list of ENDING or ENDING=WEIGHT: how often that caption is drawn beside those of other endings
@@ -13,6 +16,7 @@ struct CaptionFiles {
   std::string trigger_word = {};  ///< the caption of those for which nothing else says one
   bool with_videos = false;       ///< whether videos count as pictures do
   std::string mask_folder = {};   ///< has masks under the names of pictures; "": they lie beside them
+  Media media = Media::all;       ///< which of the files are samples
   bool with_layers = false;       ///< whether cat_1.png, cat_2.png and so on, without captions, are the layers of cat.png
 };
 

@@ -11,16 +11,13 @@ namespace burnish::data {
 
 namespace {
 
-/// The options with the column of masks among those that are read. What is cut as layers are has as many, with transparency.
+/// The options with what is cut as layers are as layers: as many, with transparency.
 DatasetOptions completed(DatasetOptions options) {
   for (auto& column : options.columns) {
-    if (target_of(options.columns).is != Column::Is::layers || !column.is_seen()) continue;
+    if (target_of(options.columns).is != Column::Is::layers || !column.is_seen() || column.is == Column::Is::mask) continue;
     column.channels = 4;
     if (is_beside(column)) column.is = Column::Is::layers;
   }
-  const auto& column = options.mask.column;
-  if (!column.empty() && find_column(options.columns, column) == nullptr)
-    options.columns.push_back({.name = column, .is = Column::Is::mask, .fit = Column::Fit::as_target, .channels = 1});
   return options;
 }
 

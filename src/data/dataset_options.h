@@ -11,12 +11,6 @@
 
 namespace burnish::data {
 
-/// The source of a mask, which says what pixels count: a gray picture of its size that a column names, or its own transparency.
-struct MaskSource {
-  enum class From { nothing, column, alpha } from = From::nothing;
-  std::string column = {};
-};
-
 /// The rule by which a run visits the rows of one of its datasets.
 struct VisitRule {
   double num_repeats = 1;     ///< visits of each row in an epoch; where it is no whole number, the rows take turns
@@ -50,14 +44,14 @@ struct DatasetOptions {
   std::string data_file_keys = "image,video";  ///< columns that hold files; the first one present is the picture
   bool skip_bad_samples = false;               ///< name and count them and go on; else the first one stops the run
   bool only_headers = false;  ///< whether of pictures headers alone are read: what sizes they have, and not whether they can be decoded
-  /// The columns that are read of a row beside its captions: the target, without which pictures are trained, and further columns.
+  /// The columns that are read of a row beside its captions: the target, without which pictures are trained, and further columns, of which
+  /// one may say which pixels count (mask_of).
   ///
   /// Layers hold a list of files or name a folder of them, or there is a column a layer: image or image_0, then image_1 and so on. Columns
   /// that are cut as they are, but for masks, hold as many. Pictures and clips that are cut as the target is may be left empty by a row; so
   /// may lists of pictures, of which each is scaled and cut by its own size. Of what else names a file its path is kept.
   Columns columns = {};
   int64_t num_workers = 0;  ///< threads that are to load pictures ahead of those who take them
-  MaskSource mask = {};     ///< where masks are
   /// The folder where it is remembered which pictures were decoded, so that unchanged ones are not decoded again to check them; "": none.
   std::string checks_folder = {};
 };

@@ -31,7 +31,7 @@ namespace {
 
 /// Whether a row of a metadata file says nothing that its picture shows; in a folder a blank caption was written as one.
 bool lacks_caption(const nlohmann::json& row, bool blank_counts) {
-  for (const char* key : {"prompt", "caption", "text"}) {
+  for (const char* key : kCaptionColumns) {
     auto it = row.find(key);
     if (it == row.end()) continue;
     return it->is_null() || (!blank_counts && it->is_string() && trim(it->get<std::string>()).empty());
@@ -71,7 +71,7 @@ std::map<std::string, std::string> masks_in(const fs::path& folder) {
 
 /// The file of a row, as metadata names it; "" where nothing does.
 std::string named_file(const nlohmann::json& row) {
-  for (const char* key : {"image", "video", "file_name"}) {
+  for (const char* key : kFileColumns) {
     auto it = row.find(key);
     if (it != row.end() && it->is_array() && !it->empty()) it = it->begin();
     if (it != row.end() && it->is_string()) return it->get<std::string>();
@@ -109,6 +109,32 @@ Metadata read_file(const std::filesystem::path& path) {
 
 }  // namespace
 
+namespace {
+
+/// Tells whether a row's file is a clip and never a picture; names are seen from the metadata, where they are not whole.
+bool is_of_clip(const nlohmann::json& row, const fs::path& metadata) {
+  const auto file = named_file(row);
+  return !file.empty() && is_clip_alone(metadata.parent_path() / file);
+}
+
+/// Leaves the rows of what a dataset takes.
+Metadata of_media(Metadata all, Media media, const fs::path& path) {
+  if (media == Media::all) return all;
+  Metadata taken{.rows = {}, .columns = std::move(all.columns)};
+  for (size_t i = 0; i < all.rows.size(); ++i) {
+    if (is_of_clip(all.rows[i], path) != (media == Media::clips)) continue;
+    if (const auto bad = all.bad.find(i); bad != all.bad.end()) taken.bad[taken.rows.size()] = bad->second;
+    taken.rows.push_back(std::move(all.rows[i]));
+  }
+  const auto [asked, found] = media == Media::clips ? std::pair("clips", "pictures") : std::pair("pictures", "clips");
+  if (taken.rows.empty())
+    data_error("data", "{} holds {} alone, and media {} asks for {}; name a folder that has some, or take media out", path.string(), found,
+               asked, asked);
+  return taken;
+}
+
+}  // namespace
+
 Metadata load_metadata(const std::filesystem::path& given, const CaptionFiles& captions) {
   auto path = metadata_in(given);
   if (path != given && captions.endings != CaptionFiles().endings)
@@ -116,6 +142,7 @@ Metadata load_metadata(const std::filesystem::path& given, const CaptionFiles& c
          captions.endings, path.string());
   bool is_folder = io::is_folder(path) || path.extension() == ".tar";
   auto metadata = with_captions(is_folder ? load_captioned_folder(path, captions) : read_file(path), captions, is_folder);
+  metadata = of_media(std::move(metadata), captions.media, path);
   return captions.mask_folder.empty() ? metadata : with_masks(std::move(metadata), path, captions.mask_folder);
 }
 

@@ -85,16 +85,16 @@ void check_as_long(const Row& row, const std::string& file, const std::string& w
                row.file);
 }
 
-/// Tells whether what says which pixels of a row count is a clip, which then must be as long as the row's; a picture counts for all frames.
-bool has_mask_clip(const Row& row, const DatasetOptions& options, const LookedFiles& looked) {
-  const auto& source = options.mask;
-  if (source.from == MaskSource::From::nothing || !row.window) return false;
-  if (source.from == MaskSource::From::alpha) return true;
-  auto file = row.further.find(source.column);
-  if (file == row.further.end()) return false;
-  const bool is_clip = looked.at(file->second).clip.num_frames > 1;
-  if (is_clip) check_as_long(row, file->second, "mask", looked, options.subsets[row.subset].clips);
-  return is_clip || is_clip_alone(file->second);
+/// Notes the masks that are one picture for all frames of a row; one that is a clip must be as long as the row's.
+std::set<std::string> still_masks(const Row& row, const DatasetOptions& options, const LookedFiles& looked) {
+  std::set<std::string> stills;
+  for (const auto& column : options.columns) {
+    const auto file = row.further.find(column.name);
+    if (!row.window || column.is != Column::Is::mask || file == row.further.end()) continue;
+    if (looked.at(file->second).clip.num_frames > 1) check_as_long(row, file->second, "mask", looked, options.subsets[row.subset].clips);
+    else if (!is_clip_alone(file->second)) stills.insert(column.name);
+  }
+  return stills;
 }
 
 void check_further_clip(const Row& row, const std::string& column, const LookedFiles& looked, const ClipRule& rule) {
@@ -157,7 +157,7 @@ Looked look_at_row(const Row& row, const DatasetOptions& options, const LookedFi
   Looked looked{.picture = size_of(row.file)};
   if (target_of(options.columns).is == Column::Is::layers) check_layers(row, looked.picture, options, size_of);
   else look_beside(row, options, size_of, files, looked);
-  looked.has_mask_clip = has_mask_clip(row, options, files);
+  looked.stills = still_masks(row, options, files);
   const auto& rule = options.subsets[row.subset].size;
   for (const auto& column : options.columns) {
     if (column.is == Column::Is::pictures) looked.sizes[column.name] = sizes_in(row, column, rule, size_of);

@@ -1,4 +1,6 @@
 #pragma once
+#include <set>
+
 #include "data/file_notes.h"
 #include "data/row.h"
 
@@ -10,7 +12,7 @@ struct Looked {
   Size size = {};     ///< the size that it is scaled and cut to
   /// The sizes of pictures that are cut by their own size, or to a square, before they are, by column.
   std::map<std::string, std::vector<Size>> sizes = {};
-  bool has_mask_clip = false;  ///< whether what says which pixels of a clip count is a clip as well
+  std::set<std::string> stills = {};  ///< the columns in which a row of several frames has one picture for all of them
 };
 
 /// Looks at every file of the rows once: that it can be decoded (or that its header can be read), that targets are large enough, and that

@@ -73,16 +73,16 @@ Look read_look(const std::string& text) {
 }
 
 /// The file that each row's mask is in, by row.
-std::map<int64_t, std::string> mask_files(const Dataset& dataset, const MaskSource& source) {
+std::map<int64_t, std::string> mask_files(const Dataset& dataset, const Column& column) {
   std::map<int64_t, std::string> files;
   SpelledFiles there;
   for (auto row : dataset.rows()) {
     const auto& entry = dataset.row(row);
-    if (source.from == MaskSource::From::alpha) {
+    if (column.is == Column::Is::opacity) {
       files[row] = entry.file;
-    } else if (auto given = entry.further.find(source.column); given != entry.further.end()) {
+    } else if (auto given = entry.further.find(column.name); given != entry.further.end()) {
       files[row] = given->second;
-    } else if (auto kept = entry.cells.find(source.column); kept != entry.cells.end() && kept->is_string()) {
+    } else if (auto kept = entry.cells.find(column.name); kept != entry.cells.end() && kept->is_string()) {
       auto name = kept->get<std::string>();
       if (auto file = there.find(dataset.options().subsets[entry.subset].base_path, name); file && !name.empty())
         files[row] = file->string();
@@ -92,23 +92,22 @@ std::map<int64_t, std::string> mask_files(const Dataset& dataset, const MaskSour
 }
 
 /// One for all subsets, named by where their metadata is; "" where nothing is kept.
-fs::path notes_path(const Dataset& dataset, const MaskSource& source) {
+fs::path notes_path(const Dataset& dataset, const Column& column) {
   const fs::path folder = dataset.options().checks_folder;
   if (folder.empty() || !io::is_folder(folder)) return {};
-  std::string metadata = source.from == MaskSource::From::alpha ? "alpha" : "masks";
+  std::string metadata = column.is == Column::Is::opacity ? "alpha" : "masks";
   for (const auto& subset : dataset.options().subsets) metadata += "\n" + fs::absolute(subset.metadata_path).lexically_normal().string();
   return folder /
          fmt::format("checked-{}-{:016x}-masks.json", reads_clips(dataset.options().subsets) ? "clips" : "pictures", io::xxh64(metadata));
 }
 
 /// Every file once; none of a file that is no picture.
-std::map<std::string, Look> look_at_all(const std::map<int64_t, std::string>& masks, const MaskSource& source, bool as_clips,
-                                        FileNotes notes) {
+std::map<std::string, Look> look_at_all(const std::map<int64_t, std::string>& masks, const Column& column, bool as_clips, FileNotes notes) {
   std::map<std::string, Look> looks;
   for (const auto& [row, file] : masks) looks[file];
   auto seen = [&](const fs::path& file) -> std::string {
     try {
-      return text_of(look_at_file(file, as_clips, source.from == MaskSource::From::alpha));
+      return text_of(look_at_file(file, as_clips, column.is == Column::Is::opacity));
     } catch (const Error&) {
       return "";
     }
@@ -157,8 +156,8 @@ struct Group {
   }
 };
 
-std::vector<std::string> sentences(const Dataset& dataset, const MaskSource& source, const Group& nothing, const Group& dim) {
-  bool is_alpha = source.from == MaskSource::From::alpha;
+std::vector<std::string> sentences(const Dataset& dataset, const Column& column, const Group& nothing, const Group& dim) {
+  bool is_alpha = column.is == Column::Is::opacity;
   std::vector<std::string> said;
   auto having = [](const Group& group) { return count_of(group.count, "sample has", "samples have"); };
   if (nothing.count > 0)
@@ -175,10 +174,9 @@ std::vector<std::string> sentences(const Dataset& dataset, const MaskSource& sou
 
 }  // namespace
 
-std::vector<std::string> warnings_of_masks(const Dataset& dataset, const MaskSource& source) {
-  if (source.from == MaskSource::From::nothing) return {};
-  const auto masks = mask_files(dataset, source);
-  const auto looks = look_at_all(masks, source, reads_clips(dataset.options().subsets), FileNotes(notes_path(dataset, source)));
+std::vector<std::string> warnings_of_masks(const Dataset& dataset, const Column& column) {
+  const auto masks = mask_files(dataset, column);
+  const auto looks = look_at_all(masks, column, reads_clips(dataset.options().subsets), FileNotes(notes_path(dataset, column)));
   Group nothing, dim;
   int64_t num_masks = 0, num_white = 0;
   for (const auto& [row, file] : masks) {
@@ -189,18 +187,18 @@ std::vector<std::string> warnings_of_masks(const Dataset& dataset, const MaskSou
     if (look.most == 0 || !is_seen(dataset, row, look)) nothing.add(row, 0);
     else if (look.most <= kDim) dim.add(row, look.most);
   }
-  auto said = sentences(dataset, source, nothing, dim);
+  auto said = sentences(dataset, column, nothing, dim);
   const auto is_bare = [&](auto row) {
     return !masks.contains(row) && !dataset.options().subsets[dataset.row(row).subset].visits.of_class_set;
   };
   const auto num_without = std::ranges::count_if(dataset.rows(), is_bare);
-  const bool is_asked_for = dataset.options().mask.from != MaskSource::From::nothing;
+  const bool is_asked_for = mask_of(dataset.options().columns) != nullptr;
   if (is_asked_for && !masks.empty() && num_without > 0)
     said.push_back(fmt::format("{} no mask and {} whole, beside {} that {} one", count_of(num_without, "sample has", "samples have"),
                                num_without == 1 ? "counts" : "count", std::ssize(masks), masks.size() == 1 ? "has" : "have"));
   if (num_masks > 0 && num_white == num_masks)
-    said.emplace_back(source.from == MaskSource::From::alpha ? "no picture is transparent anywhere, so masked_loss alpha changes nothing"
-                                                             : "every mask is white all over, so masks change nothing");
+    said.emplace_back(column.is == Column::Is::opacity ? "no picture is transparent anywhere, so masked_loss alpha changes nothing"
+                                                       : "every mask is white all over, so masks change nothing");
   return said;
 }
 

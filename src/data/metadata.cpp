@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/escapes.h"
 #include "base/input_error.h"
@@ -11,50 +12,57 @@ namespace burnish::data {
 
 namespace {
 
+const std::string_view kMark = "\xEF\xBB\xBF";
+
+using CsvRecord = std::vector<CsvCell>;
+
 /// Reads RFC 4180 records: quoted fields may hold commas, line ends and doubled quotes.
 class CsvReader {
  public:
-  CsvReader(std::string_view text, std::string_view file) : text_(text), file_(file) {}
+  CsvReader(std::string_view text, std::string_view file) : text_(text), file_(file), at_(text.starts_with(kMark) ? kMark.size() : 0) {}
 
-  bool done() const { return text_.empty(); }
+  bool done() const { return at_ == text_.size(); }
   int64_t line() const { return line_; }
 
-  std::vector<std::string> record() {
-    std::vector<std::string> fields;
+  CsvRecord record() {
+    CsvRecord cells;
     while (true) {
-      fields.push_back(field());
-      if (text_.empty()) return fields;
-      char separator = text_.front();
-      text_.remove_prefix(1);
+      cells.push_back(cell());
+      if (done()) return cells;
+      const char separator = text_[at_++];
       if (separator == ',') continue;
-      if (separator == '\r' && text_.starts_with('\n')) text_.remove_prefix(1);
+      if (separator == '\r' && text_.substr(at_).starts_with('\n')) ++at_;
       ++line_;
-      return fields;
+      return cells;
     }
   }
 
  private:
-  std::string field() {
-    if (!text_.starts_with('"')) {
-      auto end = std::min(text_.find_first_of(",\r\n"), text_.size());
-      std::string value(text_.substr(0, end));
-      text_.remove_prefix(end);
-      return value;
-    }
-    auto opened = line_;
-    text_.remove_prefix(1);
+  CsvCell cell() {
+    CsvCell cell{.begin = at_};
+    cell.value = text_.substr(at_).starts_with('"') ? quoted() : plain();
+    cell.end = at_;
+    return cell;
+  }
+
+  std::string plain() {
+    const auto end = std::min(text_.find_first_of(",\r\n", at_), text_.size());
+    const auto begin = std::exchange(at_, end);
+    return std::string(text_.substr(begin, end - begin));
+  }
+
+  std::string quoted() {
+    const auto opened = line_;
     std::string value;
-    while (!text_.empty()) {
-      char c = text_.front();
-      text_.remove_prefix(1);
+    for (++at_; !done();) {
+      const char c = text_[at_++];
       if (c == '\n') ++line_;
       if (c != '"') {
         value += c;
-      } else if (text_.starts_with('"')) {
-        value += '"';
-        text_.remove_prefix(1);
+      } else if (text_.substr(at_).starts_with('"')) {
+        value += text_[at_++];
       } else {
-        auto next = text_.empty() ? '\n' : text_.front();
+        const char next = done() ? '\n' : text_[at_];
         if (next != ',' && next != '\n' && next != '\r') data_error("data", "{} line {}: text after a closing quote", file_, line_);
         return value;
       }
@@ -63,13 +71,14 @@ class CsvReader {
   }
 
   std::string_view text_, file_;
+  size_t at_ = 0;
   int64_t line_ = 1;
 };
 
-bool blank(const std::vector<std::string>& record) { return record.size() == 1 && trim(record[0]).empty(); }
+bool blank(const CsvRecord& record) { return record.size() == 1 && trim(record[0].value).empty(); }
 
 std::string_view without_mark(std::string_view text) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
   return text;
 }
 
@@ -98,11 +107,11 @@ nlohmann::json parse_object(std::string_view text, std::string_view file, int64_
   return json;
 }
 
-std::vector<std::string> column_names(const std::vector<std::string>& record, std::string_view file, int64_t line) {
+std::vector<std::string> column_names(const CsvRecord& record, std::string_view file, int64_t line) {
   std::vector<std::string> columns;
   std::set<std::string> seen;
   for (const auto& cell : record) {
-    columns.emplace_back(trim(cell));
+    columns.emplace_back(trim(cell.value));
     if (!seen.insert(columns.back()).second) data_error("data", "{} line {}: two columns are named '{}'", file, line, columns.back());
   }
   return columns;
@@ -116,15 +125,23 @@ void finish(Metadata& m, std::string_view file) {
 
 }  // namespace
 
+std::vector<std::vector<CsvCell>> csv_cells(std::string_view text, std::string_view file) {
+  std::vector<CsvRecord> records;
+  for (CsvReader reader(text, file); !reader.done();) {
+    if (auto record = reader.record(); !blank(record)) records.push_back(std::move(record));
+  }
+  return records;
+}
+
 Metadata parse_csv(std::string_view text, std::string_view file) {
-  CsvReader reader(without_mark(text), file);
+  CsvReader reader(text, file);
   Metadata m;
   while (!reader.done()) {
     auto line = reader.line();
     auto record = reader.record();
     if (blank(record)) continue;
     for (const auto& cell : record) {
-      if (!is_utf8(cell)) data_error("data", "{} line {}: the text is not UTF-8; save the file in that encoding", file, line);
+      if (!is_utf8(cell.value)) data_error("data", "{} line {}: the text is not UTF-8; save the file in that encoding", file, line);
     }
     if (m.columns.empty()) {
       m.columns = column_names(record, file, line);
@@ -135,7 +152,7 @@ Metadata parse_csv(std::string_view text, std::string_view file) {
                  m.columns.size());
     }
     nlohmann::json row;
-    for (size_t i = 0; i < record.size(); ++i) row[m.columns[i]] = record[i];
+    for (size_t i = 0; i < record.size(); ++i) row[m.columns[i]] = record[i].value;
     m.rows.push_back(std::move(row));
   }
   finish(m, file);

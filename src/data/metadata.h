@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -6,6 +7,19 @@
 #include <vector>
 
 namespace burnish::data {
+
+/// The columns that name a row's file where nothing else is said, and those that hold its caption: the first that is there counts.
+inline constexpr std::array kFileColumns{"image", "video", "file_name"};
+inline constexpr std::array kCaptionColumns{"prompt", "caption", "text"};
+
+/// A cell of a .csv file: its value, and where it stands in the text, quotes included.
+struct CsvCell {
+  size_t begin = 0, end = 0;
+  std::string value = {};
+};
+/// Reads the cells of a text by RFC 4180: quoted ones may hold commas, line ends and doubled quotes. Lines of blanks are left out. `file`
+/// is for messages: a data Error names it and the line.
+std::vector<std::vector<CsvCell>> csv_cells(std::string_view text, std::string_view file);
 
 /// The rows of a metadata file: column name to value.
 struct Metadata {

@@ -38,10 +38,16 @@ ClipWindow window_of(const Dataset& dataset, const Row& row, const std::string& 
   return window_beside(*row.window, dataset.options().subsets[row.subset].clips, !io::is_folder(row.file), !io::is_folder(file));
 }
 
-at::Tensor read_alike(const Dataset& dataset, const Row& row, const Column& column, const std::vector<std::string>& files,
+/// Tells whether a row's cell in a column has each of the frames that are taken of its target.
+bool has_frames(const Dataset& dataset, int64_t number, const Column& column) {
+  return dataset.row(number).window && !dataset.looked(number).stills.contains(column.name);
+}
+
+at::Tensor read_alike(const Dataset& dataset, int64_t number, const Column& column, const std::vector<std::string>& files,
                       const CropOf& cut) {
+  const auto& row = dataset.row(number);
   if (column.is == Is::layers) return read_layers(files, cut);
-  if (row.window) return as_cell(read_frames(files[0], window_of(dataset, row, files[0]), pixels_of(column), cut));
+  if (has_frames(dataset, number, column)) return as_cell(read_frames(files[0], window_of(dataset, row, files[0]), pixels_of(column), cut));
   return read_picture(files[0], pixels_of(column), cut);
 }
 
@@ -56,13 +62,14 @@ at::Tensor read_beside(const Dataset& dataset, int64_t number, const Column& col
   const auto& looked = dataset.looked(number);
   const auto files = files_in(row, column.name);
   if (files.empty() && column.given == Column::Given::or_white) return white(dataset, number, column);
+  if (files.empty() && column.is == Is::mask) return {};
   if (files.empty()) data_error("data", "{} names no picture in the column '{}'", dataset.name_of(number), column.name);
   auto crop = crop_of(dataset, number, variant);
-  if (column.fit != Column::Fit::square) return read_alike(dataset, row, column, files, same_crop(crop, looked.picture));
+  if (column.fit != Column::Fit::square) return read_alike(dataset, number, column, files, same_crop(crop, looked.picture));
   const auto& size = looked.sizes.at(column.name)[0];
   auto square = centre_crop(size, {column.side, column.side});
   square.flip = crop.flip;
-  return read_alike(dataset, row, column, files, same_crop(square, size));
+  return read_alike(dataset, number, column, files, same_crop(square, size));
 }
 
 std::vector<at::Tensor> read_list(const Dataset& dataset, int64_t number, const Column& column, int64_t variant) {
@@ -74,19 +81,12 @@ std::vector<at::Tensor> read_list(const Dataset& dataset, int64_t number, const 
   return pictures;
 }
 
-at::Tensor read_mask(const Dataset& dataset, int64_t number, int64_t variant) {
+/// How opaque a row's target is, each of its frames or layers.
+at::Tensor read_opacity(const Dataset& dataset, int64_t number, int64_t variant) {
   const auto& row = dataset.row(number);
-  const auto& looked = dataset.looked(number);
-  const auto& source = dataset.options().mask;
-  const bool of_alpha = source.from == MaskSource::From::alpha;
-  auto mask = row.further.find(source.column);
-  if (source.from == MaskSource::From::nothing || (!of_alpha && mask == row.further.end())) return {};
-  const auto cut = same_crop(crop_of(dataset, number, variant), looked.picture);
-  if (of_alpha && target_of(dataset.options().columns).is == Is::layers)
-    return read_layers(target_files(row), cut).narrow(-1, 3, 1).contiguous();
-  const auto pixels = of_alpha ? Pixels::alpha : Pixels::gray;
-  const auto& file = of_alpha ? row.file : mask->second;
-  return looked.has_mask_clip ? read_frames(file, window_of(dataset, row, file), pixels, cut) : read_picture(file, pixels, cut);
+  const auto cut = same_crop(crop_of(dataset, number, variant), dataset.looked(number).picture);
+  if (target_of(dataset.options().columns).is == Is::layers) return read_layers(target_files(row), cut).narrow(-1, 3, 1).contiguous();
+  return row.window ? as_cell(read_frames(row.file, *row.window, Pixels::alpha, cut)) : read_picture(row.file, Pixels::alpha, cut);
 }
 
 /// The file that holds a row's sound: the one that the column names, else its clip or picture.
@@ -115,7 +115,7 @@ at::Tensor read_sound_of(const Dataset& dataset, int64_t number, const Column& c
 std::string sound_content(const Dataset& dataset, int64_t number, const Column& column, int64_t variant, const RowHashes& hashes) {
   const auto& row = dataset.row(number);
   const auto file = sound_file(row, column);
-  const auto hash = file == row.file ? hashes.target : io::file_hash(file);
+  const auto hash = file == row.file ? hashes.at("") : io::file_hash(file);
   const auto channels = column.channels == 1 ? "" : fmt::format(" in {} channels", column.channels);
   return fmt::format("sound of {} at {}{}, {}", hash, column.rate, channels, content_of_crop(dataset, number, variant));
 }
@@ -124,8 +124,8 @@ std::string sound_content(const Dataset& dataset, int64_t number, const Column& 
 std::string hashes_of(const RowHashes& hashes, int64_t first, const std::function<std::string(int64_t number)>& name_of) {
   std::string text;
   for (auto k = first;; ++k) {
-    auto hash = hashes.further.find(name_of(k));
-    if (hash == hashes.further.end()) return text;
+    auto hash = hashes.find(name_of(k));
+    if (hash == hashes.end()) return text;
     text += " " + hash->second;
   }
 }
@@ -134,18 +134,10 @@ std::string list_content(const Dataset& dataset, int64_t number, const Column& c
   std::string content = "references";
   size_t picture = 0;
   for (const auto& crop : picture_crops(dataset, number, column, variant)) {
-    const auto& hash = hashes.further.at(picture_name(column.name, picture++));
+    const auto& hash = hashes.at(picture_name(column.name, picture++));
     content += fmt::format(", sRGB picture {} cut to {}{}", hash, spelled(extent_of(crop.size)), crop.flip ? " mirrored" : "");
   }
   return content;
-}
-
-std::string mask_content(const Dataset& dataset, int64_t number, int64_t variant, const RowHashes& hashes) {
-  const auto& source = dataset.options().mask;
-  const auto cut = content_of_crop(dataset, number, variant);
-  if (source.from == MaskSource::From::alpha) return fmt::format("alpha of {} {}", hashes.target, cut);
-  auto hash = hashes.further.find(source.column);
-  return hash == hashes.further.end() ? "" : fmt::format("mask {} {}", hash->second, cut);
 }
 
 }  // namespace
@@ -186,27 +178,28 @@ std::vector<Crop> picture_crops(const Dataset& dataset, int64_t row, const Colum
 
 Cell read(const Dataset& dataset, int64_t row, const Column& column, int64_t variant) {
   const auto& looked = dataset.looked(row);
-  if (column.is == Is::mask) return read_mask(dataset, row, variant);
+  if (column.is == Is::opacity) return read_opacity(dataset, row, variant);
   if (column.is == Is::pictures) return read_list(dataset, row, column, variant);
   if (column.is == Is::sound) return read_sound_of(dataset, row, column);
   if (!column.is_seen()) return read_value(column, trimmed(dataset.row(row).cells.at(column.name)), dataset.name_of(row));
   if (column.fit != Column::Fit::target) return read_beside(dataset, row, column, variant);
   const auto cut = same_crop(crop_of(dataset, row, variant), looked.picture);
-  return read_alike(dataset, dataset.row(row), column, target_files(dataset.row(row)), cut);
+  return read_alike(dataset, row, column, target_files(dataset.row(row)), cut);
 }
 
 std::string content(const Dataset& dataset, int64_t row, const Column& column, int64_t variant, const RowHashes& hashes) {
-  if (column.is == Is::mask) return mask_content(dataset, row, variant, hashes);
   if (column.is == Is::pictures) return list_content(dataset, row, column, variant, hashes);
   if (column.is == Is::sound) return sound_content(dataset, row, column, variant, hashes);
-  if (!column.is_seen()) return content_of_value(trimmed(dataset.row(row).cells.value(column.name, nlohmann::json())));
   const auto cut = content_of_crop(dataset, row, variant);
+  if (column.is == Is::opacity) return fmt::format("alpha of {} {}", hashes.at(""), cut);
+  if (!column.is_seen()) return content_of_value(trimmed(dataset.row(row).cells.value(column.name, nlohmann::json())));
   if (column.fit == Column::Fit::target) {
     const auto* kind = column.is == Is::layers ? "layers" : "picture";
-    return fmt::format("sRGB {} {}{} {}", kind, hashes.target, hashes_of(hashes, 1, layer_name), cut);
+    return fmt::format("sRGB {} {}{} {}", kind, hashes.at(""), hashes_of(hashes, 1, layer_name), cut);
   }
   auto files = hashes_of(hashes, 0, [&](int64_t k) { return picture_name(column.name, static_cast<size_t>(k)); });
   if (files.empty()) return column.given == Column::Given::or_white ? fmt::format("white {}", cut) : "";
+  if (column.is == Is::mask) return fmt::format("mask{} {}", files, cut);
   return fmt::format("sRGB picture{} {}{}", files, cut,
                      column.fit == Column::Fit::square ? fmt::format(", a square of {}", column.side) : "");
 }

@@ -15,15 +15,9 @@ std::vector<Crop> picture_crops(const Dataset& dataset, int64_t row, const Colum
 /// Reads what a row has in a column, or its target, as a variant of it is cut.
 ///
 /// What is cut as the target is has the frames that are taken of it; each of its frames where masks are clips or the transparency of
-/// layers. A list of pictures that is left empty has none; a mask that is not there is an undefined tensor, and counts whole. A data Error
+/// layers. A list of pictures that is left empty has none; a mask that is left empty is an undefined tensor, and counts whole. A data Error
 /// when the row is not usable, or has no picture in a column of one.
 Cell read(const Dataset& dataset, int64_t row, const Column& column, int64_t variant = 0);
-
-/// Hashes of a row's files: of its target, and of further ones by the names that they have there.
-struct RowHashes {
-  const std::string& target;
-  const std::map<std::string, std::string>& further;
-};
 
 /// Names the content that `read` reads, for keys of what is made of it; "" where the row has nothing there.
 std::string content(const Dataset& dataset, int64_t row, const Column& column, int64_t variant, const RowHashes& hashes);

@@ -179,7 +179,7 @@ void put_further(const nlohmann::json& cells, const DatasetOptions& options, Fil
 /// Puts the cells of values: what stands in them, and of files their paths.
 void put_cells(const nlohmann::json& cells, const Columns& columns, Files& there, Row& row) {
   for (const auto& column : columns) {
-    if (!column.names_files() && cells.contains(column.name)) row.cells[column.name] = cells[column.name];
+    if (!column.names_files() && !column.name.empty() && cells.contains(column.name)) row.cells[column.name] = cells[column.name];
   }
   for (const auto& column : columns) {
     if (column.is_seen() || !column.names_files()) continue;
@@ -214,7 +214,7 @@ void check_columns(const Metadata& metadata, const std::string& path, const Data
   if (!is_there(names))
     data_error("data", "{}: none of the columns {} is there; there are: {}; name the one that holds the files with --data_file_keys", path,
                options.data_file_keys, columns);
-  if (metadata.bad.size() < metadata.rows.size() && !is_there({"prompt", "caption", "text"}))
+  if (metadata.bad.size() < metadata.rows.size() && !is_there({kCaptionColumns.begin(), kCaptionColumns.end()}))
     data_error("data", "{}: no column named prompt (or caption, or text); there are: {}; class_tokens gives one caption to all", path,
                columns);
 }

@@ -19,6 +19,9 @@ struct Row {
   std::optional<ClipWindow> window = {};            ///< the frames of a clip, or the layers, that the row is; none where it is a picture
 };
 
+/// The hashes of a row's files, by the names that further ones have there; "" is that of its target.
+using RowHashes = std::map<std::string, std::string>;
+
 /// Tells whether a column holds a picture or clip beside the target, cut as that is or to a square.
 bool is_beside(const Column& column);
 

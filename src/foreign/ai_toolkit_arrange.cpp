@@ -18,6 +18,14 @@ Value keys_of_dataset(const Value& one) {
   return ours;
 }
 
+/// Tells for what a dataset is: one of several frames takes clips alone there, and another pictures.
+DatasetUse use_of(const Dataset& dataset) {
+  const auto& one = dataset.settings;
+  const bool of_clips =
+      number_of(one.value("num_frames", Value(1))).value_or(1) > 1 || asks_for_something(one.value("auto_frame_count", Value(false)));
+  return {text_of(one.value("folder_path", Value(""))), of_clips};
+}
+
 /// One sample: what it says of itself, in flags of its prompt too, goes before what is said of all.
 PromptLine line_of(const Value& item, const Value& sample, const std::string& trigger) {
   auto prompt = item.is_object() ? text_of(item.value("prompt", Value(""))) : text_of(item);
@@ -95,6 +103,7 @@ Arranged arrange(Value tree, const Open&) {
     if (list[i].value("is_reg", false) && list[i].value("prior_reg", false)) process["class_target"] = "model";
   }
   process.erase("datasets");
+  part_by_media(datasets, use_of);
   put_ai_toolkit_pairs(process, datasets, arranged);
   auto first = first_of(datasets, arranged, {"class_set", "folder_path", "class_set_caption", "default_caption"});
   process["dataset"] = first;

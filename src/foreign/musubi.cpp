@@ -57,17 +57,10 @@ std::vector<Dataset> datasets_of(const std::string& name, const Value& settings)
   return datasets;
 }
 
-/// Tells of folders that two datasets name, one for pictures and one for clips.
-void tell_of_shared_folders(const Value& list, Arranged& arranged) {
-  for (size_t i = 0; i < list.size(); ++i) {
-    const auto folder = list[i].value("video_directory", Value());
-    const auto has_pictures = [&](const Value& other) { return !folder.is_null() && other.value("image_directory", Value()) == folder; };
-    if (std::ranges::none_of(list, has_pictures)) continue;
-    arranged.not_carried.push_back(fmt::format(
-        "datasets[{}].video_directory = {}: a dataset of pictures names this folder too, and here each takes both kinds: move the "
-        "clips into a folder of their own",
-        i, text_of(folder)));
-  }
+/// Tells for what a dataset is: it names a folder of pictures or one of clips.
+DatasetUse use_of(const Dataset& dataset) {
+  const bool of_clips = dataset.settings.contains("video_directory");
+  return {text_of(dataset.settings.value(of_clips ? "video_directory" : "image_directory", Value(""))), of_clips};
 }
 
 void merge_datasets(const Value& file, Arranged& arranged) {
@@ -77,7 +70,7 @@ void merge_datasets(const Value& file, Arranged& arranged) {
     merged.update(file["datasets"][i]);
     for (auto& dataset : datasets_of("datasets[" + std::to_string(i) + "]", merged)) datasets.push_back(std::move(dataset));
   }
-  tell_of_shared_folders(file["datasets"], arranged);
+  part_by_media(datasets, use_of);
   arranged.tree.update(first_of(datasets, arranged));
 }
 

@@ -30,6 +30,19 @@ Value first_of(std::vector<Dataset> datasets, Arranged& arranged, const ClassSet
   return first;
 }
 
+void part_by_media(std::vector<Dataset>& datasets, const std::function<DatasetUse(const Dataset&)>& use_of) {
+  std::set<std::string> of_pictures, of_clips;
+  for (const auto& dataset : datasets) {
+    const auto [folder, is_of_clips] = use_of(dataset);
+    (is_of_clips ? of_clips : of_pictures).insert(folder);
+  }
+  for (auto& dataset : datasets) {
+    const auto [folder, is_of_clips] = use_of(dataset);
+    if (!folder.empty() && of_pictures.contains(folder) && of_clips.contains(folder))
+      dataset.ours["media"] = is_of_clips ? "clips" : "pictures";
+  }
+}
+
 Outcome given_caption(const Value& value, const Settings&) { return asks_for_something(value) ? carried(text_of(value)) : left_out(""); }
 
 Value without_sections(const Value& tree) {

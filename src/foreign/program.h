@@ -18,6 +18,15 @@ struct Dataset {
   Value ours = Value::object();  ///< keys that only a dataset_config has: loss_weight, is_reg
 };
 
+/// What a program has a dataset for, and the folder that it names.
+struct DatasetUse {
+  std::string folder;  ///< "": none
+  bool of_clips = false;
+};
+
+/// Has datasets that name one folder, some for its pictures and some for its clips, take these alone. `use_of` says it of each.
+void part_by_media(std::vector<Dataset>& datasets, const std::function<DatasetUse(const Dataset&)>& use_of);
+
 /// A file that one of our options names, of tables that are written into it.
 struct OptionFile {
   std::string option;  ///< "concept_config"

@@ -162,6 +162,9 @@ void put_simpletuner_datasets(const Value& list, Arranged& arranged) {
       arranged.tree["class_target"] = "model";  // what the model before training predicts is the target there
     }
   }
+  part_by_media(datasets, [](const Dataset& dataset) {
+    return DatasetUse{text_of(dataset.settings.value("instance_data_dir", Value(""))), kind_of(dataset.settings) == "video"};
+  });
   arranged.tree["dataset"] = first_of(datasets, arranged);
   arranged.dataset_key = "dataset";
 }

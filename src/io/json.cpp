@@ -1,5 +1,6 @@
 #include "io/json.h"
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -15,6 +16,13 @@ nlohmann::json read_json(const std::filesystem::path& path) {
   } catch (const nlohmann::json::exception& e) {  // a syntax error, or a number out of range
     data_error("io", "{} is not valid JSON: {}", path.string(), without_source(e));
   }
+}
+
+bool begins_as_object(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  char first = 0, second = 0;
+  file >> first >> second;  // blanks between them are passed over
+  return file && first == '{' && (second == '"' || second == '}');
 }
 
 void refuse_damaged(const std::filesystem::path& path, const std::string& what_to_do, const std::exception& thrown) {

@@ -9,6 +9,9 @@ namespace burnish::io {
 /// The parsed file; a data Error with line and column when it is not JSON.
 nlohmann::json read_json(const std::filesystem::path& path);
 
+/// Tells whether a file begins as an object of JSON does, without reading more of it.
+bool begins_as_object(const std::filesystem::path& path);
+
 /// Throws a data Error that calls the file damaged and says what to do, where reading its values threw an exception of JSON; else the
 /// exception that is being handled.
 [[noreturn]] void refuse_damaged(const std::filesystem::path& path, const std::string& what_to_do, const std::exception& thrown);

@@ -1,10 +1,12 @@
 #include "studio/caption_table.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/error.h"
+#include "base/text.h"
+#include "data/metadata.h"
 #include "io/files.h"
 
 namespace burnish::studio {
@@ -13,48 +15,6 @@ namespace fs = std::filesystem;
 using Row = nlohmann::ordered_json;
 
 namespace {
-
-constexpr std::array kPictureColumns{"image", "file_name", "video"};
-constexpr std::array kCaptionColumns{"prompt", "caption", "text"};
-
-/// A cell of a .csv (RFC 4180): its value, and where it stands in the text, quotes included.
-struct Cell {
-  size_t begin = 0, end = 0;
-  std::string value = {};
-};
-
-/// Reads a cell that begins at `at`, and leaves `at` behind it, on a comma, the end of the line or of the text.
-Cell cell_at(std::string_view text, size_t& at) {
-  Cell cell{.begin = at};
-  const bool is_quoted = at < text.size() && text[at] == '"';
-  if (is_quoted) ++at;
-  for (bool is_open = is_quoted; at < text.size(); ++at) {
-    const char c = text[at];
-    if (is_open && c == '"') {
-      if (at + 1 < text.size() && text[at + 1] == '"') ++at;
-      else {
-        is_open = false;
-        continue;
-      }
-    } else if (!is_open && (c == ',' || c == '\n' || c == '\r')) {
-      break;
-    }
-    cell.value += c;
-  }
-  cell.end = at;
-  return cell;
-}
-
-std::vector<std::vector<Cell>> rows_of(std::string_view text, size_t at) {
-  std::vector<std::vector<Cell>> rows;
-  while (at < text.size()) {
-    auto& row = rows.emplace_back();
-    row.push_back(cell_at(text, at));
-    while (at < text.size() && text[at] == ',') row.push_back(cell_at(text, ++at));
-    while (at < text.size() && (text[at] == '\r' || text[at] == '\n')) ++at;
-  }
-  return rows;
-}
 
 std::string quoted(const std::string& value) {
   if (value.find_first_of(",\"\r\n") == std::string::npos) return value;
@@ -77,21 +37,25 @@ CaptionTable::CaptionTable(fs::path path) : path_(std::move(path)), text_(io::re
 std::optional<CaptionTable> CaptionTable::of(const fs::path& dataset) {
   for (const char* name : {"metadata.csv", "metadata.jsonl"}) {
     if (!io::is_there(dataset / name)) continue;
-    CaptionTable table(dataset / name);
-    const bool is_known = table.path_.extension() == ".csv" ? table.read_csv() : table.read_lines();
-    return is_known ? std::optional(std::move(table)) : std::nullopt;
+    try {
+      CaptionTable table(dataset / name);
+      const bool is_known = table.path_.extension() == ".csv" ? table.read_csv() : table.read_lines();
+      return is_known ? std::optional(std::move(table)) : std::nullopt;
+    } catch (const Error&) {
+      return std::nullopt;
+    }
   }
   return std::nullopt;
 }
 
 bool CaptionTable::read_csv() {
-  const auto rows = rows_of(text_, text_.starts_with("\xef\xbb\xbf") ? 3 : 0);
+  const auto rows = data::csv_cells(text_, path_.string());
   if (rows.empty()) return false;
-  for (const auto& cell : rows[0]) columns_.push_back(cell.value);
+  for (const auto& cell : rows[0]) columns_.emplace_back(trim(cell.value));
   auto place_of = [&](const std::string& column) { return static_cast<size_t>(std::ranges::find(columns_, column) - columns_.begin()); };
   auto is_there = [&](const char* column) { return place_of(column) < columns_.size(); };
-  picture_column_ = first_of(kPictureColumns, is_there);
-  caption_column_ = first_of(kCaptionColumns, is_there);
+  picture_column_ = first_of(data::kFileColumns, is_there);
+  caption_column_ = first_of(data::kCaptionColumns, is_there);
   if (picture_column_.empty() || caption_column_.empty()) return false;
   const auto picture = place_of(picture_column_), caption = place_of(caption_column_);
   for (size_t i = 1; i < rows.size(); ++i) {
@@ -107,8 +71,8 @@ bool CaptionTable::read_lines() {
     const auto end = std::min(text_.find('\n', begin), text_.size());
     const auto row = Row::parse(text_.substr(begin, end - begin), nullptr, /*allow_exceptions=*/false);
     auto has_text = [&](const char* column) { return row.is_object() && row.contains(column) && row[column].is_string(); };
-    if (picture_column_.empty()) picture_column_ = first_of(kPictureColumns, has_text);
-    if (caption_column_.empty()) caption_column_ = first_of(kCaptionColumns, has_text);
+    if (picture_column_.empty()) picture_column_ = first_of(data::kFileColumns, has_text);
+    if (caption_column_.empty()) caption_column_ = first_of(data::kCaptionColumns, has_text);
     if (has_text(picture_column_.c_str()))
       places_[row[picture_column_]] = {begin, end, has_text(caption_column_.c_str()) ? row[caption_column_].get<std::string>() : ""};
     begin = end + 1;

@@ -9,11 +9,11 @@
 namespace burnish::studio {
 
 /// The table of captions that a dataset's folder may hold, as those of hubs do: metadata.csv or metadata.jsonl, with a column of pictures
-/// (image, file_name) and one of captions (prompt, caption, text). Where it is there, it is what training reads. Captions are replaced
-/// where they stand; everything else of the file keeps its bytes.
+/// (image, video, file_name) and one of captions (prompt, caption, text). Where it is there, it is what training reads. Captions are
+/// replaced where they stand; everything else of the file keeps its bytes.
 class CaptionTable {
  public:
-  /// Reads the table of a folder; nothing where there is none, or one of other columns.
+  /// Reads the table of a folder; nothing where there is none, one of other columns, or a damaged one, of which training says the line.
   static std::optional<CaptionTable> of(const std::filesystem::path& dataset);
 
   /// The caption of a picture, which is named from the folder on; nothing where no row names it.

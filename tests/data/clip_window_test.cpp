@@ -111,11 +111,11 @@ at::Tensor load_sound(const data::Dataset& dataset, int64_t row, int64_t rate) {
 
 /// A dataset of a clip at 10 frames a second, 5 of which are taken from its second window on, with these further columns.
 data::Dataset with_columns(const test::Scratch& scratch, const std::string& clip, const std::string& columns,
-                           data::MaskSource mask = {data::MaskSource::From::column, "mask"}) {
+                           const Column& mask = mask_column("mask")) {
   auto metadata = scratch.write("data.jsonl", fmt::format(R"({{"video": "{}", "prompt": "a"{}}})", clip, columns));
   data::Subset subset{.base_path = test::golden_path("clips"), .metadata_path = metadata.string(), .size = {48, 64, 4096, 16}};
   subset.clips = {.extraction = Extraction::chunks, .num_frames = 5, .rate = {10, 1}, .step = 4};
-  return data::Dataset({.subsets = {subset}, .columns = {kSound}, .mask = mask});
+  return data::Dataset({.subsets = {subset}, .columns = {kSound, mask}});
 }
 
 }  // namespace
@@ -165,8 +165,7 @@ TEST(ClipBeside, AColumnThatIsWhiteWhereItIsEmptyNeedsNoFile) {
   auto white = test::read_beside(dataset, 0, "guide");
   EXPECT_EQ(white.sizes().vec(), (std::vector<int64_t>{5, 48, 64, 3}));
   EXPECT_EQ(white.min().item<int>(), 255);
-  const std::string hash = "h";
-  EXPECT_THAT(data::content(dataset, 0, *find_column(dataset.options().columns, "guide"), 0, {hash, {}}), HasSubstr("white cut to"));
+  EXPECT_THAT(data::content(dataset, 0, *find_column(dataset.options().columns, "guide"), 0, {{"", "h"}}), HasSubstr("white cut to"));
 }
 
 TEST(ClipBeside, AFileThatClaimsTooMuchMemoryIsLeftOutWhereBadSamplesAre) {
@@ -201,19 +200,18 @@ TEST(ClipMask, APictureIsTheMaskOfAllFrames) {
 TEST(ClipMask, TheClipsOwnTransparencyIsTheMaskOfEachFrame) {
   test::Scratch scratch;
   for (const char* clip : {"alpha.webm", "alpha_prores.mov", "alpha.webp"}) {
-    auto mask = test::read_mask(with_columns(scratch, clip, "", {data::MaskSource::From::alpha, ""}), 0);
+    auto mask = test::read_mask(with_columns(scratch, clip, "", opacity_column()), 0);
     ASSERT_EQ(mask.sizes().vec(), (std::vector<int64_t>{5, 48, 64, 1})) << clip;
     for (int64_t k = 0; k < 5; ++k) {
       EXPECT_EQ(mask[k][8][8][0].item<int>(), 255) << clip;
       EXPECT_NEAR(mask[k][8][54][0].item<double>(), static_cast<double>(40 + 40 * k), 6) << clip;
     }
   }
-  auto opaque = with_columns(scratch, "base30.mp4", "", {data::MaskSource::From::alpha, ""});
+  auto opaque = with_columns(scratch, "base30.mp4", "", opacity_column());
   EXPECT_EQ(test::read_mask(opaque, 1).min().item<int>(), 255);
-  EXPECT_THAT(data::warnings_of_masks(opaque, opaque.options().mask),
-              testing::ElementsAre(HasSubstr("no picture is transparent anywhere")));
-  auto clear = with_columns(scratch, "alpha.webm", "", {data::MaskSource::From::alpha, ""});
-  EXPECT_THAT(data::warnings_of_masks(clear, clear.options().mask), testing::IsEmpty());
+  EXPECT_THAT(data::warnings_of_masks(opaque, opacity_column()), testing::ElementsAre(HasSubstr("no picture is transparent anywhere")));
+  auto clear = with_columns(scratch, "alpha.webm", "", opacity_column());
+  EXPECT_THAT(data::warnings_of_masks(clear, opacity_column()), testing::IsEmpty());
 }
 
 TEST(ClipMask, BlackClipsAreCounted) {
@@ -221,11 +219,11 @@ TEST(ClipMask, BlackClipsAreCounted) {
   auto black = at::zeros({3, 41, 48, 64}, at::kByte);
   data::write_webp(scratch / "black.webp", black, 30);
   auto dataset = with_columns(scratch, "base30.mp4", fmt::format(R"(, "mask": "{}")", (scratch / "black.webp").string()));
-  EXPECT_THAT(data::warnings_of_masks(dataset, dataset.options().mask), testing::ElementsAre(HasSubstr("2 samples have a black mask")));
+  EXPECT_THAT(data::warnings_of_masks(dataset, mask_column("mask")), testing::ElementsAre(HasSubstr("2 samples have a black mask")));
   black.select(1, 40).fill_(255);  // one frame that counts
   data::write_webp(scratch / "some.webp", black, 30);
   auto other = with_columns(scratch, "base30.mp4", fmt::format(R"(, "mask": "{}")", (scratch / "some.webp").string()));
-  EXPECT_THAT(data::warnings_of_masks(other, other.options().mask), testing::IsEmpty());
+  EXPECT_THAT(data::warnings_of_masks(other, mask_column("mask")), testing::IsEmpty());
 }
 
 TEST(ClipMask, WhatCannotBeOneIsRefused) {

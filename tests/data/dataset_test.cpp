@@ -199,10 +199,9 @@ TEST_F(Pictures, FurtherPicturesAndMasksAreCutAsTheRowsPicture) {
   auto o = options("m.csv", "image,prompt,mask,rejected\nrgba.png,a,mask.png,rgba.png\nrgb.jpg,b,,\n");
   o.subsets[0].size = {.height = 32, .width = 32};
   o.subsets[0].augmentation = {.random_crop = true, .random_flip = true, .num_variants = 6};
-  o.columns = {test::beside("rejected")};
-  o.mask = {data::MaskSource::From::column, "mask"};
+  o.columns = {test::beside("rejected"), mask_column("mask")};
   Dataset by_column(o);
-  o.mask = {data::MaskSource::From::alpha, ""};
+  o.columns = {opacity_column()};
   Dataset by_alpha(o);
   for (int64_t v = 0; v < 6; ++v) {
     EXPECT_TRUE(at::equal(test::read_beside(by_column, 0, "rejected", v), test::read_target(by_column, 0, v))) << v;
@@ -235,7 +234,7 @@ TEST_F(Pictures, FurtherPicturesOfAnySizeAreCutToTheirSquare) {
 TEST_F(Pictures, FurtherPicturesThatCannotBeUsedAreNamed) {
   auto refused = [&](const std::string& cell) {
     auto o = options("m.csv", "image,prompt,mask\nrgb.jpg,a," + cell + "\n");
-    o.mask = {data::MaskSource::From::column, "mask"};
+    o.columns = {mask_column("mask")};
     return error_of([&] { Dataset{o}; });
   };
   EXPECT_THAT(refused("gone.png"), AllOf(HasSubstr("row 0"), HasSubstr("gone.png does not exist")));

@@ -8,7 +8,6 @@
 #include "tests/scratch.h"
 
 using namespace burnish;
-using data::MaskSource;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -37,9 +36,8 @@ class MaskCheck : public ::testing::Test {
     o.subsets[0].size = {40, 40, 1 << 20, 8};
     o.subsets[0].augmentation = augmentation;
     o.checks_folder = folder.path();
-    if (opened) o.mask = {MaskSource::From::column, "mask"};
-    else o.columns = {{.name = "mask", .is = Column::Is::text}};
-    return data::warnings_of_masks(data::Dataset(o), {MaskSource::From::column, "mask"});
+    o.columns = {opened ? mask_column("mask") : Column{.name = "mask", .is = Column::Is::text}};
+    return data::warnings_of_masks(data::Dataset(o), mask_column("mask"));
   }
   test::Scratch folder;
   data::Augmentation augmentation;
@@ -81,9 +79,9 @@ TEST_F(MaskCheck, AColumnThatNobodyAskedForMayHoldAnything) {
 
 TEST_F(MaskCheck, TransparencyIsOne) {
   data::DatasetOptions o{.subsets = {{folder.path(), folder.write("m.csv", "image,prompt\np.png,a\n").string()}}};
-  o.mask = {MaskSource::From::alpha, ""};
-  EXPECT_THAT(data::warnings_of_masks(data::Dataset(o), o.mask), ElementsAre(HasSubstr("no picture is transparent anywhere")));
+  o.columns = {opacity_column()};
+  EXPECT_THAT(data::warnings_of_masks(data::Dataset(o), opacity_column()), ElementsAre(HasSubstr("no picture is transparent anywhere")));
   folder.write("rgba.png", test::content(test::golden_path("data/rgba.png")));
   folder.write("m.csv", "image,prompt\np.png,a\nrgba.png,b\n");
-  EXPECT_THAT(data::warnings_of_masks(data::Dataset(o), o.mask), IsEmpty());
+  EXPECT_THAT(data::warnings_of_masks(data::Dataset(o), opacity_column()), IsEmpty());
 }

@@ -88,8 +88,7 @@ TEST_F(Parquet, SeveralPicturesARowAreFurtherFiles) {
               AllOf(HasSubstr("none of the columns image,video is there"), HasSubstr("mask, picture")))
       << "of several none is taken for the picture";
   several.data_file_keys = "picture";
-  several.mask = {data::MaskSource::From::column, "mask"};
-  several.columns = {test::list_of("reference_images")};
+  several.columns = {test::list_of("reference_images"), mask_column("mask")};
   several.skip_bad_samples = true;
   data::Dataset dataset(several);
   ASSERT_THAT(dataset.rows(), ElementsAre(0, 1));

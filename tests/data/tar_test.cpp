@@ -45,7 +45,7 @@ TEST(Tar, AShardOfWebDatasetIsADataset) {
 TEST(Tar, MasksWeightsAndCaptionsInAShardOfWebDataset) {
   auto shard = archive("masked-000000.tar");
   data::Dataset dataset({.subsets = {{.base_path = "", .metadata_path = shard.string(), .size = {.height = 32, .width = 48}}},
-                         .mask = {data::MaskSource::From::column, "mask"}});
+                         .columns = {mask_column("mask")}});
   ASSERT_THAT(dataset.rows(), ElementsAre(0));
   EXPECT_EQ(dataset.row(0).loss_weight, 0.5);
   ASSERT_EQ(dataset.row(0).captions.size(), 2u);

@@ -343,9 +343,10 @@ TEST_F(Beside, MusubisClipsOfSeveralLengthsAreADatasetEach) {
   const auto sets = tables(done.datasets);
   ASSERT_EQ(sets.size(), 4u);
   EXPECT_THAT(sets[0], Not(HasSubstr("num_frames")));
+  EXPECT_THAT(sets[0], HasSubstr("media = \"pictures\"\n"));
   for (const auto& [i, frames] : {std::pair{1, "num_frames = 1\n"}, {2, "num_frames = 25\n"}, {3, "num_frames = 45\n"}})
-    EXPECT_THAT(sets[i], HasSubstr(frames)) << i;
-  EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("a dataset of pictures names this folder too")));
+    EXPECT_THAT(sets[i], AllOf(HasSubstr(frames), HasSubstr("media = \"clips\"\n"))) << i;
+  EXPECT_THAT(done.said.not_carried, Not(Contains(HasSubstr("both kinds"))));
 }
 
 TEST_F(Beside, PathsOfWindowsStayAsTheyAreWritten) {

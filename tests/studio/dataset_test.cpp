@@ -204,9 +204,9 @@ TEST_F(DatasetTest, OfARunThatGoesOnStays) {
 TEST_F(DatasetTest, OfARunThatNamesItInADatasetConfigStays) {
   ask("/api/queue", json{{"is_paused", true}});
   const auto config = root() / "queue" / "datasets.toml";
-  write_bytes(config, "[[datasets]]\nimage_dir = \"../datasets/cats\"\n");
+  std::ofstream(config) << "[[datasets]]\nimage_dir = \"../datasets/cats\"\n";
   ask("/api/queue/jobs", json{{"name", "cat"}, {"settings", "dataset_config = \"datasets.toml\""}});
   EXPECT_EQ(remove(""), 409);
-  write_bytes(config, "[[datasets]]\nimage_dir = \"../datasets/dogs\"\n");
+  std::ofstream(config) << "[[datasets]]\nimage_dir = \"../datasets/dogs\"\n";
   EXPECT_EQ(remove(""), 200);
 }

@@ -13,10 +13,7 @@ namespace burnish::train {
 namespace {
 
 void check_class_set(const CourseSettings& settings, const Samples& samples) {
-  const auto is_of_class = [&](const auto& sample) { return samples.sets[sample.set].of_class_set; };
-  const bool has_any = std::ranges::any_of(samples.list, is_of_class);
-  if (has_any && std::ranges::all_of(samples.list, is_of_class))
-    data_error("train", "all samples are of class sets, and none is to be learned; name a dataset of what the run is to learn");
+  const bool has_any = std::ranges::any_of(samples.list, [&](const auto& sample) { return samples.set_of(sample).of_class_set; });
   if (!has_any && settings.prior_loss_weight != 1)
     config_error("train", "prior_loss_weight weighs the class set, and this run has none; name one in class_metadata_path, or take it out");
 }
@@ -25,7 +22,7 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
   check_class_set(settings, samples);
   std::vector<data::SampledRow> rows;
   for (const auto& sample : samples.list) {
-    rows.push_back({sample.row, sample.extent, sample.set, {}});
+    rows.push_back({sample.number, sample.extent, sample.row.subset, {}});
     // Pictures of one size in each column: a column that another row leaves empty is told from this one by a size of nothing.
     for (const auto& [column, extents] : sample.picture_extents) {
       rows.back().references.insert(rows.back().references.end(), extents.begin(), extents.end());
@@ -33,7 +30,7 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
     }
     for (const auto& [stream, shape] : sample.further_latents)
       rows.back().further_sizes.insert(rows.back().further_sizes.end(), shape.begin(), shape.end());
-    rows.back().strength = samples.sets.at(sample.set).slider_strength;
+    rows.back().strength = samples.sets.at(sample.row.subset).slider_strength;
   }
   std::vector<data::SampledSet> sets;
   for (const auto& set : samples.sets) sets.push_back({set.num_repeats * static_cast<double>(settings.num_repeats), set.of_class_set});
@@ -45,10 +42,10 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
 Pick pick(const data::Visit& visit, const Samples& samples, uint64_t seed) {
   CounterRandom variant(key_of(visit, seed, Purpose::variant)), caption(key_of(visit, seed, Purpose::caption));
   const auto& sample = samples.at(visit.row);
-  const auto& set = samples.sets[sample.set];
+  const auto& set = samples.sets[sample.row.subset];
   const auto& rule = set.captions;
   Pick pick{visit.row, static_cast<int64_t>(variant.below(static_cast<uint64_t>(samples.num_variants))), caption.uniform() < rule.dropout};
-  if (rule.varies()) pick.caption = data::with_trigger_word(set.trigger_word, data::draw_caption(rule, sample.captions, caption));
+  if (rule.varies()) pick.caption = data::with_trigger_word(set.trigger_word, data::draw_caption(rule, sample.row.captions, caption));
   return pick;
 }
 
@@ -75,14 +72,14 @@ void Course::check() const {
   if (!replay_) return;
   replay_->check(num_batches(), [&](int64_t row) {
     for (const auto& sample : samples_.list) {
-      if (sample.row == row) return sample.latent_shape;
+      if (sample.number == row) return sample.latent_shape;
     }
     return std::vector<int64_t>{};
   });
 }
 
 int64_t Course::held_out_row(const BatchId& id) const {
-  return held_out_->list.at(static_cast<size_t>(id.number / objective_.num_held_out_draws())).row;
+  return held_out_->list.at(static_cast<size_t>(id.number / objective_.num_held_out_draws())).number;
 }
 
 BatchPart Course::part_of(int64_t count, const BatchId& id) const {
@@ -146,15 +143,15 @@ pipeline::Values Course::draws(const BatchVisits& batch, const std::set<std::str
     draws = objective_.draws(asked);
   }
   const auto& sets = (id.held_out ? held_out_ : &samples_)->sets;
-  auto factor = [&](const SampleInfo& sample) { return sets[sample.set].of_class_set ? settings_.prior_loss_weight : 1; };
+  auto factor = [&](const Sample& sample) { return sets[sample.row.subset].of_class_set ? settings_.prior_loss_weight : 1; };
   std::vector<double> weights, of_class_set;
   for (const auto* sample : asked.samples) {
-    weights.push_back(sample->loss_weight * factor(*sample));
-    of_class_set.push_back(sets[sample->set].of_class_set ? 1 : 0);
+    weights.push_back(sample->row.loss_weight * factor(*sample));
+    of_class_set.push_back(sets[sample->row.subset].of_class_set ? 1 : 0);
   }
   if (names.contains(kOfClassSet)) draws[kOfClassSet] = at::tensor(of_class_set, at::TensorOptions().dtype(at::kFloat));
   if (names.contains(kSliderStrength))
-    draws[kSliderStrength] = at::scalar_tensor(sets[asked.samples.at(0)->set].slider_strength, at::kDouble);
+    draws[kSliderStrength] = at::scalar_tensor(sets[asked.samples.at(0)->row.subset].slider_strength, at::kDouble);
   draws[kLossWeight] = at::tensor(weights, at::TensorOptions().dtype(at::kFloat));
   if (names.contains(kPhase))
     draws[kPhase] = at::scalar_tensor(objective_.phase_of(id.number / settings_.batches_per_step), at::TensorOptions().dtype(at::kLong));

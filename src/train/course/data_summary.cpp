@@ -22,7 +22,7 @@ constexpr size_t kMostNamed = 8;
 
 /// "12 samples", "12 samples and 200 of the class set"
 std::string samples_text(const Samples& samples) {
-  auto num_class = std::ranges::count_if(samples.list, [&](const auto& sample) { return samples.sets[sample.set].of_class_set; });
+  auto num_class = std::ranges::count_if(samples.list, [&](const auto& sample) { return samples.sets[sample.row.subset].of_class_set; });
   auto text = count_of(std::ssize(samples.list) - num_class, "sample");
   return num_class == 0 ? text : fmt::format("{} and {} of the class set", text, num_class);
 }
@@ -30,7 +30,7 @@ std::string samples_text(const Samples& samples) {
 /// "5 pictures", "3 pictures and 12 clips"
 std::string files_text(const Samples& samples) {
   std::set<std::string> pictures, clips;
-  for (const auto& sample : samples.list) (sample.extent.frames > 1 ? clips : pictures).insert(sample.file);
+  for (const auto& sample : samples.list) (sample.extent.frames > 1 ? clips : pictures).insert(sample.row.file);
   std::vector<std::string> kinds;
   if (!pictures.empty() || clips.empty()) kinds.push_back(count_of(std::ssize(pictures), "picture"));
   if (!clips.empty()) kinds.push_back(count_of(std::ssize(clips), "clip"));
@@ -54,7 +54,7 @@ std::string visits_of(const Samples& samples, const Course* course, size_t set) 
 
 void say_datasets(const Samples& samples, const Course* course) {
   std::vector<int64_t> counts(samples.sets.size());
-  for (const auto& sample : samples.list) ++counts[sample.set];
+  for (const auto& sample : samples.list) ++counts[sample.row.subset];
   for (size_t set = 0; set < std::min(counts.size(), kMostNamed); ++set) {
     auto path = set < samples.origins.size() ? samples.origins[set].path : "";
     info("  {}: {}{}", path.empty() ? "dataset" : path, count_of(counts[set], "sample"), visits_of(samples, course, set));
@@ -83,7 +83,7 @@ std::string sizes_of(const Samples& samples) {
 /// Counts the samples of each extent, those of class sets only where there are no others.
 std::map<Extent, int64_t> counts_by_extent(const Samples& samples) {
   std::map<Extent, int64_t> counts, of_class_sets;
-  for (const auto& sample : samples.list) ++(samples.sets.at(sample.set).of_class_set ? of_class_sets : counts)[sample.extent];
+  for (const auto& sample : samples.list) ++(samples.sets.at(sample.row.subset).of_class_set ? of_class_sets : counts)[sample.extent];
   return counts.empty() ? of_class_sets : counts;
 }
 
@@ -113,9 +113,11 @@ void say_left_out(const data::Dataset& pictures) {
 void say_of_both_sets(const Samples& samples) {
   std::set<std::string> learned;
   for (const auto& sample : samples.list) {
-    if (!samples.sets[sample.set].of_class_set && !sample.file.empty()) learned.insert(sample.file);
+    if (!samples.sets[sample.row.subset].of_class_set && !sample.row.file.empty()) learned.insert(sample.row.file);
   }
-  const auto is_both = [&](const auto& sample) { return samples.sets[sample.set].of_class_set && learned.contains(sample.file); };
+  const auto is_both = [&](const auto& sample) {
+    return samples.sets[sample.row.subset].of_class_set && learned.contains(sample.row.file);
+  };
   if (const auto num = std::ranges::count_if(samples.list, is_both); num > 0)
     warn("{} of the class set's samples {} among those that are learned as well; name other pictures in class_metadata_path", num,
          num == 1 ? "is" : "are");
@@ -124,10 +126,11 @@ void say_of_both_sets(const Samples& samples) {
 /// Samples that are visited and change nothing, or next to nothing.
 void say_without_effect(const Samples& samples) {
   say_of_both_sets(samples);
-  auto num_zero = std::ranges::count(samples.list, 0.0, &SampleInfo::loss_weight);
+  auto num_zero = std::ranges::count(samples.list, 0.0, [](const auto& sample) { return sample.row.loss_weight; });
   if (num_zero > 0) warn("{} a loss_weight of 0, so nothing is learned of it", count_of(num_zero, "sample has", "samples have"));
-  if (!samples.pictures) return;
-  for (const auto& line : data::warnings_of_masks(*samples.pictures, samples.pictures->options().mask)) warn("{}", line);
+  const auto* masks = mask_of(samples.columns);
+  if (!samples.pictures || masks == nullptr) return;
+  for (const auto& line : data::warnings_of_masks(*samples.pictures, *masks)) warn("{}", line);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ Reads reads_of(const pipeline::Stage& stage, const InputTable& inputs) {
 
 pipeline::Values load(const Reads& reads, const Source& source, const Pick& pick) {
   auto values = source.kept.values(pick, reads.kept);
-  for (const auto* input : reads.inputs) values[input->name] = input->load(source.samples.view(pick));
+  for (const auto* input : reads.inputs) values[input->name] = input->load(source.samples, pick);
   return values;
 }
 

@@ -1,6 +1,7 @@
 #include "train/course/fields.h"
 
 #include "base/limits.h"
+#include "config/everyday_words.h"
 
 namespace burnish::train {
 
@@ -9,13 +10,25 @@ using config::Level;
 void fields(config::Fields& f, CourseSettings& o) {
   f.group("Batches and steps");
   f("dataset_repeat", o.num_repeats, "visits of each sample in an epoch").at_least(1).of_dataset("num_repeats");
-  f("batch_size", o.batch_size, "samples of equal size per step and process").at_least(1).at_most(kMostInABatch).level(Level::first_run);
+  f("batch_size", o.batch_size, "samples of equal size per step and process")
+      .at_least(1)
+      .at_most(kMostInABatch)
+      .level(Level::first_run)
+      .called(config::kBatch);
   f("global_batch_size", o.global_batch_size,
     "samples of equal size in a batch, which processes share out and run batch_size at a time; 0: batch_size times the processes")
       .at_least(0)
       .at_most(kMostInABatch);
-  f("max_steps", o.max_steps, "optimizer steps; 0 goes by num_epochs").at_most(kMostSteps).in("steps").level(Level::first_run);
-  f("num_epochs", o.num_epochs, "passes over the data when max_steps is 0").at_most(kMostEpochs).in("epochs").level(Level::first_run);
+  f("max_steps", o.max_steps, "optimizer steps; 0 goes by num_epochs")
+      .at_most(kMostSteps)
+      .in("steps")
+      .level(Level::first_run)
+      .called(config::kSteps);
+  f("num_epochs", o.num_epochs, "passes over the data when max_steps is 0")
+      .at_most(kMostEpochs)
+      .in("epochs")
+      .level(Level::first_run)
+      .called(config::kEpochs);
   f("gradient_accumulation_steps", o.batches_per_step, "batches per optimizer step")
       .at_least(1)
       .at_most(kMostBatchesAStep)

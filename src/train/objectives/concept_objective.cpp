@@ -104,7 +104,7 @@ class OfConcept final : public Objective {
 
  private:
   /// Returns the numbers of steps after which what trains predicts the next one.
-  std::vector<int64_t> choices_of(const SampleInfo& sample) const {
+  std::vector<int64_t> choices_of(const Sample& sample) const {
     std::vector<int64_t> choices;
     for (int64_t steps = 0; steps < drawn_.sampler.num_steps; ++steps) {
       const auto share = model_.process().share_of(time_after_steps(drawn_, model_, sample, steps));

@@ -48,17 +48,19 @@ config::Fields fields_of(ConceptChoice& one) {
 
 /// Returns what of several concepts a sample learns: a run has each of its datasets once for each concept, one behind the other.
 template <class T>
-const T& of_sample(const std::vector<T>& of_concepts, const SampleInfo& sample) {
-  return of_concepts[sample.set % of_concepts.size()];
+const T& of_sample(const std::vector<T>& of_concepts, const Sample& sample) {
+  return of_concepts[sample.row.subset % of_concepts.size()];
 }
 
 /// Makes the input of a number of each concept.
 Input number_input(const std::string& name, std::vector<double> numbers) {
-  auto content = [numbers](const View& view) {
-    return view.sample == nullptr ? std::string() : fmt::format("number {}", of_sample(numbers, *view.sample));
+  auto content = [numbers](const Samples& samples, const Pick& pick, const data::RowHashes&) {
+    return pick.row == kNoRow ? std::string() : fmt::format("number {}", of_sample(numbers, samples.at(pick.row)));
   };
-  return {name, true, content,
-          [numbers](const View& view) -> pipeline::Value { return at::full({1}, of_sample(numbers, *view.sample), at::kFloat); }};
+  auto load = [numbers](const Samples& samples, const Pick& pick) -> pipeline::Value {
+    return at::full({1}, of_sample(numbers, samples.at(pick.row)), at::kFloat);
+  };
+  return {name, true, content, load};
 }
 
 /// Refuses what the concepts of a file say of the other task.
@@ -155,7 +157,7 @@ std::vector<Input> concept_inputs(const models::OptionValues& own) {
   };
   using Text = std::string ConceptOptions::*;
   auto prompt_of = [&](const std::string& prefix, const char* option, Text text) {
-    auto input = prompt_input(prefix, [texts = each(text)](const SampleInfo& sample) { return of_sample(texts, sample); });
+    auto input = prompt_input(prefix, [texts = each(text)](const Sample& sample) { return of_sample(texts, sample); });
     input.option = option;
     return input;
   };

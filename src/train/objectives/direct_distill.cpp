@@ -16,15 +16,15 @@ class DirectDistill final : public Objective {
 
   pipeline::Units units() const override { return distill_units(model_, spacing_of(settings_.own)); }
   std::vector<std::string> columns() const override { return kTrajectoryColumns; }
-  void check(const SampleInfo& sample) const override { trajectory_of(sample.columns, sample.row); }
+  void check(const Sample& sample) const override { trajectory_of(sample.row.cells, sample.number); }
 
-  int64_t num_passes(const SampleInfo& sample) const override { return trajectory_of(sample.columns, sample.row).num_steps; }
+  int64_t num_passes(const Sample& sample) const override { return trajectory_of(sample.row.cells, sample.number).num_steps; }
 
   pipeline::Values draws(const DrawRequest& request) const override {
     std::map<std::string, std::vector<at::Tensor>> starts;
     const auto num_steps = num_passes(*request.samples.at(0));
     for (const auto* sample : request.samples) {
-      auto trajectory = trajectory_of(sample->columns, sample->row);
+      auto trajectory = trajectory_of(sample->row.cells, sample->number);
       if (trajectory.num_steps != num_steps)
         data_error("train", "a batch of direct_distill holds rows of {} and of {} num_inference_steps; set batch_size to 1", num_steps,
                    trajectory.num_steps);

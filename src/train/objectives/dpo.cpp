@@ -59,12 +59,13 @@ class Dpo final : public Objective {
   }
 
   pipeline::Units units() const override { return units_; }
-  void check(const SampleInfo& sample) const override {
-    if (!sample.further_files.contains(kRejectedImage))
-      data_error("train", "row {}: the column {} must name the picture that was liked less than the row's own", sample.row, kRejectedImage);
+  void check(const Sample& sample) const override {
+    if (!sample.row.further.contains(kRejectedImage))
+      data_error("train", "row {}: the column {} must name the picture that was liked less than the row's own", sample.number,
+                 kRejectedImage);
   }
   std::vector<std::string> warnings(const Samples& samples) const override {
-    const auto is_equal = [](const SampleInfo& sample) { return are_equal(sample.file, sample.further_files.at(kRejectedImage)); };
+    const auto is_equal = [](const Sample& sample) { return are_equal(sample.row.file, sample.row.further.at(kRejectedImage)); };
     const auto num = std::ranges::count_if(samples.list, is_equal);
     if (num == 0) return {};
     return {fmt::format("{} in {} the very picture that is liked more, so nothing is learned of it",

@@ -52,7 +52,7 @@ DrawnLatents drawn_latents_of(const models::OptionValues& own) {
   return {own.get<std::string>(kLatentsFrom) == "drawn", {.num_steps = own.get<int64_t>(kMostSteps)}, own.get<double>(kDrawingScale)};
 }
 
-double time_after_steps(const DrawnLatents& drawn, const models::Model& model, const SampleInfo& sample, int64_t num_steps) {
+double time_after_steps(const DrawnLatents& drawn, const models::Model& model, const Sample& sample, int64_t num_steps) {
   return model.process().sampler(sampler_options(drawn, model.latent_space().num_tokens(sample.latent_shape)))->time(num_steps);
 }
 

@@ -21,7 +21,7 @@ DrawnLatents drawn_latents_of(const models::OptionValues& own);
 /// The number, among the draws of a batch, of the steps that were taken before the denoiser sees the latents.
 inline const char* const kDrawnSteps = "drawn_steps";
 /// Returns the time of the step that follows this many steps.
-double time_after_steps(const DrawnLatents& drawn, const models::Model& model, const SampleInfo& sample, int64_t num_steps);
+double time_after_steps(const DrawnLatents& drawn, const models::Model& model, const Sample& sample, int64_t num_steps);
 
 /// The conditions under which latents are drawn.
 struct DrawnUnder {

@@ -80,7 +80,7 @@ std::vector<OwnCondition> guidance_conditions() {
 }
 
 std::vector<Input> guidance_inputs(const GuidedLoss& loss) {
-  return {prompt_input(kAway, [text = loss.away_prompt](const SampleInfo&) { return text; })};
+  return {prompt_input(kAway, [text = loss.away_prompt](const Sample&) { return text; })};
 }
 
 void check_guidance(const GuidedLoss& loss, const RunForObjective& run) {

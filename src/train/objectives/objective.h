@@ -10,9 +10,9 @@ namespace burnish::train {
 /// A batch for which draws are asked.
 struct DrawRequest {
   data::Visits visits;
-  std::vector<const SampleInfo*> samples;  ///< the sample of each visit; all have equal latent shapes
-  std::set<std::string> names;             ///< names of the values that are wanted; others need not be made
-  data::Visit lead = {};                   ///< the first visit of the whole batch, whoever runs it
+  std::vector<const Sample*> samples;  ///< the sample of each visit; all have equal latent shapes
+  std::set<std::string> names;         ///< names of the values that are wanted; others need not be made
+  data::Visit lead = {};               ///< the first visit of the whole batch, whoever runs it
   /// The strata of the times of an optimizer step, where they are stratified, and the first visit's number among all of that step.
   std::optional<diffusion::Strata> strata = {};
   int64_t first_stratum = 0;
@@ -30,15 +30,15 @@ class Objective {
   /// Returns the metadata columns that it reads of every sample.
   virtual std::vector<std::string> columns() const { return {}; }
   /// Throws a data Error for a sample that it cannot use.
-  virtual void check(const SampleInfo&) const {}
+  virtual void check(const Sample&) const {}
   /// Returns sentences, to be told as warnings, about samples of which it makes less than of others.
   virtual std::vector<std::string> warnings(const Samples&) const { return {}; }
   SampleNeeds needs() const {
-    return {columns(), [this](const SampleInfo& sample) { check(sample); }};
+    return {columns(), [this](const Sample& sample) { check(sample); }};
   }
 
   /// Counts how often the denoiser runs on the way from the sample to its loss, with gradients through all of these runs.
-  virtual int64_t num_passes(const SampleInfo&) const { return 1; }
+  virtual int64_t num_passes(const Sample&) const { return 1; }
 
   /// Counts the kinds of steps that it takes, of which each has a loss of its own and trains what that depends on.
   virtual int64_t num_phases() const { return 1; }

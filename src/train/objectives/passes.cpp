@@ -49,13 +49,14 @@ std::string Pass::prefix() const {
   return strength == 1 ? prompt : fmt::format("at_{}_{}", strength, prompt);
 }
 
-Input prompt_input(const std::string& prefix, std::function<std::string(const SampleInfo&)> text_of) {
-  auto content = [text_of](const View& view) {
-    if (view.sample == nullptr) return std::string();
-    const auto text = text_of(*view.sample);
+Input prompt_input(const std::string& prefix, std::function<std::string(const Sample&)> text_of) {
+  auto content = [text_of](const Samples& samples, const Pick& pick, const data::RowHashes&) {
+    if (pick.row == kNoRow) return std::string();
+    const auto text = text_of(samples.at(pick.row));
     return fmt::format("text of {} bytes {}", text.size(), text);
   };
-  return {prefix + "prompt", true, content, [text_of](const View& view) -> pipeline::Value { return text_of(*view.sample); }};
+  return {prefix + "prompt", true, content,
+          [text_of](const Samples& samples, const Pick& pick) -> pipeline::Value { return text_of(samples.at(pick.row)); }};
 }
 
 pipeline::Units at_strength_of_samples(pipeline::Units own, const Subject& subject) {

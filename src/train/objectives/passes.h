@@ -19,7 +19,7 @@ struct Pass {
 };
 
 /// Makes the input "`prefix`prompt", whose text is a sample's alone, whatever its caption.
-Input prompt_input(const std::string& prefix, std::function<std::string(const SampleInfo&)> text_of);
+Input prompt_input(const std::string& prefix, std::function<std::string(const Sample&)> text_of);
 
 /// Makes of `own` units that run what trains at the strength of a batch's samples (kSliderStrength). Throws a config Error as
 /// `with_passes`.

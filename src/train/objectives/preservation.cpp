@@ -107,26 +107,28 @@ std::vector<Term> preservation_terms(const Preservation& preservation, const Sam
   return terms;
 }
 
-std::string class_prompt(const std::string& class_word, const View& view) {
-  const auto& trigger = view.sample == nullptr ? std::string() : view.sample->trigger_word;
-  return data::with_other_word(caption_of(view), trigger, class_word);
+std::string class_prompt(const std::string& class_word, const Samples& samples, const Pick& pick) {
+  const auto trigger = pick.row == kNoRow ? "" : samples.set_of(samples.at(pick.row)).trigger_word;
+  return data::with_other_word(samples.caption_of(pick), trigger, class_word);
 }
 
 std::vector<Input> preservation_inputs(const Preservation& preservation) {
-  auto content = [word = preservation.class_word](const View& view) {
-    if (view.sample == nullptr) return std::string();
-    const auto text = class_prompt(word, view);
+  auto content = [word = preservation.class_word](const Samples& samples, const Pick& pick, const data::RowHashes&) {
+    if (pick.row == kNoRow) return std::string();
+    const auto text = class_prompt(word, samples, pick);
     return fmt::format("text of {} bytes {}", text.size(), text);
   };
-  auto load = [word = preservation.class_word](const View& view) -> pipeline::Value { return class_prompt(word, view); };
+  auto load = [word = preservation.class_word](const Samples& samples, const Pick& pick) -> pipeline::Value {
+    return class_prompt(word, samples, pick);
+  };
   return {{kOfClass + "prompt", true, content, load, /*follows_caption=*/true, kClassPreservationClass}};
 }
 
 std::vector<std::string> preservation_warnings(const Preservation& preservation, const Samples& samples) {
   if (!preservation.of_class) return {};
-  auto lacks_word = [&](const SampleInfo& sample) {
-    if (samples.sets.at(sample.set).of_class_set) return false;
-    auto marked = data::with_other_word(sample.prompt, sample.trigger_word, "\n");  // which stands in no caption
+  auto lacks_word = [&](const Sample& sample) {
+    if (samples.set_of(sample).of_class_set) return false;
+    auto marked = data::with_other_word(sample.row.prompt, samples.set_of(sample).trigger_word, "\n");  // which stands in no caption
     return marked.find('\n') == marked.npos;
   };
   auto num = std::ranges::count_if(samples.list, lacks_word);

@@ -34,7 +34,7 @@ std::vector<Term> preservation_terms(const Preservation& preservation, const Sam
 /// Makes the input class_prompt: the caption with the class in place of the trigger word, also where the caption is left out.
 std::vector<Input> preservation_inputs(const Preservation& preservation);
 /// Returns the caption with the class in place of the sample's trigger word.
-std::string class_prompt(const std::string& class_word, const View& view);
+std::string class_prompt(const std::string& class_word, const Samples& samples, const Pick& pick);
 
 /// Returns sentences about samples without a trigger word whose place the class could take.
 std::vector<std::string> preservation_warnings(const Preservation& preservation, const Samples& samples);

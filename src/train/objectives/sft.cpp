@@ -87,7 +87,7 @@ class Sft final : public Objective {
 
   pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const override {
     const auto& sample = *request.samples.at(0);
-    RandomKey key{0, static_cast<uint64_t>(number), static_cast<uint64_t>(sample.row), Purpose::validation};
+    RandomKey key{0, static_cast<uint64_t>(number), static_cast<uint64_t>(sample.number), Purpose::validation};
     auto share = stretch_.from + kHeldOutShares.at(static_cast<size_t>(number)) * (stretch_.to - stretch_.from);
     auto time = model_.process().time_at(share);
     pipeline::Values draws{{time_name(), at::full({1}, time, at::kFloat)}};

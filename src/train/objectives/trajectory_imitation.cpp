@@ -20,18 +20,20 @@ namespace burnish::train {
 
 namespace {
 
-RandomKey trajectory_key(const View& view) {
-  return {0, static_cast<uint64_t>(view.sample->row), mix64(view.sample->prompt), Purpose::trajectory};
+RandomKey trajectory_key(const Sample& sample) {
+  return {0, static_cast<uint64_t>(sample.number), mix64(sample.row.prompt), Purpose::trajectory};
 }
 
-std::string trajectory_noise_content(const View& view) {
-  if (view.sample == nullptr) return "";
-  return fmt::format("noise {} [{}]", trajectory_key(view).value(), fmt::join(view.sample->latent_shape, ","));
+std::string trajectory_noise_content(const Samples& samples, const Pick& pick, const data::RowHashes&) {
+  if (pick.row == kNoRow) return "";
+  const auto& sample = samples.at(pick.row);
+  return fmt::format("noise {} [{}]", trajectory_key(sample).value(), fmt::join(sample.latent_shape, ","));
 }
 
 /// Draws the noise in which a sample's trajectory begins: one at all of its visits, another for every row.
-pipeline::Value load_trajectory_noise(const View& view) {
-  return diffusion::normal_noise(trajectory_key(view).value(), view.sample->latent_shape).unsqueeze(0);
+pipeline::Value load_trajectory_noise(const Samples& samples, const Pick& pick) {
+  const auto& sample = samples.at(pick.row);
+  return diffusion::normal_noise(trajectory_key(sample).value(), sample.latent_shape).unsqueeze(0);
 }
 
 std::vector<Input> imitation_inputs(const models::OptionValues&) {
@@ -103,14 +105,14 @@ class Imitation final : public Objective {
   std::vector<Counted> counted(const pipeline::Values& draws) const override { return weighing_->counted(draws); }
 
  private:
-  std::vector<double> times_of(const SampleInfo& sample) const {
+  std::vector<double> times_of(const Sample& sample) const {
     return student_times(own_, model_.process(), model_.latent_space().num_tokens(sample.latent_shape));
   }
-  double share_of(int64_t step, const SampleInfo& sample) const {
+  double share_of(int64_t step, const Sample& sample) const {
     return model_.process().share_of(times_of(sample).at(static_cast<size_t>(step)));
   }
   /// Returns the student's steps that begin where one of these experts predicts.
-  std::vector<int64_t> steps_of(const std::vector<models::Expert>& experts, const SampleInfo& sample) const {
+  std::vector<int64_t> steps_of(const std::vector<models::Expert>& experts, const Sample& sample) const {
     std::vector<int64_t> steps;
     const auto times = times_of(sample);
     for (int64_t step = 0; step < own_.num_student_steps; ++step) {
@@ -121,7 +123,7 @@ class Imitation final : public Objective {
       config_error("train", "none of the student's {} steps begins where the trained expert predicts; take more", times.size() - 1);
     return steps;
   }
-  pipeline::Values draws_of(const std::vector<int64_t>& steps, const SampleInfo& sample) const {
+  pipeline::Values draws_of(const std::vector<int64_t>& steps, const Sample& sample) const {
     const auto& process = model_.process();
     auto times = times_of(sample);
     std::vector<double> time;

@@ -2,7 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
 #include "base/text.h"
+#include "train/options/meaning.h"
 
 namespace burnish::train {
 
@@ -26,6 +31,31 @@ std::string learning_rate_hint(const TrainOptions& o) {
   if (o.trained.whole.empty() && !is_word_alone && o.step.learning_rate > kHighForAdapters)
     return fmt::format("learning_rate {} is high for an adapter; 1e-4 is usual", o.step.learning_rate);
   return "";
+}
+
+std::vector<std::string> shared_data_hints(const TrainOptions& o) {
+  std::map<std::string, std::vector<std::string>> media;  // of the datasets that are learned, by what they name
+  if (encodes(o)) {
+    for (const auto& dataset : datasets_of(o)) {
+      const auto path = std::filesystem::absolute(dataset.metadata_path).lexically_normal().string();
+      if (!dataset.is_reg) media[path].push_back(dataset.media);
+    }
+  }
+  std::vector<std::string> hints;
+  for (const auto& [path, words] : media) {
+    const auto num_all = std::ranges::count(words, "all");
+    const auto num_of_pictures = num_all + std::ranges::count(words, "pictures"),
+               num_of_clips = num_all + std::ranges::count(words, "clips");
+    if (std::max(num_of_pictures, num_of_clips) < 2) continue;
+    hints.push_back(
+        fmt::format("{} is named by {} datasets, and each takes its {}, which are visited for all of them; media pictures or "
+                    "clips says which files a dataset is for",
+                    path, words.size(),
+                    num_all > 0        ? "pictures and clips"
+                    : num_of_clips > 1 ? "clips"
+                                       : "pictures"));
+  }
+  return hints;
 }
 
 std::string length_hint(const TrainOptions& o) {

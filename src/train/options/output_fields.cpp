@@ -1,6 +1,7 @@
 #include "adapters/layout.h"
 #include "base/dtype.h"
 #include "base/limits.h"
+#include "config/everyday_words.h"
 #include "data/drawn_file.h"
 #include "train/options/asked.h"
 #include "train/options/meaning.h"
@@ -14,13 +15,14 @@ namespace {
 
 void file_fields(config::Fields& f, TrainOptions& o) {
   f.group("Output");
-  f.path("output_path", o.output_path, "run folder").level(Level::first_run);
+  f.path("output_path", o.output_path, "run folder").level(Level::first_run).called(config::kOutput);
   f("output_name", o.output.name, "name of the saved weights: NAME-step-N.safetensors; empty for step-N.safetensors");
   f("save_steps", o.output.save.steps,
     "also save every N steps; -1, where no other save is asked for, ten times in a run, at least 250 steps apart; 0 saves at the end only")
       .at_least(-1)
       .in("steps")
-      .level(Level::first_run);
+      .level(Level::first_run)
+      .called(config::kSave);
   f("save_epochs", o.output.save.epochs, "also save every N epochs").at_least(0).at_most(kMostEpochs).in("epochs");
   f("save_minutes", o.output.save.minutes, "also save every N minutes").at_least(0).in("minutes");
   f("keep_last", o.output.save.keep_last, "of the weights saved by step, keep the last N only; 0 keeps all").at_least(0);
@@ -64,7 +66,8 @@ void preview_fields(config::Fields& f, TrainOptions& o) {
          "file with a prompt a line (and --w --h --f --d --s --l --n behind it): pictures or clips drawn before the first step and after "
          "the last, into samples/",
          {"sample_prompts"})
-      .level(Level::first_run);
+      .level(Level::first_run)
+      .called(config::kPreviews);
   f("preview_steps", o.output.previews.every, "also draw the previews every N steps", {"sample_every_n_steps"})
       .at_least(0)
       .in("steps")

@@ -85,19 +85,12 @@ TrainedSettings trained_settings(const TrainOptions& o) {
           .companions = companions_of(o)};
 }
 
-data::MaskSource mask_source(const TrainOptions& o) {
-  using From = data::MaskSource::From;
-  if (o.masks.from == "column") return {From::column, o.masks.column};
-  return {o.masks.from == "alpha" ? From::alpha : From::nothing, ""};
-}
-
 data::DatasetOptions dataset_options(const TrainOptions& o, const std::vector<DatasetChoice>& datasets) {
-  data::DatasetOptions options{.data_file_keys = o.data.file_keys,
-                               .skip_bad_samples = o.data.on_bad_sample == "skip",
-                               .num_workers = o.data.num_workers,
-                               .mask = mask_source(o)};
+  data::DatasetOptions options{
+      .data_file_keys = o.data.file_keys, .skip_bad_samples = o.data.on_bad_sample == "skip", .num_workers = o.data.num_workers};
   const auto& kind = objective_of(o);
   for (const auto& name : kind.pictures) options.columns.push_back(further_picture(name));
+  add_masks(options.columns, o.masks.from, o.masks.column);
   const auto shares = kind.shares(o.objective);
   for (const auto& dataset : datasets) {
     for (const auto& subset : subsets_of(dataset, o.cache.variants)) {

@@ -2,6 +2,7 @@
 
 #include "adapters/lokr.h"
 #include "base/limits.h"
+#include "config/everyday_words.h"
 #include "optim/rounding.h"
 #include "train/options/asked.h"
 #include "train/options/objective_options.h"
@@ -40,11 +41,13 @@ void adapter_fields(config::Fields& f, TrainOptions& o) {
     "rank of the adapters, their size; 16 to 32 is usual; of lokr 10000 and more leave its second factor whole")
       .at_least(1)
       .at_most(adapters::kMostLokrRank)
-      .level(Level::first_run);
+      .level(Level::first_run)
+      .called(config::kRank);
   f("lora_alpha", o.adapter.alpha, "scale is alpha / rank; 0 takes the rank")
       .at_least(0)
       .learned_as([&o] { return o.adapter.alpha > 0 ? fmt::format("alpha {}", o.adapter.alpha) : ""; }, LearnedBy::adapters)
-      .level(Level::first_run);
+      .level(Level::first_run)
+      .called(config::kAlpha);
   f("lora_rank_groups", o.trained.rank_groups,
     "comma list of name=rank for components, layers or regular expressions: text_encoder=4,.*to_q=64")
       .learned_as([&o] { return o.trained.rank_groups.empty() ? "" : "rank groups " + o.trained.rank_groups; }, LearnedBy::adapters);
@@ -81,7 +84,8 @@ void adapter_kind_fields(config::Fields& f, TrainOptions& o) {
       .level(Level::all);
   f.path("lora_checkpoint", o.trained.lora_checkpoint,
          "LoRA file to start from, for several experts a comma list of theirs; it decides type, targets and alpha, and options that "
-         "contradict it are refused; a larger lora_rank pads its factors");
+         "contradict it are refused; a larger lora_rank pads its factors")
+      .called(config::kLora);
   f("lora_checkpoint_rank", o.trained.checkpoint_rank,
     "rank that the factors of lora_checkpoint are padded to, adding what they added; 0 takes lora_rank where that is asked for, else "
     "theirs")
@@ -104,7 +108,7 @@ void preset_fields(config::Fields& f, TrainedChoice& o) {
 
 void rate_fields(config::Fields& f, TrainOptions& o) {
   f.group("Rates and weights that train");
-  f("learning_rate", o.step.learning_rate, "peak learning rate").level(Level::first_run);
+  f("learning_rate", o.step.learning_rate, "peak learning rate").level(Level::first_run).called(config::kRate);
   f("text_encoder_lr", o.trained.component_rates,
     "learning rate of what trains besides the denoiser, or a comma list of component=rate; empty takes learning_rate")
       .counts_when("components besides the denoiser that train; name them in lora_base_model or trainable_models",

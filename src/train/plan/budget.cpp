@@ -34,7 +34,7 @@ double load_seconds(pipeline::Value value) {
 }
 
 /// Draws of the shapes that a visit has; what they are does not matter.
-pipeline::Values any_draws(const models::Model& model, const SampleInfo& sample) {
+pipeline::Values any_draws(const models::Model& model, const Sample& sample) {
   auto shape = sample.latent_shape;
   shape.insert(shape.begin(), 1);
   auto noise = at::zeros(shape, at::kFloat);
@@ -65,12 +65,12 @@ Work measurement(const std::vector<std::string>& models, const std::string& name
 class Measurement {
  public:
   Measurement(models::Model& model, SplitPlan& plan, const Samples& samples, int64_t num_samples)
-      : model_(model), plan_(plan), infos_(samples.list.begin(), samples.list.begin() + std::min(num_samples, std::ssize(samples.list))) {
-    values_.resize(infos_.size());
+      : model_(model), plan_(plan), samples_(samples.list.begin(), samples.list.begin() + std::min(num_samples, std::ssize(samples.list))) {
+    values_.resize(samples_.size());
     for (const auto& input : samples.inputs->rows()) {
       if (values_named(input.name).empty()) continue;  // no unit reads it
-      for (size_t i = 0; i < infos_.size(); ++i) {
-        auto seconds = seconds_of([&] { values_[i][input.name] = input.load(samples.view({infos_[i].row})); });
+      for (size_t i = 0; i < samples_.size(); ++i) {
+        auto seconds = seconds_of([&] { values_[i][input.name] = input.load(samples, {samples_[i].number}); });
         for (auto* value : values_named(input.name)) value->load_seconds += share() * seconds;
       }
     }
@@ -81,7 +81,7 @@ class Measurement {
   void measure(size_t index) {
     const auto& unit = plan_.schedule.units[index];
     auto& seconds = plan_.problem.units[index].seconds;
-    auto work = measurement(unit.models, unit.name, infos_.size());
+    auto work = measurement(unit.models, unit.name, samples_.size());
     work.run = [&](int64_t i) {
       auto& sample = values_[static_cast<size_t>(i)];
       if (i == 0) {
@@ -113,7 +113,7 @@ class Measurement {
     auto work = measurement(models, join(ahead.kept), 1);
     work.run = [&](int64_t) {
       auto values = pipeline::run(ahead, {pipeline::moved(values_.front(), rule.device)},
-                                  pipeline::moved(any_draws(model_, infos_.front()), rule.device));
+                                  pipeline::moved(any_draws(model_, samples_.front()), rule.device));
       for (const auto& name : ahead.kept) plan_.ahead_bytes[name] = bytes_of(values.at(name));
       return true;
     };
@@ -123,7 +123,7 @@ class Measurement {
   }
 
  private:
-  double share() const { return 1.0 / static_cast<double>(infos_.size()); }
+  double share() const { return 1.0 / static_cast<double>(samples_.size()); }
   std::vector<CutProblem::Value*> values_named(const std::string& name) {
     std::vector<CutProblem::Value*> found;
     for (auto& value : plan_.problem.values) {
@@ -134,7 +134,7 @@ class Measurement {
 
   models::Model& model_;
   SplitPlan& plan_;
-  std::vector<SampleInfo> infos_;
+  std::vector<Sample> samples_;
   std::vector<pipeline::Values> values_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "pipeline/cut.h"
+#include "train/samples/compute.h"
 #include "train/samples/samples.h"
 
 namespace burnish::train {

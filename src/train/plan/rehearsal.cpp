@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kMostBatches = 2;
 
 /// How many latents the denoiser sees of a sample, in all its streams, and of the pictures beside it, in all its passes.
-int64_t num_latents(const SampleInfo& sample, const Objective& objective) {
+int64_t num_latents(const Sample& sample, const Objective& objective) {
   auto area = sample.extent.num_pixels(), seen = area;
   for (const auto& [column, extents] : sample.picture_extents) {
     for (const auto& extent : extents) seen += extent.num_pixels();
@@ -34,9 +34,9 @@ int64_t num_latents(const SampleInfo& sample, const Objective& objective) {
   return (c10::multiply_integers(sample.latent_shape) * seen / area + further) * objective.num_passes(sample);
 }
 
-size_t caption_length(const SampleInfo& sample, const Pick& pick) {
+size_t caption_length(const Sample& sample, const Pick& pick) {
   if (pick.empty_caption) return 0;
-  return pick.caption ? pick.caption->size() : sample.prompt.size();
+  return pick.caption ? pick.caption->size() : sample.row.prompt.size();
 }
 
 /// Of the run's first epoch, the batch with the most latents; of equally large ones that with the longest caption, since not every encoder
@@ -66,8 +66,7 @@ std::vector<pipeline::Values> rehearse_samples(const Listed& listed, const pipel
   for (const auto& pick : picks) {
     samples.push_back(from_pictures ? pipeline::Values{} : listed.kept.values(pick, schedule.once.kept));
     for (const auto& input : listed.samples.inputs->rows()) {
-      if (reads.contains(input.name) && (input.in_list || from_pictures))
-        samples.back()[input.name] = input.load(listed.samples.view(pick));
+      if (reads.contains(input.name) && (input.in_list || from_pictures)) samples.back()[input.name] = input.load(listed.samples, pick);
     }
   }
   if (from_pictures) rehearsal.encode(schedule.once.units, samples);

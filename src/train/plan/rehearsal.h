@@ -2,7 +2,7 @@
 #include "train/options/settings.h"
 #include "train/plan/memory_plan.h"
 #include "train/plan/savings.h"
-#include "train/samples/samples.h"
+#include "train/samples/kept.h"
 
 namespace burnish::train {
 

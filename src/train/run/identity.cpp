@@ -26,12 +26,13 @@ std::string text_of(const data::Augmentation& a) {
   return text + "\n";
 }
 
-/// The hashes of the samples' files.
+/// The hashes of the samples' files; none of a cache's list, whose pictures are not read again.
 std::vector<std::string> hashes_of_files(const Opened& run) {
+  if (!run.settings.data.from_pictures) return {};
   std::vector<std::filesystem::path> files;
   for (const auto& sample : run.samples().list) {
-    if (!sample.file.empty()) files.emplace_back(sample.file);
-    for (const auto& [column, file] : sample.further_files) files.emplace_back(file);
+    if (!sample.row.file.empty()) files.emplace_back(sample.row.file);
+    for (const auto& [column, file] : sample.row.further) files.emplace_back(file);
   }
   return run.cache->hashes().hash(files);
 }
@@ -49,25 +50,23 @@ std::string sizes_in_words(const Samples& samples) {
   return fmt::format("{} and {} more {}", join(named, " and "), counts.size() - kMostNamed, hash);
 }
 
-/// Names the samples: their pictures' names, sizes and contents, their captions, and how they are visited and varied. A cache's list names
-/// no contents: its pictures are not read again.
-std::string hash_of(const Opened& run) {
+/// Names the samples: their pictures' names, sizes and contents, their captions, and how they are visited and varied.
+std::string hash_of(const Opened& run, const std::vector<std::string>& files) {
   const auto& samples = run.samples();
   io::Sha256 hash;
   for (const auto& set : samples.sets) hash.update(text_of(set));
   hash.update(fmt::format("{} variants\n", samples.num_variants));
   for (const auto& subset : samples.pictures ? samples.pictures->options().subsets : std::vector<data::Subset>())
     hash.update(text_of(subset.augmentation));
-  if (run.settings.data.from_pictures) {
-    for (const auto& content : hashes_of_files(run)) hash.update(content);
-  }
+  for (const auto& content : files) hash.update(content);
   for (const auto& sample : samples.list) {
-    auto name = std::filesystem::path(sample.file).filename().string();
-    hash.update(
-        fmt::format("{} {} {} {} {}\n{}\n", sample.row, name.size(), name, spelled(sample.extent), sample.prompt.size(), sample.prompt));
-    hash.update(fmt::format("{} {}\n", sample.set, sample.loss_weight));
-    if (!sample.columns.empty()) hash.update(sample.columns.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-    for (const auto& caption : sample.captions) hash.update(fmt::format("{} {} {}\n", caption.weight, caption.text.size(), caption.text));
+    auto name = std::filesystem::path(sample.row.file).filename().string();
+    hash.update(fmt::format("{} {} {} {} {}\n{}\n", sample.number, name.size(), name, spelled(sample.extent), sample.row.prompt.size(),
+                            sample.row.prompt));
+    hash.update(fmt::format("{} {}\n", sample.row.subset, sample.row.loss_weight));
+    if (!sample.row.cells.empty()) hash.update(sample.row.cells.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    for (const auto& caption : sample.row.captions)
+      hash.update(fmt::format("{} {} {}\n", caption.weight, caption.text.size(), caption.text));
   }
   return hash.hex().substr(0, 8);
 }
@@ -106,35 +105,34 @@ std::string hash_of_encoders(const Opened& run) {
   return hash.hex().substr(0, 8);
 }
 
-}  // namespace
-
-std::string samples_in_words(const Opened& run) {
+std::string samples_in_words(const Opened& run, const std::vector<std::string>& files) {
   const auto& samples = run.samples();
   io::Sha256 captions, pictures, visits;
   for (const auto& set : samples.sets) visits.update(text_of(set));
   for (const auto& subset : samples.pictures ? samples.pictures->options().subsets : std::vector<data::Subset>())
     visits.update(text_of(subset.augmentation));
-  if (run.settings.data.from_pictures) {
-    for (const auto& content : hashes_of_files(run)) pictures.update(content);
-  }
+  for (const auto& content : files) pictures.update(content);
   for (const auto& sample : samples.list) {
-    pictures.update(std::filesystem::path(sample.file).filename().string() + "\n");
-    captions.update(fmt::format("{}\n", sample.prompt));
-    for (const auto& caption : sample.captions) captions.update(fmt::format("{} {}\n", caption.weight, caption.text));
-    visits.update(fmt::format("{} {} {}\n", sample.set, sample.loss_weight,
-                              sample.columns.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+    pictures.update(std::filesystem::path(sample.row.file).filename().string() + "\n");
+    captions.update(fmt::format("{}\n", sample.row.prompt));
+    for (const auto& caption : sample.row.captions) captions.update(fmt::format("{} {}\n", caption.weight, caption.text));
+    visits.update(fmt::format("{} {} {}\n", sample.row.subset, sample.row.loss_weight,
+                              sample.row.cells.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
   }
   const auto short_of = [](io::Sha256& hash) { return hash.hex().substr(0, 8); };
   return fmt::format("sizes {}, captions {}, pictures {}, repeats or columns of samples {}", sizes_in_words(samples), short_of(captions),
                      short_of(pictures), short_of(visits));
 }
 
-std::string identity_of(const Opened& run) {
+}  // namespace
+
+Identity identity_of(const Opened& run) {
+  const auto files = hashes_of_files(run);
   const auto& chosen = run.subject.chosen;
   auto text = fingerprint(run.settings.given, run.settings.course.visits_a_batch(), chosen.text(run.subject.model->names()),
                           chosen.has_adapters(), !chosen.whole_components().empty(), std::ssize(run.samples().list));
-  text += fmt::format(", pictures with captions and sizes {}, weights of the model {}, text encoders and autoencoder {}", hash_of(run),
-                      hash_of_weights(run), hash_of_encoders(run));
+  text += fmt::format(", pictures with captions and sizes {}, weights of the model {}, text encoders and autoencoder {}",
+                      hash_of(run, files), hash_of_weights(run), hash_of_encoders(run));
   if (run.subject.model->names().experts.size() > 1) {
     for (const auto& expert : chosen.experts) text += ", expert " + expert.name;
   }
@@ -145,7 +143,7 @@ std::string identity_of(const Opened& run) {
     for (auto& hash : hashes) hash.resize(8);
     text += fmt::format(", presets {} {} in {}", join(hashes), merge->settings(), component);
   }
-  return text;
+  return {text, samples_in_words(run, files)};
 }
 
 }  // namespace burnish::train

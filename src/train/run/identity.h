@@ -3,12 +3,14 @@
 
 namespace burnish::train {
 
-/// Puts in words what a run learns from and how: options, samples with their contents, weights and encoders. A saved state is only good for
-/// a run of equal identity, and processes that train together have to agree on it.
-std::string identity_of(const Opened& run);
-
-/// Puts in words what an identity has one hash of: a list of the samples' sizes, and of hashes of their captions, their pictures and the
-/// rest, so that a run that is refused is told which of them are others.
-std::string samples_in_words(const Opened& run);
+/// The words for what a run learns from and how: options, samples with their contents, weights and encoders. A saved state is only good
+/// for a run of equal identity, and processes that train together have to agree on it.
+struct Identity {
+  std::string text;
+  /// The words for what `text` has one hash of: a list of the samples' sizes, and of hashes of their captions, their pictures and the rest,
+  /// so that a run that is refused is told which of them are others.
+  std::string samples;
+};
+Identity identity_of(const Opened& run);
 
 }  // namespace burnish::train

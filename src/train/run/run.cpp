@@ -57,12 +57,13 @@ Course make_course(const Opened& run) {
   return course;
 }
 
-/// Refuses what could only fail later. Where the run stands: at its start, or where its saved state does.
-checkpoint::Progress check_start(const Opened& run, const Course& course) {
+/// Refuses what could only fail later. Where the run stands: at its start, or where its saved state does; then `identity` is the run's.
+checkpoint::Progress check_start(const Opened& run, const Course& course, std::optional<Identity>& identity) {
   course.check();
   checkpoint::Progress progress;
   if (run.settings.output.resume) {
-    progress = checkpoint::read_progress(run.settings.output.state(), identity_of(run), samples_in_words(run));
+    identity = identity_of(run);
+    progress = checkpoint::read_progress(run.settings.output.state(), identity->text, identity->samples);
     if (progress.step >= course.num_steps())
       warn("the saved state is at step {} and max_steps is {}: there is nothing left to train", progress.step, course.num_steps());
   }
@@ -84,16 +85,16 @@ void save_checks(const Opened& run) {
 }
 
 /// Tells whether a caption of the sample holds the word, whichever of them is drawn.
-bool holds(const SampleInfo& sample, const std::string& word) {
-  return sample.prompt.find(word) != std::string::npos ||
-         std::ranges::any_of(sample.captions, [&](const auto& caption) { return caption.text.find(word) != std::string::npos; });
+bool holds(const Sample& sample, const std::string& word) {
+  return sample.row.prompt.find(word) != std::string::npos ||
+         std::ranges::any_of(sample.row.captions, [&](const auto& caption) { return caption.text.find(word) != std::string::npos; });
 }
 
 /// Warns of captions without the word: their pictures teach it nothing. A data Error where none has it.
 void check_captions_have(const std::string& word, const Samples& samples, bool is_only_word) {
   int64_t num = 0, num_with = 0;
   for (const auto& sample : samples.list) {
-    if (!samples.sets.at(sample.set).of_class_set) ++(holds(sample, word) ? num_with : num);
+    if (!samples.sets.at(sample.row.subset).of_class_set) ++(holds(sample, word) ? num_with : num);
   }
   if (num_with == 0 && samples.has_captions)
     data_error("train", "no caption holds '{}', so that nothing would be learned of it; write it there, or put it before all with {} '{}'",
@@ -106,13 +107,14 @@ void check_captions_have(const std::string& word, const Samples& samples, bool i
 /// What is trained on, before anything is computed of it.
 void say_data(const Opened& run, const pipeline::Schedule& schedule, const Course* course) {
   say_samples(run.samples(), course);
+  for (const auto& hint : shared_data_hints(run.settings.given)) info("{}", hint);
   for (const auto& sentence : run.objective->warnings(run.samples())) warn("{}", sentence);
   const auto& words = run.settings.trained.words.list;
   for (const auto& word : words) check_captions_have(word.text, run.samples(), words.size() == 1);
   auto units = schedule.after_once();
   if (run.settings.data.from_pictures) units.insert(units.end(), schedule.once.units.begin(), schedule.once.units.end());
   std::set<std::string> captions;
-  for (const auto& sample : run.samples().list) captions.insert(sample.prompt);
+  for (const auto& sample : run.samples().list) captions.insert(sample.row.prompt);
   models::warn_of_cut_texts(run.subject.model->components(), units, {captions.begin(), captions.end()}, "captions");
 }
 
@@ -233,7 +235,7 @@ Planned check_memory(const Opened& run, const Planner& planner) {
 
 /// Goes from what is kept of the samples on to the last step.
 std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start, const Planned& planned,
-                              const std::string& identity, const dist::World& world, const records::StatusFile& status) {
+                              const Identity& identity, const dist::World& world, const records::StatusFile& status) {
   auto within = within_budget(run, course, world);
   say_data(run, within, &course);
   status.enter(records::State::encoding);
@@ -247,9 +249,9 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
   if (world.is_first() || run.settings.step.division.divides_blocks())  // then all draw together
     previews = prepare_previews(run.settings.output.previews, *run.subject, preview_extent(run), run.settings.model.options.device);
   auto trainee = load_trainee(run.subject, ahead.schedule, run.settings.step, planned.kept, run.settings.model.options.device, world);
-  trainee.progress.fingerprint = identity;
+  trainee.progress.fingerprint = identity.text;
   if (run.settings.output.resume) resume(trainee, run.settings.output.state());
-  trainee.progress.samples = samples_in_words(run);
+  trainee.progress.samples = identity.samples;
   Training training{run.settings,
                     run.subject,
                     *run.objective,
@@ -320,7 +322,8 @@ void train(const TrainOptions& given, const dist::World& world, records::StatusF
   }
   auto run = open_run(std::move(settings));
   auto course = make_course(run);
-  auto start = check_start(run, course);
+  std::optional<Identity> identity;
+  auto start = check_start(run, course, identity);
   status.enter(records::State::planning);
   const auto planner = planner_of(run);  // whose plans all hold the program to be as large as it is now
   Planned planned;
@@ -330,13 +333,13 @@ void train(const TrainOptions& given, const dist::World& world, records::StatusF
     planned = check_memory(run, planner);               // what one process has room for all have
     world.decided("prepared", "by the first process");  // the others find what it fetched
   }
-  auto identity = identity_of(run);
-  world.agree("settings, samples or weights", io::sha256(identity).substr(0, 8));
+  if (!identity) identity = identity_of(run);
+  world.agree("settings, samples or weights", io::sha256(identity->text).substr(0, 8));
   world.agree("saved steps", std::to_string(start.step));
   save_checks(run);
   std::optional<NoMemory> missing;
   try {
-    missing = train(run, course, start, planned, identity, world, status);
+    missing = train(run, course, start, planned, *identity, world, status);
   } catch (const Error&) {  // Ctrl-C
     save_checks(run);
     throw;

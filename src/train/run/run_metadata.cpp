@@ -22,8 +22,8 @@ constexpr size_t kMostTags = 200, kLongestTag = 100;
 std::map<std::string, int64_t> count_tags(const Samples& samples, size_t set) {
   std::map<std::string, int64_t> counts;
   for (const auto& sample : samples.list) {
-    if (sample.set != set) continue;
-    for (const auto& tag : split_list(sample.prompt, samples.sets[set].captions.separator.front())) {
+    if (sample.row.subset != set) continue;
+    for (const auto& tag : split_list(sample.row.prompt, samples.sets[set].captions.separator.front())) {
       if (tag.size() <= kLongestTag) ++counts[tag];
     }
   }
@@ -55,7 +55,8 @@ std::string trigger_words(const Samples& samples) {
 }
 
 int64_t count_samples(const Samples& samples, bool of_class_set) {
-  return std::ranges::count_if(samples.list, [&](const auto& sample) { return samples.sets[sample.set].of_class_set == of_class_set; });
+  return std::ranges::count_if(samples.list,
+                               [&](const auto& sample) { return samples.sets[sample.row.subset].of_class_set == of_class_set; });
 }
 
 }  // namespace

@@ -11,12 +11,12 @@ namespace burnish::train {
 namespace {
 
 void check_any_mask(const data::Dataset& pictures) {
-  const auto& mask = pictures.options().mask;
-  if (mask.from != data::MaskSource::From::column) return;
-  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return pictures.row(row).further.contains(mask.column); });
+  const auto* mask = mask_of(pictures.options().columns);
+  if (mask == nullptr || !mask->is_seen()) return;
+  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return pictures.row(row).further.contains(mask->name); });
   if (!any)
     data_error("train", "{}: no row names a mask in the column '{}'; name the column with --mask_column, or take masked_loss out",
-               pictures.origins().front().path, mask.column);
+               pictures.origins().front().path, mask->name);
 }
 
 /// Rows that name no first frame have that of their target.
@@ -29,13 +29,13 @@ void check_any_reference(const data::Dataset& pictures) {
                pictures.origins().front().path, column->name, column->name);
 }
 
-void check_fits(const SampleInfo& sample, const std::string& column) {
+void check_fits(const Sample& sample, const std::string& column) {
   for (const auto& extent : sample.picture_extents.at(column)) {
     if (extent != Extent{1, sample.extent.height, sample.extent.width})
       data_error("train",
                  "row {}: the picture in the column '{}' is cut to {} by {} pixels and the picture that is trained to {} by {}; scale it "
                  "to the picture's size",
-                 sample.row, column, extent.width, extent.height, sample.extent.width, sample.extent.height);
+                 sample.number, column, extent.width, extent.height, sample.extent.width, sample.extent.height);
   }
 }
 
@@ -46,14 +46,14 @@ bool may_be_empty(const Column& column, const models::LatentSpace& space) {
   return is_frame || std::ranges::find(space.streams, column.name, &models::LatentSpace::Stream::column) != space.streams.end();
 }
 
-void check_cell(const SampleInfo& sample, const Column& column) {
+void check_cell(const Sample& sample, const Column& column) {
   if (!has_column(sample, column.name))
-    data_error("train", "row {} has nothing in the column '{}', which extra_inputs names; fill it in, or leave the row out", sample.row,
+    data_error("train", "row {} has nothing in the column '{}', which extra_inputs names; fill it in, or leave the row out", sample.number,
                column.name);
-  if (column.is == Column::Is::tensor && !sample.columns.at(column.name).get<std::string>().ends_with(".safetensors"))
+  if (column.is == Column::Is::tensor && !sample.row.cells.at(column.name).get<std::string>().ends_with(".safetensors"))
     data_error("train",
                "row {}: the column '{}' names {}, and a safetensors file with one tensor was expected; docs/train.md says how one is made",
-               sample.row, column.name, sample.columns.at(column.name).get<std::string>());
+               sample.number, column.name, sample.row.cells.at(column.name).get<std::string>());
   if (column.is == Column::Is::pictures && column.fit == Column::Fit::as_target) check_fits(sample, column.name);
 }
 
@@ -74,7 +74,7 @@ void check_pictures_read(const Samples& samples, const std::string& folder) {
   }
 }
 
-void check_columns(const SampleInfo& sample, const models::Model& model, const std::vector<std::string>* read_later) {
+void check_columns(const Sample& sample, const models::Model& model, const std::vector<std::string>* read_later) {
   for (const auto& column : model.names().extra_inputs) {
     const bool is_made = read_later != nullptr && !contains(*read_later, column.name);
     if ((!is_made && !may_be_empty(column, model.latent_space())) || has_column(sample, column.name)) check_cell(sample, column);
@@ -83,7 +83,7 @@ void check_columns(const SampleInfo& sample, const models::Model& model, const s
   const auto* references = find_read_as(columns, kReferences);
   if (references == nullptr || !sample.picture_extents.contains(references->name)) return;
   if (const auto why = model.names().why_too_many(std::ssize(sample.picture_extents.at(references->name))); !why.empty())
-    data_error("train", "row {} has in the column '{}' {}; take some out", sample.row, references->name, why);
+    data_error("train", "row {} has in the column '{}' {}; take some out", sample.number, references->name, why);
   if (references->fit == Column::Fit::first_frame) check_fits(sample, references->name);
 }
 

@@ -1,6 +1,7 @@
 #include "train/samples/data_choice.h"
 
 #include "base/limits.h"
+#include "config/everyday_words.h"
 
 namespace burnish::train {
 
@@ -14,7 +15,8 @@ void fields(config::Fields& f, DataChoice& o) {
   f.path("dataset_metadata_path", o.metadata_path,
          ".csv, .json or .jsonl with columns image and prompt, or a folder that holds one as metadata.csv, or pictures with .txt captions")
       .of_dataset("image_dir")
-      .level(Level::first_run);
+      .level(Level::first_run)
+      .called(config::kData);
   f.path("class_metadata_path", o.class_metadata_path,
          "prior preservation: metadata, or a folder of pictures with .txt captions, of a class set; its samples are mixed in, as many "
          "visits an epoch as the others have");

@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "config/everyday_words.h"
 #include "config/problems.h"
 #include "data/load_metadata.h"
 #include "data/spelling.h"
@@ -21,6 +22,9 @@ namespace {
 
 constexpr int64_t kMostFrames = 100000;
 constexpr double kLeastFrameRate = 0.1, kMostFrameRate = 1000;
+
+const std::map<std::string, data::Media> kMedia{
+    {"all", data::Media::all}, {"pictures", data::Media::pictures}, {"clips", data::Media::clips}};
 
 /// "1024", "768,1024" and "768x1024": a square's side, or width and height.
 data::Size parse_resolution(const std::string& text) {
@@ -105,7 +109,8 @@ void size_fields(config::Fields& f, DatasetChoice& o) {
   f.numbers("resolution", o.resolution,
             "SIDE or WIDTH,HEIGHT in place of height, width and max_pixels: the size, or with enable_bucket the area; may be given several "
             "times")
-      .level(config::Level::first_run);
+      .level(config::Level::first_run)
+      .called(config::kSize);
   f("multi_resolution", o.multi_resolution,
     "of several resolutions: all, each picture at each of them in every epoch, or one, each at one of them in turn")
       .one_of({"all", "one"})
@@ -166,7 +171,8 @@ void caption_fields(config::Fields& f, DatasetChoice& o) {
     "often");
   f("class_tokens", o.class_tokens, "caption of samples that have none", {"default_caption"});
   f("trigger_word", o.trigger_word,
-    "takes the place of [trigger] in captions, and stands before every caption that does not hold it; not for class sets");
+    "takes the place of [trigger] in captions, and stands before every caption that does not hold it; not for class sets")
+      .called(config::kTrigger);
   f("caption_prefix", o.caption_prefix, "before every caption");
   f("caption_suffix", o.caption_suffix, "behind every caption");
   f("caption_dropout", o.caption_dropout, "share of visits under the empty caption", {"caption_dropout_rate"}).of_visits();
@@ -212,7 +218,9 @@ void check_augmentation(const data::Augmentation& a) {
 void fields_of_one(config::Fields& f, DatasetChoice& o) {
   fields(f, o);
   f.path("dataset_base_path", o.base_path, "folder that file names start from, or of pictures", {"image_dir"});
-  f.path("dataset_metadata_path", o.metadata_path, "metadata", {"metadata_file"});
+  f.path("dataset_metadata_path", o.metadata_path, "metadata", {"metadata_file"}).called(config::kData);
+  f("media", o.media, "which files are its samples, for a folder that a further dataset names: all, its pictures alone, or its clips alone")
+      .one_of({"all", "pictures", "clips"});
   f("num_repeats", o.num_repeats, "visits of each sample in an epoch").at_most(kMostRepeats);
   f("loss_weight", o.loss_weight, "factor on the loss of its samples").at_least(0);
   f("is_reg", o.is_reg, "a class set");
@@ -326,7 +334,8 @@ std::vector<data::Subset> subsets_of(const DatasetChoice& o, int64_t cache_varia
     subset.caption_files = {.endings = o.caption_extension,
                             .class_tokens = o.class_tokens,
                             .trigger_word = o.trigger_word,
-                            .mask_folder = as_there(o.mask_folder)};
+                            .mask_folder = as_there(o.mask_folder),
+                            .media = kMedia.at(o.media)};
     subset.clips = clip_rule(o);
     subset.visits = {o.num_repeats, o.is_reg, caption_rule(o), o.trigger_word, o.slider_strength};
     if (o.multi_resolution == "one" && !o.is_reg) subset.visits.num_repeats /= static_cast<double>(resolutions.size());

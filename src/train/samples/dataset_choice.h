@@ -25,7 +25,7 @@ struct DatasetChoice {
   std::string keep_tokens_separator, caption_separator = ",", secondary_separator;
 
   // These belong to a dataset in a dataset_config alone.
-  std::string base_path, metadata_path;
+  std::string base_path, metadata_path, media = "all";
   double num_repeats = 1, loss_weight = 1;
   bool is_reg = false;
   double slider_strength = 1;

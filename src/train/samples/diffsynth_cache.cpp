@@ -197,7 +197,7 @@ Listed import_diffsynth(const fs::path& folder, const std::vector<std::string>& 
         section->add(key, entry);
         entries[name] = {section, key};
       }
-      listed.samples.list.push_back({.row = row, .extent = sample.extent, .columns = std::move(sample.columns)});
+      listed.samples.list.push_back({.number = row, .extent = sample.extent, .row = {.cells = std::move(sample.columns)}});
       listed.kept.by_row[row] = {std::move(entries)};
     }
     progress.update(last);

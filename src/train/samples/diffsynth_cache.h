@@ -1,5 +1,5 @@
 #pragma once
-#include "train/samples/samples.h"
+#include "train/samples/kept.h"
 
 namespace burnish::train {
 

@@ -53,7 +53,7 @@ class Encoding {
   const Samples& samples_;
   data::Cache& cache_;
   Kept kept_;
-  std::vector<View> items_;
+  std::vector<Pick> items_;
   std::vector<Results> results_;
 };
 
@@ -61,11 +61,9 @@ Encoding::Encoding(models::Model& model, const pipeline::Schedule& schedule, con
     : model_(model), samples_(samples), cache_(cache) {
   hash_files();
   for (const auto& sample : samples.list) {
-    View view{&sample, samples.pictures.get(), 0, false, kept_.picture_hashes.at(sample.row), kept_.further_hashes[sample.row]};
-    view.columns = &samples.columns;
-    for (; view.variant < samples.num_variants; ++view.variant) items_.push_back(view);
+    for (int64_t variant = 0; variant < samples.num_variants; ++variant) items_.push_back({sample.number, variant});
   }
-  items_.push_back({});
+  items_.push_back({kNoRow});
   for (const auto& unit : schedule.once.units) open(unit, schedule.once.kept);
   cache.hashes().save();
   for (size_t i = results_.size(); i-- > 0;) plan(i, portion);
@@ -79,10 +77,10 @@ void Encoding::hash_files() {
     hashes.push_back(&hash);
   };
   for (const auto& sample : samples_.list) {
-    kept_.picture_hashes[sample.row] = "";
+    auto& of_row = kept_.hashes[sample.number] = {{"", ""}};
     if (samples_.pictures == nullptr) continue;
-    add(samples_.pictures->row(sample.row).file, kept_.picture_hashes[sample.row]);
-    for (const auto& [column, file] : samples_.pictures->row(sample.row).further) add(file, kept_.further_hashes[sample.row][column]);
+    add(samples_.pictures->row(sample.number).file, of_row[""]);
+    for (const auto& [column, file] : samples_.pictures->row(sample.number).further) add(file, of_row[column]);
   }
   auto found = cache_.hashes().hash(files);
   for (size_t i = 0; i < found.size(); ++i) *hashes[i] = found[i];
@@ -116,12 +114,15 @@ const Results* Encoding::writer(const std::string& value, size_t before) const {
 
 /// The contents of what the next unit reads, or "" when the item lacks one of them.
 std::string Encoding::content_of(const pipeline::Unit& unit, size_t item) const {
+  static const data::RowHashes none;
+  const auto row = items_[item].row;
+  const auto& hashes = row == kNoRow ? none : kept_.hashes.at(row);
   std::string text;
   for (const auto& name : unit.reads) {
     const auto* from = writer(name, results_.size());
     const auto* input = samples_.inputs->find(name);
     if (!from && !input) throw std::logic_error("nobody gives '" + name + "', which unit '" + unit.name + "' reads");
-    auto content = from ? from->keys[item] : input->content(items_[item]);
+    auto content = from ? from->keys[item] : input->content(samples_, items_[item], hashes);
     if (content.empty()) return "";
     text += fmt::format("\n{}: {}", name, content);
   }
@@ -163,7 +164,7 @@ Kept Encoding::run() {
   for (size_t i = 0; i < results_.size(); ++i) compute(i);
   auto variants = static_cast<size_t>(samples_.num_variants);
   for (size_t i = 0; i + 1 < items_.size(); ++i) {
-    auto& of_row = kept_.by_row[items_[i].sample->row];
+    auto& of_row = kept_.by_row[items_[i].row];
     of_row.resize(variants);
     of_row[i % variants] = entries(i);
   }
@@ -217,7 +218,7 @@ void Encoding::compute_item(size_t index, size_t item, pipeline::Values pictures
 
 void Encoding::check_finite(const pipeline::Unit& unit, const std::string& name, const at::Tensor& value, size_t item) const {
   if (at::isfinite(value).all().item<bool>()) return;
-  auto what = items_[item].sample ? fmt::format("row {}", items_[item].sample->row) : "the empty caption";
+  auto what = items_[item].row != kNoRow ? fmt::format("row {}", items_[item].row) : "the empty caption";
   data_error("train", "{}: the {} that {} gives are not finite; its weights are damaged, or too large for this dtype: try --dtype fp32",
              what, name, join(unit.models));
 }
@@ -227,7 +228,7 @@ pipeline::Values Encoding::pictures_of(size_t index, size_t item) const {
   pipeline::Values values;
   for (const auto& name : results_[index].unit.reads) {
     const auto* input = writer(name, index) ? nullptr : samples_.inputs->find(name);
-    if (input != nullptr && !input->in_list) values[name] = input->load(items_[item]);
+    if (input != nullptr && !input->in_list) values[name] = input->load(samples_, items_[item]);
   }
   return values;
 }
@@ -240,7 +241,7 @@ pipeline::Values Encoding::inputs_of(size_t index, size_t item, pipeline::Values
       const auto& key = from->keys[item];
       values[name] = take(contains(from->stored, name) ? from->section->at(key) : from->passing.at(key), name);
     } else {
-      values[name] = samples_.inputs->find(name)->load(items_[item]);
+      values[name] = samples_.inputs->find(name)->load(samples_, items_[item]);
     }
   }
   check_unchanged(unit, item);
@@ -249,19 +250,19 @@ pipeline::Values Encoding::inputs_of(size_t index, size_t item, pipeline::Values
 
 /// What is encoded is what the key names: a picture that was changed while it was read is refused.
 void Encoding::check_unchanged(const pipeline::Unit& unit, size_t item) const {
-  const auto& view = items_[item];
+  const auto row = items_[item].row;
   bool needs_files = std::ranges::any_of(unit.reads, [&](const auto& name) {
     const auto* input = samples_.inputs->find(name);
     return input != nullptr && !input->in_list;
   });
-  if (!cache_.on_disk() || view.sample == nullptr || view.pictures == nullptr || !needs_files) return;
+  if (!cache_.on_disk() || row == kNoRow || samples_.pictures == nullptr || !needs_files) return;
   auto check = [&](const std::string& file, const std::string& hash) {
     if (cache_.hashes().hash(std::filesystem::path(file)) != hash)
       data_error("train", "the picture {} was changed while this run was reading it; give the same command again", file);
   };
-  auto row = view.sample->row;
-  check(view.pictures->row(row).file, view.picture_hash);
-  for (const auto& [column, file] : view.pictures->row(row).further) check(file, view.further_hashes.at(column));
+  const auto& hashes = kept_.hashes.at(row);
+  check(samples_.pictures->row(row).file, hashes.at(""));
+  for (const auto& [column, file] : samples_.pictures->row(row).further) check(file, hashes.at(column));
 }
 
 CacheSlots Encoding::entries(size_t item) const {
@@ -279,7 +280,7 @@ CacheSlots Encoding::entries(size_t item) const {
 Kept encode(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Portion portion) {
   if (!schedule.once.units.empty()) return Encoding(model, schedule, samples, cache, portion).run();
   Kept nothing;
-  for (const auto& sample : samples.list) nothing.by_row[sample.row].resize(static_cast<size_t>(samples.num_variants));
+  for (const auto& sample : samples.list) nothing.by_row[sample.number].resize(static_cast<size_t>(samples.num_variants));
   return nothing;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "train/samples/compute.h"
-#include "train/samples/samples.h"
+#include "train/samples/kept.h"
 #include "train/samples/settings.h"
 
 namespace burnish::train {

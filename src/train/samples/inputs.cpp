@@ -19,21 +19,13 @@ namespace burnish::train {
 
 namespace {
 
-const std::string& prompt_of(const View& view) {
-  static const std::string empty;
-  return view.empty_caption ? empty : caption_of(view);
+std::string prompt_of(const Samples& samples, const Pick& pick) { return pick.empty_caption ? "" : samples.caption_of(pick); }
+
+std::string prompt_content(const Samples& samples, const Pick& pick, const data::RowHashes&) {
+  return "text " + io::sha256(prompt_of(samples, pick));
 }
 
-std::string prompt_content(const View& view) { return "text " + io::sha256(prompt_of(view)); }
-
-pipeline::Value load_prompt(const View& view) { return prompt_of(view); }
-
-/// The columns that a sample's run reads.
-const Columns& columns_of(const View& view) {
-  static const Columns none;
-  if (view.pictures != nullptr) return view.pictures->options().columns;
-  return view.columns != nullptr ? *view.columns : none;
-}
+pipeline::Value load_prompt(const Samples& samples, const Pick& pick) { return prompt_of(samples, pick); }
 
 /// Bytes [H, W, C], of a clip [F, H, W, C], in place of those that a plan does without.
 at::Tensor any_pixels(const Extent& extent, int64_t channels) {
@@ -43,7 +35,7 @@ at::Tensor any_pixels(const Extent& extent, int64_t channels) {
 }
 
 /// Returns something of the shape of a cell, for a sample without its picture.
-data::Cell any_cell(const SampleInfo& sample, const Column& column) {
+data::Cell any_cell(const Sample& sample, const Column& column) {
   constexpr int64_t kFramesASecond = 16;
   if (column.is == Column::Is::sound) return data::silence(column, sample.extent.frames * column.rate / kFramesASecond);
   if (column.fit == Column::Fit::target) return any_pixels(sample.extent, column.channels);
@@ -60,78 +52,90 @@ pipeline::Value value_of(const data::Cell& cell) {
   return std::get<at::Tensor>(cell).unsqueeze(0);
 }
 
-std::string content_of(const View& view, const Column& column) {
-  if (view.sample == nullptr) return "";
-  return data::content(*view.pictures, view.sample->row, column, view.variant, {view.picture_hash, view.further_hashes});
+std::string content_of(const Samples& samples, const Pick& pick, const Column& column, const data::RowHashes& hashes) {
+  return pick.row == kNoRow ? "" : data::content(*samples.pictures, pick.row, column, pick.variant, hashes);
 }
 
-pipeline::Value load(const View& view, const Column& column) {
-  if (view.pictures == nullptr) return value_of(any_cell(*view.sample, column));
-  return value_of(data::read(*view.pictures, view.sample->row, column, view.variant));
+pipeline::Value load(const Samples& samples, const Pick& pick, const Column& column) {
+  if (samples.pictures == nullptr) return value_of(any_cell(samples.at(pick.row), column));
+  return value_of(data::read(*samples.pictures, pick.row, column, pick.variant));
 }
 
-std::string image_content(const View& view) { return content_of(view, target_of(columns_of(view))); }
+std::string image_content(const Samples& samples, const Pick& pick, const data::RowHashes& hashes) {
+  return content_of(samples, pick, target_of(samples.columns), hashes);
+}
 
-pipeline::Value load_image(const View& view) { return load(view, target_of(columns_of(view))); }
+pipeline::Value load_image(const Samples& samples, const Pick& pick) { return load(samples, pick, target_of(samples.columns)); }
 
-std::string no_prompt_content(const View&) { return "text " + io::sha256(""); }
+std::string no_prompt_content(const Samples&, const Pick&, const data::RowHashes&) { return "text " + io::sha256(""); }
 
-/// The column of reference pictures that this sample's run reads.
-const Column& references_of(const View& view) {
-  if (const auto* column = find_read_as(columns_of(view), kReferences)) return *column;
+/// The column of reference pictures that these samples' run reads.
+const Column& references_of(const Samples& samples) {
+  if (const auto* column = find_read_as(samples.columns, kReferences)) return *column;
   throw std::logic_error("units read reference_images, and the run has no column of them");
 }
 
-std::string references_content(const View& view) { return view.sample == nullptr ? "" : content_of(view, references_of(view)); }
+std::string references_content(const Samples& samples, const Pick& pick, const data::RowHashes& hashes) {
+  return pick.row == kNoRow ? "" : content_of(samples, pick, references_of(samples), hashes);
+}
 
-pipeline::Value load_references(const View& view) { return load(view, references_of(view)); }
+pipeline::Value load_references(const Samples& samples, const Pick& pick) { return load(samples, pick, references_of(samples)); }
 
 /// What stands in a sample's cell, without blanks around it.
-nlohmann::json cell_of(const View& view, const Column& column) {
-  return data::trimmed(view.sample->columns.value(column.name, nlohmann::json()));
+nlohmann::json cell_of(const Sample& sample, const Column& column) {
+  return data::trimmed(sample.row.cells.value(column.name, nlohmann::json()));
 }
 
 /// The value of a column that holds no pictures; of a row that leaves it empty, which only the column of a stream may be, one without
 /// elements.
-pipeline::Value load_cell(const View& view, const Column& column) {
-  if (has_column(*view.sample, column.name))
-    return value_of(data::read_value(column, cell_of(view, column), fmt::format("row {}", view.sample->row)));
+pipeline::Value load_cell(const Sample& sample, const Column& column) {
+  if (has_column(sample, column.name))
+    return value_of(data::read_value(column, cell_of(sample, column), fmt::format("row {}", sample.number)));
   if (column.is == Column::Is::text) return std::string();
   return at::zeros({1, 0});
 }
 
-/// A column that units read, as a run's model reads it or else as it is declared.
-Input input_of(const Column& declared) {
-  const bool in_list = !declared.is_seen() && declared.is != Column::Is::sound;
-  auto column_in = [=](const View& view) {
-    const auto* own = find_read_as(columns_of(view), declared.read_as());
-    return own != nullptr ? *own : declared;
+/// A column whose cells stand in a cache's list.
+Input input_in_list(const Column& column) {
+  auto content = [column](const Samples& samples, const Pick& pick, const data::RowHashes&) {
+    return pick.row == kNoRow ? "" : data::content_of_value(cell_of(samples.at(pick.row), column));
   };
-  if (in_list)
-    return {declared.read_as(), true,
-            [=](const View& view) { return view.sample == nullptr ? "" : data::content_of_value(cell_of(view, declared)); },
-            [=](const View& view) { return load_cell(view, declared); }};
-  return {declared.read_as(), false, [=](const View& view) { return content_of(view, column_in(view)); },
-          [=](const View& view) { return load(view, column_in(view)); }};
+  return {column.read_as(), true, content,
+          [column](const Samples& samples, const Pick& pick) { return load_cell(samples.at(pick.row), column); }};
 }
 
-pipeline::Value load_no_prompt(const View&) { return std::string(); }
+/// A column that units read, as a run's model reads it or else as it is declared.
+Input input_of(const Column& declared) {
+  if (!declared.is_seen() && declared.is != Column::Is::sound) return input_in_list(declared);
+  auto column_in = [declared](const Samples& samples) {
+    const auto* own = find_read_as(samples.columns, declared.read_as());
+    return own != nullptr ? *own : declared;
+  };
+  auto content = [column_in](const Samples& samples, const Pick& pick, const data::RowHashes& hashes) {
+    return content_of(samples, pick, column_in(samples), hashes);
+  };
+  return {declared.read_as(), false, content,
+          [column_in](const Samples& samples, const Pick& pick) { return load(samples, pick, column_in(samples)); }};
+}
 
-std::string size_content(const View& view) {
-  if (view.sample == nullptr) return "";
-  if (view.pictures == nullptr) return spelled(view.sample->extent);
-  auto original = view.pictures->looked(view.sample->row).picture;
-  return fmt::format("{} {}", spelled(data::extent_of(original)), data::content_of_crop(*view.pictures, view.sample->row, view.variant));
+pipeline::Value load_no_prompt(const Samples&, const Pick&) { return std::string(); }
+
+std::string size_content(const Samples& samples, const Pick& pick, const data::RowHashes&) {
+  if (pick.row == kNoRow) return "";
+  if (samples.pictures == nullptr) return spelled(samples.at(pick.row).extent);
+  auto original = samples.pictures->looked(pick.row).picture;
+  return fmt::format("{} {}", spelled(data::extent_of(original)), data::content_of_crop(*samples.pictures, pick.row, pick.variant));
 }
 
 /// [1, 6], see models::UnitGroups; of a mirrored picture, as its mirror image was cut, and without one as if it had that very size.
-pipeline::Value load_size(const View& view) {
-  if (view.pictures == nullptr) {
-    auto height = static_cast<float>(view.sample->extent.height), width = static_cast<float>(view.sample->extent.width);
+pipeline::Value load_size(const Samples& samples, const Pick& pick) {
+  if (samples.pictures == nullptr) {
+    const auto& extent = samples.at(pick.row).extent;
+    auto height = static_cast<float>(extent.height), width = static_cast<float>(extent.width);
     return at::tensor({height, width, 0.f, 0.f, height, width}).unsqueeze(0);
   }
-  auto original = view.pictures->looked(view.sample->row).picture;
-  auto crop = data::crop_of(*view.pictures, view.sample->row, view.variant);
+  auto original = samples.pictures->looked(pick.row).picture;
+  auto crop = data::crop_of(*samples.pictures, pick.row, pick.variant);
   auto left = crop.flip ? data::covering_size(original, crop.size).width - crop.left - crop.size.width : crop.left;
   std::vector<float> numbers;
   for (auto number : {original.height, original.width, crop.top, left, crop.size.height, crop.size.width})
@@ -139,11 +143,9 @@ pipeline::Value load_size(const View& view) {
   return at::tensor(numbers).unsqueeze(0);
 }
 
-const Column kMask{.name = "mask", .is = Column::Is::mask, .fit = Column::Fit::as_target, .channels = 1};
-
 /// [h, w] of the sample's latents; of a clip's [F, h, w].
-at::IntArrayRef grid_of(const View& view) {
-  at::IntArrayRef shape(view.sample->latent_shape);
+at::IntArrayRef grid_of(const Sample& sample) {
+  at::IntArrayRef shape(sample.latent_shape);
   return shape.slice(shape.size() == 4 && shape[1] > 1 ? 1 : shape.size() - 2);
 }
 
@@ -154,10 +156,11 @@ std::vector<int64_t> mask_shape(at::IntArrayRef grid) {
   return shape;
 }
 
-std::string mask_content(const View& view) {
-  if (view.sample == nullptr) return "";
-  auto content = content_of(view, kMask);
-  auto size = fmt::format("{}", fmt::join(grid_of(view), "x"));
+std::string mask_content(const Samples& samples, const Pick& pick, const data::RowHashes& hashes) {
+  if (pick.row == kNoRow) return "";
+  const auto* column = mask_of(samples.columns);
+  auto content = column == nullptr ? "" : content_of(samples, pick, *column, hashes);
+  auto size = fmt::format("{}", fmt::join(grid_of(samples.at(pick.row)), "x"));
   return content.empty() ? "all of " + size : fmt::format("{} on {}", content, size);
 }
 
@@ -170,10 +173,12 @@ at::Tensor over_frames(const at::Tensor& mask_F1hw, int64_t num_latents) {
 
 /// [1, 1, h, w] fp32 on the grid of latents, of a clip [1, 1, F, h, w]: of the pixels below each, the mean of how much they count, from 0
 /// to 1.
-pipeline::Value load_mask(const View& view) {
-  auto grid = grid_of(view);
+pipeline::Value load_mask(const Samples& samples, const Pick& pick) {
+  auto grid = grid_of(samples.at(pick.row));
+  const auto* column = mask_of(samples.columns);
   at::Tensor mask;
-  if (view.pictures != nullptr) mask = std::get<at::Tensor>(data::read(*view.pictures, view.sample->row, kMask, view.variant));
+  if (samples.pictures != nullptr && column != nullptr)
+    mask = std::get<at::Tensor>(data::read(*samples.pictures, pick.row, *column, pick.variant));
   if (!mask.defined()) return at::ones(mask_shape(grid));
   auto frames = mask.dim() == 4 ? mask : mask.unsqueeze(0);  // [F, H, W, 1]
   auto pooled = at::adaptive_avg_pool2d(frames.permute({0, 3, 1, 2}).to(at::kFloat), grid.slice(grid.size() - 2)) / 255;
@@ -182,22 +187,11 @@ pipeline::Value load_mask(const View& view) {
 
 }  // namespace
 
-const std::string& caption_of(const View& view) {
-  static const std::string empty;
-  if (view.sample == nullptr) return empty;
-  return view.caption ? *view.caption : view.sample->prompt;
-}
-
 Column further_picture(const std::string& name) { return {.name = name, .is = Column::Is::clip, .fit = Column::Fit::as_target}; }
 
-const std::vector<int64_t>& shape_of(const SampleInfo& sample, const std::string& stream) {
-  return stream == models::kLatents ? sample.latent_shape : sample.further_latents.at(stream);
-}
-
-bool has_column(const SampleInfo& sample, const std::string& column) {
-  if (auto extents = sample.picture_extents.find(column); extents != sample.picture_extents.end()) return !extents->second.empty();
-  auto cell = sample.columns.find(column);
-  return cell != sample.columns.end() && !cell->is_null() && !(cell->is_string() && trim(cell->get<std::string>()).empty());
+void add_masks(Columns& columns, const std::string& from, const std::string& column) {
+  if (from == "column") columns.push_back(mask_column(column));
+  if (from == "alpha") columns.push_back(opacity_column());
 }
 
 InputTable::InputTable(const Columns& columns, const std::vector<std::string>& pictures, std::vector<Input> further,

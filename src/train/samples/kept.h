@@ -18,10 +18,9 @@ using CacheSlots = std::map<std::string, CacheSlot>;  ///< entries by value name
 /// configuration and precision of the models, and the unit. So a change of any of them leads to other keys, and equal inputs share one
 /// entry.
 struct Kept {
-  std::map<int64_t, std::vector<CacheSlots>> by_row;                     ///< entries of each variant, by row
-  CacheSlots empty_caption;                                              ///< entries that the empty caption alone decides
-  std::map<int64_t, std::string> picture_hashes;                         ///< hashes of the pictures that results were made from, by row
-  std::map<int64_t, std::map<std::string, std::string>> further_hashes;  ///< hashes of the files beside the pictures, by row and column
+  std::map<int64_t, std::vector<CacheSlots>> by_row;  ///< entries of each variant, by row
+  CacheSlots empty_caption;                           ///< entries that the empty caption alone decides
+  std::map<int64_t, data::RowHashes> hashes;          ///< hashes of the files that results were made from, by row
 
   /// Reads the named values of a sample, each with a leading batch dimension of 1. Under the empty caption, values that a caption alone
   /// decides are the empty caption's.
@@ -30,6 +29,12 @@ struct Kept {
   int64_t num_bytes() const;
   /// Counts the samples that have all their values in the cache; fewer than all while other processes are at work.
   int64_t num_complete() const;
+};
+
+/// Samples with the results that a cache already keeps of them: none where they are pictures.
+struct Listed {
+  Samples samples;
+  Kept kept;
 };
 
 /// Adds a value to the tensors of a cache entry: a tensor under its name, a sample's list as the number of its tensors under NAME.size and

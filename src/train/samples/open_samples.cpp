@@ -54,7 +54,7 @@ data::MetadataOrigin absolute(data::MetadataOrigin origin) {
 }
 
 /// The shapes of the further streams' latents.
-void add_streams(SampleInfo& sample, const models::LatentSpace& space) {
+void add_streams(Sample& sample, const models::LatentSpace& space) {
   for (const auto& stream : std::span(space.streams).subspan(1)) {
     auto& shape = sample.further_latents[stream.name] = space.shape(stream, sample.extent);
     if (!stream.column.empty() && !has_column(sample, stream.column)) shape.at(1) = 0;
@@ -81,17 +81,16 @@ std::map<std::string, std::vector<Extent>> extents_of(const data::Dataset& pictu
   return extents;
 }
 
-SampleInfo sample_of(const data::Dataset& pictures, int64_t number, const models::Model& model) {
-  const auto& row = pictures.row(number);
-  auto absolute = [](const std::string& file) { return std::filesystem::absolute(file).string(); };
-  SampleInfo sample{.row = number, .extent = pictures.extent(number), .prompt = row.prompt, .captions = row.captions, .columns = row.cells};
-  sample.file = absolute(row.file);
-  for (const auto& [name, file] : row.further) sample.further_files[name] = absolute(file);
+data::Row with_whole_paths(data::Row row) {
+  row.file = std::filesystem::absolute(row.file).string();
+  for (auto& [name, file] : row.further) file = std::filesystem::absolute(file).string();
+  return row;
+}
+
+Sample sample_of(const data::Dataset& pictures, int64_t number, const models::Model& model) {
+  Sample sample{.number = number, .extent = pictures.extent(number), .row = with_whole_paths(pictures.row(number))};
   sample.latent_shape = model.latent_space().shape(sample.extent);
-  sample.loss_weight = row.loss_weight;
-  sample.set = row.subset;
   sample.picture_extents = extents_of(pictures, number, model);
-  sample.trigger_word = pictures.options().subsets.at(row.subset).visits.trigger_word;
   add_streams(sample, model.latent_space());
   return sample;
 }
@@ -122,11 +121,11 @@ Samples look_at_pictures(const DataSettings& settings, const models::Model& mode
 }
 
 /// Puts something of each column into a sample of a plan: its example, or a picture of its size.
-void add_examples(SampleInfo& sample, const Columns& columns, const models::Model& model) {
+void add_examples(Sample& sample, const Columns& columns, const models::Model& model) {
   for (const auto& column : columns) {
     const auto beside = column.extent_beside(sample.extent);
     if (column.fit == Column::Fit::target) continue;
-    if (!column.is_seen()) sample.columns[column.name] = column.words.example;
+    if (!column.is_seen()) sample.row.cells[column.name] = column.words.example;
     else sample.picture_extents[column.name] = {column.read_as() == kReferences ? model.seen_reference(beside) : beside};
   }
 }
@@ -142,13 +141,13 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
     data::check_rule(subset.clips);
     const auto& rule = subset.size;
     auto size = data::target_size(rule, rule.buckets ? rule.buckets->resolution : rule.fixed(), "a picture");
-    SampleInfo sample;
-    sample.row = std::ssize(samples.sets);
+    Sample sample;
+    sample.number = std::ssize(samples.sets);
     sample.extent = data::extent_of(size, std::max(model.latent_space().first_frames, subset.clips.num_frames));
-    sample.captions = {{""}};
+    sample.row.captions = {{""}};
     sample.latent_shape = model.latent_space().shape(sample.extent);
-    sample.loss_weight = subset.loss_weight;
-    sample.set = samples.sets.size();
+    sample.row.loss_weight = subset.loss_weight;
+    sample.row.subset = samples.sets.size();
     add_examples(sample, samples.columns, model);
     add_streams(sample, model.latent_space());
     samples.list.push_back(std::move(sample));
@@ -195,8 +194,8 @@ void check_same_presets(const Listed& listed, const models::Model& model, data::
 }
 
 /// The sizes of a value that is kept of a sample, without the batch.
-std::vector<int64_t> kept_shape(const Listed& listed, const SampleInfo& sample, const std::string& name) {
-  return std::get<at::Tensor>(listed.kept.values({sample.row}, {name}).at(name)).sizes().slice(1).vec();
+std::vector<int64_t> kept_shape(const Listed& listed, const Sample& sample, const std::string& name) {
+  return std::get<at::Tensor>(listed.kept.values({sample.number}, {name}).at(name)).sizes().slice(1).vec();
 }
 
 /// From the latents that are kept; from the size of the picture where none are.
@@ -215,7 +214,7 @@ void find_latent_shapes(Listed& listed, const models::Model& model, const std::v
 /// made; a list that was changed by hand may say otherwise. How many pixels a latent stands for, the autoencoder says that made them, which
 /// need not be here.
 void check_extents(const Samples& samples, const std::string& folder) {
-  std::map<int64_t, const SampleInfo*> first_of_frames;
+  std::map<int64_t, const Sample*> first_of_frames;
   for (const auto& sample : samples.list) {
     const auto& other = *first_of_frames.emplace(sample.extent.frames, &sample).first->second;
     const std::span<const int64_t> shape = sample.latent_shape, known = other.latent_shape;
@@ -228,7 +227,7 @@ void check_extents(const Samples& samples, const std::string& folder) {
           "train",
           "the list of the cache {} says that row {} is {} with latents of {}, beside which row {} is {} with latents of {}; one of them "
           "is wrong: make the cache again",
-          folder, sample.row, spelled(sample.extent), sample.latent_shape, other.row, spelled(other.extent), other.latent_shape);
+          folder, sample.number, spelled(sample.extent), sample.latent_shape, other.number, spelled(other.extent), other.latent_shape);
   }
 }
 
@@ -239,9 +238,9 @@ void find_reference_extents(Listed& listed, const models::Model& model) {
   const auto* column = find_read_as(listed.samples.columns, kReferences);
   const auto spatial = model.latent_space().streams.front().spatial;
   for (auto& sample : listed.samples.list) {
-    if (column == nullptr || !listed.kept.by_row.at(sample.row).front().contains(name)) continue;
+    if (column == nullptr || !listed.kept.by_row.at(sample.number).front().contains(name)) continue;
     auto& extents = sample.picture_extents[column->name];
-    auto values = listed.kept.values({sample.row}, {name});
+    auto values = listed.kept.values({sample.number}, {name});
     for (const auto& latents_CHW : std::get<pipeline::TensorLists>(values.at(name)).at(0))
       extents.push_back({.height = latents_CHW.size(-2) * spatial, .width = latents_CHW.size(-1) * spatial});
   }
@@ -288,7 +287,7 @@ Listed open_list(const DataSettings& settings, const models::Model& model, const
 void check_shapes(const Listed& listed, const std::map<std::string, std::vector<int64_t>>& expected,
                   const std::vector<std::string>& names) {
   for (const auto& sample : listed.samples.list) {
-    for (const auto& [name, value] : listed.kept.values({sample.row}, names)) {
+    for (const auto& [name, value] : listed.kept.values({sample.number}, names)) {
       bool is_moment = name == "latents_mean" || name == "latents_logvar";
       auto shape = expected.find(is_moment ? "latents" : name);
       if (shape == expected.end()) continue;
@@ -298,7 +297,7 @@ void check_shapes(const Listed& listed, const std::map<std::string, std::vector<
       if (fits) continue;
       data_error("train",
                  "the {} of row {} in the cache has the shape {}, and this denoiser takes {} (-1: any size); it was made for another model",
-                 name, sample.row, found, shape->second);
+                 name, sample.number, found, shape->second);
     }
   }
 }

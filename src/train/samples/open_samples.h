@@ -1,14 +1,14 @@
 #pragma once
 #include "models/registry.h"
-#include "train/samples/samples.h"
+#include "train/samples/kept.h"
 #include "train/samples/settings.h"
 
 namespace burnish::train {
 
 /// The columns that an objective asks of samples, and its check of them.
 struct SampleNeeds {
-  std::vector<std::string> columns = {};                              ///< metadata columns that it reads of every sample
-  std::function<void(const SampleInfo&)> check = [](const auto&) {};  ///< throws a data Error for a sample that it cannot use
+  std::vector<std::string> columns = {};                          ///< metadata columns that it reads of every sample
+  std::function<void(const Sample&)> check = [](const auto&) {};  ///< throws a data Error for a sample that it cannot use
 };
 
 /// Tells whether captions are drawn anew at each visit, by the options or by the list of the cache that is trained from.

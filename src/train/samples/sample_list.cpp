@@ -85,6 +85,15 @@ nlohmann::ordered_json json_of(const data::CaptionRule& rule) {
           {"caption_separator", rule.separator},  {"secondary_separator", rule.secondary_separator}};
 }
 
+constexpr const char *kPictures = "pictures", *kClips = "clips";
+
+data::Media read_media(const nlohmann::json& json) {
+  if (!json.contains("media")) return data::Media::all;
+  const auto& word = json["media"];
+  if (word != kPictures && word != kClips) refuse_value(word, "pictures or clips");
+  return word == kClips ? data::Media::clips : data::Media::pictures;
+}
+
 void read_set(const nlohmann::json& json, Samples& samples) {
   samples.sets.push_back({json.at("num_repeats").get<double>(), json.at("of_class_set").get<bool>(), read_caption_rule(json),
                           json.value("trigger_word", ""), read_number(json, "slider_strength", 1, -kMostFactor, kMostFactor)});
@@ -94,7 +103,8 @@ void read_set(const nlohmann::json& json, Samples& samples) {
                               .class_tokens = json.at("class_tokens").get<std::string>(),
                               .trigger_word = samples.sets.back().trigger_word,
                               .with_videos = json.value("with_videos", false),
-                              .mask_folder = json.value("mask_folder", "")}});
+                              .mask_folder = json.value("mask_folder", ""),
+                              .media = read_media(json)}});
 }
 
 nlohmann::ordered_json json_of(const data::VisitRule& set, const data::MetadataOrigin& origin) {
@@ -109,6 +119,7 @@ nlohmann::ordered_json json_of(const data::VisitRule& set, const data::MetadataO
   if (set.slider_strength != 1) json["slider_strength"] = set.slider_strength;
   if (origin.captions.with_videos) json["with_videos"] = true;
   if (!origin.captions.mask_folder.empty()) json["mask_folder"] = origin.captions.mask_folder;
+  if (origin.captions.media != data::Media::all) json["media"] = origin.captions.media == data::Media::clips ? kClips : kPictures;
   return json;
 }
 
@@ -120,15 +131,15 @@ Extent read_extent(const nlohmann::json& json) {
 
 void read_sample(const nlohmann::json& json, const Sections& sections, Listed& listed) {
   auto& [samples, kept] = listed;
-  const auto least_row = samples.list.empty() ? 0 : samples.list.back().row + 1;
-  SampleInfo sample{read_count(json.at("row"), least_row, kMostSamples), read_extent(json)};
-  sample.prompt = json.value("prompt", "");
-  sample.columns = json.value("inputs", nlohmann::json::object());
-  sample.file = json.value("file", "");
-  sample.loss_weight = read_number(json, "loss_weight", 1, 0, kMostFactor);
-  sample.set = json.contains("set") ? static_cast<size_t>(read_count(json["set"], 0, kMostSamples)) : 0;
+  const auto least_row = samples.list.empty() ? 0 : samples.list.back().number + 1;
+  Sample sample{.number = read_count(json.at("row"), least_row, kMostSamples), .extent = read_extent(json)};
+  sample.row.prompt = json.value("prompt", "");
+  sample.row.cells = json.value("inputs", nlohmann::json::object());
+  sample.row.file = json.value("file", "");
+  sample.row.loss_weight = read_number(json, "loss_weight", 1, 0, kMostFactor);
+  sample.row.subset = json.contains("set") ? static_cast<size_t>(read_count(json["set"], 0, kMostSamples)) : 0;
   for (const auto& caption : json.value("captions", nlohmann::json::array()))
-    sample.captions.push_back({caption.at("text").get<std::string>(), read_number(caption, "weight", 1, 0, kMostFactor)});
+    sample.row.captions.push_back({caption.at("text").get<std::string>(), read_number(caption, "weight", 1, 0, kMostFactor)});
   const auto sizes = json.value("picture_sizes", nlohmann::json::object());
   for (const auto& [column, list] : sizes.items()) {
     auto& of_column = sample.picture_extents[column];
@@ -137,20 +148,19 @@ void read_sample(const nlohmann::json& json, const Sections& sections, Listed& l
                            .height = read_count(sides.at(0), 1, kMostPixelsASide),
                            .width = read_count(sides.at(1), 1, kMostPixelsASide)});
   }
-  if (sample.captions.empty()) sample.captions.push_back({sample.prompt});
-  if (sample.set >= samples.sets.size())
-    data_error("train", "row {} is of the dataset {}, and the list has {}; make the cache again", sample.row, sample.set,
+  if (sample.row.captions.empty()) sample.row.captions.push_back({sample.row.prompt});
+  if (sample.row.subset >= samples.sets.size())
+    data_error("train", "row {} is of the dataset {}, and the list has {}; make the cache again", sample.number, sample.row.subset,
                samples.sets.size());
-  sample.trigger_word = samples.sets[sample.set].trigger_word;
   samples.has_captions = samples.has_captions && json.contains("prompt");
-  auto& variants = kept.by_row[sample.row] = {read_entries(json.at("keys"), sections)};
+  auto& variants = kept.by_row[sample.number] = {read_entries(json.at("keys"), sections)};
   for (const auto& keys : json.value("other_variants", nlohmann::json::array())) variants.push_back(read_entries(keys, sections));
   samples.num_variants = std::ssize(variants);
-  kept.picture_hashes[sample.row] = json.value("file_hash", "");
+  auto& hashes = kept.hashes[sample.number] = {{"", json.value("file_hash", "")}};
   const auto further = json.value("further_files", nlohmann::json::object());
   for (const auto& [column, file] : further.items()) {
-    sample.further_files[column] = file.at("file").get<std::string>();
-    kept.further_hashes[sample.row][column] = file.at("file_hash").get<std::string>();
+    sample.row.further[column] = file.at("file").get<std::string>();
+    hashes[column] = file.at("file_hash").get<std::string>();
   }
   samples.list.push_back(std::move(sample));
 }
@@ -159,6 +169,9 @@ void read_sample(const nlohmann::json& json, const Sections& sections, Listed& l
 void check_listed(const data::Cache& cache, const Listed& listed) {
   const auto& [samples, kept] = listed;
   if (samples.list.empty()) data_error("train", "the cache {} lists no samples", cache.folder().string());
+  if (std::ranges::all_of(samples.list, [&](const auto& sample) { return samples.set_of(sample).of_class_set; }))
+    data_error("train", "the cache {} lists samples of class sets alone, and none is to be learned; make it again with a dataset that is",
+               cache.folder().string());
   std::map<data::CacheSection*, std::vector<std::string>> wanted;
   for (const auto& [row, variants] : kept.by_row) {
     if (std::ssize(variants) != samples.num_variants)
@@ -195,8 +208,9 @@ void check_origin(data::Cache& cache, const Listed& listed) {
     known.push_back(hash);
   };
   for (const auto& sample : samples.list) {
-    look_at(sample.row, sample.file, kept.picture_hashes.at(sample.row));
-    for (const auto& [column, file] : sample.further_files) look_at(sample.row, file, kept.further_hashes.at(sample.row).at(column));
+    const auto& hashes = kept.hashes.at(sample.number);
+    look_at(sample.number, sample.row.file, hashes.at(""));
+    for (const auto& [column, file] : sample.row.further) look_at(sample.number, file, hashes.at(column));
   }
   auto hashes = cache.hashes().hash(files);
   for (size_t i = 0; i < files.size(); ++i) {
@@ -212,21 +226,21 @@ nlohmann::ordered_json keys_of(const CacheSlots& entries) {
   return json;
 }
 
-nlohmann::ordered_json entry_of(const SampleInfo& sample, const Kept& kept) {
-  const auto& variants = kept.by_row.at(sample.row);
-  nlohmann::ordered_json json{{"row", sample.row},
-                              {"prompt", sample.prompt},
+nlohmann::ordered_json entry_of(const Sample& sample, const Kept& kept) {
+  const auto& variants = kept.by_row.at(sample.number);
+  nlohmann::ordered_json json{{"row", sample.number},
+                              {"prompt", sample.row.prompt},
                               {"height", sample.extent.height},
                               {"width", sample.extent.width},
                               {"keys", keys_of(variants.front())}};
   if (sample.extent.frames > 1) json["frames"] = sample.extent.frames;
-  if (!sample.file.empty()) {
-    auto hash = kept.picture_hashes.find(sample.row);
-    json["file"] = sample.file;
-    json["file_hash"] = hash == kept.picture_hashes.end() ? "" : hash->second;
+  if (!sample.row.file.empty()) {
+    auto hashes = kept.hashes.find(sample.number);
+    json["file"] = sample.row.file;
+    json["file_hash"] = hashes == kept.hashes.end() ? "" : hashes->second.at("");
   }
-  for (const auto& [column, file] : sample.further_files)
-    json["further_files"][column] = {{"file", file}, {"file_hash", kept.further_hashes.at(sample.row).at(column)}};
+  for (const auto& [column, file] : sample.row.further)
+    json["further_files"][column] = {{"file", file}, {"file_hash", kept.hashes.at(sample.number).at(column)}};
   for (const auto& [column, extents] : sample.picture_extents) {
     auto& list = json["picture_sizes"][column] = nlohmann::ordered_json::array();
     for (const auto& extent : extents) {
@@ -234,11 +248,11 @@ nlohmann::ordered_json entry_of(const SampleInfo& sample, const Kept& kept) {
       if (extent.frames > 1) list.back().push_back(extent.frames);
     }
   }
-  if (!sample.columns.empty()) json["inputs"] = sample.columns;
-  if (sample.loss_weight != 1) json["loss_weight"] = sample.loss_weight;
-  if (sample.set > 0) json["set"] = sample.set;
-  bool is_plain = sample.captions.size() == 1 && sample.captions[0].text == sample.prompt;
-  for (const auto& [text, weight] : is_plain ? data::Captions() : sample.captions)
+  if (!sample.row.cells.empty()) json["inputs"] = sample.row.cells;
+  if (sample.row.loss_weight != 1) json["loss_weight"] = sample.row.loss_weight;
+  if (sample.row.subset > 0) json["set"] = sample.row.subset;
+  bool is_plain = sample.row.captions.size() == 1 && sample.row.captions[0].text == sample.row.prompt;
+  for (const auto& [text, weight] : is_plain ? data::Captions() : sample.row.captions)
     json["captions"].push_back({{"text", text}, {"weight", weight}});
   for (size_t i = 1; i < variants.size(); ++i) json["other_variants"].push_back(keys_of(variants[i]));
   return json;
@@ -272,7 +286,7 @@ std::map<std::string, std::string> digests_of_options(const Samples& samples) {
   for (const auto& input : samples.inputs->rows()) {
     if (input.option.empty()) continue;
     io::Sha256 hash;
-    for (const auto& sample : samples.list) hash.update(input.content({.sample = &sample}) + "\n");
+    for (const auto& sample : samples.list) hash.update(input.content(samples, {.row = sample.number}, {}) + "\n");
     digests[input.name] = hash.hex();
   }
   return digests;

@@ -11,6 +11,7 @@
 #include "base/input_error.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "config/everyday_words.h"
 #include "config/problems.h"
 #include "quant/store.h"
 #include "train/subject/option_rows.h"
@@ -42,7 +43,8 @@ void fields(config::Fields& f, ModelChoice& o) {
   f.path("model", o.model,
          "diffusers folder, component folder, single .safetensors file, or a model's id on a hub (author/model), which is fetched; may be "
          "given several times",
-         {}, config::seen_from_if_there);
+         {}, config::seen_from_if_there)
+      .called(config::kModel);
   f.path("model_paths", o.model_paths, "JSON list of files, or of lists of shards", {}, model_paths_seen_from);
   f("model_id_with_origin_paths", o.model_id_with_origin_paths,
     "comma list of model_id:pattern under DIFFSYNTH_MODEL_BASE_PATH (./models); what is not there is fetched");
@@ -50,7 +52,9 @@ void fields(config::Fields& f, ModelChoice& o) {
          {"tokenizer_1_path"}, config::seen_from_if_there);
   f.path("tokenizer_2_path", o.tokenizer_2_path, "folder of the second tokenizer (T5), when it is not beside the model",
          {"tokenizer_t5xxl_path"});
-  f("dtype", o.dtype, "fp32, bf16 or, for some models, fp16: what the model is held and computed in").known(dtype_choices());
+  f("dtype", o.dtype, "fp32, bf16 or, for some models, fp16: what the model is held and computed in")
+      .known(dtype_choices())
+      .called(config::kPrecision);
   f("device", o.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
   f.path("fp8_models", o.fp8_models,
          "comma list of models, named as above (or folder:component), whose frozen weights are stored in weight_format", {},
@@ -71,7 +75,8 @@ void fields(config::Fields& f, ModelChoice& o) {
   f("seed", o.seed, "random seed; the same seed repeats the run").at_least(0);
   f("num_threads", o.num_threads, "CPU threads; 0 takes all cores, or as many as the quota of a container gives")
       .at_least(0)
-      .at_most(kMostThreads);
+      .at_most(kMostThreads)
+      .called(config::kThreads);
 }
 
 void check(const ModelChoice& c) {

@@ -21,12 +21,12 @@ class Rows final : public Objective {
   pipeline::Values draws(const DrawRequest& request) const override {
     std::vector<int64_t> rows;
     for (const auto& visit : request.visits) rows.push_back(visit.row);
-    for (size_t i = 0; i < request.samples.size(); ++i) EXPECT_EQ(request.samples[i]->row, rows[i]);
+    for (size_t i = 0; i < request.samples.size(); ++i) EXPECT_EQ(request.samples[i]->number, rows[i]);
     return {{"rows", at::tensor(rows)}};
   }
   int64_t num_held_out_draws() const override { return 3; }
   pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const override {
-    return {{"rows", at::tensor({request.samples.at(0)->row, number})}};
+    return {{"rows", at::tensor({request.samples.at(0)->number, number})}};
   }
   void complete(pipeline::Values& draws) const override { draws["completed"] = at::ones({1}); }
 };
@@ -36,7 +36,7 @@ const diffusion::FlowProcess kProcess{diffusion::FlowSamplerConfig{}};
 Samples ten(int64_t num_variants = 1) {
   Samples samples;
   samples.inputs = std::make_shared<InputTable>(input_table());
-  for (int64_t row = 0; row < 10; ++row) samples.list.push_back({.row = 2 * row, .extent = {1, 8, 8}, .latent_shape = {4, 2, 2}});
+  for (int64_t row = 0; row < 10; ++row) samples.list.push_back({.number = 2 * row, .extent = {1, 8, 8}, .latent_shape = {4, 2, 2}});
   samples.num_variants = num_variants;
   return samples;
 }
@@ -113,8 +113,8 @@ TEST(Course, ACaptionIsDrawnForEachVisitWhateverTheBatch) {
   auto samples = ten();
   samples.sets = {{}, {.captions = {.shuffle = true}}};
   for (auto& sample : samples.list) {
-    sample.captions = {{"a, b, c, d, e"}};
-    sample.set = sample.row >= 10;
+    sample.row.captions = {{"a, b, c, d, e"}};
+    sample.row.subset = sample.number >= 10;
   }
   auto captions = [&](int64_t batch_size) {
     Course course({.batch_size = batch_size, .num_epochs = 6, .seed = 7}, kProcess, objective, samples, nullptr);
@@ -136,7 +136,7 @@ TEST(Course, ADrawnCaptionHasTheTriggerWord) {
   Rows objective;
   auto samples = ten();
   samples.sets = {{.captions = {.shuffle = true, .tag_dropout = 0.5}, .trigger_word = "sks"}};
-  for (auto& sample : samples.list) sample.captions = {{"a, b, [trigger] c"}};
+  for (auto& sample : samples.list) sample.row.captions = {{"a, b, [trigger] c"}};
   Course course({.batch_size = 5, .num_epochs = 3, .seed = 5}, kProcess, objective, samples, nullptr);
   int64_t num_before = 0;
   for (int64_t i = 0; i < course.num_steps(); ++i) {
@@ -154,8 +154,8 @@ TEST(Course, EveryBatchHasTheWeightsOfItsSamples) {
   auto samples = ten();
   samples.sets = {{}, {.of_class_set = true}};
   for (auto& sample : samples.list) {
-    sample.set = sample.row >= 10;
-    sample.loss_weight = sample.row == 4 || sample.row == 14 ? 3 : 1;
+    sample.row.subset = sample.number >= 10;
+    sample.row.loss_weight = sample.number == 4 || sample.number == 14 ? 3 : 1;
   }
   Course course({.batch_size = 3, .num_epochs = 4, .seed = 7, .prior_loss_weight = 0.5}, kProcess, objective, samples, nullptr);
   std::map<int64_t, int> visits;
@@ -202,7 +202,7 @@ TEST(Course, RecordedDrawsDecideTheSampleToo) {
   EXPECT_FLOAT_EQ(std::get<at::Tensor>(draws.at("sigma")).item<float>(), 0.5F);
   settings.max_steps = 3;
   EXPECT_THAT(test::error_of([&] { Course(settings, kProcess, objective, samples, nullptr).check(); }), testing::HasSubstr("ends early"));
-  samples.list[4].loss_weight = 0.125;
+  samples.list[4].row.loss_weight = 0.125;
   EXPECT_FLOAT_EQ(std::get<at::Tensor>(course.draws(course.batch({false, 1}), {"noise"}).at(kLossWeight)).item<float>(), 0.125F);
   samples.list[4].latent_shape = {4, 2, 4};
   EXPECT_THAT(test::error_of([&] { course.check(); }), testing::HasSubstr("the latents of row 8"));

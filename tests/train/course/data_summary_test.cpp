@@ -12,7 +12,7 @@ namespace {
 Samples samples_of(const std::vector<std::tuple<int64_t, int64_t, int64_t>>& sizes, size_t set = 0) {
   Samples samples;
   for (const auto& [width, height, count] : sizes) {
-    for (int64_t i = 0; i < count; ++i) samples.list.push_back({.extent = {1, height, width}, .set = set});
+    for (int64_t i = 0; i < count; ++i) samples.list.push_back({.extent = {1, height, width}, .row = {.subset = set}});
   }
   return samples;
 }

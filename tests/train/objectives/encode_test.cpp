@@ -97,8 +97,7 @@ class EncodeTest : public testing::Test {
     train::Samples samples;
     samples.inputs = std::make_shared<train::InputTable>(train::input_table());
     samples.pictures = std::make_unique<data::Dataset>(o);
-    for (auto row : samples.pictures->rows())
-      samples.list.push_back({row, samples.pictures->extent(row), samples.pictures->row(row).prompt});
+    for (auto row : samples.pictures->rows()) samples.list.push_back({row, samples.pictures->extent(row), samples.pictures->row(row)});
     samples.num_variants = num_variants;
     samples.origins = samples.pictures->origins();
     return samples;
@@ -170,7 +169,7 @@ TEST_F(EncodeTest, ATrainedHeadBehindAFrozenEncoderGetsTheGradientOfTheUnsplitRu
   auto noise = at::linspace(-1, 1, 3).unsqueeze(0);
   auto gradient = [&](const pipeline::Units& units, pipeline::Values values) {
     values["noise"] = noise;
-    values["prompt"] = data.at(1).prompt;
+    values["prompt"] = data.at(1).row.prompt;
     model.weight = at::arange(1, 4, at::kFloat).set_requires_grad(true);
     pipeline::run(units, values);
     torch::autograd::backward({std::get<at::Tensor>(values.at("loss"))}, {});
@@ -206,9 +205,9 @@ TEST_F(EncodeTest, AListFromTheCacheGivesTheSameValuesAndIsRefusedWhenIncomplete
   auto listed = train::read_list(cache, c.once.kept);
   auto computed = encode(c, data, memory);
   EXPECT_EQ(listed.samples.list.size(), 4u);
-  EXPECT_EQ(listed.samples.at(3).prompt, "ccc");
+  EXPECT_EQ(listed.samples.at(3).row.prompt, "ccc");
   for (const auto& sample : data.list)
-    EXPECT_TRUE(at::equal(value(listed.kept, {sample.row}, "tokens"), value(computed, {sample.row}, "tokens")));
+    EXPECT_TRUE(at::equal(value(listed.kept, {sample.number}, "tokens"), value(computed, {sample.number}, "tokens")));
   EXPECT_THAT(test::error_of([&] { train::read_list(cache, {"hidden"}); }), testing::HasSubstr("holds no 'hidden'"));
   for (const auto& item : std::filesystem::recursive_directory_iterator(scratch / "cache")) {
     if (item.path().extension() == ".safetensors") std::filesystem::remove(item.path());

@@ -113,50 +113,49 @@ class MaskInput : public testing::Test {
     data::write_png(scratch / "mask.png", gray.expand({-1, -1, 3}));
     metadata = scratch.write("metadata.csv", "image,prompt,mask\npicture.png,a,mask.png\npicture.png,b,\n");
   }
-  data::Dataset open(data::MaskSource mask) const {
+  Samples open(const Column& mask) const {
     data::DatasetOptions o{.subsets = {{scratch.path(), metadata.string(), {.height = 32, .width = 32}}}};
     o.subsets[0].augmentation = {.random_crop = true, .random_flip = true, .num_variants = 8};
-    o.mask = std::move(mask);
-    return data::Dataset(o);
+    o.columns = {mask};
+    Samples samples;
+    samples.pictures = std::make_unique<data::Dataset>(o);
+    samples.columns = o.columns;
+    for (int64_t row : {0, 1}) samples.list.push_back({.number = row, .extent = {1, 32, 32}, .latent_shape = {4, 4, 4}});
+    return samples;
   }
-  static View view(const data::Dataset& pictures, const SampleInfo& sample, int64_t variant, const std::string& hash = "h") {
-    return {&sample, &pictures, variant, false, "p", {{"mask", hash}}};
+  std::string content(const Samples& samples, int64_t variant, const std::string& hash = "h") const {
+    return input.content(samples, {0, variant}, {{"", "p"}, {"mask", hash}});
   }
   test::Scratch scratch;
   std::filesystem::path metadata;
   at::Tensor gray;
   const InputTable inputs = input_table();
   const Input& input = *inputs.find("mask");
-  SampleInfo first{.row = 0, .extent = {1, 32, 32}, .latent_shape = {4, 4, 4}},
-      second{.row = 1, .extent = {1, 32, 32}, .latent_shape = {4, 4, 4}};
 };
 
 }  // namespace
 
 TEST_F(MaskInput, IsTheAreaMeanOfTheMaskCutAsItsPicture) {
-  auto pictures = open({data::MaskSource::From::column, "mask"});
+  auto samples = open(mask_column("mask"));
   for (int64_t v = 0; v < 8; ++v) {
-    auto cut = data::resize_and_crop(gray, data::crop_of(pictures, 0, v)).to(at::kDouble) / 255;
+    auto cut = data::resize_and_crop(gray, data::crop_of(*samples.pictures, 0, v)).to(at::kDouble) / 255;
     auto expected = cut.view({4, 8, 4, 8}).mean({1, 3});
-    auto found = std::get<at::Tensor>(input.load(view(pictures, first, v)));
+    auto found = std::get<at::Tensor>(input.load(samples, {0, v}));
     ASSERT_EQ(found.sizes(), (std::vector<int64_t>{1, 1, 4, 4}));
     EXPECT_LT((found.to(at::kDouble).view({4, 4}) - expected).abs().max().item<double>(), 1e-7) << v;
   }
 }
 
 TEST_F(MaskInput, ASampleWithoutOneCountsWhole) {
-  auto pictures = open({data::MaskSource::From::column, "mask"});
-  View none{&second, &pictures, 0, false, "p"};
-  EXPECT_TRUE(at::equal(std::get<at::Tensor>(input.load(none)), at::ones({1, 1, 4, 4})));
-  EXPECT_NE(input.content(none), "") << "what is made of it is kept as well";
+  auto samples = open(mask_column("mask"));
+  EXPECT_TRUE(at::equal(std::get<at::Tensor>(input.load(samples, {1})), at::ones({1, 1, 4, 4})));
+  EXPECT_NE(input.content(samples, {1}, {{"", "p"}}), "") << "what is made of it is kept as well";
 }
 
 TEST_F(MaskInput, ItsContentNamesMaskCutAndGrid) {
-  auto pictures = open({data::MaskSource::From::column, "mask"}), by_alpha = open({data::MaskSource::From::alpha, ""});
-  std::set<std::string> contents{input.content(view(by_alpha, first, 0)), input.content(view(pictures, first, 0)),
-                                 input.content(view(pictures, first, 0, "other")), input.content(view(pictures, first, 1))};
-  auto coarse = first;
-  coarse.latent_shape = {4, 2, 2};
-  contents.insert(input.content(view(pictures, coarse, 0)));
+  auto samples = open(mask_column("mask")), by_alpha = open(opacity_column());
+  std::set<std::string> contents{content(by_alpha, 0), content(samples, 0), content(samples, 0, "other"), content(samples, 1)};
+  samples.list[0].latent_shape = {4, 2, 2};
+  contents.insert(content(samples, 0));
   EXPECT_EQ(contents.size(), 5u);
 }

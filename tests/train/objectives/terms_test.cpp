@@ -203,10 +203,12 @@ TEST(Terms, WhatAMaskLeavesOutIsHeldToTheModel) {
 }
 
 TEST(Terms, TheClassTakesTheTriggerWordsPlaceWhateverIsDropped) {
-  SampleInfo sample{.extent = {}, .prompt = "a photo of sks", .trigger_word = "sks"};
-  EXPECT_EQ(class_prompt("dog", {.sample = &sample}), "a photo of dog");
-  EXPECT_EQ(class_prompt("dog", {.sample = &sample, .empty_caption = true}), "a photo of dog");
-  EXPECT_EQ(class_prompt("dog", {.sample = &sample, .caption = "sks, red"}), "dog, red");
-  SampleInfo of_class{.extent = {}, .prompt = "a photo of sks"};
-  EXPECT_EQ(class_prompt("dog", {.sample = &of_class}), "a photo of sks") << "it has no trigger word";
+  Samples samples;
+  samples.sets = {{.trigger_word = "sks"}, {.of_class_set = true}};
+  for (size_t set : {0, 1})
+    samples.list.push_back({.number = static_cast<int64_t>(set), .row = {.prompt = "a photo of sks", .subset = set}});
+  EXPECT_EQ(class_prompt("dog", samples, {0}), "a photo of dog");
+  EXPECT_EQ(class_prompt("dog", samples, {.row = 0, .empty_caption = true}), "a photo of dog");
+  EXPECT_EQ(class_prompt("dog", samples, {.row = 0, .caption = "sks, red"}), "dog, red");
+  EXPECT_EQ(class_prompt("dog", samples, {1}), "a photo of sks") << "it has no trigger word";
 }

@@ -180,7 +180,7 @@ TEST_F(Streams, NoiseOfTheFirstIsWhatItIsAlone) {
   trained.targets = "to_q";
   auto chosen = choose(trained, *plain);
   const Subject alone{std::move(plain), std::move(chosen), ""};
-  SampleInfo sample{.row = 3, .extent = {1, 16, 16}, .latent_shape = {4, 1, 4, 4}};
+  Sample sample{.number = 3, .extent = {1, 16, 16}, .latent_shape = {4, 1, 4, 4}};
   sample.further_latents["tone"] = {2, 1, 4, 4};
   DrawRequest request{{{.row = 3, .epoch = 1}}, {&sample}, {"noise", "tone_noise"}};
   auto two = make_objective(settings, subject)->draws(request), one = make_objective(settings, alone)->draws(request);
@@ -208,7 +208,7 @@ TEST_F(Streams, BatchesHoldSamplesOfTheSameStreamsFromMetadataToLoss) {
   auto listed = open_samples(run.data, *subject, objective->needs(), schedule, cache);
   ASSERT_EQ(listed.samples.list.size(), 4u);
   for (const auto& sample : listed.samples.list)
-    EXPECT_EQ(shape_of(sample, "tone"), (std::vector<int64_t>{2, sample.row % 2 == 0 ? 1 : 0, 4, 4})) << sample.row;
+    EXPECT_EQ(shape_of(sample, "tone"), (std::vector<int64_t>{2, sample.number % 2 == 0 ? 1 : 0, 4, 4})) << sample.number;
   auto kept = encode(*subject, schedule, listed.samples, cache);
   Course course({.batch_size = 2, .num_epochs = 2, .seed = 5}, subject.model->process(), *objective, listed.samples, nullptr);
   EXPECT_EQ(course.batches_per_epoch(), 2);

@@ -48,14 +48,14 @@ class PicturesTest : public testing::Test {
     samples.inputs = std::make_shared<InputTable>(input_table());
     samples.pictures = std::make_unique<data::Dataset>(options);
     for (auto row : samples.pictures->rows()) {
-      samples.list.push_back({.row = row, .extent = samples.pictures->extent(row), .prompt = samples.pictures->row(row).prompt});
+      samples.list.push_back({.number = row, .extent = samples.pictures->extent(row), .row = samples.pictures->row(row)});
       samples.list.back().latent_shape = {4, 2, 2};
     }
     return samples;
   }
   Kept nothing_kept() const {
     Kept kept;
-    for (const auto& sample : samples.list) kept.by_row[sample.row] = {{}};
+    for (const auto& sample : samples.list) kept.by_row[sample.number] = {{}};
     return kept;
   }
   static pipeline::Stage reads_pictures() {
@@ -160,12 +160,12 @@ TEST_F(PicturesTest, AreLoadedThoughTheStageIsGone) {
   std::promise<void> gone;
   auto is_gone = gone.get_future().share();
   std::atomic<int64_t> begun = 0;
-  auto load = [&](const View&) -> pipeline::Value {
+  auto load = [&](const Samples&, const Pick&) -> pipeline::Value {
     ++begun;
     is_gone.wait();
     return at::zeros({1});
   };
-  auto no_content = [](const View&) { return std::string("slow"); };
+  auto no_content = [](const Samples&, const Pick&, const data::RowHashes&) { return std::string("slow"); };
   samples.inputs = std::make_shared<InputTable>(Columns{}, std::vector<std::string>{},
                                                 std::vector<Input>{{"slow", false, no_content, load}}, std::set<std::string>{});
   Course six{{.batch_size = 6, .num_epochs = 1, .seed = 3}, any.subject.model->process(), *any.objective, samples, nullptr};

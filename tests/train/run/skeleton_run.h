@@ -108,7 +108,7 @@ struct SkeletonRun {
     auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
     auto random = [&](std::vector<int64_t> shape) { return at::empty(shape).normal_(0, 1, generator); };
     for (int64_t row = 0; row < count; ++row) {
-      list.samples.list.push_back({.row = row, .extent = {3, 16, 16}, .prompt = "a, b", .captions = {{"a, b"}}});
+      list.samples.list.push_back({.number = row, .extent = {3, 16, 16}, .row = {.prompt = "a, b", .captions = {{"a, b"}}}});
       list.samples.list.back().latent_shape = {4, 2, 4, 4};
       auto key = std::to_string(row);
       section.add(key, {{"latents", random({1, 4, 2, 4, 4})}, {"text_embedding", random({1, 6, 16})}});

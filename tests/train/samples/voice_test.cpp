@@ -30,20 +30,17 @@ class Voice : public testing::Test {
     subset.clips = {.num_frames = 5, .rate = {10, 1}};
     const auto columns = models::columns_of_rows(models::columns_of(*model));
     data::fit(subset, target_of(columns));
-    dataset.emplace(data::DatasetOptions{.subsets = {subset}, .columns = columns});
+    samples.columns = columns;
+    samples.pictures = std::make_unique<data::Dataset>(data::DatasetOptions{.subsets = {subset}, .columns = columns});
+    for (auto row : samples.pictures->rows())
+      samples.list.push_back({.number = row, .extent = samples.pictures->extent(row), .row = samples.pictures->row(row)});
   }
-  at::Tensor heard(int64_t row) {
-    const train::SampleInfo sample{.row = row, .extent = dataset->extent(row)};
-    return std::get<at::Tensor>(input.load({&sample, &*dataset, 0, false, "h"}));
-  }
-  std::string content(int64_t row) {
-    const train::SampleInfo sample{.row = row, .extent = dataset->extent(row)};
-    return input.content({&sample, &*dataset, 0, false, "h"});
-  }
+  at::Tensor heard(int64_t row) { return std::get<at::Tensor>(input.load(samples, {row})); }
+  std::string content(int64_t row) { return input.content(samples, {row}, {{"", "h"}}); }
 
   test::Scratch scratch;
   std::unique_ptr<models::Model> model;
-  std::optional<data::Dataset> dataset;
+  train::Samples samples;
   const train::InputTable inputs{Columns{kVoice}, {}, {}, {}};
   const train::Input& input = *inputs.find(kVoice.name);
 };
@@ -66,8 +63,10 @@ TEST_F(Voice, IsReadByTheUnitThatHears) {
 }
 
 TEST_F(Voice, APlanTakesSilenceOfTheSameShape) {
-  const train::SampleInfo sample{.row = 0, .extent = {16, 48, 64}};
-  const auto silence = std::get<at::Tensor>(input.load({.sample = &sample}));
+  train::Samples planned;
+  planned.columns = samples.columns;
+  planned.list = {{.number = 0, .extent = {16, 48, 64}}};
+  const auto silence = std::get<at::Tensor>(input.load(planned, {0}));
   EXPECT_EQ(silence.sizes(), (std::vector<int64_t>{1, 2, 8000}));
   EXPECT_EQ(silence.abs().max().item<double>(), 0);
 }
