@@ -35,11 +35,12 @@ std::string there_of(const std::string& text) {
   return io::is_there(text.substr(0, colon)) ? text.substr(0, colon) : text;
 }
 
-/// Has a text that names a path name the one on the other machine; files that are here are collected.
-void move_path(std::string& text, std::set<fs::path>& files) {
+/// Has a text that names a path name the one on the other machine; files that are here are collected. A table goes with its folder, from
+/// which its rows name theirs.
+void move_path(std::string& text, bool is_table, std::set<fs::path>& files) {
   if (!fs::path(text).is_absolute()) return;  // the id of a model on a hub
-  const auto there = there_of(text);
-  if (io::is_there(there)) files.insert(fs::path(there).lexically_normal());
+  const auto there = fs::path(there_of(text)).lexically_normal();
+  if (io::is_there(there)) files.insert(is_table && !io::is_folder(there) ? there.parent_path() : there);
   text = kFiles + fs::path(text).lexically_normal().string();
 }
 
@@ -49,9 +50,10 @@ std::set<fs::path> move_paths(config::Fields& fields) {
   fields.each([&](config::Field& field) {
     config::relocate(field, fs::current_path());
     if (!field.relocate || field.name == "output_path") return;
-    if (auto* text = std::get_if<std::string*>(&field.slot)) move_path(**text, files);
+    const bool is_table = field.name.ends_with("metadata_path");
+    if (auto* text = std::get_if<std::string*>(&field.slot)) move_path(**text, is_table, files);
     if (auto* list = std::get_if<std::vector<std::string>*>(&field.slot))
-      for (auto& text : **list) move_path(text, files);
+      for (auto& text : **list) move_path(text, is_table, files);
   });
   return files;
 }
@@ -62,19 +64,21 @@ void add_datasets(const train::TrainOptions& options, const std::string& config,
   for (auto dataset : train::read_dataset_config(config, options.dataset)) {
     config::Fields fields;
     train::fields(fields, dataset);
-    fields.path("base", dataset.base_path, "");
-    fields.path("metadata", dataset.metadata_path, "");
+    fields.path("dataset_base_path", dataset.base_path, "");
+    fields.path("dataset_metadata_path", dataset.metadata_path, "");
     files.merge(move_paths(fields));
   }
 }
 
 /// The run's name, of letters that a shell and a path take as they are.
-std::string name_of(const fs::path& output) {
+std::string job_name(const fs::path& output) {
   auto name = (output.has_filename() ? output : output.parent_path()).filename().string();
   std::ranges::replace_if(
       name, [](unsigned char c) { return !std::isalnum(c) && c != '-' && c != '_' && c != '.'; }, '-');
   return name.empty() || name == "." || name == ".." ? "run" : name;
 }
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 /// Finds burnish there, or puts it there from a wheel; returns the program's name there.
 std::string find_program(const remote::Host& host, const LaunchOverSsh& options) {
@@ -95,11 +99,28 @@ std::string find_program(const remote::Host& host, const LaunchOverSsh& options)
   if (said.exit_code != 0)
     config_error("app",
                  "{} has no '{}' that starts ({}); install it there and name it with --remote_program, or give --wheel burnish-*.whl",
-                 host.address(), program, split_list(said.errors, '\n').front());
+                 host.address(), program, first_line(said.errors));
   if (said.output != fmt::format("burnish {}\n", version_text()))
-    warn("{} has {}, and here is burnish {}: options may mean other things there", host.address(), split_list(said.output, '\n').front(),
-         version_text());
+    warn("{} has {}, and here is burnish {}: options may mean other things there", host.address(), first_line(said.output), version_text());
   return program;
+}
+
+/// Sends what the settings name, and the settings, and starts the run.
+void start_there(const remote::Host& host, const remote::Job& job, const train::TrainOptions& train, config::Fields& fields,
+                 const fs::path& settings) {
+  std::set<fs::path> files;
+  add_datasets(train, train.data.config, files);
+  files.merge(move_paths(fields));
+  const std::vector<std::string> names(files.begin(), files.end());
+  info("{} {} to {}, but for what is there already", join(names), names.size() == 1 ? "goes" : "go", host.address());
+  host.run("mkdir -p " + remote::shell_word(job.folder() + "/" + kFiles));
+  if (!files.empty()) host.send({files.begin(), files.end()}, job.folder() + "/" + kFiles);
+  io::AtomicFile file(settings);
+  const auto text = config::to_toml(fields);
+  file.write(text.data(), text.size());
+  file.commit();
+  host.send_as(settings, job.folder() + "/settings.new.toml");
+  job.start();
 }
 
 }  // namespace
@@ -112,7 +133,7 @@ void fields(config::Fields& fields, LaunchOverSsh& options) {
   fields.path("wheel", options.wheel, "wheel of burnish that is installed there first, in an environment below remote_folder");
   fields("poll_seconds", options.poll_seconds, "how often its log and previews are asked for").at_least(0.1).at_most(3600).in("s");
   fields("leave", options.leave, "start it and leave; the same command without it follows");
-  fields("stop", options.stop, "have the run there end after its step, everything saved");
+  fields("stop", options.stop, "have the run there end after its step, everything saved, and bring what it saved");
 }
 
 void launch_over_ssh(const LaunchOverSsh& options, const Arguments& command) {
@@ -123,51 +144,33 @@ void launch_over_ssh(const LaunchOverSsh& options, const Arguments& command) {
         options.host);
   if (options.host.starts_with("-")) config_error("launch", "'{}' is no machine", options.host);
   train::TrainOptions train;
-  config::Fields fields;
-  train::fields(fields, train);
-  const auto parsed = read_train_options("train", "", {command.begin() + 1, command.end()}, fields, train);
+  config::Fields read, fields;
+  train::fields(read, train);
+  const auto parsed = read_train_options("train", "", {command.begin() + 1, command.end()}, read, train);
   if (parsed.help) return print("{}", parsed.help_text);
+  train::fields(fields, train);
   for (const auto& field : fields.list())
     if (field.acts_outside && contains(train.given, field.name)) warn("{} acts on this machine, and is not taken along", field.name);
 
-  const fs::path output = train.output_path;
+  const auto output = fs::absolute(train.output_path).lexically_normal();
   const remote::Host host(options.host);
-  const auto folder = options.folder + "/" + name_of(fs::absolute(output).lexically_normal());
-  std::set<fs::path> files;
-  add_datasets(train, train.data.config, files);
-  files.merge(move_paths(fields));
+  const auto folder = options.folder + "/" + job_name(output);
   const remote::Job job(host, folder, options.stop ? options.program : find_program(host, options));
-  if (options.stop) {
-    if (!job.stop()) data_error("launch", "no run goes on in {} on {}", folder, host.address());
-    return print("the run ends after its step; the same command without --stop brings what it saved\n");
-  }
   fs::create_directories(output);
   const auto standing = job.standing(0);
-  if (!standing || standing->state != remote::Job::State::running) {
-    info("{} files and folders go to {}, but for what is there already", files.size(), host.address());
-    host.run("mkdir -p " + remote::shell_word(folder + "/" + kFiles));
-    if (!files.empty()) host.send({files.begin(), files.end()}, folder + "/" + kFiles);
-    const auto settings = fs::absolute(output) / "remote.toml";  // what the run there has
-    io::AtomicFile file(settings);
-    const auto text = config::to_toml(fields);
-    file.write(text.data(), text.size());
-    file.commit();
-    host.send_as(settings, folder + "/settings.new.toml");
-    job.start();
-  }
-  const auto again =
-      fmt::format("the same command follows it, with --stop it ends after its step; it lies in {} on {}", folder, host.address());
-  if (options.leave) return print("the run goes on there; {}\n", again);
-  static const std::string kLeaving = "leaving; " + again;
-  watch_for_interrupt(kLeaving.c_str());
+  if (options.stop && !job.stop()) data_error("launch", "no run goes on in {} on {}", folder, host.address());
+  if (!options.stop && (!standing || standing->state != remote::Job::State::running))
+    start_there(host, job, train, fields, output / "remote.toml");
+  static const std::string kAgain = fmt::format(
+      "the run goes on; the same command follows it, with --stop it ends after its step; it lies in {} on {}", folder, host.address());
+  if (options.leave) return print("{}\n", kAgain);
+  watch_for_interrupt(kAgain.c_str());
   const auto every = std::chrono::milliseconds(std::llround(options.poll_seconds * 1000));
-  const auto code = job.follow(
-      output, every,
-      [](const std::string& log) {
-        print("{}", log);
-        std::fflush(stdout);
-      },
-      interrupted);
+  auto say = [](const std::string& log) {
+    print("{}", log);
+    std::fflush(stdout);
+  };
+  const auto code = job.follow(output, every, say, interrupted);
   if (!code || *code == 0) return;
   std::fflush(nullptr);
   std::_Exit(*code);

@@ -63,7 +63,7 @@ std::optional<int> Job::follow(const std::filesystem::path& to, std::chrono::mil
   bool is_lost = false;
   while (!leaves()) {
     const auto now = standing(seen);
-    const bool came = now && host_->fetch(run, to, {"*.safetensors", "state"});
+    const bool came = now && host_->fetch(run, to, {"*.safetensors", "*.partial-*", "state"});
     if (!now || (!came && now->state == State::running)) {
       if (!is_lost) warn("the line to {} is lost; the run goes on there, and is followed again when the line is back", host_->address());
       is_lost = true;
@@ -75,7 +75,7 @@ std::optional<int> Job::follow(const std::filesystem::path& to, std::chrono::mil
       if (now->state == State::gone)
         data_error("remote", "the run on {} was killed, or the machine was restarted; the same command goes on from its last save",
                    host_->address());
-      if (now->state != State::running && now->log.empty() && host_->fetch(run, to, {"state"})) return now->exit_code;
+      if (now->state != State::running && now->log.empty() && host_->fetch(run, to, {"*.partial-*", "state"})) return now->exit_code;
       if (now->state != State::running) continue;
     }
     for (auto slept = std::chrono::milliseconds(0); slept < every && !leaves(); slept += std::chrono::milliseconds(100))
