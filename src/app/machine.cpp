@@ -129,8 +129,12 @@ std::string file_system(const fs::path& path) {
 }  // namespace
 
 Json describe_machine() {
-  return {{"burnish", {{"version", version_text()}}}, {"torch", describe_torch()}, {"processor", describe_processor()},
-          {"memory", describe_memory()},       {"gpu", describe_gpus()},    {"used", describe_use()}};
+  return {{"burnish", {{"version", version_text()}}},
+          {"torch", describe_torch()},
+          {"processor", describe_processor()},
+          {"memory", describe_memory()},
+          {"gpu", describe_gpus()},
+          {"used", describe_use()}};
 }
 
 Json describe_place(const fs::path& folder) {

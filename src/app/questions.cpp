@@ -6,11 +6,11 @@
 #include <cerrno>
 
 #include "base/error.h"
-#include "base/typed_path.h"
 #include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/say.h"
 #include "base/text.h"
+#include "base/typed_path.h"
 
 namespace burnish::app {
 

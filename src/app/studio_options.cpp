@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "app/studio_settings.h"
-#include "base/typed_path.h"
 #include "base/input_error.h"
 #include "base/text.h"
+#include "base/typed_path.h"
 #include "config/pages.h"
 #include "train/options/fields.h"
 

@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/typed_path.h"
 #include "base/input_error.h"
 #include "base/number.h"
 #include "base/overloaded.h"
 #include "base/text.h"
+#include "base/typed_path.h"
 #include "config/pages.h"
 #include "config/problems.h"
 

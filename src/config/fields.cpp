@@ -10,10 +10,10 @@
 
 #include "base/error.h"
 #include "base/escapes.h"
-#include "base/typed_path.h"
 #include "base/input_error.h"
 #include "base/overloaded.h"
 #include "base/text.h"
+#include "base/typed_path.h"
 #include "config/refusal.h"
 
 namespace burnish::config {

@@ -15,7 +15,7 @@ class Job {
   /// `folder` is seen from the home folder there; `program` is the burnish that runs.
   Job(const Host& host, std::string folder, std::string program) : host_(&host), folder_(std::move(folder)), program_(std::move(program)) {}
 
-  /// Where the job stands.
+  /// The job stands at one of these.
   enum class State {
     none,     ///< nothing was started
     running,  ///< its process is there

@@ -8,8 +8,8 @@
 
 #include "base/count.h"
 #include "base/error.h"
-#include "base/typed_path.h"
 #include "base/text.h"
+#include "base/typed_path.h"
 #include "io/files.h"
 #include "studio/arrival.h"
 #include "studio/bin.h"

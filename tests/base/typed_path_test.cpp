@@ -10,7 +10,8 @@
 using namespace burnish;
 
 TEST(TypedPath, OfWindowsIsToldByItsBeginning) {
-  for (const char* path : {"C:/runs", "d:\\runs", "\\\\server\\share", "\\\\wsl$\\Debian\\home"}) EXPECT_TRUE(is_path_of_windows(path)) << path;
+  for (const char* path : {"C:/runs", "d:\\runs", "\\\\server\\share", "\\\\wsl$\\Debian\\home"})
+    EXPECT_TRUE(is_path_of_windows(path)) << path;
   for (const char* path : {"runs", "/mnt/c", "C:runs", "c", "a:b/c", "\\", ""}) EXPECT_FALSE(is_path_of_windows(path)) << path;
 }
 
