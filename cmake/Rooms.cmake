@@ -186,7 +186,12 @@ endfunction()
 
 function(burnish_program)
   if(EXISTS ${CMAKE_SOURCE_DIR}/src/app/main.cpp)
-    add_executable(burnish ${CMAKE_SOURCE_DIR}/src/app/main.cpp)
+    set(commit ${CMAKE_BINARY_DIR}/commit.cpp)
+    add_custom_target(commit BYPRODUCTS ${commit}
+      COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DOUTPUT=${commit} -P ${CMAKE_SOURCE_DIR}/cmake/Commit.cmake)
+    add_executable(burnish ${CMAKE_SOURCE_DIR}/src/app/main.cpp ${commit})
+    set_source_files_properties(${commit} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    add_dependencies(burnish commit)
     target_link_libraries(burnish PRIVATE room_app)
   endif()
 endfunction()

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "app/launch_over_ssh.h"
 #include "app/train_options.h"
 #include "app/verbs.h"
 #include "base/input_error.h"
@@ -37,9 +38,13 @@ void launch(const Arguments& arguments) {
   fields.group("Processes");
   fields("num_processes", count, "to start on this machine, one for each GPU; also -n");
   fields.path("config_file", config_file, "YAML of `accelerate config`: says how many unless -n does, and goes to the command");
+  LaunchOverSsh remote;
+  app::fields(fields, remote);
   auto [own, command] = split(arguments);
-  auto parsed = config::read_command_line("launch", "start a training run in several processes of this machine", own, fields);
+  auto parsed =
+      config::read_command_line("launch", "start a training run in several processes of this machine, or on another one", own, fields);
   if (parsed.help) return print("{}", parsed.help_text);
+  if (!remote.host.empty()) return launch_over_ssh(remote, command);
   constexpr const char* kExample = "for example: burnish launch -n 2 -- train --config run.toml";
   if (count == 0 && !config_file.empty()) count = processes_of(config_file);
   if (count < 1 || count > 1024) config_error("launch", "num_processes must lie between 1 and 1024, not {}; {}", count, kExample);

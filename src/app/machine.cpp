@@ -18,6 +18,7 @@
 #include <sstream>
 #include <thread>
 
+#include "app/version.h"
 #include "base/cgroup.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -128,8 +129,12 @@ std::string file_system(const fs::path& path) {
 }  // namespace
 
 Json describe_machine() {
-  return {{"burnish", {{"version", "0.1.0"}}}, {"torch", describe_torch()}, {"processor", describe_processor()},
-          {"memory", describe_memory()},       {"gpu", describe_gpus()},    {"used", describe_use()}};
+  return {{"burnish", {{"version", version_text()}}},
+          {"torch", describe_torch()},
+          {"processor", describe_processor()},
+          {"memory", describe_memory()},
+          {"gpu", describe_gpus()},
+          {"used", describe_use()}};
 }
 
 Json describe_place(const fs::path& folder) {

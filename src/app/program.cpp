@@ -9,6 +9,7 @@
 
 #include "app/failure.h"
 #include "app/verbs.h"
+#include "app/version.h"
 #include "base/error.h"
 #include "base/input_error.h"
 #include "base/log.h"
@@ -79,7 +80,7 @@ void run(const std::vector<std::string>& arguments) {
     return run(of_verb);
   }
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") return print_help();
-  if (arguments[0] == "--version") return print("burnish 0.1.0\n");
+  if (arguments[0] == "--version") return print("burnish {}\n", version_text());
   std::vector<std::string> names;
   for (const auto& verb : kVerbs) {
     if (arguments[0] == verb.name) return verb.run({arguments.begin() + 1, arguments.end()});

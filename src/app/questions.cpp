@@ -6,11 +6,11 @@
 #include <cerrno>
 
 #include "base/error.h"
-#include "base/home.h"
 #include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/say.h"
 #include "base/text.h"
+#include "base/typed_path.h"
 
 namespace burnish::app {
 
@@ -74,7 +74,7 @@ std::string typed_name(const std::string& answer) {
   auto name = std::string(trim(answer));
   const bool is_quoted = name.size() >= 2 && name.front() == name.back() && (name.front() == '\'' || name.front() == '"');
   if (is_quoted) name = name.substr(1, name.size() - 2);
-  return with_home(name);
+  return typed_path(name);
 }
 
 }  // namespace burnish::app

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "app/studio_settings.h"
-#include "base/home.h"
 #include "base/input_error.h"
 #include "base/text.h"
+#include "base/typed_path.h"
 #include "config/pages.h"
 #include "train/options/fields.h"
 
@@ -40,7 +40,7 @@ studio::Options studio_options(const std::vector<std::string>& folders, bool tru
   config::Fields of_train;
   train::fields(of_train, options);
   const auto program = own_path();
-  const fs::path workspace = with_home(folders.empty() ? "~/burnish" : folders[0]);
+  const fs::path workspace = typed_path(folders.empty() ? "~/burnish" : folders[0]);
   return {.folder = workspace,
           .program = program,
           .schema = config::to_json("train", "fine-tune a diffusion model", of_train),

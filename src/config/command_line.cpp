@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/home.h"
 #include "base/input_error.h"
 #include "base/number.h"
 #include "base/overloaded.h"
 #include "base/text.h"
+#include "base/typed_path.h"
 #include "config/pages.h"
 #include "config/problems.h"
 
@@ -187,7 +187,7 @@ std::string config_of(const std::vector<std::string>& args) {
     if (args[i] == "--config" && i + 1 < args.size()) path = args[i + 1];
     if (args[i].starts_with("--config=")) path = args[i].substr(9);
   }
-  return with_home(path);
+  return typed_path(path);
 }
 
 /// A flag takes the word behind it only if that says true or false: it may be a file, which follows "--json".

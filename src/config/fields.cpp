@@ -10,12 +10,11 @@
 
 #include "base/error.h"
 #include "base/escapes.h"
-#include "base/home.h"
 #include "base/input_error.h"
 #include "base/overloaded.h"
 #include "base/text.h"
+#include "base/typed_path.h"
 #include "config/refusal.h"
-#include "config/windows_paths.h"
 
 namespace burnish::config {
 
@@ -257,7 +256,7 @@ std::vector<const toml::table*> tables_in(const toml::table& table, const std::s
 }  // namespace
 
 std::string seen_from(const std::string& given, const std::filesystem::path& folder) {
-  const auto name = with_home(given);
+  const auto name = typed_path(given);
   bool stays = name.empty() || folder.empty() || std::filesystem::path(name).is_absolute() || is_path_of_windows(name);
   return stays ? name : (folder / name).lexically_normal().string();
 }
@@ -268,7 +267,7 @@ std::string seen_from_if_there(const std::string& name, const std::filesystem::p
   auto colon = found.rfind(':');
   bool is_there =
       std::filesystem::exists(found, failed) || (colon != found.npos && std::filesystem::exists(found.substr(0, colon), failed));
-  return is_there ? found : with_home(name);
+  return is_there ? found : typed_path(name);
 }
 
 void relocate(const Field& field, const std::filesystem::path& folder) {

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/home.h"
+#include "base/typed_path.h"
 #include "data/archived_files.h"
 #include "data/tar.h"
 #include "io/files.h"
@@ -74,7 +74,7 @@ std::optional<fs::path> SpelledFiles::find_composed(const fs::path& path) {
 }
 
 std::optional<fs::path> SpelledFiles::find(const fs::path& base, const std::string& name) {
-  const auto given = with_home(name);
+  const auto given = typed_path(name);
   auto path = base / given;
   if (is_file_there(path)) return path;
   auto slashes = given;

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/input_error.h"
 #include "base/text.h"
-#include "config/windows_paths.h"
+#include "base/typed_path.h"
 #include "foreign/recognition.h"
 #include "foreign/script_words.h"
 #include "io/files.h"
@@ -56,7 +56,7 @@ void tell_paths_of_windows(const std::map<std::string, std::string>& before, con
     const auto origins = imported.origins.find(field.name);
     if (origins == imported.origins.end()) continue;
     for (const auto& file : texts_of(field)) {
-      if (!config::is_path_of_windows(file)) continue;
+      if (!is_path_of_windows(file)) continue;
       const auto line =
           fmt::format("{} = {}: is a path of Windows; give {} where it is on this machine", join(origins->second), file, field.name);
       if (field.name != "output_path" && field.name != "cache_path") {

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "base/version.h"
 #include "hub/partial_file.h"
 
 namespace burnish::hub {
@@ -157,7 +158,7 @@ void set(CURL* handle, CURLoption option, T value) {
 
 void set_options(CURL* handle, const std::string& url, Transfer& transfer, double stall_seconds) {
   set(handle, CURLOPT_URL, url.c_str());
-  set(handle, CURLOPT_USERAGENT, "burnish/0.1.0");
+  set(handle, CURLOPT_USERAGENT, (std::string("burnish/") + kVersion).c_str());
   set(handle, CURLOPT_NOSIGNAL, 1L);
   set(handle, CURLOPT_BUFFERSIZE, 512L << 10);
   set(handle, CURLOPT_PROTOCOLS_STR, "http,https");

@@ -8,8 +8,8 @@
 
 #include "base/count.h"
 #include "base/error.h"
-#include "base/home.h"
 #include "base/text.h"
+#include "base/typed_path.h"
 #include "io/files.h"
 #include "studio/arrival.h"
 #include "studio/bin.h"
@@ -47,7 +47,7 @@ void check_link(const Studio& studio, const std::string& linked) {
 
 void make(const Studio& studio, const Request& request, Response& response) {
   const auto body = body_of(request);
-  const auto name = body.at("name").get<std::string>(), linked = with_home(body.value("folder", ""));
+  const auto name = body.at("name").get<std::string>(), linked = typed_path(body.value("folder", ""));
   if (!is_name(name)) return refuse(response, 400, "names have no slashes, begin with no dot, and are at most 100 bytes long");
   if (!linked.empty()) check_link(studio, linked);
   const auto folder = studio.workspace.datasets() / free_name(studio.workspace.datasets(), name);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/version.h"
 #include "studio/mcp_calls.h"
 
 namespace burnish::studio {
@@ -42,7 +43,7 @@ json initialized(const json& parameters) {
   const bool is_known = std::ranges::find(kVersions, std::string_view(wished)) != kVersions.end();
   return {{"protocolVersion", is_known ? wished : kVersions.front()},
           {"capabilities", {{"tools", {{"listChanged", false}}}}},
-          {"serverInfo", {{"name", "burnish"}, {"title", "Burnish"}, {"version", "0.1.0"}}},
+          {"serverInfo", {{"name", "burnish"}, {"title", "Burnish"}, {"version", kVersion}}},
           {"instructions", kInstructions}};
 }
 

@@ -7,8 +7,8 @@ work=$(mktemp -d)
 # Nothing is removed below a mount that would not come off: behind it lies what is tried with.
 clean_up() {
   local place
-  for place in opt/site work proc; do
-    if mountpoint -q "$work/root/$place" && ! umount "$work/root/$place"; then return; fi
+  for place in {root,trixie}/{opt/site,work,proc}; do
+    if mountpoint -q "$work/$place" && ! umount "$work/$place"; then return; fi
   done
   rm -rf "$work"
 }
@@ -70,16 +70,27 @@ python3 -m venv "$work/bare"
 if "$work/bare/bin/burnish" --version 2>"$work/said"; then exit 1; fi
 grep -q "torch 2.11.0 is needed" "$work/said"
 
+# new_root NAME FOLDER: a new system of that release of Debian, and the mounts by which the packages are tried in it.
+new_root() {
+  local name=$1 root=$2 sources
+  sources=$(grep -l bookworm /etc/apt/sources.list /etc/apt/sources.list.d/*.sources 2>/dev/null || true)
+  if [[ $name != bookworm ]]; then
+    # shellcheck disable=SC2086
+    sed "s/bookworm/$name/g" $sources >"$work/$name.${sources##*.}"
+    sources=$work/$name.${sources##*.}
+  fi
+  # shellcheck disable=SC2086
+  mmdebstrap --quiet --variant=apt ${3:+--include="$3"} "$name" "$root" $sources 2>"$work/said" || { cat "$work/said" >&2; exit 1; }
+  mkdir -p "$root/opt/site" "$root/work"
+  mount --bind -o ro "$(dirname "$TORCH")" "$root/opt/site"
+  mount --bind "$work/data" "$root/work"
+  mount -t proc proc "$root/proc"
+}
+
 ((EUID == 0)) || { say "the Debian package needs root to be tried; it was not"; exit 0; }
 say "the Debian package, in a new Debian 12"
-sources=$(grep -l bookworm /etc/apt/sources.list /etc/apt/sources.list.d/*.sources 2>/dev/null || true)
-# shellcheck disable=SC2086
-mmdebstrap --quiet --variant=apt bookworm "$work/root" $sources 2>"$work/said" || { cat "$work/said" >&2; exit 1; }
+new_root bookworm "$work/root"
 cp dist/burnish_*.deb "$work/root/tmp/"
-mkdir -p "$work/root/opt/site" "$work/root/work"
-mount --bind -o ro "$(dirname "$TORCH")" "$work/root/opt/site"
-mount --bind "$work/data" "$work/root/work"
-mount -t proc proc "$work/root/proc"
 cp /etc/resolv.conf "$work/root/etc/"
 chroot "$work/root" sh -c 'apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends /tmp/burnish_*.deb' \
   >"$work/said" 2>&1 ||
@@ -87,4 +98,12 @@ chroot "$work/root" sh -c 'apt-get -qq update && DEBIAN_FRONTEND=noninteractive 
 if chroot "$work/root" burnish --version 2>"$work/said"; then exit 1; fi
 grep -q "torch 2.11.0 is needed" "$work/said"
 try /work env BURNISH_TORCH=/opt/site/torch chroot "$work/root" burnish
+
+say "the wheel, in a new Debian 13"
+new_root trixie "$work/trixie" python3-venv
+cp dist/burnish-*.whl "$work/trixie/tmp/"
+# shellcheck disable=SC2016
+chroot "$work/trixie" sh -c 'python3 -m venv /venv && echo /opt/site >"$(echo /venv/lib/python3*/site-packages)/torch_of_the_test.pth" &&
+  /venv/bin/pip install --quiet --no-deps --no-index --disable-pip-version-check /tmp/burnish-*.whl'
+try /work chroot "$work/trixie" /venv/bin/burnish
 say "both packages train and draw"

@@ -190,10 +190,11 @@ verb_test() {
       --asan) preset=asan ;;
       --tsan) preset=tsan ;;
       --browser) verb_test_browser; return ;;
+      --remote) need_packages remote; verb_build; bash tests/remote/check_launch.sh build/burnish; return ;;
       --all) all=1 ;;
       --numeric) numeric=1 ;;
       --since) since=$(git rev-parse --verify --quiet "${2:-}^{commit}") || die "--since needs a commit, not '${2:-}'"; shift ;;
-      -*) die "test knows --asan, --tsan, --browser, --all, --numeric, --since COMMIT and a regular expression, not '$1'" ;;
+      -*) die "test knows --asan, --tsan, --browser, --remote, --all, --numeric, --since COMMIT and a regular expression, not '$1'" ;;
       *) regex=$1 ;;
     esac
     shift

@@ -1,6 +1,9 @@
 # ./dev package: a wheel and a Debian package of the program. Sourced by ./dev.
 
-version_of_project() { sed -n 's/^project(burnish VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt; }
+# The oldest C library that the wheel runs with: that of Ubuntu 22.04. auditwheel refuses to say so where a symbol is newer.
+WHEEL_PLATFORM=manylinux_2_35_x86_64
+
+version_of_project() { sed -n 's/.*kVersion = "\(.*\)".*/\1/p' src/base/version.h; }
 
 # The programs a package holds, stripped, into FOLDER; with CUDA where there is a compiler for it.
 install_programs() {
@@ -40,7 +43,7 @@ package_wheel() {
   BURNISH_VERSION=$version python3 -m pip wheel --quiet --no-deps --disable-pip-version-check -w "$work/dist" "$work" 2>"$DEPS/package.log" ||
     die "pip could not build the wheel: $(grep -m 1 -i error "$DEPS/package.log") (all of it: .deps/package.log)"
   # What torch and pyarrow bring stays theirs; every other library goes into the wheel.
-  LD_LIBRARY_PATH=$TORCH/lib:$DEPS/arrow/pyarrow PYTHONPATH=$DEPS/package PATH=$DEPS/package/bin:$PATH python3 -m auditwheel repair --plat manylinux_2_36_x86_64 --strip \
+  LD_LIBRARY_PATH=$TORCH/lib:$DEPS/arrow/pyarrow PYTHONPATH=$DEPS/package PATH=$DEPS/package/bin:$PATH python3 -m auditwheel repair --plat "$WHEEL_PLATFORM" --strip \
     --exclude 'libtorch*.so*' --exclude 'libc10*.so*' --exclude 'libgomp*.so*' --exclude 'libcu[bdfps]*.so*' --exclude 'libcurand*.so*' --exclude 'libnv*.so*' \
     --exclude 'libarrow.so*' --exclude 'libparquet.so*' --exclude 'libav*.so*' --exclude 'libsw*.so*' \
     -w dist "$work"/dist/*.whl >"$DEPS/package.log" 2>&1 ||

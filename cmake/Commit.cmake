@@ -1,0 +1,11 @@
+# Writes the commit of a checkout into a source of the program, when it is another than before: cmake -DSOURCE=... -DOUTPUT=... -P Commit.cmake
+set(commit "")
+find_program(git git)
+if(git AND EXISTS ${SOURCE}/.git)
+  execute_process(COMMAND ${git} -C ${SOURCE} rev-parse --short=12 HEAD OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  execute_process(COMMAND ${git} -C ${SOURCE} diff --quiet HEAD -- RESULT_VARIABLE is_changed ERROR_QUIET)
+  if(commit AND is_changed)
+    string(APPEND commit "+")
+  endif()
+endif()
+file(CONFIGURE OUTPUT ${OUTPUT} CONTENT "extern \"C\" const char burnish_commit[];\nconst char burnish_commit[] = \"${commit}\";\n" @ONLY)
