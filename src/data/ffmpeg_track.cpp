@@ -1,4 +1,4 @@
-// Of the library libburnish_clips.so: the sound of videos as FFmpeg's encoders write it.
+// This is part of the library libburnish_clips.so: the sound of videos as FFmpeg's encoders write it.
 #include "data/ffmpeg_track.h"
 
 #include <algorithm>

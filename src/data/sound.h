@@ -21,9 +21,9 @@ struct Sound {
 at::Tensor decode_sound(const std::filesystem::path& path, const SoundWindow& window, int64_t rate, int64_t num_channels,
                         double otherwise = 0);
 
-/// What a sample of a column's sound is where there is none.
+/// Returns what a sample of a column's sound is where there is none.
 double where_missing(const Column& column);
-/// So many samples of a column's sound where there is none: silence, or no numbers (NaN) of one that is trained.
+/// Makes so many samples of a column's sound where there is none: silence, or no numbers (NaN) of one that is trained.
 at::Tensor no_sound(const Column& column, int64_t num_samples);
 
 /// Resamples fp32 [..., L] to [..., ceil(L · to / from)] by a sinc of six lobes under a Hann window, rolled off at 0.99 of the lower rate,

@@ -72,7 +72,8 @@ void check_inputs(const models::Model& model, const Picture& picture) {
                    column, find_column(known, column)->words.needs, model.names().family);
   }
   for (const auto& input : read) {
-    if (input.given != Column::Given::by_rows && !picture.inputs.contains(input.name))
+    const bool is_of_rows = input.given == Column::Given::by_rows || input.fit == Column::Fit::target;
+    if (!is_of_rows && !picture.inputs.contains(input.name))
       config_error("drawing", "the prompt '{}' has no {}, which this model reads; give it with --{}, or so behind the prompt",
                    picture.prompt, input.name, input.name);
   }

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from diffusers.modular_pipelines.minimax_h3.before_denoise import MiniMaxH3PrepareLayoutStep, MiniMaxH3SetTimestepsStep, patchify_video_latents
 from diffusers.schedulers import MiniMaxH3Scheduler
 from PIL import Image
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from transformers import Qwen2VLImageProcessor
 
 import family, training_loop

@@ -124,8 +124,8 @@ TEST_F(MiniMaxH3Clips, ASoundThatIsNotJudgedIsSeen) {
 
 TEST_F(MiniMaxH3Clips, TrainFromACacheAsFromClips) {
   train("live", kHeard);
-  run_ok("cache " + minimax_h3_model() + clips_data() + kHeard + "--output_path " + quoted(at("cache")));
-  run_ok("train " + minimax_h3_model() + kHeard + "--cache_path " + quoted(at("cache")) +
+  run_ok("cache " + minimax_h3_model() + clips_data() + kHeard + "--cache_path " + quoted(at("cache")));
+  run_ok("train " + minimax_h3_model() + kHeard + "--dataset_base_path " + quoted(at("cache")) +
          " --task sft:train --lora_rank 4 --learning_rate 1e-3 --max_steps 4 --output_path " + quoted(at("cached")));
   EXPECT_EQ(losses("live"), losses("cached"));
 }

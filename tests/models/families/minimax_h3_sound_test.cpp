@@ -6,6 +6,7 @@
 #include "models/families/minimax_h3/places.h"
 #include "models/families/minimax_h3/sound_autoencoder.h"
 #include "tests/golden.h"
+#include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
 
 using namespace burnish;

@@ -105,7 +105,11 @@ std::vector<Option> own_options() {
 
 std::vector<ModelEntry> published() {
   const char* const name = "minimax-h3";
-  return {sizes_of<Transformer, Config>(name), sizes_of<text::QwenEncoder>(name, text_32b()),
+  auto seeing = text::qwen3_vl_8b_vision();
+  seeing.out_width = text_32b().width;
+  auto tower = sizes_of<text::Qwen3VlVision>(name, seeing);
+  tower.tensors = tower.tensors->renamed([](const std::string& path) { return "visual." + path; });
+  return {sizes_of<Transformer, Config>(name), sizes_of<text::QwenEncoder>(name, text_32b()), tower,
           sizes_of<Autoencoder, AutoencoderConfig>(name), sizes_of<SoundAutoencoder, SoundConfig>(name)};
 }
 

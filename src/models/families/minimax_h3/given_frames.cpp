@@ -13,7 +13,7 @@
 #include "models/parts/shared_units.h"
 #include "models/text/resample.h"
 
-// What MiniMax-H3 reads: a text, and before it the frames of a clip that are given.
+// MiniMax-H3 reads a text, and before it the frames of a clip that are given.
 namespace burnish::models::minimax_h3 {
 
 namespace {

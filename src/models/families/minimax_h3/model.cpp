@@ -32,7 +32,7 @@ const std::string kTextWeights = "model.language_model.";
 constexpr int64_t kTextLength = 8192, kUnknownTextLength = 512;
 /// The shifts of training and drawing, for all sizes.
 constexpr double kShift = 12, kSoundShift = 3;
-/// What of a sound the denoiser reads and writes.
+/// Values of sound that the denoiser reads and writes.
 const std::string kSoundNoisy = kSound + "_noisy", kSoundPrediction = kSound + "_prediction";
 /// Frames a second of clips.
 constexpr double kFrameRate = 24;
@@ -147,7 +147,7 @@ void MiniMaxH3Model::add_transformer(const Source& source) {
                        .written = written_layers(config_),
                        .single_file = {"model.diffusion_model.", original_keys()},
                        .aliases = target_names};
-  // What is predicted of a stream that is not judged teaches nothing.
+  // A prediction of a stream that is not judged teaches nothing.
   if (!sound_->is_judged()) names.without_gradient.emplace_back("audio_proj_out");
   if (!sound_->is_seen()) names.without_gradient.emplace_back("audio_proj_in");
   if (sound_->frames_weight() == 0) names.without_gradient.emplace_back("proj_out");

@@ -34,8 +34,8 @@ inline const Column kLastFrame{.name = "end_image", .fit = Column::Fit::as_targe
 inline const std::string kEncoder = "text_encoder", kVae = "vae", kText = "dit.text";
 /// The layers of the text encoder that are run; what is behind them is not read, and what they give goes through no norm.
 inline constexpr int64_t kTextLayers = 50;
-/// What sees given frames, and the values that are made of these: the tokens of a text that stand for them, the places of all tokens within
-/// the text, and latents.
+/// The tower that sees given frames, and the values that are made of these: the tokens of a text that stand for them, the places of all
+/// tokens within the text, and latents.
 inline const std::string kTower = "image_encoder", kSeenFrames = "seen_frames", kSeenEmbedding = "seen_embedding",
                          kSeenTokens = "seen_tokens", kTextPlaces = "text_places", kSeenPlaces = "seen_places", kGiven = "given_latents";
 /// The noise of given frames, of which the model was made with a little.

@@ -72,6 +72,57 @@ class SoundLevel : public nn::Module {
   TimeConv step_;
 };
 
+/// Runs causal attention over x [B, L, W] and takes the mean over its heads, and of that the means of neighbours: [B, L, C].
+class NarrowingAttention : public nn::Module {
+ public:
+  NarrowingAttention(const SoundConfig& c, const at::TensorOptions& o)
+      : num_heads_(c.encoder.num_heads),
+        width_(c.latent_channels),
+        qkv_(c.width, 3 * c.width, o, /*with_bias=*/false),
+        out_(c.latent_channels, c.latent_channels, o),
+        q_bias_(at::empty({c.width}, o)),
+        v_bias_(at::empty({c.width}, o)) {
+    own("qkv", qkv_);
+    own("q_bias", q_bias_);
+    own("v_bias", v_bias_);
+    own("proj", out_);
+  }
+  at::Tensor forward(const at::Tensor& x) const {
+    const auto bias = at::cat({q_bias_, at::zeros_like(q_bias_), v_bias_});
+    const auto parts = (qkv_.forward(x) + bias).unflatten(2, {3, num_heads_, -1}).permute({2, 0, 3, 1, 4}).unbind(0);
+    const auto heads = nn::attention(parts[0].contiguous(), parts[1].contiguous(), parts[2].contiguous(), {}, /*causal=*/true);
+    return out_.forward(heads.mean(1).unflatten(2, {width_, -1}).mean(3));
+  }
+
+ private:
+  int64_t num_heads_, width_;
+  nn::Linear qkv_, out_;
+  at::Tensor q_bias_, v_bias_;
+};
+
+/// Computes w2(GELU(w0 x) · w1 x) of what its norm makes of x.
+class SoundMlp : public nn::Module {
+ public:
+  SoundMlp(const SoundConfig& c, const at::TensorOptions& o)
+      : norm_(c.latent_channels, kNormEps, o),
+        gate_(c.latent_channels, 2 * c.latent_channels, o),
+        in_(c.latent_channels, 2 * c.latent_channels, o),
+        out_(2 * c.latent_channels, c.latent_channels, o) {
+    own("norm", norm_);
+    own("w0", gate_);
+    own("w1", in_);
+    own("w2", out_);
+  }
+  at::Tensor forward(const at::Tensor& x) const {
+    const auto normed = norm_.forward(x);
+    return out_.forward(at::gelu(gate_.forward(normed), "tanh") * in_.forward(normed));
+  }
+
+ private:
+  nn::LayerNorm norm_;
+  nn::Linear gate_, in_, out_;
+};
+
 }  // namespace
 
 struct SoundAutoencoder::Encoder : nn::Module {
@@ -100,52 +151,31 @@ struct SoundAutoencoder::Encoder : nn::Module {
   std::unique_ptr<TimeConv> out;
 };
 
-/// Makes what is as narrow as latents of x [B, L, W]: causal attention, of which the mean over all heads is kept and of that the means of
-/// neighbours, and a gated MLP.
+/// Narrows x [B, L, W] to latents: causal attention, of which the mean over all heads is kept and of that the means of neighbours, beside
+/// one linear layer, and behind them a gated MLP.
 struct SoundAutoencoder::Narrowing : nn::Module {
   Narrowing(const SoundConfig& c, const at::TensorOptions& o)
-      : num_heads(c.encoder.num_heads),
-        width(c.latent_channels),
-        norm1(c.width, kNormEps, o),
+      : norm1(c.width, kNormEps, o),
         norm3(c.width, kNormEps, o),
         norm2(c.latent_channels, kNormEps, o),
-        mlp_norm(c.latent_channels, kNormEps, o),
-        qkv(c.width, 3 * c.width, o, /*with_bias=*/false),
-        attended(c.latent_channels, c.latent_channels, o),
+        attention(c, o),
         straight(c.width, c.latent_channels, o),
-        gate(c.latent_channels, 2 * c.latent_channels, o),
-        gated(c.latent_channels, 2 * c.latent_channels, o),
-        out(2 * c.latent_channels, c.latent_channels, o),
-        q_bias(at::empty({c.width}, o)),
-        v_bias(at::empty({c.width}, o)) {
+        mlp(c, o) {
     own("norm1", norm1);
     own("norm2", norm2);
     own("norm3", norm3);
-    own("attn.qkv", qkv);
-    own("attn.q_bias", q_bias);
-    own("attn.v_bias", v_bias);
-    own("attn.proj", attended);
+    own("attn", attention);
     own("proj", straight);
-    own("mlp.norm", mlp_norm);
-    own("mlp.w0", gate);
-    own("mlp.w1", gated);
-    own("mlp.w2", out);
-  }
-  at::Tensor attend(const at::Tensor& x) const {
-    const auto bias = at::cat({q_bias, at::zeros_like(q_bias), v_bias});
-    const auto parts = (qkv.forward(x) + bias).unflatten(2, {3, num_heads, -1}).permute({2, 0, 3, 1, 4}).unbind(0);
-    const auto heads = nn::attention(parts[0].contiguous(), parts[1].contiguous(), parts[2].contiguous(), {}, /*causal=*/true);
-    return attended.forward(heads.mean(1).unflatten(2, {width, -1}).mean(3));
+    own("mlp", mlp);
   }
   at::Tensor forward(const at::Tensor& x) const {
-    const auto y = straight.forward(norm3.forward(x)) + attend(norm1.forward(x));
-    const auto normed = mlp_norm.forward(norm2.forward(y));
-    return y + out.forward(at::gelu(gate.forward(normed), "tanh") * gated.forward(normed));
+    const auto y = straight.forward(norm3.forward(x)) + attention.forward(norm1.forward(x));
+    return y + mlp.forward(norm2.forward(y));
   }
-  int64_t num_heads, width;
-  nn::LayerNorm norm1, norm3, norm2, mlp_norm;
-  nn::Linear qkv, attended, straight, gate, gated, out;
-  at::Tensor q_bias, v_bias;
+  nn::LayerNorm norm1, norm3, norm2;
+  NarrowingAttention attention;
+  nn::Linear straight;
+  SoundMlp mlp;
 };
 
 SoundAutoencoder::SoundAutoencoder(const SoundConfig& c, const at::TensorOptions& o)

@@ -4,7 +4,7 @@
 // Layers of the autoencoder of sound, over x [B, C, L].
 namespace burnish::models::minimax_h3 {
 
-/// How a convolution over time goes along it.
+/// The way of a convolution along time.
 struct TimeSteps {
   int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
   bool widens = false;  ///< whether it makes `stride` places of each

@@ -4,9 +4,9 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/isnan.h>
-#include <ATen/ops/nan_to_num.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
@@ -116,17 +116,20 @@ pipeline::Unit SoundUnits::stand_unit() const {
           }};
 }
 
-/// What a sample lacks is no numbers in its samples; its latents are zeros.
+/// A sound that is not there has samples that are no numbers; its latents are zeros.
 pipeline::Unit SoundUnits::encode_unit() const {
   return {"encode_sound", {kImage, kSoundInput.read_as()}, {kSound, kHasSound}, {kAudioVae}, [this](pipeline::Scope& s) {
             s.uses(kAudioVae);
             const auto samples = s.tensor(kSoundInput.read_as()).to(options_.device);
             const auto& image = s.tensor(kImage);
             const auto count = num_of_side(image.dim() == 5 ? image.size(2) : 1);
-            const auto has_B11 = at::isnan(samples).any(2, /*keepdim=*/true).any(1, /*keepdim=*/true).logical_not().to(at::kFloat);
+            // A number equals itself.
+            const auto are_numbers = samples.eq(samples);
+            const auto has_B11 = are_numbers.all(2, /*keepdim=*/true).all(1, /*keepdim=*/true).to(at::kFloat);
             const auto length = count * config_.samples_per_latent();
             const auto there = std::min(length, samples.size(2));
-            const auto heard = at::constant_pad_nd(at::nan_to_num(samples.narrow(2, 0, there)), {0, length - there});
+            const auto numbers = at::where(are_numbers, samples, at::zeros_like(samples));
+            const auto heard = at::constant_pad_nd(numbers.narrow(2, 0, there), {0, length - there});
             const auto& autoencoder = static_cast<const SoundAutoencoder&>(components_.module(kAudioVae));
             const auto latents = autoencoder.encode(heard.flatten(0, 1)).unflatten(0, {-1, kSides}).transpose(1, 2);
             s.write(kSound, latents.flatten(2) * has_B11);
