@@ -262,6 +262,7 @@ pipeline::Values first_values(const Model& model, int64_t frames) {
     auto picture = at::linspace(-1, 1, 3 * s * s).view({3, s, s});
     if (input.is == Column::Is::pictures) value = pipeline::TensorLists{{picture}};
     else if (input.is == Column::Is::clip) value = clip_of(picture);
+    else if (input.is == Column::Is::sound) values[input.read_as()] = at::linspace(-1, 1, 1000 * frames).expand({1, input.channels, -1});
     else if (input.is == Column::Is::numbers) value = at::full({1, 1}, 0.5, at::kFloat);
     else value = input.words.example;
   }

@@ -142,10 +142,10 @@ pipeline::Unit SoundUnits::decode_unit() const {
             s.uses(kAudioVae);
             const auto& latents = s.tensor(kSound);
             const bool is_picture = s.tensor(kImage).dim() == 4;
+            const auto& autoencoder = static_cast<const SoundAutoencoder&>(components_.module(kAudioVae));
             at::Tensor sound = at::empty({latents.size(0), kSides, 0});
             if (!is_picture) {
               const auto sides = latents.unflatten(2, {kSides, -1}).transpose(1, 2).flatten(0, 1);
-              const auto& autoencoder = static_cast<const SoundAutoencoder&>(components_.module(kAudioVae));
               sound = autoencoder.decode(sides).unflatten(0, {-1, kSides});
             }
             s.write(kDrawnSound, sound);
