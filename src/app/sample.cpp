@@ -33,6 +33,7 @@
 #include "loras/embedding_file.h"
 #include "loras/merged.h"
 #include "models/model/columns.h"
+#include "models/model/drawn_sound.h"
 #include "train/step/paged_loading.h"
 #include "train/subject/auto_format.h"
 #include "train/subject/output_folder.h"
@@ -123,7 +124,17 @@ drawing::Noise read_noise(const std::string& path, const std::vector<Picture>& p
                  steps.sizes().vec(), count, num_steps, num_steps, count, fmt::join(shape, ", "));
     }
   }
-  return {pictures, start, steps};
+  std::map<std::string, at::Tensor> starts{{models::kLatents, start}};
+  for (const auto& stream : model.latent_space().streams) {
+    const auto of_stream = stream.value("noise");
+    if (stream.name == models::kLatents || !file->tensors().contains(of_stream)) continue;
+    auto& recorded = starts[stream.name] = file->tensor(of_stream).to(at::kFloat);
+    const auto shape = model.latent_space().shape(stream, pictures.front().extent);
+    if (recorded.dim() != std::ssize(shape) + 1 || recorded.size(0) < count || recorded.sizes().slice(1) != at::IntArrayRef(shape))
+      data_error("sample", "{}: '{}' has the shape {}; {} pictures of this size need [{}, {}]", path, of_stream, recorded.sizes().vec(),
+                 count, count, fmt::join(shape, ", "));
+  }
+  return {pictures, starts, steps};
 }
 
 /// Writes the latents of all pictures, each stream in a tensor of its name.
@@ -242,9 +253,9 @@ void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::ve
   }
   Progress bar("decode", std::ssize(latents), first);
   const auto target = models::target_of(loader.model().latent_space());
-  auto write = [&](int64_t i, const at::Tensor& drawn) {
-    data::write_drawn(std::filesystem::path(o.output_path) / fmt::format("{:04}", i), o.format, drawn.cpu(), o.frame_rate,
-                      texts_of(o, pictures[static_cast<size_t>(i)], target));
+  auto write = [&](int64_t i, const drawing::Decoded& drawn) {
+    data::write_drawn(std::filesystem::path(o.output_path) / fmt::format("{:04}", i), o.format, drawn.image, o.frame_rate,
+                      texts_of(o, pictures[static_cast<size_t>(i)], target), drawn.sound);
     bar.update(i + 1);
   };
   drawing::decode(loader, latents, write, first);
@@ -303,6 +314,10 @@ void run(SampleOptions o) {
   models::take_family_values(*model, o.model.own);
   const auto target = models::target_of(model->latent_space());
   data::check_holds(target, {.asker = "sample", .name = "format", .format = o.format, .frames_hint = ""});
+  if (models::writes_sound(model->units().decode) && std::ranges::any_of(pictures, is_clip)) {
+    o.format = data::format_with_sound(o.format);
+    check_format(o, pictures);
+  }
   if (o.frame_rate == 0) o.frame_rate = o.frame_rate_of_run > 0 ? o.frame_rate_of_run : model->latent_space().frame_rate;
   auto noise = o.noise.empty() ? drawing::Noise(pictures) : read_noise(o.noise, pictures, *model);
   drawing::DrawOptions drawing_options{o.sampler, o.timestep_spacing, times, o.batch_size, train::model_options(o.model).device};

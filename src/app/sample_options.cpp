@@ -103,8 +103,8 @@ void add_files(config::Fields& f, SampleOptions& o) {
       .level(config::Level::first_run)
       .called(config::kOutput);
   f("format", o.format,
-    "png (of a clip a folder of frames), webp (of a clip animated), and of clips mp4 or webm; default takes png for pictures and webp for "
-    "clips")
+    "png (of a clip a folder of frames), webp (of a clip animated), and of clips mp4 or webm; default takes png for pictures, webp for "
+    "clips and mp4 for clips that sound")
       .one_of(data::kFormats);
   f.path("noise", o.noise, "safetensors with the initial noise [N, C, h, w], of clips [N, C, F, h, w], instead of seeds");
   f.path("save_latents", o.save_latents, "also write the final latents to this safetensors file");

@@ -24,7 +24,7 @@ struct Column {
   };
   /// The way in which pictures and frames of a column are brought to size.
   enum class Fit {
-    target,       ///< it is what is trained or drawn
+    target,       ///< it is what is trained or drawn; of a sound, which is heard beside it, samples are no numbers where a row has none
     as_target,    ///< scaled and cut as the target is
     first_frame,  ///< it is the first frame of the target
     own_size,     ///< scaled and cut by its own size
@@ -38,7 +38,7 @@ struct Column {
     by_prompts,  ///< prompts name it, and rows have it within their target
     or_white     ///< a row that leaves it empty has white pixels: a mask by which everything counts, or is replaced
   };
-  /// The lengths of a target: first + k · step frames, at so many a second. A step of 0 stands for pictures.
+  /// The lengths of a target: one frame, or first + k · step, at so many a second. A step of 0 stands for pictures.
   struct Frames {
     int64_t first = 1, step = 0;
     double rate = 0;

@@ -51,6 +51,12 @@ class ClipFrames {
 constexpr const char* kOpenClip = "burnish_open_clip";
 using OpenClip = ClipFrames*(const char* file, std::string_view bytes);
 
+/// Sound as a file has it, at its own rate.
+struct RawSound {
+  int64_t rate = 0, num_channels = 0;  ///< samples a second; one or two channels, to which more are mixed
+  std::vector<float> samples = {};     ///< in [-1, 1], a channel behind the other; empty where the file holds no sound
+};
+
 /// What a video is written as.
 struct VideoFormat {
   std::string container;              ///< "mp4" or "webm"
@@ -58,6 +64,7 @@ struct VideoFormat {
   int64_t height = 0, width = 0;
   Fraction rate = {16, 1};
   std::vector<std::pair<std::string, std::string>> text = {};  ///< its metadata, UTF-8
+  RawSound sound = {};                                         ///< what is heard while it is shown; of no samples: nothing
 };
 
 /// A video that is written frame by frame. What cannot be done is thrown as std::runtime_error.

@@ -46,8 +46,9 @@ Fraction taken_rate(const ClipRule& rule, const ClipLook& clip, const std::strin
              file, value_of(own), value_of(rule.rate));
 }
 
-/// The most frames of at most `most` that a model takes; 0 where it takes none.
+/// The most frames of at most `most` that a model takes; 0 where it takes none. One frame is a still, which models of clips take too.
 int64_t on_grid(const ClipRule& rule, int64_t most) {
+  if (most == 1) return 1;
   return most < rule.first_frames ? 0 : rule.first_frames + (most - rule.first_frames) / rule.step * rule.step;
 }
 

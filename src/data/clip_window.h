@@ -15,8 +15,8 @@ struct ClipWindow {
   std::vector<Fraction> times() const;
 };
 
-/// The rule by which windows are taken out of clips. A model takes first_frames + k · step frames; one that takes pictures has a step of 0,
-/// and no clips are read for it.
+/// The rule by which windows are taken out of clips. A model takes one frame, or first_frames + k · step; one that takes pictures has a
+/// step of 0, and no clips are read for it.
 struct ClipRule {
   enum class Extraction {
     head,    ///< one window, from the start

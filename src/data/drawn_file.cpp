@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/input_error.h"
+#include "base/log.h"
 #include "data/animated_webp.h"
 #include "data/clip_window.h"
 #include "data/image.h"
@@ -24,8 +26,15 @@ bool is_of_clip(const Extent& extent) { return extent.frames > 1; }
 
 bool is_video_format(const std::string& format) { return format == "mp4" || format == "webm"; }
 
+/// The word for the default of clips that sound, which no user gives.
+const std::string kSounding = "sounding";
+
 /// The format that is meant, of which default is none.
-std::string meant(const std::string& format, bool is_clip) { return format != "default" ? format : is_clip ? "webp" : "png"; }
+std::string meant(const std::string& format, bool is_clip) {
+  if (format != "default" && format != kSounding) return format;
+  if (!is_clip) return "png";
+  return format == kSounding ? "mp4" : "webp";
+}
 
 fs::path frame_file(const fs::path& folder, int64_t k) { return folder / fmt::format("{:05}.png", k); }
 
@@ -71,6 +80,8 @@ void check_format(const FormatSetting& setting, const std::vector<Extent>& exten
       config_error(asker, "{} {} holds clips, and some of what is drawn is one frame; {}, or set {} png", name, format, frames_hint, name);
     check_video(drawn_path(stem, format, /*is_clip=*/true));
   }
+  const bool any_clip = std::ranges::any_of(extents, is_of_clip);
+  if (format == kSounding && any_clip) check_video(drawn_path(stem, format, /*is_clip=*/true));
   for (const auto& extent : extents) {
     const auto& [frames, height, width] = extent;
     if (meant(format, is_of_clip(extent)) == "webp" && std::max(height, width) > kMostWebpPixelsASide)
@@ -102,11 +113,20 @@ void check_replaces_drawn(const char* asker, const fs::path& stem, const std::st
   }
 }
 
-void write_drawn(const fs::path& stem, const std::string& format, const at::Tensor& drawn, double frame_rate, const Texts& text) {
+std::string format_with_sound(const std::string& format) {
+  if (format == "default") return kSounding;
+  static bool is_said = false;
+  if (!is_video_format(format) && format != kSounding && !std::exchange(is_said, true))
+    warn("clips of this model sound, and {} holds no sound, which is left out; mp4 and webm hold it", format);
+  return format;
+}
+
+void write_drawn(const fs::path& stem, const std::string& format, const at::Tensor& drawn, double frame_rate, const Texts& text,
+                 const Sound& sound) {
   if (drawn.size(0) == 4) return write_layers(stem, drawn.dim() == 4 ? drawn : to_pixels(drawn).permute({2, 0, 1}).unsqueeze(1), text);
   const bool is_clip = is_drawn_clip(drawn);
   const auto path = drawn_path(stem, format, is_clip);
-  if (is_video_format(format)) return write_video(path, drawn, as_fraction(frame_rate), text);
+  if (is_video_format(meant(format, is_clip))) return write_video(path, drawn, as_fraction(frame_rate), text, {}, sound);
   const bool is_webp = meant(format, is_clip) == "webp";
   if (is_clip) return is_webp ? write_webp(path, drawn, frame_rate, text) : write_frames(path, drawn, text);
   const auto pixels_HW3 = to_pixels(drawn);

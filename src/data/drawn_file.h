@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "base/column.h"
+#include "data/sound.h"
 
 namespace burnish::data {
 
 /// The words for what drawn pictures and clips are written as: of a clip png is a folder of frames, mp4 and webm hold clips alone, and
-/// default is png for pictures and webp for clips.
+/// default is png for pictures and webp for clips, of clips that sound mp4.
 inline const std::vector<std::string> kFormats{"default", "png", "webp", "mp4", "webm"};
 
 /// A setting that holds one of these words: who asks, its name, and how another call gives a picture frames.
@@ -38,12 +39,16 @@ using Texts = std::vector<std::pair<std::string, std::string>>;
 void check_holds(const Column& target, const FormatSetting& setting);
 
 /// Writes a picture [3, H, W] or a clip [3, F, H, W], as they are drawn, on the CPU, under a path without ending, to which it
-/// adds that of the format; of a folder of frames none, and frames of a longer clip that was there before go. `text` is its metadata.
+/// adds that of the format; of a folder of frames none, and frames of a longer clip that was there before go. `text` is its metadata, and
+/// `sound` is heard beside a clip where the format holds it.
 ///
 /// With transparency, [4, H, W] or [4, F, H, W], frames are layers of one picture: the first is written under the path, the k-th behind it
 /// under the path, an underscore and k, as data with layers are named; those of a picture of more layers that was there before go.
 void write_drawn(const std::filesystem::path& stem, const std::string& format, const at::Tensor& drawn, double frame_rate,
-                 const Texts& text);
+                 const Texts& text, const Sound& sound = {});
+
+/// Returns the format that is meant where clips sound: of default the one that holds sound, for clips. Tells users of one that holds none.
+std::string format_with_sound(const std::string& format);
 
 /// Tells whether what is drawn is a clip: of several frames that are no layers.
 bool is_drawn_clip(const at::Tensor& drawn);

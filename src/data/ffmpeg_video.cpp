@@ -6,10 +6,12 @@ extern "C" {
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
 #include "data/clip_frames.h"
 #include "data/ffmpeg_input.h"
+#include "data/ffmpeg_track.h"
 
 namespace burnish::data {
 
@@ -96,9 +98,11 @@ class FfmpegVideo : public VideoWriter {
   Packet packet_{av_packet_alloc()};
   std::unique_ptr<SwsContext, decltype(&sws_freeContext)> scaler_{nullptr, sws_freeContext};
   int64_t num_frames_ = 0;
+  RawSound sound_;
+  std::optional<SoundTrack> track_;  ///< of a video that sounds
 };
 
-FfmpegVideo::FfmpegVideo(const VideoFormat& format) {
+FfmpegVideo::FfmpegVideo(const VideoFormat& format) : sound_(format.sound) {
   av_log_set_level(AV_LOG_QUIET);
   open_output(format.container);
   open_encoder(format);
@@ -161,6 +165,7 @@ void FfmpegVideo::begin(const VideoFormat& format) {
   check(avcodec_parameters_from_context(stream_->codecpar, encoder_.get()));
   stream_->time_base = encoder_->time_base;
   stream_->avg_frame_rate = stream_->r_frame_rate = encoder_->framerate;
+  if (!sound_.samples.empty()) track_.emplace(output_.get(), sound_);
   for (const auto& [name, value] : format.text) av_dict_set(&output_->metadata, name.c_str(), value.c_str(), 0);
   AVDictionary* settings = nullptr;
   av_dict_set(&settings, "movflags", "+faststart+use_metadata_tags", 0);
@@ -188,6 +193,7 @@ void FfmpegVideo::add(const uint8_t* pixels_HW3) {
   check(sws_scale(scaler_.get(), planes, strides, 0, frame_->height, frame_->data, frame_->linesize));
   frame_->pts = num_frames_++;
   encode(frame_.get());
+  if (track_) track_->encode_until(static_cast<double>(num_frames_) * av_q2d(encoder_->time_base));
 }
 
 void FfmpegVideo::encode(const AVFrame* frame) {
@@ -205,6 +211,7 @@ void FfmpegVideo::encode(const AVFrame* frame) {
 
 std::string FfmpegVideo::finish() {
   encode(nullptr);
+  if (track_) track_->finish();
   check(av_write_trailer(output_.get()));
   avio_flush(output_->pb);
   return std::move(file_.bytes);

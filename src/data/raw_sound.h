@@ -13,12 +13,6 @@ struct SoundWindow {
   Fraction length = {0, 1};  ///< 0: up to the end
 };
 
-/// Sound as a file has it, at its own rate.
-struct RawSound {
-  int64_t rate = 0, num_channels = 0;  ///< samples a second; one or two channels, to which more are mixed
-  std::vector<float> samples = {};     ///< in [-1, 1], a channel behind the other; empty where the file holds no sound
-};
-
 /// The name of the function of libburnish_clips.so that decodes the sound of the file of that name, or of the bytes of a file where there
 /// are any. Samples lie where their times say: where a file has none there is silence. What is wrong is thrown as std::runtime_error.
 constexpr const char* kDecodeSound = "burnish_decode_sound";

@@ -83,7 +83,7 @@ at::Tensor silence(const Column& column, int64_t num_samples) {
 }
 
 at::Tensor read_sound(const Column& column, const std::string& file, const SoundWindow& window) {
-  auto sound_CN = decode_sound(file, window, column.rate, column.channels);
+  auto sound_CN = decode_sound(file, window, column.rate, column.channels, where_missing(column));
   return column.channels == 1 ? sound_CN[0] : sound_CN;
 }
 

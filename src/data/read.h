@@ -42,7 +42,7 @@ at::Tensor read_frames(const std::string& file, const ClipWindow& window, Pixels
 
 /// So many samples of silence, in the channels of the column.
 at::Tensor silence(const Column& column, int64_t num_samples);
-/// Reads a stretch of a file's sound, at the column's rate and in its channels; silence where the file has none.
+/// Reads a stretch of a file's sound, at the column's rate and in its channels; no_sound where the file has none.
 at::Tensor read_sound(const Column& column, const std::string& file, const SoundWindow& window);
 
 /// Reads a cell of numbers, of a text or of the name of a file of numbers; `where` is for messages: "row 3", "a prompt". Of a tensor whose

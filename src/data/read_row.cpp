@@ -9,6 +9,7 @@
 #include "base/random_key.h"
 #include "base/text.h"
 #include "data/clip.h"
+#include "data/sound.h"
 #include "data/window_beside.h"
 #include "io/files.h"
 #include "io/hash.h"
@@ -92,7 +93,8 @@ at::Tensor read_opacity(const Dataset& dataset, int64_t number, int64_t variant)
 /// The file that holds a row's sound: the one that the column names, else its clip or picture.
 std::string sound_file(const Row& row, const Column& column) {
   auto own = row.cells.find(column.name);
-  return own != row.cells.end() && own->is_string() ? own->get<std::string>() : row.file;
+  const auto named = own != row.cells.end() && own->is_string() ? std::string(trim(own->get<std::string>())) : "";
+  return named.empty() ? row.file : named;
 }
 
 /// The stretch of time of a row's frames; numbered frames are shown as fast as they are asked for.
@@ -108,7 +110,7 @@ at::Tensor read_sound_of(const Dataset& dataset, int64_t number, const Column& c
   const auto& row = dataset.row(number);
   const auto time = time_of(dataset, number);
   const auto file = sound_file(row, column);
-  if (file == row.file && !is_video(file)) return silence(column, time.length.num * column.rate / time.length.den);
+  if (file == row.file && !is_video(file)) return no_sound(column, time.length.num * column.rate / time.length.den);
   return read_sound(column, file, time);
 }
 

@@ -5,11 +5,12 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/conv1d.h>
 #include <ATen/ops/cos.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/sinc.h>
 #include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <numeric>
 #include <stdexcept>
@@ -61,9 +62,17 @@ at::Tensor resample(const at::Tensor& samples_L, int64_t from, int64_t to) {
   return phases.transpose(1, 2).flatten(1).narrow(1, 0, shape.back()).reshape(shape);
 }
 
-at::Tensor decode_sound(const std::filesystem::path& path, const SoundWindow& window, int64_t rate, int64_t num_channels) {
+double where_missing(const Column& column) { return column.fit == Column::Fit::target ? std::numeric_limits<double>::quiet_NaN() : 0; }
+
+at::Tensor no_sound(const Column& column, int64_t num_samples) {
+  const auto sample = where_missing(column);
+  return column.channels == 1 ? at::full({num_samples}, sample) : at::full({column.channels, num_samples}, sample);
+}
+
+at::Tensor decode_sound(const std::filesystem::path& path, const SoundWindow& window, int64_t rate, int64_t num_channels,
+                        double otherwise) {
   auto sound = decode(path, window);
-  if (sound.rate == 0) return at::zeros({num_channels, window.length.num * rate / window.length.den});
+  if (sound.rate == 0) return at::full({num_channels, window.length.num * rate / window.length.den}, otherwise);
   auto samples_CL = at::tensor(sound.samples).reshape({sound.num_channels, -1});
   if (sound.num_channels != num_channels) samples_CL = samples_CL.mean(0, /*keepdim=*/true).expand({num_channels, -1});
   return resample(samples_CL, sound.rate, rate);

@@ -37,6 +37,15 @@ void say_encoder(const std::string& name) {
       "format webm or webp for those");
 }
 
+/// Sound as it is written: at a rate that every encoder takes.
+RawSound as_written(const Sound& sound) {
+  constexpr int64_t kWrittenRate = 48000;
+  if (!sound.samples_CN.defined()) return {};
+  const auto samples = resample(sound.samples_CN.to(at::kCPU, at::kFloat), sound.rate, kWrittenRate).clamp(-1, 1).contiguous();
+  const auto* first = samples.const_data_ptr<float>();
+  return {kWrittenRate, samples.size(0), {first, first + samples.numel()}};
+}
+
 bool is_webm(const std::filesystem::path& path) { return path.extension() == ".webm"; }
 
 /// A video as it is asked for, with an encoder.
@@ -63,10 +72,16 @@ void check_video(const std::filesystem::path& path) try {
 }
 
 void write_video(const std::filesystem::path& path, const at::Tensor& clip_3FHW, const Fraction& frame_rate,
-                 const std::vector<std::pair<std::string, std::string>>& text, const std::vector<std::string>& encoders) try {
+                 const std::vector<std::pair<std::string, std::string>>& text, const std::vector<std::string>& encoders,
+                 const Sound& sound) try {
   const auto clip = is_webm(path) ? clip_3FHW : with_even_sides(clip_3FHW);
-  auto video =
-      begin(path, {.container = "", .encoders = encoders, .height = clip.size(2), .width = clip.size(3), .rate = frame_rate, .text = text});
+  auto video = begin(path, {.container = "",
+                            .encoders = encoders,
+                            .height = clip.size(2),
+                            .width = clip.size(3),
+                            .rate = frame_rate,
+                            .text = text,
+                            .sound = as_written(sound)});
   say_encoder(video->encoder());
   for (int64_t k = 0; k < clip.size(1); ++k) video->add(frame_of_clip(clip, k).const_data_ptr<uint8_t>());
   io::write_text_atomic(path, video->finish());

@@ -12,8 +12,10 @@
 #include "base/input_error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "data/drawn_file.h"
 #include "drawing/walk.h"
 #include "models/model/columns.h"
+#include "models/model/drawn_sound.h"
 #include "models/registry.h"
 
 namespace burnish::drawing {
@@ -70,7 +72,8 @@ void check_inputs(const models::Model& model, const Picture& picture) {
                    column, find_column(known, column)->words.needs, model.names().family);
   }
   for (const auto& input : read) {
-    if (input.given != Column::Given::by_rows && !picture.inputs.contains(input.name))
+    const bool is_of_rows = input.given == Column::Given::by_rows || input.fit == Column::Fit::target;
+    if (!is_of_rows && !picture.inputs.contains(input.name))
       config_error("drawing", "the prompt '{}' has no {}, which this model reads; give it with --{}, or so behind the prompt",
                    picture.prompt, input.name, input.name);
   }
@@ -227,14 +230,18 @@ std::vector<Latents> draw(loras::Loader& loader, const Encoded& encoded, const s
 }
 
 void decode(loras::Loader& loader, const std::vector<Latents>& latents,
-            const std::function<void(int64_t index, const at::Tensor& image)>& take, int64_t first) {
+            const std::function<void(int64_t index, const Decoded& decoded)>& take, int64_t first) {
   at::NoGradGuard no_grad;
   auto units = loader.model().units().decode;
   auto loaded = loader.load(units);
   for (int64_t i = first; i < std::ssize(latents); ++i) {
     auto values = latents[static_cast<size_t>(i)];
     pipeline::run(units, values);
-    take(i, std::get<at::Tensor>(values.at("image"))[0]);
+    Decoded decoded{std::get<at::Tensor>(values.at("image"))[0].cpu()};
+    if (models::writes_sound(units) && data::is_drawn_clip(decoded.image))
+      decoded.sound = {std::get<at::Tensor>(values.at(models::kDrawnSound))[0].cpu(),
+                       std::get<at::Tensor>(values.at(models::kDrawnSoundRate)).item<int64_t>()};
+    take(i, decoded);
   }
 }
 

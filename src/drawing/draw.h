@@ -1,4 +1,5 @@
 #pragma once
+#include "data/sound.h"
 #include "drawing/encode.h"
 #include "drawing/noise.h"
 
@@ -36,9 +37,13 @@ std::vector<Latents> draw(loras::Loader& loader, const Encoded& encoded, const s
                           const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on = {},
                           const std::function<void(const std::vector<Latents>& finished)>& pause = {});
 
-/// Decodes latents, those from `first` on, one by one and hands each picture [3, H, W] in [-1, 1], or each clip of more frames than one,
-/// uint8 [3, F, H, W], to `take`, on the model's device.
+/// A result of decoding: a picture [3, H, W] in [-1, 1], or a clip of more frames than one, uint8 [3, F, H, W], and what is heard beside it.
+struct Decoded {
+  at::Tensor image;
+  data::Sound sound = {};  ///< of pictures and of models whose clips are silent none
+};
+/// Decodes latents, those from `first` on, one by one and hands each to `take`, on the CPU.
 void decode(loras::Loader& loader, const std::vector<Latents>& latents,
-            const std::function<void(int64_t index, const at::Tensor& image)>& take, int64_t first = 0);
+            const std::function<void(int64_t index, const Decoded& decoded)>& take, int64_t first = 0);
 
 }  // namespace burnish::drawing

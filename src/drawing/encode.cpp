@@ -103,7 +103,8 @@ data::CropOf crop_for(const Column& column, const Given& given, int64_t division
 
 /// The first frames of a clip, as many as are drawn, at the rate at which clips are trained.
 at::Tensor read_first_frames(const std::string& file, const Extent& extent, const Column::Frames& frames, const data::CropOf& crop) {
-  const data::ClipRule rule{.num_frames = extent.frames, .rate = data::as_fraction(frames.rate), .step = frames.step};
+  const data::ClipRule rule{
+      .num_frames = extent.frames, .rate = data::as_fraction(frames.rate), .first_frames = frames.first, .step = frames.step};
   const auto window = data::windows_of(rule, data::look_at_clip(file), file).front();
   if (window.count < extent.frames)
     data_error("drawing", "{} has {} frames at {} a second, and {} are drawn; give a longer clip, or ask for fewer with --num_frames", file,
@@ -208,7 +209,9 @@ void encode_given(loras::Loader& loader, std::map<Given, pipeline::Values>& all)
 
 Told told(models::Model& model, const Picture& picture, const std::string& prompt) {
   auto units = model.units().encode_prompt;
-  bool beside = std::ranges::any_of(columns_beside(model), [&](const Column& column) { return is_read(units, column.read_as()); });
+  const auto columns = columns_beside(model);
+  bool beside = std::ranges::any_of(columns, [&](const Column& column) { return is_read(units, column.read_as()); }) ||
+                (begins_with_reference(columns) && is_read(units, kTarget));
   return {prompt, beside ? given_of(model, picture) : Given{}, strengths_for(model, units, picture)};
 }
 
@@ -230,6 +233,7 @@ std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>&
       for (const auto& column : columns) {
         if (contains(unit.reads, column.read_as())) values[column.read_as()] = encoded.given.at(prompt.given).at(column.read_as());
       }
+      if (begins_with_reference(columns) && contains(unit.reads, kTarget)) values[kTarget] = encoded.given.at(prompt.given).at(kTarget);
       values = pipeline::moved(std::move(values), loader.model().device());
       pipeline::run({unit}, values);
     }

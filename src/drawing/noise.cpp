@@ -9,14 +9,14 @@ namespace burnish::drawing {
 
 Noise::Noise(const std::vector<Picture>& pictures) : Noise(pictures, {}, {}) {}
 
-Noise::Noise(const std::vector<Picture>& pictures, at::Tensor start, at::Tensor steps)
-    : start_(std::move(start)), steps_(std::move(steps)) {
+Noise::Noise(const std::vector<Picture>& pictures, std::map<std::string, at::Tensor> starts, at::Tensor steps)
+    : starts_(std::move(starts)), steps_(std::move(steps)) {
   for (const auto& picture : pictures) seeds_.push_back(picture.seed.value());
 }
 
 at::Tensor Noise::start(int64_t first, int64_t size, at::IntArrayRef shape, const std::string& stream) const {
-  bool recorded = start_.defined() && stream == models::kLatents;
-  return recorded ? start_.narrow(0, first, size) : seeded(0, first, size, shape, stream);
+  const auto recorded = starts_.find(stream);
+  return recorded != starts_.end() ? recorded->second.narrow(0, first, size) : seeded(0, first, size, shape, stream);
 }
 
 at::Tensor Noise::of_step(int64_t step, int64_t first, int64_t size, at::IntArrayRef shape, const std::string& stream) const {

@@ -1,6 +1,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "drawing/picture.h"
@@ -14,9 +16,9 @@ class Noise {
  public:
   /// Drawn from the seed of each picture.
   explicit Noise(const std::vector<Picture>& pictures);
-  /// Recorded, of the first stream: `start` [N, ...] holds a row a picture. `steps` [S, N, ...] is what is added, or undefined and then
-  /// drawn from the seeds.
-  Noise(const std::vector<Picture>& pictures, at::Tensor start, at::Tensor steps);
+  /// Recorded: `starts` hold of streams [N, ...], a row a picture; those of others are drawn. `steps` [S, N, ...] is what is added to the
+  /// first stream, or undefined and then drawn from the seeds.
+  Noise(const std::vector<Picture>& pictures, std::map<std::string, at::Tensor> starts, at::Tensor steps);
 
   /// Draws what `size` pictures from `first` on start from, [size, ...] for latents of a stream, of `shape` [...].
   at::Tensor start(int64_t first, int64_t size, at::IntArrayRef shape, const std::string& stream = models::kLatents) const;
@@ -26,7 +28,8 @@ class Noise {
  private:
   at::Tensor seeded(int64_t draw, int64_t first, int64_t size, at::IntArrayRef shape, const std::string& stream) const;
   std::vector<int64_t> seeds_;
-  at::Tensor start_, steps_;
+  std::map<std::string, at::Tensor> starts_;
+  at::Tensor steps_;
 };
 
 }  // namespace burnish::drawing

@@ -133,12 +133,16 @@ std::vector<std::string> reference_columns() {
 
 Columns extra_inputs() {
   Columns all;
-  for (const auto* family : all_families()) {
-    for (const auto& column : family->extra_inputs) {
-      const auto* other = find_column(all, column.name);
-      if (other == nullptr) all.push_back(column);
-      else if (other->is != column.is)
-        throw std::logic_error(fmt::format("two families read the column '{}', of different kinds", column.name));
+  // Of a name that several families have, a column that prompts give comes before one of what is drawn.
+  for (const bool is_drawn : {false, true}) {
+    for (const auto* family : all_families()) {
+      for (const auto& column : family->extra_inputs) {
+        if ((column.fit == Column::Fit::target) != is_drawn) continue;
+        const auto* other = find_column(all, column.name);
+        if (other == nullptr) all.push_back(column);
+        else if (other->is != column.is)
+          throw std::logic_error(fmt::format("two families read the column '{}', of different kinds", column.name));
+      }
     }
   }
   return all;

@@ -202,11 +202,12 @@ TEST_F(Draws, DecodeOneByOne) {
   auto latents = draw(parse("cat\ndog --w 32"));
   std::vector<at::Tensor> images;
   loras::Loader loader(*model);
-  drawing::decode(loader, {{{models::kLatents, latents[0]}}, {{models::kLatents, latents[1]}}}, [&](int64_t i, const at::Tensor& image) {
-    EXPECT_EQ(i, std::ssize(images));
-    EXPECT_TRUE(is_loaded("vae"));
-    images.push_back(image);
-  });
+  drawing::decode(loader, {{{models::kLatents, latents[0]}}, {{models::kLatents, latents[1]}}},
+                  [&](int64_t i, const drawing::Decoded& decoded) {
+                    EXPECT_EQ(i, std::ssize(images));
+                    EXPECT_TRUE(is_loaded("vae"));
+                    images.push_back(decoded.image);
+                  });
   EXPECT_FALSE(is_loaded("vae"));
   ASSERT_EQ(images.size(), 2u);
   EXPECT_EQ(images[1].sizes(), (std::vector<int64_t>{3, 16, 32}));
@@ -225,7 +226,7 @@ TEST_F(Draws, ClipsOfFramesThatBecomeBytes) {
   std::vector<at::Tensor> drawn;
   loras::Loader loader(*model);
   drawing::decode(loader, {{{models::kLatents, latents[0]}}, {{models::kLatents, latents[0].narrow(2, 1, 1)}}},
-                  [&](int64_t, const at::Tensor& frames) { drawn.push_back(frames); });
+                  [&](int64_t, const drawing::Decoded& decoded) { drawn.push_back(decoded.image); });
   ASSERT_EQ(drawn.size(), 2u);
   EXPECT_EQ(drawn[0].scalar_type(), at::kByte);
   EXPECT_EQ(drawn[0].sizes(), (std::vector<int64_t>{3, 5, 16, 16}));

@@ -56,15 +56,18 @@ TEST(Noise, OfAFurtherStreamIsItsOwn) {
   EXPECT_FALSE(at::equal(noise.start(0, 1, shape, "sound"), noise.start(0, 1, shape)));
   EXPECT_FALSE(at::equal(noise.start(0, 1, shape, "sound"), noise.start(0, 1, shape, "other")));
   auto start = at::zeros({1, 4, 2, 2});
-  EXPECT_TRUE(at::equal(Noise(pictures_of({7}), start, {}).start(0, 1, shape, "sound"), noise.start(0, 1, shape, "sound")))
+  EXPECT_TRUE(
+      at::equal(Noise(pictures_of({7}), {{models::kLatents, start}}, {}).start(0, 1, shape, "sound"), noise.start(0, 1, shape, "sound")))
       << "what is recorded is the first stream's";
+  auto heard = at::ones({1, 4, 2, 2});
+  EXPECT_TRUE(at::equal(Noise(pictures_of({7}), {{"sound", heard}}, {}).start(0, 1, shape, "sound"), heard));
 }
 
 TEST(Noise, RecordedIsReadByRow) {
   auto start = at::arange(3 * 4).reshape({3, 4}).to(at::kFloat), steps = at::arange(2 * 3 * 4).reshape({2, 3, 4}).to(at::kFloat);
-  Noise both(pictures_of({1, 2, 3}), start, steps);
+  Noise both(pictures_of({1, 2, 3}), {{models::kLatents, start}}, steps);
   EXPECT_TRUE(at::equal(both.start(1, 2, {4}), start.narrow(0, 1, 2)));
   EXPECT_TRUE(at::equal(both.of_step(1, 2, 1, {4}), steps[1].narrow(0, 2, 1)));
-  Noise only_start(pictures_of({1, 2, 3}), start, {});
+  Noise only_start(pictures_of({1, 2, 3}), {{models::kLatents, start}}, {});
   EXPECT_TRUE(at::equal(only_start.of_step(0, 2, 1, {4})[0], drawn(3, 1, {4})));
 }

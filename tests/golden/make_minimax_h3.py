@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A whole small MiniMax-H3 with random weights, and what diffusers + peft do with its stills, in minimax_h3_pipeline/:
 
-model/                a folder as diffusers' modular pipelines have it, its components in bf16; without the autoencoder of sound
+model/                a folder as diffusers' modular pipelines have it, its components in bf16, the autoencoder of sound in fp32
 lora.safetensors      an adapter as diffusers' save_lora_weights writes it, rank 4, alpha 2
 replay.safetensors    step.{i}.noise, step.{i}.sigma, step.{i}.sample of ten steps, and step.{i}.audio_latents_noise, that of the sound, of which
                       there is none but noise; pictures and captions are those of pipeline/
@@ -15,7 +15,7 @@ clips.safetensors     the autoencoder alone: a picture and clips, their moments,
 import json, types
 import torch
 import torch.nn.functional as F
-from diffusers import AutoencoderKLMiniMaxH3, MiniMaxH3Transformer3DModel
+from diffusers import AutoencoderKLMiniMaxH3, AutoencoderKLMiniMaxH3Audio, MiniMaxH3Transformer3DModel
 from diffusers.modular_pipelines.minimax_h3.before_denoise import MiniMaxH3PrepareLayoutStep, MiniMaxH3SetTimestepsStep, patchify_video_latents
 from diffusers.schedulers import MiniMaxH3Scheduler
 from safetensors.torch import save_file
@@ -40,7 +40,7 @@ class MiniMaxH3(family.Family):
     OUT = family.HERE / "minimax_h3_pipeline"
     TARGETS = r"transformer_blocks\..*(to_q|to_k|to_v|to_out\.0|net\.0\.proj|net\.2)"
     SIZE = (32, 64)
-    LATENTS = (6, 2, 4)
+    LATENTS = (6, 1, 2, 4)
     SOUND = (5, 4)  # of a still: two latents of each of two sides
     TRANSFORMER = dict(num_attention_heads=2, attention_head_dim=16, hidden_size=24, num_layers=3, num_refiner_layers=2, ffn_dim=40, in_channels=6, audio_in_channels=5, text_dim=8,
                        freq_dim=32, time_embed_hidden_dim=20, time_embed_dim=12, rope_freq_dim=2)
@@ -48,30 +48,47 @@ class MiniMaxH3(family.Family):
     TEXT = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=51, num_attention_heads=2, num_key_value_heads=1, head_dim=8, max_position_embeddings=4096,
                 rope_parameters={"rope_type": "default", "rope_theta": 5e6, "mrope_section": [2, 1, 1], "mrope_interleaved": True})
     VISION = dict(depth=1, hidden_size=8, intermediate_size=8, num_heads=1, patch_size=2, spatial_merge_size=2, out_hidden_size=8, num_position_embeddings=4, deepstack_visual_indexes=[0])
+    SHOWN = dict(size={"shortest_edge": 256, "longest_edge": 4096}, patch_size=2, temporal_patch_size=2, merge_size=2, image_mean=[0.5] * 3, image_std=[0.5] * 3)
     VAE = dict(latent_channels=6, block_out_channels=(8, 8, 8, 16, 16, 16), layers_per_block=1, norm_num_groups=2, decoder_num_layers=2, decoder_num_attention_heads=2,
                decoder_attention_head_dim=16, decoder_num_register_tokens=2)
+    SOUND_VAE = dict(encoder_dim=4, encoder_rates=(4, 5), latent_dim=20, latent_channels=5, num_attention_heads=2, decoder_dim=16, decoder_rates=(5, 2, 2), decoder_kernel_sizes=(9, 4, 4),
+                     resblock_kernel_sizes=(3, 5), resblock_dilation_sizes=((1, 3), (1, 2)), sampling_rate=800)
 
     def parts(self):
         torch.manual_seed(0)
         tokens = PreTrainedTokenizerFast(tokenizer_file=str(self.HERE / "tokenizers/qwen_json/tokenizer.json"), pad_token="<|endoftext|>")
-        text = randomise(Qwen3VLForConditionalGeneration(Qwen3VLConfig(text_config=self.TEXT | {"vocab_size": len(tokens) + 1}, vision_config=self.VISION, tie_word_embeddings=True)), 0.7)
+        tokens.add_tokens(["<|vision_end|>", "<|image_pad|>", "<|video_pad|>"], special_tokens=True)
+        text = randomise(Qwen3VLForConditionalGeneration(Qwen3VLConfig(text_config=self.TEXT | {"vocab_size": len(tokens) + 1}, vision_config=self.VISION, tie_word_embeddings=True,
+                                                                        image_token_id=tokens.convert_tokens_to_ids("<|image_pad|>"), video_token_id=tokens.convert_tokens_to_ids("<|video_pad|>"),
+                                                                        vision_start_token_id=tokens.convert_tokens_to_ids("<|vision_start|>"), vision_end_token_id=tokens.convert_tokens_to_ids("<|vision_end|>"))), 0.7)
         statistics = dict(latents_mean=[round(x, 3) for x in (torch.randn(6) * 0.3).tolist()], latents_std=[round(x, 3) for x in (torch.rand(6) + 0.5).tolist()])
         vae = randomise(AutoencoderKLMiniMaxH3(**self.VAE, **statistics), 1.2)
         transformer = randomise(MiniMaxH3Transformer3DModel(**self.TRANSFORMER), 0.7)
-        return types.SimpleNamespace(vae=rounded(vae), text_encoder=rounded(text), tokens=tokens, transformer=rounded(transformer), set_progress_bar_config=lambda **_: None)
+        statistics = dict(latents_mean=[round(x, 3) for x in (torch.randn(5) * 0.3).tolist()], latents_std=[round(x, 3) for x in (torch.rand(5) + 0.5).tolist()])
+        sound = AutoencoderKLMiniMaxH3Audio(**self.SOUND_VAE, **statistics)
+        with torch.no_grad():
+            for name, p in sound.named_parameters():
+                if name.endswith(("alpha", "beta")):
+                    p.add_(torch.rand_like(p) * 0.5)
+                elif p.dim() == 1:
+                    p.add_(torch.randn_like(p) * 0.1)
+        return types.SimpleNamespace(vae=rounded(vae), text_encoder=rounded(text), tokens=tokens, transformer=rounded(transformer), audio_vae=rounded(sound), set_progress_bar_config=lambda **_: None)
 
     def open(self):
         pipe, model = self.parts(), self.OUT / "model"
         index = {"_blocks_class_name": "MiniMaxH3Blocks", "_class_name": "MiniMaxH3ModularPipeline", "_diffusers_version": "0.42.1"}
         for name, library, kind in (("text_encoder", "transformers", "Qwen3VLForConditionalGeneration"), ("tokenizer", "transformers", "AutoTokenizer"),
-                                    ("transformer", "diffusers", "MiniMaxH3Transformer3DModel"), ("vae", "diffusers", "AutoencoderKLMiniMaxH3"),
+                                    ("transformer", "diffusers", "MiniMaxH3Transformer3DModel"), ("vae", "diffusers", "AutoencoderKLMiniMaxH3"), ("audio_vae", "diffusers", "AutoencoderKLMiniMaxH3Audio"),
                                     ("scheduler", "diffusers", "MiniMaxH3Scheduler"), ("audio_scheduler", "diffusers", "MiniMaxH3Scheduler")):
             index[name] = [library, kind, {"pretrained_model_name_or_path": "MiniMaxAI/MiniMax-H3", "subfolder": name, "type_hint": [library, kind]}]
         for name in ("text_encoder", "transformer", "vae"):
             getattr(pipe, name).to(torch.bfloat16).save_pretrained(model / name)
+        pipe.audio_vae.save_pretrained(model / "audio_vae")
         pipe.tokens.save_pretrained(model / "tokenizer")
         MiniMaxH3Scheduler(SHIFT).save_pretrained(model / "scheduler")
         MiniMaxH3Scheduler(SOUND_SHIFT).save_pretrained(model / "audio_scheduler")
+        (model / "processor").mkdir(parents=True)
+        (model / "processor/preprocessor_config.json").write_text(json.dumps(self.SHOWN | {"image_processor_type": "Qwen2VLImageProcessor"}, indent=2) + "\n")
         (model / "modular_model_index.json").write_text(json.dumps(index, indent=2) + "\n")
         (model / "tokenizer/chat_template.jinja").unlink(missing_ok=True)
         return self.parts()  # of which nothing was rounded but the parameters
@@ -83,7 +100,7 @@ class MiniMaxH3(family.Family):
     def latents(self, pipe, image):
         first = (image.shape[2] - self.SIZE[0]) // 2
         pixels = (image[:, :, None, first:first + self.SIZE[0]] / 2 + 0.5 - MEAN) / STD
-        return self.normalised(pipe, pipe.vae.encode(pixels).latent_dist.mode())[:, :, 0]
+        return self.normalised(pipe, pipe.vae.encode(pixels).latent_dist.mode())
 
     def states(self, pipe, ids):
         return pipe.text_encoder.model(input_ids=ids, attention_mask=torch.ones_like(ids), mm_token_type_ids=torch.zeros_like(ids), use_cache=False, output_hidden_states=True).hidden_states[50]

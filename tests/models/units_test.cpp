@@ -130,6 +130,16 @@ const Tiny kTiny[] = {
      {},
      {},
      {{"sound_of_stills", std::string("none")}}},
+    {"minimax_h3",
+     "tests/golden/minimax_h3_pipeline/model",
+     "tests/golden/minimax_h3_pipeline/model/tokenizer",
+     "",
+     "",
+     true,
+     {},
+     {"end_image", "input_audio"},
+     {},
+     22},
     {"krea2", "tests/golden/krea2_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"krea2", "tests/golden/krea2_pipeline/model", "tests/golden/tokenizers/qwen", "", "transformer_blocks.2."},
     {"krea2", "tests/golden/krea2_pipeline/model", "tests/golden/tokenizers/qwen", "", "final_layer."},
@@ -252,6 +262,7 @@ pipeline::Values first_values(const Model& model, int64_t frames) {
     auto picture = at::linspace(-1, 1, 3 * s * s).view({3, s, s});
     if (input.is == Column::Is::pictures) value = pipeline::TensorLists{{picture}};
     else if (input.is == Column::Is::clip) value = clip_of(picture);
+    else if (input.is == Column::Is::sound) values[input.read_as()] = at::linspace(-1, 1, 1000 * frames).expand({1, input.channels, -1});
     else if (input.is == Column::Is::numbers) value = at::full({1, 1}, 0.5, at::kFloat);
     else value = input.words.example;
   }

@@ -2,6 +2,8 @@
 
 #include <c10/util/accumulate.h>
 
+#include <cmath>
+
 #include "base/input_error.h"
 #include "base/random_key.h"
 
@@ -14,11 +16,26 @@ std::string stream_value(const std::string& stream, const std::string& of_first)
 
 uint64_t stream_key(uint64_t key, const std::string& stream) { return stream == kLatents ? key : mix64(key ^ mix64(stream)); }
 
+namespace {
+
+/// Counts the latents of a clip's frames: of those that it has at least, and of each step.
+int64_t num_latents(const LatentSpace& space, int64_t temporal, int64_t num_frames) {
+  auto made_of = [&](int64_t count) { return (count + temporal - 1) / temporal; };
+  if (space.has_layers) return num_frames - space.first_frames + 1;
+  if (num_frames < space.first_frames) return 1;  // a still
+  return made_of(space.first_frames) + (num_frames - space.first_frames) / space.frames_step * made_of(space.frames_step);
+}
+
+}  // namespace
+
 std::vector<int64_t> LatentSpace::shape(const Stream& stream, const Extent& extent) const {
   check(extent);
-  if (stream.spatial == 0) return {stream.channels, stream.num_before};
+  if (stream.spatial == 0) {
+    const auto seconds = static_cast<double>(extent.frames) / frame_rate;
+    return {stream.channels, stream.num_before * std::llround(seconds * static_cast<double>(stream.temporal))};
+  }
   std::vector<int64_t> shape{stream.channels, extent.height / stream.spatial, extent.width / stream.spatial};
-  if (frames_step > 0) shape.insert(shape.begin() + 1, stream.num_before + (extent.frames - first_frames) / stream.temporal + 1);
+  if (frames_step > 0) shape.insert(shape.begin() + 1, stream.num_before + num_latents(*this, stream.temporal, extent.frames));
   return shape;
 }
 
@@ -34,7 +51,8 @@ void LatentSpace::check(const Extent& extent) const {
   if (height < side || width < side || height % side || width % side)
     config_error("models", "height and width must be multiples of {} pixels for this model, not {} and {}", side, height, width);
   if (frames_step == 0 && frames != first_frames) config_error("models", "this model makes pictures, which are one frame, not {}", frames);
-  if (frames_step == 0 || (frames >= first_frames && (frames - first_frames) % frames_step == 0)) return;
+  const bool is_still = frames == 1 && !has_layers;
+  if (frames_step == 0 || is_still || (frames >= first_frames && (frames - first_frames) % frames_step == 0)) return;
   const auto below = frames < first_frames ? first_frames : frames - (frames - first_frames) % frames_step;
   config_error("models", "the clips of this model have {} + a multiple of {} frames, and not {}; the nearest are {} and {}", first_frames,
                frames_step, frames, below, below + frames_step);

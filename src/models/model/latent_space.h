@@ -25,13 +25,13 @@ struct LatentSpace {
   /// latents of that stream have no elements then, by which units see that nothing is to be computed of it, and the sample's loss has
   /// nothing of it. Samples of a batch have equal streams.
   struct Stream {
-    std::string name;        ///< name that units give its latents: "latents"
-    int64_t channels = 0;    ///< numbers of a latent
-    int64_t spatial = 8;     ///< pixels to a latent along height and width; 0: it has none of these, and `num_before` latents alone
-    int64_t temporal = 1;    ///< frames to a latent, but for the first latent of a clip, which is made of `first_frames`
-    int64_t patch = 2;       ///< latents to a token along height and width
-    double weight = 1;       ///< factor on its mean error in a sample's loss, a sum over streams; 0: it is seen, and not judged
-    int64_t num_before = 0;  ///< latents in front of those of the clip, made of something else that the sample has
+    std::string name;      ///< name that units give its latents: "latents"
+    int64_t channels = 0;  ///< numbers of a latent
+    int64_t spatial = 8;   ///< pixels to a latent along height and width; 0: it has none of these, but is one line behind another
+    int64_t temporal = 1;  ///< frames to a latent, of the first in a clip or in a step of it those that are left; of lines latents a second
+    int64_t patch = 2;     ///< latents to a token along height and width
+    double weight = 1;     ///< factor on its mean error in a sample's loss, a sum over streams; 0: it is seen, and not judged
+    int64_t num_before = 0;  ///< latents in front of those of the clip, made of something else that the sample has; of lines their number
     std::string held = {};   ///< a value of the denoiser with the latents that a clip begins with, and not with noise; "": there is none
     std::string column =
         {};  ///< the metadata column (base/column.h) that it is made of: a row that leaves it empty lacks the stream; "": all rows have it
@@ -41,8 +41,8 @@ struct LatentSpace {
   };
   std::vector<Stream> streams;  ///< the first is of frames, and called kLatents
   int64_t side = 16;            ///< pixels that height and width are multiples of
-  /// A clip has first_frames + k · frames_step frames, k being 0 or more. A step of 0 stands for pictures: one frame, and latents without
-  /// a dimension of time.
+  /// A clip has one frame, or first_frames + k · frames_step, k being 0 or more. A step of 0 stands for pictures: one frame, and latents
+  /// without a dimension of time.
   int64_t frames_step = 0, first_frames = 1;
   double frame_rate = 16;  ///< frames a second of the clips that the model was made with
   /// Tells whether frames are the layers of a picture, the whole first: pixels have a fourth number, how opaque they are, shifts of the
@@ -50,8 +50,8 @@ struct LatentSpace {
   bool has_layers = false;
 
   /// Returns the sizes of a stream's latents without the batch, h and w being height and width over `spatial`: [C, h, w] of pictures; of
-  /// clips [C, F, h, w], F being num_before + (frames - first_frames) / temporal + 1. Throws a config Error for an extent that `check`
-  /// refuses.
+  /// clips [C, F, h, w], F being num_before and what `temporal` says of the frames; of lines [C, num_before · N]. Throws a config Error
+  /// for an extent that `check` refuses.
   std::vector<int64_t> shape(const Stream& stream, const Extent& extent) const;
   /// Returns the sizes of the first stream's latents.
   std::vector<int64_t> shape(const Extent& extent) const { return shape(streams.at(0), extent); }

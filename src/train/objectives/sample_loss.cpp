@@ -51,10 +51,13 @@ at::Tensor mean_error(const MaskedLoss& masked, const at::Tensor& error, const a
 
 at::Tensor sum_of_streams(const models::LatentSpace& space,
                           const std::function<at::Tensor(const models::LatentSpace::Stream&)>& of_stream) {
-  auto sum_B = of_stream(space.streams.at(0));
-  for (const auto& stream : std::span(space.streams).subspan(1)) {
+  at::Tensor sum_B;
+  for (const auto& stream : space.streams) {
     if (stream.weight == 0) continue;  // it is there to be seen, and nothing of it is judged
-    if (auto mean_B = of_stream(stream); mean_B.defined()) sum_B = sum_B + stream.weight * mean_B;
+    auto mean_B = of_stream(stream);
+    if (!mean_B.defined()) continue;
+    if (stream.weight != 1) mean_B = stream.weight * mean_B;
+    sum_B = sum_B.defined() ? sum_B + mean_B : mean_B;
   }
   return sum_B;
 }

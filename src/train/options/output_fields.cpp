@@ -73,8 +73,8 @@ void preview_fields(config::Fields& f, TrainOptions& o) {
       .in("steps")
       .level(Level::first_run);
   f("preview_format", o.output.previews.format,
-    "png (of a clip a folder of frames), webp (of a clip animated), and of clips mp4 or webm; default takes png for pictures and webp for "
-    "clips")
+    "png (of a clip a folder of frames), webp (of a clip animated), and of clips mp4 or webm; default takes png for pictures, webp for "
+    "clips and mp4 for clips that sound")
       .one_of(data::kFormats)
       .counts_when("preview_prompts", [&o] { return has_previews(o); });
   f("preview_with_presets", o.output.previews.with_presets,

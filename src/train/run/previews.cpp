@@ -8,6 +8,7 @@
 #include "io/files.h"
 #include "loras/merged.h"
 #include "models/model/columns.h"
+#include "models/model/drawn_sound.h"
 
 namespace burnish::train {
 
@@ -25,6 +26,10 @@ void with_or_without(bool with_presets, models::Model& model, const std::functio
 
 }  // namespace
 
+std::string preview_format(const PreviewSettings& settings, models::Model& model) {
+  return models::writes_sound(model.units().decode) ? data::format_with_sound(settings.format) : settings.format;
+}
+
 std::optional<Previews> read_previews(const PreviewSettings& settings, models::Model& model, const Extent& extent, c10::Device device) {
   if (settings.prompts.empty()) return std::nullopt;
   drawing::Picture defaults{.extent = extent, .num_inference_steps = settings.num_steps};
@@ -33,8 +38,9 @@ std::optional<Previews> read_previews(const PreviewSettings& settings, models::M
     for (auto& picture : pictures) picture.num_inference_steps = std::ssize(settings.by.times) - 1;
   }
   if (pictures.empty()) data_error("train", "{} holds no prompts; write one a line, or take preview_prompts out", settings.prompts);
-  data::check_format({.asker = "train", .name = "preview_format", .format = settings.format, .frames_hint = "give its prompt --f FRAMES"},
-                     drawing::extents_of(pictures), std::filesystem::path("samples") / "00");
+  data::check_format(
+      {.asker = "train", .name = "preview_format", .format = preview_format(settings, model), .frames_hint = "give its prompt --f FRAMES"},
+      drawing::extents_of(pictures), std::filesystem::path("samples") / "00");
   data::check_holds(models::target_of(model.latent_space()),
                     {.asker = "train", .name = "preview_format", .format = settings.format, .frames_hint = ""});
   Previews previews{drawing::numbered(pictures, 1, static_cast<int64_t>(settings.seed)),
@@ -68,8 +74,8 @@ void draw_previews(const Previews& previews, models::Model& model, const std::ve
   with_or_without(previews.with_presets, model, [&] {
     auto latents = drawing::draw(loader, previews.encoded, previews.pictures, noise, previews.options);
     if (!take) return;
-    drawing::decode(loader, latents, [&](int64_t number, const at::Tensor& image) {
-      take(number, previews.pictures[static_cast<size_t>(number)], image.cpu());
+    drawing::decode(loader, latents, [&](int64_t number, const drawing::Decoded& drawn) {
+      take(number, previews.pictures[static_cast<size_t>(number)], drawn);
     });
   });
 }

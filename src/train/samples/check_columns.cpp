@@ -39,11 +39,13 @@ void check_fits(const Sample& sample, const std::string& column) {
   }
 }
 
-/// Tells whether rows may leave a further column empty: one that a stream is made of, or a frame in whose place is one of the clip's own.
+/// Tells whether rows may leave a further column empty: one that a stream is made of, a sound in whose place is that of the clip, or a
+/// frame in whose place is one of the clip's own.
 bool may_be_empty(const Column& column, const models::LatentSpace& space) {
   const bool is_frame =
       column.is == Column::Is::pictures && column.fit == Column::Fit::as_target && models::target_of(space).is != Column::Is::picture;
-  return is_frame || std::ranges::find(space.streams, column.name, &models::LatentSpace::Stream::column) != space.streams.end();
+  return is_frame || column.fit == Column::Fit::target ||
+         std::ranges::find(space.streams, column.name, &models::LatentSpace::Stream::column) != space.streams.end();
 }
 
 void check_cell(const Sample& sample, const Column& column) {

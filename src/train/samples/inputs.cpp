@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "base/text.h"
@@ -35,9 +36,9 @@ at::Tensor any_pixels(const Extent& extent, int64_t channels) {
 }
 
 /// Returns something of the shape of a cell, for a sample without its picture.
-data::Cell any_cell(const Sample& sample, const Column& column) {
-  constexpr int64_t kFramesASecond = 16;
-  if (column.is == Column::Is::sound) return data::silence(column, sample.extent.frames * column.rate / kFramesASecond);
+data::Cell any_cell(const Sample& sample, const Column& column, double frame_rate) {
+  if (column.is == Column::Is::sound)
+    return data::silence(column, std::llround(static_cast<double>(sample.extent.frames * column.rate) / frame_rate));
   if (column.fit == Column::Fit::target) return any_pixels(sample.extent, column.channels);
   if (column.is != Column::Is::pictures) return any_pixels(column.extent_beside(sample.extent), column.channels);
   std::vector<at::Tensor> pictures;
@@ -57,7 +58,7 @@ std::string content_of(const Samples& samples, const Pick& pick, const Column& c
 }
 
 pipeline::Value load(const Samples& samples, const Pick& pick, const Column& column) {
-  if (samples.pictures == nullptr) return value_of(any_cell(samples.at(pick.row), column));
+  if (samples.pictures == nullptr) return value_of(any_cell(samples.at(pick.row), column, target_of(samples.columns).frames.rate));
   return value_of(data::read(*samples.pictures, pick.row, column, pick.variant));
 }
 
@@ -164,11 +165,21 @@ std::string mask_content(const Samples& samples, const Pick& pick, const data::R
   return content.empty() ? "all of " + size : fmt::format("{} on {}", content, size);
 }
 
-/// [F, 1, h, w] on the grid of latents: the first is of the first frame, each other one the mean over as many frames as it is made of.
-at::Tensor over_frames(const at::Tensor& mask_F1hw, int64_t num_latents) {
-  if (mask_F1hw.size(0) == 1) return mask_F1hw.expand({num_latents, -1, -1, -1});
-  auto rest = mask_F1hw.narrow(0, 1, mask_F1hw.size(0) - 1);
-  return at::cat({mask_F1hw.narrow(0, 0, 1), rest.unflatten(0, {num_latents - 1, -1}).mean(1)});
+/// [F, 1, h, w] on the grid of latents: each is the mean over as many frames as it is made of, the first of the clip, or of a step where
+/// steps are no multiple of these, over those that are left.
+at::Tensor over_frames(const at::Tensor& mask_F1hw, int64_t num_latents, int64_t step) {
+  const auto num_frames = mask_F1hw.size(0);
+  if (num_frames == 1) return mask_F1hw.expand({num_latents, -1, -1, -1});
+  const auto of_latent = (num_frames - 1 + num_latents - 2) / (num_latents - 1);
+  const bool begins_anew = step % of_latent != 0;
+  std::vector<at::Tensor> means;
+  for (int64_t first = 0; first < num_frames;) {
+    const bool is_first = first == 0 || (begins_anew && first % step == 0);
+    const auto count = is_first ? 1 : of_latent;
+    means.push_back(mask_F1hw.narrow(0, first, count).mean(0, /*keepdim=*/true));
+    first += count;
+  }
+  return at::cat(means);
 }
 
 /// [1, 1, h, w] fp32 on the grid of latents, of a clip [1, 1, F, h, w]: of the pixels below each, the mean of how much they count, from 0
@@ -182,7 +193,8 @@ pipeline::Value load_mask(const Samples& samples, const Pick& pick) {
   if (!mask.defined()) return at::ones(mask_shape(grid));
   auto frames = mask.dim() == 4 ? mask : mask.unsqueeze(0);  // [F, H, W, 1]
   auto pooled = at::adaptive_avg_pool2d(frames.permute({0, 3, 1, 2}).to(at::kFloat), grid.slice(grid.size() - 2)) / 255;
-  return grid.size() == 2 ? pooled : over_frames(pooled, grid[0]).transpose(0, 1).unsqueeze(0).contiguous();
+  return grid.size() == 2 ? pooled
+                          : over_frames(pooled, grid[0], target_of(columns_of(view)).frames.step).transpose(0, 1).unsqueeze(0).contiguous();
 }
 
 }  // namespace

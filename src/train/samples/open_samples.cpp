@@ -21,6 +21,9 @@ namespace {
 
 constexpr double kManyVisits = 1024;
 
+/// The frames of the shortest target: one, of layers as many as the fewest that a picture has.
+int64_t fewest_frames(const models::LatentSpace& space) { return space.has_layers ? space.first_frames : 1; }
+
 /// Rows of layers say by their files how many they have.
 void check_no_length(const data::Subset& subset, const Column& target) {
   if (target.is == Column::Is::layers && subset.clips.num_frames > 0)
@@ -111,7 +114,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
 Samples look_at_pictures(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs) {
   for (const auto& subset : settings.pictures.subsets) {
     const auto& space = model.latent_space();
-    if (subset.size.height > 0) space.check(data::extent_of(subset.size.fixed(), space.first_frames));
+    if (subset.size.height > 0) space.check(data::extent_of(subset.size.fixed(), fewest_frames(space)));
   }
   auto pictures = open_pictures(settings.pictures, model, needs);
   check_any(*pictures);
@@ -143,7 +146,7 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
     auto size = data::target_size(rule, rule.buckets ? rule.buckets->resolution : rule.fixed(), "a picture");
     Sample sample;
     sample.number = std::ssize(samples.sets);
-    sample.extent = data::extent_of(size, std::max(model.latent_space().first_frames, subset.clips.num_frames));
+    sample.extent = data::extent_of(size, std::max(fewest_frames(model.latent_space()), subset.clips.num_frames));
     sample.row.captions = {{""}};
     sample.latent_shape = model.latent_space().shape(sample.extent);
     sample.row.loss_weight = subset.loss_weight;

@@ -67,7 +67,7 @@ Transformer::Velocities run(Transformer& modulation, Transformer& text, Transfor
                        .sound_BCSN = clips.sound_BCSN,
                        .text_BTD = text.refine(clips.text_BTE, clips.mask_BT),
                        .mask_BT = clips.mask_BT,
-                       .modulation_BM = modulation.modulate(clips.sigma_B, sound_sigma(clips.sigma_B), at::kFloat)});
+                       .modulation_BM = modulation.modulate({clips.sigma_B, sound_sigma(clips.sigma_B)}, at::kFloat)});
 }
 Transformer::Velocities run(Transformer& model, const Clips& clips) { return run(model, model, model, clips); }
 
@@ -77,7 +77,7 @@ at::Tensor run_still(Transformer& model, const Clips& clips) {
       .forward({.noisy_BCHW = clips.noisy_BCHW.select(2, 0),
                 .text_BTD = model.refine(clips.text_BTE, clips.mask_BT),
                 .mask_BT = clips.mask_BT,
-                .modulation_BM = model.modulate(clips.sigma_B, {}, at::kFloat)})
+                .modulation_BM = model.modulate({clips.sigma_B}, at::kFloat)})
       .frames;
 }
 

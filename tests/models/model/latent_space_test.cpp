@@ -41,6 +41,22 @@ TEST(LatentSpace, FramesBecomeLatentsBehindTheFirst) {
   EXPECT_THAT(kClips.shape(kClips.streams[1], {.frames = 9, .height = 32, .width = 48}), ElementsAre(3, 5, 8, 12));
 }
 
+TEST(LatentSpace, AStepThatIsNoMultipleOfALatentBeginsWithAShortOne) {
+  const LatentSpace space{.streams = {{.name = "latents", .channels = 24, .spatial = 16, .temporal = 4},
+                                      {.name = "audio_latents", .channels = 32, .spatial = 0, .temporal = 40, .num_before = 2}},
+                          .side = 32,
+                          .frames_step = 17,
+                          .first_frames = 5,
+                          .frame_rate = 24};
+  for (const auto& [frames, latents, of_side] :
+       {std::tuple{1, 1, 2}, {5, 2, 8}, {22, 7, 37}, {39, 12, 65}, {124, 37, 207}, {345, 102, 575}}) {
+    EXPECT_THAT(space.shape({.frames = frames, .height = 32, .width = 64}), ElementsAre(24, latents, 2, 4)) << "a still, or 17 n + 5";
+    EXPECT_THAT(space.shape(space.streams[1], {.frames = frames, .height = 32, .width = 64}), ElementsAre(32, 2 * of_side)) << frames;
+  }
+  EXPECT_EQ(refusal(space, {.frames = 23, .height = 32, .width = 64}),
+            "[models] the clips of this model have 5 + a multiple of 17 frames, and not 23; the nearest are 22 and 39");
+}
+
 TEST(LatentSpace, LatentsOfSomethingElseMayStandInFront) {
   auto space = kClips;
   space.streams[0].num_before = 1;

@@ -243,8 +243,8 @@ TEST_F(Streams, AreDrawnTogetherAndDecoded) {
   EXPECT_EQ(tensor_of(latents[1], "tone").sizes(), (std::vector<int64_t>{1, 2, 1, 4, 4}));
   EXPECT_TRUE(at::equal(tensor_of(latents[0], "tone"), tensor_of(latents[1], "tone")));
   int64_t num_decoded = 0;
-  drawing::decode(loader, latents, [&](int64_t, const at::Tensor& image) {
-    EXPECT_EQ(image.sizes(), (std::vector<int64_t>{3, 16, 16}));
+  drawing::decode(loader, latents, [&](int64_t, const drawing::Decoded& decoded) {
+    EXPECT_EQ(decoded.image.sizes(), (std::vector<int64_t>{3, 16, 16}));
     ++num_decoded;
   });
   EXPECT_EQ(num_decoded, 2);

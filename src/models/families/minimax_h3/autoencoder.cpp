@@ -154,7 +154,8 @@ vae::Encoder::Moments Autoencoder::encode(const at::Tensor& frames) const {
     auto moments = encode(frames.unsqueeze(kFrameDim));
     return {moments.mean_BCHW.squeeze(kFrameDim), moments.logvar_BCHW.squeeze(kFrameDim)};
   }
-  auto clip = ((frames.to(at::kFloat) / 2 + 0.5) - per_channel(kMeanOfColours, frames)) / per_channel(kDeviationOfColours, frames);
+  const auto shares = frames.scalar_type() == at::kByte ? frames.to(at::kFloat) / 255 : frames.to(at::kFloat) / 2 + 0.5;
+  auto clip = (shares - per_channel(kMeanOfColours, frames)) / per_channel(kDeviationOfColours, frames);
   const auto num_frames = clip.size(kFrameDim), length = config_.clip_length;
   std::vector<at::Tensor> clips;
   if (num_frames == 1) clips.push_back(encoded(clip));
@@ -184,6 +185,11 @@ at::Tensor Autoencoder::decoded_clip(const at::Tensor& latents) const {
 at::Tensor Autoencoder::decoded(const at::Tensor& latents) const {
   const auto in_clip = config_.latents_per_clip(), per_latent = config_.frames_per_latent(), before = config_.num_frames_before();
   const auto num_beside = in_clip - config_.num_dropped, num_faded = std::max<int64_t>(num_beside * per_latent - before, 0);
+  // Two latents have none behind them that the eight frames of others are faded into.
+  if (latents.size(kFrameDim) <= num_beside) {
+    const auto frames = decoded_clip(latents);
+    return frames.narrow(kFrameDim, before, frames.size(kFrameDim) - before);
+  }
   const auto missing = (in_clip - (latents.size(kFrameDim) + config_.num_dropped) % in_clip) % in_clip;
   auto whole = latents;
   if (missing > 0)

@@ -15,11 +15,11 @@ class Autoencoder : public nn::Module {
  public:
   Autoencoder(const AutoencoderConfig& config, const at::TensorOptions& options);
   ~Autoencoder() override;
-  /// Encodes a picture [B, 3, H, W] or a clip [B, 3, F, H, W], H and W multiples of downsampling() -> the moments of its latents [B, C, h,
-  /// w] or [B, C, f, h, w]. A clip is filled up to a multiple of 17 frames by its last one.
+  /// Encodes a picture [B, 3, H, W] or a clip [B, 3, F, H, W] in [-1, 1], or as bytes, H and W multiples of downsampling() -> the moments
+  /// of its latents [B, C, h, w] or [B, C, f, h, w]. A clip is filled up to a multiple of 17 frames by its last one.
   vae::Encoder::Moments encode(const at::Tensor& frames) const;
-  /// Decodes latents as the denoiser sees them: of a picture, [B, C, h, w] -> [B, 3, H, W], and of a clip of seven latents or more, [B, C,
-  /// f, h, w] -> [B, 3, F, H, W]. A picture's latent is decoded as the first of two equal ones.
+  /// Decodes latents as the denoiser sees them: of a picture, [B, C, h, w] -> [B, 3, H, W], and of a clip of two latents or more, [B, C, f,
+  /// h, w] -> [B, 3, F, H, W]. A picture's latent is decoded as the first of two equal ones.
   at::Tensor decode(const at::Tensor& latents) const;
 
  private:

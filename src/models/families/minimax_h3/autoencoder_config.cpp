@@ -18,10 +18,6 @@ constexpr const char* kAutoencoder = "autoencoder";
 const std::string kOriginalDecoder = "decoder.x_embedder.weight", kDecoderBlock = "decoder.transformer_blocks.0.";
 using Op = io::KeyRule::Op;
 
-int64_t product_of(const std::vector<int64_t>& steps) {
-  return std::accumulate(steps.begin(), steps.end(), int64_t{1}, std::multiplies<>());
-}
-
 std::string level_of(size_t number) { return "encoder.down_blocks." + std::to_string(number) + "."; }
 
 void read_shapes(AutoencoderConfig& c, const io::Shapes& shapes) {
@@ -113,6 +109,10 @@ struct Rules {
 };
 
 }  // namespace
+
+int64_t product_of(const std::vector<int64_t>& steps) {
+  return std::accumulate(steps.begin(), steps.end(), int64_t{1}, std::multiplies<>());
+}
 
 int64_t AutoencoderConfig::downsampling() const { return product_of(encoder.steps_in_space); }
 int64_t AutoencoderConfig::frames_per_latent() const { return product_of(encoder.steps_in_time); }

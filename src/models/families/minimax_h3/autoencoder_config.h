@@ -7,6 +7,9 @@
 
 namespace burnish::models::minimax_h3 {
 
+/// Multiplies the steps of levels.
+int64_t product_of(const std::vector<int64_t>& steps);
+
 /// Numbers of the encoder, causal convolutions in levels.
 struct EncoderConfig {
   std::vector<int64_t> block_out_channels = {128, 256, 256, 512, 512, 1024};

@@ -154,13 +154,12 @@ MainBlock::MainBlock(const Config& c, const at::TensorOptions& options)
 nn::Tensors MainBlock::body(const nn::Tensors& in) {
   const auto &cos = in[3], &sin = in[4];
   const auto num_tokens = cos.size(-2);
-  const auto by_kind = in[2].unflatten(-1, {-1, kModulations, in[0].size(2)}).unbind(1);
-  const bool has_sound = by_kind.size() > 2;
-  const size_t num_before = has_sound ? 6 : 5;
-  auto bias = in.size() > num_before ? in[num_before] : at::Tensor();
-  std::vector<ModulatedRun> runs{{in[0], by_kind.front().unbind(1)}};
-  if (has_sound) runs.push_back({in[5], by_kind[1].unbind(1)});
-  runs.push_back({in[1], by_kind.back().unbind(1)});
+  const auto by_run = in[2].unflatten(-1, {-1, kModulations, in[0].size(2)}).unbind(1);
+  const size_t first_between = 5, behind = first_between + by_run.size() - 2;
+  auto bias = in.size() > behind ? in[behind] : at::Tensor();
+  std::vector<ModulatedRun> runs{{in[0], by_run.front().unbind(1)}};
+  for (size_t i = first_between; i < behind; ++i) runs.push_back({in[i], by_run[i - first_between + 1].unbind(1)});
+  runs.push_back({in[1], by_run.back().unbind(1)});
 
   auto projected = nn::recomputed(in_norm(norm1_, runs, 0), normed_by(norm1_.eps()),
                                   [&](const nn::Tensors& normed) { return attention_.project(normed[0]); });
@@ -170,7 +169,7 @@ nn::Tensors MainBlock::body(const nn::Tensors& in) {
                             [&](const nn::Tensors& normed) { return nn::Tensors{feed_forward_.forward(normed[0])}; });
   add_gated(runs, 5, fed[0]);
   nn::Tensors out{runs.front().x_BLD, runs.back().x_BLD};
-  if (has_sound) out.push_back(runs[1].x_BLD);
+  for (size_t i = 1; i + 1 < runs.size(); ++i) out.push_back(runs[i].x_BLD);
   return out;
 }
 

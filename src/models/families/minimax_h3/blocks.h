@@ -54,12 +54,10 @@ class RefinerBlock : public nn::Block {
 /// The numbers of a token that modulate it in a block: shift, scale and gate of attention, and of the MLP.
 inline constexpr int64_t kModulations = 6;
 
-/// Runs attention and an MLP over one sequence of text, sound and frames, in which each kind of tokens is modulated by its own numbers.
-/// {text [B,T,D], frames [B,V,D], modulation, cos, sin, then sound [B,A,D] where there is any, and attention's bias where tokens are
-/// masked}
-/// -> {text, frames, and sound where there is any}. The modulation [B,12D] is that of the text and of the frames, with sound [B,18D] of
-/// text, sound and frames. In the sequence the sound stands between them; cos, sin and bias are of all tokens in the order of places
-/// (nn/token_shares.h), the others of this place.
+/// Runs attention and an MLP over one sequence of a text, frames, and further runs of tokens between them (sound, pictures), in which each
+/// run is modulated by its own numbers. {text [B,T,D], frames [B,V,D], modulation, cos, sin, then what stands between them, and attention's
+/// bias where tokens are masked} -> {text, frames, and what stands between them}. The modulation [B,6·D·R] is that of all R runs in the
+/// order of the sequence; cos, sin and bias are of all tokens in the order of places (nn/token_shares.h), the others of this place.
 class MainBlock : public nn::Block, public nn::SharesTokens {
  public:
   MainBlock(const Config& c, const at::TensorOptions& options);

@@ -67,9 +67,12 @@ std::string words_of_transformer(const Source& dit) {
 
 std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
-  const auto [dit, text, vae] = find_sources(one);
-  if (!dit.tensors && !vae.tensors) return "";  // the text encoder is further families'
-  return words_of({{dit, words_of_transformer(dit)}, {text, "Qwen3-VL text encoder"}, {vae, "MiniMax-H3 autoencoder of frames"}});
+  const auto [dit, text, vision, vae, sound] = find_sources(one);
+  if (!dit.tensors && !vae.tensors && !sound.tensors) return "";  // the text encoder is further families'
+  return words_of({{dit, words_of_transformer(dit)},
+                   {text, "Qwen3-VL text encoder"},
+                   {vae, "MiniMax-H3 autoencoder of frames"},
+                   {sound, "MiniMax-H3 autoencoder of sound"}});
 }
 
 /// Returns the numbers of Qwen3-VL-32B's text part.
@@ -82,10 +85,32 @@ text::QwenConfig text_32b() {
   return c;
 }
 
+std::vector<Option> own_options() {
+  std::vector<Option> options{
+      prompt_length_option(),
+      {.name = kRowsOption,
+       .help = "how rows of query, key and value lie in an original file of MiniMax-H3: by_part (ComfyUI's), by_head (MiniMax's "
+               "own) or auto, which knows shards and ComfyUI's names, and asks for the others",
+       .otherwise = std::string("auto"),
+       .elsewhere = "it is of MiniMax-H3, leave it out",
+       .choices = {"auto", "by_part", "by_head"}},
+      {.name = kTilesOption,
+       .help = "how MiniMax-H3's autoencoder takes pictures: released (tiles of 256 pixels that overlap by 64 or more) or whole",
+       .otherwise = std::string("released"),
+       .elsewhere = "it is of MiniMax-H3, leave it out",
+       .choices = {"released", "whole"}}};
+  for (auto& option : sound_options()) options.push_back(std::move(option));
+  return options;
+}
+
 std::vector<ModelEntry> published() {
   const char* const name = "minimax-h3";
-  return {sizes_of<Transformer, Config>(name), sizes_of<text::QwenEncoder>(name, text_32b()),
-          sizes_of<Autoencoder, AutoencoderConfig>(name)};
+  auto seeing = text::qwen3_vl_8b_vision();
+  seeing.out_width = text_32b().width;
+  auto tower = sizes_of<text::Qwen3VlVision>(name, seeing);
+  tower.tensors = tower.tensors->renamed([](const std::string& path) { return "visual." + path; });
+  return {sizes_of<Transformer, Config>(name), sizes_of<text::QwenEncoder>(name, text_32b()), tower,
+          sizes_of<Autoencoder, AutoencoderConfig>(name), sizes_of<SoundAutoencoder, SoundConfig>(name)};
 }
 
 }  // namespace
@@ -97,7 +122,10 @@ FusedRows rows_of(const Source& transformer) {
   return is_comfy ? FusedRows::by_part : FusedRows::unknown;
 }
 
-Sources find_sources(const ModelFiles& files) { return {find_dit(files), find_qwen(files, kTextPrefixes, kTextMark), find_vae(files)}; }
+Sources find_sources(const ModelFiles& files) {
+  return {find_dit(files), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files, kTextPrefixes), find_vae(files),
+          find_sound(files)};
+}
 
 extern const Family kFamily{
     .name = "minimax_h3",
@@ -105,24 +133,9 @@ extern const Family kFamily{
     .recognises = [](const ModelFiles& files) { return find_dit(files).entry || find_vae(files).entry; },
     .open = open_as<MiniMaxH3Model>,
     .describe = describe_entry,
-    .options = {prompt_length_option(),
-                {.name = kRowsOption,
-                 .help = "how rows of query, key and value lie in an original file of MiniMax-H3: by_part (ComfyUI's), by_head (MiniMax's "
-                         "own) or auto, which knows shards and ComfyUI's names, and asks for the others",
-                 .otherwise = std::string("auto"),
-                 .elsewhere = "it is of MiniMax-H3, leave it out",
-                 .choices = {"auto", "by_part", "by_head"}},
-                {.name = kSoundOption,
-                 .help = "what stands in a still for the sound of MiniMax-H3's clips: noise (two latents a side, as ai-toolkit and ComfyUI "
-                         "have it) or none (SimpleTuner, diffusion-pipe)",
-                 .otherwise = std::string("noise"),
-                 .elsewhere = "it is of MiniMax-H3, leave it out",
-                 .choices = {"noise", "none"}},
-                {.name = kTilesOption,
-                 .help = "how MiniMax-H3's autoencoder takes pictures: released (tiles of 256 pixels that overlap by 64 or more) or whole",
-                 .otherwise = std::string("released"),
-                 .elsewhere = "it is of MiniMax-H3, leave it out",
-                 .choices = {"released", "whole"}}},
+    .options = own_options(),
+    .reference_columns = {kFirstFrameColumn},
+    .extra_inputs = {kSoundInput, kLastFrame},
     .variants = {{"minimax-h3", published, "MiniMax-H3", "MiniMaxAI/MiniMax-H3", {.num_inference_steps = 49}}},
     .not_supported = {{"MiniMax-H3-Image", "its last layer is six, one for each of its steps, and its autoencoder is another"}},
     .license = {.name = "MiniMax-H3 Community License",

@@ -1,17 +1,20 @@
 #include "models/families/minimax_h3/model.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/cat.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/input_error.h"
+#include "base/log.h"
 #include "io/json.h"
 #include "io/model_values.h"
 #include "models/families/minimax_h3/autoencoder.h"
 #include "models/families/minimax_h3/keys.h"
+#include "models/families/minimax_h3/places.h"
 #include "models/families/minimax_h3/process.h"
 #include "models/families/minimax_h3/rows_of_heads.h"
 #include "models/model/step_end.h"
@@ -22,22 +25,28 @@ namespace burnish::models::minimax_h3 {
 
 namespace {
 
-const std::string kDit = "dit", kEncoder = "text_encoder", kVae = "vae", kTime = "sigma";
-const std::string kModulation = "dit.modulation", kText = "dit.text", kBody = "dit.body";
+const std::string kDit = "dit", kTime = "sigma", kModulation = "dit.modulation", kBody = "dit.body";
 /// What stands before the text encoder's layers in diffusers' folders, whose Qwen3VLForConditionalGeneration sees and speaks too.
 const std::string kTextWeights = "model.language_model.";
-/// The layers of the text encoder that are run; what is behind them is not read, and what they give goes through no norm.
-constexpr int64_t kTextLayers = 50;
 /// The most tokens of a text, and as many as are counted on where no text is known.
 constexpr int64_t kTextLength = 8192, kUnknownTextLength = 512;
 /// The shifts of training and drawing, for all sizes.
 constexpr double kShift = 12, kSoundShift = 3;
-/// The text that stands for none: the model knows no sequence without one.
-const std::string kNoText = " ";
-/// Latents of sound of one frame, on each of two sides, and the stream that they are.
-constexpr int64_t kSides = 2, kSoundOfStill = 2;
-const std::string kSound = "audio_latents", kSoundNoise = kSound + "_noise", kSoundNoisy = kSound + "_noisy",
-                  kSoundTarget = kSound + "_target", kSoundPrediction = kSound + "_prediction";
+/// Values of sound that the denoiser reads and writes.
+const std::string kSoundNoisy = kSound + "_noisy", kSoundPrediction = kSound + "_prediction";
+/// Frames a second of clips.
+constexpr double kFrameRate = 24;
+
+/// Tells once of a clip that is longer than those that the model was made with.
+void tell_length(int64_t num_frames) {
+  constexpr int64_t kMostFrames = 345;
+  static bool is_said = false;
+  if (num_frames <= kMostFrames || std::exchange(is_said, true)) return;
+  warn(
+      "a clip has {} frames, and MiniMax-H3 was made with clips of at most {}, which are {:.3g} s; longer ones are outside of what it "
+      "knows",
+      num_frames, kMostFrames, static_cast<double>(kMostFrames) / kFrameRate);
+}
 
 /// Reads the shift that a folder's scheduler has.
 double shift_of(const ModelFiles& files, const std::string& folder, double otherwise) {
@@ -78,15 +87,19 @@ MiniMaxH3Model::MiniMaxH3Model(const ModelFiles& files, const ModelOptions& opti
   auto text_config = read_named(found.text_encoder, text::qwen3_vl_config, published);
   cut_text_encoder(found.text_encoder, text_config);
   check_widths(dit, "texts", config_.caption_width, found.text_encoder, "text encoder", text_config.width);
-  has_sound_ = options_.get<std::string>(kSoundOption) == "noise";
+  sound_ = std::make_unique<SoundUnits>(options_, components_, found.audio_vae, config_.audio_channels);
   add_transformer(dit);
   add_text_encoder(found.text_encoder, text_config);
+  if (options_.references) add_frames(found.vision);
+  else if (gives_last())
+    config_error("models", "{} is a clip's last frame and goes with its first; name {} in extra_inputs too, when drawing --reference",
+                 kLastFrame.name, kFirstFrameColumn);
   add_autoencoder(found.vae);
   check_latents(dit, config_.in_channels, autoencoder_);
-  if (has_sound_) add_sound();
+  add(sound_->components());
   fill_names();
   const auto shift = shift_of(files_, "scheduler", kShift);
-  sound_shift_ = shift_of(files_, "audio_scheduler", kSoundShift) / shift;
+  sound_->set_shift(shift_of(files_, "audio_scheduler", kSoundShift) / shift);
   process_ = std::make_unique<Process>(shift);
 }
 
@@ -116,7 +129,9 @@ Source MiniMaxH3Model::in_our_rows(Source transformer) const {
 void MiniMaxH3Model::add_transformer(const Source& source) {
   auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::layers_of_part);
   recipe.parts = {kModulation, kText, kBody};
-  recipe.settings = [this](const std::string& part) { return std::string(part == kModulation && !has_sound_ ? "without sound" : ""); };
+  recipe.settings = [this](const std::string& part) {
+    return std::string(part == kModulation && !sound_->is_seen() ? "without sound" : "");
+  };
   ComponentNames names{.layers = {.weights = "",
                                   .diffusers = "transformer.",
                                   .kohya = "lora_transformer_",
@@ -132,9 +147,10 @@ void MiniMaxH3Model::add_transformer(const Source& source) {
                        .written = written_layers(config_),
                        .single_file = {"model.diffusion_model.", original_keys()},
                        .aliases = target_names};
-  // Nothing that is predicted for a still's sound is judged.
-  names.without_gradient = {"audio_proj_out"};
-  if (!has_sound_) names.without_gradient.emplace_back("audio_proj_in");
+  // A prediction of a stream that is not judged teaches nothing.
+  if (!sound_->is_judged()) names.without_gradient.emplace_back("audio_proj_out");
+  if (!sound_->is_seen()) names.without_gradient.emplace_back("audio_proj_in");
+  if (sound_->frames_weight() == 0) names.without_gradient.emplace_back("proj_out");
   add(recipe, names);
 }
 
@@ -144,7 +160,9 @@ void MiniMaxH3Model::add_text_encoder(const Source& source, const text::QwenConf
                     .num_read = kTextLayers,
                     .kind = "Qwen3-VL",
                     .below = kTextWeights};
-  add(qwen_part(source, config, use, files_, options_));
+  auto part = qwen_part(source, config, use, files_, options_);
+  if (options_.references) part.recipe.tokenizer->load = [](const auto& folder) { return load_seeing_qwen(folder, {}); };
+  add(part);
 }
 
 void MiniMaxH3Model::add_autoencoder(const Source& source) {
@@ -161,19 +179,27 @@ void MiniMaxH3Model::add_autoencoder(const Source& source) {
       .names = plain_names(kVae),
       .channels = config.latent_channels,
       .downsampling = config.downsampling(),
-      .encode = [](nn::Module& module, const at::Tensor& x) { return static_cast<Autoencoder&>(module).encode(x); },
-      .decode = [](nn::Module& module, const at::Tensor& x) { return static_cast<Autoencoder&>(module).decode(x); }};
+      .encode =
+          [](nn::Module& module, const at::Tensor& x) {
+            tell_length(x.dim() == 4 ? 1 : x.size(2));
+            return static_cast<Autoencoder&>(module).encode(x.dim() == 4 ? x.unsqueeze(2) : x);
+          },
+      .decode =
+          [](nn::Module& module, const at::Tensor& x) {
+            const auto frames = static_cast<Autoencoder&>(module).decode(x);
+            return frames.size(2) == 1 ? frames.squeeze(2) : pixels_of(frames);
+          }};
   autoencoder_.names.high_precision = {".*"};
   autoencoder_.names.single_file = {"vae.", {}};
   autoencoder_.names.without_gradient = {"decoder", "post_quant_conv"};
   add(autoencoder_, /*patch=*/2);
-}
-
-/// A still is one frame of a clip that the model makes with its sound. Of that there is nothing to learn, but its tokens have always stood
-/// there: they are noise of the level that sound has beside such frames.
-void MiniMaxH3Model::add_sound() {
-  latent_space_.streams.push_back(
-      {.name = kSound, .channels = config_.audio_channels, .spatial = 0, .weight = 0, .num_before = kSides * kSoundOfStill});
+  auto& frames = latent_space_.streams.front();
+  frames.temporal = config.frames_per_latent();
+  frames.weight = sound_->frames_weight();
+  latent_space_.frames_step = config.clip_length;
+  latent_space_.first_frames = (config.latents_per_clip() - config.num_dropped) * config.frames_per_latent() - config.num_frames_before();
+  latent_space_.frame_rate = kFrameRate;
+  if (sound_->is_seen()) latent_space_.streams.push_back(sound_->stream());
 }
 
 void MiniMaxH3Model::fill_names() {
@@ -183,49 +209,29 @@ void MiniMaxH3Model::fill_names() {
   names_.tokens = TokenNames{.width = config_.width, .output = 1};
   names_.experts = {{kDit}};
   names_.values = {
-      {"latents", {.shape = {-1, config_.in_channels, -1, -1}}},
+      {"latents", {.shape = {-1, config_.in_channels, -1, -1, -1}}},
       {"text_embedding", {.shape = {-1, -1, config_.caption_width}, .of_prompt = true, .padded = true}},
       {"text_mask", {.shape = {-1, -1}, .of_prompt = true, .padded = true}},
       {"text_tokens", {.padded = true}},
   };
-}
-
-/// The noise of the sound where the frames have this: both shifts are of one base.
-at::Tensor MiniMaxH3Model::sound_sigma(const at::Tensor& sigma_B) const {
-  return sigma_B * sound_shift_ / (1 + sigma_B * (sound_shift_ - 1));
-}
-
-void MiniMaxH3Model::encode_prompt(pipeline::Scope& scope) {
-  scope.uses(kEncoder);
-  const auto& tokenizer = components_.tokenizer(kEncoder);
-  const auto& prompt = scope.text("prompt");
-  auto ids = tokenizer.encode(prompt.empty() ? kNoText : prompt);
-  const auto limit = token_limit(components_, kEncoder);
-  // A model that is only named has no text that is known; it may be as long as any.
-  const bool is_named = components_.source(kEncoder).entry->is_sizes;
-  if (is_named || std::ssize(ids) > limit) ids.resize(static_cast<size_t>(limit));
-  const text::QwenReading reading{.after = {kTextLayers}, .norms_last = false};
-  write_text(scope, loaded<text::QwenEncoder>(kEncoder).forward(as_batch(ids, options_.device), reading).front());
-}
-
-void MiniMaxH3Model::add_noise_to_sound(pipeline::Scope& scope) const {
-  const auto &latents = scope.tensor(kSound), &noise = scope.tensor(kSoundNoise);
-  const auto sigma = sound_sigma(scope.tensor(kTime));
-  scope.write(kSoundNoisy, process().add_noise(latents, noise, sigma));
-  scope.write(kSoundTarget, process().target(latents, noise, sigma));
-}
-
-void MiniMaxH3Model::refine(pipeline::Scope& scope) {
-  scope.uses(kText);
-  scope.write("text_tokens", loaded<Transformer>(kText).refine(scope.tensor("text_embedding").to(options_.dtype),
-                                                               scope.tensor("text_mask").to(options_.device)));
+  if (options_.references) {
+    names_.references.column = kFirstFrameColumn;
+    if (gives_last()) names_.extra_inputs.push_back(kLastFrame);
+    names_.values[kTextPlaces] = {.shape = {-1, -1}, .of_prompt = true, .padded = true};
+    names_.values[kSeenPlaces] = {.shape = {-1, -1}, .of_prompt = true};
+    names_.values[kSeenEmbedding] = {.shape = {-1, -1, config_.caption_width}, .of_prompt = true};
+    names_.values[kGiven] = {.shape = {-1, config_.in_channels, -1, -1, -1}};
+  }
+  sound_->add_names(names_);
 }
 
 void MiniMaxH3Model::modulate(pipeline::Scope& scope) {
   scope.uses(kModulation);
   const auto sigma = scope.tensor(kTime).to(options_.device, at::kFloat);
-  scope.write("modulation",
-              loaded<Transformer>(kModulation).modulate(sigma, has_sound_ ? sound_sigma(sigma) : at::Tensor(), options_.dtype));
+  Transformer::Sigmas sigmas{sigma};
+  if (sound_->is_seen()) sigmas.sound_B = sound_->sigma(sigma);
+  if (options_.references) sigmas.given_B = sigma.clamp_max(kGivenSigma);
+  scope.write("modulation", loaded<Transformer>(kModulation).modulate(sigmas, options_.dtype));
 }
 
 void MiniMaxH3Model::denoise(pipeline::Scope& scope, bool draws) {
@@ -234,28 +240,41 @@ void MiniMaxH3Model::denoise(pipeline::Scope& scope, bool draws) {
                          .text_BTD = scope.tensor("text_tokens"),
                          .mask_BT = scope.tensor("text_mask").to(options_.device),
                          .modulation_BM = scope.tensor("modulation")};
-  if (has_sound_) in.sound_BCSN = scope.tensor(kSoundNoisy).unflatten(2, {kSides, -1});
+  if (sound_->is_seen()) in.sound_BCSN = scope.tensor(kSoundNoisy).unflatten(2, {kSides, -1});
+  if (options_.references) {
+    auto here = [&](const std::string& name) { return scope.tensor(name).to(options_.device); };
+    in.given = {.noisy_BCKHW = here(kGiven),
+                .has_last = gives_last(),
+                .seen_BSD = here(kSeenTokens),
+                .places_BL = at::cat({here(kTextPlaces), here(kSeenPlaces)}, 1)};
+  }
+  if (draws) tell_length(frames_of_latents(in.noisy_BCHW.size(2)));
   auto [frames, sound] = loaded<Transformer>(kBody).forward(in);
   scope.write("prediction", frames);
-  if (!has_sound_) return;
+  if (!sound_->is_seen()) return;
   sound = sound.flatten(2);
-  if (draws) {
-    // A step takes all streams as far as the frames go; the sound's noise falls by another amount, which is this share of theirs.
-    auto slope = [&](const std::string& time) { return 1 + scope.tensor(time).to(sound.device()) * (sound_shift_ - 1); };
-    sound = sound * (sound_shift_ / (slope(kTime) * slope(kStepEnd))).view({-1, 1, 1});
-  }
+  // A step takes all streams as far as the frames go; the sound's noise falls by another amount, which is this share of theirs.
+  if (draws)
+    sound =
+        sound * sound_->share_of_step(scope.tensor(kTime).to(sound.device()), scope.tensor(kStepEnd).to(sound.device())).view({-1, 1, 1});
   scope.write(kSoundPrediction, sound);
 }
 
 pipeline::Units MiniMaxH3Model::denoise_units(bool draws) {
   using pipeline::Scope;
   std::vector<std::string> reads{"noisy", "text_tokens", "text_mask", "modulation"}, writes{"prediction"};
-  if (has_sound_) {
+  if (sound_->is_seen()) {
     reads.push_back(kSoundNoisy);
     writes.push_back(kSoundPrediction);
     if (draws) reads.insert(reads.end(), {kTime, kStepEnd});
   }
-  return {{"refine_text", {"text_embedding", "text_mask"}, {"text_tokens"}, {kText}, [this](Scope& s) { refine(s); }},
+  std::vector<std::string> texts{"text_embedding", "text_mask"}, tokens{"text_tokens"};
+  if (options_.references) {
+    texts.push_back(kSeenEmbedding);
+    tokens.push_back(kSeenTokens);
+    reads.insert(reads.end(), {kSeenTokens, kTextPlaces, kSeenPlaces, kGiven});
+  }
+  return {{"refine_text", texts, tokens, {kText}, [this](Scope& s) { refine(s); }},
           {"modulate", {kTime}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
           {"denoise", reads, writes, {kBody}, [this, draws](Scope& s) { denoise(s, draws); }}};
 }
@@ -263,18 +282,18 @@ pipeline::Units MiniMaxH3Model::denoise_units(bool draws) {
 UnitGroups MiniMaxH3Model::units_of(const Expert&) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
-  groups.encode_prompt = {
-      {"encode_prompt", {"prompt"}, {"text_embedding", "text_mask"}, {kEncoder}, [this](Scope& s) { encode_prompt(s); }}};
+  std::vector<std::string> told{"prompt"}, texts{"text_embedding", "text_mask"};
+  if (options_.references) {
+    groups.encode_prompt = {seeing_unit()};
+    groups.encode_references = {given_unit()};
+    told.push_back(kSeenFrames);
+    texts.insert(texts.end(), {kTextPlaces, kSeenEmbedding, kSeenPlaces});
+  }
+  groups.encode_prompt.push_back({"encode_prompt", told, texts, {kEncoder}, [this](Scope& s) { encode_prompt(s); }});
   groups.denoise = denoise_units(/*draws=*/false);
-  if (!has_sound_) return groups;
-  groups.encode_image.push_back(
-      {"stand_for_sound", {"latents"}, {kSound}, {}, [this](Scope& s) {
-         const auto& latents = s.tensor("latents");
-         s.write(kSound, at::zeros({latents.size(0), config_.audio_channels, kSides * kSoundOfStill}, latents.options().dtype(at::kFloat)));
-       }});
+  if (!sound_->is_seen()) return groups;
   groups.add_noise = noise_units(process(), {latent_space_.streams.front()});
-  groups.add_noise.push_back(
-      {"add_noise_to_sound", {kSound, kSoundNoise, kTime}, {kSoundNoisy, kSoundTarget}, {}, [this](Scope& s) { add_noise_to_sound(s); }});
+  sound_->add_units(groups, process());
   groups.draw = denoise_units(/*draws=*/true);
   return groups;
 }

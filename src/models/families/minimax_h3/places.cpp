@@ -6,6 +6,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
@@ -29,21 +30,31 @@ at::Tensor places_of(const Layout& l, const at::TensorOptions& options) {
   const auto root = std::sqrt(static_cast<double>(l.rows) * static_cast<double>(l.columns));
   const auto rows = along_side(l.rows, root, options), columns = along_side(l.columns, root, options);
   const auto num_rows = rows.size(0), num_columns = columns.size(0);
-  const auto no_place = at::zeros({l.num_text}, options);
-  std::vector<at::Tensor> times{at::arange(l.num_text, options)}, all_rows{no_place}, all_columns{no_place};
+  const auto no_place = at::zeros({l.num_text + l.num_seen}, options);
+  std::vector<at::Tensor> times{at::arange(l.num_text + l.num_seen, options)}, all_rows{no_place}, all_columns{no_place};
+  auto add_frames = [&](const at::Tensor& times_F) {
+    const std::vector<int64_t> sizes{times_F.size(0), num_rows, num_columns};
+    times.push_back(times_F.view({-1, 1, 1}).expand(sizes).flatten());
+    all_rows.push_back(rows.view({1, -1, 1}).expand(sizes).flatten());
+    all_columns.push_back(columns.view({1, 1, -1}).expand(sizes).flatten());
+  };
+  if (!l.given.empty()) add_frames(at::tensor(l.given, options));
   for (auto column : {int64_t{0}, num_columns - 1}) {
     times.push_back(at::arange(l.num_sound, options));
     all_rows.push_back(at::zeros({l.num_sound}, options));
     all_columns.push_back(columns.narrow(0, column, 1).expand({l.num_sound}));
   }
-  const std::vector<int64_t> sizes{l.num_frames, num_rows, num_columns};
-  times.push_back(times_of_frames(l.num_frames, options).view({-1, 1, 1}).expand(sizes).flatten());
-  all_rows.push_back(rows.view({1, -1, 1}).expand(sizes).flatten());
-  all_columns.push_back(columns.view({1, 1, -1}).expand(sizes).flatten());
+  add_frames(times_of_frames(l.num_frames, options));
   return at::stack({at::cat(times), at::cat(all_rows), at::cat(all_columns)});
 }
 
 }  // namespace
+
+int64_t frames_of_latents(int64_t num_latents) {
+  return num_latents * kFramesOfLatent - (num_latents + kLatentsOfClip - 1) / kLatentsOfClip * (kFramesOfLatent - 1);
+}
+
+double time_of_last(int64_t num_frames) { return static_cast<double>(frames_of_latents(num_frames) - 1) * kUnitsOfFrame; }
 
 at::Tensor times_of_frames(int64_t num_frames, const at::TensorOptions& options) {
   const auto number = at::arange(num_frames, options);
@@ -54,15 +65,24 @@ at::Tensor times_of_frames(int64_t num_frames, const at::TensorOptions& options)
   return frames * kUnitsOfFrame;
 }
 
-std::pair<at::Tensor, at::Tensor> rotary_tables_of(const Config& c, const Layout& layout, const at::Tensor& mask_BT,
+std::pair<at::Tensor, at::Tensor> rotary_tables_of(const Config& c, const Layout& layout, const TextPlaces& text,
                                                    const at::TensorOptions& options) {
   const auto opts = options.dtype(at::kDouble);
-  const auto num_behind = layout.num_sound_tokens() + layout.num_frame_tokens();
-  const auto is_behind_L = at::cat({at::zeros({layout.num_text}, opts), at::ones({num_behind}, opts)});
+  const auto num_before = layout.num_text + layout.num_seen;
+  const auto num_behind = layout.num_given_tokens() + layout.num_sound_tokens() + layout.num_frame_tokens();
+  const auto is_behind_L = at::cat({at::zeros({num_before}, opts), at::ones({num_behind}, opts)});
   const auto places_3L = places_of(layout, opts);
-  auto times = places_3L[0] + is_behind_L * static_cast<double>(layout.num_text);
+  auto times = places_3L[0] + is_behind_L * static_cast<double>(num_before);
   // One sample alone has nothing that is masked.
-  if (mask_BT.size(0) > 1) times = places_3L[0] + mask_BT.to(at::kDouble).sum(1, /*keepdim=*/true) * is_behind_L;
+  if (text.mask_BT.size(0) > 1) {
+    const auto length_B1 = text.mask_BT.to(at::kDouble).sum(1, /*keepdim=*/true) + static_cast<double>(layout.num_seen);
+    times = places_3L[0] + length_B1 * is_behind_L;
+  }
+  if (text.places_BL.defined()) {
+    const auto of_text = text.places_BL.to(opts);
+    if (times.dim() == 1) times = times.expand({of_text.size(0), -1});
+    times = at::cat({of_text, times.narrow(1, num_before, num_behind)}, 1);
+  }
   const auto frequencies =
       (at::arange(c.heads.num_frequencies, opts) * (-std::log(c.heads.rope_theta) / static_cast<double>(c.heads.num_frequencies)))
           .exp()

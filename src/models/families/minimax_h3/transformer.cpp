@@ -44,10 +44,20 @@ at::Tensor latents_of(const at::Tensor& tokens_BIC, at::IntArrayRef sizes) {
   return frames.unflatten(0, {sizes[0], sizes[2]}).transpose(1, 2);
 }
 
+/// The times of given frames, the first and, where there are two, the last.
+std::vector<double> given_times(const Transformer::Inputs& in) {
+  if (!in.given.noisy_BCKHW.defined()) return {};
+  std::vector<double> times{0};
+  if (in.given.has_last) times.push_back(time_of_last(in.noisy_BCHW.size(2)));
+  return times;
+}
+
 /// The layout of a sequence of these inputs.
 Layout layout_of(const Transformer::Inputs& in) {
   const auto& noisy = in.noisy_BCHW;
   return {.num_text = in.mask_BT.size(1),
+          .num_seen = in.given.seen_BSD.defined() ? in.given.seen_BSD.size(1) : 0,
+          .given = given_times(in),
           .num_sound = in.sound_BCSN.defined() ? in.sound_BCSN.size(3) : 0,
           .num_frames = noisy.dim() == 5 ? noisy.size(2) : 1,
           .rows = noisy.size(-2),
@@ -120,10 +130,14 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdi
 
 Transformer::~Transformer() = default;
 
-at::Tensor Transformer::modulate(const at::Tensor& sigma_B, const at::Tensor& sound_sigma_B, at::ScalarType dtype) const {
+at::Tensor Transformer::modulate(const Sigmas& sigmas, at::ScalarType dtype) const {
   const auto& m = *modulation_;
-  const bool has_sound = sound_sigma_B.defined();
-  auto time_BK = has_sound ? at::stack({1 - sigma_B, 1 - sound_sigma_B}, 1) : (1 - sigma_B).unsqueeze(1);
+  const bool has_sound = sigmas.sound_B.defined(), has_given = sigmas.given_B.defined();
+  std::vector<at::Tensor> times{1 - sigmas.frames_B};
+  if (has_sound) times.push_back(1 - sigmas.sound_B);
+  const auto num_judged = std::ssize(times);
+  if (has_given) times.push_back(1 - sigmas.given_B);
+  const auto time_BK = at::stack(times, 1);
   auto embedded = m.linear_2.forward(at::silu(m.linear_1.forward(sinusoids(time_BK.flatten(), config_.time.channels))));
   const auto activated_BKE = at::silu(embedded).unflatten(0, {time_BK.size(0), time_BK.size(1)}).to(dtype);
   const auto in_block = kModulations * config_.width;
@@ -135,10 +149,11 @@ at::Tensor Transformer::modulate(const at::Tensor& sigma_B, const at::Tensor& so
       std::vector<at::Tensor> kinds{of_kind(kOfText, 0)};
       if (has_sound) kinds.push_back(of_kind(kOfSound, 1));
       kinds.push_back(of_kind(kOfFrames, 0));
+      if (has_given) kinds.push_back(of_kind(kOfFrames, num_judged));
       return at::cat(kinds, -1);
     });
   }
-  parts.emplace_back([&] { return m.last.forward(activated_BKE).flatten(1); });
+  parts.emplace_back([&] { return m.last.forward(activated_BKE.narrow(1, 0, num_judged)).flatten(1); });
   return nn::joined(parts);
 }
 
@@ -150,26 +165,40 @@ at::Tensor Transformer::refine(const at::Tensor& states_BTE, const at::Tensor& m
   return text_->norm.forward(inputs[0]);
 }
 
-/// Runs all blocks over {text, sound where there is any, frames}, as they are in this place, and returns them behind the blocks. `tables`
-/// are cos and sin, and attention's bias where tokens are masked.
+/// Runs all blocks over runs of tokens, as they are in this place and in the order of the sequence, and returns the last one behind the
+/// blocks, the modulation of the last norm, and the sound where there is any. `tables` are cos and sin, and attention's bias where tokens
+/// are masked.
 nn::Tensors Transformer::run_blocks(const Inputs& in, const nn::Tensors& embedded, nn::Tensors tables) const {
-  const auto width = config_.width;
-  const bool has_sound = embedded.size() > 2;
-  const int64_t num_kinds = has_sound ? 3 : 2, in_last = (num_kinds - 1) * kLastModulations * width;
-  std::vector<int64_t> sizes(body_->blocks.size(), num_kinds * kModulations * width);
-  sizes.push_back(in_last);
+  const auto in_block = kModulations * config_.width;
+  const bool has_sound = in.sound_BCSN.defined(), has_given = in.given.noisy_BCKHW.defined(), has_seen = in.given.seen_BSD.defined();
+  // Kinds in the order of `modulate`, and for each run of the sequence its kind.
+  const int64_t of_frames = has_sound ? 2 : 1, num_kinds = of_frames + (has_given ? 2 : 1);
+  std::vector<int64_t> kinds{0};
+  if (has_seen) kinds.push_back(of_frames);
+  if (has_given) kinds.push_back(of_frames + 1);
+  if (has_sound) kinds.push_back(1);
+  kinds.push_back(of_frames);
+  std::vector<int64_t> sizes(body_->blocks.size(), num_kinds * in_block);
+  sizes.push_back((has_sound ? 2 : 1) * kLastModulations * config_.width);
   nn::Parts modulation(in.modulation_BM, sizes);
   nn::Tensors inputs{embedded.front(), embedded.back(), {}, tables[0], tables[1]};
-  if (has_sound) inputs.push_back(embedded[1]);
+  inputs.insert(inputs.end(), embedded.begin() + 1, embedded.end() - 1);
   if (tables.size() > 2) inputs.push_back(tables[2]);
+  const size_t first_between = 5, num_between = embedded.size() - 2;
   for (const auto& block : body_->blocks) {
     inputs[2] = modulation.next();
+    if (has_given || has_seen) {
+      std::vector<at::Tensor> of_runs;
+      for (auto kind : kinds) of_runs.push_back(inputs[2].narrow(-1, kind * in_block, in_block));
+      inputs[2] = at::cat(of_runs, -1);
+    }
     auto out = block->run(inputs);
     inputs[0] = out[0];
     inputs[1] = out[1];
-    if (has_sound) inputs[5] = out[2];
+    for (size_t i = 0; i < num_between; ++i) inputs[first_between + i] = out[2 + i];
   }
-  return {inputs[1], modulation.next(), has_sound ? inputs[5] : at::Tensor()};
+  // The sound stands before the frames.
+  return {inputs[1], modulation.next(), has_sound ? inputs[first_between + num_between - 1] : at::Tensor()};
 }
 
 Transformer::Velocities Transformer::forward(const Inputs& in) {
@@ -179,6 +208,14 @@ Transformer::Velocities Transformer::forward(const Inputs& in) {
   const bool has_sound = layout.num_sound > 0;
   nn::Tensors embedded{in.text_BTD};
   std::vector<int64_t> lengths{layout.num_text};
+  if (layout.num_seen > 0) {
+    embedded.push_back(in.given.seen_BSD);
+    lengths.push_back(layout.num_seen);
+  }
+  if (!layout.given.empty()) {
+    embedded.push_back(b.frames_in.forward(tokens_of(in.given.noisy_BCKHW.to(at::kFloat))).to(dtype));
+    lengths.push_back(layout.num_given_tokens());
+  }
   if (has_sound) {
     embedded.push_back(b.sound_in.forward(in.sound_BCSN.to(at::kFloat).flatten(2).transpose(1, 2)).to(dtype));
     lengths.push_back(layout.num_sound_tokens());
@@ -187,11 +224,12 @@ Transformer::Velocities Transformer::forward(const Inputs& in) {
   lengths.push_back(layout.num_frame_tokens());
 
   const nn::Streams streams(shares(), lengths);
-  auto [cos, sin] = rotary_tables_of(config_, layout, in.mask_BT, in.modulation_BM.options());
+  auto [cos, sin] = rotary_tables_of(config_, layout, {in.mask_BT, in.given.places_BL}, in.modulation_BM.options());
   nn::Tensors tables{streams.by_place(cos, -2), streams.by_place(sin, -2)};
   // One sample alone has nothing that is masked.
   if (in.mask_BT.size(0) > 1)
-    tables.push_back(streams.bias_by_place(mmdit::padding_bias(in.mask_BT, layout.num_sound_tokens() + layout.num_frame_tokens())));
+    tables.push_back(streams.bias_by_place(mmdit::padding_bias(
+        in.mask_BT, layout.num_seen + layout.num_given_tokens() + layout.num_sound_tokens() + layout.num_frame_tokens())));
   for (size_t i = 0; i < embedded.size(); ++i) embedded[i] = streams.here(i, embedded[i]);
   const auto out = run_blocks(in, embedded, tables);
   const auto m = out[1].unflatten(-1, {-1, config_.width}).unbind(1);  // shift, scale, and those of the sound
@@ -200,7 +238,7 @@ Transformer::Velocities Transformer::forward(const Inputs& in) {
     return -streams.joined(run, last.forward(normed.to(at::kFloat)));
   };
   Velocities velocities{latents_of(predicted(b.frames_out, out[0], 0, lengths.size() - 1), in.noisy_BCHW.sizes())};
-  if (has_sound) velocities.sound = predicted(b.sound_out, out[2], 2, 1).transpose(1, 2).reshape(in.sound_BCSN.sizes());
+  if (has_sound) velocities.sound = predicted(b.sound_out, out[2], 2, lengths.size() - 2).transpose(1, 2).reshape(in.sound_BCSN.sizes());
   return velocities;
 }
 

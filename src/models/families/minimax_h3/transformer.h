@@ -17,18 +17,30 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   Transformer(const Config& config, const at::TensorOptions& options, mmdit::HeldLayers part = {});
   ~Transformer() override;
 
-  /// Computes every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: of each block 6 D for the text and 6 D for the
-  /// frames, then shift and scale of the last norm. With a sigma of the sound there are three kinds, the sound in the middle, and shift and
-  /// scale for it behind those of the frames. Needs the modulation.
-  at::Tensor modulate(const at::Tensor& sigma_B, const at::Tensor& sound_sigma_B, at::ScalarType dtype) const;
+  /// The noise of frames, fp32 in [0, 1], of sound and of given frames, each undefined where there are none of these.
+  struct Sigmas {
+    at::Tensor frames_B, sound_B = {}, given_B = {};
+  };
+  /// Computes every shift, scale and gate [B, M] in `dtype`: of each block 6 D for the text, for the sound where there is any, for the
+  /// frames and for given frames where there are any, then shift and scale of the last norm for the frames, and for the sound. Needs the
+  /// modulation.
+  at::Tensor modulate(const Sigmas& sigmas, at::ScalarType dtype) const;
   /// Makes the text's tokens [B, T, D] of states [B, T, E]; mask [B, T] is 1 on tokens and 0 where there are none. Needs the text.
   at::Tensor refine(const at::Tensor& states_BTE, const at::Tensor& mask_BT) const;
 
+  /// Frames of a clip that are given: their latents, nearly without noise, and the numbers of the frames' latents at whose time they are.
+  struct Given {
+    at::Tensor noisy_BCKHW = {};
+    bool has_last = false;      ///< whether the second of them is the clip's last frame
+    at::Tensor seen_BSD = {};   ///< what `refine` made of the tokens of pictures in the text
+    at::Tensor places_BL = {};  ///< places of the text's tokens and of these within the text
+  };
   struct Inputs {
     at::Tensor noisy_BCHW;         ///< of clips [B, C, F, H, W]
     at::Tensor sound_BCSN = {};    ///< noisy latents of sound; undefined: the sequence has none
     at::Tensor text_BTD, mask_BT;  ///< of `refine`, and 1 for a caption's tokens, which come first, and 0 behind them
-    at::Tensor modulation_BM;      ///< of `modulate`, with a sigma of the sound where there is sound
+    at::Tensor modulation_BM;      ///< of `modulate`, with a sigma of what is there
+    Given given = {};
   };
   /// The velocities noise - latents, of the shapes of what is noisy; `sound` is undefined where there is none.
   struct Velocities {

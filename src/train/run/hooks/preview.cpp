@@ -41,7 +41,7 @@ class Preview final : public Hook {
       const auto first = static_cast<int64_t>(i) * std::ssize(training_.previews->pictures);
       TakePreview take;
       if (training_.world.is_first())
-        take = [this, first, &strength = strengths[i]](int64_t number, const drawing::Picture& picture, const at::Tensor& drawn) {
+        take = [this, first, &strength = strengths[i]](int64_t number, const drawing::Picture& picture, const drawing::Decoded& drawn) {
           write(first + number, picture, strength, drawn);
         };
       draw_previews(*training_.previews, trainee.model, pipeline::models_of(trainee.live.units), take);
@@ -51,9 +51,10 @@ class Preview final : public Hook {
   }
 
   /// A preview of a run before this one in the folder may have been of another kind.
-  void write(int64_t number, const drawing::Picture& picture, double strength, const at::Tensor& drawn) const {
+  void write(int64_t number, const drawing::Picture& picture, double strength, const drawing::Decoded& decoded) const {
+    const auto& drawn = decoded.image;
     const bool is_clip = data::is_drawn_clip(drawn);
-    const auto& format = training_.settings.output.previews.format;
+    const auto format = preview_format(training_.settings.output.previews, training_.trainee.model);
     const auto stem = records::preview_path(training_.settings.output.folder, last_, number, records::PreviewKind::frames);
     const auto written = data::drawn_path(stem, format, is_clip);
     std::filesystem::create_directories(stem.parent_path());
@@ -72,7 +73,7 @@ class Preview final : public Hook {
       text.emplace_back("num_frames", std::to_string(drawn.size(1)));
       text.emplace_back("frame_rate", fmt::format("{}", frame_rate()));
     }
-    data::write_drawn(stem, format, drawn, frame_rate(), text);
+    data::write_drawn(stem, format, drawn, frame_rate(), text, decoded.sound);
   }
 
   /// Previews play as fast as the clips that the run trains.

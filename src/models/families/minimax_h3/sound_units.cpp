@@ -1,0 +1,171 @@
+#include "models/families/minimax_h3/sound_units.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/input_error.h"
+#include "models/families/minimax_h3/places.h"
+#include "models/model/drawn_sound.h"
+#include "models/parts/find_components.h"
+
+namespace burnish::models::minimax_h3 {
+
+namespace {
+
+/// The frames of a clip in a second.
+constexpr int64_t kFramesASecond = 24;
+const std::string kSigma = "sigma", kImage = "image";
+
+std::string of_sound(const std::string& value) { return stream_value(kSound, value); }
+
+/// Counts the latents of a side beside so many frames.
+int64_t num_of_side(int64_t num_frames) {
+  return std::llround(static_cast<double>(num_frames * kLatentsASecond) / static_cast<double>(kFramesASecond));
+}
+
+Option weight_option(const char* name, const char* help) {
+  return {.name = name, .help = help, .otherwise = 1.0, .elsewhere = "it is of MiniMax-H3, leave it out", .least = 0};
+}
+
+}  // namespace
+
+std::vector<Option> sound_options() {
+  return {{.name = kSoundOption,
+           .help = "what stands for the sound of stills and clips that have none, of MiniMax-H3: noise (as ai-toolkit and ComfyUI have it) "
+                   "or none (SimpleTuner, diffusion-pipe)",
+           .otherwise = std::string("noise"),
+           .elsewhere = "it is of MiniMax-H3, leave it out",
+           .choices = {"noise", "none"}},
+          weight_option(kSoundWeight,
+                        "factor on the loss of sound of MiniMax-H3, which extra_inputs input_audio adds to that of frames; 0: it is seen "
+                        "beside them and not learned"),
+          weight_option(kFramesWeight, "factor on the loss of frames of MiniMax-H3; 0: sound alone is learned")};
+}
+
+SoundUnits::SoundUnits(const ModelOptions& options, Components& components, const Source& source, int64_t channels)
+    : options_(options), components_(components), source_(source), channels_(channels) {
+  is_seen_ = options.get<std::string>(kSoundOption) == "noise";
+  frames_weight_ = options.get<double>(kFramesWeight);
+  const bool is_asked = options.extra_inputs.contains(kSoundInput.name);
+  if (is_asked && !is_seen_)
+    config_error("models",
+                 "{} none takes all sound out of what the model sees, and extra_inputs {} has it learned; take one of the two out",
+                 kSoundOption, kSoundInput.name);
+  if (is_asked) weight_ = options.get<double>(kSoundWeight);
+  if (frames_weight_ == 0 && weight_ == 0)
+    config_error("models", "with {} 0 nothing is learned but sound; name {} in extra_inputs, with a {} above 0", kFramesWeight,
+                 kSoundInput.name, kSoundWeight);
+  if (!source_.entry) {
+    config_.latent_channels = channels;
+    return;
+  }
+  config_ = read_named(source_, sound_config);
+  if (config_.latent_channels != channels)
+    data_error("models",
+               "{}: the autoencoder of sound makes {} numbers a latent, and the transformer reads {}; they belong to different models",
+               source_.entry->label, config_.latent_channels, channels);
+}
+
+std::vector<NamedRecipe> SoundUnits::components() const {
+  const auto config = config_;
+  Recipe recipe{.name = kAudioVae,
+                .what = "autoencoder of sound",
+                .source = source_,
+                .build = [config](const std::string&, const at::TensorOptions& o) { return std::make_unique<SoundAutoencoder>(config, o); },
+                .dtype = at::kFloat};
+  auto names = plain_names(kAudioVae);
+  names.high_precision = {".*"};
+  names.single_file = {"audio_vae.", {}};
+  names.without_gradient = {"encoder", "pre_block", "mean_proj", "dec_in_proj", "decoder"};
+  return {{recipe, names}};
+}
+
+LatentSpace::Stream SoundUnits::stream() const {
+  return {.name = kSound, .channels = channels_, .spatial = 0, .temporal = kLatentsASecond, .weight = weight_, .num_before = kSides};
+}
+
+void SoundUnits::add_names(Names& names) const {
+  if (!is_seen_) return;
+  names.values[kSound] = {.shape = {-1, channels_, -1}};
+  if (!is_encoded()) return;
+  auto column = kSoundInput;
+  column.rate = config_.rate;
+  names.extra_inputs.push_back(column);
+}
+
+at::Tensor SoundUnits::sigma(const at::Tensor& sigma_B) const { return sigma_B * shift_ / (1 + sigma_B * (shift_ - 1)); }
+
+at::Tensor SoundUnits::share_of_step(const at::Tensor& sigma_B, const at::Tensor& sigma_after_B) const {
+  return shift_ / ((1 + sigma_B * (shift_ - 1)) * (1 + sigma_after_B * (shift_ - 1)));
+}
+
+/// Zeros are the mean of all sounds, of which noise leaves nothing that could be told from another's.
+pipeline::Unit SoundUnits::stand_unit() const {
+  return {"stand_for_sound", {kLatents}, {kSound}, {}, [this](pipeline::Scope& s) {
+            const auto& latents = s.tensor(kLatents);
+            const auto count = num_of_side(frames_of_latents(latents.dim() == 5 ? latents.size(2) : 1));
+            s.write(kSound, at::zeros({latents.size(0), channels_, kSides * count}, latents.options().dtype(at::kFloat)));
+          }};
+}
+
+/// A sound that is not there has samples that are no numbers; its latents are zeros.
+pipeline::Unit SoundUnits::encode_unit() const {
+  return {"encode_sound", {kImage, kSoundInput.read_as()}, {kSound, kHasSound}, {kAudioVae}, [this](pipeline::Scope& s) {
+            s.uses(kAudioVae);
+            const auto samples = s.tensor(kSoundInput.read_as()).to(options_.device);
+            const auto& image = s.tensor(kImage);
+            const auto count = num_of_side(image.dim() == 5 ? image.size(2) : 1);
+            // A number equals itself.
+            const auto are_numbers = samples.eq(samples);
+            const auto has_B11 = are_numbers.all(2, /*keepdim=*/true).all(1, /*keepdim=*/true).to(at::kFloat);
+            const auto length = count * config_.samples_per_latent();
+            const auto there = std::min(length, samples.size(2));
+            const auto numbers = at::where(are_numbers, samples, at::zeros_like(samples));
+            const auto heard = at::constant_pad_nd(numbers.narrow(2, 0, there), {0, length - there});
+            const auto& autoencoder = static_cast<const SoundAutoencoder&>(components_.module(kAudioVae));
+            const auto latents = autoencoder.encode(heard.flatten(0, 1)).unflatten(0, {-1, kSides}).transpose(1, 2);
+            s.write(kSound, latents.flatten(2) * has_B11);
+            s.write(kHasSound, has_B11);
+          }};
+}
+
+pipeline::Unit SoundUnits::decode_unit() const {
+  return {"decode_sound", {kSound, kImage}, {kDrawnSound, kDrawnSoundRate}, {kAudioVae}, [this](pipeline::Scope& s) {
+            s.uses(kAudioVae);
+            const auto& latents = s.tensor(kSound);
+            const bool is_picture = s.tensor(kImage).dim() == 4;
+            const auto& autoencoder = static_cast<const SoundAutoencoder&>(components_.module(kAudioVae));
+            at::Tensor sound = at::empty({latents.size(0), kSides, 0});
+            if (!is_picture) {
+              const auto sides = latents.unflatten(2, {kSides, -1}).transpose(1, 2).flatten(0, 1);
+              sound = autoencoder.decode(sides).unflatten(0, {-1, kSides});
+            }
+            s.write(kDrawnSound, sound);
+            s.write(kDrawnSoundRate, at::full({}, config_.rate, at::kLong));
+          }};
+}
+
+void SoundUnits::add_units(UnitGroups& groups, const diffusion::Process& process) const {
+  if (!is_seen_) return;
+  groups.encode_image.push_back(is_encoded() ? encode_unit() : stand_unit());
+  const auto latents = kSound, noise = of_sound("noise"), noisy = of_sound("noisy"), target = of_sound("target");
+  groups.add_noise.push_back({"add_noise_to_sound", {latents, noise, kSigma}, {noisy, target}, {}, [=, this, &process](pipeline::Scope& s) {
+                                const auto at = sigma(s.tensor(kSigma));
+                                s.write(noisy, process.add_noise(s.tensor(latents), s.tensor(noise), at));
+                                s.write(target, process.target(s.tensor(latents), s.tensor(noise), at));
+                              }});
+  const auto map = of_sound(kLossMap);
+  if (is_judged())
+    groups.weigh.push_back({"weigh_sound", {kHasSound}, {map}, {}, [=](pipeline::Scope& s) { s.write(map, s.tensor(kHasSound)); }});
+  if (components_.has(kAudioVae)) groups.decode.push_back(decode_unit());
+}
+
+}  // namespace burnish::models::minimax_h3

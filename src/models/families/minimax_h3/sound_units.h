@@ -1,0 +1,70 @@
+#pragma once
+#include "models/families/minimax_h3/sound_autoencoder.h"
+#include "models/model/model.h"
+#include "models/parts/shared_components.h"
+
+namespace burnish::models::minimax_h3 {
+
+/// The name of the autoencoder of sound, as diffusers has it, and the column of sounds, as DiffSynth-Studio has it.
+inline const std::string kAudioVae = "audio_vae";
+inline const Column kSoundInput{.name = "input_audio",
+                                .is = Column::Is::sound,
+                                .fit = Column::Fit::target,
+                                .words = {"MiniMax-H3's sound"},
+                                .value = "sound",
+                                .channels = 2,
+                                .rate = 32000};
+
+/// The options that say what stands for the sound of a sample that has none, and how much the losses of sound and frames count.
+inline constexpr const char *kSoundOption = "sound_of_stills", *kSoundWeight = "sound_loss_weight", *kFramesWeight = "frames_loss_weight";
+std::vector<Option> sound_options();
+
+/// The sides of a sound.
+inline constexpr int64_t kSides = 2;
+/// The latents of sound as a stream, and a value of each sample that says whether it has a sound.
+inline const std::string kSound = "audio_latents", kHasSound = "has_sound";
+
+/// The sound beside frames: what of it is seen and what is learned, and the units of it.
+///
+/// The model has always seen a clip's sound beside its frames. Where a sample has none, its tokens stand there all the same: they are noise
+/// of the level that sound has beside such frames, and nothing of it is judged. A run that names input_audio learns the sound of those that
+/// have one; all samples have equally many latents, so that they may stand in one batch.
+class SoundUnits {
+ public:
+  /// `channels` are those that the transformer reads. Throws a config Error for options that contradict each other, and where a run is to
+  /// learn sound without an autoencoder of it.
+  SoundUnits(const ModelOptions& options, Components& components, const Source& source, int64_t channels);
+
+  /// Tells whether the sequence has tokens of sound, and whether they are learned.
+  bool is_seen() const { return is_seen_; }
+  bool is_judged() const { return weight_ > 0; }
+  double frames_weight() const { return frames_weight_; }
+  std::vector<NamedRecipe> components() const;
+  LatentSpace::Stream stream() const;
+  void add_names(Names& names) const;
+
+  /// Sets the shift of the sound's noise over that of frames: both are shifted from one base.
+  void set_shift(double over_frames) { shift_ = over_frames; }
+  at::Tensor sigma(const at::Tensor& sigma_of_frames_B) const;
+  /// Returns how much the sound's noise falls where that of the frames falls by 1, from one of their levels to another [B].
+  at::Tensor share_of_step(const at::Tensor& sigma_B, const at::Tensor& sigma_after_B) const;
+
+  /// Adds what encodes, noises, weighs and decodes sound. `process` must outlive the units, as must this.
+  void add_units(UnitGroups& groups, const diffusion::Process& process) const;
+
+ private:
+  pipeline::Unit stand_unit() const;
+  pipeline::Unit encode_unit() const;
+  pipeline::Unit decode_unit() const;
+  bool is_encoded() const { return is_seen_ && options_.extra_inputs.contains(kSoundInput.name); }
+
+  const ModelOptions& options_;
+  Components& components_;
+  Source source_;
+  SoundConfig config_;
+  int64_t channels_;
+  bool is_seen_ = false;
+  double weight_ = 0, frames_weight_ = 1, shift_ = 1;
+};
+
+}  // namespace burnish::models::minimax_h3
