@@ -194,7 +194,7 @@ pipeline::Value load_mask(const Samples& samples, const Pick& pick) {
   auto frames = mask.dim() == 4 ? mask : mask.unsqueeze(0);  // [F, H, W, 1]
   auto pooled = at::adaptive_avg_pool2d(frames.permute({0, 3, 1, 2}).to(at::kFloat), grid.slice(grid.size() - 2)) / 255;
   return grid.size() == 2 ? pooled
-                          : over_frames(pooled, grid[0], target_of(columns_of(view)).frames.step).transpose(0, 1).unsqueeze(0).contiguous();
+                          : over_frames(pooled, grid[0], target_of(samples.columns).frames.step).transpose(0, 1).unsqueeze(0).contiguous();
 }
 
 }  // namespace
