@@ -40,3 +40,7 @@ TEST_F(SharedData, IsNotToldWhereEachFileIsTakenOnce) {
   EXPECT_THAT(hints({kOneFolder, "image_dir = 'others'"}), IsEmpty());
   EXPECT_THAT(hints({kOneFolder, kOneFolder + "is_reg = true"}), IsEmpty());
 }
+
+TEST_F(SharedData, IsNoneOfARunThatDrawsItsSamples) {
+  EXPECT_THAT(train::shared_data_hints(test::options_of({"--model", "model", "--task", "slider"})), IsEmpty());
+}
