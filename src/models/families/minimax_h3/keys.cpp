@@ -47,6 +47,7 @@ io::KeyMap original_keys() {
   std::vector<io::KeyRule> rules;
   add_rules(rules, kOutside);
   add_rules(rules, kNormsOutside);
+  rules.push_back({kTimeTable, {kTimeTable}});
   for (const auto& stack : stacks_of({})) {
     const auto theirs = stack.theirs + "{}.", ours = stack.ours + "{}.";
     add_rules(rules, kInBlocks, theirs, ours);
