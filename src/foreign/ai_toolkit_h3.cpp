@@ -79,7 +79,8 @@ Table h3_rows() {
     const auto* ignored = all.find("network.network_kwargs.ignore_if_contains");
     if (!is_h3(all) || all.has("network.pretrained_lora_path")) return left_out("");
     const bool has_time = ignored == nullptr || ignored->dump().find("adaln_proj") == std::string::npos;
-    return carried(has_time ? std::string(kBlocksAndTextOfH3) + ",transformer_blocks\\.[0-9]+\\.adaln_proj\\.linear" : kBlocksAndTextOfH3);
+    return carried(has_time ? R"((transformer_blocks|token_refiner\.refiner_blocks)\.[0-9]+\.(attn|ff|adaln_proj)\..*)"
+                            : kBlocksAndTextOfH3);
   });
   // A number of 0 means no limit there.
   table << rewritten(kKwargs + "max_text_length", "max_sequence_length", [](const Value& value, const Settings& all) {

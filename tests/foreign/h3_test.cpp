@@ -65,6 +65,7 @@ TEST_F(SettingsOfH3, AiToolkitTrainsStillsBesideNoiseOnTheCurveOfSteps) {
   EXPECT_EQ(done.value("sound_of_stills"), "noise");
   EXPECT_EQ(done.value("training_cfg_scale"), 3.5);
   EXPECT_EQ(done.value("training_cfg_loss"), "target");
+  EXPECT_THAT(done.said.different, Contains(HasSubstr("take one of the two")));
   EXPECT_TRUE(done.is_from("preset_lora_path")) << "the adapter beside the guidance, as its form has both";
   EXPECT_EQ(done.value("max_sequence_length"), 512);
   EXPECT_EQ(done.value("weight_format"), "int8_convrot");
