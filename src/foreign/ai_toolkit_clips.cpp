@@ -2,13 +2,17 @@
 
 #include <fmt/core.h>
 
+#include "foreign/ai_toolkit_h3.h"
+#include "foreign/h3.h"
 #include "foreign/program.h"
 
 namespace burnish::foreign {
 
 namespace {
 
-bool makes_clips(const Settings& all) { return all.text("model.arch").starts_with("wan2"); }
+using of_ai_toolkit::is_h3;
+
+bool makes_clips(const Settings& all) { return all.text("model.arch").starts_with("wan2") || is_h3(all); }
 bool is_left_on(const Settings& all, const char* name) { return !all.has(name) || all.on(name); }
 /// A dataset of one frame has pictures.
 bool has_clips(const Settings& all) {
@@ -37,6 +41,17 @@ Outcome turns(const Value& value, const Settings& all) {
                           : "");
 }
 
+/// Sound that a dataset is asked for.
+std::vector<SettingRow> sound_rows() {
+  const auto is_heard = [](const Settings& all) { return is_h3(all) && has_clips(all) && all.on("dataset.do_audio"); };
+  return {
+      rewritten("dataset.do_audio", "", [=](const Value&, const Settings& all) { return left_out(is_heard(all) ? kSoundUntrained : ""); })
+          .otherwise(false),
+      rewritten("train.audio_loss_multiplier", "", [=](const Value& value, const Settings& all) {
+        return left_out(is_heard(all) && number_of(value) != 1.0 ? kSoundUntrained : "");
+      }).otherwise(1.0)};
+}
+
 }  // namespace
 
 Table of_ai_toolkit_experts() {
@@ -48,19 +63,21 @@ Table of_ai_toolkit_experts() {
     return makes_clips(all) && text_of(value).find("_i2v") != std::string::npos ? carried("input_image") : left_out("");
   });
   table << rewritten("dataset.do_i2v", "extra_inputs", [](const Value& value, const Settings& all) {
-             return asks_for_something(value) && all.text("model.arch") == "wan22_5b" && has_clips(all) ? carried("input_image")
-                                                                                                        : left_out("");
+             const bool may_go_on = all.text("model.arch") == "wan22_5b" || all.text("model.arch") == "minimax_h3";
+             return asks_for_something(value) && may_go_on && has_clips(all) ? carried("input_image") : left_out("");
            }).otherwise(false);
   return table;
 }
 
 Table of_ai_toolkit_clips() {
   Table table;
+  table << sound_rows();
   table << rewritten(
       "dataset.num_frames", "num_frames",
       [](const Value& value, const Settings& all) {
         if (!makes_clips(all)) return left_out(number_of(value).value_or(1) > 1 ? "a sample is a picture and a caption" : "");
-        return all.on("dataset.auto_frame_count") ? left_out("") : carried(value);
+        if (all.on("dataset.auto_frame_count")) return left_out("");
+        return is_h3(all) ? carried(frames_of_h3(number_of(value).value_or(1))) : carried(value);
       },
       1);
   table << rewritten("dataset.auto_frame_count", "frame_extraction", [](const Value& value, const Settings& all) {

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "foreign/ai_toolkit_model.h"
 #include "foreign/ai_toolkit_terms.h"
+#include "foreign/h3.h"
 
 namespace burnish::foreign::of_ai_toolkit {
 
@@ -47,13 +48,28 @@ Outcome rate(const Value& value, const Settings& all) {
   return carried(1.0, "ai-toolkit takes 1 for prodigy where it is given less than 0.1");
 }
 
+/// The shift of a kind of model that has one for all sizes; 0 where it follows from the size.
+double fixed_shift(const Settings& all) {
+  static const std::vector<std::pair<const char*, double>> kShifts{
+      {"minimax_h3", kShiftOfH3}, {"wan22_5b", 5}, {"wan2", 3}, {"zimage", 3}, {"ernie_image", 3}, {"anima", 3}, {"ideogram4", 1}};
+  const auto arch = all.text("model.arch");
+  for (const auto& [kind, shift] : kShifts) {
+    if (arch.starts_with(kind)) return shift;
+  }
+  return 0;
+}
+
+/// Tells whether times go by the shift of steps, which "shift" and "flux_shift" both say.
+bool is_shifted(const std::string& kind) { return kind == "shift" || kind == "flux_shift"; }
+
 Outcome sampling(const Value& value, const Settings& all) {
   if (!flows(all)) return left_out("");
   auto kind = text_of(value);
-  if (kind == "sigmoid" || kind == "lognorm_blend" || kind == "flux_shift") return carried(kind);
+  if (kind == "sigmoid" || kind == "lognorm_blend") return carried(kind);
   if (kind == "linear") return carried("uniform");
-  if (kind == "shift") return carried("flux_shift");
-  return left_out("no such way to draw timesteps");
+  if (!is_shifted(kind)) return left_out("no such way to draw timesteps");
+  if (fixed_shift(all) > 0) return carried("sigma");
+  return carried("flux_shift", "times are even before their shift there, and here nearer the middle");
 }
 
 void optimizer_rows(Table& table) {
@@ -134,6 +150,9 @@ void train_rows(Table& table) {
 
 void loss_rows(Table& table) {
   table << rewritten("train.timestep_type", "timestep_sampling", sampling, "sigmoid");
+  table << rewritten("train.timestep_type", "discrete_flow_shift", [](const Value& value, const Settings& all) {
+    return flows(all) && is_shifted(text_of(value)) && fixed_shift(all) > 0 ? carried(fixed_shift(all)) : left_out("");
+  });
   table << rewritten(
       "train.noise_scheduler", "loss_weighting", [](const Value&, const Settings&) { return carried("uniform"); }, "ddpm");
   table << rewritten("train.prompt_dropout_prob", "caption_dropout", [](const Value& value, const Settings&) {

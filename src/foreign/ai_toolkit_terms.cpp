@@ -148,8 +148,12 @@ std::vector<SettingRow> ai_toolkit_guidance_rows() {
   return {
       rewritten(on, "training_cfg_scale",
                 [=](const Value&, const Settings& all) {
-                  return all.on(on) ? carried(end_of_range(0, all), "a model that is told its guidance is told embedded_guidance")
-                                    : left_out("");
+                  if (!all.on(on)) return left_out("");
+                  return carried(end_of_range(0, all),
+                                 all.has("model.assistant_lora_path")
+                                     ? "a LoRA that learns guidance beside a training adapter brings it twice when it "
+                                       "is drawn without that; take one of the two"
+                                     : "a model that is told its guidance is told embedded_guidance");
                 }),
       rewritten(on, "training_cfg_loss", [=](const Value&, const Settings& all) { return all.on(on) ? carried("target") : left_out(""); }),
       rewritten(target, "training_cfg_scale_max",

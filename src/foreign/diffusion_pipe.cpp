@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "foreign/h3.h"
 #include "foreign/program.h"
 #include "foreign/row_files.h"
 
@@ -25,7 +26,19 @@ std::string optimizer_of(const Settings& all) {
 }
 
 bool has_unet(const Settings& all) { return all.text("model.type") == "sdxl"; }
+bool is_h3(const Settings& all) { return all.text("model.type") == "minimax_h3"; }
 bool has_adapter(const Settings& all) { return all.has("adapter.type"); }
+
+/// The longest of the lengths that clips are brought to; 1 where all are pictures.
+double longest_bucket(const Settings& all) {
+  const auto* buckets = all.find("dataset.frame_buckets");
+  double longest = 1;
+  if (buckets == nullptr) return longest;
+  for (const auto& item : buckets->is_array() ? *buckets : Value::array({*buckets}))
+    longest = std::max(longest, number_of(item).value_or(0));
+  return longest;
+}
+bool has_clips(const Settings& all) { return longest_bucket(all) > 1; }
 
 /// Tells whether a conditioner lies between text encoder and denoiser, which trains unless its rate is 0.
 bool is_conditioned(const Settings& all) { return all.text("model.type") == "anima"; }
@@ -54,12 +67,18 @@ Outcome fp8_denoiser(const Value& value, const Settings& all) {
   return carried(has_unet(all) ? "unet" : "dit", "weights get a scale for each row here; weight_format fp8_plain is the cast without one");
 }
 
+/// The shift of pictures is one of its own for MiniMax-H3.
+Value shift_of(const Settings& all) {
+  const auto* of_pictures = is_h3(all) && !has_clips(all) ? all.find("model.image_shift") : nullptr;
+  const auto* shift = of_pictures == nullptr ? all.find("model.shift") : of_pictures;
+  return shift == nullptr ? Value() : *shift;
+}
+
 Outcome sampling(const Value& value, const Settings& all) {
   if (has_unet(all)) return left_out("");
-  if (all.on("model.flux_shift")) return carried("flux_shift");
-  if (text_of(value) == "uniform")
-    return all.has("model.shift") ? left_out("a shift of uniform draws is timestep_sampling sigma, in 1000 levels") : carried("uniform");
-  return carried(all.has("model.shift") ? "shift" : "sigmoid");
+  const bool is_shifted = asks_for_something(shift_of(all)), is_even = text_of(value) == "uniform";
+  if (all.on("model.flux_shift") && !(is_h3(all) && is_shifted)) return carried("flux_shift");
+  return carried(is_shifted ? is_even ? "sigma" : "shift" : is_even ? "uniform" : "sigmoid");
 }
 
 /// Carries a list of paths, or of objects that have one.
@@ -127,7 +146,7 @@ Outcome encoder_rates(const Value&, const Settings& all) {
   return has_unet(all) && differs && !rates.empty() ? carried(join(rates, ",")) : left_out("");
 }
 
-bool makes_clips(const Settings& all) { return all.text("model.type") == "wan"; }
+bool makes_clips(const Settings& all) { return all.text("model.type") == "wan" || is_h3(all); }
 
 /// The columns of frames that a model of this name goes on from.
 std::string frames_in(const std::string& name) {
@@ -145,6 +164,22 @@ Convert frames_said_by(const std::string& name) {
   };
 }
 
+/// The rows of MiniMax-H3, whose pictures have no sound beside them, and a shift of their own.
+std::vector<SettingRow> h3_rows() {
+  return {
+      rewritten("model.type", "sound_of_stills",
+                [](const Value&, const Settings& all) { return is_h3(all) ? carried("none") : left_out(""); }),
+      rewritten("model.shift", "discrete_flow_shift",
+                [](const Value& value, const Settings& all) { return shift_of(all) == value ? carried(value) : left_out(""); }),
+      rewritten("model.image_shift", "discrete_flow_shift",
+                [](const Value& value, const Settings& all) {
+                  if (!is_h3(all) || !asks_for_something(value)) return left_out("");
+                  return has_clips(all) ? left_out("pictures and clips have one shift; train the pictures in a run of their own")
+                                        : carried(value);
+                }),
+      rewritten("model.audio_vae", "", [](const Value&, const Settings& all) { return left_out(has_clips(all) ? kSoundUntrained : ""); })};
+}
+
 void model_rows(Table& table) {
   table << rewritten("model.transformer_path", "experts", [](const Value& value, const Settings& all) {
     const auto path = lower(text_of(value));
@@ -154,10 +189,11 @@ void model_rows(Table& table) {
                                                   : left_out("");
   });
   for (const char* name : {"model.ckpt_path", "model.transformer_path"}) table << rewritten(name, "extra_inputs", frames_said_by(name));
-  table << kind_row("model.type", {"sdxl", "flux", "flux2", "qwen_image", "z_image", "chroma", "anima", "wan"});
+  table << kind_row("model.type", {"sdxl", "flux", "flux2", "qwen_image", "z_image", "chroma", "anima", "wan", "minimax_h3"});
   table << rewritten("model.text_encoders", "model", paths) << rewritten("model.merge_adapters", "preset_lora_path", paths);
   table << rewritten("model.dtype", "dtype", dtype);
   for (const char* name : {"model.transformer_dtype", "model.diffusion_model_dtype"}) table << rewritten(name, "fp8_models", fp8_denoiser);
+  table << h3_rows();
   table << rewritten("model.timestep_sample_method", "timestep_sampling", sampling, "logit_normal");
   table << rewritten(
       "model.debiased_estimation_loss", "loss_weighting",
@@ -181,6 +217,7 @@ void adapter_rows(Table& table) {
   });
   // All linear layers of its blocks and of the conditioner's.
   table << rewritten("adapter.type", "lora_target_modules", [](const Value&, const Settings& all) {
+    if (is_h3(all)) return carried(kBlocksAndTextOfH3);
     return is_conditioned(all) ? carried("(transformer_)?blocks\\..*") : left_out("");
   });
   table << rewritten("adapter.type", "lora_base_model", [](const Value&, const Settings& all) { return carried(trained_parts(all)); });
@@ -233,6 +270,11 @@ Outcome frame_buckets(const Value& value, const Settings& all) {
   for (const auto& item : value.is_array() ? value : Value::array({value})) lengths.push_back(number_of(item).value_or(0));
   const auto longest = lengths.empty() ? 0 : *std::ranges::max_element(lengths);
   if (longest < 1) return left_out("is no list of numbers of frames");
+  if (is_h3(all) && longest > 1) {
+    // It encodes whole chunks of 17 frames, of whose latents the last three are left out.
+    const auto frames = static_cast<int64_t>(std::ceil(longest / 17) - 1) * 17 + 5;
+    return carried(frames, "as many frames as the latents of the longest clips there stand for");
+  }
   const bool has_others = std::ranges::any_of(lengths, [&](double length) { return length > 1 && length < longest; });
   return carried(static_cast<int64_t>(longest),
                  has_others ? "a clip that is shorter has as many frames as it holds, not the next of these numbers" : "");

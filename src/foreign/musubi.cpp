@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "foreign/h3.h"
+#include "foreign/musubi_h3.h"
 #include "foreign/program.h"
 #include "foreign/prompts.h"
 #include "foreign/row_files.h"
@@ -25,10 +27,10 @@ bool is_dataset_file(const Value& tree) {
 }
 
 /// Its scripts, as their names begin before "_train", and its modules of networks, behind "networks.lora_".
-const std::vector<std::string> kScripts{"wan",   "qwen_image", "zimage", "flux_2", "flux_kontext", "krea2",
-                                        "fpack", "ideogram4",  "hv",     "hv_1_5", "kandinsky5",   "hidream_o1"};
-const std::vector<std::string> kModules{"wan",    "qwen_image", "zimage",    "flux_2",     "krea2",
-                                        "hv_1_5", "ideogram4",  "framepack", "kandinsky5", "hidream_o1"};
+const std::vector<std::string> kScripts{"wan",       "qwen_image", "zimage", "flux_2",     "flux_kontext", "krea2",     "fpack",
+                                        "ideogram4", "hv",         "hv_1_5", "kandinsky5", "hidream_o1",   "minimax_h3"};
+const std::vector<std::string> kModules{"wan",       "qwen_image", "zimage",     "flux_2",     "krea2",     "hv_1_5",
+                                        "ideogram4", "framepack",  "kandinsky5", "hidream_o1", "minimax_h3"};
 
 bool recognises(const Value& tree) {
   if (!tree.is_object()) return false;
@@ -81,6 +83,9 @@ Arranged arrange(Value tree, const Open& open) {
     return arranged;
   }
   tree = without_sections(tree);
+  // The script of MiniMax-H3 names its network by itself.
+  if (text_of(tree.value("script", Value())).starts_with("minimax_h3_train") && !tree.contains("network_module"))
+    tree["network_module"] = "networks.lora_minimax_h3";
   Arranged arranged{.tree = tree};
   for (const char* name : {"network_args", "optimizer_args"}) {
     if (tree.contains(name)) arranged.tree[name] = named_arguments(tree[name]);
@@ -129,15 +134,17 @@ std::vector<SettingRow> sizes() {
 
 std::string extraction(const Settings& all) { return lower(all.text("frame_extraction", "head")); }
 
-/// It takes 1 and a multiple of 4 frames, the next number below.
-int64_t whole_frames(double number) { return std::max<int64_t>(1, (static_cast<int64_t>(number) - 1) / 4 * 4 + 1); }
+/// Wan takes 1 and a multiple of 4 frames, the next number below.
+int64_t whole_frames(double number, const Settings& all) {
+  return of_musubi_h3(all) ? frames_of_h3(number) : std::max<int64_t>(1, (static_cast<int64_t>(number) - 1) / 4 * 4 + 1);
+}
 
 /// Carries a number of frames, of several the largest: datasets that are arranged have one.
 Outcome target_frames(const Value& value, const Settings& all) {
   if (extraction(all) == "full") return left_out("");
   double largest = 0;
   for (const auto& item : value.is_array() ? value : Value::array({value})) largest = std::max(largest, number_of(item).value_or(0));
-  return largest < 1 ? left_out("is no list of numbers of frames") : carried(whole_frames(largest));
+  return largest < 1 ? left_out("is no list of numbers of frames") : carried(whole_frames(largest, all));
 }
 
 /// Converts a value that counts under one way of taking frames.
@@ -147,9 +154,11 @@ Convert under(const char* way, std::function<Outcome(const Value&)> convert) {
   };
 }
 
-/// The columns of frames that a task of Wan's goes on from.
+/// The columns of frames that a task goes on from.
 Outcome frames_of_task(const Value& value, const Settings&) {
   const auto task = lower(text_of(value));
+  if (task == "ref2va") return left_out(kNameReferences);
+  if (task == "fl2va") return carried("input_image,end_image");
   if (task.starts_with("i2v")) return carried("input_image");
   return task.starts_with("flf2v") ? carried("input_image,end_image") : left_out("");
 }
@@ -161,9 +170,10 @@ void clip_rows(Table& table) {
     return carried(value, all.has("source_fps") ? "" : "its frames are taken one by one there, and here at frame_rate, by their times");
   });
   table << rewritten("target_frames", "num_frames", target_frames);
-  table << rewritten("max_frames", "num_frames",
-                     under("full", [](const Value& value) { return carried(whole_frames(number_of(value).value_or(1))); }))
-               .otherwise(129);
+  table << rewritten("max_frames", "num_frames", [](const Value& value, const Settings& all) {
+             const auto whole = [&](const Value& number) { return carried(whole_frames(number_of(number).value_or(1), all)); };
+             return under("full", whole)(value, all);
+           }).otherwise(129);
   const std::map<std::string, std::string> ways{
       {"head", "head"}, {"chunk", "chunks"}, {"slide", "slide"}, {"uniform", "uniform"}, {"full", "whole"}};
   table << words("frame_extraction", "frame_extraction", ways, "no such way to take frames out of a clip", "head");
@@ -202,6 +212,7 @@ Outcome layers(const Value& module, const Settings& all) {
   auto name = text_of(module);
   if (name.ends_with("lora_qwen_image")) return carried("transformer_blocks\\.[0-9]+\\.(attn|img_mlp|txt_mlp)\\..*");
   if (name.ends_with("lora_flux_2")) return carried("(single_)?transformer_blocks\\.[0-9]+\\..*");
+  if (name.ends_with("lora_minimax_h3")) return carried(kBlocksOfH3);
   if (name.ends_with("lora_wan")) return carried("blocks\\.[0-9]+\\..*");
   if (name.ends_with("lora_zimage")) return carried("layers\\.[0-9]+\\.(attention|feed_forward)\\..*");
   return left_out("");
@@ -230,15 +241,15 @@ bool is_told_guidance(const Settings& all) {
   return names.empty() || names.find("flux") != names.npos;
 }
 
-/// The distribution by which a script draws timesteps where nothing else is said.
-Value default_sampling(const Settings& all) { return all.text("script").starts_with("ideogram4_train") ? "ideogram4_shift" : "sigma"; }
+/// The distribution by which a script draws timesteps where nothing else is said, and the only one that MiniMax-H3's takes, whose even
+/// times have a shift of their own.
+Value sampling_of_script(const Value& given, const Settings& all) {
+  if (of_musubi_h3(all)) return "sigma";
+  if (all.has("timestep_sampling")) return given;
+  return all.text("script").starts_with("ideogram4_train") ? "ideogram4_shift" : "sigma";
+}
 
-Table table() {
-  Table table;
-  table << rows_in("musubi", {{"told_guidance", is_told_guidance}});
-  network_rows(table);
-  data_rows(table);
-  table << kohya_training([](const Settings&) { return true; }).rows;
+void time_rows(Table& table) {
   auto sampling = words("timestep_sampling", "timestep_sampling",
                         {{"sigma", "sigma"},
                          {"uniform", "uniform"},
@@ -252,7 +263,7 @@ Table table() {
                          {"logsnr", "logsnr"}},
                         "no such way to draw timesteps", "sigma");
   sampling.convert = [convert = sampling.convert](const Value& value, const Settings& all) {
-    const auto given = all.has("timestep_sampling") ? value : default_sampling(all);
+    const auto given = sampling_of_script(value, all);
     const auto scheme = all.text("weighting_scheme");  // by which sigma is drawn
     return given == "sigma" && (scheme == "logit_normal" || scheme == "mode") ? carried(scheme) : convert(given, all);
   };
@@ -264,8 +275,21 @@ Table table() {
         return carried(scheme == "sigma_sqrt" || scheme == "cosmap" ? Value(scheme) : Value("uniform"));
       },
       "none");
-  auto share = [](const Value& value, const Settings&) { return carried(rest_of(number_of(value).value_or(0) / 1000)); };
+  auto share = [](const Value& value, const Settings& all) {
+    if (of_musubi_h3(all)) return left_out("cuts times off before their shift there; boundaries here are shares of noise behind it");
+    return carried(rest_of(number_of(value).value_or(0) / 1000));
+  };
   table << rewritten("min_timestep", "max_timestep_boundary", share) << rewritten("max_timestep", "min_timestep_boundary", share);
+}
+
+Table table() {
+  Table table;
+  table << rows_in("musubi", {{"told_guidance", is_told_guidance}, {"without_h3", [](const Settings& all) { return !of_musubi_h3(all); }}});
+  table << musubi_h3_rows();
+  network_rows(table);
+  data_rows(table);
+  table << kohya_training([](const Settings&) { return true; }).rows;
+  time_rows(table);
   table << rewritten("fp8_base", "fp8_models", [](const Value& value, const Settings& all) {
              return asks_for_something(value) ? carried("dit", all.on("fp8_scaled") ? "" : "weights get a scale for each row here")
                                               : left_out("");
@@ -283,7 +307,7 @@ Table table() {
              return asks_for_something(value) && !has_size ? carried(256, "tiles of 256 pixels a side overlap by 64") : left_out("");
            }).otherwise(false);
   table << kind_row("script", {"qwen_image_train*", "zimage_train*", "flux_kontext_train*", "flux_2_train*", "krea2_train*",
-                               "ideogram4_train*", "wan_train*"});
+                               "ideogram4_train*", "wan_train*", "minimax_h3_train*"});
   table << rewritten("dit_variant", "is_distilled", [](const Value& value, const Settings&) {
              return lower(text_of(value)) == "turbo" ? carried(true) : left_out("");
            }).otherwise("raw");

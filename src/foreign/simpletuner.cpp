@@ -7,6 +7,7 @@
 #include "foreign/simpletuner_arrange.h"
 #include "foreign/simpletuner_course.h"
 #include "foreign/simpletuner_data.h"
+#include "foreign/simpletuner_h3.h"
 #include "foreign/simpletuner_model.h"
 
 // Names and defaults: the fields of simpletuner_sdk/server/services/field_registry and helpers/models/field_registry, env_file.py,
@@ -33,7 +34,8 @@ const std::map<std::string, std::string>& targets_by_kind() {
                                                            {"krea2", kAttention},
                                                            {"anima", kAttention},
                                                            {"ernie", kAttention},
-                                                           {"wan", kAttention}};
+                                                           {"wan", kAttention},
+                                                           {"minimaxh3", kAttention}};
   return kTargets;
 }
 
@@ -102,9 +104,6 @@ void model_rows(Table& table) {
   table << rewritten("flux_guidance_value", "embedded_guidance", [](const Value& value, const Settings& all) {
              return family(all) == "flux" ? carried(value) : left_out("");
            }).otherwise(1.0);
-  table << rewritten("vae_enable_tiling", "vae_tile_size", [](const Value& value, const Settings&) {
-             return if_on(value, 512);
-           }).otherwise(false);
 }
 
 /// Layers by the names of sets of them.
@@ -231,6 +230,7 @@ Table table() {
   schedule_rows(table);
   time_rows(table);
   loss_rows(table);
+  h3_rows(table);
   run_rows(table);
   simpletuner_data_rows(table);
   return table;

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "foreign/prompts.h"
 #include "foreign/simpletuner_data.h"
+#include "foreign/simpletuner_h3.h"
 #include "foreign/simpletuner_model.h"
 
 namespace burnish::foreign::of_simpletuner {
@@ -115,6 +116,7 @@ Arranged arrange(Value tree, const Open& open) {
   if (lower(text_of(options.value("lora_type", Value()))) == "lycoris") {
     if (auto file = open(lycoris); file.is_object()) options["lycoris"] = file;
   }
+  put_h3_drift(options);
   put_prompts(arranged, open);
   if (auto list = open(text_of(options.value("data_backend_config", Value("")))); is_simpletuner_data(list)) {
     options.erase("data_backend_config");

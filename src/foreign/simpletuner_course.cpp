@@ -6,6 +6,8 @@
 #include <map>
 
 #include "base/text.h"
+#include "foreign/h3.h"
+#include "foreign/simpletuner_h3.h"
 #include "foreign/simpletuner_model.h"
 
 namespace burnish::foreign::of_simpletuner {
@@ -84,10 +86,13 @@ Outcome end_of_schedule(const Value& value, const Settings& all) {
   return falls && end > 0 && rate > end ? carried(end / rate) : left_out("");
 }
 
-/// Static, by the picture's size, or none, where both are given by size.
+/// Static, by the picture's size, or none, where both are given by size. What all models begin with is corrected for MiniMax-H3.
 double shift_of(const Settings& all) {
+  constexpr double kOfAll = 3;
   if (family(all) == "flux3_image") return 6.93;
-  return all.on("flow_schedule_auto_shift") ? 0 : std::max(0.0, all.number("flow_schedule_shift").value_or(3));
+  const auto given = all.number("flow_schedule_shift").value_or(kOfAll);
+  if (is_h3(all) && given == kOfAll) return kShiftOfH3;
+  return all.on("flow_schedule_auto_shift") ? 0 : std::max(0.0, given);
 }
 
 Outcome sampling(const Value&, const Settings& all) {

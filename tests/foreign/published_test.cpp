@@ -74,7 +74,8 @@ std::vector<std::string> bases(const std::string& program) {
         R"({"train": {"noise_scheduler": "flowmatch", "optimizer": "adafactor", "ema_config": {"use_ema": true}}})",
         R"({"model": {"arch": "sd1"}, "embedding": {"trigger": "x"}})",
         R"({"network": {"type": "lora"}, "train": {"noise_scheduler": "flowmatch"}, "model": {"arch": "wan22_14b_i2v"}, "dataset": {"folder_path": "x"}})",
-        R"({"network": {"type": "lora"}, "train": {"noise_scheduler": "flowmatch"}, "model": {"arch": "wan21"}, "dataset": {"auto_frame_count": true}})"}},
+        R"({"network": {"type": "lora"}, "train": {"noise_scheduler": "flowmatch"}, "model": {"arch": "wan21"}, "dataset": {"auto_frame_count": true}})",
+        R"({"network": {"type": "lora"}, "train": {"noise_scheduler": "flowmatch"}, "model": {"arch": "minimax_h3"}, "dataset": {"num_frames": 39, "do_audio": true}})"}},
       {"kohya",
        {R"({"script": "train_network.py", "network_module": "networks.lora", "train_data_dir": "x"})",
         R"({"script": "sdxl_train_network.py", "train_data_dir": "x", "network_module": "networks.lora", "enable_bucket": true, "lr_scheduler": "polynomial"})",
@@ -87,11 +88,13 @@ std::vector<std::string> bases(const std::string& program) {
         R"({"script": "krea2_train_network.py", "network_module": "networks.lora_krea2", "image_directory": "x", "dit_variant": "turbo"})",
         R"({"script": "zimage_train.py", "image_directory": "x", "mixed_precision": "bf16"})",
         R"({"script": "wan_train_network.py", "network_module": "networks.lora_wan", "video_directory": "x", "target_frames": [33]})",
-        R"({"script": "wan_train_network.py", "network_module": "networks.lora_wan", "video_directory": "x", "frame_extraction": "uniform"})"}},
+        R"({"script": "wan_train_network.py", "network_module": "networks.lora_wan", "video_directory": "x", "frame_extraction": "uniform"})",
+        R"({"script": "minimax_h3_train_network.py", "network_module": "networks.lora_minimax_h3", "image_directory": "x"})"}},
       {"simpletuner",
        {R"({"model_family": "flux", "model_type": "lora", "dataset": {"id": "x", "instance_data_dir": "x"}})",
         R"({"model_family": "sdxl", "optimizer": "optimi-lion", "lr_scheduler": "polynomial", "use_ema": true, "offset_noise": true})",
         R"({"model_family": "qwen_image", "model_type": "lora", "lora_type": "lycoris", "lycoris": {"algo": "lokr"}, "loss_type": "huber"})",
+        R"({"model_family": "minimaxh3", "model_type": "lora", "distillation_method": "h3_drift"})",
         R"({"model_family": "ideogram", "model_type": "lora", "grad_clip_method": "norm", "lr_scheduler": "cosine", "assistant_lora_path": "x"})"}},
       {"diffusers",
        {R"({"script": "train_dreambooth_lora_flux.py", "instance_data_dir": "x"})",
@@ -100,6 +103,7 @@ std::vector<std::string> bases(const std::string& program) {
        {R"({"model": {"type": "flux", "dtype": "bfloat16"}, "adapter": {"type": "lora", "rank": 4}, "optimizer": {"type": "adamw_optimi", "lr": 1e-4},
             "dataset": {"path": "x"}})",
         R"({"model": {"type": "sdxl", "dtype": "bfloat16"}, "optimizer": {"type": "Prodigy"}, "lr_scheduler": "cosine"})",
+        R"({"model": {"type": "minimax_h3", "dtype": "bfloat16"}, "adapter": {"type": "lora", "rank": 4}})",
         R"({"model": {"type": "wan", "dtype": "bfloat16"}, "adapter": {"type": "lora", "rank": 4}, "dataset": {"frame_buckets": [1, 33]}})"}}};
   auto it = kBases.find(program);
   return it == kBases.end() ? std::vector<std::string>{"{}"} : it->second;

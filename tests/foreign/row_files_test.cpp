@@ -105,7 +105,8 @@ TEST(RowFiles, AValueOfAnotherKindOrARowAgainIsRefusedWithFileAndLine) {
 TEST(RowFiles, AllThatAreBuiltInAreReadAndNameOptionsThatThereAre) {
   const auto options = test::RunOptions().values();
   foreign::Conditions conditions;  // by whatever name
-  for (const char* name : {"unet", "sd15", "discrete", "told_guidance"}) conditions[name] = [](const Settings&) { return true; };
+  for (const char* name : {"unet", "sd15", "discrete", "told_guidance", "without_h3"})
+    conditions[name] = [](const Settings&) { return true; };
   size_t num_rows = 0;
   for (const auto& [name, text] : foreign::row_files()) {
     for (const auto& row : foreign::rows_in(name, conditions)) {

@@ -24,6 +24,22 @@ class ModelRun : public BadInput {
     for (const char* key : {"loss", "grad_norm"}) EXPECT_EQ(of_log(a, key), of_log(b, key));
     EXPECT_EQ(read_file(at(a) / "step-3.safetensors"), read_file(at(b) / "step-3.safetensors"));
   }
+  /// Runs that train so give the same losses with four captions of unequal length in a batch and with one after the other.
+  void expect_captions_batched(const std::vector<std::string>& runs) const {
+    const std::string long_one =
+        "tree of the north and a cat face and a red apple on the tree and a cat on it and a tree behind it and a red cat";
+    std::string rows = "image,prompt\n";
+    for (int i = 0; i < 4; ++i)
+      rows += (kGolden / "pictures" / (std::to_string(i) + ".png")).string() + "," + (i % 2 ? long_one : "cat") + "\n";
+    const auto data = "--dataset_metadata_path " + quoted(write("data.csv", rows)) + " ";
+    for (const auto& options : runs) {
+      train("together", data + options + "--overwrite --batch_size 4");
+      train("apart", data + options + "--overwrite --gradient_accumulation_steps 4");
+      const auto together = of_log("together", "loss"), apart = of_log("apart", "loss");
+      ASSERT_EQ(together.size(), 3u);
+      for (size_t i = 0; i < together.size(); ++i) EXPECT_NEAR(together[i], apart[i], tolerance(1e-5) * apart[i]) << i;
+    }
+  }
   at::Tensor latents(const std::string& model, const std::string& options) const {
     auto file = at("latents.safetensors");
     run_ok("sample " + model + size_ + "--prompt 'red apple' --seed 3 --num_inference_steps 2 --save_latents " + quoted(file) +

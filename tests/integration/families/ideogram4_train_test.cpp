@@ -16,7 +16,6 @@ using testing::Not;
 
 namespace {
 
-const std::string kLong = "tree of the north and a cat face and a red apple on the tree and a cat on it and a tree behind it and a red cat";
 const std::string kAdapter = quoted(kIdeogram4 / "lora.safetensors") + " ";
 const std::string kGuided = "--cfg_scale 2.5 ";
 
@@ -41,17 +40,8 @@ class Ideogram4Run : public ModelRun {
 }  // namespace
 
 TEST_F(Ideogram4Run, BatchesOfCaptionsOfUnequalLengthEqualTheirSamplesOneByOne) {
-  std::string rows = "image,prompt\n";
-  for (int i = 0; i < 4; ++i) rows += (kGolden / "pictures" / (std::to_string(i) + ".png")).string() + "," + (i % 2 ? kLong : "cat") + "\n";
-  auto data = "--dataset_metadata_path " + quoted(write("data.csv", rows)) + " ";
   // With the layer that embeds texts trained, and with its results kept.
-  for (const std::string options : {"--lora_rank 4 --lora_target_modules llm_cond_proj,qkv ", "--lora_rank 4 "}) {
-    train("together", data + options + "--overwrite --batch_size 4");
-    train("apart", data + options + "--overwrite --gradient_accumulation_steps 4");
-    auto together = of_log("together", "loss"), apart = of_log("apart", "loss");
-    ASSERT_EQ(together.size(), 3u);
-    for (size_t i = 0; i < together.size(); ++i) EXPECT_NEAR(together[i], apart[i], tolerance(1e-5) * apart[i]) << i;
-  }
+  expect_captions_batched({"--lora_rank 4 --lora_target_modules llm_cond_proj,qkv ", "--lora_rank 4 "});
 }
 
 TEST_F(Ideogram4Run, PartsThatDoNotTrainLeaveMemoryAndTheOtherTransformerIsNeverThere) {

@@ -1,6 +1,13 @@
 // What of MiniMax-H3 other families have not: tokens of sound in a still, rows of fused layers that lie in two ways, names of its layers, a
 // licence that binds.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/silu.h>
 #include <gmock/gmock.h>
+
+#include <cmath>
 
 #include "models/families/minimax_h3/keys.h"
 #include "tests/integration/families/minimax_h3.h"
@@ -14,7 +21,6 @@ using testing::Not;
 
 namespace {
 
-const std::string kLong = "tree of the north and a cat face and a red apple on the tree and a cat on it and a tree behind it and a red cat";
 const std::string kAdapter = quoted(kMiniMaxH3 / "lora.safetensors") + " ";
 
 class MiniMaxH3Run : public ModelRun {
@@ -43,17 +49,8 @@ class MiniMaxH3Run : public ModelRun {
 }  // namespace
 
 TEST_F(MiniMaxH3Run, BatchesOfCaptionsOfUnequalLengthEqualTheirSamplesOneByOne) {
-  std::string rows = "image,prompt\n";
-  for (int i = 0; i < 4; ++i) rows += (kGolden / "pictures" / (std::to_string(i) + ".png")).string() + "," + (i % 2 ? kLong : "cat") + "\n";
-  auto data = "--dataset_metadata_path " + quoted(write("data.csv", rows)) + " ";
   // With layers that refine texts trained, and with their results kept.
-  for (const std::string options : {"--lora_rank 4 --lora_target_modules context_embedder,fc1 ", "--lora_rank 4 "}) {
-    train("together", data + options + "--overwrite --batch_size 4");
-    train("apart", data + options + "--overwrite --gradient_accumulation_steps 4");
-    auto together = of_log("together", "loss"), apart = of_log("apart", "loss");
-    ASSERT_EQ(together.size(), 3u);
-    for (size_t i = 0; i < together.size(); ++i) EXPECT_NEAR(together[i], apart[i], tolerance(1e-5) * apart[i]) << i;
-  }
+  expect_captions_batched({"--lora_rank 4 --lora_target_modules context_embedder,fc1 ", "--lora_rank 4 "});
 }
 
 TEST_F(MiniMaxH3Run, PartsThatDoNotTrainLeaveMemory) {
@@ -114,14 +111,57 @@ TEST_F(MiniMaxH3Run, OriginalFilesSayHowTheirRowsLieOrAreAskedFor) {
   EXPECT_THAT(refused.output, HasSubstr("say --qkv_rows by_part"));
 }
 
-TEST_F(MiniMaxH3Run, PrunedFilesAreRefusedByName) {
+TEST_F(MiniMaxH3Run, PrunedFilesDrawWhatTheWholeOnesDo) {
+  at::NoGradGuard no_grad;
   auto pruned = original(/*by_head=*/false);
-  pruned.emplace_back("adaln_t_table", at::zeros({1025, 8}));
-  io::save_safetensors(at("minimax_h3_pruned.safetensors"), pruned);
-  auto refused = run_burnish("sample " + with_parts(quoted(at("minimax_h3_pruned.safetensors"))) + kMiniMaxH3Size +
-                             "--prompt cat --output_path " + quoted(at("pictures")));
-  EXPECT_EQ(refused.exit_code, 3);
-  EXPECT_THAT(refused.output, HasSubstr("is a pruned MiniMax-H3"));
+  auto find = [&](const std::string& name) {
+    return std::ranges::find(pruned, name, [](const auto& one) { return one.first; })->second.to(at::kFloat);
+  };
+  const auto angles = (at::arange(1025, at::kFloat) / 1024).unsqueeze(1) * (at::arange(16, at::kFloat) * (-std::log(1e4) / 16)).exp();
+  auto embedded = at::cat({angles.cos(), angles.sin()}, -1);
+  for (const std::string layer : {"proj_in", "proj_out"})
+    embedded = at::silu(at::linear(embedded, find("time_embedder." + layer + ".weight"), find("time_embedder." + layer + ".bias")));
+  std::erase_if(pruned, [](const auto& one) { return one.first.starts_with("time_embedder."); });
+  pruned.emplace_back("adaln_t_table", embedded);
+  io::save_safetensors(at("minimax_h3_fl2va_pruned_bf16.safetensors"), pruned);
+  const auto words = with_parts(quoted(at("minimax_h3_fl2va_pruned_bf16.safetensors")));
+  EXPECT_LE(relative_error(latents(words, ""), latents(minimax_h3_model(), "")), tolerance(1e-3)) << "times lie between rows";
+  EXPECT_LE(relative_error(latents(words, "--lora " + kAdapter), latents(minimax_h3_model(), "--lora " + kAdapter)), tolerance(1e-3));
+}
+
+/// The words of examples/minimax_h3/model_training/lora of DiffSynth-Studio, on pictures.
+TEST_F(MiniMaxH3Run, DiffSynthStudiosTwoStagesRun) {
+  const auto model = at("models/MiniMax/MiniMax-H3/FL2VA");
+  for (const char* folder : {"transformer", "text_encoder", "video_vae/source"}) fs::create_directories(model / folder);
+  auto all = original(/*by_head=*/true);
+  const auto half = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  io::save_safetensors(model / "transformer/model-00001-of-00002.safetensors", {all.begin(), half});
+  io::save_safetensors(model / "transformer/model-00002-of-00002.safetensors", {half, all.end()});
+  fs::copy(kMiniMaxH3 / "model/text_encoder/model.safetensors", model / "text_encoder/model-00001-of-00001.safetensors");
+  fs::copy(kMiniMaxH3 / "model/text_encoder/config.json", model / "text_encoder/config.json");
+  fs::copy(kMiniMaxH3 / "model/vae/diffusion_pytorch_model.safetensors", model / "video_vae/source/model.safetensors");
+  fs::copy(kMiniMaxH3 / "model/vae/config.json", model / "video_vae/source/config.json");
+  fs::copy(kMiniMaxH3 / "model/tokenizer", model / "tokenizer", fs::copy_options::recursive);
+  const auto stage = [&](const std::string& words, const std::string& files) {
+    const auto outcome =
+        run_burnish("train " + words + " " + kMiniMaxH3Size + "--model_id_with_origin_paths \"" + files +
+                        "\" --learning_rate 1e-4 --num_epochs 1 --remove_prefix_in_ckpt \"pipe.dit.\" --lora_base_model \"dit\" "
+                        "--lora_target_modules \"attn.qkv_proj,attn.out_proj,mlp.fc1,mlp.fc2\" --lora_rank 32 --use_gradient_checkpointing",
+                    "DIFFSYNTH_SKIP_DOWNLOAD=1 DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return outcome.output;
+  };
+  const std::string id = "MiniMax/MiniMax-H3:FL2VA/";
+  stage("--dataset_base_path " + quoted(kGolden / "pictures") + " --dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv") +
+            " --data_file_keys \"image\" --dataset_repeat 1 --task \"sft:data_process\" --output_path " + quoted(at("cache")),
+        id + "text_encoder/model*.safetensors," + id + "video_vae/source/model.safetensors");
+  const auto said =
+      stage("--dataset_base_path " + quoted(at("cache")) +
+                " --data_file_keys \"image\" --dataset_repeat 2 --find_unused_parameters --task \"sft:train\" --output_path " +
+                quoted(at("lora")),
+            id + "transformer/model*.safetensors");
+  EXPECT_THAT(said, HasSubstr("lora of rank 32, scale 1 on 30 layers"));
+  EXPECT_TRUE(fs::exists(at("lora") / "step-8.safetensors"));
 }
 
 TEST_F(MiniMaxH3Run, ItsLicenceIsToldAndStandsInALora) {

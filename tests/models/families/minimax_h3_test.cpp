@@ -1,7 +1,17 @@
 // Parity of MiniMax-H3's parts with diffusers' and transformers' on a small random model (tests/golden/make_minimax_h3.py).
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/tensor.h>
+
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "io/json.h"
+#include "kernels/rotate/rotate.h"
 #include "models/families/minimax_h3/autoencoder.h"
 #include "models/families/minimax_h3/keys.h"
 #include "models/families/minimax_h3/places.h"
@@ -9,6 +19,7 @@
 #include "models/families/minimax_h3/rows_of_heads.h"
 #include "models/families/minimax_h3/tiles.h"
 #include "models/families/minimax_h3/transformer.h"
+#include "models/files/coded_weights.h"
 #include "models/text/qwen.h"
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"
@@ -184,6 +195,79 @@ TEST(MiniMaxH3Keys, OriginalFilesLieInTwoWaysUnderTheSameNames) {
   // The original has the gate first.
   const auto fc1 = of_parts.tensor("blocks.1.mlp.fc1.weight").to(at::kFloat);
   EXPECT_TRUE(at::equal(fc1.narrow(0, 0, 40), gated.narrow(0, 40, 40)));
+}
+
+namespace {
+
+/// The small model as a pruned file has it: a table of what the layers of the time make, in its own numbers, which is exact at its rows.
+io::NamedTensors pruned_tensors(int64_t num_rows) {
+  at::NoGradGuard no_grad;
+  auto tensors = original_tensors();
+  auto find = [&](const std::string& name) {
+    return std::ranges::find(tensors, name, [](const auto& one) { return one.first; })->second.to(at::kFloat);
+  };
+  const auto times = at::arange(num_rows, at::kFloat) / static_cast<double>(num_rows - 1);
+  auto angles = times.unsqueeze(1) * (at::arange(16, at::kFloat) * (-std::log(1e4) / 16)).exp();
+  auto hidden = at::silu(
+      at::linear(at::cat({angles.cos(), angles.sin()}, -1), find("time_embedder.proj_in.weight"), find("time_embedder.proj_in.bias")));
+  auto table = at::silu(at::linear(hidden, find("time_embedder.proj_out.weight"), find("time_embedder.proj_out.bias")));
+  std::erase_if(tensors, [](const auto& one) { return one.first.starts_with("time_embedder."); });
+  tensors.emplace_back("adaln_t_table", table);
+  return tensors;
+}
+
+}  // namespace
+
+TEST(MiniMaxH3Keys, ComfysInt8LiesInItsRowsToo) {
+  at::NoGradGuard no_grad;
+  test::Scratch scratch;
+  io::NamedTensors tensors;
+  for (const auto& [name, tensor] : original_tensors()) {
+    const bool is_coded = name.starts_with("blocks.") && tensor.dim() == 2;
+    if (!is_coded) {
+      tensors.emplace_back(name, tensor);
+      continue;
+    }
+    constexpr int64_t kGroup = 4;  // of the published files 256, and 64 for the layers of the time
+    const auto rotated = tensor.to(at::kFloat).clone();
+    kernels::rotate_(rotated, kGroup);
+    const auto scales = rotated.abs().amax(1, true) / 127;
+    const auto layer = name.substr(0, name.size() - std::string("weight").size());
+    const std::string mark = R"({"format": "int8_tensorwise", "convrot": true, "convrot_groupsize": 4})";
+    tensors.emplace_back(name, (rotated / scales).round().to(at::kChar));
+    tensors.emplace_back(layer + "weight_scale", scales);
+    tensors.emplace_back(layer + "comfy_quant", at::tensor(std::vector<uint8_t>(mark.begin(), mark.end()), at::kByte));
+  }
+  io::save_safetensors(scratch / "minimax_h3_fl2va_int8_convrot.safetensors", tensors);
+  const auto shown = show_weights(io::TensorSource::open({scratch / "minimax_h3_fl2va_int8_convrot.safetensors"}));
+  Transformer model(minimax_h3::detect(nullptr, weights().shapes()), at::TensorOptions().device(at::kMeta));
+  test::load(model, shown, minimax_h3::original_keys());
+  for (const char* name : {"attn.to_q", "attn.to_k", "attn.to_v", "ff.net.0.proj", "ff.net.2", "adaln_proj.linear"}) {
+    const auto path = std::string("transformer_blocks.1.") + name + ".weight";
+    EXPECT_LE(relative_error(*model.parameters().at(path), weights().tensor(path)), 0.02) << name;
+  }
+}
+
+TEST(MiniMaxH3Pruned, ATableStandsForTheLayersOfTheTime) {
+  at::NoGradGuard no_grad;
+  auto whole = load_transformer();
+  test::Scratch scratch;
+  io::save_safetensors(scratch / "pruned.safetensors", pruned_tensors(1025));
+  const auto pruned = io::TensorSource::open({scratch / "pruned.safetensors"});
+  auto config = minimax_h3::detect(nullptr, io::shapes_in_our_names(pruned, minimax_h3::original_keys()));
+  EXPECT_EQ(config.time.num_rows, 1025);
+  EXPECT_EQ(config.time.width, 12);
+  Transformer model(config, at::TensorOptions().device(at::kMeta));
+  test::load(model, pruned, minimax_h3::original_keys());
+  EXPECT_FALSE(model.parameters().contains("time_embedder.linear_1.weight"));
+  auto modulation = [&](Transformer& of, double sigma) {
+    return of.modulate(on_device(at::full({1}, sigma, at::kFloat)), on_device(at::full({1}, 0.5, at::kFloat)), at::kFloat);
+  };
+  // Rows of the table: 1 - 256 / 1024 and 1 - 512 / 1024.
+  EXPECT_LE(relative_error(modulation(model, 0.25), modulation(*whole, 0.25)), tolerance(1e-6));
+  EXPECT_LE(relative_error(modulation(model, 0.2501), modulation(*whole, 0.2501)), tolerance(1e-4)) << "between two rows";
+  EXPECT_LE(relative_error(modulation(model, 1), modulation(*whole, 1)), tolerance(1e-6)) << "its first row";
+  EXPECT_EQ(modulation(model, 0).scalar_type(), at::kFloat);
 }
 
 TEST(MiniMaxH3Config, PublishedSizesHaveThePublishedParameterCounts) {

@@ -29,13 +29,19 @@ constexpr Number<TimeSizes> kTimes[] = {
     {&TimeSizes::width, "time_embedder.linear_2.weight", 0, "time_embed_dim"},
 };
 
+constexpr Number<TimeSizes> kTable[] = {
+    {&TimeSizes::num_rows, kTimeTable, 0, nullptr},
+    {&TimeSizes::width, kTimeTable, 1, nullptr},
+};
+
 /// MiniMax-H3 turns 48 of the 64 pairs of a head of 128; other heads keep its proportions.
 int64_t default_frequencies_of(int64_t head_dim) { return head_dim / 8; }
 
 void read_shapes(Config& c, const io::Shapes& shapes) {
   read_tensors(c, kNumbers, shapes);
   read_tensors(c.heads, kHeads, shapes);
-  read_tensors(c.time, kTimes, shapes);
+  if (shapes.contains(kTimeTable)) read_tensors(c.time, kTable, shapes);
+  else read_tensors(c.time, kTimes, shapes);
   c.in_channels = io::side_of(shapes, "proj_in.weight", 1, kWhat) / 4;
   if (c.heads.dim > 0) c.heads.num = io::side_of(shapes, "transformer_blocks.0.attn.to_out.0.weight", 1, kWhat) / c.heads.dim;
   c.heads.num_frequencies = default_frequencies_of(c.heads.dim);
@@ -44,7 +50,7 @@ void read_shapes(Config& c, const io::Shapes& shapes) {
 void read_config(Config& c, const nlohmann::json& json, bool tensors) {
   read_keys(c, kNumbers, json, tensors);
   read_keys(c.heads, kHeads, json, tensors);
-  read_keys(c.time, kTimes, json, tensors);
+  if (!c.time.is_table()) read_keys(c.time, kTimes, json, tensors);
   if (!tensors) c.heads.num_frequencies = default_frequencies_of(c.heads.dim);
   std::vector<int64_t> patch{1, 2, 2};
   io::take(json, "patch_size", patch, kWhat);
@@ -67,6 +73,7 @@ void check_config(const Config& c) {
                6 * c.heads.num_frequencies, c.heads.dim);
   if (c.time.channels % 2 != 0)
     data_error("models", "the transformer's config.json or tensors give a time {} sinusoids; an even number was expected", c.time.channels);
+  if (c.time.num_rows == 1) data_error("models", "'{}' has one row; a table of times from 0 to 1 has two or more", kTimeTable);
   if (!(c.heads.rope_theta > 0 && c.eps.tokens > 0 && c.eps.heads > 0 && c.eps.last > 0))
     data_error("models",
                "the transformer's config.json has rope_theta {}, norm_eps {}, qk_norm_eps {} and final_norm_eps {}, which are above 0 in "

@@ -20,12 +20,17 @@ struct TimeSizes {
   int64_t channels = 256;  ///< sinusoids of a time
   int64_t hidden = 5376;
   int64_t width = 2688;
+  int64_t num_rows = 0;  ///< rows of the table that stands for these layers in pruned files, of times from 0 to 1; 0: there is none
+  bool is_table() const { return num_rows > 0; }
 };
 
 /// The numbers that keep norms from dividing by zero.
 struct NormEps {
   double tokens = 1e-5, heads = 1e-5, last = 1e-5;
 };
+
+/// The table of pruned files.
+inline constexpr const char* kTimeTable = "adaln_t_table";
 
 /// Every architecture number of the transformer. Defaults are MiniMax-H3's, of which both published ones have the same.
 struct Config {

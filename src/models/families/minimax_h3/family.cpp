@@ -59,10 +59,9 @@ Source find_vae(const ModelFiles& files) {
 
 std::string words_of_transformer(const Source& dit) {
   if (!dit.tensors) return "";
-  if (dit.tensors->contains(kPrunedMark)) return "MiniMax-H3 transformer, pruned, which is not supported";
   const auto config = read_named(dit, detect);
-  return fmt::format("MiniMax-H3 transformer ({} layers, width {}, {} names)", config.num_layers, config.width,
-                     is_original(*dit.tensors) ? "original" : "diffusers");
+  return fmt::format("MiniMax-H3 transformer ({} layers, width {}, {} names{})", config.num_layers, config.width,
+                     is_original(*dit.tensors) ? "original" : "diffusers", config.time.is_table() ? ", pruned" : "");
 }
 
 std::string describe_entry(const ModelEntry& entry) {

@@ -1,5 +1,7 @@
 #include "models/families/minimax_h3/keys.h"
 
+#include <algorithm>
+
 #include "models/parts/layer_tables.h"
 
 namespace burnish::models::minimax_h3 {
@@ -47,6 +49,7 @@ io::KeyMap original_keys() {
   std::vector<io::KeyRule> rules;
   add_rules(rules, kOutside);
   add_rules(rules, kNormsOutside);
+  rules.push_back({kTimeTable, {kTimeTable}});
   for (const auto& stack : stacks_of({})) {
     const auto theirs = stack.theirs + "{}.", ours = stack.ours + "{}.";
     add_rules(rules, kInBlocks, theirs, ours);
@@ -72,7 +75,13 @@ std::map<std::string, LayerTable> written_layers(const Config& config) { return 
 
 std::vector<std::string> target_names(const std::string& path) {
   static const io::KeyMap keys = original_keys();
-  return both_names(keys, path);
+  const auto& [fused, parts] = kInBlocks.front();
+  const auto part = std::ranges::find_if(parts, [&](const auto& ours) { return path.ends_with("." + ours); });
+  if (part == parts.end()) return both_names(keys, path);
+  // One of three layers that are one in original files: that one lies where the layer of the block's attention that is no part of it does.
+  const auto& beside = kInBlocks[1];
+  const auto original = both_names(keys, path.substr(0, path.size() - part->size()) + beside.ours.front()).back();
+  return {path, original.substr(0, original.size() - beside.theirs.size()) + fused};
 }
 
 }  // namespace burnish::models::minimax_h3

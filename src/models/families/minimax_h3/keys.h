@@ -22,8 +22,6 @@ std::vector<std::string> target_names(const std::string& path);
 
 /// A name that only original files have, and one that only files in our names have.
 inline constexpr const char *kOriginalMark = "audio_patch_proj.weight", *kMark = "transformer_blocks.0.adaln_proj.linear.weight";
-/// The table that stands for the time's layers in pruned files.
-inline constexpr const char* kPrunedMark = "adaln_t_table";
 /// The end of the names of original layers of query, key and value.
 inline constexpr const char* kFused = ".attn.qkv_proj.weight";
 

@@ -107,10 +107,6 @@ MiniMaxH3Model::MiniMaxH3Model(const ModelFiles& files, const ModelOptions& opti
 Source MiniMaxH3Model::in_our_rows(Source transformer) const {
   const auto& asked = options_.get<std::string>(kRowsOption);
   if (!transformer.tensors || !transformer.tensors->contains(kOriginalMark)) return transformer;
-  if (transformer.tensors->contains(kPrunedMark))
-    data_error("models",
-               "{} is a pruned MiniMax-H3, in which a table stands for the layers of the time; it is not supported yet, take the whole one",
-               transformer.entry->label);
   auto rows = asked == "by_part" ? FusedRows::by_part : asked == "by_head" ? FusedRows::by_head : rows_of(transformer);
   if (rows == FusedRows::unknown)
     config_error(
@@ -147,6 +143,10 @@ void MiniMaxH3Model::add_transformer(const Source& source) {
                        .written = written_layers(config_),
                        .single_file = {"model.diffusion_model.", original_keys()},
                        .aliases = target_names};
+  if (config_.time.is_table()) {
+    names.high_precision.insert(names.high_precision.end(), {kTimeTable, R"(transformer_blocks\.\d+\.adaln_proj\.linear)"});
+    names.without_gradient.emplace_back(kTimeTable);
+  }
   // A prediction of a stream that is not judged teaches nothing.
   if (!sound_->is_judged()) names.without_gradient.emplace_back("audio_proj_out");
   if (!sound_->is_seen()) names.without_gradient.emplace_back("audio_proj_in");

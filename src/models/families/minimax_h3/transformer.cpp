@@ -3,8 +3,13 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/floor.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/lerp.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 
 #include <cmath>
 
@@ -64,15 +69,49 @@ Layout layout_of(const Transformer::Inputs& in) {
           .columns = noisy.size(-1)};
 }
 
+/// The layers that embed a time; of pruned files a table of what they make, in whose few numbers it is a curve.
+struct TimeEmbedder : nn::Module {
+  TimeEmbedder(const Config& c, const at::TensorOptions& o)
+      : channels(c.time.channels),
+        linear_1(c.time.channels, c.time.hidden, o.dtype(at::kFloat)),
+        linear_2(c.time.hidden, c.time.width, o.dtype(at::kFloat)) {
+    own("linear_1", linear_1);
+    own("linear_2", linear_2);
+  }
+  /// Embeds times [N] -> [N, width] as the layers that modulate read them.
+  at::Tensor embed(const at::Tensor& time_N) const {
+    return at::silu(linear_2.forward(at::silu(linear_1.forward(sinusoids(time_N, channels)))));
+  }
+  int64_t channels;
+  nn::Linear linear_1, linear_2;
+};
+
+/// Reads rows of a table [R, width] of times from 0 to 1, in between on a line.
+at::Tensor in_table(const at::Tensor& table, const at::Tensor& time_N) {
+  const auto num_steps = table.size(0) - 1;
+  const auto place = time_N.clamp(0, 1) * num_steps;
+  const auto before = place.floor().clamp_max(num_steps - 1);
+  const auto row = before.to(at::kLong);
+  return at::lerp(table.index_select(0, row), table.index_select(0, row + 1), (place - before).unsqueeze(1));
+}
+
 }  // namespace
 
 struct Transformer::Modulation {
-  Modulation(const Config& c, const at::TensorOptions& o)
-      : linear_1(c.time.channels, c.time.hidden, o.dtype(at::kFloat)),
-        linear_2(c.time.hidden, c.time.width, o.dtype(at::kFloat)),
+  /// With a table the layers have few inputs, and half precision is too narrow for what they give.
+  Modulation(const Config& c, const at::TensorOptions& options, const at::TensorOptions& o)
+      : table(c.time.is_table() ? at::zeros({c.time.num_rows, c.time.width}, options.dtype(at::kFloat)) : at::Tensor()),
+        embedder(c.time.is_table() ? nullptr : std::make_unique<TimeEmbedder>(c, options)),
         of_blocks(mmdit::several<nn::Linear>(c.num_layers, c.time.width, kKinds * kModulations * c.width, o)),
         last(c.time.width, kLastModulations * c.width, o) {}
-  nn::Linear linear_1, linear_2;
+  Modulation(const Config& c, const at::TensorOptions& o) : Modulation(c, o, c.time.is_table() ? o.dtype(at::kFloat) : o) {}
+
+  /// Embeds times [N] in `dtype`, or in fp32 of a table.
+  at::Tensor embed(const at::Tensor& time_N, at::ScalarType dtype) const {
+    return embedder ? embedder->embed(time_N).to(dtype) : in_table(table, time_N);
+  }
+  at::Tensor table;
+  std::unique_ptr<TimeEmbedder> embedder;
   std::vector<std::unique_ptr<nn::Linear>> of_blocks;
   nn::Linear last;
 };
@@ -103,10 +142,8 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdi
   if (part.modulation) modulation_ = std::make_unique<Modulation>(c, options);
   if (part.text) text_ = std::make_unique<Text>(c, options);
   if (part.body) body_ = std::make_unique<Body>(c, options);
-  if (modulation_) {
-    own("time_embedder.linear_1", modulation_->linear_1);
-    own("time_embedder.linear_2", modulation_->linear_2);
-  }
+  if (modulation_ && modulation_->embedder) own("time_embedder", *modulation_->embedder);
+  if (modulation_ && !modulation_->embedder) own(kTimeTable, modulation_->table);
   if (text_) {
     own("context_embedder", text_->in);
     for (size_t i = 0; i < text_->blocks.size(); ++i) own("token_refiner.refiner_blocks." + std::to_string(i), *text_->blocks[i]);
@@ -138,22 +175,21 @@ at::Tensor Transformer::modulate(const Sigmas& sigmas, at::ScalarType dtype) con
   const auto num_judged = std::ssize(times);
   if (has_given) times.push_back(1 - sigmas.given_B);
   const auto time_BK = at::stack(times, 1);
-  auto embedded = m.linear_2.forward(at::silu(m.linear_1.forward(sinusoids(time_BK.flatten(), config_.time.channels))));
-  const auto activated_BKE = at::silu(embedded).unflatten(0, {time_BK.size(0), time_BK.size(1)}).to(dtype);
+  const auto embedded_BKE = m.embed(time_BK.flatten(), dtype).unflatten(0, {time_BK.size(0), time_BK.size(1)});
   const auto in_block = kModulations * config_.width;
   std::vector<std::function<at::Tensor()>> parts;
   for (const auto& of_block : m.of_blocks) {
     parts.emplace_back([&] {
-      const auto all = of_block->forward(activated_BKE);
+      const auto all = of_block->forward(embedded_BKE);
       auto of_kind = [&](int64_t kind, int64_t time) { return all.select(1, time).narrow(-1, kind * in_block, in_block); };
       std::vector<at::Tensor> kinds{of_kind(kOfText, 0)};
       if (has_sound) kinds.push_back(of_kind(kOfSound, 1));
       kinds.push_back(of_kind(kOfFrames, 0));
       if (has_given) kinds.push_back(of_kind(kOfFrames, num_judged));
-      return at::cat(kinds, -1);
+      return at::cat(kinds, -1).to(dtype);
     });
   }
-  parts.emplace_back([&] { return m.last.forward(activated_BKE.narrow(1, 0, num_judged)).flatten(1); });
+  parts.emplace_back([&] { return m.last.forward(embedded_BKE.narrow(1, 0, num_judged)).flatten(1).to(dtype); });
   return nn::joined(parts);
 }
 

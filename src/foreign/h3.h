@@ -1,0 +1,19 @@
+#pragma once
+#include "foreign/table.h"
+
+namespace burnish::foreign {
+
+/// Returns as many frames as MiniMax-H3 takes of so many: 1, or 5 and a multiple of 17, the next number below.
+int64_t frames_of_h3(double number);
+
+/// The shift of its noise, in all programs that take it by themselves.
+inline constexpr double kShiftOfH3 = 12;
+
+/// Its layers that carry adapters in most programs: attention and MLPs of the blocks; and with those of the blocks that read the text.
+inline constexpr const char *kBlocksOfH3 = "transformer_blocks\\.[0-9]+\\.(attn|ff)\\..*",
+                            *kBlocksAndTextOfH3 = "(transformer_blocks|token_refiner\\.refiner_blocks)\\.[0-9]+\\.(attn|ff)\\..*";
+
+/// A sentence: sound of clips that a program learns.
+inline constexpr const char* kSoundUntrained = "the sound of clips is not trained";
+
+}  // namespace burnish::foreign
