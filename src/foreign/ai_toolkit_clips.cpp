@@ -41,15 +41,18 @@ Outcome turns(const Value& value, const Settings& all) {
                           : "");
 }
 
+bool hears(const Settings& all) { return is_h3(all) && has_clips(all) && all.on("dataset.do_audio"); }
+
 /// Sound that a dataset is asked for.
 std::vector<SettingRow> sound_rows() {
-  const auto is_heard = [](const Settings& all) { return is_h3(all) && has_clips(all) && all.on("dataset.do_audio"); };
-  return {
-      rewritten("dataset.do_audio", "", [=](const Value&, const Settings& all) { return left_out(is_heard(all) ? kSoundUntrained : ""); })
-          .otherwise(false),
-      rewritten("train.audio_loss_multiplier", "", [=](const Value& value, const Settings& all) {
-        return left_out(is_heard(all) && number_of(value) != 1.0 ? kSoundUntrained : "");
-      }).otherwise(1.0)};
+  return {rewritten("dataset.do_audio", "extra_inputs",
+                    [](const Value&, const Settings& all) {
+                      return hears(all) && !all.on("dataset.do_i2v") ? carried(with_sound("")) : left_out("");
+                    })
+              .otherwise(false),
+          rewritten("train.audio_loss_multiplier", "sound_loss_weight", [=](const Value& value, const Settings& all) {
+            return hears(all) ? carried(value) : left_out("");
+          }).otherwise(1.0)};
 }
 
 }  // namespace
@@ -64,7 +67,8 @@ Table of_ai_toolkit_experts() {
   });
   table << rewritten("dataset.do_i2v", "extra_inputs", [](const Value& value, const Settings& all) {
              const bool may_go_on = all.text("model.arch") == "wan22_5b" || all.text("model.arch") == "minimax_h3";
-             return asks_for_something(value) && may_go_on && has_clips(all) ? carried("input_image") : left_out("");
+             if (!asks_for_something(value) || !may_go_on || !has_clips(all)) return left_out("");
+             return carried(hears(all) ? with_sound("input_image") : "input_image");
            }).otherwise(false);
   return table;
 }

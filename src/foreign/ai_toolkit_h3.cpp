@@ -96,7 +96,7 @@ Table h3_rows() {
     });
   }
   table << same(kKwargs + "video_vae_path", "model") << no_place(kKwargs + "partition", "");
-  table << rewritten(kKwargs + "audio_vae_path", "", [](const Value&, const Settings&) { return left_out(kSoundUntrained); });
+  table << same(kKwargs + "audio_vae_path", "model");
   return table;
 }
 

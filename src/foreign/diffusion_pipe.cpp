@@ -164,20 +164,28 @@ Convert frames_said_by(const std::string& name) {
   };
 }
 
+/// Tells whether the sound of clips is learned, for which its autoencoder is named.
+bool hears(const Settings& all) { return is_h3(all) && has_clips(all) && all.has("model.audio_vae"); }
+
 /// The rows of MiniMax-H3, whose pictures have no sound beside them, and a shift of their own.
 std::vector<SettingRow> h3_rows() {
-  return {
-      rewritten("model.type", "sound_of_stills",
-                [](const Value&, const Settings& all) { return is_h3(all) ? carried("none") : left_out(""); }),
-      rewritten("model.shift", "discrete_flow_shift",
-                [](const Value& value, const Settings& all) { return shift_of(all) == value ? carried(value) : left_out(""); }),
-      rewritten("model.image_shift", "discrete_flow_shift",
-                [](const Value& value, const Settings& all) {
-                  if (!is_h3(all) || !asks_for_something(value)) return left_out("");
-                  return has_clips(all) ? left_out("pictures and clips have one shift; train the pictures in a run of their own")
-                                        : carried(value);
-                }),
-      rewritten("model.audio_vae", "", [](const Value&, const Settings& all) { return left_out(has_clips(all) ? kSoundUntrained : ""); })};
+  return {rewritten("model.type", "sound_of_stills",
+                    [](const Value&, const Settings& all) { return is_h3(all) && !hears(all) ? carried("none") : left_out(""); }),
+          rewritten("model.shift", "discrete_flow_shift",
+                    [](const Value& value, const Settings& all) { return shift_of(all) == value ? carried(value) : left_out(""); }),
+          rewritten("model.image_shift", "discrete_flow_shift",
+                    [](const Value& value, const Settings& all) {
+                      if (!is_h3(all) || !asks_for_something(value)) return left_out("");
+                      return has_clips(all) ? left_out("pictures and clips have one shift; train the pictures in a run of their own")
+                                            : carried(value);
+                    }),
+          rewritten("model.audio_vae", "model",
+                    [](const Value& value, const Settings& all) { return hears(all) ? carried(value) : left_out(""); }),
+          rewritten("model.audio_vae", "extra_inputs", [](const Value&, const Settings& all) {
+            return hears(all) ? carried(with_sound(""),
+                                        "frames and sound have a mean each, and are one mean there; sound_loss_weight weighs the sound")
+                              : left_out("");
+          })};
 }
 
 void model_rows(Table& table) {

@@ -13,7 +13,7 @@ inline constexpr double kShiftOfH3 = 12;
 inline constexpr const char *kBlocksOfH3 = "transformer_blocks\\.[0-9]+\\.(attn|ff)\\..*",
                             *kBlocksAndTextOfH3 = "(transformer_blocks|token_refiner\\.refiner_blocks)\\.[0-9]+\\.(attn|ff)\\..*";
 
-/// A sentence: sound of clips that a program learns.
-inline constexpr const char* kSoundUntrained = "the sound of clips is not trained";
+/// The columns of given frames, "" for none, and of the sound that is learned with clips.
+inline std::string with_sound(const std::string& frames) { return frames.empty() ? "input_audio" : frames + ",input_audio"; }
 
 }  // namespace burnish::foreign

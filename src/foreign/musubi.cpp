@@ -154,17 +154,18 @@ Convert under(const char* way, std::function<Outcome(const Value&)> convert) {
   };
 }
 
-/// The columns of frames that a task goes on from.
-Outcome frames_of_task(const Value& value, const Settings&) {
+/// The columns of frames that a task goes on from, and of the sound that is learned beside them.
+Outcome inputs_of_task(const Value& value, const Settings& all) {
   const auto task = lower(text_of(value));
   if (task == "ref2va") return left_out(kNameReferences);
-  if (task == "fl2va") return carried("input_image,end_image");
-  if (task.starts_with("i2v")) return carried("input_image");
-  return task.starts_with("flf2v") ? carried("input_image,end_image") : left_out("");
+  const bool has_both = task == "fl2va" || task.starts_with("flf2v");
+  const std::string frames = has_both ? "input_image,end_image" : task.starts_with("i2v") ? "input_image" : "";
+  if (hears_h3(all)) return carried(with_sound(frames), "clips without a sound have silence beside them there, and here noise");
+  return frames.empty() ? left_out("") : carried(frames);
 }
 
 void clip_rows(Table& table) {
-  table << rewritten("task", "extra_inputs", frames_of_task);
+  table << rewritten("task", "extra_inputs", inputs_of_task).otherwise("");
   table << same("dit_high_noise", "model", "one network is trained on both models there, and here one on each, in a file of its own");
   table << rewritten("video_directory", "dataset_metadata_path", [](const Value& value, const Settings& all) {
     return carried(value, all.has("source_fps") ? "" : "its frames are taken one by one there, and here at frame_rate, by their times");

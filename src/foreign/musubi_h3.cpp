@@ -15,12 +15,16 @@ std::vector<SettingRow> guidance_rows() {
       rewritten(scale, "training_cfg_scale", [=](const Value& value, const Settings&) { return where_asked(value, value); }).otherwise(0.0),
       rewritten(scale, "training_cfg_loss", [=](const Value& value, const Settings&) { return where_asked(value, "target"); })
           .otherwise(0.0),
-      rewritten(scale + "_audio", "", [](const Value&, const Settings&) { return left_out(kSoundUntrained); })};
+      rewritten(scale + "_audio", "", [](const Value&, const Settings&) { return left_out("sound has the guidance of frames"); })};
 }
 
 std::vector<SettingRow> sound_rows() {
-  const auto of_clips = [](const Settings& all) { return of_musubi_h3(all) && all.has("video_directory"); };
-  const auto untrained = [=](const Value&, const Settings& all) { return left_out(of_clips(all) ? kSoundUntrained : ""); };
+  const auto weight = [](const Value& value, const Settings& all) {
+    return hears_h3(all) && !all.on("video_only") ? carried(value) : left_out("");
+  };
+  const auto weight_of_seen = [](const Value& value, const Settings& all) {
+    return hears_h3(all) && asks_for_something(value) ? carried(0.0) : left_out("");
+  };
   return {
       rewritten("one_frame", "sound_of_stills",
                 [](const Value& value, const Settings& all) {
@@ -28,7 +32,10 @@ std::vector<SettingRow> sound_rows() {
                   return carried("noise", "silence as its autoencoder has it stands beside a still there, and here the mean of all sounds");
                 })
           .otherwise(false),
-      no_place("video_only", ""), rewritten("audio_loss_weight", "", untrained).otherwise(1.0), no_place("audio_vae", ""),
+      rewritten("video_only", "sound_loss_weight", weight_of_seen),
+      rewritten("audio_loss_weight", "sound_loss_weight", weight).otherwise(1.0),
+      rewritten("audio_vae", "model",
+                [](const Value& value, const Settings& all) { return hears_h3(all) ? carried(value) : left_out(""); }),
       rewritten("h3_shift_audio", "", [](const Value& value, const Settings& all) {
         return left_out(
             of_musubi_h3(all) && number_of(value) != 3.0 ? "the sound's noise follows from that of the frames as the model has it" : "");
@@ -40,6 +47,8 @@ std::vector<SettingRow> sound_rows() {
 bool of_musubi_h3(const Settings& all) {
   return all.text("script").starts_with("minimax_h3_train") || all.text("network_module").ends_with("lora_minimax_h3");
 }
+
+bool hears_h3(const Settings& all) { return of_musubi_h3(all) && all.has("video_directory"); }
 
 std::vector<SettingRow> musubi_h3_rows() {
   Table table;

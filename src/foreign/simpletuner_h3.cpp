@@ -31,20 +31,27 @@ std::vector<SettingRow> drift_rows() {
           no_place("h3_drift.sft_loss_weight", ""),
           no_place("h3_drift.inner_distillation_method", kNoObjective),
           no_place("h3_drift.inner_distillation_config.*", kNoObjective),
-          no_place("h3_drift.balance", "the sound of a still is not judged, and " + std::string(kSoundUntrained), "token"),
+          no_place("h3_drift.balance", "the distances of frames and of sound are added, each a mean of its own", "token"),
           no_place("h3_drift.video_weight", "write it into drift_loss_weight", 1.0),
-          no_place("h3_drift.audio_weight", kSoundUntrained, 1.0)};
+          no_place("h3_drift.audio_weight", "sound_loss_weight weighs the sound in every loss", 1.0)};
+}
+
+/// Tells whether the sound of clips is asked for, in the settings or in those of a dataset.
+bool hears(const Settings& all) {
+  for (const char* name : {"minimax_h3_target_mode", "dataset.minimax_h3_target_mode", "dataset.h3_target_mode"})
+    if (lower(all.text(name)) == "av") return true;
+  return false;
 }
 
 /// The rows of sound, which stills have none of there, whatever target mode is asked for.
 std::vector<SettingRow> sound_rows() {
-  const auto untrained = [](const Value& value, const Settings& all) {
-    return left_out(is_h3(all) && lower(text_of(value)) == "av" ? kSoundUntrained : "");
+  const auto heard = [](const Value& value, const Settings& all) {
+    return is_h3(all) && lower(text_of(value)) == "av" ? carried(with_sound("")) : left_out("");
   };
   return {rewritten("model_family", "sound_of_stills",
-                    [](const Value&, const Settings& all) { return is_h3(all) ? carried("none") : left_out(""); }),
-          rewritten("minimax_h3_target_mode", "", untrained).otherwise("auto"), rewritten("dataset.minimax_h3_target_mode", "", untrained),
-          rewritten("dataset.h3_target_mode", "", untrained),
+                    [](const Value&, const Settings& all) { return is_h3(all) && !hears(all) ? carried("none") : left_out(""); }),
+          rewritten("minimax_h3_target_mode", "extra_inputs", heard).otherwise("auto"),
+          rewritten("dataset.minimax_h3_target_mode", "extra_inputs", heard), rewritten("dataset.h3_target_mode", "extra_inputs", heard),
           no_place("audio_flow_schedule_shift", "the sound's noise follows from that of the frames as the model has it", 3.0)};
 }
 

@@ -79,8 +79,11 @@ TEST_F(SettingsOfH3, AiToolkitTakesClipsDownToWhatTheModelTakes) {
   const auto clips = Value{{"datasets", {{{"folder_path", folder("clips")}, {"num_frames", 50}, {"do_audio", true}, {"do_i2v", true}}}}};
   const auto done = of_ai_toolkit(clips);
   EXPECT_EQ(done.value("num_frames"), 39);
-  EXPECT_EQ(done.value("extra_inputs"), "input_image");
-  EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("do_audio = true: the sound of clips is not trained")));
+  EXPECT_EQ(done.value("extra_inputs"), "input_image,input_audio");
+  const auto heard = of_ai_toolkit({{"datasets", {{{"folder_path", folder("clips")}, {"num_frames", 39}, {"do_audio", true}}}},
+                                    {"train", {{"audio_loss_multiplier", 0.5}}}});
+  EXPECT_EQ(heard.value("extra_inputs"), "input_audio");
+  EXPECT_EQ(heard.value("sound_loss_weight"), 0.5);
 }
 
 TEST_F(SettingsOfH3, AiToolkitsFilesAreThoseOfThePartition) {
@@ -145,8 +148,8 @@ TEST_F(SettingsOfH3, MusubisClipsAndWhatIsMissingOfThem) {
       import("train.sh", "accelerate launch minimax_h3_train_network.py --dataset_config " + (scratch_ / "clips.toml").string() +
                              " --task fl2va --dit d.safetensors --min_timestep 100 --h3_shift_audio 2 --audio_loss_weight 0.5");
   EXPECT_EQ(done.value("num_frames"), 56);
-  EXPECT_EQ(done.value("extra_inputs"), "input_image,end_image");
-  EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("audio_loss_weight = 0.5: the sound of clips is not trained")));
+  EXPECT_EQ(done.value("extra_inputs"), "input_image,end_image,input_audio");
+  EXPECT_EQ(done.value("sound_loss_weight"), 0.5);
   EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("h3_shift_audio = 2: the sound's noise follows")));
   EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("min_timestep = 100: cuts times off before their shift")));
 }
@@ -223,5 +226,6 @@ lr = 1e-4
   EXPECT_EQ(clips.value("discrete_flow_shift"), 8);
   EXPECT_EQ(clips.value("num_frames"), 56) << "68 frames give the latents of 56";
   EXPECT_THAT(clips.said.not_carried, Contains(HasSubstr("image_shift = 1.5: pictures and clips have one shift")));
-  EXPECT_THAT(clips.said.not_carried, Contains(HasSubstr("audio_vae")));
+  EXPECT_EQ(clips.value("extra_inputs"), "input_audio");
+  EXPECT_EQ(clips.value("sound_of_stills"), "noise") << "sound that is learned is seen";
 }
