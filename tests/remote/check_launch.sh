@@ -11,6 +11,8 @@ server="" job=""
 say() { printf '[launch] %s\n' "$*"; }
 die() { say "$*" >&2; exit 1; }
 clean_up() {
+  local process
+  for process in "$work"/there/runs/*/process; do [[ ! -s $process ]] || kill "$(<"$process")" 2>/dev/null || true; done  # it outlives its line
   [[ -z $server ]] || kill "$server" 2>/dev/null || true
   [[ -z $job ]] || kill "$job" 2>/dev/null || true
   if mountpoint -q "$work/there/small"; then umount "$work/there/small"; fi
