@@ -261,7 +261,9 @@ TEST(MiniMaxH3Pruned, ATableStandsForTheLayersOfTheTime) {
   test::load(model, pruned, minimax_h3::original_keys());
   EXPECT_FALSE(model.parameters().contains("time_embedder.linear_1.weight"));
   auto modulation = [&](Transformer& of, double sigma) {
-    return of.modulate(on_device(at::full({1}, sigma, at::kFloat)), on_device(at::full({1}, 0.5, at::kFloat)), at::kFloat);
+    return of.modulate(
+        {.frames_B = on_device(at::full({1}, sigma, at::kFloat)), .sound_B = on_device(at::full({1}, 0.5, at::kFloat)), .given_B = {}},
+        at::kFloat);
   };
   // Rows of the table: 1 - 256 / 1024 and 1 - 512 / 1024.
   EXPECT_LE(relative_error(modulation(model, 0.25), modulation(*whole, 0.25)), tolerance(1e-6));
