@@ -94,7 +94,7 @@ LatentSpace::Stream SoundUnits::stream() const {
 
 void SoundUnits::add_names(Names& names) const {
   if (!is_seen_) return;
-  names.values[kSound] = {.shape = {-1, is_encoded() ? channels_ : 1, -1}};
+  names.values[kSound] = {.shape = {-1, channels_, -1}};
   if (!is_encoded()) return;
   auto column = kSoundInput;
   column.rate = config_.rate;
@@ -107,13 +107,12 @@ at::Tensor SoundUnits::share_of_step(const at::Tensor& sigma_B, const at::Tensor
   return shift_ / ((1 + sigma_B * (shift_ - 1)) * (1 + sigma_after_B * (shift_ - 1)));
 }
 
-/// Zeros are the mean of all sounds, of which noise leaves nothing that could be told from another's. One channel stands for all, since
-/// a stage without the transformer does not know how many it has.
+/// Zeros are the mean of all sounds, of which noise leaves nothing that could be told from another's.
 pipeline::Unit SoundUnits::stand_unit() const {
   return {"stand_for_sound", {kLatents}, {kSound}, {}, [this](pipeline::Scope& s) {
             const auto& latents = s.tensor(kLatents);
             const auto count = num_of_side(frames_of_latents(latents.dim() == 5 ? latents.size(2) : 1));
-            s.write(kSound, at::zeros({latents.size(0), 1, kSides * count}, latents.options().dtype(at::kFloat)));
+            s.write(kSound, at::zeros({latents.size(0), channels_, kSides * count}, latents.options().dtype(at::kFloat)));
           }};
 }
 
