@@ -191,7 +191,8 @@ void swap_halves(AdapterWeights& w, const std::string& file) {
   auto swap = [&](at::Tensor& t, int64_t dim) {
     if (t.size(dim) % 2)
       data_error("adapters", "{}: the adapter of '{}' cannot be cut in halves, which stand in another order here", file, w.path);
-    t = t.roll(t.size(dim) / 2, dim);
+    const auto half = t.size(dim) / 2;
+    t = at::cat({t.narrow(dim, half, half), t.narrow(dim, 0, half)}, dim);  // a roll, which plans cannot follow
   };
   auto change = make_change(w.kind, w.parameters, w.scale);
   if (!change->splits_at(change->sides().out / 2))

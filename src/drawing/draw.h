@@ -37,7 +37,8 @@ std::vector<Latents> draw(loras::Loader& loader, const Encoded& encoded, const s
                           const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on = {},
                           const std::function<void(const std::vector<Latents>& finished)>& pause = {});
 
-/// A result of decoding: a picture [3, H, W] in [-1, 1], or a clip of more frames than one, uint8 [3, F, H, W], and what is heard beside it.
+/// A result of decoding: a picture [3, H, W] in [-1, 1], or a clip of more frames than one, uint8 [3, F, H, W], and what is heard beside
+/// it.
 struct Decoded {
   at::Tensor image;
   data::Sound sound = {};  ///< of pictures and of models whose clips are silent none

@@ -165,7 +165,7 @@ Outcome inputs_of_task(const Value& value, const Settings& all) {
 }
 
 void clip_rows(Table& table) {
-  table << rewritten("task", "extra_inputs", inputs_of_task).otherwise("");
+  table << rewritten("task", "extra_inputs", inputs_of_task).otherwise("t2v-14B");
   table << same("dit_high_noise", "model", "one network is trained on both models there, and here one on each, in a file of its own");
   table << rewritten("video_directory", "dataset_metadata_path", [](const Value& value, const Settings& all) {
     return carried(value, all.has("source_fps") ? "" : "its frames are taken one by one there, and here at frame_rate, by their times");

@@ -257,12 +257,13 @@ pipeline::Values first_values(const Model& model, int64_t frames) {
   shape.insert(shape.begin(), 1);
   pipeline::Values values;
   for (const auto& input : model.names().extra_inputs) {
-    auto& value = values[input.name];
+    auto& value = values[input.read_as()];
     const auto s = input.extent_beside({.height = side, .width = side}).height;
     auto picture = at::linspace(-1, 1, 3 * s * s).view({3, s, s});
     if (input.is == Column::Is::pictures) value = pipeline::TensorLists{{picture}};
     else if (input.is == Column::Is::clip) value = clip_of(picture);
-    else if (input.is == Column::Is::sound) values[input.read_as()] = at::linspace(-1, 1, 1000 * frames).expand({1, input.channels, -1});
+    else if (input.is == Column::Is::sound && input.channels == 1) value = at::linspace(-1, 1, 1000 * frames).view({1, -1});
+    else if (input.is == Column::Is::sound) value = at::linspace(-1, 1, 1000 * frames).expand({1, input.channels, -1});
     else if (input.is == Column::Is::numbers) value = at::full({1, 1}, 0.5, at::kFloat);
     else value = input.words.example;
   }

@@ -146,6 +146,7 @@ TEST_F(MiniMaxH3Run, DiffSynthStudiosTwoStagesRun) {
     const auto outcome =
         run_burnish("train " + words + " " + kMiniMaxH3Size + "--model_id_with_origin_paths \"" + files +
                         "\" --learning_rate 1e-4 --num_epochs 1 --remove_prefix_in_ckpt \"pipe.dit.\" --lora_base_model \"dit\" "
+                        "--sound_of_stills none "  // whose channels, without the transformer, are those of the published one
                         "--lora_target_modules \"attn.qkv_proj,attn.out_proj,mlp.fc1,mlp.fc2\" --lora_rank 32 --use_gradient_checkpointing",
                     "DIFFSYNTH_SKIP_DOWNLOAD=1 DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;

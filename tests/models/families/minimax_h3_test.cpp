@@ -242,10 +242,7 @@ TEST(MiniMaxH3Keys, ComfysInt8LiesInItsRowsToo) {
   const auto shown = show_weights(io::TensorSource::open({scratch / "minimax_h3_fl2va_int8_convrot.safetensors"}));
   Transformer model(minimax_h3::detect(nullptr, weights().shapes()), at::TensorOptions().device(at::kMeta));
   test::load(model, shown, minimax_h3::original_keys());
-  for (const char* name : {"attn.to_q", "attn.to_k", "attn.to_v", "ff.net.0.proj", "ff.net.2", "adaln_proj.linear"}) {
-    const auto path = std::string("transformer_blocks.1.") + name + ".weight";
-    EXPECT_LE(relative_error(*model.parameters().at(path), weights().tensor(path)), 0.02) << name;
-  }
+  EXPECT_LE(relative_error(run(model, golden_clips()).frames, run(*load_transformer(), golden_clips()).frames), 0.05);
 }
 
 TEST(MiniMaxH3Pruned, ATableStandsForTheLayersOfTheTime) {
