@@ -79,7 +79,7 @@ TEST_P(ConceptParity, ErasedAndStrengthenedInTurn) {
 TEST_P(ConceptParity, PairsOfPictures) { expect_equal("pairs", 4, "--loss_weighting uniform --gradient_accumulation_steps 2 " + pairs()); }
 
 INSTANTIATE_TEST_SUITE_P(Families, ConceptParity,
-                         testing::Values(Peer{"flux", golden_model(), "--height 48 --width 64", kGolden / "lora.safetensors"},
+                         testing::Values(Peer{"flux", golden_model(), "--height 48 --width 64", kGolden / "lora.safetensors", 1, 4e-6},
                                          Peer{"sd15", sd_model("sd15_pipeline"), sd_size("sd15_pipeline"),
                                               golden_path("sd15_pipeline/lora.safetensors"), 3, 1e-5}),
                          [](const auto& info) { return info.param.name; });
