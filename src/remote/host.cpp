@@ -53,16 +53,16 @@ std::optional<Said> Host::try_run(const std::string& script) const {
 Said Host::run(const std::string& script) const {
   auto words = kSsh;
   words.insert(words.end(), {"--", address_, "sh -c " + shell_word(script)});
-  auto said = run_process({.words = words}, 10min, kMostBytes);
+  auto said = run_process({.words = words}, 2h, kMostBytes);
   if (said.exit_code == kLostLine)
     config_error("remote", "{} cannot be reached: {}; `ssh {}` has to work by a key, without a question", address_, last_line(said.errors),
                  address_);
-  if (!said.is_whole) data_error("remote", "{} did not answer in ten minutes", address_);
+  if (!said.is_whole) data_error("remote", "{} did not answer in two hours", address_);
   return said;
 }
 
 bool Host::transfer(const std::vector<std::string>& words, int num_tries) const {
-  std::vector<std::string> all{"rsync", "-e", join(kSsh, " "), "-rlt", "--partial", "--mkpath"};
+  std::vector<std::string> all{"rsync", "-e", join(kSsh, " "), "-rLt", "--partial-dir=.rsync-partial", "--mkpath"};
   all.insert(all.end(), words.begin(), words.end());
   for (int tried = 1;; ++tried) {
     const auto said = run_process({.words = all}, 24h * 7, kMostBytes);
@@ -77,7 +77,7 @@ bool Host::transfer(const std::vector<std::string>& words, int num_tries) const 
 }
 
 void Host::send(const std::vector<std::filesystem::path>& files, const std::string& folder) const {
-  std::vector<std::string> words{"--relative"};
+  std::vector<std::string> words{"--relative", "--delete"};
   for (const auto& file : files) words.push_back(file.string());
   words.push_back(address_ + ":" + folder + "/");
   if (!transfer(words, 6)) data_error("remote", "the line to {} is lost; the same command goes on where it was", address_);

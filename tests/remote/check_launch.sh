@@ -55,7 +55,7 @@ export PATH=$work/bin:$PATH
 serve() { /usr/sbin/sshd -D -e -f "$work/sshd_config" 2>>"$work/sshd.log" & server=$!; sleep 0.5; }
 cut_line() { kill "$server"; pkill -P "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; server=""; pkill -f "sshd: .*@notty" 2>/dev/null || true; }
 
-cp -rL assets/tiny-flux "$work/here/model"
+ln -s "$repository/assets/tiny-flux" "$work/here/model"  # links arrive as what they lead to
 cp -r tests/golden/pipeline/pictures "$work/here/my pictures"
 cd "$work/here"
 launch=("$burnish" launch --ssh there --remote_folder "$work/there/runs" --remote_program "$burnish" --poll_seconds 0.3)
@@ -95,6 +95,17 @@ kill -TERM "$job"; wait "$job" || true; job=""
 grep -q "the same command follows it" said || { cat said; die "leaving says nothing"; }
 "${launch[@]}" --stop -- "${options[@]}" --output_path runs/long --max_steps 100000 >said 2>&1 && code=0 || code=$?
 ls runs/long/*.safetensors >/dev/null || { cat said; die "a stopped run's weights are not here (code $code)"; }
+
+say "a home folder is not sent, nor does a run of here lose its files"
+cp "my pictures"/* "$work/there/"
+if HOME=$work/there "${launch[@]}" -- "${options[@]}" --dataset_metadata_path "$work/there/metadata.csv" --output_path runs/home >said 2>&1; then die "a home folder went there"; fi
+grep -q "would send all of" said || { cat said; die "a home folder is not refused"; }
+if "${launch[@]}" -- "${options[@]}" --output_path runs/local --max_steps 3 >said 2>&1; then die "a run of here was taken over"; fi
+grep -q "holds a run of this machine" said || { cat said; die "a run of here is not kept"; }
+
+say "a run that ended is not stopped, whatever has its number now"
+if "${launch[@]}" --stop -- "${options[@]}" --max_steps 15 >said 2>&1; then die "something was stopped"; fi
+grep -q "no run goes on" said || { cat said; die "a run that ended is not told"; }
 
 say "a full disk there"
 mount -t tmpfs -o size=64k tmpfs "$work/there/small"
