@@ -90,7 +90,7 @@ data::DatasetOptions of_options(const DataOptions& o) {
   if (!o.dataset_config.empty()) datasets = train::read_dataset_config(o.dataset_config, o.dataset);
   for (const auto& path : o.data) {
     datasets.push_back(o.dataset);
-    datasets.back().metadata_path = path;
+    datasets.back().subset.metadata_path = path;
   }
   data::DatasetOptions options{.data_file_keys = o.data_file_keys};
   options.columns = {target_meant(o)};

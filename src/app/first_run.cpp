@@ -36,7 +36,7 @@ bool needs_trigger(const FirstRunAnswers& answers) {
 void set_side(int64_t side, const SeenPictures& pictures, train::DatasetChoice& dataset) {
   dataset.enable_bucket = has_buckets(pictures);
   if (dataset.enable_bucket) dataset.resolution = {std::to_string(side)};
-  else dataset.max_pixels = side * side;
+  else dataset.subset.size.max_pixels = side * side;
 }
 
 /// The options of a run before anything is done to make it fit.
@@ -50,7 +50,7 @@ train::TrainOptions options_of(const FirstRunAnswers& answers, int64_t side) {
   else if (!answers.memory.empty()) o.model.device = "cuda", o.plan.device_memory = answers.memory;
   o.data.metadata_path = answers.pictures.path;
   if (answers.pictures.num_bad > 0) o.data.on_bad_sample = "skip";
-  if (needs_trigger(answers)) o.dataset.trigger_word = answers.subject;
+  if (needs_trigger(answers)) o.dataset.subset.visits.trigger_word = answers.subject;
   set_side(side, answers.pictures, o.dataset);
   o.adapter.rank = kRank;
   o.step.learning_rate = kRate;

@@ -7,6 +7,7 @@
 
 #include "base/count.h"
 #include "base/error.h"
+#include "base/shell_word.h"
 #include "base/text.h"
 #include "io/files.h"
 #include "train/options/fields.h"
@@ -97,7 +98,7 @@ Section data_lines(const FirstRunAnswers& answers, const train::TrainOptions& o)
   lines.push_back(
       {"dataset_metadata_path", fmt::format("{}, the smallest of {}x{} pixels; captions are in text files beside them, or in a table",
                                             count_of(seen.num_pictures, "picture"), size.width, size.height)});
-  if (!o.dataset.trigger_word.empty()) lines.push_back({"trigger_word", what_trigger_does(answers)});
+  if (!o.dataset.subset.visits.trigger_word.empty()) lines.push_back({"trigger_word", what_trigger_does(answers)});
   if (seen.num_bad > 0) lines.push_back({"on_bad_sample", count_of(seen.num_bad, "sample") + " cannot be used and are left out"});
   if (o.dataset.enable_bucket) {
     lines.push_back(
@@ -202,9 +203,7 @@ std::string prompts_of(const FirstRunAnswers& answers, const train::TrainOptions
 std::string in_shell(const std::string& word) {
   constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@";
   if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
-  std::string quoted = "'";
-  for (char c : one_line(word)) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
+  return shell_word(one_line(word));
 }
 
 std::string prompts_path_of(const std::string& toml_path) {

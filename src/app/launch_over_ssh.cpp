@@ -1,27 +1,28 @@
 #include "app/launch_over_ssh.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <set>
 
 #include "app/train_options.h"
 #include "app/version.h"
 #include "base/home.h"
+#include "base/host_name.h"
 #include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/say.h"
+#include "base/shell_word.h"
 #include "base/text.h"
+#include "config/named_file.h"
 #include "io/files.h"
+#include "io/hash.h"
 #include "remote/job.h"
 
 namespace burnish::app {
@@ -31,13 +32,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFiles = "files";  // of a job: what its settings name, each at its own whole path below
-
-/// The part of a path's text that is there: all of it, or what stands before ":STRENGTH".
-std::string there_of(const std::string& text) {
-  const auto colon = text.rfind(':');
-  if (io::is_there(text) || colon == text.npos || colon == 0) return text;
-  return io::is_there(text.substr(0, colon)) ? text.substr(0, colon) : text;
-}
 
 /// Adds a file or folder that goes there. Nobody means to send a home folder, with all keys in it.
 void add_file(const fs::path& file, const std::string& option, std::set<fs::path>& files) {
@@ -58,7 +52,7 @@ void move_path(const config::Field& field, bool has_base, std::string& text, std
   const bool is_typed_whole = fs::path(text).is_absolute();
   text = field.relocate(text, fs::current_path());
   if (!fs::path(text).is_absolute()) return;  // the id of a model on a hub
-  const auto there = fs::path(there_of(text)).lexically_normal();
+  const auto there = fs::path(config::named_file(text).value_or(text)).lexically_normal();
   if (!io::is_there(there) && is_typed_whole) return;
   const bool is_lone_table = field.name.ends_with("metadata_path") && !has_base && !io::is_folder(there);
   if (io::is_there(there)) add_file(is_lone_table ? there.parent_path() : there, field.name, files);
@@ -97,8 +91,8 @@ void add_datasets(const train::TrainOptions& options, const std::string& config,
   for (auto dataset : train::read_dataset_config(config, options.dataset)) {
     config::Fields fields;
     train::fields(fields, dataset);
-    fields.path("dataset_base_path", dataset.base_path, "");
-    fields.path("dataset_metadata_path", dataset.metadata_path, "");
+    fields.path("dataset_base_path", dataset.subset.base_path, "");
+    fields.path("dataset_metadata_path", dataset.subset.metadata_path, "");
     files.merge(move_paths(fields));
   }
 }
@@ -109,9 +103,7 @@ std::string job_name(const fs::path& output) {
   auto name = (output.has_filename() ? output : output.parent_path()).filename().string();
   std::ranges::replace_if(
       name, [](unsigned char c) { return !std::isalnum(c) && c != '-' && c != '_' && c != '.'; }, '-');
-  std::array<char, 256> machine{};
-  gethostname(machine.data(), machine.size() - 1);
-  const auto origin = std::hash<std::string>()(std::string(machine.data()) + ":" + output.string());
+  const auto origin = io::xxh64(host_name() + ":" + output.string());
   return fmt::format("{}-{:08x}", name, static_cast<uint32_t>(origin));
 }
 
@@ -124,12 +116,12 @@ std::string from_home(const std::string& path) { return path.starts_with("~/") ?
 std::string install(const remote::Host& host, const std::string& folder, const std::string& file) {
   const auto wheel = fs::path(file).filename().string();
   info("installing {} on {}: torch comes along, some gigabytes the first time", wheel, host.address());
-  host.run("mkdir -p " + remote::shell_word(folder));
+  host.run("mkdir -p " + shell_word(folder));
   host.send_as(fs::absolute(file), folder + "/" + wheel);
   const auto said = host.run(
       fmt::format("cd {} && {{ [ -x environment/bin/pip ] || python3 -m venv environment; }} 2>&1 && pip='environment/bin/pip --quiet "
                   "--disable-pip-version-check install' && $pip {} 2>&1 && $pip --force-reinstall --no-deps {} 2>&1",
-                  remote::shell_word(folder), remote::shell_word(wheel), remote::shell_word(wheel)));
+                  shell_word(folder), shell_word(wheel), shell_word(wheel)));
   if (said.exit_code != 0) data_error("app", "{} cannot install {}: {}", host.address(), wheel, said.output);
   return folder + "/environment/bin/burnish";
 }
@@ -140,7 +132,7 @@ std::string find_program(const remote::Host& host, const LaunchOverSsh& options,
   const auto found =
       host.run(fmt::format("p={0}; case $p in */*) cd \"$(dirname \"$p\")\" && p=$(pwd)/$(basename \"$p\");; *) p=$(command -v \"$p\");; "
                            "esac; echo \"$p\"; \"$p\" --version",
-                           remote::shell_word(name)));
+                           shell_word(name)));
   const auto program = first_line(found.output);
   if (found.exit_code != 0)
     config_error("app",
@@ -160,12 +152,9 @@ void start_there(const remote::Host& host, const remote::Job& job, const train::
   files.merge(move_paths(fields));
   const std::vector<std::string> names(files.begin(), files.end());
   info("{} {} to {}, but for what is there already", join(names), names.size() == 1 ? "goes" : "go", host.address());
-  host.run("mkdir -p " + remote::shell_word(job.folder() + "/" + kFiles));
+  host.run("mkdir -p " + shell_word(job.folder() + "/" + kFiles));
   if (!files.empty()) host.send({files.begin(), files.end()}, job.folder() + "/" + kFiles);
-  io::AtomicFile file(settings);
-  const auto text = config::to_toml(fields);
-  file.write(text.data(), text.size());
-  file.commit();
+  io::write_text_atomic(settings, config::to_toml(fields));
   host.send_as(settings, job.folder() + "/settings.new.toml");
   job.start();
 }

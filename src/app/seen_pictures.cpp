@@ -34,8 +34,8 @@ SeenPictures look_at_pictures(const std::string& path) {
   if (path.empty()) config_error("new", "name a folder of pictures, or a metadata file");
   if (!io::is_there(path)) data_error("new", "there is nothing called '{}' to take pictures from; name a folder or a metadata file", path);
   train::DatasetChoice choice;
-  choice.metadata_path = path;
-  choice.trigger_word = kNoCaption;
+  choice.subset.metadata_path = path;
+  choice.subset.visits.trigger_word = kNoCaption;
   const data::Dataset dataset({.subsets = train::subsets_of(choice, 1), .skip_bad_samples = true});
   const auto survey = data::survey(dataset, 1);
   SeenPictures seen{.path = path,

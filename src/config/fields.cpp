@@ -14,6 +14,7 @@
 #include "base/overloaded.h"
 #include "base/text.h"
 #include "base/typed_path.h"
+#include "config/named_file.h"
 #include "config/refusal.h"
 
 namespace burnish::config {
@@ -263,11 +264,7 @@ std::string seen_from(const std::string& given, const std::filesystem::path& fol
 
 std::string seen_from_if_there(const std::string& name, const std::filesystem::path& folder) {
   auto found = seen_from(name, folder);
-  std::error_code failed;
-  auto colon = found.rfind(':');
-  bool is_there =
-      std::filesystem::exists(found, failed) || (colon != found.npos && std::filesystem::exists(found.substr(0, colon), failed));
-  return is_there ? found : typed_path(name);
+  return named_file(found) ? found : typed_path(name);
 }
 
 void relocate(const Field& field, const std::filesystem::path& folder) {

@@ -7,6 +7,8 @@
 #include <array>
 #include <memory>
 
+#include "base/host_name.h"
+
 namespace burnish::dist {
 
 namespace {
@@ -46,8 +48,8 @@ bool has_address(const std::string& host) {
 }
 
 std::string machine_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != 0 ? name.data() : "a machine without a name";
+  const auto name = host_name();
+  return name.empty() ? "a machine without a name" : name;
 }
 
 }  // namespace burnish::dist

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <climits>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/host_name.h"
 #include "base/input_error.h"
 #include "base/log.h"
 #include "base/progress.h"
@@ -44,11 +44,6 @@ std::string word_of(State state) {
 constexpr auto kBetweenWrites = std::chrono::seconds(1);
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
-
-std::string host_name() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
 
 /// Returns when a process started; 0 for one that is not there, or has ended and only waits to be asked how.
 int64_t start_of(int64_t process) {

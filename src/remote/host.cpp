@@ -9,6 +9,7 @@
 #include "base/input_error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "base/shell_word.h"
 #include "base/text.h"
 
 namespace burnish::remote {
@@ -35,12 +36,6 @@ std::string last_line(const std::string& text) {
 }
 
 }  // namespace
-
-std::string shell_word(const std::string& text) {
-  std::string word = "'";
-  for (char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return word + "'";
-}
 
 std::optional<Said> Host::try_run(const std::string& script) const {
   auto words = kSsh;

@@ -8,9 +8,6 @@
 
 namespace burnish::remote {
 
-/// Quotes a text as one word of the shell.
-std::string shell_word(const std::string& text);
-
 /// Another machine, which the programs ssh and rsync reach by a key, without asking anything.
 ///
 /// A machine that was reached once and is not any more is a lost line: what can wait for it says so by its result, what cannot tries again

@@ -8,6 +8,7 @@
 
 #include "base/input_error.h"
 #include "base/log.h"
+#include "base/shell_word.h"
 
 namespace burnish::remote {
 

@@ -30,7 +30,7 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
     }
     for (const auto& [stream, shape] : sample.further_latents)
       rows.back().further_sizes.insert(rows.back().further_sizes.end(), shape.begin(), shape.end());
-    rows.back().strength = samples.sets.at(sample.row.subset).slider_strength;
+    rows.back().strength = samples.set_of(sample).slider_strength;
   }
   std::vector<data::SampledSet> sets;
   for (const auto& set : samples.sets) sets.push_back({set.num_repeats * static_cast<double>(settings.num_repeats), set.of_class_set});
@@ -42,7 +42,7 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
 Pick pick(const data::Visit& visit, const Samples& samples, uint64_t seed) {
   CounterRandom variant(key_of(visit, seed, Purpose::variant)), caption(key_of(visit, seed, Purpose::caption));
   const auto& sample = samples.at(visit.row);
-  const auto& set = samples.sets[sample.row.subset];
+  const auto& set = samples.set_of(sample);
   const auto& rule = set.captions;
   Pick pick{visit.row, static_cast<int64_t>(variant.below(static_cast<uint64_t>(samples.num_variants))), caption.uniform() < rule.dropout};
   if (rule.varies()) pick.caption = data::with_trigger_word(set.trigger_word, data::draw_caption(rule, sample.row.captions, caption));
@@ -142,16 +142,16 @@ pipeline::Values Course::draws(const BatchVisits& batch, const std::set<std::str
   } else {
     draws = objective_.draws(asked);
   }
-  const auto& sets = (id.held_out ? held_out_ : &samples_)->sets;
-  auto factor = [&](const Sample& sample) { return sets[sample.row.subset].of_class_set ? settings_.prior_loss_weight : 1; };
+  const auto& samples = id.held_out ? *held_out_ : samples_;
   std::vector<double> weights, of_class_set;
   for (const auto* sample : asked.samples) {
-    weights.push_back(sample->row.loss_weight * factor(*sample));
-    of_class_set.push_back(sets[sample->row.subset].of_class_set ? 1 : 0);
+    const bool is_of_class_set = samples.set_of(*sample).of_class_set;
+    weights.push_back(sample->row.loss_weight * (is_of_class_set ? settings_.prior_loss_weight : 1));
+    of_class_set.push_back(is_of_class_set ? 1 : 0);
   }
   if (names.contains(kOfClassSet)) draws[kOfClassSet] = at::tensor(of_class_set, at::TensorOptions().dtype(at::kFloat));
   if (names.contains(kSliderStrength))
-    draws[kSliderStrength] = at::scalar_tensor(sets[asked.samples.at(0)->row.subset].slider_strength, at::kDouble);
+    draws[kSliderStrength] = at::scalar_tensor(samples.set_of(*asked.samples.at(0)).slider_strength, at::kDouble);
   draws[kLossWeight] = at::tensor(weights, at::TensorOptions().dtype(at::kFloat));
   if (names.contains(kPhase))
     draws[kPhase] = at::scalar_tensor(objective_.phase_of(id.number / settings_.batches_per_step), at::TensorOptions().dtype(at::kLong));

@@ -22,7 +22,7 @@ constexpr size_t kMostNamed = 8;
 
 /// "12 samples", "12 samples and 200 of the class set"
 std::string samples_text(const Samples& samples) {
-  auto num_class = std::ranges::count_if(samples.list, [&](const auto& sample) { return samples.sets[sample.row.subset].of_class_set; });
+  auto num_class = std::ranges::count_if(samples.list, [&](const auto& sample) { return samples.set_of(sample).of_class_set; });
   auto text = count_of(std::ssize(samples.list) - num_class, "sample");
   return num_class == 0 ? text : fmt::format("{} and {} of the class set", text, num_class);
 }
@@ -83,7 +83,7 @@ std::string sizes_of(const Samples& samples) {
 /// Counts the samples of each extent, those of class sets only where there are no others.
 std::map<Extent, int64_t> counts_by_extent(const Samples& samples) {
   std::map<Extent, int64_t> counts, of_class_sets;
-  for (const auto& sample : samples.list) ++(samples.sets.at(sample.row.subset).of_class_set ? of_class_sets : counts)[sample.extent];
+  for (const auto& sample : samples.list) ++(samples.set_of(sample).of_class_set ? of_class_sets : counts)[sample.extent];
   return counts.empty() ? of_class_sets : counts;
 }
 
@@ -113,11 +113,9 @@ void say_left_out(const data::Dataset& pictures) {
 void say_of_both_sets(const Samples& samples) {
   std::set<std::string> learned;
   for (const auto& sample : samples.list) {
-    if (!samples.sets[sample.row.subset].of_class_set && !sample.row.file.empty()) learned.insert(sample.row.file);
+    if (!samples.set_of(sample).of_class_set && !sample.row.file.empty()) learned.insert(sample.row.file);
   }
-  const auto is_both = [&](const auto& sample) {
-    return samples.sets[sample.row.subset].of_class_set && learned.contains(sample.row.file);
-  };
+  const auto is_both = [&](const auto& sample) { return samples.set_of(sample).of_class_set && learned.contains(sample.row.file); };
   if (const auto num = std::ranges::count_if(samples.list, is_both); num > 0)
     warn("{} of the class set's samples {} among those that are learned as well; name other pictures in class_metadata_path", num,
          num == 1 ? "is" : "are");

@@ -57,7 +57,7 @@ void check_data(const TrainOptions& o, Problems& problems) {
     if (!(metadata_path(o) + o.data.class_metadata_path).empty())
       problems.add("dataset_config names all data; put the other dataset into it, or take dataset_config out");
   } else if (metadata_path(o).empty() && (o.model.is_plan || !needs_pictures(o))) {
-    if (o.dataset.height == 0 && o.dataset.resolution.empty())
+    if (o.dataset.subset.size.height == 0 && o.dataset.resolution.empty())
       problems.add("no data given; name it with --dataset_metadata_path, or say with --height and --width how large pictures are");
   } else if (metadata_path(o).empty()) {
     problems.add("no data given; name a metadata file, or a folder of pictures with .txt captions, with --dataset_metadata_path");
@@ -82,7 +82,7 @@ void check_augmentation(const TrainOptions& o, Problems& problems) {
     problems.add(
         "random_crop, random_flip, other ways to change pictures and cache_variants belong to the command that makes the cache; sft:train "
         "takes its variants");
-  if (!encodes(o) && (o.dataset.shuffle_caption || o.dataset.enable_wildcard || o.dataset.caption_tag_dropout_rate > 0))
+  if (!encodes(o) && o.dataset.subset.visits.captions.varies())
     problems.add(
         "shuffle_caption, enable_wildcard and caption_tag_dropout_rate belong to the command that makes the cache, which lists them "
         "for {}",
@@ -98,7 +98,7 @@ void check_masks(const TrainOptions& o, Problems& problems) {
         "alpha");
   if (o.masks.from == "column" && o.masks.column.empty())
     problems.add("masked_loss column needs the name of a column; set mask_column, mask say");
-  if (!o.dataset.mask_folder.empty() && o.masks.column != "mask")
+  if (!o.dataset.subset.caption_files.mask_folder.empty() && o.masks.column != "mask")
     problems.add("the masks of mask_folder are the column mask, and mask_column is '{}'; take one of the two out", o.masks.column);
   if (o.masks.from != "none" && !objective_of(o).counts_masks)
     problems.add("{} compares whole pictures; take masked_loss {} out", objective_of(o).word, o.masks.from);

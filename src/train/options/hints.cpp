@@ -37,8 +37,9 @@ std::vector<std::string> shared_data_hints(const TrainOptions& o) {
   std::map<std::string, std::vector<std::string>> media;  // of the datasets that are learned, by what they name
   if (encodes(o)) {
     for (const auto& dataset : datasets_of(o)) {
-      if (dataset.is_reg || dataset.metadata_path.empty()) continue;  // samples that are drawn have no files
-      media[std::filesystem::absolute(dataset.metadata_path).lexically_normal().string()].push_back(dataset.media);
+      const auto& subset = dataset.subset;
+      if (subset.visits.of_class_set || subset.metadata_path.empty()) continue;  // samples that are drawn have no files
+      media[std::filesystem::absolute(subset.metadata_path).lexically_normal().string()].push_back(dataset.media);
     }
   }
   std::vector<std::string> hints;

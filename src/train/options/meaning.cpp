@@ -13,31 +13,35 @@ namespace burnish::train {
 std::vector<DatasetChoice> datasets_of(const TrainOptions& o) {
   if (!o.data.config.empty()) return read_dataset_config(o.data.config, o.dataset);
   std::vector<DatasetChoice> all{o.dataset};
-  all[0].metadata_path = metadata_path(o);
-  all[0].base_path = o.data.base_path;
+  all[0].subset.metadata_path = metadata_path(o);
+  all[0].subset.base_path = o.data.base_path;
   if (o.data.class_metadata_path.empty()) return all;
   all.push_back(o.dataset);
-  all[1].metadata_path = o.data.class_metadata_path;
-  all[1].base_path = o.data.class_base_path;
-  all[1].class_tokens = o.data.class_prompt;
-  all[1].trigger_word.clear();
-  all[1].mask_folder.clear();
-  all[1].is_reg = true;
+  auto& class_set = all[1].subset;
+  class_set.metadata_path = o.data.class_metadata_path;
+  class_set.base_path = o.data.class_base_path;
+  class_set.caption_files.class_tokens = o.data.class_prompt;
+  class_set.caption_files.mask_folder.clear();
+  class_set.visits.trigger_word.clear();
+  class_set.visits.of_class_set = true;
   return all;
 }
 
 static bool any_augmentation(const TrainOptions& o, bool (data::Augmentation::*holds)() const) {
-  if (!encodes(o)) return (o.dataset.augmentation.*holds)();
-  return std::ranges::any_of(datasets_of(o), [&](const auto& dataset) { return (dataset.augmentation.*holds)(); });
+  if (!encodes(o)) return (o.dataset.subset.augmentation.*holds)();
+  return std::ranges::any_of(datasets_of(o), [&](const auto& dataset) { return (dataset.subset.augmentation.*holds)(); });
 }
 
 bool augments(const TrainOptions& o) { return any_augmentation(o, &data::Augmentation::is_any); }
 bool varies(const TrainOptions& o) { return any_augmentation(o, &data::Augmentation::varies); }
 
-bool has_class_set(const TrainOptions& o) { return !encodes(o) || std::ranges::any_of(datasets_of(o), &DatasetChoice::is_reg); }
+bool has_class_set(const TrainOptions& o) {
+  return !encodes(o) || std::ranges::any_of(datasets_of(o), [](const auto& one) { return one.subset.visits.of_class_set; });
+}
 
 bool has_trigger_word(const TrainOptions& o) {
-  return !encodes(o) || std::ranges::any_of(datasets_of(o), [](const auto& dataset) { return !dataset.trigger_word.empty(); });
+  return !encodes(o) ||
+         std::ranges::any_of(datasets_of(o), [](const auto& dataset) { return !dataset.subset.visits.trigger_word.empty(); });
 }
 
 int64_t checkpoint_rank(const TrainOptions& o) {

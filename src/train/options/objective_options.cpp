@@ -47,10 +47,10 @@ void check_extra_inputs(const TrainOptions& o) {
   if (column.empty() && !extra_columns(o).empty()) column = *extra_columns(o).begin();
   if (column.empty() || !encodes(o)) return;
   for (const auto& dataset : datasets_of(o)) {
-    if (dataset.augmentation.random_crop)
+    if (dataset.subset.augmentation.random_crop)
       config_error("train", "random_crop cuts a picture elsewhere than its reference pictures (extra_inputs {}); take one of them out",
                    column);
-    if (dataset.augmentation.alters())
+    if (dataset.subset.augmentation.alters())
       config_error("train",
                    "options that turn a picture or change its colours leave its reference pictures (extra_inputs {}) as they are; take one "
                    "of them out",
@@ -95,7 +95,8 @@ void check_objective(const TrainOptions& o) {
   check_extra_inputs(o);
   check_options(objective_options(), o.objective);
   const auto& kind = objective_of(o);
-  if (encodes(o) && !kind.takes_strengths && std::ranges::any_of(datasets_of(o), [](const auto& d) { return d.slider_strength != 1; }))
+  if (encodes(o) && !kind.takes_strengths &&
+      std::ranges::any_of(datasets_of(o), [](const auto& d) { return d.subset.visits.slider_strength != 1; }))
     config_error("train", "slider_strength of a dataset is for task sft, and this is {}; take it out", kind.word);
   kind.check({.own = o.objective,
               .augments = augments(o),

@@ -108,8 +108,8 @@ data::DatasetOptions dataset_options(const TrainOptions& o, const std::vector<Da
 data::DatasetOptions held_out_options(const TrainOptions& o) {
   if (o.data.validation_metadata_path.empty()) return {};
   auto held_out = o.dataset;
-  held_out.metadata_path = o.data.validation_metadata_path;
-  held_out.augmentation = {};
+  held_out.subset.metadata_path = o.data.validation_metadata_path;
+  held_out.subset.augmentation = {};
   return dataset_options(o, {held_out});
 }
 
@@ -123,7 +123,7 @@ DataSettings data_settings(const TrainOptions& o) {
     s.list_folder = s.is_import ? o.cache.import_diffsynth : o.data.base_path;
   }
   s.held_out = held_out_options(o);
-  s.caption_dropout = o.dataset.caption_dropout;
+  s.caption_dropout = o.dataset.subset.visits.captions.dropout;
   keep_in(s, s.from_pictures || s.is_import ? cache_folder(o) : o.cache.path);
   s.inputs = std::make_shared<InputTable>(input_table(o.objective));
   s.cache_bytes = o.cache.budget * kGiB;

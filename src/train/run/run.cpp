@@ -94,7 +94,7 @@ bool holds(const Sample& sample, const std::string& word) {
 void check_captions_have(const std::string& word, const Samples& samples, bool is_only_word) {
   int64_t num = 0, num_with = 0;
   for (const auto& sample : samples.list) {
-    if (!samples.sets.at(sample.row.subset).of_class_set) ++(holds(sample, word) ? num_with : num);
+    if (!samples.set_of(sample).of_class_set) ++(holds(sample, word) ? num_with : num);
   }
   if (num_with == 0 && samples.has_captions)
     data_error("train", "no caption holds '{}', so that nothing would be learned of it; write it there, or put it before all with {} '{}'",

@@ -55,8 +55,7 @@ std::string trigger_words(const Samples& samples) {
 }
 
 int64_t count_samples(const Samples& samples, bool of_class_set) {
-  return std::ranges::count_if(samples.list,
-                               [&](const auto& sample) { return samples.sets[sample.row.subset].of_class_set == of_class_set; });
+  return std::ranges::count_if(samples.list, [&](const auto& sample) { return samples.set_of(sample).of_class_set == of_class_set; });
 }
 
 }  // namespace

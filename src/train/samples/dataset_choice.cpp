@@ -40,31 +40,21 @@ data::Size parse_resolution(const std::string& text) {
 }
 
 data::SizeRule size_rule(const DatasetChoice& o, const std::string& resolution) {
-  data::SizeRule rule{o.height, o.width, o.max_pixels, 1};
+  auto rule = o.subset.size;
+  rule.division = 1;  // the model says another
   if (resolution.empty()) return rule;
-  auto size = parse_resolution(resolution);
-  if (!o.enable_bucket) return {size.height, size.width, o.max_pixels, 1};
+  const auto size = parse_resolution(resolution);
+  if (!o.enable_bucket) {
+    rule.height = size.height;
+    rule.width = size.width;
+    return rule;
+  }
   using Kind = data::BucketRule::Kind;
-  rule.buckets = {.kind = o.bucket_rule == "kohya" ? Kind::kohya : Kind::onetrainer,
-                  .resolution = size,
-                  .least = o.min_bucket_reso,
-                  .most = o.max_bucket_reso,
-                  .step = o.bucket_reso_steps,
-                  .upscale = !o.bucket_no_upscale};
+  rule.buckets = o.buckets;
+  rule.buckets->kind = o.bucket_rule == "kohya" ? Kind::kohya : Kind::onetrainer;
+  rule.buckets->resolution = size;
+  rule.buckets->upscale = !o.bucket_no_upscale;
   return rule;
-}
-
-data::CaptionRule caption_rule(const DatasetChoice& o) {
-  return {.prefix = o.caption_prefix,
-          .suffix = o.caption_suffix,
-          .dropout = o.caption_dropout,
-          .wildcards = o.enable_wildcard,
-          .shuffle = o.shuffle_caption,
-          .tag_dropout = o.caption_tag_dropout_rate,
-          .keep_tokens = o.keep_tokens,
-          .keep_separator = o.keep_tokens_separator,
-          .separator = o.caption_separator,
-          .secondary_separator = o.secondary_separator};
 }
 
 void bucket_fields(config::Fields& f, DatasetChoice& o) {
@@ -78,29 +68,30 @@ void bucket_fields(config::Fields& f, DatasetChoice& o) {
   f("bucket_no_upscale", o.bucket_no_upscale,
     "false scales pictures up that are smaller than their bucket; else they keep their size, rounded down to steps")
       .counts_when("enable_bucket", buckets);
-  f("min_bucket_reso", o.min_bucket_reso, "shortest side of a bucket of kohya")
+  f("min_bucket_reso", o.buckets.least, "shortest side of a bucket of kohya")
       .at_most(kMostPixelsASide)
       .in("pixels")
       .counts_when("enable_bucket with bucket_rule kohya", has_limits);
-  f("max_bucket_reso", o.max_bucket_reso, "longest side of a bucket of kohya")
+  f("max_bucket_reso", o.buckets.most, "longest side of a bucket of kohya")
       .at_most(kMostPixelsASide)
       .in("pixels")
       .counts_when("enable_bucket with bucket_rule kohya", has_limits);
-  f("bucket_reso_steps", o.bucket_reso_steps, "sides of buckets are multiples of this")
+  f("bucket_reso_steps", o.buckets.step, "sides of buckets are multiples of this")
       .at_most(kMostPixelsASide)
       .in("pixels")
       .counts_when("enable_bucket", buckets);
 }
 
 void size_fields(config::Fields& f, DatasetChoice& o) {
-  const auto is_fixed = [&o] { return o.height > 0 || !o.resolution.empty(); };
-  f("height", o.height, "fixed height; with width, else each picture keeps its shape")
+  auto& size = o.subset.size;
+  const auto is_fixed = [&o] { return o.subset.size.height > 0 || !o.resolution.empty(); };
+  f("height", size.height, "fixed height; with width, else each picture keeps its shape")
       .at_least(0)
       .at_most(kMostPixelsASide)
       .in("pixels")
       .repeated();
-  f("width", o.width, "fixed width").at_least(0).at_most(kMostPixelsASide).in("pixels").repeated();
-  f("max_pixels", o.max_pixels, "area above which a picture is scaled down")
+  f("width", size.width, "fixed width").at_least(0).at_most(kMostPixelsASide).in("pixels").repeated();
+  f("max_pixels", size.max_pixels, "area above which a picture is scaled down")
       .at_least(1)
       .at_most(kMostPixelsASide * kMostPixelsASide)
       .in("pixels")
@@ -119,7 +110,8 @@ void size_fields(config::Fields& f, DatasetChoice& o) {
 }
 
 void clip_fields(config::Fields& f, DatasetChoice& o) {
-  f("num_frames", o.num_frames, "frames of a clip, where the model makes clips; a shorter clip has fewer; 0: 81")
+  auto& clips = o.subset.clips;
+  f("num_frames", clips.num_frames, "frames of a clip, where the model makes clips; a shorter clip has fewer; 0: 81")
       .at_least(0)
       .at_most(kMostFrames)
       .repeated();
@@ -132,11 +124,11 @@ void clip_fields(config::Fields& f, DatasetChoice& o) {
     "which frames of a clip are trained: those at its head or in its middle, the whole clip, chunks one behind the other, slide (a clip "
     "every frame_stride frames), or uniform (frame_sample clips, spread evenly)")
       .one_of({"head", "middle", "whole", "chunks", "slide", "uniform"});
-  f("frame_stride", o.frame_stride, "of slide: frames from one clip to the next")
+  f("frame_stride", clips.stride, "of slide: frames from one clip to the next")
       .at_least(1)
       .at_most(kMostFrames)
       .counts_when("frame_extraction slide", [&o] { return o.frame_extraction == "slide"; });
-  f("frame_sample", o.frame_sample, "of uniform: clips that are taken of each file")
+  f("frame_sample", clips.num_windows, "of uniform: clips that are taken of each file")
       .at_least(1)
       .at_most(kMostFrames)
       .counts_when("frame_extraction uniform", [&o] { return o.frame_extraction == "uniform"; });
@@ -166,37 +158,39 @@ void augmentation_fields(config::Fields& f, data::Augmentation& a) {
 }
 
 void caption_fields(config::Fields& f, DatasetChoice& o) {
-  f("caption_extension", o.caption_extension,
+  auto& files = o.subset.caption_files;
+  auto& rule = o.subset.visits.captions;
+  f("caption_extension", files.endings,
     "comma list of endings of caption files, the first that is there counts; with enable_wildcard one is drawn, ENDING=WEIGHT times as "
     "often");
-  f("class_tokens", o.class_tokens, "caption of samples that have none", {"default_caption"});
-  f("trigger_word", o.trigger_word,
+  f("class_tokens", files.class_tokens, "caption of samples that have none", {"default_caption"});
+  f("trigger_word", o.subset.visits.trigger_word,
     "takes the place of [trigger] in captions, and stands before every caption that does not hold it; not for class sets")
       .called(config::kTrigger);
-  f("caption_prefix", o.caption_prefix, "before every caption");
-  f("caption_suffix", o.caption_suffix, "behind every caption");
-  f("caption_dropout", o.caption_dropout, "share of visits under the empty caption", {"caption_dropout_rate"}).of_visits();
-  f("enable_wildcard", o.enable_wildcard,
+  f("caption_prefix", rule.prefix, "before every caption");
+  f("caption_suffix", rule.suffix, "behind every caption");
+  f("caption_dropout", rule.dropout, "share of visits under the empty caption", {"caption_dropout_rate"}).of_visits();
+  f("enable_wildcard", rule.wildcards,
     "draw at each visit one of a picture's captions, which are lines of its file too, and one of a, b and c where it says {a|b|c}")
       .of_visits();
 }
 
 /// Options of captions that are lists of tags.
 void tag_fields(config::Fields& f, DatasetChoice& o) {
-  const auto of_changed_tags = [&o](config::Row row) {
-    row.of_visits().counts_when("shuffle_caption or caption_tag_dropout_rate",
-                                [&o] { return o.shuffle_caption || o.caption_tag_dropout_rate > 0; });
+  auto& rule = o.subset.visits.captions;
+  const auto of_changed_tags = [&rule](config::Row row) {
+    row.of_visits().counts_when("shuffle_caption or caption_tag_dropout_rate", [&rule] { return rule.shuffle || rule.tag_dropout > 0; });
   };
-  f("shuffle_caption", o.shuffle_caption, "put the tags of a caption in another order at each visit").of_visits();
-  f("caption_tag_dropout_rate", o.caption_tag_dropout_rate, "share of a caption's tags that are left out at each visit").of_visits();
-  of_changed_tags(f("keep_tokens", o.keep_tokens, "tags at the start of a caption that are neither shuffled nor left out"));
-  of_changed_tags(f("keep_tokens_separator", o.keep_tokens_separator,
+  f("shuffle_caption", rule.shuffle, "put the tags of a caption in another order at each visit").of_visits();
+  f("caption_tag_dropout_rate", rule.tag_dropout, "share of a caption's tags that are left out at each visit").of_visits();
+  of_changed_tags(f("keep_tokens", rule.keep_tokens, "tags at the start of a caption that are neither shuffled nor left out"));
+  of_changed_tags(f("keep_tokens_separator", rule.keep_separator,
                     "what stands before it in a caption is neither shuffled nor left out, and what stands behind a second one; ||| say"));
-  of_changed_tags(f("caption_separator", o.caption_separator, "what stands between the tags of a caption"));
-  f.path("mask_folder", o.mask_folder,
+  of_changed_tags(f("caption_separator", rule.separator, "what stands between the tags of a caption"));
+  f.path("mask_folder", o.subset.caption_files.mask_folder,
          "folder of masks, each with the name of its picture and any ending, for masked_loss column; samples without one count whole",
          {"mask_path", "conditioning_data_dir"});
-  of_changed_tags(f("secondary_separator", o.secondary_separator,
+  of_changed_tags(f("secondary_separator", rule.secondary_separator,
                     "tags joined by it are shuffled and left out as one; caption_separator takes its place"));
 }
 
@@ -216,15 +210,16 @@ void check_augmentation(const data::Augmentation& a) {
 
 /// Keys of a dataset_config beside those of a run.
 void fields_of_one(config::Fields& f, DatasetChoice& o) {
+  auto& visits = o.subset.visits;
   fields(f, o);
-  f.path("dataset_base_path", o.base_path, "folder that file names start from, or of pictures", {"image_dir"});
-  f.path("dataset_metadata_path", o.metadata_path, "metadata", {"metadata_file"}).called(config::kData);
+  f.path("dataset_base_path", o.subset.base_path, "folder that file names start from, or of pictures", {"image_dir"});
+  f.path("dataset_metadata_path", o.subset.metadata_path, "metadata", {"metadata_file"}).called(config::kData);
   f("media", o.media, "which files are its samples, for a folder that a further dataset names: all, its pictures alone, or its clips alone")
       .one_of({"all", "pictures", "clips"});
-  f("num_repeats", o.num_repeats, "visits of each sample in an epoch").at_most(kMostRepeats);
-  f("loss_weight", o.loss_weight, "factor on the loss of its samples").at_least(0);
-  f("is_reg", o.is_reg, "a class set");
-  f("slider_strength", o.slider_strength,
+  f("num_repeats", visits.num_repeats, "visits of each sample in an epoch").at_most(kMostRepeats);
+  f("loss_weight", o.subset.loss_weight, "factor on the loss of its samples").at_least(0);
+  f("is_reg", visits.of_class_set, "a class set");
+  f("slider_strength", visits.slider_strength,
     "strength of the adapter at which its samples are learned: 1, and -1 for those of a slider's other end");
   f.no_effect("cache_info", true, "metadata is read at once");
   f.refused("batch_size", "all datasets of a run share one; give --batch_size");
@@ -242,10 +237,11 @@ std::string as_there(const std::string& path) {
 }
 
 /// A class set shows what a model knows already: what names the subject of the run is not for it.
-void as_class_set(DatasetChoice& o, const DatasetChoice& run) {
-  o.trigger_word.clear();
-  if (o.class_tokens == run.class_tokens) o.class_tokens.clear();
-  if (o.mask_folder == run.mask_folder) o.mask_folder.clear();
+void as_class_set(data::Subset& subset, const data::Subset& run) {
+  auto& files = subset.caption_files;
+  subset.visits.trigger_word.clear();
+  if (files.class_tokens == run.caption_files.class_tokens) files.class_tokens.clear();
+  if (files.mask_folder == run.caption_files.mask_folder) files.mask_folder.clear();
 }
 
 }  // namespace
@@ -254,7 +250,7 @@ void fields(config::Fields& f, DatasetChoice& o) {
   const auto first = f.list().size();
   f.group("Pictures and clips");
   size_fields(f, o);
-  augmentation_fields(f, o.augmentation);
+  augmentation_fields(f, o.subset.augmentation);
   clip_fields(f, o);
   f.group("Captions and masks");
   caption_fields(f, o);
@@ -263,28 +259,31 @@ void fields(config::Fields& f, DatasetChoice& o) {
 }
 
 void check(const DatasetChoice& o) {
+  const auto& size = o.subset.size;
+  const auto& visits = o.subset.visits;
   auto listed = o;
   config::Fields all;
   fields_of_one(all, listed);
   config::Problems problems(all);
   problems.check_values();
   problems.refuse("train");
-  if ((o.height > 0) != (o.width > 0)) config_error("train", "give both height and width, or neither");
-  if (o.height > 0 && !o.resolution.empty())
+  if ((size.height > 0) != (size.width > 0)) config_error("train", "give both height and width, or neither");
+  if (size.height > 0 && !o.resolution.empty())
     config_error("train", "height and width give one size and resolution another; take one of them out");
   if (o.enable_bucket && o.resolution.empty())
     config_error("train", "enable_bucket makes sizes of one area; name it with resolution, 1024 say");
   for (const auto& resolution : o.resolution) parse_resolution(resolution);
   if (o.frame_rate > 0 && o.frame_rate < kLeastFrameRate)
     config_error("train", "frame_rate must be at least {}, or 0 for the model's, and is {}", kLeastFrameRate, o.frame_rate);
-  if (!(o.num_repeats > 0)) config_error("train", "num_repeats must be more than 0, not {}", o.num_repeats);
-  if (o.is_reg && o.num_repeats != 1)
+  if (!(visits.num_repeats > 0)) config_error("train", "num_repeats must be more than 0, not {}", visits.num_repeats);
+  if (visits.of_class_set && visits.num_repeats != 1)
     config_error("train", "a class set has as many visits as all other samples, and num_repeats {} asks for others; take it out",
-                 o.num_repeats);
-  if (!std::isfinite(o.slider_strength) || o.slider_strength == 0)
-    config_error("train", "slider_strength must be a number other than 0, where nothing would be learned, and is {}", o.slider_strength);
-  check_augmentation(o.augmentation);
-  data::check(caption_rule(o));
+                 visits.num_repeats);
+  if (!std::isfinite(visits.slider_strength) || visits.slider_strength == 0)
+    config_error("train", "slider_strength must be a number other than 0, where nothing would be learned, and is {}",
+                 visits.slider_strength);
+  check_augmentation(o.subset.augmentation);
+  data::check(visits.captions);
 }
 
 std::vector<DatasetChoice> read_dataset_config(const std::string& path, const DatasetChoice& run) {
@@ -295,14 +294,15 @@ std::vector<DatasetChoice> read_dataset_config(const std::string& path, const Da
     return f;
   });
   for (auto& one : read) {
-    if (one.is_reg) as_class_set(one, run);
-    if (one.metadata_path.empty()) one.metadata_path = one.base_path;
-    if (one.metadata_path.empty())
+    auto& subset = one.subset;
+    if (subset.visits.of_class_set) as_class_set(subset, run.subset);
+    if (subset.metadata_path.empty()) subset.metadata_path = subset.base_path;
+    if (subset.metadata_path.empty())
       config_error("train", "{}: a dataset names no data; give a folder in image_dir, or a metadata file in metadata_file", path);
     check(one);
   }
   if (read.empty()) config_error("train", "{} holds no [[datasets]]", path);
-  if (std::ranges::all_of(read, &DatasetChoice::is_reg))
+  if (std::ranges::all_of(read, [](const auto& one) { return one.subset.visits.of_class_set; }))
     config_error("train", "{} holds class sets (is_reg) alone; name a dataset that is to be learned", path);
   return {read.begin(), read.end()};
 }
@@ -312,35 +312,28 @@ data::ClipRule clip_rule(const DatasetChoice& o) {
   static const std::map<std::string, Extraction> kinds{{"head", Extraction::head},   {"middle", Extraction::middle},
                                                        {"whole", Extraction::whole}, {"chunks", Extraction::chunks},
                                                        {"slide", Extraction::slide}, {"uniform", Extraction::uniform}};
-  return {.extraction = kinds.at(o.frame_extraction),
-          .num_frames = o.num_frames,
-          .rate = data::as_fraction(o.frame_rate),
-          .stride = o.frame_stride,
-          .num_windows = o.frame_sample};
+  auto rule = o.subset.clips;
+  rule.extraction = kinds.at(o.frame_extraction);
+  rule.rate = data::as_fraction(o.frame_rate);
+  return rule;
 }
 
 std::vector<data::Subset> subsets_of(const DatasetChoice& o, int64_t cache_variants) {
-  auto mirrored_alone = o.augmentation;
+  auto subset = o.subset;
+  subset.metadata_path = as_there(o.subset.metadata_path);
+  subset.base_path = base_of(subset.metadata_path, as_there(o.subset.base_path));
+  auto mirrored_alone = subset.augmentation;
   mirrored_alone.random_flip = false;
-  auto variants = cache_variants > 0 ? cache_variants : mirrored_alone.varies() ? 4 : 2;
-  auto metadata_path = as_there(o.metadata_path);
-  auto resolutions = o.resolution.empty() ? std::vector<std::string>{""} : o.resolution;
-  std::vector<data::Subset> subsets;
-  for (const auto& resolution : resolutions) {
-    data::Subset subset{base_of(metadata_path, as_there(o.base_path)), metadata_path, size_rule(o, resolution)};
-    subset.augmentation = o.augmentation;
-    subset.augmentation.num_variants = o.augmentation.varies() ? variants : 1;
-    subset.loss_weight = o.loss_weight;
-    subset.caption_files = {.endings = o.caption_extension,
-                            .class_tokens = o.class_tokens,
-                            .trigger_word = o.trigger_word,
-                            .mask_folder = as_there(o.mask_folder),
-                            .media = kMedia.at(o.media)};
-    subset.clips = clip_rule(o);
-    subset.visits = {o.num_repeats, o.is_reg, caption_rule(o), o.trigger_word, o.slider_strength};
-    if (o.multi_resolution == "one" && !o.is_reg) subset.visits.num_repeats /= static_cast<double>(resolutions.size());
-    subsets.push_back(std::move(subset));
-  }
+  const auto variants = cache_variants > 0 ? cache_variants : mirrored_alone.varies() ? 4 : 2;
+  subset.augmentation.num_variants = subset.augmentation.varies() ? variants : 1;
+  subset.caption_files.mask_folder = as_there(o.subset.caption_files.mask_folder);
+  subset.caption_files.trigger_word = subset.visits.trigger_word;
+  subset.caption_files.media = kMedia.at(o.media);
+  subset.clips = clip_rule(o);
+  const auto resolutions = o.resolution.empty() ? std::vector<std::string>{""} : o.resolution;
+  if (o.multi_resolution == "one" && !subset.visits.of_class_set) subset.visits.num_repeats /= static_cast<double>(resolutions.size());
+  std::vector<data::Subset> subsets(resolutions.size(), subset);
+  for (size_t i = 0; i < subsets.size(); ++i) subsets[i].size = size_rule(o, resolutions[i]);
   return subsets;
 }
 

@@ -86,17 +86,15 @@ TEST_F(CacheFiles, AListOfAnotherSizeOrOrderIsRefusedByName) {
 
 namespace {
 
-/// Numbers of options of `burnish train`, whose ends are given by their rows.
-json numbers_of(const std::string& verb) {
+/// Rows of a verb's options whose type is one of these.
+std::vector<json> rows_of(const std::string& verb, const std::vector<std::string>& types) {
+  std::vector<json> rows;
   const auto all = json::parse(run_burnish("help " + verb + " --json").output);
-  auto numbers = json::array();
   for (const auto& row : all.at("options")) {
-    if (row.at("type") == "number") numbers.push_back(row);
+    if (std::ranges::count(types, row.at("type")) > 0 && !row.contains("acts_outside")) rows.push_back(row);
   }
-  return numbers;
+  return rows;
 }
-
-class EveryNumber : public BadInput, public testing::WithParamInterface<double> {};
 
 /// What options must be given for one to count, from "NAME has no effect here: it belongs to OPTION VALUE".
 std::string needed_for(const std::string& name, const std::string& output) {
@@ -114,24 +112,64 @@ std::string needed_for(const std::string& name, const std::string& output) {
   return "--" + option + " " + (value == "or" ? "" : value == "above" ? "1" : value) + " ";
 }
 
-}  // namespace
-
-TEST_P(EveryNumber, IsRefusedOrTrainedWith) {
-  for (const auto& row : numbers_of("train")) {
+/// Commands that are good but for an option that comes last and wins.
+class EveryOption : public BadInput {
+ protected:
+  std::string command(const std::string& verb) const {
+    if (verb == "train") return train("--overwrite --lora_target_modules to_q --max_steps 1 ");
+    if (verb == "sample") return sample("");
+    if (verb == "data") return "data " + quoted(kGolden / "pictures/metadata.csv") + " ";
+    const auto rest = golden_model() + golden_data();
+    return verb == "cache" ? "cache " + rest + option("cache_path", at("cache")) : "plan " + rest + "--lora_rank 4 ";
+  }
+  void expect_told_with(const std::string& verb, const json& row, const std::string& value) const {
     const auto name = row.at("name").get<std::string>();
-    const auto value = GetParam() == -1e12 ? row.value("least", -1e12) : GetParam() == 1e12 ? row.value("most", 1e12) : GetParam();
     std::string needed;
     Outcome outcome;
     for (int i = 0; i < 3; ++i) {
-      outcome = run_burnish(train(fmt::format("--overwrite --lora_target_modules to_q --max_steps 1 {} --{}={}", needed, name, value)),
-                            "BURNISH_LOG=error");
+      outcome = run_burnish(fmt::format("{} {} '--{}={}'", command(verb), needed, name, value), "BURNISH_LOG=error");
       const auto more = outcome.exit_code == 2 ? needed_for(name, outcome.output) : "";
       if (more.empty()) break;
       needed += more;
     }
-    expect_told(outcome, fmt::format("{}={}", name, value));
+    expect_told(outcome, fmt::format("{} --{}={}", verb, name, value));
+  }
+};
+
+constexpr const char* kNumber = "number";
+constexpr const char* kWhole = "whole number";
+
+/// The least and the most that a row allows, 0, and what none does.
+class EveryNumber : public EveryOption, public testing::WithParamInterface<double> {};
+
+/// What may stand where a text holds numbers: of a list, behind a name, or behind a file.
+class EveryText : public EveryOption, public testing::WithParamInterface<const char*> {};
+
+}  // namespace
+
+// Of counts the most is planned and not run: it is steps without end.
+TEST_P(EveryNumber, IsRefusedOrTrainedWith) {
+  for (const std::string verb : {"train", "plan", "sample", "cache", "data"}) {
+    const bool is_planned = verb == "plan" || verb == "data";
+    for (const auto& row : rows_of(verb, {kNumber, kWhole})) {
+      const bool is_whole = row.at("type") == kWhole;
+      if (GetParam() == 1e12 && is_whole && !is_planned) continue;
+      const auto value = GetParam() == -1e12 ? row.value("least", -1e12) : GetParam() == 1e12 ? row.value("most", 1e12) : GetParam();
+      expect_told_with(verb, row, is_whole && std::abs(value) <= 1e15 ? fmt::format("{:.0f}", value) : fmt::format("{}", value));
+    }
   }
 }
 
-// The least and the most that a row allows, 0, and what none does.
 INSTANTIATE_TEST_SUITE_P(Ends, EveryNumber, testing::Values(-1e12, 0.0, 1e12, 1e300));
+
+TEST_P(EveryText, IsRefusedOrTakenAsATextIs) {
+  const auto file = write("a.safetensors", "").string();
+  for (const std::string verb : {"train", "plan", "sample", "data"}) {
+    for (const auto& row : rows_of(verb, {"text", "list of texts"}))
+      expect_told_with(verb, row, (row.at("names_files").get<bool>() ? file + ":" : "") + GetParam());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Numbers, EveryText,
+                         testing::Values("1e300", "-1", "nan", "99999999999999999999", "0.5,1e300", "a=1e300", "x:1e300",
+                                         "1x99999999999999999999", ",", "=", ":"));

@@ -63,7 +63,7 @@ TEST_F(New, PicturesWithoutCaptionsBecomeARunThatTrains) {
   auto o = settings();
   EXPECT_EQ(o.model.model, std::vector<std::string>{kAssets.string()});
   EXPECT_EQ(o.data.metadata_path, at("pictures").string());
-  EXPECT_EQ(o.dataset.trigger_word, "sks dog");
+  EXPECT_EQ(o.dataset.subset.visits.trigger_word, "sks dog");
   EXPECT_EQ(o.model.device, "cpu");
   EXPECT_EQ(o.adapter.rank, 16);
   EXPECT_EQ(o.step.learning_rate, 1e-4);
@@ -99,14 +99,14 @@ TEST_F(New, EverySettingIsExplained) {
 TEST_F(New, CaptionsThatSayAllNeedNoWords) {
   pictures(2, {"a dog on grass", "a dog in snow"});
   made(answers("--subject dog"));
-  EXPECT_EQ(settings().dataset.trigger_word, "");
+  EXPECT_EQ(settings().dataset.subset.visits.trigger_word, "");
   EXPECT_THAT(read_file(at("run.prompts.txt")), HasSubstr("\na dog on grass --s 4"));
   made(answers("--subject 'sks dog' --overwrite"));
-  EXPECT_EQ(settings().dataset.trigger_word, "sks dog");
+  EXPECT_EQ(settings().dataset.subset.visits.trigger_word, "sks dog");
   EXPECT_THAT(read_file(at("run.toml")), HasSubstr("put before 2 of 2 captions"));
   EXPECT_THAT(read_file(at("run.prompts.txt")), HasSubstr("\nsks dog a dog on grass --s 4"));
   made(answers("--subject '' --overwrite"));
-  EXPECT_EQ(settings().dataset.trigger_word, "");
+  EXPECT_EQ(settings().dataset.subset.visits.trigger_word, "");
   EXPECT_THAT(read_file(at("run.prompts.txt")), AllOf(HasSubstr("\na dog in snow --s 4"), Not(HasSubstr("beach"))));
 }
 
@@ -126,7 +126,7 @@ TEST_F(New, APublishedModelIsPlannedByItsName) {
   made(answers("--memory 6", "sd15"), "HF_HUB_CACHE=" + quoted(at("cache-of-hub")));
   auto o = settings();
   EXPECT_EQ(o.model.model, std::vector<std::string>{"stable-diffusion-v1-5/stable-diffusion-v1-5"});
-  EXPECT_EQ(o.dataset.max_pixels, 512 * 512);
+  EXPECT_EQ(o.dataset.subset.size.max_pixels, 512 * 512);
   EXPECT_EQ(o.model.device, "auto");
   EXPECT_EQ(o.plan.device_memory, "");
   EXPECT_THAT(read_file(at("run.prompts.txt")), HasSubstr(" --s 30 --l 7 --d 1\n"));

@@ -269,8 +269,8 @@ TEST_F(OutOfMemory, EndsTheStepAndNotTheRunsWork) {
 
 TEST_F(OutOfMemory, IsExplainedByThePlan) {
   auto run = options("run", 0);
-  run.dataset.height = run.dataset.width = 64;
-  run.dataset.max_pixels = TrainOptions{}.dataset.max_pixels;
+  run.dataset.subset.size.height = run.dataset.subset.size.width = 64;
+  run.dataset.subset.size.max_pixels = TrainOptions{}.dataset.subset.size.max_pixels;
   run.course.batch_size = 16;
   const auto settings = settle(run);
   auto plan = plan_memory(settings);
