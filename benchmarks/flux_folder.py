@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TINY, GOLDEN_VAE = ROOT / "assets/tiny-flux", ROOT / "tests/golden/pipeline/model/vae"
 SHARD_BYTES = 5 << 30
-ITEM_BYTES = {"BF16": 2, "F32": 4}
+ITEM_BYTES = {"BF16": 2, "F32": 4, "I8": 1, "U8": 1}
 
 # Attention and feed-forward layers of the blocks, as one regular expression for a whole path: peft and burnish read it alike.
 LORA_TARGETS = (r"(single_)?transformer_blocks\.\d+\.(attn\.(to_q|to_k|to_v|to_out\.0|add_q_proj|add_k_proj|add_v_proj|to_add_out)"

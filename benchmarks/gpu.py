@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What a GPU makes of burnish, in one call of at most --minutes: tests on it, single operators beside ATen's and the memory's bandwidth, and
-steps of FLUX.1 at its full 12 billion parameters (batch 1), of SDXL (batch 4), both at 1024x1024, and of Wan 2.1 1.3B (81 frames of 672x672,
-21 x 42 x 42 tokens), a LoRA of rank 16, beside diffusers + peft where python3 imports them.
+steps of FLUX.1 at its full 12 billion parameters (batch 1), of SDXL (batch 4), both at 1024x1024, of Wan 2.1 1.3B (81 frames of 672x672,
+21 x 42 x 42 tokens), and of MiniMax-H3 in ComfyUI's pruned INT8 (stills of 512x512, and 22 frames of 480x832), a LoRA of rank 16, beside
+diffusers + peft where python3 imports them and has the format.
 
-Weights are random (24, 5 and 3 GB, written once into build/bench/); speed and memory do not depend on their values. Model FLOPs leave
+Weights are random (24, 5, 3 and 21 GB, written once into build/bench/, of a model whose cases are asked for); speed and memory do not depend on their values. Model FLOPs leave
 recomputation out: 2 forward costs of products with weights, 3 of attention. What fails is named in the report, and the rest goes on.
 BURNISH_TEST_DEVICE=cpu rehearses all of it with small models.
 """
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import flux_folder
+import h3_folder
 import measure
 import unet_folder
 import wan_folder
@@ -52,7 +54,7 @@ class Subject:
     num_parameters: int
     targets: str
     burnish: tuple  # options
-    peer: tuple  # script and options
+    peer: tuple  # script and options; () where diffusers does not read the weights
     flops: tuple  # of one forward of a picture: products with weights, attention
     make_data: Callable  # writes what to learn from, returns the metadata's path
 
@@ -96,10 +98,30 @@ def wan():
                    lambda: wan_folder.make_clips(measure.SCRATCH / f"clips-{side}", 2, frames, side))
 
 
+def h3(name, frames, height, width):
+    """MiniMax-H3: stills, or clips without sound. A token has 32 by 32 pixels; a clip's sound is 40 latents a second on either side."""
+    config = h3_folder.MINIMAX_H3 if ON_GPU else h3_folder.SMALL
+    latents, sound = (1, h3_folder.SOUND_TOKENS) if frames == 1 else ((frames - 5) // 17 * 5 + 2, 2 * round(frames / 24 * 40))
+    tokens = latents * (height // 32) * (width // 32) + sound + h3_folder.TEXT_TOKENS
+    parts = folder_of_name("MiniMax-H3")
+    data = make_pictures if frames == 1 else lambda: wan_folder.make_clips(measure.SCRATCH / f"clips-{max(height, width)}-{frames}", 2, frames, max(height, width))
+    return Subject(name, "transformer", 1, lambda _: h3_folder.make_model(parts, config), config.num_parameters(), h3_folder.LORA_TARGETS,
+                   (*(word for part in h3_folder.PARTS for word in ("--model", parts / part)), "--tokenizer_path", parts / "tokenizer",
+                    "--num_frames", frames, "--height", height, "--width", width),
+                   (), config.flops(tokens), data)
+
+
+def folder_of_name(name):
+    return measure.SCRATCH / f"{name}-{'gpu' if ON_GPU else 'rehearsal'}"
+
+
 FLUX, SDXL, WAN = flux(), sdxl(), wan()
-SUBJECTS = (FLUX, SDXL, WAN)
+H3_STILL, H3_CLIP = (h3("MiniMax-H3, a still", 1, 512, 512), h3("MiniMax-H3, 22 frames", 22, 480, 832)) if ON_GPU else (
+    h3("MiniMax-H3, a still", 1, 64, 64), h3("MiniMax-H3, 22 frames", 22, 64, 64))
+SUBJECTS = (FLUX, SDXL, WAN, H3_STILL)
 # The most important first: what no time is left for is left out.
 CASES = [(FLUX, "bf16", []), (FLUX, "fp8 weights", ["fp8"]), (FLUX, "fp8 products", ["fp8", "products"]), (SDXL, "bf16", []), (SDXL, "bf16, CUDA graphs", ["graphs"]),
+         (H3_STILL, "int8 codes", ["as it lies"]), (H3_CLIP, "int8 codes, checkpointed", ["as it lies", "checkpointed"]), (H3_STILL, "int8 products", ["as it lies", "int8 products"]),
          (FLUX, "int8 weights", ["int8"]), (FLUX, "int8 products", ["int8", "int8 products"]), (FLUX, "int8 convrot products", ["int8_convrot", "int8 products"]),
          (FLUX, "nf4 weights", ["nf4"]), (WAN, "bf16, checkpointed", ["checkpointed"]), (FLUX, "bf16, checkpointed", ["checkpointed"]), (FLUX, "fp8 weights, checkpointed", ["fp8", "checkpointed"])]
 
@@ -131,7 +153,7 @@ def query(what):
     return got.stdout.strip() if got.returncode == 0 else ""
 
 
-def require_machine():
+def require_machine(args):
     """What the GPU has to be, before minutes are spent."""
     if not ON_GPU:
         return
@@ -139,13 +161,15 @@ def require_machine():
         sys.exit("gpu needs an NVIDIA GPU with its driver, and this machine has none: run it on one that has, or rehearse with "
                  "BURNISH_TEST_DEVICE=cpu")
     free = shutil.disk_usage(measure.ROOT).free
-    needed = sum(2.2 * subject.num_parameters for subject in SUBJECTS if not (folder_of(subject) / "made_from.json").exists())
+    asked = {subject.name for subject, case, _ in CASES if re.search(args.cases, f"{subject.name}, {case}")}
+    needed = sum((1.1 if not subject.peer else 2.2) * subject.num_parameters for subject in SUBJECTS
+                 if subject.name in asked and not (folder_of(subject) / "made_from.json").exists())
     if free < needed:
         sys.exit(f"gpu writes {needed / 1e9:.0f} GB of weights into {measure.SCRATCH}, where {free / 1e9:.0f} GB are free")
 
 
 def folder_of(subject):
-    return measure.SCRATCH / f"{subject.name}-{'gpu' if ON_GPU else 'rehearsal'}"
+    return folder_of_name(subject.name.split(",")[0])
 
 
 def environment(args):
@@ -257,7 +281,7 @@ class Report:
                 continue
             if self.attempt(f"the folder of {subject.name}", lambda subject=subject: subject.make(folder_of(subject))) is None:
                 continue
-            for who in ["burnish"] + (["diffusers + peft"] if has_peer and set(words) <= {"fp8", "checkpointed"} else []):
+            for who in ["burnish"] + (["diffusers + peft"] if has_peer and subject.peer and set(words) <= {"fp8", "checkpointed"} else []):
                 run = self.burnish if who == "burnish" else self.peer
                 figures = self.attempt(f"{who}, {subject.name}, {case}", lambda: run(subject, words))
                 if figures is not None:
@@ -284,7 +308,7 @@ class Report:
 
     def burnish(self, subject, words):
         out = measure.SCRATCH / "run"
-        command = [self.program("burnish"), "train", "--model", folder_of(subject), "--dataset_metadata_path", subject.make_data(), "--height", PIXELS,
+        command = [self.program("burnish"), "train", *([] if "--model" in subject.burnish else ["--model", folder_of(subject)]), "--dataset_metadata_path", subject.make_data(), "--height", PIXELS,
                    "--width", PIXELS, "--dtype", "bf16", "--device", DEVICE, "--lora_rank", RANK, "--lora_target_modules", subject.targets,
                    "--max_steps", self.args.steps, "--overwrite", "--output_path", out, *subject.burnish]
         command += ["--use_gradient_checkpointing"] * ("checkpointed" in words) + ["--fp8_compute"] * ("products" in words)
@@ -322,7 +346,7 @@ class Report:
 
 def main():
     args = arguments()
-    require_machine()
+    require_machine(args)
     args.out.mkdir(parents=True, exist_ok=True)
     report = Report(args)
     todo = {"tests": report.tests, "operators": lambda: report.attempt("operators", report.operators), "steps": report.steps}

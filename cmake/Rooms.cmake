@@ -212,7 +212,7 @@ function(burnish_pages)
   set(page report/page)
   burnish_read(html ${page}/page.html)
   burnish_read(css ${page}/page.css)
-  burnish_read(script ${page}/text.js ${page}/chart.js ${page}/previews.js ${page}/memory.js ${page}/settings.js ${page}/states.js ${page}/status.js ${page}/page.js)
+  burnish_read(script ${page}/text.js ${page}/chart.js ${page}/spectrogram.js ${page}/previews.js ${page}/memory.js ${page}/settings.js ${page}/states.js ${page}/status.js ${page}/page.js)
   configure_file(${CMAKE_SOURCE_DIR}/src/${page}/assets.cpp.in ${CMAKE_BINARY_DIR}/report/assets.cpp @ONLY)
   target_sources(room_report PRIVATE ${CMAKE_BINARY_DIR}/report/assets.cpp)
 
@@ -221,7 +221,7 @@ function(burnish_pages)
   burnish_read(studio_css ${page}/page.css ${studio}/studio.css)
   burnish_read(controls_css ${studio}/studio.css)
   set(every ${page}/text.js ${page}/states.js ${studio}/words.js ${studio}/api.js ${studio}/menu.js)  # what every page of the studio begins with
-  burnish_read(studio_js ${every} ${page}/memory.js ${studio}/draft.js ${studio}/undo.js ${studio}/redraw.js ${studio}/toml.js ${studio}/plan.js ${studio}/models.js ${studio}/model_page.js ${studio}/options.js
+  burnish_read(studio_js ${every} ${page}/memory.js ${page}/spectrogram.js ${studio}/draft.js ${studio}/undo.js ${studio}/redraw.js ${studio}/toml.js ${studio}/plan.js ${studio}/models.js ${studio}/model_page.js ${studio}/options.js
     ${studio}/tiles.js ${studio}/first.js ${studio}/judge.js ${studio}/form.js ${studio}/beginning.js ${studio}/upload.js ${studio}/home.js ${studio}/runs.js ${studio}/grid.js ${studio}/masks.js
     ${studio}/annotate.js ${studio}/cuts.js ${studio}/looks.js ${studio}/captions.js ${studio}/table.js ${studio}/data.js ${studio}/datasets.js ${studio}/files.js ${studio}/picture.js ${studio}/choose.js ${studio}/draw.js ${studio}/machine.js ${studio}/studio.js)
   burnish_read(compare_js ${every} ${studio}/compare.js)

@@ -144,7 +144,9 @@ class Previews {
       h("span", {class: "number"}, whole(one.step)));
     const figure = ({run, one}) => {
       const made = h("figure", {class: one.strip ? "clip" : null}, h("figcaption", {}, this.runs.length > 1 ? `${run.name}, step ${whole(one.step)}` : `step ${whole(one.step)}`));
-      showMedia(made, one, {controls: true}).setAttribute(one.video ? "aria-label" : "alt", one.prompt);
+      const shown = showMedia(made, one, {controls: true});
+      shown.setAttribute(one.video ? "aria-label" : "alt", one.prompt);
+      if (one.video) shown.after(spectrogramOf(shown, one.url));
       return made;
     };
     const strips = this.runs.map(run => h("div", {class: "strip"}, ...run.previews.filter(one => one.number === this.number).map(thumb)));

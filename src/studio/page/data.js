@@ -143,6 +143,7 @@ class DatasetPage {
     const video = h("video", {src: `/api/${this.path(item)}/file`, controls: true, autoplay: true, loop: true, playsinline: true, "aria-label": item.file});
     video.addEventListener("error", () => { video.replaceWith(button); say(words.cannotPlay(item.file), "bad"); });
     button.replaceWith(video);
+    video.after(spectrogramOf(video, video.src));
     video.focus();
   }
 

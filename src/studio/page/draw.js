@@ -267,7 +267,9 @@ class DrawnGrid {
     const listed = axis => axis in cell ? [cell[axis]] : [];
     const own = {...settings, prompts: listed("prompt"), seeds: listed("seed"), sizes: listed("size"), steps: listed("steps"), guidance: listed("guidance"), strengths: listed("strength"),
       loras: "lora" in cell ? settings.loras.filter(lora => lora.name === cell.lora) : settings.loras, apart: false};
-    this.viewer.replaceChildren(this.image(file, cell.prompt), h("dl", {class: "settings-of"}, ...facts), h("div", {class: "actions"},
+    const shown = this.image(file, cell.prompt), isClip = shown.tagName === "VIDEO";
+    if (isClip) Object.assign(shown, {controls: true});
+    this.viewer.replaceChildren(shown, isClip ? spectrogramOf(shown, shown.src) : "", h("dl", {class: "settings-of"}, ...facts), h("div", {class: "actions"},
       h("button", {type: "button", class: "primary", autofocus: true, onclick: () => { this.viewer.close(); this.fill(own); }}, t.openSettings),
       h("a", {class: "button", href: pictureUrl(this.drawing.name, file), download: `${this.drawing.name}-${file}`}, t.download),
       h("button", {type: "button", onclick: () => this.viewer.close()}, t.close)));
