@@ -127,6 +127,18 @@ class Pages(unittest.TestCase):
             browser.wait(f"{strip}.naturalWidth === 6 * 128")
         self.assertEqual(browser.evaluate("document.querySelectorAll('.frames[aria-current]').length"), 4)
 
+    def check_spectrogram(self):
+        """A tone that rises is a bright line that does, and a press goes to its moment."""
+        browser = self.browser
+        browser.wait("document.querySelector('#viewer .spectrogram:not([hidden])') !== null")
+        rows = browser.evaluate("""(() => { const canvas = document.querySelector('#viewer .spectrogram canvas'), {width, height} = canvas, all = canvas.getContext('2d').getImageData(0, 0, width, height).data;
+            const reds = x => Array.from({length: height}, (_, y) => all[4 * (y * width + x)]);
+            return [60, 180, 300, 420].map(x => reds(x).indexOf(Math.max(...reds(x)))); })()""")
+        self.assertEqual(rows, sorted(set(rows), reverse=True))
+        browser.evaluate("document.querySelector('#viewer video[controls]').pause()")
+        browser.click("document.querySelector('#viewer .spectrogram')")
+        browser.wait("Math.abs(document.querySelector('#viewer video[controls]').currentTime - 1) < 0.1")
+
     def test_clips(self):
         run = runs.make_run(self.folder / "clips", 200, 200)
         for step in (100, 200):
@@ -145,7 +157,12 @@ class Pages(unittest.TestCase):
         browser.evaluate("document.querySelectorAll('.picture')[4].click()")
         browser.wait("document.querySelector('#viewer video[controls]')?.currentTime > 0")
         self.assertEqual(browser.evaluate("document.querySelectorAll('.thumb video').length"), 2)
+        self.check_spectrogram()
         browser.screenshot(SHOTS / "clips-viewer.png", whole=False)
+        browser.press("ArrowDown")  # to a clip without sound
+        browser.wait("document.querySelector('#viewer video[controls]')?.src.startsWith('data:video/webm')")
+        browser.wait("document.querySelector('#viewer video[controls]')?.currentTime > 0.3")
+        self.assertTrue(browser.evaluate("document.querySelector('#viewer .spectrogram').hidden"))
         browser.resize(420, 900)
         browser.open(f"file://{run}/report.html")
         self.assertLessEqual(browser.evaluate("document.documentElement.scrollWidth"), 420)

@@ -59,7 +59,7 @@ CLIPS = {"03.webp": "-c:v libwebp_anim -lossless 0 -loop 0", "04.mp4": "-c:v lib
 
 
 def add_clips(run, step):
-    """A clip of each kind beside the pictures of a step: a square that moves, farther the later the step is."""
+    """A clip of each kind beside the pictures of a step: a square that moves, farther the later the step is. The MP4 has a tone that rises."""
     folder = pathlib.Path(run) / "samples" / f"step-{step:06}"
     for name, encoder in CLIPS.items():
         path = folder / name
@@ -67,7 +67,8 @@ def add_clips(run, step):
         if not encoder:
             path.mkdir()
             path, encoder = path / "%05d.png", "-start_number 0 -pix_fmt rgb24"
-        subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", moving, "-metadata", f"prompt=a square that moves, {name}", "-metadata", "frame_rate=8",
+        tone = ["-f", "lavfi", "-i", "aevalsrc=0.5*sin(2*PI*(200*t+600*t*t)):d=2", "-c:a", "aac"] if name.endswith(".mp4") else []
+        subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", moving, *tone, "-metadata", f"prompt=a square that moves, {name}", "-metadata", "frame_rate=8",
                         *encoder.split(), path], check=True)
 
 
