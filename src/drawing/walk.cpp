@@ -1,5 +1,6 @@
 #include "drawing/walk.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 
@@ -137,8 +138,13 @@ void Walk::put_held() {
 }
 
 bool Walk::advance(size_t stage) {
-  while (!is_done() && this->stage() == stage) {
+  constexpr int64_t kRehearsed = 3;  // steps, behind which a sampler remembers as much as it ever does
+  const bool is_rehearsal = latents_.at(models::kLatents).is_meta() && !at::GradMode::is_enabled();
+  const auto is_last_of_stage = [&] { return step_ + 1 == first().num_steps() || denoiser_.stage_at(first().time(step_ + 1)) != stage; };
+  for (int64_t num_taken = 0; !is_done() && this->stage() == stage; ++num_taken) {
     if (options_.goes_on && !options_.goes_on(step_)) return false;
+    // Without numbers, and without gradients that would be kept, one step between the first and the last is like another.
+    while (is_rehearsal && num_taken >= kRehearsed && !is_last_of_stage()) ++step_;
     take_step();
   }
   return true;

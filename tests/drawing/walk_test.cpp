@@ -159,6 +159,24 @@ TEST_F(Walks, EndWhereTheyAreToldTo) {
   EXPECT_THAT(asked, ElementsAre(0, 1, 2));
 }
 
+TEST_F(Walks, WithoutNumbersAreAFewStepsOfEachStage) {
+  at::NoGradGuard no_grad;
+  int64_t num_high = 0, num_low = 0;
+  auto counting = [](int64_t& count) {
+    return pipeline::Units{{"denoise", {"noisy", "sigma"}, {"prediction"}, {}, [&count](pipeline::Scope& s) {
+                              ++count;
+                              s.write("prediction", s.tensor("noisy"));
+                            }}};
+  };
+  const Denoiser two{flow, {{{0.5, 1}, counting(num_high)}, {{0, 0.5}, counting(num_low)}}};
+  for (const auto& [start, num_of_each] : {std::pair{at::empty(kShape, at::kMeta), int64_t{4}}, {noise, int64_t{100}}}) {
+    num_high = num_low = 0;
+    walk(two, start, {}, {.sampler = {.name = "unipc", .num_steps = 200, .num_image_tokens = 300}});
+    EXPECT_EQ(num_high + num_low, 2 * num_of_each);
+    EXPECT_GE(std::min(num_high, num_low), 4);
+  }
+}
+
 TEST_F(Walks, RefuseASamplerOfAnotherProcess) {
   auto text = test::error_of(
       [&] {
