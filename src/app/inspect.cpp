@@ -42,7 +42,7 @@ void describe_adapter(Json& report, const std::map<std::string, int64_t>& kinds,
   const auto format = convert::format_of_names(names);
   if (!format) return;
   report["names"] = convert::lora_formats().at(static_cast<size_t>(*format));
-  report["read_by"] = convert::readers_of(*format);
+  report["read_by"] = convert::readers_of(*format, kinds.size() == 1 && kinds.contains("lora"));
 }
 
 /// Returns how many of an adapter's tensors hold nothing but zeros: some do before they train, and their layers are as they were.

@@ -277,11 +277,11 @@ std::optional<LoraFormat> format_of_names(const std::vector<std::string>& names)
   return std::nullopt;
 }
 
-std::string_view readers_of(LoraFormat format) {
+std::string_view readers_of(LoraFormat format, bool is_lora) {
   switch (format) {
-    case LoraFormat::diffusers: return "diffusers";
+    case LoraFormat::diffusers: return is_lora ? "ComfyUI, diffusers" : "diffusers";  // ComfyUI sees no magnitude of that name
     case LoraFormat::peft: return "peft";
-    case LoraFormat::kohya: return "sd-scripts, ComfyUI, diffusers";
+    case LoraFormat::kohya: return is_lora ? "sd-scripts, ComfyUI, diffusers" : "sd-scripts, ComfyUI";
     case LoraFormat::onetrainer: return "OneTrainer, ComfyUI";
     case LoraFormat::lycoris: return "LyCORIS, ComfyUI";
     case LoraFormat::comfyui: return "ComfyUI";

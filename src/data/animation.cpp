@@ -151,4 +151,11 @@ std::unique_ptr<ClipFrames> open_animation(std::string_view bytes, const std::st
   return nullptr;
 }
 
+bool is_animation(std::string_view bytes) {
+  if (is_animated_gif(bytes)) return true;
+  const WebPData data{reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
+  const std::unique_ptr<WebPDemuxer, decltype(&WebPDemuxDelete)> webp(WebPDemux(&data), WebPDemuxDelete);
+  return webp && WebPDemuxGetI(webp.get(), WEBP_FF_FRAME_COUNT) > 1;
+}
+
 }  // namespace burnish::data

@@ -25,7 +25,22 @@ int find_frame(GifFileType& gif) {
   return -2;
 }
 
+/// Reads over the pixels of a frame whose header was read.
+bool skip_pixels(GifFileType& gif) {
+  int code_size = 0;
+  GifByteType* block = nullptr;
+  if (DGifGetCode(&gif, &code_size, &block) != GIF_OK) return false;
+  while (block != nullptr)
+    if (DGifGetCodeNext(&gif, &block) != GIF_OK) return false;
+  return true;
+}
+
 }  // namespace
+
+bool is_animated_gif(std::string_view bytes) {
+  const auto gif = open_gif(bytes);
+  return gif && find_frame(*gif) != -2 && skip_pixels(*gif) && find_frame(*gif) != -2;
+}
 
 // GIF: what the first frame leaves free of the picture is transparent.
 Decoded decode_gif(std::string_view bytes, const std::string& file, bool header_only) {

@@ -32,6 +32,9 @@ inline GifFile open_gif(std::string_view& bytes) {
   return GifFile(DGifOpen(&bytes, read, nullptr));
 }
 
+/// Tells whether there is a second frame; its pixels are not decoded.
+bool is_animated_gif(std::string_view bytes);
+
 /// The colours of a frame, as RGBA by index; what has no colour is black.
 inline std::vector<std::array<uint8_t, 4>> colors_of(const GifFileType& gif, int transparent) {
   std::vector<std::array<uint8_t, 4>> colors(256, {0, 0, 0, 255});

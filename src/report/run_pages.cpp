@@ -26,6 +26,10 @@ using nlohmann::json;
 
 namespace {
 
+constexpr const char* kNoRun =
+    "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>burnish</title>"
+    "<h1>There is no such run</h1><p>It may have another name now, or lie in the bin. <a href=\"/\">All runs</a></p></html>";
+
 constexpr auto kPause = std::chrono::milliseconds(250);  // between two looks at the run
 
 int64_t to_number(const std::string& digits) { return parse_number<int64_t>(digits).value_or(0); }
@@ -128,9 +132,9 @@ void add_previews(httplib::Server& server, const RunPages& pages) {
 
 void add_run_pages(httplib::Server& server, const RunPages& pages) {
   server.Get(pages.prefix + "/", [pages](const httplib::Request& request, httplib::Response& response) {
-    response.status = 404;
-    if (pages.runs(request).empty()) return;
-    response.status = 200;
+    const bool is_there = !pages.runs(request).empty();
+    response.status = is_there ? 200 : 404;
+    if (!is_there) return response.set_content(kNoRun, "text/html; charset=utf-8");
     send_whole(response, page(json::array(), /*live=*/true, pages.script), "text/html; charset=utf-8");
   });
   server.Get(pages.prefix + "/events", [pages](const httplib::Request& request, httplib::Response& response) {

@@ -33,6 +33,7 @@ const char* media_type_of(const fs::path& file) {
   if (ending == ".mp4" || ending == ".m4v") return "video/mp4";
   if (ending == ".webm") return "video/webm";
   if (ending == ".mov") return "video/quicktime";
+  if (ending == ".gif" || ending == ".webp") return ending == ".gif" ? "image/gif" : "image/webp";
   return ending == ".mkv" ? "video/x-matroska" : "application/octet-stream";
 }
 

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/input_error.h"
 #include "base/text.h"
+#include "data/animation.h"
 #include "data/clip.h"
 #include "data/folder_contents.h"
 #include "data/frame_files.h"
@@ -149,9 +150,10 @@ const Datasets::SeenPicture& Datasets::known(const fs::path& file) {
   const auto bytes = fs::file_size(file, error);
   auto& known = known_[file.string()];
   if (known.time == time && known.bytes == bytes && bytes > 0) return known;
-  known = {.time = time, .bytes = bytes};
+  known = {.time = time, .bytes = bytes, .is_clip = data::is_video(file)};
   try {
-    if (data::is_video(file)) return known;  // read when it is shown
+    if (known.is_clip) return known;  // read when it is shown
+    known.is_clip = data::may_be_clip(file) && data::is_animation(io::read_text(file));
     const auto size = data::image_size(file);
     known.height = size.height;
     known.width = size.width;
@@ -175,7 +177,7 @@ json Datasets::describe(const Listed& listed, const std::optional<CaptionTable>&
           {"caption", caption ? json(*caption) : json()},
           {"mask", listed.mask.empty() ? json() : json(version_of(listed.mask))},
           {"is_left_out", item.is_left_out},
-          {"is_clip", data::is_video(item.path)},
+          {"is_clip", file.is_clip},
           {"height", file.height},
           {"width", file.width},
           {"bytes", file.bytes},

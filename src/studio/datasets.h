@@ -58,6 +58,7 @@ class Datasets {
     std::filesystem::file_time_type time = {};
     uint64_t bytes = 0;
     int64_t height = 0, width = 0;
+    bool is_clip = false;
     std::string problem = {};
   };
   /// An item with what lies beside it, as one look at the folder finds it.

@@ -1,6 +1,7 @@
 // Datasets of a studio: plain files, which a page adds, shows, and changes.
 #include <set>
 
+#include "tests/golden.h"
 #include "tests/studio/dataset_served.h"
 
 using namespace burnish;
@@ -24,6 +25,15 @@ TEST_F(DatasetTest, AreFoldersOfPicturesWithCaptions) {
   EXPECT_THAT(all[2]["problem"], HasSubstr("broken.png"));
   EXPECT_EQ(put("a.png", picture(16, 16)), 200);
   EXPECT_TRUE(fs::exists(folder() / "a-2.png")) << "another of that name takes the place of none";
+}
+
+TEST_F(DatasetTest, KnowsAnimationsAsClips) {
+  const auto bytes_of = [](const std::string& name) { return text_of(test::golden_path("clips/" + name)); };
+  ASSERT_EQ(put("a.gif", bytes_of("base.gif")) + put("b.webp", bytes_of("anim.webp")) + put("c.mp4", bytes_of("base30.mp4")), 600);
+  ASSERT_EQ(put("d.png", picture(8, 8)) + put("e.gif", bytes_of("base.gif").substr(0, 400)), 400);
+  for (const auto& item : items()) EXPECT_EQ(item["is_clip"], item["file"] < "d") << item;
+  const auto answer = client().Get("/api/datasets/cats/items/a.gif/file", {{"Cookie", cookie()}});
+  EXPECT_EQ(answer->get_header_value("Content-Type"), "image/gif");
 }
 
 TEST_F(DatasetTest, ShowsPicturesSmall) {

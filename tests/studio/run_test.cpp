@@ -46,6 +46,9 @@ TEST_F(RunTest, SeveralAreComparedOnOnePage) {
   make_run("a dog, brown", "");
   EXPECT_EQ(page_of("/compare/cat/a%20dog%2C%20brown/"), 200);
   EXPECT_EQ(page_of("/compare/mouse/"), 404);
+  const auto none = client().Get("/runs/mouse/", {{"Cookie", cookie()}});
+  EXPECT_EQ(none->status, 404);
+  EXPECT_NE(none->body.find("There is no such run"), std::string::npos);
   EXPECT_EQ(page_of("/compare/../queue/"), 404);
 
   std::string came;

@@ -140,7 +140,9 @@ class DatasetPage {
 
   /** The clip in the place of its first frame, where the browser knows its format. */
   play(item, button) {
-    const video = h("video", {src: `/api/${this.path(item)}/file`, controls: true, autoplay: true, loop: true, playsinline: true, "aria-label": item.file});
+    const src = `/api/${this.path(item)}/file`;
+    if (/\.(gif|webp)$/i.test(item.file)) return button.replaceWith(h("img", {src, class: "moving", alt: item.caption || item.file}));
+    const video = h("video", {src, controls: true, autoplay: true, loop: true, playsinline: true, "aria-label": item.file});
     video.addEventListener("error", () => { video.replaceWith(button); say(words.cannotPlay(item.file), "bad"); });
     button.replaceWith(video);
     video.after(spectrogramOf(video, video.src));

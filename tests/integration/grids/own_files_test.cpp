@@ -86,13 +86,20 @@ TEST_F(CacheFiles, AListOfAnotherSizeOrOrderIsRefusedByName) {
 
 namespace {
 
-/// Rows of a verb's options whose type is one of these.
+std::vector<json> options_of(const std::string& verb) {
+  return json::parse(run_burnish("help " + verb + " --json").output).at("options").get<std::vector<json>>();
+}
+
+/// Rows of a verb's options whose type is one of these; of other verbs than `train` and `plan` those that these do not have.
 std::vector<json> rows_of(const std::string& verb, const std::vector<std::string>& types) {
-  std::vector<json> rows;
-  const auto all = json::parse(run_burnish("help " + verb + " --json").output);
-  for (const auto& row : all.at("options")) {
-    if (std::ranges::count(types, row.at("type")) > 0 && !row.contains("acts_outside")) rows.push_back(row);
-  }
+  static const auto of_runs = options_of("train");
+  const bool is_run = verb == "train" || verb == "plan";
+  auto rows = is_run ? of_runs : options_of(verb);
+  std::erase_if(rows, [&](const json& row) {
+    auto has_name = [&](const json& other) { return other.at("name") == row.at("name"); };
+    return std::ranges::count(types, row.at("type")) == 0 || row.contains("acts_outside") ||
+           (!is_run && std::ranges::any_of(of_runs, has_name));
+  });
   return rows;
 }
 
@@ -119,8 +126,7 @@ class EveryOption : public BadInput {
     if (verb == "train") return train("--overwrite --lora_target_modules to_q --max_steps 1 ");
     if (verb == "sample") return sample("");
     if (verb == "data") return "data " + quoted(kGolden / "pictures/metadata.csv") + " ";
-    const auto rest = golden_model() + golden_data();
-    return verb == "cache" ? "cache " + rest + option("cache_path", at("cache")) : "plan " + rest + "--lora_rank 4 ";
+    return "plan " + golden_model() + golden_data() + "--lora_rank 4 ";
   }
   void expect_told_with(const std::string& verb, const json& row, const std::string& value) const {
     const auto name = row.at("name").get<std::string>();
@@ -147,13 +153,14 @@ class EveryText : public EveryOption, public testing::WithParamInterface<const c
 
 }  // namespace
 
-// Of counts the most is planned and not run: it is steps without end.
+// Counts are planned and not run: the most of some are steps without end.
 TEST_P(EveryNumber, IsRefusedOrTrainedWith) {
-  for (const std::string verb : {"train", "plan", "sample", "cache", "data"}) {
-    const bool is_planned = verb == "plan" || verb == "data";
-    for (const auto& row : rows_of(verb, {kNumber, kWhole})) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> verbs{
+      {"train", {kNumber}}, {"plan", {kWhole}}, {"sample", {kNumber, kWhole}}, {"data", {kNumber, kWhole}}};
+  for (const auto& [verb, types] : verbs) {
+    for (const auto& row : rows_of(verb, types)) {
       const bool is_whole = row.at("type") == kWhole;
-      if (GetParam() == 1e12 && is_whole && !is_planned) continue;
+      if (GetParam() == 1e12 && is_whole && verb == "sample") continue;
       const auto value = GetParam() == -1e12 ? row.value("least", -1e12) : GetParam() == 1e12 ? row.value("most", 1e12) : GetParam();
       expect_told_with(verb, row, is_whole && std::abs(value) <= 1e15 ? fmt::format("{:.0f}", value) : fmt::format("{}", value));
     }
@@ -164,12 +171,10 @@ INSTANTIATE_TEST_SUITE_P(Ends, EveryNumber, testing::Values(-1e12, 0.0, 1e12, 1e
 
 TEST_P(EveryText, IsRefusedOrTakenAsATextIs) {
   const auto file = write("a.safetensors", "").string();
-  for (const std::string verb : {"train", "plan", "sample", "data"}) {
+  for (const std::string verb : {"plan", "sample", "data"}) {
     for (const auto& row : rows_of(verb, {"text", "list of texts"}))
       expect_told_with(verb, row, (row.at("names_files").get<bool>() ? file + ":" : "") + GetParam());
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Numbers, EveryText,
-                         testing::Values("1e300", "-1", "nan", "99999999999999999999", "0.5,1e300", "a=1e300", "x:1e300",
-                                         "1x99999999999999999999", ",", "=", ":"));
+INSTANTIATE_TEST_SUITE_P(Numbers, EveryText, testing::Values("1e300", "-1", "nan", "0.5,1e300", "a=1e300", "x:99999999999999999999"));
