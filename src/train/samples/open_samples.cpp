@@ -75,6 +75,9 @@ std::map<std::string, std::vector<Extent>> extents_of(const data::Dataset& pictu
         auto given = data::extent_of(crop.size);
         of_column.push_back(column.read_as() == kReferences ? model.seen_reference(given) : given);
       }
+    } else if (column.is == Column::Is::references) {
+      auto& of_column = extents[column.name] = {};
+      for (const auto& given : data::reference_extents(pictures, row)) of_column.push_back(model.seen_reference(given));
     } else if (find_column(model.names().extra_inputs, column.name) != nullptr && column.is_seen()) {
       const auto beside = column.extent_beside(pictures.extent(row));
       const bool is_there = further.contains(column.name) || column.given == Column::Given::or_white;

@@ -144,9 +144,9 @@ void read_sample(const nlohmann::json& json, const Sections& sections, Listed& l
   for (const auto& [column, list] : sizes.items()) {
     auto& of_column = sample.picture_extents[column];
     for (const auto& sides : list)
-      of_column.push_back({.frames = sides.size() > 2 ? read_count(sides.at(2), 1, kMostListedFrames) : 1,
-                           .height = read_count(sides.at(0), 1, kMostPixelsASide),
-                           .width = read_count(sides.at(1), 1, kMostPixelsASide)});
+      of_column.push_back({.frames = sides.size() > 2 ? read_count(sides.at(2), 0, kMostListedFrames) : 1,
+                           .height = read_count(sides.at(0), 0, kMostPixelsASide),
+                           .width = read_count(sides.at(1), 0, kMostPixelsASide)});
   }
   if (sample.row.captions.empty()) sample.row.captions.push_back({sample.row.prompt});
   if (sample.row.subset >= samples.sets.size())
@@ -245,7 +245,7 @@ nlohmann::ordered_json entry_of(const Sample& sample, const Kept& kept) {
     auto& list = json["picture_sizes"][column] = nlohmann::ordered_json::array();
     for (const auto& extent : extents) {
       list.push_back({extent.height, extent.width});
-      if (extent.frames > 1) list.back().push_back(extent.frames);
+      if (extent.frames != 1) list.back().push_back(extent.frames);
     }
   }
   if (!sample.row.cells.empty()) json["inputs"] = sample.row.cells;

@@ -17,7 +17,8 @@ struct Sample {
   Extent extent = {};  ///< the extent that it is trained at
   data::Row row = {};  ///< from a cache's list as far as that has it; files have whole paths, and none is there where that is not known
   std::vector<int64_t> latent_shape = {};  ///< shape of the latents without the batch: [C, h, w]
-  /// The extents at which the denoiser sees pictures that have sizes of their own, by column.
+  /// The extents at which the denoiser sees pictures that have sizes of their own, by column; a sound among references is as many frames of
+  /// no height as it has samples (data/found_references.h).
   std::map<std::string, std::vector<Extent>> picture_extents = {};
   /// The shapes of further streams' latents, by stream; of a stream that the sample lacks they are without elements (LatentSpace::Stream).
   std::map<std::string, std::vector<int64_t>> further_latents = {};

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "models/families/minimax_h3/autoencoder.h"
+#include "base/text.h"
 #include "models/families/minimax_h3/keys.h"
 #include "models/families/minimax_h3/model.h"
 #include "models/parts/find_components.h"
@@ -37,16 +38,16 @@ Source find_in(const ModelEntry& entry) {
   return found;
 }
 
-/// Finds the transformer that makes clips of a text; that of references where the files have no other.
-Source find_dit(const ModelFiles& files) {
-  Source of_references;
+/// Finds the transformer that makes clips of a text, or that of references; the other one where the files have but that.
+Source find_dit(const ModelFiles& files, bool of_references = false) {
+  Source other;
   for (const auto& entry : files.entries) {
     auto found = find_in(entry);
     if (!found.entry) continue;
-    if (entry.component != kOfReferences) return found;
-    if (!of_references.entry) of_references = found;
+    if ((entry.component == kOfReferences) == of_references) return found;
+    if (!other.entry) other = found;
   }
-  return of_references;
+  return other;
 }
 
 Source find_vae(const ModelFiles& files) {
@@ -99,6 +100,7 @@ std::vector<Option> own_options() {
        .elsewhere = "it is of MiniMax-H3, leave it out",
        .choices = {"released", "whole"}}};
   for (auto& option : sound_options()) options.push_back(std::move(option));
+  for (auto& option : given_options()) options.push_back(std::move(option));
   return options;
 }
 
@@ -121,8 +123,15 @@ FusedRows rows_of(const Source& transformer) {
   return is_comfy ? FusedRows::by_part : FusedRows::unknown;
 }
 
-Sources find_sources(const ModelFiles& files) {
-  return {find_dit(files), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files, kTextPrefixes), find_vae(files),
+bool is_of_references(const Source& transformer) {
+  if (!transformer.entry) return false;
+  const auto& entry = *transformer.entry;
+  return entry.component == kOfReferences || lower(entry.label).find("ref2va") != std::string::npos ||
+         lower(entry.folder.string()).find("ref2va") != std::string::npos;
+}
+
+Sources find_sources(const ModelFiles& files, bool of_references) {
+  return {find_dit(files, of_references), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files, kTextPrefixes), find_vae(files),
           find_sound(files)};
 }
 
@@ -133,7 +142,7 @@ extern const Family kFamily{
     .open = open_as<MiniMaxH3Model>,
     .describe = describe_entry,
     .options = own_options(),
-    .reference_columns = {kFirstFrameColumn},
+    .reference_columns = {kFirstFrameColumn, kReferencesColumn},
     .extra_inputs = {kSoundInput, kLastFrame},
     .variants = {{"minimax-h3", published, "MiniMax-H3", "MiniMaxAI/MiniMax-H3", {.num_inference_steps = 49}}},
     .not_supported = {{"MiniMax-H3-Image", "its last layer is six, one for each of its steps, and its autoencoder is another"}},

@@ -137,6 +137,23 @@ pipeline::Unit SoundUnits::encode_unit() const {
           }};
 }
 
+pipeline::Unit SoundUnits::encode_list_unit(const std::string& from, const std::string& to) const {
+  const bool can_encode = source_.entry != nullptr;
+  return {"encode_given_sounds", {from}, {to}, can_encode ? std::vector{kAudioVae} : std::vector<std::string>{}, [=, this](pipeline::Scope& s) {
+            if (can_encode) s.uses(kAudioVae);
+            pipeline::Value list = s.value(from);
+            pipeline::change_tensors(list, [&](const at::Tensor& given) {
+              if (given.dim() != 2) return given;
+              if (given.size(1) == 0) return at::zeros({channels_, 0}, given.options());
+              if (!can_encode)
+                data_error("models", "a reference sounds, and no file of this run holds the autoencoder of sound; name its file too");
+              const auto& autoencoder = static_cast<const SoundAutoencoder&>(components_.module(kAudioVae));
+              return autoencoder.encode(given.to(options_.device)).transpose(0, 1).flatten(1).contiguous();
+            });
+            s.write(to, std::move(list));
+          }};
+}
+
 pipeline::Unit SoundUnits::decode_unit() const {
   return {"decode_sound", {kSound, kImage}, {kDrawnSound, kDrawnSoundRate}, {kAudioVae}, [this](pipeline::Scope& s) {
             s.uses(kAudioVae);

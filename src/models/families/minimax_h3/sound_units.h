@@ -39,6 +39,8 @@ class SoundUnits {
   bool is_seen() const { return is_seen_; }
   bool is_judged() const { return weight_ > 0; }
   double frames_weight() const { return frames_weight_; }
+  /// Returns the samples a second of sounds.
+  int64_t rate() const { return config_.rate; }
   std::vector<NamedRecipe> components() const;
   LatentSpace::Stream stream() const;
   void add_names(Names& names) const;
@@ -48,6 +50,9 @@ class SoundUnits {
   at::Tensor sigma(const at::Tensor& sigma_of_frames_B) const;
   /// Returns how much the sound's noise falls where that of the frames falls by 1, from one of their levels to another [B].
   at::Tensor share_of_step(const at::Tensor& sigma_B, const at::Tensor& sigma_after_B) const;
+
+  /// Makes the unit that encodes sounds in a list of tensors, [2, N] -> [C, 2 L], all of the left before the right; other tensors stay.
+  pipeline::Unit encode_list_unit(const std::string& from, const std::string& to) const;
 
   /// Adds what encodes, noises, weighs and decodes sound. `process` must outlive the units, as must this.
   void add_units(UnitGroups& groups, const diffusion::Process& process) const;
