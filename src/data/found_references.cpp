@@ -50,7 +50,7 @@ FoundReference find_reference(const Column& column, const Reference& reference, 
   return found;
 }
 
-std::vector<Extent> extents_of(const FoundReference& found, const SizeOf& size_of) {
+std::vector<Extent> extents_of(const FoundReference& found, const CutSizeOf& size_of) {
   const auto& [kind, seen, heard] = found.reference;
   const Extent of_sound{found.num_samples, 0, 0};
   if (kind == Kind::picture) return {extent_of(found.size)};
@@ -58,7 +58,7 @@ std::vector<Extent> extents_of(const FoundReference& found, const SizeOf& size_o
   return {extent_of(size_of(seen, found.size), found.window.count), of_sound};
 }
 
-std::vector<at::Tensor> read(const Column& column, const FoundReference& found, const SizeOf& size_of, bool is_mirrored) {
+std::vector<at::Tensor> read(const Column& column, const FoundReference& found, const CutSizeOf& size_of, bool is_mirrored) {
   const auto& [kind, seen, heard] = found.reference;
   auto crop_of = [&](const std::string& file, const Size& frame) {
     auto crop = centre_crop(frame, kind == Kind::picture ? frame : size_of(file, frame));

@@ -20,11 +20,11 @@ using LookAt = std::function<ClipLook(const std::string& file)>;
 FoundReference find_reference(const Column& column, const Reference& reference, const ClipRule& rule, const LookAt& look_at);
 
 /// Returns how the files of a reference are cut: pictures are whole, clips as `size_of` says.
-using SizeOf = std::function<Size(const std::string& file, const Size& frame)>;
+using CutSizeOf = std::function<Size(const std::string& file, const Size& frame)>;
 /// Returns the extents of what `read` makes of it: of a sound as many frames of no height as it has samples.
-std::vector<Extent> extents_of(const FoundReference& found, const SizeOf& size_of);
+std::vector<Extent> extents_of(const FoundReference& found, const CutSizeOf& size_of);
 /// Reads a reference: a picture uint8 [H, W, 3]; a clip [F, H, W, 3] and behind it its sound, of no samples where it has none; a sound fp32
 /// [2, N].
-std::vector<at::Tensor> read(const Column& column, const FoundReference& found, const SizeOf& size_of, bool is_mirrored);
+std::vector<at::Tensor> read(const Column& column, const FoundReference& found, const CutSizeOf& size_of, bool is_mirrored);
 
 }  // namespace burnish::data

@@ -206,7 +206,7 @@ std::vector<Crop> picture_crops(const Dataset& dataset, int64_t row, const Colum
   return crops;
 }
 
-SizeOf reference_size(const Dataset& dataset, int64_t row) {
+CutSizeOf reference_size(const Dataset& dataset, int64_t row) {
   return [&rule = subset_of(dataset, row).size](const std::string& file, const Size& frame) { return target_size(rule, frame, file); };
 }
 

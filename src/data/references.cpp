@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 
 #include "base/input_error.h"
 #include "base/text.h"
 #include "data/clip.h"
+#include "data/folder_contents.h"
 
 namespace burnish::data {
 
@@ -58,7 +58,7 @@ Reference reference_in(const nlohmann::json& entry, const std::string& column) {
 
 bool is_sound(const std::string& file) {
   static const std::array<std::string, 8> kEndings{".wav", ".mp3", ".flac", ".ogg", ".oga", ".opus", ".m4a", ".aac"};
-  return std::ranges::find(kEndings, lower(std::filesystem::path(file).extension().string())) != kEndings.end();
+  return std::ranges::find(kEndings, ending_of(file)) != kEndings.end();
 }
 
 std::vector<Reference> references_in(const nlohmann::json& cell, const std::string& column) {

@@ -163,6 +163,19 @@ void put_target(const nlohmann::json& cells, const DatasetOptions& options, File
   row.file = there.find(file);
 }
 
+/// Puts the files of references among a row's further ones, and what they are into its cell.
+void put_references(const nlohmann::json& cells, const Column& column, Files& there, Row& row) {
+  const auto cell = cells.find(column.name);
+  const auto references = references_in(cell == cells.end() ? nlohmann::json() : *cell, column.name);
+  size_t number = 0;
+  for (const auto& reference : references) {
+    for (const auto& file : {reference.seen, reference.heard}) {
+      if (!file.empty()) row.further[picture_name(column.name, number++)] = there.find(file);
+    }
+  }
+  if (!references.empty()) row.cells[column.name] = words_of_kinds(references);
+}
+
 /// Puts the files of a row's further pictures: what is cut as the target is one file, or of layers as many, and lists come behind.
 void put_further(const nlohmann::json& cells, const DatasetOptions& options, Files& there, Row& row) {
   const bool of_layers = target_of(options.columns).is == Column::Is::layers;
@@ -175,19 +188,6 @@ void put_further(const nlohmann::json& cells, const DatasetOptions& options, Fil
     if (column.is == Column::Is::pictures) row.further.merge(read_files(cells, column.name, there));
     if (column.is == Column::Is::references) put_references(cells, column, there, row);
   }
-}
-
-/// Puts the files of references among a row's further ones, and what they are into its cell.
-void put_references(const nlohmann::json& cells, const Column& column, Files& there, Row& row) {
-  const auto cell = cells.find(column.name);
-  const auto references = references_in(cell == cells.end() ? nlohmann::json() : *cell, column.name);
-  size_t number = 0;
-  for (const auto& reference : references) {
-    for (const auto& file : {reference.seen, reference.heard}) {
-      if (!file.empty()) row.further[picture_name(column.name, number++)] = there.find(file);
-    }
-  }
-  if (!references.empty()) row.cells[column.name] = words_of_kinds(references);
 }
 
 /// Puts the cells of values: what stands in them, and of files their paths.

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "models/families/minimax_h3/autoencoder.h"
-#include "base/text.h"
 #include "models/families/minimax_h3/keys.h"
 #include "models/families/minimax_h3/model.h"
 #include "models/parts/find_components.h"
@@ -126,8 +125,9 @@ FusedRows rows_of(const Source& transformer) {
 bool is_of_references(const Source& transformer) {
   if (!transformer.entry) return false;
   const auto& entry = *transformer.entry;
-  return entry.component == kOfReferences || lower(entry.label).find("ref2va") != std::string::npos ||
-         lower(entry.folder.string()).find("ref2va") != std::string::npos;
+  // MiniMax's folder, and ComfyUI's and DiffSynth-Studio's files.
+  const auto is_named = [](const std::string& name) { return name.find("Ref2VA") != name.npos || name.find("ref2va") != name.npos; };
+  return entry.component == kOfReferences || is_named(entry.label) || is_named(entry.folder.string());
 }
 
 Sources find_sources(const ModelFiles& files, bool of_references) {
