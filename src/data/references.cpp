@@ -14,7 +14,7 @@ namespace {
 
 using Kind = Reference::Kind;
 
-/// What DiffSynth-Studio calls each kind.
+/// The words by which DiffSynth-Studio calls each kind.
 const std::array<std::string, 4> kWords{"image", "video", "video_audio", "audio"};
 
 Kind kind_called(const std::string& word, const std::string& column) {

@@ -18,7 +18,8 @@ const fs::path kReferenced = golden_path("minimax_h3_references"), kClips = gold
 const std::string kAsked = "--extra_inputs input_audio,references --reference_pixels 2048 ";
 
 std::string referenced_data(const fs::path& metadata = kReferenced / "metadata.json") {
-  return "--dataset_metadata_path " + quoted(metadata) + " --data_file_keys video,input_audio,references " + kMiniMaxH3Size + "--num_frames 22 ";
+  return "--dataset_metadata_path " + quoted(metadata) + " --data_file_keys video,input_audio,references " + kMiniMaxH3Size +
+         "--num_frames 22 ";
 }
 
 class MiniMaxH3References : public BadInput {
@@ -51,8 +52,8 @@ const std::string kPicture = (kGolden / "pictures/0.png").string(), kClip = (kCl
 }  // namespace
 
 TEST_F(MiniMaxH3References, AreTrainedBesideAsByDiffusers) {
-  auto log = test::replayed(kClips, minimax_h3_model() + referenced_data() + "--lora_checkpoint " + quoted(kMiniMaxH3 / "lora.safetensors") +
-                                        " " + kAsked);
+  auto log = test::replayed(
+      kClips, minimax_h3_model() + referenced_data() + "--lora_checkpoint " + quoted(kMiniMaxH3 / "lora.safetensors") + " " + kAsked);
   auto expected = expected_in(kReferenced);
   expect_logged(log, "loss", expected.tensor("references.loss"), 2e-6);
   expect_logged(log, "grad_norm", expected.tensor("references.grad_norm"), 1e-4);
@@ -61,8 +62,9 @@ TEST_F(MiniMaxH3References, AreTrainedBesideAsByDiffusers) {
 TEST_F(MiniMaxH3References, AreDrawnBesideAsByDiffusers) {
   auto expected = expected_in(kReferenced);
   auto start = expected_in(kClips);
-  io::save_safetensors(at("noise.safetensors"), {{"noise", start.tensor("noise").narrow(0, 0, 1).contiguous()},
-                                                 {"audio_latents_noise", start.tensor("audio_latents_noise").narrow(0, 0, 1).contiguous()}});
+  io::save_safetensors(at("noise.safetensors"),
+                       {{"noise", start.tensor("noise").narrow(0, 0, 1).contiguous()},
+                        {"audio_latents_noise", start.tensor("audio_latents_noise").narrow(0, 0, 1).contiguous()}});
   run_ok("sample " + minimax_h3_model() + kMiniMaxH3Size +
          "--prompt 'red apple' --num_frames 22 --num_inference_steps 4 --reference_use references --reference_pixels 2048 --reference " +
          quoted(kPicture) + " --reference '{\"type\": \"video_audio\", \"video\": \"" + kClip + "\", \"audio\": \"" + kSound +
@@ -125,7 +127,8 @@ TEST_F(MiniMaxH3References, WhatIsWrongWithThemIsSaid) {
 }
 
 TEST_F(MiniMaxH3References, PlansCountThem) {
-  EXPECT_THAT(run_ok("plan --model minimax-h3 --extra_inputs references,input_audio --num_frames 39 --height 480 --width 832 --lora_rank 16 "
-                     "--use_gradient_checkpointing --weight_format int8"),
-              HasSubstr("GiB"));
+  EXPECT_THAT(
+      run_ok("plan --model minimax-h3 --extra_inputs references,input_audio --num_frames 39 --height 480 --width 832 --lora_rank 16 "
+             "--use_gradient_checkpointing --weight_format int8"),
+      HasSubstr("GiB"));
 }

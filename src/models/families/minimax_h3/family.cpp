@@ -131,8 +131,8 @@ bool is_of_references(const Source& transformer) {
 }
 
 Sources find_sources(const ModelFiles& files, bool of_references) {
-  return {find_dit(files, of_references), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files, kTextPrefixes), find_vae(files),
-          find_sound(files)};
+  return {find_dit(files, of_references), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files, kTextPrefixes),
+          find_vae(files), find_sound(files)};
 }
 
 extern const Family kFamily{

@@ -17,7 +17,7 @@ namespace burnish::models::minimax_h3 {
 
 namespace {
 
-/// What the noise of given frames is drawn by.
+/// The seed of the noise of given frames.
 constexpr uint64_t kGivenSeed = 42;
 
 /// Adds the little noise that given frames have to their latents.
@@ -34,8 +34,7 @@ at::Tensor frame_of(const at::Tensor& clips, int64_t number) {
 
 /// What stands in the column of last frames of a sample, or else its clip's own.
 at::Tensor last_frame(const std::vector<at::Tensor>& pictures, const at::Tensor& own_3HW) {
-  if (pictures.size() > 1)
-    data_error("models", "the column '{}' has {} pictures, and one was expected", kLastFrame.name, pictures.size());
+  if (pictures.size() > 1) data_error("models", "the column '{}' has {} pictures, and one was expected", kLastFrame.name, pictures.size());
   return pictures.empty() ? own_3HW : pictures[0].to(own_3HW.options());
 }
 
@@ -91,9 +90,7 @@ void GivenUnits::add_names(Names& names, int64_t caption_width, int64_t sound_ra
   names.values[kSeenEmbedding] = {.shape = {-1, -1, caption_width}, .of_prompt = true};
 }
 
-Extent GivenUnits::seen(const Extent& given) const {
-  return are_references_ ? shown_extent(given, reference_area(options_, 0)) : given;
-}
+Extent GivenUnits::seen(const Extent& given) const { return are_references_ ? shown_extent(given, reference_area(options_, 0)) : given; }
 
 std::vector<std::string> GivenUnits::columns() const {
   if (are_references_) return {kReferences};
@@ -136,8 +133,7 @@ nn::Tensors GivenUnits::see(const at::Tensor& pixels) const {
   const auto numbers = frames_in_text(pixels.size(1));
   const auto [height, width] = shown_sides(std::ssize(numbers), pixels.size(2), pixels.size(3), config_, of_clips_);
   nn::Tensors frames, seen;
-  for (auto number : numbers)
-    frames.push_back(text::resampled(levels_of(pixels.select(1, number)), height, width, text::Filter::bicubic));
+  for (auto number : numbers) frames.push_back(text::resampled(levels_of(pixels.select(1, number)), height, width, text::Filter::bicubic));
   for (size_t i = 0; i < frames.size(); i += 2) {
     const auto both = at::stack({frames[i], frames[std::min(i + 1, frames.size() - 1)]});
     seen.push_back(tower.forward(text::patches_of_frames(both, config_, of_clips_)));

@@ -22,8 +22,8 @@ inline const std::string kTower = "image_encoder", kSeenGiven = "seen_given", kS
 /// The noise of frames that are given, of which the model was made with a little.
 inline constexpr double kGivenSigma = 0.001;
 
-/// What is given beside a prompt: the first frame of a clip and its last one, or references. It is shown to a vision tower, whose tokens
-/// stand in the text, and its latents stand in the sequence.
+/// The frames or references given beside a prompt: a clip's first frame and its last one, or references. Each is shown to a vision tower,
+/// whose tokens stand in the text, and its latents stand in the sequence.
 class GivenUnits {
  public:
   /// `named_of_references` says whether the transformer's name is that of one that reads references, by which drawings go that say nothing.

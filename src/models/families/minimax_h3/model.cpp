@@ -78,11 +78,21 @@ void cut_text_encoder(Source& text, text::QwenConfig& config) {
       [](const std::string& name) { return layer_of(name) >= kTextLayers || name.starts_with("norm.") ? std::string() : name; });
 }
 
+/// Tells of a transformer that was made for what this run does not give it, as far as its name says so.
+void tell_other_transformer(const Source& dit, const GivenUnits& given) {
+  if (!dit.entry || dit.entry->is_sizes || !given.is_any() || given.are_references() == is_of_references(dit)) return;
+  if (given.are_references())
+    warn("{} does not say in its name that it is Ref2VA, the transformer that was made with references; FL2VA has never seen any",
+         dit.entry->label);
+  else warn("{} is the transformer that was made with references (Ref2VA), and FL2VA the one that goes on from frames", dit.entry->label);
+}
+
 }  // namespace
 
 MiniMaxH3Model::MiniMaxH3Model(const ModelFiles& files, const ModelOptions& options) : AssembledModel(files, options) {
   given_ = std::make_unique<GivenUnits>(files_, options_, components_, is_of_references(find_sources(files_).dit));
   auto found = find_sources(files_, given_->are_references());
+  tell_other_transformer(found.dit, *given_);
   const auto dit = in_our_rows(found.dit);
   config_ = read_named(dit, detect);
   auto published = text::qwen3_vl_8b();
@@ -90,7 +100,7 @@ MiniMaxH3Model::MiniMaxH3Model(const ModelFiles& files, const ModelOptions& opti
   auto text_config = read_named(found.text_encoder, text::qwen3_vl_config, published);
   cut_text_encoder(found.text_encoder, text_config);
   check_widths(dit, "texts", config_.caption_width, found.text_encoder, "text encoder", text_config.width);
-  sound_ = std::make_unique<SoundUnits>(options_, components_, found.audio_vae, config_.audio_channels);
+  sound_ = std::make_unique<SoundUnits>(options_, components_, found.audio_vae, dit.entry ? config_.audio_channels : 0);
   add_transformer(dit);
   add_text_encoder(found.text_encoder, text_config);
   if (given_->is_any()) add(given_->tower(found.vision));

@@ -22,7 +22,7 @@ enum class FusedRows {
 bool is_of_references(const Source& transformer);
 /// Finds how the rows of an original file lie, by what can be told of it: MiniMax publishes shards, ComfyUI single files of known names.
 FusedRows rows_of(const Source& transformer);
-/// Where files have two transformers, `of_references` chooses the one that reads references.
+/// Finds the components; where files have two transformers, `of_references` chooses the one that reads references.
 Sources find_sources(const ModelFiles& files, bool of_references = false);
 Sources find_sources(ModelFiles&& files, bool of_references = false) = delete;  // what is found points into the files
 

@@ -42,8 +42,8 @@ Extent shown_extent(const Extent& given, int64_t area) {
     return {given.frames, sides.height, sides.width};
   }
   const auto shorter = std::min(height, width);
-  const auto scale = given.frames == 1 ? kShortSideOfPicture / shorter
-                                       : std::min(kShortSideOfClip / shorter, std::sqrt(kMostOfClip / (width * height)));
+  const auto scale =
+      given.frames == 1 ? kShortSideOfPicture / shorter : std::min(kShortSideOfClip / shorter, std::sqrt(kMostOfClip / (width * height)));
   return {given.frames, nearest_side(height * scale), nearest_side(width * scale)};
 }
 
@@ -58,7 +58,8 @@ at::Tensor shown(const at::Tensor& pixels, int64_t area) {
 
 std::vector<int64_t> frames_in_text(int64_t num_frames) {
   if (num_frames <= kFramesToNext)
-    data_error("models", "a reference is a clip of {} frames, and MiniMax-H3's text encoder is shown two frames a second, two at least; "
+    data_error("models",
+               "a reference is a clip of {} frames, and MiniMax-H3's text encoder is shown two frames a second, two at least; "
                "give one of 22 frames or more, or a picture",
                num_frames);
   std::vector<int64_t> numbers;

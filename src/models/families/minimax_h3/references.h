@@ -9,7 +9,7 @@
 #include "models/files/files.h"
 #include "models/text/qwen3_vl_vision.h"
 
-// How MiniMax-H3 is shown references: their sizes, and what its text says of them (diffusers: encoders.py and before_encoder.py of
+// MiniMax-H3 is shown references in sizes of its own, and its text tells of them (diffusers: encoders.py and before_encoder.py of
 // modular_pipelines/minimax_h3).
 namespace burnish::models::minimax_h3 {
 

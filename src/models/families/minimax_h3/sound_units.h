@@ -16,7 +16,8 @@ inline const Column kSoundInput{.name = "input_audio",
                                 .rate = 32000};
 
 /// The options that say what stands for the sound of a sample that has none, and how much the losses of sound and frames count.
-inline constexpr const char *kSoundOption = "sound_of_stills", *kSoundWeight = "sound_loss_weight", *kFramesWeight = "frames_loss_weight";
+inline constexpr const char *kSoundOption = "sound_of_stills", *kSoundWeight = "sound_loss_weight", *kFramesWeight = "frames_loss_weight",
+                            *kSilence = "silent_on_missing_audio";
 std::vector<Option> sound_options();
 
 /// The sides of a sound.
@@ -31,8 +32,8 @@ inline const std::string kSound = "audio_latents", kHasSound = "has_sound";
 /// have one; all samples have equally many latents, so that they may stand in one batch.
 class SoundUnits {
  public:
-  /// `channels` are those that the transformer reads. Throws a config Error for options that contradict each other, and where a run is to
-  /// learn sound without an autoencoder of it.
+  /// `channels` are those that the transformer reads; 0 where no file says it, and they are the autoencoder's. Throws a config Error for
+  /// options that contradict each other, and where a run is to learn sound without an autoencoder of it.
   SoundUnits(const ModelOptions& options, Components& components, const Source& source, int64_t channels);
 
   /// Tells whether the sequence has tokens of sound, and whether they are learned.

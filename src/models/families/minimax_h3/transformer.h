@@ -29,12 +29,12 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   /// Makes the text's tokens [B, T, D] of states [B, T, E]; mask [B, T] is 1 on tokens and 0 where there are none. Needs the text.
   at::Tensor refine(const at::Tensor& states_BTE, const at::Tensor& mask_BT) const;
 
-  /// What is given beside what is predicted: the first frame of a clip and its last one, or references.
+  /// The inputs that are given beside what is predicted: the first frame of a clip and its last one, or references.
   struct Given {
     nn::Tensors latents = {};     ///< of pictures, clips and sounds, those of frames nearly without noise: see add_references
     bool are_references = false;  ///< sigmas have given_sound_B then, whether or not one of them sounds
     at::Tensor seen_BSD = {};     ///< what `refine` made of the tokens of pictures in the text
-    at::Tensor places_BL = {};  ///< places of the text's tokens and of these within the text
+    at::Tensor places_BL = {};    ///< places of the text's tokens and of these within the text
   };
   struct Inputs {
     at::Tensor noisy_BCHW;         ///< of clips [B, C, F, H, W]
