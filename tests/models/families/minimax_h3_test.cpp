@@ -254,6 +254,24 @@ TEST(MiniMaxH3Keys, OriginalFilesLieInTwoWaysUnderTheSameNames) {
   EXPECT_TRUE(at::equal(fc1.narrow(0, 0, 40), gated.narrow(0, 40, 40)));
 }
 
+TEST(MiniMaxH3Keys, CodesLieHeadByHeadToo) {
+  test::Scratch scratch;
+  const auto numbers = at::arange(96 * 8, at::kFloat).reshape({96, 8}).remainder(251) - 125;
+  const std::string mark = R"({"format": "int8_tensorwise"})", layer = std::string("blocks.0.") + "attn.qkv_proj.";
+  const auto scales = (at::arange(96, at::kFloat) + 1).unsqueeze(1);
+  io::save_safetensors(scratch / "coded.safetensors",
+                       {{layer + "weight", numbers.to(at::kChar)},
+                        {layer + "weight_scale", scales},
+                        {layer + "comfy_quant", at::tensor(std::vector<uint8_t>(mark.begin(), mark.end()), at::kByte)}});
+  const auto shown = show_weights(io::TensorSource::open({scratch / "coded.safetensors"}));
+  const auto turned = minimax_h3::with_rows_by_part(shown, {minimax_h3::kFused}, 16);
+  const auto codes = turned.codes(layer + "weight");
+  ASSERT_TRUE(codes);
+  const auto expected = (numbers * scales).unflatten(0, {2, 3, 16}).transpose(0, 1).reshape({96, 8});
+  EXPECT_TRUE(at::equal(numbers_of(*codes).to(at::kFloat), expected));
+  EXPECT_TRUE(at::equal(turned.tensor(layer + "weight").to(at::kFloat), expected));
+}
+
 namespace {
 
 /// The small model as a pruned file has it: a table of what the layers of the time make, in its own numbers, which is exact at its rows.

@@ -23,6 +23,8 @@ constexpr const char* kVaeMark = "decoder.register_tokens";
 constexpr const char* kOfReferences = "transformer_ref";
 /// How names of ComfyUI's files begin, and the prefix that some have before their tensors.
 constexpr const char *kComfyName = "minimax_h3_", *kComfyPrefix = "model.diffusion_model.";
+/// How names of DiffSynth-Studio's files begin.
+constexpr const char* kDiffsynthName = "minimax-h3-";
 
 bool is_original(const io::TensorSource& tensors) { return tensors.contains(kOriginalMark); }
 
@@ -118,6 +120,8 @@ std::vector<ModelEntry> published() {
 FusedRows rows_of(const Source& transformer) {
   if (transformer.tensors->files().size() > 1) return FusedRows::by_head;
   const auto file = std::filesystem::path(transformer.entry->label).filename().string();
+  // DiffSynth-Studio's files in NF4 are made of MiniMax's, and pruned ones of ComfyUI's.
+  if (file.starts_with(kDiffsynthName)) return file.find("pruned") == file.npos ? FusedRows::by_head : FusedRows::by_part;
   const bool is_comfy = file.starts_with(kComfyName) || transformer.entry->tensors->contains(std::string(kComfyPrefix) + kOriginalMark);
   return is_comfy ? FusedRows::by_part : FusedRows::unknown;
 }
