@@ -4,8 +4,10 @@
 metadata.json         rows with references of all kinds in an order of their own; files are those of minimax_h3_clips/ and pipeline/pictures/
 expected.safetensors  references.{loss,grad_norm} of the ten steps of minimax_h3_clips/replay.safetensors, whose frames and sound are learned; latents after 4 sampling steps from the
                       noise there, of the prompt "red apple" beside the references of the first row (latents, audio_latents)
+
+On the way the tokens of texts, and the places of all tokens, are compared with those of DiffSynth-Studio's own code.
 """
-import json, shutil
+import json, shutil, sys, types, wave
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -21,7 +23,10 @@ import family, training_loop
 from make_minimax_h3 import FAMILY, MEAN, SHIFT, SOUND_SHIFT, STD, sound_sigma
 from make_minimax_h3_clips import CAPTIONS, FRAMES, RATE, WITHOUT, clip_of, samples_of, sound_latents
 from make_minimax_h3_clips import OUT as CLIPS
-import wave
+
+sys.modules.setdefault("torchaudio", types.ModuleType("torchaudio"))  # which DiffSynth-Studio reads files with, and none is read here
+from diffsynth.models.minimax_h3_text_encoder import presentation_ref2va, sample_qwen_video_frames
+from diffsynth.pipelines.minimax_h3_audio_video import MiniMaxH3Unit_PackedSequenceBuilder
 
 OUT = family.HERE / "minimax_h3_references"
 AREA, PICTURES = 2048, "../pipeline/pictures"
@@ -65,6 +70,32 @@ def references_of(row):
     return references
 
 
+def check_text(pipe, prompt, references, images, per_block, ids, kinds):
+    """DiffSynth-Studio tells of references in the same tokens."""
+    labels, counts, times = [], {}, []
+    for r in references:
+        for kind in (["audio"] if r.has_audio else []) + ([] if r.kind == "audio" else [r.kind]):
+            counts[kind] = counts.get(kind, 0) + 1
+            labels.append((kind, counts[kind]))
+        if r.kind == "video":
+            times.append(sample_qwen_video_frames(r.frames)[1])
+    own, own_kinds = presentation_ref2va(pipe.tokens, prompt, labels, images, [[n] * len(t) for n, t in zip(per_block, times)], times)
+    assert own.tolist() == list(ids) and own_kinds.tolist() == list(kinds)
+
+
+def check_places(layout, references, of_frames, of_sounds, kinds, f, h, w, num_sound):
+    """DiffSynth-Studio has the same tokens at the same places."""
+    frames, sounds, blocks = iter(of_frames), iter(of_sounds), []
+    for r in references:
+        block = {"kind": "video_audio" if r.kind == "video" and r.has_audio else r.kind, "ref_audio_t": next(sounds).shape[0] // 2 if r.has_audio else 0}
+        if r.kind != "audio":
+            block |= dict(zip(("latent_t", "latent_h", "latent_w"), next(frames).shape[2:]))
+        blocks.append(block)
+    packed = MiniMaxH3Unit_PackedSequenceBuilder()._build_packed_ref2va(len(kinds), f, h, w, num_sound, blocks)
+    places, _, video, audio = layout[:4]
+    assert torch.equal(packed["img_position_ids"][0, :len(places)], places) and torch.equal(packed["img_pos"], video) and torch.equal(packed["audio_pos"], audio)
+
+
 @torch.no_grad()
 def states_of(pipe, prompt, references):
     """States of the text, and the kinds of its tokens."""
@@ -81,6 +112,7 @@ def states_of(pipe, prompt, references):
         per_block = [int(grid[1] * grid[2]) // merged for grid in seen["video_grid_thw"]]
         times = [t for _, t in clips]
     ids, kinds = step._build_presentation(pipe.tokens, prompt, references, images, per_block, times)
+    check_text(pipe, prompt, references, images, per_block, ids, kinds)
     one = pipe.tokens.convert_tokens_to_ids
     ids, kinds = torch.tensor([ids]), torch.tensor(kinds)
     of_media = (ids == one("<|image_pad|>")).int() + 2 * (ids == one("<|video_pad|>")).int()
@@ -113,6 +145,7 @@ def predict(pipe, noisy, sigma, sound, references, states, kinds, of_frames, of_
     """The velocities noise - data of frames and of sound."""
     f, h, w = noisy.shape[2:]
     layout = MiniMaxH3Ref2VAPrepareLayoutStep.build_ref2va_packed_sequence(kinds, references, of_frames, of_sounds, f, h, w, sound.shape[2] // 2, (1, 2, 2), 2, 2, 0)
+    check_places(layout, references, of_frames, of_sounds, kinds, f, h, w, sound.shape[2] // 2)
     position_ids, tags, video, audio, texts, num_video, num_audio = layout
     times, of_rows = MiniMaxH3SetTimestepsStep.build_row_timesteps(video, audio, num_video, num_audio, len(kinds), 1 - sigma.item(), 1 - sound_sigma(sigma).item(),
                                                                    max(1 - sigma.item(), 0.999), 1.0)

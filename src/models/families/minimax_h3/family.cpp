@@ -23,7 +23,7 @@ constexpr const char* kVaeMark = "decoder.register_tokens";
 constexpr const char* kOfReferences = "transformer_ref";
 /// How names of ComfyUI's files begin, and the prefix that some have before their tensors.
 constexpr const char *kComfyName = "minimax_h3_", *kComfyPrefix = "model.diffusion_model.";
-/// How names of DiffSynth-Studio's files begin.
+/// The beginning of names of DiffSynth-Studio's files.
 constexpr const char* kDiffsynthName = "minimax-h3-";
 
 bool is_original(const io::TensorSource& tensors) { return tensors.contains(kOriginalMark); }
