@@ -13,6 +13,7 @@ struct Column {
   enum class Is {
     picture,   ///< a picture
     pictures,  ///< a picture or a list of them
+    references,  ///< pictures, clips and sounds in one list, whose order counts
     clip,      ///< the frames of a clip; beside a row that is a picture, a picture
     layers,    ///< the layers of a picture, with transparency, the whole first
     mask,      ///< how much each pixel of the target counts
@@ -57,7 +58,7 @@ struct Column {
   Given given = Given::always;
   int64_t side = 0;      ///< of a square its side; of a target what its sides are multiples of
   int64_t channels = 3;  ///< numbers of a pixel; of a sound its channels
-  int64_t rate = 0;      ///< samples a second of a sound
+  int64_t rate = 0;      ///< samples a second of a sound, and of those among references
   Frames frames = {};
 
   /// Returns the name that units read it by.
@@ -70,6 +71,9 @@ struct Column {
   Extent extent_beside(const Extent& target) const;
 };
 using Columns = std::vector<Column>;
+
+/// The channels of sounds among references.
+inline constexpr int64_t kSidesOfReferences = 2;
 
 /// The value that units read the target as: what is trained or drawn.
 inline const std::string kTarget = "image";

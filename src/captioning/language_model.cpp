@@ -219,7 +219,7 @@ models::PictureText LanguageModel::ask(const Shown& shown, const std::string& pr
     seen.push_back(see(at::stack(slice)));
   }
   constexpr int64_t kNoLimit = 1 << 20;
-  auto text = models::picture_text(*tokenizer_, kind_.chat, told(shown, seen.size()), prompt, seen, kNoLimit);
+  auto text = models::picture_text(*tokenizer_, kind_.chat, {told(shown, seen.size())}, prompt, seen, kNoLimit);
   set_times(text, shown);
   return text;
 }

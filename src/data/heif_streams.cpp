@@ -170,7 +170,7 @@ uint64_t version_of(Reader& reader) {
 }
 
 /// Sizes in a file's boxes.
-struct Pixels {
+struct PixelCounts {
   int64_t of_pictures = 0, of_streams = 0;
 
   void add_property(const Box& box) {
@@ -214,7 +214,7 @@ std::map<uint64_t, std::string_view> item_types(std::string_view content) {
 
 /// Where the items lie.
 void add_items(std::string_view locations, const std::map<uint64_t, std::string_view>& types, std::string_view file,
-               std::string_view inside, Pixels& pixels) {
+               std::string_view inside, PixelCounts& pixels) {
   Reader reader(locations);
   auto version = version_of(reader), sizes = reader.number(2);
   for (auto count = reader.number(version < 2 ? 2 : 4); count > 0; --count) {
@@ -236,12 +236,12 @@ void add_items(std::string_view locations, const std::map<uint64_t, std::string_
   }
 }
 
-Pixels pixels_in(std::string_view file) {
+PixelCounts pixels_in(std::string_view file) {
   Box meta;
   for (Reader reader(file); meta.type != "meta";) meta = take_box(reader);
   Reader reader(meta.content);
   version_of(reader);
-  Pixels pixels;
+  PixelCounts pixels;
   std::string_view locations, inside;
   std::map<uint64_t, std::string_view> types;
   while (!reader.empty()) {
@@ -263,7 +263,7 @@ Pixels pixels_in(std::string_view file) {
 void check_streams(std::string_view bytes, const std::string& file) {
   // Coded pictures are padded to whole blocks, and parts of them left out.
   constexpr int64_t kTimes = 2, kPadding = 1 << 20;
-  Pixels pixels;
+  PixelCounts pixels;
   try {
     pixels = pixels_in(bytes);
   } catch (const Ended&) {

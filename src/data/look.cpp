@@ -148,11 +148,25 @@ std::vector<Size> sizes_in(const Row& row, const Column& column, const SizeRule&
   return sizes;
 }
 
+/// A row's references; clips among them are as long as the row at most.
+std::vector<FoundReference> references_in(const Row& row, const Column& column, const ClipRule& rule, const LookAt& look_at) {
+  std::vector<FoundReference> found;
+  auto as_row = rule;
+  as_row.num_frames = row.window ? row.window->count : 1;
+  for (const auto& reference : references_of(row, column.name)) found.push_back(find_reference(column, reference, as_row, look_at));
+  return found;
+}
+
 Looked look_at_row(const Row& row, const DatasetOptions& options, const LookedFiles& files) {
   auto size_of = [&](const std::string& file) {
     const auto& found = files.at(file);
     if (!found.reason.empty()) throw Error(Exit::data, "data", found.reason);
     return found.size;
+  };
+  auto look_at = [&](const std::string& file) {
+    auto look = files.at(file).clip;
+    look.size = size_of(file);
+    return look;
   };
   Looked looked{.picture = size_of(row.file)};
   if (target_of(options.columns).is == Column::Is::layers) check_layers(row, looked.picture, options, size_of);
@@ -161,6 +175,7 @@ Looked look_at_row(const Row& row, const DatasetOptions& options, const LookedFi
   const auto& rule = options.subsets[row.subset].size;
   for (const auto& column : options.columns) {
     if (column.is == Column::Is::pictures) looked.sizes[column.name] = sizes_in(row, column, rule, size_of);
+    if (column.is == Column::Is::references) looked.references = references_in(row, column, options.subsets[row.subset].clips, look_at);
   }
   looked.size = target_size(rule, looked.picture, row.file);
   return looked;

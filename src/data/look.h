@@ -2,6 +2,7 @@
 #include <set>
 
 #include "data/file_notes.h"
+#include "data/found_references.h"
 #include "data/row.h"
 
 namespace burnish::data {
@@ -12,6 +13,7 @@ struct Looked {
   Size size = {};     ///< the size that it is scaled and cut to
   /// The sizes of pictures that are cut by their own size, or to a square, before they are, by column.
   std::map<std::string, std::vector<Size>> sizes = {};
+  std::vector<FoundReference> references = {};  ///< those of the column that holds some
   std::set<std::string> stills = {};  ///< the columns in which a row of several frames has one picture for all of them
 };
 

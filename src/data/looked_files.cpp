@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/text.h"
 #include "data/image.h"
+#include "data/references.h"
 #include "io/hash.h"
 
 namespace burnish::data {
@@ -60,7 +61,9 @@ LookedFiles look_at_files(const std::vector<Row>& rows, FileNotes& notes, const 
   LookedFiles looked;
   for (const auto& row : rows) {
     if (!row.file.empty()) looked[row.file];
-    for (const auto& [name, file] : row.further) looked[file];
+    for (const auto& [name, file] : row.further) {
+      if (!is_sound(file)) looked[file];
+    }
   }
   Progress progress("check pictures", std::ssize(looked));
   constexpr size_t kAtOnce = 64;

@@ -82,6 +82,16 @@ std::vector<at::Tensor> read_list(const Dataset& dataset, int64_t number, const 
   return pictures;
 }
 
+/// The references of a row, one behind the other.
+std::vector<at::Tensor> read_references(const Dataset& dataset, int64_t number, const Column& column, int64_t variant) {
+  std::vector<at::Tensor> all;
+  for (const auto& found : dataset.looked(number).references) {
+    auto one = read(column, found, reference_size(dataset, number), crop_of(dataset, number, variant).flip);
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  return all;
+}
+
 /// How opaque a row's target is, each of its frames or layers.
 at::Tensor read_opacity(const Dataset& dataset, int64_t number, int64_t variant) {
   const auto& row = dataset.row(number);
@@ -142,6 +152,24 @@ std::string list_content(const Dataset& dataset, int64_t number, const Column& c
   return content;
 }
 
+/// Names what is read of a row's references, in their order.
+std::string references_content(const Dataset& dataset, int64_t number, const Column& column, int64_t variant, const RowHashes& hashes) {
+  std::string content = "references";
+  size_t file = 0;
+  const auto size_of = reference_size(dataset, number);
+  for (const auto& found : dataset.looked(number).references) {
+    const auto& [kind, seen, heard] = found.reference;
+    const auto& window = found.window;
+    if (!seen.empty()) content += fmt::format(", seen {}", hashes.at(picture_name(column.name, file++)));
+    if (!seen.empty() && kind != Reference::Kind::picture)
+      content += fmt::format(" cut to {}, {} frames at {}/{} a second", spelled(extent_of(size_of(seen, found.size))), window.count,
+                             window.rate.num, window.rate.den);
+    if (!heard.empty())
+      content += fmt::format(", heard {}, {} samples at {}", hashes.at(picture_name(column.name, file++)), found.num_samples, column.rate);
+  }
+  return content + (crop_of(dataset, number, variant).flip ? " mirrored" : "");
+}
+
 }  // namespace
 
 int64_t num_variants(const Dataset& dataset) {
@@ -178,10 +206,24 @@ std::vector<Crop> picture_crops(const Dataset& dataset, int64_t row, const Colum
   return crops;
 }
 
+CutSizeOf reference_size(const Dataset& dataset, int64_t row) {
+  return [&rule = subset_of(dataset, row).size](const std::string& file, const Size& frame) { return target_size(rule, frame, file); };
+}
+
+std::vector<Extent> reference_extents(const Dataset& dataset, int64_t row) {
+  std::vector<Extent> all;
+  for (const auto& found : dataset.looked(row).references) {
+    auto extents = extents_of(found, reference_size(dataset, row));
+    all.insert(all.end(), extents.begin(), extents.end());
+  }
+  return all;
+}
+
 Cell read(const Dataset& dataset, int64_t row, const Column& column, int64_t variant) {
   const auto& looked = dataset.looked(row);
   if (column.is == Is::opacity) return read_opacity(dataset, row, variant);
   if (column.is == Is::pictures) return read_list(dataset, row, column, variant);
+  if (column.is == Is::references) return read_references(dataset, row, column, variant);
   if (column.is == Is::sound) return read_sound_of(dataset, row, column);
   if (!column.is_seen()) return read_value(column, trimmed(dataset.row(row).cells.at(column.name)), dataset.name_of(row));
   if (column.fit != Column::Fit::target) return read_beside(dataset, row, column, variant);
@@ -191,6 +233,7 @@ Cell read(const Dataset& dataset, int64_t row, const Column& column, int64_t var
 
 std::string content(const Dataset& dataset, int64_t row, const Column& column, int64_t variant, const RowHashes& hashes) {
   if (column.is == Is::pictures) return list_content(dataset, row, column, variant, hashes);
+  if (column.is == Is::references) return references_content(dataset, row, column, variant, hashes);
   if (column.is == Is::sound) return sound_content(dataset, row, column, variant, hashes);
   const auto cut = content_of_crop(dataset, row, variant);
   if (column.is == Is::opacity) return fmt::format("alpha of {} {}", hashes.at(""), cut);

@@ -12,6 +12,10 @@ Crop crop_of(const Dataset& dataset, int64_t row, int64_t variant = 0);
 /// or all of it where they are whole, mirrored where the row's target is.
 std::vector<Crop> picture_crops(const Dataset& dataset, int64_t row, const Column& column, int64_t variant = 0);
 
+/// Says how clips among a row's references are cut, and the extents of what `read` makes of these references.
+CutSizeOf reference_size(const Dataset& dataset, int64_t row);
+std::vector<Extent> reference_extents(const Dataset& dataset, int64_t row);
+
 /// Reads what a row has in a column, or its target, as a variant of it is cut.
 ///
 /// What is cut as the target is has the frames that are taken of it; each of its frames where masks are clips or the transparency of

@@ -23,7 +23,7 @@ namespace {
 
 bool is_list(const Columns& columns, const std::string& name) {
   const auto* column = find_column(columns, name);
-  return column != nullptr && column->is == Column::Is::pictures;
+  return column != nullptr && (column->is == Column::Is::pictures || column->is == Column::Is::references);
 }
 
 /// Finds the files that rows of one dataset name.
@@ -163,6 +163,19 @@ void put_target(const nlohmann::json& cells, const DatasetOptions& options, File
   row.file = there.find(file);
 }
 
+/// Puts the files of references among a row's further ones, and what they are into its cell.
+void put_references(const nlohmann::json& cells, const Column& column, Files& there, Row& row) {
+  const auto cell = cells.find(column.name);
+  const auto references = references_in(cell == cells.end() ? nlohmann::json() : *cell, column.name);
+  size_t number = 0;
+  for (const auto& reference : references) {
+    for (const auto& file : {reference.seen, reference.heard}) {
+      if (!file.empty()) row.further[picture_name(column.name, number++)] = there.find(file);
+    }
+  }
+  if (!references.empty()) row.cells[column.name] = words_of_kinds(references);
+}
+
 /// Puts the files of a row's further pictures: what is cut as the target is one file, or of layers as many, and lists come behind.
 void put_further(const nlohmann::json& cells, const DatasetOptions& options, Files& there, Row& row) {
   const bool of_layers = target_of(options.columns).is == Column::Is::layers;
@@ -173,6 +186,7 @@ void put_further(const nlohmann::json& cells, const DatasetOptions& options, Fil
   }
   for (const auto& column : options.columns) {
     if (column.is == Column::Is::pictures) row.further.merge(read_files(cells, column.name, there));
+    if (column.is == Column::Is::references) put_references(cells, column, there, row);
   }
 }
 
@@ -264,6 +278,10 @@ std::vector<std::string> files_in(const Row& row, const std::string& column) {
   auto next = [&] { return row.further.find(picture_name(column, files.size())); };
   for (auto it = next(); it != row.further.end(); it = next()) files.push_back(it->second);
   return files;
+}
+
+std::vector<Reference> references_of(const Row& row, const std::string& column) {
+  return references_of(row.cells.value(column, nlohmann::json::array()), files_in(row, column));
 }
 
 std::string metadata_hash(const Metadata& metadata) {

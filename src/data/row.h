@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "data/dataset_options.h"
+#include "data/references.h"
 
 namespace burnish::data {
 
@@ -37,6 +38,9 @@ std::vector<std::string> target_files(const Row& row);
 
 /// The files of a row in a column of pictures, clips or layers; none where it leaves the column empty.
 std::vector<std::string> files_in(const Row& row, const std::string& column);
+
+/// The references of a row in a column of them; none where it leaves the column empty.
+std::vector<Reference> references_of(const Row& row, const std::string& column);
 
 /// The origin of rows: the file or folder, and what names its content.
 struct MetadataOrigin {

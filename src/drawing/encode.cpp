@@ -14,6 +14,8 @@
 #include "base/text.h"
 #include "data/clip.h"
 #include "data/clip_window.h"
+#include "data/found_references.h"
+#include "data/image.h"
 #include "data/read.h"
 #include "data/resize.h"
 #include "models/model/columns.h"
@@ -43,9 +45,16 @@ bool begins_with_reference(const Columns& columns) {
   return references != nullptr && references->fit == Column::Fit::first_frame;
 }
 
+/// Tells whether references may be clips and sounds, which are as long as what is drawn at most.
+bool reads_clips_as_references(const Columns& columns) {
+  const auto* references = find_read_as(columns, kReferences);
+  return references != nullptr && references->is == Column::Is::references;
+}
+
 Given given_of(models::Model& model, const Picture& picture) {
   Given given{picture.references, model.scales_references() ? 0 : picture.extent.height * picture.extent.width, picture.inputs};
-  if (!picture.inputs.empty() || begins_with_reference(columns_beside(model))) given.extent = picture.extent;
+  const auto columns = columns_beside(model);
+  if (!picture.inputs.empty() || begins_with_reference(columns) || reads_clips_as_references(columns)) given.extent = picture.extent;
   given.strengths = strengths_for(model, model.units().encode_references, picture);
   return given;
 }
@@ -112,9 +121,36 @@ at::Tensor read_first_frames(const std::string& file, const Extent& extent, cons
   return data::read_frames(file, window, data::Pixels::colours, crop);
 }
 
+/// References of a prompt, each named by its file or as JSON; clips are scaled to the area of what is drawn.
+std::vector<at::Tensor> read_references(const Column& column, const std::vector<std::string>& cells, const Given& given,
+                                        const Column& target) {
+  const data::ClipRule rule{.may_be_slower = true,
+                            .num_frames = given.extent.frames,
+                            .rate = data::as_fraction(target.frames.rate),
+                            .first_frames = target.frames.first,
+                            .step = target.frames.step};
+  const auto size_of = [&](const std::string& file, const data::Size& frame) {
+    const auto area = given.extent.height * given.extent.width;
+    return data::target_size({.max_pixels = area, .division = target.side}, frame, file);
+  };
+  std::vector<at::Tensor> all;
+  for (const auto& cell : cells) {
+    for (const auto& reference : data::references_in(cell, column.name)) {
+      const auto look = [&](const std::string& file) {
+        if (reference.kind != data::Reference::Kind::picture) return data::look_at_clip(file);
+        return data::ClipLook{.size = data::image_size(file), .num_frames = 1, .duration = {}};
+      };
+      auto one = data::read(column, data::find_reference(column, reference, rule, look), size_of, /*is_mirrored=*/false);
+      all.insert(all.end(), one.begin(), one.end());
+    }
+  }
+  return all;
+}
+
 /// What a prompt gives in a column, whose cells are files, texts or numbers.
 data::Cell read_cells(const Column& column, const std::vector<std::string>& cells, const Given& given, const Column& target) {
   const auto crop = crop_for(column, given, target.side);
+  if (column.is == Column::Is::references) return read_references(column, cells, given, target);
   if (column.is == Column::Is::pictures) return data::read_pictures(cells, data::pixels_of(column), crop);
   if (column.is == Column::Is::sound) {
     const auto rate = data::as_fraction(target.frames.rate);
@@ -126,19 +162,22 @@ data::Cell read_cells(const Column& column, const std::vector<std::string>& cell
   return read_first_frames(cells[0], given.extent, target.frames, crop);
 }
 
-/// Returns a cell as units read it: pictures in [-1, 1], [C, H, W] in lists, with a leading dimension of 1 else, and clips [1, C, F, H, W].
+/// Pixels in [-1, 1], of a picture [C, H, W] and of a clip [C, F, H, W]; other numbers as they are.
+at::Tensor in_model_range(const at::Tensor& tensor) {
+  if (tensor.scalar_type() != at::kByte) return tensor;
+  if (tensor.dim() == 3) return data::to_model_range(tensor);
+  std::vector<at::Tensor> frames;
+  for (const auto& frame : tensor.unbind()) frames.push_back(data::to_model_range(frame));
+  return at::stack(frames, 1);
+}
+
+/// Returns a cell as units read it, with a leading dimension of 1, or a list.
 pipeline::Value value_of(const data::Cell& cell) {
   if (const auto* text = std::get_if<std::string>(&cell)) return *text;
-  std::vector<at::Tensor> images;
-  if (const auto* pictures = std::get_if<std::vector<at::Tensor>>(&cell)) {
-    for (const auto& picture : *pictures) images.push_back(data::to_model_range(picture));
-    return pipeline::TensorLists{std::move(images)};
-  }
-  const auto& tensor = std::get<at::Tensor>(cell);
-  if (tensor.scalar_type() != at::kByte) return tensor.unsqueeze(0);
-  if (tensor.dim() == 3) return data::to_model_range(tensor).unsqueeze(0);
-  for (const auto& frame : tensor.unbind()) images.push_back(data::to_model_range(frame));
-  return at::stack(images, 1).unsqueeze(0);
+  if (const auto* tensor = std::get_if<at::Tensor>(&cell)) return in_model_range(*tensor).unsqueeze(0);
+  std::vector<at::Tensor> list;
+  for (const auto& tensor : std::get<std::vector<at::Tensor>>(cell)) list.push_back(in_model_range(tensor));
+  return pipeline::TensorLists{std::move(list)};
 }
 
 /// A clip [1, 3, F, H, W], or layers [1, 4, F, H, W], of which the first frame alone is known, and the rest is gray.

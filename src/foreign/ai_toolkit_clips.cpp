@@ -41,13 +41,15 @@ Outcome turns(const Value& value, const Settings& all) {
                           : "");
 }
 
+bool has_references(const Settings& all) { return is_h3(all) && all.text("model.arch").ends_with("ref2va"); }
 bool hears(const Settings& all) { return is_h3(all) && has_clips(all) && all.on("dataset.do_audio"); }
 
 /// Sound that a dataset is asked for.
 std::vector<SettingRow> sound_rows() {
   return {rewritten("dataset.do_audio", "extra_inputs",
                     [](const Value&, const Settings& all) {
-                      return hears(all) && !all.on("dataset.do_i2v") ? carried(with_sound("")) : left_out("");
+                      const bool is_alone = hears(all) && !all.on("dataset.do_i2v") && !has_references(all);
+                      return is_alone ? carried(with_sound("")) : left_out("");
                     })
               .otherwise(false),
           rewritten("train.audio_loss_multiplier", "sound_loss_weight", [=](const Value& value, const Settings& all) {
@@ -63,6 +65,7 @@ Table of_ai_toolkit_experts() {
     table << rewritten(name, "experts", experts, true);
   table << rewritten("train.switch_boundary_every", "", turns, 1);
   table << rewritten("model.arch", "extra_inputs", [](const Value& value, const Settings& all) {
+    if (has_references(all)) return carried(hears(all) ? with_sound("references") : "references", kReferencesOfH3);
     return makes_clips(all) && text_of(value).find("_i2v") != std::string::npos ? carried("input_image") : left_out("");
   });
   table << rewritten("dataset.do_i2v", "extra_inputs", [](const Value& value, const Settings& all) {

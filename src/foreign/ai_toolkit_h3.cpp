@@ -24,10 +24,15 @@ std::string partition(const Settings& all) {
 std::map<std::string, std::string> files(const Settings& all) {
   std::map<std::string, std::string> files{
       {"dit_" + partition(all), fmt::format("diffusion_models/minimax_h3_{}_int8_convrot.safetensors", partition(all))},
-      {"text_encoder", "text_encoders/qwen3vl_32b_minimax_h3_nvfp4_awq.safetensors"},
+      {"text_encoder", "text_encoders/qwen3vl_32b_minimax_h3_int8_convrot.safetensors"},
       {"video_vae", "vae/minimax_h3_video_vae_fp16.safetensors"}};
   std::erase_if(files, [&](const auto& file) { return all.has(kKwargs + file.first + "_path"); });
   return files;
+}
+
+/// Says which of the text encoder's files is taken, where the settings name none.
+std::string of_encoder(const Settings& all) {
+  return files(all).contains("text_encoder") ? "the text encoder is taken in INT8, for the scaled inputs of its NVFP4 are not read" : "";
 }
 
 bool is_here(const std::string& place) {
@@ -43,7 +48,7 @@ Outcome files_here(const Value& value, const Settings& all) {
   if (!is_here(place)) return left_out("");
   auto list = Value::array();
   for (const auto& [name, file] : files(all)) list.push_back((std::filesystem::path(place) / file).string());
-  return carried(list);
+  return carried(list, of_encoder(all));
 }
 
 /// The files that it takes of a repository.
@@ -53,7 +58,8 @@ Outcome files_of_hub(const Value& value, const Settings& all) {
   std::vector<std::string> ids;
   for (const auto& [name, file] : files(all)) ids.push_back(place + ":" + file);
   return ids.empty() ? left_out("")
-                     : carried(join(ids, ","), "files of the hub lie below models/, or where DIFFSYNTH_MODEL_BASE_PATH says");
+                     : carried(join(ids, ","), "files of the hub lie below models/, or where DIFFSYNTH_MODEL_BASE_PATH says" +
+                                                   (of_encoder(all).empty() ? "" : "; " + of_encoder(all)));
 }
 
 /// Tells whether modulations are left out of what is adapted, which they are here.

@@ -13,7 +13,11 @@ inline constexpr double kShiftOfH3 = 12;
 inline constexpr const char *kBlocksOfH3 = "transformer_blocks\\.[0-9]+\\.(attn|ff)\\..*",
                             *kBlocksAndTextOfH3 = "(transformer_blocks|token_refiner\\.refiner_blocks)\\.[0-9]+\\.(attn|ff)\\..*";
 
-/// The columns of given frames, "" for none, and of the sound that is learned with clips.
+/// Where references stand here, of which other programs have files beside each sample's.
+inline constexpr const char* kReferencesOfH3 =
+    "name the pictures, clips and sounds of each sample in the column references of a metadata file, in their order (docs/h3.md)";
+
+/// The columns of given frames or of references, "" for none, and of the sound that is learned with clips.
 inline std::string with_sound(const std::string& frames) { return frames.empty() ? "input_audio" : frames + ",input_audio"; }
 
 }  // namespace burnish::foreign

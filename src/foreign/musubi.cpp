@@ -157,7 +157,7 @@ Convert under(const char* way, std::function<Outcome(const Value&)> convert) {
 /// The columns of frames that a task goes on from, and of the sound that is learned beside them.
 Outcome inputs_of_task(const Value& value, const Settings& all) {
   const auto task = lower(text_of(value));
-  if (task == "ref2va") return left_out(kNameReferences);
+  if (task == "ref2va") return carried(hears_h3(all) ? with_sound("references") : "references", kReferencesOfH3);
   const bool has_both = task == "fl2va" || task.starts_with("flf2v");
   const std::string frames = has_both ? "input_image,end_image" : task.starts_with("i2v") ? "input_image" : "";
   if (hears_h3(all)) return carried(with_sound(frames), "clips without a sound have silence beside them there, and here noise");

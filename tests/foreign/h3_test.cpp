@@ -98,6 +98,10 @@ TEST_F(SettingsOfH3, AiToolkitsFilesAreThoseOfThePartition) {
   const auto of_references = of({{"arch", "minimax_h3_ref2va"}, {"model_kwargs", {{"max_text_length", 0}}}});
   EXPECT_THAT(of_references.value("model_id_with_origin_paths").dump(), HasSubstr("minimax_h3_ref2va_pruned_int8_convrot"));
   EXPECT_FALSE(of_references.is_from("max_sequence_length"));
+  EXPECT_EQ(of_references.value("extra_inputs"), "references");
+  EXPECT_THAT(of_references.said.different, Contains(HasSubstr("in the column references of a metadata file")));
+  EXPECT_THAT(of_references.value("model_id_with_origin_paths").dump(), HasSubstr("qwen3vl_32b_minimax_h3_int8_convrot"));
+  EXPECT_THAT(of_references.said.different, Contains(HasSubstr("the scaled inputs of its NVFP4 are not read")));
 }
 
 TEST_F(SettingsOfH3, ModulationsTrainInAiToolkitWhereTheyAreNotIgnored) {
@@ -152,6 +156,10 @@ TEST_F(SettingsOfH3, MusubisClipsAndWhatIsMissingOfThem) {
   EXPECT_EQ(done.value("sound_loss_weight"), 0.5);
   EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("h3_shift_audio = 2: the sound's noise follows")));
   EXPECT_THAT(done.said.not_carried, Contains(HasSubstr("min_timestep = 100: cuts times off before their shift")));
+  const auto of_references = import("train.sh", "accelerate launch minimax_h3_train_network.py --dataset_config " +
+                                                    (scratch_ / "clips.toml").string() + " --task ref2va --dit d.safetensors");
+  EXPECT_EQ(of_references.value("extra_inputs"), "references,input_audio");
+  EXPECT_THAT(of_references.said.different, Contains(HasSubstr("in the column references of a metadata file")));
 }
 
 TEST_F(SettingsOfH3, SimpleTunersDriftIsOurs) {

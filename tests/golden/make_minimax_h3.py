@@ -49,6 +49,7 @@ class MiniMaxH3(family.Family):
                 rope_parameters={"rope_type": "default", "rope_theta": 5e6, "mrope_section": [2, 1, 1], "mrope_interleaved": True})
     VISION = dict(depth=1, hidden_size=8, intermediate_size=8, num_heads=1, patch_size=2, spatial_merge_size=2, out_hidden_size=8, num_position_embeddings=4, deepstack_visual_indexes=[0])
     SHOWN = dict(size={"shortest_edge": 256, "longest_edge": 4096}, patch_size=2, temporal_patch_size=2, merge_size=2, image_mean=[0.5] * 3, image_std=[0.5] * 3)
+    SHOWN_CLIPS = SHOWN | {"size": {"shortest_edge": 256, "longest_edge": 16384}}
     VAE = dict(latent_channels=6, block_out_channels=(8, 8, 8, 16, 16, 16), layers_per_block=1, norm_num_groups=2, decoder_num_layers=2, decoder_num_attention_heads=2,
                decoder_attention_head_dim=16, decoder_num_register_tokens=2)
     SOUND_VAE = dict(encoder_dim=4, encoder_rates=(4, 5), latent_dim=20, latent_channels=5, num_attention_heads=2, decoder_dim=16, decoder_rates=(5, 2, 2), decoder_kernel_sizes=(9, 4, 4),
@@ -89,6 +90,7 @@ class MiniMaxH3(family.Family):
         MiniMaxH3Scheduler(SOUND_SHIFT).save_pretrained(model / "audio_scheduler")
         (model / "processor").mkdir(parents=True)
         (model / "processor/preprocessor_config.json").write_text(json.dumps(self.SHOWN | {"image_processor_type": "Qwen2VLImageProcessor"}, indent=2) + "\n")
+        (model / "processor/video_preprocessor_config.json").write_text(json.dumps(self.SHOWN_CLIPS | {"video_processor_type": "Qwen3VLVideoProcessor"}, indent=2) + "\n")
         (model / "modular_model_index.json").write_text(json.dumps(index, indent=2) + "\n")
         (model / "tokenizer/chat_template.jinja").unlink(missing_ok=True)
         return self.parts()  # of which nothing was rounded but the parameters

@@ -13,6 +13,12 @@ Column reference_of(const Model& model, const Column& target) {
   Column column{.name = model.names().references.column, .is = Is::pictures, .fit = model.scales_references() ? Fit::whole : Fit::own_size};
   column.value = kReferences;
   column.channels = target.channels;
+  column.rate = model.names().references.sound_rate;
+  if (column.rate > 0) {
+    column.is = Is::references;
+    column.fit = Fit::own_size;
+    return column;
+  }
   if (target.frames.step == 0) return column;
   column.fit = Fit::first_frame;
   if (target.is == Is::clip) column.given = Column::Given::by_prompts;

@@ -5,7 +5,8 @@
 namespace burnish::models {
 
 /// Returns the columns that a model reads beside captions: its target first, then reference pictures where it reads any, then further ones.
-/// Of a model of clips or layers a reference is the first frame of the target; rows of layers may name another one than they have.
+/// Of a model of clips or layers a reference is the first frame of the target, unless it takes clips and sounds as references too; rows of
+/// layers may name another one than they have.
 Columns columns_of(const Model& model);
 
 /// Returns the columns that rows of metadata have of these: all that are not given by prompts alone.

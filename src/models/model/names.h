@@ -118,6 +118,7 @@ struct ReferenceNames {
   std::string expected = {};  ///< the column of those that the model was trained with; "" for others
   bool are_needed = false;    ///< whether nothing can be drawn without one
   int64_t most = 0;           ///< how many of a sample the model sees at most; 0: any number
+  int64_t sound_rate = 0;     ///< of references that may be clips and sounds too, samples a second of the latter; 0: pictures alone
 };
 
 /// What metadata of files calls a model, for programs that sort files by it. Words are those of sd-scripts and musubi-tuner

@@ -85,7 +85,8 @@ struct ModelOptions {
   std::string init = "pretrained";                         ///< "random" builds the denoiser from its config.json and a seed
   uint64_t seed = 0;
   bool references = false;                  ///< whether its units read reference pictures (Family::reference_columns)
-  std::set<std::string> extra_inputs = {};  ///< further columns that its units read (Family::extra_inputs)
+  /// Further columns that its units read (Family::extra_inputs), and the one of references that a run names.
+  std::set<std::string> extra_inputs = {};
   OptionValues own = {};  ///< values of options that families declare; open_model fills in missing ones of the model's family
 
   template <class T>

@@ -34,16 +34,18 @@ std::vector<int64_t> picture_tokens(const tokenizers::ChatTokenizer& tokenizer) 
 
 }  // namespace
 
-PictureText picture_text(const tokenizers::ChatTokenizer& tokenizer, const tokenizers::ChatTemplate& chat, std::string_view told,
-                         std::string_view prompt, const std::vector<at::Tensor>& seen, int64_t limit) {
+PictureText picture_text(const tokenizers::ChatTokenizer& tokenizer, const tokenizers::ChatTemplate& chat,
+                         const std::vector<std::string>& told, std::string_view prompt, const std::vector<at::Tensor>& seen, int64_t limit) {
   PictureText text;
   text.ids = tokenizer.encode_bare(chat.before);
   text.num_dropped = std::ssize(text.ids);
   const auto stand_for_pictures = seen.empty() ? std::vector<int64_t>() : picture_tokens(tokenizer);
   auto next = seen.begin();
-  for (auto id : tokenizer.encode_bare(told)) {
-    if (std::ranges::find(stand_for_pictures, id) != stand_for_pictures.end()) add_picture(text, *next++, id);
-    else text.ids.push_back(id);
+  for (const auto& part : told) {
+    for (auto id : tokenizer.encode_bare(part)) {
+      if (std::ranges::find(stand_for_pictures, id) != stand_for_pictures.end()) add_picture(text, *next++, id);
+      else text.ids.push_back(id);
+    }
   }
   auto ids = tokenizer.encode_bare(prompt), behind = tokenizer.encode_bare(chat.after);
   ids.resize(static_cast<size_t>(std::clamp(limit - std::ssize(behind), int64_t{0}, std::ssize(ids))));

@@ -20,12 +20,14 @@ struct PictureText {
   int64_t num_dropped = 0;  ///< number of the first tokens, whose states are dropped
 };
 
-/// Makes the conversation `chat` around a prompt. `told`, in which kPictureInText stands once for each picture, or the token of a frame of
-/// a clip, comes before the prompt;
-/// `seen` is what the vision tower made of them (text::seen_at). The prompt is cut so that it has, with what stands behind it, `limit`
+/// What stands for frames of a clip, which are seen as one.
+inline constexpr const char* kFramesInText = "<|vision_start|><|video_pad|><|vision_end|>";
+
+/// Makes the conversation `chat` around a prompt. `told`, whose parts are cut into tokens each by itself, and in which kPictureInText
+/// stands once for each picture, or the token of a frame of a clip, comes before the prompt; `seen` is what the vision tower made of them (text::seen_at). The prompt is cut so that it has, with what stands behind it, `limit`
 /// tokens.
-PictureText picture_text(const tokenizers::ChatTokenizer& tokenizer, const tokenizers::ChatTemplate& chat, std::string_view told,
-                         std::string_view prompt, const std::vector<at::Tensor>& seen, int64_t limit);
+PictureText picture_text(const tokenizers::ChatTokenizer& tokenizer, const tokenizers::ChatTemplate& chat,
+                         const std::vector<std::string>& told, std::string_view prompt, const std::vector<at::Tensor>& seen, int64_t limit);
 /// Makes the longest conversation, in place of a prompt that is not known.
 PictureText longest_picture_text(const std::vector<at::Tensor>& seen, int64_t limit);
 /// Returns the token that stands for a picture; a data Error where the vocabulary has none.

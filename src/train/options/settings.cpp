@@ -48,6 +48,7 @@ ModelSettings model_settings(const TrainOptions& o) {
   s.reference_column = reference_column(o);
   s.options.references = !s.reference_column.empty();
   s.options.extra_inputs = extra_columns(o);
+  if (s.options.references) s.options.extra_inputs.insert(s.reference_column);
   s.options.init = o.trained.init;
   s.options.latents = o.cache.latents;
   return s;

@@ -23,7 +23,10 @@ void check_any_mask(const data::Dataset& pictures) {
 void check_any_reference(const data::Dataset& pictures) {
   const auto* column = find_read_as(pictures.options().columns, kReferences);
   if (column == nullptr || column->fit == Column::Fit::first_frame) return;
-  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return !pictures.looked(row).sizes.at(column->name).empty(); });
+  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) {
+    const auto& looked = pictures.looked(row);
+    return column->is == Column::Is::references ? !looked.references.empty() : !looked.sizes.at(column->name).empty();
+  });
   if (!any)
     data_error("train", "{}: no row names a reference picture in the column '{}'; name some there, or take {} out of extra_inputs",
                pictures.origins().front().path, column->name, column->name);

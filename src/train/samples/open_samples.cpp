@@ -75,6 +75,9 @@ std::map<std::string, std::vector<Extent>> extents_of(const data::Dataset& pictu
         auto given = data::extent_of(crop.size);
         of_column.push_back(column.read_as() == kReferences ? model.seen_reference(given) : given);
       }
+    } else if (column.is == Column::Is::references) {
+      auto& of_column = extents[column.name] = {};
+      for (const auto& given : data::reference_extents(pictures, row)) of_column.push_back(model.seen_reference(given));
     } else if (find_column(model.names().extra_inputs, column.name) != nullptr && column.is_seen()) {
       const auto beside = column.extent_beside(pictures.extent(row));
       const bool is_there = further.contains(column.name) || column.given == Column::Given::or_white;
@@ -107,6 +110,9 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
   for (const auto& subset : pictures->options().subsets) samples.sets.push_back(subset.visits);
   for (const auto& origin : pictures->origins()) samples.origins.push_back(absolute(origin));
   samples.columns = pictures->options().columns;
+  for (const auto& column : models::columns_of(model)) {
+    if (column.name != kTarget) samples.extra_inputs.push_back(column.name);
+  }
   samples.pictures = std::move(pictures);
   return samples;
 }

@@ -16,7 +16,7 @@ namespace burnish::train {
 namespace {
 
 constexpr int kSchema = 2;
-const char *const kList = "samples.json", *const kDigests = "digests_of_options";
+const char *const kList = "samples.json", *const kDigests = "digests_of_options", *const kExtraInputs = "extra_inputs";
 constexpr int64_t kMostListedFrames = 1'000'000;  // of a clip, to which nothing that is sampled comes near
 constexpr double kMostFactor = 1e12;              // on a loss, a weight or a strength
 const char* const kMakeAgain = "make it again with `burnish cache`";
@@ -144,9 +144,9 @@ void read_sample(const nlohmann::json& json, const Sections& sections, Listed& l
   for (const auto& [column, list] : sizes.items()) {
     auto& of_column = sample.picture_extents[column];
     for (const auto& sides : list)
-      of_column.push_back({.frames = sides.size() > 2 ? read_count(sides.at(2), 1, kMostListedFrames) : 1,
-                           .height = read_count(sides.at(0), 1, kMostPixelsASide),
-                           .width = read_count(sides.at(1), 1, kMostPixelsASide)});
+      of_column.push_back({.frames = sides.size() > 2 ? read_count(sides.at(2), 0, kMostListedFrames) : 1,
+                           .height = read_count(sides.at(0), 0, kMostPixelsASide),
+                           .width = read_count(sides.at(1), 0, kMostPixelsASide)});
   }
   if (sample.row.captions.empty()) sample.row.captions.push_back({sample.row.prompt});
   if (sample.row.subset >= samples.sets.size())
@@ -245,7 +245,7 @@ nlohmann::ordered_json entry_of(const Sample& sample, const Kept& kept) {
     auto& list = json["picture_sizes"][column] = nlohmann::ordered_json::array();
     for (const auto& extent : extents) {
       list.push_back({extent.height, extent.width});
-      if (extent.frames > 1) list.back().push_back(extent.frames);
+      if (extent.frames != 1) list.back().push_back(extent.frames);
     }
   }
   if (!sample.row.cells.empty()) json["inputs"] = sample.row.cells;
@@ -309,11 +309,21 @@ std::vector<data::VisitRule> listed_sets(const std::filesystem::path& cache) {
   }
 }
 
+std::string listed_extra_inputs(const std::filesystem::path& cache) {
+  if (!io::is_there(cache / kList)) return "";
+  try {
+    return join(io::read_json(cache / kList).value(kExtraInputs, std::vector<std::string>()), ",");
+  } catch (const nlohmann::json::exception&) {
+    return "";  // read_list says what is wrong
+  }
+}
+
 void save_list(data::Cache& cache, const Samples& samples, const Kept& kept) {
   nlohmann::ordered_json list{{"schema", kSchema}, {"sections", nlohmann::ordered_json::object()}};
   for (const auto& [name, entry] : kept.by_row.begin()->second.front()) list["sections"][name] = entry.section->name();
   for (size_t i = 0; i < samples.sets.size(); ++i) list["datasets"].push_back(json_of(samples.sets[i], samples.origins.at(i)));
   list[kDigests] = digests_of_options(samples);
+  if (!samples.extra_inputs.empty()) list[kExtraInputs] = samples.extra_inputs;
   list["empty_caption"] = keys_of(kept.empty_caption);
   for (const auto& sample : samples.list) list["samples"].push_back(entry_of(sample, kept));
   io::write_text_atomic(cache.folder() / kList, list.dump(1) + "\n");

@@ -17,7 +17,8 @@ struct Sample {
   Extent extent = {};  ///< the extent that it is trained at
   data::Row row = {};  ///< from a cache's list as far as that has it; files have whole paths, and none is there where that is not known
   std::vector<int64_t> latent_shape = {};  ///< shape of the latents without the batch: [C, h, w]
-  /// The extents at which the denoiser sees pictures that have sizes of their own, by column.
+  /// The extents at which the denoiser sees pictures that have sizes of their own, by column; a sound among references is as many frames of
+  /// no height as it has samples (data/found_references.h).
   std::map<std::string, std::vector<Extent>> picture_extents = {};
   /// The shapes of further streams' latents, by stream; of a stream that the sample lacks they are without elements (LatentSpace::Stream).
   std::map<std::string, std::vector<int64_t>> further_latents = {};
@@ -48,6 +49,7 @@ struct Samples {
   bool has_captions = true;                       ///< false for a cache that was made before captions were listed
   std::vector<data::MetadataOrigin> origins{{}};  ///< the metadata that each dataset was read from; without a path when that is not known
   Columns columns;                                ///< the columns that the run reads of the samples
+  std::vector<std::string> extra_inputs;          ///< names of all that its model reads beside target and captions
   std::shared_ptr<const InputTable> inputs;       ///< the values that units may read of the samples
 
   /// Returns the sample of a row; a data Error when there is none.

@@ -59,7 +59,7 @@ void check_references(const models::Model& model, const std::string& column) {
 /// Checks that the model reads the further columns that a run names.
 void check_extra_inputs(const models::Model& model, const std::set<std::string>& columns) {
   for (const auto& column : columns) {
-    if (find_column(model.names().extra_inputs, column) != nullptr) continue;
+    if (find_column(model.names().extra_inputs, column) != nullptr || column == model.names().references.column) continue;
     auto known = models::extra_inputs();
     config_error("train", "extra_inputs '{}' is for {}, which is not among the files of this {} model; name its file too, or take it out",
                  column, find_column(known, column)->words.needs, model.names().family);

@@ -129,40 +129,116 @@ TEST_F(MiniMaxH3Run, PrunedFilesDrawWhatTheWholeOnesDo) {
   EXPECT_LE(relative_error(latents(words, "--lora " + kAdapter), latents(minimax_h3_model(), "--lora " + kAdapter)), tolerance(1e-3));
 }
 
-/// The words of examples/minimax_h3/model_training/lora of DiffSynth-Studio, on pictures.
-TEST_F(MiniMaxH3Run, DiffSynthStudiosTwoStagesRun) {
-  const auto model = at("models/MiniMax/MiniMax-H3/FL2VA");
-  for (const char* folder : {"transformer", "text_encoder", "video_vae/source"}) fs::create_directories(model / folder);
-  auto all = original(/*by_head=*/true);
-  const auto half = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-  io::save_safetensors(model / "transformer/model-00001-of-00002.safetensors", {all.begin(), half});
-  io::save_safetensors(model / "transformer/model-00002-of-00002.safetensors", {half, all.end()});
-  fs::copy(kMiniMaxH3 / "model/text_encoder/model.safetensors", model / "text_encoder/model-00001-of-00001.safetensors");
-  fs::copy(kMiniMaxH3 / "model/text_encoder/config.json", model / "text_encoder/config.json");
-  fs::copy(kMiniMaxH3 / "model/vae/diffusion_pytorch_model.safetensors", model / "video_vae/source/model.safetensors");
-  fs::copy(kMiniMaxH3 / "model/vae/config.json", model / "video_vae/source/config.json");
-  fs::copy(kMiniMaxH3 / "model/tokenizer", model / "tokenizer", fs::copy_options::recursive);
-  const auto stage = [&](const std::string& words, const std::string& files) {
+namespace {
+
+/// The files of a partition that encode, and those that are trained.
+std::string encoders(const std::string& partition) {
+  const auto id = "MiniMax/MiniMax-H3:" + partition + "/";
+  return id + "text_encoder/model*.safetensors," + id + "video_vae/source/model.safetensors," + id + "audio_vae/model.safetensors";
+}
+std::string transformer(const std::string& partition) { return "MiniMax/MiniMax-H3:" + partition + "/transformer/model*.safetensors"; }
+std::string files(const std::string& list) { return " --model_id_with_origin_paths \"" + list + "\""; }
+
+/// The commands of examples/minimax_h3/model_training of DiffSynth-Studio, on the small model as MiniMax's repository has it.
+class MiniMaxH3Commands : public MiniMaxH3Run {
+ protected:
+  MiniMaxH3Commands() {
+    for (const std::string partition : {"FL2VA", "Ref2VA"}) put(at("models/MiniMax/MiniMax-H3") / partition);
+  }
+  void put(const fs::path& model) const {
+    for (const char* folder : {"transformer", "text_encoder", "video_vae/source", "audio_vae"}) fs::create_directories(model / folder);
+    auto all = original(/*by_head=*/true);
+    const auto half = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+    io::save_safetensors(model / "transformer/model-00001-of-00002.safetensors", {all.begin(), half});
+    io::save_safetensors(model / "transformer/model-00002-of-00002.safetensors", {half, all.end()});
+    const auto from = kMiniMaxH3 / "model";
+    fs::copy(from / "text_encoder/model.safetensors", model / "text_encoder/model-00001-of-00001.safetensors");
+    fs::copy(from / "text_encoder/config.json", model / "text_encoder/config.json");
+    fs::copy(from / "vae/diffusion_pytorch_model.safetensors", model / "video_vae/source/model.safetensors");
+    fs::copy(from / "vae/config.json", model / "video_vae/source/config.json");
+    fs::copy(from / "audio_vae/diffusion_pytorch_model.safetensors", model / "audio_vae/model.safetensors");
+    fs::copy(from / "audio_vae/config.json", model / "audio_vae/config.json");
+    fs::copy(from / "tokenizer", model / "tokenizer", fs::copy_options::recursive);
+    fs::copy(from / "processor", model / "processor", fs::copy_options::recursive);
+  }
+  std::string run(const std::string& words) const {
     const auto outcome =
-        run_burnish("train " + words + " " + kMiniMaxH3Size + "--model_id_with_origin_paths \"" + files +
-                        "\" --learning_rate 1e-4 --num_epochs 1 --remove_prefix_in_ckpt \"pipe.dit.\" --lora_base_model \"dit\" "
-                        "--sound_of_stills none "  // whose channels, without the transformer, are those of the published one
-                        "--lora_target_modules \"attn.qkv_proj,attn.out_proj,mlp.fc1,mlp.fc2\" --lora_rank 32 --use_gradient_checkpointing",
+        run_burnish("train " + words + " " + kMiniMaxH3Size +
+                        "--learning_rate 1e-4 --num_epochs 1 --remove_prefix_in_ckpt \"pipe.dit.\" --use_gradient_checkpointing",
                     "DIFFSYNTH_SKIP_DOWNLOAD=1 DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     return outcome.output;
-  };
-  const std::string id = "MiniMax/MiniMax-H3:FL2VA/";
-  stage("--dataset_base_path " + quoted(kGolden / "pictures") + " --dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv") +
-            " --data_file_keys \"image\" --dataset_repeat 1 --task \"sft:data_process\" --output_path " + quoted(at("cache")),
-        id + "text_encoder/model*.safetensors," + id + "video_vae/source/model.safetensors");
-  const auto said =
-      stage("--dataset_base_path " + quoted(at("cache")) +
-                " --data_file_keys \"image\" --dataset_repeat 2 --find_unused_parameters --task \"sft:train\" --output_path " +
-                quoted(at("lora")),
-            id + "transformer/model*.safetensors");
-  EXPECT_THAT(said, HasSubstr("lora of rank 32, scale 1 on 30 layers"));
+  }
+  /// The two stages of a command, of which `words` are those of both, and `data` those of the first.
+  std::string both_stages(const std::string& partition, const std::string& data, const std::string& words) const {
+    run(data + " " + words + " --dataset_repeat 1 --task \"sft:data_process\" --output_path " + quoted(at("cache")) +
+        files(encoders(partition)));
+    return run("--dataset_base_path " + quoted(at("cache")) + " " + words +
+               " --dataset_repeat 2 --find_unused_parameters --task \"sft:train\" " + "--output_path " + quoted(at("lora")) +
+               files(transformer(partition)));
+  }
+};
+
+const std::string kOfLora =
+    " --lora_base_model \"dit\" --lora_target_modules \"attn.qkv_proj,attn.out_proj,mlp.fc1,mlp.fc2\" --lora_rank 32";
+
+std::string rows_of(const fs::path& folder, const std::string& metadata) {
+  return "--dataset_base_path " + quoted(folder) + " --dataset_metadata_path " + quoted(folder / metadata);
+}
+std::string pictures() { return rows_of(kGolden / "pictures", "metadata.csv") + " --data_file_keys \"image\""; }
+std::string clips() { return rows_of(golden_path("minimax_h3_clips"), "metadata.csv"); }
+std::string referenced() { return rows_of(golden_path("minimax_h3_references"), "metadata.json"); }
+
+const std::string kOfClips = "--num_frames 22 --data_file_keys \"video,input_audio\"";
+const std::string kOfReferences =
+    "--num_frames 22 --data_file_keys \"video,input_audio,references\" --extra_inputs \"input_audio,references\" --processor_path "
+    "\"MiniMax/MiniMax-H3:Ref2VA/processor/\" --reference_pixels 2048";  // of the released size a small model would see hours
+
+}  // namespace
+
+TEST_F(MiniMaxH3Commands, StillsInTwoStages) {
+  EXPECT_THAT(both_stages("FL2VA", pictures(), kOfLora), HasSubstr("lora of rank 32, scale 1 on 30 layers"));
   EXPECT_TRUE(fs::exists(at("lora") / "step-8.safetensors"));
+}
+
+TEST_F(MiniMaxH3Commands, ClipsWithSoundInTwoStages) {
+  both_stages("FL2VA", clips(), kOfClips + " --extra_inputs \"input_audio\"" + kOfLora);
+  EXPECT_TRUE(fs::exists(at("lora") / "step-8.safetensors"));
+}
+
+/// Commands of files in codes say in their second stage what they train, and nothing of what the first one read.
+TEST_F(MiniMaxH3Commands, FirstAndLastFrameInTwoStages) {
+  const auto said = both_stages("FL2VA", clips() + " " + kOfClips + " --extra_inputs \"input_audio,input_image,end_image\"", kOfLora);
+  EXPECT_THAT(said, HasSubstr("was made with extra_inputs input_image,end_image,input_audio, which are read"));
+  EXPECT_TRUE(fs::exists(at("lora") / "step-8.safetensors"));
+}
+
+TEST_F(MiniMaxH3Commands, ReferencesInTwoStages) {
+  both_stages("Ref2VA", referenced(), kOfReferences + kOfLora);
+  EXPECT_TRUE(fs::exists(at("lora") / "step-8.safetensors"));
+}
+
+TEST_F(MiniMaxH3Commands, ReferencesInOneStageAndWhole) {
+  const auto all = files(encoders("Ref2VA") + "," + transformer("Ref2VA"));
+  run(referenced() + " " + kOfReferences + " --dataset_repeat 1 --find_unused_parameters --output_path " + quoted(at("lora")) + all +
+      kOfLora);
+  EXPECT_TRUE(fs::exists(at("lora") / "step-4.safetensors"));
+  run(referenced() + " " + kOfReferences + " --dataset_repeat 1 --find_unused_parameters --trainable_models \"dit\" --output_path " +
+      quoted(at("whole")) + all);
+  EXPECT_TRUE(fs::exists(at("whole") / "step-4.safetensors"));
+}
+
+TEST_F(MiniMaxH3Commands, ASoundThatIsMissingIsSilence) {
+  const auto all = files(encoders("FL2VA") + "," + transformer("FL2VA"));
+  const auto row = at("row.csv");
+  io::write_text_atomic(row, "video,prompt\n" + (golden_path("minimax_h3_clips") / "0.webp").string() + ",cat\n");
+  const auto losses = [&](const std::string& name, const std::string& more) {
+    run("--dataset_metadata_path " + quoted(row) + " " + kOfClips + " --extra_inputs \"input_audio\" --dataset_repeat 1 --output_path " +
+        quoted(at(name)) + all + kOfLora + more);
+    return read_log(at(name)).at(0)["loss"].get<double>();
+  };
+  EXPECT_GT(losses("silent", " --silent_on_missing_audio --frames_loss_weight 0"), 0.1) << "silence is learned";
+  EXPECT_EQ(losses("lacking", " --frames_loss_weight 0"), 0);
 }
 
 TEST_F(MiniMaxH3Run, ItsLicenceIsToldAndStandsInALora) {

@@ -16,6 +16,7 @@
 #include "models/families/minimax_h3/keys.h"
 #include "models/families/minimax_h3/places.h"
 #include "models/families/minimax_h3/process.h"
+#include "models/families/minimax_h3/references.h"
 #include "models/families/minimax_h3/rows_of_heads.h"
 #include "models/families/minimax_h3/tiles.h"
 #include "models/families/minimax_h3/transformer.h"
@@ -168,6 +169,61 @@ TEST(MiniMaxH3Places, OfFramesAreThoseOfTheirClips) {
   for (size_t i = 0; i < frames.size(); ++i) EXPECT_NEAR(times[static_cast<int64_t>(i)].item<double>(), frames[i], 1e-12) << i;
 }
 
+TEST(MiniMaxH3Places, ReferencesFollowEachOther) {
+  minimax_h3::Layout layout{.grid = {7, 2, 4}};
+  // A picture, a clip of 22 frames with a sound of 50 latents, a silent one of 5 frames, a sound of 12.
+  const std::vector<std::vector<int64_t>> sizes{{1, 6, 4, 4}, {1, 6, 7, 2, 4}, {1, 5, 100}, {1, 6, 2, 2, 4}, {1, 5, 0}, {1, 5, 24}};
+  minimax_h3::add_references(layout, {sizes.begin(), sizes.end()});
+  std::vector<std::pair<size_t, double>> starts;
+  for (const auto& run : layout.given) starts.emplace_back(run.number, run.start);
+  const auto of_five = 5 * 5.0 / 3;
+  ASSERT_EQ(starts.size(), 5u);
+  EXPECT_EQ(starts[0], std::pair(size_t{0}, 0.0));
+  EXPECT_EQ(starts[1], std::pair(size_t{2}, 1.0)) << "its sound stands before a clip";
+  EXPECT_EQ(starts[2], std::pair(size_t{1}, 1.0));
+  EXPECT_EQ(starts[3], std::pair(size_t{3}, 51.0)) << "the sound is longer than 22 frames";
+  EXPECT_EQ(starts[4], std::pair(size_t{5}, 51 + of_five));
+  EXPECT_DOUBLE_EQ(layout.start, 63 + of_five);
+  EXPECT_EQ(layout.given[1].grid.columns, 4);
+  EXPECT_EQ(layout.num_given_tokens(), 4 + 100 + 14 + 4 + 24);
+}
+
+TEST(MiniMaxH3Reference, SizesAreThoseOfTheReleaseOrOfAnArea) {
+  using minimax_h3::shown_extent;
+  EXPECT_EQ(shown_extent({1, 480, 832}, 0), (Extent{1, 2048, 3552})) << "up too";
+  EXPECT_EQ(shown_extent({22, 480, 832}, 0), (Extent{22, 768, 1344}));
+  EXPECT_EQ(shown_extent({22, 480, 1920}, 0), (Extent{22, 512, 2016})) << "of the most pixels";
+  EXPECT_EQ(shown_extent({22, 480, 832}, 262144), (Extent{22, 384, 672}));
+  EXPECT_EQ(shown_extent({500, 0, 0}, 0), (Extent{500, 0, 0})) << "a sound";
+}
+
+TEST(MiniMaxH3Reference, TextTellsOfThemInTheirOrder) {
+  using minimax_h3::seen_reference;
+  const auto one = at::zeros({2, 1, 1, 8});
+  std::vector<at::Tensor> list;
+  for (const auto& of : {seen_reference(true, 3, {one, one}), seen_reference(false, 1, {one}), seen_reference(true, 0, {}),
+                         seen_reference(false, 2, {one}), seen_reference(false, 1, {one})})
+    list.insert(list.end(), of.begin(), of.end());
+  const auto told = minimax_h3::told_references(list);
+  std::string text;
+  for (const auto& part : told.parts) text += part + "|";
+  const std::string picture = "<|vision_start|><|image_pad|><|vision_end|>|", frames = "<|vision_start|><|video_pad|><|vision_end|>|";
+  EXPECT_EQ(text, "<Audio 1>: |<Video 1>: |<0.2 seconds>" + frames + "<1.0 seconds>" + frames + "<Picture 1>: " + picture +
+                      "<Audio 2>: |<Video 2>: |<0.2 seconds>" + frames + "<Picture 2>: " + picture);
+  EXPECT_EQ(told.seen.size(), 5u);
+  EXPECT_EQ(minimax_h3::frames_in_text(39), (std::vector<int64_t>{0, 12, 24, 36}));
+  EXPECT_NE(test::error_of([] { minimax_h3::frames_in_text(5); }).find("22 frames"), std::string::npos);
+}
+
+TEST(MiniMaxH3Reference, ClipsAreShownInTheirPixels) {
+  text::Qwen3VlVisionConfig config;  // cells of 32 pixels
+  auto rule = minimax_h3::find_clip_rule({}, "");
+  EXPECT_EQ(minimax_h3::shown_sides(11, 768, 1344, config, rule), (std::pair<int64_t, int64_t>{768, 1344}));
+  EXPECT_EQ(minimax_h3::shown_sides(30, 768, 1344, config, rule), (std::pair<int64_t, int64_t>{672, 1184})) << "of all frames together";
+  rule.least = 1 << 20;
+  EXPECT_EQ(minimax_h3::shown_sides(2, 64, 64, config, rule), (std::pair<int64_t, int64_t>{736, 736}));
+}
+
 TEST(MiniMaxH3Keys, OriginalFilesLieInTwoWaysUnderTheSameNames) {
   auto load_from = [](const io::TensorSource& source) {
     Transformer model(minimax_h3::detect(nullptr, weights().shapes()), at::TensorOptions().device(at::kMeta));
@@ -196,6 +252,24 @@ TEST(MiniMaxH3Keys, OriginalFilesLieInTwoWaysUnderTheSameNames) {
   // The original has the gate first.
   const auto fc1 = of_parts.tensor("blocks.1.mlp.fc1.weight").to(at::kFloat);
   EXPECT_TRUE(at::equal(fc1.narrow(0, 0, 40), gated.narrow(0, 40, 40)));
+}
+
+TEST(MiniMaxH3Keys, CodesLieHeadByHeadToo) {
+  test::Scratch scratch;
+  const auto numbers = at::arange(96 * 8, at::kFloat).reshape({96, 8}).remainder(251) - 125;
+  const std::string mark = R"({"format": "int8_tensorwise"})", layer = std::string("blocks.0.") + "attn.qkv_proj.";
+  const auto scales = (at::arange(96, at::kFloat) + 1).unsqueeze(1);
+  io::save_safetensors(scratch / "coded.safetensors",
+                       {{layer + "weight", numbers.to(at::kChar)},
+                        {layer + "weight_scale", scales},
+                        {layer + "comfy_quant", at::tensor(std::vector<uint8_t>(mark.begin(), mark.end()), at::kByte)}});
+  const auto shown = show_weights(io::TensorSource::open({scratch / "coded.safetensors"}));
+  const auto turned = minimax_h3::with_rows_by_part(shown, {minimax_h3::kFused}, 16);
+  const auto codes = turned.codes(layer + "weight");
+  ASSERT_TRUE(codes);
+  const auto expected = (numbers * scales).unflatten(0, {2, 3, 16}).transpose(0, 1).reshape({96, 8});
+  EXPECT_TRUE(at::equal(numbers_of(*codes).to(at::kFloat), expected));
+  EXPECT_TRUE(at::equal(turned.tensor(layer + "weight").to(at::kFloat), expected));
 }
 
 namespace {

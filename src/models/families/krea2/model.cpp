@@ -196,7 +196,7 @@ PictureText Krea2Model::edit_text(pipeline::Scope& scope, const std::vector<at::
   const auto limit = prompt_length(options_, kTextLength);
   if (components_.source(kEncoder).entry->is_sizes) return longest_picture_text(seen, limit);
   return picture_text(static_cast<const tokenizers::ChatTokenizer&>(components_.tokenizer(kEncoder)), kChat,
-                      told_pictures(form_, seen.size()), scope.text("prompt"), seen, limit);
+                      {told_pictures(form_, seen.size())}, scope.text("prompt"), seen, limit);
 }
 
 void Krea2Model::encode_prompt(pipeline::Scope& scope) {

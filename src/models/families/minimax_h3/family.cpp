@@ -23,6 +23,8 @@ constexpr const char* kVaeMark = "decoder.register_tokens";
 constexpr const char* kOfReferences = "transformer_ref";
 /// How names of ComfyUI's files begin, and the prefix that some have before their tensors.
 constexpr const char *kComfyName = "minimax_h3_", *kComfyPrefix = "model.diffusion_model.";
+/// The beginning of names of DiffSynth-Studio's files.
+constexpr const char* kDiffsynthName = "minimax-h3-";
 
 bool is_original(const io::TensorSource& tensors) { return tensors.contains(kOriginalMark); }
 
@@ -37,16 +39,16 @@ Source find_in(const ModelEntry& entry) {
   return found;
 }
 
-/// Finds the transformer that makes clips of a text; that of references where the files have no other.
-Source find_dit(const ModelFiles& files) {
-  Source of_references;
+/// Finds the transformer that makes clips of a text, or that of references; the other one where the files have but that.
+Source find_dit(const ModelFiles& files, bool of_references = false) {
+  Source other;
   for (const auto& entry : files.entries) {
     auto found = find_in(entry);
     if (!found.entry) continue;
-    if (entry.component != kOfReferences) return found;
-    if (!of_references.entry) of_references = found;
+    if ((entry.component == kOfReferences) == of_references) return found;
+    if (!other.entry) other = found;
   }
-  return of_references;
+  return other;
 }
 
 Source find_vae(const ModelFiles& files) {
@@ -99,6 +101,7 @@ std::vector<Option> own_options() {
        .elsewhere = "it is of MiniMax-H3, leave it out",
        .choices = {"released", "whole"}}};
   for (auto& option : sound_options()) options.push_back(std::move(option));
+  for (auto& option : given_options()) options.push_back(std::move(option));
   return options;
 }
 
@@ -117,13 +120,23 @@ std::vector<ModelEntry> published() {
 FusedRows rows_of(const Source& transformer) {
   if (transformer.tensors->files().size() > 1) return FusedRows::by_head;
   const auto file = std::filesystem::path(transformer.entry->label).filename().string();
+  // DiffSynth-Studio's files in NF4 are made of MiniMax's, and pruned ones of ComfyUI's.
+  if (file.starts_with(kDiffsynthName)) return file.find("pruned") == file.npos ? FusedRows::by_head : FusedRows::by_part;
   const bool is_comfy = file.starts_with(kComfyName) || transformer.entry->tensors->contains(std::string(kComfyPrefix) + kOriginalMark);
   return is_comfy ? FusedRows::by_part : FusedRows::unknown;
 }
 
-Sources find_sources(const ModelFiles& files) {
-  return {find_dit(files), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files, kTextPrefixes), find_vae(files),
-          find_sound(files)};
+bool is_of_references(const Source& transformer) {
+  if (!transformer.entry) return false;
+  const auto& entry = *transformer.entry;
+  // MiniMax's folder, and ComfyUI's and DiffSynth-Studio's files.
+  const auto is_named = [](const std::string& name) { return name.find("Ref2VA") != name.npos || name.find("ref2va") != name.npos; };
+  return entry.component == kOfReferences || is_named(entry.label) || is_named(entry.folder.string());
+}
+
+Sources find_sources(const ModelFiles& files, bool of_references) {
+  return {find_dit(files, of_references), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files, kTextPrefixes),
+          find_vae(files), find_sound(files)};
 }
 
 extern const Family kFamily{
@@ -133,7 +146,7 @@ extern const Family kFamily{
     .open = open_as<MiniMaxH3Model>,
     .describe = describe_entry,
     .options = own_options(),
-    .reference_columns = {kFirstFrameColumn},
+    .reference_columns = {kFirstFrameColumn, kReferencesColumn},
     .extra_inputs = {kSoundInput, kLastFrame},
     .variants = {{"minimax-h3", published, "MiniMax-H3", "MiniMaxAI/MiniMax-H3", {.num_inference_steps = 49}}},
     .not_supported = {{"MiniMax-H3-Image", "its last layer is six, one for each of its steps, and its autoencoder is another"}},

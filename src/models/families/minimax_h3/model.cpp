@@ -2,6 +2,8 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/zeros_like.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -76,10 +78,21 @@ void cut_text_encoder(Source& text, text::QwenConfig& config) {
       [](const std::string& name) { return layer_of(name) >= kTextLayers || name.starts_with("norm.") ? std::string() : name; });
 }
 
+/// Tells of a transformer that was made for what this run does not give it, as far as its name says so.
+void tell_other_transformer(const Source& dit, const GivenUnits& given) {
+  if (!dit.entry || dit.entry->is_sizes || !given.is_any() || given.are_references() == is_of_references(dit)) return;
+  if (given.are_references())
+    warn("{} does not say in its name that it is Ref2VA, the transformer that was made with references; FL2VA has never seen any",
+         dit.entry->label);
+  else warn("{} is the transformer that was made with references (Ref2VA), and FL2VA the one that goes on from frames", dit.entry->label);
+}
+
 }  // namespace
 
 MiniMaxH3Model::MiniMaxH3Model(const ModelFiles& files, const ModelOptions& options) : AssembledModel(files, options) {
-  auto found = find_sources(files_);
+  given_ = std::make_unique<GivenUnits>(files_, options_, components_, is_of_references(find_sources(files_).dit));
+  auto found = find_sources(files_, given_->are_references());
+  tell_other_transformer(found.dit, *given_);
   const auto dit = in_our_rows(found.dit);
   config_ = read_named(dit, detect);
   auto published = text::qwen3_vl_8b();
@@ -87,13 +100,10 @@ MiniMaxH3Model::MiniMaxH3Model(const ModelFiles& files, const ModelOptions& opti
   auto text_config = read_named(found.text_encoder, text::qwen3_vl_config, published);
   cut_text_encoder(found.text_encoder, text_config);
   check_widths(dit, "texts", config_.caption_width, found.text_encoder, "text encoder", text_config.width);
-  sound_ = std::make_unique<SoundUnits>(options_, components_, found.audio_vae, config_.audio_channels);
+  sound_ = std::make_unique<SoundUnits>(options_, components_, found.audio_vae, dit.entry ? config_.audio_channels : 0);
   add_transformer(dit);
   add_text_encoder(found.text_encoder, text_config);
-  if (options_.references) add_frames(found.vision);
-  else if (gives_last())
-    config_error("models", "{} is a clip's last frame and goes with its first; name {} in extra_inputs too, when drawing --reference",
-                 kLastFrame.name, kFirstFrameColumn);
+  if (given_->is_any()) add(given_->tower(found.vision));
   add_autoencoder(found.vae);
   check_latents(dit, config_.in_channels, autoencoder_);
   add(sound_->components());
@@ -126,12 +136,13 @@ void MiniMaxH3Model::add_transformer(const Source& source) {
   auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, mmdit::layers_of_part);
   recipe.parts = {kModulation, kText, kBody};
   recipe.settings = [this](const std::string& part) {
-    return std::string(part == kModulation && !sound_->is_seen() ? "without sound" : "");
+    if (part != kModulation) return std::string();
+    return fmt::format("{}{}", sound_->is_seen() ? "" : "without sound", given_->are_references() ? ", of references" : "");
   };
   ComponentNames names{.layers = {.weights = "",
-                                  .diffusers = "transformer.",
+                                  .diffusers = given_->are_references() ? "transformer_ref." : "transformer.",
                                   .kohya = "lora_transformer_",
-                                  .others = {"lora_unet_"},
+                                  .others = {"lora_unet_", given_->are_references() ? "transformer." : "transformer_ref."},
                                   .diffusers_alpha = false,
                                   .comfyui_alpha = true,
                                   .diffsynth = ""},
@@ -149,7 +160,7 @@ void MiniMaxH3Model::add_transformer(const Source& source) {
   }
   // A prediction of a stream that is not judged teaches nothing.
   if (!sound_->is_judged()) names.without_gradient.emplace_back("audio_proj_out");
-  if (!sound_->is_seen()) names.without_gradient.emplace_back("audio_proj_in");
+  if (!sound_->is_seen() && !given_->are_references()) names.without_gradient.emplace_back("audio_proj_in");
   if (sound_->frames_weight() == 0) names.without_gradient.emplace_back("proj_out");
   add(recipe, names);
 }
@@ -214,14 +225,7 @@ void MiniMaxH3Model::fill_names() {
       {"text_mask", {.shape = {-1, -1}, .of_prompt = true, .padded = true}},
       {"text_tokens", {.padded = true}},
   };
-  if (options_.references) {
-    names_.references.column = kFirstFrameColumn;
-    if (gives_last()) names_.extra_inputs.push_back(kLastFrame);
-    names_.values[kTextPlaces] = {.shape = {-1, -1}, .of_prompt = true, .padded = true};
-    names_.values[kSeenPlaces] = {.shape = {-1, -1}, .of_prompt = true};
-    names_.values[kSeenEmbedding] = {.shape = {-1, -1, config_.caption_width}, .of_prompt = true};
-    names_.values[kGiven] = {.shape = {-1, config_.in_channels, -1, -1, -1}};
-  }
+  given_->add_names(names_, config_.caption_width, sound_->rate());
   sound_->add_names(names_);
 }
 
@@ -231,6 +235,7 @@ void MiniMaxH3Model::modulate(pipeline::Scope& scope) {
   Transformer::Sigmas sigmas{sigma};
   if (sound_->is_seen()) sigmas.sound_B = sound_->sigma(sigma);
   if (options_.references) sigmas.given_B = sigma.clamp_max(kGivenSigma);
+  if (given_->are_references()) sigmas.given_sound_B = at::zeros_like(sigma);
   scope.write("modulation", loaded<Transformer>(kModulation).modulate(sigmas, options_.dtype));
 }
 
@@ -243,10 +248,10 @@ void MiniMaxH3Model::denoise(pipeline::Scope& scope, bool draws) {
   if (sound_->is_seen()) in.sound_BCSN = scope.tensor(kSoundNoisy).unflatten(2, {kSides, -1});
   if (options_.references) {
     auto here = [&](const std::string& name) { return scope.tensor(name).to(options_.device); };
-    in.given = {.noisy_BCKHW = here(kGiven),
-                .has_last = gives_last(),
-                .seen_BSD = here(kSeenTokens),
-                .places_BL = at::cat({here(kTextPlaces), here(kSeenPlaces)}, 1)};
+    for (const auto& latents : stack_lists(scope.lists(kGiven))) in.given.latents.push_back(latents.to(options_.device));
+    in.given.are_references = given_->are_references();
+    in.given.seen_BSD = here(kSeenTokens);
+    in.given.places_BL = at::cat({here(kTextPlaces), here(kSeenPlaces)}, 1);
   }
   if (draws) tell_length(frames_of_latents(in.noisy_BCHW.size(2)));
   auto [frames, sound] = loaded<Transformer>(kBody).forward(in);
@@ -284,9 +289,9 @@ UnitGroups MiniMaxH3Model::units_of(const Expert&) {
   auto groups = shared_units(autoencoder_);
   std::vector<std::string> told{"prompt"}, texts{"text_embedding", "text_mask"};
   if (options_.references) {
-    groups.encode_prompt = {seeing_unit()};
-    groups.encode_references = {given_unit()};
-    told.push_back(kSeenFrames);
+    groups.encode_prompt = {given_->seeing_unit()};
+    groups.encode_references = given_->latent_units(autoencoder_, *sound_);
+    told.push_back(kSeenGiven);
     texts.insert(texts.end(), {kTextPlaces, kSeenEmbedding, kSeenPlaces});
   }
   groups.encode_prompt.push_back({"encode_prompt", told, texts, {kEncoder}, [this](Scope& s) { encode_prompt(s); }});

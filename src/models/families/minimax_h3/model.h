@@ -1,6 +1,6 @@
 #pragma once
 #include "models/families/minimax_h3/autoencoder_config.h"
-#include "models/families/minimax_h3/sound_units.h"
+#include "models/families/minimax_h3/given_units.h"
 #include "models/families/minimax_h3/transformer.h"
 #include "models/parts/assembled_model.h"
 #include "models/parts/picture_texts.h"
@@ -18,33 +18,26 @@ enum class FusedRows {
   by_head,  ///< of each head its three, one after the other: MiniMax's shards
   unknown,  ///< neither a name nor the number of files says which
 };
+/// Tells by its name whether a transformer is the one that reads references: by its folder or its file, as nothing in it does.
+bool is_of_references(const Source& transformer);
 /// Finds how the rows of an original file lie, by what can be told of it: MiniMax publishes shards, ComfyUI single files of known names.
 FusedRows rows_of(const Source& transformer);
-Sources find_sources(const ModelFiles& files);
-Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
+/// Finds the components; where files have two transformers, `of_references` chooses the one that reads references.
+Sources find_sources(const ModelFiles& files, bool of_references = false);
+Sources find_sources(ModelFiles&& files, bool of_references = false) = delete;  // what is found points into the files
 
 /// The options that say how rows lie, and how the autoencoder takes frames.
 inline constexpr const char *kRowsOption = "qkv_rows", *kTilesOption = "vae_tiles";
-/// The columns that ask for a clip's first frame, and for its last one too, as DiffSynth-Studio calls them. Where a row names a picture in
-/// the latter, this is the last frame; else it is the clip's own, as the first one always is.
-inline constexpr const char* kFirstFrameColumn = "input_image";
-inline const Column kLastFrame{.name = "end_image", .fit = Column::Fit::as_target, .words = {"a model that goes on from frames"}};
-
 /// Components and parts, by their names.
-inline const std::string kEncoder = "text_encoder", kVae = "vae", kText = "dit.text";
+inline const std::string kEncoder = "text_encoder", kText = "dit.text";
 /// The layers of the text encoder that are run; what is behind them is not read, and what they give goes through no norm.
 inline constexpr int64_t kTextLayers = 50;
-/// The tower that sees given frames, and the values that are made of these: the tokens of a text that stand for them, the places of all
-/// tokens within the text, and latents.
-inline const std::string kTower = "image_encoder", kSeenFrames = "seen_frames", kSeenEmbedding = "seen_embedding",
-                         kSeenTokens = "seen_tokens", kTextPlaces = "text_places", kSeenPlaces = "seen_places", kGiven = "given_latents";
-/// The noise of given frames, of which the model was made with a little.
-inline constexpr double kGivenSigma = 0.001;
-
 class MiniMaxH3Model : public AssembledModel {
  public:
   MiniMaxH3Model(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units_of(const Expert& expert) override;
+  bool scales_references() const override { return given_->are_references(); }
+  Extent seen_reference(const Extent& given) const override { return given_->seen(given); }
 
  private:
   Source in_our_rows(Source transformer) const;
@@ -52,12 +45,6 @@ class MiniMaxH3Model : public AssembledModel {
   void add_text_encoder(const Source& source, const text::QwenConfig& config);
   void add_autoencoder(const Source& source);
   void fill_names();
-  void add_frames(const Source& vision);
-  bool gives_last() const { return options_.extra_inputs.contains(kLastFrame.name); }
-  std::vector<std::string> given_columns() const;
-  nn::Tensors given_frames(const pipeline::Scope& scope) const;
-  pipeline::Unit seeing_unit();
-  pipeline::Unit given_unit();
   PictureText text_of(pipeline::Scope& scope);
   void encode_prompt(pipeline::Scope& scope);
   void refine(pipeline::Scope& scope);
@@ -67,8 +54,7 @@ class MiniMaxH3Model : public AssembledModel {
 
   Config config_;
   AutoencoderPart autoencoder_;
-  text::Qwen3VlVisionConfig vision_config_;
-  text::PixelRule pixels_;  ///< how given frames are shown to the vision tower
+  std::unique_ptr<GivenUnits> given_;
   std::unique_ptr<SoundUnits> sound_;
 };
 

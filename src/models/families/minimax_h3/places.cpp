@@ -6,9 +6,9 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace burnish::models::minimax_h3 {
@@ -25,26 +25,41 @@ at::Tensor along_side(int64_t num_latents, double root_of_area, const at::Tensor
   return (at::arange(num_tokens, options) * (share / static_cast<double>(num_tokens)) + first) * kUnitsOfSide;
 }
 
+/// Places of the rows and columns of tokens of a grid.
+std::pair<at::Tensor, at::Tensor> sides_of(const Grid& grid, const at::TensorOptions& options) {
+  const auto root = std::sqrt(static_cast<double>(grid.rows) * static_cast<double>(grid.columns));
+  return {along_side(grid.rows, root, options), along_side(grid.columns, root, options)};
+}
+
+/// The grid of latents of frames of these sizes, [B, C, h, w] or [B, C, F, h, w].
+Grid grid_of(at::IntArrayRef sizes) { return {sizes.size() == 5 ? sizes[2] : 1, sizes[sizes.size() - 2], sizes.back()}; }
+
 /// Places [3, L] of all tokens in time, row and column; times of what is no text are counted from its end.
 at::Tensor places_of(const Layout& l, const at::TensorOptions& options) {
-  const auto root = std::sqrt(static_cast<double>(l.rows) * static_cast<double>(l.columns));
-  const auto rows = along_side(l.rows, root, options), columns = along_side(l.columns, root, options);
-  const auto num_rows = rows.size(0), num_columns = columns.size(0);
   const auto no_place = at::zeros({l.num_text + l.num_seen}, options);
   std::vector<at::Tensor> times{at::arange(l.num_text + l.num_seen, options)}, all_rows{no_place}, all_columns{no_place};
-  auto add_frames = [&](const at::Tensor& times_F) {
-    const std::vector<int64_t> sizes{times_F.size(0), num_rows, num_columns};
+  auto add_frames = [&](const Grid& grid, double start) {
+    const auto [rows, columns] = sides_of(grid, options);
+    const auto times_F = times_of_frames(grid.num_frames, options) + start;
+    const std::vector<int64_t> sizes{grid.num_frames, rows.size(0), columns.size(0)};
     times.push_back(times_F.view({-1, 1, 1}).expand(sizes).flatten());
     all_rows.push_back(rows.view({1, -1, 1}).expand(sizes).flatten());
     all_columns.push_back(columns.view({1, 1, -1}).expand(sizes).flatten());
   };
-  if (!l.given.empty()) add_frames(at::tensor(l.given, options));
-  for (auto column : {int64_t{0}, num_columns - 1}) {
-    times.push_back(at::arange(l.num_sound, options));
-    all_rows.push_back(at::zeros({l.num_sound}, options));
-    all_columns.push_back(columns.narrow(0, column, 1).expand({l.num_sound}));
+  auto add_sound = [&](const Grid& grid, double start, int64_t num_sound) {
+    const auto columns = sides_of(grid, options).second;
+    for (auto column : {int64_t{0}, columns.size(0) - 1}) {
+      times.push_back(at::arange(num_sound, options) + start);
+      all_rows.push_back(at::zeros({num_sound}, options));
+      all_columns.push_back(columns.narrow(0, column, 1).expand({num_sound}));
+    }
+  };
+  for (const auto& run : l.given) {
+    if (run.is_sound()) add_sound(run.grid, run.start, run.num_sound);
+    else add_frames(run.grid, run.start);
   }
-  add_frames(times_of_frames(l.num_frames, options));
+  add_sound(l.grid, l.start, l.num_sound);
+  add_frames(l.grid, l.start);
   return at::stack({at::cat(times), at::cat(all_rows), at::cat(all_columns)});
 }
 
@@ -65,11 +80,44 @@ at::Tensor times_of_frames(int64_t num_frames, const at::TensorOptions& options)
   return frames * kUnitsOfFrame;
 }
 
+int64_t Layout::num_given_tokens() const {
+  int64_t count = 0;
+  for (const auto& run : given) count += run.num_tokens();
+  return count;
+}
+
+void add_given_frames(Layout& layout, const std::vector<at::IntArrayRef>& sizes) {
+  for (size_t i = 0; i < sizes.size(); ++i)
+    layout.given.push_back({.number = i, .start = i == 0 ? 0 : time_of_last(layout.grid.num_frames), .grid = grid_of(sizes[i])});
+}
+
+void add_references(Layout& layout, const std::vector<at::IntArrayRef>& sizes) {
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const auto& own = sizes[i];
+    if (own.size() == 3) {
+      const auto num_sound = own.back() / 2;
+      layout.given.push_back({.number = i, .start = layout.start, .grid = layout.grid, .num_sound = num_sound});
+      layout.start += static_cast<double>(num_sound);
+      continue;
+    }
+    const GivenRun frames{.number = i, .start = layout.start, .grid = grid_of(own)};
+    double lasts = 1;
+    if (own.size() == 5) {
+      ++i;
+      const auto num_sound = sizes.at(i).back() / 2;
+      if (num_sound > 0) layout.given.push_back({.number = i, .start = layout.start, .grid = frames.grid, .num_sound = num_sound});
+      lasts = std::max(static_cast<double>(num_sound), static_cast<double>(frames_of_latents(frames.grid.num_frames)) * kUnitsOfFrame);
+    }
+    layout.given.push_back(frames);
+    layout.start += lasts;
+  }
+}
+
 std::pair<at::Tensor, at::Tensor> rotary_tables_of(const Config& c, const Layout& layout, const TextPlaces& text,
                                                    const at::TensorOptions& options) {
   const auto opts = options.dtype(at::kDouble);
   const auto num_before = layout.num_text + layout.num_seen;
-  const auto num_behind = layout.num_given_tokens() + layout.num_sound_tokens() + layout.num_frame_tokens();
+  const auto num_behind = layout.num_given_tokens() + layout.num_sound_tokens() + layout.grid.num_tokens();
   const auto is_behind_L = at::cat({at::zeros({num_before}, opts), at::ones({num_behind}, opts)});
   const auto places_3L = places_of(layout, opts);
   auto times = places_3L[0] + is_behind_L * static_cast<double>(num_before);

@@ -4,6 +4,7 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -47,7 +48,11 @@ std::vector<Option> sound_options() {
           weight_option(kSoundWeight,
                         "factor on the loss of sound of MiniMax-H3, which extra_inputs input_audio adds to that of frames; 0: it is seen "
                         "beside them and not learned"),
-          weight_option(kFramesWeight, "factor on the loss of frames of MiniMax-H3; 0: sound alone is learned")};
+          weight_option(kFramesWeight, "factor on the loss of frames of MiniMax-H3; 0: sound alone is learned"),
+          {.name = kSilence,
+           .help = "whether samples of MiniMax-H3 that have no sound learn silence; else nothing is learned of theirs",
+           .otherwise = false,
+           .elsewhere = "it is of MiniMax-H3, leave it out"}};
 }
 
 SoundUnits::SoundUnits(const ModelOptions& options, Components& components, const Source& source, int64_t channels)
@@ -64,11 +69,13 @@ SoundUnits::SoundUnits(const ModelOptions& options, Components& components, cons
     config_error("models", "with {} 0 nothing is learned but sound; name {} in extra_inputs, with a {} above 0", kFramesWeight,
                  kSoundInput.name, kSoundWeight);
   if (!source_.entry) {
-    config_.latent_channels = channels;
+    if (channels > 0) config_.latent_channels = channels;
+    channels_ = config_.latent_channels;
     return;
   }
   config_ = read_named(source_, sound_config);
-  if (config_.latent_channels != channels)
+  if (channels == 0) channels_ = config_.latent_channels;
+  else if (config_.latent_channels != channels)
     data_error("models",
                "{}: the autoencoder of sound makes {} numbers a latent, and the transformer reads {}; they belong to different models",
                source_.entry->label, config_.latent_channels, channels);
@@ -118,14 +125,20 @@ pipeline::Unit SoundUnits::stand_unit() const {
 
 /// A sound that is not there has samples that are no numbers; its latents are zeros.
 pipeline::Unit SoundUnits::encode_unit() const {
-  return {"encode_sound", {kImage, kSoundInput.read_as()}, {kSound, kHasSound}, {kAudioVae}, [this](pipeline::Scope& s) {
+  const bool learns_silence = options_.get<bool>(kSilence);
+  return {"encode_sound",
+          {kImage, kSoundInput.read_as()},
+          {kSound, kHasSound},
+          {kAudioVae},
+          [this, learns_silence](pipeline::Scope& s) {
             s.uses(kAudioVae);
             const auto samples = s.tensor(kSoundInput.read_as()).to(options_.device);
             const auto& image = s.tensor(kImage);
             const auto count = num_of_side(image.dim() == 5 ? image.size(2) : 1);
             // A number equals itself.
             const auto are_numbers = samples.eq(samples);
-            const auto has_B11 = are_numbers.all(2, /*keepdim=*/true).all(1, /*keepdim=*/true).to(at::kFloat);
+            auto has_B11 = are_numbers.all(2, /*keepdim=*/true).all(1, /*keepdim=*/true).to(at::kFloat);
+            if (learns_silence) has_B11 = at::ones_like(has_B11);
             const auto length = count * config_.samples_per_latent();
             const auto there = std::min(length, samples.size(2));
             const auto numbers = at::where(are_numbers, samples, at::zeros_like(samples));
@@ -134,7 +147,28 @@ pipeline::Unit SoundUnits::encode_unit() const {
             const auto latents = autoencoder.encode(heard.flatten(0, 1)).unflatten(0, {-1, kSides}).transpose(1, 2);
             s.write(kSound, latents.flatten(2) * has_B11);
             s.write(kHasSound, has_B11);
-          }};
+          },
+          false,
+          pipeline::Weights::trained,
+          learns_silence ? "what is missing is silence" : ""};
+}
+
+pipeline::Unit SoundUnits::encode_list_unit(const std::string& from, const std::string& to) const {
+  const bool can_encode = source_.entry != nullptr;
+  return {
+      "encode_given_sounds", {from}, {to}, can_encode ? std::vector{kAudioVae} : std::vector<std::string>{}, [=, this](pipeline::Scope& s) {
+        if (can_encode) s.uses(kAudioVae);
+        pipeline::Value list = s.value(from);
+        pipeline::change_tensors(list, [&](const at::Tensor& given) {
+          if (given.dim() != 2) return given;
+          if (given.size(1) == 0) return at::zeros({channels_, 0}, given.options());
+          if (!can_encode)
+            data_error("models", "a reference sounds, and no file of this run holds the autoencoder of sound; name its file too");
+          const auto& autoencoder = static_cast<const SoundAutoencoder&>(components_.module(kAudioVae));
+          return autoencoder.encode(given.to(options_.device)).transpose(0, 1).flatten(1).contiguous();
+        });
+        s.write(to, std::move(list));
+      }};
 }
 
 pipeline::Unit SoundUnits::decode_unit() const {

@@ -16,7 +16,8 @@ inline const Column kSoundInput{.name = "input_audio",
                                 .rate = 32000};
 
 /// The options that say what stands for the sound of a sample that has none, and how much the losses of sound and frames count.
-inline constexpr const char *kSoundOption = "sound_of_stills", *kSoundWeight = "sound_loss_weight", *kFramesWeight = "frames_loss_weight";
+inline constexpr const char *kSoundOption = "sound_of_stills", *kSoundWeight = "sound_loss_weight", *kFramesWeight = "frames_loss_weight",
+                            *kSilence = "silent_on_missing_audio";
 std::vector<Option> sound_options();
 
 /// The sides of a sound.
@@ -31,14 +32,16 @@ inline const std::string kSound = "audio_latents", kHasSound = "has_sound";
 /// have one; all samples have equally many latents, so that they may stand in one batch.
 class SoundUnits {
  public:
-  /// `channels` are those that the transformer reads. Throws a config Error for options that contradict each other, and where a run is to
-  /// learn sound without an autoencoder of it.
+  /// `channels` are those that the transformer reads; 0 where no file says it, and they are the autoencoder's. Throws a config Error for
+  /// options that contradict each other, and where a run is to learn sound without an autoencoder of it.
   SoundUnits(const ModelOptions& options, Components& components, const Source& source, int64_t channels);
 
   /// Tells whether the sequence has tokens of sound, and whether they are learned.
   bool is_seen() const { return is_seen_; }
   bool is_judged() const { return weight_ > 0; }
   double frames_weight() const { return frames_weight_; }
+  /// Returns the samples a second of sounds.
+  int64_t rate() const { return config_.rate; }
   std::vector<NamedRecipe> components() const;
   LatentSpace::Stream stream() const;
   void add_names(Names& names) const;
@@ -48,6 +51,9 @@ class SoundUnits {
   at::Tensor sigma(const at::Tensor& sigma_of_frames_B) const;
   /// Returns how much the sound's noise falls where that of the frames falls by 1, from one of their levels to another [B].
   at::Tensor share_of_step(const at::Tensor& sigma_B, const at::Tensor& sigma_after_B) const;
+
+  /// Makes the unit that encodes sounds in a list of tensors, [2, N] -> [C, 2 L], all of the left before the right; other tensors stay.
+  pipeline::Unit encode_list_unit(const std::string& from, const std::string& to) const;
 
   /// Adds what encodes, noises, weighs and decodes sound. `process` must outlive the units, as must this.
   void add_units(UnitGroups& groups, const diffusion::Process& process) const;

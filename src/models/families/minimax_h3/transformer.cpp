@@ -49,24 +49,18 @@ at::Tensor latents_of(const at::Tensor& tokens_BIC, at::IntArrayRef sizes) {
   return frames.unflatten(0, {sizes[0], sizes[2]}).transpose(1, 2);
 }
 
-/// The times of given frames, the first and, where there are two, the last.
-std::vector<double> given_times(const Transformer::Inputs& in) {
-  if (!in.given.noisy_BCKHW.defined()) return {};
-  std::vector<double> times{0};
-  if (in.given.has_last) times.push_back(time_of_last(in.noisy_BCHW.size(2)));
-  return times;
-}
-
 /// The layout of a sequence of these inputs.
 Layout layout_of(const Transformer::Inputs& in) {
   const auto& noisy = in.noisy_BCHW;
-  return {.num_text = in.mask_BT.size(1),
-          .num_seen = in.given.seen_BSD.defined() ? in.given.seen_BSD.size(1) : 0,
-          .given = given_times(in),
-          .num_sound = in.sound_BCSN.defined() ? in.sound_BCSN.size(3) : 0,
-          .num_frames = noisy.dim() == 5 ? noisy.size(2) : 1,
-          .rows = noisy.size(-2),
-          .columns = noisy.size(-1)};
+  Layout layout{.num_text = in.mask_BT.size(1),
+                .num_seen = in.given.seen_BSD.defined() ? in.given.seen_BSD.size(1) : 0,
+                .num_sound = in.sound_BCSN.defined() ? in.sound_BCSN.size(3) : 0,
+                .grid = {noisy.dim() == 5 ? noisy.size(2) : 1, noisy.size(-2), noisy.size(-1)}};
+  std::vector<at::IntArrayRef> sizes;
+  for (const auto& latents : in.given.latents) sizes.push_back(latents.sizes());
+  if (in.given.are_references) add_references(layout, sizes);
+  else add_given_frames(layout, sizes);
+  return layout;
 }
 
 /// The layers that embed a time; of pruned files a table of what they make, in whose few numbers it is a curve.
@@ -169,11 +163,12 @@ Transformer::~Transformer() = default;
 
 at::Tensor Transformer::modulate(const Sigmas& sigmas, at::ScalarType dtype) const {
   const auto& m = *modulation_;
-  const bool has_sound = sigmas.sound_B.defined(), has_given = sigmas.given_B.defined();
+  const bool has_sound = sigmas.sound_B.defined(), has_given = sigmas.given_B.defined(), has_given_sound = sigmas.given_sound_B.defined();
   std::vector<at::Tensor> times{1 - sigmas.frames_B};
   if (has_sound) times.push_back(1 - sigmas.sound_B);
   const auto num_judged = std::ssize(times);
   if (has_given) times.push_back(1 - sigmas.given_B);
+  if (has_given_sound) times.push_back(1 - sigmas.given_sound_B);
   const auto time_BK = at::stack(times, 1);
   const auto embedded_BKE = m.embed(time_BK.flatten(), dtype).unflatten(0, {time_BK.size(0), time_BK.size(1)});
   const auto in_block = kModulations * config_.width;
@@ -186,6 +181,7 @@ at::Tensor Transformer::modulate(const Sigmas& sigmas, at::ScalarType dtype) con
       if (has_sound) kinds.push_back(of_kind(kOfSound, 1));
       kinds.push_back(of_kind(kOfFrames, 0));
       if (has_given) kinds.push_back(of_kind(kOfFrames, num_judged));
+      if (has_given_sound) kinds.push_back(of_kind(kOfSound, num_judged + 1));
       return at::cat(kinds, -1).to(dtype);
     });
   }
@@ -201,20 +197,41 @@ at::Tensor Transformer::refine(const at::Tensor& states_BTE, const at::Tensor& m
   return text_->norm.forward(inputs[0]);
 }
 
-/// Runs all blocks over runs of tokens, as they are in this place and in the order of the sequence, and returns the last one behind the
-/// blocks, the modulation of the last norm, and the sound where there is any. `tables` are cos and sin, and attention's bias where tokens
-/// are masked.
-nn::Tensors Transformer::run_blocks(const Inputs& in, const nn::Tensors& embedded, nn::Tensors tables) const {
+Transformer::Runs Transformer::embed(const Inputs& in, const Layout& layout) const {
+  const auto dtype = in.text_BTD.scalar_type();
+  auto of_frames = [&](const at::Tensor& latents) { return body_->frames_in.forward(tokens_of(latents.to(at::kFloat))).to(dtype); };
+  auto of_sound = [&](const at::Tensor& sound_BCL) { return body_->sound_in.forward(sound_BCL.to(at::kFloat).transpose(1, 2)).to(dtype); };
+  // Modulations in the order of `modulate`.
+  const int64_t frames = layout.num_sound > 0 ? 2 : 1, given = frames + 1, given_sound = given + 1;
+  Runs runs{{in.text_BTD}, {0}};
+  auto add = [&](const at::Tensor& embedded, int64_t modulation) {
+    if (runs.modulations.back() == modulation && runs.embedded.size() > 1) {
+      runs.embedded.back() = at::cat({runs.embedded.back(), embedded}, 1);
+      return;
+    }
+    runs.embedded.push_back(embedded);
+    runs.modulations.push_back(modulation);
+  };
+  if (layout.num_seen > 0) add(in.given.seen_BSD, frames);
+  for (const auto& run : layout.given) {
+    const auto& latents = in.given.latents.at(run.number);
+    if (run.is_sound()) add(of_sound(latents), given_sound);
+    else add(of_frames(latents), given);
+  }
+  if (layout.num_sound > 0) add(of_sound(in.sound_BCSN.flatten(2)), 1);
+  runs.embedded.push_back(of_frames(in.noisy_BCHW));
+  runs.modulations.push_back(frames);
+  return runs;
+}
+
+/// Runs all blocks over runs of tokens, as they are in this place, and returns the last one behind the blocks, the modulation of the last
+/// norm, and the sound where there is any. `tables` are cos and sin, and attention's bias where tokens are masked.
+nn::Tensors Transformer::run_blocks(const Inputs& in, const Runs& runs, nn::Tensors tables) const {
+  const auto& embedded = runs.embedded;
   const auto in_block = kModulations * config_.width;
-  const bool has_sound = in.sound_BCSN.defined(), has_given = in.given.noisy_BCKHW.defined(), has_seen = in.given.seen_BSD.defined();
-  // Kinds in the order of `modulate`, and for each run of the sequence its kind.
-  const int64_t of_frames = has_sound ? 2 : 1, num_kinds = of_frames + (has_given ? 2 : 1);
-  std::vector<int64_t> kinds{0};
-  if (has_seen) kinds.push_back(of_frames);
-  if (has_given) kinds.push_back(of_frames + 1);
-  if (has_sound) kinds.push_back(1);
-  kinds.push_back(of_frames);
-  std::vector<int64_t> sizes(body_->blocks.size(), num_kinds * in_block);
+  const bool has_sound = in.sound_BCSN.defined(), has_given = in.given.places_BL.defined();
+  const int64_t num_modulations = (has_sound ? 3 : 2) + (in.given.are_references ? 2 : has_given ? 1 : 0);
+  std::vector<int64_t> sizes(body_->blocks.size(), num_modulations * in_block);
   sizes.push_back((has_sound ? 2 : 1) * kLastModulations * config_.width);
   nn::Parts modulation(in.modulation_BM, sizes);
   nn::Tensors inputs{embedded.front(), embedded.back(), {}, tables[0], tables[1]};
@@ -223,9 +240,9 @@ nn::Tensors Transformer::run_blocks(const Inputs& in, const nn::Tensors& embedde
   const size_t first_between = 5, num_between = embedded.size() - 2;
   for (const auto& block : body_->blocks) {
     inputs[2] = modulation.next();
-    if (has_given || has_seen) {
+    if (has_given) {
       std::vector<at::Tensor> of_runs;
-      for (auto kind : kinds) of_runs.push_back(inputs[2].narrow(-1, kind * in_block, in_block));
+      for (auto number : runs.modulations) of_runs.push_back(inputs[2].narrow(-1, number * in_block, in_block));
       inputs[2] = at::cat(of_runs, -1);
     }
     auto out = block->run(inputs);
@@ -240,24 +257,10 @@ nn::Tensors Transformer::run_blocks(const Inputs& in, const nn::Tensors& embedde
 Transformer::Velocities Transformer::forward(const Inputs& in) {
   const auto& b = *body_;
   const auto layout = layout_of(in);
-  const auto dtype = in.text_BTD.scalar_type();
   const bool has_sound = layout.num_sound > 0;
-  nn::Tensors embedded{in.text_BTD};
-  std::vector<int64_t> lengths{layout.num_text};
-  if (layout.num_seen > 0) {
-    embedded.push_back(in.given.seen_BSD);
-    lengths.push_back(layout.num_seen);
-  }
-  if (!layout.given.empty()) {
-    embedded.push_back(b.frames_in.forward(tokens_of(in.given.noisy_BCKHW.to(at::kFloat))).to(dtype));
-    lengths.push_back(layout.num_given_tokens());
-  }
-  if (has_sound) {
-    embedded.push_back(b.sound_in.forward(in.sound_BCSN.to(at::kFloat).flatten(2).transpose(1, 2)).to(dtype));
-    lengths.push_back(layout.num_sound_tokens());
-  }
-  embedded.push_back(b.frames_in.forward(tokens_of(in.noisy_BCHW.to(at::kFloat))).to(dtype));
-  lengths.push_back(layout.num_frame_tokens());
+  auto runs = embed(in, layout);
+  std::vector<int64_t> lengths;
+  for (const auto& embedded : runs.embedded) lengths.push_back(embedded.size(1));
 
   const nn::Streams streams(shares(), lengths);
   auto [cos, sin] = rotary_tables_of(config_, layout, {in.mask_BT, in.given.places_BL}, in.modulation_BM.options());
@@ -265,9 +268,9 @@ Transformer::Velocities Transformer::forward(const Inputs& in) {
   // One sample alone has nothing that is masked.
   if (in.mask_BT.size(0) > 1)
     tables.push_back(streams.bias_by_place(mmdit::padding_bias(
-        in.mask_BT, layout.num_seen + layout.num_given_tokens() + layout.num_sound_tokens() + layout.num_frame_tokens())));
-  for (size_t i = 0; i < embedded.size(); ++i) embedded[i] = streams.here(i, embedded[i]);
-  const auto out = run_blocks(in, embedded, tables);
+        in.mask_BT, layout.num_seen + layout.num_given_tokens() + layout.num_sound_tokens() + layout.grid.num_tokens())));
+  for (size_t i = 0; i < runs.embedded.size(); ++i) runs.embedded[i] = streams.here(i, runs.embedded[i]);
+  const auto out = run_blocks(in, runs, tables);
   const auto m = out[1].unflatten(-1, {-1, config_.width}).unbind(1);  // shift, scale, and those of the sound
   auto predicted = [&](const nn::Linear& last, const at::Tensor& x, size_t shift, size_t run) {
     auto normed = modulated(x, b.norm.weight, m[shift + 1], m[shift], config_.eps.last);

@@ -3,6 +3,7 @@
 
 #include "models/blocks/mmdit.h"
 #include "models/families/minimax_h3/config.h"
+#include "models/families/minimax_h3/places.h"
 
 namespace burnish::models::minimax_h3 {
 
@@ -17,23 +18,23 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   Transformer(const Config& config, const at::TensorOptions& options, mmdit::HeldLayers part = {});
   ~Transformer() override;
 
-  /// The noise of frames, fp32 in [0, 1], of sound and of given frames, each undefined where there are none of these.
+  /// The noise of frames, fp32 in [0, 1], of sound, of given frames and of given sound, each undefined where there is none of these.
   struct Sigmas {
-    at::Tensor frames_B, sound_B = {}, given_B = {};
+    at::Tensor frames_B, sound_B = {}, given_B = {}, given_sound_B = {};
   };
   /// Computes every shift, scale and gate [B, M] in `dtype`: of each block 6 D for the text, for the sound where there is any, for the
-  /// frames and for given frames where there are any, then shift and scale of the last norm for the frames, and for the sound. Needs the
-  /// modulation.
+  /// frames, and for given frames and given sound where there are any, then shift and scale of the last norm for the frames, and for the
+  /// sound. Needs the modulation.
   at::Tensor modulate(const Sigmas& sigmas, at::ScalarType dtype) const;
   /// Makes the text's tokens [B, T, D] of states [B, T, E]; mask [B, T] is 1 on tokens and 0 where there are none. Needs the text.
   at::Tensor refine(const at::Tensor& states_BTE, const at::Tensor& mask_BT) const;
 
-  /// Frames of a clip that are given: their latents, nearly without noise, and the numbers of the frames' latents at whose time they are.
+  /// The inputs that are given beside what is predicted: the first frame of a clip and its last one, or references.
   struct Given {
-    at::Tensor noisy_BCKHW = {};
-    bool has_last = false;      ///< whether the second of them is the clip's last frame
-    at::Tensor seen_BSD = {};   ///< what `refine` made of the tokens of pictures in the text
-    at::Tensor places_BL = {};  ///< places of the text's tokens and of these within the text
+    nn::Tensors latents = {};     ///< of pictures, clips and sounds, those of frames nearly without noise: see add_references
+    bool are_references = false;  ///< sigmas have given_sound_B then, whether or not one of them sounds
+    at::Tensor seen_BSD = {};     ///< what `refine` made of the tokens of pictures in the text
+    at::Tensor places_BL = {};    ///< places of the text's tokens and of these within the text
   };
   struct Inputs {
     at::Tensor noisy_BCHW;         ///< of clips [B, C, F, H, W]
@@ -59,7 +60,13 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   struct Modulation;
   struct Text;
   struct Body;
-  nn::Tensors run_blocks(const Inputs& in, const nn::Tensors& embedded, nn::Tensors tables) const;
+  /// Runs of tokens in the order of the sequence, and which of the modulations of a block each has.
+  struct Runs {
+    nn::Tensors embedded = {};
+    std::vector<int64_t> modulations = {};
+  };
+  Runs embed(const Inputs& in, const Layout& layout) const;
+  nn::Tensors run_blocks(const Inputs& in, const Runs& runs, nn::Tensors tables) const;
 
   Config config_;
   std::unique_ptr<Modulation> modulation_;

@@ -78,7 +78,7 @@ bool is_numbered(Naming naming, size_t count) {
 
 PictureText edit_text(const tokenizers::ChatTokenizer& tokenizer, std::string_view prompt, const std::vector<at::Tensor>& seen,
                       bool numbered, int64_t limit) {
-  return picture_text(tokenizer, kEditChat, told_pictures(numbered, seen.size()), prompt, seen, limit);
+  return picture_text(tokenizer, kEditChat, {told_pictures(numbered, seen.size())}, prompt, seen, limit);
 }
 
 }  // namespace burnish::models::qwen_image

@@ -172,7 +172,7 @@ PictureText QwenImage21Model::text_of(pipeline::Scope& scope, const std::vector<
   if (components_.source(kEncoder).entry->is_sizes) return longest_picture_text(seen, limit);
   const auto& tokenizer = static_cast<const tokenizers::ChatTokenizer&>(components_.tokenizer(kEncoder));
   const auto& prompt = scope.text("prompt");
-  auto text = picture_text(tokenizer, kChat, told_pictures(seen.size()), prompt.empty() ? " " : prompt, seen, limit);
+  auto text = picture_text(tokenizer, kChat, {told_pictures(seen.size())}, prompt.empty() ? " " : prompt, seen, limit);
   text.num_dropped = std::ssize(tokenizer.encode_bare(kSystemTurn));
   return text;
 }
