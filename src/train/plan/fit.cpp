@@ -201,6 +201,19 @@ std::optional<Change> fit(const Settings& settings, const MemoryPlan& plan, cons
   return fit_with(/*may_accumulate=*/false, limits, tries);  // updates inside backward may save more than small batches
 }
 
+HowItFits how_it_fits(const Settings& settings, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
+  if (fits(plan, limits)) return HowItFits::as_it_is;
+  Tries tries(settings, plan, planner);
+  auto levers = tries.those_that_can(/*may_accumulate=*/true);
+  const auto all = tries.with(levers);
+  if (all && fits(*all, limits)) return HowItFits::with_options;
+  const bool lacks_host = all && plan.device != "cpu" && are_within(all->num_bytes, 0, limits);
+  if (!lacks_host) return HowItFits::not_at_all;
+  levers.erase(std::ranges::find_if(levers, &Lever::pages), levers.end());
+  const auto without_paging = tries.with(levers);
+  return without_paging && fits(*without_paging, limits) ? HowItFits::with_options : HowItFits::not_at_all;
+}
+
 std::optional<Change> fit_training_less(const Settings& settings, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
   if (plan.movable.other_targets.empty()) return std::nullopt;
   auto fewer = settings;
