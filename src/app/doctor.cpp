@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,6 +11,8 @@
 #include "app/verbs.h"
 #include "app/what_trains.h"
 #include "base/error.h"
+#include "base/forks.h"
+#include "base/quiet.h"
 #include "base/say.h"
 #include "base/text.h"
 #include "config/command_line.h"
@@ -67,6 +70,7 @@ void print_value(const std::string& name, const Json& value, int depth) {
 
 /// Says in a word how a run fits, which cannot be planned where the word is "".
 std::string word_of(const Trainable& model, Trains what, const std::string& memory) {
+  const QuietLog quiet;  // what is said of a run that trains
   try {
     switch (how_it_fits(model, what, memory)) {
       case train::HowItFits::as_it_is: return "yes";
@@ -79,32 +83,49 @@ std::string word_of(const Trainable& model, Trains what, const std::string& memo
 }
 
 /// What trains in this memory, model by model; each is given to `told` as soon as it is known.
-Json what_trains(const std::string& memory, const std::function<void(const Json&)>& told) {
+Json what_trains(const std::string& memory, int64_t at_once, const std::function<void(const Json&)>& told) {
+  const auto models = trainable_models();
+  const auto plan = [&](int64_t i) {
+    const auto& model = models[static_cast<size_t>(i)];
+    const auto lora = word_of(model, Trains::lora, memory);
+    // All weights take more than a LoRA does, whatever else is done.
+    return lora + " " + (lora == "no" ? lora : word_of(model, Trains::whole, memory));
+  };
   Json rows = Json::array();
-  for (const auto& model : trainable_models()) {
-    rows.push_back({{"model", model.name},
-                    {"title", model.title},
-                    {"side", model.side},
-                    {"lora", word_of(model, Trains::lora, memory)},
-                    {"whole", word_of(model, Trains::whole, memory)}});
+  in_forks(std::ssize(models), at_once, plan, [&](int64_t i, const std::string& text) {
+    const auto& model = models[static_cast<size_t>(i)];
+    const auto space = text.find(' ');
+    rows.push_back({{"model", model.name}, {"title", model.title}, {"side", model.side}});
+    rows.back()["lora"] = text.substr(0, space);
+    rows.back()["whole"] = space == text.npos ? "" : text.substr(space + 1);
     told(rows.back());
-  }
+  });
   return rows;
 }
 
-void print_what_trains(const Json& report, const std::string& memory) {
-  const bool on_cpu = memory == "cpu" || (memory.empty() && report.at("used").at("device") == "cpu");
-  const auto where = memory.empty() || on_cpu ? std::string(on_cpu ? "the processor of this machine" : "the GPU of this machine")
-                                              : "a card of " + memory + " in this machine";
-  print("what trains on {}, by plan: a LoRA of rank 16, all weights; one picture at a time\n", where);
+/// The memory for which is said what trains: what is free on this machine's first GPU, where the command line says none. A number, since
+/// plans are made in forks, which must not ask a GPU.
+std::string memory_to_plan(const std::string& asked, const Json& gpu) {
+  if (!asked.empty() || !gpu.contains("free_bytes")) return asked;
+  return fmt::format("{}MiB", gpu.at("free_bytes").at(0).get<int64_t>() >> 20);
+}
+
+void print_what_trains(const std::string& memory, int64_t at_once) {
+  const auto where = memory.empty() || memory == "cpu" ? "the processor of this machine" : "a card with " + memory + " in this machine";
+  print("what trains on {}, by plan: a LoRA of rank 16, or all weights, one picture at a time\n", where);
   const auto print_row = [](const auto&... cells) { print("  {:<20}{:>12}  {:<8}{}\n", cells...); };
   print_row("model", "picture", "LoRA", "all weights");
-  what_trains(memory, [&](const Json& row) {
-    const auto text = [&](const char* name) { return row.at(name).template get<std::string>(); };
+  what_trains(memory, at_once, [&](const Json& row) {
+    const auto text = [&](const char* name) { return row.at(name).get<std::string>(); };
     const auto side = row.at("side").get<int64_t>();
     print_row(text("model"), fmt::format("{0}x{0}", side), text("lora"), text("whole"));
+    std::fflush(stdout);
   });
-  print("  yes: it fits as it is; options: with those that `burnish plan --model MODEL ... --fit` names, which cost speed or precision\n");
+  print(
+      "  yes: it fits as it is; options: with what `burnish plan --fit` says of it, which costs speed; no: not by plan. Of other models "
+      "and "
+      "sizes:\n    burnish plan {} --fit\n",
+      plan_flags({.name = "MODEL", .side = 1024}, Trains::lora, memory));
 }
 
 /// Sentences about what is not here and a run would ask for.
@@ -149,12 +170,14 @@ void doctor(const Arguments& arguments) {
   report["advice"] = advice(report);
   if (!settings) report["advice"].push_back(wrong + "; until then every run that names a model on a hub ends with this sentence");
   add_missing(settings, report["advice"]);
-  if (json && !quick) report["trains"] = what_trains(memory, [](const Json&) {});
+  const auto to_plan = memory_to_plan(memory, report.at("gpu"));
+  const auto at_once = report.at("used").at("threads").get<int64_t>();
+  if (json && !quick) report["trains"] = what_trains(to_plan, at_once, [](const Json&) {});
   if (json) return print("{}\n", report.dump(2));
   for (const auto& [name, value] : report.items()) {
     if (name != "advice") print_value(name, value, 0);
   }
-  if (!quick) print_what_trains(report, memory);
+  if (!quick) print_what_trains(to_plan, at_once);
   for (const auto& sentence : report["advice"]) print("note: {}\n", sentence.get<std::string>());
   print_next(memory);
 }

@@ -10,10 +10,10 @@ namespace burnish::app {
 
 /// A published model as one that may be trained.
 struct Trainable {
-  std::string name, title;
-  std::string denoiser;   ///< component that predicts; of several experts the first
-  int64_t num_bytes = 0;  ///< bytes of what predicts, in bf16
-  int64_t side = 0;       ///< pixels of the square pictures that it is usually drawn at
+  std::string name = {}, title = {};
+  std::string denoiser = {};  ///< component that predicts; of several experts the first
+  int64_t num_bytes = 0;      ///< bytes of what predicts, in bf16
+  int64_t side = 0;           ///< pixels of the square pictures that it is usually drawn at
 };
 
 Trainable trainable(const models::Variant& published);

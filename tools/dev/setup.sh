@@ -168,7 +168,8 @@ need_triton() {
 
 # What a build for aarch64 is linked to: Debian's packages for it, unpacked into .deps/arm64/root, and the wheels for it. Sets TORCH and ARROW.
 need_arm64() {
-  local packages root=$DEPS/arm64/root wheels=(--no-deps --only-binary=:all: --python-version 3.11 --platform manylinux_2_28_aarch64 --platform manylinux2014_aarch64)
+  local packages root=$DEPS/arm64/root wheels=(--no-deps --only-binary=:all: --python-version 3.11 --platform manylinux_2_28_aarch64
+    --platform manylinux_2_25_aarch64 --platform manylinux2014_aarch64)
   need_packages build arm64
   if [[ ! -d $root ]]; then
     packages=$(awk '$1 == "build" && $2 ~ /-dev$/ {print $2}' tools/packages.txt | paste -s -d ,)
