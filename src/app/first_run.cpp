@@ -95,11 +95,11 @@ void check_subject(const std::string& subject, const SeenPictures& pictures) {
                  count_of(pictures.num_without_caption, "picture has", "pictures have"));
 }
 
-std::string parse_memory(const std::string& text) {
+std::string parse_memory(const char* verb, const std::string& text) {
   if (text.empty() || text == "cpu") return text;
   const bool is_bare = text.find_first_not_of("0123456789.") == text.npos;
   const auto size = is_bare ? text + "GB" : text;
-  parse_size("new", "memory", size);
+  parse_size(verb, "memory", size);
   return size;
 }
 
@@ -114,9 +114,10 @@ FirstRun plan_first_run(const FirstRunAnswers& answers) {
     if (auto run = planned_at(answers, smaller)) return *run;
   }
   throw Error(Exit::no_fit, "new",
-              fmt::format("a LoRA on {} does not fit, not even with pictures of {}x{} pixels; choose a smaller model, or a card with more "
-                          "memory than {}",
-                          answers.model.title, side / 2, side / 2, answers.memory.empty() ? "this one" : answers.memory));
+              fmt::format("a LoRA on {} does not fit, not even with pictures of {}x{} pixels; choose a smaller model (`burnish doctor{}` "
+                          "lists what fits), or a card with more memory than {}",
+                          answers.model.title, side / 2, side / 2, answers.memory.empty() ? "" : " --memory " + answers.memory,
+                          answers.memory.empty() ? "this one" : answers.memory));
 }
 
 }  // namespace burnish::app

@@ -26,7 +26,7 @@ struct FirstRun {
 void check_subject(const std::string& subject, const SeenPictures& pictures);
 /// Returns the memory of a card as options say it: a bare number is one of GB, "16" becomes "16GB". Throws a config Error for what is no
 /// size, nor "cpu".
-std::string parse_memory(const std::string& text);
+std::string parse_memory(const char* verb, const std::string& text);
 
 /// Returns the options behind a command with which any machine plans for this memory; "" for its own.
 std::string flags_for(const std::string& memory);

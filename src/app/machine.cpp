@@ -32,6 +32,12 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
+#if defined(__x86_64__)
+constexpr bool kIsX86 = true;
+#else
+constexpr bool kIsX86 = false;
+#endif
+
 /// A file of /proc or /sys, whose size is not known beforehand; "" when it cannot be read.
 std::string read_text(const fs::path& path) {
   std::stringstream text;
@@ -56,15 +62,16 @@ Json describe_torch() {
 
 Json describe_processor() {
   auto info = read_text("/proc/cpuinfo");
-  auto flags = split_list(field(info, "flags"), ' ');
+  auto flags = split_list(field(info, kIsX86 ? "flags" : "Features"), ' ');
   Json known = Json::array();
-  for (const char* name : {"avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16"}) {
+  for (const char* name : {"avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "asimddp",
+                           "i8mm", "bf16", "sve", "sve2"}) {
     if (std::ranges::count(flags, name)) known.push_back(name);
   }
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   bool has_set = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
-  Json processor{{"name", field(info, "model name")},
+  Json processor{{"name", kIsX86 ? field(info, "model name") : "aarch64, part " + field(info, "CPU part")},
                  {"hardware threads", std::thread::hardware_concurrency()},
                  {"instruction sets", known},
                  {"kernels of libtorch", at::get_cpu_capability()}};
@@ -157,7 +164,7 @@ Json advice(const Json& report) {
   if (!gpu.at("NVIDIA").empty() && gpu.at("usable here") == 0)
     add("there is an NVIDIA GPU and this build does not use it: build with ./dev build --cuda, and see that the driver fits");
   const auto& sets = report.at("processor").at("instruction sets");
-  if (std::ranges::count(sets, "avx2") == 0) add("the processor has no AVX2: runs on it will be slow");
+  if (kIsX86 && std::ranges::count(sets, "avx2") == 0) add("the processor has no AVX2: runs on it will be slow");
   std::set<double> said;  // places on one file system have the same room
   for (const auto& [name, place] : report.at("files").items()) {
     auto folder = place.at("folder").get<std::string>(), type = place.at("file system").get<std::string>();

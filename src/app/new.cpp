@@ -80,7 +80,7 @@ void take_subject(const std::string& subject, FirstRunAnswers& answers) {
 }
 
 void take_memory(const std::string& memory, bool may_start, FirstRunAnswers& answers) {
-  answers.memory = parse_memory(memory);
+  answers.memory = parse_memory("new", memory);
   const bool has_gpu = free_on_gpu().has_value();
   if (answers.memory.empty() && !has_gpu)
     config_error("new",
@@ -216,7 +216,7 @@ class Dialogue {
   void ask_model() {
     const auto found = find_models();
     for (size_t i = 0; i < found.size(); ++i) tell(stderr, "{:>3}  {} ({})\n", i + 1, found[i].names.front(), found[i].title);
-    tell(stderr, "published, by name:\n{}", published_names());
+    tell(stderr, "published, by name (`burnish doctor` says which of them train in how much memory):\n{}", published_names());
     const auto* question = found.empty() ? "model (its folder or file, author/model, or a published name)"
                                          : "model (a number of the list, its folder or file, author/model, or a published name)";
     ask(question, found.empty() ? "" : "1", [&](const std::string& answer) {

@@ -46,7 +46,7 @@ constexpr Verb kVerbs[] = {
     {"watch", watch, "show a run in the browser while it goes on"},
     {"studio", studio, "make, start, queue and follow runs in the browser"},
     {"mcp", mcp, "let an assistant plan, start and follow runs"},
-    {"doctor", doctor, "say what this machine has and what a run would use"},
+    {"doctor", doctor, "say what this machine has, what trains on it, and what comes next"},
 };
 
 void print_help() {

@@ -141,7 +141,7 @@ json Machine::state() {
 json Machine::notes() {
   std::lock_guard lock(notes_.mutex);
   if (notes_.text.empty() || Clock::now() - notes_.at > kHistory) {
-    notes_.text = program_.run({"doctor", "--json"}).output;
+    notes_.text = program_.run({"doctor", "--quick", "--json"}).output;
     notes_.at = Clock::now();
   }
   auto value = json::parse(notes_.text, nullptr, /*allow_exceptions=*/false);

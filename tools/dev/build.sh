@@ -14,7 +14,7 @@ build_jobs() {
 configure() {
   local preset=$1 folder=$2
   shift 2
-  local options=(--preset "$preset" "-DBURNISH_TORCH=$TORCH" "-DBURNISH_ARROW=$DEPS/arrow/pyarrow" "$@")
+  local options=(--preset "$preset" "-DBURNISH_TORCH=$TORCH" "-DBURNISH_ARROW=$ARROW" "$@")
   if [[ $DEVICE == cuda && $preset != cuda ]]; then options+=(-DBURNISH_CUDA=ON); fi
   if [[ $DEVICE == cuda || $preset == cuda ]]; then need_triton; fi
   if [[ -d $DEPS/triton ]]; then options+=("-DBURNISH_TRITON=$DEPS/triton"); fi  # so that a build from before it was there sees it
@@ -27,8 +27,8 @@ configure() {
 folder_of() {
   case $1 in
     release) echo build ;;
-    dev | asan | tsan | cuda) echo "build-$1" ;;
-    *) die "no preset '$1'; there are dev, release, asan, tsan and cuda" ;;
+    dev | asan | tsan | cuda | arm64) echo "build-$1" ;;
+    *) die "no preset '$1'; there are dev, release, asan, tsan, cuda and arm64" ;;
   esac
 }
 
@@ -66,7 +66,7 @@ build() {
 verb_build() {
   local preset=${1:-release} folder
   folder=$(folder_of "$preset")
-  need_build_tools
+  if [[ $preset == arm64 ]]; then need_arm64; else need_build_tools; fi
   configure "$preset" "$folder"
   build "$folder" burnish
 }

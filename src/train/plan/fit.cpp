@@ -169,6 +169,17 @@ bool saves(const Change& change, const MemoryPlan& plan) {
   return plan.device != "cpu" && change.num_bytes <= plan.num_bytes() && is_less(change.host_bytes, plan.host_bytes());
 }
 
+/// What all levers make of the run; without the one that the planner refuses beside the others, where there is one.
+std::optional<Change> with_all(const Levers& levers, Tries& tries) {
+  auto change = tries.with(levers);
+  for (size_t i = 0; !change && i < levers.size(); ++i) {
+    auto others = levers;
+    others.erase(others.begin() + static_cast<int64_t>(i));
+    change = tries.with(others);
+  }
+  return change;
+}
+
 }  // namespace
 
 Limits limits_of(const Settings& settings) {
@@ -199,6 +210,19 @@ std::optional<Change> fit(const Settings& settings, const MemoryPlan& plan, cons
   if (auto found = fit_with(/*may_accumulate=*/true, limits, tries)) return found;
   if (settings.course.batch_size == 1) return std::nullopt;
   return fit_with(/*may_accumulate=*/false, limits, tries);  // updates inside backward may save more than small batches
+}
+
+HowItFits how_it_fits(const Settings& settings, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
+  if (fits(plan, limits)) return HowItFits::as_it_is;
+  Tries tries(settings, plan, planner);
+  auto levers = tries.those_that_can(/*may_accumulate=*/true);
+  const auto all = with_all(levers, tries);
+  if (all && fits(*all, limits)) return HowItFits::with_options;
+  const bool lacks_host = all && plan.device != "cpu" && are_within(all->num_bytes, 0, limits);
+  if (!lacks_host) return HowItFits::not_at_all;
+  levers.erase(std::ranges::find_if(levers, &Lever::pages), levers.end());
+  const auto without_paging = with_all(levers, tries);
+  return without_paging && fits(*without_paging, limits) ? HowItFits::with_options : HowItFits::not_at_all;
 }
 
 std::optional<Change> fit_training_less(const Settings& settings, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {

@@ -375,6 +375,14 @@ Advice advise(const Settings& settings, bool wants_fit) {
   }
 }
 
+HowItFits how_it_fits(Settings settings) {
+  // Values that are kept where there is room decide nothing here: a run that fits with them fits without.
+  settings.plan.refuses = false;
+  auto run = open_planned(settings);
+  const auto planner = planner_of(run);
+  return how_it_fits(settings, planner(settings), limits_of(settings), planner);
+}
+
 MemoryPlan plan_memory(const Settings& settings) {
   auto run = open_planned(settings);
   return planner_of(run)(settings);

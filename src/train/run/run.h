@@ -29,6 +29,8 @@ MemoryPlan plan_memory(const Settings& settings);
 MemoryPlan plan_memory(const TrainOptions& options, const Portion& portion = {});
 /// Returns a plan with what could be changed; `wants_fit` looks for what fits.
 Advice advise(const Settings& settings, bool wants_fit);
+/// Tells how a run fits what there is, by few plans (train/plan/fit.h); c10::Error where it cannot be planned.
+HowItFits how_it_fits(Settings settings);
 
 /// Measures on a run's first samples what it would compute once, ahead and at every step. Makes no files.
 SplitPlan plan(const TrainOptions& options, const Portion& portion = {});

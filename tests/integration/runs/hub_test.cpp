@@ -250,7 +250,7 @@ TEST_F(HubProgram, ModelsSaysHowMuchARunOpensAndBringsIt) {
 }
 
 TEST_F(HubProgram, DoctorSaysWhatIsThere) {
-  auto outcome = run_burnish("doctor --json", environment("HF_TOKEN=secret HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1"));
+  auto outcome = run_burnish("doctor --quick --json", environment("HF_TOKEN=secret HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_THAT(outcome.output, Not(HasSubstr("secret")));
   auto report = nlohmann::json::parse(outcome.output);
@@ -264,7 +264,7 @@ TEST_F(HubProgram, DoctorSaysWhatIsThere) {
   EXPECT_EQ(report["files"]["cache of Hugging Face"]["folder"], (folder_ / "hf/hub").string());
   EXPECT_GT(report["files"]["this folder"]["free_bytes"].get<double>(), 0);
 
-  outcome = run_burnish("doctor", environment("DIFFSYNTH_DOWNLOAD_SOURCE=modelscope"));
+  outcome = run_burnish("doctor --quick", environment("DIFFSYNTH_DOWNLOAD_SOURCE=modelscope"));
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.output, HasSubstr("\n  of --model ID: ModelScope\n"));
   EXPECT_THAT(outcome.output, HasSubstr("\n  total: "));

@@ -204,3 +204,50 @@ TEST(Fit, SaysThatNothingFits) {
   EXPECT_THAT(to_text(advice),
               testing::HasSubstr("the run does not fit\nno option that takes less memory makes it fit: train smaller pictures"));
 }
+
+TEST(Fit, IsForetoldByFewPlans) {
+  int num_plans = 0;
+  const auto planner = [&](const Settings& settings) {
+    ++num_plans;
+    return made_up(settings);
+  };
+  const auto settings = settings_of("--lora_rank 4 --cache_path cache --optimizer adamw8bit");
+  std::set<HowItFits> said;
+  for (int64_t gib = 1; gib <= 21; ++gib) {
+    const Limits limits{.device = gib << 30, .host = {}};
+    num_plans = 0;
+    const auto how = how_it_fits(settings, made_up(settings), limits, planner);
+    EXPECT_LE(num_plans, 1);
+    const auto found = fit(settings, made_up(settings), limits, planner);
+    EXPECT_EQ(how != HowItFits::not_at_all, found.has_value()) << gib;
+    EXPECT_EQ(how == HowItFits::as_it_is, found && found->flags.empty()) << gib;
+    said.insert(how);
+  }
+  EXPECT_EQ(said.size(), 3u);
+}
+
+TEST(Fit, IsForetoldWhereBlocksHaveNoRoomToWait) {
+  const auto planner = [](const Settings& settings) {  // a block of 1 GiB takes as much where it waits
+    auto plan = made_up(settings);
+    plan.movable.num_blocks = 4;
+    plan.stages[1].profile.peak[memory::Kind::weights] -= settings.step.memory.paged_blocks << 30;
+    plan.host = {{"what waits for the device", settings.step.memory.paged_blocks << 30}};
+    return plan;
+  };
+  auto options = test::options_of(test::small_run("flux", "--lora_rank 4 --cache_path cache --optimizer adamw8bit"));
+  options.model.is_plan = true;
+  options.model.device = "cuda";
+  const auto settings = settle(options);
+  std::set<HowItFits> said;
+  for (int64_t device = 1; device <= 21; ++device) {
+    for (int64_t host = 0; host <= 4; ++host) {
+      const Limits limits{.device = device << 30, .host = host << 30};
+      const auto how = how_it_fits(settings, planner(settings), limits, planner);
+      const auto found = fit(settings, planner(settings), limits, planner);
+      if (how != HowItFits::not_at_all) EXPECT_TRUE(found) << device << " GiB and " << host;
+      if (host == 0) EXPECT_EQ(how != HowItFits::not_at_all, found.has_value()) << device << " GiB and nothing of the host";
+      said.insert(how);
+    }
+  }
+  EXPECT_EQ(said.size(), 3u);
+}
