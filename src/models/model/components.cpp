@@ -216,8 +216,7 @@ static std::shared_ptr<const tokenizers::Tokenizer> load_tokenizer(const Recipe&
   return tokenizers::with_words(std::move(vocabulary), std::move(known));
 }
 
-/// The words' vectors as rows behind those of the table.
-static void put_words(nn::Module& encoder, const Recipe& recipe, const std::vector<Word>& words) {
+void put_words(nn::Module& encoder, const Recipe& recipe, const std::vector<Word>& words) {
   if (!recipe.tokenizer || recipe.tokenizer->table.empty()) return;
   auto& table = token_table(encoder, recipe);
   table.added.clear();
