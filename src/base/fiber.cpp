@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kStackBytes = 4 << 20, kGuardBytes = 64 << 10;
 
 /// Ends a work that nobody waits for any more.
-struct Ended {};
+struct GivenUp {};
 
 /// Memory that is taken as far as it is used, behind a stretch that nobody may touch.
 class Stack {
@@ -104,7 +104,7 @@ void Fiber::enter() {
   fiber.is_entered(nullptr);
   try {
     if (!fiber.is_given_up) fiber.work();
-  } catch (const Ended&) {
+  } catch (const GivenUp&) {
   } catch (...) {
     fiber.thrown = std::current_exception();
   }
@@ -125,7 +125,7 @@ void Fiber::pause() {
   auto* fiber = Inside::current;
   if (fiber == nullptr) throw std::logic_error("only the work of a fiber can pause");
   fiber->leave_own();
-  if (fiber->is_given_up) throw Ended();
+  if (fiber->is_given_up) throw GivenUp();
 }
 
 }  // namespace burnish

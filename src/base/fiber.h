@@ -4,9 +4,9 @@
 
 namespace burnish {
 
-/// Work with a stack of its own, which stops where it says so and goes on when it is told to, on the thread that tells it. So works of which
-/// each is a plain function can take turns. What is set for a thread meanwhile holds for all of its fibers: a work pauses outside of guards
-/// that it made itself.
+/// Work with a stack of its own, which stops where it says so and goes on when it is told to, on the thread that tells it. So works of
+/// which each is a plain function can take turns. What is set for a thread meanwhile holds for all of its fibers: a work pauses outside of
+/// guards that it made itself.
 class Fiber {
  public:
   explicit Fiber(std::function<void()> work);

@@ -38,8 +38,7 @@ class Loader {
   /// Models that are loaded for as long as this lives; its Loader outlives it.
   class Loaded {
    public:
-    Loaded(Loaded&& other) noexcept
-        : loader_(other.loader_), names_(std::exchange(other.names_, {})), blocks_(std::move(other.blocks_)) {}
+    Loaded(Loaded&& other) noexcept : loader_(other.loader_), names_(std::exchange(other.names_, {})), blocks_(std::move(other.blocks_)) {}
     Loaded& operator=(Loaded&&) = delete;
     ~Loaded();
     /// Calls `work` with the numbers from 0 on; `goes_on` is asked in between. Returns whether it said no to nothing.

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -242,21 +241,19 @@ WeightPieces::WeightPieces(nn::Module& module, std::unique_ptr<nn::Module> bare,
   std::map<std::string, nn::Module*> bare_by_path;
   module.visit([&](const std::string& path, nn::Module& child) { paths[&child] = path; });
   inside_->bare->visit([&](const std::string& path, nn::Module& child) { bare_by_path[path] = &child; });
-  std::map<std::string, size_t> pieces;  // by what parameters begin with
-  for (auto* each : within) {
-    pieces[paths.at(each) + "."] = pieces.size();
-    inside_->bare_within.push_back(bare_by_path.at(paths.at(each)));
+  std::map<std::string, size_t> pieces;  // by names of parameters, since names below that of a module may be of others
+  for (size_t number = 0; number < within.size(); ++number) {
+    const auto& path = paths.at(within[number]);
+    within[number]->visit_parameters([&](const std::string& name, at::Tensor&) { pieces[path + "." + name] = number; });
+    inside_->bare_within.push_back(bare_by_path.at(path));
   }
   inside_->within = within;
   inside_->in_files.resize(within.size() + 1);
-  auto piece_of = [&](const std::string& name) {
-    // Of the beginnings up to the name, the last is the only one that may be one of its own.
-    const auto behind = pieces.upper_bound(name);
-    const bool is_within = behind != pieces.begin() && name.starts_with(std::prev(behind)->first);
-    return is_within ? std::prev(behind)->second : within.size();
-  };
   const auto& from = inside_->reading;
-  for (const auto& theirs : from.tensors.names()) inside_->in_files[piece_of(from.keys.to_ours(theirs).ours[0])].push_back(theirs);
+  for (const auto& theirs : from.tensors.names()) {
+    const auto piece = pieces.find(from.keys.to_ours(theirs).ours[0]);
+    inside_->in_files[piece == pieces.end() ? within.size() : piece->second].push_back(theirs);
+  }
 }
 
 WeightPieces::~WeightPieces() = default;

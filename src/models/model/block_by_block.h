@@ -27,8 +27,8 @@ class BlockByBlock {
   BlockByBlock(const BlockByBlock&) = delete;
   BlockByBlock& operator=(const BlockByBlock&) = delete;
 
-  /// Runs works by their numbers, from 0 on. `goes_on`, if there is one, is asked whenever a block was read; where it says no, the works are
-  /// given up and false is returned. Throws what a work throws.
+  /// Runs works by their numbers, from 0 on. `goes_on`, if there is one, is asked whenever a block was read; where it says no, the works
+  /// are given up and false is returned. Throws what a work throws.
   bool run(int64_t count, const std::function<void(int64_t)>& work, const std::function<bool()>& goes_on = {});
 
   /// Returns how many works are at work at once of those that are as large as the largest that was run.

@@ -108,7 +108,8 @@ void Rehearsal::encode_by_block(const std::string& encoder, std::vector<pipeline
   blocks.run(count, alone, look);
   const auto num_others = std::max<int64_t>(0, std::min(num_samples, blocks.most_at_once()) - count);
   const auto others = at::empty({num_others * (most_held / count)}, at::TensorOptions(at::kByte).device(at::kMeta));
-  blocks.run(count, [&](int64_t i) { run(samples[static_cast<size_t>(i)]); }, look);
+  blocks.run(
+      count, [&](int64_t i) { run(samples[static_cast<size_t>(i)]); }, look);
 }
 
 int64_t Rehearsal::compute_ahead(const pipeline::Stage& ahead, Batch& batch) {

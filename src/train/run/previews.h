@@ -20,8 +20,8 @@ std::string preview_format(const PreviewSettings& settings, models::Model& model
 /// cannot be drawn.
 std::optional<Previews> read_previews(const PreviewSettings& settings, models::Model& model, const Extent& extent, c10::Device device);
 
-/// Reads previews and encodes their prompts, one encoder in memory at a time, those of `by_block` read block by block, before what trains is
-/// loaded.
+/// Reads previews and encodes their prompts, one encoder in memory at a time, those of `by_block` read block by block, before what trains
+/// is loaded.
 std::optional<Previews> prepare_previews(const PreviewSettings& settings, models::Model& model, const Extent& extent, c10::Device device,
                                          const std::set<std::string>& by_block = {});
 

@@ -218,7 +218,8 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
   status.enter(records::State::loading);
   std::optional<Previews> previews;
   if (world.is_first() || run.settings.step.division.divides_blocks())  // then all draw together
-    previews = prepare_previews(run.settings.output.previews, *run.subject, preview_extent(run), run.settings.model.options.device, by_block);
+    previews =
+        prepare_previews(run.settings.output.previews, *run.subject, preview_extent(run), run.settings.model.options.device, by_block);
   auto trainee = load_trainee(run.subject, ahead.schedule, run.settings.step, planned.kept, run.settings.model.options.device, world);
   trainee.progress.fingerprint = identity.text;
   if (run.settings.output.resume) resume(trainee, run.settings.output.state());
