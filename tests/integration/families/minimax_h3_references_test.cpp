@@ -67,9 +67,9 @@ TEST_F(MiniMaxH3References, AreDrawnBesideAsByDiffusers) {
                         {"audio_latents_noise", start.tensor("audio_latents_noise").narrow(0, 0, 1).contiguous()}});
   run_ok("sample " + minimax_h3_model() + kMiniMaxH3Size +
          "--prompt 'red apple' --num_frames 22 --num_inference_steps 4 --reference_use references --reference_pixels 2048 --reference " +
-         test::quoted(fs::path(kPicture)) + " --reference '{\"type\": \"video_audio\", \"video\": \"" + kClip + "\", \"audio\": \"" + kSound +
-         "\"}' --noise " + quoted(at("noise.safetensors")) + " --save_latents " + quoted(at("latents.safetensors")) + " --output_path " +
-         quoted(at("drawn")));
+         test::quoted(fs::path(kPicture)) + " --reference '{\"type\": \"video_audio\", \"video\": \"" + kClip + "\", \"audio\": \"" +
+         kSound + "\"}' --noise " + quoted(at("noise.safetensors")) + " --save_latents " + quoted(at("latents.safetensors")) +
+         " --output_path " + quoted(at("drawn")));
   auto drawn = io::SafetensorsFile::open(at("latents.safetensors"));
   EXPECT_LE(relative_error(drawn->tensor("latents"), expected.tensor("latents")), tolerance(1e-5));
   EXPECT_LE(relative_error(drawn->tensor("audio_latents"), expected.tensor("audio_latents")), tolerance(1e-5));

@@ -229,7 +229,7 @@ TEST_F(MiniMaxH3Commands, ReferencesInOneStageAndWhole) {
 TEST_F(MiniMaxH3Commands, ASoundThatIsMissingIsSilence) {
   const auto all = files(encoders("FL2VA") + "," + transformer("FL2VA"));
   const auto row = at("row.csv");
-  io::write_text_atomic(row, "video,prompt\n" + (golden_path("minimax_h3_clips") / "0.webp").string() + ",cat\n");
+  io::write_text_atomic(row, "video,prompt\n" + (fs::path(golden_path("minimax_h3_clips")) / "0.webp").string() + ",cat\n");
   const auto losses = [&](const std::string& name, const std::string& more) {
     run("--dataset_metadata_path " + quoted(row) + " " + kOfClips + " --extra_inputs \"input_audio\" --dataset_repeat 1 --output_path " +
         quoted(at(name)) + all + kOfLora + more);
