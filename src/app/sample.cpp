@@ -32,6 +32,8 @@
 #include "io/safetensors.h"
 #include "loras/embedding_file.h"
 #include "loras/merged.h"
+#include "memory/gpu.h"
+#include "models/model/block_by_block.h"
 #include "models/model/columns.h"
 #include "models/model/drawn_sound.h"
 #include "train/step/paged_loading.h"
@@ -337,6 +339,7 @@ void run(SampleOptions o) {
     pager = train::load_paged(*model, part, {o.blocks_to_swap, o.blocks_on_disk}, host, drawing_options.device);
   };
   loras::Loader loader(*model, {}, o.blocks_to_swap == 0 ? loras::Loader::LoadPart() : load_part, &merged);
+  loader.read_by_block(models::too_large_encoders(model->components(), memory::room_on(drawing_options.device)));
 
   auto latents = draw(o, loader, pictures, noise, drawing_options);
   if (!o.save_latents.empty()) save_latents(o.save_latents, latents);

@@ -224,9 +224,8 @@ std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>&
   auto columns = columns_beside(loader.model());
   models::warn_of_cut_texts(loader.model().components(), loader.model().units().encode_prompt, texts, "prompts");
   for (const auto& unit : loader.model().units().encode_prompt) {
-    auto loaded = loader.load({unit});
-    for (const auto& prompt : prompts) {
-      if (goes_on && !goes_on()) return std::nullopt;
+    auto encode_prompt = [&](int64_t number) {
+      const auto& prompt = prompts[static_cast<size_t>(number)];
       loader.merge_at(prompt.strengths);
       auto& values = encoded.prompts[prompt];
       values["prompt"] = prompt.prompt;
@@ -236,7 +235,8 @@ std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>&
       if (begins_with_reference(columns) && contains(unit.reads, kTarget)) values[kTarget] = encoded.given.at(prompt.given).at(kTarget);
       values = pipeline::moved(std::move(values), loader.model().device());
       pipeline::run({unit}, values);
-    }
+    };
+    if (!loader.load_to_run({unit}).run(std::ssize(prompts), encode_prompt, goes_on)) return std::nullopt;
   }
   auto read = loader.model().names().prompt_values();
   for (auto& [prompt, values] : encoded.prompts) std::erase_if(values, [&](const auto& value) { return !contains(read, value.first); });

@@ -7,18 +7,30 @@
 namespace burnish::loras {
 
 Loader::Loaded::~Loaded() {
+  blocks_.reset();
   for (const auto& name : names_) {
     loader_.model_.components().unload(name);
     std::erase(loader_.held_, name);
   }
 }
 
-Loader::Loaded Loader::load(const pipeline::Units& units) {
+bool Loader::Loaded::run(int64_t count, const std::function<void(int64_t)>& work, const std::function<bool()>& goes_on) {
+  if (blocks_) return blocks_->run(count, work, goes_on);
+  for (int64_t i = 0; i < count; ++i) {
+    if (goes_on && !goes_on()) return false;
+    work(i);
+  }
+  return true;
+}
+
+Loader::Loaded Loader::load(const pipeline::Units& units, const std::set<std::string>& by_block) {
   Loaded loaded(*this);
   auto wanted = pipeline::models_of(units);
   for (const auto& component : pipeline::components_of(units)) {
     for (const auto& name : missing(component, wanted)) {
-      if (load_part_) load_part_(name);
+      if (by_block.contains(name) && !loaded.blocks_ && !is_merged_anew(name))
+        loaded.blocks_ = std::make_unique<models::BlockByBlock>(model_.components(), name);
+      else if (load_part_) load_part_(name);
       else model_.components().load(name);
       loaded.names_.push_back(name);
       held_.push_back(name);

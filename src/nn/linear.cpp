@@ -109,7 +109,9 @@ void LinearMap::share(const LinearMap& other) {
   weight = other.weight;
   bias = other.bias;
   before_read = other.before_read;
-  if (!other.is_parameter_) set_source(other.source_);
+  if (!other.is_parameter_) return set_source(other.source_);
+  if (!is_parameter_) source_ = std::make_shared<ParameterSource>(weight);
+  is_parameter_ = true;
 }
 
 }  // namespace burnish::nn

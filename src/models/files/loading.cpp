@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/dtype.h"
@@ -171,18 +172,97 @@ class WeightsOnMeta {
 
 }  // namespace
 
+namespace {
+
+/// Puts weights without numbers into a module, one at a time.
+class PlacingShapes {
+ public:
+  PlacingShapes(nn::Module& skeleton, const io::TensorSource* tensors, const io::KeyMap& keys, nn::WeightStore* store, const Merge* merge)
+      : weights_(skeleton, tensors, keys, merge), store_(store), slots_(skeleton.parameters()), maps_(maps_of(skeleton)) {}
+
+  void place(const std::string& name) const {
+    auto& parameter = *slots_.at(name);
+    const auto map = maps_.find(name);
+    std::shared_ptr<nn::WeightSource> source;
+    if (store_ != nullptr && map != maps_.end()) source = store_->store(name, weights_.of(name, parameter), parameter.device());
+    if (source) map->second->set_source(source);
+    else parameter = at::empty_like(parameter);
+  }
+  void place_all() const {
+    for (const auto& [name, parameter] : slots_) place(name);
+  }
+
+ private:
+  WeightsOnMeta weights_;
+  nn::WeightStore* store_;
+  std::map<std::string, at::Tensor*> slots_;
+  std::map<std::string, nn::LinearMap*> maps_;
+};
+
+}  // namespace
+
 void place_shapes(nn::Module& skeleton, const io::TensorSource* tensors, const io::KeyMap& keys, nn::WeightStore* store,
                   const Merge* merge) {
-  const WeightsOnMeta weights(skeleton, tensors, keys, merge);
-  auto maps = maps_of(skeleton);
-  for (auto& [name, parameter] : skeleton.parameters()) {
-    auto map = maps.find(name);
-    std::shared_ptr<nn::WeightSource> source;
-    if (store != nullptr && map != maps.end()) source = store->store(name, weights.of(name, *parameter), parameter->device());
-    if (source) map->second->set_source(source);
-    else *parameter = at::empty_like(*parameter);
+  PlacingShapes(skeleton, tensors, keys, store, merge).place_all();
+}
+
+/// The last piece is what lies in none of the modules.
+struct WeightPieces::Inside {
+  Inside(nn::Module& module, std::unique_ptr<nn::Module> made_alike, Reading how)
+      : bare(std::move(made_alike)), reading(std::move(how)), wanted(shapes_of(module)) {
+    if (reading.options.device().is_meta()) shapes.emplace(module, &reading.tensors, reading.keys, reading.store, reading.merge);
+    else numbers.emplace(module, wanted, reading);
+  }
+  void read(size_t piece) const {
+    for (const auto& theirs : in_files.at(piece)) {
+      const auto ours = reading.keys.to_ours(theirs).ours;
+      if (shapes) {
+        for (const auto& name : ours) shapes->place(name);
+        continue;
+      }
+      const auto parts = io::load_from(reading.tensors, theirs, reading.keys, wanted);
+      for (const auto& name : ours) numbers->place(name, parts.at(name));
+      reading.tensors.release(theirs);
+    }
+  }
+
+  std::unique_ptr<nn::Module> bare;
+  Reading reading;
+  io::Shapes wanted;
+  std::optional<Placing> numbers;
+  std::optional<PlacingShapes> shapes;
+  std::vector<nn::Module*> within = {}, bare_within = {};
+  std::vector<std::vector<std::string>> in_files = {};  ///< by piece, names in the files
+};
+
+WeightPieces::WeightPieces(nn::Module& module, std::unique_ptr<nn::Module> bare, Reading reading, const std::vector<nn::Module*>& within)
+    : inside_(std::make_unique<Inside>(module, std::move(bare), std::move(reading))) {
+  std::map<const nn::Module*, std::string> paths;
+  std::map<std::string, nn::Module*> bare_by_path;
+  module.visit([&](const std::string& path, nn::Module& child) { paths[&child] = path; });
+  inside_->bare->visit([&](const std::string& path, nn::Module& child) { bare_by_path[path] = &child; });
+  std::map<std::string, size_t> pieces;  // by names of parameters, since names below that of a module may be of others
+  for (size_t number = 0; number < within.size(); ++number) {
+    const auto& path = paths.at(within[number]);
+    within[number]->visit_parameters([&](const std::string& name, at::Tensor&) { pieces[path + "." + name] = number; });
+    inside_->bare_within.push_back(bare_by_path.at(path));
+  }
+  inside_->within = within;
+  inside_->in_files.resize(within.size() + 1);
+  const auto& from = inside_->reading;
+  for (const auto& theirs : from.tensors.names()) {
+    const auto piece = pieces.find(from.keys.to_ours(theirs).ours[0]);
+    inside_->in_files[piece == pieces.end() ? within.size() : piece->second].push_back(theirs);
   }
 }
+
+WeightPieces::~WeightPieces() = default;
+
+void WeightPieces::read_rest() { inside_->read(inside_->within.size()); }
+
+void WeightPieces::read(size_t number) { inside_->read(number); }
+
+void WeightPieces::give_up(size_t number) { share_weights(*inside_->within.at(number), *inside_->bare_within.at(number)); }
 
 StoragePlan plan_storage(nn::Module& on_meta, const io::TensorSource* tensors, const io::KeyMap& keys, const nn::WeightStore& store,
                          const Merge* merge) {

@@ -53,6 +53,26 @@ void store_weights(nn::Module& module, nn::WeightStore& store, c10::Device devic
 void place_shapes(nn::Module& skeleton, const io::TensorSource* tensors, const io::KeyMap& keys, nn::WeightStore* store,
                   const Merge* merge);
 
+/// The weights of a module in pieces, one for each of some modules within it and one for all else. A piece is read when it is asked for, as
+/// load_weights reads it, or made as place_shapes makes it on the meta device, as often as it is, and given up again.
+class WeightPieces {
+ public:
+  /// `module` and `bare` were built alike, on the meta device; the latter keeps what stands where nothing is read. Of the modules within
+  /// `module` none lies in another.
+  WeightPieces(nn::Module& module, std::unique_ptr<nn::Module> bare, Reading reading, const std::vector<nn::Module*>& within);
+  ~WeightPieces();
+
+  /// Reads what lies in none of the modules.
+  void read_rest();
+  /// Reads the weights of the module of this number.
+  void read(size_t number);
+  void give_up(size_t number);
+
+ private:
+  struct Inside;
+  std::unique_ptr<Inside> inside_;
+};
+
 /// Returns the shapes of a module's parameters, by their paths.
 io::Shapes shapes_of(nn::Module& module);
 

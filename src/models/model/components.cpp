@@ -216,8 +216,7 @@ static std::shared_ptr<const tokenizers::Tokenizer> load_tokenizer(const Recipe&
   return tokenizers::with_words(std::move(vocabulary), std::move(known));
 }
 
-/// The words' vectors as rows behind those of the table.
-static void put_words(nn::Module& encoder, const Recipe& recipe, const std::vector<Word>& words) {
+void put_words(nn::Module& encoder, const Recipe& recipe, const std::vector<Word>& words) {
   if (!recipe.tokenizer || recipe.tokenizer->table.empty()) return;
   auto& table = token_table(encoder, recipe);
   table.added.clear();
@@ -288,6 +287,14 @@ void Components::load(const std::string& name, const Placed& placed) {
   };
   if (shares_weights(recipe)) {
     share_weights(*built, module(recipe.copy_of + name.substr(recipe.name.size())));
+  } else if (options_.device.is_meta() && placed && recipe.source.tensors) {
+    const auto blocks = blocks_of(recipe, *built);
+    WeightPieces pieces(*built, skeleton(name), reading(name, *built), {blocks.begin(), blocks.end()});
+    pieces.read_rest();
+    for (size_t number = 0; number < blocks.size(); ++number) {
+      tell();
+      pieces.read(number);
+    }
   } else if (options_.device.is_meta()) {
     const auto& from = recipe.source;
     const auto& [store, merge, words] = holding(name);

@@ -85,6 +85,8 @@ struct Recipe {
 
 /// Returns the token table of a text encoder that learns words, within its loaded module or its skeleton.
 nn::Embedding& token_table(nn::Module& encoder, const Recipe& recipe);
+/// Has the table, where the encoder learns words, have the vectors of these words behind its own rows and no others.
+void put_words(nn::Module& encoder, const Recipe& recipe, const std::vector<Word>& words);
 
 /// A component that the files hold, as it will be held.
 struct Component {
@@ -174,6 +176,7 @@ class Components {
 
  private:
   friend class InPlace;
+  friend class BlockByBlock;
   const Component& held(const std::string& name) const;
   Reading reading(const std::string& name, nn::Module& skeleton) const;
   void forget_held(const std::string& component);

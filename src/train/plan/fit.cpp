@@ -1,6 +1,5 @@
 #include "train/plan/fit.h"
 
-#include <ATen/DeviceAccelerator.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -174,11 +173,13 @@ bool saves(const Change& change, const MemoryPlan& plan) {
 Limits limits_of(const Settings& settings) {
   const auto& says = settings.plan;
   Limits limits{.device = says.device_bytes, .host = says.host_bytes.value_or(memory::size_of_host() / says.processes_here)};
-  if (auto device = settings.model.options.device; !limits.device && !device.is_cpu() && memory::gpu()) {
-    auto [free, all] = at::accelerator::getMemoryInfo(device.index());
-    limits.device = static_cast<int64_t>(free);
-  }
+  if (auto device = settings.model.options.device; !limits.device && !device.is_cpu()) limits.device = memory::room_on(device);
   return limits;
+}
+
+std::optional<int64_t> room_of(const Settings& settings) {
+  const auto limits = limits_of(settings);
+  return settings.model.options.device.is_cpu() ? limits.host : limits.device;
 }
 
 bool fits(const MemoryPlan& plan, const Limits& limits) { return are_within(plan.num_bytes(), plan.host_bytes(), limits); }

@@ -59,7 +59,7 @@ class Planning {
   MemoryPlan keeping_values(bool values) const { return rehearsed({.values = values}); }
 
   MemoryPlan rehearsed(const KeptForBackward& kept) const {
-    auto of_tensors = limits_.device;
+    auto of_tensors = device_.is_cpu() ? limits_.host : limits_.device;
     if (of_tensors) *of_tensors = std::max<int64_t>(0, *of_tensors - library_bytes_);
     auto plan = rehearse(settings_, kept, device_, of_tensors, files_);
     plan.library_bytes = library_bytes_;

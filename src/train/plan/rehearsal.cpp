@@ -69,7 +69,7 @@ std::vector<pipeline::Values> rehearse_samples(const Listed& listed, const pipel
       if (reads.contains(input.name) && (input.in_list || from_pictures)) samples.back()[input.name] = input.load(listed.samples, pick);
     }
   }
-  if (from_pictures) rehearsal.encode(schedule.once.units, samples);
+  if (from_pictures) rehearsal.encode(schedule.once.units, samples, std::ssize(listed.samples.list) * listed.samples.num_variants);
   return samples;
 }
 

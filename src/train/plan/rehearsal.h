@@ -18,7 +18,8 @@ struct OpenFiles {
 
 /// Goes through the stages of a run on tensors without numbers, by the functions that the run itself uses, and writes down what memory they
 /// take. `settings` are on_meta's, `device` is the run's own. The batch is the one of the first epoch with the most latents, and the step
-/// is the second: it finds what the first has left. `limit` is what a GPU's driver has, as its caching allocator goes by it.
+/// is the second: it finds what the first has left. `limit` is what there is of the device's memory, as a GPU's caching allocator goes by
+/// it; encoders that are too large for it are read block by block.
 MemoryPlan rehearse(const Settings& settings, const KeptForBackward& kept, c10::Device device, std::optional<int64_t> limit,
                     const OpenFiles& files);
 

@@ -1,6 +1,7 @@
 #include "train/plan/rehearsed_stages.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 
@@ -11,6 +12,8 @@
 #include "base/text.h"
 #include "memory/caching_allocator.h"
 #include "memory/multiplications.h"
+#include "models/model/block_by_block.h"
+#include "nn/linear.h"
 #include "train/samples/pixels.h"
 #include "train/step/step.h"
 
@@ -55,23 +58,58 @@ void Rehearsal::load(const std::vector<std::string>& models, int64_t begin) {
   }
 }
 
-void Rehearsal::encode(const pipeline::Units& units, std::vector<pipeline::Values>& samples) {
+void Rehearsal::encode(const pipeline::Units& units, std::vector<pipeline::Values>& samples, int64_t num_samples) {
   at::NoGradGuard no_grad;
   auto& components = subject_.model->components();
+  const auto large = models::too_large_encoders(components, limit_);
   for (const auto& unit : units) {
     auto begin = dry_.now();
     dry_.enter(unit.name);
-    load(unit.models, begin);
-    for (auto& sample : samples) {
+    auto whole = unit.models;
+    const auto by_block = std::ranges::find_if(unit.models, [&](const auto& name) { return large.contains(name); });
+    if (by_block != unit.models.end()) std::erase(whole, *by_block);
+    load(whole, begin);
+    auto run = [&](pipeline::Values& sample) {
       pipeline::Values values;
       for (const auto& name : unit.reads) values[name] = sample.at(name);
       values = in_model_range(std::move(values), subject_.model->device());
       pipeline::run({unit}, values);
       for (const auto& name : unit.writes) sample[name] = values.at(name);
-    }
-    for (const auto& model : unit.models) components.unload(model);
-    if (!unit.models.empty()) add(unit.name, begin);
+    };
+    if (by_block != unit.models.end()) encode_by_block(*by_block, samples, num_samples, run);
+    else std::ranges::for_each(samples, run);
+    for (const auto& model : whole) components.unload(model);
+    if (!unit.models.empty()) add(unit.name + (by_block != unit.models.end() ? ", by block" : ""), begin);
   }
+}
+
+/// Goes through it twice: what the works of these samples hold while they wait for blocks tells what those of others hold beside them.
+void Rehearsal::encode_by_block(const std::string& encoder, std::vector<pipeline::Values>& samples, int64_t num_samples,
+                                const Encode& run) {
+  const auto first = dry_.allocations().size();
+  models::BlockByBlock blocks(subject_.model->components(), encoder);
+  auto& module = subject_.model->components().module(encoder);
+  int64_t most_held = 0;
+  auto look = [&] {
+    mark_weights(module);
+    int64_t held = 0;
+    for (auto number = first; number < dry_.allocations().size(); ++number) {
+      const auto& block = dry_.allocations()[number];
+      if (block.freed > dry_.now() && !kinds_.contains(number)) held += block.num_bytes;
+    }
+    most_held = std::max(most_held, held);
+    return true;
+  };
+  const auto count = std::ssize(samples);
+  auto alone = [&](int64_t i) {
+    auto sample = samples[static_cast<size_t>(i)];
+    run(sample);
+  };
+  blocks.run(count, alone, look);
+  const auto num_others = std::max<int64_t>(0, std::min(num_samples, blocks.most_at_once()) - count);
+  const auto others = at::empty({num_others * (most_held / count)}, at::TensorOptions(at::kByte).device(at::kMeta));
+  blocks.run(
+      count, [&](int64_t i) { run(samples[static_cast<size_t>(i)]); }, look);
 }
 
 int64_t Rehearsal::compute_ahead(const pipeline::Stage& ahead, Batch& batch) {
@@ -106,6 +144,17 @@ void Rehearsal::mark(const optim::StateList& state, memory::Kind kind) {
   for (const auto& [name, tensor] : state) {
     if (auto number = dry_.number_of(tensor)) kinds_[*number] = kind;
   }
+}
+
+void Rehearsal::mark_weights(nn::Module& module) {
+  optim::StateList weights;
+  module.visit_parameters([&](const std::string& path, at::Tensor& parameter) { weights.emplace_back(path, parameter); });
+  module.visit([&](const std::string& path, nn::Module& child) {
+    const auto* layer = dynamic_cast<nn::LinearMap*>(&child);
+    if (layer == nullptr) return;
+    for (const auto& tensor : layer->source().tensors()) weights.emplace_back(path, tensor);
+  });
+  mark(weights, memory::Kind::weights);
 }
 
 Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& settings, const KeptForBackward& kept,

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -22,8 +23,9 @@ class Rehearsal {
   Rehearsal(memory::DryRun& dry, Subject& subject, c10::Device device, std::optional<int64_t> limit)
       : dry_(dry), subject_(subject), device_(device), limit_(limit) {}
 
-  /// Runs units on the values of single samples, one unit with its models after the other, and adds what they write to the values.
-  void encode(const pipeline::Units& units, std::vector<pipeline::Values>& samples);
+  /// Runs units on the values of single samples, one unit with its models after the other, and adds what they write to the values. Where a
+  /// text encoder is read block by block, as many more samples are counted as are at work at once of `num_samples`.
+  void encode(const pipeline::Units& units, std::vector<pipeline::Values>& samples, int64_t num_samples);
   /// Runs the schedule's ahead stage for a batch and adds what is kept of it to the batch's draws. The bytes of that.
   int64_t compute_ahead(const pipeline::Stage& ahead, Batch& batch);
   /// Loads the trainee and goes through a step, and through a second where the first has left something behind. Then computes what is
@@ -40,6 +42,8 @@ class Rehearsal {
   Savings savings() const;
 
  private:
+  using Encode = std::function<void(pipeline::Values& sample)>;
+  void encode_by_block(const std::string& encoder, std::vector<pipeline::Values>& samples, int64_t num_samples, const Encode& run);
   /// Loads models; memory that is live afterwards is that of weights.
   void load(const std::vector<std::string>& models, int64_t begin);
   /// The world must outlive the trainee.
@@ -53,6 +57,7 @@ class Rehearsal {
   Snapshot save(const Trainee& trainee, const Settings& settings);
   void watch_blocks(const pipeline::Stage& live);
   void mark(const optim::StateList& state, memory::Kind kind);
+  void mark_weights(nn::Module& module);
   /// Of the step's work, outside of what is counted of memory.
   void count_bytes(const Trainee& trainee);
   void add(const std::string& name, int64_t begin);

@@ -51,7 +51,8 @@ std::optional<Previews> read_previews(const PreviewSettings& settings, models::M
   return previews;
 }
 
-std::optional<Previews> prepare_previews(const PreviewSettings& settings, models::Model& model, const Extent& extent, c10::Device device) {
+std::optional<Previews> prepare_previews(const PreviewSettings& settings, models::Model& model, const Extent& extent, c10::Device device,
+                                         const std::set<std::string>& by_block) {
   auto previews = read_previews(settings, model, extent, device);
   if (!previews) return std::nullopt;
   auto groups = model.units();
@@ -59,6 +60,7 @@ std::optional<Previews> prepare_previews(const PreviewSettings& settings, models
     for (const auto& component : pipeline::models_of(*units)) model.components().check(component);
   }
   loras::Loader loader(model);
+  loader.read_by_block(by_block);
   std::optional<drawing::Encoded> encoded;
   with_or_without(previews->with_presets, model,
                   [&] { encoded = drawing::encode(loader, previews->pictures, [] { return !interrupted(); }); });

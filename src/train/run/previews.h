@@ -20,8 +20,10 @@ std::string preview_format(const PreviewSettings& settings, models::Model& model
 /// cannot be drawn.
 std::optional<Previews> read_previews(const PreviewSettings& settings, models::Model& model, const Extent& extent, c10::Device device);
 
-/// Reads previews and encodes their prompts, one encoder in memory at a time, before what trains is loaded.
-std::optional<Previews> prepare_previews(const PreviewSettings& settings, models::Model& model, const Extent& extent, c10::Device device);
+/// Reads previews and encodes their prompts, one encoder in memory at a time, those of `by_block` read block by block, before what trains
+/// is loaded.
+std::optional<Previews> prepare_previews(const PreviewSettings& settings, models::Model& model, const Extent& extent, c10::Device device,
+                                         const std::set<std::string>& by_block = {});
 
 /// Draws all pictures with the denoiser as it is loaded (`held` names what is), with preset LoRAs or without, and hands each, as
 /// drawing::decode does but on the CPU, to `take`. Without `take` no latents are decoded: a process without which the others cannot draw

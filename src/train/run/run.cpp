@@ -26,10 +26,10 @@
 #include "train/plan/rehearsal.h"
 #include "train/plan/stages.h"
 #include "train/run/decided_schedule.h"
+#include "train/run/encode_all.h"
 #include "train/run/hooks/hooks.h"
 #include "train/run/identity.h"
 #include "train/run/loop.h"
-#include "train/samples/encode.h"
 #include "train/samples/sample_list.h"
 #include "train/subject/auto_format.h"
 
@@ -69,11 +69,6 @@ checkpoint::Progress check_start(const Opened& run, const Course& course, std::o
   }
   return progress;
 }
-
-/// Holds what frozen models make of all samples.
-struct Encoded {
-  Kept training, held_out;
-};
 
 /// Pictures that were looked at are not looked at again by this run when it goes on, nor by others. A cache that comes to nothing leaves
 /// nothing.
@@ -116,31 +111,6 @@ void say_data(const Opened& run, const pipeline::Schedule& schedule, const Cours
   std::set<std::string> captions;
   for (const auto& sample : run.samples().list) captions.insert(sample.row.prompt);
   models::warn_of_cut_texts(run.subject.model->components(), units, {captions.begin(), captions.end()}, "captions");
-}
-
-/// Each process computes its share of what the cache lacks. When all have, the cache is opened anew: it holds the others' share as well.
-void encode_together(Opened& run, const pipeline::Schedule& schedule, const dist::World& world) {
-  const auto& data = run.settings.data;
-  if (world.size() == 1 || !data.from_pictures) return;
-  encode(*run.subject, schedule, run.samples(), *run.cache, data.portion);
-  if (run.held_out) encode(*run.subject, schedule, *run.held_out, *run.cache, data.portion);
-  world.meet("encoded");
-  run.cache = open_cache(data);
-}
-
-Encoded encode_all(Opened& run, const pipeline::Schedule& schedule, const dist::World& world) {
-  encode_together(run, schedule, world);
-  const auto& settings = run.settings;
-  Encoded encoded;
-  encoded.training =
-      settings.data.from_pictures ? encode(*run.subject, schedule, run.samples(), *run.cache, settings.data.portion) : run.listed.kept;
-  bool drops = std::ranges::any_of(run.samples().sets, [](const auto& set) { return set.captions.dropout > 0; });
-  if (drops) check_empty_caption(encoded.training, schedule, *run.samples().inputs);
-  if (run.held_out) encoded.held_out = encode(*run.subject, schedule, *run.held_out, *run.cache, settings.data.portion);
-  info("{}, {} in {}; computed at every visit: {}", count_of(std::ssize(run.samples().list), "sample"),
-       human_bytes(static_cast<double>(encoded.training.num_bytes())), run.cache->on_disk() ? run.cache->folder().string() : "memory",
-       join(pipeline::models_of(schedule.after_once())));
-  return encoded;
 }
 
 /// What trains, when everything that can be is computed ahead.
@@ -239,7 +209,8 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
   auto within = within_budget(run, course, world);
   say_data(run, within, &course);
   status.enter(records::State::encoding);
-  auto encoded = encode_all(run, within, world);
+  const auto by_block = encoders_by_block(run);
+  auto encoded = encode_all(run, within, by_block, world);
   save_checks(run);
   Feed feed(course, {run.samples(), encoded.training},
             run.held_out ? std::optional<Source>({*run.held_out, encoded.held_out}) : std::nullopt);
@@ -247,7 +218,8 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
   status.enter(records::State::loading);
   std::optional<Previews> previews;
   if (world.is_first() || run.settings.step.division.divides_blocks())  // then all draw together
-    previews = prepare_previews(run.settings.output.previews, *run.subject, preview_extent(run), run.settings.model.options.device);
+    previews =
+        prepare_previews(run.settings.output.previews, *run.subject, preview_extent(run), run.settings.model.options.device, by_block);
   auto trainee = load_trainee(run.subject, ahead.schedule, run.settings.step, planned.kept, run.settings.model.options.device, world);
   trainee.progress.fingerprint = identity.text;
   if (run.settings.output.resume) resume(trainee, run.settings.output.state());
@@ -352,7 +324,7 @@ void make_cache(const TrainOptions& options, const dist::World& world) {
   auto run = open_run(with_format(options, world), portion_of(world));
   save_checks(run);
   say_data(run, run.schedule, nullptr);
-  auto encoded = encode_all(run, run.schedule, world);
+  auto encoded = encode_all(run, run.schedule, encoders_by_block(run), world);
   save_checks(run);
   if (!world.is_first()) return;
   save_list(*run.cache, run.samples(), encoded.training);

@@ -3,10 +3,14 @@
 #include <ATen/core/grad_mode.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/input_error.h"
 #include "base/interrupt.h"
+#include "base/log.h"
 #include "base/progress.h"
+#include "base/text.h"
+#include "models/model/block_by_block.h"
 
 namespace burnish::train {
 
@@ -16,7 +20,7 @@ namespace {
 constexpr int kUnitsVersion = 1;
 
 struct Loaded {
-  Loaded(models::Model& m, const std::vector<std::string>& n) : model(m), names(n) {
+  Loaded(models::Model& m, std::vector<std::string> n) : model(m), names(std::move(n)) {
     for (const auto& name : names) model.components().load(name);
   }
   ~Loaded() {
@@ -25,15 +29,34 @@ struct Loaded {
   Loaded(const Loaded&) = delete;
   Loaded& operator=(const Loaded&) = delete;
   models::Model& model;
-  const std::vector<std::string>& names;
+  const std::vector<std::string> names;
 };
 
 }  // namespace
 
+static void compute_by_block(models::Model& model, const Work& work, Progress& progress) {
+  auto& components = model.components();
+  info("{} is read block by block, each for many samples: it takes {}, for which there is no room", *work.by_block,
+       human_bytes(static_cast<double>(components.num_bytes(*work.by_block))));
+  models::BlockByBlock blocks(components, *work.by_block);
+  int64_t num_done = 0;
+  auto run = [&](int64_t i) {
+    work.run(i);
+    progress.update(++num_done);
+  };
+  blocks.run(work.num_items, run, [&] {
+    if (interrupted()) work.interrupted();
+    return true;
+  });
+}
+
 void compute(models::Model& model, const Work& work) {
   at::NoGradGuard no_grad;
-  Loaded loaded(model, work.models);
+  auto whole = work.models;
+  if (work.by_block) std::erase(whole, *work.by_block);
+  Loaded loaded(model, whole);
   Progress progress(work.name, work.num_items);
+  if (work.by_block) return compute_by_block(model, work, progress);
   for (int64_t i = 0; i < work.num_items; ++i) {
     if (interrupted()) work.interrupted();
     if (!work.run(i)) return;

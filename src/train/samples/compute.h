@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <optional>
 
 #include "data/cache.h"
 #include "models/registry.h"
@@ -11,8 +12,9 @@ struct Work {
   std::vector<std::string> models;  ///< names of the models, loaded for it and dropped afterwards
   std::string name;                 ///< name of the progress bar
   int64_t num_items = 0;
-  std::function<bool(int64_t)> run = {};   ///< does one item; false ends the work
-  std::function<void()> interrupted = {};  ///< called after Ctrl-C, between two items; it throws
+  std::function<bool(int64_t)> run = {};     ///< does one item; false ends the work
+  std::function<void()> interrupted = {};    ///< called after Ctrl-C, between two items; it throws
+  std::optional<std::string> by_block = {};  ///< the one of the models that is read block by block; then all items are done
 };
 
 /// Loads the models, runs the items in order without gradients, and drops the models again, also when an item throws.

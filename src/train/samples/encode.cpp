@@ -33,7 +33,7 @@ struct Results {
 class Encoding {
  public:
   Encoding(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Portion portion);
-  Kept run();
+  Kept run(const std::set<std::string>& by_block);
 
  private:
   void hash_files();
@@ -41,7 +41,7 @@ class Encoding {
   std::string content_of(const pipeline::Unit& unit, size_t item) const;
   const Results* writer(const std::string& value, size_t before) const;
   void plan(size_t index, Portion portion);
-  void compute(size_t index);
+  void compute(size_t index, const std::set<std::string>& by_block);
   void compute_item(size_t index, size_t item, pipeline::Values pictures);
   pipeline::Values pictures_of(size_t index, size_t item) const;
   pipeline::Values inputs_of(size_t index, size_t item, pipeline::Values values) const;
@@ -160,8 +160,8 @@ void Encoding::plan(size_t index, Portion portion) {
   }
 }
 
-Kept Encoding::run() {
-  for (size_t i = 0; i < results_.size(); ++i) compute(i);
+Kept Encoding::run(const std::set<std::string>& by_block) {
+  for (size_t i = 0; i < results_.size(); ++i) compute(i, by_block);
   auto variants = static_cast<size_t>(samples_.num_variants);
   for (size_t i = 0; i + 1 < items_.size(); ++i) {
     auto& of_row = kept_.by_row[items_[i].row];
@@ -172,7 +172,7 @@ Kept Encoding::run() {
   return std::move(kept_);
 }
 
-void Encoding::compute(size_t index) {
+void Encoding::compute(size_t index, const std::set<std::string>& by_block) {
   auto& results = results_[index];
   if (cache_.on_disk() && results.section)
     info("{}: {} of {} results to compute, the others are in the cache", results.unit.name, results.to_compute.size(),
@@ -183,6 +183,8 @@ void Encoding::compute(size_t index) {
   data::ReadAhead<pipeline::Values> pictures(std::ssize(results.to_compute), num_workers,
                                              [&](int64_t i) { return pictures_of(index, results.to_compute[static_cast<size_t>(i)]); });
   Work work{.models = results.unit.models, .name = results.unit.name, .num_items = std::ssize(results.to_compute)};
+  const auto large = std::ranges::find_if(work.models, [&](const auto& name) { return by_block.contains(name); });
+  if (large != work.models.end()) work.by_block = *large;
   work.run = [&](int64_t i) {
     compute_item(index, results.to_compute[static_cast<size_t>(i)], pictures.next());
     return true;
@@ -277,8 +279,9 @@ CacheSlots Encoding::entries(size_t item) const {
 
 }  // namespace
 
-Kept encode(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Portion portion) {
-  if (!schedule.once.units.empty()) return Encoding(model, schedule, samples, cache, portion).run();
+Kept encode(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Portion portion,
+            const std::set<std::string>& by_block) {
+  if (!schedule.once.units.empty()) return Encoding(model, schedule, samples, cache, portion).run(by_block);
   Kept nothing;
   for (const auto& sample : samples.list) nothing.by_row[sample.number].resize(static_cast<size_t>(samples.num_variants));
   return nothing;

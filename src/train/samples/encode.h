@@ -6,8 +6,9 @@
 namespace burnish::train {
 
 /// Runs the units of `schedule.once` over all samples and over the empty caption: every model is loaded, run over the samples that need it,
-/// and dropped before the next, so that no two are in memory together. Results that are in the cache are not computed again, and a model
-/// whose results are all there is never loaded.
-Kept encode(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Portion portion = {});
+/// and dropped before the next, so that no two are in memory together. Those of `by_block` are read block by block. Results that are in the
+/// cache are not computed again, and a model whose results are all there is never loaded.
+Kept encode(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Portion portion = {},
+            const std::set<std::string>& by_block = {});
 
 }  // namespace burnish::train
