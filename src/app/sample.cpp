@@ -32,6 +32,8 @@
 #include "io/safetensors.h"
 #include "loras/embedding_file.h"
 #include "loras/merged.h"
+#include "memory/gpu.h"
+#include "models/model/block_by_block.h"
 #include "models/model/columns.h"
 #include "models/model/drawn_sound.h"
 #include "train/step/paged_loading.h"

@@ -104,7 +104,7 @@ void Pager::take(Page& page, const at::Tensor& tensor, const std::string& name, 
   const at::NoGradGuard no_grad;
   if (page.find(tensor) != nullptr) return;
   auto storage = tensor.storage();
-  if (device_.is_meta() && storage.data_ptr().get_context() == nullptr) return;  // it stands for a weight that is to come, and takes nothing
+  if (device_.is_meta() && storage.data_ptr().get_context() == nullptr) return;  // a weight is to come there
   if (const auto owner = division_ && owner_of ? owner_of(name) : std::nullopt) {
     const bool stays = division_->is_mine(*owner);
     page.weights.push_back({.storage = storage, .waiting = {}, .in_file = false, .offset = 0, .owner = owner, .stays = stays});

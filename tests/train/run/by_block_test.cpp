@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/input_error.h"
+#include "drawing/encode.h"
 #include "models/model/block_by_block.h"
 #include "tests/allocations.h"
 #include "tests/scratch.h"
@@ -191,4 +192,21 @@ TEST_F(LargeEncoder, HasOneBlockInMemoryAtATime) {
   blocks.run(1, work, [&] { return most = std::max(most, allocations.live()), true; });
   EXPECT_GE(most, rest + largest);
   EXPECT_LT(most, rest + 2 * largest);
+}
+
+TEST_F(LargeEncoder, EncodesPromptsOfPicturesByBlock) {
+  const auto run = settings(0);
+  auto subject = open_subject(run.model, run.trained);
+  std::vector<drawing::Picture> pictures;
+  for (const auto& text : kTexts) pictures.push_back({.prompt = text, .extent = {64, 64}});
+  loras::Loader whole(*subject.model), by_block(*subject.model);
+  by_block.read_by_block({"text_encoder"});
+  const auto ours = drawing::encode(by_block, pictures), theirs = drawing::encode(whole, pictures);
+  EXPECT_FALSE(subject.model->components().is_loaded("text_encoder"));
+  ASSERT_EQ(ours->prompts.size(), theirs->prompts.size());
+  for (const auto& [prompt, values] : theirs->prompts) {
+    for (const auto& [name, value] : values)
+      EXPECT_TRUE(at::equal(std::get<at::Tensor>(ours->prompts.at(prompt).at(name)), std::get<at::Tensor>(value))) << name;
+  }
+  EXPECT_FALSE(drawing::encode(by_block, pictures, [] { return false; })) << "given up";
 }

@@ -85,7 +85,7 @@ const std::map<std::string, Small> kSmall{{"flux-dev", {"flux", 57, 3}},
                                           {"ernie-image", {"ernie_image", 36, 3, "", "--height 256 --width 384 "}},
                                           {"ideogram-4", {"ideogram4", 34, 3, "", "--height 512 --width 768 "}},
                                           {"qwen-image-2.1", {"qwen_image_21", 32, 3, "", "--height 256 --width 384 "}},
-                                          {"minimax-h3", {"minimax_h3", 50, 3, "", "--height 512 --width 768 "}},
+                                          {"minimax-h3", {"minimax_h3", 50, 3, "", "--height 256 --width 384 "}},
                                           {"sdxl", {"sdxl", 1, 1}},
                                           {"wan-t2v-14b", {"wan", 40, 2}},
                                           {"wan-t2v-a14b", {"wan", 40, 2, "wan_experts/low_noise_model"}}};
