@@ -16,6 +16,7 @@
 #include "train/options/diffsynth_names.h"
 #include "train/options/fields.h"
 #include "train/options/idle_options.h"
+#include "train/options/objective_options.h"
 
 namespace burnish::app {
 
@@ -121,6 +122,7 @@ config::Parsed read_train_options(const char* verb, const char* summary, const A
     return config::read_command_line(verb, summary, arguments, fields, [&] {
       if (prepare) prepare();
       train::put(theirs, options);
+      train::take_inputs_of_cache(options);
       take_back_steps(options, arguments);
       train::check(options);
     });

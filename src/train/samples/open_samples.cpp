@@ -110,6 +110,9 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
   for (const auto& subset : pictures->options().subsets) samples.sets.push_back(subset.visits);
   for (const auto& origin : pictures->origins()) samples.origins.push_back(absolute(origin));
   samples.columns = pictures->options().columns;
+  for (const auto& column : models::columns_of(model)) {
+    if (column.name != kTarget) samples.extra_inputs.push_back(column.name);
+  }
   samples.pictures = std::move(pictures);
   return samples;
 }

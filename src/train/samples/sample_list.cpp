@@ -16,7 +16,7 @@ namespace burnish::train {
 namespace {
 
 constexpr int kSchema = 2;
-const char *const kList = "samples.json", *const kDigests = "digests_of_options";
+const char *const kList = "samples.json", *const kDigests = "digests_of_options", *const kExtraInputs = "extra_inputs";
 constexpr int64_t kMostListedFrames = 1'000'000;  // of a clip, to which nothing that is sampled comes near
 constexpr double kMostFactor = 1e12;              // on a loss, a weight or a strength
 const char* const kMakeAgain = "make it again with `burnish cache`";
@@ -309,11 +309,21 @@ std::vector<data::VisitRule> listed_sets(const std::filesystem::path& cache) {
   }
 }
 
+std::string listed_extra_inputs(const std::filesystem::path& cache) {
+  if (!io::is_there(cache / kList)) return "";
+  try {
+    return join(io::read_json(cache / kList).value(kExtraInputs, std::vector<std::string>()), ",");
+  } catch (const nlohmann::json::exception&) {
+    return "";  // read_list says what is wrong
+  }
+}
+
 void save_list(data::Cache& cache, const Samples& samples, const Kept& kept) {
   nlohmann::ordered_json list{{"schema", kSchema}, {"sections", nlohmann::ordered_json::object()}};
   for (const auto& [name, entry] : kept.by_row.begin()->second.front()) list["sections"][name] = entry.section->name();
   for (size_t i = 0; i < samples.sets.size(); ++i) list["datasets"].push_back(json_of(samples.sets[i], samples.origins.at(i)));
   list[kDigests] = digests_of_options(samples);
+  if (!samples.extra_inputs.empty()) list[kExtraInputs] = samples.extra_inputs;
   list["empty_caption"] = keys_of(kept.empty_caption);
   for (const auto& sample : samples.list) list["samples"].push_back(entry_of(sample, kept));
   io::write_text_atomic(cache.folder() / kList, list.dump(1) + "\n");

@@ -12,6 +12,9 @@ Listed read_list(data::Cache& cache, const std::vector<std::string>& kept);
 std::map<std::string, std::string> digests_of_options(const Samples& samples);
 std::map<std::string, std::string> listed_digests(const std::filesystem::path& cache);
 
+/// Returns the extra_inputs that the cache in that folder was made with; "" where none were, and where there is no list.
+std::string listed_extra_inputs(const std::filesystem::path& cache);
+
 /// Returns how the datasets in that cache's list are visited; none when there is no such list.
 std::vector<data::VisitRule> listed_sets(const std::filesystem::path& cache);
 

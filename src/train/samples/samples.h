@@ -49,6 +49,7 @@ struct Samples {
   bool has_captions = true;                       ///< false for a cache that was made before captions were listed
   std::vector<data::MetadataOrigin> origins{{}};  ///< the metadata that each dataset was read from; without a path when that is not known
   Columns columns;                                ///< the columns that the run reads of the samples
+  std::vector<std::string> extra_inputs;          ///< names of all that its model reads beside target and captions
   std::shared_ptr<const InputTable> inputs;       ///< the values that units may read of the samples
 
   /// Returns the sample of a row; a data Error when there is none.

@@ -169,7 +169,7 @@ class MiniMaxH3Commands : public MiniMaxH3Run {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     return outcome.output;
   }
-  /// The two stages of a command, of which `words` are those of both and `data` those of the first.
+  /// The two stages of a command, of which `words` are those of both, and `data` those of the first.
   std::string both_stages(const std::string& partition, const std::string& data, const std::string& words) const {
     run(data + " " + words + " --dataset_repeat 1 --task \"sft:data_process\" --output_path " + quoted(at("cache")) +
         files(encoders(partition)));
@@ -206,8 +206,10 @@ TEST_F(MiniMaxH3Commands, ClipsWithSoundInTwoStages) {
   EXPECT_TRUE(fs::exists(at("lora") / "step-8.safetensors"));
 }
 
+/// Commands of files in codes say in their second stage what they train, and nothing of what the first one read.
 TEST_F(MiniMaxH3Commands, FirstAndLastFrameInTwoStages) {
-  both_stages("FL2VA", clips(), kOfClips + " --extra_inputs \"input_audio,input_image,end_image\"" + kOfLora);
+  const auto said = both_stages("FL2VA", clips() + " " + kOfClips + " --extra_inputs \"input_audio,input_image,end_image\"", kOfLora);
+  EXPECT_THAT(said, HasSubstr("was made with extra_inputs input_image,end_image,input_audio, which are read"));
   EXPECT_TRUE(fs::exists(at("lora") / "step-8.safetensors"));
 }
 
