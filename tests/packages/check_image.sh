@@ -40,7 +40,7 @@ inside=$(store mount "$container")
 say "it holds $(($(du -sxm "$inside" | cut -f 1))) MB, $(du -sxm "$inside/opt/burnish" | cut -f 1) MB of them torch and burnish"
 # `buildah run` starts a command as the image's user, with its environment and in its folder, but without its entry point.
 [[ $(store config --format '{{.OCIv1.Config.User}} {{.OCIv1.Config.Entrypoint}}' "$container" 2>/dev/null ||
-  store inspect --format '{{.OCIv1.Config.User}} {{.OCIv1.Config.Entrypoint}}' "$container") == "burnish [burnish]" ]] ||
+  store inspect --format '{{.OCIv1.Config.User}} {{.OCIv1.Config.Entrypoint}}' "$container") == "1000 [burnish]" ]] ||
   { echo "the image starts something else than burnish, or as somebody else" >&2; exit 1; }
 [[ $(store run "$container" -- id -u) == 1000 ]] || { echo "the image runs as root" >&2; exit 1; }
 mkdir -p "$inside/work/data/pictures"
