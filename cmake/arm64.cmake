@@ -15,6 +15,10 @@ foreach(kind LIBRARY INCLUDE PACKAGE)
 endforeach()
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${root})
 set(ENV{PKG_CONFIG_LIBDIR} ${root}/usr/lib/aarch64-linux-gnu/pkgconfig:${root}/usr/share/pkgconfig)
+# Behind all others: headers of the C library are the compiler's.
+foreach(language C CXX)
+  set(CMAKE_${language}_FLAGS_INIT "-idirafter ${root}/usr/include/aarch64-linux-gnu -idirafter ${root}/usr/include")
+endforeach()
 # What these libraries are linked to themselves.
 foreach(kind EXE SHARED MODULE)
   set(CMAKE_${kind}_LINKER_FLAGS_INIT "-Wl,-rpath-link,${root}/usr/lib/aarch64-linux-gnu:${root}/lib/aarch64-linux-gnu")

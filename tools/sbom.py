@@ -20,7 +20,7 @@ def bundled(wheel):
     with zipfile.ZipFile(wheel) as archive:
         for name in sorted(archive.namelist()):
             if "burnish.libs/" in name and ".so" in name:
-                yield re.sub(r"-[0-9a-f]{8}(?=\.so)", "", Path(name).name), archive.read(name)
+                yield re.sub(r"-[0-9a-f]{8}(?=\.)", "", Path(name).name, count=1), archive.read(name)
 
 
 def debian_package(library):

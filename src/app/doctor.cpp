@@ -70,7 +70,6 @@ void print_value(const std::string& name, const Json& value, int depth) {
 
 /// Says in a word how a run fits, which cannot be planned where the word is "".
 std::string word_of(const Trainable& model, Trains what, const std::string& memory) {
-  const QuietLog quiet;  // what is said of a run that trains
   try {
     switch (how_it_fits(model, what, memory)) {
       case train::HowItFits::as_it_is: return "yes";
@@ -84,6 +83,7 @@ std::string word_of(const Trainable& model, Trains what, const std::string& memo
 
 /// What trains in this memory, model by model; each is given to `told` as soon as it is known.
 Json what_trains(const std::string& memory, int64_t at_once, const std::function<void(const Json&)>& told) {
+  const QuietLog quiet;  // what is said of models that train
   const auto models = trainable_models();
   const auto plan = [&](int64_t i) {
     const auto& model = models[static_cast<size_t>(i)];

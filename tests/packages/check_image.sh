@@ -36,24 +36,25 @@ store build --build-arg DEBIAN=localhost/debian:12 --build-arg CUDA=0 --layers=f
 say "built in $((SECONDS - began)) s"
 
 container=$(store from --pull-never burnish)
-inside=$(store mount "$container")
-say "it holds $(($(du -sxm "$inside" | cut -f 1))) MB, $(du -sxm "$inside/opt/burnish" | cut -f 1) MB of them torch and burnish"
+root=$(store mount "$container")
+say "it holds $(du -sxm "$root" | cut -f 1) MB, $(du -sxm "$root/opt/burnish" | cut -f 1) MB of them torch and burnish"
 # `buildah run` starts a command as the image's user, with its environment and in its folder, but without its entry point.
 [[ $(store config --format '{{.OCIv1.Config.User}} {{.OCIv1.Config.Entrypoint}}' "$container" 2>/dev/null ||
-  store inspect --format '{{.OCIv1.Config.User}} {{.OCIv1.Config.Entrypoint}}' "$container") == "burnish [burnish]" ]] ||
+  store inspect --format '{{.OCIv1.Config.User}} {{.OCIv1.Config.Entrypoint}}' "$container") == "1000 [burnish]" ]] ||
   { echo "the image starts something else than burnish, or as somebody else" >&2; exit 1; }
 [[ $(store run "$container" -- id -u) == 1000 ]] || { echo "the image runs as root" >&2; exit 1; }
-mkdir -p "$inside/work/data/pictures"
-cp -rL assets/tiny-flux "$inside/work/data/model"
-cp tests/golden/pipeline/pictures/* "$inside/work/data/pictures/"
-chown -R 1000:1000 "$inside/work"
+mkdir -p "$work/volume/data/pictures"
+cp -rL assets/tiny-flux "$work/volume/data/model"
+cp tests/golden/pipeline/pictures/* "$work/volume/data/pictures/"
+chown -R 1000:1000 "$work/volume"
+# Beside /work, where the volume of the image is.
+inside() { store run --volume "$work/volume:/data" --workingdir /data "$container" -- "$@"; }
 began=$SECONDS
-store run "$container" -- burnish train --model data/model --dtype fp32 --num_threads 1 --dataset_metadata_path data/pictures/metadata.csv \
-  --height 64 --width 64 --lora_rank 4 --max_steps 3 --output_path runs/cat
-store run "$container" -- burnish sample --run runs/cat --prompt "a red apple" --height 64 --width 64 --num_inference_steps 2 --num_threads 1 \
-  --output_path drawn
+inside burnish train --model data/model --dtype fp32 --num_threads 1 --dataset_metadata_path data/pictures/metadata.csv --height 64 --width 64 \
+  --lora_rank 4 --max_steps 3 --output_path runs/cat
+inside burnish sample --run runs/cat --prompt "a red apple" --height 64 --width 64 --num_inference_steps 2 --num_threads 1 --output_path drawn
 say "it trained and drew after $((SECONDS - began)) s, as user 1000"
 # The studio, as the image starts it: its address with a token stands in the log.
-store run "$container" -- timeout 20 burnish studio /work --listen --no_browser >"$work/studio" 2>&1 || [[ $? == 124 ]]
+inside timeout 20 burnish studio /work --listen --no_browser >"$work/studio" 2>&1 || [[ $? == 124 ]]
 grep -q 'http://.*token=' "$work/studio" || { echo "the studio says no address:" >&2; cat "$work/studio" >&2; exit 1; }
 say "the image trains, draws and starts the studio"

@@ -52,6 +52,7 @@ folder_is_current() {
   local folder=$1 requirements=$2 name version
   [[ -d $folder ]] || return 1
   while IFS='=' read -r name _ version; do
+    name=${name%%\[*}  # without its extras
     name=${name//-/_}
     # The version may end in '*', so it is left unquoted.
     compgen -G "$folder/${name,,}-${version:-*}.dist-info" >/dev/null || return 1
