@@ -122,7 +122,6 @@ config::Parsed read_train_options(const char* verb, const char* summary, const A
     return config::read_command_line(verb, summary, arguments, fields, [&] {
       if (prepare) prepare();
       train::put(theirs, options);
-      train::take_inputs_of_cache(options);
       take_back_steps(options, arguments);
       train::check(options);
     });
@@ -139,7 +138,8 @@ config::Parsed read_train_options(const char* verb, const char* summary, const A
   }
   options.given = parsed.given;
   if (parsed.help) return parsed;
-  const auto lines = train::put(theirs, options);
+  auto lines = train::put(theirs, options);
+  if (auto line = train::take_inputs_of_cache(options); !line.empty()) lines.push_back(std::move(line));
   if (!lines.empty() && dist::find_seat(dist::of_process).rank == 0)
     std::ranges::for_each(lines, [](const auto& line) { info("{}", line); });
   if (auto steps = take_back_steps(options, arguments); steps > 0 && dist::find_seat(dist::of_process).rank == 0)

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/input_error.h"
-#include "base/log.h"
 #include "base/text.h"
 #include "models/registry.h"
 #include "train/options/meaning.h"
@@ -70,10 +69,12 @@ std::string reference_column(const TrainOptions& o) {
   return "";
 }
 
-void take_inputs_of_cache(TrainOptions& o) {
-  if (encodes(o) || !trains(o) || !o.extra_inputs.empty() || !o.cache.import_diffsynth.empty()) return;
+std::string take_inputs_of_cache(TrainOptions& o) {
+  if (encodes(o) || !trains(o) || !o.extra_inputs.empty() || !o.cache.import_diffsynth.empty()) return "";
   o.extra_inputs = listed_extra_inputs(o.data.base_path);
-  if (!o.extra_inputs.empty()) info("the cache {} was made with extra_inputs {}, which are read", o.data.base_path, o.extra_inputs);
+  return o.extra_inputs.empty()
+             ? ""
+             : fmt::format("the cache {} was made with extra_inputs {}, which are read", o.data.base_path, o.extra_inputs);
 }
 
 std::set<std::string> extra_columns(const TrainOptions& o) {

@@ -14,8 +14,8 @@ bool is_whole(const TrainOptions& o);
 std::string reference_column(const TrainOptions& o);
 
 /// Has a run that trains from a cache, and names no extra_inputs, read those that the cache was made with, as DiffSynth-Studio's second
-/// stage does.
-void take_inputs_of_cache(TrainOptions& o);
+/// stage does. Says so in a line; "" where nothing was taken.
+std::string take_inputs_of_cache(TrainOptions& o);
 
 /// Returns the columns of extra_inputs that the model reads under their own names (models::extra_inputs).
 std::set<std::string> extra_columns(const TrainOptions& o);

@@ -95,10 +95,10 @@ std::vector<json> rows_of(const std::string& verb, const std::vector<std::string
   static const auto of_runs = options_of("train");
   const bool is_run = verb == "train" || verb == "plan";
   auto rows = is_run ? of_runs : options_of(verb);
-  std::erase_if(rows, [&](const json& row) {
-    auto has_name = [&](const json& other) { return other.at("name") == row.at("name"); };
-    return std::ranges::count(types, row.at("type")) == 0 || row.contains("acts_outside") ||
-           (!is_run && std::ranges::any_of(of_runs, has_name));
+  std::erase_if(rows, [&](const json& row) -> bool {
+    const bool is_of_types = std::ranges::count(types, row.at("type").get<std::string>()) > 0;
+    const bool is_of_run = std::ranges::any_of(of_runs, [&](const json& other) -> bool { return other.at("name") == row.at("name"); });
+    return !is_of_types || row.contains("acts_outside") || (!is_run && is_of_run);
   });
   return rows;
 }
