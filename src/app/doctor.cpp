@@ -81,7 +81,7 @@ std::string word_of(const Trainable& model, Trains what, const std::string& memo
   return "";
 }
 
-/// What trains in this memory, model by model; each is given to `told` as soon as it is known.
+/// Finds what trains in this memory, model by model; each is given to `told` as soon as it is known.
 Json what_trains(const std::string& memory, int64_t at_once, const std::function<void(const Json&)>& told) {
   const QuietLog quiet;  // what is said of models that train
   const auto models = trainable_models();

@@ -11,17 +11,17 @@ namespace burnish {
 /// cell of one to pixels, samples or numbers, for training and for drawing.
 struct Column {
   enum class Is {
-    picture,   ///< a picture
-    pictures,  ///< a picture or a list of them
+    picture,     ///< a picture
+    pictures,    ///< a picture or a list of them
     references,  ///< pictures, clips and sounds in one list, whose order counts
-    clip,      ///< the frames of a clip; beside a row that is a picture, a picture
-    layers,    ///< the layers of a picture, with transparency, the whole first
-    mask,      ///< how much each pixel of the target counts
-    sound,     ///< what is heard while the row's frames are shown
-    numbers,   ///< a number or a list of them
-    text,      ///< a text, or a list as JSON
-    tensor,    ///< a safetensors file with one tensor
-    opacity    ///< how opaque each pixel of the target is, which counts as much: a mask that no cell names
+    clip,        ///< the frames of a clip; beside a row that is a picture, a picture
+    layers,      ///< the layers of a picture, with transparency, the whole first
+    mask,        ///< how much each pixel of the target counts
+    sound,       ///< what is heard while the row's frames are shown
+    numbers,     ///< a number or a list of them
+    text,        ///< a text, or a list as JSON
+    tensor,      ///< a safetensors file with one tensor
+    opacity      ///< how opaque each pixel of the target is, which counts as much: a mask that no cell names
   };
   /// The way in which pictures and frames of a column are brought to size.
   enum class Fit {

@@ -22,8 +22,8 @@ const std::vector<std::string>& lora_formats();
 /// The format in whose names a file's tensors are, told by how these begin and end; nothing where they are of none. OneTrainer's files for
 /// UNets begin as kohya's do, and are told as such.
 std::optional<LoraFormat> format_of_names(const std::vector<std::string>& names);
-/// The programs that read files of a format beside burnish, with commas between: those of plain LoRAs, or of other kinds (DoRA, LoHa, LoKr).
-/// A run's last words (train/run/ways_to_load.h) say the same.
+/// The programs that read files of a format beside burnish, with commas between: those of plain LoRAs, or of other kinds (DoRA, LoHa,
+/// LoKr). A run's last words (train/run/ways_to_load.h) say the same.
 std::string_view readers_of(LoraFormat format, bool is_lora);
 
 /// The adapters of one component in the names of a file.

@@ -37,8 +37,8 @@ FoundReference find_reference(const Column& column, const Reference& reference, 
       first.num_frames = most_frames;
       found.window = windows_of(first, look, reference.seen).front();
       if (found.window.count == 1)
-        data_error("data", "the reference {} is a clip of {} frames, and {} are the fewest; give a longer one, or a picture", reference.seen,
-                   look.num_frames, rule.first_frames);
+        data_error("data", "the reference {} is a clip of {} frames, and {} are the fewest; give a longer one, or a picture",
+                   reference.seen, look.num_frames, rule.first_frames);
       most_frames = found.window.count;
     }
   }

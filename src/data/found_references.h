@@ -10,8 +10,8 @@ namespace burnish::data {
 /// A reference whose files were looked at.
 struct FoundReference {
   Reference reference;
-  Size size = {};         ///< of a picture or a clip before it is scaled and cut
-  ClipWindow window = {};  ///< frames that are taken of a clip
+  Size size = {};           ///< of a picture or a clip before it is scaled and cut
+  ClipWindow window = {};   ///< frames that are taken of a clip
   int64_t num_samples = 0;  ///< samples that are taken of its sound
 };
 /// Says what there is to find in a clip's or picture's file.

@@ -14,7 +14,7 @@ struct Looked {
   /// The sizes of pictures that are cut by their own size, or to a square, before they are, by column.
   std::map<std::string, std::vector<Size>> sizes = {};
   std::vector<FoundReference> references = {};  ///< those of the column that holds some
-  std::set<std::string> stills = {};  ///< the columns in which a row of several frames has one picture for all of them
+  std::set<std::string> stills = {};            ///< the columns in which a row of several frames has one picture for all of them
 };
 
 /// Looks at every file of the rows once: that it can be decoded (or that its header can be read), that targets are large enough, and that

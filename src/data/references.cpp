@@ -20,7 +20,8 @@ const std::array<std::string, 4> kWords{"image", "video", "video_audio", "audio"
 Kind kind_called(const std::string& word, const std::string& column) {
   const auto found = std::ranges::find(kWords, word);
   if (found == kWords.end())
-    data_error("data", "a reference in the column '{}' is of the type '{}', and there are image, video, audio and video_audio", column, word);
+    data_error("data", "a reference in the column '{}' is of the type '{}', and there are image, video, audio and video_audio", column,
+               word);
   return static_cast<Kind>(found - kWords.begin());
 }
 
@@ -44,10 +45,11 @@ std::string file_in(const nlohmann::json& entry, const char* key, const std::str
 Reference reference_in(const nlohmann::json& entry, const std::string& column) {
   if (entry.is_string() && !trim(entry.get<std::string>()).empty()) return reference_at(std::string(trim(entry.get<std::string>())));
   if (!entry.is_object() || !entry.contains("type") || !entry["type"].is_string())
-    data_error("data",
-               "a reference in the column '{}' is {}, and the name of a file was expected, or {{\"type\": \"image\", \"image\": FILE}}, with "
-               "image, video, audio or video_audio",
-               column, entry.dump());
+    data_error(
+        "data",
+        "a reference in the column '{}' is {}, and the name of a file was expected, or {{\"type\": \"image\", \"image\": FILE}}, with "
+        "image, video, audio or video_audio",
+        column, entry.dump());
   Reference reference{.kind = kind_called(entry["type"].get<std::string>(), column)};
   if (is_seen(reference.kind)) reference.seen = file_in(entry, reference.kind == Kind::picture ? "image" : "video", column);
   if (is_heard(reference.kind)) reference.heard = file_in(entry, "audio", column);

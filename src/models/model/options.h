@@ -84,7 +84,7 @@ struct ModelOptions {
   std::string latents = "mean";                            ///< mean of the autoencoder's distribution, or "sample": drawn at every visit
   std::string init = "pretrained";                         ///< "random" builds the denoiser from its config.json and a seed
   uint64_t seed = 0;
-  bool references = false;                  ///< whether its units read reference pictures (Family::reference_columns)
+  bool references = false;  ///< whether its units read reference pictures (Family::reference_columns)
   /// Further columns that its units read (Family::extra_inputs), and the one of references that a run names.
   std::set<std::string> extra_inputs = {};
   OptionValues own = {};  ///< values of options that families declare; open_model fills in missing ones of the model's family

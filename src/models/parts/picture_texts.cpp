@@ -35,7 +35,8 @@ std::vector<int64_t> picture_tokens(const tokenizers::ChatTokenizer& tokenizer) 
 }  // namespace
 
 PictureText picture_text(const tokenizers::ChatTokenizer& tokenizer, const tokenizers::ChatTemplate& chat,
-                         const std::vector<std::string>& told, std::string_view prompt, const std::vector<at::Tensor>& seen, int64_t limit) {
+                         const std::vector<std::string>& told, std::string_view prompt, const std::vector<at::Tensor>& seen,
+                         int64_t limit) {
   PictureText text;
   text.ids = tokenizer.encode_bare(chat.before);
   text.num_dropped = std::ssize(text.ids);

@@ -24,8 +24,8 @@ struct PictureText {
 inline constexpr const char* kFramesInText = "<|vision_start|><|video_pad|><|vision_end|>";
 
 /// Makes the conversation `chat` around a prompt. `told`, whose parts are cut into tokens each by itself, and in which kPictureInText
-/// stands once for each picture, or the token of a frame of a clip, comes before the prompt; `seen` is what the vision tower made of them (text::seen_at). The prompt is cut so that it has, with what stands behind it, `limit`
-/// tokens.
+/// stands once for each picture, or the token of a frame of a clip, comes before the prompt; `seen` is what the vision tower made of them
+/// (text::seen_at). The prompt is cut so that it has, with what stands behind it, `limit` tokens.
 PictureText picture_text(const tokenizers::ChatTokenizer& tokenizer, const tokenizers::ChatTemplate& chat,
                          const std::vector<std::string>& told, std::string_view prompt, const std::vector<at::Tensor>& seen, int64_t limit);
 /// Makes the longest conversation, in place of a prompt that is not known.

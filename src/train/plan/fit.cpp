@@ -168,7 +168,7 @@ bool saves(const Change& change, const MemoryPlan& plan) {
   return plan.device != "cpu" && change.num_bytes <= plan.num_bytes() && is_less(change.host_bytes, plan.host_bytes());
 }
 
-/// What all levers make of the run; without the one that the planner refuses beside the others, where there is one.
+/// Tries all levers together; without the one that the planner refuses beside the others, where there is one.
 std::optional<Change> with_all(const Levers& levers, Tries& tries) {
   auto change = tries.with(levers);
   for (size_t i = 0; !change && i < levers.size(); ++i) {

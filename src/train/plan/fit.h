@@ -37,7 +37,7 @@ std::optional<Change> fit(const Settings& settings, const MemoryPlan& plan, cons
 /// and leave memory (Movable::in_the_way). Nothing where there is no such part, or that is not enough.
 std::optional<Change> fit_training_less(const Settings& settings, const MemoryPlan& plan, const Limits& limits, const Planner& planner);
 
-/// How a run stays within its limits: as it is, with options that cost it speed, or by none that were tried.
+/// A run stays within its limits as it is, with options that cost it speed, or by none that were tried.
 enum class HowItFits { as_it_is, with_options, not_at_all };
 /// Finds it by few plans, where `fit` makes many: all levers together, and where the host's memory is what they lack, those before blocks
 /// wait in it. Where it says that options make the run fit, `fit` finds them.

@@ -40,7 +40,8 @@ data::Cell any_cell(const Sample& sample, const Column& column, double frame_rat
   if (column.is == Column::Is::sound)
     return data::silence(column, std::llround(static_cast<double>(sample.extent.frames * column.rate) / frame_rate));
   if (column.fit == Column::Fit::target) return any_pixels(sample.extent, column.channels);
-  if (column.is != Column::Is::pictures && column.is != Column::Is::references) return any_pixels(column.extent_beside(sample.extent), column.channels);
+  if (column.is != Column::Is::pictures && column.is != Column::Is::references)
+    return any_pixels(column.extent_beside(sample.extent), column.channels);
   std::vector<at::Tensor> pictures;
   for (const auto& extent : sample.picture_extents.at(column.name))
     pictures.push_back(extent.height == 0 ? at::zeros({kSidesOfReferences, extent.frames}) : any_pixels(extent, column.channels));

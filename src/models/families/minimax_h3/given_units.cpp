@@ -74,7 +74,7 @@ GivenUnits::GivenUnits(const ModelFiles& files, const ModelOptions& options, Com
 
 NamedRecipe GivenUnits::tower(const Source& vision) {
   config_ = read_named(vision, text::qwen3_vl_vision_config);
-  // Which may be a folder of a model on a hub, as a tokenizer's.
+  // The folder may be one of a model on a hub, as a tokenizer's.
   const auto& chosen = options_.get<std::string>("processor_path");
   const auto processor = chosen.empty() ? chosen : find_tokenizer(files_, chosen, "processor").value_or(chosen).string();
   of_pictures_ = find_pixel_rule(files_, processor, text::qwen3_vl_pixels());
