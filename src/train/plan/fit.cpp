@@ -223,7 +223,9 @@ HowItFits how_it_fits(const Settings& settings, const MemoryPlan& plan, const Li
   if (!lacks_host) return HowItFits::not_at_all;
   levers.erase(std::ranges::find_if(levers, &Lever::pages), levers.end());
   const auto without_paging = with_all(levers, tries);
-  return without_paging && fits(*without_paging, limits) ? HowItFits::with_options : HowItFits::not_at_all;
+  if (without_paging && fits(*without_paging, limits)) return HowItFits::with_options;
+  // Some blocks may wait there where all of them do not fit.
+  return fit(settings, plan, limits, planner) ? HowItFits::with_options : HowItFits::not_at_all;
 }
 
 std::optional<Change> fit_training_less(const Settings& settings, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
