@@ -116,7 +116,7 @@ TEST_F(MiniMaxH3References, WhatIsWrongWithThemIsSaid) {
            {R"([7]})", "the name of a file was expected"},
            {R"(["missing.wav"]})", "does not exist"},
            {R"(["[oops"]})", "does not exist"}}) {
-    const auto out = refused(begin + cell + "}");
+    const auto out = refused(begin + cell);
     EXPECT_EQ(out.exit_code, 3) << cell;
     EXPECT_THAT(out.output, HasSubstr(words));
   }
