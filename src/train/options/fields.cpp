@@ -62,7 +62,6 @@ void model_conditions(config::Fields& f, const TrainOptions& o) {
 void model_fields(config::Fields& f, TrainOptions& o) {
   fields(f, o.model);
   model_conditions(f, o);
-  f("init", o.trained.init, "pretrained, or random to train the denoiser from scratch").one_of({"pretrained", "random"});
 }
 
 void data_fields(config::Fields& f, TrainOptions& o) {

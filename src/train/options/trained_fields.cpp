@@ -29,6 +29,7 @@ void part_fields(config::Fields& f, TrainedChoice& o) {
   f("experts", o.experts,
     "comma list of the experts that train, of models with several: high_noise, low_noise; empty takes those whose files are there, which "
     "dit stands for everywhere, or one that is named alone, dit_2 say");
+  f("init", o.init, "pretrained, or random to train the denoiser from scratch").one_of({"pretrained", "random"});
 }
 
 void adapter_fields(config::Fields& f, TrainOptions& o) {
