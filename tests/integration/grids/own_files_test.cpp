@@ -103,6 +103,17 @@ std::vector<json> rows_of(const std::string& verb, const std::vector<std::string
   return rows;
 }
 
+/// An option of runs with a value that is not its default: of one that names a file, a LoRA's.
+std::string given(const std::string& name) {
+  for (const auto& row : options_of("train")) {
+    if (row.at("name") != name) continue;
+    if (row.at("type") == "truth value") return "--" + name + " ";
+    if (row.at("names_files").get<bool>()) return option(name, kGolden / "lora.safetensors");
+    return "--" + name + (row.at("type") == "text" ? " cat " : " 1 ");
+  }
+  return "--" + name + " ";
+}
+
 /// What options must be given for one to count, from "NAME has no effect here: it belongs to OPTION VALUE".
 std::string needed_for(const std::string& name, const std::string& output) {
   const auto said = name + " has no effect here: it belongs to ";
@@ -115,6 +126,7 @@ std::string needed_for(const std::string& name, const std::string& output) {
     option = "task";
     words >> value;
   }
+  if (option.ends_with(';')) return given(option.substr(0, option.size() - 1));
   value = value.substr(0, value.find_first_of(",;"));
   return "--" + option + " " + (value == "or" ? "" : value == "above" ? "1" : value) + " ";
 }
