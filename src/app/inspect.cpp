@@ -42,9 +42,9 @@ void describe_adapter(Json& report, const std::map<std::string, int64_t>& kinds,
   const auto format = convert::format_of_names(names);
   if (!format) return;
   report["names"] = convert::lora_formats().at(static_cast<size_t>(*format));
-  report["read_by"] = convert::readers_of(*format, std::ranges::all_of(kinds, [](const auto& kind) {
-                                            return kind.first == "lora" || kind.first.starts_with("lora of ");
-                                          }));
+  const bool is_lora =
+      std::ranges::all_of(kinds, [](const auto& kind) { return kind.first == "lora" || kind.first.starts_with("lora of "); });
+  report["read_by"] = convert::readers_of(*format, is_lora);
 }
 
 /// Returns how many of an adapter's tensors hold nothing but zeros: some do before they train, and their layers are as they were.
