@@ -117,7 +117,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
   return samples;
 }
 
-/// That the sizes which datasets are given are some that the model takes.
+/// Checks that the model takes the sizes which datasets are given.
 void check_sizes(const DataSettings& settings, const models::Model& model) {
   const auto& space = model.latent_space();
   for (const auto& subset : settings.pictures.subsets) {
