@@ -61,6 +61,10 @@ class Faults(unittest.TestCase):
         self.browser.evaluate("document.activeElement.blur()")
         self.browser.call("Input.dispatchKeyEvent", type="keyDown", key="z", modifiers=2)
 
+    def pause(self):
+        """So that nothing is trained."""
+        self.browser.evaluate("fetch('/api/queue', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{\"is_paused\": true}'}).then(() => 0)")
+
     def form(self):
         self.go("#/new")
         self.click("Small FLUX", ".tile")
@@ -116,7 +120,7 @@ class Faults(unittest.TestCase):
         self.assertIn('dataset_base_path = "../datasets/others"', self.value("#toml"))
         self.write("#first-prompts", "a grinning cat")
         self.write("#run-name", "cat")
-        self.browser.evaluate("fetch('/api/queue', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{\"is_paused\": true}'}).then(() => 0)")
+        self.pause()
         self.click("Start training")
         self.wait_text(".waiting li", "cat")
         settings = next((self.folder / "queue").glob("*-cat.toml")).read_text()
@@ -157,6 +161,17 @@ class Faults(unittest.TestCase):
         line = f'{name} = "{value}"\\n' if value else ""
         self.browser.evaluate(f"(() => {{ const box = document.querySelector('#toml'); box.value = box.value.replace(/^{name}.*\\n/m, '') + '{line}'; box.dispatchEvent(new Event('input')); }})()")
 
+    def test_names_and_help_of_fields_are_those_of_the_program(self):
+        self.form()
+        label = "[...document.querySelectorAll('label')].find(one => one.htmlFor === 'option-%s').innerText.replace(/\\s+/g, ' ')"
+        self.assertEqual(self.browser.evaluate(label % "lora_rank"), "LoRA size lora_rank")
+        self.assertIn("16 to 32 is usual", self.browser.evaluate("document.querySelector('#option-lora_rank-note').textContent"))
+        self.click("More settings", "summary")
+        self.click("Learning rate", "summary")
+        self.assertEqual(self.browser.evaluate(label % "max_grad_norm"), "Gradient clipping max_grad_norm")
+        page = subprocess.run([check_studio.BURNISH, "train", "--help", "all"], capture_output=True, text=True, check=True).stdout
+        self.assertIn("Gradient clipping: clips the gradient norm", page)
+
     def test_errors_of_plans_stand_at_their_field(self):
         self.form()
         self.write("#first-side", "12")
@@ -193,7 +208,8 @@ class Faults(unittest.TestCase):
         self.assertIn("15 % long", self.browser.evaluate("document.title"))
         self.press(".run a")
         self.wait_text("#title", "long")
-        self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('nav a')].map(one => one.textContent)"), ["Runs", "Datasets", "Drawing", "Models", "Files", "Machine"])
+        self.browser.wait("document.querySelectorAll('nav a').length > 0")
+        self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('nav a')].map(one => one.textContent)"), ["Runs", "Datasets", "Drawing", "Models", "Files", "Machine", "Bin"])
         self.browser.wait("[...document.querySelectorAll('.controls button')].some(one => one.textContent === 'Save now' && one.offsetParent)")
         self.assertFalse(self.browser.evaluate("[...document.querySelectorAll('.controls button')].some(one => one.textContent === 'Preview now' && one.offsetParent)"), "it has no prompts")
 
@@ -202,7 +218,7 @@ class Faults(unittest.TestCase):
         (run / "step-100.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
         (run / "state").mkdir()
         runs.write_status(run, "done", exit_code=0, steps=100)
-        self.browser.evaluate("fetch('/api/queue', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{\"is_paused\": true}'}).then(() => 0)")
+        self.pause()
         self.browser.evaluate("location.href = '/runs/fox/'")
         self.click("Train more")
         self.write("#more-steps", "50")
@@ -215,6 +231,17 @@ class Faults(unittest.TestCase):
             self.shoot(f"run-{tab.lower()}")
         self.click("Files", "[role=tab]")
         self.wait_text(".files a", "fox-step-100.safetensors")
+
+    def test_a_run_has_notes(self):
+        run = runs.make_run(self.folder / "runs/fox", 10, 10)
+        runs.write_status(run, "done", exit_code=0, steps=10)
+        self.browser.evaluate("location.href = '/runs/fox/'")
+        self.click("Notes", "summary")
+        self.write("#notes", "too much blue")
+        self.wait(lambda: (run / "notes.txt").exists() and (run / "notes.txt").read_text() == "too much blue")
+        self.browser.write(", rank 8 next")
+        self.browser.call("Page.navigate", url=self.browser.evaluate("location.origin") + "/#/")  # at once
+        self.wait_text(".run .noted", "too much blue, rank 8 next")
 
     # --- datasets -------------------------------------------------------------------------------------------------------------
 
@@ -245,11 +272,47 @@ class Faults(unittest.TestCase):
         self.wait_shown("crown.png")
         self.press('[aria-label="Move to the bin: koala.png"]')
         self.wait_text(".toast", "koala.png was moved to the bin.")
-        self.go("#/data")
-        self.click("Bin", "summary")
+        self.click("Bin", "nav a")
+        self.wait_text(".bin-rows .file", "koala.png dataset · faces")
         self.shoot("faults-bin")
         self.click("Bring back", "button")
         self.wait(lambda: (self.faces / "koala.png").exists())
+        self.wait_text("#view", "Nothing was deleted.")
+
+    def test_runs_and_drawings_that_are_deleted_come_back(self):
+        runs.write_status(runs.make_run(self.folder / "runs/fox", 10, 10), "done", exit_code=0, steps=10)
+        self.go("#/")
+        self.press(".run a")
+        self.click("Move to the bin")
+        self.wait_text(".toast", "fox was moved to the bin.")
+        self.assertFalse((self.folder / "runs/fox").exists())
+        self.click("Undo", ".toast button")
+        self.wait(lambda: (self.folder / "runs/fox/log.jsonl").exists())
+        self.wait_text(".run strong", "fox")
+        drawing = self.folder / "drawings/grid"
+        drawing.mkdir()
+        (drawing / "grid.json").write_text('{"settings": {"prompts": ["a fox"]}, "cells": [{"prompt": "a fox", "seed": 0, "picture": 0}], "total": 1}')
+        self.go("#/draw?show=grid")
+        self.click("Move to the bin", ".drawn button")
+        self.wait_text(".toast", "grid was moved to the bin.")
+        self.assertFalse(drawing.exists())
+        self.undo_by_key()
+        self.wait(lambda: (drawing / "grid.json").exists())
+        self.wait_text(".sets a", "grid")
+
+    def test_what_waits_is_had_back(self):
+        self.pause()
+        self.form()
+        self.write("#run-name", "cat")
+        self.click("Start training")
+        self.wait_text(".waiting li", "cat")
+        self.click("Remove", ".waiting button")
+        self.wait_text(".toast", "cat does not wait any more.")
+        self.wait(lambda: not list((self.folder / "queue").glob("*-cat.toml")))
+        self.click("Undo", ".toast button")
+        self.wait(lambda: list((self.folder / "queue").glob("*-cat.toml")))
+        self.wait_text(".waiting li", "cat")
+        self.assertIn("learning_rate = 1e-3", next((self.folder / "queue").glob("*-cat.toml")).read_text())
 
     def test_two_tabs_write_one_caption(self):
         other = self.enterContext(Browser())
@@ -271,8 +334,7 @@ class Faults(unittest.TestCase):
         table.write_text('image,prompt\ncactus.png,"a cactus, green"\npictures/crown.png,a crown\nnone.png,nothing\n')
         self.dataset()
         self.browser.choose_files(lambda: self.click("Add files"), [table])
-        self.wait(lambda: (self.faces / "cactus.txt").read_text() == "a cactus, green\n")
-        self.assertEqual((self.faces / "crown.txt").read_text(), "a crown\n")
+        self.wait(lambda: (self.faces / "cactus.txt").read_text() == "a cactus, green\n" and (self.faces / "crown.txt").read_text() == "a crown\n")
         self.wait_text(".toast", "2 captions were taken from metadata.csv.")
         self.browser.choose_files(lambda: self.click("Add files"), [table, PICTURES / "koala.png", self.bad()])
         self.wait_text(".toast", "2 captions")
@@ -332,10 +394,18 @@ class Faults(unittest.TestCase):
         self.go("#/models")
         self.wait_text(".model-rows strong", "FLUX.1-dev")
         self.wait_text(".model-rows strong", "Small FLUX")
+        self.press("[aria-label^='Does it fit? Small FLUX']")
+        self.wait_text(".fit", "A LoRA fits: it needs")
         self.shoot("models")
         self.click("Train on it")
         self.wait_text(".judged", "It fits.")
         self.assertIn("tiny-flux", self.value("#toml"))
+
+    def test_a_model_is_planned_before_it_is_downloaded(self):
+        self.go("#/new?model=black-forest-labs/FLUX.1-dev")
+        self.wait_text(".model-note", "FLUX.1-dev is not on this machine. It is downloaded when training starts, or now.")
+        self.wait_text(".verdict .judged", "it needs", 120)
+        self.assertIn('model = ["black-forest-labs/FLUX.1-dev"]', self.value("#toml"))
 
     def test_nothing_is_drawn_without_a_prompt_or_a_model(self):
         self.go("#/draw")
@@ -345,6 +415,45 @@ class Faults(unittest.TestCase):
         self.click("Draw", ".draw-form button.primary")
         self.wait_text(".toast", "Write a prompt")
         self.assertFalse(list((self.folder / "drawings").iterdir()))
+
+    # --- words ----------------------------------------------------------------------------------------------------------------
+
+    def test_every_language_has_every_word(self):
+        """Tables of words have the same names, the same kinds of words and as many parts in them; what the program says of options is not in the English one."""
+        page = pathlib.Path(__file__).resolve().parents[2] / "src/studio/page"
+        tables = "\n".join((page / f"{name}.js").read_text() for name in ("words", "words_de", "words_ja", "words_zh"))
+        compare = """(() => { const whole = one => one, number = whole, duration = whole; %s
+            const kind = one => typeof one === "function" ? `function of ${one.length}` : typeof one, own = ["stateTitles", "options", "groups", "help", "goals"], found = [];
+            const look = (all, some, name) => { for (const key of new Set([...Object.keys(all), ...Object.keys(some)])) {
+              if (kind(all[key]) !== kind(some[key]) && !(name.length === 2 && own.includes(key))) found.push(`${name}.${key}`);
+              else if (kind(all[key]) === "object") look(all[key], some[key], `${name}.${key}`);
+            } };
+            look(english, german, "de"); look(english, japanese, "ja"); look(english, chinese, "zh");
+            for (const key of own) { look(german[key], japanese[key], `ja.${key}`); look(german[key], chinese[key], `zh.${key}`); }
+            return found; })()""" % tables
+        self.assertEqual(self.browser.evaluate(compare), [])
+        options = {row["name"]: row["group"] for row in json.loads(subprocess.run([check_studio.BURNISH, "help", "train", "--json"], capture_output=True, text=True, check=True).stdout)["options"]}
+        named = self.browser.evaluate("(() => { const whole = 0, number = 0, duration = 0; %s; return [Object.keys({...german.options, ...german.help}), Object.keys(german.groups)]; })()" % tables)
+        self.assertEqual(set(named[0]) - set(options), set())
+        self.assertEqual(set(named[1]) - set(options.values()), set())
+
+    def test_the_studio_speaks_the_language_of_the_browser_or_the_one_that_is_chosen(self):
+        guest = self.enterContext(Browser())
+        guest.call("Emulation.setUserAgentOverride", userAgent=guest.evaluate("navigator.userAgent"), acceptLanguage="de-AT,en")
+        guest.open(self.studio.address)
+        guest.wait("document.querySelector('.home h1')?.textContent === 'Ein Modell mit deinen Bildern trainieren'")
+        self.assertEqual(guest.evaluate("document.documentElement.lang"), "de")
+        for code, title, form in (("ja", "マシン", "新しい学習"), ("zh", "电脑", "新建训练"), ("en", "Machine", "New run")):
+            self.go("#/machine", guest)
+            guest.wait("document.querySelector('#language') !== null")
+            guest.evaluate(f"(() => {{ const box = document.querySelector('#language'); box.value = '{code}'; box.dispatchEvent(new Event('change')); }})()")
+            guest.wait(f"document.querySelector('h1')?.textContent === '{title}'")
+            self.go("#/new", guest)
+            guest.wait(f"document.querySelector('h1')?.textContent === '{form}'")
+            guest.wait("document.querySelectorAll('.tile').length > 1")
+            guest.screenshot(check_studio.SHOTS / f"studio-words-{code}.png", whole=False)
+            self.assertEqual(guest.audit(), [])
+        self.assertEqual(guest.complaints, [])
 
     def test_the_address_without_the_token_asks_for_it(self):
         stranger = self.enterContext(Browser())
