@@ -112,6 +112,24 @@ class Faults(unittest.TestCase):
         self.click("Undo", ".toast button")
         self.browser.wait("document.querySelector('#option-max_steps').value === '77'")
 
+    def test_the_draft_is_in_every_tab(self):
+        self.form()
+        self.browser.call("Runtime.evaluate", expression="window.other = open(location.origin + '/#/new'); 0", userGesture=True)
+        steps = "other.document.querySelector('#option-max_steps')?.value"
+        self.browser.wait(f"{steps} === '60'")
+        self.write("#option-max_steps", "77")
+        self.browser.wait(f"{steps} === '77'")
+        self.browser.evaluate("other.close()")
+
+    def test_settings_of_kohya_bring_their_name(self):
+        settings = self.folder / "kohya.toml"
+        settings.write_text('pretrained_model_name_or_path = "model.safetensors"\noutput_name = "fox"\nnetwork_dim = 12\nmax_train_steps = 55\n')
+        self.go("#/new")
+        self.click("Another trainer", ".segments button")
+        self.browser.choose_files(lambda: self.press("#from-files"), [settings])
+        self.browser.wait("document.querySelector('#run-name').value === 'fox'")
+        self.assertEqual(self.value("#option-lora_rank"), "12")
+
     def test_datasets_and_prompts_are_chosen_in_the_form(self):
         shutil.copytree(PICTURES, self.folder / "datasets/others")
         self.form_without_data()
@@ -212,6 +230,36 @@ class Faults(unittest.TestCase):
         self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('nav a')].map(one => one.textContent)"), ["Runs", "Datasets", "Drawing", "Models", "Files", "Machine", "Bin"])
         self.browser.wait("[...document.querySelectorAll('.controls button')].some(one => one.textContent === 'Save now' && one.offsetParent)")
         self.assertFalse(self.browser.evaluate("[...document.querySelectorAll('.controls button')].some(one => one.textContent === 'Preview now' && one.offsetParent)"), "it has no prompts")
+
+    def test_what_waits_is_dragged_while_a_run_goes_on(self):
+        self.pause()
+        for name in ("one", "two", "three"):
+            body = json.dumps({"name": name, "settings": 'model = ["m"]\ndataset_base_path = "../datasets/faces"\n'})
+            self.browser.evaluate(f"fetch('/api/queue/jobs', {{method: 'POST', headers: {{'Content-Type': 'application/json'}}, body: {json.dumps(body)}}}).then(() => 0)")
+        run = runs.make_run(self.folder / "runs/long", 50, 400)
+        process = subprocess.Popen(["sleep", "120"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        runs.write_status(run, "training", process.pid, steps=400)
+        self.go("#/")
+        rows, moved = "[...document.querySelectorAll('.waiting li > span:first-child')].map(one => one.textContent)", 0
+        self.browser.wait(f"{rows}.length === 3")
+        for turn in range(10):
+            before = self.browser.evaluate(rows)
+            with (run / "log.jsonl").open("a") as log:
+                log.write(runs.record(51 + turn, 400, random.Random(turn), 0.3))
+            time.sleep(0.1 * turn)
+            self.browser.carry("document.querySelectorAll('.waiting li')[2]", "document.querySelectorAll('.waiting li')[0]")
+            self.browser.wait(f"{rows}.join() === {json.dumps(','.join([before[2], *before[:2]]))}", 10)
+            moved += 1
+        self.assertEqual(moved, 10)
+
+    def test_sentences_speak_of_buttons(self):
+        run = runs.make_run(self.folder / "runs/fox", 5, 10)
+        runs.write_status(run, "interrupted", exit_code=130, sentence="interrupted at step 5; everything is saved, go on with --resume")
+        self.browser.evaluate("location.href = '/runs/fox/'")
+        self.wait_text(".standing p", "everything is saved, Resume goes on")
+        self.assertNotIn("--", self.browser.evaluate("document.querySelector('.head').innerText"))
 
     def test_a_run_that_is_done_goes_on_for_more_steps(self):
         run = runs.make_run(self.folder / "runs/fox", 100, 100)
@@ -352,6 +400,35 @@ class Faults(unittest.TestCase):
         self.wait_text(".toast", "notes.doc")
         self.allow("400")
 
+    def test_an_upload_is_stopped(self):
+        self.dataset()
+        many = self.folder / "many"
+        many.mkdir()
+        for i in range(60):
+            shutil.copy(PICTURES / "koala.png", many / f"{i}.png")
+        self.browser.call("Network.emulateNetworkConditions", offline=False, latency=400, downloadThroughput=-1, uploadThroughput=-1)
+        self.browser.choose_files(lambda: self.click("Add files"), sorted(many.iterdir()))
+        self.browser.wait("Number(document.querySelector('.upload [role=progressbar]').getAttribute('aria-valuenow')) > 5")
+        self.click("Stop", ".upload button")
+        self.wait_text(".toast", "files were added.")
+        self.browser.call("Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1)
+        self.assertLess(len(list(self.faces.glob("*.png"))), 24 + 50)
+        self.browser.complaints = [one for one in self.browser.complaints if "ERR_ABORTED" not in one]
+
+    def test_what_is_painted_is_not_dropped_without_a_question(self):
+        self.dataset()
+        self.press('[aria-label="Mask: cactus.png"]')
+        self.browser.wait("document.querySelector('.board canvas')?.getBoundingClientRect().width > 20")
+        left, top, width, height = self.browser.evaluate("(() => { const box = document.querySelector('.board canvas').getBoundingClientRect(); return [box.left, box.top, box.width, box.height]; })()")
+        self.browser.drag((left + width * 0.3, top + height * 0.5), (left + width * 0.6, top + height * 0.5))
+        self.browser.evaluate("window.confirm = text => { window.asked = text; return false; }")
+        self.browser.call("Input.dispatchKeyEvent", type="keyDown", key="Escape", code="Escape", windowsVirtualKeyCode=27)
+        self.browser.wait("window.asked === 'Drop what was painted?'")
+        self.assertTrue(self.browser.evaluate("document.querySelector('.mask-editor').open"))
+        self.browser.evaluate("window.confirm = () => true")
+        self.click("Cancel", ".mask-editor button")
+        self.browser.wait("document.querySelector('.mask-editor') === null")
+
     def test_tags_are_changed_everywhere(self):
         self.dataset()
         self.choose("#caption-edit", "Add a tag")
@@ -404,7 +481,7 @@ class Faults(unittest.TestCase):
     def test_a_model_is_planned_before_it_is_downloaded(self):
         self.go("#/new?model=black-forest-labs/FLUX.1-dev")
         self.wait_text(".model-note", "FLUX.1-dev is not on this machine. It is downloaded when training starts, or now.")
-        self.wait_text(".verdict .judged", "it needs", 120)
+        self.wait_text(".verdict .judged", " needs ", 120)
         self.assertIn('model = ["black-forest-labs/FLUX.1-dev"]', self.value("#toml"))
 
     def test_nothing_is_drawn_without_a_prompt_or_a_model(self):

@@ -10,7 +10,7 @@ using config::Level;
 void fields(config::Fields& f, DataChoice& o) {
   f.group("Data");
   f.path("dataset_base_path", o.base_path,
-         "folder of pictures with .txt captions; beside a metadata file, the folder that its file names start from")
+         "with .txt captions beside them; next to a metadata file, the folder that its file names start from")
       .label("Folder of pictures")
       .level(Level::first_run);
   f.path("dataset_metadata_path", o.metadata_path,
@@ -45,7 +45,7 @@ void fields(config::Fields& f, CacheChoice& o) {
       .at_least(0)
       .at_most(kMostVariants);
   f("latents", o.latents, "mean of the autoencoder's distribution, or sample: drawn from it at every visit").one_of({"mean", "sample"});
-  f.path("cache_path", o.path, "folder that keeps what the encoders make of the data, for this run and the next; empty keeps it in memory")
+  f.path("cache_path", o.path, "keeps what the encoders make of the data, for this run and the next; empty keeps it in memory")
       .label("Folder for encoded pictures")
       .level(Level::first_run);
   f.path("import_diffsynth", o.import_diffsynth,
