@@ -14,16 +14,23 @@ constexpr int64_t kMostSmooth = 256, kMostExpand = 4096;
 void fields(config::Fields& f, MaskOptions& o) {
   f.group("Masks");
   f.positional("folder", o.folders, "folders of pictures, for which masks are written");
-  f("mask_prompt", o.prompts, "what is to count, \"a dog\" say; may be given several times, and then what is likely on average counts");
+  f("mask_prompt", o.prompts, "what is to count, \"a dog\" say; may be given several times, and then what is likely on average counts")
+      .label("What to find");
   f("mask_mode", o.mode, "fill writes masks that are missing, replace all, add lets more count of those that are there, subtract less")
+      .label("Masks that are there")
       .one_of({"fill", "replace", "add", "subtract"});
   f.path("mask_folder", o.mask_folder, "folder that masks are written into; \"\": beside the pictures");
-  f("mask_threshold", o.rule.threshold, "how likely a pixel has to show what is named, 0 to 1").at_least(0).at_most(1);
+  f("mask_threshold", o.rule.threshold, "how likely a pixel has to show what is named, 0 to 1").label("Threshold").at_least(0).at_most(1);
   f("smooth_pixels", o.rule.smooth_pixels, "likelihoods are averaged over squares that reach so many pixels of what the model sees")
+      .label("Smooth")
       .at_least(0)
       .at_most(kMostSmooth)
       .in("pixels");
-  f("expand_pixels", o.rule.expand_pixels, "the mask grows by so many pixels of the picture").at_least(0).at_most(kMostExpand).in("pixels");
+  f("expand_pixels", o.rule.expand_pixels, "the mask grows by so many pixels of the picture")
+      .label("Grow")
+      .at_least(0)
+      .at_most(kMostExpand)
+      .in("pixels");
   f("json", o.seen_by.json, "print what was written, and what could not be, as JSON, and nothing else");
   model_fields(f, o.seen_by, "CLIPSeg: its folder, or its id on a hub, which is fetched");
 }

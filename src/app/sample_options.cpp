@@ -50,7 +50,8 @@ void add_extent(config::Fields& f, SampleOptions& o) {
 }
 
 void add_walk(config::Fields& f, SampleOptions& o) {
-  f("num_inference_steps", o.num_inference_steps, "steps of the sampler")
+  f("num_inference_steps", o.num_inference_steps, "more take longer")
+      .label("Sampler steps")
       .at_least(1)
       .at_most(kMostSamplerSteps)
       .in("steps")
@@ -65,18 +66,23 @@ void add_walk(config::Fields& f, SampleOptions& o) {
   f("sigmas", o.sigmas,
     "comma list of the shares of noise at which steps begin, and 0 behind them, for models that flow; \"\": those that a LoRA of few steps "
     "names, or the model's own");
-  f("cfg_scale", o.cfg_scale, "classifier-free guidance; 1 is off").called(config::kGuidance);
+  f("cfg_scale", o.cfg_scale, "classifier-free guidance; 1 is off").label("Guidance").called(config::kGuidance);
   f("guidance_rescale", o.guidance_rescale, "share by which guided predictions are brought back to their deviation without guidance")
       .at_least(0)
       .at_most(1);
-  f("num_images", o.num_images, "pictures of each prompt").at_least(1).at_most(kMostPictures);
-  f("batch_size", o.batch_size, "pictures computed at once").at_least(1).at_most(kMostPictures).called(config::kBatch);
+  f("num_images", o.num_images, "with seeds that follow each other").label("Pictures of each prompt").at_least(1).at_most(kMostPictures);
+  f("batch_size", o.batch_size, "pictures computed at once")
+      .label("Pictures at once")
+      .at_least(1)
+      .at_most(kMostPictures)
+      .called(config::kBatch);
 }
 
 void add_memory(config::Fields& f, SampleOptions& o) {
   f.group("Memory");
   f("blocks_to_swap", o.blocks_to_swap,
     "blocks of the denoiser whose weights wait in main memory and come to the device as they are needed")
+      .label("Blocks kept in system memory")
       .at_least(0)
       .at_most(kMostBlocksNamed);
   f("blocks_on_disk", o.blocks_on_disk, "of blocks_to_swap, so many wait in the model's file instead")

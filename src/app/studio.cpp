@@ -8,6 +8,7 @@
 #include "app/studio_options.h"
 #include "app/verbs.h"
 #include "base/error.h"
+#include "base/input_error.h"
 #include "base/process.h"
 #include "base/say.h"
 #include "config/command_line.h"
@@ -33,6 +34,7 @@ void open_browser(const std::string& address) {
 void studio(const Arguments& arguments) {
   std::vector<std::string> folders;
   int64_t port = 7879;
+  std::string webhook;
   bool listen = false, no_browser = false, stop_runs = false, trust_settings = false;
   config::Fields fields;
   fields.group("Workspace");
@@ -43,6 +45,7 @@ void studio(const Arguments& arguments) {
   fields("listen", listen, "let other machines in too, whoever knows the token: over a network that others hear, a tunnel is safer");
   fields("no_browser", no_browser, "open no browser");
   fields("stop_runs", stop_runs, "Ctrl-C stops the runs of the studio as well, each after its step, saved; otherwise they go on");
+  fields("webhook", webhook, "http or https address that is told when a run of the studio starts, saves and ends, as by train's webhook");
   fields("trust_settings", trust_settings,
          "let settings name commands to run and addresses to tell (on_save, on_end, webhook): whoever has the token can then run programs "
          "here");
@@ -51,6 +54,9 @@ void studio(const Arguments& arguments) {
   auto options = studio_options(folders, trust_settings);
   options.address = listen ? "0.0.0.0" : "127.0.0.1";
   options.port = port;
+  if (!webhook.empty() && !webhook.starts_with("http://") && !webhook.starts_with("https://"))
+    config_error("studio", "webhook must be an address that begins with https:// or http://, not '{}'", webhook);
+  options.webhook = webhook;
   studio::check_not_open(options.folder);
   sigset_t signals;  // before threads are started, which inherit it
   sigemptyset(&signals);

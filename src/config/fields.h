@@ -39,6 +39,7 @@ struct Field {
   Slot slot = {};
   std::string doc = {};
   std::vector<std::string> aliases = {};
+  std::string label = {};  ///< see Row::label
   bool positional = false;
   bool takes_numbers = false;             ///< whether TOML may write numbers into this list: see Fields::numbers
   Relocate relocate = nullptr;            ///< moves the file names of an option that names files
@@ -65,6 +66,8 @@ std::string either(std::vector<std::string> words);
 class Row {
  public:
   explicit Row(Field& field) : field_(&field) {}
+  /// Says what people call it where its name is not that: "Pictures per step". Help begins with it, and so do fields of forms.
+  Row& label(std::string label) { return field_->label = std::move(label), *this; }
   /// Lists the words that a text may be. Where the option's doc has "{words}", they are put there, as "a, b or c".
   Row& one_of(std::vector<std::string> choices) {
     field_->checks_choices = true;

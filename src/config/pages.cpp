@@ -20,10 +20,13 @@ std::string all_names(const Field& field) {
   return names;
 }
 
+/// Returns what an option is, after what people call it.
+std::string meaning_of(const Field& field) { return field.label.empty() ? field.doc : field.label + ": " + field.doc; }
+
 std::string line_of(const Field& field) {
   auto value = value_text(field);
   bool shown = value != "\"\"" && value != "[]" && value != "false";
-  return fmt::format("  {:<30} {}{}\n", all_names(field), field.doc, shown ? fmt::format(" [{}]", value) : "");
+  return fmt::format("  {:<30} {}{}\n", all_names(field), meaning_of(field), shown ? fmt::format(" [{}]", value) : "");
 }
 
 std::string help_page(const std::string& verb, const std::string& summary, const Fields& fields) {
@@ -103,6 +106,7 @@ nlohmann::json row_of(const Field& field) {
                      {"level", kLevels.at(static_cast<size_t>(field.level))},
                      {"names_files", field.relocate != nullptr},
                      {"decides_what_is_learned", field.decides_what_is_learned}};
+  if (!field.label.empty()) row["label"] = field.label;
   if (field.acts_outside) row["acts_outside"] = true;
   if (!field.aliases.empty()) row["aliases"] = field.aliases;
   if (!field.choices.empty()) row["choices"] = field.choices;
@@ -117,7 +121,7 @@ nlohmann::json row_of(const Field& field) {
 std::string to_names(const Fields& fields) {
   std::string lines;
   for (const auto& field : fields.list()) {
-    if (!field.positional) lines += fmt::format("--{}\t{}\n", field.name, field.doc);
+    if (!field.positional) lines += fmt::format("--{}\t{}\n", field.name, meaning_of(field));
   }
   return lines;
 }
@@ -146,7 +150,8 @@ std::string to_markdown(const std::string& verb, const std::string& summary, con
       page += "\n| option | not given | may be | meaning |\n|---|---|---|---|\n";
     }
     group = &field.group;
-    page += fmt::format("| `{}` | `{}` | {} | {} |\n", all_names(field), value_text(field), cell(domain_of(field)), cell(field.doc));
+    page +=
+        fmt::format("| `{}` | `{}` | {} | {} |\n", all_names(field), value_text(field), cell(domain_of(field)), cell(meaning_of(field)));
   }
   if (!fields.without_effect().empty()) page += fmt::format("\n### {}\n\n| option | why |\n|---|---|\n", fields.title_no_effect());
   for (const auto& option : fields.without_effect()) page += fmt::format("| `--{}` | {} |\n", option.name, cell(option.text));

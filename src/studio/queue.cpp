@@ -138,15 +138,17 @@ json to_json(const Job& job) {
           {"exit_code", job.exit_code ? json(*job.exit_code) : json()}};
 }
 
-Work training(const Workspace& workspace, const std::string& program, bool trusts_settings, CheckSettings check) {
+Work training(const Workspace& workspace, const std::string& program, bool trusts_settings, CheckSettings check,
+              const std::string& webhook) {
   return {.folder = workspace.queue(),
           .results = workspace.runs(),
           .working_in = workspace.root(),
           .command =
-              [program, trusts_settings](const Job& job, const std::string& settings, const std::string& result) {
+              [program, trusts_settings, webhook](const Job& job, const std::string& settings, const std::string& result) {
                 std::vector<std::string> words{program, "train", settings, "--output_path", result};
                 if (job.resumes) words.emplace_back("--resume");
                 if (trusts_settings) words.emplace_back("--trust_settings");
+                if (!webhook.empty()) words.insert(words.end(), {"--webhook", webhook});
                 return words;
               },
           .variables = {},

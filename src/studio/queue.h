@@ -42,8 +42,9 @@ struct Work {
   CheckSettings check = {};                 ///< what every job is asked before it is added; none: nothing
 };
 
-/// Trainings: `PROGRAM train SETTINGS` for each, which is told whether it may trust them.
-Work training(const Workspace& workspace, const std::string& program, bool trusts_settings = false, CheckSettings check = {});
+/// Trainings: `PROGRAM train SETTINGS` for each, which is told whether it may trust them, and an address to tell of the run ("": none).
+Work training(const Workspace& workspace, const std::string& program, bool trusts_settings = false, CheckSettings check = {},
+              const std::string& webhook = "");
 
 /// Jobs one after the other, or several at once. The queue is a folder: of each job its settings (ID.toml), where it stands (ID.json) and
 /// what it printed (ID.log); queue.json has their order. Jobs are processes of their own, so whatever ends one of them, or ends the studio,

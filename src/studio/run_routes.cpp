@@ -81,6 +81,10 @@ void add_wishes(Routes& routes, Studio& studio) {
                 archive(folder, body_of(request).at("is_archived").get<bool>());
                 done(response);
               }));
+  routes.post(run + "/notes", {{"text", Is::text}}, of_run(studio, [](const fs::path& folder, const Request& request, Response& response) {
+                note(folder, body_of(request).at("text").get<std::string>());
+                done(response);
+              }));
   routes.post(run + "/stop", {}, of_run(studio, [](const fs::path& folder, const Request&, Response& response) {
                 if (!interrupt(folder)) return refuse(response, 409, "this run is not known to run on this machine");
                 done(response);

@@ -43,6 +43,8 @@ json last_preview(const fs::path& run) {
 }
 
 constexpr const char* kArchived = ".archived";
+constexpr const char* kNotes = "notes.txt";
+constexpr size_t kMostOfNotes = 64 << 10;
 
 /// The middle one of the last times that a step took: a save or a preview in between does not count.
 double median_of_last(const std::vector<double>& seconds) {
@@ -89,6 +91,7 @@ json Runs::card(const std::string& name) {
             {"job", nullptr},
             {"started", 0},
             {"written", 0},
+            {"notes", io::is_there(run / kNotes) ? io::read_text(run / kNotes) : ""},
             {"is_archived", io::is_there(run / kArchived)}};
   if (auto status = status_of(run)) {
     card.update(records::to_json(*status));
@@ -135,6 +138,13 @@ void archive(const fs::path& run, bool is_archived) {
   std::error_code error;
   fs::remove(run / kArchived, error);
   if (error) data_error("studio", "{} cannot be removed: {}", (run / kArchived).string(), error.message());
+}
+
+void note(const fs::path& run, const std::string& text) {
+  if (text.size() > kMostOfNotes)
+    config_error("studio", "notes of a run are at most {} bytes long, not {}; keep longer ones in a file of your own", kMostOfNotes,
+                 text.size());
+  io::write_text_atomic(run / kNotes, text);
 }
 
 bool interrupt(const fs::path& run) {

@@ -18,8 +18,8 @@ class Runs {
   Runs(const Workspace& workspace, const Queue& queue) : workspace_(workspace), queue_(queue) {}
 
   /// {"name", "state", "stage", "done", "total", "seconds_left", "step", "steps", "seconds_a_step", "loss", "sentence", "exit_code",
-  /// "started", "written", "preview": [step, number] or null, "job": id or null, "is_archived"} of a run that is there. The state is "gone"
-  /// where a process has ended without a word, and "waiting" where its job waits.
+  /// "started", "written", "preview": [step, number] or null, "job": id or null, "is_archived",
+  /// "notes"} of a run that is there. The state is "gone" where a process has ended without a word, and "waiting" where its job waits.
   nlohmann::json one(const std::string& name);
   /// Returns that of each run, the newest first, and of runs that failed before they had a folder, with "has_folder": false.
   nlohmann::json list();
@@ -45,6 +45,9 @@ class Runs {
 /// Keeps a run out of the way, or brings it back: a file in its folder says so, which it keeps wherever it goes. A data Error where that
 /// cannot be written.
 void archive(const std::filesystem::path& run, bool is_archived);
+
+/// Writes what somebody notes of a run into its folder, as notes.txt. A config Error for more than 64 KiB.
+void note(const std::filesystem::path& run, const std::string& text);
 
 /// Sends the run's process what Ctrl-C sends. False where none is known to run.
 bool interrupt(const std::filesystem::path& run);

@@ -38,6 +38,7 @@ struct Options {
   std::function<nlohmann::json(const std::string& verb, const std::string& settings)> problems = {};
   std::filesystem::path recipes = {};  ///< folder of settings to begin with
   std::filesystem::path demo = {};     ///< folder of what comes with the program to try it with (demo.h)
+  std::string webhook = {};            ///< address that is told when a run starts, saves and ends; "": none but those of settings
   bool trusts_settings = false;        ///< whether settings may name commands to run (config::Row::acts_outside)
 };
 
@@ -82,7 +83,7 @@ struct Studio : StudioFolder, Pictures {
   Studio(Options given, int port)
       : StudioFolder(std::move(given), port),
         Pictures(workspace),
-        queue(training(workspace, options.program, options.trusts_settings, check_of("train"))),
+        queue(training(workspace, options.program, options.trusts_settings, check_of("train"), options.webhook)),
         runs(workspace, queue),
         files(workspace, options.program, check_of("convert")),
         drawings(workspace, files, options.program, check_of("sample")),

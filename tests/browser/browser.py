@@ -15,7 +15,7 @@ class Browser:
             pass_fds=(to_read, to_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_read)
         os.close(to_write)
-        self.ids, self.buffer, self.complaints, self.requests, self.session, self.opened = itertools.count(1), b"", [], [], None, None
+        self.ids, self.buffer, self.complaints, self.requests, self.session, self.opened, self.dragged = itertools.count(1), b"", [], [], None, None, None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -63,6 +63,8 @@ class Browser:
             self.complaints.append(details.get("exception", {}).get("description", details["text"]))
         elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert"):
             self.complaints.append(" ".join(str(one.get("value", one.get("description"))) for one in parameters["args"]))
+        elif method == "Input.dragIntercepted":
+            self.dragged = parameters["data"]
         elif method == "Page.fileChooserOpened":
             self.opened = parameters["backendNodeId"]
         elif method == "Network.requestWillBeSent":
@@ -115,6 +117,23 @@ class Browser:
     def drag(self, start, end):
         for kind, (x, y) in (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+
+    def carry(self, found, onto):
+        """Drags the element that one expression finds onto that of another, as the mouse does where a page takes what is dropped."""
+        middle = "(() => {{ const box = ({}).getBoundingClientRect(); return [box.left + box.width / 2, box.top + box.height / 2]; }})()"
+        (x, y), (to_x, to_y) = (self.evaluate(middle.format(one)) for one in (found, onto))
+        self.call("Input.setInterceptDrags", enabled=True)
+        self.dragged = None
+        self.move(x, y)
+        self.call("Input.dispatchMouseEvent", type="mousePressed", x=x, y=y, button="left", buttons=1, clickCount=1)
+        for step in (4, 12):
+            self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + step, y=y, button="left", buttons=1)
+        while self.dragged is None:
+            self.receive(20)
+        for kind in ("dragEnter", "dragOver", "drop"):
+            self.call("Input.dispatchDragEvent", type=kind, x=to_x, y=to_y, data=self.dragged)
+        self.call("Input.dispatchMouseEvent", type="mouseReleased", x=to_x, y=to_y, button="left", clickCount=1)
+        self.call("Input.setInterceptDrags", enabled=False)
 
     def click(self, found):
         """A press of the mouse in the middle of the element that an expression finds, once it is there, in sight and under the mouse."""

@@ -180,6 +180,13 @@ class Datasets(unittest.TestCase):
         self.wait(lambda: (self.cats / ".excluded/small.png").exists())
         self.click("Undo")
         self.wait(lambda: (self.cats / "small.png").exists())
+        # One with a caption stays, though it is smaller.
+        (self.cats / "small.txt").write_text("a small cat")
+        self.browser.wait("document.querySelector('textarea[data-file=\"small.png\"]')?.value === 'a small cat'")
+        self.click("Leave out all but the best")
+        self.wait(lambda: (self.cats / ".excluded/a.png").exists())
+        self.click("Undo")
+        self.wait(lambda: (self.cats / "a.png").exists())
         self.pick("Show", "all")
         self.pick("Order", "blur")
         self.browser.wait("document.querySelector('.item .file').textContent === 'flat.png'")

@@ -61,6 +61,10 @@ class Faults(unittest.TestCase):
         self.browser.evaluate("document.activeElement.blur()")
         self.browser.call("Input.dispatchKeyEvent", type="keyDown", key="z", modifiers=2)
 
+    def pause(self):
+        """So that nothing is trained."""
+        self.browser.evaluate("fetch('/api/queue', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{\"is_paused\": true}'}).then(() => 0)")
+
     def form(self):
         self.go("#/new")
         self.click("Small FLUX", ".tile")
@@ -108,6 +112,24 @@ class Faults(unittest.TestCase):
         self.click("Undo", ".toast button")
         self.browser.wait("document.querySelector('#option-max_steps').value === '77'")
 
+    def test_the_draft_is_in_every_tab(self):
+        self.form()
+        self.browser.call("Runtime.evaluate", expression="window.other = open(location.origin + '/#/new'); 0", userGesture=True)
+        steps = "other.document.querySelector('#option-max_steps')?.value"
+        self.browser.wait(f"{steps} === '60'")
+        self.write("#option-max_steps", "77")
+        self.browser.wait(f"{steps} === '77'")
+        self.browser.evaluate("other.close()")
+
+    def test_settings_of_kohya_bring_their_name(self):
+        settings = self.folder / "kohya.toml"
+        settings.write_text('pretrained_model_name_or_path = "model.safetensors"\noutput_name = "fox"\nnetwork_dim = 12\nmax_train_steps = 55\n')
+        self.go("#/new")
+        self.click("Another trainer", ".segments button")
+        self.browser.choose_files(lambda: self.press("#from-files"), [settings])
+        self.browser.wait("document.querySelector('#run-name').value === 'fox'")
+        self.assertEqual(self.value("#option-lora_rank"), "12")
+
     def test_datasets_and_prompts_are_chosen_in_the_form(self):
         shutil.copytree(PICTURES, self.folder / "datasets/others")
         self.form_without_data()
@@ -116,7 +138,7 @@ class Faults(unittest.TestCase):
         self.assertIn('dataset_base_path = "../datasets/others"', self.value("#toml"))
         self.write("#first-prompts", "a grinning cat")
         self.write("#run-name", "cat")
-        self.browser.evaluate("fetch('/api/queue', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{\"is_paused\": true}'}).then(() => 0)")
+        self.pause()
         self.click("Start training")
         self.wait_text(".waiting li", "cat")
         settings = next((self.folder / "queue").glob("*-cat.toml")).read_text()
@@ -157,6 +179,17 @@ class Faults(unittest.TestCase):
         line = f'{name} = "{value}"\\n' if value else ""
         self.browser.evaluate(f"(() => {{ const box = document.querySelector('#toml'); box.value = box.value.replace(/^{name}.*\\n/m, '') + '{line}'; box.dispatchEvent(new Event('input')); }})()")
 
+    def test_names_and_help_of_fields_are_those_of_the_program(self):
+        self.form()
+        label = "[...document.querySelectorAll('label')].find(one => one.htmlFor === 'option-%s').innerText.replace(/\\s+/g, ' ')"
+        self.assertEqual(self.browser.evaluate(label % "lora_rank"), "LoRA size lora_rank")
+        self.assertIn("16 to 32 is usual", self.browser.evaluate("document.querySelector('#option-lora_rank-note').textContent"))
+        self.click("More settings", "summary")
+        self.click("Learning rate", "summary")
+        self.assertEqual(self.browser.evaluate(label % "max_grad_norm"), "Gradient clipping max_grad_norm")
+        page = subprocess.run([check_studio.BURNISH, "train", "--help", "all"], capture_output=True, text=True, check=True).stdout
+        self.assertIn("Gradient clipping: clips the gradient norm", page)
+
     def test_errors_of_plans_stand_at_their_field(self):
         self.form()
         self.write("#first-side", "12")
@@ -193,16 +226,47 @@ class Faults(unittest.TestCase):
         self.assertIn("15 % long", self.browser.evaluate("document.title"))
         self.press(".run a")
         self.wait_text("#title", "long")
-        self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('nav a')].map(one => one.textContent)"), ["Runs", "Datasets", "Drawing", "Models", "Files", "Machine"])
+        self.browser.wait("document.querySelectorAll('nav a').length > 0")
+        self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('nav a')].map(one => one.textContent)"), ["Runs", "Datasets", "Drawing", "Models", "Files", "Machine", "Bin"])
         self.browser.wait("[...document.querySelectorAll('.controls button')].some(one => one.textContent === 'Save now' && one.offsetParent)")
         self.assertFalse(self.browser.evaluate("[...document.querySelectorAll('.controls button')].some(one => one.textContent === 'Preview now' && one.offsetParent)"), "it has no prompts")
+
+    def test_what_waits_is_dragged_while_a_run_goes_on(self):
+        self.pause()
+        for name in ("one", "two", "three"):
+            body = json.dumps({"name": name, "settings": 'model = ["m"]\ndataset_base_path = "../datasets/faces"\n'})
+            self.browser.evaluate(f"fetch('/api/queue/jobs', {{method: 'POST', headers: {{'Content-Type': 'application/json'}}, body: {json.dumps(body)}}}).then(() => 0)")
+        run = runs.make_run(self.folder / "runs/long", 50, 400)
+        process = subprocess.Popen(["sleep", "120"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        runs.write_status(run, "training", process.pid, steps=400)
+        self.go("#/")
+        rows, moved = "[...document.querySelectorAll('.waiting li > span:first-child')].map(one => one.textContent)", 0
+        self.browser.wait(f"{rows}.length === 3")
+        for turn in range(10):
+            before = self.browser.evaluate(rows)
+            with (run / "log.jsonl").open("a") as log:
+                log.write(runs.record(51 + turn, 400, random.Random(turn), 0.3))
+            time.sleep(0.1 * turn)
+            self.browser.carry("document.querySelectorAll('.waiting li')[2]", "document.querySelectorAll('.waiting li')[0]")
+            self.browser.wait(f"{rows}.join() === {json.dumps(','.join([before[2], *before[:2]]))}", 10)
+            moved += 1
+        self.assertEqual(moved, 10)
+
+    def test_sentences_speak_of_buttons(self):
+        run = runs.make_run(self.folder / "runs/fox", 5, 10)
+        runs.write_status(run, "interrupted", exit_code=130, sentence="interrupted at step 5; everything is saved, go on with --resume")
+        self.browser.evaluate("location.href = '/runs/fox/'")
+        self.wait_text(".standing p", "everything is saved, Resume goes on")
+        self.assertNotIn("--", self.browser.evaluate("document.querySelector('.head').innerText"))
 
     def test_a_run_that_is_done_goes_on_for_more_steps(self):
         run = runs.make_run(self.folder / "runs/fox", 100, 100)
         (run / "step-100.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
         (run / "state").mkdir()
         runs.write_status(run, "done", exit_code=0, steps=100)
-        self.browser.evaluate("fetch('/api/queue', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{\"is_paused\": true}'}).then(() => 0)")
+        self.pause()
         self.browser.evaluate("location.href = '/runs/fox/'")
         self.click("Train more")
         self.write("#more-steps", "50")
@@ -215,6 +279,17 @@ class Faults(unittest.TestCase):
             self.shoot(f"run-{tab.lower()}")
         self.click("Files", "[role=tab]")
         self.wait_text(".files a", "fox-step-100.safetensors")
+
+    def test_a_run_has_notes(self):
+        run = runs.make_run(self.folder / "runs/fox", 10, 10)
+        runs.write_status(run, "done", exit_code=0, steps=10)
+        self.browser.evaluate("location.href = '/runs/fox/'")
+        self.click("Notes", "summary")
+        self.write("#notes", "too much blue")
+        self.wait(lambda: (run / "notes.txt").exists() and (run / "notes.txt").read_text() == "too much blue")
+        self.browser.write(", rank 8 next")
+        self.browser.call("Page.navigate", url=self.browser.evaluate("location.origin") + "/#/")  # at once
+        self.wait_text(".run .noted", "too much blue, rank 8 next")
 
     # --- datasets -------------------------------------------------------------------------------------------------------------
 
@@ -245,11 +320,47 @@ class Faults(unittest.TestCase):
         self.wait_shown("crown.png")
         self.press('[aria-label="Move to the bin: koala.png"]')
         self.wait_text(".toast", "koala.png was moved to the bin.")
-        self.go("#/data")
-        self.click("Bin", "summary")
+        self.click("Bin", "nav a")
+        self.wait_text(".bin-rows .file", "koala.png dataset · faces")
         self.shoot("faults-bin")
         self.click("Bring back", "button")
         self.wait(lambda: (self.faces / "koala.png").exists())
+        self.wait_text("#view", "Nothing was deleted.")
+
+    def test_runs_and_drawings_that_are_deleted_come_back(self):
+        runs.write_status(runs.make_run(self.folder / "runs/fox", 10, 10), "done", exit_code=0, steps=10)
+        self.go("#/")
+        self.press(".run a")
+        self.click("Move to the bin")
+        self.wait_text(".toast", "fox was moved to the bin.")
+        self.assertFalse((self.folder / "runs/fox").exists())
+        self.click("Undo", ".toast button")
+        self.wait(lambda: (self.folder / "runs/fox/log.jsonl").exists())
+        self.wait_text(".run strong", "fox")
+        drawing = self.folder / "drawings/grid"
+        drawing.mkdir()
+        (drawing / "grid.json").write_text('{"settings": {"prompts": ["a fox"]}, "cells": [{"prompt": "a fox", "seed": 0, "picture": 0}], "total": 1}')
+        self.go("#/draw?show=grid")
+        self.click("Move to the bin", ".drawn button")
+        self.wait_text(".toast", "grid was moved to the bin.")
+        self.assertFalse(drawing.exists())
+        self.undo_by_key()
+        self.wait(lambda: (drawing / "grid.json").exists())
+        self.wait_text(".sets a", "grid")
+
+    def test_what_waits_is_had_back(self):
+        self.pause()
+        self.form()
+        self.write("#run-name", "cat")
+        self.click("Start training")
+        self.wait_text(".waiting li", "cat")
+        self.click("Remove", ".waiting button")
+        self.wait_text(".toast", "cat does not wait any more.")
+        self.wait(lambda: not list((self.folder / "queue").glob("*-cat.toml")))
+        self.click("Undo", ".toast button")
+        self.wait(lambda: list((self.folder / "queue").glob("*-cat.toml")))
+        self.wait_text(".waiting li", "cat")
+        self.assertIn("learning_rate = 1e-3", next((self.folder / "queue").glob("*-cat.toml")).read_text())
 
     def test_two_tabs_write_one_caption(self):
         other = self.enterContext(Browser())
@@ -271,8 +382,7 @@ class Faults(unittest.TestCase):
         table.write_text('image,prompt\ncactus.png,"a cactus, green"\npictures/crown.png,a crown\nnone.png,nothing\n')
         self.dataset()
         self.browser.choose_files(lambda: self.click("Add files"), [table])
-        self.wait(lambda: (self.faces / "cactus.txt").read_text() == "a cactus, green\n")
-        self.assertEqual((self.faces / "crown.txt").read_text(), "a crown\n")
+        self.wait(lambda: (self.faces / "cactus.txt").read_text() == "a cactus, green\n" and (self.faces / "crown.txt").read_text() == "a crown\n")
         self.wait_text(".toast", "2 captions were taken from metadata.csv.")
         self.browser.choose_files(lambda: self.click("Add files"), [table, PICTURES / "koala.png", self.bad()])
         self.wait_text(".toast", "2 captions")
@@ -289,6 +399,35 @@ class Faults(unittest.TestCase):
         self.wait_text(".toast", "1 file was added.")
         self.wait_text(".toast", "notes.doc")
         self.allow("400")
+
+    def test_an_upload_is_stopped(self):
+        self.dataset()
+        many = self.folder / "many"
+        many.mkdir()
+        for i in range(60):
+            shutil.copy(PICTURES / "koala.png", many / f"{i}.png")
+        self.browser.call("Network.emulateNetworkConditions", offline=False, latency=400, downloadThroughput=-1, uploadThroughput=-1)
+        self.browser.choose_files(lambda: self.click("Add files"), sorted(many.iterdir()))
+        self.browser.wait("Number(document.querySelector('.upload [role=progressbar]').getAttribute('aria-valuenow')) > 5")
+        self.click("Stop", ".upload button")
+        self.wait_text(".toast", "files were added.")
+        self.browser.call("Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1)
+        self.assertLess(len(list(self.faces.glob("*.png"))), 24 + 50)
+        self.browser.complaints = [one for one in self.browser.complaints if "ERR_ABORTED" not in one]
+
+    def test_what_is_painted_is_not_dropped_without_a_question(self):
+        self.dataset()
+        self.press('[aria-label="Mask: cactus.png"]')
+        self.browser.wait("document.querySelector('.board canvas')?.getBoundingClientRect().width > 20")
+        left, top, width, height = self.browser.evaluate("(() => { const box = document.querySelector('.board canvas').getBoundingClientRect(); return [box.left, box.top, box.width, box.height]; })()")
+        self.browser.drag((left + width * 0.3, top + height * 0.5), (left + width * 0.6, top + height * 0.5))
+        self.browser.evaluate("window.confirm = text => { window.asked = text; return false; }")
+        self.browser.call("Input.dispatchKeyEvent", type="keyDown", key="Escape", code="Escape", windowsVirtualKeyCode=27)
+        self.browser.wait("window.asked === 'Drop what was painted?'")
+        self.assertTrue(self.browser.evaluate("document.querySelector('.mask-editor').open"))
+        self.browser.evaluate("window.confirm = () => true")
+        self.click("Cancel", ".mask-editor button")
+        self.browser.wait("document.querySelector('.mask-editor') === null")
 
     def test_tags_are_changed_everywhere(self):
         self.dataset()
@@ -332,10 +471,18 @@ class Faults(unittest.TestCase):
         self.go("#/models")
         self.wait_text(".model-rows strong", "FLUX.1-dev")
         self.wait_text(".model-rows strong", "Small FLUX")
+        self.press("[aria-label^='Does it fit? Small FLUX']")
+        self.wait_text(".fit", "A LoRA fits: it needs")
         self.shoot("models")
         self.click("Train on it")
         self.wait_text(".judged", "It fits.")
         self.assertIn("tiny-flux", self.value("#toml"))
+
+    def test_a_model_is_planned_before_it_is_downloaded(self):
+        self.go("#/new?model=black-forest-labs/FLUX.1-dev")
+        self.wait_text(".model-note", "FLUX.1-dev is not on this machine. It is downloaded when training starts, or now.")
+        self.wait_text(".verdict .judged", " needs ", 120)
+        self.assertIn('model = ["black-forest-labs/FLUX.1-dev"]', self.value("#toml"))
 
     def test_nothing_is_drawn_without_a_prompt_or_a_model(self):
         self.go("#/draw")
@@ -345,6 +492,45 @@ class Faults(unittest.TestCase):
         self.click("Draw", ".draw-form button.primary")
         self.wait_text(".toast", "Write a prompt")
         self.assertFalse(list((self.folder / "drawings").iterdir()))
+
+    # --- words ----------------------------------------------------------------------------------------------------------------
+
+    def test_every_language_has_every_word(self):
+        """Tables of words have the same names, the same kinds of words and as many parts in them; what the program says of options is not in the English one."""
+        page = pathlib.Path(__file__).resolve().parents[2] / "src/studio/page"
+        tables = "\n".join((page / f"{name}.js").read_text() for name in ("words", "words_de", "words_ja", "words_zh"))
+        compare = """(() => { const whole = one => one, number = whole, duration = whole; %s
+            const kind = one => typeof one === "function" ? `function of ${one.length}` : typeof one, own = ["stateTitles", "options", "groups", "help", "goals"], found = [];
+            const look = (all, some, name) => { for (const key of new Set([...Object.keys(all), ...Object.keys(some)])) {
+              if (kind(all[key]) !== kind(some[key]) && !(name.length === 2 && own.includes(key))) found.push(`${name}.${key}`);
+              else if (kind(all[key]) === "object") look(all[key], some[key], `${name}.${key}`);
+            } };
+            look(english, german, "de"); look(english, japanese, "ja"); look(english, chinese, "zh");
+            for (const key of own) { look(german[key], japanese[key], `ja.${key}`); look(german[key], chinese[key], `zh.${key}`); }
+            return found; })()""" % tables
+        self.assertEqual(self.browser.evaluate(compare), [])
+        options = {row["name"]: row["group"] for row in json.loads(subprocess.run([check_studio.BURNISH, "help", "train", "--json"], capture_output=True, text=True, check=True).stdout)["options"]}
+        named = self.browser.evaluate("(() => { const whole = 0, number = 0, duration = 0; %s; return [Object.keys({...german.options, ...german.help}), Object.keys(german.groups)]; })()" % tables)
+        self.assertEqual(set(named[0]) - set(options), set())
+        self.assertEqual(set(named[1]) - set(options.values()), set())
+
+    def test_the_studio_speaks_the_language_of_the_browser_or_the_one_that_is_chosen(self):
+        guest = self.enterContext(Browser())
+        guest.call("Emulation.setUserAgentOverride", userAgent=guest.evaluate("navigator.userAgent"), acceptLanguage="de-AT,en")
+        guest.open(self.studio.address)
+        guest.wait("document.querySelector('.home h1')?.textContent === 'Ein Modell mit deinen Bildern trainieren'")
+        self.assertEqual(guest.evaluate("document.documentElement.lang"), "de")
+        for code, title, form in (("ja", "マシン", "新しい学習"), ("zh", "电脑", "新建训练"), ("en", "Machine", "New run")):
+            self.go("#/machine", guest)
+            guest.wait("document.querySelector('#language') !== null")
+            guest.evaluate(f"(() => {{ const box = document.querySelector('#language'); box.value = '{code}'; box.dispatchEvent(new Event('change')); }})()")
+            guest.wait(f"document.querySelector('h1')?.textContent === '{title}'")
+            self.go("#/new", guest)
+            guest.wait(f"document.querySelector('h1')?.textContent === '{form}'")
+            guest.wait("document.querySelectorAll('.tile').length > 1")
+            guest.screenshot(check_studio.SHOTS / f"studio-words-{code}.png", whole=False)
+            self.assertEqual(guest.audit(), [])
+        self.assertEqual(guest.complaints, [])
 
     def test_the_address_without_the_token_asks_for_it(self):
         stranger = self.enterContext(Browser())

@@ -87,6 +87,10 @@ class FirstFiveMinutes(unittest.TestCase):
         self.click("demo", ".run strong")
         self.browser.wait("document.querySelectorAll('#pictures img').length === 4")
         self.shoot("first-demo")
+        self.click("Runs", "nav a")
+        self.wait_text(".home h2", "Train a model on your pictures")
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('.step.done, .step.demo').length"), 0, "the demo's pictures are nobody's own")
+        self.shoot("first-tried")
         self.assertEqual(self.browser.complaints, [])
 
 

@@ -367,6 +367,18 @@ TEST(Markdown, ATableAGroup) {
       "\n### Refused\n\n| option | what to do |\n|---|---|\n| `--quant` | say a\\|b |\n");
 }
 
+TEST(Help, BeginsWithWhatPeopleCallAnOption) {
+  int64_t size = 1;
+  config::Fields f;
+  f("batch_size", size, "samples of equal size").label("Pictures per step");
+  auto help = [&f](const char* how) { return config::read_command_line("train", "trains", {"--help", how}, f).help_text; };
+  EXPECT_THAT(help("all"), HasSubstr("Pictures per step: samples of equal size [1]"));
+  EXPECT_THAT(help("--markdown"), HasSubstr("| Pictures per step: samples of equal size |"));
+  EXPECT_EQ(help("--names"), "--batch_size\tPictures per step: samples of equal size\n");
+  EXPECT_THAT(help("--json"), HasSubstr("\"label\": \"Pictures per step\""));
+  EXPECT_THAT(help("--json"), HasSubstr("\"meaning\": \"samples of equal size\""));
+}
+
 TEST(Markdown, NoTitleWithoutAGroup) {
   bool json = false;
   config::Fields f;

@@ -150,6 +150,13 @@ TEST_F(QueueTest, TellsTheProgramWhatToTrust) {
   EXPECT_EQ(text_of(scratch / "more"), "--trust_settings\n");
 }
 
+TEST_F(QueueTest, TellsTheProgramWhatToTell) {
+  Queue queue(training(workspace, program().string(), /*trusts_settings=*/false, {}, "https://example.org/told"));
+  queue.add("cat", "echo $MORE > '" + (scratch / "more").string() + "'", false);
+  ASSERT_TRUE(comes_true([&] { return all_ended(queue); }));
+  EXPECT_EQ(text_of(scratch / "more"), "--webhook https://example.org/told\n");
+}
+
 TEST_F(QueueTest, SaysWhenAJobCannotBeStarted) {
   Queue queue(training(workspace, (scratch / "nothing").string()));
   const auto job = queue.add("cat", "true", false);

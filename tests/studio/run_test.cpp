@@ -41,6 +41,17 @@ TEST_F(RunTest, IsArchivedByAFileThatGoesWithIt) {
   EXPECT_EQ(ask("/api/runs")[0]["is_archived"], false);
 }
 
+TEST_F(RunTest, HasNotesThatGoWithIt) {
+  make_run("cat", "");
+  EXPECT_EQ(ask("/api/runs/cat")["notes"], "");
+  ask("/api/runs/cat/notes", json{{"text", "too much blue\n2nd try"}});
+  ask("/api/runs/cat/rename", json{{"name", "tom"}});
+  EXPECT_EQ(ask("/api/runs")[0]["notes"], "too much blue\n2nd try");
+  EXPECT_EQ(ask("/api/runs/tom/notes", json{{"text", std::string(70000, 'a')}})["status"], 400);
+  EXPECT_EQ(ask("/api/runs/tom")["notes"], "too much blue\n2nd try");
+  EXPECT_EQ(ask("/api/runs/dog/notes", json{{"text", "no run"}})["status"], 404);
+}
+
 TEST_F(RunTest, SeveralAreComparedOnOnePage) {
   make_run("cat", "");
   make_run("a dog, brown", "");

@@ -12,7 +12,7 @@ class Annotator {
   constructor(name, changed) {
     this.name = name;
     this.changed = changed;
-    this.buttons = Object.keys(annotateFirst).map(verb => h("button", {type: "button", onclick: doing(() => this.open(verb))}, annotateWords.verbs[verb].button));
+    this.buttons = Object.keys(annotateFirst).map(verb => h("button", {type: "button", onclick: doing(() => this.open(verb))}, words.annotate.verbs[verb].button));
     this.dialog = h("dialog", {class: "viewer annotate"});
     this.list = h("ul", {class: "sets"});
     this.element = h("div", {}, this.list, this.dialog);
@@ -25,7 +25,7 @@ class Annotator {
   }
 
   async open(verb) {
-    const t = annotateWords, {title, none} = t.verbs[verb], close = h("button", {type: "button", onclick: () => this.dialog.close()}, words.cancel);
+    const t = words.annotate, {title, none} = t.verbs[verb], close = h("button", {type: "button", onclick: () => this.dialog.close()}, words.cancel);
     this.dialog.setAttribute("aria-label", title);
     this.dialog.replaceChildren(h("h2", {}, title), h("p", {class: "explain", role: "status"}, t.looking), close);
     this.dialog.showModal();
@@ -51,7 +51,7 @@ class Annotator {
   }
 
   row(job) {
-    const t = annotateWords, state = job.state !== "ended" ? job.state : job.exit_code === 0 ? "done" : job.exit_code === 130 ? "interrupted" : "failed", {title} = t.verbs[job.verb];
+    const t = words.annotate, state = job.state !== "ended" ? job.state : job.exit_code === 0 ? "done" : job.exit_code === 130 ? "interrupted" : "failed", {title} = t.verbs[job.verb];
     return h("li", {}, h("span", {class: "file"}, title, h("span", {class: state === "failed" ? "problem" : "explain"}, ` ${job.says}`)), h("span", {class: `state ${state}`}, t.states[state]),
       h("span", {class: "actions"}, h("button", {type: "button", "aria-label": `${state === "running" ? words.drawing.stop : words.remove}: ${title}`, onclick: doing(async () => { await ask("DELETE", `annotations/${named(job.id)}`); await this.follow(); })},
         state === "running" ? words.drawing.stop : words.remove)));

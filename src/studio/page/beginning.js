@@ -5,9 +5,16 @@ const lastOf = path => path.replace(/\/+$/, "").split("/").pop();
 /** How many GB of a device a preset was made for; 0 where it does not say. */
 const gigabytesOf = preset => Number(/_(\d+)gb$/.exec(preset.name)?.[1] ?? 0);
 
+/** What presets may call a model: a folder on this machine, which may have any name, by the published model that it is, too. */
+function namesOf({models}, model) {
+  const title = models.here.find(one => one.name === model)?.title;
+  return [model, ...models.published.filter(one => one.title === title).map(one => one.id)].map(name => lastOf(name).toLowerCase());
+}
+
 /** Presets for a model, the best first: the largest that this machine has room for, or the smallest where none is known to fit. */
-function presetsOf({presets, gigabytes}, model) {
-  const made = presets.filter(one => new RegExp(`^model = \\["[^"]*${lastOf(model).replace(/[^\w]/g, "\\$&")}"`, "m").test(one.settings) && !/_full_/.test(one.name));
+function presetsOf(context, model) {
+  const {presets, gigabytes} = context, names = namesOf(context, model), modelOf = preset => /^model = \["([^"]+)"/m.exec(preset.settings)?.[1] ?? "";
+  const made = presets.filter(one => names.includes(lastOf(modelOf(one)).toLowerCase()) && !/_full_/.test(one.name));
   const fits = one => !gigabytes || gigabytesOf(one) <= gigabytes;
   return made.sort((a, b) => fits(b) - fits(a) || (fits(a) && gigabytes ? gigabytesOf(b) - gigabytesOf(a) : gigabytesOf(a) - gigabytesOf(b)));
 }
@@ -18,7 +25,7 @@ class Beginning {
     const {presets, goals} = form.context;
     const field = (id, text, input, ...more) => h("div", {class: "field"}, h("label", {for: id}, text), input, ...more);
     this.run = h("select", {id: "from-run", onchange: doing(() => this.takeRun())}, h("option", {value: ""}, words.choose), ...runs.map(one => h("option", {value: one.name, selected: one.name === ofRun}, one.name)));
-    this.goal = h("select", {id: "goal", onchange: () => this.takeGoal()}, ...goals.map(one => h("option", {value: one.title, selected: one.title === form.goal}, one.title)));
+    this.goal = h("select", {id: "goal", onchange: () => this.takeGoal()}, ...goals.map(one => h("option", {value: one.title, selected: one.title === form.goal}, words.goals?.[one.title]?.[0] ?? one.title)));
     this.preset = h("select", {id: "recipe", onchange: () => { if (this.preset.value) form.takePreset(presets.find(one => one.name === this.preset.value)); }});
     this.about = h("p", {class: "explain"});
     this.files = h("input", {id: "from-files", type: "file", multiple: true, onchange: doing(event => this.takeFiles([...event.target.files]))});
@@ -50,7 +57,7 @@ class Beginning {
   /** The presets that go with what one wants to train, and which of them the settings come from. */
   list() {
     const {form} = this, fits = new RegExp(this.goalNow?.recipes ?? "");
-    this.about.textContent = this.goalNow?.about ?? "";
+    this.about.textContent = words.goals?.[this.goal.value]?.[1] ?? this.goalNow?.about ?? "";
     const offered = form.context.presets.filter(one => one.isOwn || one.isDemo || fits.test(one.name) || one.name === form.preset);
     this.preset.replaceChildren(h("option", {value: ""}, words.noPreset), ...offered.map(one => h("option", {value: one.name, selected: one.name === form.preset}, one.title)));
   }

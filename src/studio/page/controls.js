@@ -35,11 +35,27 @@ const ended = h("div", {class: "controls", hidden: true}, drawButton, resumeButt
     location.href = `/runs/${named(name)}/`;
   })}, words.rename),
   h("button", {type: "button", onclick: doing(async () => {
-    if (!confirm(words.binSure(runName))) return;
-    await ask("DELETE", `runs/${named(runName)}`);
+    tellOfBin((await ask("DELETE", `runs/${named(runName)}`)).bin, runName);
     location.href = "/#/";
   })}, words.bin));
 const mending = h("div", {class: "controls", hidden: true}), log = h("pre", {tabindex: 0, role: "group", "aria-label": words.log}), files = h("ul", {class: "files"}), noFiles = h("p", {class: "explain"}, words.noFiles);
+
+/** What somebody notes of the run, which is kept half a second after the last key. */
+const notes = h("textarea", {id: "notes", rows: 3, "aria-label": words.notes, placeholder: words.notesNote, oninput: () => { clearTimeout(notes.timer); notes.timer = setTimeout(() => keepNotes(), 500); }, onblur: () => keepNotes()});
+const notesSaved = h("span", {class: "saved", title: words.saved}, "✓"), notesBox = h("details", {class: "notes-box"}, h("summary", {}, words.notes, " ", notesSaved), notes);
+
+function keepNotes() {
+  clearTimeout(notes.timer);
+  if (notes.value === notes.kept) return;
+  notes.kept = notes.value;
+  ask("POST", `runs/${named(runName)}/notes`, {text: notes.value}, true).then(() => notesSaved.animate([{opacity: 1}, {opacity: 1}, {opacity: 0}], 2500), error => say(error.message, "bad"));
+}
+
+function showNotes(text) {
+  if (document.activeElement === notes || text === notes.kept) return;
+  if (notes.kept === undefined && text !== "") notesBox.open = true;
+  notes.value = notes.kept = text;
+}
 
 /** Asks for how much more, and then goes on, or begins a new run with what was learned. */
 async function trainMore() {
@@ -86,7 +102,7 @@ function layOut() {
   document.head.append(h("link", {rel: "stylesheet", href: "/page/controls.css"}));
   addMenu();
   document.body.append(h("div", {id: "toast", class: "toast", role: "alert", hidden: true}));
-  document.querySelector(".head").append(mending, running, ended, moreBox, h("div", {class: "tabs", role: "tablist", "aria-label": words.tabsOf}, ...tabButtons));
+  document.querySelector(".head").append(mending, running, ended, moreBox, notesBox, h("div", {class: "tabs", role: "tablist", "aria-label": words.tabsOf}, ...tabButtons));
   main.append(fileBox, logBox);
   main.querySelector("#curves").before(main.querySelector("#previews"));
   for (const [tab, selectors] of Object.entries(tabs)) for (const part of selectors.map(selector => main.querySelector(selector))) part.dataset.part = tab;
@@ -106,6 +122,15 @@ async function foldSettings() {
   document.querySelector("#settings .controls").append(h("label", {class: "switch"}, all, words.allSettings));
   new MutationObserver(fold).observe(list, {childList: true});
   fold();
+}
+
+/** Sentences of the page that speak of commands speak of its buttons instead. */
+function speakOfButtons() {
+  const say = () => {
+    for (const part of document.querySelectorAll(".standing p")) if (part.textContent !== plainSentence(part.textContent)) part.textContent = plainSentence(part.textContent);
+  };
+  new MutationObserver(say).observe(document.querySelector("main"), {childList: true, subtree: true});
+  say();
 }
 
 /** Of a run that failed: a button for each option that its sentence names, and what would fit where memory was short. */
@@ -144,6 +169,7 @@ async function look() {
   running.hidden = over || run.state === "waiting";
   ended.hidden = !over;
   isArchived = run.is_archived;
+  showNotes(run.notes);
   archiveButton.textContent = isArchived ? words.unarchive : words.archive;
   drawButton.hidden = list.length === 0;
   resumeButton.hidden = run.state === "done" || list.length === 0;
@@ -157,6 +183,8 @@ async function look() {
 }
 
 layOut();
+addEventListener("pagehide", keepNotes);
 showTab("overview");
 foldSettings().catch(() => {});
+speakOfButtons();
 setInterval(() => { look().catch(() => {}); }, 1500);

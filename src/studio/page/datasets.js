@@ -1,4 +1,4 @@
-// The datasets of the workspace, and the bin, from where things come back.
+// The datasets of the workspace.
 
 /** The form that makes a dataset: by its name, of files, or of a folder on this machine. */
 function newDataset() {
@@ -19,10 +19,7 @@ class DatasetsPage {
     this.none = h("p", {class: "explain"}, words.noData);
     this.grid = h("ul", {class: "sets-grid"});
     this.list = new KeptList(this.grid, one => one.name, one => this.tile(one));
-    this.binRows = h("ul", {class: "sets"});
-    this.binList = new KeptList(this.binRows, one => one.id, one => this.binRow(one));
-    this.binBox = h("details", {class: "bin"}, h("summary", {}, words.binTitle), h("p", {class: "explain"}, words.binNote), this.binRows);
-    this.element = h("div", {}, h("div", {class: "section-head"}, h("h1", {}, words.datasets), this.add), this.form, this.none, this.grid, this.binBox);
+    this.element = h("div", {}, h("div", {class: "section-head"}, h("h1", {}, words.datasets), this.add), this.form, this.none, this.grid);
   }
 
   open(is) {
@@ -48,17 +45,10 @@ class DatasetsPage {
     await this.refresh();
   }
 
-  binRow(one) {
-    const back = doing(async () => { await post("bin/back", {id: one.id}); say(words.isBack(one.from)); await this.refresh(); });
-    return h("li", {}, h("span", {class: "file"}, one.from), h("span", {class: "explain number"}, new Date(1000 * one.when).toLocaleString()), h("button", {type: "button", "aria-label": `${words.bringBack}: ${one.from}`, onclick: back}, words.bringBack));
-  }
-
   async refresh() {
-    const [sets, bin] = await Promise.all([get("datasets"), get("bin")]);
+    const sets = await get("datasets");
     this.none.hidden = sets.length > 0;
     this.list.show(sets);
-    this.binBox.hidden = bin.length === 0;
-    this.binList.show(bin);
   }
 }
 

@@ -206,8 +206,10 @@ class DrawForm {
 
 /** The grid of a drawing: a table of its two axes, and one for each combination of the others. */
 class DrawnGrid {
-  constructor(fill) {
+  /** `throwAway` takes the name of a drawing to the bin. */
+  constructor(fill, throwAway) {
     this.fill = fill;
+    this.throwAway = throwAway;
     this.element = h("section", {class: "drawn", "aria-label": words.drawing.title});
     this.chooser = new Chooser((file, alt) => this.image(file, alt));
     this.viewer = h("dialog", {class: "viewer", "aria-label": words.drawing.picture, onclick: event => { if (event.target === this.viewer) this.viewer.close(); }});
@@ -223,13 +225,11 @@ class DrawnGrid {
       pairsOf(drawing).length > 0 ? h("button", {type: "button", onclick: () => this.chooser.open(drawing)}, words.choosing.begin) : null,
       h("button", {type: "button", onclick: () => this.fill(drawing.settings)}, t.use),
       goesOn ? null : h("button", {type: "button", onclick: doing(async () => {
-        if (!confirm(t.binSure(drawing.name))) return;
-        await ask("DELETE", `drawings/${named(drawing.name)}`);
-        location.hash = "#/draw";
+        await this.throwAway(drawing.name);
       })}, words.bin))),
     h("p", {class: "explain", role: "status"}, `${t.states[state] ?? state} · ${t.done(shown, drawing.total)}`),
     goesOn ? h("div", {class: "meter wide", role: "progressbar", "aria-valuenow": Math.round(100 * share), "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": drawing.name}, h("i", {style: `width: ${100 * share}%`})) : null,
-    drawing.says && state !== "done" ? h("p", {class: state === "failed" ? "problem" : "explain"}, drawing.says) : null, ...this.tables(), this.viewer, this.chooser.element].filter(Boolean));
+    drawing.says && state !== "done" ? h("p", {class: state === "failed" ? "problem" : "explain"}, plainSentence(drawing.says)) : null, ...this.tables(), this.viewer, this.chooser.element].filter(Boolean));
   }
 
   tables() {
@@ -298,7 +298,7 @@ async function takeDropped(files, form, refresh) {
 
 async function showDraw(view, query) {
   const [files, runs, schema] = await Promise.all([get("files"), get("runs"), get("options/sample")]);
-  const form = new DrawForm(files, runs, schema, query.get("run") ?? ""), drawn = new DrawnGrid(settings => { form.fill(settings); form.prompts.focus(); say(words.drawing.filled); }), list = h("ul", {class: "sets"});
+  const form = new DrawForm(files, runs, schema, query.get("run") ?? ""), drawn = new DrawnGrid(settings => { form.fill(settings); form.prompts.focus(); say(words.drawing.filled); }, name => binDrawing(name)), list = h("ul", {class: "sets"});
   const drop = event => {
     event.preventDefault();
     takeDropped(event.dataTransfer.files, form, async name => {
@@ -313,7 +313,14 @@ async function showDraw(view, query) {
     h("div", {class: "section-head"}, h("h1", {}, words.drawing.title), h("span", {class: "actions"}, h("button", {type: "button", onclick: () => picker.click()}, words.drawing.openFile), picker)),
     h("p", {class: "explain"}, words.drawing.drop), h("div", {class: "drawer"}, form.element, h("div", {class: "drawn-side"}, drawn.element, h("section", {}, h("h2", {}, words.drawing.all), list)))));
   let last = "", lastShown = "";
-  return poll(async () => {
+  const undo = new Undo(), binDrawing = name => throwAway(`drawings/${named(name)}`, name, undo, async () => {
+    lastShown = "";
+    drawn.element.replaceChildren();
+    if (query.has("show")) history.replaceState(null, "", "#/draw");
+    query.delete("show");
+    await refresh();
+  });
+  const refresh = async () => {
     const drawings = await get("drawings"), name = query.get("show") ?? drawings[0]?.name, text = JSON.stringify(drawings);
     if (text !== last) list.replaceChildren(...drawings.length === 0 ? [h("li", {class: "explain"}, words.drawing.none)] : drawings.map(one => drawingRow(one, name)));
     last = text;
@@ -324,5 +331,7 @@ async function showDraw(view, query) {
     lastShown = shownText;
     drawn.show({...shown, done: Object.keys(shown.pictures).length});
     if (isFirst) drawn.element.scrollIntoView({block: "start"});
-  }, 1000);
+  };
+  const stop = poll(refresh, 1000);
+  return () => { stop(); undo.leave(); };
 }

@@ -1,12 +1,11 @@
 // The fields of a first run: what is trained, on what, for how long, and what is drawn on the way.
 
-/** A field with its name in people's words, the option's own small behind it, and places for what is wrong and what is moot. */
-function namedField(form, option, title, input, note, ...more) {
-  const id = input.id, problem = h("p", {class: "problem", id: `${id}-problem`, hidden: true}), moot = h("p", {class: "explain", hidden: true});
-  if (option) form.firstFields.set(option, {input, problem, moot});
+/** A field of an option, with places for what is wrong and what is moot, and a note, which is the row's own where a page has no other. */
+function namedField(form, name, input, note = "", ...more) {
+  const id = input.id, option = form.options.find(one => one.name === name), problem = h("p", {class: "problem", id: `${id}-problem`, hidden: true}), moot = h("p", {class: "explain", hidden: true});
+  form.firstFields.set(name, {input, problem, moot});
   input.setAttribute("aria-describedby", `${id}-note ${id}-problem`);
-  return h("div", {class: "field"}, h("label", {for: id}, title, option ? h("code", {class: "option-name"}, option) : null), h("div", {class: "entry"}, input), problem, moot, ...more,
-    h("p", {class: "explain", id: `${id}-note`}, note));
+  return h("div", {class: "field"}, optionLabel(option, id), h("div", {class: "entry"}, input), problem, moot, ...more, h("p", {class: "explain", id: `${id}-note`}, note || asSentence(optionNote(option))));
 }
 
 /** A text is put into an input, but not under the fingers of whoever types there. */
@@ -35,7 +34,7 @@ class ModelField {
     this.problem = h("p", {class: "problem", id: "option-model-problem", hidden: true});
     this.more = h("details", {}, h("summary", {}, words.otherModel),
       h("div", {class: "field"}, h("label", {for: "model-away"}, words.downloadModel), this.away),
-      h("div", {class: "field"}, h("label", {for: "option-model"}, words.modelPath, h("code", {class: "option-name"}, "model")), this.input));
+      h("div", {class: "field"}, h("label", {for: "option-model"}, words.modelPath, " ", h("code", {class: "option-name"}, "model")), this.input));
     form.firstFields.set("model", {input: this.input, problem: this.problem, moot: h("p", {})});
     this.element = h("div", {class: "field wide"}, h("p", {class: "field-title"}, words.model), this.tiles.element, this.models.note, this.problem, this.more);
     this.models.changed = () => { this.show(); form.read(); };
@@ -65,8 +64,8 @@ class DatasetField {
     this.tiles = new Tiles("dataset-tile", words.data, name => form.set({dataset_base_path: `../datasets/${name}`, dataset_metadata_path: undefined}));
     this.input = h("input", {id: "option-dataset_base_path", autocomplete: "off", spellcheck: "false", oninput: event => form.set({dataset_base_path: event.target.value.trim() || undefined})});
     this.table = h("input", {id: "option-dataset_metadata_path", autocomplete: "off", spellcheck: "false", oninput: event => form.set({dataset_metadata_path: event.target.value.trim() || undefined})});
-    this.more = h("details", {}, h("summary", {}, words.otherData), namedField(form, "dataset_base_path", words.dataFolder, this.input, words.dataFolderNote),
-      namedField(form, "dataset_metadata_path", words.dataTable, this.table, words.dataTableNote));
+    this.more = h("details", {}, h("summary", {}, words.otherData), namedField(form, "dataset_base_path", this.input),
+      namedField(form, "dataset_metadata_path", this.table));
     this.none = h("p", {class: "explain"}, words.noDataYet, " ", h("a", {href: "#/"}, words.addPictures));
     this.element = h("div", {class: "field wide"}, h("p", {class: "field-title"}, words.data), this.tiles.element, this.none, this.more);
   }
@@ -95,13 +94,13 @@ class PromptsField {
     this.captions = [];
     const small = (id, title, option, change) => {
       this[id] = h("input", {id: `first-${id}`, autocomplete: "off", inputmode: "numeric", oninput: event => change(event.target.value.trim())});
-      return h("div", {class: "field"}, h("label", {for: `first-${id}`}, title, h("code", {class: "option-name"}, option)), this[id]);
+      return h("div", {class: "field"}, h("label", {for: `first-${id}`}, title, option ? " " : null, option ? h("code", {class: "option-name"}, option) : null), this[id]);
     };
     this.text = h("textarea", {id: "first-prompts", rows: 3, oninput: event => { form.prompts = event.target.value; form.keep(); this.show(); }});
     this.chips = h("div", {class: "chips"});
-    this.element = h("div", {}, namedField(form, "preview_prompts", words.samplePrompts, this.text, words.samplePromptsNote, this.chips), h("div", {class: "three"},
-      small("every", words.sampleEvery, "preview_steps", text => form.set({preview_steps: text === "" ? undefined : Number(text)})),
-      small("size", words.sampleSize, "--w --h", text => { form.promptSize = text; form.keep(); }), small("seed", words.sampleSeed, "--d", text => { form.promptSeed = text; form.keep(); })));
+    this.element = h("div", {}, namedField(form, "preview_prompts", this.text, words.samplePromptsNote, this.chips), h("div", {class: "three"},
+      small("every", optionTitle(form.options.find(one => one.name === "preview_steps")), "preview_steps", text => form.set({preview_steps: text === "" ? undefined : Number(text)})),
+      small("size", words.sampleSize, "", text => { form.promptSize = text; form.keep(); }), small("seed", words.sampleSeed, "", text => { form.promptSeed = text; form.keep(); })));
   }
 
   /** Three captions of the dataset, as far from each other as they stand there; each calls what is trained by its trigger word. */
@@ -165,9 +164,9 @@ class FirstFields {
     this.data = new DatasetField(form);
     this.prompts = new PromptsField(form);
     this.element = h("div", {class: "first-fields"}, this.model.element, this.data.element,
-      namedField(form, "trigger_word", words.triggerWord, this.trigger, words.triggerWordNote),
-      h("div", {class: "three"}, namedField(form, "max_steps", words.steps, this.steps, words.stepsNote), namedField(form, "resolution", words.side, this.sizeInput, words.sideNote),
-        namedField(form, "lora_rank", words.rank, this.rank, words.rankNote)), this.prompts.element);
+      namedField(form, "trigger_word", this.trigger),
+      h("div", {class: "three"}, namedField(form, "max_steps", this.steps), namedField(form, "resolution", this.sizeInput, words.sideNote),
+        namedField(form, "lora_rank", this.rank)), this.prompts.element);
   }
 
   /** The side of pictures where they are trained at one size; 0 where settings say something else. */

@@ -158,7 +158,7 @@ class Form {
     this.list.replaceChildren(...groups.size === 0 ? [h("p", {class: "explain"}, words.noMatch)] : [...groups].map(([group, options]) => {
       const numSet = options.filter(option => this.isSet(option)).length, isWrong = options.some(option => this.problemOf(option.name));
       return h("details", {class: "group", "data-group": group, open: isSought || isWrong || wasOpen.has(group)},
-        h("summary", {}, groupWords[group] ?? group, numSet > 0 ? h("span", {class: "explain"}, ` ${words.numSet(numSet)}`) : null), ...options.map(option => this.field(option)));
+        h("summary", {}, groupTitle(group), numSet > 0 ? h("span", {class: "explain"}, ` ${words.numSet(numSet)}`) : null), ...options.map(option => this.field(option)));
     }));
     this.mark();
   }
@@ -167,7 +167,7 @@ class Form {
     const id = `option-${option.name}`, note = `${id}-note`;
     const input = this.input(option, id, note), problem = h("p", {class: "problem", id: `${id}-problem`, hidden: true}), moot = h("p", {class: "explain", hidden: true});
     this.fields.set(option.name, {input, problem, moot});
-    return h("div", {class: "field"}, optionLabel(option, id), h("div", {class: "entry"}, input, option.unit ? h("span", {class: "unit"}, option.unit) : null), problem, moot, h("p", {class: "explain", id: note}, option.meaning));
+    return h("div", {class: "field"}, optionLabel(option, id), h("div", {class: "entry"}, input, option.unit ? h("span", {class: "unit"}, option.unit) : null), problem, moot, h("p", {class: "explain", id: note}, optionNote(option)));
   }
 
   input(option, id, note) {
@@ -199,7 +199,7 @@ class Form {
       else this.drawFields();
       if (this.problems.length > 0) return this.judge.problems(this.problems.map(problem => problem.sentence));
       if (missing.length > 0) return this.judge.needs(missing);
-      const answer = await post("plan", {settings: this.settings, fit: this.wantsFit ?? false});
+      const answer = await post("plan", {settings: this.settingsToPlan(), fit: this.wantsFit ?? false});
       this.wantsFit = false;
       if (turn === this.turn) this.hear(answer);
     } catch (error) {
@@ -250,11 +250,17 @@ class Form {
   async fit() {
     const turn = this.turn;
     this.judge.seeking();
-    const answer = await post("plan", {settings: this.settings, fit: true});
+    const answer = await post("plan", {settings: this.settingsToPlan(), fit: true});
     if (turn !== this.turn) return;
     if (answer.plan?.fit) return this.takeFlags(answer.plan.fit.flags);
     if (answer.plan) answer.plan.wasSought = true;
     this.hear(answer);
+  }
+
+  /** A published model need not be here to be planned: its name stands for its shapes. */
+  settingsToPlan() {
+    const [model, ...more] = [this.values.model ?? []].flat(), published = this.context.models.away(model);
+    return published && more.length === 0 ? withValue(this.settings, "model", [published.name]) : this.settings;
   }
 
   /** Settings with prompts that were typed as a file of their own. */
@@ -282,10 +288,15 @@ const titleOf = settings => /^# ([^:\n]+)/.exec(settings)?.[1] ?? "";
 
 /** What the form works with beside settings: options, presets, models, datasets. */
 async function formContext() {
-  const [schema, recipes, studio, datasets, machine] = await Promise.all([get("options"), get("recipes"), get("studio"), get("datasets"), get("machine").catch(() => ({}))]);
+  const [schema, studio, datasets, presets] = await Promise.all([get("options"), get("studio"), get("datasets"), presetContext()]);
+  return {schema, ...presets, models: new Models(studio.demo), datasets, root: studio.folder};
+}
+
+/** Presets, what they are for, and the memory of the GPU that they are chosen by. */
+async function presetContext() {
+  const [recipes, studio, machine] = await Promise.all([get("recipes"), get("studio"), get("machine").catch(() => ({}))]);
   const demo = studio.demo ? [{name: "demo", title: titleOf(studio.demo.settings), settings: studio.demo.settings, isDemo: true}] : [];
-  return {schema, goals: recipes.goals, presets: [...demo, ...new Draft("presets").read() ?? [], ...recipes.recipes], models: new Models(studio.demo), datasets, root: studio.folder,
-    gigabytes: Math.max(0, ...(machine.gpus ?? []).map(gpu => gpu.total_bytes / 1e9))};
+  return {goals: recipes.goals, presets: [...demo, ...new Draft("presets").read() ?? [], ...recipes.recipes], gigabytes: Math.max(0, ...(machine.gpus ?? []).map(gpu => gpu.total_bytes / 1e9))};
 }
 
 /** The page: where the settings come from, and the form. Settings of other programs may be dropped anywhere on it. */

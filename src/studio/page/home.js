@@ -8,11 +8,12 @@ class Home {
   constructor() {
     this.upload = new Upload(() => this.refresh());
     this.picker = h("input", {type: "file", multiple: true, hidden: true, id: "first-files", onchange: event => this.add([...event.target.files])});
+    this.title = h("div", {});
     this.steps = h("ol", {class: "steps"});
     this.element = h("div", {class: "home", ondragover: event => event.preventDefault(), ondrop: event => {
       event.preventDefault();
       droppedFiles(event.dataTransfer).then(dropped => this.add(dropped.map(([, file]) => file), dropped[0]?.[0].split("/").slice(0, -1)[0])).catch(error => say(error.message, "bad"));
-    }}, h("h1", {}, words.homeTitle), h("p", {class: "about"}, words.homeAbout), this.steps, this.upload.element, this.picker);
+    }}, this.title, h("p", {class: "about"}, words.homeAbout), this.steps, this.upload.element, this.picker);
   }
 
   /** Puts files into a dataset that is made for them. */
@@ -23,25 +24,28 @@ class Home {
     await this.refresh();
   }
 
-  async refresh() {
-    const [datasets, studio] = await Promise.all([get("datasets"), this.studio ?? get("studio")]), text = JSON.stringify([datasets, runDraft.read()]);
+  /** `isTried`: the demo was taken, whose pictures are nobody's own. */
+  async refresh(isTried = false) {
+    const [datasets, studio] = await Promise.all([get("datasets"), this.studio ?? get("studio")]), text = JSON.stringify([datasets, runDraft.read(), isTried]);
     this.studio = studio;
+    this.isTried = isTried;
     if (text === this.text) return;
     this.text = text;
-    this.draw(datasets.filter(one => one.items > 0), /^\s*model\s*=/m.test(runDraft.read()?.settings ?? ""));
+    this.draw(datasets.filter(one => one.items > 0 && !(isTried && isDemo(one.name))), /^\s*model\s*=/m.test(runDraft.read()?.settings ?? ""));
   }
 
   draw(datasets, hasModel) {
     const [first] = datasets, form = `#/new${datasets.length === 1 ? `?dataset=${named(first.name)}` : ""}`;
     const choose = h("button", {type: "button", class: first ? "" : "primary", onclick: () => this.picker.click()}, words.choosePictures);
     const shots = (first?.first ?? []).map(file => h("img", {src: thumbnailUrl(first.name, file), alt: ""}));
+    this.title.replaceChildren(h(this.isTried ? "h2" : "h1", {}, words.homeTitle));
     this.steps.replaceChildren(
       stepCard(1, words.stepPictures, first ? words.ofSet(first.items, first.captions) : words.stepPicturesNote, Boolean(first), shots.length > 0 ? h("div", {class: "tile-shots"}, ...shots) : null,
         h("div", {class: "actions"}, choose, first ? h("a", {class: "button", href: `#/data?set=${named(first.name)}`}, words.lookAtThem) : null)),
       stepCard(2, words.stepLearn, hasModel ? words.stepLearnDone : words.stepLearnNote, hasModel, h("div", {class: "actions"},
         h("a", {class: `button ${first && !hasModel ? "primary" : ""}`, href: form}, words.chooseWhat))),
       stepCard(3, words.stepTrain, words.stepTrainNote, false, h("div", {class: "actions"}, h("a", {class: `button ${first && hasModel ? "primary" : ""}`, href: form}, words.toTraining))),
-      ...(this.studio.demo ? [h("li", {class: "step demo"}, h("h2", {}, words.demoTitle), h("p", {class: "explain"}, words.demoNote(this.studio.demo.pictures)),
+      ...(this.studio.demo && !this.isTried ? [h("li", {class: "step demo"}, h("h2", {}, words.demoTitle), h("p", {class: "explain"}, words.demoNote(this.studio.demo.pictures)),
         h("div", {class: "actions"}, h("button", {type: "button", onclick: doing(() => this.demo())}, words.demo)))] : []));
   }
 
@@ -53,5 +57,8 @@ class Home {
     say(words.queued(job.run));
   }
 }
+
+/** Whether a dataset or a run is called as those of the demo are. */
+const isDemo = name => /^demo(-\d+)?$/.test(name);
 
 const demoPrompts = ["bear face", "mushroom", "hamburger", "rabbit face"].map(prompt => `${prompt} --w 192 --h 192 --s 20 --l 1.5 --d 7`);

@@ -15,7 +15,7 @@ function flagsOf(text) {
 }
 
 /** What flags do, in words. */
-const changeText = text => flagsOf(text).map(([name, value]) => changeWords[name]?.(value)).filter(one => one !== "").map((one, i) => one ?? flagsOf(text)[i].join(" ")).join(", ");
+const changeText = text => flagsOf(text).map(([name, value]) => words.changes[name]?.(value)).filter(one => one !== "").map((one, i) => one ?? flagsOf(text)[i].join(" ")).join(", ");
 
 class Judge {
   constructor(form) {
@@ -69,7 +69,7 @@ class Judge {
     const fitting = (plan.changes ?? []).filter(change => hasRoom(plan, change.bytes, change.host_bytes ?? 0)).sort((a, b) => b.bytes - a.bytes);
     const wasSought = "fit" in plan || "fit_training_less" in plan || plan.wasSought, less = plan.fit_training_less;
     const button = change => h("button", {type: "button", onclick: () => this.form.takeFlags(change.flags)},
-      h("span", {}, h("b", {class: "tick", "aria-hidden": "true"}, "✓"), " ", changeText(change.flags), h("code", {class: "option-name"}, change.flags)), h("span", {class: "number"}, bytes(change.bytes)));
+      h("span", {}, h("b", {class: "tick", "aria-hidden": "true"}, "✓"), " ", changeText(change.flags), " ", h("code", {class: "option-name"}, change.flags)), h("span", {class: "number"}, bytes(change.bytes)));
     const listed = plan.fit ? [plan.fit] : fitting;
     const seek = h("button", {type: "button", class: "seek", onclick: doing(() => this.form.fit())}, words.fitTitle);
     return h("div", {class: "choices"}, wasSought ? listed.length === 0 && !less ? h("p", {}, words.nothingFits) : null : seek, listed.length > 0 || less ? h("h2", {}, words.wouldFit) : null, ...listed.map(button),

@@ -1,6 +1,6 @@
 // The menu, which stands over every page of the studio.
 
-const menu = [["#/", words.runs], ["#/data", words.datasets], ["#/draw", words.drawing.title], ["#/models", words.modelsPage.title], ["#/files", words.fileWords.title], ["#/machine", machineWords.title]];
+const menu = [["#/", words.runs], ["#/data", words.datasets], ["#/draw", words.drawing.title], ["#/models", words.modelsPage.title], ["#/files", words.fileWords.title], ["#/machine", words.machine.title], ["#/bin", words.binPage.title]];
 
 /** Links to the pages; `root` is what their addresses begin with where the page is none of them. */
 const menuLinks = (current, root = "") => menu.map(([hash, title]) => h("a", {href: root + hash, "aria-current": hash === current ? "page" : undefined}, title));

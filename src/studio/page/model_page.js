@@ -25,9 +25,16 @@ function downloadRow(fetch) {
   return row;
 }
 
+/** What the form would train a LoRA of a model with: the preset for this machine, or what is usual. */
+function settingsOfLora(context, name, planned) {
+  const [preset] = presetsOf(context, name), usual = "lora_rank = 16\nmax_steps = 1000\nresolution = [1024]\nenable_bucket = true\n";
+  return withValue(preset ? preset.settings : usual, "model", [planned]);
+}
+
 class ModelsPage {
-  constructor() {
+  constructor(context) {
     const t = words.modelsPage;
+    this.context = context;
     this.here = h("ul", {class: "model-rows"});
     this.hereList = new KeptList(this.here, one => one.name, one => this.row(one));
     this.coming = h("ul", {class: "model-rows"});
@@ -40,8 +47,20 @@ class ModelsPage {
       h("section", {}, h("h2", {}, t.away), h("p", {class: "explain"}, t.awayNote), this.away));
   }
 
+  /** A button that says whether a LoRA of a model trains here, by plan; `planned` is what stands for the model in that. */
+  fit(title, name, planned) {
+    const t = words.modelsPage, said = h("span", {class: "explain fit", role: "status"});
+    return [said, h("button", {type: "button", "aria-label": `${t.fit} ${title}`, onclick: doing(async () => {
+      said.textContent = t.planning;
+      const {plan, sentence, problems} = await post("plan", {settings: settingsOfLora(this.context, name, planned), fit: true});
+      const isFit = plan && plan.fits !== false, amount = isFit || !plan?.fit ? plan?.bytes : plan.fit.bytes;
+      said.className = `judged fit ${isFit ? "good" : plan?.fit ? "" : "bad"}`;
+      said.textContent = !plan ? plainSentence(sentence ?? problems?.[0]?.sentence ?? "") : (isFit ? t.fits : plan.fit ? t.fitsWith : t.fitsNot)(bytes(amount));
+    })}, t.fit)];
+  }
+
   row(one) {
-    return h("li", {}, h("span", {class: "file"}, h("strong", {}, one.title), h("span", {class: "explain"}, one.name)), h("span", {class: "explain number"}, bytes(one.bytes)),
+    return h("li", {}, h("span", {class: "file"}, h("strong", {}, one.title), h("span", {class: "explain"}, one.name)), h("span", {class: "explain number"}, bytes(one.bytes)), ...this.fit(one.title, one.name, one.name),
       h("a", {class: "button", href: `#/new?model=${named(one.name)}`, "aria-label": `${words.modelsPage.train}: ${one.title}`}, words.modelsPage.train));
   }
 
@@ -51,12 +70,13 @@ class ModelsPage {
       const amount = await post("models/size", {name: one.id});
       size.textContent = words.modelSize(bytes(amount.bytes), bytes(amount.missing_bytes));
     })}, words.howLarge);
-    return h("li", {}, h("span", {class: "file"}, h("strong", {}, one.title), h("span", {class: "explain"}, one.id)), size, look,
+    return h("li", {}, h("span", {class: "file"}, h("strong", {}, one.title), h("span", {class: "explain"}, one.id)), size, ...this.fit(one.title, one.id, one.name), look,
       h("button", {type: "button", "aria-label": `${words.fetch}: ${one.id}`, onclick: doing(async () => { await post("fetches", {name: one.id}); await this.follow(); })}, words.fetch));
   }
 
   async look() {
     const [{here, published}, {demo}] = await Promise.all([get("models"), get("studio")]), own = demo && !here.some(one => one.name === demo.model) ? [{name: demo.model, title: demo.title, bytes: demo.bytes}] : [];
+    this.context.models = {here: [...here, ...own], published};
     this.hereList.show([...here, ...own]);
     this.awayList.show(published.filter(one => !here.some(model => model.name === one.id)));
     this.looking.hidden = true;
@@ -72,8 +92,8 @@ class ModelsPage {
   }
 }
 
-function showModels(view) {
-  const page = new ModelsPage();
+async function showModels(view) {
+  const page = new ModelsPage(await presetContext());
   view.replaceChildren(page.element);
   page.look().catch(error => say(error.message, "bad"));
   return poll(() => page.follow(), 1000);

@@ -25,6 +25,9 @@ class Models {
     this.changed();
   }
 
+  /** The published model of an id that is not on this machine. */
+  away(id) { return this.here.some(one => one.name === id) ? undefined : this.published.find(one => one.id === id); }
+
   /** Says of a name what it is, and how to have it where it is not here. */
   show(name) {
     const isNew = name !== this.name;

@@ -8,9 +8,17 @@ function parsedOption(option, text) {
   return text;
 }
 
-/** What an option is called by people; its own name stands small behind that. */
-const optionTitle = option => optionWords[option.name] ?? option.name.replaceAll("_", " ");
-const optionLabel = (option, id) => h("label", {for: id}, optionTitle(option), optionWords[option.name] ? h("code", {class: "option-name"}, option.name) : null);
+const capital = text => text.replace(/^./u, first => first.toUpperCase());
+/** What is said of an option: by the language's table where that has it, else by the program. */
+const optionNote = option => words.help?.[option.name] ?? option.meaning;
+
+/** What a row says of an option as a sentence. */
+const asSentence = text => `${capital(text)}${/[.!?。]$/.test(text) ? "" : "."}`;
+
+/** What an option is called by people; its own name, which settings as a file have, stands small behind that. */
+const optionTitle = option => words.options?.[option.name] ?? option.label ?? capital(option.name.replaceAll("_", " "));
+const groupTitle = group => words.groups?.[group] ?? group;
+const optionLabel = (option, id) => h("label", {for: id}, optionTitle(option), " ", h("code", {class: "option-name"}, option.name));
 
 /** Options that a sentence names, in its order: with dashes before them, with an underscore in them, or as its first word. */
 function optionsIn(sentence, options) {
@@ -18,8 +26,8 @@ function optionsIn(sentence, options) {
   return [...new Set(names)].filter(name => options.some(option => option.name === name));
 }
 
-/** What a program's sentence says to whoever sees fields: names of options without dashes. */
-const plainSentence = sentence => sentence.replace(/--([a-z][a-z0-9_]*)/g, "$1");
+/** What a program's sentence says to whoever sees fields and buttons: these where it speaks of commands, and names of options without dashes. */
+const plainSentence = sentence => commandWords.reduce((text, [command, button]) => text.replace(command, button), sentence).replace(/--([a-z][a-z0-9_]*)/g, "$1");
 
 const isDefaultOf = (option, value) => value === undefined || JSON.stringify(value) === JSON.stringify(option.default);
 
@@ -49,14 +57,14 @@ class OptionFields {
 
   draw() {
     const groups = Map.groupBy ? Map.groupBy(this.options, option => option.group) : new Map([["", this.options]]);
-    this.element.replaceChildren(...[...groups].map(([group, options]) => h("fieldset", {}, h("legend", {}, groupWords[group] ?? group), ...options.map(option => this.field(option)))));
+    this.element.replaceChildren(...[...groups].map(([group, options]) => h("fieldset", {}, h("legend", {}, groupTitle(group)), ...options.map(option => this.field(option)))));
   }
 
   field(option) {
     const id = `${this.verb}-${option.name}`, value = this.values[option.name] ?? option.default;
     const input = optionInput(option, value, {id, "aria-describedby": `${id}-note`, ...this.attributesOf(option)}, chosen => { this.values[option.name] = chosen; });
     return h("div", {class: "field"}, optionLabel(option, id), h("div", {class: "entry"}, input, option.unit ? h("span", {class: "unit"}, option.unit) : null),
-      h("p", {class: "explain", id: `${id}-note`}, option.meaning));
+      h("p", {class: "explain", id: `${id}-note`}, optionNote(option)));
   }
 
   set(values) {

@@ -9,11 +9,11 @@ const cardWithoutFolder = run => h("li", {class: "run"}, h("div", {class: "run-w
 /** A run as a card, which stays the same element while its run goes on. */
 function runCard(run, isChosen, choose) {
   if (run.has_folder === false) return cardWithoutFolder(run);
-  const picture = h("div", {class: "card-picture"}), state = h("span", {}), facts = h("span", {class: "explain number"}), left = h("span", {class: "explain number left"}), problem = h("span", {class: "problem"});
+  const picture = h("div", {class: "card-picture"}), state = h("span", {}), facts = h("span", {class: "explain number"}), left = h("span", {class: "explain number left"}), noted = h("span", {class: "explain noted"}), problem = h("span", {class: "problem"});
   const bar = h("i", {}), meter = h("div", {class: "meter", role: "progressbar", "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": run.name}, bar);
   const box = h("input", {type: "checkbox", checked: isChosen, "aria-label": words.compareWith(run.name), onchange: event => choose(run.name, event.target.checked)});
   const card = h("li", {class: "run"}, h("label", {class: "choose", title: words.compareWith(run.name)}, box), h("a", {href: `/runs/${named(run.name)}/`}, picture,
-    h("div", {class: "run-words"}, h("strong", {}, run.name), state, facts, left, problem, meter)));
+    h("div", {class: "run-words"}, h("strong", {}, run.name), state, facts, left, noted, problem, meter)));
   card.update = now => {
     const isOver = hasRunEnded(now), total = now.state === "training" ? now.steps : now.total, done = now.state === "training" ? now.step : now.done, share = total > 0 && !isOver ? Math.min(1, done / total) : null;
     const preview = now.preview ? `/runs/${named(now.name)}/previews/0/${now.preview[0]}/${now.preview[1]}` : "";
@@ -23,6 +23,7 @@ function runCard(run, isChosen, choose) {
     state.textContent = stateTitles[now.state] ?? now.state;
     facts.textContent = [now.step > 0 ? words.step(now.step, now.steps ?? 0) : "", now.loss === null || now.loss === undefined ? "" : words.loss(number(now.loss, 3))].filter(Boolean).join(" · ");
     left.textContent = now.seconds_left > 0 && !isOver ? words.left(duration(now.seconds_left)) : "";
+    noted.textContent = now.notes.split("\n")[0];
     problem.textContent = now.state === "failed" ? plainSentence(now.sentence) : "";
     meter.hidden = share === null;
     bar.style.width = `${100 * (share ?? 0)}%`;
@@ -34,8 +35,9 @@ function runCard(run, isChosen, choose) {
 
 /** What waits, in its order: by dragging, or by keys and buttons. */
 class Waiting {
-  constructor(refresh) {
+  constructor(refresh, undo) {
     this.refresh = refresh;
+    this.undo = undo;
     this.rows = h("ol", {class: "waiting"});
     this.list = new KeptList(this.rows, job => job.id, job => this.row(job));
     this.pause = h("button", {type: "button", onclick: this.does(() => post("queue", {is_paused: !this.isPaused}))});
@@ -70,7 +72,14 @@ class Waiting {
         h("button", {type: "button", disabled: !job.before, "aria-label": `${words.up}: ${job.run}`, onclick: this.does(() => move(job.id, job.before))}, "↑"),
         h("button", {type: "button", disabled: job.isLast, "aria-label": `${words.down}: ${job.run}`, onclick: this.does(() => move(job.id, job.after))}, "↓"),
         job.resumes ? null : h("button", {type: "button", "aria-label": `${words.edit}: ${job.run}`, onclick: this.does(() => this.edit(job))}, words.edit),
-        h("button", {type: "button", "aria-label": `${words.remove}: ${job.run}`, onclick: this.does(() => ask("DELETE", `queue/jobs/${named(job.id)}`))}, words.remove)));
+        h("button", {type: "button", "aria-label": `${words.remove}: ${job.run}`, onclick: this.does(() => this.remove(job))}, words.remove)));
+  }
+
+  /** A job that is taken out can be had back, at the end of those that wait; one that goes on with a run is asked for on its page again. */
+  async remove(job) {
+    const path = `queue/jobs/${named(job.id)}`, {run, text} = await get(`${path}/settings`);
+    await ask("DELETE", path);
+    if (!job.resumes) this.undo.add(async () => { await post("queue/jobs", {name: run, settings: text}); await this.refresh(); }, words.wasRemoved(run));
   }
 
   /** Takes a job back into the form, from where it is started again. */
@@ -89,7 +98,8 @@ class RunsPage {
     this.withArchived = h("input", {type: "checkbox", onchange: () => this.refresh().catch(error => say(error.message, "bad"))});
     this.archived = h("label", {class: "switch", hidden: true}, this.withArchived, words.withArchived);
     this.search = h("input", {type: "search", hidden: true, placeholder: words.searchRuns, "aria-label": words.searchRuns, oninput: () => this.refresh().catch(error => say(error.message, "bad"))});
-    this.waiting = new Waiting(() => this.refresh());
+    this.undo = new Undo();
+    this.waiting = new Waiting(() => this.refresh(), this.undo);
     this.grid = h("ul", {class: "runs"});
     this.list = new KeptList(this.grid, run => run.has_folder === false ? run.job : run.name, run => runCard(run, this.chosen.has(run.name), (name, is) => this.choose(name, is)));
     this.home = new Home();
@@ -107,12 +117,12 @@ class RunsPage {
 
   async refresh() {
     const [all, queue] = await Promise.all([get("runs"), get("queue")]), wish = this.search.value.trim().toLowerCase();
-    const isFirst = all.length === 0 && queue.jobs.length === 0, runs = all.filter(run => this.withArchived.checked || !run.is_archived || !hasRunEnded(run)).filter(run => run.name.toLowerCase().includes(wish));
+    const isFirst = all.length === 0 && queue.jobs.length === 0, isTried = !isFirst && [...all.map(run => run.name), ...queue.jobs.map(job => job.run)].every(isDemo), runs = all.filter(run => this.withArchived.checked || !run.is_archived || !hasRunEnded(run)).filter(run => `${run.name} ${run.notes ?? ""}`.toLowerCase().includes(wish));
     this.archived.hidden = !all.some(run => run.is_archived);
     this.search.hidden = all.length < 9;
     this.head.hidden = isFirst;
-    this.home.element.hidden = !isFirst;
-    if (isFirst) await this.home.refresh();
+    this.home.element.hidden = !isFirst && !isTried;
+    if (isFirst || isTried) await this.home.refresh(isTried);
     for (const name of [...this.chosen]) if (!runs.some(run => run.name === name)) this.choose(name, false);
     this.waiting.show(queue);
     this.list.show([...runs.filter(run => !hasRunEnded(run)), ...runs.filter(hasRunEnded)]);
@@ -128,5 +138,7 @@ class RunsPage {
 function showRuns(view) {
   const page = new RunsPage();
   view.replaceChildren(page.element);
-  return poll(() => page.refresh(), 1000);
+  hearOfBin(page.undo, () => page.refresh());
+  const stop = poll(() => page.refresh(), 1000);
+  return () => { stop(); page.undo.leave(); };
 }

@@ -31,7 +31,8 @@ const pages = [
   {hash: "#/models", title: words.modelsPage.title, show: showModels},
   {hash: "#/files", title: words.fileWords.title, show: showFiles},
   {hash: "#/new", title: words.newRun, show: showForm, of: "#/"},
-  {hash: "#/machine", title: machineWords.title, show: showMachine},
+  {hash: "#/machine", title: words.machine.title, show: showMachine},
+  {hash: "#/bin", title: words.binPage.title, show: showBin},
 ];
 
 async function route() {
@@ -51,5 +52,7 @@ async function route() {
   }
 }
 
+document.querySelector(".skip").textContent = words.skip;
+$("tabs").setAttribute("aria-label", words.pages);
 addEventListener("hashchange", route);
 route();

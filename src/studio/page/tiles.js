@@ -26,4 +26,4 @@ class Tiles {
 const thumbnailUrl = (dataset, file) => `/api/datasets/${named(dataset)}/items/${named(file)}/thumbnail`;
 
 /** A dataset as a tile. */
-const datasetTile = one => ({value: one.name, title: one.name, note: one.problem ?? words.ofSet(one.items, one.captions), isEmpty: true, pictures: (one.first ?? []).map(file => thumbnailUrl(one.name, file))});
+const datasetTile = one => ({value: one.name, title: one.name, note: one.problem || words.ofSet(one.items, one.captions), isEmpty: true, pictures: (one.first ?? []).map(file => thumbnailUrl(one.name, file))});

@@ -9,7 +9,7 @@ class Upload {
     this.line = h("p", {class: "explain", role: "status"});
     this.bar = h("i", {});
     this.meter = h("div", {class: "meter wide", role: "progressbar", "aria-label": words.uploading, "aria-valuemin": 0, "aria-valuemax": 100}, this.bar);
-    this.element = h("div", {class: "upload", hidden: true}, this.line, this.meter, h("button", {type: "button", onclick: () => { this.isStopped = true; }}, words.drawing.stop));
+    this.element = h("div", {class: "upload", hidden: true}, this.line, this.meter, h("button", {type: "button", onclick: () => { this.isStopped = true; this.control.abort(); }}, words.drawing.stop));
   }
 
   /** Sends files into a dataset; how many came, and what is wrong with the others is said in one sentence. */
@@ -17,6 +17,7 @@ class Upload {
     const waiting = [...files], problems = [];
     let added = 0, done = 0, looked = performance.now();
     this.isStopped = false;
+    this.control = new AbortController();  // of what is on its way when somebody stops it
     this.element.hidden = files.length === 0;
     const turn = async () => {
       while (waiting.length > 0 && !this.isStopped) {
@@ -41,10 +42,10 @@ class Upload {
 
   async put(dataset, file) {
     try {
-      const response = await fetch(`/api/datasets/${named(dataset)}/files/${named(file.name)}`, {method: "PUT", body: file}), answer = await response.json().catch(() => ({}));
+      const response = await fetch(`/api/datasets/${named(dataset)}/files/${named(file.name)}`, {method: "PUT", body: file, signal: this.control.signal}), answer = await response.json().catch(() => ({}));
       return response.ok ? answer : {sentence: answer.sentence ?? words.notAdded(file.name)};
     } catch {
-      return {sentence: words.notAdded(file.name)};
+      return this.isStopped ? {} : {sentence: words.notAdded(file.name)};
     }
   }
 

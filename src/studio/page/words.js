@@ -1,20 +1,20 @@
-// Every word that the studio says, in one table, so that another language is another table.
+// Every word that the studio says, in one table; each other language is a table of the same words (language.js).
 
-const words = {
-  pages: "Pages", runs: "Runs", newRun: "New run", queue: "Waiting", settings: "Settings", lost: "burnish studio has ended",
+const english = {
+  skip: "Skip to the page", language: "Language", pages: "Pages", runs: "Runs", newRun: "New run", queue: "Waiting", settings: "Settings", lost: "burnish studio has ended",
   homeTitle: "Train a model on your pictures", homeAbout: "Three steps. Everything stays on this machine.", firstDataset: "my pictures",
   stepPictures: "Add pictures", stepPicturesNote: "Ten to thirty are enough for a person or a thing. Drop them anywhere here, with captions as .txt files if you have them.", choosePictures: "Choose pictures …", lookAtThem: "Look at them",
   stepLearn: "Choose what to learn", stepLearnNote: "A model, a trigger word and how long to train. A preset sets the rest.", stepLearnDone: "Chosen; it can still be changed.", chooseWhat: "Choose …",
   stepTrain: "Train", stepTrainNote: "See samples while it learns, then draw with it.", toTraining: "To the start button",
   demoTitle: "Or try it first", demoNote: count => `A small model learns pixel art from ${whole(count)} pictures, on any machine, in about a minute: see before and after.`, demo: "Try it with the demo",
   paused: "Paused: what waits is not started.", pause: "Pause", go: "Resume queue", atOnce: "Runs at once", edit: "Edit", noSamples: "no samples", searchRuns: "Search runs",
-  up: "Earlier", down: "Later", remove: "Remove", undo: "Undo", binned: name => `${name} was moved to the bin.`, stop: "Stop and save", stopEpoch: "Stop after this epoch",
-  saveNow: "Save now", previewNow: "Preview now", resume: "Resume", clone: "New run from this", drawWith: "Draw with it", trainMore: "Train more", moreSteps: "Steps more", moreEpochs: "Epochs more", goOn: "Continue", fromLora: "As a new run from its LoRA",
+  up: "Earlier", down: "Later", remove: "Remove", undo: "Undo", wasRemoved: name => `${name} does not wait any more.`, binned: name => `${name} was moved to the bin.`, stop: "Stop and save", stopEpoch: "Stop after this epoch",
+  saveNow: "Save now", previewNow: "Preview now", resume: "Resume", clone: "New run from this", drawWith: "Draw with it", trainMore: "Train more", moreSteps: "Steps to add", moreEpochs: "Epochs to add", goOn: "Continue", fromLora: "As a new run from its LoRA",
   fromLoraNote: "Continue goes on with the same pictures and settings. If pictures or captions were changed, take a new run: it begins from what was learned.",
   tabs: {overview: "Overview", files: "Files", log: "Log", settings: "Settings"}, tabsOf: "Parts of the run", notify: "Notify me when it ends", willNotify: "The browser tells you when it ends.", allSettings: "Show those at their defaults too", noFiles: "Nothing is saved yet.", noLog: "Nothing was printed, or the run was not started here.", rename: "Rename", bin: "Move to the bin",
   archive: "Archive", unarchive: "Unarchive", withArchived: "Show archived", compare: count => `Compare ${count} runs`, compareWith: name => `Choose ${name} to compare`,
   change: name => `Change ${name}`,
-  binSure: name => `Move the run ${name} to the bin of the workspace?`, renameTo: "A new name for the run", files: "Files", log: "Log",
+  notes: "Notes", notesNote: "What you want to remember of this run", renameTo: "A new name for the run", files: "Files", log: "Log",
   asked: {preview: "Previews are drawn after this step.", save: "It is saved after this step.", stop_after_epoch: "It ends with this epoch.", stop: "It ends after this step, and saves."},
   step: (step, total) => total > 0 ? `step ${whole(step)} of ${whole(total)}` : `step ${whole(step)}`, left: text => `${text} left`, loss: value => `loss ${value}`,
   formTitle: "New run", from: "Start from", recipes: "Preset", ofRun: "A run", ofRunLong: "Settings of run", ofProgram: "Another trainer", ofProgramLong: "Import from another trainer",
@@ -22,16 +22,15 @@ const words = {
   goal: "What do you want to train?", recipe: "Preset", emptyHint: "Every option has its default; the form says what is missing.",
   dropSettings: "TOML, YAML, JSON or a script of kohya, OneTrainer, ai-toolkit, musubi-tuner, DiffSynth-Studio and others, with the files that they name; or drop them anywhere on this page.",
   imported: (count, program) => `${whole(count)} settings of ${program} were taken.`, notCarried: count => `${whole(count)} not carried`, different: count => `${whole(count)} different here`,
-  modelAway: title => `${title} is not on this machine.`, howLarge: "Check download size", fetch: "Download",
+  modelAway: title => `${title} is not on this machine. It is downloaded when training starts, or now.`, howLarge: "Check download size", fetch: "Download",
   modelSize: (all, missing) => `It takes ${all}; ${missing} are to be downloaded.`, fetching: "Asking the hub …", stopFetch: "Pause",
   otherModel: "Another model", downloadModel: "Download a model", modelPath: "Folder, file or Hugging Face id",
-  otherData: "Another folder, or a table", dataFolder: "Folder of pictures", dataFolderNote: "With .txt captions beside them; a path on this machine.", dataTable: "Table of captions", dataTableNote: ".csv, .json or .jsonl with columns image and prompt.",
+  otherData: "Another folder, or a table",
   noDataYet: "No dataset yet.", addPictures: "Add pictures",
-  triggerWord: "Trigger word", triggerWordNote: "A word of its own for what is learned, such as \"zwx fox\". It is put before captions; write it in prompts to call what was learned.",
-  steps: "Steps", stepsNote: "1,000 to 2,000 for a person or thing.", side: "Picture size", sideNote: "Pixels of a side. Smaller is faster.", rank: "LoRA size", rankNote: "16 to 32 is usual.", asTheyAre: "as they are",
+  sideNote: "Pixels of a side. Smaller is faster.", asTheyAre: "as they are",
   epochsOf: count => count === 1 ? "1 epoch" : `${whole(count)} epochs`,
-  samplePrompts: "Sample prompts", samplePromptsNote: "One a line; drawn before, while and after it learns, so that you see it.", noPrompts: "no samples are drawn", promptsOfFile: file => `those of ${file}`,
-  sampleEvery: "Draw every … steps", sampleSize: "Sample size", sampleSeed: "Sample seed", sameSize: "as trained",
+  samplePromptsNote: "One a line; drawn before, while and after it learns, so that you see it.", noPrompts: "no samples are drawn", promptsOfFile: file => `those of ${file}`,
+  sampleSize: "Sample size", sampleSeed: "Sample seed", sameSize: "as trained",
   runName: "Name of the run", summary: "Does it fit?", moreSettings: "More settings", numSet: count => `${whole(count)} set`, changedTo: text => `Set: ${text}.`,
   stillNeeded: "Still needed:", needs: {model: "a model", dataset_base_path: "a dataset"},
   length: (steps, epochs, samples) => `${whole(steps)} steps: ${epochs === 1 ? "1 epoch" : `${number(epochs, 3)} epochs`} of ${whole(samples)} ${samples === 1 ? "sample" : "samples"}.`, takes: (time, run) => `About ${time} (measured in "${run}").`,
@@ -49,7 +48,7 @@ const words = {
   noColumns: name => `${name} has no column of pictures (image or file_name) and of captions (prompt, caption or text).`, ofTable: (count, name) => count > 0 ? `${whole(count)} captions were taken from ${name}.` : `No picture here is named in ${name}.`,
   wasLeftOut: file => `${file} is left out of training.`, wasTakenIn: file => `${file} is included again.`, dropMask: "Drop what was painted?",
   addDataset: "New dataset", useFolder: "Use a folder on this machine", linkNote: "Its pictures stay where they are.", unlinked: name => `${name} is unlinked; its folder stays as it is.`, noSuchDataset: name => `There is no dataset "${name}".`,
-  binTitle: "Bin", binNote: "What was deleted lies in bin/ of the workspace, and can be brought back.", bringBack: "Bring back", isBack: from => `${from} is back.`, caption: "Caption", noCaption: "No caption", leaveOut: "Leave out",
+  caption: "Caption", noCaption: "No caption", leaveOut: "Leave out",
   takeIn: "Include again", orders: {name: "by name", size: "largest first", shape: "by shape", caption: "shortest caption first", bucket: "by trained size", blur: "blurriest first"},
   filters: {all: "all", captionless: "without a caption", left: "left out", unreadable: "unreadable", masked: "with a mask", maskless: "without a mask", alike: "near-duplicates", clips: "clips", small: "smaller than 512 px"},
   countOf: (all, shown, without) => `${whole(all)} pictures and clips${shown < all ? `, ${whole(shown)} shown` : ""}${without > 0 ? `, ${whole(without)} without a caption` : ""}`,
@@ -66,7 +65,12 @@ const words = {
   saveMask: "Save the mask", removeMask: "Take the mask away", cancel: "Cancel", noPicture: file => `${file} cannot be shown.`,
   maskHint: "What you paint counts in the loss, what stays dark does not. It is saved as -masklabel.png beside the picture; a run reads it with masked_loss = \"column\". Keys: P paint, E erase, [ ] size, F fill, I invert, C clear.",
   queued: name => `${name} starts as soon as it is its turn.`, noMatch: "No setting matches.", fitTitle: "Find settings that fit",
+  binPage: {
+    title: "Bin", note: "What was deleted lies in bin/ of the workspace until you empty that folder.", none: "Nothing was deleted.", bringBack: "Bring back", isBack: name => `${name} is back.`,
+    places: {runs: "run", datasets: "dataset", drawings: "drawing", files: "file", loras: "LoRA"},
+  },
   modelsPage: {
+    fit: "Does it fit?", planning: "Planning …", fits: amount => `A LoRA fits: it needs ${amount}.`, fitsWith: amount => `A LoRA fits with settings that save memory: ${amount}.`, fitsNot: amount => `A LoRA does not fit: it needs ${amount}.`,
     title: "Models", here: "On this machine", looking: "Looking for models …", hereNote: "In models/ of the workspace and in the caches of hubs.", train: "Train on it", coming: "Downloads", away: "To download",
     awayNote: "From Hugging Face, into its cache. Some ask you to accept a license on their page first.",
   },
@@ -81,7 +85,7 @@ const words = {
     states: {waiting: "Waiting", running: "Drawing", done: "Done", failed: "Failed", interrupted: "Stopped", "": "Ended"}, done: (done, total) => `${whole(done)} of ${whole(total)}`,
     count: count => count === 1 ? "1 picture" : `${whole(count)} pictures`, stop: "Stop", stopped: "It ends after this step; what is finished stays.", use: "Load its settings", openSettings: "Draw with these settings",
     download: "Download", close: "Close", notYet: text => `Not drawn yet: ${text}`, noNumber: (label, text) => `${label}: "${text}" is no number.`, noSize: text => `"${text}" is no size; write it as 768x512.`,
-    binSure: name => `Move the drawing ${name} to the bin of the workspace?`, missing: names => `Not in the workspace: ${names}`, filled: "The settings are in the form.", saysNothing: name => `${name} does not say how it was drawn.`,
+    missing: names => `Not in the workspace: ${names}`, filled: "The settings are in the form.", saysNothing: name => `${name} does not say how it was drawn.`,
   },
   choosing: {
     title: "Choose between two pictures", begin: "Choose between pairs", left: "The left one is better", right: "The right one is better", neither: "Neither (↓)", dataset: "Into the dataset",
@@ -95,46 +99,35 @@ const words = {
     outputNote: "In files/ of the workspace. A model becomes one file where the name ends in .safetensors, else a folder; peft's LoRAs are folders.", beside: "Add input files",
     besideNote: "The other parts of a model, or the LoRA of its other expert.", start: "Convert", started: "The conversion is in the queue.", conversions: "Conversions", adding: (name, at, all) => `${name} (${whole(at)} of ${whole(all)})`,
   },
-};
-
-const machineWords = {
-  title: "Machine", processor: "Processor", memory: "Memory", disk: "Disk of the workspace", gpuMemory: name => `Memory of ${name}`, onGpu: "On the GPU", run: "Run", process: "Process",
-  threads: count => `${whole(count)} threads`, of: total => `of ${total}`, free: size => `${size} free`, full: share => `${share} of the disk are taken`,
-  spoken: (name, last, most) => `${name}: now ${last}, at most ${most} in the last five minutes`, runs: "Memory used by runs", noRuns: "Nothing is running.", notes: "Advice for this machine",
-  close: "Close the studio", closeHint: "Runs are programs of their own: they go on without the studio, and are there when it is opened again.", closeOnly: "Close, runs go on",
-  closeAll: "Close, and stop the runs", closeSure: "Close the studio? Its runs go on; what waits starts when it is opened again.",
-  closeAllSure: "Stop the runs of the studio, each after its step and saved, and close it?",
-  asking: "Asking …", fine: "No problems found.",
-};
-
-const annotateWords = {
-  verbs: {
-    caption: {button: "Write captions …", title: "Write captions", none: "No model that sees pictures is on this machine. Name a folder of Qwen3-VL or Qwen2.5-VL, or its name on a hub, Qwen/Qwen3-VL-4B-Instruct say, which is fetched then."},
-    mask: {button: "Make masks …", title: "Make masks", none: "No CLIPSeg is on this machine. The one that is named below is fetched then, 600 MB."},
+  machine: {
+    title: "Machine", processor: "Processor", memory: "Memory", disk: "Disk of the workspace", gpuMemory: name => `Memory of ${name}`, onGpu: "On the GPU", run: "Run", process: "Process",
+    threads: count => `${whole(count)} threads`, of: total => `of ${total}`, free: size => `${size} free`, full: share => `${share} of the disk are taken`,
+    spoken: (name, last, most) => `${name}: now ${last}, at most ${most} in the last five minutes`, runs: "Memory used by runs", noRuns: "Nothing is running.", notes: "Advice for this machine",
+    close: "Close the studio", closeHint: "Runs are programs of their own: they go on without the studio, and are there when it is opened again.", closeOnly: "Close, runs go on",
+    closeAll: "Close, and stop the runs", closeSure: "Close the studio? Its runs go on; what waits starts when it is opened again.",
+    closeAllSure: "Stop the runs of the studio, each after its step and saved, and close it?",
+    asking: "Asking …", fine: "No problems found.",
   },
-  needsModel: "Choose a model that writes captions first.", looking: "Looking for models …", here: title => `By ${title}, which is on this machine.`, start: "Start",
-  states: {waiting: "Waiting", running: "Running", done: "Done", failed: "Failed", interrupted: "Stopped"},
+  annotate: {
+    verbs: {
+      caption: {button: "Write captions …", title: "Write captions", none: "No model that sees pictures is on this machine. Name a folder of Qwen3-VL or Qwen2.5-VL, or its name on a hub, Qwen/Qwen3-VL-4B-Instruct say, which is fetched then."},
+      mask: {button: "Make masks …", title: "Make masks", none: "No CLIPSeg is on this machine. The one that is named below is fetched then, 600 MB."},
+    },
+    needsModel: "Choose a model that writes captions first.", looking: "Looking for models …", here: title => `By ${title}, which is on this machine.`, start: "Start",
+    states: {waiting: "Waiting", running: "Running", done: "Done", failed: "Failed", interrupted: "Stopped"},
+  },
+  // What flags of a plan do, by the option.
+  changes: {
+    optimizer: value => value.endsWith("8bit") ? "8-bit optimizer, no slower" : `optimizer ${value}`, use_gradient_checkpointing: () => "compute blocks twice, slower", gradient_checkpointing_interval: value => `every ${value} blocks`,
+    blocks_to_swap: value => `keep ${value} blocks in system memory, slower`, fp8_models: value => `hold ${value} in 8 bits`, weight_format: value => `in ${value}`, cache_path: () => "keep encoded pictures on disk",
+    batch_size: value => value === "1" ? "1 picture at a time" : `${value} pictures at a time`, gradient_accumulation_steps: value => `${value} batches per step, the same result`, fused_backward_pass: () => "update weights as gradients come",
+    dtype: value => `compute in ${value}`, lora_rank: value => `LoRA size ${value}`, height: value => `height ${value}`, width: value => `width ${value}`, use_gradient_checkpointing_offload: () => "keep inputs of blocks in system memory",
+  },
 };
 
-/** What options are called by people, where their names are not it. */
-const optionWords = {
-  dtype: "Precision", fp8_models: "Parts to hold in 8 bits", seed: "Random seed", enable_bucket: "Keep the pictures' shapes", resolution: "Resolution", cache_path: "Folder for encoded pictures", trainable_models: "Train whole parts",
-  lora_alpha: "LoRA strength while training", learning_rate: "Learning rate", batch_size: "Pictures per step", num_epochs: "Epochs", gradient_accumulation_steps: "Batches per step", optimizer: "Optimizer",
-  use_gradient_checkpointing: "Save memory by computing blocks twice", blocks_to_swap: "Blocks kept in system memory", save_steps: "Save every … steps", lr_scheduler: "Learning rate schedule", lr_warmup_steps: "Warm-up steps",
-  preview_num_inference_steps: "Sampler steps of samples", preview_format: "File format of samples", preview_with_presets: "Samples with preset LoRAs", height: "Height", width: "Width", caption_dropout: "Share of empty captions",
-  caption_prefix: "Text before captions", caption_suffix: "Text after captions", lora_target_modules: "Layers that learn", lora_type: "Kind of adapter", lora_checkpoint: "Begin from a LoRA", device_memory: "GPU memory that it may take",
-  host_memory: "System memory that it may take", num_images: "Pictures of each prompt", caption_style: "Style of captions", caption_mode: "Where a caption is there already", mask_prompt: "What to find", mask_mode: "Where a mask is there already",
-};
-
-/** What groups of options are called by people, where the program's name is not it. */
-const groupWords = {
-  "Rates and weights that train": "Learning rate", "Cache and what is computed ahead": "Cache", "Memory that a run may take": "Memory limits", "Telling others": "Notifications", "Words": "Trained words",
-};
-
-/** What flags of a plan do, by the option; "" for what goes without saying. */
-const changeWords = {
-  optimizer: value => value.endsWith("8bit") ? "8-bit optimizer, no slower" : `optimizer ${value}`, use_gradient_checkpointing: () => "compute blocks twice, slower", gradient_checkpointing_interval: value => `every ${value} blocks`,
-  blocks_to_swap: value => `keep ${value} blocks in system memory, slower`, fp8_models: value => `hold ${value} in 8 bits`, weight_format: value => `in ${value}`, cache_path: () => "keep encoded pictures on disk",
-  batch_size: value => value === "1" ? "1 picture at a time" : `${value} pictures at a time`, gradient_accumulation_steps: value => `${value} batches per step, the same result`, fused_backward_pass: () => "update weights as gradients come",
-  dtype: value => `compute in ${value}`, lora_rank: value => `LoRA size ${value}`, height: value => `height ${value}`, width: value => `width ${value}`, use_gradient_checkpointing_offload: () => "keep inputs of blocks in system memory",
-};
+/** What sentences of the program say to whoever types commands, and what does that on a page. */
+const commandWords = [
+  [/go on with --resume/g, "Resume goes on"], [/give the same command again/g, "start it again"], [/ \(--resume\)/g, ""], [/--on_bad_sample skip leaves/g, "\"skip\" for unreadable samples leaves"],
+  [/burnish plan --fit, with the same options, says/g, "\"Find settings that fit\" says"], [/; say which with --from [^;]*/g, ""],
+  [/, and HF_HUB_OFFLINE keeps burnish from asking Hugging Face: correct the path, unset the variable, or put the model there/g, ": download it, or correct the path"], [/; for example:? burnish .*/g, ""],
+];

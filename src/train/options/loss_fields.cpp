@@ -54,12 +54,14 @@ void robust_fields(config::Fields& f, TrainOptions& o) {
 }
 
 void mask_fields(config::Fields& f, TrainOptions& o) {
-  f("prior_loss_weight", o.course.prior_loss_weight, "factor on the losses of the class set").at_least(0).learned_as([&o] {
-    return o.course.prior_loss_weight == 1 ? "" : fmt::format("prior_loss_weight {}", o.course.prior_loss_weight);
-  });
+  f("prior_loss_weight", o.course.prior_loss_weight, "factor on the losses of the class set")
+      .label("Weight of regularization pictures")
+      .at_least(0)
+      .learned_as([&o] { return o.course.prior_loss_weight == 1 ? "" : fmt::format("prior_loss_weight {}", o.course.prior_loss_weight); });
   f("masked_loss", o.masks.from,
     "where a sample's loss counts: column, as far as the gray picture in mask_column is white; alpha, as far as the picture is opaque; "
     "none, everywhere")
+      .label("Use masks")
       .one_of({"none", "column", "alpha"})
       .learned_as([&o] {
         const auto& m = o.masks;

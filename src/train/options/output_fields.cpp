@@ -16,22 +16,34 @@ namespace {
 void file_fields(config::Fields& f, TrainOptions& o) {
   f.group("Output");
   f.path("output_path", o.output_path, "run folder").level(Level::first_run).called(config::kOutput);
-  f("output_name", o.output.name, "name of the saved weights: NAME-step-N.safetensors; empty for step-N.safetensors");
+  f("output_name", o.output.name, "name of the saved weights: NAME-step-N.safetensors; empty for step-N.safetensors")
+      .label("Name of saved files");
   f("save_steps", o.output.save.steps,
     "also save every N steps; -1, where no other save is asked for, ten times in a run, at least 250 steps apart; 0 saves at the end only")
+      .label("Save every … steps")
       .at_least(-1)
       .in("steps")
       .level(Level::first_run)
       .called(config::kSave);
-  f("save_epochs", o.output.save.epochs, "also save every N epochs").at_least(0).at_most(kMostEpochs).in("epochs");
-  f("save_minutes", o.output.save.minutes, "also save every N minutes").at_least(0).in("minutes");
-  f("keep_last", o.output.save.keep_last, "of the weights saved by step, keep the last N only; 0 keeps all").at_least(0);
+  f("save_epochs", o.output.save.epochs, "also save every N epochs")
+      .label("Save every … epochs")
+      .at_least(0)
+      .at_most(kMostEpochs)
+      .in("epochs");
+  f("save_minutes", o.output.save.minutes, "also save every N minutes").label("Save every … minutes").at_least(0).in("minutes");
+  f("keep_last", o.output.save.keep_last, "of the weights saved by step, keep the last N only; 0 keeps all")
+      .label("Saves to keep")
+      .at_least(0);
   f("keep_best", o.output.save.keep_best,
-    "also keep the weights with the lowest validation loss, as best.safetensors (with validation_steps)");
+    "also keep the weights with the lowest validation loss, as best.safetensors (with validation_steps)")
+      .label("Keep the best one");
   f("lora_format", o.trained.lora_format, "names in the adapter's file: {words}")
+      .label("LoRA's file format")
       .known(adapters::layouts())
       .counts_when("an adapter, and trainable_models asks for none (lora_base_model does)", [&o] { return has_adapters(o); });
-  f("save_dtype", o.save_dtype, "fp32, bf16 or fp16 of what is saved; empty takes dtype").known(dtype_choices());
+  f("save_dtype", o.save_dtype, "fp32, bf16 or fp16 of what is saved; empty takes dtype")
+      .label("Precision of saved files")
+      .known(dtype_choices());
 }
 
 void metadata_fields(config::Fields& f, OutputSettings& o) {
@@ -56,45 +68,55 @@ void folder_fields(config::Fields& f, TrainOptions& o) {
 void preview_fields(config::Fields& f, TrainOptions& o) {
   f.group("Validation and previews");
   f.path("validation_metadata_path", o.data.validation_metadata_path,
-         "held-out samples: loss before and after, on fixed noise and timesteps");
+         "held-out samples: loss before and after, on fixed noise and timesteps")
+      .label("Held-out pictures");
   f("validation_strengths", o.validation_strengths,
     "comma list of strengths of the trained adapter at which held-out samples are judged and previews drawn, beside 1: 0,0.5,1.5")
       .counts_when("an adapter, with validation_metadata_path or preview_prompts",
                    [&o] { return has_adapters(o) && (has_previews(o) || !o.data.validation_metadata_path.empty()); });
-  f("validation_steps", o.output.validation_steps, "also judge held-out samples every N steps").at_least(0).in("steps");
+  f("validation_steps", o.output.validation_steps, "also judge held-out samples every N steps")
+      .label("Validate every … steps")
+      .at_least(0)
+      .in("steps");
   f.path("preview_prompts", o.output.previews.prompts,
          "file with a prompt a line (and --w --h --f --d --s --l --n behind it): pictures or clips drawn before the first step and after "
          "the last, into samples/",
          {"sample_prompts"})
+      .label("Sample prompts")
       .level(Level::first_run)
       .called(config::kPreviews);
   f("preview_steps", o.output.previews.every, "also draw the previews every N steps", {"sample_every_n_steps"})
+      .label("Draw samples every … steps")
       .at_least(0)
       .in("steps")
       .level(Level::first_run);
   f("preview_format", o.output.previews.format,
     "png (of a clip a folder of frames), webp (of a clip animated), and of clips mp4 or webm; default takes png for pictures, webp for "
     "clips and mp4 for clips that sound")
+      .label("Samples' file format")
       .one_of(data::kFormats)
       .counts_when("preview_prompts", [&o] { return has_previews(o); });
   f("preview_with_presets", o.output.previews.with_presets,
-    "draw previews with the LoRAs of preset_lora_path, which are there only while training");
+    "draw previews with the LoRAs of preset_lora_path, which are there only while training")
+      .label("Samples with preset LoRAs");
   f("preview_num_inference_steps", o.output.previews.num_steps, "steps of the sampler for previews whose line does not say")
+      .label("Sampler steps of samples")
       .at_least(1)
       .at_most(kMostSamplerSteps)
       .counts_when("preview_prompts", [&o] { return has_previews(o); });
 }
 
 void plan_fields(config::Fields& f, PlanChoice& o) {
-  f.group("Memory that a run may take");
+  f.group("Memory limits");
   f("plan", o.check, "on: before a weight is read, say what memory a run takes and refuse what does not fit; off").one_of({"on", "off"});
-  f("device_memory", o.device_memory, "what a run may take of the device's memory, as 24GiB; empty asks the device");
-  f("host_memory", o.host_memory, "what a run may take of the host's memory; empty asks the machine and its limits (cgroup, ulimit -v)");
+  f("device_memory", o.device_memory, "what a run may take of the device's memory, as 24GiB; empty asks the device").label("GPU memory");
+  f("host_memory", o.host_memory, "what a run may take of the host's memory; empty asks the machine and its limits (cgroup, ulimit -v)")
+      .label("System memory");
 }
 
 /// Whoever reads settings of others runs nothing that they name (Row::acts_outside).
 void tell_fields(config::Fields& f, TrainOptions& o) {
-  f.group("Telling others");
+  f.group("Notifications");
   f("on_save", o.tell.on_save,
     "command that the shell runs beside training whenever weights were saved, one after the other; variables say which (docs/train.md)");
   f("on_end", o.tell.on_end, "command that the shell runs when the run has ended, however it did");

@@ -25,6 +25,7 @@ bool has_other_rates(const TrainOptions& o) { return o.trained.component_rates.f
 void part_fields(config::Fields& f, TrainedChoice& o) {
   f.group("What is trained");
   f("trainable_models", o.whole, "comma list of components, or parts of them, that train whole (dit, text_encoder); empty trains a LoRA")
+      .label("Train whole parts")
       .level(Level::first_run);
   f("experts", o.experts,
     "comma list of the experts that train, of models with several: high_noise, low_noise; empty takes those whose files are there, which "
@@ -36,15 +37,17 @@ void adapter_fields(config::Fields& f, TrainOptions& o) {
   f.group("Adapters");
   f("lora_base_model", o.trained.adapted,
     "comma list of components that carry adapters; empty takes the denoiser, or those in lora_checkpoint");
-  f("lora_target_modules", o.trained.targets, "layer names, one regular expression, \"\" for every large layer, or default");
-  f("lora_type", o.adapter.type, "{words}").known(adapters::adapter_types());
-  f("lora_rank", o.adapter.rank,
-    "rank of the adapters, their size; 16 to 32 is usual; of lokr 10000 and more leave its second factor whole")
+  f("lora_target_modules", o.trained.targets, "layer names, one regular expression, \"\" for every large layer, or default")
+      .label("Layers that learn");
+  f("lora_type", o.adapter.type, "{words}").label("Kind of adapter").known(adapters::adapter_types());
+  f("lora_rank", o.adapter.rank, "rank of the adapters; 16 to 32 is usual, more learns more detail and takes more memory")
+      .label("LoRA size")
       .at_least(1)
       .at_most(adapters::kMostLokrRank)
       .level(Level::first_run)
       .called(config::kRank);
   f("lora_alpha", o.adapter.alpha, "scale is alpha / rank; 0 takes the rank")
+      .label("LoRA strength while training")
       .at_least(0)
       .learned_as([&o] { return o.adapter.alpha > 0 ? fmt::format("alpha {}", o.adapter.alpha) : ""; }, LearnedBy::adapters)
       .level(Level::first_run)
@@ -80,12 +83,14 @@ void adapter_kind_fields(config::Fields& f, TrainOptions& o) {
   f("dora_norm", o.trained.dora_norm, "output: a magnitude per output, as peft and diffusers have it; input: per input, as OneTrainer")
       .known(adapters::norm_axes())
       .counts_when("lora_type dora", [&o] { return is_dora(o); });
-  f("lokr_factor", o.adapter.lokr_factor, "largest side of LoKr's first factor; -1 takes the most even split")
+  f("lokr_factor", o.adapter.lokr_factor,
+    "largest side of LoKr's first factor; -1 takes the most even split; under a lora_rank of 10000 and more its second factor is whole")
       .counts_when("lora_type lokr", [&o] { return is_lokr(o); })
       .level(Level::all);
   f.path("lora_checkpoint", o.trained.lora_checkpoint,
          "LoRA file to start from, for several experts a comma list of theirs; it decides type, targets and alpha, and options that "
          "contradict it are refused; a larger lora_rank pads its factors")
+      .label("Begin from a LoRA")
       .called(config::kLora);
   f("lora_checkpoint_rank", o.trained.checkpoint_rank,
     "rank that the factors of lora_checkpoint are padded to, adding what they added; 0 takes lora_rank where that is asked for, else "
@@ -108,10 +113,11 @@ void preset_fields(config::Fields& f, TrainedChoice& o) {
 }
 
 void rate_fields(config::Fields& f, TrainOptions& o) {
-  f.group("Rates and weights that train");
+  f.group("Learning rate");
   f("learning_rate", o.step.learning_rate, "peak learning rate").level(Level::first_run).called(config::kRate);
   f("text_encoder_lr", o.trained.component_rates,
     "learning rate of what trains besides the denoiser, or a comma list of component=rate; empty takes learning_rate")
+      .label("Learning rate of other parts")
       .counts_when("components besides the denoiser that train; name them in lora_base_model or trainable_models",
                    [&o] { return has_other_rates(o); });
   f("trained_weights", o.trained.weights,
@@ -120,8 +126,9 @@ void rate_fields(config::Fields& f, TrainOptions& o) {
       .learned_as([&o] { return o.trained.weights == "stochastic" ? "" : "weights " + o.trained.weights; }, LearnedBy::whole);
   f("ema_decay", o.step.ema_decay,
     "files and validation take a moving average of what trains, which keeps this share of itself at each step, 0.999 say; 0: none")
+      .label("Moving average")
       .learned_as([&o] { return o.step.ema_decay > 0 ? fmt::format("ema_decay {}", o.step.ema_decay) : ""; });
-  f("max_grad_norm", o.step.max_grad_norm, "clips the gradient norm; 0 does not").at_least(0);
+  f("max_grad_norm", o.step.max_grad_norm, "clips the gradient norm; 0 does not").label("Gradient clipping").at_least(0);
 }
 
 }  // namespace
@@ -130,7 +137,7 @@ void trained_fields(config::Fields& f, TrainOptions& o) {
   part_fields(f, o.trained);
   adapter_fields(f, o);
   adapter_kind_fields(f, o);
-  f.group("Words");
+  f.group("Trained words");
   fields(f, o.embedding);
   preset_fields(f, o.trained);
   rate_fields(f, o);

@@ -61,6 +61,7 @@ void bucket_fields(config::Fields& f, DatasetChoice& o) {
   const auto buckets = [&o] { return o.enable_bucket; };
   const auto has_limits = [&o] { return o.enable_bucket && o.bucket_rule == "kohya"; };
   f("enable_bucket", o.enable_bucket, "train each picture at the size nearest its shape out of a list of sizes of the resolution's area")
+      .label("Keep the pictures' shapes")
       .level(config::Level::first_run);
   f("bucket_rule", o.bucket_rule, "kohya: the list of sd-scripts; onetrainer: OneTrainer's")
       .one_of({"kohya", "onetrainer"})
@@ -92,6 +93,7 @@ void size_fields(config::Fields& f, DatasetChoice& o) {
       .repeated();
   f("width", size.width, "fixed width").at_least(0).at_most(kMostPixelsASide).in("pixels").repeated();
   f("max_pixels", size.max_pixels, "area above which a picture is scaled down")
+      .label("Largest area")
       .at_least(1)
       .at_most(kMostPixelsASide * kMostPixelsASide)
       .in("pixels")
@@ -100,6 +102,7 @@ void size_fields(config::Fields& f, DatasetChoice& o) {
   f.numbers("resolution", o.resolution,
             "SIDE or WIDTH,HEIGHT in place of height, width and max_pixels: the size, or with enable_bucket the area; may be given several "
             "times")
+      .label("Picture size")
       .level(config::Level::first_run)
       .called(config::kSize);
   f("multi_resolution", o.multi_resolution,
@@ -138,8 +141,10 @@ constexpr double kWholeTurn = 360, kMostAdded = 10;
 
 /// A pair of options for each way to change pictures.
 void augmentation_fields(config::Fields& f, data::Augmentation& a) {
-  f("random_crop", a.random_crop, "cut pictures anywhere, not at the centre").of_visits();
-  f("random_flip", a.random_flip, "mirror every other variant of a picture left to right", {"flip_aug"}).of_visits();
+  f("random_crop", a.random_crop, "cut pictures anywhere, not at the centre").label("Random crops").of_visits();
+  f("random_flip", a.random_flip, "mirror every other variant of a picture left to right", {"flip_aug"})
+      .label("Random mirroring")
+      .of_visits();
   f("fixed_flip", a.fixed_flip, "mirror every picture left to right").of_visits().level(config::Level::all);
   const auto pair = [&](const std::string& what, data::Amount& amount, double least, double most, const std::string& random,
                         const std::string& fixed) {
@@ -163,13 +168,16 @@ void caption_fields(config::Fields& f, DatasetChoice& o) {
   f("caption_extension", files.endings,
     "comma list of endings of caption files, the first that is there counts; with enable_wildcard one is drawn, ENDING=WEIGHT times as "
     "often");
-  f("class_tokens", files.class_tokens, "caption of samples that have none", {"default_caption"});
+  f("class_tokens", files.class_tokens, "caption of samples that have none", {"default_caption"}).label("Caption where there is none");
   f("trigger_word", o.subset.visits.trigger_word,
-    "takes the place of [trigger] in captions, and stands before every caption that does not hold it; not for class sets")
+    "a word that prompts are to call what is learned by, such as \"zwx fox\": takes the place of [trigger] in captions, and stands before "
+    "every caption that does not hold it; not for class sets")
       .called(config::kTrigger);
-  f("caption_prefix", rule.prefix, "before every caption");
-  f("caption_suffix", rule.suffix, "behind every caption");
-  f("caption_dropout", rule.dropout, "share of visits under the empty caption", {"caption_dropout_rate"}).of_visits();
+  f("caption_prefix", rule.prefix, "before every caption").label("Text before captions");
+  f("caption_suffix", rule.suffix, "behind every caption").label("Text after captions");
+  f("caption_dropout", rule.dropout, "share of visits under the empty caption", {"caption_dropout_rate"})
+      .label("Share of empty captions")
+      .of_visits();
   f("enable_wildcard", rule.wildcards,
     "draw at each visit one of a picture's captions, which are lines of its file too, and one of a, b and c where it says {a|b|c}")
       .of_visits();
@@ -181,15 +189,17 @@ void tag_fields(config::Fields& f, DatasetChoice& o) {
   const auto of_changed_tags = [&rule](config::Row row) {
     row.of_visits().counts_when("shuffle_caption or caption_tag_dropout_rate", [&rule] { return rule.shuffle || rule.tag_dropout > 0; });
   };
-  f("shuffle_caption", rule.shuffle, "put the tags of a caption in another order at each visit").of_visits();
+  f("shuffle_caption", rule.shuffle, "put the tags of a caption in another order at each visit").label("Shuffle tags").of_visits();
   f("caption_tag_dropout_rate", rule.tag_dropout, "share of a caption's tags that are left out at each visit").of_visits();
-  of_changed_tags(f("keep_tokens", rule.keep_tokens, "tags at the start of a caption that are neither shuffled nor left out"));
+  of_changed_tags(f("keep_tokens", rule.keep_tokens, "tags at the start of a caption that are neither shuffled nor left out")
+                      .label("Tags that stay in front"));
   of_changed_tags(f("keep_tokens_separator", rule.keep_separator,
                     "what stands before it in a caption is neither shuffled nor left out, and what stands behind a second one; ||| say"));
   of_changed_tags(f("caption_separator", rule.separator, "what stands between the tags of a caption"));
   f.path("mask_folder", o.subset.caption_files.mask_folder,
          "folder of masks, each with the name of its picture and any ending, for masked_loss column; samples without one count whole",
-         {"mask_path", "conditioning_data_dir"});
+         {"mask_path", "conditioning_data_dir"})
+      .label("Folder of masks");
   of_changed_tags(f("secondary_separator", rule.secondary_separator,
                     "tags joined by it are shuffled and left out as one; caption_separator takes its place"));
 }

@@ -27,8 +27,11 @@ void optimizer_fields(config::Fields& f, StepSettings& o) {
 }
 
 void schedule_fields(config::Fields& f, StepSettings& o) {
-  f("lr_scheduler", o.schedule.name, "{words}, each after the warm-up").known(optim::lr_schedules());
-  f("lr_warmup_steps", o.schedule.warmup_steps, "steps over which the learning rate rises").at_most(kMostSteps).in("steps");
+  f("lr_scheduler", o.schedule.name, "{words}, each after the warm-up").label("Learning rate schedule").known(optim::lr_schedules());
+  f("lr_warmup_steps", o.schedule.warmup_steps, "steps over which the learning rate rises")
+      .label("Warm-up steps")
+      .at_most(kMostSteps)
+      .in("steps");
   f("lr_warmup_ratio", o.warmup_ratio, "share of the run's steps over which the learning rate rises, in place of lr_warmup_steps")
       .at_least(0)
       .at_most(1);
@@ -44,7 +47,9 @@ void schedule_fields(config::Fields& f, StepSettings& o) {
 
 void recomputing_fields(config::Fields& f, StepSettings& o, StepWords& words) {
   f.group("Memory and speed");
-  f("use_gradient_checkpointing", words.recomputes, "recompute blocks in backward to save memory").level(Level::first_run);
+  f("use_gradient_checkpointing", words.recomputes, "recompute blocks in backward to save memory")
+      .label("Compute blocks twice")
+      .level(Level::first_run);
   f("gradient_checkpointing_interval", o.memory.interval,
     "recompute one block of so many, the first of them; the others keep what backward needs")
       .at_least(1);
@@ -62,9 +67,11 @@ void recomputing_fields(config::Fields& f, StepSettings& o, StepWords& words) {
 }
 
 void paging_fields(config::Fields& f, StepSettings& o, StepWords& words) {
-  f("enable_optimizer_cpu_offload", o.memory.optimizer_in_host, "keep the optimizer's states in main memory");
+  f("enable_optimizer_cpu_offload", o.memory.optimizer_in_host, "keep the optimizer's states in main memory")
+      .label("Optimizer in system memory");
   f("blocks_to_swap", o.memory.paged_blocks,
     "number of the denoiser's blocks that wait in main memory, each brought to the device one ahead of its use: less device memory, slower")
+      .label("Blocks kept in system memory")
       .at_least(0)
       .at_most(kMostBlocksNamed)
       .level(Level::first_run);

@@ -53,16 +53,19 @@ void fields(config::Fields& f, ModelChoice& o) {
   f.path("tokenizer_2_path", o.tokenizer_2_path, "folder of the second tokenizer (T5), when it is not beside the model",
          {"tokenizer_t5xxl_path"});
   f("dtype", o.dtype, "fp32, bf16 or, for some models, fp16: what the model is held and computed in")
+      .label("Precision")
       .known(dtype_choices())
       .called(config::kPrecision);
   f("device", o.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
   f.path("fp8_models", o.fp8_models,
          "comma list of models, named as above (or folder:component), whose frozen weights are stored in weight_format", {},
-         models_seen_from);
+         models_seen_from)
+      .label("Parts held in 8 bits");
   auto formats = quant::format_names();
   formats.emplace_back(kAutoFormat);
   f("weight_format", o.weight_format,
     "how they are stored; auto: in INT8 where its products are faster here or the run does not fit otherwise, else not at all")
+      .label("Format of these parts")
       .known(formats);
   f("high_precision_layers", o.high_precision_layers,
     "comma list of regular expressions for linear layers that stay in dtype; \"\" for none, or default");
@@ -72,8 +75,9 @@ void fields(config::Fields& f, ModelChoice& o) {
   for (const auto& option : models::family_options()) option_row(f, option, o.own.at(option.name), option.help).decides_what_is_learned();
   for (const char* name : {"vae_tiling", "enable_vae_tiling", "tiled"})
     f.refused(name, "say how large the autoencoder's tiles are: --vae_tile_size 512");
-  f("seed", o.seed, "random seed; the same seed repeats the run").at_least(0);
-  f("num_threads", o.num_threads, "CPU threads; 0 takes all cores, or as many as the quota of a container gives")
+  f("seed", o.seed, "the same seed repeats the run").label("Random seed").at_least(0);
+  f("num_threads", o.num_threads, "0 takes all cores, or as many as the quota of a container gives")
+      .label("CPU threads")
       .at_least(0)
       .at_most(kMostThreads)
       .called(config::kThreads);
