@@ -153,6 +153,13 @@ at::Tensor to_model_range(const at::Tensor& pixels_HWC) {
   return image_3HW;
 }
 
+at::Tensor frames_to_model_range(const at::Tensor& pixels_FHWC) {
+  const auto& f = pixels_FHWC;
+  auto clip_CFHW = at::empty({f.size(3), f.size(0), f.size(1), f.size(2)}, f.options().dtype(at::kFloat));
+  for (int64_t k = 0; k < f.size(0); ++k) clip_CFHW.select(1, k).copy_(to_model_range(f[k]));
+  return clip_CFHW;
+}
+
 at::Tensor to_pixels(const at::Tensor& image_CHW) {
   return ((image_CHW.to(at::kFloat) / 2 + 0.5).clamp(0, 1) * 255).round().to(at::kByte).permute({1, 2, 0}).contiguous();
 }

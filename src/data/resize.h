@@ -50,6 +50,8 @@ at::Tensor decode_and_crop(const std::filesystem::path& path, Size known, const 
 
 /// Converts uint8 [H, W, C] to fp32 [C, H, W] in [-1, 1], on the device where they lie; the numbers are the same on every one.
 at::Tensor to_model_range(const at::Tensor& pixels_HWC);
+/// Converts the frames of a clip so: uint8 [F, H, W, C] to fp32 [C, F, H, W].
+at::Tensor frames_to_model_range(const at::Tensor& pixels_FHWC);
 
 /// Turns what to_model_range made back into pixels, clamped and rounded.
 at::Tensor to_pixels(const at::Tensor& image_CHW);

@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones_like.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -165,10 +164,7 @@ data::Cell read_cells(const Column& column, const std::vector<std::string>& cell
 /// Pixels in [-1, 1], of a picture [C, H, W] and of a clip [C, F, H, W]; other numbers as they are.
 at::Tensor in_model_range(const at::Tensor& tensor) {
   if (tensor.scalar_type() != at::kByte) return tensor;
-  if (tensor.dim() == 3) return data::to_model_range(tensor);
-  std::vector<at::Tensor> frames;
-  for (const auto& frame : tensor.unbind()) frames.push_back(data::to_model_range(frame));
-  return at::stack(frames, 1);
+  return tensor.dim() == 3 ? data::to_model_range(tensor) : data::frames_to_model_range(tensor);
 }
 
 /// Returns a cell as units read it, with a leading dimension of 1, or a list.

@@ -9,13 +9,26 @@
 
 namespace burnish::io {
 
-nlohmann::json read_json(const std::filesystem::path& path) {
+namespace {
+
+nlohmann::json read_filtered(const std::filesystem::path& path, const nlohmann::json::parser_callback_t& is_kept) {
   auto text = read_text(path);
   try {
-    return nlohmann::json::parse(text);
+    return nlohmann::json::parse(text, is_kept);
   } catch (const nlohmann::json::exception& e) {  // a syntax error, or a number out of range
     data_error("io", "{} is not valid JSON: {}", path.string(), without_source(e));
   }
+}
+
+}  // namespace
+
+nlohmann::json read_json(const std::filesystem::path& path) { return read_filtered(path, nullptr); }
+
+nlohmann::json read_json_without(const std::filesystem::path& path, const std::string& name) {
+  using Event = nlohmann::json::parse_event_t;
+  return read_filtered(path, [&](int depth, Event event, const nlohmann::json& parsed) {
+    return depth != 1 || event != Event::key || parsed.get_ref<const std::string&>() != name;
+  });
 }
 
 bool begins_as_object(const std::filesystem::path& path) {

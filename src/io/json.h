@@ -8,6 +8,8 @@ namespace burnish::io {
 
 /// The parsed file; a data Error with line and column when it is not JSON.
 nlohmann::json read_json(const std::filesystem::path& path);
+/// Reads a file without the value under that name in its outermost object, which takes no memory.
+nlohmann::json read_json_without(const std::filesystem::path& path, const std::string& name);
 
 /// Tells whether a file begins as an object of JSON does, without reading more of it.
 bool begins_as_object(const std::filesystem::path& path);

@@ -186,6 +186,13 @@ def write_sound(pipe):
                "silence": encode(torch.zeros(1, 200))}, OUT / "sound.safetensors")
 
 
+def write_expected(out, expected):
+    save_file({n: x.contiguous() for n, x in expected.items()}, out / "expected.safetensors")
+    for file in out.rglob("*"):
+        file.chmod(0o644)
+    print({n: x for n, x in expected.items() if n.endswith("loss")}, {n: x.std().item() for n, x in expected.items() if "latents" in n})
+
+
 def main():
     shutil.rmtree(OUT, ignore_errors=True)
     write_clips()
@@ -206,10 +213,7 @@ def main():
         record(pipe, heard, replay, adapter, start, name, of_frames, of_sound, expected)
     for name, has_last in (("given_first", False), ("given_last", True)):
         record_given(pipe, samples, replay, adapter, start, name, has_last, expected)
-    save_file({n: x.contiguous() for n, x in expected.items()}, OUT / "expected.safetensors")
-    for file in OUT.rglob("*"):
-        file.chmod(0o644)
-    print({n: x for n, x in expected.items() if n.endswith("loss")}, {n: x.std().item() for n, x in expected.items() if "latents" in n})
+    write_expected(OUT, expected)
 
 
 if __name__ == "__main__":

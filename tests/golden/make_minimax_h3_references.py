@@ -21,7 +21,7 @@ from transformers import Qwen2VLImageProcessor, Qwen3VLVideoProcessor
 
 import family, training_loop
 from make_minimax_h3 import FAMILY, MEAN, SHIFT, SOUND_SHIFT, STD, sound_sigma
-from make_minimax_h3_clips import CAPTIONS, FRAMES, RATE, WITHOUT, clip_of, samples_of, sound_latents
+from make_minimax_h3_clips import CAPTIONS, FRAMES, RATE, WITHOUT, clip_of, samples_of, sound_latents, write_expected
 from make_minimax_h3_clips import OUT as CLIPS
 
 sys.modules.setdefault("torchaudio", types.ModuleType("torchaudio"))  # which DiffSynth-Studio reads files with, and none is read here
@@ -200,10 +200,7 @@ def main():
     adapter = training_loop.add_adapter(pipe.transformer, FAMILY.TARGETS)
     training_loop.load_adapter(adapter, FAMILY.OUT / "lora.safetensors")
     expected |= record(pipe, samples, replay, adapter)
-    save_file({n: x.contiguous() for n, x in expected.items()}, OUT / "expected.safetensors")
-    for file in OUT.rglob("*"):
-        file.chmod(0o644)
-    print({n: x for n, x in expected.items() if n.endswith("loss")}, {n: x.std().item() for n, x in expected.items() if "latents" in n})
+    write_expected(OUT, expected)
 
 
 if __name__ == "__main__":

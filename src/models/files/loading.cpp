@@ -170,10 +170,6 @@ class WeightsOnMeta {
   const Merge* merge_;
 };
 
-}  // namespace
-
-namespace {
-
 /// Puts weights without numbers into a module, one at a time.
 class PlacingShapes {
  public:

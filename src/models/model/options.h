@@ -76,6 +76,17 @@ class OptionValues {
   std::map<std::string, OptionState> entries_;
 };
 
+/// Says whether units read reference pictures (Family::reference_columns).
+struct ReferencesRead {
+  ReferencesRead(bool any = false) : are_read(any) {}
+  /// Takes the column that a run names for them, "" for none.
+  explicit ReferencesRead(std::string named) : are_read(!named.empty()), column(std::move(named)) {}
+  operator bool() const { return are_read; }
+
+  bool are_read;
+  std::string column = {};  ///< "" also where they are read and no column is named, as when drawing
+};
+
 /// The options that a run has for a model beyond its files.
 struct ModelOptions {
   c10::ScalarType dtype = c10::ScalarType::BFloat16;  ///< dtype of the denoiser and the text encoders; autoencoders stay fp32
@@ -84,9 +95,8 @@ struct ModelOptions {
   std::string latents = "mean";                            ///< mean of the autoencoder's distribution, or "sample": drawn at every visit
   std::string init = "pretrained";                         ///< "random" builds the denoiser from its config.json and a seed
   uint64_t seed = 0;
-  bool references = false;  ///< whether its units read reference pictures (Family::reference_columns)
-  /// Further columns that its units read (Family::extra_inputs), and the one of references that a run names.
-  std::set<std::string> extra_inputs = {};
+  ReferencesRead references = {};
+  std::set<std::string> extra_inputs = {};  ///< further columns that its units read (Family::extra_inputs)
   OptionValues own = {};  ///< values of options that families declare; open_model fills in missing ones of the model's family
 
   template <class T>

@@ -71,7 +71,7 @@ std::string reference_column(const TrainOptions& o) {
 
 std::string take_inputs_of_cache(TrainOptions& o) {
   if (encodes(o) || !trains(o) || !o.extra_inputs.empty() || !o.cache.import_diffsynth.empty()) return "";
-  o.extra_inputs = listed_extra_inputs(o.data.base_path);
+  o.extra_inputs = read_list_head(o.data.base_path).extra_inputs;
   return o.extra_inputs.empty()
              ? ""
              : fmt::format("the cache {} was made with extra_inputs {}, which are read", o.data.base_path, o.extra_inputs);

@@ -45,10 +45,8 @@ ModelSettings model_settings(const TrainOptions& o) {
                   .first_blocks_apart = trains(o) && o.cache.precompute_timesteps == "blocks"};
   for (const auto& text : o.trained.presets) s.presets.push_back(loras::parse_lora_file(text));
   s.preset_components = split_list(o.trained.preset_components);
-  s.reference_column = reference_column(o);
-  s.options.references = !s.reference_column.empty();
+  s.options.references = models::ReferencesRead(reference_column(o));
   s.options.extra_inputs = extra_columns(o);
-  if (s.options.references) s.options.extra_inputs.insert(s.reference_column);
   s.options.init = o.trained.init;
   s.options.latents = o.cache.latents;
   return s;

@@ -188,11 +188,6 @@ Limits limits_of(const Settings& settings) {
   return limits;
 }
 
-std::optional<int64_t> room_of(const Settings& settings) {
-  const auto limits = limits_of(settings);
-  return settings.model.options.device.is_cpu() ? limits.host : limits.device;
-}
-
 bool fits(const MemoryPlan& plan, const Limits& limits) { return are_within(plan.num_bytes(), plan.host_bytes(), limits); }
 
 std::vector<Change> changes(const Settings& settings, const MemoryPlan& plan, const Planner& planner) {

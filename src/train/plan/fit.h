@@ -16,12 +16,13 @@ struct Change {
 /// The bytes that a run may take of its device's memory and of the host's; nothing where that is not known.
 struct Limits {
   std::optional<int64_t> device = {}, host = {};
+
+  /// Returns the limit of the memory in which `where` computes.
+  const std::optional<int64_t>& of(c10::Device where) const { return where.is_cpu() ? host : device; }
 };
 /// Finds a run's limits. The device's is what the settings say, or else what is free on a GPU; the host's is what the settings say, or else
 /// what there is for this process (memory::size_of_host).
 Limits limits_of(const Settings& settings);
-/// Returns the limit of the memory in which a run computes.
-std::optional<int64_t> room_of(const Settings& settings);
 bool fits(const MemoryPlan& plan, const Limits& limits);
 
 /// Lists what each lever that the run does not pull yet would make of its memory, in order of what they cost in speed; levers that change

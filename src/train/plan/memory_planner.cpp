@@ -43,7 +43,7 @@ class Planning {
   /// `is_tight`: the run is likely to have no room for values, which is found sooner from the plan without them, since it takes less.
   MemoryPlan plan(bool is_tight) const {
     if (settings_.step.memory.activation_bytes > 0) return within_budget();
-    bool is_limit_known = settings_.plan.refuses && (device_.is_cpu() ? limits_.host : limits_.device).has_value();
+    bool is_limit_known = settings_.plan.refuses && limits_.of(device_).has_value();
     if (!is_limit_known) return keeping_values(false);
     if (!is_tight) {
       auto plan = keeping_values(true);
@@ -59,7 +59,7 @@ class Planning {
   MemoryPlan keeping_values(bool values) const { return rehearsed({.values = values}); }
 
   MemoryPlan rehearsed(const KeptForBackward& kept) const {
-    auto of_tensors = device_.is_cpu() ? limits_.host : limits_.device;
+    auto of_tensors = limits_.of(device_);
     if (of_tensors) *of_tensors = std::max<int64_t>(0, *of_tensors - library_bytes_);
     auto plan = rehearse(settings_, kept, device_, of_tensors, files_);
     plan.library_bytes = library_bytes_;

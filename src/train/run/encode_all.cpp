@@ -12,7 +12,7 @@
 namespace burnish::train {
 
 std::set<std::string> encoders_by_block(const Opened& run) {
-  return models::too_large_encoders(run.subject.model->components(), room_of(run.settings));
+  return models::too_large_encoders(run.subject.model->components(), limits_of(run.settings).of(run.settings.model.options.device));
 }
 
 namespace {

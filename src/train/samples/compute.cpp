@@ -32,9 +32,7 @@ struct Loaded {
   const std::vector<std::string> names;
 };
 
-}  // namespace
-
-static void compute_by_block(models::Model& model, const Work& work, Progress& progress) {
+void compute_by_block(models::Model& model, const Work& work, Progress& progress) {
   auto& components = model.components();
   info("{} is read block by block, each for many samples: it takes {}, for which there is no room", *work.by_block,
        human_bytes(static_cast<double>(components.num_bytes(*work.by_block))));
@@ -49,6 +47,8 @@ static void compute_by_block(models::Model& model, const Work& work, Progress& p
     return true;
   });
 }
+
+}  // namespace
 
 void compute(models::Model& model, const Work& work) {
   at::NoGradGuard no_grad;

@@ -35,6 +35,7 @@ struct Kept {
 struct Listed {
   Samples samples;
   Kept kept;
+  std::map<std::string, std::string> digests_of_options = {};  ///< those that the samples were made with (digests_of_options), of a list
 };
 
 /// Adds a value to the tensors of a cache entry: a tensor under its name, a sample's list as the number of its tensors under NAME.size and

@@ -256,14 +256,15 @@ void find_reference_extents(Listed& listed, const models::Model& model) {
 }
 
 /// That the texts which options give are those that the cache was made with.
-void check_options_of_cache(const Samples& samples, const pipeline::Schedule& schedule, const std::filesystem::path& folder) {
-  const auto made = listed_digests(folder), now = digests_of_options(samples);
+void check_options_of_cache(const Listed& listed, const pipeline::Schedule& schedule, const std::filesystem::path& folder) {
+  const auto& made = listed.digests_of_options;
+  const auto now = digests_of_options(listed.samples);
   for (const auto& unit : schedule.once.units) {
     for (const auto& name : unit.reads) {
       const auto of_cache = made.find(name);
       if (of_cache != made.end() && now.at(name) != of_cache->second)
         data_error("train", "the cache {} was made with another {} than this run has; give the one that it was made with, or make it again",
-                   folder.string(), samples.inputs->find(name)->option);
+                   folder.string(), listed.samples.inputs->find(name)->option);
     }
   }
 }
@@ -284,7 +285,7 @@ Listed open_list(const DataSettings& settings, const models::Model& model, const
   listed.samples.columns = models::columns_of_rows(models::columns_of(model));
   check_inputs_in_cache(listed.samples, schedule, folder);
   if (is_foreign(folder)) find_reference_extents(listed, model);
-  else check_options_of_cache(listed.samples, schedule, folder);
+  else check_options_of_cache(listed, schedule, folder);
   check_pictures_read(listed.samples, folder);
   find_latent_shapes(listed, model, kept);
   if (!is_foreign(folder)) check_extents(listed.samples, folder);
@@ -327,7 +328,7 @@ namespace {
 /// Tells whether one of a run's datasets is visited in such a way, by the options or by the list of the cache that is trained from.
 bool any_set(const DataSettings& settings, const std::function<bool(const data::VisitRule&)>& is_so) {
   if (settings.from_pictures) return std::ranges::any_of(settings.pictures.subsets, is_so, &data::Subset::visits);
-  return !is_foreign(settings.list_folder) && std::ranges::any_of(listed_sets(settings.list_folder), is_so);
+  return !is_foreign(settings.list_folder) && std::ranges::any_of(read_list_head(settings.list_folder).sets, is_so);
 }
 
 }  // namespace

@@ -275,6 +275,7 @@ Listed read_list(data::Cache& cache, const std::vector<std::string>& kept) {
     for (const auto& set : json.at("datasets")) read_set(set, listed.samples);
     for (const auto& sample : json.at("samples")) read_sample(sample, sections, listed);
     listed.kept.empty_caption = read_entries(json.at("empty_caption"), sections);
+    listed.digests_of_options = json.value(kDigests, std::map<std::string, std::string>());
   });
   check_listed(cache, listed);
   check_origin(cache, listed);
@@ -292,29 +293,15 @@ std::map<std::string, std::string> digests_of_options(const Samples& samples) {
   return digests;
 }
 
-std::map<std::string, std::string> listed_digests(const std::filesystem::path& cache) {
-  return io::read_own_json(cache / kList, kMakeAgain,
-                           [](const nlohmann::json& json) { return json.value(kDigests, std::map<std::string, std::string>()); });
-}
-
-std::vector<data::VisitRule> listed_sets(const std::filesystem::path& cache) {
+ListHead read_list_head(const std::filesystem::path& cache) {
   if (!io::is_there(cache / kList)) return {};
   try {
     Samples samples;
-    const auto json = io::read_json(cache / kList);
+    const auto json = io::read_json_without(cache / kList, "samples");
     for (const auto& set : json.value("datasets", nlohmann::json::array())) read_set(set, samples);
-    return samples.sets;
+    return {samples.sets, join(json.value(kExtraInputs, std::vector<std::string>()), ",")};
   } catch (const nlohmann::json::exception&) {
     return {};  // read_list says what is wrong
-  }
-}
-
-std::string listed_extra_inputs(const std::filesystem::path& cache) {
-  if (!io::is_there(cache / kList)) return "";
-  try {
-    return join(io::read_json(cache / kList).value(kExtraInputs, std::vector<std::string>()), ",");
-  } catch (const nlohmann::json::exception&) {
-    return "";  // read_list says what is wrong
   }
 }
 

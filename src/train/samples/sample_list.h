@@ -8,15 +8,16 @@ namespace burnish::train {
 /// since.
 Listed read_list(data::Cache& cache, const std::vector<std::string>& kept);
 
-/// Digests of what options make of the samples (Input::option), by input; of a run, and as the list of that cache has them.
+/// Digests of what options make of a run's samples (Input::option), by input.
 std::map<std::string, std::string> digests_of_options(const Samples& samples);
-std::map<std::string, std::string> listed_digests(const std::filesystem::path& cache);
 
-/// Returns the extra_inputs that the cache in that folder was made with; "" where none were, and where there is no list.
-std::string listed_extra_inputs(const std::filesystem::path& cache);
-
-/// Returns how the datasets in that cache's list are visited; none when there is no such list.
-std::vector<data::VisitRule> listed_sets(const std::filesystem::path& cache);
+/// What a cache's list says beside its samples.
+struct ListHead {
+  std::vector<data::VisitRule> sets = {};  ///< how its datasets are visited
+  std::string extra_inputs = {};           ///< those that it was made with; "" for none
+};
+/// Reads the head of the list of the cache in that folder, and no sample; an empty one where there is no list or read_list refuses it.
+ListHead read_list_head(const std::filesystem::path& cache);
 
 /// Writes the list of samples, `samples.json`, into the cache.
 void save_list(data::Cache& cache, const Samples& samples, const Kept& kept);

@@ -20,7 +20,6 @@ struct ModelSettings {
   bool first_blocks_apart = false;                  ///< the blocks before the first trained one are a part of their own
   std::vector<loras::LoraFile> presets = {};        ///< LoRAs that are merged into the weights before anything is done with them
   std::vector<std::string> preset_components = {};  ///< the components that presets are merged into; none: all that the files adapt
-  std::string reference_column = {};                ///< metadata column with pictures that the model is to read; "" for none (others: own)
 };
 
 /// Settings of a word whose vectors train.

@@ -38,7 +38,7 @@ void warn_of_missing_input(const models::Model& model, const ModelSettings& sett
   const auto& expected = model.names().references.expected;
   if (expected.empty() || settings.options.extra_inputs.contains(expected)) return;
   const bool is_of_references = contains(models::reference_columns(), expected);
-  if (is_of_references && settings.reference_column.empty())
+  if (is_of_references && !settings.options.references)
     warn("{} was trained with reference pictures, and this run has none; name their column with --extra_inputs {}", model.names().variant,
          expected);
   if (!is_of_references)
@@ -59,7 +59,7 @@ void check_references(const models::Model& model, const std::string& column) {
 /// Checks that the model reads the further columns that a run names.
 void check_extra_inputs(const models::Model& model, const std::set<std::string>& columns) {
   for (const auto& column : columns) {
-    if (find_column(model.names().extra_inputs, column) != nullptr || column == model.names().references.column) continue;
+    if (find_column(model.names().extra_inputs, column) != nullptr) continue;
     auto known = models::extra_inputs();
     config_error("train", "extra_inputs '{}' is for {}, which is not among the files of this {} model; name its file too, or take it out",
                  column, find_column(known, column)->words.needs, model.names().family);
@@ -95,7 +95,7 @@ void add_companions(models::Model& model, const TrainedSettings& trained) {
 Subject open_subject(const ModelSettings& settings, const TrainedSettings& trained, const models::Model* opened) {
   auto model = models::open_model(opened ? opened->files() : models::open_model_files(settings.names), settings.options);
   warn_of_missing_input(*model, settings);
-  check_references(*model, settings.reference_column);
+  check_references(*model, settings.options.references.column);
   check_extra_inputs(*model, settings.options.extra_inputs);
   merge_presets(*model, settings);
   add_companions(*model, trained);

@@ -62,10 +62,10 @@ EditingUnits::EditingUnits(const ModelOptions& options, Components& components, 
                "the transformer takes {} channels for {} that it gives; those of FLUX.1, of Fill ({}) and of FLEX.2 ({}) are known",
                dit.in_channels, dit.out_channels, 2 * dit.out_channels + 4 * kFillSide * kFillSide, 3 * dit.out_channels + 4);
   check_pairs({{"flux_fill_image", "flux_fill_mask"}, {"flux_fill_mask", "flux_fill_image"}});
-  const auto* beside = first_further_input(options_);
-  if (options_.references && (editing_ != Editing::none || beside != nullptr))
+  const auto& columns = options_.extra_inputs;
+  if (options_.references && (editing_ != Editing::none || !columns.empty()))
     config_error("models", "reference pictures are read by FLUX.1 Kontext and Step1X-Edit alone, and not beside {}; take one of them out",
-                 beside == nullptr ? "the channels that this transformer edits by" : beside->name);
+                 columns.empty() ? "the channels that this transformer edits by" : *columns.begin());
 }
 
 bool EditingUnits::can_read(std::string_view column) const {

@@ -158,7 +158,7 @@ mmdit::HeldLayers FluxModel::part_of(const std::string& name) const {
 }
 
 std::string FluxModel::split_first_blocks(const Trains& trains) {
-  if (first_further_input(options_) != nullptr || step1x_->is_there()) return "";  // what they give the blocks is not kept between them
+  if (!options_.extra_inputs.empty() || step1x_->is_there()) return "";  // what they give the blocks is not kept between them
   num_first_ = blocks_before_training(
       *components_.skeleton("dit"), trains,
       {.stacks = double_then_single(config_.num_double_blocks, config_.num_single_blocks), .behind = {"norm_out", "proj_out"}});

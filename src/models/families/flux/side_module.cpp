@@ -1,6 +1,5 @@
 #include "models/families/flux/side_module.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/input_error.h"
@@ -42,11 +41,6 @@ Described side_modules_in(const ModelFiles& files) {
           {found.lora_encoder, "FLUX.1 LoRA encoder"},
           {found.face_projector, "InfiniteYou image projector"},
           {found.image_encoder, "SigLIP image encoder"}};
-}
-
-const Column* first_further_input(const ModelOptions& options) {
-  const auto* found = std::ranges::find_if(kExtraInputs, [&](const Column& one) { return options.extra_inputs.contains(one.name); });
-  return found == std::end(kExtraInputs) ? nullptr : found;
 }
 
 void SideModule::add_names(Names& names) const {

@@ -32,9 +32,6 @@ inline const Column kExtraInputs[] = {
     {.name = "lora_encoder_inputs", .is = Column::Is::text, .words = {"an encoder of LoRAs"}},
 };
 
-/// Returns the first of them that a run names; null where it names none, but perhaps a column of references.
-const Column* first_further_input(const ModelOptions& options);
-
 /// The sources of these components among some files; a source without an entry is not among them.
 struct SideSources {
   Source controlnet, ip_adapter, value_controller, redux, image_encoder, lora_encoder, face_projector;

@@ -40,8 +40,8 @@ at::Tensor last_frame(const std::vector<at::Tensor>& pictures, const at::Tensor&
 
 /// Tells whether what is given are references, by the column that a run names; drawings name none.
 bool takes_references(const ModelOptions& options, bool named_of_references) {
-  if (!options.references || options.extra_inputs.contains(kFirstFrameColumn)) return false;
-  if (options.extra_inputs.contains(kReferencesColumn)) return true;
+  if (!options.references) return false;
+  if (const auto& column = options.references.column; !column.empty()) return column == kReferencesColumn;
   const auto& use = options.get<std::string>(kUseOption);
   return use == "auto" ? named_of_references : use == "references";
 }

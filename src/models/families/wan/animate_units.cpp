@@ -107,7 +107,7 @@ bool has_its_columns(const ModelOptions& options) {
                  keeps ? kKeptMask : kKeptVideo);
   const bool poses = options.extra_inputs.contains(kPoseVideo), faces = options.extra_inputs.contains(kFaceVideo);
   const bool more = keeps || options.extra_inputs.contains(kPreviousFrames);
-  if (poses == faces && (poses ? options.references : !more)) return poses;  // without all it goes on from a picture alone
+  if (poses == faces && (poses ? options.references.are_read : !more)) return poses;  // without all it goes on from a picture alone
   config_error("models",
                "Wan-Animate reads input_image, {} and {} together, of which this run has some; name all three in extra_inputs, when "
                "drawing give --reference and both clips",
