@@ -21,6 +21,7 @@ struct Kept {
   std::map<int64_t, std::vector<CacheSlots>> by_row;  ///< entries of each variant, by row
   CacheSlots empty_caption;                           ///< entries that the empty caption alone decides
   std::map<int64_t, data::RowHashes> hashes;          ///< hashes of the files that results were made from, by row
+  std::map<std::string, std::string> digests = {};    ///< of a cache that is trained from: digests_of_options of the run that made it
 
   /// Reads the named values of a sample, each with a leading batch dimension of 1. Under the empty caption, values that a caption alone
   /// decides are the empty caption's.
@@ -35,7 +36,6 @@ struct Kept {
 struct Listed {
   Samples samples;
   Kept kept;
-  std::map<std::string, std::string> digests_of_options = {};  ///< those that the samples were made with (digests_of_options), of a list
 };
 
 /// Adds a value to the tensors of a cache entry: a tensor under its name, a sample's list as the number of its tensors under NAME.size and

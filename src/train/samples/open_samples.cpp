@@ -257,7 +257,7 @@ void find_reference_extents(Listed& listed, const models::Model& model) {
 
 /// That the texts which options give are those that the cache was made with.
 void check_options_of_cache(const Listed& listed, const pipeline::Schedule& schedule, const std::filesystem::path& folder) {
-  const auto& made = listed.digests_of_options;
+  const auto& made = listed.kept.digests;
   const auto now = digests_of_options(listed.samples);
   for (const auto& unit : schedule.once.units) {
     for (const auto& name : unit.reads) {

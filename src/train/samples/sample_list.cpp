@@ -275,7 +275,7 @@ Listed read_list(data::Cache& cache, const std::vector<std::string>& kept) {
     for (const auto& set : json.at("datasets")) read_set(set, listed.samples);
     for (const auto& sample : json.at("samples")) read_sample(sample, sections, listed);
     listed.kept.empty_caption = read_entries(json.at("empty_caption"), sections);
-    listed.digests_of_options = json.value(kDigests, std::map<std::string, std::string>());
+    listed.kept.digests = json.value(kDigests, std::map<std::string, std::string>());
   });
   check_listed(cache, listed);
   check_origin(cache, listed);
