@@ -64,8 +64,8 @@ SoundUnits::SoundUnits(const ModelOptions& options, Components& components, cons
     config_error("models",
                  "{} none takes all sound out of what the model sees, and extra_inputs {} has it learned; take one of the two out",
                  kSoundOption, kSoundInput.name);
-  if (is_asked) weight_ = options.get<double>(kSoundWeight);
-  if (frames_weight_ == 0 && weight_ == 0)
+  weight_ = options.get<double>(kSoundWeight);
+  if (frames_weight_ == 0 && !is_learned())
     config_error("models", "with {} 0 nothing is learned but sound; name {} in extra_inputs, with a {} above 0", kFramesWeight,
                  kSoundInput.name, kSoundWeight);
   if (!source_.entry) {
@@ -96,7 +96,14 @@ std::vector<NamedRecipe> SoundUnits::components() const {
 }
 
 LatentSpace::Stream SoundUnits::stream() const {
-  return {.name = kSound, .channels = channels_, .spatial = 0, .temporal = kLatentsASecond, .weight = weight_, .num_before = kSides};
+  return {.name = kSound,
+          .channels = channels_,
+          .spatial = 0,
+          .temporal = kLatentsASecond,
+          .weight = weight_,
+          .is_in_samples = is_encoded(),
+          .shift = shift_,
+          .num_before = kSides};
 }
 
 void SoundUnits::add_names(Names& names) const {
@@ -106,12 +113,6 @@ void SoundUnits::add_names(Names& names) const {
   auto column = kSoundInput;
   column.rate = config_.rate;
   names.extra_inputs.push_back(column);
-}
-
-at::Tensor SoundUnits::sigma(const at::Tensor& sigma_B) const { return sigma_B * shift_ / (1 + sigma_B * (shift_ - 1)); }
-
-at::Tensor SoundUnits::share_of_step(const at::Tensor& sigma_B, const at::Tensor& sigma_after_B) const {
-  return shift_ / ((1 + sigma_B * (shift_ - 1)) * (1 + sigma_after_B * (shift_ - 1)));
 }
 
 /// Zeros are the mean of all sounds, of which noise leaves nothing that could be told from another's.
@@ -197,7 +198,7 @@ void SoundUnits::add_units(UnitGroups& groups, const diffusion::Process& process
                                 s.write(target, process.target(s.tensor(latents), s.tensor(noise), at));
                               }});
   const auto map = of_sound(kLossMap);
-  if (is_judged())
+  if (is_learned())
     groups.weigh.push_back({"weigh_sound", {kHasSound}, {map}, {}, [=](pipeline::Scope& s) { s.write(map, s.tensor(kHasSound)); }});
   if (components_.has(kAudioVae)) groups.decode.push_back(decode_unit());
 }
