@@ -14,13 +14,17 @@ struct SmallFamily {
   std::vector<std::string> parts{"transformer", "text_encoder", "vae"};  ///< folders with weights, the denoiser's first
   int64_t height = 48, width = 64;                                       ///< of the pictures of its runs
   std::string pictures = "pipeline/pictures/metadata.csv";  ///< metadata of its data below tests/golden: four pictures or clips
-  bool is_of_clips = false;
-  bool keeps_time_in_fp32 = false;  ///< what is made of the time, in files too
-  bool makes_few_tokens = false;    ///< a quarter of what others make of a picture
-  bool needs_index = false;         ///< whether model_index.json has numbers that no part tells
-  bool runs_parts_by_text = false;  ///< whether layers of the denoiser run once for each text of a batch
+  std::string model_of = "";                                ///< the row whose model it is with data of another kind; "": it has its own
+  int64_t num_frames = 1;                                   ///< of its clips
+  std::vector<std::string> more_data = {};                  ///< further words that name its data
+  bool keeps_time_in_fp32 = false;                          ///< what is made of the time, in files too
+  bool makes_few_tokens = false;                            ///< a quarter of what others make of a picture
+  bool needs_index = false;                                 ///< whether model_index.json has numbers that no part tells
+  bool runs_parts_by_text = false;                          ///< whether layers of the denoiser run once for each text of a batch
 
-  std::string pipeline() const { return name == "flux" ? "pipeline" : name + "_pipeline"; }
+  bool is_of_clips() const { return num_frames > 1; }
+  bool has_own_model() const { return model_of.empty(); }
+  std::string pipeline() const { return name == "flux" ? "pipeline" : (has_own_model() ? name : model_of) + "_pipeline"; }
   std::filesystem::path folder() const { return golden() / pipeline() / "model"; }
   std::string denoiser() const { return parts[0] == "unet" ? "unet" : "dit"; }
   bool has(const std::string& part) const { return std::ranges::count(parts, part) > 0; }
@@ -40,10 +44,11 @@ struct SmallFamily {
     for (const auto& tokenizer : lacks()) words.insert(words.end(), {"--" + tokenizer + "_path", (assets / tokenizer).string()});
     return words;
   }
-  /// Its data: four pictures, pictures of three layers, or clips of nine frames.
+  /// Its data: four pictures, pictures of three layers, or clips.
   std::vector<std::string> data_words() const {
     std::vector<std::string> words{"--dataset_metadata_path", (golden() / pictures).string()};
-    if (is_of_clips) words.insert(words.end(), {"--num_frames", "9", "--frame_rate", "16"});
+    if (is_of_clips()) words.insert(words.end(), {"--num_frames", std::to_string(num_frames)});
+    words.insert(words.end(), more_data.begin(), more_data.end());
     return words;
   }
 
@@ -79,15 +84,27 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "qwen_layered", .pictures = "qwen_layered_pipeline/layers/metadata.json"},
       {.name = "qwen_image_21", .height = 64, .makes_few_tokens = true},
       {.name = "minimax_h3", .height = 64, .keeps_time_in_fp32 = true, .makes_few_tokens = true},
+      {.name = "minimax_h3_clips",
+       .parts = {"transformer", "text_encoder", "vae", "audio_vae"},
+       .height = 32,
+       .pictures = "minimax_h3_clips/metadata.csv",
+       .model_of = "minimax_h3",
+       .num_frames = 22,
+       .more_data = {"--extra_inputs", "input_audio"},
+       .keeps_time_in_fp32 = true},
       {.name = "krea2", .needs_index = true, .runs_parts_by_text = true},
       {.name = "anima", .parts = {"transformer", "text_conditioner", "text_encoder", "vae"}},
-      {.name = "wan", .pictures = "wan_clips/metadata.csv", .is_of_clips = true, .keeps_time_in_fp32 = true}};
+      {.name = "wan",
+       .pictures = "wan_clips/metadata.csv",
+       .num_frames = 9,
+       .more_data = {"--frame_rate", "16"},
+       .keeps_time_in_fp32 = true}};
   return kFamilies;
 }
 
 inline const SmallFamily& small_family(const std::string& name) { return *std::ranges::find(small_families(), name, &SmallFamily::name); }
 
-/// Those for which `of` holds.
+/// Those for which `of` holds, SmallFamily::has_own_model for example.
 template <class Of>
 std::vector<SmallFamily> small_families(Of of) {
   std::vector<SmallFamily> some;
