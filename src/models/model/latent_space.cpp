@@ -32,7 +32,9 @@ int64_t num_latents(const LatentSpace& space, int64_t temporal, int64_t num_fram
 
 double LatentSpace::Stream::level(double time) const { return diffusion::static_shift(shift, time); }
 
-at::Tensor LatentSpace::Stream::level(const at::Tensor& time_B) const { return time_B * shift / (1 + time_B * (shift - 1)); }
+at::Tensor LatentSpace::Stream::level(const at::Tensor& time_B) const {
+  return shift == 1 ? time_B : time_B * shift / (1 + time_B * (shift - 1));
+}
 
 std::vector<int64_t> LatentSpace::shape(const Stream& stream, const Extent& extent) const {
   check(extent);

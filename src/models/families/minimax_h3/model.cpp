@@ -289,8 +289,7 @@ UnitGroups MiniMaxH3Model::units_of(const Expert&) {
   groups.encode_prompt.push_back({"encode_prompt", told, texts, {kEncoder}, [this](Scope& s) { encode_prompt(s); }});
   groups.denoise = denoise_units();
   if (!sound_->is_seen()) return groups;
-  groups.add_noise = noise_units(process(), {latent_space_.streams.front()});
-  sound_->add_units(groups, process());
+  sound_->add_units(groups);
   return groups;
 }
 

@@ -23,7 +23,7 @@ namespace {
 
 /// The frames of a clip in a second.
 constexpr int64_t kFramesASecond = 24;
-const std::string kSigma = "sigma", kImage = "image";
+const std::string kImage = "image";
 
 std::string of_sound(const std::string& value) { return stream_value(kSound, value); }
 
@@ -188,15 +188,9 @@ pipeline::Unit SoundUnits::decode_unit() const {
           }};
 }
 
-void SoundUnits::add_units(UnitGroups& groups, const diffusion::Process& process) const {
+void SoundUnits::add_units(UnitGroups& groups) const {
   if (!is_seen_) return;
   groups.encode_image.push_back(is_encoded() ? encode_unit() : stand_unit());
-  const auto latents = kSound, noise = of_sound("noise"), noisy = of_sound("noisy"), target = of_sound("target");
-  groups.add_noise.push_back({"add_noise_to_sound", {latents, noise, kSigma}, {noisy, target}, {}, [=, this, &process](pipeline::Scope& s) {
-                                const auto at = sigma(s.tensor(kSigma));
-                                s.write(noisy, process.add_noise(s.tensor(latents), s.tensor(noise), at));
-                                s.write(target, process.target(s.tensor(latents), s.tensor(noise), at));
-                              }});
   const auto map = of_sound(kLossMap);
   if (is_learned())
     groups.weigh.push_back({"weigh_sound", {kHasSound}, {map}, {}, [=](pipeline::Scope& s) { s.write(map, s.tensor(kHasSound)); }});

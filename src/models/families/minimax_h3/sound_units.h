@@ -53,8 +53,8 @@ class SoundUnits {
   /// Makes the unit that encodes sounds in a list of tensors, [2, N] -> [C, 2 L], all of the left before the right; other tensors stay.
   pipeline::Unit encode_list_unit(const std::string& from, const std::string& to) const;
 
-  /// Adds what encodes, noises, weighs and decodes sound. `process` must outlive the units, as must this.
-  void add_units(UnitGroups& groups, const diffusion::Process& process) const;
+  /// Adds what encodes, weighs and decodes sound. This must outlive the units.
+  void add_units(UnitGroups& groups) const;
 
  private:
   pipeline::Unit stand_unit() const;
