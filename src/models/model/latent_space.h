@@ -30,9 +30,12 @@ struct LatentSpace {
     int64_t spatial = 8;   ///< pixels to a latent along height and width; 0: it has none of these, but is one line behind another
     int64_t temporal = 1;  ///< frames to a latent, of the first in a clip or in a step of it those that are left; of lines latents a second
     int64_t patch = 2;     ///< latents to a token along height and width
-    double weight = 1;     ///< factor on its mean error in a sample's loss, a sum over streams; 0: it is seen, and not judged
-    /// Whether samples have it. What none has stands beside the others as noise, and is judged where a drawing of the model is.
-    bool is_in_samples = true;
+    /// Says how its errors count in a sum over streams.
+    struct Loss {
+      double weight = 1;       ///< factor on its mean error; 0: it is seen, and not judged
+      bool of_samples = true;  ///< whether samples have it; what none has stands beside them as noise, and counts where drawings are judged
+    };
+    Loss loss = {};
     double shift = 1;        ///< diffusion::static_shift of the first stream's times to the levels of its noise
     int64_t num_before = 0;  ///< latents in front of those of the clip, made of something else that the sample has; of lines their number
     std::string held = {};   ///< a value of the denoiser with the latents that a clip begins with, and not with noise; "": there is none

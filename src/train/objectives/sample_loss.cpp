@@ -25,9 +25,9 @@ at::Tensor weight_of(const MaskedLoss& masked, const at::Tensor& mask_B1hw, int6
   return weight;
 }
 
-/// Whether a stream is there for more than to be seen.
+/// Tells whether a stream is there for more than to be seen.
 bool counts(const models::LatentSpace::Stream& stream, Judged judged) {
-  return stream.weight != 0 && (stream.is_in_samples || judged == Judged::drawings);
+  return stream.loss.weight != 0 && (stream.loss.of_samples || judged == Judged::drawings);
 }
 
 constexpr double kLeast = 1e-8;  // least divisor, with which the loss is 0 where nothing counts
@@ -61,7 +61,7 @@ at::Tensor sum_of_streams(const models::LatentSpace& space, const std::function<
     if (!counts(stream, judged)) continue;
     auto mean_B = of_stream(stream);
     if (!mean_B.defined()) continue;
-    if (stream.weight != 1) mean_B = stream.weight * mean_B;
+    if (stream.loss.weight != 1) mean_B = stream.loss.weight * mean_B;
     sum_B = sum_B.defined() ? sum_B + mean_B : mean_B;
   }
   return sum_B;

@@ -33,10 +33,10 @@ at::Tensor masked_mean(const MaskedLoss& masked, const at::Tensor& error, const 
 /// is defined, is the family's loss_map: it multiplies an element's weight, and elements count in a mean by it.
 at::Tensor mean_error(const MaskedLoss& masked, const at::Tensor& error, const at::Tensor& mask_B1hw, const at::Tensor& map);
 
-/// What is judged: the samples' own latents, or drawings of the model, which have every stream whatever the samples lack.
+/// Judged are the samples' own latents, or drawings of the model, which have every stream whatever the samples lack.
 enum class Judged { samples, drawings };
 
-/// Sums the losses of each sample's streams by Stream::weight, which gives its loss [B]. `of_stream` gives the errors' mean [B] of a
+/// Sums the losses of each sample's streams by Stream::Loss, which gives its loss [B]. `of_stream` gives the errors' mean [B] of a
 /// stream, undefined where the samples lack it. The first stream is in every sample.
 at::Tensor sum_of_streams(const models::LatentSpace& space, const std::function<at::Tensor(const models::LatentSpace::Stream&)>& of_stream,
                           Judged judged = Judged::samples);

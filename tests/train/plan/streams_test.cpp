@@ -35,7 +35,7 @@ class TwoStreams final : public models::skeleton::SkeletonModel {
  public:
   TwoStreams(const models::ModelFiles& files, const models::ModelOptions& options) : SkeletonModel(files, options) {
     latent_space_.streams.push_back(
-        {.name = "tone", .channels = 2, .spatial = 4, .weight = 0.5, .shift = kToneShift, .column = kColumn.name});
+        {.name = "tone", .channels = 2, .spatial = 4, .loss = {.weight = 0.5}, .shift = kToneShift, .column = kColumn.name});
     names_.extra_inputs = {kColumn};
   }
   models::UnitGroups units_of(const models::Expert& expert) override {

@@ -205,7 +205,7 @@ void MiniMaxH3Model::add_autoencoder(const Source& source) {
   add(autoencoder_, /*patch=*/2);
   auto& frames = latent_space_.streams.front();
   frames.temporal = config.frames_per_latent();
-  frames.weight = sound_->frames_weight();
+  frames.loss.weight = sound_->frames_weight();
   latent_space_.frames_step = config.clip_length;
   latent_space_.first_frames = (config.latents_per_clip() - config.num_dropped) * config.frames_per_latent() - config.num_frames_before();
   latent_space_.frame_rate = kFrameRate;

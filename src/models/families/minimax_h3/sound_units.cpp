@@ -100,8 +100,7 @@ LatentSpace::Stream SoundUnits::stream() const {
           .channels = channels_,
           .spatial = 0,
           .temporal = kLatentsASecond,
-          .weight = weight_,
-          .is_in_samples = is_encoded(),
+          .loss = {.weight = weight_, .of_samples = is_encoded()},
           .shift = shift_,
           .num_before = kSides};
 }

@@ -26,9 +26,9 @@ at::Tensor key_of(int64_t num_heads, const at::Tensor& x_BLD, const at::Tensor& 
   auto heads = [num_heads](const at::Tensor& x) { return x.unflatten(-1, {num_heads, -1}); };
   if (kernels::qk_norm_rope_is_one_pass(heads(x_BLD), heads(weight), cos, sin))
     return kernels::qk_norm_rope(heads(x_BLD), heads(weight), cos, sin, kEps);
-  return nn::by_tokens({{x_BLD}, {weight, nn::kShared}, {cos, 0}, {sin, 0}}, 2, nn::tokens_of_one_piece(x_BLD), [heads](const nn::Tensors& some) {
-    return kernels::qk_norm_rope(heads(some[0]), heads(some[1]), some[2], some[3], kEps);
-  });
+  return nn::by_tokens(
+      {{x_BLD}, {weight, nn::kShared}, {cos, 0}, {sin, 0}}, 2, nn::tokens_of_one_piece(x_BLD),
+      [heads](const nn::Tensors& some) { return kernels::qk_norm_rope(heads(some[0]), heads(some[1]), some[2], some[3], kEps); });
 }
 
 /// {query, key [B, L, D], weights of their norms, cos, sin} -> {query, key [B, H, L, E]}, ready for attention. Both in fp32 would be as
@@ -90,9 +90,10 @@ struct AddGated : torch::autograd::Function<AddGated> {
 
 at::Tensor modulated(const at::Tensor& x_BLD, const at::Tensor& scale_BD, const at::Tensor& shift_BD) {
   if (x_BLD.scalar_type() == scale_BD.scalar_type()) return kernels::modulated_norm(x_BLD, scale_BD, shift_BD, kEps);
-  return nn::by_tokens({{x_BLD}, {scale_BD, nn::kShared}, {shift_BD, nn::kShared}}, 1, nn::tokens_of_one_piece(x_BLD), [](const nn::Tensors& in) {
-    return kernels::modulated_norm(in[0].to(in[1].scalar_type()), in[1], in[2], kEps).to(in[0].scalar_type());
-  });
+  return nn::by_tokens({{x_BLD}, {scale_BD, nn::kShared}, {shift_BD, nn::kShared}}, 1, nn::tokens_of_one_piece(x_BLD),
+                       [](const nn::Tensors& in) {
+                         return kernels::modulated_norm(in[0].to(in[1].scalar_type()), in[1], in[2], kEps).to(in[0].scalar_type());
+                       });
 }
 
 at::Tensor gated(const at::Tensor& x_BLD, const at::Tensor& gate_BD, const at::Tensor& y_BLD) {
