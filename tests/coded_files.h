@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/safetensors.h"
+#include "kernels/rotate/rotate.h"
 #include "kernels/unpack/unpack.h"
 #include "models/files/coded_weights.h"
 
@@ -40,6 +41,41 @@ inline io::NamedTensors in_nf4(const io::NamedTensors& tensors, const IsCoded& i
     all.emplace_back(name + ".quant_map", values);
     nlohmann::json state{{"quant_type", "nf4"}, {"blocksize", 32}, {"dtype", "bfloat16"}, {"shape", tensor.sizes().vec()}};
     all.emplace_back(name + ".quant_state.bitsandbytes__nf4", text_tensor(state.dump()));
+  }
+  return all;
+}
+
+/// As ComfyUI has int8_convrot: rotated by four, a scale for each row.
+inline io::NamedTensors in_int8_convrot(const io::NamedTensors& tensors, const IsCoded& is_coded) {
+  io::NamedTensors all;
+  for (const auto& [name, tensor] : tensors) {
+    if (!is_coded(name, tensor)) {
+      all.emplace_back(name, tensor);
+      continue;
+    }
+    constexpr int64_t kGroup = 4;
+    const auto rotated = tensor.to(at::kFloat).clone();
+    kernels::rotate_(rotated, kGroup);
+    const auto scales = rotated.abs().amax(1, true) / 127;
+    const auto layer = name.substr(0, name.size() - std::string("weight").size());
+    all.emplace_back(name, (rotated / scales).round().to(at::kChar));
+    all.emplace_back(layer + "weight_scale", scales);
+    all.emplace_back(layer + "comfy_quant", text_tensor(R"({"format": "int8_tensorwise", "convrot": true, "convrot_groupsize": 4})"));
+  }
+  return all;
+}
+
+/// As ComfyUI has fp8_scaled: E4M3, a scale for each layer.
+inline io::NamedTensors in_scaled_fp8(const io::NamedTensors& tensors, const IsCoded& is_coded) {
+  io::NamedTensors all{{"scaled_fp8", at::zeros({2}).to(at::kFloat8_e4m3fn)}};
+  for (const auto& [name, tensor] : tensors) {
+    if (!is_coded(name, tensor)) {
+      all.emplace_back(name, tensor);
+      continue;
+    }
+    const auto wide = tensor.to(at::kFloat), scale = wide.abs().amax() / 448;
+    all.emplace_back(name, (wide / scale).to(at::kFloat8_e4m3fn));
+    all.emplace_back(name.substr(0, name.size() - std::string("weight").size()) + "scale_weight", scale);
   }
   return all;
 }

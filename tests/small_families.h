@@ -13,14 +13,22 @@ struct SmallFamily {
   std::string name;                                                      ///< NAME_pipeline below tests/golden holds its model
   std::vector<std::string> parts{"transformer", "text_encoder", "vae"};  ///< folders with weights, the denoiser's first
   int64_t height = 48, width = 64;                                       ///< of the pictures of its runs
-  std::string pictures = "pipeline/pictures/metadata.csv";  ///< metadata of its data below tests/golden: four pictures or clips
-  bool is_of_clips = false;
+  /// Its data below tests/golden: four pictures or clips.
+  struct Rows {
+    std::string metadata = "pipeline/pictures/metadata.csv";
+    int64_t num_frames = 1;               ///< of clips
+    std::vector<std::string> words = {};  ///< further words that name them
+  };
+  Rows rows = {};
+  std::string model_of = "";        ///< the row whose model it is, with data of another kind; "": it has its own
   bool keeps_time_in_fp32 = false;  ///< what is made of the time, in files too
   bool makes_few_tokens = false;    ///< a quarter of what others make of a picture
   bool needs_index = false;         ///< whether model_index.json has numbers that no part tells
   bool runs_parts_by_text = false;  ///< whether layers of the denoiser run once for each text of a batch
 
-  std::string pipeline() const { return name == "flux" ? "pipeline" : name + "_pipeline"; }
+  bool is_of_clips() const { return rows.num_frames > 1; }
+  bool has_own_model() const { return model_of.empty(); }
+  std::string pipeline() const { return name == "flux" ? "pipeline" : (has_own_model() ? name : model_of) + "_pipeline"; }
   std::filesystem::path folder() const { return golden() / pipeline() / "model"; }
   std::string denoiser() const { return parts[0] == "unet" ? "unet" : "dit"; }
   bool has(const std::string& part) const { return std::ranges::count(parts, part) > 0; }
@@ -40,10 +48,11 @@ struct SmallFamily {
     for (const auto& tokenizer : lacks()) words.insert(words.end(), {"--" + tokenizer + "_path", (assets / tokenizer).string()});
     return words;
   }
-  /// Its data: four pictures, pictures of three layers, or clips of nine frames.
+  /// Its data: four pictures, pictures of three layers, or clips.
   std::vector<std::string> data_words() const {
-    std::vector<std::string> words{"--dataset_metadata_path", (golden() / pictures).string()};
-    if (is_of_clips) words.insert(words.end(), {"--num_frames", "9", "--frame_rate", "16"});
+    std::vector<std::string> words{"--dataset_metadata_path", (golden() / rows.metadata).string()};
+    if (is_of_clips()) words.insert(words.end(), {"--num_frames", std::to_string(rows.num_frames)});
+    words.insert(words.end(), rows.words.begin(), rows.words.end());
     return words;
   }
 
@@ -76,18 +85,24 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "ideogram4", .parts = {"transformer", "unconditional_transformer", "text_encoder", "vae"}, .makes_few_tokens = true},
       {.name = "chroma"},
       {.name = "qwen_image"},
-      {.name = "qwen_layered", .pictures = "qwen_layered_pipeline/layers/metadata.json"},
+      {.name = "qwen_layered", .rows = {"qwen_layered_pipeline/layers/metadata.json"}},
       {.name = "qwen_image_21", .height = 64, .makes_few_tokens = true},
       {.name = "minimax_h3", .height = 64, .keeps_time_in_fp32 = true, .makes_few_tokens = true},
+      {.name = "minimax_h3_clips",
+       .parts = {"transformer", "text_encoder", "vae", "audio_vae"},
+       .height = 32,
+       .rows = {"minimax_h3_clips/metadata.csv", 22, {"--extra_inputs", "input_audio"}},
+       .model_of = "minimax_h3",
+       .keeps_time_in_fp32 = true},
       {.name = "krea2", .needs_index = true, .runs_parts_by_text = true},
       {.name = "anima", .parts = {"transformer", "text_conditioner", "text_encoder", "vae"}},
-      {.name = "wan", .pictures = "wan_clips/metadata.csv", .is_of_clips = true, .keeps_time_in_fp32 = true}};
+      {.name = "wan", .rows = {"wan_clips/metadata.csv", 9, {"--frame_rate", "16"}}, .keeps_time_in_fp32 = true}};
   return kFamilies;
 }
 
 inline const SmallFamily& small_family(const std::string& name) { return *std::ranges::find(small_families(), name, &SmallFamily::name); }
 
-/// Those for which `of` holds.
+/// Those for which `of` holds, SmallFamily::has_own_model for example.
 template <class Of>
 std::vector<SmallFamily> small_families(Of of) {
   std::vector<SmallFamily> some;

@@ -78,13 +78,13 @@ std::unique_ptr<Sampler> FlowProcess::sampler(const SamplerOptions& options) con
   const auto name = options.name == "default" ? config_.sampler : options.name;
   if (name != "euler" && name != "unipc" && name != "lcm")
     config_error("diffusion", "sampler {} walks discrete timesteps, and this model flows; choose euler, unipc or lcm", name);
-  if (!options.times.empty() && name != "lcm") return std::make_unique<FlowEuler>(options.times);
-  if (!options.times.empty()) return std::make_unique<FlowLcm>(options.times);
   auto over = [&](std::vector<double> sigmas) -> std::unique_ptr<Sampler> {
+    for (double& sigma : sigmas) sigma = static_shift(options.shift_over_times, sigma);
     if (name == "lcm") return std::make_unique<FlowLcm>(std::move(sigmas));
-    if (name == "unipc") return unipc_sampler(config_.unipc_order, std::move(sigmas));
+    if (name == "unipc" && options.times.empty()) return unipc_sampler(config_.unipc_order, std::move(sigmas));
     return std::make_unique<FlowEuler>(std::move(sigmas));
   };
+  if (!options.times.empty()) return over(options.times);
   if (options.timestep_spacing == "diffsynth") {
     auto sigmas = grid_of(grid_.config(), options.num_steps);
     sigmas.push_back(0);

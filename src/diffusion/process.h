@@ -37,6 +37,7 @@ struct SamplerOptions {
   int64_t num_image_tokens = 0;  ///< matters to shifts that depend on it
   /// The times of a flow where each step begins and the last one ends, in place of the model's own.
   std::vector<double> times = {};
+  double shift_over_times = 1;  ///< static_shift of a flow's times to the levels of the noise that is walked, of further latents
 };
 /// Returns what a sampler and its spacing may be called.
 std::vector<std::string> sampler_names();

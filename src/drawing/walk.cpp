@@ -79,6 +79,7 @@ Denoiser denoiser_of(models::Model& model, const std::vector<models::Expert>& ex
   for (const auto& stream : model.latent_space().streams) {
     denoiser.streams.push_back(stream.name);
     if (!stream.held.empty()) denoiser.held[stream.name] = stream.held;
+    if (stream.shift != 1) denoiser.shifts[stream.name] = stream.shift;
   }
   for (const auto& expert : experts) {
     auto groups = model.units_of(expert);
@@ -91,7 +92,9 @@ Denoiser denoiser_of(models::Model& model, const std::vector<models::Expert>& ex
 Walk::Walk(const Denoiser& denoiser, const pipeline::Values& noise, pipeline::Values conditions, WalkOptions options)
     : denoiser_(denoiser), conditions_(std::move(conditions)), options_(std::move(options)) {
   for (const auto& [stream, start] : noise) {
-    samplers_[stream] = denoiser.process.sampler(options_.sampler);
+    auto own = options_.sampler;
+    if (const auto shift = denoiser.shifts.find(stream); shift != denoiser.shifts.end()) own.shift_over_times = shift->second;
+    samplers_[stream] = denoiser.process.sampler(own);
     latents_[stream] = samplers_.at(stream)->start(std::get<at::Tensor>(start));
   }
 }

@@ -21,6 +21,7 @@ struct Denoiser {
   diffusion::Guide guide = diffusion::guide;
   std::vector<std::string> streams = {models::kLatents};
   std::map<std::string, std::string> held = {};  ///< conditions that streams' latents begin with (models::LatentSpace::Stream::held)
+  std::map<std::string, double> shifts = {};     ///< of streams whose noise is of another level than the first one's (Stream::shift)
   /// Returns the scale of guidance at a step of a walk of which `scale` is asked for; null: `scale`.
   std::function<double(double scale, int64_t step, int64_t num_steps)> guidance_at = {};
 

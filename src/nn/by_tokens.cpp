@@ -154,6 +154,11 @@ at::Tensor by_tokens(const std::vector<TokenInput>& inputs, int64_t dim, int64_t
   return ByTokens::apply(cut, anchor, at::TensorList(all));
 }
 
+int64_t tokens_of_one_piece(const at::Tensor& x, int64_t dim) {
+  const auto of_token = x.numel() / std::max<int64_t>(1, x.size(dim)) * int64_t{sizeof(float)};
+  return std::max<int64_t>(1, (int64_t{32} << 20) / std::max<int64_t>(1, of_token));
+}
+
 int64_t set_tokens_at_once(Module& root, int64_t count) {
   int64_t num_modules = 0;
   root.visit([&](const std::string&, Module& module) {

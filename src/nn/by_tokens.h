@@ -22,6 +22,9 @@ struct TokenInput {
 at::Tensor by_tokens(const std::vector<TokenInput>& inputs, int64_t dim, int64_t at_once,
                      const std::function<at::Tensor(const Tensors& inputs)>& compute, bool has_parameters = false);
 
+/// Counts the tokens along `dim` that take 32 MiB in fp32: what is made of them number by number takes little beside them all then.
+int64_t tokens_of_one_piece(const at::Tensor& x, int64_t dim = 1);
+
 /// A module with a part that goes token by token and is large in between, as the feed-forward layers of a transformer's block.
 class GoesByTokens {
  public:

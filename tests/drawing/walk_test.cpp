@@ -62,6 +62,40 @@ TEST_F(Walks, EqualTheStepsWrittenOut) {
   }
 }
 
+/// Of every sampler, where the second stream's noise is of a level shifted over that of the first.
+TEST_F(Walks, FurtherStreamsHaveLevelsOfTheirOwn) {
+  constexpr double kShift = 0.25;
+  auto units = denoise("sigma", weight);
+  units.push_back({"denoise_tone", {"tone_noisy", "noisy", "sigma"}, {"tone_prediction"}, {}, [](pipeline::Scope& s) {
+                     s.write("tone_prediction", s.tensor("tone_noisy") * 0.3 + s.tensor("noisy").mean() * s.tensor("sigma").mean());
+                   }});
+  const auto tone = at::randn({2, 7});
+  for (const std::string name : {"euler", "unipc", "lcm"}) {
+    WalkOptions walking{.sampler = {.name = name, .num_steps = 4}};
+    walking.step_noise = [&](int64_t step, const std::string& stream) {
+      return stream == "tone" ? at::full_like(tone, static_cast<double>(step)) : at::zeros(kShape);
+    };
+    Denoiser denoiser{flow, {{{}, units}}, diffusion::guide, {}};
+    denoiser.streams.emplace_back("tone");
+    denoiser.shifts["tone"] = kShift;
+    const auto found =
+        std::get<at::Tensor>(walk(denoiser, pipeline::Values{{"latents", noise}, {"tone", tone}}, conditions, walking).at("tone"));
+    auto sampler = flow.sampler(walking.sampler);
+    auto own = walking.sampler;
+    own.shift_over_times = kShift;
+    auto of_tone = flow.sampler(own);
+    auto x = noise, y = tone;
+    for (int64_t i = 0; i < 4; ++i) {
+      const double time = sampler->time(i);
+      EXPECT_NEAR(of_tone->time(i), kShift * time / (1 + (kShift - 1) * time), 1e-12) << name;
+      const auto velocity = y * 0.3 + x.mean() * static_cast<float>(time);
+      x = sampler->update(x, predicted(weight, x, at::full({2}, time), text), i, [&] { return at::zeros(kShape); });
+      y = of_tone->update(y, velocity, i, [&] { return at::full_like(tone, static_cast<double>(i)); });
+    }
+    EXPECT_LE(test::relative_error(found, y), 1e-6) << name;
+  }
+}
+
 TEST_F(Walks, AreGuidedAwayFromTheOtherConditions) {
   diffusion::SamplerOptions options{.num_steps = 3};
   WalkOptions walking{.sampler = options};

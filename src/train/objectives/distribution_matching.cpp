@@ -56,7 +56,7 @@ pipeline::Units dmd2_units(const Subject& subject, const Dmd2Options& options) {
 class DistributionMatching final : public Objective {
  public:
   DistributionMatching(const ObjectiveSettings& settings, const Subject& subject, Dmd2Options own)
-      : seed_(settings.seed), own_(std::move(own)), units_(dmd2_units(subject, own_)) {}
+      : seed_(settings.seed), own_(std::move(own)), space_(subject.model->latent_space()), units_(dmd2_units(subject, own_)) {}
 
   pipeline::Units units() const override { return units_; }
   std::set<std::string> without_gradient() const override { return {kDrawLatents}; }
@@ -70,25 +70,29 @@ class DistributionMatching final : public Objective {
   std::vector<std::string> logged() const override { return kDmd2Losses; }
 
   pipeline::Values draws(const DrawRequest& request) const override {
-    const auto& shape = request.samples.at(0)->latent_shape;
+    const auto& sample = *request.samples.at(0);
     std::vector<double> starts, sigmas;
     for (const auto& visit : request.visits) {
       starts.push_back(own_.student_sigmas.at(student_step(own_.simulates ? request.lead : visit)));
       sigmas.push_back(matching_sigma(visit));
     }
     const auto options = at::TensorOptions().dtype(at::kFloat);
-    pipeline::Values draws{{"sigma", at::tensor(starts, options)},
-                           {kMatchingSigma, at::tensor(sigmas, options)},
-                           {"noise", normal_noise(request.visits, shape, seed_, Purpose::noise)},
-                           {kMatchingNoise, normal_noise(request.visits, shape, seed_, Purpose::noise, kMatchingNoise)}};
+    pipeline::Values draws{{"sigma", at::tensor(starts, options)}, {kMatchingSigma, at::tensor(sigmas, options)}};
     if (request.names.contains(kRegularisingNoise))
-      draws[kRegularisingNoise] = normal_noise(request.visits, shape, seed_, Purpose::noise, kRegularisingNoise);
+      draws[kRegularisingNoise] = normal_noise(request.visits, sample.latent_shape, seed_, Purpose::noise, kRegularisingNoise);
     if (own_.simulates)
       draws[kDrawnSteps] = at::scalar_tensor(static_cast<int64_t>(student_step(request.lead)), at::TensorOptions().dtype(at::kLong));
-    if (request.names.contains(kStepNoise)) {
+    for (const auto& stream : space_.streams) {
+      auto add = [&](const char* what, at::IntArrayRef shape, const std::string& of) {
+        const auto name = stream.value(what);
+        if (request.names.contains(name)) draws[name] = normal_noise(request.visits, shape, seed_, Purpose::noise, of);
+      };
+      const auto& shape = shape_of(sample, stream.name);
+      add("noise", shape, stream.name);
+      add(kMatchingNoise, shape, stream.value(kMatchingNoise));
       auto of_steps = shape;
       of_steps.insert(of_steps.begin(), std::ssize(own_.student_sigmas) - 2);
-      draws[kStepNoise] = normal_noise(request.visits, of_steps, seed_, Purpose::noise, kStepNoise);
+      add(kStepNoise, of_steps, stream.value(kStepNoise));
     }
     return draws;
   }
@@ -109,6 +113,7 @@ class DistributionMatching final : public Objective {
 
   uint64_t seed_;
   Dmd2Options own_;
+  const models::LatentSpace& space_;
   pipeline::Units units_;
 };
 
@@ -166,9 +171,9 @@ std::unique_ptr<Objective> make_dmd2(const ObjectiveSettings& settings, const Su
   auto& model = *subject;
   if (model.process().time_name() != "sigma")
     config_error("train", "dmd2 distils models that flow, and {} has discrete timesteps; choose direct_distill", model.names().variant);
-  if (model.latent_space().streams.size() > 1 || model.names().experts.size() > 1)
-    config_error("train", "dmd2 distils one denoiser of one stream of latents, and this model has more; choose sft");
-  if (!written_maps(model).empty()) config_error("train", "dmd2 judges whole latents, and of this model's not all count; choose sft");
+  if (model.names().experts.size() > 1) config_error("train", "dmd2 distils one denoiser, and this model has more; choose sft");
+  if (!written_maps(model, Judged::drawings).empty())
+    config_error("train", "dmd2 judges whole latents, and of this model's not all count; choose sft");
   if (own.teacher_cfg_scale != 1 && !drawing::guides_by_prompts(model))
     config_error("train",
                  "dmd2_teacher_cfg_scale is {}, and guidance of this model leads away from what training does not run; set it to 1",

@@ -62,8 +62,8 @@ pipeline::Unit drawing_unit(models::Model& model, const DrawnLatents& drawn, con
   const auto names = denoiser.condition_names();
   const bool guides = drawn.guidance != 1;
   pipeline::Unit unit{kDrawLatents, {kDrawnSteps}, {}, denoiser.models(), {}};
-  if (!drawn.step_noise.empty()) unit.reads.push_back(drawn.step_noise);
   for (const auto& stream : space.streams) {
+    if (!drawn.step_noise.empty()) unit.reads.push_back(stream.value(drawn.step_noise));
     unit.reads.push_back(stream.value("noise"));
     unit.writes.push_back(stream.value("noisy"));
   }
@@ -85,11 +85,11 @@ pipeline::Unit drawing_unit(models::Model& model, const DrawnLatents& drawn, con
     for (const auto& name : models) scope.uses(name);
     drawing::WalkOptions options{.sampler = sampler_options(drawn, space.num_tokens(scope.tensor("noise").sizes().slice(1)))};
     if (guides) options.guidance = {away, drawn.guidance};
-    options.step_noise = [&](int64_t step, const std::string&) {
+    options.step_noise = [&](int64_t step, const std::string& stream) {
       if (drawn.step_noise.empty())
         config_error("train", "latents are drawn by a sampler that draws no noise on its way; this model's own does: set {} to pictures",
                      kLatentsFrom);
-      return scope.tensor(drawn.step_noise).select(1, step);
+      return scope.tensor(models::stream_value(stream, drawn.step_noise)).select(1, step);
     };
     options.goes_on = [num_steps = scope.tensor(kDrawnSteps).item<int64_t>()](int64_t step) { return step < num_steps; };
     drawing::Walk walk(denoiser, noise, shown, options);

@@ -33,6 +33,31 @@ std::vector<double> times_of(const diffusion::Process& process, const diffusion:
   return times;
 }
 
+const char* const kTrajectory = "trajectory";
+
+/// Names the noise that walks of the model begin in among what a unit reads.
+void add_noise_reads(models::Model& model, pipeline::Unit& unit) {
+  unit.reads.emplace_back(kTrajectoryNoise);
+  if (model.latent_space().streams.size() > 1) unit.reads.emplace_back(kFurtherNoise);
+}
+
+/// Reads the noise [B, ...] in which the walks of a batch begin, of every stream, in fp64.
+drawing::Walk::Tensors start_of(models::Model& model, pipeline::Scope& scope) {
+  drawing::Walk::Tensors start{{models::kLatents, scope.tensor(kTrajectoryNoise).to(at::kDouble)}};
+  std::set<std::string> further;
+  for (const auto& stream : model.latent_space().streams)
+    if (stream.name != models::kLatents) further.insert(stream.name);
+  if (further.empty()) return start;
+  const auto& lists = scope.lists(kFurtherNoise);
+  for (size_t i = 0; const auto& stream : further) {
+    std::vector<at::Tensor> of_samples;
+    for (const auto& list : lists) of_samples.push_back(list.at(i).to(at::kDouble));
+    start[stream] = at::stack(of_samples);
+    ++i;
+  }
+  return start;
+}
+
 pipeline::Values conditions_of(pipeline::Scope& scope, const std::vector<std::string>& names, const std::set<std::string>& negative,
                                c10::Device device) {
   pipeline::Values conditions;
@@ -92,8 +117,9 @@ std::vector<std::vector<double>> walk_through(const std::vector<double>& times, 
 pipeline::Unit walk_unit(models::Model& model, const ObjectiveSettings& settings, const std::set<std::string>& negative) {
   auto denoiser = drawing::denoiser_of(model, model.experts_there(), drawing::UnitsFor::training);
   auto names = denoiser.condition_names();
-  pipeline::Unit unit{"walk", names, {"trajectory"}, denoiser.models(), {}};
-  unit.reads.push_back("trajectory_noise");
+  pipeline::Unit unit{"walk", names, {}, denoiser.models(), {}};
+  add_noise_reads(model, unit);
+  for (const auto& stream : model.latent_space().streams) unit.writes.push_back(stream.value(kTrajectory));
   for (const auto& name : negative) unit.reads.push_back(kNegative + name);
   auto own = imitation_options_of(settings.own);
   if (!negative.empty() && !drawing::guides_by_prompts(model))
@@ -103,46 +129,60 @@ pipeline::Unit walk_unit(models::Model& model, const ObjectiveSettings& settings
                               kTeacherGuidance, own.teacher_cfg_scale, kSpacing, own.spacing);
   unit.run = [&model, denoiser, settings, own, names, negative, models = unit.models](pipeline::Scope& scope) {
     // The walk is computed in fp64, so that a velocity is found again exactly between the places that it leads to.
-    auto x = scope.tensor("trajectory_noise").to(settings.device, at::kDouble);
-    auto num_tokens = model.latent_space().num_tokens(x.sizes().slice(1));
+    auto places = start_of(model, scope);
+    for (auto& [stream, x] : places) x = x.to(settings.device);
+    auto num_tokens = model.latent_space().num_tokens(places.at(models::kLatents).sizes().slice(1));
     auto times = student_times(own, denoiser.process, num_tokens);
     auto fine = times_of(denoiser.process, sampler_options(own.spacing, own.num_teacher_steps, num_tokens));
     auto conditions = conditions_of(scope, names, {}, settings.device);
     drawing::WalkOptions options;
     if (!negative.empty()) options.guidance = {conditions_of(scope, names, negative, settings.device), own.teacher_cfg_scale};
     for (const auto& name : models) scope.uses(name);
-    std::vector<at::Tensor> velocities;
+    std::map<std::string, std::vector<at::Tensor>> velocities;
     for (auto& steps : walk_through(times, fine)) {
-      auto from = x;
-      auto duration = steps.back() - steps.front();
+      const auto from = places;
+      const auto begin = steps.front(), end = steps.back();
       options.sampler.times = std::move(steps);
-      x = drawing::walk(denoiser, from, conditions, options);
-      velocities.push_back(((x - from) / duration).to(at::kFloat));
+      for (const auto& [stream, x] : drawing::walk(denoiser, {from.begin(), from.end()}, conditions, options))
+        places[stream] = std::get<at::Tensor>(x);
+      for (const auto& stream : model.latent_space().streams) {
+        const auto moved = places.at(stream.name) - from.at(stream.name);
+        velocities[stream.name].push_back((moved / (stream.level(end) - stream.level(begin))).to(at::kFloat));
+      }
     }
-    scope.write("trajectory", at::stack(velocities, 1));
+    for (const auto& [stream, of_steps] : velocities) scope.write(models::stream_value(stream, kTrajectory), at::stack(of_steps, 1));
   };
   return unit;
 }
 
-pipeline::Unit place_unit(models::Model& model, const ObjectiveSettings& settings, const std::string& trajectory) {
-  auto run = [&model, own = imitation_options_of(settings.own), trajectory](pipeline::Scope& scope) {
-    const auto& velocity_BS = scope.tensor(trajectory);
+pipeline::Unit place_unit(models::Model& model, const ObjectiveSettings& settings, const std::string& prefix) {
+  auto run = [&model, own = imitation_options_of(settings.own), prefix](pipeline::Scope& scope) {
     const auto& step_B = scope.tensor("trajectory_step");
-    auto x = scope.tensor("trajectory_noise").to(at::kDouble);
-    auto times = student_times(own, model.process(), model.latent_space().num_tokens(x.sizes().slice(1)));
-    std::vector<at::Tensor> places;
-    for (int64_t k = 0; k < velocity_BS.size(1); ++k) {
-      auto i = static_cast<size_t>(k);
-      places.push_back(x.to(at::kFloat));
-      x = x + velocity_BS.select(1, k).to(at::kDouble) * (times.at(i + 1) - times.at(i));
+    const auto start = start_of(model, scope);
+    const auto times = student_times(own, model.process(), model.latent_space().num_tokens(start.at(models::kLatents).sizes().slice(1)));
+    for (const auto& stream : model.latent_space().streams) {
+      const auto& velocity_BS = scope.tensor(prefix + stream.value(kTrajectory));
+      auto x = start.at(stream.name).to(velocity_BS.device());
+      std::vector<at::Tensor> places;
+      for (int64_t k = 0; k < velocity_BS.size(1); ++k) {
+        auto i = static_cast<size_t>(k);
+        places.push_back(x.to(at::kFloat));
+        x = x + velocity_BS.select(1, k).to(at::kDouble) * (stream.level(times.at(i + 1)) - stream.level(times.at(i)));
+      }
+      std::vector<int64_t> shape(static_cast<size_t>(velocity_BS.dim()), 1);
+      shape[0] = step_B.size(0);
+      auto of_step = [&](const at::Tensor& all_BS) { return at::take_along_dim(all_BS, step_B.view(shape), 1).squeeze(1); };
+      scope.write(stream.value("noisy"), of_step(at::stack(places, 1)));
+      scope.write(stream.value("target"), of_step(velocity_BS));
     }
-    std::vector<int64_t> shape(static_cast<size_t>(velocity_BS.dim()), 1);
-    shape[0] = step_B.size(0);
-    auto of_step = [&](const at::Tensor& all_BS) { return at::take_along_dim(all_BS, step_B.view(shape), 1).squeeze(1); };
-    scope.write("noisy", of_step(at::stack(places, 1)));
-    scope.write("target", of_step(velocity_BS));
   };
-  return {"place", {trajectory, "trajectory_noise", "trajectory_step"}, {"noisy", "target"}, {}, run};
+  pipeline::Unit unit{"place", {"trajectory_step"}, {}, {}, run};
+  add_noise_reads(model, unit);
+  for (const auto& stream : model.latent_space().streams) {
+    unit.reads.push_back(prefix + stream.value(kTrajectory));
+    unit.writes.insert(unit.writes.end(), {stream.value("noisy"), stream.value("target")});
+  }
+  return unit;
 }
 
 }  // namespace burnish::train

@@ -25,13 +25,17 @@ std::vector<double> student_times(const ImitationOptions& options, const diffusi
 /// ends. The times of `fine` nearest to `times` make way for them.
 std::vector<std::vector<double>> walk_through(const std::vector<double>& times, const std::vector<double>& fine);
 
-/// Makes the unit "walk" from trajectory_noise [1, C, h, w] and the denoiser's conditions (under guidance also those of no prompt, as
-/// negative_*) to trajectory [1, steps, C, h, w], fp32: for each of the student's steps the mean velocity with which the walk gets from its
-/// beginning to its end. `negative` names the conditions that there are of no prompt.
+/// The noise in which a sample's trajectory begins, of the first stream, and of further ones as a list in the order of their names.
+inline const char *const kTrajectoryNoise = "trajectory_noise", *const kFurtherNoise = "further_trajectory_noise";
+
+/// Makes the unit "walk" from kTrajectoryNoise [1, C, h, w], kFurtherNoise and the denoiser's conditions (under guidance also those of no
+/// prompt, as negative_*) to trajectory [1, steps, C, h, w] of every stream, fp32: for each of the student's steps the mean velocity with
+/// which the walk gets from its beginning to its end, over the stream's own levels. `negative` names the conditions that there are of no
+/// prompt.
 pipeline::Unit walk_unit(models::Model& model, const ObjectiveSettings& settings, const std::set<std::string>& negative);
 
-/// Makes the unit from a trajectory, its noise and trajectory_step [B] to noisy and target: the point where that step begins, to which the
-/// noise and the velocities before it lead, and the step's velocity.
-pipeline::Unit place_unit(models::Model& model, const ObjectiveSettings& settings, const std::string& trajectory);
+/// Makes the unit from trajectories, whose names begin with `prefix`, their noise and trajectory_step [B] to noisy and target of every
+/// stream: the point where that step begins, to which the noise and the velocities before it lead, and the step's velocity.
+pipeline::Unit place_unit(models::Model& model, const ObjectiveSettings& settings, const std::string& prefix);
 
 }  // namespace burnish::train

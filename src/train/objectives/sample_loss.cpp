@@ -25,6 +25,11 @@ at::Tensor weight_of(const MaskedLoss& masked, const at::Tensor& mask_B1hw, int6
   return weight;
 }
 
+/// Tells whether a stream is there for more than to be seen.
+bool counts(const models::LatentSpace::Stream& stream, Judged judged) {
+  return stream.loss.weight != 0 && (stream.loss.of_samples || judged == Judged::drawings);
+}
+
 constexpr double kLeast = 1e-8;  // least divisor, with which the loss is 0 where nothing counts
 
 }  // namespace
@@ -49,23 +54,24 @@ at::Tensor mean_error(const MaskedLoss& masked, const at::Tensor& error, const a
   return (error * weight).flatten(1).sum(1) / over_B.clamp_min(kLeast);
 }
 
-at::Tensor sum_of_streams(const models::LatentSpace& space,
-                          const std::function<at::Tensor(const models::LatentSpace::Stream&)>& of_stream) {
+at::Tensor sum_of_streams(const models::LatentSpace& space, const std::function<at::Tensor(const models::LatentSpace::Stream&)>& of_stream,
+                          Judged judged) {
   at::Tensor sum_B;
   for (const auto& stream : space.streams) {
-    if (stream.weight == 0) continue;  // it is there to be seen, and nothing of it is judged
+    if (!counts(stream, judged)) continue;
     auto mean_B = of_stream(stream);
     if (!mean_B.defined()) continue;
-    if (stream.weight != 1) mean_B = stream.weight * mean_B;
+    if (stream.loss.weight != 1) mean_B = stream.loss.weight * mean_B;
     sum_B = sum_B.defined() ? sum_B + mean_B : mean_B;
   }
   return sum_B;
 }
 
-std::set<std::string> written_maps(models::Model& model) {
+std::set<std::string> written_maps(models::Model& model, Judged judged) {
   std::set<std::string> maps;
   const auto units = model.units().weigh;
   for (const auto& stream : model.latent_space().streams) {
+    if (judged == Judged::drawings && stream.name != models::kLatents) continue;
     auto map = stream.value(models::kLossMap);
     if (std::ranges::any_of(units, [&](const auto& unit) { return contains(unit.writes, map); })) maps.insert(map);
   }
@@ -83,9 +89,9 @@ pipeline::Unit loss_unit(models::Model& model, const SampleLoss& loss, const std
   const auto& process = model.process();
   const auto& space = model.latent_space();
   pipeline::Unit unit{result, {}, {result}, {}, {}};
-  const auto maps = written_maps(model);
+  const auto maps = written_maps(model, compared.judged);
   for (const auto& stream : space.streams) {
-    if (stream.weight != 0) unit.reads.insert(unit.reads.end(), {compared.prediction_of(stream), compared.target_of(stream)});
+    if (counts(stream, compared.judged)) unit.reads.insert(unit.reads.end(), {compared.prediction_of(stream), compared.target_of(stream)});
   }
   if (!is_l2) unit.reads.push_back(process.time_name());
   if (loss.masked.on) unit.reads.emplace_back("loss_mask");
@@ -100,14 +106,14 @@ pipeline::Unit loss_unit(models::Model& model, const SampleLoss& loss, const std
       return mean_error(is_masked ? loss.masked : MaskedLoss{}, error, is_masked ? s.tensor("loss_mask") : at::Tensor(),
                         maps.contains(map) ? s.tensor(map) : at::Tensor());
     };
-    s.write(result, sum_of_streams(space, of_stream));
+    s.write(result, sum_of_streams(space, of_stream, compared.judged));
   };
   return unit;
 }
 
-pipeline::Units loss_units(models::Model& model, const SampleLoss& loss, const std::string& result) {
+pipeline::Units loss_units(models::Model& model, const SampleLoss& loss, const std::string& result, const Compared& compared) {
   auto units = weighing_units(model, loss);
-  units.push_back(loss_unit(model, loss, result));
+  units.push_back(loss_unit(model, loss, result, compared));
   return units;
 }
 

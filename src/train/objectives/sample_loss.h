@@ -33,12 +33,17 @@ at::Tensor masked_mean(const MaskedLoss& masked, const at::Tensor& error, const 
 /// is defined, is the family's loss_map: it multiplies an element's weight, and elements count in a mean by it.
 at::Tensor mean_error(const MaskedLoss& masked, const at::Tensor& error, const at::Tensor& mask_B1hw, const at::Tensor& map);
 
-/// Sums the losses of each sample's streams by Stream::weight, which gives its loss [B]. `of_stream` gives the errors' mean [B] of a
-/// stream, undefined where the samples lack it. The first stream is in every sample.
-at::Tensor sum_of_streams(const models::LatentSpace& space, const std::function<at::Tensor(const models::LatentSpace::Stream&)>& of_stream);
+/// Judged are the samples' own latents, or drawings of the model, which have every stream whatever the samples lack.
+enum class Judged { samples, drawings };
 
-/// Returns the names of the loss maps of streams that the model's units write.
-std::set<std::string> written_maps(models::Model& model);
+/// Sums the losses of each sample's streams by Stream::Loss, which gives its loss [B]. `of_stream` gives the errors' mean [B] of a
+/// stream, undefined where the samples lack it. The first stream is in every sample.
+at::Tensor sum_of_streams(const models::LatentSpace& space, const std::function<at::Tensor(const models::LatentSpace::Stream&)>& of_stream,
+                          Judged judged = Judged::samples);
+
+/// Returns the names of the loss maps of streams that the model's units write, of drawings that of the first stream alone: the others' say
+/// what a sample lacks.
+std::set<std::string> written_maps(models::Model& model, Judged judged = Judged::samples);
 
 /// Makes the units that say how a sample's elements count: those of the family, and for masks the one that writes loss_mask.
 pipeline::Units weighing_units(models::Model& model, const SampleLoss& loss);
@@ -47,6 +52,7 @@ pipeline::Units weighing_units(models::Model& model, const SampleLoss& loss);
 struct Compared {
   std::string prediction_prefix = {}, target_prefix = {};
   std::string target = "target";
+  Judged judged = Judged::samples;
 
   std::string prediction_of(const models::LatentSpace::Stream& stream) const { return prediction_prefix + stream.value("prediction"); }
   std::string target_of(const models::LatentSpace::Stream& stream) const { return target_prefix + stream.value(target); }
@@ -62,6 +68,6 @@ struct ComparedTensors {
 pipeline::Unit loss_unit(models::Model& model, const SampleLoss& loss, const std::string& result = "loss", const Compared& compared = {});
 
 /// Makes the units of `weighing_units`, then `loss_unit`.
-pipeline::Units loss_units(models::Model& model, const SampleLoss& loss, const std::string& result = "loss");
+pipeline::Units loss_units(models::Model& model, const SampleLoss& loss, const std::string& result = "loss", const Compared& compared = {});
 
 }  // namespace burnish::train

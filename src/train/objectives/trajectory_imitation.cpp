@@ -27,7 +27,9 @@ RandomKey trajectory_key(const Sample& sample) {
 std::string trajectory_noise_content(const Samples& samples, const Pick& pick, const data::RowHashes&) {
   if (pick.row == kNoRow) return "";
   const auto& sample = samples.at(pick.row);
-  return fmt::format("noise {} [{}]", trajectory_key(sample).value(), fmt::join(sample.latent_shape, ","));
+  auto content = fmt::format("noise {} [{}]", trajectory_key(sample).value(), fmt::join(sample.latent_shape, ","));
+  for (const auto& [stream, shape] : sample.further_latents) content += fmt::format(" {} [{}]", stream, fmt::join(shape, ","));
+  return content;
 }
 
 /// Draws the noise in which a sample's trajectory begins: one at all of its visits, another for every row.
@@ -36,8 +38,18 @@ pipeline::Value load_trajectory_noise(const Samples& samples, const Pick& pick) 
   return diffusion::normal_noise(trajectory_key(sample).value(), sample.latent_shape).unsqueeze(0);
 }
 
+/// Draws that of further streams, a list in the order of their names.
+pipeline::Value load_further_noise(const Samples& samples, const Pick& pick) {
+  const auto& sample = samples.at(pick.row);
+  std::vector<at::Tensor> list;
+  for (const auto& [stream, shape] : sample.further_latents)
+    list.push_back(diffusion::normal_noise(models::stream_key(trajectory_key(sample).value(), stream), shape));
+  return pipeline::TensorLists{list};
+}
+
 std::vector<Input> imitation_inputs(const models::OptionValues&) {
-  return {{"trajectory_noise", true, trajectory_noise_content, load_trajectory_noise}};
+  return {{kTrajectoryNoise, true, trajectory_noise_content, load_trajectory_noise},
+          {kFurtherNoise, true, trajectory_noise_content, load_further_noise}};
 }
 
 /// Makes the encoders, the walk of the model as it was before training, and one step of the student on it.
@@ -59,9 +71,9 @@ pipeline::Units imitation_units(const ObjectiveSettings& settings, const Subject
   auto reference = reference_units(units, subject);
   bool has_own = pipeline::has_unit(reference, kReference + "walk");
   add(reference);
-  add({place_unit(*subject, settings, has_own ? kReference + "trajectory" : "trajectory")});
+  add({place_unit(*subject, settings, has_own ? kReference : "")});
   add(groups.denoise);
-  add(loss_units(*subject, settings.sample_loss));
+  add(loss_units(*subject, settings.sample_loss, "loss", {.judged = Judged::drawings}));
   return pipeline::leading_to(units, {"loss"});
 }
 
@@ -158,9 +170,6 @@ std::string imitation_fingerprint(const models::OptionValues& values) {
 
 std::unique_ptr<Objective> make_imitation(const ObjectiveSettings& settings, const Subject& subject) {
   subject.model->process().sampler({.times = {1, 0}});  // refuses a model that does not flow
-  if (subject.model->latent_space().streams.size() > 1)
-    config_error("train", "trajectory_imitation walks one stream of latents, and this model has {}; choose sft",
-                 subject.model->latent_space().streams.size());
   return std::make_unique<Imitation>(settings, subject);
 }
 

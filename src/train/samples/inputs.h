@@ -68,6 +68,6 @@ inline const char* const kPhase = "phase";
 inline const std::set<std::string> kDrawn{"noise",     "sigma",     "timestep",      "latent_noise", models::kExpert,
                                           kLossWeight, kOfClassSet, kSliderStrength, kPhase};
 /// The names of draws that every stream of latents has for itself.
-inline const std::set<std::string> kDrawnByStream{"noise", "start_noise"};
+inline const std::set<std::string> kDrawnByStream{"noise", "start_noise", "matching_noise", "step_noise"};
 
 }  // namespace burnish::train

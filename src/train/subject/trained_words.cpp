@@ -13,6 +13,7 @@
 
 #include "base/input_error.h"
 #include "base/text.h"
+#include "models/model/block_by_block.h"
 #include "models/parts/word_units.h"
 #include "train/subject/training_units.h"
 
@@ -85,14 +86,13 @@ at::Tensor states_of(const std::string& text, models::Model& model, const std::s
   const auto& value = put->writes.front();
   const auto encode = std::ranges::find_if(units, [&](const auto& unit) { return unit.name != name && contains(unit.writes, value); });
   auto& components = model.components();
-  const bool is_loaded = components.is_loaded(encoder);
-  components.load(encoder);
   pipeline::Values values{{"prompt", text}};
-  pipeline::run({*encode}, values);
+  // It may be too large to be in memory beside the denoiser, and is run once.
+  if (components.is_loaded(encoder)) pipeline::run({*encode}, values);
+  else models::BlockByBlock(components, encoder).run(1, [&](int64_t) { pipeline::run({*encode}, values); });
   const auto& tokenizer = components.tokenizer(encoder);
   const auto num_before = std::ssize(tokenizer.encode("")) - (tokenizer.end_id() >= 0 ? 1 : 0);
   auto states = std::get<at::Tensor>(values.at(value))[0].slice(0, num_before, num_before + std::ssize(tokenizer.encode_inner(text)));
-  if (!is_loaded) components.unload(encoder);
   return states;
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "data/clip.h"
+#include "data/image.h"
 #include "data/sound.h"
 #include "data/video_file.h"
 #include "tests/integration/families/minimax_h3.h"
@@ -120,6 +121,21 @@ TEST_F(MiniMaxH3Clips, ASoundThatIsNotJudgedIsSeen) {
   train("context", kHeard + "--sound_loss_weight 0");
   train("silent", "");
   EXPECT_NE(losses("context"), losses("silent"));
+}
+
+TEST_F(MiniMaxH3Clips, AMaskIsOfFramesAlone) {
+  data::write_png(at("black.png"), at::zeros({32, 64, 3}, at::kByte));
+  std::string rows = "video,prompt,input_audio,mask\n";
+  for (const char* file : {"0", "1", "3"})
+    rows += fmt::format("{0}/{1}.webp,cat,{0}/{1}.wav,{2}\n", kClips.string(), file, at("black.png").string());
+  const auto run = [&](const std::string& name, const std::string& options) {
+    run_ok("train " + minimax_h3_model() + clips_data(write("rows.csv", rows)) + kHeard + options +
+           "--lora_rank 4 --max_steps 3 --output_path " + quoted(at(name)));
+  };
+  run("masked", "--masked_loss column --unmasked_weight 0 ");
+  run("sound", "--frames_loss_weight 0 ");
+  expect_near("masked", "sound", 1e-6);
+  EXPECT_GT(losses("sound").front(), 0.1);
 }
 
 TEST_F(MiniMaxH3Clips, TrainFromACacheAsFromClips) {

@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "io/json.h"
-#include "kernels/rotate/rotate.h"
 #include "models/families/minimax_h3/autoencoder.h"
 #include "models/families/minimax_h3/keys.h"
 #include "models/families/minimax_h3/places.h"
@@ -23,6 +22,7 @@
 #include "models/files/coded_weights.h"
 #include "models/files/coding.h"
 #include "models/text/qwen.h"
+#include "tests/coded_files.h"
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"
 #include "tests/scratch.h"
@@ -296,23 +296,9 @@ io::NamedTensors pruned_tensors(int64_t num_rows) {
 TEST(MiniMaxH3Keys, ComfysInt8LiesInItsRowsToo) {
   at::NoGradGuard no_grad;
   test::Scratch scratch;
-  io::NamedTensors tensors;
-  for (const auto& [name, tensor] : original_tensors()) {
-    const bool is_coded = name.starts_with("blocks.") && tensor.dim() == 2;
-    if (!is_coded) {
-      tensors.emplace_back(name, tensor);
-      continue;
-    }
-    constexpr int64_t kGroup = 4;  // of the published files 256, and 64 for the layers of the time
-    const auto rotated = tensor.to(at::kFloat).clone();
-    kernels::rotate_(rotated, kGroup);
-    const auto scales = rotated.abs().amax(1, true) / 127;
-    const auto layer = name.substr(0, name.size() - std::string("weight").size());
-    const std::string mark = R"({"format": "int8_tensorwise", "convrot": true, "convrot_groupsize": 4})";
-    tensors.emplace_back(name, (rotated / scales).round().to(at::kChar));
-    tensors.emplace_back(layer + "weight_scale", scales);
-    tensors.emplace_back(layer + "comfy_quant", at::tensor(std::vector<uint8_t>(mark.begin(), mark.end()), at::kByte));
-  }
+  const auto tensors = test::in_int8_convrot(original_tensors(), [](const std::string& name, const at::Tensor& tensor) {
+    return name.starts_with("blocks.") && tensor.dim() == 2;
+  });
   io::save_safetensors(scratch / "minimax_h3_fl2va_int8_convrot.safetensors", tensors);
   const auto shown = show_weights(io::TensorSource::open({scratch / "minimax_h3_fl2va_int8_convrot.safetensors"}));
   Transformer model(minimax_h3::detect(nullptr, weights().shapes()), at::TensorOptions().device(at::kMeta));

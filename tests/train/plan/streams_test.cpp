@@ -7,11 +7,13 @@
 #include "data/image.h"
 #include "drawing/draw.h"
 #include "models/parts/shared_units.h"
+#include "tests/relative_error.h"
 #include "tests/scratch.h"
 #include "tests/skeleton_model.h"
 #include "train/course/feed.h"
 #include "train/objectives/distill.h"
 #include "train/objectives/dpo.h"
+#include "train/objectives/imitation.h"
 #include "train/objectives/objective.h"
 #include "train/objectives/sample_loss.h"
 #include "train/plan/stages.h"
@@ -21,17 +23,19 @@
 
 using namespace burnish;
 using namespace burnish::train;
-using testing::HasSubstr;
 
 namespace {
 
 const Column kColumn{.name = "tone_numbers", .is = Column::Is::numbers, .words = {"a test", "1"}};
 
+constexpr double kToneShift = 0.25;
+
 /// The skeleton family with a second stream, made of numbers in a column of the metadata, which a row may leave empty.
 class TwoStreams final : public models::skeleton::SkeletonModel {
  public:
   TwoStreams(const models::ModelFiles& files, const models::ModelOptions& options) : SkeletonModel(files, options) {
-    latent_space_.streams.push_back({.name = "tone", .channels = 2, .spatial = 4, .weight = 0.5, .column = kColumn.name});
+    latent_space_.streams.push_back(
+        {.name = "tone", .channels = 2, .spatial = 4, .loss = {.weight = 0.5}, .shift = kToneShift, .column = kColumn.name});
     names_.extra_inputs = {kColumn};
   }
   models::UnitGroups units_of(const models::Expert& expert) override {
@@ -250,11 +254,63 @@ TEST_F(Streams, AreDrawnTogetherAndDecoded) {
   EXPECT_EQ(num_decoded, 2);
 }
 
-TEST_F(Streams, TrajectoriesAreOfOneStream) {
+TEST_F(Streams, NoiseIsOfTheLevelOfItsStream) {
+  auto both = values(1);
+  const double level = kToneShift * 0.4 / (1 + (kToneShift - 1) * 0.4);
+  auto expected = (1 - level) * tensor_of(both, "tone") + level * tensor_of(both, "tone_noise");
+  EXPECT_TRUE(at::allclose(tensor_of(both, "tone_noisy"), expected));
+}
+
+/// The walk of the teacher, the places that it comes by and the velocities that lead there, beside steps written out.
+TEST_F(Streams, TrajectoriesAreOfAllStreams) {
   settings.kind = &trajectory_imitation();
   settings.own.set("student_num_inference_steps", int64_t{2});
-  EXPECT_THAT(test::error_of([&] { make_objective(settings, subject); }, Exit::config),
-              HasSubstr("one stream of latents, and this model has 2"));
+  settings.own.set("teacher_num_inference_steps", int64_t{4});
+  settings.own.set("teacher_cfg_scale", 1.0);
+  load();
+  at::NoGradGuard no_grad;
+  const auto objective = make_objective(settings, subject);
+  const auto noise = random({1, 4, 1, 4, 4}, 4), tone = random({1, 2, 1, 4, 4}, 5);
+  const auto& process = subject.model->process();
+  auto times_of = [&](int64_t num_steps) {
+    auto sampler = process.sampler({.num_steps = num_steps, .num_image_tokens = 16});
+    std::vector<double> times;
+    for (int64_t i = 0; i < num_steps; ++i) times.push_back(sampler->time(i));
+    times.push_back(0);
+    return times;
+  };
+  auto level = [](double time) { return kToneShift * time / (1 + (kToneShift - 1) * time); };
+  const auto coarse = times_of(2);
+  for (int64_t step : {0, 1}) {
+    pipeline::Values all{{"prompt", std::string("a")},
+                         {"image", random({1, 3, 16, 16}, 1).clamp(-1, 1)},
+                         {kTrajectoryNoise, noise},
+                         {kFurtherNoise, pipeline::TensorLists{{tone[0]}}},
+                         {"trajectory_step", at::full({1}, step, at::kLong)},
+                         {"sigma", at::full({1}, coarse[static_cast<size_t>(step)], at::kFloat)},
+                         {kLossWeight, at::ones({1})}};
+    pipeline::run(objective->units(), all);
+    auto x = noise.to(at::kDouble), y = tone.to(at::kDouble), from = y;
+    const auto walk = walk_through(coarse, times_of(4));
+    for (int64_t k = 0; k <= step; ++k) {
+      from = y;
+      const auto& steps = walk[static_cast<size_t>(k)];
+      for (size_t i = 0; i + 1 < steps.size(); ++i) {
+        pipeline::Values seen{{"noisy", x.to(at::kFloat)},
+                              {"tone_noisy", y.to(at::kFloat)},
+                              {"sigma", at::full({1}, steps[i], at::kFloat)},
+                              {"text_embedding", all.at("text_embedding")}};
+        pipeline::run(subject.units().denoise, seen);
+        x = x + tensor_of(seen, "prediction").to(at::kDouble) * (steps[i + 1] - steps[i]);
+        y = y + tensor_of(seen, "tone_prediction").to(at::kDouble) * (level(steps[i + 1]) - level(steps[i]));
+      }
+    }
+    const auto i = static_cast<size_t>(step);
+    EXPECT_LE(test::relative_error(tensor_of(all, "tone_noisy"), from), 1e-6) << step;
+    EXPECT_LE(test::relative_error(tensor_of(all, "tone_target"), (y - from) / (level(coarse[i + 1]) - level(coarse[i]))), 1e-5) << step;
+    const auto of_picture = squares(all, "latents").mean().item<double>(), of_tone = squares(all, "tone").mean().item<double>();
+    EXPECT_NEAR(number_of(all, "loss") / (of_picture + 0.5 * of_tone), 1, 1e-6) << step;
+  }
 }
 
 TEST(InputTable, TwoValuesOfASampleHaveTwoNames) {

@@ -13,12 +13,18 @@ namespace burnish::models::minimax_h3 {
 
 namespace {
 
-/// {query, key [B, L, H, P], weights of their norms, and where tokens have places cos and sin} -> {query, key [B, H, L, P]}.
+/// {query, key [B, L, H, P], weights of their norms, and where tokens have places cos and sin} -> {query, key [B, H, L, P]}. All heads in
+/// fp32 would be larger than what a block keeps of them, so they are turned piece by piece.
 nn::Compute heads_by(double eps) {
   return [=](const nn::Tensors& in) {
+    auto normed = [=](const at::Tensor& heads_BLHP, const at::Tensor& weight) {
+      return at::rms_norm(heads_BLHP, weight.sizes(), weight, eps);
+    };
     auto head = [&](size_t i) {
-      auto normed = at::rms_norm(in[i], in[i + 2].sizes(), in[i + 2], eps);
-      return in.size() > 4 ? turned(normed, in[4], in[5]) : normed.transpose(1, 2);
+      if (in.size() == 4) return normed(in[i], in[i + 2]).transpose(1, 2);
+      const auto of_tokens = in[4].dim() - 2;
+      return nn::by_tokens({{in[i]}, {in[i + 2], nn::kShared}, {in[4], of_tokens}, {in[5], of_tokens}}, 2, nn::tokens_of_one_piece(in[i]),
+                           [=](const nn::Tensors& some) { return turned(normed(some[0], some[1]), some[2], some[3]); });
     };
     return nn::Tensors{head(0), head(1)};
   };
@@ -34,7 +40,11 @@ struct ModulatedRun {
 nn::Compute normed_by(double eps) {
   return [=](const nn::Tensors& in) {
     nn::Tensors runs;
-    for (size_t i = 1; i < in.size(); i += 3) runs.push_back(modulated(in[i], in[0], in[i + 1], in[i + 2], eps));
+    for (size_t i = 1; i < in.size(); i += 3) {
+      runs.push_back(nn::by_tokens({{in[i]}, {in[0], nn::kShared}, {in[i + 1], nn::kShared}, {in[i + 2], nn::kShared}}, 1,
+                                   nn::tokens_of_one_piece(in[i]),
+                                   [=](const nn::Tensors& some) { return modulated(some[0], some[1], some[2], some[3], eps); }));
+    }
     return nn::Tensors{at::cat(runs, 1)};
   };
 }
@@ -115,8 +125,10 @@ at::Tensor FeedForward::forward(const at::Tensor& x) const {
     return nn::recomputed(
         {in_.forward(in[0])},
         [](const nn::Tensors& both) {
-          const auto halves = both[0].chunk(2, -1);
-          return halves[0] * at::silu(halves[1]);
+          return nn::by_tokens({{both[0]}}, 1, nn::tokens_of_one_piece(both[0]), [](const nn::Tensors& some) {
+            const auto halves = some[0].chunk(2, -1);
+            return halves[0] * at::silu(halves[1]);
+          });
         },
         [&](const at::Tensor& hidden) { return out_.forward(hidden); });
   };

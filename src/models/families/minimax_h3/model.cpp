@@ -19,7 +19,6 @@
 #include "models/families/minimax_h3/places.h"
 #include "models/families/minimax_h3/process.h"
 #include "models/families/minimax_h3/rows_of_heads.h"
-#include "models/model/step_end.h"
 #include "models/parts/find_components.h"
 #include "models/parts/shared_units.h"
 
@@ -101,6 +100,9 @@ MiniMaxH3Model::MiniMaxH3Model(const ModelFiles& files, const ModelOptions& opti
   cut_text_encoder(found.text_encoder, text_config);
   check_widths(dit, "texts", config_.caption_width, found.text_encoder, "text encoder", text_config.width);
   sound_ = std::make_unique<SoundUnits>(options_, components_, found.audio_vae, dit.entry ? config_.audio_channels : 0);
+  const auto shift = shift_of(files_, "scheduler", kShift);
+  sound_->set_shift(shift_of(files_, "audio_scheduler", kSoundShift) / shift);
+  process_ = std::make_unique<Process>(shift);
   add_transformer(dit);
   add_text_encoder(found.text_encoder, text_config);
   if (given_->is_any()) add(given_->tower(found.vision));
@@ -108,9 +110,6 @@ MiniMaxH3Model::MiniMaxH3Model(const ModelFiles& files, const ModelOptions& opti
   check_latents(dit, config_.in_channels, autoencoder_);
   add(sound_->components());
   fill_names();
-  const auto shift = shift_of(files_, "scheduler", kShift);
-  sound_->set_shift(shift_of(files_, "audio_scheduler", kSoundShift) / shift);
-  process_ = std::make_unique<Process>(shift);
 }
 
 /// What of an original file lies head by head is shown part by part, once it is known that it does.
@@ -159,7 +158,7 @@ void MiniMaxH3Model::add_transformer(const Source& source) {
     names.without_gradient.emplace_back(kTimeTable);
   }
   // A prediction of a stream that is not judged teaches nothing.
-  if (!sound_->is_judged()) names.without_gradient.emplace_back("audio_proj_out");
+  if (!sound_->is_learned()) names.without_gradient.emplace_back("audio_proj_out");
   if (!sound_->is_seen() && !given_->are_references()) names.without_gradient.emplace_back("audio_proj_in");
   if (sound_->frames_weight() == 0) names.without_gradient.emplace_back("proj_out");
   add(recipe, names);
@@ -206,7 +205,7 @@ void MiniMaxH3Model::add_autoencoder(const Source& source) {
   add(autoencoder_, /*patch=*/2);
   auto& frames = latent_space_.streams.front();
   frames.temporal = config.frames_per_latent();
-  frames.weight = sound_->frames_weight();
+  frames.loss.weight = sound_->frames_weight();
   latent_space_.frames_step = config.clip_length;
   latent_space_.first_frames = (config.latents_per_clip() - config.num_dropped) * config.frames_per_latent() - config.num_frames_before();
   latent_space_.frame_rate = kFrameRate;
@@ -239,7 +238,7 @@ void MiniMaxH3Model::modulate(pipeline::Scope& scope) {
   scope.write("modulation", loaded<Transformer>(kModulation).modulate(sigmas, options_.dtype));
 }
 
-void MiniMaxH3Model::denoise(pipeline::Scope& scope, bool draws) {
+void MiniMaxH3Model::denoise(pipeline::Scope& scope) {
   scope.uses(kBody);
   Transformer::Inputs in{.noisy_BCHW = scope.tensor("noisy"),
                          .text_BTD = scope.tensor("text_tokens"),
@@ -253,25 +252,18 @@ void MiniMaxH3Model::denoise(pipeline::Scope& scope, bool draws) {
     in.given.seen_BSD = here(kSeenTokens);
     in.given.places_BL = at::cat({here(kTextPlaces), here(kSeenPlaces)}, 1);
   }
-  if (draws) tell_length(frames_of_latents(in.noisy_BCHW.size(2)));
+  tell_length(in.noisy_BCHW.dim() == 5 ? frames_of_latents(in.noisy_BCHW.size(2)) : 1);
   auto [frames, sound] = loaded<Transformer>(kBody).forward(in);
   scope.write("prediction", frames);
-  if (!sound_->is_seen()) return;
-  sound = sound.flatten(2);
-  // A step takes all streams as far as the frames go; the sound's noise falls by another amount, which is this share of theirs.
-  if (draws)
-    sound =
-        sound * sound_->share_of_step(scope.tensor(kTime).to(sound.device()), scope.tensor(kStepEnd).to(sound.device())).view({-1, 1, 1});
-  scope.write(kSoundPrediction, sound);
+  if (sound_->is_seen()) scope.write(kSoundPrediction, sound.flatten(2));
 }
 
-pipeline::Units MiniMaxH3Model::denoise_units(bool draws) {
+pipeline::Units MiniMaxH3Model::denoise_units() {
   using pipeline::Scope;
   std::vector<std::string> reads{"noisy", "text_tokens", "text_mask", "modulation"}, writes{"prediction"};
   if (sound_->is_seen()) {
     reads.push_back(kSoundNoisy);
     writes.push_back(kSoundPrediction);
-    if (draws) reads.insert(reads.end(), {kTime, kStepEnd});
   }
   std::vector<std::string> texts{"text_embedding", "text_mask"}, tokens{"text_tokens"};
   if (options_.references) {
@@ -281,7 +273,7 @@ pipeline::Units MiniMaxH3Model::denoise_units(bool draws) {
   }
   return {{"refine_text", texts, tokens, {kText}, [this](Scope& s) { refine(s); }},
           {"modulate", {kTime}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
-          {"denoise", reads, writes, {kBody}, [this, draws](Scope& s) { denoise(s, draws); }}};
+          {"denoise", reads, writes, {kBody}, [this](Scope& s) { denoise(s); }}};
 }
 
 UnitGroups MiniMaxH3Model::units_of(const Expert&) {
@@ -295,11 +287,9 @@ UnitGroups MiniMaxH3Model::units_of(const Expert&) {
     texts.insert(texts.end(), {kTextPlaces, kSeenEmbedding, kSeenPlaces});
   }
   groups.encode_prompt.push_back({"encode_prompt", told, texts, {kEncoder}, [this](Scope& s) { encode_prompt(s); }});
-  groups.denoise = denoise_units(/*draws=*/false);
+  groups.denoise = denoise_units();
   if (!sound_->is_seen()) return groups;
-  groups.add_noise = noise_units(process(), {latent_space_.streams.front()});
-  sound_->add_units(groups, process());
-  groups.draw = denoise_units(/*draws=*/true);
+  sound_->add_units(groups);
   return groups;
 }
 

@@ -49,8 +49,8 @@ class MiniMaxH3Model : public AssembledModel {
   void encode_prompt(pipeline::Scope& scope);
   void refine(pipeline::Scope& scope);
   void modulate(pipeline::Scope& scope);
-  void denoise(pipeline::Scope& scope, bool draws);
-  pipeline::Units denoise_units(bool draws);
+  void denoise(pipeline::Scope& scope);
+  pipeline::Units denoise_units();
 
   Config config_;
   AutoencoderPart autoencoder_;

@@ -23,7 +23,7 @@ namespace {
 
 /// The frames of a clip in a second.
 constexpr int64_t kFramesASecond = 24;
-const std::string kSigma = "sigma", kImage = "image";
+const std::string kImage = "image";
 
 std::string of_sound(const std::string& value) { return stream_value(kSound, value); }
 
@@ -64,8 +64,8 @@ SoundUnits::SoundUnits(const ModelOptions& options, Components& components, cons
     config_error("models",
                  "{} none takes all sound out of what the model sees, and extra_inputs {} has it learned; take one of the two out",
                  kSoundOption, kSoundInput.name);
-  if (is_asked) weight_ = options.get<double>(kSoundWeight);
-  if (frames_weight_ == 0 && weight_ == 0)
+  weight_ = options.get<double>(kSoundWeight);
+  if (frames_weight_ == 0 && !is_learned())
     config_error("models", "with {} 0 nothing is learned but sound; name {} in extra_inputs, with a {} above 0", kFramesWeight,
                  kSoundInput.name, kSoundWeight);
   if (!source_.entry) {
@@ -96,7 +96,13 @@ std::vector<NamedRecipe> SoundUnits::components() const {
 }
 
 LatentSpace::Stream SoundUnits::stream() const {
-  return {.name = kSound, .channels = channels_, .spatial = 0, .temporal = kLatentsASecond, .weight = weight_, .num_before = kSides};
+  return {.name = kSound,
+          .channels = channels_,
+          .spatial = 0,
+          .temporal = kLatentsASecond,
+          .loss = {.weight = weight_, .of_samples = is_encoded()},
+          .shift = shift_,
+          .num_before = kSides};
 }
 
 void SoundUnits::add_names(Names& names) const {
@@ -106,12 +112,6 @@ void SoundUnits::add_names(Names& names) const {
   auto column = kSoundInput;
   column.rate = config_.rate;
   names.extra_inputs.push_back(column);
-}
-
-at::Tensor SoundUnits::sigma(const at::Tensor& sigma_B) const { return sigma_B * shift_ / (1 + sigma_B * (shift_ - 1)); }
-
-at::Tensor SoundUnits::share_of_step(const at::Tensor& sigma_B, const at::Tensor& sigma_after_B) const {
-  return shift_ / ((1 + sigma_B * (shift_ - 1)) * (1 + sigma_after_B * (shift_ - 1)));
 }
 
 /// Zeros are the mean of all sounds, of which noise leaves nothing that could be told from another's.
@@ -187,17 +187,11 @@ pipeline::Unit SoundUnits::decode_unit() const {
           }};
 }
 
-void SoundUnits::add_units(UnitGroups& groups, const diffusion::Process& process) const {
+void SoundUnits::add_units(UnitGroups& groups) const {
   if (!is_seen_) return;
   groups.encode_image.push_back(is_encoded() ? encode_unit() : stand_unit());
-  const auto latents = kSound, noise = of_sound("noise"), noisy = of_sound("noisy"), target = of_sound("target");
-  groups.add_noise.push_back({"add_noise_to_sound", {latents, noise, kSigma}, {noisy, target}, {}, [=, this, &process](pipeline::Scope& s) {
-                                const auto at = sigma(s.tensor(kSigma));
-                                s.write(noisy, process.add_noise(s.tensor(latents), s.tensor(noise), at));
-                                s.write(target, process.target(s.tensor(latents), s.tensor(noise), at));
-                              }});
   const auto map = of_sound(kLossMap);
-  if (is_judged())
+  if (is_learned())
     groups.weigh.push_back({"weigh_sound", {kHasSound}, {map}, {}, [=](pipeline::Scope& s) { s.write(map, s.tensor(kHasSound)); }});
   if (components_.has(kAudioVae)) groups.decode.push_back(decode_unit());
 }

@@ -36,9 +36,9 @@ class SoundUnits {
   /// options that contradict each other, and where a run is to learn sound without an autoencoder of it.
   SoundUnits(const ModelOptions& options, Components& components, const Source& source, int64_t channels);
 
-  /// Tells whether the sequence has tokens of sound, and whether they are learned.
+  /// Tells whether the sequence has tokens of sound, and whether the sound of samples is learned.
   bool is_seen() const { return is_seen_; }
-  bool is_judged() const { return weight_ > 0; }
+  bool is_learned() const { return is_encoded() && weight_ > 0; }
   double frames_weight() const { return frames_weight_; }
   /// Returns the samples a second of sounds.
   int64_t rate() const { return config_.rate; }
@@ -48,15 +48,13 @@ class SoundUnits {
 
   /// Sets the shift of the sound's noise over that of frames: both are shifted from one base.
   void set_shift(double over_frames) { shift_ = over_frames; }
-  at::Tensor sigma(const at::Tensor& sigma_of_frames_B) const;
-  /// Returns how much the sound's noise falls where that of the frames falls by 1, from one of their levels to another [B].
-  at::Tensor share_of_step(const at::Tensor& sigma_B, const at::Tensor& sigma_after_B) const;
+  at::Tensor sigma(const at::Tensor& sigma_of_frames_B) const { return stream().level(sigma_of_frames_B); }
 
   /// Makes the unit that encodes sounds in a list of tensors, [2, N] -> [C, 2 L], all of the left before the right; other tensors stay.
   pipeline::Unit encode_list_unit(const std::string& from, const std::string& to) const;
 
-  /// Adds what encodes, noises, weighs and decodes sound. `process` must outlive the units, as must this.
-  void add_units(UnitGroups& groups, const diffusion::Process& process) const;
+  /// Adds what encodes, weighs and decodes sound. This must outlive the units.
+  void add_units(UnitGroups& groups) const;
 
  private:
   pipeline::Unit stand_unit() const;
@@ -70,7 +68,7 @@ class SoundUnits {
   SoundConfig config_;
   int64_t channels_;
   bool is_seen_ = false;
-  double weight_ = 0, frames_weight_ = 1, shift_ = 1;
+  double weight_ = 1, frames_weight_ = 1, shift_ = 1;
 };
 
 }  // namespace burnish::models::minimax_h3

@@ -21,19 +21,14 @@ namespace {
 
 constexpr double kEps = 1e-6;
 
-/// Tokens of [.., L, D] whose numbers take 32 MiB in fp32.
-int64_t of_one_piece(const at::Tensor& x_BLD) {
-  return std::max<int64_t>(1, (int64_t{32} << 20) / (x_BLD.size(0) * x_BLD.size(2) * int64_t{sizeof(float)}));
-}
-
 /// A key [B, L, D], its norm's weight and the turns of its places -> [B, H, L, E], ready for attention. The norm is of all heads together.
 at::Tensor key_of(int64_t num_heads, const at::Tensor& x_BLD, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin) {
   auto heads = [num_heads](const at::Tensor& x) { return x.unflatten(-1, {num_heads, -1}); };
   if (kernels::qk_norm_rope_is_one_pass(heads(x_BLD), heads(weight), cos, sin))
     return kernels::qk_norm_rope(heads(x_BLD), heads(weight), cos, sin, kEps);
-  return nn::by_tokens({{x_BLD}, {weight, nn::kShared}, {cos, 0}, {sin, 0}}, 2, of_one_piece(x_BLD), [heads](const nn::Tensors& some) {
-    return kernels::qk_norm_rope(heads(some[0]), heads(some[1]), some[2], some[3], kEps);
-  });
+  return nn::by_tokens(
+      {{x_BLD}, {weight, nn::kShared}, {cos, 0}, {sin, 0}}, 2, nn::tokens_of_one_piece(x_BLD),
+      [heads](const nn::Tensors& some) { return kernels::qk_norm_rope(heads(some[0]), heads(some[1]), some[2], some[3], kEps); });
 }
 
 /// {query, key [B, L, D], weights of their norms, cos, sin} -> {query, key [B, H, L, E]}, ready for attention. Both in fp32 would be as
@@ -78,10 +73,10 @@ struct AddGated : torch::autograd::Function<AddGated> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& gate, const at::Tensor& y) {
     ctx->save_for_backward({gate});
     const at::NoGradGuard no_grad;
-    return nn::by_tokens({{x}, {gate, nn::kShared}, {y}}, 1, of_one_piece(x), in_dtype_of_gate);
+    return nn::by_tokens({{x}, {gate, nn::kShared}, {y}}, 1, nn::tokens_of_one_piece(x), in_dtype_of_gate);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
-    auto of_y = nn::by_tokens({{grads[0]}, {ctx->get_saved_variables()[0], nn::kShared}}, 1, of_one_piece(grads[0]),
+    auto of_y = nn::by_tokens({{grads[0]}, {ctx->get_saved_variables()[0], nn::kShared}}, 1, nn::tokens_of_one_piece(grads[0]),
                               [](const auto& in) { return (in[0].to(in[1].scalar_type()) * in[1].unsqueeze(1)).to(in[0].scalar_type()); });
     return {grads[0], at::Tensor(), of_y};
   }
@@ -95,15 +90,16 @@ struct AddGated : torch::autograd::Function<AddGated> {
 
 at::Tensor modulated(const at::Tensor& x_BLD, const at::Tensor& scale_BD, const at::Tensor& shift_BD) {
   if (x_BLD.scalar_type() == scale_BD.scalar_type()) return kernels::modulated_norm(x_BLD, scale_BD, shift_BD, kEps);
-  return nn::by_tokens({{x_BLD}, {scale_BD, nn::kShared}, {shift_BD, nn::kShared}}, 1, of_one_piece(x_BLD), [](const nn::Tensors& in) {
-    return kernels::modulated_norm(in[0].to(in[1].scalar_type()), in[1], in[2], kEps).to(in[0].scalar_type());
-  });
+  return nn::by_tokens({{x_BLD}, {scale_BD, nn::kShared}, {shift_BD, nn::kShared}}, 1, nn::tokens_of_one_piece(x_BLD),
+                       [](const nn::Tensors& in) {
+                         return kernels::modulated_norm(in[0].to(in[1].scalar_type()), in[1], in[2], kEps).to(in[0].scalar_type());
+                       });
 }
 
 at::Tensor gated(const at::Tensor& x_BLD, const at::Tensor& gate_BD, const at::Tensor& y_BLD) {
   if (x_BLD.scalar_type() == gate_BD.scalar_type()) return kernels::gated_residual(x_BLD, gate_BD, y_BLD);
   if (!gate_BD.requires_grad()) return AddGated::apply(x_BLD, gate_BD, y_BLD);
-  return nn::by_tokens({{x_BLD}, {gate_BD, nn::kShared}, {y_BLD}}, 1, of_one_piece(x_BLD), AddGated::in_dtype_of_gate);
+  return nn::by_tokens({{x_BLD}, {gate_BD, nn::kShared}, {y_BLD}}, 1, nn::tokens_of_one_piece(x_BLD), AddGated::in_dtype_of_gate);
 }
 
 Attention::ForImage::ForImage(int64_t width, const at::TensorOptions& options)
@@ -169,7 +165,7 @@ at::Tensor Attention::attended_with(const Beside& beside, const nn::Tensors& pro
 at::Tensor Attention::to_others(const at::Tensor& x_BLD, const at::Tensor& text_BTD, const at::Tensor& bias,
                                 const at::Tensor& image_BND) const {
   auto heads = [&](const at::Tensor& x) { return nn::split_heads(x, num_heads_); };
-  auto query = heads(nn::by_tokens({{q_.forward(x_BLD)}, {norm_q_.weight, nn::kShared}}, 1, of_one_piece(x_BLD),
+  auto query = heads(nn::by_tokens({{q_.forward(x_BLD)}, {norm_q_.weight, nn::kShared}}, 1, nn::tokens_of_one_piece(x_BLD),
                                    [](const nn::Tensors& in) { return at::rms_norm(in[0], in[1].sizes(), in[1], kEps); }));
   auto of_text = nn::forward_all({&k_, &v_}, text_BTD);
   auto attended = nn::attention(query, heads(norm_k_.forward(of_text[0])), heads(of_text[1]), bias);
