@@ -18,7 +18,7 @@ constexpr std::string_view kDoubleMark = "transformer_blocks.0.norm1_context.lin
                            kSingleMark = "single_transformer_blocks.0.norm.linear.weight",
                            kTimeMark = "condition_embedder.time_proj.weight", kPadMark = "x_pad_token",
                            kApproximatorMark = "distilled_guidance_layer.in_proj.weight",
-                           kTextModulationMark = "transformer_blocks.0.txt_mod.1.weight";
+                           kTextModulationMark = "transformer_blocks.0.txt_mod.1.weight", kHeadTableMark = "head.modulation";
 
 // Facts: the classes of diffusers, ComfyUI's model_detection.py, ai-toolkit's models.
 const std::vector<LookAlike> kLookAlikes{
@@ -61,6 +61,11 @@ const std::vector<LookAlike> kLookAlikes{
      .taken_by = kTimeMark},
     {.name = "SkyReels-V2", .classes = {"SkyReelsV2Transformer3DModel"}, .taken_by = kTimeMark},
     {.name = "ChronoEdit", .classes = {"ChronoEditTransformer3DModel"}, .taken_by = kTimeMark},
+    {.name = "SCAIL-2", .has = {{"patch_embedding_pose.weight"}, {"patch_embedding_mask.weight"}}, .taken_by = kHeadTableMark},
+    {.name = "InfiniteTalk or MultiTalk", .has = {{"blocks.0.audio_cross_attn.q_linear.weight"}}, .taken_by = kHeadTableMark},
+    {.name = "LongCat-Video",
+     .classes = {"LongCatVideoTransformer3DModel"},
+     .has = {{"blocks.0.pre_crs_attn_norm.weight"}, {"blocks.0.cross_attn.kv_linear.weight"}}},
     {.name = "Chroma Radiance", .has = {{"nerf_blocks.0.norm.scale"}}, .taken_by = kApproximatorMark},
     {.name = "Z-Image pixel or Zeta-Chroma", .has = {{"dec_net.cond_embed.weight"}}, .taken_by = kPadMark},
     {.name = "Ming-Image", .has = {{"__ming_image__"}}},
