@@ -106,8 +106,8 @@ struct Packing {
 };
 constexpr Packing kPackings[] = {{".weight_scale_2", "NVFP4"},
                                  {".weight_scale_inv", "FP8 with a scale for each block of rows and columns"},
-                                 {".weight_s_rel", "4-bit codes with scales of groups (W4A8)"},
-                                 {".weight_codebook", "4-bit codes with scales of groups (W4A8)"},
+                                 {".weight_s_rel", "4-bit codes around zeros of their own (W4A8)"},
+                                 {".weight_codebook", "4-bit codes that nothing marks (W4A8)"},
                                  {".wscales", "SVDQuant"},
                                  {".proj_down", "SVDQuant"},
                                  {".qweight", "packed integers (GPTQ, AWQ or SVDQuant)"},
@@ -121,7 +121,8 @@ constexpr Packing kPackings[] = {{".weight_scale_2", "NVFP4"},
 std::string unread_format(const nlohmann::json& said) {
   const auto format = format_of(said);
   if (format == "float8_e4m3fn" || format == "float8_e5m2") return "";
-  if (format == "int8_tensorwise" || format == "mxfp8" || format == "nvfp4" || format == "convrot_w4a4") return "";
+  if (format == "int8_tensorwise" || format == "mxfp8" || format == "nvfp4" || format == "convrot_w4a4" || format == "asym_w4a8_int8")
+    return "";
   return format;
 }
 
