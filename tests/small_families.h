@@ -82,6 +82,7 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "flux2_dev", .makes_few_tokens = true},
       {.name = "flux3", .makes_few_tokens = true},
       {.name = "ernie_image", .makes_few_tokens = true},
+      {.name = "moss_image", .makes_few_tokens = true},
       {.name = "ideogram4", .parts = {"transformer", "unconditional_transformer", "text_encoder", "vae"}, .makes_few_tokens = true},
       {.name = "chroma"},
       {.name = "qwen_image"},

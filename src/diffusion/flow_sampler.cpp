@@ -1,10 +1,15 @@
 #include "diffusion/flow_sampler.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/input_error.h"
 #include "diffusion/timestep_sampling.h"
 
 namespace burnish::diffusion {
 namespace {
+
+constexpr double kThousand = 1000;
 
 double shifted(const FlowSamplerConfig& config, double mu, double t) {
   if (!config.use_dynamic_shifting) return static_shift(config.shift, t);
@@ -104,9 +109,12 @@ std::vector<double> sampling_sigmas(const FlowSamplerConfig& config, int64_t num
   for (int64_t i = 0; i < num_steps; ++i) {
     const double n = static_cast<double>(num_steps);
     // As numpy computes a line, so that times of whole thousandths are those of diffusers.
-    const double t = sampler == "unipc" ? static_cast<double>(i) * ((0.001 - 1) / n) + 1 : static_cast<double>(num_steps - i) / n;
+    double t = sampler == "unipc" ? static_cast<double>(i) * ((0.001 - 1) / n) + 1 : static_cast<double>(num_steps - i) / n;
+    if (config.ends_at_least && sampler != "unipc")
+      t = 1 - static_cast<double>(i) / std::max(n - 1, 1.0) * (1 - config.shift / (kThousand + config.shift - 1));
     const double sigma = config.quantiles_of.empty() ? t : sigma_at({.mode = config.quantiles_of}, t, num_image_tokens);
     sigmas.push_back(shifted(config, mu, sigma));
+    if (config.in_thousandths) sigmas.back() = std::round(sigmas.back() * kThousand) / kThousand;
   }
   if (config.shift_terminal > 0) stretch_to(config.shift_terminal, sigmas);
   sigmas.push_back(0.0);

@@ -21,6 +21,9 @@ struct FlowSamplerConfig {
   double (*mu_of)(int64_t num_image_tokens, int64_t num_steps) = nullptr;
   /// The timestep_sampling of which steps are quantiles, the first of all noise, where that is not a line; "": the line.
   std::string quantiles_of = {};
+  /// Whether the line ends at the static shift of 1/1000 and not at 1/n, before it is shifted itself (diffusers' set_timesteps without
+  /// sigmas), and whether sigmas are brought to whole thousandths: of models whose makers draw so.
+  bool ends_at_least = false, in_thousandths = false;
   std::string sampler = "euler";  ///< or "unipc"
   int64_t unipc_order = 2;
 };

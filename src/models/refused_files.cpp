@@ -18,7 +18,7 @@ constexpr std::string_view kDoubleMark = "transformer_blocks.0.norm1_context.lin
                            kSingleMark = "single_transformer_blocks.0.norm.linear.weight",
                            kTimeMark = "condition_embedder.time_proj.weight", kPadMark = "x_pad_token",
                            kApproximatorMark = "distilled_guidance_layer.in_proj.weight",
-                           kTextModulationMark = "transformer_blocks.0.txt_mod.1.weight";
+                           kTextModulationMark = "transformer_blocks.0.txt_mod.1.weight", kHeadTableMark = "head.modulation";
 
 // Facts: the classes of diffusers, ComfyUI's model_detection.py, ai-toolkit's models.
 const std::vector<LookAlike> kLookAlikes{
@@ -61,6 +61,11 @@ const std::vector<LookAlike> kLookAlikes{
      .taken_by = kTimeMark},
     {.name = "SkyReels-V2", .classes = {"SkyReelsV2Transformer3DModel"}, .taken_by = kTimeMark},
     {.name = "ChronoEdit", .classes = {"ChronoEditTransformer3DModel"}, .taken_by = kTimeMark},
+    {.name = "SCAIL-2", .has = {{"patch_embedding_pose.weight"}, {"patch_embedding_mask.weight"}}, .taken_by = kHeadTableMark},
+    {.name = "InfiniteTalk or MultiTalk", .has = {{"blocks.0.audio_cross_attn.q_linear.weight"}}, .taken_by = kHeadTableMark},
+    {.name = "LongCat-Video",
+     .classes = {"LongCatVideoTransformer3DModel"},
+     .has = {{"blocks.0.pre_crs_attn_norm.weight"}, {"blocks.0.cross_attn.kv_linear.weight"}}},
     {.name = "Chroma Radiance", .has = {{"nerf_blocks.0.norm.scale"}}, .taken_by = kApproximatorMark},
     {.name = "Z-Image pixel or Zeta-Chroma", .has = {{"dec_net.cond_embed.weight"}}, .taken_by = kPadMark},
     {.name = "Ming-Image", .has = {{"__ming_image__"}}},
@@ -101,8 +106,8 @@ struct Packing {
 };
 constexpr Packing kPackings[] = {{".weight_scale_2", "NVFP4"},
                                  {".weight_scale_inv", "FP8 with a scale for each block of rows and columns"},
-                                 {".weight_s_rel", "4-bit codes with scales of groups (W4A8)"},
-                                 {".weight_codebook", "4-bit codes with scales of groups (W4A8)"},
+                                 {".weight_s_rel", "4-bit codes around zeros of their own (W4A8)"},
+                                 {".weight_codebook", "4-bit codes that nothing marks (W4A8)"},
                                  {".wscales", "SVDQuant"},
                                  {".proj_down", "SVDQuant"},
                                  {".qweight", "packed integers (GPTQ, AWQ or SVDQuant)"},
@@ -116,7 +121,8 @@ constexpr Packing kPackings[] = {{".weight_scale_2", "NVFP4"},
 std::string unread_format(const nlohmann::json& said) {
   const auto format = format_of(said);
   if (format == "float8_e4m3fn" || format == "float8_e5m2") return "";
-  if (format == "int8_tensorwise" || format == "mxfp8" || format == "nvfp4" || format == "convrot_w4a4") return "";
+  if (format == "int8_tensorwise" || format == "mxfp8" || format == "nvfp4" || format == "convrot_w4a4" || format == "asym_w4a8_int8")
+    return "";
   return format;
 }
 

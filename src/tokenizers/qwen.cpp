@@ -1,5 +1,5 @@
-// Qwen's tokenizer: special tokens, NFC, split into words, then byte-level BPE (the steps of the tokenizer.json published with Qwen2 and
-// Qwen3).
+// Qwen's tokenizer: special tokens, NFC, split into words, then byte-level BPE (the steps of the tokenizer.json published with Qwen2, Qwen3
+// and Qwen3.5).
 #include "tokenizers/qwen.h"
 
 #include <algorithm>
@@ -14,15 +14,24 @@ namespace burnish::tokenizers {
 
 namespace {
 
-/// The pattern by which texts are split; `QwenTokenizer::word_end` does the same.
-constexpr const char* kPattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+/// A kind of the tokenizer: the pattern by which texts are split, which `QwenTokenizer::word_end` does too, and what it takes for a letter.
+struct Kind {
+  const char *name, *pattern;
+  bool (*is_in_word)(int32_t code);
+};
+constexpr Kind kQwen2{"Qwen2's and Qwen3's",
+                      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+                      is_letter};
+constexpr Kind kQwen35{
+    "Qwen3.5's",
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+    [](int32_t code) { return is_letter(code) || is_mark(code); }};
 
 /// A data Error for a tokenizer.json that says otherwise.
-void check_steps(const nlohmann::json& file, const std::filesystem::path& path) {
+void check_steps(const Kind& kind, const nlohmann::json& file, const std::filesystem::path& path) {
   const nlohmann::json expected = {
       {"normalizer", {{"type", "NFC"}}},
-      {"split", {{"type", "Split"}, {"pattern", {{"Regex", kPattern}}}, {"behavior", "Isolated"}, {"invert", false}}}};
+      {"split", {{"type", "Split"}, {"pattern", {{"Regex", kind.pattern}}}, {"behavior", "Isolated"}, {"invert", false}}}};
   const auto& steps = file.at("pre_tokenizer").at("pretokenizers");
   bool splits = steps.size() == 2 && steps[0] == expected["split"] && steps[1].at("type") == "ByteLevel" &&
                 !steps[1].value("add_prefix_space", true) && !steps[1].value("use_regex", true);
@@ -31,13 +40,14 @@ void check_steps(const nlohmann::json& file, const std::filesystem::path& path) 
     return token.value("lstrip", false) || token.value("rstrip", false) || token.value("single_word", false);
   });
   if (!splits || strips || file.at("normalizer") != expected["normalizer"] || file.at("model").value("ignore_merges", false))
-    data_error("tokenizers", "{} normalises or splits text in another way than Qwen2's and Qwen3's tokenizers; it is another model's",
-               path.string());
+    data_error("tokenizers", "{} normalises or splits text in another way than {} tokenizers; it is another model's", path.string(),
+               kind.name);
 }
 
 class QwenTokenizer : public ChatTokenizer {
  public:
-  QwenTokenizer(const std::filesystem::path& folder, const ChatTemplate& chat) : pairs_(folder, "Qwen", "", check_steps), chat_(chat) {
+  QwenTokenizer(const std::filesystem::path& folder, const ChatTemplate& chat, const Kind& kind)
+      : pairs_(folder, "Qwen", "", [&](const auto& file, const auto& path) { check_steps(kind, file, path); }), chat_(chat), kind_(kind) {
     auto settings = read_settings(folder);
     special_ = pairs_.added().empty() ? read_added_tokens(folder, settings) : pairs_.added();
     auto id_of = [&](const std::string& token) {
@@ -78,14 +88,17 @@ class QwenTokenizer : public ChatTokenizer {
     return ids;
   }
 
-  /// Where the word that begins at i ends, by the alternatives of kPattern in their order.
-  static size_t word_end(const Codes& codes, size_t i) {
+  /// Where the word that begins at i ends, by the alternatives of the pattern in their order.
+  size_t word_end(const Codes& codes, size_t i) const {
     auto at = [&](size_t k) { return i + k < codes.size() ? codes[i + k] : 0; };
     if (auto length = contraction(at(0), at(1), at(2))) return i + length;
     bool leads = !is_line_end(at(0)) && !is_letter(at(0)) && !is_number(at(0));
-    if (auto letters = i + leads; letters < codes.size() && is_letter(codes[letters])) return run_end(codes, letters, is_letter);
+    const auto is_in_word = kind_.is_in_word;
+    if (auto letters = i + leads; letters < codes.size() && is_in_word(codes[letters])) return run_end(codes, letters, is_in_word);
+    if (is_in_word(codes[i])) return i + 1;  // a mark, with nothing of a word behind it
     if (is_number(at(0))) return i + 1;
-    if (auto end = others_end(codes, i, is_line_end); end > i) return end;
+    auto is_out = [&](int32_t code) { return is_other(code) && !is_in_word(code); };
+    if (auto end = others_end(codes, i, is_line_end, is_out); end > i) return end;
     return blanks_end(codes, i);
   }
 
@@ -100,13 +113,18 @@ class QwenTokenizer : public ChatTokenizer {
 
   BytePairs pairs_;
   ChatTemplate chat_;
+  Kind kind_;
   std::vector<SpecialToken> special_;
 };
 
 }  // namespace
 
 std::unique_ptr<ChatTokenizer> load_qwen(const std::filesystem::path& folder, const ChatTemplate& chat) {
-  return std::make_unique<QwenTokenizer>(folder, chat);
+  return std::make_unique<QwenTokenizer>(folder, chat, kQwen2);
+}
+
+std::unique_ptr<ChatTokenizer> load_qwen35(const std::filesystem::path& folder, const ChatTemplate& chat) {
+  return std::make_unique<QwenTokenizer>(folder, chat, kQwen35);
 }
 
 }  // namespace burnish::tokenizers

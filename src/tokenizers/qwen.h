@@ -25,5 +25,7 @@ class ChatTokenizer : public Tokenizer {
 /// The byte-level BPE of Qwen2, Qwen2.5 and Qwen3, from a folder with vocab.json and merges.txt or a tokenizer.json. Texts are encoded
 /// within the template, and end without a token of their own.
 std::unique_ptr<ChatTokenizer> load_qwen(const std::filesystem::path& folder, const ChatTemplate& chat = {});
+/// Loads Qwen3.5's, which takes marks for letters.
+std::unique_ptr<ChatTokenizer> load_qwen35(const std::filesystem::path& folder, const ChatTemplate& chat = {});
 
 }  // namespace burnish::tokenizers

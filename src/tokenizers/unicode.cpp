@@ -64,7 +64,7 @@ bool is_number(int32_t code) {
   return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
 }
 
-static bool is_mark(int32_t code) {
+bool is_mark(int32_t code) {
   auto category = utf8proc_category(code);
   return category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME;
 }

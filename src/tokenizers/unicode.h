@@ -15,8 +15,9 @@ std::vector<int32_t> code_points(std::string_view text);
 /// Composes code points canonically (NFC).
 std::vector<int32_t> compose(const std::vector<int32_t>& codes);
 
-/// Tells whether a code point is of the categories L and N.
+/// Tells whether a code point is of the categories L, M and N.
 bool is_letter(int32_t code);
+bool is_mark(int32_t code);
 bool is_number(int32_t code);
 /// Tells whether a code point is a letter that is not small, or a mark; and whether it is one that is no capital, or a mark.
 bool is_no_small_letter(int32_t code);

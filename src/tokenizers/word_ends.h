@@ -22,12 +22,12 @@ size_t run_end(const Codes& codes, size_t i, const Is& is) {
   return i;
 }
 
-/// The end by ` ?[^\s\p{L}\p{N}]+`, and behind it what `follows`; i where that does not match.
-template <class Follows>
-size_t others_end(const Codes& codes, size_t i, const Follows& follows) {
+/// The end by ` ?[^\s\p{L}\p{N}]+`, or by what else `is`, and behind it what `follows`; i where that does not match.
+template <class Follows, class Is = decltype(is_other)>
+size_t others_end(const Codes& codes, size_t i, const Follows& follows, const Is& is = is_other) {
   const auto others = i + (codes[i] == ' ');
-  if (others == codes.size() || !is_other(codes[others])) return i;
-  return run_end(codes, run_end(codes, others, is_other), follows);
+  if (others == codes.size() || !is(codes[others])) return i;
+  return run_end(codes, run_end(codes, others, is), follows);
 }
 
 /// The end of the blanks that begin at i, by `\s*[\r\n]+|\s+(?!\S)|\s+`.

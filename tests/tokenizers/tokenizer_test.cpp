@@ -88,6 +88,12 @@ TEST(Tokenizer, QwenEqualsTransformers) {
     expect_golden(*tokenizers::load_qwen(kGolden / folder), "qwen", 24, "qwen_ids.safetensors", 600, "qwen_strings.json");
 }
 
+TEST(Tokenizer, Qwen35EqualsTransformers) {
+  expect_golden(*tokenizers::load_qwen35(kGolden / "qwen35_json"), "qwen35", 24, "qwen35_ids.safetensors", 600, "qwen_strings.json");
+  EXPECT_NE(test::error_of([] { tokenizers::load_qwen35(kGolden / "qwen_json"); }).find("another way than Qwen3.5's tokenizers"),
+            std::string::npos);
+}
+
 TEST(Tokenizer, TekkenEqualsTransformers) {
   for (const char* folder : {"tekken", "tekken_json"}) {
     auto tokenizer = tokenizers::load_tekken(kGolden / folder);

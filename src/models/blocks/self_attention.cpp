@@ -43,12 +43,12 @@ SelfAttention::SelfAttention(const Sizes& sizes, const at::TensorOptions& option
       out_(sizes.width, sizes.width, options, false),
       norm_q_(sizes.width / sizes.num_heads, sizes.norm_eps, options),
       norm_k_(sizes.width / sizes.num_heads, sizes.norm_eps, options) {
-  own("to_q", q_);
-  own("to_k", k_);
-  own("to_v", v_);
-  own("to_out.0", out_);
-  own("norm_q", norm_q_);
-  own("norm_k", norm_k_);
+  own(sizes.names.q, q_);
+  own(sizes.names.k, k_);
+  own(sizes.names.v, v_);
+  own(sizes.names.out, out_);
+  own(sizes.names.norm_q, norm_q_);
+  own(sizes.names.norm_k, norm_k_);
 }
 
 nn::Tensors SelfAttention::project(const at::Tensor& x_BLD) const {
@@ -57,13 +57,19 @@ nn::Tensors SelfAttention::project(const at::Tensor& x_BLD) const {
   return all;
 }
 
+at::Tensor SelfAttention::attend(const nn::Tensors& projected, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& bias) const {
+  return attend(projected, cos, sin,
+                [&](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) { return nn::attention(q, k, v, bias); });
+}
+
 at::Tensor SelfAttention::attend(const nn::Tensors& projected, const at::Tensor& cos_of_all, const at::Tensor& sin_of_all,
-                                 const at::Tensor& bias) const {
+                                 const Attend& attention) const {
   const auto num_tokens = cos_of_all.size(-2);
   const auto cos = here(cos_of_all, -2), sin = here(sin_of_all, -2);
   const auto v_BHLP = projected[2].transpose(1, 2);
-  auto attended = nn::recomputed({projected[0], projected[1], norm_q_.weight, norm_k_.weight, cos, sin}, heads_by(turn_, norm_q_.eps()),
-                                 [&](const nn::Tensors& qk) { return nn::Tensors{attention_of(qk[0], qk[1], v_BHLP, bias, num_tokens)}; });
+  auto attended =
+      nn::recomputed({projected[0], projected[1], norm_q_.weight, norm_k_.weight, cos, sin}, heads_by(turn_, norm_q_.eps()),
+                     [&](const nn::Tensors& qk) { return nn::Tensors{attention_by(qk[0], qk[1], v_BHLP, attention, num_tokens)}; });
   return out_.forward(nn::merge_heads(attended[0]));
 }
 

@@ -6,14 +6,15 @@
 #include "models/files/comfy_weights.h"
 #include "models/files/files.h"
 #include "models/files/gguf.h"
+#include "models/files/grouped_codes.h"
 #include "models/files/tensor_subclasses.h"
 
 namespace burnish::models {
 
 namespace {
 
-constexpr Coding kCodings[] = {find_row_scaled,     find_fp8,  find_int8,      find_mxfp8,        find_nvfp4,
-                               find_unmarked_nvfp4, find_int4, find_four_bits, find_rows_of_int8, find_blocks};
+constexpr Coding kCodings[] = {find_row_scaled, find_fp8,     find_int8,      find_mxfp8,        find_nvfp4, find_unmarked_nvfp4,
+                               find_int4,       find_grouped, find_four_bits, find_rows_of_int8, find_blocks};
 
 /// Where tensors lie, for messages: their file, or the folder of several.
 std::string place_of(const io::TensorSource& tensors) {

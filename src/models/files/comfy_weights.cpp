@@ -13,7 +13,7 @@ namespace burnish::models {
 namespace {
 
 constexpr std::string_view kScales[] = {".scale_weight", ".weight_scale"};
-constexpr std::string_view kMarks[] = {".scale_input", ".input_scale", ".output_scale", ".scaled_fp8", kComfyMark};
+constexpr std::string_view kMarks[] = {".scale_input", ".input_scale", ".output_scale", ".scaled_fp8", ".weight_s_rel", kComfyMark};
 constexpr std::string_view kFileMark = "scaled_fp8";
 
 bool is_one_number(const io::TensorInfo& info) { return c10::multiply_integers(info.shape) == 1; }
@@ -49,16 +49,6 @@ const nlohmann::json& numbers_in(const nlohmann::json& mark) {
   return mark.contains("params") && mark["params"].is_object() ? mark["params"] : mark;
 }
 
-/// Counts how many of a weight's `in` neighbours were rotated together, as its mark says.
-int64_t rotation_in(const nlohmann::json& more, const std::string& name, int64_t in) {
-  const auto said = more.value("convrot_groupsize", nlohmann::json(256));
-  const auto rotation = said.is_number_integer() ? said.get<int64_t>() : 0;
-  if (!is_power_of_four(rotation) || in % rotation != 0)
-    data_error("models", "'{}' is rotated by {} neighbours, which is no power of 4 that divides its rows; its file is damaged", name,
-               said.dump(-1, ' ', true));
-  return rotation;
-}
-
 /// Scales as products read them (kernels/quantize_blocks), as a byte for each block of a row: [rows, blocks].
 at::Tensor scales_in_rows(const at::Tensor& laid_out, const std::string& name, int64_t rows, int64_t blocks) {
   const int64_t expected = (rows + 127) / 128 * ((blocks + 3) / 4) * 512;
@@ -84,6 +74,15 @@ at::Tensor first_in_high_half(const at::Tensor& bytes) {
 bool is_scale_or_mark(std::string_view name) {
   auto ends = [&](std::string_view ending) { return name.ends_with(ending); };
   return name == kFileMark || std::ranges::any_of(kScales, ends) || std::ranges::any_of(kMarks, ends);
+}
+
+int64_t rotation_in(const nlohmann::json& more, const std::string& name, int64_t in) {
+  const auto said = more.value("convrot_groupsize", nlohmann::json(256));
+  const auto rotation = said.is_number_integer() ? said.get<int64_t>() : 0;
+  if (!is_power_of_four(rotation) || in % rotation != 0)
+    data_error("models", "'{}' is rotated by {} neighbours, which is no power of 4 that divides its rows; its file is damaged", name,
+               said.dump(-1, ' ', true));
+  return rotation;
 }
 
 std::optional<CodedWeight> find_fp8(const MarkedFiles& files, const std::string& name) {

@@ -7,6 +7,9 @@ namespace burnish::models {
 /// Tells whether a tensor's name is that of a scale or a mark beside a layer's weight, or of a mark of the whole file.
 bool is_scale_or_mark(std::string_view name);
 
+/// Counts how many of a weight's `in` neighbours were rotated together, as its mark says; a data Error where that cannot be.
+int64_t rotation_in(const nlohmann::json& mark, const std::string& name, int64_t in);
+
 /// Finds FP8, whose scale is `<layer>.scale_weight` or `<layer>.weight_scale`, one number or one a row, or is not there.
 std::optional<CodedWeight> find_fp8(const MarkedFiles& files, const std::string& name);
 

@@ -137,8 +137,7 @@ Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes
 Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark) {
   for (const auto& entry : files.entries) {
     for (const std::string body : {"model.language_model.", "language_model.model.", "language_model.", "model.", ""}) {
-      if (auto tensors = find_below(entry, prefixes, body + "layers.0.self_attn." + mark))
-        return {&entry, text::qwen_tensors(*tensors), {}};
+      if (auto tensors = find_below(entry, prefixes, body + "layers.0." + mark)) return {&entry, text::qwen_tensors(*tensors), {}};
     }
   }
   return {};
@@ -156,12 +155,12 @@ Source find_qwen3_vl(const ModelFiles& files, const std::vector<std::string>& pr
 Source find_mistral(const ModelFiles& files, const std::vector<std::string>& prefixes, const Depth& depth) {
   for (const auto& entry : files.entries) {
     if (is_unused_component(entry.component)) continue;
-    auto found = find_qwen({{entry}, {}}, prefixes, "o_proj.weight");
+    auto found = find_qwen({{entry}, {}}, prefixes, "self_attn.o_proj.weight");
     if (!found.tensors) continue;
-    const std::string attention = "layers.0.self_attn.";
+    const std::string layer = "layers.0.";
     auto has_layers = [&](int64_t count) { return found.tensors->contains(fmt::format("layers.{}.self_attn.o_proj.weight", count - 1)); };
     if (!has_layers(depth.least) || has_layers(depth.most + 1)) continue;
-    if (found.tensors->contains(attention + kQwen3Mark) || found.tensors->contains(attention + kQwen2Mark)) continue;
+    if (found.tensors->contains(layer + kQwen3Mark) || found.tensors->contains(layer + kQwen2Mark)) continue;
     return {&entry, found.tensors, {}};
   }
   return {};

@@ -52,8 +52,10 @@ Source find_causal_autoencoder(const ModelFiles& files, vae::CausalFor use = vae
 std::vector<std::string> text_prefixes(const std::vector<std::string>& words);
 /// Finds a T5 or umT5 encoder in its own files, those of Wan among them, or below one of these prefixes of a single one.
 Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes);
-/// The tensors of attention by which text encoders of Qwen are told: norms of Qwen3 and Qwen3-VL, biases of Qwen2 and Qwen2.5.
-inline constexpr const char *kQwen3Mark = "q_norm.weight", *kQwen2Mark = "q_proj.bias";
+/// The tensors of a first layer by which text encoders of Qwen are told: norms of Qwen3 and Qwen3-VL, biases of Qwen2 and Qwen2.5, the
+/// linear attention of Qwen3.5.
+inline constexpr const char *kQwen3Mark = "self_attn.q_norm.weight", *kQwen2Mark = "self_attn.q_proj.bias",
+                            *kQwen35Mark = "linear_attn.A_log";
 /// Finds a Qwen text encoder with that tensor in its own files or below one of these prefixes of a single one.
 Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark);
 /// Finds the text encoder of a Qwen3-VL, which also sees; Qwen3 does not.

@@ -5,7 +5,6 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
-#include <ATen/ops/silu.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
@@ -16,99 +15,11 @@
 #include <functional>
 #include <limits>
 #include <numbers>
+#include <stdexcept>
 
-#include "models/text/rotate_halves.h"
-#include "nn/attention.h"
+#include "models/text/qwen_layer.h"
 
 namespace burnish::models::text {
-
-/// {tokens [B,L,E], cos, sin [L,P], and where not all that comes before a token is seen the bias of attention [L,L], and which tokens see
-/// anything [L,1]} -> {tokens}: causal self-attention and gated MLP, each behind an RMS norm.
-class QwenLayer : public nn::Block {
- public:
-  QwenLayer(const QwenConfig& c, const at::TensorOptions& options)
-      : config_(c),
-        input_norm_(c.width, c.eps, options),
-        post_norm_(c.width, c.eps, options),
-        q_(c.width, c.num_heads * c.head_dim, options, c.qkv_bias),
-        k_(c.width, c.num_kv_heads * c.head_dim, options, c.qkv_bias),
-        v_(c.width, c.num_kv_heads * c.head_dim, options, c.qkv_bias),
-        o_(c.num_heads * c.head_dim, c.width, options, false),
-        gate_(c.width, c.hidden, options, false),
-        up_(c.width, c.hidden, options, false),
-        down_(c.hidden, c.width, options, false) {
-    own("input_layernorm", input_norm_);
-    own("post_attention_layernorm", post_norm_);
-    own("self_attn.q_proj", q_);
-    own("self_attn.k_proj", k_);
-    own("self_attn.v_proj", v_);
-    own("self_attn.o_proj", o_);
-    if (c.qk_norm) {
-      q_norm_ = std::make_unique<nn::RMSNorm>(c.head_dim, c.eps, options);
-      k_norm_ = std::make_unique<nn::RMSNorm>(c.head_dim, c.eps, options);
-      own("self_attn.q_norm", *q_norm_);
-      own("self_attn.k_norm", *k_norm_);
-    }
-    own("mlp.gate_proj", gate_);
-    own("mlp.up_proj", up_);
-    own("mlp.down_proj", down_);
-  }
-
-  nn::Tensors body(const nn::Tensors& in) override {
-    return {forward(in, [&](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-      auto attended = attend(q, k, v, in.size() > 3 ? in[3] : at::Tensor());
-      return in.size() > 4 ? attended * in[4].to(attended.scalar_type()) : attended;
-    })};
-  }
-
-  /// {tokens, cos, sin, and the bias of attention [B,1,1,L] or an undefined one} -> tokens, which are added to the past of this layer.
-  at::Tensor after(KeyValues& past, size_t layer, const nn::Tensors& in) {
-    return forward(in, [&](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-      auto [keys, values] = past.append(layer, k, v);
-      if (q.size(2) > 1) return attend(q, keys, values, {});
-      // With a single token, the heads that share keys are several queries.
-      auto attended = nn::attention(q.squeeze(2).unflatten(1, {config_.num_kv_heads, -1}), keys, values, in[3]);
-      return attended.flatten(1).unsqueeze(1);
-    });
-  }
-
- private:
-  /// `attention` of query, key and value, behind their norms and turned, gives what the heads see side by side [B, L, H·D].
-  template <class Attention>
-  at::Tensor forward(const nn::Tensors& in, const Attention& attention) {
-    auto normed = input_norm_.forward(in[0]);
-    const auto qkv = nn::forward_all({&q_, &k_, &v_}, normed);
-    auto q = heads(qkv[0], q_norm_.get(), in), k = heads(qkv[1], k_norm_.get(), in);
-    auto mid = in[0] + o_.forward(attention(q, k, nn::split_heads(qkv[2], config_.num_kv_heads)));
-    auto normed_mid = post_norm_.forward(mid);
-    const auto gate_and_up = nn::forward_all({&gate_, &up_}, normed_mid);
-    return mid + down_.forward(at::silu(gate_and_up[0]) * gate_and_up[1]);
-  }
-
-  /// Causal where there is no bias.
-  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& bias) const {
-    auto shared = config_.num_heads / config_.num_kv_heads;
-    return nn::merge_heads(
-        nn::attention(q, k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1), bias, /*causal=*/!bias.defined()));
-  }
-
-  at::Tensor heads(const at::Tensor& x_BLE, const nn::RMSNorm* norm, const nn::Tensors& in) const {
-    auto x_BLHD = x_BLE.unflatten(-1, {-1, config_.head_dim});
-    if (norm) x_BLHD = norm->forward(x_BLHD);
-    return rotate_halves(x_BLHD.transpose(1, 2), in[1], in[2]);
-  }
-
-  QwenConfig config_;
-  nn::RMSNorm input_norm_, post_norm_;
-  nn::Linear q_, k_, v_, o_, gate_, up_, down_;
-  std::unique_ptr<nn::RMSNorm> q_norm_, k_norm_;
-};
-
-at::Tensor rotate_halves(const at::Tensor& x_BHLD, const at::Tensor& cos_LP, const at::Tensor& sin_LP) {
-  auto halves = x_BHLD.chunk(2, -1);
-  auto cos = cos_LP.to(x_BHLD.scalar_type()), sin = sin_LP.to(x_BHLD.scalar_type());
-  return at::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
-}
 
 io::TensorSource qwen_tensors(const io::TensorSource& source) {
   for (const std::string prefix : {"model.language_model.", "language_model.model.", "language_model.", "model."}) {
@@ -121,10 +32,29 @@ io::KeyMap transformers_qwen_keys() { return qwen_keys_below("model."); }
 
 io::KeyMap qwen_keys_below(const std::string& prefix) {
   std::vector<io::KeyRule> rules{{prefix + "embed_tokens.weight", {"embed_tokens.weight"}}, {prefix + "norm.weight", {"norm.weight"}}};
-  for (const std::string layer :
-       {"input_layernorm.weight", "post_attention_layernorm.weight", "self_attn.q_proj.weight", "self_attn.k_proj.weight",
-        "self_attn.v_proj.weight", "self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias", "self_attn.o_proj.weight",
-        "self_attn.q_norm.weight", "self_attn.k_norm.weight", "mlp.gate_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight"})
+  for (const std::string layer : {"input_layernorm.weight",
+                                  "post_attention_layernorm.weight",
+                                  "self_attn.q_proj.weight",
+                                  "self_attn.k_proj.weight",
+                                  "self_attn.v_proj.weight",
+                                  "self_attn.q_proj.bias",
+                                  "self_attn.k_proj.bias",
+                                  "self_attn.v_proj.bias",
+                                  "self_attn.o_proj.weight",
+                                  "self_attn.q_norm.weight",
+                                  "self_attn.k_norm.weight",
+                                  "linear_attn.in_proj_qkv.weight",
+                                  "linear_attn.in_proj_z.weight",
+                                  "linear_attn.in_proj_b.weight",
+                                  "linear_attn.in_proj_a.weight",
+                                  "linear_attn.conv1d.weight",
+                                  "linear_attn.A_log",
+                                  "linear_attn.dt_bias",
+                                  "linear_attn.norm.weight",
+                                  "linear_attn.out_proj.weight",
+                                  "mlp.gate_proj.weight",
+                                  "mlp.up_proj.weight",
+                                  "mlp.down_proj.weight"})
     rules.push_back({prefix + "layers.{}." + layer, {"layers.{}." + layer}});
   return io::KeyMap(rules);
 }
@@ -139,11 +69,11 @@ QwenEncoder::QwenEncoder(const QwenConfig& c, const at::TensorOptions& options)
     : config_(c), embed_tokens_(c.vocab_size, c.width, options) {
   own("embed_tokens", embed_tokens_);
   for (int64_t i = 0; i < c.num_layers; ++i) {
-    layers_.push_back(std::make_unique<QwenLayer>(c, options));
+    layers_.push_back(std::make_unique<QwenLayer>(c, i, options));
     own("layers." + std::to_string(i), *layers_.back());
   }
   if (!c.has_norm) return;
-  norm_ = std::make_unique<nn::RMSNorm>(c.width, c.eps, options);
+  norm_ = std::make_unique<QwenNorm>(c.width, c, options);
   own("norm", *norm_);
 }
 
@@ -195,8 +125,8 @@ static at::Tensor stretched(const at::Tensor& frequencies_P, const Yarn& yarn, d
 /// [L, P] fp64; where places are of several texts [B, 1, L, P], as heads are.
 at::Tensor QwenEncoder::angles(const at::Tensor& places_3L) const {
   auto opts = places_3L.options();
-  auto frequencies =
-      (at::arange(0, config_.head_dim, 2, opts) * (-std::log(config_.rope_theta) / static_cast<double>(config_.head_dim))).exp();
+  const auto num_turned = num_rotated(config_);
+  auto frequencies = (at::arange(0, num_turned, 2, opts) * (-std::log(config_.rope_theta) / static_cast<double>(num_turned))).exp();
   if (config_.yarn) frequencies = stretched(frequencies, *config_.yarn, config_.rope_theta, config_.head_dim);
   auto axes = at::tensor(axes_of_pairs(config_.sections), at::TensorOptions().dtype(at::kLong)).to(opts.device());
   auto angles = places_3L.index_select(-2, axes).transpose(-1, -2) * frequencies;
@@ -250,6 +180,7 @@ nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const std::vector<int
 
 nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const QwenReading& reading) {
   const auto& [after, pictures, first_token, num_tokens, given_3L, norms_last, past] = reading;
+  if (config_.gated && first_token > 0) throw std::logic_error("what fills up a text in front changes the states of gated layers");
   auto x = with_pictures(embed_tokens_.forward(ids_BL), pictures,
                          [](const SeenPicture& picture, const at::Tensor& tokens) { return seen_like(picture.tokens_RCE, tokens); });
   auto angles_LP = angles(given_3L.defined() ? given_3L.to(x.device(), at::kDouble) : places_of(ids_BL.size(1), pictures, x.options()));

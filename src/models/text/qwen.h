@@ -50,9 +50,10 @@ struct QwenReading {
 at::Tensor places_of(int64_t length, const std::vector<SeenPicture>& pictures, const at::TensorOptions& options);
 
 class QwenLayer;
+class QwenNorm;
 
-/// The decoder of Qwen2, Qwen2.5, Qwen3, Qwen3-VL, Mistral and Ministral-3 as an encoder of texts (Yang et al. 2025, arXiv 2505.09388;
-/// names of transformers' Qwen3Model).
+/// The decoder of Qwen2, Qwen2.5, Qwen3, Qwen3-VL, Qwen3.5, Mistral and Ministral-3 as an encoder of texts (Yang et al. 2025, arXiv
+/// 2505.09388; names of transformers' Qwen3Model and Qwen3_5TextModel).
 class QwenEncoder : public nn::Module {
  public:
   QwenEncoder(const QwenConfig& config, const at::TensorOptions& options);
@@ -76,7 +77,7 @@ class QwenEncoder : public nn::Module {
   QwenConfig config_;
   nn::Embedding embed_tokens_;
   std::vector<std::unique_ptr<QwenLayer>> layers_;
-  std::unique_ptr<nn::RMSNorm> norm_;
+  std::unique_ptr<QwenNorm> norm_;
 };
 
 }  // namespace burnish::models::text

@@ -105,6 +105,7 @@ Qwen3VlVisionConfig qwen3_vl_vision_config(const nlohmann::json& config_json, co
   const auto json = has_config ? config_json["vision_config"] : nlohmann::json();
   take(json, "num_heads", c.num_heads);
   if (json.is_object() && json.contains("deepstack_visual_indexes")) take(json, "deepstack_visual_indexes", c.deepstack);
+  else if (io::count_of(shapes, "deepstack_merger_list.{}.") == 0) c.deepstack.clear();
   else c.deepstack = published_deepstack(c.num_layers);
   check_shapes(c, json, shapes);
   check_vision(c, shapes);

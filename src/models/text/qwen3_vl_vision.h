@@ -19,7 +19,7 @@ struct Qwen3VlVisionConfig : Patching {
   int64_t num_heads = 16;
   int64_t side = 48;                             ///< learned positions along a side
   int64_t out_width = 2560;                      ///< width of the text encoder's tokens
-  std::vector<int64_t> deepstack = {5, 11, 17};  ///< layers behind which more is made of a picture
+  std::vector<int64_t> deepstack = {5, 11, 17};  ///< layers behind which more is made of a picture; Qwen3.5: none
 };
 
 /// Reads sizes from shapes (our names) and the rest from "vision_config" of the text encoder's config.json. Where that is null, heads are
@@ -29,8 +29,8 @@ Qwen3VlVisionConfig qwen3_vl_vision_config(const nlohmann::json& config_json, co
 Qwen3VlVisionConfig qwen3_vl_2b_vision();
 Qwen3VlVisionConfig qwen3_vl_8b_vision();
 
-/// The vision tower of Qwen3-VL (Bai et al. 2025, arXiv 2511.21631; names of transformers' Qwen3VLVisionModel). Its weights lie where
-/// Qwen2.5-VL's do (models/text/qwen_vision.h).
+/// The vision tower of Qwen3-VL and, without deepstack, of Qwen3.5 (Bai et al. 2025, arXiv 2511.21631; names of transformers'
+/// Qwen3VLVisionModel). Its weights lie where Qwen2.5-VL's do (models/text/qwen_vision.h).
 class Qwen3VlVision : public nn::Module {
  public:
   Qwen3VlVision(const Qwen3VlVisionConfig& config, const at::TensorOptions& options);

@@ -10,8 +10,8 @@ namespace burnish::models::text {
 
 namespace {
 
-const std::string kQwenLayer = "layers.0.";
-constexpr double kQwen3VlTheta = 5e6, kMistralEps = 1e-5, kMistralSmallTheta = 1e9;
+const std::string kFirstLayer = "layers.0.";
+constexpr double kQwen35Theta = 1e7, kQwen3VlTheta = 5e6, kMistralEps = 1e-5, kMistralSmallTheta = 1e9;
 
 void check_heads(const QwenConfig& c) {
   bool divide = c.head_dim > 0 && c.head_dim % 2 == 0 && c.num_heads > 0 && c.num_kv_heads > 0 && c.num_heads % c.num_kv_heads == 0;
@@ -54,17 +54,18 @@ void take_of_rope(const nlohmann::json& json, const char* key, T& value) {
 }
 
 /// Reads the sections of Qwen2.5-VL and Qwen3-VL from config.json. Where it does not say them, row and column have three eighths of the
-/// pairs each, and of Qwen3-VL, which `takes_turns`, five sixteenths.
+/// pairs each, and of Qwen3-VL, which `takes_turns`, five sixteenths; of Qwen3.5 all three have a third.
 void read_sections(QwenConfig& c, const nlohmann::json& json, bool takes_turns) {
   std::string kind;
   take(json, "model_type", kind);
   takes_turns |= kind.starts_with("qwen3_vl");
   take_of_rope(json, "mrope_interleaved", takes_turns);
-  auto pairs = c.head_dim / 2, plane = takes_turns ? pairs * 5 / 16 : pairs * 3 / 8;
+  auto pairs = num_rotated(c) / 2, plane = takes_turns ? pairs * 5 / 16 : pairs * 3 / 8;
   std::vector<int64_t> stated{pairs - 2 * plane, plane, plane};
+  if (c.gated) stated = {pairs - (pairs + 1) / 3 - pairs / 3, (pairs + 1) / 3, pairs / 3};
   take_of_rope(json, "mrope_section", stated);
   bool fits = stated.size() == 3 && std::ranges::all_of(stated, [](int64_t n) { return n >= 0; }) &&
-              stated[0] + stated[1] + stated[2] == pairs && (!takes_turns || 3 * std::max(stated[1], stated[2]) <= pairs);
+              stated[0] + stated[1] + stated[2] == pairs && (!takes_turns || (3 * stated[1] <= pairs + 1 && 3 * stated[2] <= pairs));
   if (!fits)
     data_error("models", "the config.json of the Qwen text encoder divides the {} rotated pairs of a head by mrope_section {}", pairs,
                nlohmann::json(stated).dump());
@@ -107,6 +108,43 @@ void read_yarn(QwenConfig& c, const nlohmann::json& json) {
   c.yarn = yarn;
 }
 
+/// Reads the numbers of gated layers, and returns the path of the first layer that has attention.
+std::string read_gated(GatedLayers& g, const nlohmann::json& json, const io::Shapes& shapes) {
+  const std::string linear = kFirstLayer + "linear_attn.";
+  const auto num_layers = io::count_of(shapes, "layers.{}.");
+  auto path = [](int64_t layer) { return "layers." + std::to_string(layer) + "."; };
+  for (g.full_every = 1; g.full_every < num_layers && !shapes.contains(path(g.full_every - 1) + "self_attn.q_proj.weight");) ++g.full_every;
+  g.num_value_heads = dim_of(shapes, linear + "A_log", 0);
+  g.value_dim = g.key_dim = dim_of(shapes, linear + "norm.weight", 0);
+  g.kernel = dim_of(shapes, linear + "conv1d.weight", 2);
+  take(json, "linear_key_head_dim", g.key_dim);
+  const auto width_of_keys = dim_of(shapes, linear + "in_proj_qkv.weight", 0) - g.num_value_heads * g.value_dim;
+  const bool divides = g.key_dim > 0 && g.value_dim > 0 && g.kernel > 0 && width_of_keys > 0 && width_of_keys % (2 * g.key_dim) == 0;
+  if (divides) g.num_key_heads = width_of_keys / (2 * g.key_dim);
+  if (!divides || g.num_value_heads % g.num_key_heads != 0)
+    data_error("models",
+               "the text encoder's linear attention has {} heads of values, {} wide, and {} numbers of keys and queries in heads of {}, "
+               "which do not fit together; its files are damaged",
+               g.num_value_heads, g.value_dim, width_of_keys, g.key_dim);
+  agree(json, "full_attention_interval", g.full_every);
+  agree(json, "linear_num_key_heads", g.num_key_heads);
+  agree(json, "linear_num_value_heads", g.num_value_heads);
+  agree(json, "linear_value_head_dim", g.value_dim);
+  agree(json, "linear_conv_kernel_dim", g.kernel);
+  return path(g.full_every - 1);
+}
+
+/// Reads which share of a head turns, a quarter where config.json does not say.
+void read_rotated(QwenConfig& c, const nlohmann::json& json) {
+  double share = 0.25;
+  take(json, "partial_rotary_factor", share);
+  take_of_rope(json, "partial_rotary_factor", share);
+  c.gated->num_rotated = static_cast<int64_t>(std::llround(share * static_cast<double>(c.head_dim)));
+  if (c.gated->num_rotated < 2 || c.gated->num_rotated > c.head_dim || c.gated->num_rotated % 2 != 0)
+    data_error("models", "the config.json of the text encoder has partial_rotary_factor {}, which turns no even share of heads {} wide",
+               share, c.head_dim);
+}
+
 /// Reads the config of a model whose pairs take turns, if `takes_turns`, unless config.json says otherwise; what no file says is as in `c`.
 QwenConfig read_config(QwenConfig c, bool takes_turns, const nlohmann::json& config_json, const io::Shapes& shapes) {
   // A model that also sees keeps the numbers of its text part apart.
@@ -115,18 +153,20 @@ QwenConfig read_config(QwenConfig c, bool takes_turns, const nlohmann::json& con
   c.vocab_size = dim_of(shapes, "embed_tokens.weight", 0);
   c.width = dim_of(shapes, "embed_tokens.weight", 1);
   c.num_layers = io::count_of(shapes, "layers.{}.");
-  c.hidden = dim_of(shapes, kQwenLayer + "mlp.up_proj.weight", 0);
-  c.qkv_bias = shapes.contains(kQwenLayer + "self_attn.q_proj.bias");
-  c.qk_norm = shapes.contains(kQwenLayer + "self_attn.q_norm.weight");
-  auto query_width = dim_of(shapes, kQwenLayer + "self_attn.q_proj.weight", 0);
+  c.hidden = dim_of(shapes, kFirstLayer + "mlp.up_proj.weight", 0);
+  const auto attention = (c.gated ? read_gated(*c.gated, json, shapes) : kFirstLayer) + "self_attn.";
+  c.qkv_bias = shapes.contains(attention + "q_proj.bias");
+  c.qk_norm = shapes.contains(attention + "q_norm.weight");
+  auto query_width = dim_of(shapes, attention + "q_proj.weight", 0) / (c.gated ? 2 : 1);
   if (int64_t stated = 0; io::take(json, "num_attention_heads", stated, "text encoder") && stated > 0) c.head_dim = query_width / stated;
   take(json, "head_dim", c.head_dim);
-  if (c.qk_norm) c.head_dim = dim_of(shapes, kQwenLayer + "self_attn.q_norm.weight", 0);
+  if (c.qk_norm) c.head_dim = dim_of(shapes, attention + "q_norm.weight", 0);
   check_heads(c);
   c.num_heads = query_width / c.head_dim;
-  c.num_kv_heads = dim_of(shapes, kQwenLayer + "self_attn.k_proj.weight", 0) / c.head_dim;
+  c.num_kv_heads = dim_of(shapes, attention + "k_proj.weight", 0) / c.head_dim;
   check_heads(c);
   check_qwen(c, json);
+  if (c.gated) read_rotated(c, json);
   read_sections(c, json, takes_turns);
   read_yarn(c, json);
   take(json, "rms_norm_eps", c.eps);
@@ -140,6 +180,8 @@ QwenConfig read_config(QwenConfig c, bool takes_turns, const nlohmann::json& con
 }
 
 }  // namespace
+
+int64_t num_rotated(const QwenConfig& config) { return config.gated ? config.gated->num_rotated : config.head_dim; }
 
 QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
   return read_config({}, /*takes_turns=*/false, config_json, shapes);
@@ -165,6 +207,23 @@ QwenConfig qwen3_vl_8b() {
   c.width = 4096;
   c.hidden = 12288;
   return c;
+}
+
+QwenConfig qwen35_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
+  return read_config({.rope_theta = kQwen35Theta, .gated = GatedLayers()}, /*takes_turns=*/true, config_json, shapes);
+}
+
+QwenConfig qwen35_9b() {
+  return {.vocab_size = 248320,
+          .width = 4096,
+          .hidden = 12288,
+          .num_layers = 32,
+          .num_heads = 16,
+          .num_kv_heads = 4,
+          .head_dim = 256,
+          .rope_theta = kQwen35Theta,
+          .sections = in_turns(32, 11, 10),
+          .gated = GatedLayers()};
 }
 
 QwenConfig ministral3_config(const nlohmann::json& config_json, const io::Shapes& shapes) {

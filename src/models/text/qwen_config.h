@@ -16,6 +16,18 @@ struct Yarn {
   double magnitude = 1;                  ///< what cos and sin are multiplied by
 };
 
+/// Numbers of what the layers of Qwen3.5 have beside Qwen3's: of so many layers all but the last have gated linear attention
+/// (text/gated_delta.h) in place of attention, the last gates what its heads see and turns the first numbers of a head alone, and norms
+/// multiply by 1 + weight. Defaults are Qwen3.5-9B's.
+struct GatedLayers {
+  int64_t full_every = 4;  ///< layers to one with attention
+  int64_t num_rotated = 64;
+  int64_t num_key_heads = 16, num_value_heads = 32;  ///< of linear attention
+  int64_t key_dim = 128, value_dim = 128;            ///< numbers of its heads
+  int64_t kernel = 4;                                ///< tokens that its convolution reads
+  int64_t num_convolved() const { return 2 * num_key_heads * key_dim + num_value_heads * value_dim; }
+};
+
 /// Numbers of a Qwen text encoder, or of one of its kin. Defaults are Qwen3-4B's.
 struct QwenConfig {
   int64_t vocab_size = 151936;
@@ -35,7 +47,11 @@ struct QwenConfig {
   /// this order as often as there are numbers (Qwen3-VL, where they take turns pair by pair). Without pictures all three are the place in
   /// the text.
   std::vector<int64_t> sections = {16, 24, 24};
+  std::optional<GatedLayers> gated = {};  ///< Qwen3.5
 };
+
+/// Returns how many numbers of a head turn with its place.
+int64_t num_rotated(const QwenConfig& config);
 
 /// Reads sizes from shapes (our names) and the rest from config.json (null for none; Qwen3's values then, which are also Qwen2.5-VL's).
 /// Heads are as wide as the query norm, or else as config.json says, or 128.
@@ -47,6 +63,11 @@ QwenConfig qwen3_vl_config(const nlohmann::json& config_json, const io::Shapes& 
 QwenConfig qwen3_vl_2b();
 QwenConfig qwen3_vl_4b();
 QwenConfig qwen3_vl_8b();
+
+/// Reads the text part of Qwen3.5: what config.json does not say is Qwen3.5's.
+QwenConfig qwen35_config(const nlohmann::json& config_json, const io::Shapes& shapes);
+/// Returns the numbers of the text part of Qwen3.5-9B.
+QwenConfig qwen35_9b();
 
 /// Reads Mistral's encoders, whose layers are Qwen's without norms of queries and keys: what config.json does not say is Ministral-3's.
 QwenConfig ministral3_config(const nlohmann::json& config_json, const io::Shapes& shapes);

@@ -135,6 +135,7 @@ TEST_P(FirstBlocksIn, EveryFamilyGiveTheSameLossesAndFiles) {
 INSTANTIATE_TEST_SUITE_P(Small, FirstBlocksIn,
                          testing::Values(LateLayers{"anima", R"(transformer_blocks\.2\.attn[12]\.to_[qv])"},
                                          LateLayers{"ernie_image", R"(layers\.2\.self_attention\.to_[qv])"},
+                                         LateLayers{"moss_image", R"(layers\.2\.proj\.[qv])"},
                                          LateLayers{"flux", R"(single_transformer_blocks\.1\.attn\.to_[qv])"},
                                          LateLayers{"flux2", R"(single_transformer_blocks\.1\..*)"},
                                          LateLayers{"flux2_dev", R"(single_transformer_blocks\.1\..*)"},

@@ -88,6 +88,21 @@ TEST(CodedWeights, OfComfyAreItsNumbers) {
   }
 }
 
+/// Four and six bits become levels that INT8 (ConvRot) has.
+TEST(CodedWeights, OfGroupsAreItsNumbers) {
+  const auto file = test::golden("coded/grouped.safetensors");
+  auto shown = show_weights(file);
+  for (const auto& [layer, rotation] : {std::pair("four", 256), {"few", 64}, {"six", 256}}) {
+    const auto name = layer + std::string(".weight");
+    EXPECT_EQ(io::numbers_name(shown.info(name)), "INT8 (ConvRot)") << name;
+    EXPECT_EQ(shown.codes(name)->rotation, rotation);
+    EXPECT_LE(test::relative_error(shown.tensor(name), file.tensor("expected." + std::string(layer))), 1e-6) << name;
+    for (const char* ending : {"_s_rel", "_s_channel", "_codebook"}) EXPECT_FALSE(shown.contains(name + ending)) << name << ending;
+  }
+  EXPECT_EQ(shown.info("moved.weight").dtype, at::kChar) << "codes around zeros of their own stay as they lie";
+  EXPECT_TRUE(shown.contains("moved.weight_s_rel"));
+}
+
 TEST(CodedWeights, OfTorchaoQuantoAndBlackForestLabsAreTheirNumbersBitForBit) {
   expect_as_published("coded/rows.safetensors", {});
   auto shown = show_weights(test::golden("coded/rows.safetensors"));
@@ -184,7 +199,7 @@ std::vector<at::Tensor> damages(const at::Tensor& tensor) {
 TEST(CodedWeights, DamagedPartsEndInASentence) {
   test::Scratch scratch;
   int num_refused = 0, num_read = 0;
-  for (const char* file : {"bitsandbytes", "comfyui", "rows"}) {
+  for (const char* file : {"bitsandbytes", "comfyui", "rows", "grouped"}) {
     const auto source = test::golden(std::string("coded/") + file + ".safetensors");
     io::NamedTensors tensors;
     for (const auto& name : source.names()) tensors.emplace_back(name, source.tensor(name));

@@ -1,25 +1,9 @@
 #include "models/families/ernie_image/blocks.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/rms_norm.h>
-
 #include "kernels/gated_residual/gated_residual.h"
-#include "nn/recomputed_values.h"
+#include "models/blocks/modulated_rms_norm.h"
 
 namespace burnish::models::ernie_image {
-
-namespace {
-
-/// {x [B, L, D], weight of an RMS norm [D], scale, shift [B, D]} -> the norm of x, scaled and shifted in fp32.
-nn::Compute modulated_by(double eps) {
-  return [eps](const nn::Tensors& in) {
-    auto normed = at::rms_norm(in[0], in[1].sizes(), in[1], eps).to(at::kFloat);
-    auto moved = normed * (in[2].to(at::kFloat) + 1).unsqueeze(1) + in[3].to(at::kFloat).unsqueeze(1);
-    return nn::Tensors{moved.to(in[0].scalar_type())};
-  };
-}
-
-}  // namespace
 
 Block::Block(const Config& c, const at::TensorOptions& options)
     : attention_norm_(c.width, c.norm_eps, options),
@@ -36,7 +20,7 @@ nn::Tensors Block::body(const nn::Tensors& in) {
   const auto m = in[3].chunk(6, -1);  // shift, scale and gate of attention, then of the MLP
   const auto bias = in.size() > 4 ? in[4] : at::Tensor();
   auto before = [](const at::Tensor& x_BLD, const nn::RMSNorm& norm, const at::Tensor& scale, const at::Tensor& shift, const auto& use) {
-    return nn::recomputed({x_BLD, norm.weight, scale, shift}, modulated_by(norm.eps()),
+    return nn::recomputed({x_BLD, norm.weight, scale, shift}, modulated_rms_norm(norm.eps()),
                           [&](const nn::Tensors& moved) { return use(moved[0]); });
   };
   auto projected = before(in[0], attention_norm_, m[1], m[0], [&](const at::Tensor& x) { return attention_.project(x); });

@@ -16,7 +16,7 @@ namespace {
 /// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
 const std::vector<std::string> kTextPrefixes{"", "text_encoders.qwen3vl_32b.transformer.", "text_encoders.qwen3vl_32b."};
 /// Norms of queries: Qwen3 and Qwen3-VL.
-constexpr const char* kTextMark = "q_norm.weight";
+constexpr const char* kTextMark = "self_attn.q_norm.weight";
 /// Learned tokens of the decoder, in all files of the autoencoder of frames.
 constexpr const char* kVaeMark = "decoder.register_tokens";
 /// The folder of the transformer that reads references, which has the other one's tensors.

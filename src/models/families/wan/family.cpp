@@ -149,6 +149,9 @@ extern const Family kFamily{
     .not_supported =
         {
             {"LongCat-Video", "its blocks are not those of Wan, whose text encoder and autoencoder it has"},
+            {"SCAIL-2", "it follows a driving clip, whose tokens and masks it reads by two convolutions more"},
+            {"InfiniteTalk", "its blocks hear speech frame by frame, through attention of their own"},
+            {"Bernini-Diffusers", "its experts lie behind a planner's names; Bernini-R has them as Wan 2.2 has its own"},
             {"Wan-Dancer", "it reads music"},
             {"Video-As-Prompt-Wan", "it reads a clip as its prompt, through blocks of their own"},
         },

@@ -151,6 +151,14 @@ std::vector<Variant> published() {
        "Wan-AI/Wan2.1-FLF2V-14B-720P-diffusers", kDrawnLarge},
       {"wan-t2v-a14b", [] { return named_experts("wan-t2v-a14b", {}); }, "Wan2.2-T2V-A14B", "Wan-AI/Wan2.2-T2V-A14B-Diffusers",
        UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 4}},
+      // Its experts are distilled, for few steps without guidance.
+      {"animegen-t2v", [] { return named_experts("animegen-t2v", {}); }, "Wan2.2-T2V-A14B", "aidealab/AnimeGen-T2V",
+       UsualDrawing{.side = 512, .num_inference_steps = 8, .cfg_scale = 1}},
+      // Trained and drawn from texts alone, these are Wan's; what they edit by adds no weights.
+      {"bernini-r", [] { return named_experts("bernini-r", {}); }, "Wan2.2-T2V-A14B", "ByteDance/Bernini-R",
+       UsualDrawing{.side = 480, .num_inference_steps = 40, .cfg_scale = 4}},
+      {"bernini-r-1.3b", [] { return named_sizes("bernini-r-1.3b", small()); }, "Wan2.1-T2V-1.3B", "ByteDance/Bernini-R-1.3B-Diffusers",
+       UsualDrawing{.side = 480, .num_inference_steps = 40, .cfg_scale = 4}},
       {"wan-i2v-a14b", [] { return named_experts("wan-i2v-a14b", {.in_channels = 36}); }, "Wan2.2-I2V-A14B",
        "Wan-AI/Wan2.2-I2V-A14B-Diffusers", UsualDrawing{.side = 512, .num_inference_steps = 40, .cfg_scale = 3.5}},
       {"wan-ti2v-5b",
