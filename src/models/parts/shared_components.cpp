@@ -16,8 +16,10 @@
 #include "io/files.h"
 #include "models/files/hub_files.h"
 #include "models/parts/find_components.h"
+#include "models/parts/vocabulary.h"
 #include "models/vae/causal_autoencoder.h"
 #include "models/vae/patch_autoencoder.h"
+#include "tokenizers/gemma.h"
 
 namespace burnish::models {
 
@@ -102,14 +104,6 @@ std::string why_no_tile(const std::string& name, const OptionValue& value) {
   return fmt::format("{} must be 0 or a multiple of {}, not {}", name, kMultiple, size);
 }
 
-/// Tiles overlap by a quarter of their side, which has to be whole latents.
-void check_tile(int64_t size, int64_t pixels_of_latent) {
-  const auto multiple = 4 * pixels_of_latent;
-  if (size % multiple == 0) return;
-  config_error("models", "vae_tile_size {} is no multiple of {}, which this autoencoder of {} pixels a latent needs; take {}", size,
-               multiple, pixels_of_latent, (size / multiple + 1) * multiple);
-}
-
 }  // namespace
 
 at::Tensor pixels_of(const at::Tensor& frames) { return ((frames.to(at::kFloat) / 2 + 0.5).clamp(0, 1) * 255).round().to(at::kByte); }
@@ -184,6 +178,35 @@ TextPart qwen_part(const Source& source, const text::QwenConfig& config, const Q
   return part;
 }
 
+TextPart gemma_part(const Source& source, const text::GemmaConfig& config, const TextUse& use, const ModelFiles& files,
+                    const ModelOptions& options) {
+  auto tokenizer = tokenizer_of(files, options, use, "Gemma", config.vocab_size);
+  tokenizer.load = tokenizers::load_gemma;
+  tokenizer.limit = [&options, length = use.length](const tokenizers::Tokenizer&) { return prompt_length(options, length); };
+  const bool is_beside = !options.tokenizer_path.empty() || files.in_pipeline(use.tokenizer);
+  const auto carried = source.entry != nullptr ? vocabulary_in(*source.entry) : "";
+  if (!is_beside && !carried.empty()) {
+    const auto tensors = *source.entry->tensors;
+    tokenizer.folder = [tensors] { return tensors.files().front()->path(); };
+    tokenizer.load = [tensors, carried](const auto& from) {
+      auto bytes = tensors.tensor(carried).contiguous();
+      return tokenizers::gemma_of_bytes({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}, from);
+    };
+  }
+  const std::string below = "model.language_model.";
+  return {
+      .recipe = {.name = use.name,
+                 .what = "Gemma text encoder",
+                 .source = source,
+                 .build = builds<text::GemmaEncoder>(config),
+                 .settings = length_settings(options, use.length),
+                 .tokenizer = tokenizer},
+      .names = {.layers = {.weights = below, .diffusers = use.name + ".", .kohya = use.kohya, .others = use.others, .comfyui = use.comfyui},
+                .lora_targets = "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj",
+                .folder_file = {"", text::gemma_keys_below(below)},
+                .single_file = {use.comfyui, text::gemma_keys_below("model.")}}};
+}
+
 namespace {
 
 template <class Tower, class Config>
@@ -214,6 +237,13 @@ ComponentNames qwen3_vl_vision_names(const std::string& name, const std::string&
   auto names = vision_names(name, kohya);
   names.lora_targets = "qkv,proj,linear_fc1,linear_fc2";
   return names;
+}
+
+void check_tile(int64_t size, int64_t pixels_of_latent) {
+  const auto multiple = 4 * pixels_of_latent;
+  if (size % multiple == 0) return;
+  config_error("models", "vae_tile_size {} is no multiple of {}, which this autoencoder of {} pixels a latent needs; take {}", size,
+               multiple, pixels_of_latent, (size / multiple + 1) * multiple);
 }
 
 Option tile_option() {
