@@ -185,7 +185,7 @@ void GemmaEncoder::run(const at::Tensor& ids_BL, int64_t num_layers, const Take&
   }
 }
 
-void GemmaEncoder::forward(const at::Tensor& ids_BL, const Take& take) { run(ids_BL, config_.num_layers, take); }
+void GemmaEncoder::each_state(const at::Tensor& ids_BL, const Take& take) { run(ids_BL, config_.num_layers, take); }
 
 nn::Tensors GemmaEncoder::forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after) {
   nn::Tensors states;

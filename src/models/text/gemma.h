@@ -46,7 +46,7 @@ class GemmaEncoder : public nn::Module {
   /// Runs ids [B, L] int64, texts of one length without padding, and gives `take` each of the num_states() states in turn: the scaled
   /// embedding, and what each layer gives, the last one behind the final norm (transformers: hidden_states). Nothing of a state is kept
   /// beyond the next layer.
-  void forward(const at::Tensor& ids_BL, const Take& take);
+  void each_state(const at::Tensor& ids_BL, const Take& take);
   /// Returns the states after so many layers, which ascend; layers behind the last are not run.
   nn::Tensors forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after);
   int64_t num_states() const { return config_.num_layers + 1; }

@@ -55,7 +55,7 @@ TEST(GemmaParity, EveryStateOfATextAndOfOneThatIsLongerThanTheWindow) {
     Golden golden(kind);
     for (const auto& [ids, states] : std::map<std::string, std::string>{{"in.ids", "out"}, {"long.ids", "long"}}) {
       int64_t next = 0;
-      golden.encoder.forward(on_device(golden.file.tensor(ids)), [&](int64_t layer, const at::Tensor& state_BLE) {
+      golden.encoder.each_state(on_device(golden.file.tensor(ids)), [&](int64_t layer, const at::Tensor& state_BLE) {
         EXPECT_EQ(layer, next++);
         EXPECT_LE(relative_error(state_BLE, golden.expected(states, layer)), tolerance(1e-5)) << kind << " " << states << " " << layer;
       });
