@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""The autoencoders of LTX-2, small and with random weights, and what diffusers does with them, in ltx2_autoencoders/:
+
+frames_{20,23}.safetensors  the autoencoder of frames, as LTX-2.0 and 2.3 have it: w.<tensor> in bf16, settings as metadata; moments of a picture and of clips, and digests
+                            of what is decoded of latents, whole and in tiles of 64 pixels; pixels and latents are those of `counted`
+"""
+import json
+import torch
+from diffusers import AutoencoderKLLTX2Video
+from safetensors.torch import save_file
+
+from digest import digest
+from make_encoders import HERE, randomise, rounded
+
+OUT = HERE / "ltx2_autoencoders"
+
+
+def counted(*sizes):
+    """Whole numbers from 0 to 255 that any program can make again."""
+    count = torch.arange(torch.tensor(sizes).prod().item())
+    return ((count * 37 + count // 11 * 5 + count // 97) % 256).reshape(sizes)
+
+
+def write(name, model, settings, tensors):
+    weights = {f"w.{n}": p.to(torch.bfloat16) for n, p in model.state_dict().items()}
+    save_file({n: t.contiguous() for n, t in (weights | tensors).items()}, OUT / f"{name}.safetensors", metadata={"config": json.dumps(settings)})
+
+
+def with_statistics(model):
+    """Means and deviations of latents that are neither 0 nor 1."""
+    model.latents_mean.copy_((torch.randn_like(model.latents_mean) * 0.3).to(torch.bfloat16))
+    model.latents_std.copy_((torch.rand_like(model.latents_std) + 0.5).to(torch.bfloat16))
+    return model
+
+
+FRAMES = dict(latent_channels=4, patch_size=2, block_out_channels=(8, 8, 8, 8), layers_per_block=(1, 2, 1, 1, 1), encoder_causal=True, decoder_causal=False)
+FRAMES_20 = FRAMES | dict(decoder_block_out_channels=(8, 8, 8), decoder_layers_per_block=(2, 1, 1, 1), upsample_factor=(2, 1, 1), spatial_compression_ratio=16, temporal_compression_ratio=8)
+FRAMES_23 = FRAMES | dict(decoder_block_out_channels=(2, 4, 4, 8), decoder_layers_per_block=(1, 2, 1, 1, 1), decoder_spatio_temporal_scaling=(True,) * 4, decoder_inject_noise=(False,) * 5,
+                          upsample_type=("spatiotemporal", "spatiotemporal", "temporal", "spatial"), upsample_factor=(1, 2, 1, 2), upsample_residual=(False,) * 4,
+                          decoder_spatial_padding_mode="zeros", spatial_compression_ratio=16, temporal_compression_ratio=8)
+
+
+@torch.no_grad()
+def write_frames(name, settings, seed):
+    torch.manual_seed(seed)
+    model = with_statistics(rounded(randomise(AutoencoderKLLTX2Video(**settings), 1.5)))
+    tensors, mean, std = {}, model.latents_mean.view(-1, 1, 1, 1), model.latents_std.view(-1, 1, 1, 1)
+    for tiling in ("whole", "tiled"):
+        model.enable_tiling(64, 64, tile_sample_stride_height=48, tile_sample_stride_width=48)
+        model.use_tiling = tiling == "tiled"
+        for kind, sizes in (("picture", (1, 96, 128)), ("clip", (41, 32, 48))):
+            moments = model.encode(counted(1, 3, *sizes) / 127.5 - 1).latent_dist
+            tensors |= {f"{kind}.{tiling}.mean": (moments.mean - mean) / std, f"{kind}.{tiling}.logvar": moments.logvar[:, :1].contiguous()}
+        for kind, sizes in (("picture", (1, 6, 8)), ("clip", (6, 2, 3))):
+            latents = counted(1, 4, *sizes) / 64 - 2
+            tensors[f"{kind}.{tiling}.decoded"] = digest(model.decode(latents * std + mean).sample.clamp(-1, 1))
+    write(name, model, settings, tensors)
+
+
+if __name__ == "__main__":
+    OUT.mkdir(exist_ok=True)
+    write_frames("frames_20", FRAMES_20, 20)
+    write_frames("frames_23", FRAMES_23, 23)
