@@ -27,7 +27,7 @@ bool cuts_nothing(const json& step) {
   return step.is_null() || (step.at("type") == "Split" && step.at("pattern").value("String", "") == " ");
 }
 
-void check_steps(const json& file, const std::filesystem::path& path) {
+void check_bpe_steps(const json& file, const std::filesystem::path& path) {
   const auto& model = file.at("model");
   if (model.at("type") != "BPE" || !model.at("byte_fallback").get<bool>() || !marks_blanks(file.at("normalizer")) ||
       !cuts_nothing(file.value("pre_tokenizer", json())))
@@ -112,7 +112,7 @@ std::string model_of(const json& file, const std::filesystem::path& path) {
 std::string read_bpe_json(const std::filesystem::path& path) {
   try {
     const auto file = io::read_json(path);
-    check_steps(file, path);
+    check_bpe_steps(file, path);
     return model_of(file, path);
   } catch (const json::exception&) {
     data_error("tokenizers", "{} is no tokenizer.json of a BPE as Gemma's: a value is missing or of another kind; save the tokenizer anew",
