@@ -61,13 +61,20 @@ std::vector<std::string> tokens_of(const json& file, const std::filesystem::path
 }
 
 /// What merges make, and which of them does so first.
-std::unordered_map<std::string, int64_t> ranks_of(const json& merges) {
+std::unordered_map<std::string, int64_t> ranks_of(const json& merges, const std::filesystem::path& path) {
   std::unordered_map<std::string, int64_t> ranks;
   int64_t rank = 0;
   for (const auto& merge : merges) {
     std::string made;
-    if (merge.is_array()) made = merge.at(0).get<std::string>() + merge.at(1).get<std::string>();
-    else made = merge.get<std::string>().erase(merge.get_ref<const std::string&>().find(' '), 1);
+    if (merge.is_array()) {
+      made = merge.at(0).get<std::string>() + merge.at(1).get<std::string>();
+    } else {
+      made = merge.get<std::string>();
+      const auto between = made.find(' ');
+      if (between == made.npos)
+        data_error("tokenizers", "{} has a merge '{}', and two tokens were expected; its file is damaged", path.string(), made);
+      made.erase(between, 1);
+    }
     ranks.emplace(made, rank++);
   }
   return ranks;
@@ -85,7 +92,7 @@ std::string model_of(const json& file, const std::filesystem::path& path) {
     // A run of "▁" is cut out of no text, in which blanks stand; merges make it.
     if (text.find("▁") == text.npos) (token.value("special", false) ? special : user_defined).insert(text);
   }
-  const auto ranks = ranks_of(file.at("model").at("merges"));
+  const auto ranks = ranks_of(file.at("model").at("merges"), path);
   const auto unknown = file.at("model").at("unk_token").get<std::string>();
   std::string bytes;
   std::set<std::string> seen;

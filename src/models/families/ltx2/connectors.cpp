@@ -131,7 +131,7 @@ void Connectors::Features::add(const at::Tensor& state_BLC) {
 void Connectors::Features::project() {
   const auto& config = of_.config_;
   const auto count = std::ssize(waiting_);
-  // Of a token the numbers of all states lie beside each other, those of one channel together.
+  // The numbers of a channel in all states of a token lie beside each other.
   const auto x = at::stack(waiting_, -1).flatten(2);
   waiting_.clear();
   for (size_t i = 0; i < of_.projections_.size(); ++i) {
