@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/input_error.h"
-#include "io/json.h"
 #include "tokenizers/sentencepiece_model.h"
 #include "tokenizers/special_tokens.h"
 
@@ -116,9 +115,8 @@ std::string model_of(const json& file, const std::filesystem::path& path) {
 
 }  // namespace
 
-std::string read_bpe_json(const std::filesystem::path& path) {
+std::string model_of_bpe_json(const json& file, const std::filesystem::path& path) {
   try {
-    const auto file = io::read_json(path);
     check_bpe_steps(file, path);
     return model_of(file, path);
   } catch (const json::exception&) {

@@ -6,6 +6,7 @@
 
 #include "base/input_error.h"
 #include "io/files.h"
+#include "io/json.h"
 #include "tokenizers/bpe_json.h"
 #include "tokenizers/special_tokens.h"
 
@@ -62,11 +63,14 @@ std::unique_ptr<Tokenizer> load_gemma(const std::filesystem::path& folder) {
   if (!io::is_there(model) && !io::is_there(json))
     data_error("tokenizers", "no Gemma tokenizer in {}: expected tokenizer.model or tokenizer.json", folder.string());
   return io::is_there(model) ? std::make_unique<GemmaTokenizer>(io::read_text(model), read_settings(folder), model)
-                             : std::make_unique<GemmaTokenizer>(read_bpe_json(json), read_settings(folder), json);
+                             : std::make_unique<GemmaTokenizer>(model_of_bpe_json(io::read_json(json), json), read_settings(folder), json);
 }
 
-std::unique_ptr<Tokenizer> gemma_of_bytes(const std::string& model, const std::filesystem::path& from) {
-  return std::make_unique<GemmaTokenizer>(model, nlohmann::json::object(), from);
+std::unique_ptr<Tokenizer> gemma_of_bytes(const std::string& bytes, const std::filesystem::path& from) {
+  const auto settings = nlohmann::json::object();
+  if (!bytes.starts_with('{')) return std::make_unique<GemmaTokenizer>(bytes, settings, from);
+  const auto json = nlohmann::json::parse(bytes, nullptr, /*allow_exceptions=*/false);
+  return std::make_unique<GemmaTokenizer>(model_of_bpe_json(json, from), settings, from);
 }
 
 }  // namespace burnish::tokenizers

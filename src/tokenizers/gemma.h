@@ -11,7 +11,8 @@ namespace burnish::tokenizers {
 /// that begins texts, and those of the text. Padding stands before a text.
 std::unique_ptr<Tokenizer> load_gemma(const std::filesystem::path& folder);
 
-/// Makes it of a vocabulary as the bytes of a SentencePiece model; `from` is where they lie, for messages.
-std::unique_ptr<Tokenizer> gemma_of_bytes(const std::string& model, const std::filesystem::path& from);
+/// Makes it of bytes that another file carries, `from`, which are those of a tokenizer.model or, where they begin with "{", of a
+/// tokenizer.json.
+std::unique_ptr<Tokenizer> gemma_of_bytes(const std::string& bytes, const std::filesystem::path& from);
 
 }  // namespace burnish::tokenizers

@@ -114,8 +114,9 @@ TEST(Tokenizer, GemmaEqualsTransformers) {
     EXPECT_EQ(padded.first_token, 3);
     EXPECT_EQ(padded.num_tokens, 1);
   }
-  const auto bytes = io::read_text(kGolden / "gemma/tokenizer.model");
-  expect_golden(*tokenizers::gemma_of_bytes(bytes, "here"), "gemma", 24, "gemma_ids.safetensors", 299, "gemma_strings.json");
+  for (const char* name : {"gemma/tokenizer.model", "gemma_json/tokenizer.json"})
+    expect_golden(*tokenizers::gemma_of_bytes(io::read_text(kGolden / name), "here"), "gemma", 24, "gemma_ids.safetensors", 299,
+                  "gemma_strings.json");
 }
 
 TEST(Tokenizer, GemmaRefusesTheStepsAndVocabulariesOfOthers) {
@@ -134,6 +135,7 @@ TEST(Tokenizer, GemmaRefusesTheStepsAndVocabulariesOfOthers) {
             std::string::npos);
   EXPECT_NE(refused([](auto& json) { json["added_tokens"][9]["id"] = 8; }).find("another's"), std::string::npos);
   EXPECT_NE(test::error_of([] { tokenizers::gemma_of_bytes("no model", "here"); }).find("SentencePiece"), std::string::npos);
+  EXPECT_NE(test::error_of([] { tokenizers::gemma_of_bytes("{\"model\": 1", "here"); }).find("save the tokenizer anew"), std::string::npos);
   const auto t5 = io::read_text(kGolden / "t5/spiece.model");
   EXPECT_NE(test::error_of([&] { tokenizers::gemma_of_bytes(t5, "here"); }).find("bytes"), std::string::npos);
 }

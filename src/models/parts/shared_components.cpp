@@ -178,6 +178,15 @@ TextPart qwen_part(const Source& source, const text::QwenConfig& config, const Q
   return part;
 }
 
+namespace {
+
+/// Tells whether a folder has a tokenizer beside the weights, as Gemma is published.
+bool has_gemma_tokenizer(const std::filesystem::path& folder) {
+  return io::is_there(folder / "tokenizer.model") || io::is_there(folder / "tokenizer.json");
+}
+
+}  // namespace
+
 TextPart gemma_part(const Source& source, const text::GemmaConfig& config, const TextUse& use, const ModelFiles& files,
                     const ModelOptions& options) {
   auto tokenizer = tokenizer_of(files, options, use, "Gemma", config.vocab_size);
@@ -192,6 +201,8 @@ TextPart gemma_part(const Source& source, const text::GemmaConfig& config, const
       auto bytes = tensors.tensor(carried).contiguous();
       return tokenizers::gemma_of_bytes({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}, from);
     };
+  } else if (!is_beside && source.entry != nullptr && has_gemma_tokenizer(source.entry->folder)) {
+    tokenizer.folder = [folder = source.entry->folder] { return folder; };
   }
   const std::string below = "model.language_model.";
   return {
