@@ -3,11 +3,14 @@
 
 frames_{20,23}.safetensors  the autoencoder of frames, as LTX-2.0 and 2.3 have it: w.<tensor> in bf16, settings as metadata; moments of a picture and of clips, and digests
                             of what is decoded of latents, whole and in tiles of 64 pixels; pixels and latents are those of `counted`
+sound.safetensors           the autoencoder of sound: w.<tensor> in bf16, settings as metadata; the strength of bands of a sound, as transformers weighs them, its latents, and
+                            the digest of what is decoded of latents; the sound is that of `tone`
 """
 import json
 import torch
-from diffusers import AutoencoderKLLTX2Video
+from diffusers import AutoencoderKLLTX2Audio, AutoencoderKLLTX2Video
 from safetensors.torch import save_file
+from transformers.audio_utils import mel_filter_bank
 
 from digest import digest
 from make_encoders import HERE, randomise, rounded
@@ -57,7 +60,38 @@ def write_frames(name, settings, seed):
     write(name, model, settings, tensors)
 
 
+SOUND = dict(base_channels=8, ch_mult=(1, 2, 1), num_res_blocks=1, latent_channels=2, mel_bins=16)
+
+
+def tone(count):
+    """Samples [1, 2, count] of a rising tone, and of two others."""
+    time = torch.arange(count, dtype=torch.float64) / 16000
+    return torch.stack([torch.sin(1500 * time * (1 + 8 * time)) * 0.5, torch.sin(900 * time) * 0.3 + torch.sin(20000 * time) * 0.2])[None]
+
+
+def log_bands(samples, num_bands):
+    """The logarithm of the strength of bands [1, S, T, bands], fp64."""
+    weights = torch.from_numpy(mel_filter_bank(513, num_bands, 0.0, 8000.0, 16000, norm="slaney", mel_scale="slaney"))
+    windows = torch.stft(samples[0], 1024, 160, window=torch.hann_window(1024, dtype=torch.float64), center=True, pad_mode="reflect", return_complex=True).abs()
+    return (windows.transpose(1, 2) @ weights).clamp_min(1e-5).log()[None]
+
+
+@torch.no_grad()
+def write_sound():
+    torch.manual_seed(31)
+    model = with_statistics(rounded(randomise(AutoencoderKLLTX2Audio(**SOUND), 1.5)))
+    pack = lambda x: x.permute(0, 2, 1, 3).flatten(2)  # [B, C, T, bands] to [B, T, C * bands], as the pipeline does before it normalises
+    samples = tone(4800)
+    bands = log_bands(samples, 16)
+    latents = (pack(model.encode(bands.float()).latent_dist.mode()) - model.latents_mean) / model.latents_std
+    given = counted(1, 8, 5) / 64 - 2
+    raw = given.transpose(1, 2) * model.latents_std + model.latents_mean
+    decoded = model.decode(raw.unflatten(2, (2, 4)).transpose(1, 2)).sample
+    write("sound", model, SOUND, {"bands": bands.float(), "bands_of_64": digest(log_bands(samples, 64)), "latents": latents.transpose(1, 2), "decoded": digest(decoded)})
+
+
 if __name__ == "__main__":
     OUT.mkdir(exist_ok=True)
     write_frames("frames_20", FRAMES_20, 20)
     write_frames("frames_23", FRAMES_23, 23)
+    write_sound()

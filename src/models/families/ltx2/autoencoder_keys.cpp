@@ -7,19 +7,18 @@
 #include <vector>
 
 #include "base/log.h"
+#include "models/families/ltx2/halves.h"
 
 namespace burnish::models::ltx2 {
 
 namespace {
 
-const std::vector<std::string> kFramePrefixes{"", "vae."};
 /// A tensor of each half, by diffusers' names and by original ones.
-const std::vector<std::string> kEncoderMarks{"encoder.down_blocks.0.resnets.0.conv1.conv.weight",
-                                             "encoder.down_blocks.0.res_blocks.0.conv1.conv.weight"};
-const std::vector<std::string> kDecoderMarks{"decoder.mid_block.resnets.0.conv1.conv.weight",
-                                             "decoder.up_blocks.0.res_blocks.0.conv1.conv.weight"};
+const HalfMarks kMarks{
+    .encoder = {"encoder.down_blocks.0.resnets.0.conv1.conv.weight", "encoder.down_blocks.0.res_blocks.0.conv1.conv.weight"},
+    .decoder = {"decoder.mid_block.resnets.0.conv1.conv.weight", "decoder.up_blocks.0.res_blocks.0.conv1.conv.weight"},
+    .prefixes = {"", "vae."}};
 const std::string kConvolutions = "ltx-2.5-video-vae-conv-bf16.safetensors";
-const std::string kOriginalMean = "per_channel_statistics.mean-of-means", kOriginalDeviation = "per_channel_statistics.std-of-means";
 
 /// Counts the steps of a half in original names, which are at odd places of a row.
 size_t num_steps(const io::TensorSource& tensors, const std::string& row) {
@@ -32,24 +31,6 @@ size_t num_steps(const io::TensorSource& tensors, const std::string& row) {
 bool has_diffusion(const ModelEntry& entry) {
   return entry.tensors && std::ranges::any_of(entry.tensors->names(),
                                               [](const auto& name) { return name.find("decoder.diff_blocks.") != std::string::npos; });
-}
-
-/// Takes out of an entry what is an autoencoder's half.
-std::optional<io::TensorSource> half_of(const ModelEntry& entry, const std::vector<std::string>& marks) {
-  return entry.tensors ? below_first(*entry.tensors, kFramePrefixes, marks) : std::nullopt;
-}
-
-const ModelEntry* entry_with(const ModelFiles& files, const std::vector<std::string>& marks) {
-  return files.find([&](const ModelEntry& entry) { return half_of(entry, marks).has_value(); });
-}
-
-/// Leaves out what is neither in these halves nor their statistics; others of these no code reads.
-io::TensorSource run_halves(const io::TensorSource& tensors, const std::vector<std::string>& halves) {
-  return tensors.renamed([&](const std::string& name) {
-    const bool is_statistic = name == "latents_mean" || name == "latents_std" || name == kOriginalMean || name == kOriginalDeviation;
-    const bool is_run = is_statistic || std::ranges::any_of(halves, [&](const auto& half) { return name.starts_with(half); });
-    return is_run ? name : std::string();
-  });
 }
 
 void add_layer(std::vector<io::KeyRule>& rules, const std::string& theirs, const std::string& ours) {
@@ -82,24 +63,18 @@ io::KeyMap original_autoencoder_keys(size_t num_encoder_levels, size_t num_decod
 }
 
 Source find_autoencoder(const ModelFiles& files) {
-  const auto* encoder = entry_with(files, kEncoderMarks);
-  const auto* decoder = encoder && half_of(*encoder, kDecoderMarks) ? encoder : entry_with(files, kDecoderMarks);
-  if (!encoder && !decoder) return {};
-  if (encoder && !decoder && has_diffusion(*encoder))
+  const auto found = find_halves(files, kMarks);
+  if (!found.tensors) return {};
+  if (!found.decoder && has_diffusion(*found.encoder))
     warn(
         "{} decodes frames by diffusion, which does not run here: clips can be encoded with it and not drawn; to draw, name the decoder of "
         "convolutions in its place, {}",
-        encoder->label, kConvolutions);
-  std::optional<io::TensorSource> tensors;
-  if (encoder) tensors = run_halves(*half_of(*encoder, kEncoderMarks), {"encoder."});
-  if (decoder) {
-    auto half = run_halves(*half_of(*decoder, kDecoderMarks), {"decoder."});
-    tensors = tensors ? tensors->joined(half) : half;
-  }
-  const bool is_original = tensors->contains(kOriginalMean);
+        found.encoder->label, kConvolutions);
   io::KeyMap keys;
-  if (is_original) keys = original_autoencoder_keys(num_steps(*tensors, "encoder.down_blocks"), num_steps(*tensors, "decoder.up_blocks"));
-  return {encoder ? encoder : decoder, tensors, keys, is_original};
+  const auto& tensors = *found.tensors;
+  if (found.is_original)
+    keys = original_autoencoder_keys(num_steps(tensors, "encoder.down_blocks"), num_steps(tensors, "decoder.up_blocks"));
+  return {found.entry(), tensors, keys, found.is_original};
 }
 
 }  // namespace burnish::models::ltx2
