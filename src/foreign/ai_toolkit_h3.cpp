@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "foreign/ai_toolkit_ltx.h"
 #include "foreign/h3.h"
 
 // Facts: extensions_built_in/diffusion_models/minimax_h3/minimax_h3.py of ai-toolkit.
@@ -42,6 +43,7 @@ bool is_here(const std::string& place) {
 
 /// The files that it takes of a folder that lies here.
 Outcome files_here(const Value& value, const Settings& all) {
+  if (is_ltx(all)) return ltx_files_here(value, all);
   const auto place = text_of(value);
   std::error_code failed;
   if (!is_h3(all) || (is_here(place) && !std::filesystem::is_directory(place, failed))) return carried(value);
@@ -53,6 +55,7 @@ Outcome files_here(const Value& value, const Settings& all) {
 
 /// The files that it takes of a repository.
 Outcome files_of_hub(const Value& value, const Settings& all) {
+  if (is_ltx(all)) return ltx_files_of_hub(value, all);
   const auto place = text_of(value);
   if (!is_h3(all) || is_here(place)) return left_out("");
   std::vector<std::string> ids;
