@@ -79,6 +79,7 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "qwen_layered", .pictures = "qwen_layered_pipeline/layers/metadata.json"},
       {.name = "qwen_image_21", .height = 64, .makes_few_tokens = true},
       {.name = "minimax_h3", .height = 64, .keeps_time_in_fp32 = true, .makes_few_tokens = true},
+      {.name = "ltx2", .parts = {"transformer", "text_encoder", "connectors", "vae"}, .height = 64, .makes_few_tokens = true},
       {.name = "krea2", .needs_index = true, .runs_parts_by_text = true},
       {.name = "anima", .parts = {"transformer", "text_conditioner", "text_encoder", "vae"}},
       {.name = "wan", .pictures = "wan_clips/metadata.csv", .is_of_clips = true, .keeps_time_in_fp32 = true}};

@@ -63,19 +63,19 @@ class LTX2(family.Family):
                       video_connector_num_learnable_registers=128, video_gated_attn=True, audio_connector_num_attention_heads=2, audio_connector_attention_head_dim=8,
                       audio_connector_num_layers=2, audio_connector_num_learnable_registers=128, audio_gated_attn=True, rope_type="split", per_modality_projections=True,
                       video_hidden_dim=32, audio_hidden_dim=16, proj_bias=True)
-    VAE = dict(latent_channels=6, block_out_channels=(8, 8, 16, 16), decoder_block_out_channels=(8, 8, 16, 16), layers_per_block=(1, 1, 1, 1, 1), decoder_layers_per_block=(1, 1, 1, 1, 1),
+    VAE = dict(latent_channels=6, block_out_channels=(8, 8, 16, 16), decoder_block_out_channels=(4, 8, 8, 16), layers_per_block=(1, 1, 1, 1, 1), decoder_layers_per_block=(1, 1, 1, 1, 1),
                spatio_temporal_scaling=(True,) * 4, decoder_spatio_temporal_scaling=(True,) * 4, decoder_inject_noise=(False,) * 5, downsample_type=("spatial", "temporal", "spatiotemporal", "spatiotemporal"),
-               upsample_type=("spatiotemporal", "spatiotemporal", "temporal", "spatial"), upsample_residual=(False,) * 4, upsample_factor=(2, 1, 2, 2), encoder_causal=True, decoder_causal=False,
+               upsample_type=("spatiotemporal", "spatiotemporal", "temporal", "spatial"), upsample_residual=(False,) * 4, upsample_factor=(2, 2, 1, 2), encoder_causal=True, decoder_causal=False,
                decoder_spatial_padding_mode="zeros", spatial_compression_ratio=32, temporal_compression_ratio=8)
     # As many base channels as a latent has numbers, of which diffusers makes its statistics.
     SOUND_VAE = dict(base_channels=8, ch_mult=(1, 2, 4), num_res_blocks=1, latent_channels=2, mel_bins=16, norm_type="pixel", causality_axis="height", resolution=16)
     VOCODER = dict(in_channels=32, hidden_channels=16, upsample_kernel_sizes=[11, 4, 4, 4], upsample_factors=[5, 4, 4, 2], resnet_kernel_sizes=[3, 5], resnet_dilations=[[1, 3], [1, 3]], bwe_in_channels=32,
                    bwe_hidden_channels=16, bwe_upsample_kernel_sizes=[12, 11, 4, 4], bwe_upsample_factors=[6, 5, 4, 2], bwe_resnet_kernel_sizes=[3, 5], bwe_resnet_dilations=[[1, 3], [1, 3]],
-                   num_mel_channels=16)
+                   num_mel_channels=16, filter_length=128, window_length=128)
 
     def parts(self):
         torch.manual_seed(0)
-        tokens = PreTrainedTokenizerFast(tokenizer_file=str(self.HERE / "tokenizers/gemma/tokenizer.json"), bos_token="<bos>", pad_token="<pad>", eos_token="<eos>", unk_token="<unk>")
+        tokens = PreTrainedTokenizerFast(tokenizer_file=str(self.HERE / "tokenizers/gemma_json/tokenizer.json"), bos_token="<bos>", pad_token="<pad>", eos_token="<eos>", unk_token="<unk>")
         tokens.padding_side = "left"
         tokens.model_max_length = 1024
         text = randomise(Gemma3ForConditionalGeneration(Gemma3Config(text_config=self.TEXT | {"vocab_size": len(tokens)}, vision_config=self.VISION, mm_tokens_per_image=4)), 1.2)
@@ -139,9 +139,12 @@ class LTX2(family.Family):
             frames, sound = (x + (after - sigma) * v for x, v in zip((frames, sound), velocities))
         return frames
 
-    def drawn(self, pipe, noise):
+    def further_noise(self):
         self.sound_noise = torch.randn(2, *self.SOUND)
-        return {"plain": self.sampled(pipe, noise), "cfg": self.sampled(pipe, noise, "", 2.5), "sound_noise": self.sound_noise}
+        return {"audio_latents_noise": self.sound_noise}
+
+    def drawn(self, pipe, noise):
+        return {"plain": self.sampled(pipe, noise), "cfg": self.sampled(pipe, noise, "", 2.5)}
 
     def write_replay(self, num_samples):
         replay = super().write_replay(num_samples)
@@ -157,12 +160,12 @@ class LTX2(family.Family):
             save_file({f"in.{n}": x for n, x in given.items()} | {"out": out.contiguous(), "sound": of_sound.contiguous()}, self.OUT / "given.safetensors")
         for version, switches, width in (("20", V20, 20), ("25", V25, 0)):
             torch.manual_seed(5)
-            sizes = transformer_sizes(**switches) | {"num_layers": 1}
+            sizes = transformer_sizes(**switches) | {"num_layers": 1, "attention_head_dim": 8, "cross_attention_dim": 16, "audio_attention_head_dim": 4, "audio_cross_attention_dim": 8}
             model = randomised(LTX2VideoTransformer3DModel(**sizes), 0.7)
             marks = {"video_keyframes_mask": (torch.arange(3 * 2 * 3) < 6).float().view(1, -1, 1)} if version == "25" else {}
             file = self.OUT / f"version_{version}.safetensors"
             tensors = {f"w.{n}": p.detach().to(torch.bfloat16).contiguous().clone() for n, p in model.named_parameters()}
-            self.write_batch(model, file, width or 32, width or 16, tensors, json.dumps(dict(model.config)), **marks)
+            self.write_batch(model, file, width or 16, width or 8, tensors, json.dumps(dict(model.config)), **marks)
 
     @staticmethod
     def inputs(width, sound_width):

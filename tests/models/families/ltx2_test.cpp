@@ -95,7 +95,8 @@ TEST(Ltx2Parity, OfTheFirstVersion) {
   auto model = load_version(clips.file);
   EXPECT_STREQ(ltx2::version_of(model->config()), "LTX-2");
   auto projected = clips;
-  projected.texts = model->project(clips.texts.frames);
+  projected.texts = {model->project(clips.texts.frames, Transformer::Stream::frames),
+                     model->project(clips.texts.sound, Transformer::Stream::sound)};
   expect_parity(*model, run(*model, projected), clips.file);
 }
 

@@ -120,7 +120,8 @@ void check_transformer(const Config& c) {
   if (c.projected_width > 0) check_sizes({c.projected_width});
   for (const auto* stream : {&c.frames, &c.sound}) {
     if ((c.modulates_text || c.projected_width > 0) && stream->caption_width != stream->width())
-      data_error("models", "the transformer's stream of {} is {} wide and reads texts that are {} wide; these are equally wide in all LTX-2",
+      data_error("models",
+                 "the transformer's stream of {} is {} wide and reads texts that are {} wide; these are equally wide in all LTX-2",
                  stream == &c.frames ? "frames" : "sound", stream->width(), stream->caption_width);
   }
   // Three axes share out the frequencies of all heads, and one axis those of sound; steps between frequencies need two of each.

@@ -139,8 +139,8 @@ at::Tensor Transformer::modulate(const at::Tensor& sigma_B, bool has_given, at::
   return at::cat(parts, -1);
 }
 
-Transformer::Texts Transformer::project(const at::Tensor& states_BTE) const {
-  return {text_->frames.forward(states_BTE), text_->sound.forward(states_BTE)};
+at::Tensor Transformer::project(const at::Tensor& states_BTE, Stream stream) const {
+  return (stream == Stream::frames ? text_->frames : text_->sound).forward(states_BTE);
 }
 
 Transformer::Velocities Transformer::forward(const Inputs& in) {

@@ -26,8 +26,9 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   struct Texts {
     at::Tensor frames, sound;
   };
-  /// Projects states [B, T, E] that 2.0 reads. Needs the text, of a config with a `projected_width`.
-  Texts project(const at::Tensor& states_BTE) const;
+  /// Projects states [B, T, E] that 2.0 reads to tokens for a stream. Needs the text, of a config with a `projected_width`.
+  enum class Stream { frames, sound };
+  at::Tensor project(const at::Tensor& states_BTE, Stream stream) const;
 
   struct Inputs {
     at::Tensor noisy_BCFHW;  ///< of stills [B, C, H, W]

@@ -2,6 +2,7 @@
 #include "models/families/minimax_h3/sound_autoencoder.h"
 #include "models/model/model.h"
 #include "models/parts/shared_components.h"
+#include "models/parts/sound_beside.h"
 
 namespace burnish::models::minimax_h3 {
 
@@ -15,9 +16,8 @@ inline const Column kSoundInput{.name = "input_audio",
                                 .channels = 2,
                                 .rate = 32000};
 
-/// The options that say what stands for the sound of a sample that has none, and how much the losses of sound and frames count.
-inline constexpr const char *kSoundOption = "sound_of_stills", *kSoundWeight = "sound_loss_weight", *kFramesWeight = "frames_loss_weight",
-                            *kSilence = "silent_on_missing_audio";
+/// The option that says what stands for the sound of a sample that has none.
+inline constexpr const char* kSoundOption = "sound_of_stills";
 std::vector<Option> sound_options();
 
 /// The sides of a sound.
