@@ -163,6 +163,17 @@ TEST(Ltx2Connectors, AreFoundInEveryLayout) {
   EXPECT_TRUE(found_in({original.renamed([](const std::string& name) { return "x" + name.substr(0, 3); }).without({"x"})}).empty());
 }
 
+TEST(Ltx2Connectors, LayersHaveTheirNamesInAdaptersOfOthers) {
+  using Layers = std::vector<std::string>;
+  const auto of_23 = connector_names(ConnectorsConfig()), of_20 = connector_names(connectors_20());
+  EXPECT_EQ(of_20.foreign_layer("text_embedding_projection.aggregate_embed"), Layers{"text_proj_in"});
+  EXPECT_EQ(of_23.foreign_layer("text_embedding_projection.audio_aggregate_embed"), Layers{"audio_text_proj_in"});
+  EXPECT_TRUE(of_23.foreign_layer("text_embedding_projection.aggregate_embed").empty()) << "2.3 has none that both streams share";
+  EXPECT_EQ(of_23.foreign_layer("video_embeddings_connector.transformer_1d_blocks.7.attn1.to_out.0"),
+            Layers{"video_connector.transformer_blocks.7.attn1.to_out.0"});
+  EXPECT_EQ(of_23.layers.diffusers, "connectors.");
+}
+
 TEST(Ltx2Connectors, PublishedOnesHaveThePublishedSizesAndAreReadOffTheirTensors) {
   for (const auto& [published, millions, count] : {std::tuple{connectors_20(), 1431, 59}, std::tuple{ConnectorsConfig(), 3172, 262}}) {
     Connectors connectors(published, kMeta);

@@ -4,6 +4,7 @@
 
 #include "base/input_error.h"
 #include "models/files/config_values.h"
+#include "models/parts/layer_tables.h"
 
 namespace burnish::models::ltx2 {
 
@@ -145,12 +146,21 @@ io::KeyMap connector_keys() {
   return io::KeyMap(rules);
 }
 
-RenamedLayers connector_layers(const ConnectorsConfig& config) {
+ComponentNames connector_names(const ConnectorsConfig& config) {
   std::vector<NamedStack> stacks;
   for (const auto& [word, sizes, head_dim] : kConnectorStreams)
     stacks.push_back(
         {word + "embeddings_connector.transformer_1d_blocks.", word + "connector.transformer_blocks.", (config.*sizes).num_blocks});
-  return with_blocks(projection_layers(), block_layers(), stacks);
+  auto outside = projection_layers();
+  std::erase_if(outside, [&](const RenamedLayer& layer) { return (layer.ours[0] == "text_proj_in") != config.is_shared; });
+  const auto layers = with_blocks(outside, block_layers(), stacks);
+  auto names = plain_names("connectors");
+  names.lora_targets = R"(\w+_connector\.transformer_blocks\.\d+\.attn1\.(to_[qkv]|to_out\.0))";
+  names.high_precision = {".*text_proj_in", ".*\\.to_gate_logits"};
+  names.foreign_layers = named_by(layers);
+  names.written = written_in(layers);
+  names.single_file = {"", connector_keys()};
+  return names;
 }
 
 Source find_connectors(const ModelFiles& files) {

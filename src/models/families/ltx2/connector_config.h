@@ -3,8 +3,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "io/key_map.h"
+#include "models/model/names.h"
 #include "models/parts/find_components.h"
-#include "models/parts/layer_tables.h"
 
 namespace burnish::models::ltx2 {
 
@@ -38,8 +38,9 @@ ConnectorsConfig connectors_config(const nlohmann::json& config_json, const io::
 /// Returns the rules from the original names, those of single files and of DiffSynth-Studio's, below no prefix, to ours.
 io::KeyMap connector_keys();
 
-/// Returns the original names of the layers and ours.
-RenamedLayers connector_layers(const ConnectorsConfig& config);
+/// Returns what layers of the component "connectors" are called in files and adapters; the projection is no layer of the blocks that carry
+/// adapters where none are named.
+ComponentNames connector_names(const ConnectorsConfig& config);
 
 /// Finds the connectors: in a folder of diffusers', in a single file, beside or apart from the transformer, or with the projection in the
 /// text encoder's file (LTX-2.5).
