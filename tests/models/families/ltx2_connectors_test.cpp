@@ -194,6 +194,17 @@ TEST(Ltx2Connectors, PublishedOnesHaveThePublishedSizesAndAreReadOffTheirTensors
   }
 }
 
+TEST(Ltx2Connectors, WithoutAConfigStatesAreThoseOfTheTextEncoder) {
+  const Golden golden("23");
+  const auto bare = connectors_config(nullptr, golden.source.shapes());
+  EXPECT_EQ(bare.state_width * bare.num_states, 12 * 11);
+  const auto found = with_states(bare, 12, 11);
+  EXPECT_EQ(found.state_width, 12);
+  EXPECT_EQ(found.num_states, 11);
+  EXPECT_EQ(found.frames.head_dim, golden.config.frames.head_dim);
+  EXPECT_NE(test::error_of([&] { with_states(bare, 12, 12); }).find("12 states of 12"), std::string::npos);
+}
+
 TEST(Ltx2Connectors, OtherNumbersThanTheTensorsAreRefused) {
   for (const std::string kind : {"20", "23"}) {
     const Golden golden(kind);

@@ -73,11 +73,12 @@ void read_stream(ConnectorsConfig& c, const ConnectorStream& stream, const nlohm
 /// Reads how many states of what width are projected.
 void read_projection(ConnectorsConfig& c, const nlohmann::json& json, const io::Shapes& shapes) {
   const auto* projection = c.is_shared ? kSharedProjection : kFrameProjection;
-  io::take(json, "caption_channels", c.state_width, kConnectorsName);
+  const bool is_stated = io::take(json, "caption_channels", c.state_width, kConnectorsName);
   io::take(json, "text_proj_in_factor", c.num_states, kConnectorsName);
   if (!shapes.contains(projection)) return;
-  if (c.is_shared) c.state_width = io::side_of(shapes, projection, 0, kConnectorsName);
   const auto all = io::side_of(shapes, projection, 1, kConnectorsName);
+  if (c.is_shared) c.state_width = io::side_of(shapes, projection, 0, kConnectorsName);
+  else if (!is_stated && all % c.state_width != 0) c.state_width = all;
   if (c.state_width < 1 || all % c.state_width != 0)
     data_error("models", "the text connectors read {} numbers of a token, which are no states of a text encoder {} wide", all,
                c.state_width);
@@ -130,6 +131,17 @@ ConnectorsConfig connectors_config(const nlohmann::json& config_json, const io::
     data_error("models",
                "the config.json of the text connectors says rope_type = '{}'; 'split' was expected, as all published ones have it", turn);
   return c;
+}
+
+ConnectorsConfig with_states(ConnectorsConfig config, int64_t width, int64_t num_states) {
+  if (config.state_width * config.num_states != width * num_states || (config.is_shared && config.state_width != width))
+    data_error("models",
+               "the text connectors read {} numbers of a token, and the text encoder gives {} states of {}; they belong to different "
+               "models",
+               config.state_width * config.num_states, num_states, width);
+  config.state_width = width;
+  config.num_states = num_states;
+  return config;
 }
 
 io::KeyMap connector_keys() {

@@ -31,12 +31,17 @@ struct ConnectorsConfig {
 /// Returns LTX-2.0's numbers.
 ConnectorsConfig connectors_20();
 
-/// Reads the numbers from tensor shapes (our names) and, where there is one, config.json, which says what shapes cannot tell: the number of
-/// states, and 2.0's heads. A data Error when the two disagree, or for places that are turned otherwise.
+/// Reads the numbers from tensor shapes (our names) and, where there is one, config.json, which says what shapes cannot tell: how wide
+/// states are, which is 3840 where they are as many, or else one state of all numbers, and 2.0's heads. A data Error when the two disagree,
+/// or for places that are turned otherwise.
 ConnectorsConfig connectors_config(const nlohmann::json& config_json, const io::Shapes& shapes);
 
 /// Returns the rules from the original names, those of single files and of DiffSynth-Studio's, below no prefix, to ours.
 io::KeyMap connector_keys();
+
+/// Returns the config for states that are so wide and so many, which no tensor tells one by one. A data Error where the projection reads
+/// another number of them.
+ConnectorsConfig with_states(ConnectorsConfig config, int64_t width, int64_t num_states);
 
 /// Returns what layers of the component "connectors" are called in files and adapters; the projection is no layer of the blocks that carry
 /// adapters where none are named.
