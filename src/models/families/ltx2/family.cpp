@@ -8,6 +8,7 @@
 #include "models/families/ltx2/keys.h"
 #include "models/families/ltx2/model.h"
 #include "models/families/ltx2/sound_autoencoder.h"
+#include "models/families/ltx2/vocoder.h"
 #include "models/parts/find_components.h"
 #include "models/parts/held_frame.h"
 
@@ -29,26 +30,29 @@ std::string words_of_transformer(const Source& dit) {
 std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto found = find_sources(one);
-  const auto sound = find_sound(one);
-  if (!found.dit.tensors && !found.vae.tensors && !found.connectors.tensors && !sound.tensors)
-    return "";  // the text encoder is further families'
+  const auto sound = find_sound(one), vocoder = find_vocoder(one);
+  // The text encoder alone is further families'.
+  if (!found.dit.tensors && !found.vae.tensors && !found.connectors.tensors && !sound.tensors && !vocoder.tensors) return "";
   return words_of({{found.dit, words_of_transformer(found.dit)},
                    {found.text_encoder, "Gemma text encoder"},
                    {found.connectors, "LTX-2 connectors of texts"},
                    {found.vae, "LTX-2 autoencoder of frames"},
-                   {sound, "LTX-2 autoencoder of sound"}});
+                   {sound, "LTX-2 autoencoder of sound"},
+                   {vocoder, "LTX-2 vocoder"}});
 }
 
 /// The components of a version; 2.5 has another text encoder and 2.0 another autoencoder of frames, and connectors of its own.
 std::vector<ModelEntry> published(const char* name, const Config& config, const text::GemmaConfig& encoder,
-                                  const ConnectorsConfig& connectors, const AutoencoderConfig& autoencoder) {
-  return {sizes_of<Transformer>(name, config), sizes_of<text::GemmaEncoder>(name, encoder), sizes_of<Connectors>(name, connectors),
-          sizes_of<Autoencoder>(name, autoencoder), sizes_of<SoundAutoencoder, SoundConfig>(name)};
+                                  const ConnectorsConfig& connectors, const AutoencoderConfig& autoencoder, const VocoderConfig& vocoder) {
+  return {sizes_of<Transformer>(name, config),      sizes_of<text::GemmaEncoder>(name, encoder),   sizes_of<Connectors>(name, connectors),
+          sizes_of<Autoencoder>(name, autoencoder), sizes_of<SoundAutoencoder, SoundConfig>(name), sizes_of<Vocoder>(name, vocoder)};
 }
 
-std::vector<ModelEntry> published_20() { return published("ltx-2", config_20(), {}, connectors_20(), autoencoder_config_20()); }
-std::vector<ModelEntry> published_23() { return published("ltx-2.3", {}, {}, {}, {}); }
-std::vector<ModelEntry> published_25() { return published("ltx-2.5", config_25(), text::gemma4_12b(), {}, {}); }
+std::vector<ModelEntry> published_20() {
+  return published("ltx-2", config_20(), {}, connectors_20(), autoencoder_config_20(), vocoder_config_20());
+}
+std::vector<ModelEntry> published_23() { return published("ltx-2.3", {}, {}, {}, {}, {}); }
+std::vector<ModelEntry> published_25() { return published("ltx-2.5", config_25(), text::gemma4_12b(), {}, {}, {}); }
 
 /// Drawings of 512 by 768 pixels, as the pipelines of diffusers have it.
 constexpr UsualDrawing kUsual{.side = 640, .num_inference_steps = 40, .cfg_scale = 4};

@@ -1,5 +1,8 @@
 #include "models/families/ltx2/sound_stream.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -8,6 +11,8 @@
 #include "models/families/ltx2/file_settings.h"
 #include "models/families/ltx2/places.h"
 #include "models/families/ltx2/sound_autoencoder.h"
+#include "models/families/ltx2/vocoder.h"
+#include "models/model/drawn_sound.h"
 
 namespace burnish::models::ltx2 {
 
@@ -15,30 +20,45 @@ namespace {
 const std::string kShown = "image";
 /// Counts the frames that so many latents stand for.
 int64_t frames_of(int64_t num_latents) { return (num_latents - 1) * kFramesALatent + 1; }
+
+/// A component of sound, which computes in fp32, of which no weight is stored as codes and none trains.
+template <class Module, class Config>
+NamedRecipe component(const std::string& name, const char* what, const Source& source, const Config& config) {
+  Recipe recipe{.name = name,
+                .what = what,
+                .source = source,
+                .build = [config](const std::string&, const at::TensorOptions& o) { return std::make_unique<Module>(config, o); },
+                .dtype = at::kFloat};
+  auto names = plain_names(name);
+  names.high_precision = {".*"};
+  names.single_file = {name + ".", {}};
+  names.without_gradient = {""};
+  return {recipe, names};
+}
 }  // namespace
 
 SoundStream::SoundStream(const ModelOptions& options, Components& components, const ModelFiles& files, int64_t channels)
-    : options_(options), components_(components), weights_(loss_weights(options, kSoundInput)), source_(find_sound(files)) {
+    : options_(options),
+      components_(components),
+      weights_(loss_weights(options, kSoundInput)),
+      source_(find_sound(files)),
+      vocoder_source_(find_vocoder(files)) {
   config_ = read_settings(source_, kAudioVae, sound_config);
+  vocoder_ = read_settings(vocoder_source_, kVocoder, vocoder_config);
   channels_ = channels > 0 ? channels : config_.width();
   if (source_.entry && config_.width() != channels_)
     data_error("models",
                "{}: the autoencoder of sound makes {} numbers a latent, and the transformer reads {}; they belong to different models",
                source_.entry->label, config_.width(), channels_);
+  const auto num_bands = config_.num_sides * config_.bands.num_bands;
+  if (can_sound() && vocoder_.first.num_bands != num_bands)
+    data_error("models", "{}: the vocoder reads {} bands, and the autoencoder of sound makes {}; they belong to different models",
+               vocoder_source_.entry->label, vocoder_.first.num_bands, num_bands);
 }
 
 std::vector<NamedRecipe> SoundStream::components() const {
-  const auto config = config_;
-  Recipe recipe{.name = kAudioVae,
-                .what = "autoencoder of sound",
-                .source = source_,
-                .build = [config](const std::string&, const at::TensorOptions& o) { return std::make_unique<SoundAutoencoder>(config, o); },
-                .dtype = at::kFloat};
-  auto names = plain_names(kAudioVae);
-  names.high_precision = {".*"};
-  names.single_file = {kAudioVae + ".", {}};
-  names.without_gradient = {"encoder", "decoder"};
-  return {{recipe, names}};
+  return {component<SoundAutoencoder>(kAudioVae, "autoencoder of sound", source_, config_),
+          component<Vocoder>(kVocoder, "vocoder", vocoder_source_, vocoder_)};
 }
 
 LatentSpace::Stream SoundStream::stream() const {
@@ -86,11 +106,27 @@ pipeline::Unit SoundStream::encode_unit() const {
           learns_silence ? "what is missing is silence" : ""};
 }
 
+pipeline::Unit SoundStream::decode_unit() const {
+  return {"decode_sound", {kSound, kShown}, {kDrawnSound, kDrawnSoundRate}, {kAudioVae, kVocoder}, [this](pipeline::Scope& s) {
+            s.uses(kAudioVae);
+            s.uses(kVocoder);
+            const auto& latents = s.tensor(kSound);
+            at::Tensor sound = at::empty({latents.size(0), config_.num_sides, 0});
+            if (s.tensor(kShown).dim() > 4) {
+              const auto bands = static_cast<const SoundAutoencoder&>(components_.module(kAudioVae)).decode(latents.to(at::kFloat));
+              sound = static_cast<const Vocoder&>(components_.module(kVocoder)).forward(bands);
+            }
+            s.write(kDrawnSound, sound);
+            s.write(kDrawnSoundRate, at::full({}, vocoder_.rate, at::kLong));
+          }};
+}
+
 void SoundStream::add_units(UnitGroups& groups) const {
   groups.encode_image.push_back(is_encoded() ? encode_unit() : stand_unit());
   const auto map = stream_value(kSound, kLossMap);
   if (is_judged())
     groups.weigh.push_back({"weigh_sound", {kHasSound}, {map}, {}, [map](pipeline::Scope& s) { s.write(map, s.tensor(kHasSound)); }});
+  if (can_sound()) groups.decode.push_back(decode_unit());
 }
 
 }  // namespace burnish::models::ltx2

@@ -1,13 +1,16 @@
 #pragma once
+#include "models/families/ltx2/sound_autoencoder.h"
 #include "models/families/ltx2/sound_config.h"
+#include "models/families/ltx2/vocoder.h"
+#include "models/families/ltx2/vocoder_config.h"
 #include "models/model/model.h"
 #include "models/parts/shared_components.h"
 #include "models/parts/sound_beside.h"
 
 namespace burnish::models::ltx2 {
 
-/// The name of the autoencoder of sound, as diffusers has it, and the column of sounds, as DiffSynth-Studio has it.
-inline const std::string kAudioVae = "audio_vae";
+/// The names of the autoencoder of sound and of its vocoder, as diffusers has them, and the column of sounds, as DiffSynth-Studio has it.
+inline const std::string kAudioVae = "audio_vae", kVocoder = "vocoder";
 inline const Column kSoundInput{.name = "input_audio",
                                 .is = Column::Is::sound,
                                 .fit = Column::Fit::target,
@@ -42,12 +45,16 @@ class SoundStream {
   bool is_encoded() const { return options_.extra_inputs.contains(kSoundInput.name); }
   pipeline::Unit stand_unit() const;
   pipeline::Unit encode_unit() const;
+  pipeline::Unit decode_unit() const;
+  /// Tells whether files hold all that makes a sound of latents; without it clips are drawn silent.
+  bool can_sound() const { return source_.entry && config_.has_decoder && vocoder_source_.entry; }
 
   const ModelOptions& options_;
   Components& components_;
   LossWeights weights_;
-  Source source_;
+  Source source_, vocoder_source_;
   SoundConfig config_;
+  VocoderConfig vocoder_;
   int64_t channels_;
 };
 
