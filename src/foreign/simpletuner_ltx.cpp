@@ -1,12 +1,12 @@
 #include "foreign/simpletuner_ltx.h"
 
-#include <filesystem>
 #include <map>
 
 #include "base/text.h"
 #include "foreign/h3.h"
 #include "foreign/ltx.h"
 #include "foreign/simpletuner_model.h"
+#include "io/files.h"
 
 // Facts: helpers/models/ltxvideo2 and documentation/quickstart/LTXVIDEO2.md.
 namespace burnish::foreign::of_simpletuner {
@@ -29,18 +29,13 @@ std::string folder_of(const Settings& all) {
   return is_ltx(all) && folder != kFolders.end() ? folder->second : "";
 }
 
-bool is_here(const std::string& place) {
-  std::error_code failed;
-  return std::filesystem::exists(place, failed);
-}
-
 /// A model that is named, but for 2.5's on a hub, which is no folder of parts.
 Outcome named_model(const Value& value, const Settings& all) {
-  return is_25(all) && !is_here(text_of(value)) ? left_out("") : carried(value);
+  return is_25(all) && !io::is_there(text_of(value)) ? left_out("") : carried(value);
 }
 
 Outcome files_of_25(const Value& value, const Settings& all) {
-  if (!is_25(all) || is_here(all.text("pretrained_model_name_or_path"))) return left_out("");
+  if (!is_25(all) || io::is_there(all.text("pretrained_model_name_or_path"))) return left_out("");
   const auto given = all.text("pretrained_model_name_or_path"), repository = given.empty() ? "Lightricks/LTX-2.5" : given;
   const std::string kind = lower(text_of(value)).ends_with("distilled") ? "distilled" : "dev";
   std::vector<std::string> ids;
@@ -52,7 +47,7 @@ Outcome files_of_25(const Value& value, const Settings& all) {
 }
 
 /// Clips are heard where nothing else is said.
-bool hears(const Settings& all) {
+bool hears_clips(const Settings& all) {
   const bool is_split = !all.has("dataset.audio.auto_split") || all.on("dataset.audio.auto_split");
   return is_ltx(all) && lower(all.text("dataset.dataset_type")) == "video" && is_split;
 }
@@ -60,17 +55,17 @@ bool hears(const Settings& all) {
 constexpr const char* kFirstFrame = "ltx2_first_frame_conditioning_probability";
 bool goes_on(const Settings& all) { return is_ltx(all) && all.number(kFirstFrame) == 1.0; }
 
-void data_rows(Table& table) {
+void ltx_data_rows(Table& table) {
   table << rewritten("dataset.dataset_type", "extra_inputs", [](const Value&, const Settings& all) {
-    return hears(all) && !goes_on(all) ? carried(with_sound(""), "clips without a sound have noise beside them here") : left_out("");
+    return hears_clips(all) && !goes_on(all) ? carried(with_sound(""), "clips without a sound have noise beside them here") : left_out("");
   });
   table << rewritten(kFirstFrame, "extra_inputs", [](const Value& value, const Settings& all) {
              if (!asks_for_something(value)) return left_out("");
-             if (goes_on(all)) return carried(hears(all) ? with_sound("input_image") : "input_image");
+             if (goes_on(all)) return carried(hears_clips(all) ? with_sound("input_image") : "input_image");
              return left_out("a clip's first frame is given at every visit (extra_inputs input_image), or at none");
            }).otherwise(0.0);
   table << rewritten("audio_loss_weight", "sound_loss_weight", [](const Value& value, const Settings& all) {
-             return hears(all) ? carried(value) : left_out("");
+             return hears_clips(all) ? carried(value) : left_out("");
            }).otherwise(1.0);
   table << rewritten("dataset.audio.audio_only", "frames_loss_weight", [](const Value& value, const Settings& all) {
              if (!is_ltx(all) || !asks_for_something(value)) return left_out("");
@@ -87,7 +82,7 @@ bool is_ltx(const Settings& all) { return family(all) == "ltxvideo2"; }
 bool is_known_ltx(const Settings& all) { return !folder_of(all).empty() || is_25(all); }
 
 std::string ltx_targets(const std::string& attention, const Settings& all) {
-  if (!hears(all)) return attention;
+  if (!hears_clips(all)) return attention;
   const std::string of_captions = is_20(all) ? ",audio_caption_projection.linear_1,audio_caption_projection.linear_2" : "";
   return attention + ",audio_proj_in,audio_proj_out,audio_ff.net.0.proj,audio_ff.net.2" + of_captions;
 }
@@ -99,7 +94,7 @@ void ltx_rows(Table& table) {
              return all.on("pretrained_model_name_or_path") || folder.empty() ? left_out("") : carried(folder);
            }).otherwise("");
   table << rewritten("model_flavour", "model_id_with_origin_paths", files_of_25);
-  data_rows(table);
+  ltx_data_rows(table);
 }
 
 }  // namespace burnish::foreign::of_simpletuner
