@@ -172,6 +172,9 @@ TEST(Ltx2Connectors, LayersHaveTheirNamesInAdaptersOfOthers) {
   EXPECT_EQ(of_23.foreign_layer("video_embeddings_connector.transformer_1d_blocks.7.attn1.to_out.0"),
             Layers{"video_connector.transformer_blocks.7.attn1.to_out.0"});
   EXPECT_EQ(of_23.layers.diffusers, "connectors.");
+  const auto& written = of_20.written.at("comfyui");
+  EXPECT_TRUE(written.contains("text_embedding_projection.aggregate_embed")) << "the authors' own LoRAs have it so";
+  EXPECT_TRUE(written.contains("diffusion_model.audio_embeddings_connector.transformer_1d_blocks.1.ff.net.2"));
 }
 
 TEST(Ltx2Connectors, PublishedOnesHaveThePublishedSizesAndAreReadOffTheirTensors) {

@@ -171,6 +171,11 @@ ComponentNames connector_names(const ConnectorsConfig& config) {
   names.high_precision = {".*text_proj_in", ".*\\.to_gate_logits"};
   names.foreign_layers = named_by(layers);
   names.written = written_in(layers);
+  // Files of the authors have the projection beside the transformer, not in it.
+  for (const auto& [theirs, ours] : outside) {
+    names.written["comfyui"].erase("diffusion_model." + theirs);
+    names.written["comfyui"][theirs] = ours;
+  }
   names.single_file = {"", connector_keys()};
   return names;
 }
