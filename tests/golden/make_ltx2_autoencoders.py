@@ -5,10 +5,12 @@ frames_{20,23}.safetensors  the autoencoder of frames, as LTX-2.0 and 2.3 have i
                             of what is decoded of latents, whole and in tiles of 64 pixels; pixels and latents are those of `counted`
 sound.safetensors           the autoencoder of sound: w.<tensor> in bf16, settings as metadata; the strength of bands of a sound, as transformers weighs them, its latents, and
                             the digest of what is decoded of latents; the sound is that of `tone`
+vocoder_{20,23}.safetensors the vocoders of LTX-2.0 and 2.3: w.<tensor> in bf16, settings as metadata; the sound that they make of bands
 """
 import json
 import torch
 from diffusers import AutoencoderKLLTX2Audio, AutoencoderKLLTX2Video
+from diffusers.pipelines.ltx2.vocoder import LTX2Vocoder, LTX2VocoderWithBWE
 from safetensors.torch import save_file
 from transformers.audio_utils import mel_filter_bank
 
@@ -90,8 +92,33 @@ def write_sound():
     write("sound", model, SOUND, {"bands": bands.float(), "bands_of_64": digest(log_bands(samples, 64)), "latents": latents.transpose(1, 2), "decoded": digest(decoded)})
 
 
+BLOCKS = dict(resnet_kernel_sizes=(3, 5), resnet_dilations=((1, 3), (1, 2)))
+VOCODER_20 = dict(in_channels=32, hidden_channels=16, upsample_kernel_sizes=(7, 4), upsample_factors=(3, 2), output_sampling_rate=600) | BLOCKS
+VOCODER_23 = dict(in_channels=32, hidden_channels=16, upsample_kernel_sizes=(6, 4), upsample_factors=(2, 2), bwe_in_channels=8, bwe_hidden_channels=8, bwe_upsample_kernel_sizes=(5, 4),
+                  bwe_upsample_factors=(3, 2), filter_length=8, hop_length=2, window_length=8, num_mel_channels=4, input_sampling_rate=400, output_sampling_rate=1200,
+                  bwe_resnet_kernel_sizes=(3,), bwe_resnet_dilations=((1, 3, 5),)) | BLOCKS
+
+
+@torch.no_grad()
+def write_vocoder(name, kind, settings, seed, quiet):
+    torch.manual_seed(seed)
+    model = randomise(kind(**settings), 1.2)
+    for part, parameter in model.named_parameters():
+        if "conv_out" in part:
+            parameter.mul_(quiet)  # so that few samples reach the bounds
+    rounded(model)
+    for part, buffer in model.named_buffers():
+        if part.endswith("_basis"):
+            buffer.copy_(torch.rand_like(buffer) if "mel" in part.split(".")[-1] else torch.randn_like(buffer) * 0.3)
+        if "resampler" not in part:  # which no file holds
+            buffer.copy_(buffer.to(torch.bfloat16))
+    write(name, model, settings, {"sound": model(counted(1, 2, 9, 16) / 64 - 2)})
+
+
 if __name__ == "__main__":
     OUT.mkdir(exist_ok=True)
     write_frames("frames_20", FRAMES_20, 20)
     write_frames("frames_23", FRAMES_23, 23)
     write_sound()
+    write_vocoder("vocoder_20", LTX2Vocoder, VOCODER_20, 41, 0.2)
+    write_vocoder("vocoder_23", LTX2VocoderWithBWE, VOCODER_23, 42, 0.01)

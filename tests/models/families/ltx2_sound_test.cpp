@@ -13,6 +13,8 @@
 #include "models/families/ltx2/file_settings.h"
 #include "models/families/ltx2/halves.h"
 #include "models/families/ltx2/sound_autoencoder.h"
+#include "models/families/ltx2/vocoder.h"
+#include "models/families/ltx2/vocoder_layers.h"
 #include "tests/golden.h"
 #include "tests/models/load.h"
 #include "tests/scratch.h"
@@ -66,6 +68,22 @@ io::NamedTensors original_tensors(const std::string& half = "") {
       theirs.emplace_back("audio_vae." + (is_statistic ? statistic->second : name), weights.tensor(name));
   }
   return theirs;
+}
+
+/// The tensors of a golden vocoder as find_vocoder shows them.
+io::TensorSource vocoder_weights(const std::string& version) {
+  const auto weights = file_of("vocoder_" + version).below("w.");
+  return weights.renamed([&](const std::string& name) {
+    if (version == "20") return "vocoder." + name;
+    return name.ends_with("inverse_basis") ? std::string() : name;
+  });
+}
+
+std::unique_ptr<ltx2::Vocoder> load_vocoder(const ltx2::VocoderConfig& config, const io::TensorSource& weights,
+                                            const io::KeyMap& keys = {}) {
+  auto model = std::make_unique<ltx2::Vocoder>(config, at::TensorOptions().device(at::kMeta));
+  test::load(*model, weights, keys);
+  return model;
 }
 
 ModelFiles files_of(const std::vector<std::filesystem::path>& paths) {
@@ -166,4 +184,95 @@ TEST(Ltx2Sound, WhatDoesNotFitIsAnError) {
   auto damaged = shapes;
   damaged.erase("latents_mean");
   EXPECT_NE(test::error_of([&] { ltx2::sound_config({}, damaged); }).find("latents_mean"), std::string::npos);
+}
+
+TEST(Ltx2Vocoder, MakesTheSoundThatDiffusersMakes) {
+  at::NoGradGuard no_grad;
+  for (const std::string version : {"20", "23"}) {
+    const auto file = file_of("vocoder_" + version), weights = vocoder_weights(version);
+    const auto config = ltx2::vocoder_config(settings_in(file), weights.shapes());
+    EXPECT_EQ(config.second.has_value(), version == "23");
+    EXPECT_EQ(config.rate, version == "23" ? 1200 : 600);
+    const auto sound = load_vocoder(config, weights)->forward(latents({1, 2, 9, 16}));
+    EXPECT_EQ(sound.size(2), 9 * (version == "23" ? 12 : 6));
+    EXPECT_LE(relative_error(sound, file.tensor("sound")), tolerance(1e-5)) << version;
+  }
+}
+
+TEST(Ltx2Vocoder, IsFoundByOriginalNamesAndDiffusers) {
+  at::NoGradGuard no_grad;
+  for (const std::string version : {"20", "23"}) {
+    test::Scratch scratch;
+    const auto file = file_of("vocoder_" + version);
+    const auto weights = file.below("w.");
+    io::NamedTensors ours, theirs;
+    for (const auto& name : weights.names()) {
+      ours.emplace_back(name, weights.tensor(name));
+      auto original = "vocoder." + name;
+      for (const auto& [from, to] : std::map<std::string, std::string>{{"conv_in", "conv_pre"},
+                                                                       {"conv_out", "conv_post"},
+                                                                       {"upsamplers", "ups"},
+                                                                       {"resnets", "resblocks"},
+                                                                       {"act_out", "act_post"},
+                                                                       {"downsample.filter", "downsample.lowpass.filter"}}) {
+        const auto place = original.find(from);
+        if (place != std::string::npos) original.replace(place, from.size(), to);
+      }
+      theirs.emplace_back(original, weights.tensor(name));
+    }
+    theirs.emplace_back("audio_vae.encoder.conv_in.conv.weight", at::zeros({2}));
+    const auto sections = nlohmann::json{{"vocoder", settings_in(file)}}.dump();
+    io::save_safetensors(scratch / "folder.safetensors", ours, io::Metadata{{"config", sections}});
+    io::save_safetensors(scratch / "whole.safetensors", theirs, io::Metadata{{"config", sections}});
+    for (const std::string name : {"folder", "whole"}) {
+      const auto files = files_of({scratch / (name + ".safetensors")});
+      const auto source = ltx2::find_vocoder(files);
+      ASSERT_TRUE(source.tensors.has_value()) << name;
+      EXPECT_EQ(source.is_original, name == "whole");
+      const auto model = load_vocoder(ltx2::read_settings(source, "vocoder", ltx2::vocoder_config), *source.tensors, source.keys);
+      EXPECT_LE(relative_error(model->forward(latents({1, 2, 9, 16})), file.tensor("sound")), tolerance(1e-5)) << version << " " << name;
+    }
+  }
+}
+
+TEST(Ltx2Vocoder, OriginalSettingsHaveASectionForEachNetwork) {
+  const auto shapes = vocoder_weights("23").shapes();
+  const nlohmann::json settings{
+      {"vocoder", {{"upsample_rates", {2, 2}}, {"resblock_dilation_sizes", {{1, 3}, {1, 2}}}, {"use_tanh_at_final", false}}},
+      {"bwe", {{"upsample_rates", {3, 2}}, {"hop_length", 2}, {"input_sampling_rate", 400}, {"output_sampling_rate", 1200}}}};
+  const auto config = ltx2::vocoder_config(settings, shapes);
+  EXPECT_EQ(config.first.steps, (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(config.first.bound, ltx2::Bound::clamp);
+  EXPECT_EQ(config.second->steps, (std::vector<int64_t>{3, 2}));
+  EXPECT_EQ(config.second->dilations, (std::vector<std::vector<int64_t>>{{1, 3, 5}}));
+  EXPECT_EQ(config.rate, 1200);
+}
+
+TEST(Ltx2Vocoder, PublishedSizesHaveThePublishedParameterCountsAndRates) {
+  auto millions = [](const ltx2::VocoderConfig& config) {
+    ltx2::Vocoder model(config, at::TensorOptions().device(at::kMeta).dtype(at::kFloat));
+    return static_cast<double>(model.num_bytes()) / 4e6;
+  };
+  const ltx2::VocoderConfig of_23;
+  const auto of_20 = ltx2::vocoder_config_20();
+  EXPECT_NEAR(millions(of_20), 55.6, 0.1);
+  EXPECT_NEAR(millions(of_23), 115 + 13.5, 1);
+  // A hundred windows are a second.
+  EXPECT_EQ(of_20.first.samples_per_window() * 100, of_20.rate);
+  EXPECT_EQ(of_23.first.samples_per_window() * 100, of_23.first_rate);
+  EXPECT_EQ(of_23.second->samples_per_window() * of_23.first_rate / of_23.hearing.step, of_23.rate);
+}
+
+TEST(Ltx2Vocoder, WhatDoesNotFitIsAnError) {
+  const auto shapes = vocoder_weights("23").shapes();
+  EXPECT_NE(test::error_of([&] { ltx2::vocoder_config({}, shapes); }).find("settings beside its weights"), std::string::npos);
+  for (const auto& [key, value] : std::vector<std::pair<std::string, nlohmann::json>>{{"upsample_factors", {2}},
+                                                                                      {"bwe_upsample_factors", {2, 2}},
+                                                                                      {"output_sampling_rate", 1000},
+                                                                                      {"final_act_fn", "relu"},
+                                                                                      {"hop_length", 0}}) {
+    auto settings = settings_in(file_of("vocoder_23"));
+    settings[key] = value;
+    EXPECT_NE(test::error_of([&] { ltx2::vocoder_config(settings, shapes); }), "") << key;
+  }
 }
