@@ -95,6 +95,7 @@ inline const std::vector<SmallFamily>& small_families() {
        .rows = {"minimax_h3_clips/metadata.csv", 22, {"--extra_inputs", "input_audio"}},
        .model_of = "minimax_h3",
        .keeps_time_in_fp32 = true},
+      {.name = "ltx2", .parts = {"transformer", "text_encoder", "connectors", "vae"}, .height = 64, .makes_few_tokens = true},
       {.name = "krea2", .needs_index = true, .runs_parts_by_text = true},
       {.name = "anima", .parts = {"transformer", "text_conditioner", "text_encoder", "vae"}},
       {.name = "wan", .rows = {"wan_clips/metadata.csv", 9, {"--frame_rate", "16"}}, .keeps_time_in_fp32 = true}};

@@ -8,6 +8,7 @@
 #include "foreign/ai_toolkit_clips.h"
 #include "foreign/ai_toolkit_course.h"
 #include "foreign/ai_toolkit_h3.h"
+#include "foreign/ai_toolkit_ltx.h"
 #include "foreign/ai_toolkit_model.h"
 #include "foreign/ai_toolkit_terms.h"
 #include "foreign/ai_toolkit_words.h"
@@ -110,9 +111,10 @@ void model_rows(Table& table) {
                                                   place.substr(0, place.rfind('/')), place.substr(place.rfind('/') + 1))
                                     : "previews are drawn without it unless preview_with_presets");
   });
-  table << kind_row("model.arch",
-                    {"sd", "sd1", "sd15", "sdxl", "flux", "flux_kontext", "flux2", "flux2_klein*", "qwen_image", "qwen_image_edit*",
-                     "zimage", "ernie_image", "chroma", "krea2", "anima", "ideogram4", "wan21*", "wan22*", "minimax_h3*"});
+  table << kind_row(
+      "model.arch",
+      {"sd",     "sd1",         "sd15",   "sdxl",  "flux",  "flux_kontext", "flux2",  "flux2_klein*", "qwen_image",  "qwen_image_edit*",
+       "zimage", "ernie_image", "chroma", "krea2", "anima", "ideogram4",    "wan21*", "wan22*",       "minimax_h3*", "ltx2*"});
 }
 
 void network_rows(Table& table) {
@@ -208,7 +210,7 @@ void run_rows(Table& table) {
 Table table() {
   Table table;
   table << rows_in("ai_toolkit", {{"discrete", [](const Settings& all) { return !flows(all); }}});
-  table << h3_rows().rows;
+  table << h3_rows().rows << ltx_rows().rows;
   model_rows(table);
   network_rows(table);
   data_rows(table);

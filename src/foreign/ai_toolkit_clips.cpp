@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include "foreign/ai_toolkit_h3.h"
+#include "foreign/ai_toolkit_ltx.h"
 #include "foreign/h3.h"
+#include "foreign/ltx.h"
 #include "foreign/program.h"
 
 namespace burnish::foreign {
@@ -11,8 +13,10 @@ namespace burnish::foreign {
 namespace {
 
 using of_ai_toolkit::is_h3;
+using of_ai_toolkit::is_ltx;
 
-bool makes_clips(const Settings& all) { return all.text("model.arch").starts_with("wan2") || is_h3(all); }
+bool makes_sound(const Settings& all) { return is_h3(all) || is_ltx(all); }
+bool makes_clips(const Settings& all) { return all.text("model.arch").starts_with("wan2") || makes_sound(all); }
 bool is_left_on(const Settings& all, const char* name) { return !all.has(name) || all.on(name); }
 /// A dataset of one frame has pictures.
 bool has_clips(const Settings& all) {
@@ -42,7 +46,7 @@ Outcome turns(const Value& value, const Settings& all) {
 }
 
 bool has_references(const Settings& all) { return is_h3(all) && all.text("model.arch").ends_with("ref2va"); }
-bool hears(const Settings& all) { return is_h3(all) && has_clips(all) && all.on("dataset.do_audio"); }
+bool hears(const Settings& all) { return makes_sound(all) && has_clips(all) && all.on("dataset.do_audio"); }
 
 /// Sound that a dataset is asked for.
 std::vector<SettingRow> sound_rows() {
@@ -69,7 +73,7 @@ Table of_ai_toolkit_experts() {
     return makes_clips(all) && text_of(value).find("_i2v") != std::string::npos ? carried("input_image") : left_out("");
   });
   table << rewritten("dataset.do_i2v", "extra_inputs", [](const Value& value, const Settings& all) {
-             const bool may_go_on = all.text("model.arch") == "wan22_5b" || all.text("model.arch") == "minimax_h3";
+             const bool may_go_on = all.text("model.arch") == "wan22_5b" || all.text("model.arch") == "minimax_h3" || is_ltx(all);
              if (!asks_for_something(value) || !may_go_on || !has_clips(all)) return left_out("");
              return carried(hears(all) ? with_sound("input_image") : "input_image");
            }).otherwise(false);
@@ -84,6 +88,7 @@ Table of_ai_toolkit_clips() {
       [](const Value& value, const Settings& all) {
         if (!makes_clips(all)) return left_out(number_of(value).value_or(1) > 1 ? "a sample is a picture and a caption" : "");
         if (all.on("dataset.auto_frame_count")) return left_out("");
+        if (is_ltx(all)) return carried_frames_of_ltx(value);
         return is_h3(all) ? carried(frames_of_h3(number_of(value).value_or(1))) : carried(value);
       },
       1);

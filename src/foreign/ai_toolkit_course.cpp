@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "foreign/ai_toolkit_ltx.h"
 #include "foreign/ai_toolkit_model.h"
 #include "foreign/ai_toolkit_terms.h"
 #include "foreign/h3.h"
@@ -68,6 +69,7 @@ Outcome sampling(const Value& value, const Settings& all) {
   if (kind == "sigmoid" || kind == "lognorm_blend") return carried(kind);
   if (kind == "linear") return carried("uniform");
   if (!is_shifted(kind)) return left_out("no such way to draw timesteps");
+  if (is_ltx(all)) return carried("default");
   if (fixed_shift(all) > 0) return carried("sigma");
   return carried("flux_shift", "times are even before their shift there, and here nearer the middle");
 }

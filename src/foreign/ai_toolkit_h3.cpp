@@ -6,7 +6,9 @@
 #include <map>
 
 #include "base/text.h"
+#include "foreign/ai_toolkit_ltx.h"
 #include "foreign/h3.h"
+#include "io/files.h"
 
 // Facts: extensions_built_in/diffusion_models/minimax_h3/minimax_h3.py of ai-toolkit.
 namespace burnish::foreign::of_ai_toolkit {
@@ -35,17 +37,13 @@ std::string of_encoder(const Settings& all) {
   return files(all).contains("text_encoder") ? "the text encoder is taken in INT8, for the scaled inputs of its NVFP4 are not read" : "";
 }
 
-bool is_here(const std::string& place) {
-  std::error_code failed;
-  return std::filesystem::exists(place, failed);
-}
-
 /// The files that it takes of a folder that lies here.
 Outcome files_here(const Value& value, const Settings& all) {
+  if (is_ltx(all)) return ltx_files_here(value, all);
   const auto place = text_of(value);
   std::error_code failed;
-  if (!is_h3(all) || (is_here(place) && !std::filesystem::is_directory(place, failed))) return carried(value);
-  if (!is_here(place)) return left_out("");
+  if (!is_h3(all) || (io::is_there(place) && !std::filesystem::is_directory(place, failed))) return carried(value);
+  if (!io::is_there(place)) return left_out("");
   auto list = Value::array();
   for (const auto& [name, file] : files(all)) list.push_back((std::filesystem::path(place) / file).string());
   return carried(list, of_encoder(all));
@@ -53,8 +51,9 @@ Outcome files_here(const Value& value, const Settings& all) {
 
 /// The files that it takes of a repository.
 Outcome files_of_hub(const Value& value, const Settings& all) {
+  if (is_ltx(all)) return ltx_files_of_hub(value, all);
   const auto place = text_of(value);
-  if (!is_h3(all) || is_here(place)) return left_out("");
+  if (!is_h3(all) || io::is_there(place)) return left_out("");
   std::vector<std::string> ids;
   for (const auto& [name, file] : files(all)) ids.push_back(place + ":" + file);
   return ids.empty() ? left_out("")
@@ -78,7 +77,7 @@ Table h3_rows() {
   table << rewritten("model.name_or_path", "model", files_here)
         << rewritten("model.name_or_path", "model_id_with_origin_paths", files_of_hub);
   table << rewritten("model.name_or_path", "tokenizer_path", [](const Value& value, const Settings& all) {
-    return is_h3(all) && !is_here(text_of(value)) ? carried("MiniMax/MiniMax-H3:FL2VA/tokenizer/") : left_out("");
+    return is_h3(all) && !io::is_there(text_of(value)) ? carried("MiniMax/MiniMax-H3:FL2VA/tokenizer/") : left_out("");
   });
   table << rewritten("network.network_kwargs.ignore_if_contains", "", ignored_layers);
   table << rewritten("network.type", "lora_target_modules", [](const Value&, const Settings& all) {

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "foreign/h3.h"
+#include "foreign/ltx.h"
 #include "foreign/program.h"
 #include "foreign/row_files.h"
 
@@ -27,6 +28,7 @@ std::string optimizer_of(const Settings& all) {
 
 bool has_unet(const Settings& all) { return all.text("model.type") == "sdxl"; }
 bool is_h3(const Settings& all) { return all.text("model.type") == "minimax_h3"; }
+bool is_ltx(const Settings& all) { return all.text("model.type") == "ltx2"; }
 bool has_adapter(const Settings& all) { return all.has("adapter.type"); }
 
 /// The longest of the lengths that clips are brought to; 1 where all are pictures.
@@ -146,7 +148,7 @@ Outcome encoder_rates(const Value&, const Settings& all) {
   return has_unet(all) && differs && !rates.empty() ? carried(join(rates, ",")) : left_out("");
 }
 
-bool makes_clips(const Settings& all) { return all.text("model.type") == "wan" || is_h3(all); }
+bool makes_clips(const Settings& all) { return all.text("model.type") == "wan" || is_h3(all) || is_ltx(all); }
 
 /// The columns of frames that a model of this name goes on from.
 std::string frames_in(const std::string& name) {
@@ -197,7 +199,7 @@ void model_rows(Table& table) {
                                                   : left_out("");
   });
   for (const char* name : {"model.ckpt_path", "model.transformer_path"}) table << rewritten(name, "extra_inputs", frames_said_by(name));
-  table << kind_row("model.type", {"sdxl", "flux", "flux2", "qwen_image", "z_image", "chroma", "anima", "wan", "minimax_h3"});
+  table << kind_row("model.type", {"sdxl", "flux", "flux2", "qwen_image", "z_image", "chroma", "anima", "wan", "minimax_h3", "ltx2"});
   table << rewritten("model.text_encoders", "model", paths) << rewritten("model.merge_adapters", "preset_lora_path", paths);
   table << rewritten("model.dtype", "dtype", dtype);
   for (const char* name : {"model.transformer_dtype", "model.diffusion_model_dtype"}) table << rewritten(name, "fp8_models", fp8_denoiser);
@@ -226,6 +228,7 @@ void adapter_rows(Table& table) {
   // All linear layers of its blocks and of the conditioner's.
   table << rewritten("adapter.type", "lora_target_modules", [](const Value&, const Settings& all) {
     if (is_h3(all)) return carried(kBlocksAndTextOfH3);
+    if (is_ltx(all)) return carried(kFramesOfLtx, "no tokens of sound stand beside the frames there, and here noise does");
     return is_conditioned(all) ? carried("(transformer_)?blocks\\..*") : left_out("");
   });
   table << rewritten("adapter.type", "lora_base_model", [](const Value&, const Settings& all) { return carried(trained_parts(all)); });
@@ -278,6 +281,7 @@ Outcome frame_buckets(const Value& value, const Settings& all) {
   for (const auto& item : value.is_array() ? value : Value::array({value})) lengths.push_back(number_of(item).value_or(0));
   const auto longest = lengths.empty() ? 0 : *std::ranges::max_element(lengths);
   if (longest < 1) return left_out("is no list of numbers of frames");
+  if (is_ltx(all)) return carried_frames_of_ltx(longest);
   if (is_h3(all) && longest > 1) {
     // It encodes whole chunks of 17 frames, of whose latents the last three are left out.
     const auto frames = static_cast<int64_t>(std::ceil(longest / 17) - 1) * 17 + 5;

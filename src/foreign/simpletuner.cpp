@@ -8,6 +8,7 @@
 #include "foreign/simpletuner_course.h"
 #include "foreign/simpletuner_data.h"
 #include "foreign/simpletuner_h3.h"
+#include "foreign/simpletuner_ltx.h"
 #include "foreign/simpletuner_model.h"
 
 // Names and defaults: the fields of simpletuner_sdk/server/services/field_registry and helpers/models/field_registry, env_file.py,
@@ -35,13 +36,14 @@ const std::map<std::string, std::string>& targets_by_kind() {
                                                            {"anima", kAttention},
                                                            {"ernie", kAttention},
                                                            {"wan", kAttention},
-                                                           {"minimaxh3", kAttention}};
+                                                           {"minimaxh3", kAttention},
+                                                           {"ltxvideo2", kAttention}};
   return kTargets;
 }
 
 /// A flavour, or none, stands for a model on a hub where no file or id is given.
 Outcome published_model(const Value& value, const Settings& all) {
-  const bool is_asked = targets_by_kind().contains(family(all)) && !all.on("pretrained_model_name_or_path");
+  const bool is_asked = targets_by_kind().contains(family(all)) && !all.on("pretrained_model_name_or_path") && !is_known_ltx(all);
   return left_out(is_asked ? fmt::format("name the model of {} with --model, by its folder or its id on a hub",
                                          asks_for_something(value) ? "this flavour" : "the flavour that is taken by itself")
                            : "");
@@ -123,7 +125,9 @@ Outcome named_targets(const Value& value, const Settings& all) {
 Outcome targets_of_kind(const Value& value, const Settings& all) {
   const auto kind = targets_by_kind().find(lower(text_of(value)));
   const bool is_decided = all.has("peft_lora_target_modules") || all.has("flux_lora_target");
-  return !is_standard(all) || is_decided || kind == targets_by_kind().end() ? left_out("") : carried(kind->second);
+  return !is_standard(all) || is_decided || kind == targets_by_kind().end() ? left_out("")
+         : is_ltx(all)                                                      ? carried(ltx_targets(kind->second, all))
+                                                                            : carried(kind->second);
 }
 
 void adapter_rows(Table& table) {
@@ -231,6 +235,7 @@ Table table() {
   time_rows(table);
   loss_rows(table);
   h3_rows(table);
+  ltx_rows(table);
   run_rows(table);
   simpletuner_data_rows(table);
   return table;

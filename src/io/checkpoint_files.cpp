@@ -199,6 +199,14 @@ TensorSource TensorSource::seen_through(std::shared_ptr<TensorFile> view, const 
   return seen;
 }
 
+TensorSource TensorSource::joined(const TensorSource& other) const {
+  auto both = *this;
+  both.where_.insert(other.where_.begin(), other.where_.end());
+  both.files_.insert(both.files_.end(), other.files_.begin(), other.files_.end());
+  both.views_.insert(both.views_.end(), other.views_.begin(), other.views_.end());
+  return both;
+}
+
 TensorSource TensorSource::below(const std::string& prefix) const {
   return renamed([&](const std::string& name) { return name.starts_with(prefix) ? name.substr(prefix.size()) : std::string(); });
 }

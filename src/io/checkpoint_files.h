@@ -45,6 +45,8 @@ class TensorSource {
   TensorSource below(const std::string& prefix) const;
   /// Returns the source with the tensors of `view`, each in the place of what it had under that name, and without the names in `hidden`.
   TensorSource seen_through(std::shared_ptr<TensorFile> view, const std::vector<std::string>& hidden) const;
+  /// Returns the source with those tensors of `other` beside its own whose names it lacks.
+  TensorSource joined(const TensorSource& other) const;
   /// Returns the source without the names that start with one of `prefixes`.
   TensorSource without(const std::vector<std::string>& prefixes) const;
 

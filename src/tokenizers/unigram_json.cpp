@@ -5,7 +5,7 @@
 
 #include "base/input_error.h"
 #include "io/json.h"
-#include "tokenizers/protobuf.h"
+#include "tokenizers/sentencepiece_model.h"
 #include "tokenizers/special_tokens.h"
 
 namespace burnish::tokenizers {
@@ -13,12 +13,6 @@ namespace burnish::tokenizers {
 namespace {
 
 using nlohmann::json;
-
-// Field numbers and values of sentencepiece_model.proto.
-constexpr uint64_t kPieces = 1, kTrainerSpec = 2, kNormalizer = 3;
-constexpr uint64_t kPiece = 1, kScore = 2, kType = 3, kUnkPiece = 45, kCharsmap = 2;
-constexpr uint64_t kNormal = 1, kUnknown = 2, kControl = 3, kByte = 6;
-constexpr uint64_t kByteFallback = 35;
 
 std::string from_base64(const std::string& text) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -85,18 +79,11 @@ bool splits_at_white_space(const json& file, const std::filesystem::path& path) 
   return any;
 }
 
-/// Tells whether a piece is a byte, as "<0x0A>".
-bool is_byte(const std::string& piece) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  return piece.size() == 6 && piece.starts_with("<0x") && piece[5] == '>' && kDigits.find(piece[3]) != kDigits.npos &&
-         kDigits.find(piece[4]) != kDigits.npos;
-}
-
 /// SentencePiece wants all bytes where it is to fall back on them, and so does tokenizers, which otherwise takes the unknown token.
 bool has_all_bytes(const json& vocab) {
   std::set<std::string> bytes;
   for (const auto& entry : vocab) {
-    if (auto piece = entry.at(0).get<std::string>(); is_byte(piece)) bytes.insert(piece);
+    if (auto text = entry.at(0).get<std::string>(); piece::is_byte(text)) bytes.insert(text);
   }
   return bytes.size() == 256;
 }
@@ -107,15 +94,17 @@ std::string model_of(const json& file, const std::string& charsmap, const std::s
   const bool falls_back = file.at("model").value("byte_fallback", false) && has_all_bytes(vocab);
   std::string bytes;
   for (size_t id = 0; id < vocab.size(); ++id) {
-    auto piece = vocab[id].at(0).get<std::string>();
-    auto type = id == unknown ? kUnknown : added.contains(piece) ? kControl : falls_back && is_byte(piece) ? kByte : kNormal;
-    bytes +=
-        bytes_field(kPieces, bytes_field(kPiece, piece) + float_field(kScore, vocab[id].at(1).get<float>()) + number_field(kType, type));
+    auto text = vocab[id].at(0).get<std::string>();
+    auto type = id == unknown                        ? piece::kUnknown
+                : added.contains(text)               ? piece::kControl
+                : falls_back && piece::is_byte(text) ? piece::kByte
+                                                     : piece::kNormal;
+    bytes += piece::of(text, vocab[id].at(1).get<float>(), type);
   }
-  auto trainer = bytes_field(kUnkPiece, vocab.at(unknown).at(0).get<std::string>());
-  if (falls_back) trainer += number_field(kByteFallback, 1);
-  bytes += bytes_field(kTrainerSpec, trainer);
-  return bytes + bytes_field(kNormalizer, bytes_field(kCharsmap, charsmap));
+  auto trainer = bytes_field(piece::kUnkPiece, vocab.at(unknown).at(0).get<std::string>());
+  if (falls_back) trainer += number_field(piece::kByteFallback, 1);
+  bytes += bytes_field(piece::kTrainerSpec, trainer);
+  return bytes + bytes_field(piece::kNormalizer, bytes_field(piece::kCharsmap, charsmap));
 }
 
 UnigramJson unigram_of(const json& file, const std::filesystem::path& path) {

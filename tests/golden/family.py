@@ -68,6 +68,10 @@ class Family:
         """Latents by a name, drawn in every way that a test compares, before anything trains."""
         raise NotImplementedError
 
+    def further_noise(self):
+        """What the walks of `drawn` begin with beside `noise`: the noise of further streams by their names."""
+        return {}
+
     def write_alone(self, pipe):
         """Files of single components."""
         raise NotImplementedError
@@ -103,7 +107,7 @@ class Family:
         samples = self.encode(pipe)
         replay = self.write_replay(len(samples))
         noise = torch.randn(2, *self.LATENTS)
-        expected = {"noise": noise} | {f"latents.{name}": latents for name, latents in self.drawn(pipe, noise).items()}
+        expected = {"noise": noise} | self.further_noise() | {f"latents.{name}": latents for name, latents in self.drawn(pipe, noise).items()}
         original = {n: p.detach().clone() for n, p in pipe.transformer.named_parameters()}
         expected |= self.train(pipe, samples, replay, list(pipe.transformer.named_parameters()), "full")
         pipe.transformer.load_state_dict(original)

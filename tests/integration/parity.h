@@ -13,7 +13,11 @@ inline void expect_latents(const fs::path& golden, const std::string& name, cons
                            const std::string& size = "--height 48 --width 64 ") {
   Scratch folder;
   auto source = expected_in(golden);
-  io::save_safetensors(folder / "noise.safetensors", {{"noise", source.tensor("noise")}});
+  io::NamedTensors noise{{"noise", source.tensor("noise")}};
+  for (const auto& stream : source.names()) {
+    if (stream.ends_with("latents_noise")) noise.emplace_back(stream, source.tensor(stream));
+  }
+  io::save_safetensors(folder / "noise.safetensors", noise);
   auto out =
       run_burnish("sample " + size + "--num_inference_steps 4 --noise " + (folder / "noise.safetensors").string() + " --save_latents " +
                   (folder / "latents.safetensors").string() + " --output_path " + (folder / "out").string() + " " + options);

@@ -17,6 +17,7 @@
 #include "io/json.h"
 #include "io/safetensors.h"
 #include "tests/scratch.h"
+#include "tokenizers/gemma.h"
 #include "tokenizers/qwen.h"
 #include "tokenizers/tekken.h"
 
@@ -105,6 +106,44 @@ TEST(Tokenizer, TekkenEqualsTransformers) {
     EXPECT_EQ(tokenizer->num_ids(), 736);
     EXPECT_EQ(tokenizer->encode(""), std::vector<int64_t>{1}) << "the token that begins texts";
   }
+}
+
+TEST(Tokenizer, GemmaEqualsTransformers) {
+  for (const char* folder : {"gemma", "gemma_json"}) {
+    auto tokenizer = tokenizers::load_gemma(kGolden / folder);
+    expect_golden(*tokenizer, "gemma", 24, "gemma_ids.safetensors", 299, "gemma_strings.json");
+    EXPECT_EQ(tokenizer->num_ids(), 900);
+    EXPECT_EQ(tokenizer->encode(""), std::vector<int64_t>{2}) << "the token that begins texts";
+    EXPECT_EQ(tokenizer->encode_inner("<mask>"), std::vector<int64_t>{4});
+    const auto padded = tokenizer->encode_padded("", 4);
+    EXPECT_EQ(padded.ids, (std::vector<int64_t>{0, 0, 0, 2}));
+    EXPECT_EQ(padded.first_token, 3);
+    EXPECT_EQ(padded.num_tokens, 1);
+  }
+  for (const char* name : {"gemma/tokenizer.model", "gemma_json/tokenizer.json"})
+    expect_golden(*tokenizers::gemma_of_bytes(io::read_text(kGolden / name), "here"), "gemma", 24, "gemma_ids.safetensors", 299,
+                  "gemma_strings.json");
+}
+
+TEST(Tokenizer, GemmaRefusesTheStepsAndVocabulariesOfOthers) {
+  test::Scratch scratch;
+  const auto whole = io::read_json(kGolden / "gemma_json/tokenizer.json");
+  auto refused = [&](const std::function<void(nlohmann::json&)>& change) {
+    auto other = whole;
+    change(other);
+    scratch.write("tokenizer.json", other.dump());
+    return test::error_of([&] { tokenizers::load_gemma(scratch.path()); });
+  };
+  EXPECT_NE(refused([](auto& json) { json["normalizer"]["content"] = "_"; }).find("another model's"), std::string::npos);
+  EXPECT_NE(refused([](auto& json) { json["pre_tokenizer"]["type"] = "Whitespace"; }).find("another model's"), std::string::npos);
+  EXPECT_NE(refused([](auto& json) { json["model"]["byte_fallback"] = false; }).find("byte_fallback"), std::string::npos);
+  EXPECT_NE(refused([](auto& json) { json["model"]["vocab"].erase("<b>"), json["added_tokens"].erase(9); }).find("leaves out"),
+            std::string::npos);
+  EXPECT_NE(refused([](auto& json) { json["added_tokens"][9]["id"] = 8; }).find("another's"), std::string::npos);
+  EXPECT_NE(test::error_of([] { tokenizers::gemma_of_bytes("no model", "here"); }).find("SentencePiece"), std::string::npos);
+  EXPECT_NE(test::error_of([] { tokenizers::gemma_of_bytes("{\"model\": 1", "here"); }).find("save the tokenizer anew"), std::string::npos);
+  const auto t5 = io::read_text(kGolden / "t5/spiece.model");
+  EXPECT_NE(test::error_of([&] { tokenizers::gemma_of_bytes(t5, "here"); }).find("bytes"), std::string::npos);
 }
 
 /// tests/golden/check_tekken.py
@@ -277,14 +316,22 @@ TEST(Tokenizer, TextThatAVocabularyLacksIsItsBytesWhereTheFileSaysSo) {
   EXPECT_EQ(ids_of(false, "\u72ac").size(), 3u) << "a blank, the unknown token, the end";
 }
 
+static void keep_first(nlohmann::json& list, std::ptrdiff_t count) { list.erase(list.begin() + count, list.end()); }
+
+/// The special tokens, those that users defined, the bytes and a few pieces.
+static void keep_few_of_gemma(nlohmann::json& model) {
+  keep_first(model["merges"], 3);
+  std::erase_if(model["vocab"].get_ref<nlohmann::json::object_t&>(), [](const auto& token) { return token.second >= 270; });
+}
+
 /// A tokenizer.json in which any one value is missing, or of another kind, ends in a sentence, or is not asked for.
 TEST(Tokenizer, DamagedJsonIsASentence) {
   test::Scratch scratch;
-  for (const std::string name : {"clip_json", "t5_json", "qwen_json"}) {
+  for (const std::string name : {"clip_json", "t5_json", "qwen_json", "gemma_json"}) {
     auto whole = io::read_json(kGolden / name / "tokenizer.json");
+    if (name == "gemma_json") keep_few_of_gemma(whole["model"]);
     // Few pieces do: what is wrong with one of them is wrong with all.
     auto& model = whole["model"];
-    auto keep_first = [](nlohmann::json& list, std::ptrdiff_t count) { list.erase(list.begin() + count, list.end()); };
     if (name == "t5_json") {
       whole["normalizer"]["precompiled_charsmap"] = "";
       keep_first(model["vocab"], 20);
@@ -299,7 +346,7 @@ TEST(Tokenizer, DamagedJsonIsASentence) {
       };
       std::erase_if(model["vocab"].get_ref<nlohmann::json::object_t&>(),
                     [&](const auto& token) { return token.second >= 256 && !is_merged(token.first); });
-    } else {
+    } else if (name == "clip_json") {
       keep_first(model["merges"], 3);
       std::erase_if(model["vocab"].get_ref<nlohmann::json::object_t&>(), [](const auto& token) { return token.second < 3450; });
       for (const char* token : {"a", "n", "i", "t", "h", "in", "th", "an"}) model["vocab"][token] = model["vocab"].size();
@@ -309,8 +356,8 @@ TEST(Tokenizer, DamagedJsonIsASentence) {
     for (const auto& [place, value] : flat.items()) {
       for (nlohmann::json::json_pointer at(place); !at.empty(); at.pop_back()) places.insert(at);
     }
-    // All bytes have to be in Qwen's vocabulary; a few of them stand for all.
-    if (name == "qwen_json") {
+    // All bytes have to be in the vocabularies of Qwen and Gemma; a few of them stand for all.
+    if (name == "qwen_json" || name == "gemma_json") {
       std::erase_if(places, [&](const auto& place) {
         return place.parent_pointer() == nlohmann::json::json_pointer("/model/vocab") && whole.at(place) >= 8;
       });
@@ -325,6 +372,7 @@ TEST(Tokenizer, DamagedJsonIsASentence) {
         try {
           if (name == "t5_json") tokenizers::load_t5(scratch.path())->encode("a cat");
           else if (name == "qwen_json") tokenizers::load_qwen(scratch.path())->encode("a cat");
+          else if (name == "gemma_json") tokenizers::load_gemma(scratch.path())->encode("a cat");
           else tokenizers::load_clip(scratch.path())->encode("a cat");
         } catch (const Error& error) {
           ++num_refused;
@@ -359,4 +407,5 @@ TEST(Tokenizer, MissingFilesAreNamed) {
   EXPECT_THROW(tokenizers::load_t5("/nowhere"), Error);
   EXPECT_THROW(tokenizers::load_qwen("/nowhere"), Error);
   EXPECT_THROW(tokenizers::load_tekken("/nowhere"), Error);
+  EXPECT_THROW(tokenizers::load_gemma("/nowhere"), Error);
 }

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "io/model_values.h"
+#include "models/text/gemma.h"
 #include "models/text/qwen.h"
 #include "models/text/qwen_vision.h"
 #include "models/text/t5.h"
@@ -134,13 +135,24 @@ Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes
   return {};
 }
 
-Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark) {
+/// Finds a decoder that has a tensor of its first layer, and below the layer none like `unlike`.
+static Source find_decoder(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark,
+                           const std::string& unlike = "") {
   for (const auto& entry : files.entries) {
     for (const std::string body : {"model.language_model.", "language_model.model.", "language_model.", "model.", ""}) {
-      if (auto tensors = find_below(entry, prefixes, body + "layers.0." + mark)) return {&entry, text::qwen_tensors(*tensors), {}};
+      auto tensors = find_below(entry, prefixes, body + "layers.0." + mark);
+      if (tensors && (unlike.empty() || !tensors->contains(body + "layers.0." + unlike))) return {&entry, text::qwen_tensors(*tensors), {}};
     }
   }
   return {};
+}
+
+Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark) {
+  return find_decoder(files, prefixes, mark, text::kGemmaMark);
+}
+
+Source find_gemma(const ModelFiles& files, const std::vector<std::string>& prefixes) {
+  return find_decoder(files, prefixes, text::kGemmaMark);
 }
 
 Source find_qwen3_vl(const ModelFiles& files, const std::vector<std::string>& prefixes) {

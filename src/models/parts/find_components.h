@@ -56,7 +56,8 @@ Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes
 /// linear attention of Qwen3.5.
 inline constexpr const char *kQwen3Mark = "self_attn.q_norm.weight", *kQwen2Mark = "self_attn.q_proj.bias",
                             *kQwen35Mark = "linear_attn.A_log";
-/// Finds a Qwen text encoder with that tensor in its own files or below one of these prefixes of a single one.
+/// Finds a Qwen text encoder with that tensor in its own files or below one of these prefixes of a single one. A Gemma, which has the
+/// tensor too, is none.
 Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark);
 /// Finds the text encoder of a Qwen3-VL, which also sees; Qwen3 does not.
 Source find_qwen3_vl(const ModelFiles& files, const std::vector<std::string>& prefixes);
@@ -66,6 +67,8 @@ struct Depth {
 };
 /// Finds Mistral's: a text encoder of Qwen's names with neither, so deep. A rewriter of prompts beside it (a pipeline's `pe`) is none.
 Source find_mistral(const ModelFiles& files, const std::vector<std::string>& prefixes, const Depth& depth);
+/// Finds the text part of a Gemma in its own files or below one of these prefixes of a single one.
+Source find_gemma(const ModelFiles& files, const std::vector<std::string>& prefixes);
 /// Finds the vision tower of Qwen2.5-VL among the text encoder's files, below one of these prefixes.
 Source find_vision_tower(const ModelFiles& files, const std::vector<std::string>& prefixes);
 

@@ -16,8 +16,10 @@
 #include "io/files.h"
 #include "models/files/hub_files.h"
 #include "models/parts/find_components.h"
+#include "models/parts/vocabulary.h"
 #include "models/vae/causal_autoencoder.h"
 #include "models/vae/patch_autoencoder.h"
+#include "tokenizers/gemma.h"
 
 namespace burnish::models {
 
@@ -102,14 +104,6 @@ std::string why_no_tile(const std::string& name, const OptionValue& value) {
   return fmt::format("{} must be 0 or a multiple of {}, not {}", name, kMultiple, size);
 }
 
-/// Tiles overlap by a quarter of their side, which has to be whole latents.
-void check_tile(int64_t size, int64_t pixels_of_latent) {
-  const auto multiple = 4 * pixels_of_latent;
-  if (size % multiple == 0) return;
-  config_error("models", "vae_tile_size {} is no multiple of {}, which this autoencoder of {} pixels a latent needs; take {}", size,
-               multiple, pixels_of_latent, (size / multiple + 1) * multiple);
-}
-
 }  // namespace
 
 at::Tensor pixels_of(const at::Tensor& frames) { return ((frames.to(at::kFloat) / 2 + 0.5).clamp(0, 1) * 255).round().to(at::kByte); }
@@ -186,6 +180,46 @@ TextPart qwen_part(const Source& source, const text::QwenConfig& config, const Q
 
 namespace {
 
+/// Tells whether a folder has a tokenizer beside the weights, as Gemma is published.
+bool has_gemma_tokenizer(const std::filesystem::path& folder) {
+  return io::is_there(folder / "tokenizer.model") || io::is_there(folder / "tokenizer.json");
+}
+
+}  // namespace
+
+TextPart gemma_part(const Source& source, const text::GemmaConfig& config, const TextUse& use, const ModelFiles& files,
+                    const ModelOptions& options) {
+  auto tokenizer = tokenizer_of(files, options, use, "Gemma", config.vocab_size);
+  tokenizer.load = tokenizers::load_gemma;
+  tokenizer.limit = [&options, length = use.length](const tokenizers::Tokenizer&) { return prompt_length(options, length); };
+  const bool is_beside = !options.tokenizer_path.empty() || files.in_pipeline(use.tokenizer);
+  const auto carried = source.entry != nullptr ? vocabulary_in(*source.entry) : "";
+  if (!is_beside && !carried.empty()) {
+    const auto tensors = *source.entry->tensors;
+    tokenizer.folder = [tensors] { return tensors.files().front()->path(); };
+    tokenizer.load = [tensors, carried](const auto& from) {
+      auto bytes = tensors.tensor(carried).contiguous();
+      return tokenizers::gemma_of_bytes({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}, from);
+    };
+  } else if (!is_beside && source.entry != nullptr && has_gemma_tokenizer(source.entry->folder)) {
+    tokenizer.folder = [folder = source.entry->folder] { return folder; };
+  }
+  const std::string below = "model.language_model.";
+  return {
+      .recipe = {.name = use.name,
+                 .what = "Gemma text encoder",
+                 .source = source,
+                 .build = builds<text::GemmaEncoder>(config),
+                 .settings = length_settings(options, use.length),
+                 .tokenizer = tokenizer},
+      .names = {.layers = {.weights = below, .diffusers = use.name + ".", .kohya = use.kohya, .others = use.others, .comfyui = use.comfyui},
+                .lora_targets = "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj",
+                .folder_file = {"", text::gemma_keys_below(below)},
+                .single_file = {use.comfyui, text::gemma_keys_below("model.")}}};
+}
+
+namespace {
+
 template <class Tower, class Config>
 Recipe tower_recipe(const std::string& name, const Source& source, const Config& config, const text::PixelRule& pixels) {
   return {.name = name, .what = "vision tower", .source = source, .build = builds<Tower>(config), .settings = [pixels](const std::string&) {
@@ -214,6 +248,13 @@ ComponentNames qwen3_vl_vision_names(const std::string& name, const std::string&
   auto names = vision_names(name, kohya);
   names.lora_targets = "qkv,proj,linear_fc1,linear_fc2";
   return names;
+}
+
+void check_tile(int64_t size, int64_t pixels_of_latent) {
+  const auto multiple = 4 * pixels_of_latent;
+  if (size % multiple == 0) return;
+  config_error("models", "vae_tile_size {} is no multiple of {}, which this autoencoder of {} pixels a latent needs; take {}", size,
+               multiple, pixels_of_latent, (size / multiple + 1) * multiple);
 }
 
 Option tile_option() {

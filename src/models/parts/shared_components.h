@@ -2,6 +2,7 @@
 #include "models/model/components.h"
 #include "models/model/names.h"
 #include "models/text/clip.h"
+#include "models/text/gemma.h"
 #include "models/text/qwen.h"
 #include "models/text/qwen3_vl_vision.h"
 #include "models/text/qwen_vision.h"
@@ -71,6 +72,10 @@ struct QwenUse {
 TextPart qwen_part(const Source& source, const text::QwenConfig& config, const QwenUse& use, const ModelFiles& files,
                    const ModelOptions& options);
 
+/// Makes the text part of a Gemma. A file of it alone may carry its vocabulary, as ComfyUI's do.
+TextPart gemma_part(const Source& source, const text::GemmaConfig& config, const TextUse& use, const ModelFiles& files,
+                    const ModelOptions& options);
+
 /// Makes the vision tower of Qwen2.5-VL or Qwen3-VL, shown pictures by `pixels`. Its layers lie below "visual." in the text encoder's
 /// files.
 Recipe vision_recipe(const std::string& name, const Source& source, const text::VisionConfig& config, const text::PixelRule& pixels);
@@ -119,6 +124,8 @@ void check_widths(const Source& transformer, const char* what, int64_t width_rea
 
 /// Returns the option vae_tile_size, of families with one of these autoencoders.
 Option tile_option();
+/// Throws a config Error for a vae_tile_size that is no multiple of four latents: tiles overlap by a quarter of their side.
+void check_tile(int64_t size, int64_t pixels_of_latent);
 /// Returns the option max_sequence_length: tokens that the text encoder reads of a prompt, 0 for as many as the model was trained with.
 Option prompt_length_option();
 /// Returns the value of max_sequence_length, or `otherwise` where it is 0.

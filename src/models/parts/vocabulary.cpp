@@ -13,7 +13,8 @@ std::string vocabulary_in(const ModelEntry& entry) {
   if (!entry.tensors) return "";
   auto names = entry.tensors->names();
   auto found = std::ranges::find_if(names, [](const std::string& name) {
-    return name == text::kVocabularyTensor || name.ends_with(std::string(".") + text::kVocabularyTensor);
+    const auto last = name.substr(name.rfind('.') + 1);
+    return last == text::kVocabularyTensor || last == text::kTokenizerTensor;
   });
   return found == names.end() ? "" : *found;
 }

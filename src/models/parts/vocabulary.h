@@ -7,7 +7,8 @@
 
 namespace burnish::models {
 
-/// Returns the name of the tensor in which a text encoder's file carries its vocabulary, as ComfyUI's do; "" where it has none.
+/// Returns the name of the tensor in which a text encoder's file carries its vocabulary, as ComfyUI's do, or its tokenizer.json; "" where
+/// it has none.
 std::string vocabulary_in(const ModelEntry& entry);
 
 /// Returns a vocabulary as this tensor, with its name in a file of the text encoder alone.

@@ -1,15 +1,10 @@
 #include "models/families/minimax_h3/sound_units.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/input_error.h"
@@ -32,42 +27,29 @@ int64_t num_of_side(int64_t num_frames) {
   return std::llround(static_cast<double>(num_frames * kLatentsASecond) / static_cast<double>(kFramesASecond));
 }
 
-Option weight_option(const char* name, const char* help) {
-  return {.name = name, .help = help, .otherwise = 1.0, .elsewhere = "it is of MiniMax-H3, leave it out", .least = 0};
-}
-
 }  // namespace
 
 std::vector<Option> sound_options() {
-  return {{.name = kSoundOption,
-           .help = "what stands for the sound of stills and clips that have none, of MiniMax-H3: noise (as ai-toolkit and ComfyUI have it) "
-                   "or none (SimpleTuner, diffusion-pipe)",
-           .otherwise = std::string("noise"),
-           .elsewhere = "it is of MiniMax-H3, leave it out",
-           .choices = {"noise", "none"}},
-          weight_option(kSoundWeight,
-                        "factor on the loss of sound of MiniMax-H3, which extra_inputs input_audio adds to that of frames; 0: it is seen "
-                        "beside them and not learned"),
-          weight_option(kFramesWeight, "factor on the loss of frames of MiniMax-H3; 0: sound alone is learned"),
-          {.name = kSilence,
-           .help = "whether samples of MiniMax-H3 that have no sound learn silence; else nothing is learned of theirs",
-           .otherwise = false,
-           .elsewhere = "it is of MiniMax-H3, leave it out"}};
+  auto options = sound_loss_options();
+  options.insert(
+      options.begin(),
+      {.name = kSoundOption,
+       .help = "what stands for the sound of stills and clips that have none, of MiniMax-H3: noise (as ai-toolkit and ComfyUI have it) "
+               "or none (SimpleTuner, diffusion-pipe)",
+       .otherwise = std::string("noise"),
+       .elsewhere = "it is of MiniMax-H3, leave it out",
+       .choices = {"noise", "none"}});
+  return options;
 }
 
 SoundUnits::SoundUnits(const ModelOptions& options, Components& components, const Source& source, int64_t channels)
     : options_(options), components_(components), source_(source), channels_(channels) {
   is_seen_ = options.get<std::string>(kSoundOption) == "noise";
-  frames_weight_ = options.get<double>(kFramesWeight);
-  const bool is_asked = options.extra_inputs.contains(kSoundInput.name);
-  if (is_asked && !is_seen_)
+  if (options.extra_inputs.contains(kSoundInput.name) && !is_seen_)
     config_error("models",
                  "{} none takes all sound out of what the model sees, and extra_inputs {} has it learned; take one of the two out",
                  kSoundOption, kSoundInput.name);
-  weight_ = options.get<double>(kSoundWeight);
-  if (frames_weight_ == 0 && !is_learned())
-    config_error("models", "with {} 0 nothing is learned but sound; name {} in extra_inputs, with a {} above 0", kFramesWeight,
-                 kSoundInput.name, kSoundWeight);
+  weights_ = loss_weights(options, kSoundInput);
   if (!source_.entry) {
     if (channels > 0) config_.latent_channels = channels;
     channels_ = config_.latent_channels;
@@ -100,7 +82,7 @@ LatentSpace::Stream SoundUnits::stream() const {
           .channels = channels_,
           .spatial = 0,
           .temporal = kLatentsASecond,
-          .loss = {.weight = weight_, .of_samples = is_encoded()},
+          .loss = weights_.sound,
           .shift = shift_,
           .num_before = kSides};
 }
@@ -135,14 +117,7 @@ pipeline::Unit SoundUnits::encode_unit() const {
             const auto samples = s.tensor(kSoundInput.read_as()).to(options_.device);
             const auto& image = s.tensor(kImage);
             const auto count = num_of_side(image.dim() == 5 ? image.size(2) : 1);
-            // A number equals itself.
-            const auto are_numbers = samples.eq(samples);
-            auto has_B11 = are_numbers.all(2, /*keepdim=*/true).all(1, /*keepdim=*/true).to(at::kFloat);
-            if (learns_silence) has_B11 = at::ones_like(has_B11);
-            const auto length = count * config_.samples_per_latent();
-            const auto there = std::min(length, samples.size(2));
-            const auto numbers = at::where(are_numbers, samples, at::zeros_like(samples));
-            const auto heard = at::constant_pad_nd(numbers.narrow(2, 0, there), {0, length - there});
+            const auto [heard, has_B11] = heard_sounds(samples, count * config_.samples_per_latent(), learns_silence);
             const auto& autoencoder = static_cast<const SoundAutoencoder&>(components_.module(kAudioVae));
             const auto latents = autoencoder.encode(heard.flatten(0, 1)).unflatten(0, {-1, kSides}).transpose(1, 2);
             s.write(kSound, latents.flatten(2) * has_B11);

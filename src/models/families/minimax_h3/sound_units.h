@@ -2,6 +2,7 @@
 #include "models/families/minimax_h3/sound_autoencoder.h"
 #include "models/model/model.h"
 #include "models/parts/shared_components.h"
+#include "models/parts/sound_beside.h"
 
 namespace burnish::models::minimax_h3 {
 
@@ -15,9 +16,8 @@ inline const Column kSoundInput{.name = "input_audio",
                                 .channels = 2,
                                 .rate = 32000};
 
-/// The options that say what stands for the sound of a sample that has none, and how much the losses of sound and frames count.
-inline constexpr const char *kSoundOption = "sound_of_stills", *kSoundWeight = "sound_loss_weight", *kFramesWeight = "frames_loss_weight",
-                            *kSilence = "silent_on_missing_audio";
+/// The option that says what stands for the sound of a sample that has none.
+inline constexpr const char* kSoundOption = "sound_of_stills";
 std::vector<Option> sound_options();
 
 /// The sides of a sound.
@@ -38,8 +38,8 @@ class SoundUnits {
 
   /// Tells whether the sequence has tokens of sound, and whether the sound of samples is learned.
   bool is_seen() const { return is_seen_; }
-  bool is_learned() const { return is_encoded() && weight_ > 0; }
-  double frames_weight() const { return frames_weight_; }
+  bool is_learned() const { return weights_.learns_sound(); }
+  double frames_weight() const { return weights_.frames; }
   /// Returns the samples a second of sounds.
   int64_t rate() const { return config_.rate; }
   std::vector<NamedRecipe> components() const;
@@ -68,7 +68,8 @@ class SoundUnits {
   SoundConfig config_;
   int64_t channels_;
   bool is_seen_ = false;
-  double weight_ = 1, frames_weight_ = 1, shift_ = 1;
+  LossWeights weights_;
+  double shift_ = 1;
 };
 
 }  // namespace burnish::models::minimax_h3

@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -52,11 +51,6 @@ at::Tensor last_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW) {
 
 }  // namespace
 
-at::Tensor as_clip(const at::Tensor& image) {
-  auto clip = image.dim() == 4 ? image.unsqueeze(2) : image;
-  return clip.scalar_type() == at::kByte ? clip.to(at::kFloat).div_(127.5).sub_(1) : clip;
-}
-
 FirstFrame first_frame_of(const Config& c, const vae::CausalConfig& autoencoder) {
   if (c.in_channels > c.out_channels) return FirstFrame::beside;
   return is_of_wan_2_2(c, autoencoder) || c.extras.speech.is_there() ? FirstFrame::held : FirstFrame::none;
@@ -67,14 +61,9 @@ double frame_rate_of(const Config& c, const vae::CausalConfig& autoencoder) {
   return is_held || c.extras.driving.is_read ? 24 : 16;
 }
 
-pipeline::Units held_frame_units(const std::string& vae, const Encode& encode, GivenFrames given) {
-  given.has_last = false;
-  return {{"encode_first_frame", read_with(given), {"first_latents"}, {vae}, [=](pipeline::Scope& s) {
-             s.uses(vae);
-             const auto& image = s.tensor("image");
-             auto own = as_clip(image.dim() == 5 ? image.narrow(2, 0, 1) : image);
-             s.write("first_latents", encode(given.has_column ? first_frames(s, own, given).unsqueeze(2) : own).mean_BCHW);
-           }}};
+FirstFrames frames_of_column(GivenFrames given) {
+  if (!given.has_column) return nullptr;
+  return [](const pipeline::Scope& s, const at::Tensor& own) { return frames_in(s, kStartFrame.name, own); };
 }
 
 pipeline::Units beside_frame_units(const std::string& vae, const Encode& encode, GivenFrames given) {
@@ -102,36 +91,9 @@ pipeline::Units image_state_units(const std::string& encoder, const std::functio
            }}};
 }
 
-void check_has_more(int64_t num_frames) {
-  if (num_frames == 1)
-    config_error("models",
-                 "extra_inputs input_image gives a clip's first frame, and this one has no other that could be predicted; take it out, or "
-                 "give clips of more frames");
-}
-
-pipeline::Units held_frame_weights() {
-  return {{"weigh_frames", {"latents"}, {"loss_map"}, {}, [](pipeline::Scope& s) {
-             const auto& latents = s.tensor("latents");
-             check_has_more(latents.size(2));
-             auto map = at::ones({latents.size(0), 1, latents.size(2), 1, 1}, latents.options());
-             map.select(2, 0).fill_(0);
-             s.write("loss_map", map);
-           }}};
-}
-
 at::Tensor behind_noise(const Config& c, const at::Tensor& beside, int64_t num_channels) {
   auto seen = beside.narrow(1, beside.size(1) - num_channels, num_channels);
   return c.extras.has_camera && num_channels == c.out_channels ? seen * beside.narrow(1, 0, 1) : seen;
-}
-
-at::Tensor with_first(const at::Tensor& noisy, const at::Tensor& first) {
-  return at::cat({first.to(noisy.options()), noisy.narrow(2, 1, noisy.size(2) - 1)}, 2);
-}
-
-at::Tensor leading_to_first(const at::Tensor& prediction, const at::Tensor& noisy, const at::Tensor& first, const at::Tensor& sigma_B) {
-  auto sigma = sigma_B.to(prediction.device(), at::kFloat).view({-1, 1, 1, 1, 1});
-  auto velocity = (noisy.narrow(2, 0, 1).to(prediction.device()) - first.to(prediction.device())) / sigma;
-  return with_first(prediction, velocity);
 }
 
 }  // namespace burnish::models::wan

@@ -4,6 +4,7 @@
 #include "base/column.h"
 #include "models/families/wan/config.h"
 #include "models/parts/clip_vision.h"
+#include "models/parts/held_frame.h"
 #include "models/parts/shared_units.h"
 
 // What Wan reads of a clip's first and last frame, where a run gives them.
@@ -11,9 +12,6 @@ namespace burnish::models::wan {
 
 /// Channels of the mask of given frames: the four frames of the clip that a frame of the latents stands for.
 inline constexpr int64_t kMaskChannels = 4;
-
-/// Returns pictures [B, 3, H, W] as clips of one frame, and clips [B, 3, F, H, W] as they are, in [-1, 1].
-at::Tensor as_clip(const at::Tensor& image);
 
 /// The way in which a model goes on from a picture.
 enum class FirstFrame {
@@ -25,9 +23,6 @@ enum class FirstFrame {
 FirstFrame first_frame_of(const Config& config, const vae::CausalConfig& autoencoder);
 /// Returns the frames a second of the clips that the model was made with.
 double frame_rate_of(const Config& config, const vae::CausalConfig& autoencoder);
-
-/// The column of the metadata that asks for it, as DiffSynth-Studio calls it. The picture is the clip's own first frame.
-inline constexpr std::string_view kFirstFrameColumn = "input_image";
 
 /// The column that asks for the last frame too, of models that read frames beside the noisy latents. Where a row names a picture in it,
 /// this is the last frame; else it is the clip's own.
@@ -41,8 +36,8 @@ inline const Column kStartFrame{.name = "start_image", .fit = Column::Fit::as_ta
 struct GivenFrames {
   bool has_column = false, has_last = false;
 };
-/// Makes the unit from a clip, of which it reads the first frame, to first_latents [B, C, 1, h, w].
-pipeline::Units held_frame_units(const std::string& vae, const Encode& encode, GivenFrames given);
+/// Returns what takes first frames of the column, where there is one; null where it is the clip's own.
+FirstFrames frames_of_column(GivenFrames given);
 /// Makes the unit from a clip, of which it reads the first frame, the last where it is given and the length, to beside_latents
 /// [B, 4 + C, f, h, w].
 pipeline::Units beside_frame_units(const std::string& vae, const Encode& encode, GivenFrames given);
@@ -50,19 +45,8 @@ pipeline::Units beside_frame_units(const std::string& vae, const Encode& encode,
 /// other. `see` runs the model `encoder` on pictures [B, 3, H, W] in [-1, 1].
 pipeline::Units image_state_units(const std::string& encoder, const std::function<at::Tensor(const at::Tensor& image)>& see,
                                   GivenFrames given);
-/// Throws a config Error for a clip of one frame, which is given.
-void check_has_more(int64_t num_frames);
-/// Makes the unit from latents to the loss_map that leaves out their first frame.
-pipeline::Units held_frame_weights();
-
 /// Returns of beside_latents what stands in so many channels: the mask is left out where there is no room for it. Cameras see the first
 /// frame's latents alone then.
 at::Tensor behind_noise(const Config& config, const at::Tensor& beside_BCFHW, int64_t num_channels);
-
-/// The noisy latents with the given frame in place of their first.
-at::Tensor with_first(const at::Tensor& noisy_BCFHW, const at::Tensor& first_BC1HW);
-/// Puts in place of a prediction's first frame the velocity that leads from the noisy one to the given one, wherever a walk is.
-at::Tensor leading_to_first(const at::Tensor& prediction_BCFHW, const at::Tensor& noisy_BCFHW, const at::Tensor& first_BC1HW,
-                            const at::Tensor& sigma_B);
 
 }  // namespace burnish::models::wan

@@ -313,7 +313,9 @@ void WanModel::add_frame_units(UnitGroups& groups, const ModelParts& parts) {
     denoise.reads.emplace_back("image_states");
     return;
   }
-  groups.encode_references = held_frame_units(vae, parts.encode, given_frames(false));
+  const auto given = given_frames(false);
+  const auto columns = given.has_column ? std::vector<std::string>{kStartFrame.name} : std::vector<std::string>{};
+  groups.encode_references = held_frame_units(vae, parts.encode, columns, frames_of_column(given));
   groups.weigh = held_frame_weights();
   modulate.writes.emplace_back("first_modulation");
   denoise.reads.insert(denoise.reads.end(), {"first_modulation", kFirstLatents, "sigma"});

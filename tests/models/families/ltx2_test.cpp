@@ -1,0 +1,168 @@
+// Parity of LTX-2's parts with diffusers' on small random models (tests/golden/make_ltx2.py).
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
+
+#include <nlohmann/json.hpp>
+
+#include "io/json.h"
+#include "models/families/ltx2/places.h"
+#include "models/families/ltx2/transformer.h"
+#include "tests/golden.h"
+#include "tests/models/transformer_parity.h"
+
+using namespace burnish;
+using namespace burnish::models;
+using ltx2::Transformer;
+using mmdit::HeldLayers;
+using test::on_device;
+using test::relative_error;
+using test::tolerance;
+
+namespace {
+
+const std::string kFolder = "ltx2_pipeline/", kTransformer = kFolder + "model/transformer/";
+
+/// Clips with sound, and texts for both.
+struct Clips {
+  explicit Clips(const std::string& name) : Clips(test::golden(kFolder + name)) {}
+  explicit Clips(const io::TensorSource& from) : file(from) {
+    auto in = [&](const char* name) { return on_device(file.tensor(std::string("in.") + name)); };
+    noisy = in("noisy");
+    sigma = in("sigma");
+    texts = {in("text"), in("sound_text")};
+    sound = in("sound");
+  }
+  Clips one(int64_t b) const {
+    Clips sample(*this);
+    for (auto* tensor : {&sample.noisy, &sample.sigma, &sample.texts.frames, &sample.texts.sound, &sample.sound})
+      *tensor = tensor->narrow(0, b, 1);
+    return sample;
+  }
+  io::TensorSource file;
+  at::Tensor noisy, sigma, sound;
+  Transformer::Texts texts;
+};
+
+const Clips& golden_clips() {
+  static const Clips clips("batch.safetensors");
+  return clips;
+}
+
+std::unique_ptr<Transformer> load_transformer(HeldLayers part = {}) {
+  return test::load_trained<Transformer>(kTransformer, ltx2::detect, part);
+}
+
+at::Tensor rate() { return at::full({1}, 24.0, at::TensorOptions().device(test::device())); }
+
+Transformer::Velocities run(Transformer& modulation, Transformer& body, const Clips& clips, int64_t num_given = 0) {
+  return body.forward({.noisy_BCFHW = clips.noisy,
+                       .sound_BCN = clips.sound,
+                       .texts = clips.texts,
+                       .modulation_BM = modulation.modulate(clips.sigma, num_given > 0, at::kFloat),
+                       .rate_B = rate(),
+                       .num_given = num_given});
+}
+Transformer::Velocities run(Transformer& model, const Clips& clips) { return run(model, model, clips); }
+
+/// Holds what came out, and the gradients of all parameters, to a file.
+void expect_parity(Transformer& model, const Transformer::Velocities& out, const io::TensorSource& file) {
+  EXPECT_LE(relative_error(out.frames, file.tensor("out")), tolerance(1e-5));
+  EXPECT_LE(relative_error(out.sound, file.tensor("sound")), tolerance(1e-5));
+  auto of_sound = (out.sound * on_device(file.tensor("sound_weight"))).sum();
+  torch::autograd::backward({of_sound + (out.frames * on_device(file.tensor("out_weight"))).sum()}, {});
+  test::expect_digests(model, file.below("grad."));
+}
+
+/// A transformer of another version, with its weights in the file of its expected numbers.
+std::unique_ptr<Transformer> load_version(const io::TensorSource& file) {
+  const auto json = nlohmann::json::parse(file.metadata().at("config"));
+  const auto weights = file.below("w.");
+  auto model = std::make_unique<Transformer>(ltx2::detect(&json, weights.shapes()), at::TensorOptions().device(at::kMeta));
+  for (auto& [path, slot] : model->parameters()) *slot = on_device(weights.tensor(path)).to(at::kFloat).set_requires_grad(true);
+  return model;
+}
+
+}  // namespace
+
+TEST(Ltx2Parity, ForwardAndAllGradients) {
+  auto model = load_transformer();
+  expect_parity(*model, run(*model, golden_clips()), golden_clips().file);
+}
+
+TEST(Ltx2Parity, OfTheFirstVersion) {
+  const Clips clips("version_20.safetensors");
+  auto model = load_version(clips.file);
+  EXPECT_STREQ(ltx2::version_of(model->config()), "LTX-2");
+  auto projected = clips;
+  projected.texts = {model->project(clips.texts.frames, Transformer::Stream::frames),
+                     model->project(clips.texts.sound, Transformer::Stream::sound)};
+  expect_parity(*model, run(*model, projected), clips.file);
+}
+
+TEST(Ltx2Parity, OfTheThirdVersionWhichMarksTheFirstFrame) {
+  const Clips clips("version_25.safetensors");
+  auto model = load_version(clips.file);
+  EXPECT_STREQ(ltx2::version_of(model->config()), "LTX-2.5");
+  expect_parity(*model, run(*model, clips), clips.file);
+}
+
+TEST(Ltx2Parity, AFirstFrameThatIsGivenHasNoNoise) {
+  at::NoGradGuard no_grad;
+  const Clips clips("given.safetensors");
+  auto model = load_transformer();
+  const auto out = run(*model, *model, clips, /*num_given=*/1);
+  EXPECT_LE(relative_error(out.frames, clips.file.tensor("out")), tolerance(1e-5));
+  EXPECT_LE(relative_error(out.sound, clips.file.tensor("sound")), tolerance(1e-5));
+  EXPECT_GT(relative_error(run(*model, clips).frames, clips.file.tensor("out")), 1e-2) << "as if it had noise";
+}
+
+TEST(Ltx2Parity, RecomputedGradientsAreTheSame) {
+  test::expect_recomputed_equal(load_transformer(), load_transformer(), golden_clips().file, [](auto& model) {
+    auto out = run(model, golden_clips());
+    return out.frames + out.sound.sum();
+  });
+}
+
+TEST(Ltx2Batch, EqualsItsSamplesOneByOne) {
+  at::NoGradGuard no_grad;
+  auto model = load_transformer();
+  test::expect_samples(run(*model, golden_clips()).frames, [&](int64_t b) { return run(*model, golden_clips().one(b)).frames; });
+  test::expect_samples(run(*model, golden_clips()).sound, [&](int64_t b) { return run(*model, golden_clips().one(b)).sound; });
+}
+
+TEST(Ltx2Parts, AreTheWhole) {
+  at::NoGradGuard no_grad;
+  auto whole = load_transformer();
+  auto modulation = load_transformer({.body = false, .text = false}), body = load_transformer({.modulation = false, .text = false});
+  EXPECT_EQ(modulation->num_bytes() + body->num_bytes(), whole->num_bytes());
+  EXPECT_TRUE(at::equal(run(*modulation, *body, golden_clips()).frames, run(*whole, golden_clips()).frames));
+}
+
+TEST(Ltx2Places, AreOfTheFrameRate) {
+  const auto places = ltx2::places_of_frames({3, 1, 2}, at::tensor({24.0, 12.0}));
+  EXPECT_EQ(places.sizes(), (std::vector<int64_t>{2, 3, 6}));
+  const auto seconds = places.select(1, 0), across = places.select(1, 2);
+  for (int64_t b = 0; b < 2; ++b) {
+    const auto frames_a_second = b == 0 ? 24.0 : 12.0;
+    EXPECT_NEAR(seconds[b][0].item<double>(), 0.5 / frames_a_second, 1e-6) << "the first latent is one frame";
+    EXPECT_NEAR(seconds[b][2].item<double>(), 5 / frames_a_second, 1e-6) << "and the others eight";
+    EXPECT_NEAR(seconds[b][4].item<double>(), 13 / frames_a_second, 1e-6);
+  }
+  EXPECT_EQ(across[0][0].item<double>(), 16);
+  EXPECT_EQ(across[0][1].item<double>(), 48);
+  const auto sound = ltx2::places_of_sound(3, at::TensorOptions()).flatten();
+  EXPECT_NEAR(sound[0].item<double>(), 0.005, 1e-7);
+  EXPECT_NEAR(sound[1].item<double>(), 0.03, 1e-7);
+  EXPECT_NEAR(sound[2].item<double>(), 0.07, 1e-7);
+}
+
+TEST(Ltx2Config, PublishedSizesAreCounted) {
+  auto count = [](const ltx2::Config& config) {
+    Transformer model(config, at::TensorOptions().device(at::kMeta).dtype(at::kBFloat16));
+    return static_cast<double>(model.num_bytes()) / 2e9;
+  };
+  EXPECT_NEAR(count(ltx2::config_20()), 18.876, 5e-4);
+  EXPECT_NEAR(count({}), 18.989, 5e-4);
+  EXPECT_NEAR(count(ltx2::config_25()), 18.988, 5e-4);
+}
