@@ -20,20 +20,22 @@ std::vector<Option> sound_loss_options() {
   auto weight = [](const char* name, const char* help) {
     return Option{.name = name, .help = help, .otherwise = 1.0, .elsewhere = kElsewhere, .least = 0};
   };
-  return {weight(kSoundWeight,
-                 "factor on the loss of sound, of models that make it beside frames, which extra_inputs input_audio adds to that of frames; "
-                 "0: it is seen beside them and not learned"),
-          weight(kFramesWeight, "factor on the loss of frames, of models that make sound beside them; 0: sound alone is learned"),
-          {.name = kSilence,
-           .help = "whether samples that have no sound learn silence, of models that make sound beside frames; else nothing is learned of "
-                   "theirs",
-           .otherwise = false,
-           .elsewhere = kElsewhere}};
+  return {
+      weight(kSoundWeight,
+             "factor on the loss of sound, of models that make it beside frames, which extra_inputs input_audio adds to that of frames; "
+             "0: it is seen beside them and not learned"),
+      weight(kFramesWeight, "factor on the loss of frames, of models that make sound beside them; 0: sound alone is learned"),
+      {.name = kSilence,
+       .help = "whether samples that have no sound learn silence, of models that make sound beside frames; else nothing is learned of "
+               "theirs",
+       .otherwise = false,
+       .elsewhere = kElsewhere}};
 }
 
 LossWeights loss_weights(const ModelOptions& options, const Column& column) {
-  const LossWeights weights{.frames = options.get<double>(kFramesWeight),
-                            .sound = {.weight = options.get<double>(kSoundWeight), .of_samples = options.extra_inputs.contains(column.name)}};
+  const LossWeights weights{
+      .frames = options.get<double>(kFramesWeight),
+      .sound = {.weight = options.get<double>(kSoundWeight), .of_samples = options.extra_inputs.contains(column.name)}};
   if (weights.frames == 0 && !weights.learns_sound())
     config_error("models", "with {} 0 nothing is learned but sound; name {} in extra_inputs, with a {} above 0", kFramesWeight, column.name,
                  kSoundWeight);

@@ -30,7 +30,8 @@ struct HeardSounds {
   at::Tensor samples_BCN;
   at::Tensor has_B11;  ///< 1 for those that have one, or learn silence
 };
-/// Reads sounds [B, C, N], of which samples are no numbers where a row has none (Column::Fit::target), cut or filled with zeros to `length`.
+/// Reads sounds [B, C, N], of which samples are no numbers where a row has none (Column::Fit::target), cut or filled with zeros to
+/// `length`.
 HeardSounds heard_sounds(const at::Tensor& samples_BCN, int64_t length, bool learns_silence);
 
 }  // namespace burnish::models
