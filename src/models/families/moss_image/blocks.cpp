@@ -15,7 +15,6 @@ namespace burnish::models::moss_image {
 
 namespace {
 
-constexpr double kNormEps = 1e-6;
 constexpr double kMostGate = 4, kMostUp = 25;
 
 /// Computes SiLU of the gate, times what it gates, where tanh keeps both within bounds.

@@ -9,6 +9,9 @@
 
 namespace burnish::models::moss_image {
 
+/// The number under the root of all norms.
+inline constexpr double kNormEps = 1e-6;
+
 // Shape letters: B batch, T text tokens, L tokens of text and picture, R tokens of reference pictures, D width, P width of a head.
 
 /// Runs attention and MLP, each behind an RMS norm, a scale and a shift, and before a gate; all blocks share these six. References see

@@ -21,7 +21,7 @@ namespace burnish::models::moss_image {
 
 namespace {
 
-constexpr double kTimeScale = 1000, kNormEps = 1e-6;
+constexpr double kTimeScale = 1000;
 
 /// Sinusoids [B, width] of 1000 sigma, over frequencies that fall from 1 to 1/10000: cosines, then sines. They are computed in fp64.
 at::Tensor time_waves(const at::Tensor& sigma_B, int64_t width) {
