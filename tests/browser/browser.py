@@ -83,12 +83,20 @@ class Browser:
         return result["result"].get("value")
 
     def wait(self, expression, seconds=60):
-        """Until the expression is true; a TimeoutError otherwise."""
+        """Until the expression is true, also of a page that comes meanwhile; a TimeoutError otherwise."""
         end = time.monotonic() + seconds
-        while not self.evaluate(expression):
+        while not self.is_true(expression):
             if time.monotonic() > end:
                 raise TimeoutError(f"not true after {seconds} s: {expression}")
             time.sleep(0.1)
+
+    def is_true(self, expression):
+        try:
+            return self.evaluate(expression)
+        except RuntimeError as error:
+            if "navigated" not in str(error) and "context" not in str(error):
+                raise
+            return False
 
     def audit(self):
         """What axe-core finds on the page, as sentences: rules of WCAG 2.1 A and AA and its best practices. Nothing where it is not installed."""

@@ -159,6 +159,7 @@ class Faults(unittest.TestCase):
         self.form()
         self.browser.evaluate("(() => { const box = document.querySelector('#toml'); box.value += '\\ndevice_memory = \"41MiB\"\\n'; box.dispatchEvent(new Event('input')); })()")
         self.wait_text(".judged", "It does not fit: it needs")
+        self.browser.wait("document.querySelectorAll('.choices .number').length > 0")
         offered = self.browser.evaluate("[...document.querySelectorAll('.choices .number')].map(one => parseFloat(one.textContent))")
         self.assertTrue(offered and all(amount <= 41 for amount in offered), offered)
         self.shoot("faults-choices")
@@ -523,7 +524,7 @@ class Faults(unittest.TestCase):
         for code, title, form in (("ja", "マシン", "新しい学習"), ("zh", "电脑", "新建训练"), ("en", "Machine", "New run")):
             self.go("#/machine", guest)
             guest.wait("document.querySelector('#language') !== null")
-            guest.evaluate(f"(() => {{ const box = document.querySelector('#language'); box.value = '{code}'; box.dispatchEvent(new Event('change')); }})()")
+            guest.evaluate(f"(() => {{ const box = document.querySelector('#language'); box.value = '{code}'; setTimeout(() => box.dispatchEvent(new Event('change'))); }})()")
             guest.wait(f"document.querySelector('h1')?.textContent === '{title}'")
             self.go("#/new", guest)
             guest.wait(f"document.querySelector('h1')?.textContent === '{form}'")

@@ -10,6 +10,7 @@ const asking = (what, text) => h("button", {type: "button", onclick: doing(async
 })}, text);
 
 const previewButton = asking("preview", words.previewNow);
+previewButton.hidden = true;
 /** The browser says when the run ends, if somebody wants that, though another page is looked at. */
 const canNotify = typeof Notification !== "undefined", notifyButton = h("button", {type: "button", hidden: !canNotify || Notification.permission !== "default", onclick: doing(async () => {
   const answer = await Notification.requestPermission();

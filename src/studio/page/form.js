@@ -199,9 +199,12 @@ class Form {
       else this.drawFields();
       if (this.problems.length > 0) return this.judge.problems(this.problems.map(problem => problem.sentence));
       if (missing.length > 0) return this.judge.needs(missing);
-      const answer = await post("plan", {settings: this.settingsToPlan(), fit: this.wantsFit ?? false});
+      const settings = this.settingsToPlan(), fit = this.wantsFit ?? false, answer = await post("plan", {settings, fit, alone: !fit});
       this.wantsFit = false;
       if (turn === this.turn) this.hear(answer);
+      if (turn !== this.turn || fit || answer.plan?.fits !== false) return;
+      const whole = await post("plan", {settings});  // with what would take less, which takes longer
+      if (turn === this.turn) this.hear(whole);
     } catch (error) {
       if (turn === this.turn) this.judge.problems([error.message]);
     } finally {
@@ -248,10 +251,11 @@ class Form {
 
   /** Looks for settings that fit, and takes them. */
   async fit() {
-    const turn = this.turn;
+    const turn = ++this.turn;  // an answer that is on its way comes too late
     this.judge.seeking();
     const answer = await post("plan", {settings: this.settingsToPlan(), fit: true});
     if (turn !== this.turn) return;
+    this.judge.busy(false);
     if (answer.plan?.fit) return this.takeFlags(answer.plan.fit.flags);
     if (answer.plan) answer.plan.wasSought = true;
     this.hear(answer);

@@ -52,7 +52,8 @@ class ModelsPage {
     const t = words.modelsPage, said = h("span", {class: "explain fit", role: "status"});
     return [said, h("button", {type: "button", "aria-label": `${t.fit} ${title}`, onclick: doing(async () => {
       said.textContent = t.planning;
-      const {plan, sentence, problems} = await post("plan", {settings: settingsOfLora(this.context, name, planned), fit: true});
+      const settings = settingsOfLora(this.context, name, planned), alone = await post("plan", {settings, alone: true});
+      const {plan, sentence, problems} = alone.plan?.fits === false ? await post("plan", {settings, fit: true}) : alone;
       const isFit = plan && plan.fits !== false, amount = isFit || !plan?.fit ? plan?.bytes : plan.fit.bytes;
       said.className = `judged fit ${isFit ? "good" : plan?.fit ? "" : "bad"}`;
       said.textContent = !plan ? plainSentence(sentence ?? problems?.[0]?.sentence ?? "") : (isFit ? t.fits : plan.fit ? t.fitsWith : t.fitsNot)(bytes(amount));

@@ -3,7 +3,7 @@
 const japanese = {
   skip: "本文へ移動", language: "言語", pages: "ページ", runs: "学習", newRun: "新しい学習", queue: "待機中", settings: "設定", lost: "burnish studio は終了しました",
   homeTitle: "自分の画像でモデルを学習", homeAbout: "3 つの手順です。すべてこのマシンの中で行われます。", firstDataset: "自分の画像",
-  stepPictures: "画像を追加", stepPicturesNote: "人物や物なら 10 〜 30 枚で足ります。ここのどこかにドロップしてください。説明文があれば .txt ファイルも一緒に。", choosePictures: "画像を選ぶ …", lookAtThem: "見る",
+  stepPictures: "画像を追加", stepPicturesNote: "人物や物なら 10 から 30 枚で足ります。ここのどこかにドロップしてください。説明文があれば .txt ファイルも一緒に。", choosePictures: "画像を選ぶ …", lookAtThem: "見る",
   stepLearn: "何を学習するか選ぶ", stepLearnNote: "モデル、トリガーワード、学習の長さ。残りはプリセットが決めます。", stepLearnDone: "選択済みです。あとから変えられます。", chooseWhat: "選ぶ …",
   stepTrain: "学習", stepTrainNote: "学習中にサンプルを見て、そのあと描画に使えます。", toTraining: "開始ボタンへ",
   demoTitle: "まず試してみる", demoNote: count => `小さなモデルが ${whole(count)} 枚の画像からドット絵を学びます。どのマシンでも約 1 分で、前後を見比べられます。`, demo: "デモで試す",
@@ -137,11 +137,11 @@ const japanese = {
     "Memory limits": "メモリの上限", Notifications: "通知",
   },
   help: {
-    trigger_word: "学ぶものに付ける専用の語（例：“zwx fox”）。説明文の前に付き、プロンプトに書くと学んだものが現れます。", max_steps: "人物や物なら 1000 〜 2000。", lora_rank: "普通は 16 〜 32。",
+    trigger_word: "学ぶものに付ける専用の語（例：“zwx fox”）。説明文の前に付き、プロンプトに書くと学んだものが現れます。", max_steps: "人物や物なら 1000 から 2000。", lora_rank: "普通は 16 から 32。",
     dataset_base_path: "画像の隣に .txt の説明文を置いたフォルダーのパス。", dataset_metadata_path: "image と prompt の列がある .csv、.json または .jsonl。",
   },
   goals: {
-    "A person or thing": ["人物または物", "10 〜 30 枚の画像。それぞれの説明文に専用の語と、ほかに写っているものを書きます。"], "A style": ["画風", "30 〜数百枚の画像。説明文には写っているものだけを書き、画風は書きません。"], "A whole model": ["モデル全体", "ノイズ除去器のすべての重み。数百枚以上の画像が必要です。"],
+    "A person or thing": ["人物または物", "10 から 30 枚の画像。それぞれの説明文に専用の語と、ほかに写っているものを書きます。"], "A style": ["画風", "30 から数百枚の画像。説明文には写っているものだけを書き、画風は書きません。"], "A whole model": ["モデル全体", "ノイズ除去器のすべての重み。数百枚以上の画像が必要です。"],
     "Edit pairs": ["編集の組", "編集前後の画像。表の edit_image 列が編集前の画像を示し、プロンプトが変更内容を述べます。"], Clips: ["クリップ", "数秒の動画。それぞれに説明文を付けます。"],
   },
 };
