@@ -25,8 +25,6 @@ namespace {
 constexpr int64_t kFramesASecond = 24;
 const std::string kImage = "image";
 
-std::string of_sound(const std::string& value) { return stream_value(kSound, value); }
-
 /// Counts the latents of a side beside so many frames.
 int64_t num_of_side(int64_t num_frames) {
   return std::llround(static_cast<double>(num_frames * kLatentsASecond) / static_cast<double>(kFramesASecond));
@@ -96,13 +94,7 @@ std::vector<NamedRecipe> SoundUnits::components() const {
 }
 
 LatentSpace::Stream SoundUnits::stream() const {
-  return {.name = kSound,
-          .channels = channels_,
-          .spatial = 0,
-          .temporal = kLatentsASecond,
-          .loss = {.weight = weight_, .of_samples = is_encoded()},
-          .shift = shift_,
-          .num_before = kSides};
+  return {.name = kSound, .channels = channels_, .spatial = 0, .temporal = kLatentsASecond, .weight = weight_, .num_before = kSides};
 }
 
 void SoundUnits::add_names(Names& names) const {
@@ -171,6 +163,16 @@ pipeline::Unit SoundUnits::encode_list_unit(const std::string& from, const std::
       }};
 }
 
+/// Where no sample has a sound, all of theirs counts nothing.
+pipeline::Unit SoundUnits::weigh_unit() const {
+  const auto map = stream_value(kSound, kLossMap);
+  if (is_encoded()) return {"weigh_sound", {kHasSound}, {map}, {}, [=](pipeline::Scope& s) { s.write(map, s.tensor(kHasSound)); }};
+  return {"weigh_no_sound", {kSound}, {map}, {}, [=](pipeline::Scope& s) {
+            const auto& latents = s.tensor(kSound);
+            s.write(map, at::zeros({latents.size(0), 1, 1}, latents.options()));
+          }};
+}
+
 pipeline::Unit SoundUnits::decode_unit() const {
   return {"decode_sound", {kSound, kImage}, {kDrawnSound, kDrawnSoundRate}, {kAudioVae}, [this](pipeline::Scope& s) {
             s.uses(kAudioVae);
@@ -190,9 +192,7 @@ pipeline::Unit SoundUnits::decode_unit() const {
 void SoundUnits::add_units(UnitGroups& groups) const {
   if (!is_seen_) return;
   groups.encode_image.push_back(is_encoded() ? encode_unit() : stand_unit());
-  const auto map = of_sound(kLossMap);
-  if (is_learned())
-    groups.weigh.push_back({"weigh_sound", {kHasSound}, {map}, {}, [=](pipeline::Scope& s) { s.write(map, s.tensor(kHasSound)); }});
+  if (weight_ > 0) groups.weigh.push_back(weigh_unit());
   if (components_.has(kAudioVae)) groups.decode.push_back(decode_unit());
 }
 
