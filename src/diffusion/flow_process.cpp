@@ -79,12 +79,12 @@ std::unique_ptr<Sampler> FlowProcess::sampler(const SamplerOptions& options) con
   if (name != "euler" && name != "unipc" && name != "lcm")
     config_error("diffusion", "sampler {} walks discrete timesteps, and this model flows; choose euler, unipc or lcm", name);
   auto over = [&](std::vector<double> sigmas) -> std::unique_ptr<Sampler> {
-    for (double& sigma : sigmas) sigma = static_shift(options.shift_over_times, sigma);
     if (name == "lcm") return std::make_unique<FlowLcm>(std::move(sigmas));
-    if (name == "unipc" && options.times.empty()) return unipc_sampler(config_.unipc_order, std::move(sigmas));
+    if (name == "unipc") return unipc_sampler(config_.unipc_order, std::move(sigmas));
     return std::make_unique<FlowEuler>(std::move(sigmas));
   };
-  if (!options.times.empty()) return over(options.times);
+  // Times that are given are straight steps, unless a sampler is named.
+  if (!options.times.empty()) return options.name == "default" ? std::make_unique<FlowEuler>(options.times) : over(options.times);
   if (options.timestep_spacing == "diffsynth") {
     auto sigmas = grid_of(grid_.config(), options.num_steps);
     sigmas.push_back(0);

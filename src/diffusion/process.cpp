@@ -28,6 +28,11 @@ void check(const SamplerOptions& options) {
   if (options.num_steps < 1) config_error("diffusion", "num_inference_steps must be at least 1, not {}", options.num_steps);
 }
 
+at::Tensor Process::level(std::string_view stream, const at::Tensor& time_B) const {
+  const double shift = shift_of(stream);
+  return shift == 1 ? time_B : time_B * shift / (1 + time_B * (shift - 1));
+}
+
 bool falls_to_zero(std::span<const double> times) {
   return times.size() >= 2 && times.front() <= 1 && times.back() == 0 &&
          std::ranges::adjacent_find(times, std::less_equal<>()) == times.end();

@@ -37,7 +37,6 @@ struct SamplerOptions {
   int64_t num_image_tokens = 0;  ///< matters to shifts that depend on it
   /// The times of a flow where each step begins and the last one ends, in place of the model's own.
   std::vector<double> times = {};
-  double shift_over_times = 1;  ///< static_shift of a flow's times to the levels of the noise that is walked, of further latents
 };
 /// Returns what a sampler and its spacing may be called.
 std::vector<std::string> sampler_names();
@@ -93,6 +92,12 @@ class Process {
 
   /// Makes a sampler. A config Error for one that does not fit, or more steps than the schedule has.
   virtual std::unique_ptr<Sampler> sampler(const SamplerOptions& options) const = 0;
+
+  /// Returns the shift (static_shift) by which the noise of further latents, called `stream`, is of another level than the time.
+  virtual double shift_of(std::string_view /*stream*/) const { return 1; }
+  /// Returns the level of that noise at a time.
+  double level(std::string_view stream, double time) const { return static_shift(shift_of(stream), time); }
+  at::Tensor level(std::string_view stream, const at::Tensor& time_B) const;
 };
 
 /// The time of one sample, a function of the key alone, as Process::draw_time distributes it where it lies in the stretch. A config Error

@@ -79,7 +79,6 @@ Denoiser denoiser_of(models::Model& model, const std::vector<models::Expert>& ex
   for (const auto& stream : model.latent_space().streams) {
     denoiser.streams.push_back(stream.name);
     if (!stream.held.empty()) denoiser.held[stream.name] = stream.held;
-    if (stream.shift != 1) denoiser.shifts[stream.name] = stream.shift;
   }
   for (const auto& expert : experts) {
     auto groups = model.units_of(expert);
@@ -91,12 +90,23 @@ Denoiser denoiser_of(models::Model& model, const std::vector<models::Expert>& ex
 
 Walk::Walk(const Denoiser& denoiser, const pipeline::Values& noise, pipeline::Values conditions, WalkOptions options)
     : denoiser_(denoiser), conditions_(std::move(conditions)), options_(std::move(options)) {
+  const auto& process = denoiser.process;
+  samplers_[models::kLatents] = process.sampler(options_.sampler);
   for (const auto& [stream, start] : noise) {
-    auto own = options_.sampler;
-    if (const auto shift = denoiser.shifts.find(stream); shift != denoiser.shifts.end()) own.shift_over_times = shift->second;
-    samplers_[stream] = denoiser.process.sampler(own);
+    if (stream != models::kLatents)
+      samplers_[stream] = process.shift_of(stream) == 1 ? process.sampler(options_.sampler) : sampler_of(stream);
     latents_[stream] = samplers_.at(stream)->start(std::get<at::Tensor>(start));
   }
+}
+
+/// Makes the sampler of a stream whose noise is of other levels than that of the first.
+std::unique_ptr<diffusion::Sampler> Walk::sampler_of(const std::string& stream) const {
+  auto own = options_.sampler;
+  own.times.clear();
+  for (int64_t step = 0; step < first().num_steps(); ++step) own.times.push_back(denoiser_.process.level(stream, first().time(step)));
+  const auto& given = options_.sampler.times;
+  own.times.push_back(denoiser_.process.level(stream, given.empty() ? denoiser_.process.time_at(0) : given.back()));
+  return denoiser_.process.sampler(own);
 }
 
 /// The time at which the next step ends; the last one's is without noise, unless the walk ends before that.

@@ -21,7 +21,6 @@ struct Denoiser {
   diffusion::Guide guide = diffusion::guide;
   std::vector<std::string> streams = {models::kLatents};
   std::map<std::string, std::string> held = {};  ///< conditions that streams' latents begin with (models::LatentSpace::Stream::held)
-  std::map<std::string, double> shifts = {};     ///< of streams whose noise is of another level than the first one's (Stream::shift)
   /// Returns the scale of guidance at a step of a walk of which `scale` is asked for; null: `scale`.
   std::function<double(double scale, int64_t step, int64_t num_steps)> guidance_at = {};
 
@@ -79,6 +78,7 @@ class Walk {
  private:
   const diffusion::Sampler& first() const { return *samplers_.at(models::kLatents); }
   double time_after() const;
+  std::unique_ptr<diffusion::Sampler> sampler_of(const std::string& stream) const;
   void take_step();
   void put_held();
 

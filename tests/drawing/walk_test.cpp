@@ -33,6 +33,14 @@ pipeline::Units denoise(const std::string& time_name, const at::Tensor& weight) 
            }}};
 }
 
+/// A flow with further latents whose noise is of other levels.
+class WithTone final : public diffusion::FlowProcess {
+ public:
+  static constexpr double kShift = 0.25;
+  WithTone() : FlowProcess(diffusion::FlowSamplerConfig{}) {}
+  double shift_of(std::string_view stream) const override { return stream == "tone" ? kShift : 1; }
+};
+
 class Walks : public testing::Test {
  protected:
   static at::Tensor normal(uint64_t seed) {
@@ -64,7 +72,7 @@ TEST_F(Walks, EqualTheStepsWrittenOut) {
 
 /// Of every sampler, where the second stream's noise is of a level shifted over that of the first.
 TEST_F(Walks, FurtherStreamsHaveLevelsOfTheirOwn) {
-  constexpr double kShift = 0.25;
+  const WithTone process;
   auto units = denoise("sigma", weight);
   units.push_back({"denoise_tone", {"tone_noisy", "noisy", "sigma"}, {"tone_prediction"}, {}, [](pipeline::Scope& s) {
                      s.write("tone_prediction", s.tensor("tone_noisy") * 0.3 + s.tensor("noisy").mean() * s.tensor("sigma").mean());
@@ -75,19 +83,19 @@ TEST_F(Walks, FurtherStreamsHaveLevelsOfTheirOwn) {
     walking.step_noise = [&](int64_t step, const std::string& stream) {
       return stream == "tone" ? at::full_like(tone, static_cast<double>(step)) : at::zeros(kShape);
     };
-    Denoiser denoiser{flow, {{{}, units}}, diffusion::guide, {}};
+    Denoiser denoiser{process, {{{}, units}}, diffusion::guide, {}};
     denoiser.streams.emplace_back("tone");
-    denoiser.shifts["tone"] = kShift;
     const auto found =
         std::get<at::Tensor>(walk(denoiser, pipeline::Values{{"latents", noise}, {"tone", tone}}, conditions, walking).at("tone"));
-    auto sampler = flow.sampler(walking.sampler);
+    auto sampler = process.sampler(walking.sampler);
     auto own = walking.sampler;
-    own.shift_over_times = kShift;
-    auto of_tone = flow.sampler(own);
+    for (int64_t i = 0; i < 4; ++i) own.times.push_back(process.level("tone", sampler->time(i)));
+    own.times.push_back(0);
+    auto of_tone = process.sampler(own);
     auto x = noise, y = tone;
     for (int64_t i = 0; i < 4; ++i) {
       const double time = sampler->time(i);
-      EXPECT_NEAR(of_tone->time(i), kShift * time / (1 + (kShift - 1) * time), 1e-12) << name;
+      EXPECT_NEAR(of_tone->time(i), WithTone::kShift * time / (1 + (WithTone::kShift - 1) * time), 1e-12) << name;
       const auto velocity = y * 0.3 + x.mean() * static_cast<float>(time);
       x = sampler->update(x, predicted(weight, x, at::full({2}, time), text), i, [&] { return at::zeros(kShape); });
       y = of_tone->update(y, velocity, i, [&] { return at::full_like(tone, static_cast<double>(i)); });

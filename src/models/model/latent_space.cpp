@@ -1,13 +1,11 @@
 #include "models/model/latent_space.h"
 
-#include <ATen/TensorOperators.h>
 #include <c10/util/accumulate.h>
 
 #include <cmath>
 
 #include "base/input_error.h"
 #include "base/random_key.h"
-#include "diffusion/timestep_sampling.h"
 
 namespace burnish::models {
 
@@ -29,12 +27,6 @@ int64_t num_latents(const LatentSpace& space, int64_t temporal, int64_t num_fram
 }
 
 }  // namespace
-
-double LatentSpace::Stream::level(double time) const { return diffusion::static_shift(shift, time); }
-
-at::Tensor LatentSpace::Stream::level(const at::Tensor& time_B) const {
-  return shift == 1 ? time_B : time_B * shift / (1 + time_B * (shift - 1));
-}
 
 std::vector<int64_t> LatentSpace::shape(const Stream& stream, const Extent& extent) const {
   check(extent);

@@ -30,13 +30,7 @@ struct LatentSpace {
     int64_t spatial = 8;   ///< pixels to a latent along height and width; 0: it has none of these, but is one line behind another
     int64_t temporal = 1;  ///< frames to a latent, of the first in a clip or in a step of it those that are left; of lines latents a second
     int64_t patch = 2;     ///< latents to a token along height and width
-    /// Says how its errors count in a sum over streams.
-    struct Loss {
-      double weight = 1;       ///< factor on its mean error; 0: it is seen, and not judged
-      bool of_samples = true;  ///< whether samples have it; what none has stands beside them as noise, and counts where drawings are judged
-    };
-    Loss loss = {};
-    double shift = 1;        ///< diffusion::static_shift of the first stream's times to the levels of its noise
+    double weight = 1;     ///< factor on its mean error in a sample's loss, a sum over streams; 0: it is seen, and not judged
     int64_t num_before = 0;  ///< latents in front of those of the clip, made of something else that the sample has; of lines their number
     std::string held = {};   ///< a value of the denoiser with the latents that a clip begins with, and not with noise; "": there is none
     std::string column =
@@ -44,9 +38,6 @@ struct LatentSpace {
 
     /// Returns stream_value of this stream.
     std::string value(const std::string& of_first) const { return stream_value(name, of_first); }
-    /// Returns the level of its noise at a time of the first stream.
-    double level(double time) const;
-    at::Tensor level(const at::Tensor& time_B) const;
   };
   std::vector<Stream> streams;  ///< the first is of frames, and called kLatents
   int64_t side = 16;            ///< pixels that height and width are multiples of

@@ -132,7 +132,7 @@ pipeline::Units noise_units(const diffusion::Process& process, const std::vector
   for (const auto& stream : streams) {
     auto latents = stream.name, noise = stream.value("noise"), noisy = stream.value("noisy"), target = stream.value("target");
     units.push_back({stream.value("add_noise"), {latents, noise, time}, {noisy, target}, {}, [=, &process](pipeline::Scope& s) {
-                       const auto at = stream.level(s.tensor(time));
+                       const auto at = process.level(stream.name, s.tensor(time));
                        s.write(noisy, process.add_noise(s.tensor(latents), s.tensor(noise), at));
                        s.write(target, process.target(s.tensor(latents), s.tensor(noise), at));
                      }});

@@ -4,6 +4,7 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
@@ -33,9 +34,9 @@ std::vector<Option> sound_loss_options() {
 }
 
 LossWeights loss_weights(const ModelOptions& options, const Column& column) {
-  const LossWeights weights{
-      .frames = options.get<double>(kFramesWeight),
-      .sound = {.weight = options.get<double>(kSoundWeight), .of_samples = options.extra_inputs.contains(column.name)}};
+  const LossWeights weights{.frames = options.get<double>(kFramesWeight),
+                            .sound = options.get<double>(kSoundWeight),
+                            .is_column_named = options.extra_inputs.contains(column.name)};
   if (weights.frames == 0 && !weights.learns_sound())
     config_error("models", "with {} 0 nothing is learned but sound; name {} in extra_inputs, with a {} above 0", kFramesWeight, column.name,
                  kSoundWeight);
@@ -49,6 +50,15 @@ HeardSounds heard_sounds(const at::Tensor& samples, int64_t length, bool learns_
   const auto there = std::min(length, samples.size(2));
   const auto numbers = at::where(are_numbers, samples, at::zeros_like(samples));
   return {at::constant_pad_nd(numbers.narrow(2, 0, there), {0, length - there}), has_B11};
+}
+
+pipeline::Unit weigh_sound(const std::string& stream, const std::string& has_sound) {
+  const auto map = stream_value(stream, kLossMap);
+  if (!has_sound.empty()) return {"weigh_sound", {has_sound}, {map}, {}, [=](pipeline::Scope& s) { s.write(map, s.tensor(has_sound)); }};
+  return {"weigh_no_sound", {stream}, {map}, {}, [=](pipeline::Scope& s) {
+            const auto& latents = s.tensor(stream);
+            s.write(map, at::zeros({latents.size(0), 1, 1}, latents.options()));
+          }};
 }
 
 }  // namespace burnish::models

@@ -2,8 +2,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/column.h"
-#include "models/model/latent_space.h"
 #include "models/model/options.h"
+#include "pipeline/unit.h"
 
 // Sound beside the frames of a clip, of families whose models make both.
 namespace burnish::models {
@@ -16,11 +16,11 @@ std::vector<Option> sound_loss_options();
 
 /// The factors on the losses of both.
 struct LossWeights {
-  double frames = 1;
-  LatentSpace::Stream::Loss sound = {};
+  double frames = 1, sound = 1;
+  bool is_column_named = false;  ///< whether a run names the column of sound; else samples have none, and drawings alone are judged
 
   /// Tells whether the sound of samples is learned.
-  bool learns_sound() const { return sound.of_samples && sound.weight > 0; }
+  bool learns_sound() const { return is_column_named && sound > 0; }
 };
 /// Reads them. Throws a config Error where nothing would be learned.
 LossWeights loss_weights(const ModelOptions& options, const Column& column);
@@ -33,5 +33,9 @@ struct HeardSounds {
 /// Reads sounds [B, C, N], of which samples are no numbers where a row has none (Column::Fit::target), cut or filled with zeros to
 /// `length`.
 HeardSounds heard_sounds(const at::Tensor& samples_BCN, int64_t length, bool learns_silence);
+
+/// Makes the unit that writes the loss map of a stream of sound: what the value `has_sound` says of each sample; where it is "", no sample
+/// has a sound, and nothing of the stream counts.
+pipeline::Unit weigh_sound(const std::string& stream, const std::string& has_sound);
 
 }  // namespace burnish::models

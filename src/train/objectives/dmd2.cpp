@@ -41,6 +41,7 @@ class Visit {
 
  private:
   const at::Tensor& drawn(const std::string& name) const { return scope_.tensor(name); }
+  at::Tensor level(const Stream& stream, const at::Tensor& time_B) const { return model_.process().level(stream.name, time_B); }
   Tensors of_streams(const std::function<at::Tensor(const Stream&)>& of_stream) const;
   at::Tensor judged_B(const std::function<at::Tensor(const Stream&)>& mean_of_stream) const;
   Tensors matched(const Tensors& x0) const;
@@ -69,12 +70,12 @@ Tensors Visit::of_streams(const std::function<at::Tensor(const Stream&)>& of_str
 
 /// Sums the losses [B] of streams.
 at::Tensor Visit::judged_B(const std::function<at::Tensor(const Stream&)>& mean_of_stream) const {
-  return sum_of_streams(model_.latent_space(), mean_of_stream, Judged::drawings);
+  return sum_of_streams(model_.latent_space(), mean_of_stream);
 }
 
 Tensors Visit::matched(const Tensors& x0) const {
   return of_streams([&](const Stream& stream) {
-    return model_.process().add_noise(x0.at(stream.name), drawn(stream.value(kMatchingNoise)), stream.level(drawn(kMatchingSigma)));
+    return model_.process().add_noise(x0.at(stream.name), drawn(stream.value(kMatchingNoise)), level(stream, drawn(kMatchingSigma)));
   });
 }
 
@@ -94,7 +95,7 @@ Tensors Visit::x0_of(const std::string& component, const Tensors& noisy, const a
   predict(component, noisy, sigma_B, values);
   return of_streams([&](const Stream& stream) {
     const auto& x = noisy.at(stream.name);
-    return x - beside(stream.level(sigma_B), x) * std::get<at::Tensor>(values.at(stream.value("prediction"))).to(at::kFloat);
+    return x - beside(level(stream, sigma_B), x) * std::get<at::Tensor>(values.at(stream.value("prediction"))).to(at::kFloat);
   });
 }
 
@@ -102,7 +103,7 @@ Tensors Visit::x0_of(const std::string& component, const Tensors& noisy, const a
 at::Tensor Visit::seen_by_student(const Stream& stream) const {
   if (options_.simulates) return drawn(stream.value("noisy"));
   const auto& noise = drawn(stream.value("noise"));
-  const auto level_B = stream.level(drawn("sigma"));
+  const auto level_B = level(stream, drawn("sigma"));
   const bool is_one_step = options_.student_sigmas.size() == 2;
   return is_one_step ? beside(level_B, noise) * noise : model_.process().add_noise(drawn(stream.name), noise, level_B);
 }

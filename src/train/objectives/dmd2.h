@@ -22,7 +22,7 @@ inline const std::vector<std::string> kDmd2Losses{"distribution_matching_loss", 
 ///   a student's step: ½ mse(x̂, x̂ - (x0(fake score) - x0(teacher)) / mean|x̂ - x0(teacher)|) + gan_weight · softplus(-D(teacher's blocks
 ///   on y)), its target and divisor without gradient;
 ///   another one: mse(x0(fake score), x̂) + softplus(D(y)) + softplus(-D(data at the same noise)) + r1_weight · mse(D(data), D(data moved)).
-/// Further streams have levels and noise of their own, and their losses are added by Stream::Loss, also where samples lack them; the
+/// Further streams have levels and noise of their own, and their losses are added by Stream::weight, also where samples lack them; the
 /// discriminator sees what blocks make of the first. `options` name the blocks that the discriminator reads. The model must outlive the
 /// unit.
 pipeline::Unit dmd2_unit(const Subject& subject, const Dmd2Options& options, const std::set<std::string>& negative);

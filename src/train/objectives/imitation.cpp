@@ -147,7 +147,8 @@ pipeline::Unit walk_unit(models::Model& model, const ObjectiveSettings& settings
         places[stream] = std::get<at::Tensor>(x);
       for (const auto& stream : model.latent_space().streams) {
         const auto moved = places.at(stream.name) - from.at(stream.name);
-        velocities[stream.name].push_back((moved / (stream.level(end) - stream.level(begin))).to(at::kFloat));
+        velocities[stream.name].push_back(
+            (moved / (model.process().level(stream.name, end) - model.process().level(stream.name, begin))).to(at::kFloat));
       }
     }
     for (const auto& [stream, of_steps] : velocities) scope.write(models::stream_value(stream, kTrajectory), at::stack(of_steps, 1));
@@ -162,12 +163,13 @@ pipeline::Unit place_unit(models::Model& model, const ObjectiveSettings& setting
     const auto times = student_times(own, model.process(), model.latent_space().num_tokens(start.at(models::kLatents).sizes().slice(1)));
     for (const auto& stream : model.latent_space().streams) {
       const auto& velocity_BS = scope.tensor(prefix + stream.value(kTrajectory));
+      auto level = [&](double time) { return model.process().level(stream.name, time); };
       auto x = start.at(stream.name).to(velocity_BS.device());
       std::vector<at::Tensor> places;
       for (int64_t k = 0; k < velocity_BS.size(1); ++k) {
         auto i = static_cast<size_t>(k);
         places.push_back(x.to(at::kFloat));
-        x = x + velocity_BS.select(1, k).to(at::kDouble) * (stream.level(times.at(i + 1)) - stream.level(times.at(i)));
+        x = x + velocity_BS.select(1, k).to(at::kDouble) * (level(times.at(i + 1)) - level(times.at(i)));
       }
       std::vector<int64_t> shape(static_cast<size_t>(velocity_BS.dim()), 1);
       shape[0] = step_B.size(0);

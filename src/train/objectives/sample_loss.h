@@ -36,10 +36,9 @@ at::Tensor mean_error(const MaskedLoss& masked, const at::Tensor& error, const a
 /// Judged are the samples' own latents, or drawings of the model, which have every stream whatever the samples lack.
 enum class Judged { samples, drawings };
 
-/// Sums the losses of each sample's streams by Stream::Loss, which gives its loss [B]. `of_stream` gives the errors' mean [B] of a
+/// Sums the losses of each sample's streams by Stream::weight, which gives its loss [B]. `of_stream` gives the errors' mean [B] of a
 /// stream, undefined where the samples lack it. The first stream is in every sample.
-at::Tensor sum_of_streams(const models::LatentSpace& space, const std::function<at::Tensor(const models::LatentSpace::Stream&)>& of_stream,
-                          Judged judged = Judged::samples);
+at::Tensor sum_of_streams(const models::LatentSpace& space, const std::function<at::Tensor(const models::LatentSpace::Stream&)>& of_stream);
 
 /// Returns the names of the loss maps of streams that the model's units write, of drawings that of the first stream alone: the others' say
 /// what a sample lacks.

@@ -423,7 +423,7 @@ TEST(MiniMaxH3Autoencoder, APicturesLatentIsTheFirstOfItsClip) {
 }
 
 TEST(MiniMaxH3Process, TrainsOnTheCurveThatItDraws) {
-  const minimax_h3::Process process(12);
+  const minimax_h3::Process process(12, 3);
   const auto quarter = process.draw_time({.mode = "sigma", .shift = 12}, 7, 0);
   EXPECT_DOUBLE_EQ(process.draw_time({}, 7, 0), quarter);
   EXPECT_NE(process.draw_time({.mode = "diffsynth"}, 7, 0), quarter);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/image.h"
+#include "diffusion/flow_process.h"
 #include "drawing/draw.h"
 #include "models/parts/shared_units.h"
 #include "tests/relative_error.h"
@@ -30,13 +31,20 @@ const Column kColumn{.name = "tone_numbers", .is = Column::Is::numbers, .words =
 
 constexpr double kToneShift = 0.25;
 
+/// A flow of which the second stream's noise is of other levels.
+class WithTone final : public diffusion::FlowProcess {
+ public:
+  WithTone() : FlowProcess(diffusion::FlowSamplerConfig{}) {}
+  double shift_of(std::string_view stream) const override { return stream == "tone" ? kToneShift : 1; }
+};
+
 /// The skeleton family with a second stream, made of numbers in a column of the metadata, which a row may leave empty.
 class TwoStreams final : public models::skeleton::SkeletonModel {
  public:
   TwoStreams(const models::ModelFiles& files, const models::ModelOptions& options) : SkeletonModel(files, options) {
-    latent_space_.streams.push_back(
-        {.name = "tone", .channels = 2, .spatial = 4, .loss = {.weight = 0.5}, .shift = kToneShift, .column = kColumn.name});
+    latent_space_.streams.push_back({.name = "tone", .channels = 2, .spatial = 4, .weight = 0.5, .column = kColumn.name});
     names_.extra_inputs = {kColumn};
+    process_ = std::make_unique<WithTone>();
   }
   models::UnitGroups units_of(const models::Expert& expert) override {
     auto groups = SkeletonModel::units_of(expert);

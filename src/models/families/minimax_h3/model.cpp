@@ -100,9 +100,7 @@ MiniMaxH3Model::MiniMaxH3Model(const ModelFiles& files, const ModelOptions& opti
   cut_text_encoder(found.text_encoder, text_config);
   check_widths(dit, "texts", config_.caption_width, found.text_encoder, "text encoder", text_config.width);
   sound_ = std::make_unique<SoundUnits>(options_, components_, found.audio_vae, dit.entry ? config_.audio_channels : 0);
-  const auto shift = shift_of(files_, "scheduler", kShift);
-  sound_->set_shift(shift_of(files_, "audio_scheduler", kSoundShift) / shift);
-  process_ = std::make_unique<Process>(shift);
+  process_ = std::make_unique<Process>(shift_of(files_, "scheduler", kShift), shift_of(files_, "audio_scheduler", kSoundShift));
   add_transformer(dit);
   add_text_encoder(found.text_encoder, text_config);
   if (given_->is_any()) add(given_->tower(found.vision));
@@ -205,7 +203,7 @@ void MiniMaxH3Model::add_autoencoder(const Source& source) {
   add(autoencoder_, /*patch=*/2);
   auto& frames = latent_space_.streams.front();
   frames.temporal = config.frames_per_latent();
-  frames.loss.weight = sound_->frames_weight();
+  frames.weight = sound_->frames_weight();
   latent_space_.frames_step = config.clip_length;
   latent_space_.first_frames = (config.latents_per_clip() - config.num_dropped) * config.frames_per_latent() - config.num_frames_before();
   latent_space_.frame_rate = kFrameRate;
@@ -232,7 +230,7 @@ void MiniMaxH3Model::modulate(pipeline::Scope& scope) {
   scope.uses(kModulation);
   const auto sigma = scope.tensor(kTime).to(options_.device, at::kFloat);
   Transformer::Sigmas sigmas{sigma};
-  if (sound_->is_seen()) sigmas.sound_B = sound_->sigma(sigma);
+  if (sound_->is_seen()) sigmas.sound_B = process().level(kSound, sigma);
   if (options_.references) sigmas.given_B = sigma.clamp_max(kGivenSigma);
   if (given_->are_references()) sigmas.given_sound_B = at::zeros_like(sigma);
   scope.write("modulation", loaded<Transformer>(kModulation).modulate(sigmas, options_.dtype));

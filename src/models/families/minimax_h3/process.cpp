@@ -7,9 +7,12 @@ namespace {
 constexpr double kDiffsynthShift = 2.22;
 }  // namespace
 
-Process::Process(double shift)
+Process::Process(double shift, double of_sound)
     : FlowProcess({.shift = shift, .use_dynamic_shifting = false}, diffusion::GridConfig{.shift = kDiffsynthShift, .last = 0}),
-      shift_(shift) {}
+      shift_(shift),
+      sound_over_frames_(of_sound / shift) {}
+
+double Process::shift_of(std::string_view stream) const { return stream == kSound ? sound_over_frames_ : 1; }
 
 double Process::draw_time(const diffusion::TimestepOptions& options, uint64_t key, int64_t num_image_tokens) const {
   auto own = options;

@@ -20,8 +20,6 @@ namespace {
 constexpr int64_t kFramesASecond = 24;
 const std::string kImage = "image";
 
-std::string of_sound(const std::string& value) { return stream_value(kSound, value); }
-
 /// Counts the latents of a side beside so many frames.
 int64_t num_of_side(int64_t num_frames) {
   return std::llround(static_cast<double>(num_frames * kLatentsASecond) / static_cast<double>(kFramesASecond));
@@ -78,13 +76,7 @@ std::vector<NamedRecipe> SoundUnits::components() const {
 }
 
 LatentSpace::Stream SoundUnits::stream() const {
-  return {.name = kSound,
-          .channels = channels_,
-          .spatial = 0,
-          .temporal = kLatentsASecond,
-          .loss = weights_.sound,
-          .shift = shift_,
-          .num_before = kSides};
+  return {.name = kSound, .channels = channels_, .spatial = 0, .temporal = kLatentsASecond, .weight = weights_.sound, .num_before = kSides};
 }
 
 void SoundUnits::add_names(Names& names) const {
@@ -165,9 +157,7 @@ pipeline::Unit SoundUnits::decode_unit() const {
 void SoundUnits::add_units(UnitGroups& groups) const {
   if (!is_seen_) return;
   groups.encode_image.push_back(is_encoded() ? encode_unit() : stand_unit());
-  const auto map = of_sound(kLossMap);
-  if (is_learned())
-    groups.weigh.push_back({"weigh_sound", {kHasSound}, {map}, {}, [=](pipeline::Scope& s) { s.write(map, s.tensor(kHasSound)); }});
+  if (weights_.sound > 0) groups.weigh.push_back(weigh_sound(kSound, is_encoded() ? kHasSound : ""));
   if (components_.has(kAudioVae)) groups.decode.push_back(decode_unit());
 }
 

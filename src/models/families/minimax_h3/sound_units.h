@@ -1,4 +1,5 @@
 #pragma once
+#include "models/families/minimax_h3/process.h"
 #include "models/families/minimax_h3/sound_autoencoder.h"
 #include "models/model/model.h"
 #include "models/parts/shared_components.h"
@@ -22,8 +23,8 @@ std::vector<Option> sound_options();
 
 /// The sides of a sound.
 inline constexpr int64_t kSides = 2;
-/// The latents of sound as a stream, and a value of each sample that says whether it has a sound.
-inline const std::string kSound = "audio_latents", kHasSound = "has_sound";
+/// A value of each sample that says whether it has a sound.
+inline const std::string kHasSound = "has_sound";
 
 /// The sound beside frames: what of it is seen and what is learned, and the units of it.
 ///
@@ -46,10 +47,6 @@ class SoundUnits {
   LatentSpace::Stream stream() const;
   void add_names(Names& names) const;
 
-  /// Sets the shift of the sound's noise over that of frames: both are shifted from one base.
-  void set_shift(double over_frames) { shift_ = over_frames; }
-  at::Tensor sigma(const at::Tensor& sigma_of_frames_B) const { return stream().level(sigma_of_frames_B); }
-
   /// Makes the unit that encodes sounds in a list of tensors, [2, N] -> [C, 2 L], all of the left before the right; other tensors stay.
   pipeline::Unit encode_list_unit(const std::string& from, const std::string& to) const;
 
@@ -69,7 +66,6 @@ class SoundUnits {
   int64_t channels_;
   bool is_seen_ = false;
   LossWeights weights_;
-  double shift_ = 1;
 };
 
 }  // namespace burnish::models::minimax_h3
