@@ -68,7 +68,7 @@ class LTX2(family.Family):
                upsample_type=("spatiotemporal", "spatiotemporal", "temporal", "spatial"), upsample_residual=(False,) * 4, upsample_factor=(2, 2, 1, 2), encoder_causal=True, decoder_causal=False,
                decoder_spatial_padding_mode="zeros", spatial_compression_ratio=32, temporal_compression_ratio=8)
     # As many base channels as a latent has numbers, of which diffusers makes its statistics.
-    SOUND_VAE = dict(base_channels=8, ch_mult=(1, 2, 4), num_res_blocks=1, latent_channels=2, mel_bins=16, norm_type="pixel", causality_axis="height", resolution=16)
+    SOUND_VAE = dict(base_channels=8, ch_mult=(1, 2, 1), num_res_blocks=1, latent_channels=2, mel_bins=16, norm_type="pixel", causality_axis="height", resolution=16)
     VOCODER = dict(in_channels=32, hidden_channels=16, upsample_kernel_sizes=[11, 4, 4, 4], upsample_factors=[5, 4, 4, 2], resnet_kernel_sizes=[3, 5], resnet_dilations=[[1, 3], [1, 3]], bwe_in_channels=32,
                    bwe_hidden_channels=16, bwe_upsample_kernel_sizes=[12, 11, 4, 4], bwe_upsample_factors=[6, 5, 4, 2], bwe_resnet_kernel_sizes=[3, 5], bwe_resnet_dilations=[[1, 3], [1, 3]],
                    num_mel_channels=16, filter_length=128, window_length=128)

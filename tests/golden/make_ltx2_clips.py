@@ -74,7 +74,7 @@ def encoded(pipe):
 
 
 def train(pipe, samples, replay, parameters, weight, is_heard=True):
-    """A sample without a sound has noise in its place, which is not judged."""
+    """A sample without a sound has noise in its place, of whose loss nothing counts."""
 
     def loss_of(step):
         frames, sound, *texts = samples[int(replay[f"step.{step}.sample"])]
@@ -83,7 +83,7 @@ def train(pipe, samples, replay, parameters, weight, is_heard=True):
         clean = sound if is_there else torch.zeros_like(sound_noise)
         out, of_sound = FAMILY.predict(pipe.transformer, (1 - sigma) * frames + sigma * noise, sigma.reshape(1), *texts, (1 - sigma) * clean + sigma * sound_noise)
         loss = F.mse_loss(out, noise - frames)
-        return loss + weight * F.mse_loss(of_sound, sound_noise - clean) if is_there else loss
+        return loss + weight * is_there * F.mse_loss(of_sound, sound_noise - clean) if is_heard else loss
 
     losses, norms, _ = training_loop.train(parameters, training_loop.STEPS, loss_of)
     return losses, norms

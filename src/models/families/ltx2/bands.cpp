@@ -46,7 +46,7 @@ at::Tensor band_weights(const BandConfig& b, const at::TensorOptions& options) {
 at::Tensor log_bands(const at::Tensor& samples, const BandConfig& b) {
   const auto shortest = b.window / 2 + 1, missing = std::max<int64_t>(shortest - samples.size(-1), 0);
   const auto flat = at::constant_pad_nd(samples.to(at::kDouble), {0, missing}).flatten(0, -2);
-  // Where hardly anything is heard the logarithm is of what rounding leaves, and more of it in fp32.
+  // The logarithm is of what rounding leaves where hardly anything is heard, and fp32 leaves more.
   const auto window = at::hann_window(b.window, flat.options());
   const auto magnitudes = at::stft(flat, b.window, b.step, b.window, window, /*center=*/true, "reflect", /*normalized=*/false,
                                    /*onesided=*/true, /*return_complex=*/true)

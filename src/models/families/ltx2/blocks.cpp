@@ -168,7 +168,7 @@ Side side_of(const StreamLayers& layers, const Config& config, const at::Tensor&
   return side;
 }
 
-/// What a stream asks the other one: {key, value} of the other's tokens, and behind them its own queries.
+/// Projects what a stream asks the other one: {key, value} of the other's tokens, and behind them its own queries.
 nn::Tensors projected_between(const Attention& attention, const Side& asks, const Side& asked, size_t scale) {
   auto projected =
       nn::recomputed(asked.in_norm_for_other(scale), modulated_runs, [&](const nn::Tensors& x) { return attention.keys(x[0]); });

@@ -87,8 +87,9 @@ at::Tensor FrameConv::forward(const at::Tensor& x, Passage& passage) const {
 }
 
 at::Tensor normed_silu(const at::Tensor& x) {
-  const auto normed = x / (x.square().mean(1, /*keepdim=*/true) + kNormEps).sqrt();
-  return at::silu(normed);
+  const auto lengths = (x.square().mean(1, /*keepdim=*/true) + kNormEps).sqrt();
+  auto normed = x / lengths;
+  return at::silu_(normed);
 }
 
 FrameResnet::FrameResnet(int64_t channels, const HalfConfig& half, const at::TensorOptions& o)

@@ -41,8 +41,8 @@ class BandConv : public nn::Module {
 
 /// SiLU of x / √(mean of x² over the channels of a place + 1e-6).
 at::Tensor activated(const at::Tensor& x) {
-  const auto normed = x / (x.square().mean(1, /*keepdim=*/true) + kBandsEps).sqrt();
-  return at::silu(normed);
+  auto normed = x / (x.square().mean(1, /*keepdim=*/true) + kBandsEps).sqrt();
+  return at::silu_(normed);
 }
 
 class BandResnet : public nn::Module {

@@ -7,7 +7,7 @@
 
 namespace burnish::models::ltx2 {
 
-/// How a sound is seen: as the strength of bands of pitch in short windows that follow each other.
+/// Numbers of the bands of pitch whose strength, in short windows that follow each other, stands for a sound.
 struct BandConfig {
   int64_t rate = 16000;    ///< samples a second
   int64_t step = 160;      ///< samples from one window to the next

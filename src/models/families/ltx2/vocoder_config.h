@@ -8,7 +8,7 @@
 
 namespace burnish::models::ltx2 {
 
-/// What is done to samples at last.
+/// The bounds that samples are brought into at last.
 enum class Bound { none, tanh, clamp };
 
 /// Numbers of the activations: waves at twice the rate, or rectifiers.
