@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "base/input_error.h"
+#include "models/model/latent_space.h"
 
 namespace burnish::models {
 

@@ -124,7 +124,7 @@ void Ltx2Model::add_autoencoder(const Source& source) {
   add(autoencoder_, /*patch=*/1);
   auto& frames = latent_space_.streams.front();
   frames.temporal = config.frames_per_latent();
-  frames.loss.weight = sound_->weights().frames;
+  frames.weight = sound_->weights().frames;
   latent_space_.frames_step = config.frames_per_latent();
   latent_space_.frame_rate = kFrameRate;
   if (options_.references) frames.held = kFirstLatents;
