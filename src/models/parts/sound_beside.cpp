@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "base/input_error.h"
-#include "models/model/latent_space.h"
+#include "models/model/model.h"
 
 namespace burnish::models {
 
