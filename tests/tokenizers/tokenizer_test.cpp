@@ -20,6 +20,7 @@
 #include "tokenizers/gemma.h"
 #include "tokenizers/qwen.h"
 #include "tokenizers/tekken.h"
+#include "tokenizers/white_space.h"
 
 using namespace burnish;
 namespace fs = std::filesystem;
@@ -384,6 +385,15 @@ TEST(Tokenizer, DamagedJsonIsASentence) {
     }
     EXPECT_GT(num_refused, 20) << name;
   }
+}
+
+TEST(Tokenizer, TextsAreStrippedAsPythonDoes) {
+  using tokenizers::stripped;
+  EXPECT_EQ(stripped("\u3000 a\u00a0b \n\u2028\x1f"), "a\u00a0b");
+  EXPECT_EQ(stripped("a"), "a");
+  EXPECT_EQ(stripped(" \t "), "");
+  EXPECT_EQ(stripped(""), "");
+  EXPECT_EQ(stripped(" \u200bx\xff "), "\u200bx\xff") << "neither no space nor what is no UTF-8 is white";
 }
 
 TEST(Tokenizer, MergesOfNoUseAreRefused) {

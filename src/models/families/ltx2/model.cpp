@@ -67,15 +67,12 @@ void Ltx2Model::add_transformer(const Source& source) {
 }
 
 void Ltx2Model::add_text(const LtxSources& found) {
-  const auto config = read_named(found.connectors, connectors_config, config_.projected_width > 0 ? connectors_20() : ConnectorsConfig{});
+  auto config = read_named(found.connectors, connectors_config, config_.projected_width > 0 ? connectors_20() : ConnectorsConfig{});
   const auto encoder = read_named(found.text_encoder, text::gemma_config);
+  if (found.connectors.entry && found.text_encoder.entry) config = with_states(config, encoder.width, encoder.num_layers + 1);
   const auto made = config.is_shared ? config.state_width : config.frames.width();
   const auto read = config_.projected_width > 0 ? config_.projected_width : config_.frames.caption_width;
   check_widths(found.dit, "texts", read, found.connectors, "connectors", made);
-  check_widths(found.connectors, "texts", config.state_width, found.text_encoder, "text encoder", encoder.width);
-  if (found.connectors.entry && found.text_encoder.entry && config.num_states != encoder.num_layers + 1)
-    data_error("models", "the connectors read {} states of a text, and the text encoder has {}; they belong to different models",
-               config.num_states, encoder.num_layers + 1);
   add(gemma_part(found.text_encoder, encoder, {.comfyui = "text_encoders.gemma3_12b.transformer.", .length = kTextLength}, files_,
                  options_));
   Recipe recipe{
@@ -85,10 +82,7 @@ void Ltx2Model::add_text(const LtxSources& found) {
       .build = [config](const std::string& part,
                         const at::TensorOptions& o) { return std::make_unique<Connectors>(config, o, Connectors::part_of(part)); },
       .parts = Connectors::parts()};
-  auto names = plain_names(kConnectors);
-  names.high_precision = {".*_proj_in"};
-  names.single_file = {"", connector_keys()};
-  add(recipe, names);
+  add(recipe, connector_names(config));
 }
 
 std::vector<std::string> Ltx2Model::connected_names() const {

@@ -3,26 +3,16 @@
 #include "models/families/ltx2/connectors.h"
 #include "models/families/ltx2/model.h"
 #include "models/parts/shared_units.h"
+#include "tokenizers/white_space.h"
 
 // LTX-2 reads all states of a text encoder, which a projection sums up; connectors make of that what each stream reads.
 namespace burnish::models::ltx2 {
-
-namespace {
-
-/// A prompt without white space around it, as all programs read it.
-std::string stripped(const std::string& text) {
-  constexpr const char* kSpaces = " \t\n\r\f\v";
-  const auto begin = text.find_first_not_of(kSpaces);
-  return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
-}
-
-}  // namespace
 
 /// Of a text the features of each token are kept, which are the same for both streams in 2.0.
 void Ltx2Model::encode_prompt(pipeline::Scope& scope) {
   scope.uses(kEncoder);
   scope.uses(kProjectionPart);
-  auto ids = components_.tokenizer(kEncoder).encode(stripped(scope.text("prompt")));
+  auto ids = components_.tokenizer(kEncoder).encode(tokenizers::stripped(scope.text("prompt")));
   const auto limit = token_limit(components_, kEncoder);
   // A model that is only named has no text that is known; it may be as long as any.
   if (components_.source(kEncoder).entry->is_sizes || std::ssize(ids) > limit) ids.resize(static_cast<size_t>(limit));

@@ -111,11 +111,11 @@ pipeline::Unit SoundStream::decode_unit() const {
             s.uses(kAudioVae);
             s.uses(kVocoder);
             const auto& latents = s.tensor(kSound);
-            at::Tensor sound = at::empty({latents.size(0), config_.num_sides, 0});
-            if (s.tensor(kShown).dim() > 4) {
-              const auto bands = static_cast<const SoundAutoencoder&>(components_.module(kAudioVae)).decode(latents.to(at::kFloat));
-              sound = static_cast<const Vocoder&>(components_.module(kVocoder)).forward(bands);
-            }
+            const auto& autoencoder = static_cast<const SoundAutoencoder&>(components_.module(kAudioVae));
+            const auto& vocoder = static_cast<const Vocoder&>(components_.module(kVocoder));
+            const bool is_picture = s.tensor(kShown).dim() == 4;
+            auto sound = is_picture ? at::empty({latents.size(0), config_.num_sides, 0})
+                                    : vocoder.forward(autoencoder.decode(latents.to(at::kFloat)));
             s.write(kDrawnSound, sound);
             s.write(kDrawnSoundRate, at::full({}, vocoder_.rate, at::kLong));
           }};
