@@ -4,12 +4,12 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/split_with_sizes.h>
-#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
 #include <map>
-#include <memory>
+
+#include "nn/graph_node.h"
 
 namespace burnish::nn {
 
@@ -58,7 +58,7 @@ at::Tensor joined(const std::vector<std::function<at::Tensor()>>& parts) {
   auto whole = at::cat(values, -1);
   if (!at::GradMode::is_enabled() || std::ranges::none_of(made, [](const auto& part) { return part.requires_grad(); })) return whole;
   auto edges = torch::autograd::collect_next_edges(made);
-  auto node = std::shared_ptr<Joined>(new Joined(made, begins), torch::autograd::deleteNode);
+  auto node = make_graph_node<Joined>(made, begins);
   for (const auto& part : made) node->sizes.push_back(part.size(-1));
   node->set_next_edges(std::move(edges));
   torch::autograd::set_history(whole, node);
@@ -66,8 +66,8 @@ at::Tensor joined(const std::vector<std::function<at::Tensor()>>& parts) {
 }
 
 Parts::Parts(const at::Tensor& whole, const std::vector<int64_t>& sizes) {
-  auto node = std::dynamic_pointer_cast<Joined>(whole.grad_fn());
-  if (at::GradMode::is_enabled() && node && node->sizes == sizes) {
+  const auto* node = graph_node_as<Joined>(whole.grad_fn());
+  if (at::GradMode::is_enabled() && node != nullptr && node->sizes == sizes) {
     parts_ = node->parts;
     begins_ = node->begins;
   } else {

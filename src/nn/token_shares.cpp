@@ -5,7 +5,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/stack.h>
-#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 
 #include "base/input_error.h"
 #include "nn/attention.h"
+#include "nn/graph_node.h"
 
 namespace burnish::nn {
 
@@ -20,6 +20,7 @@ namespace burnish::nn {
 class TokenShares::OneWay final : public torch::autograd::Node {
  public:
   using Way = std::function<at::Tensor(const at::Tensor&)>;
+  explicit OneWay(Way backward) : backward_(std::move(backward)) {}
 
   static at::Tensor run(const at::Tensor& x, const Way& forward, Way backward) {
     at::Tensor y;
@@ -28,7 +29,7 @@ class TokenShares::OneWay final : public torch::autograd::Node {
       y = forward(x);
     }
     if (!at::GradMode::is_enabled() || !x.requires_grad()) return y;
-    auto node = std::shared_ptr<OneWay>(new OneWay(std::move(backward)), torch::autograd::deleteNode);
+    auto node = make_graph_node<OneWay>(std::move(backward));
     node->set_next_edges(torch::autograd::collect_next_edges(x));
     torch::autograd::set_history(y, node);
     return y;
@@ -41,7 +42,6 @@ class TokenShares::OneWay final : public torch::autograd::Node {
   }
 
  private:
-  explicit OneWay(Way backward) : backward_(std::move(backward)) {}
   Way backward_;
 };
 

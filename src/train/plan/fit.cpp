@@ -220,7 +220,9 @@ HowItFits how_it_fits(const Settings& settings, const MemoryPlan& plan, const Li
   const auto without_paging = with_all(levers, tries);
   if (without_paging && fits(*without_paging, limits)) return HowItFits::with_options;
   // Some blocks may wait there where all of them do not fit.
-  return fit(settings, plan, limits, planner) ? HowItFits::with_options : HowItFits::not_at_all;
+  const auto some_fit = [&](bool may_accumulate) { return !first_that_fit(tries.those_that_can(may_accumulate), limits, tries).empty(); };
+  const bool has_fit = some_fit(/*may_accumulate=*/true) || (settings.course.batch_size > 1 && some_fit(/*may_accumulate=*/false));
+  return has_fit ? HowItFits::with_options : HowItFits::not_at_all;
 }
 
 std::optional<Change> fit_training_less(const Settings& settings, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {

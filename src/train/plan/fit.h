@@ -41,7 +41,8 @@ std::optional<Change> fit_training_less(const Settings& settings, const MemoryPl
 /// A run stays within its limits as it is, with options that cost it speed, or by none that were tried.
 enum class HowItFits { as_it_is, with_options, not_at_all };
 /// Finds it by few plans, where `fit` makes many: all levers together, and where the host's memory is what they lack, those before blocks
-/// wait in it; where that is not enough either, `fit` says it. Where it says that options make the run fit, `fit` finds them.
+/// wait in it; where that is not enough either, as many levers as `fit` begins with. Where it says that options make the run fit, `fit`
+/// finds the cheapest.
 HowItFits how_it_fits(const Settings& settings, const MemoryPlan& plan, const Limits& limits, const Planner& planner);
 
 /// A memory plan with what could be done about it.
