@@ -244,6 +244,16 @@ Three tiled_attention_backward(const Tensor& /*dy*/, const Tensor& q, const Tens
   return {dq, dk, dv};
 }
 
+/// The magnitude of complex numbers is real.
+Tensor magnitude(const Tensor& x) { return at::empty_like(x, x.options().dtype(c10::toRealValueType(x.scalar_type()))); }
+
+/// A Fourier transform of real numbers, of which half is left out along the last dimension where it mirrors the other half.
+Tensor fft_of_real(const Tensor& x, at::IntArrayRef dims, int64_t /*normalization*/, bool is_halved) {
+  auto sizes = x.sizes().vec();
+  if (auto& last = sizes[static_cast<size_t>(dims.back())]; is_halved) last = last / 2 + 1;
+  return at::empty(sizes, x.options().dtype(c10::toComplexType(x.scalar_type())));
+}
+
 /// The CPU's kernel keeps a buffer for its gradient.
 Pair log_sigmoid_forward(const Tensor& x) { return {at::empty_like(x), at::empty_like(x)}; }
 
@@ -275,7 +285,8 @@ void register_meta_ops() {
     aten.impl("embedding_dense_backward", embedding_dense_backward);
     aten.impl("mse_loss_backward", mse_loss_backward);
     aten.impl("bucketize.Tensor", bucketize);
-    aten.impl("abs", as_input);
+    aten.impl("abs", magnitude);
+    aten.impl("_fft_r2c", fft_of_real);
     aten.impl("logical_or", logical);
     aten.impl("logical_or_", in_place);
     aten.impl("relu", as_input);

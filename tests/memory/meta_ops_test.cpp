@@ -96,3 +96,16 @@ TEST(PlannedConvolutions, OfClipsWithTheChannelsOfAPlaceSideBySideCopyNoClip) {
   EXPECT_NEAR(planned, taken, 0.1 * taken);
   EXPECT_LE(taken, 2.3 * bytes) << "more than what goes in and what comes out";
 }
+
+TEST(PlannedTransforms, OfASoundHaveTheSizesOfRealOnes) {
+  memory::DryRun dry(c10::Device(c10::kCPU));
+  auto magnitudes = [](const at::TensorOptions& options) {
+    const auto sound = at::zeros({2, 4000}, options);
+    return at::stft(sound, 64, 16, 64, at::hann_window(64, options), /*center=*/true, "reflect", /*normalized=*/false, /*onesided=*/true,
+                    /*return_complex=*/true)
+        .abs();
+  };
+  const auto planned = magnitudes(at::TensorOptions().device(at::kMeta)), taken = magnitudes({});
+  EXPECT_EQ(planned.sizes(), taken.sizes());
+  EXPECT_EQ(planned.dtype(), taken.dtype());
+}
