@@ -2,7 +2,8 @@
 """What DiffSynth-Studio's own code makes of the small MiniMax-H3, the stills of make_minimax_h3.py and the clips of make_minimax_h3_clips.py -> minimax_h3_diffsynth.json:
 
 {still,sounding,half,silent,guided,given,references,own,whole}  loss and grad_norm of ten steps of the recorded noise, times and samples: stills, clips with sound, with a weight of 0.5 on
-          sound, without a sound to learn, with training_cfg_scale 4, of which first and last frame are given, beside references, with its own times and weights, and of all weights
+          sound, without a sound to learn, with training_cfg_scale 4, of which first and last frame are given, beside references, with its own times and weights, and of all weights, for
+          which another clip stands in place of the one without a sound
 
 Prompts, given frames, references, places, the transformer and the loss are its own; texts' states and latents are made by the pipeline's encoders. Times of frames and sound are one base behind
 the shifts of drawing; `own` has its grid, where the sound is as noisy as the frames.
@@ -190,6 +191,8 @@ def encode(pipe, kind):
     captions = [row["prompt"] for row in csv.DictReader(open(FAMILY.PICTURES / "metadata.csv"))] if kind == "still" else CAPTIONS
     names = {name for unit in pipe.units for name in unit.input_params or ()}
     for i, caption in enumerate(captions):
+        if kind == "whole" and i == WITHOUT:  # whose steps would not move the head of sound
+            i, caption = 0, captions[0]
         pipe.lengths = [1, 1, 1] if kind == "given" else []
         shared = dict.fromkeys(names) | {"height": SIZE[0], "width": SIZE[1], "num_frames": FRAMES, "rand_device": "cpu", "seed": 42, "cfg_scale": 4 if kind == "guided" else 1}
         shared |= inputs_of(i, kind)
