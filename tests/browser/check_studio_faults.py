@@ -123,7 +123,7 @@ class Faults(unittest.TestCase):
 
     def test_settings_of_kohya_bring_their_name(self):
         settings = self.folder / "kohya.toml"
-        settings.write_text('pretrained_model_name_or_path = "model.safetensors"\noutput_name = "fox"\nnetwork_dim = 12\nmax_train_steps = 55\n')
+        settings.write_text('pretrained_model_name_or_path = "model.safetensors"\nnetwork_module = "networks.lora"\noutput_name = "fox"\nnetwork_dim = 12\nmax_train_steps = 55\n')
         self.go("#/new")
         self.click("Another trainer", ".segments button")
         self.browser.choose_files(lambda: self.press("#from-files"), [settings])
