@@ -37,6 +37,12 @@ at::Tensor in_chunks(const at::Tensor& x_BLH) {
   return x_BHL.unflatten(2, {-1, kChunk});
 }
 
+/// Solves (I + what is below the diagonal) x = y. On the meta device, where no operator does, a product has the shape and keeps as much.
+at::Tensor solved_by(const at::Tensor& lower, const at::Tensor& y) {
+  if (y.is_meta()) return at::matmul(lower, y);
+  return at::linalg_solve_triangular(lower, y, /*upper=*/false, /*left=*/true, /*unitriangular=*/true);
+}
+
 at::Tensor transposed(const at::Tensor& x) { return x.transpose(-1, -2); }
 
 }  // namespace
@@ -57,8 +63,7 @@ at::Tensor gated_delta_rule(const DeltaTokens& t) {
 
   const auto by_others = at::matmul(k_BHniK * beta_BHni1, transposed(k_BHniK)) * fading_BHnij;
   const auto written = at::cat({v_BHniV, k_BHniK * faded_BHni1.exp()}, -1) * beta_BHni1;
-  const auto solved = at::linalg_solve_triangular(by_others, written, /*upper=*/false, /*left=*/true, /*unitriangular=*/true)
-                          .split_with_sizes({num_values, num_keys}, -1);
+  const auto solved = solved_by(by_others, written).split_with_sizes({num_values, num_keys}, -1);
   const auto own_BHnij = at::matmul(q_BHniK, transposed(k_BHniK)) * fading_BHnij;
   const auto q_of_state = q_BHniK * faded_BHni1.exp();
   const auto last_BHn1 = faded_BHni.narrow(-1, kChunk - 1, 1);

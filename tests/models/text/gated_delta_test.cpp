@@ -80,6 +80,13 @@ TEST(GatedDeltaRule, WhatStandsBehindATextChangesNothingOfIt) {
   EXPECT_LE(relative_error(text::gated_delta_rule(tokens), whole.narrow(1, 0, 70)), tolerance(1e-6));
 }
 
+TEST(GatedDeltaRule, HasAShapeWithoutNumbers) {
+  auto tokens = random_tokens(70);
+  for (auto* tensor : {&tokens.query_BLGK, &tokens.key_BLGK, &tokens.value_BLHV, &tokens.log_decay_BLH, &tokens.beta_BLH})
+    *tensor = tensor->to(at::kMeta);
+  EXPECT_EQ(text::gated_delta_rule(tokens).sizes(), tokens.value_BLHV.sizes());
+}
+
 TEST(Qwen35Parity, EveryStateAndAllGradients) {
   Golden golden;
   auto encoder = golden.encoder();
