@@ -62,7 +62,7 @@ Outcome ltx_files_of_hub(const Value& value, const Settings& all) {
   if (is_25(all)) {
     const bool is_repository = !io::is_there(place) && !place.ends_with(".safetensors");
     for (auto& id : files_of_25(all, is_repository ? place : "Lightricks/LTX-2.5")) ids.push_back(id);
-  } else if (all.text("model.arch") == "ltx2.3" && !all.has(kEncoder)) {
+  } else if (all.text("model.arch") == "ltx2.3" && place.ends_with(".safetensors") && !all.has(kEncoder)) {
     ids.emplace_back("Lightricks/gemma-3-12b-it-qat-q4_0-unquantized:model-*.safetensors");
   }
   if (const auto encoder = all.text(kEncoder); !encoder.empty() && !io::is_there(encoder)) {

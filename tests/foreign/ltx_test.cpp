@@ -98,9 +98,11 @@ TEST_F(SettingsOfLtx, AiToolkitsTextEncoderIsWhatItsSettingsName) {
   EXPECT_FALSE(here.is_from("model_id_with_origin_paths"));
   const auto of_hub = of_ai_toolkit("ltx2.3", own, {{"model", {{"te_name_or_path", "google/gemma"}}}});
   EXPECT_EQ(of_hub.value("model_id_with_origin_paths"), "google/gemma:model-*.safetensors");
-  const auto whole = of_ai_toolkit("ltx2", "Lightricks/LTX-2");
-  EXPECT_EQ(whole.value("model"), Value::array({"Lightricks/LTX-2"}));
-  EXPECT_FALSE(whole.is_from("model_id_with_origin_paths"));
+  for (const auto& [arch, model] : {std::pair{"ltx2", "Lightricks/LTX-2"}, std::pair{"ltx2.3", "dg845/LTX-2.3-Diffusers"}}) {
+    const auto whole = of_ai_toolkit(arch, model);
+    EXPECT_EQ(whole.value("model"), Value::array({model}));
+    EXPECT_FALSE(whole.is_from("model_id_with_origin_paths")) << "a folder has its text encoder";
+  }
 }
 
 TEST_F(SettingsOfLtx, AiToolkitsFilesOf25AreThoseOfItsRepository) {

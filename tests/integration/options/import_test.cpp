@@ -8,6 +8,7 @@
 #include "tests/integration/families/flux2_dev.h"
 #include "tests/integration/families/ideogram4.h"
 #include "tests/integration/families/krea2.h"
+#include "tests/integration/families/ltx2.h"
 #include "tests/integration/families/qwen_image.h"
 #include "tests/integration/families/qwen_layered.h"
 #include "tests/integration/families/zimage.h"
@@ -507,6 +508,22 @@ TEST_F(ImportVerb, SettingsOfIdeogram4) {
   EXPECT_THAT(toml(), HasSubstr("timestep_sampling = \"ideogram4_shift\""));
   import_file("train.sh", musubi + "--timestep_sampling sigma --unconditional_dit other/uncond.safetensors\n", "--overwrite");
   EXPECT_THAT(toml(), AllOf(HasSubstr("timestep_sampling = \"sigma\""), HasSubstr("other/uncond.safetensors")));
+}
+
+TEST_F(ImportVerb, SettingsOfLtx2) {
+  const auto model = (kLtx2 / "model").string(), clips = "--dataset_metadata_path " + quoted(golden_path("ltx2_clips") + "/metadata.csv");
+  auto carried = [&](const char* name, const std::string& text) {
+    EXPECT_THAT(import_file(name, text, "--overwrite"), Not(HasSubstr("is trained here"))) << name;
+    return starts(clips + " --dtype fp32 --overwrite --num_frames 9 " + kLtx2Size, "");
+  };
+  EXPECT_THAT(carried("pipe.toml", "output_dir = 'o'\n[model]\ntype = 'ltx2'\ndiffusion_model = '" + model +
+                                       "'\nshift = 1\n[adapter]\ntype = 'lora'\nrank = 4\n[optimizer]\ntype = 'adamw_optimi'\nlr = 1e-4\n"),
+              HasSubstr("on 36 layers"))
+      << "those of frames alone";
+  EXPECT_THAT(carried("config.json", R"({"model_family": "ltxvideo2", "model_type": "lora", "lora_type": "standard",
+      "pretrained_model_name_or_path": ")" +
+                                         model + R"(", "max_train_steps": 4, "optimizer": "adamw_bf16", "learning_rate": 1e-4})"),
+              HasSubstr("on 72 layers"));
 }
 
 TEST_F(ImportVerb, SettingsOfModelsThatEditPictures) {

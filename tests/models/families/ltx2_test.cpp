@@ -3,10 +3,16 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 
+#include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "base/error.h"
 #include "io/json.h"
+#include "models/families/ltx2/keys.h"
 #include "models/families/ltx2/places.h"
+#include "models/families/ltx2/process.h"
 #include "models/families/ltx2/transformer.h"
 #include "tests/golden.h"
 #include "tests/models/transformer_parity.h"
@@ -165,4 +171,85 @@ TEST(Ltx2Config, PublishedSizesAreCounted) {
   EXPECT_NEAR(count(ltx2::config_20()), 18.876, 5e-4);
   EXPECT_NEAR(count({}), 18.989, 5e-4);
   EXPECT_NEAR(count(ltx2::config_25()), 18.988, 5e-4);
+}
+
+// A whole model in original names is read as in ours, and its config says nothing that tensors do not.
+TEST(Ltx2Keys, OriginalNamesAreOurs) {
+  io::NamedTensors ours;
+  const auto source = test::golden(kTransformer + "diffusion_pytorch_model.safetensors");
+  for (const auto& name : source.names()) ours.emplace_back(name, source.tensor(name));
+  const auto keys = ltx2::original_keys();
+  const auto theirs = keys.to_file(ours);
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : theirs) {
+    names.insert(name);
+    EXPECT_EQ(keys.to_ours(name).ours.size(), 1u) << name;
+  }
+  EXPECT_EQ(theirs.size(), ours.size());
+  for (const char* name : {"patchify_proj.weight", "audio_patchify_proj.bias", "adaln_single.linear.weight",
+                           "audio_adaln_single.emb.timestep_embedder.linear_1.weight", "prompt_adaln_single.linear.bias",
+                           "audio_prompt_adaln_single.linear.weight", "av_ca_video_scale_shift_adaln_single.linear.weight",
+                           "av_ca_v2a_gate_adaln_single.linear.weight", "transformer_blocks.0.attn1.q_norm.weight",
+                           "transformer_blocks.2.audio_attn2.k_norm.weight", "transformer_blocks.1.scale_shift_table_a2v_ca_video",
+                           "transformer_blocks.1.scale_shift_table_a2v_ca_audio", "transformer_blocks.1.prompt_scale_shift_table",
+                           "transformer_blocks.0.attn2.to_gate_logits.weight", "audio_scale_shift_table"})
+    EXPECT_TRUE(names.contains(name)) << name;
+  EXPECT_TRUE(names.contains(ltx2::kOriginalMark));
+  EXPECT_FALSE(names.contains(ltx2::kMark));
+  std::map<std::string, at::Tensor> by_name(theirs.begin(), theirs.end());
+  for (const auto& [name, tensor] : ours) {
+    const auto rule = keys.to_file(std::vector<std::string>{name}).front();
+    EXPECT_TRUE(at::equal(by_name.at(rule.theirs), tensor)) << name;
+  }
+}
+
+TEST(Ltx2Process, TrainsOnTheCurveThatItDraws) {
+  const ltx2::Process process(ltx2::published_steps());
+  for (const auto& [num_tokens, mu] : {std::pair(int64_t{1024}, 0.95), {4096, 2.05}, {7168, 3.15}}) {
+    for (uint64_t key = 1; key < 30; ++key) {
+      const auto shifted = process.draw_time({.mode = "sigma", .shift = std::exp(mu)}, key, num_tokens);
+      EXPECT_NEAR(process.draw_time({}, key, num_tokens), 1 - 0.9 * (1 - shifted), 1e-12) << "stretched to a tenth";
+    }
+  }
+  for (uint64_t key = 1; key < 200; ++key) {
+    const auto time = process.draw_time({.min_t = 0.5, .max_t = 0.7}, key, 1024);
+    EXPECT_TRUE(time >= 0.5 && time <= 0.7) << time;
+  }
+  const auto sampler = process.sampler({.num_steps = 4, .num_image_tokens = 4096});
+  EXPECT_DOUBLE_EQ(sampler->time(0), 1);
+  EXPECT_NEAR(sampler->time(3), 0.1, 1e-12);
+  EXPECT_DOUBLE_EQ(process.loss_weight({}, 0.9), 1);
+}
+
+// Numbers of DiffSynth-Studio's FlowMatchScheduler("LTX-2"), by index of its grid.
+TEST(Ltx2Process, KnowsDiffSynthStudiosGrid) {
+  const ltx2::Process process(ltx2::published_steps());
+  for (const auto& [index, sigma, weight] : {std::tuple(0, 1.0, 0.0),
+                                             {250, 0.962681, 0.288561},
+                                             {500, 0.896555, 0.789430},
+                                             {750, 0.747305, 1.777503},
+                                             {905, 0.500391, 2.512774},
+                                             {999, 0.1, 0.763907}}) {
+    const diffusion::TimestepOptions at{.mode = "diffsynth", .min_boundary = (index + 0.25) / 1000, .max_boundary = (index + 0.75) / 1000};
+    const auto drawn = process.draw_time(at, 7, 256);
+    EXPECT_NEAR(drawn, sigma, 1e-6) << index;
+    EXPECT_NEAR(process.loss_weight({.weighting = "diffsynth"}, drawn), weight, 5e-6) << index;
+  }
+}
+
+TEST(Ltx2Config, TellsVersionsAndRefusesRelatives) {
+  auto source = test::golden(kTransformer + "diffusion_pytorch_model.safetensors");
+  auto json = io::read_json(test::golden_path(kTransformer + "config.json"));
+  EXPECT_STREQ(ltx2::version_of(ltx2::detect(&json, source.shapes())), "LTX-2.3");
+  EXPECT_STREQ(ltx2::version_of(ltx2::detect(nullptr, source.shapes())), "LTX-2.3") << "of tensors alone";
+  EXPECT_STREQ(ltx2::version_of(ltx2::detect(&json, {})), "LTX-2.3") << "of config.json alone";
+  for (const auto& [key, value] : {std::pair<std::string, nlohmann::json>{"rope_type", "interleaved"},
+                                   {"patch_size", 2},
+                                   {"num_layers", 4},
+                                   {"timestep_scale_multiplier", 1},
+                                   {"audio_num_attention_heads", 4}}) {
+    auto other = json;
+    other[key] = value;
+    EXPECT_THROW(ltx2::detect(&other, source.shapes()), Error) << key;
+  }
 }
