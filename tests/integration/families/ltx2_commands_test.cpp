@@ -60,8 +60,8 @@ class Ltx2Commands : public BadInput {
   }
   /// Both stages of a command, of which `words` are those of both.
   std::string both_stages(const std::string& words) const {
-    const auto clips = golden_path("ltx2_clips");
-    run("--dataset_base_path " + quoted(clips) + " --dataset_metadata_path " + quoted(fs::path(clips) / "metadata.csv") + words +
+    const fs::path clips = golden_path("ltx2_clips");
+    run("--dataset_base_path " + quoted(clips) + " --dataset_metadata_path " + quoted(clips / "metadata.csv") + words +
         " --dataset_repeat 1 --task \"sft:data_process\" --output_path " + quoted(at("cache")) + encoders());
     return run("--dataset_base_path " + quoted(at("cache")) + words + " --dataset_repeat 2 --task \"sft:train\" --output_path " +
                quoted(at("trained")) + files(of_repository("transformer")));
