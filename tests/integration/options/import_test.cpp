@@ -511,7 +511,8 @@ TEST_F(ImportVerb, SettingsOfIdeogram4) {
 }
 
 TEST_F(ImportVerb, SettingsOfLtx2) {
-  const auto model = (kLtx2 / "model").string(), clips = "--dataset_metadata_path " + quoted(golden_path("ltx2_clips") + "/metadata.csv");
+  const auto model = (kLtx2 / "model").string();
+  const auto clips = "--dataset_metadata_path " + quoted(fs::path(golden_path("ltx2_clips")) / "metadata.csv");
   auto carried = [&](const char* name, const std::string& text) {
     EXPECT_THAT(import_file(name, text, "--overwrite"), Not(HasSubstr("is trained here"))) << name;
     return starts(clips + " --dtype fp32 --overwrite --num_frames 9 " + kLtx2Size, "");
