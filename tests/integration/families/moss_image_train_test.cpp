@@ -108,7 +108,7 @@ TEST_F(MossImageRun, ConvertedToASingleFileAndBackItDrawsTheSame) {
 
 TEST_F(MossImageRun, ABlockThatThereIsNotIsRefused) {
   auto drawn = run_burnish("sample " + moss_image_model() + "--prompt cat --uncond_skip_layer 3 --output_path " + quoted(at("none")));
-  EXPECT_EQ(drawn.code, 2);
+  EXPECT_EQ(drawn.exit_code, 2);
   EXPECT_THAT(drawn.output, HasSubstr("uncond_skip_layer 3 asks for a block that there is not; the transformer has 3, counted from 0"));
 }
 
