@@ -10,7 +10,7 @@
 /// header knows which, and what is written with it compiles with each.
 namespace burnish::nn {
 
-/// How a graph owns its nodes, and how Tensor::grad_fn hands one out.
+/// A pointer by which a graph owns a node, and Tensor::grad_fn hands one out.
 using GraphNodePtr = decltype(torch::autograd::Edge::function);
 
 /// Makes a node of type T, whose constructor takes `arguments`, for torch::autograd::set_history. A graph of many nodes is deleted without
