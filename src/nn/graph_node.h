@@ -10,7 +10,7 @@
 /// header knows which, and what is written with it compiles with each.
 namespace burnish::nn {
 
-/// The pointer by which a graph owns its nodes, which Tensor::grad_fn hands out.
+/// A pointer by which a graph owns a node, and Tensor::grad_fn hands one out.
 using GraphNodePtr = decltype(torch::autograd::Edge::function);
 
 /// Makes a node of type T, whose constructor takes `arguments`, for torch::autograd::set_history. A graph of many nodes is deleted without
@@ -24,7 +24,7 @@ auto make_graph_node(Arguments&&... arguments) {
 #endif
 }
 
-/// Returns the node as a T, or nullptr where there is none or it is another one; it lives as long as `node` does.
+/// The node as a T, or nullptr where there is none or it is another one; it lives as long as `node` does.
 template <typename T>
 T* graph_node_as(const GraphNodePtr& node) {
   return dynamic_cast<T*>(node.get());

@@ -14,7 +14,7 @@ build_jobs() {
 configure() {
   local preset=$1 folder=$2
   shift 2
-  local options=(--preset "$preset" "-DBURNISH_TORCH=$TORCH" "-DBURNISH_ARROW=$ARROW" "$@")
+  local options=(--preset "$preset" -B "$folder" "-DBURNISH_TORCH=$TORCH" "-DBURNISH_ARROW=$ARROW" "$@")
   if [[ $DEVICE == cuda && $preset != cuda ]]; then options+=(-DBURNISH_CUDA=ON); fi
   if [[ $DEVICE == cuda || $preset == cuda ]]; then need_triton; fi
   if [[ -d $DEPS/triton ]]; then options+=("-DBURNISH_TRITON=$DEPS/triton"); fi  # so that a build from before it was there sees it
@@ -23,11 +23,14 @@ configure() {
   printf '%s\n' "${options[*]}" >"$folder/.dev-options"
 }
 
-# folder_of PRESET: where a preset builds; the release program is build/burnish.
+# folder_of PRESET: where a preset builds; the release program is build/burnish, that for another torch than the house's
+# build-torch-VERSION/burnish.
 folder_of() {
+  local beside=""
+  if [[ ${ASKED_VERSION:-$HOUSE_TORCH} != "$HOUSE_TORCH" ]]; then beside=-torch-$ASKED_VERSION; fi
   case $1 in
-    release) echo build ;;
-    dev | asan | tsan | cuda | arm64) echo "build-$1" ;;
+    release) echo "build$beside" ;;
+    dev | asan | tsan | cuda | arm64) echo "build-$1$beside" ;;
     *) die "no preset '$1'; there are dev, release, asan, tsan, cuda and arm64" ;;
   esac
 }

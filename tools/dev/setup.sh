@@ -95,6 +95,25 @@ need_diffsynth() {
 
 # --- which torch ---------------------------------------------------------------------------------------------------------------
 
+# The torch that everything is done with (docs/decisions/0096). Sources compile with others too: those of tools/requirements-torch-VERSION.txt.
+HOUSE_TORCH=2.11.0
+
+version_of_torch() { sed -n "s/^__version__ = '\([0-9.]*\).*/\1/p" "$1/version.py"; }
+
+# The versions that can be built with, the house's first.
+buildable_torches() {
+  local file
+  printf '%s' "$HOUSE_TORCH"
+  for file in tools/requirements-torch-[0-9]*.txt; do file=${file#*torch-}; printf ' %s' "${file%.txt}"; done
+}
+
+# check_torch VERSION WHERE: ends where nothing can be built with it.
+check_torch() {
+  local known
+  known=$(buildable_torches)
+  [[ " $known " == *" $1 "* ]] || die "the torch $2 is ${1:-of no version}, and burnish is built with one of: $known (docs/install.md)"
+}
+
 # The choice of an earlier call, unless this one makes its own.
 remember_choice() {
   local saved_device="" saved_torch=""
@@ -112,7 +131,7 @@ remember_choice() {
 
 checked_torch() {
   [[ -f $1/lib/libtorch_cpu.so ]] || die "'$1' is no torch folder: lib/libtorch_cpu.so is not in it"
-  grep -q "__version__ = '2\.11\.0" "$1/version.py" || die "the torch in '$1' is not 2.11.0, the version burnish is built for"
+  check_torch "$(version_of_torch "$1")" "in '$1'"
   readlink -f "$1"
 }
 
@@ -133,18 +152,23 @@ if re.search(r"__version__ = '2\.11\.0", text) and (folder / "lib/libtorch_cuda.
 PYTHON
 }
 
+# Sets TORCH to a torch of VERSION for CPUs, installing it when needed.
+need_torch() {
+  local version=$1 name=libtorch requirements=tools/requirements-torch.txt
+  if [[ $version != "$HOUSE_TORCH" ]]; then name=torch-$version requirements=tools/requirements-torch-$version.txt; fi
+  TORCH=$DEPS/$name/torch
+  need_python_folder "$name" "$requirements" "libtorch $version without its CUDA dependencies, about 0.6 GB to download" --no-deps
+}
+
 # Sets DEVICE (cpu or cuda) and TORCH (the torch folder), installing it when needed.
 choose_torch() {
   DEVICE=${ASKED_DEVICE:-}
   if [[ -z $DEVICE ]]; then
     if has_nvidia_gpu; then DEVICE=cuda; else DEVICE=cpu; fi
   fi
+  if [[ -n ${ASKED_VERSION:-} ]]; then need_torch "$ASKED_VERSION"; return; fi
   if [[ -n ${ASKED_TORCH:-} ]]; then TORCH=$ASKED_TORCH; return; fi
-  if [[ $DEVICE == cpu ]]; then
-    TORCH=$DEPS/libtorch/torch
-    need_python_folder libtorch tools/requirements-torch.txt "libtorch 2.11.0 without its CUDA dependencies, about 0.6 GB to download" --no-deps
-    return
-  fi
+  if [[ $DEVICE == cpu ]]; then need_torch "$HOUSE_TORCH"; return; fi
   TORCH=$DEPS/libtorch-cuda/torch
   if [[ ! -d $TORCH ]]; then
     local found
