@@ -128,7 +128,7 @@ class Faults(unittest.TestCase):
         self.click("Another trainer", ".segments button")
         self.browser.choose_files(lambda: self.press("#from-files"), [settings])
         self.browser.wait("document.querySelector('#run-name').value === 'fox'")
-        self.assertEqual(self.value("#option-lora_rank"), "12")
+        self.browser.wait("document.querySelector('#option-lora_rank').value === '12'")
 
     def test_datasets_and_prompts_are_chosen_in_the_form(self):
         shutil.copytree(PICTURES, self.folder / "datasets/others")
