@@ -416,20 +416,6 @@ class Faults(unittest.TestCase):
         self.assertLess(len(list(self.faces.glob("*.png"))), 24 + 50)
         self.browser.complaints = [one for one in self.browser.complaints if "ERR_ABORTED" not in one]
 
-    def test_what_is_painted_is_not_dropped_without_a_question(self):
-        self.dataset()
-        self.press('[aria-label="Mask: cactus.png"]')
-        self.browser.wait("document.querySelector('.board canvas')?.getBoundingClientRect().width > 20")
-        left, top, width, height = self.browser.evaluate("(() => { const box = document.querySelector('.board canvas').getBoundingClientRect(); return [box.left, box.top, box.width, box.height]; })()")
-        self.browser.drag((left + width * 0.3, top + height * 0.5), (left + width * 0.6, top + height * 0.5))
-        self.browser.evaluate("window.confirm = text => { window.asked = text; return false; }")
-        self.browser.call("Input.dispatchKeyEvent", type="keyDown", key="Escape", code="Escape", windowsVirtualKeyCode=27)
-        self.browser.wait("window.asked === 'Drop what was painted?'")
-        self.assertTrue(self.browser.evaluate("document.querySelector('.mask-editor').open"))
-        self.browser.evaluate("window.confirm = () => true")
-        self.click("Cancel", ".mask-editor button")
-        self.browser.wait("document.querySelector('.mask-editor') === null")
-
     def test_tags_are_changed_everywhere(self):
         self.dataset()
         self.choose("#caption-edit", "Add a tag")
