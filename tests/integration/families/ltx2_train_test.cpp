@@ -48,8 +48,8 @@ TEST_F(Ltx2Run, ALoraIsOnWhatIsJudged) {
   // Of each of three blocks four layers of two attentions, or of all six.
   EXPECT_THAT(train("silent", "--lora_rank 4 "), HasSubstr("on 24 layers of dit"));
   EXPECT_THAT(
-      run_ok("train " + ltx2_model() + "--dataset_metadata_path " + quoted(golden_path("ltx2_clips/metadata.csv")) + " " + kLtx2Size +
-             "--num_frames 9 --extra_inputs input_audio --lora_rank 4 --max_steps 1 --output_path " + quoted(at("sounding"))),
+      run_ok("train " + ltx2_model() + "--dataset_metadata_path " + quoted(fs::path(golden_path("ltx2_clips/metadata.csv"))) + " " +
+             kLtx2Size + "--num_frames 9 --extra_inputs input_audio --lora_rank 4 --max_steps 1 --output_path " + quoted(at("sounding"))),
       HasSubstr("on 72 layers of dit"));
 }
 
