@@ -70,7 +70,8 @@ std::string in_units(int64_t num_bytes) { return human_bytes(static_cast<double>
 
 std::optional<FirstRun> planned_at(const FirstRunAnswers& answers, int64_t side) {
   FirstRun run{.options = options_of(answers, side)};
-  const auto advice = train::advise(train::shared_out(train::understood(train::with_format(run.options)), {}), /*wants_fit=*/true);
+  const auto advice =
+      train::advise(train::shared_out(train::understood(train::with_format(run.options)), {}), {.changes = false, .fit = true});
   auto change = train::Change{"", advice.plan.num_bytes(), advice.plan.host_bytes()};
   if (!train::fits(advice.plan, advice.limits)) {
     const auto& found = advice.fitting ? advice.fitting : advice.training_less;

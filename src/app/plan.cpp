@@ -19,7 +19,7 @@ namespace {
 /// Holds what a plan may be asked beside the options of train.
 struct PlanOptions {
   train::TrainOptions train;
-  bool graph = false, json = false, fit = false;
+  bool graph = false, json = false, fit = false, alone = false;
   int64_t processes = 1, nodes = 1;
   double tflops = 400;
   std::string dot, link, local_link = "80Gb";
@@ -31,6 +31,7 @@ struct PlanOptions {
 void plan_fields(config::Fields& f, PlanOptions& o) {
   f.group("Plan", config::Level::first_run);
   f("fit", o.fit, "look for the options that cost least speed and stay within device_memory and host_memory");
+  f("alone", o.alone, "the plan alone, without what would take less, which takes as many plans as are listed");
   f("processes", o.processes, "of so many processes that train together, say what the first needs of its device")
       .at_least(1)
       .at_most(kMostProcesses);
@@ -51,6 +52,7 @@ void check(PlanOptions& o) {
   config::Problems problems(own);
   problems.check_values();
   if (o.nodes >= 1 && o.processes % o.nodes != 0) problems.add("nodes must divide the {} processes, not be {}", o.processes, o.nodes);
+  if (o.alone && o.fit) problems.add("fit looks for what would take less, and alone leaves it out; give one of them");
   if (!(o.tflops > 0)) problems.add("tflops must be above 0, not {}", o.tflops);
   if (o.nodes > 1 && o.link.empty()) problems.add("nodes belongs to link, the rate between them; for example --link 400Gb");
   problems.refuse("plan");
@@ -67,7 +69,7 @@ train::Machines machines_of(const PlanOptions& o) {
 
 void print_memory(const PlanOptions& o, const train::Machines& machines) {
   const auto settings = train::understood(train::with_format(o.train));
-  auto advice = train::advise(train::shared_out(settings, {.num_processes = o.processes}), o.fit);
+  auto advice = train::advise(train::shared_out(settings, {.num_processes = o.processes}), {.changes = !o.alone, .fit = o.fit});
   if (!o.link.empty()) advice.scaling = train::scaling(settings, machines, [](const auto& one) { return train::plan_memory(one); });
   print("{}", o.json ? train::to_json(advice) : train::to_text(advice));
 }

@@ -148,6 +148,15 @@ Columns extra_inputs() {
   return all;
 }
 
+std::string readers_of(const std::string& column) {
+  std::vector<std::string> readers;
+  for (const auto* family : all_families()) {
+    const auto* found = find_column(family->extra_inputs, column);
+    if (found != nullptr && !contains(readers, found->words.needs)) readers.push_back(found->words.needs);
+  }
+  return join(readers, " or ");
+}
+
 namespace {
 
 /// Refuses options of other families that were given a value and cannot be left unread.

@@ -28,6 +28,8 @@ OptionValues default_options();
 std::vector<std::string> reference_columns();
 /// Returns the further columns that families read, those of one name once.
 Columns extra_inputs();
+/// Says what reads a further column of that name, in all families: "Wan-S2V or MiniMax-H3's sound".
+std::string readers_of(const std::string& column);
 
 /// The first returns the names of published models, the second opens one without files: names and sizes alone. Null for another name.
 std::vector<std::string> published_models();

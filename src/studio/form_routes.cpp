@@ -83,15 +83,17 @@ void add_form_routes(Routes& routes, Studio& studio) {
   routes.post("/api/form", {settings}, [&studio](const Request& request, Response& response) {
     answer(response, studio.options.form(body_of(request).at("settings").get<std::string>()));
   });
-  routes.post("/api/plan", {settings, {"fit", Is::truth, false}}, [&studio](const Request& request, Response& response) {
-    const auto body = body_of(request);
-    const auto text = body.at("settings").get<std::string>();
-    auto planned = studio.program.plan(text, body.value("fit", false));
-    if (planned.contains("plan"))
-      planned["pace"] =
-          pace_of(planned["plan"], studio.options.form(text).at("values"), studio.workspace, studio.runs, studio.options.form);
-    answer(response, planned);
-  });
+  routes.post("/api/plan", {settings, {"fit", Is::truth, false}, {"alone", Is::truth, false}},
+              [&studio](const Request& request, Response& response) {
+                const auto body = body_of(request);
+                const auto text = body.at("settings").get<std::string>();
+                const bool wants_fit = body.value("fit", false), is_alone = !wants_fit && body.value("alone", false);
+                auto planned = studio.program.plan(text, wants_fit ? "fit" : is_alone ? "alone" : "");
+                if (planned.contains("plan"))
+                  planned["pace"] =
+                      pace_of(planned["plan"], studio.options.form(text).at("values"), studio.workspace, studio.runs, studio.options.form);
+                answer(response, planned);
+              });
 }
 
 }  // namespace burnish::studio

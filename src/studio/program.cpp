@@ -82,9 +82,9 @@ Said Program::run_on(const std::string& settings, std::vector<std::string> words
   return said;
 }
 
-json Program::plan(const std::string& settings, bool wants_fit) {
+json Program::plan(const std::string& settings, const std::string& option) {
   std::vector<std::string> words{"plan", "--json"};
-  if (wants_fit) words.emplace_back("--fit");
+  if (!option.empty()) words.push_back("--" + option);
   if (trusts_settings_) words.emplace_back("--trust_settings");
   words.emplace_back("--config");
   return answer_of(run_on(settings, words), "plan");

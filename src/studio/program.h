@@ -29,8 +29,8 @@ class Program {
   std::string options_of(const std::string& verb);
   /// Runs a verb with its arguments, and behind them the name of a file with settings, which lies where those of jobs lie while it runs.
   Said run_on(const std::string& settings, std::vector<std::string> words);
-  /// Returns what `burnish plan --json` says of settings: what answer_of has of it as "plan".
-  nlohmann::json plan(const std::string& settings, bool wants_fit);
+  /// Returns what `burnish plan --json` says of settings, with an option more ("alone", "fit") or none: what answer_of has of it as "plan".
+  nlohmann::json plan(const std::string& settings, const std::string& option);
 
  private:
   const Workspace& workspace_;

@@ -45,6 +45,12 @@ void check_extra_inputs(const TrainOptions& o) {
                  kind.word, nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
   }
   auto column = reference_column(o);
+  for (const auto& name : split_list(o.extra_inputs)) {
+    if (name != column && contains(models::reference_columns(), name) && !extra_columns(o).contains(name))
+      config_error("train",
+                   "extra_inputs names reference pictures in '{}' and in '{}', and a model reads those of one column; take one out", column,
+                   name);
+  }
   if (column.empty() && !extra_columns(o).empty()) column = *extra_columns(o).begin();
   if (column.empty() || !encodes(o)) return;
   for (const auto& dataset : datasets_of(o)) {

@@ -332,14 +332,14 @@ void make_cache(const TrainOptions& options, const dist::World& world) {
        count_of(std::ssize(run.samples().list), "sample"), human_bytes(static_cast<double>(encoded.training.num_bytes())));
 }
 
-Advice advise(const Settings& settings, bool wants_fit) {
+Advice advise(const Settings& settings, const WantedAdvice& wanted) {
   auto run = open_planned(settings);
   auto planner = planner_of(run);
   try {
-    Advice advice{.plan = planner(settings), .limits = limits_of(settings), .is_fit_sought = wants_fit};
-    advice.changes = changes(settings, advice.plan, planner);
-    if (wants_fit) advice.fitting = fit(settings, advice.plan, advice.limits, planner);
-    if (wants_fit && !advice.fitting) advice.training_less = fit_training_less(settings, advice.plan, advice.limits, planner);
+    Advice advice{.plan = planner(settings), .limits = limits_of(settings), .is_fit_sought = wanted.fit};
+    if (wanted.changes) advice.changes = changes(settings, advice.plan, planner);
+    if (wanted.fit) advice.fitting = fit(settings, advice.plan, advice.limits, planner);
+    if (wanted.fit && !advice.fitting) advice.training_less = fit_training_less(settings, advice.plan, advice.limits, planner);
     return advice;
   } catch (const c10::Error& error) {
     config_error("train", "the memory of this run cannot be planned: {}; `burnish plan --graph` says what it computes when",

@@ -27,8 +27,13 @@ TrainOptions with_format(const TrainOptions& options, const dist::World& world =
 MemoryPlan plan_memory(const Settings& settings);
 /// Plans one of several processes; `portion` says which.
 MemoryPlan plan_memory(const TrainOptions& options, const Portion& portion = {});
-/// Returns a plan with what could be changed; `wants_fit` looks for what fits.
-Advice advise(const Settings& settings, bool wants_fit);
+/// Says what is to be found beside a plan, each of which takes several plans more.
+struct WantedAdvice {
+  bool changes = true;  ///< what each lever alone would make of it
+  bool fit = false;     ///< what makes the run fit
+};
+/// Returns a plan with what could be changed.
+Advice advise(const Settings& settings, const WantedAdvice& wanted);
 /// Tells how a run fits what there is, by few plans (train/plan/fit.h); c10::Error where it cannot be planned.
 HowItFits how_it_fits(Settings settings);
 

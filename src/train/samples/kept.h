@@ -21,7 +21,7 @@ struct Kept {
   std::map<int64_t, std::vector<CacheSlots>> by_row;  ///< entries of each variant, by row
   CacheSlots empty_caption;                           ///< entries that the empty caption alone decides
   std::map<int64_t, data::RowHashes> hashes;          ///< hashes of the files that results were made from, by row
-  std::map<std::string, std::string> digests = {};    ///< of a cache that is trained from: digests_of_options of the run that made it
+  std::map<std::string, std::string> digests = {};    ///< digests_of_options of the run that made the cache; none of pictures
 
   /// Reads the named values of a sample, each with a leading batch dimension of 1. Under the empty caption, values that a caption alone
   /// decides are the empty caption's.

@@ -117,11 +117,16 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
   return samples;
 }
 
-Samples look_at_pictures(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs) {
+/// Checks that the model takes the sizes which datasets are given.
+void check_sizes(const DataSettings& settings, const models::Model& model) {
+  const auto& space = model.latent_space();
   for (const auto& subset : settings.pictures.subsets) {
-    const auto& space = model.latent_space();
     if (subset.size.height > 0) space.check(data::extent_of(subset.size.fixed(), fewest_frames(space)));
   }
+}
+
+Samples look_at_pictures(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs) {
+  check_sizes(settings, model);
   auto pictures = open_pictures(settings.pictures, model, needs);
   check_any(*pictures);
   auto samples = samples_of(std::move(pictures), model);
@@ -142,6 +147,7 @@ void add_examples(Sample& sample, const Columns& columns, const models::Model& m
 /// One of each size that is asked for, with a picture of that size in each column that the model reads, visited so often that batches are
 /// full: what a plan makes do with.
 Samples without_pictures(const DataSettings& settings, const models::Model& model) {
+  check_sizes(settings, model);
   Samples samples;
   samples.columns = models::columns_of_rows(models::columns_of(model));
   samples.sets.clear();

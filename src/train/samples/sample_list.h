@@ -11,7 +11,7 @@ Listed read_list(data::Cache& cache, const std::vector<std::string>& kept);
 /// Digests of what options make of a run's samples (Input::option), by input.
 std::map<std::string, std::string> digests_of_options(const Samples& samples);
 
-/// What a cache's list says beside its samples.
+/// The head of a list: all that it says beside its samples.
 struct ListHead {
   std::vector<data::VisitRule> sets = {};  ///< how its datasets are visited
   std::string extra_inputs = {};           ///< those that it was made with; "" for none

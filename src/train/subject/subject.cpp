@@ -60,9 +60,8 @@ void check_references(const models::Model& model, const std::string& column) {
 void check_extra_inputs(const models::Model& model, const std::set<std::string>& columns) {
   for (const auto& column : columns) {
     if (find_column(model.names().extra_inputs, column) != nullptr) continue;
-    auto known = models::extra_inputs();
     config_error("train", "extra_inputs '{}' is for {}, which is not among the files of this {} model; name its file too, or take it out",
-                 column, find_column(known, column)->words.needs, model.names().family);
+                 column, models::readers_of(column), model.names().family);
   }
 }
 

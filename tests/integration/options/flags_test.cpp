@@ -86,4 +86,5 @@ TEST_F(BadInput, InputsOfModelsThatAreNotHereAreRefusedWithWhatTheyAreFor) {
   refused(2, with("insert_anything_ref_image"), {"Insert-Anything"});
   refused(2, with("blockwise_controlnet_image"), {"is for a blockwise ControlNet"});
   refused(2, with("nosuch"), {"extra_inputs 'nosuch' is no column that task sft or a model here reads"});
+  refused(2, with("edit_image,kontext_images"), {"reference pictures in 'edit_image' and in 'kontext_images'", "of one column"});
 }

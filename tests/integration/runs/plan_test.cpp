@@ -134,6 +134,14 @@ TEST(MemoryPlan, IsOfFullBatchesWithoutADataset) {
   EXPECT_NEAR(activations("--batch_size 3") / activations("--batch_size 1"), 3, 0.5);
 }
 
+TEST(MemoryPlan, IsOfSizesThatTheModelTakes) {
+  auto refused = [](const std::string& flags, const std::string& words) {
+    expect_one_error(run_burnish("plan --lora_rank 4 " + flags, "BURNISH_LOG=error"), 2, {words});
+  };
+  refused("--model flux-dev --height 512 --width 510", "multiples of 16 pixels for this model, not 512 and 510");
+  refused("--model minimax-h3 --num_frames 22 --height 480 --width 830", "multiples of 32 pixels for this model");
+}
+
 TEST(MemoryPlan, WantsToKnowHowLargePicturesAre) {
   auto outcome = run_burnish("plan --model flux-dev", "BURNISH_LOG=error");
   EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
