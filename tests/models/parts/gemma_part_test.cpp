@@ -21,13 +21,14 @@ class GemmaPart : public testing::Test {
   /// The golden encoder's weights under its own names as a file of these and further tensors, in a folder of its own.
   ModelFiles files_with(const io::NamedTensors& more = {}) const {
     auto tensors = more;
-    const auto weights = test::golden("gemma_4.safetensors").below("w.");
+    const auto golden = test::golden("gemma_4.safetensors"), weights = golden.below("w.");
     for (const auto& name : weights.names()) tensors.emplace_back(name, weights.tensor(name));
     io::save_safetensors(scratch_ / "gemma.safetensors", tensors);
     ModelFiles files;
     files.entries.emplace_back();
     files.entries[0].label = "gemma.safetensors";
     files.entries[0].folder = scratch_.path();
+    files.entries[0].config = nlohmann::json::parse(golden.metadata().at("config"));
     files.entries[0].tensors = io::TensorSource::open({scratch_ / "gemma.safetensors"});
     return files;
   }
