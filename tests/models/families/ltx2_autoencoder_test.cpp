@@ -3,10 +3,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
 
+#include "memory/meta_ops.h"
 #include "models/families/ltx2/autoencoder.h"
 #include "models/families/ltx2/autoencoder_keys.h"
 #include "models/families/ltx2/file_settings.h"
@@ -121,6 +123,19 @@ TEST(Ltx2Autoencoder, FramesSeeThoseBeforeThemWhenEncodedAndAllWhenDecoded) {
   const auto frames = model->decode(given), frames_of_changed = model->decode(changed);
   EXPECT_EQ(frames.size(2), 41);
   EXPECT_GT((frames - frames_of_changed).select(2, 0).abs().max().item<double>(), 0);
+}
+
+// A plan of a run computes the shapes alone.
+TEST(Ltx2Autoencoder, ShapesAreKnownWithoutNumbers) {
+  memory::register_meta_ops();
+  at::NoGradGuard no_grad;
+  const auto meta = at::TensorOptions().device(at::kMeta).dtype(at::kFloat);
+  for (const auto& config : {AutoencoderConfig{}, ltx2::autoencoder_config_20()}) {
+    const Autoencoder model(config, meta);
+    const auto latents = model.encode(at::empty({1, 3, 121, 512, 768}, meta.dtype(at::kByte))).mean_BCHW;
+    EXPECT_EQ(latents.sizes(), (at::IntArrayRef{1, 128, 16, 16, 24}));
+    EXPECT_EQ(model.decode(latents).sizes(), (at::IntArrayRef{1, 3, 121, 512, 768}));
+  }
 }
 
 TEST(Ltx2Autoencoder, PixelsMayBeBytesOrNumbers) {

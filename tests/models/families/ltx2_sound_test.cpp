@@ -3,12 +3,14 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/sin.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <nlohmann/json.hpp>
 
+#include "memory/meta_ops.h"
 #include "models/families/ltx2/bands.h"
 #include "models/families/ltx2/file_settings.h"
 #include "models/families/ltx2/halves.h"
@@ -105,6 +107,17 @@ TEST(Ltx2Sound, BandsAreThoseOfTransformersWeights) {
   const auto bands = ltx2::log_bands(samples, {});
   EXPECT_EQ(bands.sizes(), (at::IntArrayRef{1, 2, 31, 64}));
   EXPECT_LE(relative_error(test::digest(bands), file.tensor("bands_of_64")), tolerance(1e-5));
+}
+
+// A plan of a run computes the shapes alone.
+TEST(Ltx2Sound, ShapesAreKnownWithoutNumbers) {
+  memory::register_meta_ops();
+  at::NoGradGuard no_grad;
+  const auto meta = at::TensorOptions().device(at::kMeta).dtype(at::kFloat);
+  const SoundAutoencoder model(SoundConfig{}, meta);
+  const auto latents = model.encode(at::empty({1, 2, 80667}, meta));
+  EXPECT_EQ(latents.sizes(), (at::IntArrayRef{1, 128, 127}));
+  EXPECT_EQ(model.decode(latents).sizes(), (at::IntArrayRef{1, 2, 505, 64}));
 }
 
 TEST(Ltx2Sound, IsEncodedAndDecodedAsByDiffusers) {
