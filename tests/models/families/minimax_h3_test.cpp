@@ -139,7 +139,8 @@ TEST(MiniMaxH3Parity, TheTextIsReadBehindFiftyLayersWithoutANorm) {
                             at::TensorOptions().device(at::kMeta));
   test::load(encoder, source);
   const text::QwenReading reading{.after = {50}, .norms_last = false};
-  EXPECT_LE(relative_error(encoder.forward(on_device(file.tensor("ids")), reading).front(), file.tensor("states")), tolerance(1e-5));
+  // Without a norm behind them, fifty layers pass on what each has rounded, which processors do differently.
+  EXPECT_LE(relative_error(encoder.forward(on_device(file.tensor("ids")), reading).front(), file.tensor("states")), tolerance(4e-5));
 }
 
 TEST(MiniMaxH3Batch, EqualsItsSamplesOneByOne) {
