@@ -20,11 +20,12 @@ struct SmallFamily {
     std::vector<std::string> words = {};  ///< further words that name them
   };
   Rows rows = {};
-  std::string model_of = "";        ///< the row whose model it is, with data of another kind; "": it has its own
-  bool keeps_time_in_fp32 = false;  ///< what is made of the time, in files too
-  bool makes_few_tokens = false;    ///< a quarter of what others make of a picture
-  bool needs_index = false;         ///< whether model_index.json has numbers that no part tells
-  bool runs_parts_by_text = false;  ///< whether layers of the denoiser run once for each text of a batch
+  std::string model_of = "";                  ///< the row whose model it is, with data of another kind; "": it has its own
+  bool keeps_time_in_fp32 = false;            ///< what is made of the time, in files too
+  bool makes_few_tokens = false;              ///< a quarter of what others make of a picture
+  bool needs_index = false;                   ///< whether model_index.json has numbers that no part tells
+  bool runs_parts_by_text = false;            ///< whether layers of the denoiser run once for each text of a batch
+  std::string query_and_value = "to_q,to_v";  ///< the names of such layers of attention
 
   bool is_of_clips() const { return rows.num_frames > 1; }
   bool has_own_model() const { return model_of.empty(); }
@@ -82,7 +83,7 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "flux2_dev", .makes_few_tokens = true},
       {.name = "flux3", .makes_few_tokens = true},
       {.name = "ernie_image", .makes_few_tokens = true},
-      {.name = "moss_image", .makes_few_tokens = true},
+      {.name = "moss_image", .makes_few_tokens = true, .query_and_value = "proj.q,proj.v"},
       {.name = "ideogram4", .parts = {"transformer", "unconditional_transformer", "text_encoder", "vae"}, .makes_few_tokens = true},
       {.name = "chroma"},
       {.name = "qwen_image"},

@@ -31,6 +31,8 @@ struct LatentSpace {
     int64_t temporal = 1;  ///< frames to a latent, of the first in a clip or in a step of it those that are left; of lines latents a second
     int64_t patch = 2;     ///< latents to a token along height and width
     double weight = 1;     ///< factor on its mean error in a sample's loss, a sum over streams; 0: it is seen, and not judged
+    bool is_of_samples =
+        true;                ///< whether samples may have it; else it stands beside theirs as noise, and counts where drawings are judged
     int64_t num_before = 0;  ///< latents in front of those of the clip, made of something else that the sample has; of lines their number
     std::string held = {};   ///< a value of the denoiser with the latents that a clip begins with, and not with noise; "": there is none
     std::string column =

@@ -4,7 +4,6 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
@@ -55,11 +54,7 @@ HeardSounds heard_sounds(const at::Tensor& samples, int64_t length, bool learns_
 
 pipeline::Unit weigh_sound(const std::string& stream, const std::string& has_sound) {
   const auto map = stream_value(stream, kLossMap);
-  if (!has_sound.empty()) return {"weigh_sound", {has_sound}, {map}, {}, [=](pipeline::Scope& s) { s.write(map, s.tensor(has_sound)); }};
-  return {"weigh_no_sound", {stream}, {map}, {}, [=](pipeline::Scope& s) {
-            const auto& latents = s.tensor(stream);
-            s.write(map, at::zeros({latents.size(0), 1, 1}, latents.options()));
-          }};
+  return {"weigh_sound", {has_sound}, {map}, {}, [=](pipeline::Scope& s) { s.write(map, s.tensor(has_sound)); }};
 }
 
 }  // namespace burnish::models

@@ -34,8 +34,7 @@ struct HeardSounds {
 /// `length`.
 HeardSounds heard_sounds(const at::Tensor& samples_BCN, int64_t length, bool learns_silence);
 
-/// Makes the unit that writes the loss map of a stream of sound: what the value `has_sound` says of each sample; where it is "", no sample
-/// has a sound, and nothing of the stream counts.
+/// Makes the unit by which a stream of sound counts where the value `has_sound` of a sample is 1.
 pipeline::Unit weigh_sound(const std::string& stream, const std::string& has_sound);
 
 }  // namespace burnish::models

@@ -70,7 +70,7 @@ Tensors Visit::of_streams(const std::function<at::Tensor(const Stream&)>& of_str
 
 /// Sums the losses [B] of streams.
 at::Tensor Visit::judged_B(const std::function<at::Tensor(const Stream&)>& mean_of_stream) const {
-  return sum_of_streams(model_.latent_space(), mean_of_stream);
+  return sum_of_streams(model_.latent_space(), mean_of_stream, Judged::drawings);
 }
 
 Tensors Visit::matched(const Tensors& x0) const {

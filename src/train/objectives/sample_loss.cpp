@@ -25,6 +25,11 @@ at::Tensor weight_of(const MaskedLoss& masked, const at::Tensor& mask_B1hw, int6
   return weight;
 }
 
+/// Tells whether a stream is there for more than to be seen.
+bool counts(const models::LatentSpace::Stream& stream, Judged judged) {
+  return stream.weight != 0 && (stream.is_of_samples || judged == Judged::drawings);
+}
+
 constexpr double kLeast = 1e-8;  // least divisor, with which the loss is 0 where nothing counts
 
 }  // namespace
@@ -49,11 +54,11 @@ at::Tensor mean_error(const MaskedLoss& masked, const at::Tensor& error, const a
   return (error * weight).flatten(1).sum(1) / over_B.clamp_min(kLeast);
 }
 
-at::Tensor sum_of_streams(const models::LatentSpace& space,
-                          const std::function<at::Tensor(const models::LatentSpace::Stream&)>& of_stream) {
+at::Tensor sum_of_streams(const models::LatentSpace& space, const std::function<at::Tensor(const models::LatentSpace::Stream&)>& of_stream,
+                          Judged judged) {
   at::Tensor sum_B;
   for (const auto& stream : space.streams) {
-    if (stream.weight == 0) continue;  // it is there to be seen, and nothing of it is judged
+    if (!counts(stream, judged)) continue;
     auto mean_B = of_stream(stream);
     if (!mean_B.defined()) continue;
     if (stream.weight != 1) mean_B = stream.weight * mean_B;
@@ -86,7 +91,7 @@ pipeline::Unit loss_unit(models::Model& model, const SampleLoss& loss, const std
   pipeline::Unit unit{result, {}, {result}, {}, {}};
   const auto maps = written_maps(model, compared.judged);
   for (const auto& stream : space.streams) {
-    if (stream.weight != 0) unit.reads.insert(unit.reads.end(), {compared.prediction_of(stream), compared.target_of(stream)});
+    if (counts(stream, compared.judged)) unit.reads.insert(unit.reads.end(), {compared.prediction_of(stream), compared.target_of(stream)});
   }
   if (!is_l2) unit.reads.push_back(process.time_name());
   if (loss.masked.on) unit.reads.emplace_back("loss_mask");
@@ -101,7 +106,7 @@ pipeline::Unit loss_unit(models::Model& model, const SampleLoss& loss, const std
       return mean_error(is_masked ? loss.masked : MaskedLoss{}, error, is_masked ? s.tensor("loss_mask") : at::Tensor(),
                         maps.contains(map) ? s.tensor(map) : at::Tensor());
     };
-    s.write(result, sum_of_streams(space, of_stream));
+    s.write(result, sum_of_streams(space, of_stream, compared.judged));
   };
   return unit;
 }

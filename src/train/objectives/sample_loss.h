@@ -38,7 +38,8 @@ enum class Judged { samples, drawings };
 
 /// Sums the losses of each sample's streams by Stream::weight, which gives its loss [B]. `of_stream` gives the errors' mean [B] of a
 /// stream, undefined where the samples lack it. The first stream is in every sample.
-at::Tensor sum_of_streams(const models::LatentSpace& space, const std::function<at::Tensor(const models::LatentSpace::Stream&)>& of_stream);
+at::Tensor sum_of_streams(const models::LatentSpace& space, const std::function<at::Tensor(const models::LatentSpace::Stream&)>& of_stream,
+                          Judged judged = Judged::samples);
 
 /// Returns the names of the loss maps of streams that the model's units write, of drawings that of the first stream alone: the others' say
 /// what a sample lacks.

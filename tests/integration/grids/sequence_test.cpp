@@ -123,7 +123,8 @@ TEST_F(SequenceOf, EveryFamily) {
     SCOPED_TRACE(family.name);
     model = family.model();
     data = family.data();
-    for (const char* more : {"", "--use_gradient_checkpointing "}) expect_same(more);
+    for (const char* more : {"", "--use_gradient_checkpointing "})
+      expect_same("--lora_target_modules " + family.query_and_value + " " + more);
   }
 }
 

@@ -62,7 +62,13 @@ std::vector<NamedRecipe> SoundStream::components() const {
 }
 
 LatentSpace::Stream SoundStream::stream() const {
-  return {.name = kSound, .channels = channels_, .spatial = 0, .temporal = kSoundLatentsASecond, .weight = weights_.sound, .num_before = 1};
+  return {.name = kSound,
+          .channels = channels_,
+          .spatial = 0,
+          .temporal = kSoundLatentsASecond,
+          .weight = weights_.sound,
+          .is_of_samples = is_encoded(),
+          .num_before = 1};
 }
 
 void SoundStream::add_names(Names& names) const {
@@ -123,7 +129,7 @@ pipeline::Unit SoundStream::decode_unit() const {
 
 void SoundStream::add_units(UnitGroups& groups) const {
   groups.encode_image.push_back(is_encoded() ? encode_unit() : stand_unit());
-  if (weights_.sound > 0) groups.weigh.push_back(weigh_sound(kSound, is_encoded() ? kHasSound : ""));
+  if (is_judged()) groups.weigh.push_back(weigh_sound(kSound, kHasSound));
   if (can_sound()) groups.decode.push_back(decode_unit());
 }
 

@@ -76,7 +76,13 @@ std::vector<NamedRecipe> SoundUnits::components() const {
 }
 
 LatentSpace::Stream SoundUnits::stream() const {
-  return {.name = kSound, .channels = channels_, .spatial = 0, .temporal = kLatentsASecond, .weight = weights_.sound, .num_before = kSides};
+  return {.name = kSound,
+          .channels = channels_,
+          .spatial = 0,
+          .temporal = kLatentsASecond,
+          .weight = weights_.sound,
+          .is_of_samples = is_encoded(),
+          .num_before = kSides};
 }
 
 void SoundUnits::add_names(Names& names) const {
@@ -157,7 +163,7 @@ pipeline::Unit SoundUnits::decode_unit() const {
 void SoundUnits::add_units(UnitGroups& groups) const {
   if (!is_seen_) return;
   groups.encode_image.push_back(is_encoded() ? encode_unit() : stand_unit());
-  if (weights_.sound > 0) groups.weigh.push_back(weigh_sound(kSound, is_encoded() ? kHasSound : ""));
+  if (is_learned()) groups.weigh.push_back(weigh_sound(kSound, kHasSound));
   if (components_.has(kAudioVae)) groups.decode.push_back(decode_unit());
 }
 
