@@ -20,12 +20,11 @@ struct SmallFamily {
     std::vector<std::string> words = {};  ///< further words that name them
   };
   Rows rows = {};
-  std::string model_of = "";                  ///< the row whose model it is, with data of another kind; "": it has its own
-  bool keeps_time_in_fp32 = false;            ///< what is made of the time, in files too
-  bool makes_few_tokens = false;              ///< a quarter of what others make of a picture
-  bool needs_index = false;                   ///< whether model_index.json has numbers that no part tells
-  bool runs_parts_by_text = false;            ///< whether layers of the denoiser run once for each text of a batch
-  std::string query_and_value = "to_q,to_v";  ///< the names of such layers of attention
+  std::string model_of = "";        ///< the row whose model it is, with data of another kind; "": it has its own
+  bool keeps_time_in_fp32 = false;  ///< what is made of the time, in files too
+  bool makes_few_tokens = false;    ///< a quarter of what others make of a picture
+  bool needs_index = false;         ///< whether model_index.json has numbers that no part tells
+  bool runs_parts_by_text = false;  ///< whether layers of the denoiser run once for each text of a batch
 
   bool is_of_clips() const { return rows.num_frames > 1; }
   bool has_own_model() const { return model_of.empty(); }
@@ -33,6 +32,8 @@ struct SmallFamily {
   std::filesystem::path folder() const { return golden() / pipeline() / "model"; }
   std::string denoiser() const { return parts[0] == "unet" ? "unet" : "dit"; }
   bool has(const std::string& part) const { return std::ranges::count(parts, part) > 0; }
+  /// The names of two layers of every attention.
+  std::string query_and_value() const { return name == "moss_image" ? "proj.q,proj.v" : "to_q,to_v"; }
   bool is_transformer() const { return parts[0] == "transformer"; }
 
   /// Tokenizers that are not in its folder; assets/tiny-flux has them.
@@ -83,7 +84,7 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "flux2_dev", .makes_few_tokens = true},
       {.name = "flux3", .makes_few_tokens = true},
       {.name = "ernie_image", .makes_few_tokens = true},
-      {.name = "moss_image", .makes_few_tokens = true, .query_and_value = "proj.q,proj.v"},
+      {.name = "moss_image", .makes_few_tokens = true},
       {.name = "ideogram4", .parts = {"transformer", "unconditional_transformer", "text_encoder", "vae"}, .makes_few_tokens = true},
       {.name = "chroma"},
       {.name = "qwen_image"},

@@ -35,7 +35,8 @@ auto builds(const Config& config) {
 TokenizerRecipe tokenizer_of(const ModelFiles& files, const ModelOptions& options, const TextUse& use, const char* kind,
                              int64_t vocab_size) {
   const auto& chosen = use.tokenizer == "tokenizer_2" ? options.tokenizer_2_path : options.tokenizer_path;
-  return {.folder = [&files, &chosen, folder = use.tokenizer, kind] { return tokenizer_folder(files, chosen, folder, kind); },
+  return {.folder = [&files, &chosen, folder = use.tokenizer, published = use.published,
+                     kind] { return tokenizer_folder(files, chosen, folder, kind, nullptr, published); },
           .load = {},
           .limit = {},
           .option = "max_sequence_length",
@@ -390,29 +391,37 @@ std::optional<std::filesystem::path> beside_encoder(const ModelFiles& files, con
   return std::nullopt;
 }
 
-/// Fetches the tokenizer of a model whose folder below DIFFSYNTH_MODEL_BASE_PATH is `base`. Nothing where `base` is no such folder, the hub
-/// may not be asked, or it does not give the tokenizer, which a line says.
-std::optional<std::filesystem::path> fetched(const std::filesystem::path& base, const std::string& folder) {
-  auto of_all = hub::settings_from_environment().model_base.lexically_normal();
-  auto id = base.lexically_normal().lexically_relative(of_all).generic_string();
-  if (!hub::is_model_id(id)) return std::nullopt;
+/// Finds or fetches a folder of a model below DIFFSYNTH_MODEL_BASE_PATH. Nothing where the hub may not be asked, or does not give the
+/// folder, which a line says.
+std::optional<std::filesystem::path> fetched(const std::string& id, const std::string& folder) {
   try {
-    auto found = model_base_files(id, folder + "/", HubUse::all);
+    auto found = model_base_files(id, folder, HubUse::all);
     return found.empty() ? std::nullopt : std::optional(found[0]);
   } catch (const Error& error) {
-    warn("{}:{}/ was not fetched: {}", id, folder, without_source(error));
+    warn("{}:{} was not fetched: {}", id, folder, without_source(error));
     return std::nullopt;
   }
+}
+
+/// Fetches the tokenizer of a model whose folder below DIFFSYNTH_MODEL_BASE_PATH is `base`. Nothing where `base` is no such folder.
+std::optional<std::filesystem::path> fetched_beside(const std::filesystem::path& base, const std::string& folder) {
+  auto of_all = hub::settings_from_environment().model_base.lexically_normal();
+  auto id = base.lexically_normal().lexically_relative(of_all).generic_string();
+  return hub::is_model_id(id) ? fetched(id, folder + "/") : std::nullopt;
 }
 
 }  // namespace
 
 std::filesystem::path tokenizer_folder(const ModelFiles& files, const std::string& chosen, const std::string& folder, const char* kind,
-                                       const char* option) {
+                                       const char* option, const std::string& published) {
   if (auto found = find_tokenizer(files, chosen, folder)) return *found;
   if (auto found = beside_encoder(files, folder)) return *found;
   for (const auto& base : files.pipeline_folders) {
-    if (auto found = fetched(base, folder)) return *found;
+    if (auto found = fetched_beside(base, folder)) return *found;
+  }
+  const auto colon = published.rfind(':');
+  if (colon != published.npos && !files.pipeline_folders.empty()) {
+    if (auto found = fetched(published.substr(0, colon), published.substr(colon + 1))) return *found;
   }
   data_error("models", "no {} tokenizer beside the model; name its folder with --{}_path", kind, option != nullptr ? option : folder);
 }

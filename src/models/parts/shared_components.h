@@ -45,6 +45,7 @@ using TextPart = NamedRecipe;
 struct TextUse {
   std::string name = "text_encoder";
   std::string tokenizer = "tokenizer";   ///< folder of its tokenizer beside the model; with "_path" behind it the option that names another
+  std::string published = {};            ///< "ID:FOLDER/" where it is published, for files that are named by ids and have none beside
   std::string kohya = "lora_te_";        ///< LayerNames::kohya
   std::string comfyui = {};              ///< LayerNames::comfyui, which stands before its tensors in single files too
   std::vector<std::string> others = {};  ///< LayerNames::others
@@ -139,9 +140,9 @@ void refuse_given(const ModelOptions& options, const Option& option);
 /// Finds the folder of a tokenizer: the chosen one, which may be a folder of a model on a hub ("author/model:tokenizer/"), or the folder of
 /// this name beside the model; nothing when there is neither.
 std::optional<std::filesystem::path> find_tokenizer(const ModelFiles& files, const std::string& chosen, const std::string& folder);
-/// Finds that folder too; throws a data Error that names `kind` and the option when there is neither. `option` is the one that chooses,
-/// without "_path"; null: it is called as the folder.
+/// Finds that folder too, or the one that is `published` (TextUse); throws a data Error that names `kind` and the option when there is
+/// none. `option` is the one that chooses, without "_path"; null: it is called as the folder.
 std::filesystem::path tokenizer_folder(const ModelFiles& files, const std::string& chosen, const std::string& folder, const char* kind,
-                                       const char* option = nullptr);
+                                       const char* option = nullptr, const std::string& published = "");
 
 }  // namespace burnish::models

@@ -124,7 +124,7 @@ TEST_F(SequenceOf, EveryFamily) {
     model = family.model();
     data = family.data();
     for (const char* more : {"", "--use_gradient_checkpointing "})
-      expect_same("--lora_target_modules " + family.query_and_value + " " + more);
+      expect_same("--lora_target_modules " + family.query_and_value() + " " + more);
   }
 }
 

@@ -164,7 +164,9 @@ void MiniMaxH3Model::add_transformer(const Source& source) {
 
 void MiniMaxH3Model::add_text_encoder(const Source& source, const text::QwenConfig& config) {
   const bool is_named = source.entry && source.entry->is_sizes;
-  const QwenUse use{.text = {.comfyui = "text_encoders.qwen3vl_32b.transformer.", .length = is_named ? kUnknownTextLength : kTextLength},
+  const QwenUse use{.text = {.published = "MiniMax/MiniMax-H3:FL2VA/tokenizer/",
+                             .comfyui = "text_encoders.qwen3vl_32b.transformer.",
+                             .length = is_named ? kUnknownTextLength : kTextLength},
                     .num_read = kTextLayers,
                     .kind = "Qwen3-VL",
                     .below = kTextWeights};
