@@ -79,6 +79,7 @@ TEST_F(Walks, FurtherStreamsHaveLevelsOfTheirOwn) {
                    }});
   const auto tone = at::randn({2, 7});
   for (const std::string name : {"euler", "unipc", "lcm"}) {
+    const double within = name == "unipc" ? 1e-3 : 1e-12;  // UniPC's times are whole thousandths
     WalkOptions walking{.sampler = {.name = name, .num_steps = 4}};
     walking.step_noise = [&](int64_t step, const std::string& stream) {
       return stream == "tone" ? at::full_like(tone, static_cast<double>(step)) : at::zeros(kShape);
@@ -95,7 +96,7 @@ TEST_F(Walks, FurtherStreamsHaveLevelsOfTheirOwn) {
     auto x = noise, y = tone;
     for (int64_t i = 0; i < 4; ++i) {
       const double time = sampler->time(i);
-      EXPECT_NEAR(of_tone->time(i), WithTone::kShift * time / (1 + (WithTone::kShift - 1) * time), 1e-12) << name;
+      EXPECT_NEAR(of_tone->time(i), WithTone::kShift * time / (1 + (WithTone::kShift - 1) * time), within) << name;
       const auto velocity = y * 0.3 + x.mean() * static_cast<float>(time);
       x = sampler->update(x, predicted(weight, x, at::full({2}, time), text), i, [&] { return at::zeros(kShape); });
       y = of_tone->update(y, velocity, i, [&] { return at::full_like(tone, static_cast<double>(i)); });

@@ -12,7 +12,7 @@ batch.safetensors     the transformer alone on clips with sound: in.<input>, out
 given.safetensors     the same on clips whose first frame is given, out and sound alone
 version_20.safetensors, version_25.safetensors  a transformer as LTX-2.0 and 2.5 have it: w.<parameter>, its config, and what batch.safetensors has
 """
-import json, pathlib
+import json
 import torch
 import torch.nn.functional as F
 from diffusers import AutoencoderKLLTX2Audio, AutoencoderKLLTX2Video, FlowMatchEulerDiscreteScheduler, LTX2Pipeline, LTX2VideoTransformer3DModel

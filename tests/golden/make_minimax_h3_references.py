@@ -16,7 +16,7 @@ from diffusers.modular_pipelines.minimax_h3.encoders import MiniMaxH3Ref2VATextE
 from diffusers.modular_pipelines.minimax_h3.references import MiniMaxH3AudioReference, MiniMaxH3ImageReference, MiniMaxH3VideoReference
 from diffusers.schedulers import MiniMaxH3Scheduler
 from PIL import Image
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from transformers import Qwen2VLImageProcessor, Qwen3VLVideoProcessor
 
 import family, training_loop

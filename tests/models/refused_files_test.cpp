@@ -146,8 +146,7 @@ TEST(PackedFiles, AreRefusedByTheirFormats) {
   EXPECT_THAT(refusal(files_of({{"layer.weight", at::zeros({4, 4}, at::kChar)}, {"layer.weight_scale", at::ones({4})}})),
               HasSubstr("INT8 ('layer.weight_scale')"));
   EXPECT_THAT(refusal(files_of({{"layer.weight", at::zeros({4, 4}, at::kChar)}, {"layer.scale", at::ones({4, 1})}})), HasSubstr("SDNQ"));
-  for (const auto& [json, words] :
-       {std::pair(R"({"format": "asym_w4a8_int8"})", "asym_w4a8_int8"), {R"({"format": "awq_w4a16"})", "awq_w4a16"}}) {
+  for (const auto& [json, words] : {std::pair(R"({"format": "awq_w4a16"})", "awq_w4a16")}) {
     EXPECT_THAT(refusal(files_of(marked(json, at::kChar))), HasSubstr(words)) << json;
     const io::Metadata metadata{{"_quantization_metadata", std::string(R"({"layers": {"layer": )") + json + "}}"}};
     EXPECT_THAT(refusal(files_of({{"layer.weight", at::zeros({4, 4})}}, nullptr, metadata)), HasSubstr(words)) << json;

@@ -132,7 +132,7 @@ const german = {
     device_memory: "GPU-Speicher", host_memory: "Arbeitsspeicher", masked_loss: "Masken verwenden", max_grad_norm: "Gradienten begrenzen", ema_decay: "Gleitender Mittelwert", weight_decay: "Gewichtsabnahme",
   },
   groups: {
-    Model: "Modell", Data: "Daten", "Pictures and clips": "Bilder und Clips", "Captions and masks": "Beschreibungen und Masken", Cache: "Zwischenspeicher", Task: "Aufgabe", "What is trained": "Was trainiert wird", Adapters: "Adapter", "Trained words": "Trainierte Wörter", Presets: "Feste LoRAs",
+    Model: "Modell", Families: "Modellfamilien", Data: "Daten", "Pictures and clips": "Bilder und Clips", "Captions and masks": "Beschreibungen und Masken", Cache: "Zwischenspeicher", Task: "Aufgabe", "What is trained": "Was trainiert wird", Adapters: "Adapter", "Trained words": "Trainierte Wörter", Presets: "Feste LoRAs",
     "Learning rate": "Lernrate", "Batches and steps": "Schritte", "Loss and times": "Verlust und Zeiten", Optimizer: "Optimierer", "Memory and speed": "Speicher und Tempo", "Several processes": "Mehrere Prozesse", Output: "Ausgabe", "Validation and previews": "Prüfung und Proben",
     "Memory limits": "Speichergrenzen", Notifications: "Meldungen",
   },

@@ -132,7 +132,7 @@ const japanese = {
     device_memory: "GPU メモリ", host_memory: "システムメモリ", masked_loss: "マスクを使う", max_grad_norm: "勾配クリッピング", ema_decay: "移動平均", weight_decay: "重み減衰",
   },
   groups: {
-    Model: "モデル", Data: "データ", "Pictures and clips": "画像とクリップ", "Captions and masks": "説明文とマスク", Cache: "キャッシュ", Task: "課題", "What is trained": "学習するもの", Adapters: "アダプター", "Trained words": "学習する語", Presets: "固定の LoRA",
+    Model: "モデル", Families: "モデルの系列", Data: "データ", "Pictures and clips": "画像とクリップ", "Captions and masks": "説明文とマスク", Cache: "キャッシュ", Task: "課題", "What is trained": "学習するもの", Adapters: "アダプター", "Trained words": "学習する語", Presets: "固定の LoRA",
     "Learning rate": "学習率", "Batches and steps": "バッチとステップ", "Loss and times": "損失と時刻", Optimizer: "オプティマイザー", "Memory and speed": "メモリと速度", "Several processes": "複数プロセス", Output: "出力", "Validation and previews": "検証とサンプル",
     "Memory limits": "メモリの上限", Notifications: "通知",
   },

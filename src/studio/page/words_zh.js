@@ -132,7 +132,7 @@ const chinese = {
     device_memory: "GPU 显存", host_memory: "系统内存", masked_loss: "使用遮罩", max_grad_norm: "梯度裁剪", ema_decay: "滑动平均", weight_decay: "权重衰减",
   },
   groups: {
-    Model: "模型", Data: "数据", "Pictures and clips": "图片和片段", "Captions and masks": "描述和遮罩", Cache: "缓存", Task: "任务", "What is trained": "训练内容", Adapters: "适配器", "Trained words": "训练的词", Presets: "固定的 LoRA",
+    Model: "模型", Families: "模型系列", Data: "数据", "Pictures and clips": "图片和片段", "Captions and masks": "描述和遮罩", Cache: "缓存", Task: "任务", "What is trained": "训练内容", Adapters: "适配器", "Trained words": "训练的词", Presets: "固定的 LoRA",
     "Learning rate": "学习率", "Batches and steps": "批次和步数", "Loss and times": "损失和时间步", Optimizer: "优化器", "Memory and speed": "内存和速度", "Several processes": "多进程", Output: "输出", "Validation and previews": "验证和样图",
     "Memory limits": "内存上限", Notifications: "通知",
   },

@@ -72,7 +72,6 @@ void fields(config::Fields& f, ModelChoice& o) {
   f("fp8_compute", o.fp8_compute, "multiply FP8 weights with FP8 activations, and MXFP8 of a file with MXFP8 ones");
   f("int8_compute", o.int8_compute, "multiply INT8 weights with INT8 activations, and with INT8 gradients");
   f("fp4_compute", o.fp4_compute, "multiply NVFP4 weights of a file with NVFP4 activations");
-  for (const auto& option : models::family_options()) option_row(f, option, o.own.at(option.name), option.help).decides_what_is_learned();
   for (const char* name : {"vae_tiling", "enable_vae_tiling", "tiled"})
     f.refused(name, "say how large the autoencoder's tiles are: --vae_tile_size 512");
   f("seed", o.seed, "the same seed repeats the run").label("Random seed").at_least(0);
@@ -81,6 +80,8 @@ void fields(config::Fields& f, ModelChoice& o) {
       .at_least(0)
       .at_most(kMostThreads)
       .called(config::kThreads);
+  f.group("Families");
+  for (const auto& option : models::family_options()) option_row(f, option, o.own.at(option.name), option.help).decides_what_is_learned();
 }
 
 void check(const ModelChoice& c) {
