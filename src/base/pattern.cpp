@@ -1,6 +1,7 @@
 #include "base/pattern.h"
 
 #include <regex>
+#include <string_view>
 
 #include "base/input_error.h"
 
@@ -38,5 +39,14 @@ Pattern::Pattern(const char* room, const std::string& option, const std::string&
 }
 
 bool Pattern::matches(const std::string& name) const { return std::regex_match(name, compiled_->regex); }
+
+std::string literally(const std::string& text) {
+  std::string expression;
+  for (const char c : text) {
+    if (std::string_view(".[]()*+?{}|^$\\").find(c) != std::string_view::npos) expression += '\\';
+    expression += c;
+  }
+  return expression;
+}
 
 }  // namespace burnish

@@ -19,4 +19,7 @@ class Pattern {
   std::shared_ptr<const Compiled> compiled_;
 };
 
+/// Returns the expression that fits a text alone.
+std::string literally(const std::string& text);
+
 }  // namespace burnish

@@ -35,6 +35,14 @@ TEST(Pattern, ManyWaysToMatchEndAtOnce) {
   EXPECT_TRUE(matches(std::string(499, '(') + "a*" + std::string(499, ')'), name));
 }
 
+TEST(Pattern, ATextIsAnExpressionForItselfAlone) {
+  for (const char* text : {"blocks.0.to_q", "a(b)[c]{d}", "a^b$c|d\\e", "x*y+z?"}) {
+    EXPECT_TRUE(matches(literally(text), text)) << text;
+    EXPECT_FALSE(matches(literally(text), std::string(text) + "x")) << text;
+  }
+  EXPECT_FALSE(matches(literally("to.q"), "to_q"));
+}
+
 TEST(Pattern, RefusesWhatIsNoExpressionOrTooMuch) {
   EXPECT_THAT(refusal("to_(q"), HasSubstr("layers: 'to_(q' is neither a name nor a regular expression"));
   EXPECT_THAT(refusal(R"((a)\1)"), HasSubstr("neither a name nor a regular expression"));

@@ -1,13 +1,14 @@
 // Clips as MP4 and WebM, read back by the reader of videos.
 #include "data/video_file.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
 #include "data/animated_webp.h"
 #include "data/clip.h"
+#include "data/sound.h"
 #include "io/files.h"
+#include "tests/relative_error.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -59,6 +60,30 @@ TEST(VideoFile, ComesBackAsItWas) {
       data::write_video(folder / name, clip(9), rate);
       expect_same(folder / name, clip(9), rate);
     }
+  }
+}
+
+TEST(VideoFile, ItsSoundComesBackSideBySideAndInTime) {
+  test::Scratch folder;
+  const int64_t rate = 48000;
+  const auto seconds = at::arange(rate, at::kDouble) / rate;
+  const auto tone = [&](double frequency) { return (seconds * frequency * 2 * M_PI).sin(); };
+  // Each side swells and fades, the right one later, so that a shift in time and an exchange of sides are heard. Encoders are coarse where
+  // a sound begins at full strength.
+  const auto sound = at::stack({tone(440) * (1 - seconds) * seconds, tone(660) * (1 - seconds) * seconds.square()}).to(at::kFloat);
+  // WebM counts in milliseconds, and its frames begin behind what Opus puts in front of a sound: 6.5 ms.
+  for (const auto& [name, codec, most_early] : {std::tuple("clip.mp4", "mp4a", int64_t{0}), {"clip.webm", "A_OPUS", rate / 1000 * 7}}) {
+    data::write_video(folder / name, clip(9), {9, 1}, {}, {}, {sound, rate});
+    EXPECT_NE(io::read_text(folder / name).find(codec), std::string::npos) << name;
+    expect_same(folder / name, clip(9), {9, 1});
+    const auto heard = data::decode_sound(folder / name, {}, rate, 2);
+    EXPECT_NEAR(static_cast<double>(heard.size(1)), rate, 1500) << name << ": no longer than a frame of sound more or less";
+    const auto error_in_time = [&](const at::Tensor& part, int64_t first) {
+      const auto length = std::min(part.size(1), rate - first - most_early);
+      return test::relative_error(part.narrow(1, 0, length), sound.narrow(1, first + most_early, length));
+    };
+    EXPECT_LE(error_in_time(heard, 0), 0.05) << name;
+    EXPECT_LE(error_in_time(data::decode_sound(folder / name, {{1, 2}, {1, 4}}, rate, 2), rate / 2), 0.05) << name << ": a window of it";
   }
 }
 

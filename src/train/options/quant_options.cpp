@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/input_error.h"
+#include "base/pattern.h"
 #include "base/text.h"
 
 namespace burnish::train {
@@ -143,14 +144,7 @@ std::vector<SaidOfModel> entries_in(const std::string& text) {
 }
 
 /// A regular expression for the paths that end in a name.
-std::string pattern_of(const std::string& name) {
-  std::string escaped;
-  for (char c : name) {
-    if (std::string_view(".[]()*+?{}|^$\\").find(c) != std::string_view::npos) escaped += '\\';
-    escaped += c;
-  }
-  return "(.*\\.)?" + escaped;
-}
+std::string pattern_of(const std::string& name) { return "(.*\\.)?" + literally(name); }
 
 /// Sets an option that the run has not, or has alike.
 void set(std::string& option, const char* name, const std::string& otherwise, const std::string& value) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <set>
+#include <map>
 
 #include "base/dtype.h"
 #include "base/input_error.h"
@@ -92,25 +92,55 @@ std::string component_list(const std::vector<models::Component>& components) {
   return join(texts);
 }
 
+/// The linear layers of a component, each by our path and by the names that adapter targets know it by.
+std::map<std::string, std::vector<std::string>> layers_of(const models::Model& model, const std::string& component) {
+  std::map<std::string, std::vector<std::string>> layers;
+  for (const auto& [name, weight] : model.components().skeleton(component)->parameters()) {
+    const auto path = name.substr(0, name.rfind('.'));
+    if (layers.contains(path)) continue;
+    auto names = model.names().of(component).target_names(path);
+    names.push_back(path);
+    layers.emplace(path, std::move(names));
+  }
+  return layers;
+}
+
+bool fits(const Pattern& pattern, const std::vector<std::string>& names) {
+  return std::ranges::any_of(names, [&](const auto& name) { return pattern.matches(name); });
+}
+
+/// What stays in a component: expressions of the user's may be over the names that other programs have for layers.
 std::vector<std::string> high_precision(const models::Model& model, const std::string& component, const ModelChoice& choice) {
-  return choice.high_precision_layers == "default" ? model.names().of(component).high_precision : split_list(choice.high_precision_layers);
+  if (choice.high_precision_layers == "default") return model.names().of(component).high_precision;
+  std::vector<std::string> stay;
+  const auto layers = layers_of(model, component);
+  for (const auto& text : split_list(choice.high_precision_layers)) {
+    const Pattern pattern("train", "high_precision_layers", text);
+    stay.push_back(text);
+    for (const auto& [path, names] : layers) {
+      if (!pattern.matches(path) && fits(pattern, names)) stay.push_back(literally(path));
+    }
+  }
+  return stay;
 }
 
 /// A pattern that fits no layer of any component would leave that layer in few bits without a word.
 void check_high_precision(const models::Model& model, const ModelChoice& choice) {
   if (choice.high_precision_layers == "default") return;
-  std::set<std::string> layers;
+  std::vector<std::string> known;
+  std::vector<std::vector<std::string>> layers;
   for (const auto& component : model.components().list()) {
-    for (const auto& [name, weight] : model.components().skeleton(component.name)->parameters())
-      layers.insert(name.substr(0, name.rfind('.')));
+    for (auto& [path, names] : layers_of(model, component.name)) {
+      known.push_back(path);
+      layers.push_back(std::move(names));
+    }
   }
-  std::vector<std::string> names(layers.begin(), layers.end());
   for (const auto& text : split_list(choice.high_precision_layers)) {
-    Pattern pattern("train", "high_precision_layers", text);
-    if (std::ranges::any_of(names, [&](const auto& name) { return pattern.matches(name); })) continue;
-    auto near = nearest_name(text, names);
+    const Pattern pattern("train", "high_precision_layers", text);
+    if (std::ranges::any_of(layers, [&](const auto& names) { return fits(pattern, names); })) continue;
+    auto near = nearest_name(text, known);
     config_error("train", "high_precision_layers: '{}' fits the whole name of no layer{}; there is for example {}", text,
-                 near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), names.empty() ? "none" : names[names.size() / 2]);
+                 near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), known.empty() ? "none" : known[known.size() / 2]);
   }
 }
 

@@ -138,6 +138,7 @@ struct Script {
   bool in_one_stage = false;
   bool names_all = false;  ///< whether its first stage names the transformer too, and its second one no data
   bool is_whole = false;
+  bool puts_into_codes = false;  ///< whether the run makes the transformer's codes
 };
 void PrintTo(const Script& script, std::ostream* out) { *out << script.name; }
 
@@ -164,7 +165,8 @@ const std::vector<Script> kScripts{
      .text = kNf4 + ":minimax-h3-text-encoder-nf4.safetensors",
      .in_one_stage = true},
     {.name = "Whole", .is_whole = true},
-    {.name = "WholePruned", .transformer = kComfy + ":diffusion_models/minimax_h3_%_pruned_bf16.safetensors", .is_whole = true}};
+    {.name = "WholePruned", .transformer = kComfy + ":diffusion_models/minimax_h3_%_pruned_bf16.safetensors", .is_whole = true},
+    {.name = "PutIntoNf4", .in_one_stage = true, .puts_into_codes = true}};
 
 /// A script, and what its runs learn beside the text: nothing, first and last frame, or references.
 using ScriptOf = std::tuple<Script, std::string>;
@@ -205,7 +207,10 @@ class MiniMaxH3Scripts : public MiniMaxH3Commands, public testing::WithParamInte
   }
   std::string trained() const {
     std::string words = script().is_whole ? " --trainable_models \"dit\"" : kOfLora;
-    if (script().transformer.starts_with(kNf4)) words += " --qkv_rows by_head";  // which nothing in these files tells
+    if (script().puts_into_codes)
+      words += " --quant_options \"" + transformer(partition()) +
+               ":bitsandbytes_nf4/time_embedder.proj_in,time_embedder.proj_out,video_patch_proj,audio_patch_proj,condition_proj,"
+               "final_layer.video_out,final_layer.audio_out\"";
     return words;
   }
 

@@ -119,7 +119,9 @@ std::vector<ModelEntry> published() {
 
 FusedRows rows_of(const Source& transformer) {
   if (transformer.tensors->files().size() > 1) return FusedRows::by_head;
-  const auto file = std::filesystem::path(transformer.entry->label).filename().string();
+  // A label is a path, or a repository and a path in it with a colon between.
+  const auto& label = transformer.entry->label;
+  const auto file = label.substr(label.find_last_of("/:") + 1);
   // DiffSynth-Studio's files in NF4 are made of MiniMax's, and pruned ones of ComfyUI's.
   if (file.starts_with(kDiffsynthName)) return file.find("pruned") == file.npos ? FusedRows::by_head : FusedRows::by_part;
   const bool is_comfy = file.starts_with(kComfyName) || transformer.entry->tensors->contains(std::string(kComfyPrefix) + kOriginalMark);
