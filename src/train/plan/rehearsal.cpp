@@ -57,6 +57,13 @@ BatchId largest_batch(const Samples& samples, const Course& course, const Object
   return largest;
 }
 
+/// What a sample gives to an input; of a picture or clip its shape, so that no more than one of them is in memory.
+pipeline::Value load(const Input& input, const Samples& samples, const Pick& pick) {
+  auto value = input.load(samples, pick);
+  if (!input.in_list) pipeline::change_tensors(value, of_its_shape);
+  return value;
+}
+
 /// The samples of a batch with all that stages read of them: what is kept of them already, or what their encoders would make of them.
 std::vector<pipeline::Values> rehearse_samples(const Listed& listed, const pipeline::Schedule& schedule, const std::vector<Pick>& picks,
                                                bool from_pictures, Rehearsal& rehearsal) {
@@ -66,7 +73,7 @@ std::vector<pipeline::Values> rehearse_samples(const Listed& listed, const pipel
   for (const auto& pick : picks) {
     samples.push_back(from_pictures ? pipeline::Values{} : listed.kept.values(pick, schedule.once.kept));
     for (const auto& input : listed.samples.inputs->rows()) {
-      if (reads.contains(input.name) && (input.in_list || from_pictures)) samples.back()[input.name] = input.load(listed.samples, pick);
+      if (reads.contains(input.name) && (input.in_list || from_pictures)) samples.back()[input.name] = load(input, listed.samples, pick);
     }
   }
   if (from_pictures) rehearsal.encode(schedule.once.units, samples, std::ssize(listed.samples.list) * listed.samples.num_variants);

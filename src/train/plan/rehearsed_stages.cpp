@@ -38,11 +38,12 @@ void mark_activations(memory::Allocations& blocks, int64_t begin) {
 
 }  // namespace
 
+at::Tensor of_its_shape(const at::Tensor& tensor) {
+  return at::zeros({}, tensor.options().device(at::kCPU).requires_grad(false)).expand(tensor.sizes());
+}
+
 Batch on_host(Batch batch) {
-  auto shape_only = [](const at::Tensor& tensor) {
-    if (!tensor.is_meta()) return tensor;
-    return at::zeros({}, tensor.options().device(at::kCPU).requires_grad(false)).expand(tensor.sizes());
-  };
+  auto shape_only = [](const at::Tensor& tensor) { return tensor.is_meta() ? of_its_shape(tensor) : tensor; };
   for (auto& values : batch.samples) {
     for (auto& [name, value] : values) pipeline::change_tensors(value, shape_only);
   }

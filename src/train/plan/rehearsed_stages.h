@@ -13,6 +13,8 @@
 
 namespace burnish::train {
 
+/// A tensor on the CPU of the same shape that takes no memory.
+at::Tensor of_its_shape(const at::Tensor& tensor);
 /// A batch whose tensors on the meta device are on the CPU in name only: they take no memory until they are moved to a device.
 Batch on_host(Batch batch);
 
