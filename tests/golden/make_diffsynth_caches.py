@@ -141,6 +141,12 @@ def ernie_image():
          {"latents": latents, "text_embedding": text, "text_mask": torch.ones(1, 7)})
 
 
+def moss_image():
+    latents, text = torch.randn(1, 32, 3, 4), torch.randn(1, 7, 24)
+    save("moss_image", {"input_latents": latents}, {"prompt_embeds": text, "prompt_embeds_mask": torch.ones(1, 7, dtype=torch.bool)},
+         {"latents": latents, "text_embedding": text, "text_mask": torch.ones(1, 7)})
+
+
 def ideogram4():
     """The text has zeros behind it where the picture's tokens are, whose places begin at 65536."""
     latents, text = torch.randn(1, 32, 3, 4), torch.randn(1, 7, 104)
@@ -171,7 +177,7 @@ def qwen_image_21():
 if __name__ == "__main__":
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
-    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima, ernie_image, ideogram4, qwen_layered, qwen_image_21):
+    for write in (zimage, flux2, kontext, qwen_edit, stable_diffusion, wan, flux3, anima, ernie_image, moss_image, ideogram4, qwen_layered, qwen_image_21):
         torch.manual_seed(17)  # so that no family's numbers depend on those before it
         write()
     for file in OUT.iterdir():

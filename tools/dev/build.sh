@@ -108,8 +108,8 @@ parts_of() {
   for ((number = 0; number < parts; ++number)); do echo "$program $parts $number $filter"; done
 }
 
-# Every second of such lines; which ones, the commit says, so that one run is repeated and the next one has the others.
-half() { awk -v odd=$((0x$(git rev-parse HEAD | cut -c1-4) % 2)) 'NR % 2 == odd'; }
+# Every third of such lines; which ones, the commit says, so that one run is repeated and the next one may have others.
+third() { awk -v which=$((0x$(git rev-parse HEAD | cut -c1-4) % 3)) 'NR % 3 == which'; }
 
 # Runs such lines, a process each, one more at a time than there are cores, since some tests wait. For most tests, loading libtorch takes longer than
 # the test.
@@ -120,13 +120,13 @@ run_parts() {
 }
 
 # The tests of FILTER: of each room's program a process on each core, of the longest ones many, which begin first, so that the cores end
-# together; before them half of the cases of HALVED, which are grids of the two longest. What failed is said once more at the end, and all of it is in FOLDER/tests.log.
+# together; before them a third of the cases of PARTLY, which are grids of the two longest. What failed is said once more at the end, and all of it is in FOLDER/tests.log.
 run_tests() {
-  local folder=$1 filter=$2 halved=$3 cores program status=0
+  local folder=$1 filter=$2 partly=$3 cores program status=0
   cores=$(nproc)
   {
-    if [[ -n $halved ]]; then
-      for program in "$folder"/test_{integration,train_run}; do parts_of "$program" "$((24 * cores))" "$halved"; done | half
+    if [[ -n $partly ]]; then
+      for program in "$folder"/test_{integration,train_run}; do parts_of "$program" "$((24 * cores))" "$partly"; done | third
     fi
     parts_of "$folder/test_integration" "$((12 * cores))" "$filter"
     parts_of "$folder/test_train_run" "$((4 * cores))" "$filter"
@@ -187,7 +187,7 @@ run_tsan_tests() {
 }
 
 verb_test() {
-  local preset=release folder regex="" numeric="" all="" filter="*" since="" halved=""
+  local preset=release folder regex="" numeric="" all="" filter="*" since="" partly=""
   while (($#)); do
     case $1 in
       --asan) preset=asan ;;
@@ -214,10 +214,10 @@ verb_test() {
   if [[ -n $numeric ]]; then run_numeric_tests "$folder"; return; fi
   if [[ -n $regex ]]; then ctest --preset "$preset" -j "$(nproc)" -R "$regex"; return; fi
   if [[ -z $all ]]; then filter=-$(grids); fi
-  if [[ -n $since ]]; then halved=$(grids "$since"); fi
-  say "running the tests${all:+ with all grids, an hour and more}${halved:+ with half of the cases of $halved}: about $((TEST_MINUTES / $(nproc))) minutes${halved:+ and those of the grids}"
+  if [[ -n $since ]]; then partly=$(grids "$since"); fi
+  say "running the tests${all:+ with all grids, an hour and more}${partly:+ with a third of the cases of $partly}: about $((TEST_MINUTES / $(nproc))) minutes${partly:+ and those of the grids}"
   SECONDS=0
-  run_tests "$folder" "$filter" "$halved" || die "tests fail, see above"
+  run_tests "$folder" "$filter" "$partly" || die "tests fail, see above"
   say "the tests took $((SECONDS / 60)) minutes and $((SECONDS % 60)) seconds"
 }
 

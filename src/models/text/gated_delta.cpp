@@ -1,5 +1,6 @@
 #include "models/text/gated_delta.h"
 
+#include <ATen/OpMathType.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
@@ -29,9 +30,12 @@ constexpr double kUnitEps = 1e-6;
 /// Brings the last dimension to the length 1.
 at::Tensor unit(const at::Tensor& x) { return x * at::rsqrt((x * x).sum(-1, /*keepdim=*/true) + kUnitEps); }
 
-/// [B, L, H, ...] -> [B, H, N, kChunk, ...] in fp32, with zeros behind the last token, which change no state.
+/// In fp32, or as it is where it has more bits.
+at::Tensor exact(const at::Tensor& x) { return x.to(at::toOpMathType(x.scalar_type())); }
+
+/// [B, L, H, ...] -> [B, H, N, kChunk, ...], exact, with zeros behind the last token, which change no state.
 at::Tensor in_chunks(const at::Tensor& x_BLH) {
-  auto x_BHL = x_BLH.to(at::kFloat).transpose(1, 2);
+  auto x_BHL = exact(x_BLH).transpose(1, 2);
   const auto missing = (kChunk - x_BHL.size(2) % kChunk) % kChunk;
   if (missing > 0) x_BHL = x_BHL.dim() == 3 ? at::constant_pad_nd(x_BHL, {0, missing}) : at::constant_pad_nd(x_BHL, {0, 0, 0, missing});
   return x_BHL.unflatten(2, {-1, kChunk});
@@ -117,14 +121,14 @@ at::Tensor GatedDelta::forward(const at::Tensor& x_BLE) const {
   const auto key_width = c.num_key_heads * c.key_dim;
   const auto qkv = convolved(projected[0]).split_with_sizes({key_width, key_width, c.num_value_heads * c.value_dim}, -1);
   auto heads = [](const at::Tensor& x, int64_t count) { return x.unflatten(-1, {count, -1}); };
-  auto time_step = at::softplus(projected[3].to(at::kFloat) + dt_bias_.to(at::kFloat));
+  auto time_step = at::softplus(exact(projected[3]) + exact(dt_bias_));
   auto out = gated_delta_rule({.query_BLGK = heads(qkv[0], c.num_key_heads),
                                .key_BLGK = heads(qkv[1], c.num_key_heads),
                                .value_BLHV = heads(qkv[2], c.num_value_heads),
-                               .log_decay_BLH = -a_log_.to(at::kFloat).exp() * time_step,
-                               .beta_BLH = at::sigmoid(projected[2].to(at::kFloat))});
-  auto normed = at::rms_norm(out, norm_.weight.sizes(), norm_.weight.to(at::kFloat), norm_.eps());
-  auto gated = normed * at::silu(heads(projected[1], c.num_value_heads).to(at::kFloat));
+                               .log_decay_BLH = -exact(a_log_).exp() * time_step,
+                               .beta_BLH = at::sigmoid(exact(projected[2]))});
+  auto normed = at::rms_norm(out, norm_.weight.sizes(), exact(norm_.weight), norm_.eps());
+  auto gated = normed * at::silu(exact(heads(projected[1], c.num_value_heads)));
   return out_.forward(gated.flatten(2).to(x_BLE.scalar_type()));
 }
 

@@ -1,5 +1,6 @@
 #include "models/text/qwen.h"
 
+#include <ATen/OpMathType.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -184,7 +185,8 @@ nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const QwenReading& re
   auto x = with_pictures(embed_tokens_.forward(ids_BL), pictures,
                          [](const SeenPicture& picture, const at::Tensor& tokens) { return seen_like(picture.tokens_RCE, tokens); });
   auto angles_LP = angles(given_3L.defined() ? given_3L.to(x.device(), at::kDouble) : places_of(ids_BL.size(1), pictures, x.options()));
-  auto cos = (angles_LP.cos() * magnitude()).to(at::kFloat), sin = (angles_LP.sin() * magnitude()).to(at::kFloat);
+  const auto exact = at::toOpMathType(x.scalar_type());
+  auto cos = (angles_LP.cos() * magnitude()).to(exact), sin = (angles_LP.sin() * magnitude()).to(exact);
   nn::Tensors shared{cos, sin}, states;
   const auto length = ids_BL.size(1);
   if (past != nullptr) shared.push_back(past->bias(length, cos.options()));

@@ -1,5 +1,6 @@
 #include "models/text/qwen_layer.h"
 
+#include <ATen/OpMathType.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/rms_norm.h>
@@ -21,7 +22,8 @@ at::Tensor rotate_halves(const at::Tensor& x_BHLD, const at::Tensor& cos_LP, con
 
 at::Tensor QwenNorm::forward(const at::Tensor& x) const {
   if (!adds_one_) return RMSNorm::forward(x);
-  return at::rms_norm(x.to(at::kFloat), weight.sizes(), weight.to(at::kFloat) + 1, eps()).to(x.scalar_type());
+  const auto exact = at::toOpMathType(x.scalar_type());
+  return at::rms_norm(x.to(exact), weight.sizes(), weight.to(exact) + 1, eps()).to(x.scalar_type());
 }
 
 QwenAttention::QwenAttention(const QwenConfig& c, const at::TensorOptions& options)

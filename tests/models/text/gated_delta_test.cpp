@@ -25,10 +25,10 @@ struct Golden {
   io::TensorSource weights = text::qwen_tensors(file.below("w."));
   text::QwenConfig config = text::qwen35_config(json, weights.shapes());
 
-  std::unique_ptr<text::QwenEncoder> encoder() const {
+  std::unique_ptr<text::QwenEncoder> encoder(at::ScalarType dtype = at::kFloat) const {
     auto encoder = std::make_unique<text::QwenEncoder>(config, at::TensorOptions().device(at::kMeta));
     test::load(*encoder, weights);
-    for (auto& [path, slot] : encoder->parameters()) slot->set_requires_grad(true);
+    for (auto& [path, slot] : encoder->parameters()) *slot = slot->to(dtype).set_requires_grad(true);
     return encoder;
   }
 };
@@ -96,6 +96,16 @@ TEST(Qwen35Parity, EveryStateAndAllGradients) {
     EXPECT_LE(relative_error(states[i], golden.file.tensor("out." + std::to_string(i))), tolerance(i < 3 ? 1e-5 : 3e-5)) << i;
   test::backward(states.back(), golden.file);
   test::expect_digests(*encoder, golden.file.below("grad."));
+}
+
+TEST(Qwen35Parity, EveryStateInFp64) {
+  Golden golden;
+  at::NoGradGuard no_grad;
+  const auto states = golden.encoder(at::kDouble)->forward(on_device(golden.file.tensor("in.ids")), {0, 1, 2, 3, 4});
+  for (size_t i = 0; i < states.size(); ++i) {
+    EXPECT_EQ(states[i].scalar_type(), at::kDouble);
+    EXPECT_LE(relative_error(states[i], golden.file.tensor("out." + std::to_string(i))), 1e-6) << i;
+  }
 }
 
 TEST(Qwen35Parity, RecomputedGradientsAreTheSame) {
