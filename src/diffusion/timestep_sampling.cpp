@@ -65,7 +65,7 @@ double lognorm_blend_share(const TimestepOptions&, double u, double) {
       u);
 }
 
-double moss_image_share(const TimestepOptions&, double u, double) {
+double logit_normal_cut_share(const TimestepOptions&, double u, double) {
   constexpr double kMean = 1.09, kDeviation = 0.95, kCut = 0.95, kEven = 0.01;
   const auto below = [](double t) { return normal_cdf((std::log(t / (1 - t)) - kMean) / kDeviation); };
   return invert([&](double t) { return (1 - kEven) * below(kCut * t) / below(kCut) + kEven * t; }, u);
@@ -104,7 +104,7 @@ constexpr Scheme kSamplings[]{
     {"logistic", logistic_share, by_option, true},
     {"beta", beta_share, by_option, true},
     {"lognorm_blend", lognorm_blend_share},
-    {"moss_image", moss_image_share},
+    {"logit_normal_cut", logit_normal_cut_share},
 };
 
 /// Numbers that functions of a scheme read.

@@ -26,13 +26,13 @@ namespace burnish::diffusion {
 ///   logistic           density sigmoid(noising_weight (t - noising_bias - 1/2))           s = `shift`
 ///   beta               density t^(noising_weight - 1) (1 - t)^(noising_bias - 1)          s = `shift`
 ///   lognorm_blend      a quarter u, else 1 - e^(0.333 n) / M, cut where it falls below 0; M is the quantile at 750/751
-///   moss_image         a hundredth u, else sigmoid(1.09 + 0.95 n) where that is below 0.95, over 0.95
+///   logit_normal_cut   a hundredth u, else sigmoid(1.09 + 0.95 n) where that is below 0.95, over 0.95
 ///   diffsynth          a uniform index into DiffSynth-Studio's grid of the family (training_grid.h)
 /// Sources: uniform to flux_shift, sigma, logit_normal and mode are sd-scripts' (library/flux_train_utils.py), the last two its
 /// `weighting_scheme`s, after SD3 (arXiv 2403.03206); qwen_shift to logsnr are musubi-tuner's (training/timesteps.py and the trainer);
 /// heavy_tail to beta OneTrainer's `timestep_distribution` (modelSetup/mixin/ModelSetupNoiseMixin.py), where logistic is SIGMOID;
-/// lognorm_blend is ai-toolkit's (samplers/custom_flowmatch_sampler.py), where M is the largest of 750 draws; moss_image is the last stage
-/// of MOSS-Image's training as its report has it.
+/// lognorm_blend is ai-toolkit's (samplers/custom_flowmatch_sampler.py), where M is the largest of 750 draws; logit_normal_cut is the last
+/// stage of MOSS-Image's training as its report has it.
 /// A process may know some of these only; "default" is its own: diffsynth where sigma is drawn.
 struct TimestepOptions {
   std::string mode = "default";

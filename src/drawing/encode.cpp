@@ -7,16 +7,12 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/input_error.h"
 #include "base/text.h"
 #include "data/clip.h"
-#include "data/clip_window.h"
-#include "data/found_references.h"
 #include "data/image.h"
-#include "data/read.h"
-#include "data/resize.h"
+#include "data/read_given.h"
 #include "models/model/columns.h"
 #include "models/model/negative_prompt.h"
 #include "models/parts/shared_units.h"
@@ -98,69 +94,6 @@ bool is_read(const pipeline::Units& units, const std::string& name) {
   return std::ranges::any_of(units, [&](const auto& unit) { return contains(unit.reads, name); });
 }
 
-/// Returns how pictures of a column are brought to size: by their own, as training scales them, or to that of what is drawn.
-data::CropOf crop_for(const Column& column, const Given& given, int64_t division) {
-  const auto drawn = data::frame_of(column.extent_beside(given.extent));
-  const auto area = column.read_as() == kReferences ? given.max_pixels : given.extent.height * given.extent.width;
-  return [=, fit = column.fit](const std::string& file, const data::Size& size) {
-    if (fit == Column::Fit::whole) return data::centre_crop(size, size);
-    if (fit != Column::Fit::own_size) return data::centre_crop(size, drawn);
-    return data::centre_crop(size, data::target_size({.max_pixels = area, .division = division}, size, file));
-  };
-}
-
-/// The first frames of a clip, as many as are drawn, at the rate at which clips are trained.
-at::Tensor read_first_frames(const std::string& file, const Extent& extent, const Column::Frames& frames, const data::CropOf& crop) {
-  const data::ClipRule rule{
-      .num_frames = extent.frames, .rate = data::as_fraction(frames.rate), .first_frames = frames.first, .step = frames.step};
-  const auto window = data::windows_of(rule, data::look_at_clip(file), file).front();
-  if (window.count < extent.frames)
-    data_error("drawing", "{} has {} frames at {} a second, and {} are drawn; give a longer clip, or ask for fewer with --num_frames", file,
-               window.count, window.rate.num / window.rate.den, extent.frames);
-  return data::read_frames(file, window, data::Pixels::colours, crop);
-}
-
-/// References of a prompt, each named by its file or as JSON; clips are scaled to the area of what is drawn.
-std::vector<at::Tensor> read_references(const Column& column, const std::vector<std::string>& cells, const Given& given,
-                                        const Column& target) {
-  const data::ClipRule rule{.may_be_slower = true,
-                            .num_frames = given.extent.frames,
-                            .rate = data::as_fraction(target.frames.rate),
-                            .first_frames = target.frames.first,
-                            .step = target.frames.step};
-  const auto size_of = [&](const std::string& file, const data::Size& frame) {
-    const auto area = given.extent.height * given.extent.width;
-    return data::target_size({.max_pixels = area, .division = target.side}, frame, file);
-  };
-  std::vector<at::Tensor> all;
-  for (const auto& cell : cells) {
-    for (const auto& reference : data::references_in(cell, column.name)) {
-      const auto look = [&](const std::string& file) {
-        if (reference.kind != data::Reference::Kind::picture) return data::look_at_clip(file);
-        return data::ClipLook{.size = data::image_size(file), .num_frames = 1, .duration = {}};
-      };
-      auto one = data::read(column, data::find_reference(column, reference, rule, look), size_of, /*is_mirrored=*/false);
-      all.insert(all.end(), one.begin(), one.end());
-    }
-  }
-  return all;
-}
-
-/// What a prompt gives in a column, whose cells are files, texts or numbers.
-data::Cell read_cells(const Column& column, const std::vector<std::string>& cells, const Given& given, const Column& target) {
-  const auto crop = crop_for(column, given, target.side);
-  if (column.is == Column::Is::references) return read_references(column, cells, given, target);
-  if (column.is == Column::Is::pictures) return data::read_pictures(cells, data::pixels_of(column), crop);
-  if (column.is == Column::Is::sound) {
-    const auto rate = data::as_fraction(target.frames.rate);
-    return data::read_sound(column, cells.front(), {{0, 1}, {given.extent.frames * rate.den, rate.num}});
-  }
-  if (!column.is_seen()) return data::read_value(column, cells.size() == 1 ? nlohmann::json(cells[0]) : nlohmann::json(cells), "a prompt");
-  if (cells.size() != 1) config_error("drawing", "{} names one clip for each that is drawn, and {} are given", column.name, cells.size());
-  if (given.extent.frames == 1 && !data::is_video(cells[0])) return data::read_picture(cells[0], data::Pixels::colours, crop);
-  return read_first_frames(cells[0], given.extent, target.frames, crop);
-}
-
 /// Pixels in [-1, 1], of a picture [C, H, W] and of a clip [C, F, H, W]; other numbers as they are.
 at::Tensor in_model_range(const at::Tensor& tensor) {
   if (tensor.scalar_type() != at::kByte) return tensor;
@@ -177,7 +110,7 @@ pipeline::Value value_of(const data::Cell& cell) {
 }
 
 /// A clip [1, 3, F, H, W], or layers [1, 4, F, H, W], of which the first frame alone is known, and the rest is gray.
-at::Tensor load_first_frame(const Column& references, const Given& given) {
+at::Tensor load_first_frame(const Column& references, const Given& given, const Column& target) {
   if (given.references.size() != 1)
     config_error("drawing",
                  "this model goes on from one picture, and {} are given for a clip; give one with --reference, or --ci behind a "
@@ -185,8 +118,8 @@ at::Tensor load_first_frame(const Column& references, const Given& given) {
                  given.references.size());
   const auto& e = given.extent;
   auto clip = at::zeros({1, references.channels, e.frames, e.height, e.width});
-  auto pixels = data::read_picture(given.references.front(), data::pixels_of(references), crop_for(references, given, 1));
-  clip.select(2, 0).copy_(data::to_model_range(pixels).unsqueeze(0));
+  const auto pictures = std::get<std::vector<at::Tensor>>(data::read_given(references, given.references, {target, e}));
+  clip.select(2, 0).copy_(data::to_model_range(pictures.front()).unsqueeze(0));
   return clip;
 }
 
@@ -214,11 +147,11 @@ std::map<Given, pipeline::Values> load_given(models::Model& model, const std::ve
     for (const auto& column : columns) {
       const bool is_reference = column.read_as() == kReferences;
       if (!is_reference || !begins_with_reference(columns)) {
-        values[column.read_as()] =
-            value_of(read_cells(column, is_reference ? given.references : given.inputs.at(column.name), given, target));
+        const auto& cells = is_reference ? given.references : given.inputs.at(column.name);
+        values[column.read_as()] = value_of(data::read_given(column, cells, {target, given.extent, given.max_pixels}));
         continue;
       }
-      values[kTarget] = load_first_frame(column, given);
+      values[kTarget] = load_first_frame(column, given, target);
       if (is_read(units, kReferences)) values[kReferences] = pipeline::TensorLists{{}};
     }
     check_hears(units, values);

@@ -148,7 +148,7 @@ std::vector<Case> cases() {
   const auto blend = [furthest](double t) { return 0.75 * (1 - phi(furthest + std::log(1 - t) / 0.333) * 751 / 750) + 0.25 * t; };
   add("lognorm_blend", {}, blend, 1);
   const auto of_makers = [](double t) { return 0.99 * phi((logit(0.95 * t) - 1.09) / 0.95) / phi((logit(0.95) - 1.09) / 0.95) + 0.01 * t; };
-  add("moss_image", {}, of_makers, 1);
+  add("logit_normal_cut", {}, of_makers, 1);
   return all;
 }
 
@@ -205,7 +205,7 @@ TEST(SampleSigma, DrawsAreDistributedAsTheQuantilesSay) {
 
 TEST(SampleSigma, IsAFunctionOfTheKeyAndStaysInRange) {
   for (const char* mode : {"uniform", "sigmoid", "shift", "flux_shift", "qwen_shift", "krea2_shift", "ideogram4_shift", "logsnr", "sigma",
-                           "logit_normal", "mode", "cos_map", "lognorm_blend", "moss_image", "diffsynth"}) {
+                           "logit_normal", "mode", "cos_map", "lognorm_blend", "logit_normal_cut", "diffsynth"}) {
     TimestepOptions options = sampled_by(mode);
     const auto sigmas = draw(options, 2000);
     EXPECT_EQ(sigmas, draw(options, 2000)) << mode;

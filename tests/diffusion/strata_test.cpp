@@ -17,8 +17,8 @@ using namespace burnish::diffusion;
 
 namespace {
 
-const std::vector<std::string> kModes{"uniform",      "sigmoid", "shift",      "flux_shift", "ideogram4_shift", "logsnr",    "sigma",
-                                      "logit_normal", "mode",    "heavy_tail", "cos_map",    "lognorm_blend",   "moss_image"};
+const std::vector<std::string> kModes{"uniform",      "sigmoid", "shift",      "flux_shift", "ideogram4_shift", "logsnr",          "sigma",
+                                      "logit_normal", "mode",    "heavy_tail", "cos_map",    "lognorm_blend",   "logit_normal_cut"};
 
 std::vector<double> times(const Process& process, const TimestepOptions& options, int64_t count, const Stretch& stretch = {}) {
   const Strata strata{.key = 5, .count = count};

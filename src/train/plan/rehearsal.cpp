@@ -57,7 +57,7 @@ BatchId largest_batch(const Samples& samples, const Course& course, const Object
   return largest;
 }
 
-/// What a sample gives to an input; of a picture or clip its shape, so that no more than one of them is in memory.
+/// Loads what a sample gives to an input; of a picture or clip its shape alone, so that no more than one of them is in memory.
 pipeline::Value load(const Input& input, const Samples& samples, const Pick& pick) {
   auto value = input.load(samples, pick);
   if (!input.in_list) pipeline::change_tensors(value, of_its_shape);

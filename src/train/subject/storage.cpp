@@ -109,7 +109,7 @@ bool fits(const Pattern& pattern, const std::vector<std::string>& names) {
   return std::ranges::any_of(names, [&](const auto& name) { return pattern.matches(name); });
 }
 
-/// What stays in a component: expressions of the user's may be over the names that other programs have for layers.
+/// Returns what stays in a component: expressions of the user's may be over the names that other programs have for layers.
 std::vector<std::string> high_precision(const models::Model& model, const std::string& component, const ModelChoice& choice) {
   if (choice.high_precision_layers == "default") return model.names().of(component).high_precision;
   std::vector<std::string> stay;
