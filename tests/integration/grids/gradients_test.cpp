@@ -42,11 +42,14 @@ std::vector<Stepped> cases() {
   return all;
 }
 
-/// In torch too the queries of a last block's text have gradients of zero: attention gives them with those of the picture, and nothing
-/// reads what it makes of them. So has the layer behind the sound of a sample that has none: what it predicts counts by 0, which a step
-/// could not know without waiting for the device.
+/// In torch too some layers have gradients of zero: the queries of a last block's text, which attention gives them with those of the
+/// picture, and of which nothing is read; queries and keys of attention over a still's one token of sound, which has all of its weight; and
+/// the layer behind the sound of a sample that has none, whose prediction counts by 0, as a step could not know without waiting for the
+/// device.
 bool is_on_zero_in_torch(const std::string& name) {
-  return name.find(".attn.add_q_proj.") != name.npos || name.find(".attn.norm_added_q.") != name.npos ||
+  const auto has = [&](const char* part) { return name.find(part) != name.npos; };
+  const bool is_value = has(".to_v.") || has(".to_out.") || has(".to_gate");
+  return has(".attn.add_q_proj.") || has(".attn.norm_added_q.") || (has(".audio_attn1.") && !is_value) ||
          name.starts_with("audio_proj_out.");
 }
 
