@@ -288,9 +288,12 @@ void Damaged::damage_tensors(int64_t stride) {
   }
 }
 
-/// Which no code reads, how many batches a batch norm has seen; and what may be a whole number: an alpha, and whether IA³ is of inputs.
-bool may_be_whole(const std::string& name) {
-  return name.ends_with("num_batches_tracked") || name.ends_with(".alpha") || name.ends_with(".on_input");
+/// Which no code reads: how many batches a batch norm has seen, frequencies that are computed, and the norm behind the last layer of a text
+/// encoder whose states before it are read; and what may be a whole number: an alpha, and whether IA³ is of inputs.
+bool may_be_whole(const Part& part, const std::string& name) {
+  const bool is_unread = name.ends_with("num_batches_tracked") || name == "rope.bands" ||
+                         (part.model == "minimax_h3_pipeline" && name == "model.language_model.norm.weight");
+  return is_unread || name.ends_with(".alpha") || name.ends_with(".on_input");
 }
 
 void Damaged::damage_dtypes(int64_t stride) {
@@ -301,7 +304,7 @@ void Damaged::damage_dtypes(int64_t stride) {
     int64_t number = 0;
     Turns turns;
     for (const auto& [name, shape] : damaged.shapes) {
-      if (number++ % stride != 0 || may_be_whole(name)) continue;
+      if (number++ % stride != 0 || may_be_whole(GetParam(), name)) continue;
       damaged.other = name;
       turns.begin(name, shape);
       const std::vector<std::string> dtypes{"BOOL", "I64", "I32", "U8", "F33"};
