@@ -5,6 +5,7 @@
 
 #include "app/cuts_json.h"
 #include "app/json_refusal.h"
+#include "app/learned_samples.h"
 #include "app/survey_text.h"
 #include "app/verbs.h"
 #include "base/count.h"
@@ -45,6 +46,8 @@ struct DataOptions {
   bool json = false;
   std::string contact_sheet;
   int64_t num_pictures = 30;
+  std::string from_run;
+  int64_t num_samples = 20;
 };
 
 /// Datasets as a run of these settings has them, or what is named here in their place. The options that are looked at later become the
@@ -189,8 +192,13 @@ void fields(config::Fields& f, DataOptions& o) {
   f.group("Contact sheet");
   f.path("contact_sheet", o.contact_sheet, "HTML file to write: the pictures by size, as they are cut for training");
   f("num_pictures", o.num_pictures, "of each size on it, at most").at_least(0);
+  f.group("A run");
+  f.path("from_run", o.from_run,
+         "folder of a run that trained: says which of its samples were learned badly and which are known by heart, and nothing else; with "
+         "json of each sample");
+  f("num_samples", o.num_samples, "of each kind that are named, at most").at_least(0);
   for (const char* name : {"data", "settings", "resolution", "enable_bucket", "caption_extension", "trigger_word", "batch_size", "model",
-                           "contact_sheet", "json"})
+                           "contact_sheet", "json", "from_run"})
     f.row(name).level(config::Level::first_run);
 }
 
@@ -199,6 +207,7 @@ void run(const Arguments& arguments, DataOptions& o) {
   fields(f, o);
   auto parsed = config::read_command_line("data", "look at a dataset before training", arguments, f);
   if (parsed.help) return print("{}", parsed.help_text);
+  if (!o.from_run.empty()) return print("{}", o.json ? json_of_learned(o.from_run) : text_of_learned(o.from_run, o.num_samples));
   watch_for_interrupt("interrupted: ends after this picture");
   start_threads();
   const auto dataset = open(o);

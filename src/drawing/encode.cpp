@@ -10,9 +10,8 @@
 
 #include "base/input_error.h"
 #include "base/text.h"
-#include "data/clip.h"
-#include "data/image.h"
 #include "data/read_given.h"
+#include "data/resize.h"
 #include "models/model/columns.h"
 #include "models/model/negative_prompt.h"
 #include "models/parts/shared_units.h"

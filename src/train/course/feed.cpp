@@ -51,7 +51,10 @@ Batch Feed::batch(const pipeline::Stage& stage, const BatchId& id, const AheadRe
   const auto& visited = visits(id);
   const auto& from = source(id);
   auto reads = reads_of(stage, *from.samples.inputs);
-  for (const auto& pick : visited.picks) batch.samples.push_back(loading ? loading->samples.next() : load(reads, from, pick));
+  for (const auto& pick : visited.picks) {
+    batch.samples.push_back(loading ? loading->samples.next() : load(reads, from, pick));
+    batch.rows.push_back(pick.row);
+  }
   batch.part = visited.part;
   batch.draws = course_.draws(visited, {stage.drawn.begin(), stage.drawn.end()});
   if (ahead == nullptr) return batch;

@@ -11,6 +11,7 @@ struct Batch {
   std::vector<pipeline::Values> samples;  ///< values of each visit's sample, its pictures as bytes
   pipeline::Values draws;
   BatchPart part = {};
+  std::vector<int64_t> rows = {};  ///< rows of these samples
 };
 
 /// Brings the pictures of a batch into the range of models, where they lie (train/samples/pixels.h).

@@ -26,7 +26,7 @@ bool is_of_run(const OutputSettings& output) {
 std::vector<std::filesystem::path> taken_names(const OutputSettings& output) {
   std::vector<std::filesystem::path> taken;
   std::error_code failed;
-  for (const char* name : {"config.toml", "log.jsonl", "log.csv", "plan.json", "report.html", "status.json", "state"}) {
+  for (const char* name : {"config.toml", "log.jsonl", "log.csv", "plan.json", "report.html", "status.json", "visits.jsonl", "state"}) {
     const auto path = output.folder / name;
     const bool is_empty = io::is_folder(path) && std::filesystem::is_empty(path, failed);
     if (io::is_there(path) && !is_empty) taken.push_back(path);

@@ -60,7 +60,19 @@ std::vector<LossBin> by_time(std::span<const double> losses, const std::vector<O
 struct Counting {
   std::vector<Objective::Counted> by_time;  ///< none where samples have no time of their own
   std::vector<double> shares;               ///< shares of the step's loss that they would have without weights
+  std::vector<int64_t> rows;
+  std::vector<int64_t> places;  ///< places that they have among all visits of the step
+  int64_t num_places = 0;       ///< the number of these, of all processes
 };
+
+/// Puts the losses of a step's samples in their places among all visits of the step, of which other processes have some.
+std::vector<VisitLoss> visits_of(std::span<const double> losses, const Counting& counting) {
+  if (counting.by_time.empty()) return {};
+  std::vector<VisitLoss> visits(static_cast<size_t>(counting.num_places));
+  for (size_t i = 0; i < losses.size(); ++i)
+    visits.at(static_cast<size_t>(counting.places.at(i))) = {counting.rows.at(i), counting.by_time.at(i).share, losses[i]};
+  return visits;
+}
 
 /// The mean of samples' losses before they are weighted, as far as this process has them.
 double unweighted(std::span<const double> losses, const std::vector<double>& shares) {
@@ -93,6 +105,7 @@ struct OnTheWay {
     auto losses = std::span<const double>(all).subspan(2 + logged.size());
     report.raw_loss = unweighted(losses, counting.shares);
     report.by_time = by_time(losses, counting.by_time);
+    report.visits = visits_of(losses, counting);
   }
 };
 
@@ -111,10 +124,13 @@ Gradients next_gradients(const Training& training, StepReport& report, Counting&
   auto& trainee = training.trainee;
   const auto num_batches = training.course.batches_per_step();
   const auto num_places = training.settings.step.division.num_places;  // of which the first counts for all
+  const auto visits_a_batch = training.course.num_visits() / training.course.num_batches();
+  counting.num_places = num_batches * visits_a_batch;
   BatchId id{.number = trainee.progress.batch};
   auto next = [&] {
     auto start = Clock::now();
     auto batch = training.batch(id);
+    const auto first = (id.number - trainee.progress.batch) * visits_a_batch + batch.part.first;
     id = train::next(id, batch.part);
     if (id.number < training.course.num_batches()) training.feed.prefetch(trainee.live, id);
     report.data_seconds += seconds_since(start);
@@ -123,6 +139,10 @@ Gradients next_gradients(const Training& training, StepReport& report, Counting&
     counting.by_time.insert(counting.by_time.end(), of_batch.begin(), of_batch.end());
     auto share = batch.part.share * static_cast<double>(num_places) / static_cast<double>(num_batches * std::ssize(batch.samples));
     counting.shares.insert(counting.shares.end(), batch.samples.size(), share);
+    for (int64_t i = 0; i < std::ssize(batch.rows); ++i) {
+      counting.rows.push_back(batch.rows[static_cast<size_t>(i)]);
+      counting.places.push_back(first + i);
+    }
     return batch;
   };
   const auto settings = step_settings(training);
@@ -139,7 +159,8 @@ void look_around(const Training& training, StepReport& report, bool& stops) {
 /// What a step came to on this process, as numbers that add up to what it came to on all of them. The norm is of all of them already, and
 /// taken from the first, so that every process clips alike whatever its processor. Says where the loss or gradients were not finite, if
 /// they were not.
-std::string sum_over_processes(const dist::World& world, const dist::Reduction* gradients, StepReport& report, bool& stops) {
+std::string sum_over_processes(const dist::World& world, const dist::Reduction* gradients, int64_t num_visits, StepReport& report,
+                               bool& stops) {
   if (world.size() == 1) return "";
   bool is_finite = std::isfinite(report.loss) && (gradients == nullptr || gradients->was_finite());
   std::vector<double> numbers{report.loss,
@@ -155,6 +176,8 @@ std::string sum_over_processes(const dist::World& world, const dist::Reduction* 
     auto mine = bin < report.by_time.size() ? report.by_time[bin] : LossBin{};
     numbers.insert(numbers.end(), {mine.raw, mine.weighted, static_cast<double>(mine.count)});
   }
+  report.visits.resize(static_cast<size_t>(num_visits));
+  for (const auto& visit : report.visits) numbers.insert(numbers.end(), {static_cast<double>(visit.row - kNoRow), visit.time, visit.loss});
   auto sums = dist::sum_of(world.group(), numbers);
   report.loss = sums[0];
   report.grad_norm = sums[1];
@@ -165,7 +188,11 @@ std::string sum_over_processes(const dist::World& world, const dist::Reduction* 
   for (const auto& [word, flag] : records::kAskedWords) report.asked.*flag = sums[at++] > 0;
   for (auto& [name, mean] : report.logged) mean = sums[at++];
   std::vector<LossBin> bins;
-  for (; at < sums.size(); at += 3) bins.push_back({sums[at], sums[at + 1], static_cast<int64_t>(sums[at + 2])});
+  for (size_t bin = 0; bin < kTimeBins; ++bin, at += 3) bins.push_back({sums[at], sums[at + 1], static_cast<int64_t>(sums[at + 2])});
+  for (auto& visit : report.visits) {
+    visit = {static_cast<int64_t>(sums[at]) + kNoRow, sums[at + 1], sums[at + 2]};
+    at += 3;
+  }
   bool has_any = std::ranges::any_of(bins, [](const LossBin& bin) { return bin.count > 0; });
   report.by_time = has_any ? bins : std::vector<LossBin>();
   if (sums[4] == 0) return "";
@@ -203,7 +230,8 @@ Taken step(const Training& training, bool& stops) {
     if (!is_read) break;
     on_the_way.read(report);
     look_around(training, report, stops);
-    where = sum_over_processes(training.world, trainee.reduction.get(), report, stops);
+    const auto num_visits = training.course.num_visits() / training.course.num_steps();
+    where = sum_over_processes(training.world, trainee.reduction.get(), num_visits, report, stops);
   } while (std::isfinite(report.loss) && !std::isfinite(report.grad_norm) && trainee.progress.loss_scale.retreat());
   if (is_read) require_finite(report, where, trainee);
   if (training.world.size() > 1) gradients.norm.fill_(report.grad_norm);

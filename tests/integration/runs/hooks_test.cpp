@@ -95,7 +95,7 @@ TEST_F(Hooks, OldWeightsGoAndTheBestStay) {
   trained_with_hooks("--max_steps 7 --save_steps 2 --keep_last 2 --validation_steps 3 --keep_best " + held_out(), folder / "run");
   auto files = contents(folder / "run");
   EXPECT_THAT(names(files), testing::ElementsAre("best.safetensors", "config.toml", "log.jsonl", "plan.json", "state/state.safetensors",
-                                                 "step-6.safetensors", "step-7.safetensors", "validation.json"));
+                                                 "step-6.safetensors", "step-7.safetensors", "validation.json", "visits.jsonl"));
   std::map<double, int64_t> by_loss;
   for (const auto& line : read_log(folder / "run")) {
     auto step = line["step"].get<int64_t>();

@@ -14,6 +14,7 @@
 #include "records/csv_log.h"
 #include "records/event_file.h"
 #include "records/json_log.h"
+#include "records/visits.h"
 #include "train/options/fields.h"
 #include "train/options/meaning.h"
 #include "train/run/hooks/hooks.h"
@@ -60,6 +61,13 @@ nlohmann::json line_of(const StepReport& r, const Training& training) {
   return line;
 }
 
+/// The samples of a run, as its log of visits names them.
+std::vector<records::VisitedSample> named(const Samples& samples) {
+  std::vector<records::VisitedSample> all;
+  for (const auto& sample : samples.list) all.push_back({sample.number, sample.row.file, sample.row.prompt});
+  return all;
+}
+
 /// `few` under the names that `all` has, NaN where it lacks one.
 records::Record with_columns_of(const records::Record& all, const records::Record& few) {
   records::Record record{.step = few.step, .time = few.time, .values = {}};
@@ -90,6 +98,7 @@ class Log final : public Hook {
     if (last < training_.course.num_steps()) write_config();
     training_.status.count_steps(training_.course.num_steps());
     lines_.emplace(output.folder / "log.jsonl", last);
+    visits_.emplace(output.folder, last, named(training_.feed.samples()));
     if (output.logs.csv) table_.emplace(output.folder / "log.csv", last);
     if (output.logs.tensorboard) events_.emplace(output.folder / "tensorboard", last, now());
     save_plan(training_.plan, output.folder / "plan.json");
@@ -117,6 +126,7 @@ class Log final : public Hook {
   void stepped(StepReport& r) override {
     auto line = line_of(r, training_);
     lines_->write(line);
+    write_visits(r);
     if (!table_ && !events_) return;
     auto record = *records::to_record(line);
     if (table_ && start_) table_->write(with_columns_of(record, *start_));
@@ -126,8 +136,18 @@ class Log final : public Hook {
   }
 
  private:
+  /// Logs the visits of rows; the empty caption alone is no row's.
+  void write_visits(const StepReport& r) {
+    std::vector<records::Visit> visits;
+    for (const auto& visit : r.visits) {
+      if (visit.row != kNoRow) visits.push_back({r.step, visit.row, visit.time, visit.loss});
+    }
+    if (!visits.empty()) visits_->write(r.step, visits);
+  }
+
   const Training& training_;
   std::optional<records::JsonLog> lines_;
+  std::optional<records::VisitLog> visits_;
   std::optional<records::CsvLog> table_;
   std::optional<records::EventFile> events_;
   std::optional<records::Record> start_;  ///< the record of step 0, which a table takes when it knows its columns
