@@ -78,11 +78,11 @@ TEST_F(Ltx2Rates, ASlowerClipKeepsItsOwnRate) {
 
 TEST_F(Ltx2Rates, PreviewsAndPlansAreOfTheRateThatIsTrained) {
   const auto prompts = write("prompts.txt", "red apple --w 64 --h 32 --f 9 --s 2\n");
-  run_ok("train " + with_options(kHeard + kAtTwelve + "--preview_every 3 --preview_prompts " + quoted(prompts), "previewed"));
+  run_ok("train " + with_options(kHeard + kAtTwelve + "--preview_steps 3 --preview_prompts " + quoted(prompts), "previewed"));
   const auto clip = data::look_at_clip((at("previewed") / "samples/step-000003/00.mp4").string());
   EXPECT_NEAR(static_cast<double>(clip.duration.num) / static_cast<double>(clip.duration.den), 0.75, 1e-3);
   EXPECT_THAT(run_ok("plan " + ltx2_model() + kLtx2Size + "--num_frames 9 --lora_rank 4 --max_steps 3 " + kHeard + kAtTwelve),
-              HasSubstr("audio_vae"));
+              HasSubstr("encode_sound"));
 }
 
 TEST_F(Ltx2Rates, AModelOfOneRateRefusesOthers) {
