@@ -62,6 +62,17 @@ std::vector<at::Tensor> read_references(const Column& column, const std::vector<
 
 }  // namespace
 
+at::Tensor read_beginning(const Column& column, const std::string& file, const DrawnTarget& target, int64_t count) {
+  if (count >= target.extent.frames)
+    config_error("drawing", "the first {} frames are given, and {} are drawn; ask for more with --num_frames", count, target.extent.frames);
+  const ClipRule rule{.num_frames = count, .rate = as_fraction(target.column.frames.rate), .step = 1};
+  const auto window = windows_of(rule, look_at_clip(file), file).front();
+  if (window.count < count)
+    data_error("drawing", "{} has {} frames at this rate, and the first {} are given; name a longer clip, or give fewer", file,
+               window.count, count);
+  return read_frames(file, window, pixels_of(column), crop_for(column, target));
+}
+
 Cell read_given(const Column& column, const std::vector<std::string>& cells, const DrawnTarget& target) {
   if (column.is == Is::references) return read_references(column, cells, target);
   if (column.is == Is::pictures) return read_pictures(cells, pixels_of(column), crop_for(column, target));

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -48,7 +49,10 @@ bool reads_clips_as_references(const Columns& columns) {
 Given given_of(models::Model& model, const Picture& picture) {
   Given given{picture.references, model.scales_references() ? 0 : picture.extent.height * picture.extent.width, picture.inputs};
   const auto columns = columns_beside(model);
-  if (!picture.inputs.empty() || begins_with_reference(columns) || reads_clips_as_references(columns)) given.extent = picture.extent;
+  if (!picture.inputs.empty() || begins_with_reference(columns) || reads_clips_as_references(columns)) {
+    given.extent = picture.extent;
+    given.frame_rate = rate_of(model, picture);
+  }
   given.strengths = strengths_for(model, model.units().encode_references, picture);
   return given;
 }
@@ -83,6 +87,7 @@ pipeline::Value repeated(const pipeline::Value& value, int64_t count) {
   if (const auto* lists = std::get_if<pipeline::TensorLists>(&value))
     return pipeline::TensorLists(static_cast<size_t>(count), lists->at(0));
   const auto& tensor = std::get<at::Tensor>(value);
+  if (tensor.dim() == 0) return tensor;
   auto shape = tensor.sizes().vec();
   shape[0] = count;
   return tensor.expand(shape);
@@ -108,8 +113,9 @@ pipeline::Value value_of(const data::Cell& cell) {
   return pipeline::TensorLists{std::move(list)};
 }
 
-/// A clip [1, 3, F, H, W], or layers [1, 4, F, H, W], of which the first frame alone is known, and the rest is gray.
-at::Tensor load_first_frame(const Column& references, const Given& given, const Column& target) {
+/// A clip [1, 3, F, H, W], or layers [1, 4, F, H, W], of which the first frames alone are known, as many as the model is given, and the
+/// rest is gray.
+at::Tensor load_first_frames(const Column& references, const Given& given, const data::DrawnTarget& target) {
   if (given.references.size() != 1)
     config_error("drawing",
                  "this model goes on from one picture, and {} are given for a clip; give one with --reference, or --ci behind a "
@@ -117,7 +123,12 @@ at::Tensor load_first_frame(const Column& references, const Given& given, const 
                  given.references.size());
   const auto& e = given.extent;
   auto clip = at::zeros({1, references.channels, e.frames, e.height, e.width});
-  const auto pictures = std::get<std::vector<at::Tensor>>(data::read_given(references, given.references, {target, e}));
+  if (const auto count = references.frames.first; count > 1) {
+    const auto frames = data::read_beginning(references, given.references.front(), target, count);
+    clip.narrow(2, 0, count).copy_(data::frames_to_model_range(frames).unsqueeze(0));
+    return clip;
+  }
+  const auto pictures = std::get<std::vector<at::Tensor>>(data::read_given(references, given.references, target));
   clip.select(2, 0).copy_(data::to_model_range(pictures.front()).unsqueeze(0));
   return clip;
 }
@@ -143,14 +154,17 @@ std::map<Given, pipeline::Values> load_given(models::Model& model, const std::ve
     auto given = given_of(model, picture);
     if (all.contains(given)) continue;
     auto& values = all[given];
+    values[kNumFrames] = at::scalar_tensor(picture.extent.frames, at::kLong);
+    data::DrawnTarget drawn{target, given.extent, given.max_pixels};
+    drawn.column.frames.rate = given.frame_rate;
     for (const auto& column : columns) {
       const bool is_reference = column.read_as() == kReferences;
       if (!is_reference || !begins_with_reference(columns)) {
         const auto& cells = is_reference ? given.references : given.inputs.at(column.name);
-        values[column.read_as()] = value_of(data::read_given(column, cells, {target, given.extent, given.max_pixels}));
+        values[column.read_as()] = value_of(data::read_given(column, cells, drawn));
         continue;
       }
-      values[kTarget] = load_first_frame(column, given, target);
+      values[kTarget] = load_first_frames(column, given, drawn);
       if (is_read(units, kReferences)) values[kReferences] = pipeline::TensorLists{{}};
     }
     check_hears(units, values);
@@ -243,6 +257,10 @@ pipeline::Values stack_given(models::Model& model, const Encoded& encoded, const
   auto values = encoded.given.at(given_of(model, picture));
   for (auto& [name, value] : values) value = repeated(value, count);
   return values;
+}
+
+double rate_of(const models::Model& model, const Picture& picture) {
+  return model.latent_space().rate_of(picture.extent.frames > 1 ? picture.frame_rate : 0);
 }
 
 pipeline::Values encode_size(const pipeline::Units& units, const Picture& picture, int64_t count, c10::Device device) {
