@@ -1,5 +1,8 @@
 // What the page asks of the server.
 
+/** What addresses of the studio begin with: "/", or behind a proxy the path that it shows the studio under. Scripts lie in `page/` below it. */
+const root = new URL("..", import.meta.url).pathname;
+
 class Refused extends Error {
   constructor(answer, status) {
     super(answer.sentence ?? `The server answered ${status}.`);
@@ -11,7 +14,7 @@ class Refused extends Error {
 /** `outlives`: sent even if the page is closed meanwhile. */
 async function ask(method, path, body, outlives = false) {
   const options = {method, keepalive: outlives, headers: body === undefined ? {} : {"Content-Type": "application/json"}, body: body === undefined ? undefined : JSON.stringify(body)};
-  const response = await fetch(`/api/${path}`, options);
+  const response = await fetch(`${root}api/${path}`, options);
   const text = await response.text();
   let answer = {};
   try { answer = JSON.parse(text); } catch { answer = {sentence: text.trim()}; }

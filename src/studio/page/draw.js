@@ -1,7 +1,7 @@
 // Drawing: what is listed is combined into a grid, whose pictures appear as they are done.
 
 const drawStates = drawing => drawing.state !== "ended" ? drawing.state : drawing.exit_code === 0 || drawing.done >= drawing.total ? "done" : drawing.exit_code === 130 ? "interrupted" : drawing.exit_code === null ? "" : "failed";
-const pictureUrl = (name, file) => `/api/drawings/${named(name)}/${named(file)}`;
+const pictureUrl = (name, file) => `${root}api/drawings/${named(name)}/${named(file)}`;
 const isClipName = file => /\.(mp4|webm)$/.test(file);
 
 /** Axes of a grid in the order in which they are offered, each with what a cell says of it. */
@@ -25,7 +25,7 @@ async function samplesOf(run) {
 
 /** What the form asks for. */
 class DrawForm {
-  constructor(files, runs, schema, wanted = "") {
+  constructor(files, runs, schema, wanted = "", isOfSaves = false) {
     this.files = files;
     this.adapters = files.filter(file => file.is_adapter || file.place === "loras");
     this.loras = [];
@@ -68,6 +68,7 @@ class DrawForm {
     if (hasRun(wanted)) this.ofRun(wanted);
     else if (last) this.fill(last);
     else if (runs.length > 0) this.ofRun(runs[0].name);
+    if (isOfSaves) this.allSaves();
     this.count();
   }
 
@@ -298,7 +299,7 @@ async function takeDropped(files, form, refresh) {
 
 async function showDraw(view, query) {
   const [files, runs, schema] = await Promise.all([get("files"), get("runs"), get("options/sample")]);
-  const form = new DrawForm(files, runs, schema, query.get("run") ?? ""), drawn = new DrawnGrid(settings => { form.fill(settings); form.prompts.focus(); say(words.drawing.filled); }, name => binDrawing(name)), list = h("ul", {class: "sets"});
+  const form = new DrawForm(files, runs, schema, query.get("run") ?? "", query.has("saves")), drawn = new DrawnGrid(settings => { form.fill(settings); form.prompts.focus(); say(words.drawing.filled); }, name => binDrawing(name)), list = h("ul", {class: "sets"});
   const drop = event => {
     event.preventDefault();
     takeDropped(event.dataTransfer.files, form, async name => {
