@@ -6,7 +6,7 @@ usage: check_studio_faults.py FOLDER
 Each test is something that a person did and that went wrong once: a preset that only looked chosen, a form that forgot, a caption that was lost. Runs are folders that look like
 those of runs; nothing is trained. Screenshots are left in FOLDER, to be looked at.
 """
-import http.client, http.server, json, pathlib, random, shutil, subprocess, tempfile, threading, time, unittest
+import contextlib, http.client, http.server, json, pathlib, random, shutil, socket, subprocess, tempfile, threading, time, unittest
 
 import check_studio, runs
 from browser import Browser
@@ -23,24 +23,27 @@ class Proxy(http.server.ThreadingHTTPServer):
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def forward(self):
+        try:
+            self.pass_on()
+        except (OSError, http.client.HTTPException):
+            self.close_connection = True  # the browser went away, or the server
+
+    def pass_on(self):
         if not self.path.startswith(self.server.prefix):
             return self.send_error(404)
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port)
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        connection.request(self.command, self.path[len(self.server.prefix) - 1:], body or None, {name: value for name, value in self.headers.items() if name.lower() != "connection"})
-        answer = connection.getresponse()
-        self.send_response(answer.status)
-        for name, value in answer.getheaders():
-            if name.lower() not in ("connection", "keep-alive", "transfer-encoding"):
-                self.send_header(name, value)
-        self.send_header("Connection", "close")
-        self.end_headers()
-        try:
+        with contextlib.closing(connection):
+            connection.request(self.command, self.path[len(self.server.prefix) - 1:], body or None, {name: value for name, value in self.headers.items() if name.lower() != "connection"})
+            answer = connection.getresponse()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in ("connection", "keep-alive", "transfer-encoding"):
+                    self.send_header(name, value)
+            self.send_header("Connection", "close")
+            self.end_headers()
             while piece := answer.read1(65536):
                 self.wfile.write(piece)
-        except (OSError, http.client.HTTPException):
-            pass  # the browser went away, or the server
-        connection.close()
 
     do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = forward
 
@@ -241,7 +244,7 @@ class Faults(unittest.TestCase):
         self.form()
         for option, line, says in (
                 ("dataset_base_path", 'dataset_base_path = "../datasets/nosuch"', "datasets/nosuch"),
-                ("resolution", "resolution = [12]\nenable_bucket = true", "must be multiples of"),
+                ("resolution", "resolution = [12]", "must be multiples of"),
                 ("lora_target_modules", 'lora_target_modules = "nosuch"', "nosuch"),
                 ("validation_metadata_path", 'validation_metadata_path = "no.csv"\nvalidation_steps = 5', "no.csv"),
                 ("lora_checkpoint", 'lora_checkpoint = "no.safetensors"', "no.safetensors"),
@@ -426,6 +429,14 @@ class Faults(unittest.TestCase):
         self.browser.evaluate("location.href = '/runs/fox/'")
         self.wait_text(".standing p", "everything is saved, Resume goes on")
         self.assertNotIn("--", self.browser.evaluate("document.querySelector('.head').innerText"))
+        self.browser.open(self.browser.evaluate("location.origin") + "/#/new")
+        junk = self.folder / "junk.toml"
+        junk.write_text("nothing_that_anybody_knows = 3\n")
+        self.click("Another trainer", ".segments button")
+        self.browser.choose_files(lambda: self.press("#from-files"), [junk])
+        self.wait_text(".toast", "junk.toml")
+        self.assertNotIn("--", self.browser.evaluate("document.querySelector('.toast').innerText"))
+        self.allow("status of")
 
     def test_a_run_that_is_done_goes_on_for_more_steps(self):
         run = runs.make_run(self.folder / "runs/fox", 100, 100)
@@ -725,12 +736,12 @@ class Faults(unittest.TestCase):
         self.assertEqual(self.browser.evaluate("document.querySelector('.file-list a.button').download"), "one-step-20.safetensors")
 
     def test_models_of_other_programs_are_found_and_own_ones_deleted(self):
-        home = self.folder / "home"
-        for place in (home / "ComfyUI/models/diffusers/theirs", self.folder / "models/mine", home / "hub/models--me--tiny/snapshots/abc"):
+        home, commit = self.folder / "home", "0123456789" * 4
+        for place in (home / "ComfyUI/models/diffusers/theirs", self.folder / "models/mine", home / f"hub/models--me--tiny/snapshots/{commit}"):
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copytree(check_studio.MODEL, place)
         (home / "hub/models--me--tiny/refs").mkdir()
-        (home / "hub/models--me--tiny/refs/main").write_text("abc")
+        (home / "hub/models--me--tiny/refs/main").write_text(commit)
         self.browser.open("about:blank")  # which asks for nothing while the studio is away
         self.studio.close()
         self.studio.variables = {"HOME": str(home), "HF_HUB_CACHE": str(home / "hub")}
@@ -869,6 +880,23 @@ class Away(unittest.TestCase):
         self.assertTrue(self.studio.address.startswith("https://127.0.0.1:"))
         self.browser.call("Security.setIgnoreCertificateErrors", ignore=True)
         self.browser.open(self.studio.address)
+        self.go_about()
+
+    def test_over_a_network(self):
+        """By the address that this machine has there, as others ask for it."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+            try:
+                asked.connect(("192.0.2.1", 9))  # sends nothing: the system only says by which of its addresses it would
+            except OSError:
+                self.skipTest("this machine is on no network")
+            address = asked.getsockname()[0]
+        _, token = self.open("--listen")
+        port = json.loads((self.folder / "work/.studio.json").read_text())["port"]
+        self.browser.open(f"http://{address}:{port}/")
+        self.browser.wait("document.querySelector('#token') !== null")
+        self.browser.complaints.clear()  # of the page that asks, which is none that was allowed
+        self.browser.write(token)
+        self.browser.click("document.querySelector('button')")
         self.go_about()
 
     def test_behind_a_proxy(self):

@@ -29,7 +29,7 @@ const json kOptions = json::parse(R"({"options": [
 class McpTest : public StudioTest {
  protected:
   McpTest()
-      : client_(port, token),
+      : client_({port}, token),
         mcp([this](const std::string& method, const std::string& path, const json& body) { return client_.ask(method, path, body); },
             kOptions) {}
 

@@ -3,9 +3,12 @@
 /** What addresses of the studio begin with: "/", or behind a proxy the path that it shows the studio under. Scripts lie in `page/` below it. */
 const root = new URL("..", import.meta.url).pathname;
 
+/** What a program's sentence says to whoever sees fields and buttons: these where it speaks of commands, and names of options without dashes. */
+const plainSentence = sentence => commandWords.reduce((text, [command, button]) => text.replace(command, button), sentence).replace(/--([a-z][a-z0-9_]*)/g, "$1");
+
 class Refused extends Error {
   constructor(answer, status) {
-    super(answer.sentence ?? `The server answered ${status}.`);
+    super(plainSentence(answer.sentence ?? `The server answered ${status}.`));
     this.answer = answer;
     this.status = status;
   }

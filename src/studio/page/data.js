@@ -22,7 +22,7 @@ class DatasetPage {
     this.tag = "";
     this.areTags = false;
     this.allTags = h("datalist", {id: "all-tags"});
-    this.grid = new Grid(item => this.cell(item), 364);
+    this.grid = new Grid(item => this.cell(item), 396);
     this.count = h("p", {class: "explain", role: "status"});
     this.search = h("input", {type: "search", id: "caption-search", oninput: () => this.show()});
     this.cuts = new Cuts(name, () => this.show());

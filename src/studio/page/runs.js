@@ -33,6 +33,9 @@ function runCard(run, isChosen, choose) {
   return card;
 }
 
+/** A time that was only estimated: of minutes no seconds are said. */
+const roughly = seconds => duration(seconds < 90 ? Math.round(seconds) : 60 * Math.round(seconds / 60)).replace(/ 00 s$/, "");
+
 /** In how many seconds each of those that wait begins, in steps of ten so that rows stay as they are: 0 for the next one, undefined where that is not known. */
 function startsOf(waiting, going, isUnknown) {
   let until = isUnknown || going.some(run => !(run.seconds_left > 0)) ? NaN : going.reduce((sum, run) => sum + run.seconds_left, 0);
@@ -89,7 +92,7 @@ class Waiting {
 
   /** How long it is, as it was planned, and when it is its turn. */
   facts(job) {
-    return [job.steps > 0 ? words.numSteps(job.steps) : "", job.seconds > 0 ? words.about(duration(job.seconds)) : "", job.starts === undefined ? "" : job.starts > 0 ? words.startsIn(duration(job.starts)) : words.startsNext].filter(Boolean).join(" · ");
+    return [job.steps > 0 ? words.numSteps(job.steps) : "", job.seconds > 0 ? words.about(roughly(job.seconds)) : "", job.starts === undefined ? "" : job.starts > 0 ? words.startsIn(roughly(job.starts)) : words.startsNext].filter(Boolean).join(" · ");
   }
 
   /** A job that is taken out can be had back, at the end of those that wait; one that goes on with a run is asked for on its page again. */
