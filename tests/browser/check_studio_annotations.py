@@ -89,8 +89,13 @@ class Annotations(unittest.TestCase):
         self.wait_text("dialog .explain", "No CLIPSeg is on this machine.")
         self.type("#mask-model", "nowhere")
         self.click("Start")
+        self.wait_text(".toast", "mask_prompt says what is to count")  # before anything waits, and what was typed stays
+        self.assertEqual(self.browser.evaluate("document.querySelector('#mask-model').value"), "nowhere")
+        self.browser.complaints = [one for one in self.browser.complaints if "400" not in one]
+        self.type("#mask-mask_prompt", "a cat")
+        self.click("Start")
         self.wait_text(".state.failed", "Failed")
-        self.wait_text(".problem", "mask_prompt says what is to count")
+        self.wait_text(".problem", "nowhere")
         self.assertEqual(self.browser.complaints, [])
 
 

@@ -735,6 +735,17 @@ class Faults(unittest.TestCase):
         self.browser.wait("[...document.querySelectorAll('.file-list a.file')].filter(one => one.offsetParent).map(one => one.textContent).join() === 'one-step-20.safetensors'")
         self.assertEqual(self.browser.evaluate("document.querySelector('.file-list a.button').download"), "one-step-20.safetensors")
 
+    def test_drawings_are_found_by_their_names(self):
+        for name in [f"grid-{i}" for i in range(9)] + ["fox"]:
+            drawing = self.folder / "drawings" / name
+            drawing.mkdir()
+            (drawing / "grid.json").write_text('{"settings": {"prompts": ["a fox"]}, "cells": [{"prompt": "a fox", "seed": 0, "picture": 0}], "total": 1}')
+        self.go("#/draw")
+        self.browser.wait("document.querySelectorAll('.drawn-side .sets li').length === 10")
+        self.press(".search-drawings")
+        self.browser.write("fo")
+        self.browser.wait("[...document.querySelectorAll('.drawn-side .sets a')].map(one => one.textContent).join() === 'fox'")
+
     def test_models_of_other_programs_are_found_and_own_ones_deleted(self):
         home, commit = self.folder / "home", "0123456789" * 4
         for place in (home / "ComfyUI/models/diffusers/theirs", self.folder / "models/mine", home / f"hub/models--me--tiny/snapshots/{commit}"):

@@ -299,7 +299,7 @@ async function takeDropped(files, form, refresh) {
 
 async function showDraw(view, query) {
   const [files, runs, schema] = await Promise.all([get("files"), get("runs"), get("options/sample")]);
-  const form = new DrawForm(files, runs, schema, query.get("run") ?? "", query.has("saves")), drawn = new DrawnGrid(settings => { form.fill(settings); form.prompts.focus(); say(words.drawing.filled); }, name => binDrawing(name)), list = h("ul", {class: "sets"});
+  const form = new DrawForm(files, runs, schema, query.get("run") ?? "", query.has("saves")), drawn = new DrawnGrid(settings => { form.fill(settings); form.prompts.focus(); say(words.drawing.filled); }, name => binDrawing(name)), list = h("ul", {class: "sets"}), search = h("input", {type: "search", class: "search-drawings", hidden: true, placeholder: words.drawing.search, "aria-label": words.drawing.search});
   const drop = event => {
     event.preventDefault();
     takeDropped(event.dataTransfer.files, form, async name => {
@@ -312,8 +312,14 @@ async function showDraw(view, query) {
   const picker = h("input", {type: "file", multiple: true, hidden: true, id: "draw-files", onchange: event => { drop({preventDefault() {}, dataTransfer: {files: event.target.files}}); }});
   view.replaceChildren(h("div", {class: "drawing", ondragover: event => event.preventDefault(), ondrop: drop},
     h("div", {class: "section-head"}, h("h1", {}, words.drawing.title), h("span", {class: "actions"}, h("button", {type: "button", onclick: () => picker.click()}, words.drawing.openFile), picker)),
-    h("p", {class: "explain"}, words.drawing.drop), h("div", {class: "drawer"}, form.element, h("div", {class: "drawn-side"}, drawn.element, h("section", {}, h("h2", {}, words.drawing.all), list)))));
-  let last = "", lastShown = "";
+    h("p", {class: "explain"}, words.drawing.drop), h("div", {class: "drawer"}, form.element, h("div", {class: "drawn-side"}, drawn.element, h("section", {}, h("h2", {}, words.drawing.all), search, list)))));
+  let last = "", lastShown = "", all = [];
+  const showList = name => {
+    const wish = search.value.trim().toLowerCase(), found = all.filter(one => one.name.toLowerCase().includes(wish));
+    search.hidden = all.length < 9;
+    list.replaceChildren(...all.length === 0 ? [h("li", {class: "explain"}, words.drawing.none)] : found.map(one => drawingRow(one, name)));
+  };
+  search.addEventListener("input", () => showList(query.get("show") ?? all[0]?.name));
   const undo = new Undo(), binDrawing = name => throwAway(`drawings/${named(name)}`, name, undo, async () => {
     lastShown = "";
     drawn.element.replaceChildren();
@@ -323,7 +329,8 @@ async function showDraw(view, query) {
   });
   const refresh = async () => {
     const drawings = await get("drawings"), name = query.get("show") ?? drawings[0]?.name, text = JSON.stringify(drawings);
-    if (text !== last) list.replaceChildren(...drawings.length === 0 ? [h("li", {class: "explain"}, words.drawing.none)] : drawings.map(one => drawingRow(one, name)));
+    all = drawings;
+    if (text !== last) showList(name);
     last = text;
     if (name === undefined || !drawings.some(one => one.name === name)) return;
     const shown = await get(`drawings/${named(name)}`), shownText = JSON.stringify(shown);

@@ -83,6 +83,7 @@ const english = {
     awayNote: "From Hugging Face, into its cache. Some ask you to accept a license on their page first.",
   },
   drawing: {
+    search: "Search drawings",
     title: "Drawing", base: "Model from run", otherModel: "Files or Hugging Face id", model: "Model", modelNote: "Folders, files or a name, with commas between.", loras: "LoRAs", addLora: "Add a LoRA …",
     noLoras: "No LoRA yet", lorasNote: "What runs saved, and what lies in loras/ of the workspace.", strengthOf: name => `Strength of ${name}`, apart: "One at a time",
     prompts: "Prompts", promptsNote: "One a line. Flags behind a prompt count, as in prompt files: -\u2060-w 512 -\u2060-h 512.", negative: "Negative prompt", negativeNote: "What to steer away from, with guidance above 1.",

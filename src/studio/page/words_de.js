@@ -83,6 +83,7 @@ const german = {
     awayNote: "Von Hugging Face, in dessen Zwischenspeicher. Bei manchen ist dort zuerst eine Lizenz anzunehmen.",
   },
   drawing: {
+    search: "Zeichnungen suchen",
     title: "Zeichnen", base: "Modell von Lauf", otherModel: "Dateien oder Hugging-Face-ID", model: "Modell", modelNote: "Ordner, Dateien oder ein Name, durch Kommas getrennt.", loras: "LoRAs", addLora: "Eine LoRA hinzufügen …",
     noLoras: "Noch keine LoRA", lorasNote: "Was Läufe gespeichert haben, und was in loras/ des Arbeitsordners liegt.", strengthOf: name => `Stärke von ${name}`, apart: "Jede einzeln",
     prompts: "Prompts", promptsNote: "Einer je Zeile. Angaben hinter einem Prompt zählen, wie in Prompt-Dateien: -\u2060-w 512 -\u2060-h 512.", negative: "Negativer Prompt", negativeNote: "Was vermieden werden soll, bei Führung über 1.",

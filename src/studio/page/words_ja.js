@@ -83,6 +83,7 @@ const japanese = {
     awayNote: "Hugging Face から、そのキャッシュへ。先にページでライセンスへの同意が必要なものがあります。",
   },
   drawing: {
+    search: "描画を検索",
     title: "描画", base: "学習のモデル", otherModel: "ファイルまたは Hugging Face の ID", model: "モデル", modelNote: "フォルダー、ファイルまたは名前。コンマで区切ります。", loras: "LoRA", addLora: "LoRA を追加 …",
     noLoras: "LoRA はまだありません", lorasNote: "学習が保存したものと、作業フォルダーの loras/ にあるもの。", strengthOf: name => `${name} の強さ`, apart: "1 つずつ",
     prompts: "プロンプト", promptsNote: "1 行に 1 つ。プロンプトの後の指定はプロンプトファイルと同じく有効です：-\u2060-w 512 -\u2060-h 512。", negative: "ネガティブプロンプト", negativeNote: "避けたいもの。ガイダンスが 1 より大きいとき有効です。",

@@ -83,6 +83,7 @@ const chinese = {
     awayNote: "从 Hugging Face 下载到它的缓存。有些需要先在其页面上接受许可协议。",
   },
   drawing: {
+    search: "搜索绘图",
     title: "绘图", base: "采用训练的模型", otherModel: "文件或 Hugging Face id", model: "模型", modelNote: "文件夹、文件或名称，用逗号分隔。", loras: "LoRA", addLora: "添加 LoRA …",
     noLoras: "还没有 LoRA", lorasNote: "训练保存的，以及工作区 loras/ 中的。", strengthOf: name => `${name} 的强度`, apart: "逐个使用",
     prompts: "提示词", promptsNote: "每行一个。提示词后的参数有效，与提示词文件相同：-\u2060-w 512 -\u2060-h 512。", negative: "反向提示词", negativeNote: "要避开的内容，引导大于 1 时有效。",
