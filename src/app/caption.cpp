@@ -121,7 +121,9 @@ void write_captions(const CaptionOptions& o) {
   std::vector<FolderWork> work;
   int64_t num_places = 0;
   for (const auto& folder : o.folders) {
-    work.push_back(work_left(data::caption_places(folder, o.extension), folder, "caption", o.mode == "fill", settings_of(o), outcome));
+    auto places = data::caption_places(folder, o.extension);
+    keep_only(o.seen_by.only, folder, places);
+    work.push_back(work_left(std::move(places), folder, "caption", o.mode == "fill", settings_of(o), outcome));
     std::ranges::for_each(work.back().places, data::check_replaces_caption);
     put_by_sides(work.back().places);
     num_places += std::ssize(work.back().places);

@@ -41,6 +41,7 @@ void add_writing(config::Fields& f, CaptionOptions& o) {
 void fields(config::Fields& f, CaptionOptions& o) {
   f.group("Captions");
   f.positional("folder", o.folders, "folders of pictures and clips, beside which captions are written");
+  f("only", o.seen_by.only, "pictures of the folder that are written for, by their names from it on; without it all of them");
   f("caption_style", o.style, "sentences, or tags with commas between").label("Style").one_of({"sentences", "tags"});
   f("caption_prompt", o.caption.prompt, "what is asked about every picture, in place of this program's prompt for the style")
       .label("Question asked");

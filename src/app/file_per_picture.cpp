@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/count.h"
 #include "base/error.h"
@@ -11,6 +12,20 @@
 #include "base/text.h"
 
 namespace burnish::app {
+
+void keep_only(const std::vector<std::string>& pictures, const std::string& folder, std::vector<data::PlaceBeside>& places) {
+  if (pictures.empty()) return;
+  const auto root = std::filesystem::weakly_canonical(folder);
+  std::vector<data::PlaceBeside> kept;
+  for (const auto& picture : pictures) {
+    const auto path = (root / picture).lexically_normal();
+    const auto found = std::ranges::find_if(places, [&](const auto& place) { return place.picture == path; });
+    if (found == places.end())
+      config_error("app", "only names '{}', and {} has no such picture; name it from the folder on, as in more/cat.png", picture, folder);
+    kept.push_back(*found);
+  }
+  places = std::move(kept);
+}
 
 FolderWork work_left(std::vector<data::PlaceBeside> places, const std::filesystem::path& journal_folder, const char* verb, bool fills,
                      const std::string& settings, FilesWritten& outcome) {

@@ -38,6 +38,10 @@ struct FolderWork {
   std::vector<data::PlaceBeside> places;
 };
 
+/// Leaves the places of these pictures alone, which are named from the folder on; all, where none is named. A config Error for a name of
+/// none.
+void keep_only(const std::vector<std::string>& pictures, const std::string& folder, std::vector<data::PlaceBeside>& places);
+
 /// Takes out of places what is done: where files that are there are left, those; else those that a command of these settings wrote before
 /// it was interrupted, which is said. `verb` names it and its journal: "caption".
 FolderWork work_left(std::vector<data::PlaceBeside> places, const std::filesystem::path& journal_folder, const char* verb, bool fills,

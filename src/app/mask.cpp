@@ -60,7 +60,9 @@ void write_masks(const MaskOptions& o) {
   int64_t num_places = 0;
   for (const auto& folder : o.folders) {
     const auto journal_folder = o.mask_folder.empty() ? folder : o.mask_folder;  // pictures may lie where nothing can be written
-    work.push_back(work_left(data::mask_places(folder, o.mask_folder), journal_folder, "mask", o.mode == "fill", settings_of(o), outcome));
+    auto places = data::mask_places(folder, o.mask_folder);
+    keep_only(o.seen_by.only, folder, places);
+    work.push_back(work_left(std::move(places), journal_folder, "mask", o.mode == "fill", settings_of(o), outcome));
     for (const auto& place : work.back().places) data::check_replaces_mask(place, o.mask_folder);
     num_places += std::ssize(work.back().places);
   }

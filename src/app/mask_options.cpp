@@ -14,6 +14,7 @@ constexpr int64_t kMostSmooth = 256, kMostExpand = 4096;
 void fields(config::Fields& f, MaskOptions& o) {
   f.group("Masks");
   f.positional("folder", o.folders, "folders of pictures, for which masks are written");
+  f("only", o.seen_by.only, "pictures of the folder that are written for, by their names from it on; without it all of them");
   f("mask_prompt", o.prompts, "what is to count, \"a dog\" say; may be given several times, and then what is likely on average counts")
       .label("What to find");
   f("mask_mode", o.mode, "fill writes masks that are missing, replace all, add lets more count of those that are there, subtract less")

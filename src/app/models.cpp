@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "app/start_model.h"
 #include "app/verbs.h"
@@ -9,6 +10,9 @@
 #include "base/say.h"
 #include "base/text.h"
 #include "config/command_line.h"
+#include "foreign/model_folders.h"
+#include "hub/repository.h"
+#include "io/files.h"
 #include "models/files/hub_amount.h"
 #include "models/registry.h"
 
@@ -29,10 +33,20 @@ json amount_of(const std::string& name) {
   return {{"name", id}, {"title", published != nullptr ? published->title : ""}, {"bytes", num_bytes}, {"missing_bytes", num_missing}};
 }
 
+/// Says how a model lies here: as a folder, a file, or in the cache of a hub.
+const char* kind_of(const std::string& name) {
+  if (!io::is_there(name) && !io::is_folder(name)) return "hub";
+  return io::is_folder(name) ? "folder" : "file";
+}
+
 json models_here() {
   auto here = json::array();
   for (const auto& model : find_models())
-    here.push_back({{"name", model.names.front()}, {"title", model.title}, {"bytes", model.num_bytes}});
+    here.push_back({{"name", model.names.front()},
+                    {"title", model.title},
+                    {"bytes", model.num_bytes},
+                    {"kind", kind_of(model.names.front())},
+                    {"program", foreign::program_of(model.names.front())}});
   return here;
 }
 
@@ -75,20 +89,33 @@ void print_amount(const json& amount) {
         size_of(amount.at("missing_bytes")));
 }
 
+void remove_models(const std::vector<std::string>& names, bool as_json) {
+  const auto settings = hub::settings_from_environment();
+  for (const auto& name : names) hub::remove_from_cache(name, settings);
+  if (as_json) return print("{}\n", json{{"removed", names}}.dump(2));
+  print("{} deleted\n", join(names));
+}
+
 }  // namespace
 
 void list_models(const Arguments& arguments) {
   std::vector<std::string> names;
-  bool fetch = false, as_json = false;
+  bool fetch = false, remove = false, as_json = false;
   config::Fields fields;
   fields.group("Models");
   fields.positional("model", names,
                     "ids of models on a hub, or names of published ones: how much a run opens of each, and what of it is here");
   fields("fetch", fetch, "bring what is missing into the cache of the hub");
+  fields("remove", remove, "delete what is of them in the cache of the hub");
   fields("json", as_json, "print JSON, with numbers in bytes");
   auto parsed = config::read_command_line("models", "list the models on this machine, and bring others from hubs", arguments, fields);
   if (parsed.help) return print("{}", parsed.help_text);
-  if (fetch && names.empty()) config_error("models", "fetch needs the id of a model; for example: burnish models author/model --fetch");
+  for (const auto& [is_asked, verb] : {std::pair(fetch, "fetch"), std::pair(remove, "remove")}) {
+    if (is_asked && names.empty())
+      config_error("models", "{} needs the id of a model; for example: burnish models author/model --{}", verb, verb);
+  }
+  if (fetch && remove) config_error("models", "fetch and remove contradict each other; give one of them");
+  if (remove) return remove_models(names, as_json);
   if (names.empty()) {
     const auto here = models_here();
     const auto annotators = find_annotators();

@@ -1,4 +1,7 @@
 #pragma once
+#include <string>
+#include <vector>
+
 #include "config/fields.h"
 #include "config/pages.h"
 #include "train/subject/model_choice.h"
@@ -10,6 +13,7 @@ namespace burnish::app {
 struct PictureModelOptions {
   train::ModelChoice model;  ///< of which those options are listed that such a model has
   std::string processor_path;
+  std::vector<std::string> only;  ///< pictures that are written for, named from the folder on; all, where none is named
   bool json = false;
 };
 

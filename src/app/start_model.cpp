@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/input_error.h"
 #include "base/text.h"
 #include "captioning/language_model.h"
+#include "foreign/model_folders.h"
 #include "hub/repository.h"
 #include "io/files.h"
 #include "io/tensor_file.h"
@@ -69,22 +71,32 @@ using IsModel = bool (*)(const fs::path& folder);
 void add_folder(const fs::path& folder, IsModel is_model, std::vector<std::string>& names) {
   std::error_code failed;
   for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed)) {
-    const auto path = it->path().lexically_relative(".");
+    const auto path = it->path().is_absolute() ? it->path() : it->path().lexically_relative(".");
     std::error_code unreachable;
     if (is_model(it->path()) || (it->is_regular_file(unreachable) && io::is_tensor_file(path))) names.push_back(path.string());
   }
 }
 
-/// Returns what --model may name in the current folder, in `models` below it, and in the cache of the hub.
+void add_folders(const fs::path& folder, IsModel is_model, std::vector<std::string>& names) {
+  add_folder(folder, is_model, names);
+  std::error_code failed;
+  for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed)) {
+    if (io::is_folder(it->path())) add_folder(it->path(), is_model, names);
+  }
+}
+
+/// Returns what --model may name in the current folder, in `models` below it, in folders of other programs, and in the cache of the hub.
 std::vector<std::string> names_there(IsModel is_model) {
   std::vector<std::string> names;
   add_folder(".", is_model, names);
-  add_folder("models", is_model, names);
-  std::error_code failed;
-  for (fs::directory_iterator it("models", failed), end; !failed && it != end; it.increment(failed)) {
-    if (io::is_folder(it->path())) add_folder(it->path(), is_model, names);
-  }
+  add_folders("models", is_model, names);
   std::ranges::sort(names);
+  for (const auto& [program, folder] : foreign::folders_of_programs()) {
+    std::vector<std::string> theirs;
+    add_folders(folder, is_model, theirs);
+    std::ranges::sort(theirs);
+    std::ranges::move(theirs, std::back_inserter(names));
+  }
   for (auto& id : hub::ids_in_cache(hub::settings_from_environment())) names.push_back(std::move(id));
   return names;
 }

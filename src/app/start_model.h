@@ -22,8 +22,8 @@ struct StartModel {
 /// data Errors for what is no model, or is not here and of sizes that nobody knows.
 StartModel choose_model(const std::vector<std::string>& names, const models::ModelOptions& options);
 
-/// Finds models that training may start from in the current folder, in `models` below it, and in the cache of the hub, by the names that
-/// --model takes.
+/// Finds models that training may start from in the current folder, in `models` below it, in folders of other programs
+/// (foreign/model_folders.h), and in the cache of the hub, by the names that --model takes.
 std::vector<StartModel> find_models();
 
 /// A model that writes something about pictures.

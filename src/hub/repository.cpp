@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -129,6 +130,23 @@ void check_room(const fs::path& folder, int64_t num_bytes) {
              human_bytes(static_cast<double>(num_bytes)), folder.string(), human_bytes(static_cast<double>(space.available)));
 }
 
+/// The folders of the models of which something is in the cache of the hub, by their ids.
+std::map<std::string, fs::path> folders_in_cache(const Settings& settings) {
+  const bool is_huggingface = settings.source.value_or(Source::huggingface) == Source::huggingface;
+  const auto folder = is_huggingface ? settings.huggingface_cache : settings.modelscope_cache / "models";
+  const std::string before = is_huggingface ? "models--" : "";
+  std::map<std::string, fs::path> folders;
+  std::error_code failed;
+  for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed)) {
+    auto name = it->path().filename().string();
+    auto split = name.find("--", before.size());
+    if (!name.starts_with(before) || split == name.npos) continue;
+    auto id = name.substr(before.size(), split - before.size()) + "/" + name.substr(split + 2);
+    if (is_model_id(id)) folders[id] = it->path();
+  }
+  return folders;
+}
+
 }  // namespace
 
 Repository::Repository(std::string id, std::unique_ptr<Hub> hub, std::unique_ptr<Store> store, Settings settings)
@@ -214,20 +232,18 @@ Repository in_model_base(const std::string& id, const Settings& settings) {
 }
 
 std::vector<std::string> ids_in_cache(const Settings& settings) {
-  const bool is_huggingface = settings.source.value_or(Source::huggingface) == Source::huggingface;
-  const auto folder = is_huggingface ? settings.huggingface_cache : settings.modelscope_cache / "models";
-  const std::string before = is_huggingface ? "models--" : "";
   std::vector<std::string> ids;
-  std::error_code failed;
-  for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed)) {
-    auto name = it->path().filename().string();
-    auto split = name.find("--", before.size());
-    if (!name.starts_with(before) || split == name.npos) continue;
-    auto id = name.substr(before.size(), split - before.size()) + "/" + name.substr(split + 2);
-    if (is_model_id(id)) ids.push_back(id);
-  }
-  std::ranges::sort(ids);
+  for (const auto& [id, folder] : folders_in_cache(settings)) ids.push_back(id);
   return ids;
+}
+
+void remove_from_cache(const std::string& id, const Settings& settings) {
+  const auto folders = folders_in_cache(settings);
+  const auto found = folders.find(id);
+  if (found == folders.end()) data_error("hub", "nothing of {} is in the cache of the hub; `burnish models` lists what is", id);
+  std::error_code error;
+  fs::remove_all(found->second, error);
+  if (error) data_error("hub", "{} cannot be deleted: {}", found->second.string(), error.message());
 }
 
 Repository in_cache(const std::string& id, const Settings& settings) {

@@ -47,6 +47,9 @@ Repository in_model_base(const std::string& id, const Settings& settings);
 /// Lists the ids of the models of which something is in the cache of that hub, sorted.
 std::vector<std::string> ids_in_cache(const Settings& settings);
 
+/// Deletes what is of a model in the cache of that hub. A data Error where nothing is, or it cannot be deleted.
+void remove_from_cache(const std::string& id, const Settings& settings);
+
 /// A model in the cache of its hub; from Hugging Face unless the settings name another.
 Repository in_cache(const std::string& id, const Settings& settings);
 

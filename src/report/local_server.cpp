@@ -31,8 +31,22 @@ void send_whole(httplib::Response& response, std::string bytes, const std::strin
   });
 }
 
-LocalServer::LocalServer(const char* verb, const std::string& address, int64_t port, size_t num_threads)
-    : http_(std::make_unique<httplib::Server>()), num_threads_(num_threads) {
+namespace {
+
+std::unique_ptr<httplib::Server> server_of(const char* verb, const std::optional<Certificate>& certificate) {
+  if (!certificate) return std::make_unique<httplib::Server>();
+  auto server = std::make_unique<httplib::SSLServer>(certificate->chain.c_str(), certificate->key.c_str());
+  if (!server->is_valid())
+    config_error(verb, "{} and {} are no certificate and its key in PEM that can be read; name both, as the authority gave them",
+                 certificate->chain, certificate->key);
+  return server;
+}
+
+}  // namespace
+
+LocalServer::LocalServer(const char* verb, const std::string& address, int64_t port, size_t num_threads,
+                         const std::optional<Certificate>& certificate)
+    : http_(server_of(verb, certificate)), num_threads_(num_threads) {
   if (port < 0 || port > 65535) config_error(verb, "port must be from 0 to 65535, not {}", port);
   // The library would share the port with another program that shares it too.
   http_->set_socket_options([](socket_t socket) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace httplib {
@@ -20,11 +21,18 @@ bool is_loopback_host(const std::string& host);
 /// of ten thousand pictures, and a page on this machine takes that in a few milliseconds.
 void send_whole(httplib::Response& response, std::string bytes, const std::string& media_type);
 
+/// The files, in PEM, by which a server is known to browsers and keeps what travels to itself.
+struct Certificate {
+  std::string chain, key;
+};
+
 /// An HTTP server on a port of its own.
 class LocalServer {
  public:
-  /// Takes the port of an address; 0 takes a free one. A config Error of the verb when it cannot be had. `num_threads` answer.
-  LocalServer(const char* verb, const std::string& address, int64_t port, size_t num_threads);
+  /// Takes the port of an address; 0 takes a free one. A config Error of the verb when it cannot be had, or the certificate cannot be used.
+  /// `num_threads` answer; with a certificate they speak HTTPS.
+  LocalServer(const char* verb, const std::string& address, int64_t port, size_t num_threads,
+              const std::optional<Certificate>& certificate = std::nullopt);
   ~LocalServer();
 
   httplib::Server& http() { return *http_; }

@@ -28,9 +28,16 @@ namespace {
 
 constexpr const char* kNoRun =
     "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>burnish</title>"
-    "<h1>There is no such run</h1><p>It may have another name now, or lie in the bin. <a href=\"/\">All runs</a></p></html>";
+    "<h1>There is no such run</h1><p>It may have another name now, or lie in the bin. <a href=\"../../\">All runs</a></p></html>";
 
 constexpr auto kPause = std::chrono::milliseconds(250);  // between two looks at the run
+
+/// What leads from a page to the server's first one, whatever a proxy puts before both.
+std::string way_up(const std::string& path) {
+  std::string way;
+  for (auto depth = std::ranges::count(path, '/'); depth > 1; --depth) way += "../";
+  return way;
+}
 
 int64_t to_number(const std::string& digits) { return parse_number<int64_t>(digits).value_or(0); }
 
@@ -135,7 +142,8 @@ void add_run_pages(httplib::Server& server, const RunPages& pages) {
     const bool is_there = !pages.runs(request).empty();
     response.status = is_there ? 200 : 404;
     if (!is_there) return response.set_content(kNoRun, "text/html; charset=utf-8");
-    send_whole(response, page(json::array(), /*live=*/true, pages.script), "text/html; charset=utf-8");
+    const auto script = pages.script.empty() ? "" : way_up(request.path) + pages.script;
+    send_whole(response, page(json::array(), /*live=*/true, script), "text/html; charset=utf-8");
   });
   server.Get(pages.prefix + "/events", [pages](const httplib::Request& request, httplib::Response& response) {
     response.status = 404;

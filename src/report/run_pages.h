@@ -26,7 +26,7 @@ struct RunPages {
   size_t num_groups = 0;
   std::function<std::vector<std::string>(const httplib::Request&)>
       runs;                 ///< folders of the runs that are asked for; none: there is no such page
-  std::string script = {};  ///< address of a script that the page has beside its own; "": none
+  std::string script = {};  ///< address, from the server's first page on, of a script that a page has beside its own; "": none
   std::shared_ptr<OpenPages> open;
 };
 

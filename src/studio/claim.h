@@ -1,13 +1,21 @@
 #pragma once
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "io/files.h"
 
 namespace burnish::studio {
 
-/// The port at which a studio of this machine has the workspace open; nothing where none has.
-std::optional<int> port_of_open(const std::filesystem::path& workspace);
+/// The place at which a studio of this machine answers.
+struct Place {
+  int port = 0;
+  bool is_https = false;
+
+  std::string address() const;
+};
+/// The place where a studio of this machine has the workspace open; nothing where none has.
+std::optional<Place> place_of_open(const std::filesystem::path& workspace);
 
 /// A config Error, with its address, where a studio has the workspace open.
 void check_not_open(const std::filesystem::path& workspace);
@@ -16,7 +24,7 @@ void check_not_open(const std::filesystem::path& workspace);
 class Claim {
  public:
   /// A config Error where another one has it.
-  Claim(const std::filesystem::path& workspace, int port);
+  Claim(const std::filesystem::path& workspace, const Place& place);
   ~Claim();
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;

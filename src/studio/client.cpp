@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "io/files.h"
-#include "studio/claim.h"
 
 namespace burnish::studio {
 
@@ -16,7 +15,8 @@ constexpr time_t kMostSeconds = 330;  // a plan may take five minutes (studio/pr
 }
 
 Answered Client::ask(const std::string& method, const std::string& path, const nlohmann::json& body) const {
-  httplib::Client client("127.0.0.1", port_);
+  httplib::Client client(place_.address());
+  client.enable_server_certificate_verification(false);  // it is for the name that others know this machine by
   client.set_read_timeout(kMostSeconds);
   httplib::Request request;
   request.method = method;
@@ -32,9 +32,9 @@ Answered Client::ask(const std::string& method, const std::string& path, const n
 }
 
 std::optional<Client> client_of(const std::filesystem::path& workspace) {
-  const auto port = port_of_open(workspace);
-  if (!port || !io::is_there(workspace / ".token")) return std::nullopt;
-  return Client(*port, io::read_text(workspace / ".token"));
+  const auto place = place_of_open(workspace);
+  if (!place || !io::is_there(workspace / ".token")) return std::nullopt;
+  return Client(*place, io::read_text(workspace / ".token"));
 }
 
 std::string in_address(const std::string& name) {

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "studio/claim.h"
+
 namespace burnish::studio {
 
 /// An answer of the interface (docs/studio-api.md).
@@ -19,13 +21,13 @@ using Ask = std::function<Answered(const std::string& method, const std::string&
 /// A program that asks a studio of this machine.
 class Client {
  public:
-  Client(int port, std::string token) : port_(port), token_(std::move(token)) {}
+  Client(Place place, std::string token) : place_(place), token_(std::move(token)) {}
 
   /// An Ask.
   Answered ask(const std::string& method, const std::string& path, const nlohmann::json& body) const;
 
  private:
-  int port_;
+  Place place_;
   std::string token_;
 };
 

@@ -241,4 +241,15 @@ bool Datasets::takes(const std::string& file) {
   return is_name(file) && (data::is_picture_name(file) || data::is_video(file) || fs::path(file).extension() == ".txt");
 }
 
+double changed_at(const fs::path& data) {
+  auto latest = seconds_since_1970(data);
+  std::error_code error;
+  int64_t num_looks = kMostListed;
+  for (fs::recursive_directory_iterator entry(data, error), end; entry != end && num_looks-- > 0; entry.increment(error)) {
+    if (!is_name(entry->path().filename().string())) entry.disable_recursion_pending();
+    else latest = std::max(latest, seconds_since_1970(entry->path()));
+  }
+  return latest;
+}
+
 }  // namespace burnish::studio

@@ -81,4 +81,8 @@ class Datasets {
   std::map<std::string, SeenPicture> known_;
 };
 
+/// When something of a folder of pictures was changed last, added or taken away, in seconds since 1970; of a file, when that was. 0 where
+/// nothing is there.
+double changed_at(const std::filesystem::path& data);
+
 }  // namespace burnish::studio

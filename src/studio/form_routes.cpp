@@ -1,10 +1,14 @@
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/input_error.h"
 #include "base/text.h"
+#include "base/typed_path.h"
 #include "io/files.h"
 #include "io/json.h"
 #include "report/local_server.h"
@@ -62,6 +66,38 @@ json recipes_in(const fs::path& folder) {
   return recipes;
 }
 
+/// Tells whether a folder can be made, or written into.
+bool can_write_into(fs::path folder) {
+  std::error_code error;
+  while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
+  auto trial = (folder / ".burnish-XXXXXX").string();
+  if (mkdtemp(trial.data()) == nullptr) return false;
+  fs::remove(trial, error);
+  return true;
+}
+
+/// Finds what a plan does not look at, and a run would fail by after it has begun: [{"option", "sentence"}]. Paths start where settings
+/// lie.
+json problems_of_places(const Studio& studio, const json& values) {
+  auto problems = json::array();
+  auto path_of = [&](const char* option) {
+    const auto value = values.value(option, json());
+    const auto text = value.is_string() ? value.get<std::string>() : "";
+    return text.empty() ? fs::path() : (studio.workspace.queue() / typed_path(text)).lexically_normal();
+  };
+  const auto prompts = path_of("preview_prompts"), cache = path_of("cache_path");
+  if (!prompts.empty() && !io::is_there(prompts))
+    problems.push_back({{"option", "preview_prompts"},
+                        {"sentence", fmt::format("preview_prompts names {}, which is not there; write a file with a prompt a line, or type "
+                                                 "the prompts in the form",
+                                                 prompts.string())}});
+  if (!cache.empty() && !can_write_into(cache))
+    problems.push_back(
+        {{"option", "cache_path"},
+         {"sentence", fmt::format("cache_path names {}, where nothing can be written; name another folder", cache.string())}});
+  return problems;
+}
+
 }  // namespace
 
 void add_form_routes(Routes& routes, Studio& studio) {
@@ -89,9 +125,12 @@ void add_form_routes(Routes& routes, Studio& studio) {
                 const auto text = body.at("settings").get<std::string>();
                 const bool wants_fit = body.value("fit", false), is_alone = !wants_fit && body.value("alone", false);
                 auto planned = studio.program.plan(text, wants_fit ? "fit" : is_alone ? "alone" : "");
-                if (planned.contains("plan"))
-                  planned["pace"] =
-                      pace_of(planned["plan"], studio.options.form(text).at("values"), studio.workspace, studio.runs, studio.options.form);
+                if (planned.contains("plan")) {
+                  const auto values = studio.options.form(text).at("values");
+                  if (const auto problems = problems_of_places(studio, values); !problems.empty())
+                    return answer(response, {{"problems", problems}});
+                  planned["pace"] = pace_of(planned["plan"], values, studio.workspace, studio.runs, studio.options.form);
+                }
                 answer(response, planned);
               });
 }

@@ -6,8 +6,10 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "data/animation.h"
 #include "data/clip.h"
 #include "data/survey.h"
+#include "io/files.h"
 #include "io/hash.h"
 
 namespace burnish::studio {
@@ -23,7 +25,8 @@ constexpr const char* kProblem = "! ";  // begins the note of what cannot be dec
 std::string note_of(const fs::path& file, Thumbnails& thumbnails) {
   try {
     data::ClipLook clip{.size = {}, .num_frames = 0, .duration = {}};
-    if (data::is_video(file)) clip = data::look_at_clip(file);
+    const bool moves = data::is_video(file) || (data::may_be_clip(file) && data::is_animation(io::read_text(file)));
+    if (moves) clip = data::look_at_clip(file);
     const auto pixels_HW3 = thumbnails.decoded(file, kSide);
     return fmt::format("{} {} {} {} {} {}", data::look_of(pixels_HW3), data::sharpness_of(pixels_HW3), clip.size.height, clip.size.width,
                        clip.num_frames, static_cast<double>(clip.duration.num) / static_cast<double>(clip.duration.den));

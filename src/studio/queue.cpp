@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <fstream>
 #include <iterator>
@@ -84,6 +85,8 @@ json record_of(const Job& job) {
   if (job.state == Job::State::running)
     value["process"] = {{"id", job.process.id}, {"start", job.process.start}, {"host", job.process.host}};
   if (job.exit_code) value["exit_code"] = *job.exit_code;
+  if (job.expected.steps > 0) value["steps"] = job.expected.steps;
+  if (job.expected.seconds > 0) value["seconds"] = std::llround(job.expected.seconds);
   return value;
 }
 
@@ -98,6 +101,7 @@ Job job_of(const std::string& id, const ReadObject& value) {
     const auto process = value.object("process");
     job.process = {process.whole("id", 0), process.whole("start", 0), process.text("host")};
   }
+  job.expected = {.steps = value.whole("steps", 0), .seconds = static_cast<double>(value.whole("seconds", 0))};
   if (value.has("exit_code")) job.exit_code = value.whole("exit_code", static_cast<int64_t>(Exit::internal));
   return job;
 }
@@ -135,7 +139,9 @@ json to_json(const Job& job) {
           {"run", job.run},
           {"resumes", job.resumes},
           {"state", word_of(job.state)},
-          {"exit_code", job.exit_code ? json(*job.exit_code) : json()}};
+          {"exit_code", job.exit_code ? json(*job.exit_code) : json()},
+          {"steps", job.expected.steps},
+          {"seconds", job.expected.seconds}};
 }
 
 Work training(const Workspace& workspace, const std::string& program, bool trusts_settings, CheckSettings check,
@@ -213,7 +219,7 @@ std::vector<Job> Queue::jobs() const {
 
 std::vector<Job>::iterator Queue::find(const std::string& id) { return std::ranges::find(jobs_, id, &Job::id); }
 
-Job Queue::add(const std::string& wish, const std::string& settings, bool resumes, bool are_its_own) {
+Job Queue::add(const std::string& wish, const std::string& settings, bool resumes, bool are_its_own, const Expected& expected) {
   if (!is_name(wish)) config_error("studio", "nothing can be called '{}': names have no slashes, and begin with no dot", wish);
   if (work_.check && !are_its_own) work_.check(wish, settings);
   std::lock_guard lock(mutex_);
@@ -222,7 +228,7 @@ Job Queue::add(const std::string& wish, const std::string& settings, bool resume
   };
   auto name = wish;
   for (int number = 2; !resumes && is_used(name); ++number) name = fmt::format("{}-{}", wish, number);
-  Job job{.id = next_number(jobs_) + "-" + name, .run = name, .resumes = resumes};
+  Job job{.id = next_number(jobs_) + "-" + name, .run = name, .resumes = resumes, .expected = expected};
   try {
     io::write_text_atomic(settings_of(job.id), settings);
     write(job);

@@ -17,6 +17,12 @@
 
 namespace burnish::studio {
 
+/// What a job was planned to take, for who waits for its turn; 0 where that is not known.
+struct Expected {
+  int64_t steps = 0;
+  double seconds = 0;
+};
+
 /// A run of a verb, training say, that waits, runs, or has ended.
 struct Job {
   enum class State { waiting, running, ended };
@@ -26,6 +32,7 @@ struct Job {
   State state = State::waiting;
   records::Process process = {};          ///< while it runs
   std::optional<int64_t> exit_code = {};  ///< once it has ended, where that is known
+  Expected expected = {};
 };
 
 /// Refuses settings of a job with which it would end at once, or write outside of the workspace: `job` is its name and what it is told.
@@ -62,7 +69,7 @@ class Queue {
   std::vector<Job> jobs() const;
   /// Adds a job at the end. `wish` is what its result is called, where none has that name; of one that resumes it is one that is there.
   /// Throws what the queue's check has against the settings, but for those that what is there was begun with (`are_its_own`).
-  Job add(const std::string& wish, const std::string& settings, bool resumes, bool are_its_own = false);
+  Job add(const std::string& wish, const std::string& settings, bool resumes, bool are_its_own = false, const Expected& expected = {});
   /// Moves a job that waits before another one, or to the end. False where there is no such job.
   bool move(const std::string& id, const std::string& before);
   /// Takes a job that waits, or has ended, out of the queue. False where there is no such job.
@@ -110,7 +117,7 @@ class Queue {
 /// Sends the process of a job that runs what Ctrl-C sends. False for one that is not known to run.
 bool interrupt(const Job& job);
 
-/// {"id", "run", "resumes", "state": "waiting", "running" or "ended", "exit_code": number or null}.
+/// {"id", "run", "resumes", "state": "waiting", "running" or "ended", "exit_code": number or null, "steps", "seconds": as expected}.
 nlohmann::json to_json(const Job& job);
 
 }  // namespace burnish::studio

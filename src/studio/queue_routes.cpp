@@ -21,9 +21,12 @@ json list(const Queue& queue) {
 void add_queue_routes(Routes& routes, Studio& studio) {
   auto& queue = studio.queue;
   routes.get("/api/queue", [&queue](const Request&, Response& response) { answer(response, list(queue)); });
-  routes.post("/api/queue/jobs", {{"name", Is::text}, {"settings", Is::text}}, [&queue](const Request& request, Response& response) {
+  const std::vector<Taken> job{{"name", Is::text}, {"settings", Is::text}, {"steps", Is::whole, false}, {"seconds", Is::whole, false}};
+  routes.post("/api/queue/jobs", job, [&queue](const Request& request, Response& response) {
     const auto body = body_of(request);
-    answer(response, to_json(queue.add(body.at("name").get<std::string>(), body.at("settings").get<std::string>(), false)));
+    const Expected expected{.steps = body.value("steps", int64_t{0}), .seconds = static_cast<double>(body.value("seconds", int64_t{0}))};
+    answer(response, to_json(queue.add(body.at("name").get<std::string>(), body.at("settings").get<std::string>(), /*resumes=*/false,
+                                       /*are_its_own=*/false, expected)));
   });
   routes.post("/api/queue", {{"at_once", Is::whole, false}, {"is_paused", Is::truth, false}},
               [&queue](const Request& request, Response& response) {

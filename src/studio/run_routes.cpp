@@ -36,6 +36,21 @@ httplib::Server::Handler of_ended_run(const Studio& studio, Handle handle) {
   });
 }
 
+/// Tells whether pictures or captions were changed after a run had read them: what was saved of it does not go on with others.
+bool is_data_changed(Studio& studio, const fs::path& run) {
+  const auto settings = run / "config.toml";
+  const auto began = studio.runs.one(run.filename().string()).value("started", 0.0);
+  if (!io::is_there(settings) || began <= 0) return false;
+  const auto values = studio.options.form(io::read_text(settings)).value("values", json::object());
+  auto latest = 0.0;
+  for (const char* option : {"dataset_base_path", "dataset_metadata_path", "dataset_config"}) {
+    const auto path = values.value(option, json());
+    if (path.is_string() && !path.get_ref<const std::string&>().empty())
+      latest = std::max(latest, changed_at(run / path.get<std::string>()));
+  }
+  return latest > began;
+}
+
 /// Adds the routes that read a run.
 void add_readers(Routes& routes, Studio& studio) {
   routes.get("/api/runs", [&studio](const Request&, Response& response) { answer(response, studio.runs.list()); });
@@ -46,6 +61,9 @@ void add_readers(Routes& routes, Studio& studio) {
   routes.get(run + "/settings", of_run(studio, [](const fs::path& folder, const Request&, Response& response) {
                const auto path = folder / "config.toml";
                answer(response, {{"text", io::is_there(path) ? io::read_text(path) : ""}});
+             }));
+  routes.get(run + "/changes", of_run(studio, [&studio](const fs::path& folder, const Request&, Response& response) {
+               answer(response, {{"data_changed", is_data_changed(studio, folder)}});
              }));
   routes.get(run + "/log", [&studio](const Request& request, Response& response) {
     const std::string name = request.matches[1];

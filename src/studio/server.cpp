@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <tuple>
 
 #include "base/text.h"
 #include "report/run_pages.h"
@@ -25,7 +26,9 @@ constexpr const char* kPolicy =
 }  // namespace
 
 Server::Server(const Options& options)
-    : server_("studio", options.address, options.port, kNumThreads), studio_(options, server_.port()), routes_(server_.http()) {
+    : server_("studio", options.address, options.port, kNumThreads, options.access.certificate),
+      studio_(options, server_.port()),
+      routes_(server_.http()) {
   auto& http = server_.http();
   http.set_read_timeout(kPatience.count(), 0);  // with who says nothing more
   http.set_keep_alive_timeout(kPatience.count());
@@ -52,6 +55,7 @@ void Server::add_routes() {
   add_drawing_routes(routes_, studio_);
   add_file_routes(routes_, studio_);
   add_mask_routes(routes_, studio_);  // before those of the picture itself, which "NAME/mask" would fit as well
+  add_picture_routes(routes_, studio_);
   add_dataset_routes(routes_, studio_);
   add_annotation_routes(routes_, studio_);
   add_look_routes(routes_, studio_);
@@ -70,13 +74,17 @@ void Server::stop(bool ends_jobs) {
 }
 
 std::string Server::address() const {
-  const auto& listens_on = studio_.options.address;
-  const auto host = listens_on == "0.0.0.0" ? "127.0.0.1" : listens_on;
-  return fmt::format("http://{}:{}/?token={}", host, server_.port(), studio_.guard.token());
+  const auto& [address, access] = std::tie(studio_.options.address, studio_.options.access);
+  auto shown = access.public_address;
+  while (shown.ends_with('/')) shown.pop_back();
+  const auto host = address == "0.0.0.0" ? "127.0.0.1" : address;
+  if (shown.empty()) shown = fmt::format("{}://{}:{}", access.certificate ? "https" : "http", host, server_.port());
+  return fmt::format("{}/?token={}", shown, studio_.guard.token());
 }
 
 void Server::add_pages() {
   auto& http = server_.http();
+  http.Post("/log_in", [this](const Request& request, Response& response) { studio_.guard.log_in(request, response); });
   for (const auto& asset : kAssets) {
     http.Get(asset.name == "index.html" ? "/" : fmt::format("/page/{}", asset.name), [&asset](const Request&, Response& response) {
       response.set_header("Content-Security-Policy", kPolicy);
@@ -94,9 +102,9 @@ void Server::add_pages() {
     }
     return found;
   };
-  report::add_run_pages(http, {.prefix = "/runs/([^/]+)", .num_groups = 1, .runs = runs, .script = "/page/controls.js", .open = open});
+  report::add_run_pages(http, {.prefix = "/runs/([^/]+)", .num_groups = 1, .runs = runs, .script = "page/controls.js", .open = open});
   report::add_run_pages(
-      http, {.prefix = "/compare/((?:[^/]+/)*[^/]+)", .num_groups = 1, .runs = runs, .script = "/page/compare.js", .open = open});
+      http, {.prefix = "/compare/((?:[^/]+/)*[^/]+)", .num_groups = 1, .runs = runs, .script = "page/compare.js", .open = open});
 }
 
 }  // namespace burnish::studio

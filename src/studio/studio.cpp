@@ -10,7 +10,8 @@ namespace burnish::studio {
 
 using nlohmann::json;
 
-StudioFolder::StudioFolder(Options given, int port) : options(std::move(given)), workspace(options.folder), claim(workspace.root(), port) {
+StudioFolder::StudioFolder(Options given, int port)
+    : options(std::move(given)), workspace(options.folder), claim(workspace.root(), {port, options.access.certificate.has_value()}) {
   for (const auto& folder : {workspace.files(), workspace.loras()}) remove_arrivals(folder);
   for (const auto& name : Workspace::names(workspace.datasets())) remove_arrivals(workspace.datasets() / name);
 }

@@ -28,6 +28,7 @@ struct Options {
   std::filesystem::path folder;
   std::string address = "127.0.0.1";
   int64_t port = 0;
+  Access access = {};
   std::string program = {};  ///< path of burnish, which is started for jobs and plans
   std::string schema = {};   ///< the options of train, as config::to_json writes them
   /// What a text of settings says, before a file is opened: {"values": {option: value}, "problems": [{"option", "sentence"}], "idle":
@@ -91,7 +92,7 @@ struct Studio : StudioFolder, Pictures {
         program(workspace, options.program, options.trusts_settings),
         fetches(workspace, options.program),
         machine(workspace, queue, program),
-        guard(workspace.root() / ".token", port, options.address != "127.0.0.1") {}
+        guard(workspace.root() / ".token", port, options.access) {}
 };
 
 // Each answers for a part of the interface (docs/studio-api.md). The studio must outlive the routes.
@@ -106,6 +107,7 @@ void add_drawing_routes(Routes& routes, Studio& studio);
 void add_file_routes(Routes& routes, Studio& studio);
 void add_annotation_routes(Routes& routes, Studio& studio);
 void add_mask_routes(Routes& routes, Studio& studio);
+void add_picture_routes(Routes& routes, Studio& studio);
 void add_look_routes(Routes& routes, Studio& studio);
 void add_cut_routes(Routes& routes, Studio& studio);
 void add_machine_routes(Routes& routes, Studio& studio);

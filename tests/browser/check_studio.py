@@ -28,12 +28,13 @@ def png(path, color, side=96):
 class Studio:
     """The program on a workspace, which may be killed and opened again."""
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, folder, *options, **variables):
+        self.folder, self.options, self.variables = folder, options, variables
         self.open()
 
     def open(self):
-        self.process = subprocess.Popen([BURNISH, "studio", str(self.folder), "--port", "0", "--no_browser"], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([BURNISH, "studio", str(self.folder), "--port", "0", "--no_browser", *self.options], stdout=subprocess.PIPE, text=True,
+                                        env={**os.environ, **self.variables})
         self.address = self.process.stdout.readline().strip()
 
     def close(self, number=signal.SIGTERM):
@@ -256,7 +257,8 @@ class TheWay(unittest.TestCase):
         self.start_run("first")
         self.wait_text(".run .state", "Training")
         self.start_run("second")
-        self.wait_text(".waiting", "second")
+        self.wait_text(".waiting", "second 2,000 steps")
+        self.wait_text(".waiting", "starts in about")
         rng = random.Random(7)
         for _ in range(NUM_KILLS):
             time.sleep(rng.random())

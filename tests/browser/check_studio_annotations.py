@@ -55,6 +55,21 @@ class Annotations(unittest.TestCase):
             self.assertIn("sks cat", (self.cats / f"{name}.txt").read_text())
         self.wait_text(".state.done", "Done")
 
+        # Of one picture alone, though it has a caption.
+        for name in ("a", "b", "more/c"):
+            (self.cats / f"{name}.txt").write_text("by hand\n")
+        self.browser.evaluate("document.querySelector('[aria-label=\"Write its caption: b.png\"]').click()")
+        self.wait_text("dialog h2", "Write the caption of b.png")
+        self.type("#caption-trigger_word", "sks cat")
+        self.type("#caption-max_new_tokens", "6")
+        self.shoot("caption-of-one")
+        self.click("Start")
+        self.wait(lambda: "sks cat" in (self.cats / "b.txt").read_text())
+        self.browser.wait("document.querySelectorAll('.state.done').length === 2", 60)
+        self.assertEqual([(self.cats / f"{name}.txt").read_text() for name in ("a", "more/c")], ["by hand\n"] * 2)
+        self.browser.evaluate("document.querySelector('[aria-label=\"Remove: Write captions\"]').click()")
+        self.browser.wait("document.querySelectorAll('.state.done').length === 1")
+
         self.click("Make masks")
         self.wait_text("dialog .explain", "By CLIPSeg, which is on this machine.")
         self.type("#mask-mask_prompt", "a cat")
@@ -74,8 +89,13 @@ class Annotations(unittest.TestCase):
         self.wait_text("dialog .explain", "No CLIPSeg is on this machine.")
         self.type("#mask-model", "nowhere")
         self.click("Start")
+        self.wait_text(".toast", "mask_prompt says what is to count")  # before anything waits, and what was typed stays
+        self.assertEqual(self.browser.evaluate("document.querySelector('#mask-model').value"), "nowhere")
+        self.browser.complaints = [one for one in self.browser.complaints if "400" not in one]
+        self.type("#mask-mask_prompt", "a cat")
+        self.click("Start")
         self.wait_text(".state.failed", "Failed")
-        self.wait_text(".problem", "mask_prompt says what is to count")
+        self.wait_text(".problem", "nowhere")
         self.assertEqual(self.browser.complaints, [])
 
 

@@ -6,10 +6,50 @@ usage: check_studio_faults.py FOLDER
 Each test is something that a person did and that went wrong once: a preset that only looked chosen, a form that forgot, a caption that was lost. Runs are folders that look like
 those of runs; nothing is trained. Screenshots are left in FOLDER, to be looked at.
 """
-import json, pathlib, random, shutil, subprocess, tempfile, time, unittest
+import contextlib, http.client, http.server, json, pathlib, random, shutil, socket, subprocess, tempfile, threading, time, unittest
 
 import check_studio, runs
 from browser import Browser
+
+class Proxy(http.server.ThreadingHTTPServer):
+    """Shows a server of this machine below a path, which it takes away, as proxies do. `port`: that server's."""
+    daemon_threads = True
+
+    def __init__(self, prefix):
+        self.prefix, self.port = prefix, None
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def forward(self):
+        try:
+            self.pass_on()
+        except (OSError, http.client.HTTPException):
+            self.close_connection = True  # the browser went away, or the server
+
+    def pass_on(self):
+        if not self.path.startswith(self.server.prefix):
+            return self.send_error(404)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port)
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        with contextlib.closing(connection):
+            connection.request(self.command, self.path[len(self.server.prefix) - 1:], body or None, {name: value for name, value in self.headers.items() if name.lower() != "connection"})
+            answer = connection.getresponse()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in ("connection", "keep-alive", "transfer-encoding"):
+                    self.send_header(name, value)
+            self.send_header("Connection", "close")
+            self.end_headers()
+            while piece := answer.read1(65536):
+                self.wfile.write(piece)
+
+    do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = forward
+
+    def log_message(self, *_):
+        pass
+
 
 PICTURES = pathlib.Path(__file__).resolve().parents[2] / "assets/demo-pictures"
 
@@ -199,6 +239,61 @@ class Faults(unittest.TestCase):
         self.browser.evaluate("document.querySelector('#toml').value = 'model = [\"no/such/folder/here\"]\\ndataset_base_path = \"../datasets/faces\"\\n'; document.querySelector('#toml').dispatchEvent(new Event('input'))")
         self.browser.wait("document.querySelector('#option-model').getAttribute('aria-invalid') === 'true'", 20)
 
+    def test_each_mistake_stands_at_its_field(self):
+        """Those that only files show too, before a run is started."""
+        self.form()
+        for option, line, says in (
+                ("dataset_base_path", 'dataset_base_path = "../datasets/nosuch"', "datasets/nosuch"),
+                ("resolution", "resolution = [12]", "must be multiples of"),
+                ("lora_target_modules", 'lora_target_modules = "nosuch"', "nosuch"),
+                ("validation_metadata_path", 'validation_metadata_path = "no.csv"\nvalidation_steps = 5', "no.csv"),
+                ("lora_checkpoint", 'lora_checkpoint = "no.safetensors"', "no.safetensors"),
+                ("optimizer_args", 'optimizer_args = "nosuch=1"', "nosuch"),
+                ("tokenizer_path", 'tokenizer_path = "nosuch"', "nosuch"),
+                ("preview_prompts", 'preview_prompts = "nofile.txt"', "nofile.txt"),
+                ("cache_path", 'cache_path = "/proc/x"', "/proc/x"),
+                ("model", 'model = ["no/such/folder"]', "no/such/folder")):
+            base = "" if option == "dataset_base_path" else 'dataset_base_path = "../datasets/faces"\n'
+            model = "" if option == "model" else f'model = ["{check_studio.MODEL}"]\n'
+            self.browser.evaluate(f"(() => {{ const box = document.querySelector('#toml'); box.value = {json.dumps(model + base + line)}; box.dispatchEvent(new Event('input')); }})()")
+            self.wait_text(".verdict .problem", says)
+            wrong = "[...document.querySelectorAll('[aria-invalid=true]')].map(one => one.id)"
+            ids = {"resolution": ["option-resolution", "first-side"], "preview_prompts": ["first-prompts"]}.get(option, [f"option-{option}"])
+            self.browser.wait(f"{wrong}.length > 0 && {wrong}.every(id => {json.dumps(ids)}.includes(id))")
+            self.browser.evaluate("(() => { const box = document.querySelector('#toml'); box.value = ''; box.dispatchEvent(new Event('input')); })()")
+            self.browser.wait(f"{wrong}.length === 0")
+
+    def test_a_dataset_is_typed_by_its_name(self):
+        shutil.copytree(PICTURES, self.folder / "datasets/others")
+        self.form_without_data()
+        self.click("Another folder, or a table", "summary")
+        self.press("#option-dataset_base_path")
+        self.browser.write("others")
+        self.wait_text(".judged", "It fits.")
+        self.assertIn('dataset_base_path = "../datasets/others"', self.value("#toml"))
+        shutil.copytree(PICTURES, self.folder / "elsewhere")
+        self.write("#option-dataset_base_path", "elsewhere")  # from the workspace on, as models are
+        self.browser.wait("document.querySelector('#toml').value.includes('\"../elsewhere\"')")
+        self.wait_text(".judged", "It fits.")
+        self.go("#/data")
+        self.browser.wait("document.querySelector('.set') !== null")
+        self.go("#/new")
+        self.browser.wait("document.querySelector('#option-dataset_base_path')?.value === 'elsewhere'")
+
+    def test_a_preset_of_ones_own(self):
+        self.form()
+        self.write("#option-max_steps", "77")
+        self.click("Settings as a file", "summary")
+        self.browser.evaluate("window.prompt = () => 'faces, quick'")
+        self.click("Save as preset")
+        self.wait_text(".toast", 'The preset "faces, quick" is kept')
+        self.click("Blank", ".segments button")
+        self.browser.wait("!document.querySelector('#toml').value.includes('max_steps')")
+        self.browser.call("Page.reload")
+        self.click("Preset", ".segments button")
+        self.choose("#recipe", "faces, quick")
+        self.browser.wait("document.querySelector('#option-max_steps').value === '77'")
+
     def test_the_verdict_is_beside_the_form_on_small_screens(self):
         for width in (800, 390):
             self.browser.resize(width, 900)
@@ -255,12 +350,93 @@ class Faults(unittest.TestCase):
             moved += 1
         self.assertEqual(moved, 10)
 
+    def test_what_waits_says_how_long_it_is_and_when_it_is_its_turn(self):
+        run = runs.make_run(self.folder / "runs/long", 50, 400)
+        process = subprocess.Popen(["sleep", "120"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        runs.write_status(run, "training", process.pid, steps=400, seconds_left=130)
+        self.pause()
+        for name, seconds in (("one", 300), ("two", 0)):
+            body = json.dumps({"name": name, "settings": 'model = ["m"]\ndataset_base_path = "../datasets/faces"\n', "steps": 1500, "seconds": seconds})
+            self.browser.evaluate(f"fetch('/api/queue/jobs', {{method: 'POST', headers: {{'Content-Type': 'application/json'}}, body: {json.dumps(body)}}}).then(() => 0)")
+        self.go("#/")
+        self.wait_text(".waiting li", "one 1,500 steps · about 5 min")
+        self.assertNotIn("starts", self.browser.evaluate("document.querySelector('.waiting').innerText"), "the queue is paused")
+        self.shoot("faults-waiting")
+
+    def test_pages_of_several_runs_have_the_menu_and_runs_that_are_gone_say_so(self):
+        for name in ("one", "two"):
+            runs.write_status(runs.make_run(self.folder / f"runs/{name}", 10, 10), "done", exit_code=0)
+        self.browser.evaluate("location.href = '/compare/one/two/'")
+        self.wait_text("nav a", "Datasets")
+        self.click("Datasets", "nav a")
+        self.wait_text(".set strong", "faces")
+        self.browser.evaluate("location.href = '/runs/nosuch/'")
+        self.wait_text("h1", "There is no such run")
+        self.click("All runs", "a")
+        self.wait_text(".run strong", "one")
+        self.allow("404")
+
+    def trained(self, name="fox", sentence="", state="done"):
+        """A run of the dataset that ended a second ago, with what it saved."""
+        run = runs.make_run(self.folder / f"runs/{name}", 100, 100)
+        (run / "config.toml").write_text(f'model = ["{check_studio.MODEL}"]\ndataset_base_path = "{self.faces}"\nlora_rank = 8\nmax_steps = 100\n')
+        (run / "step-100.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
+        (run / "state").mkdir()
+        runs.write_status(run, state, exit_code=3 if sentence else 0, steps=100, started=time.time(), sentence=sentence)
+        return run
+
+    def test_a_run_whose_captions_were_changed_is_trained_more_as_a_new_run(self):
+        run = self.trained()
+        self.browser.evaluate("location.href = '/runs/fox/'")
+        self.click("Train more")
+        self.wait_text(".train-more button", "Continue")
+        self.click("Train more")
+        time.sleep(0.1)
+        (self.faces / "cactus.txt").write_text("a cactus, by hand\n")
+        self.click("Train more")
+        self.wait_text(".train-more", "were changed after this run had read them")
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('.train-more button').length"), 0, "what would fail is not offered")
+        self.write("#more-steps", "50")
+        self.click("As a new run from its LoRA", ".train-more a")
+        self.browser.wait("document.querySelector('#toml')?.value.includes('lora_checkpoint')")
+        self.assertIn("max_steps = 50", self.value("#toml"))
+        self.assertIn('"../runs/fox/step-100.safetensors"', self.value("#toml"))
+        self.assertEqual(json.loads((run / "status.json").read_text())["state"], "done")
+
+    def test_a_run_that_could_not_go_on_leads_to_a_new_one(self):
+        self.trained(sentence="state/state.safetensors belongs to a run with other settings: it was saved with other captions; resume with the same options", state="failed")
+        self.browser.evaluate("location.href = '/runs/fox/'")
+        self.click("As a new run from its LoRA", ".controls a")
+        self.browser.wait("document.querySelector('#toml')?.value.includes('\"../runs/fox/step-100.safetensors\"')")
+
+    def test_samples_have_a_part_of_the_page(self):
+        run = self.trained()
+        (run / "step-50.safetensors").write_bytes((run / "step-100.safetensors").read_bytes())
+        self.browser.evaluate("location.href = '/runs/fox/'")
+        self.browser.wait("document.querySelectorAll('[role=tab]').length > 0")
+        self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('[role=tab]')].map(one => one.textContent)"), ["Overview", "Samples", "Files", "Log", "Settings"])
+        self.click("Samples", "[role=tab]")
+        self.browser.wait("document.querySelectorAll('#pictures img').length === 3 && document.querySelector('#pictures').offsetParent !== null && document.querySelector('#curves').offsetParent === null")
+        self.shoot("run-samples")
+        self.click("All saves of this run")
+        self.browser.wait("document.querySelector('#draw-run')?.value === 'fox'")
+
     def test_sentences_speak_of_buttons(self):
         run = runs.make_run(self.folder / "runs/fox", 5, 10)
         runs.write_status(run, "interrupted", exit_code=130, sentence="interrupted at step 5; everything is saved, go on with --resume")
         self.browser.evaluate("location.href = '/runs/fox/'")
         self.wait_text(".standing p", "everything is saved, Resume goes on")
         self.assertNotIn("--", self.browser.evaluate("document.querySelector('.head').innerText"))
+        self.browser.open(self.browser.evaluate("location.origin") + "/#/new")
+        junk = self.folder / "junk.toml"
+        junk.write_text("nothing_that_anybody_knows = 3\n")
+        self.click("Another trainer", ".segments button")
+        self.browser.choose_files(lambda: self.press("#from-files"), [junk])
+        self.wait_text(".toast", "junk.toml")
+        self.assertNotIn("--", self.browser.evaluate("document.querySelector('.toast').innerText"))
+        self.allow("status of")
 
     def test_a_run_that_is_done_goes_on_for_more_steps(self):
         run = runs.make_run(self.folder / "runs/fox", 100, 100)
@@ -429,6 +605,96 @@ class Faults(unittest.TestCase):
         self.click("Apply")
         self.wait(lambda: (self.faces / "cactus.txt").read_text() == "cactus, pixels\n")
 
+    def test_tags_of_one_picture_are_chips(self):
+        self.dataset()
+        (self.faces / "cactus.txt").write_text("cactus, green, in a pot\n")
+        self.browser.wait(f"document.querySelector({json.dumps(self.item('cactus.png'))})?.value === 'cactus, green, in a pot'")
+        self.choose("#caption-kind", "tags")
+        self.press('[aria-label=\'Remove the tag "green" from cactus.png\']')
+        self.wait(lambda: (self.faces / "cactus.txt").read_text() == "cactus, in a pot\n")
+        self.press('[aria-label="Add a tag: cactus.png"]')
+        self.browser.write("pixel art, cactus")
+        self.browser.call("Input.dispatchKeyEvent", type="char", text="\r")
+        self.wait(lambda: (self.faces / "cactus.txt").read_text() == "cactus, in a pot, pixel art\n")
+        self.shoot("faults-tags")
+        self.undo_by_key()
+        self.wait(lambda: (self.faces / "cactus.txt").read_text() == "cactus, in a pot\n")
+
+    def test_a_picture_is_cut_and_turned_by_hand(self):
+        before = (self.faces / "cactus.png").read_bytes()
+        side = int.from_bytes(before[16:20], "big")
+        self.dataset()
+        self.press('[aria-label="Crop or rotate: cactus.png"]')
+        self.browser.wait("document.querySelector('.crop-canvas')?.width > 0 && document.querySelector('.crop-editor .explain').textContent.includes('pixels stay')")
+        self.click("Rotate right", ".crop-editor button")
+        left, top, width, height = self.browser.evaluate("(() => { const box = document.querySelector('.crop-canvas').getBoundingClientRect(); return [box.left, box.top, box.width, box.height]; })()")
+        self.browser.drag((left + 1, top + 1), (left + width / 2, top + height / 4))
+        self.wait_text(".crop-editor .explain", "pixels stay")
+        self.shoot("faults-crop")
+        self.click("Save the picture")
+        self.wait_text(".toast", "cactus.png was changed.")
+        after = (self.faces / "cactus.png").read_bytes()
+        size = [int.from_bytes(after[at:at + 4], "big") for at in (16, 20)]
+        self.assertAlmostEqual(size[0], side / 2, delta=3)
+        self.assertAlmostEqual(size[1], side / 4, delta=3)
+        self.assertTrue((self.faces / "cactus.txt").exists(), "its caption stays")
+        self.browser.wait(f"[...document.querySelectorAll('.item')].some(one => one.innerText.includes('{size[0]} × {size[1]}'))")
+        self.click("Undo", ".toast button")
+        self.wait(lambda: (self.faces / "cactus.png").read_bytes() == before)
+
+    def test_a_linked_folder_with_a_table_is_shown_and_written_back(self):
+        elsewhere = self.folder / "elsewhere"
+        elsewhere.mkdir()
+        for name in ("cactus", "crown"):
+            shutil.copy(PICTURES / f"{name}.png", elsewhere)
+        (elsewhere / "metadata.csv").write_text('image,source,prompt\ncactus.png,me,"a cactus, green"\ncrown.png,you,a crown\n')
+        (self.folder / "datasets/linked").symlink_to(elsewhere)
+        self.go("#/data?set=linked")
+        self.wait_text("[role=status]", "2 pictures and clips")
+        self.assertNotIn("without", self.browser.evaluate("document.querySelector('[role=status]').textContent"))
+        self.browser.wait(f"document.querySelector({json.dumps(self.item('cactus.png'))})?.value === 'a cactus, green'")
+        self.write(self.item("crown.png"), "a golden crown")
+        self.wait(lambda: (elsewhere / "metadata.csv").read_text() == 'image,source,prompt\ncactus.png,me,"a cactus, green"\ncrown.png,you,a golden crown\n')
+
+    def test_animations_are_clips(self):
+        for name, encoder in (("cat.gif", ""), ("dog.webp", "-c:v libwebp_anim -loop 0")):
+            subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc=size=64x48:rate=5:duration=2", *encoder.split(), str(self.faces / name)], check=True)
+        self.dataset()
+        self.choose("#data-filter", "clips")
+        self.browser.wait("[...document.querySelectorAll('.item .file')].map(one => one.textContent).join() === 'cat.gif,dog.webp'")
+        self.wait_text(".facts-line", "64 × 48 · 10 frames, 2 s")
+        self.press('[aria-label="Play: dog.webp"]')
+        self.browser.wait("document.querySelector('.shot .moving')?.naturalWidth === 64")
+
+    def test_what_was_painted_is_not_dropped_by_a_key(self):
+        self.dataset()
+        self.press('[aria-label="Mask: cactus.png"]')
+        self.browser.wait("document.querySelector('.mask-editor .board img')?.complete && document.querySelector('.mask-editor canvas').width > 100")
+        left, top, width, height = self.browser.evaluate("(() => { const box = document.querySelector('.board canvas').getBoundingClientRect(); return [box.left, box.top, box.width, box.height]; })()")
+        self.browser.drag((left + width / 2, top + height / 2), (left + width / 2 + 40, top + height / 2))
+        self.browser.wait("[...document.querySelectorAll('.mask-editor button')].some(one => one.textContent === 'Undo' && !one.disabled)")
+        self.browser.evaluate("window.asked = 0; window.confirm = () => { ++window.asked; return false; }")
+        for _ in range(3):
+            for kind in ("rawKeyDown", "keyUp"):
+                self.browser.call("Input.dispatchKeyEvent", type=kind, key="Escape", code="Escape", windowsVirtualKeyCode=27)
+            time.sleep(0.1)
+        self.assertEqual(self.browser.evaluate("[document.querySelector('.mask-editor')?.open, window.asked]"), [True, 3])
+        self.browser.evaluate("window.confirm = () => true")
+        for kind in ("rawKeyDown", "keyUp"):
+            self.browser.call("Input.dispatchKeyEvent", type=kind, key="Escape", code="Escape", windowsVirtualKeyCode=27)
+        self.browser.wait("document.querySelector('.mask-editor') === null")
+
+    def test_captions_are_not_asked_of_no_model(self):
+        self.dataset()
+        self.click("Write captions")
+        self.wait_text("dialog .explain", "No model that sees pictures is on this machine.")
+        self.press("#caption-trigger_word")
+        self.browser.write("sks")
+        self.click("Start", "dialog button")
+        self.wait_text(".toast", "Choose a model that writes captions first.")
+        self.assertEqual(self.value("#caption-trigger_word"), "sks", "what was typed stays")
+        self.assertEqual(list((self.folder / "queue/annotations").glob("*.toml")), [])
+
     def test_a_dataset_that_is_not_there_says_so(self):
         self.go("#/data?set=nosuch")
         self.wait_text("h1", "There is no dataset")
@@ -453,6 +719,60 @@ class Faults(unittest.TestCase):
         self.choose("#draw-run", "two")
         self.browser.wait(f"{loras} === 'two-step-100.safetensors'")
         self.shoot("faults-draw")
+
+    def test_files_are_named_and_grouped_by_their_runs_and_found(self):
+        lora = json.dumps({"transformer.x.lora_A.weight": {"dtype": "F32", "shape": [1, 1], "data_offsets": [0, 4]}, "transformer.x.lora_B.weight": {"dtype": "F32", "shape": [1, 1], "data_offsets": [4, 8]}}).encode()
+        for name in ("one", "two"):
+            run = runs.make_run(self.folder / f"runs/{name}", 1, 100)
+            runs.write_status(run, "done", exit_code=0)
+            for step in (20, 40, 60, 100):
+                (run / f"step-{step}.safetensors").write_bytes(len(lora).to_bytes(8, "little") + lora + bytes(8))
+        self.go("#/files")
+        self.browser.wait("document.querySelectorAll('.file-list details').length === 2")
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('.file-list details[open]').length"), 1, "those of the newest")
+        self.press(".file-list input")
+        self.browser.write("one-step-20")
+        self.browser.wait("[...document.querySelectorAll('.file-list a.file')].filter(one => one.offsetParent).map(one => one.textContent).join() === 'one-step-20.safetensors'")
+        self.assertEqual(self.browser.evaluate("document.querySelector('.file-list a.button').download"), "one-step-20.safetensors")
+
+    def test_drawings_are_found_by_their_names(self):
+        for name in [f"grid-{i}" for i in range(9)] + ["fox"]:
+            drawing = self.folder / "drawings" / name
+            drawing.mkdir()
+            (drawing / "grid.json").write_text('{"settings": {"prompts": ["a fox"]}, "cells": [{"prompt": "a fox", "seed": 0, "picture": 0}], "total": 1}')
+        self.go("#/draw")
+        self.browser.wait("document.querySelectorAll('.drawn-side .sets li').length === 10")
+        self.press(".search-drawings")
+        self.browser.write("fo")
+        self.browser.wait("[...document.querySelectorAll('.drawn-side .sets a')].map(one => one.textContent).join() === 'fox'")
+
+    def test_models_of_other_programs_are_found_and_own_ones_deleted(self):
+        home, commit = self.folder / "home", "0123456789" * 4
+        for place in (home / "ComfyUI/models/diffusers/theirs", self.folder / "models/mine", home / f"hub/models--me--tiny/snapshots/{commit}"):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copytree(check_studio.MODEL, place)
+        (home / "hub/models--me--tiny/refs").mkdir()
+        (home / "hub/models--me--tiny/refs/main").write_text(commit)
+        self.browser.open("about:blank")  # which asks for nothing while the studio is away
+        self.studio.close()
+        self.studio.variables = {"HOME": str(home), "HF_HUB_CACHE": str(home / "hub")}
+        self.studio.open()
+        self.browser.open(self.studio.address)
+        self.go("#/models")
+        row = "[...document.querySelectorAll('.model-rows li')].find(one => one.innerText.includes('%s'))"
+        self.browser.wait((row % "models/diffusers/theirs") + " !== undefined")
+        self.assertIn("in the folder of ComfyUI", self.browser.evaluate((row % "theirs") + ".innerText"))
+        self.assertNotIn("Delete", self.browser.evaluate((row % "theirs") + ".innerText"))
+        self.browser.click((row % "models/mine") + ".querySelector('[aria-label^=Delete]')")
+        self.wait_text(".toast", "was moved to the bin.")
+        self.wait(lambda: not (self.folder / "models/mine").exists())
+        self.click("Undo", ".toast button")
+        self.wait(lambda: (self.folder / "models/mine/model_index.json").exists())
+        self.browser.wait((row % "me/tiny") + " !== undefined")
+        self.browser.evaluate("window.confirm = () => true")
+        self.browser.click((row % "me/tiny") + ".querySelector('[aria-label^=Delete]')")
+        self.wait(lambda: not (home / "hub/models--me--tiny").exists())
+        self.wait_text(".toast", "was deleted.")
 
     def test_models_have_a_page(self):
         self.go("#/models")
@@ -528,6 +848,97 @@ class Faults(unittest.TestCase):
         stranger.write(token)
         stranger.click("document.querySelector('button')")
         stranger.wait("document.querySelector('nav a') !== null")
+
+
+class Away(unittest.TestCase):
+    """The studio from elsewhere: by a password, by HTTPS, and behind a proxy that shows it below a path."""
+    wait_text, click = Faults.wait_text, Faults.click
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        shutil.copytree(PICTURES, self.folder / "work/datasets/faces")
+        runs.write_status(runs.make_run(self.folder / "work/runs/fox", 100, 100), "done", exit_code=0, steps=100)
+        self.browser = self.enterContext(Browser())
+
+    def open(self, *options):
+        self.studio = check_studio.Studio(self.folder / "work", *options)
+        self.addCleanup(self.studio.close)
+        return self.studio.address.split("/?token=")
+
+    def test_a_password_opens_it(self):
+        password = self.folder / "password"
+        password.write_text("correct horse\n")
+        password.chmod(0o600)
+        host, _ = self.open("--password_file", str(password))
+        self.browser.open(host)
+        self.wait_text("label", "Password")
+        self.browser.write("wrong")
+        self.browser.click("document.querySelector('button')")
+        self.wait_text(".why", "This is not the password of this studio.")
+        self.assertEqual(self.browser.audit(), [])
+        self.browser.screenshot(check_studio.SHOTS / "studio-away-password.png", whole=False)
+        time.sleep(1.1)
+        self.browser.click("document.querySelector('#token')")
+        self.browser.write("correct horse")
+        self.browser.click("document.querySelector('button')")
+        self.wait_text(".run strong", "fox")
+
+    def test_https(self):
+        chain, key = self.folder / "chain.pem", self.folder / "key.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-keyout", str(key), "-out", str(chain)], check=True, capture_output=True)
+        self.open("--certificate", str(chain), "--certificate_key", str(key))
+        self.assertTrue(self.studio.address.startswith("https://127.0.0.1:"))
+        self.browser.call("Security.setIgnoreCertificateErrors", ignore=True)
+        self.browser.open(self.studio.address)
+        self.go_about()
+
+    def test_over_a_network(self):
+        """By the address that this machine has there, as others ask for it."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+            try:
+                asked.connect(("192.0.2.1", 9))  # sends nothing: the system only says by which of its addresses it would
+            except OSError:
+                self.skipTest("this machine is on no network")
+            address = asked.getsockname()[0]
+        _, token = self.open("--listen")
+        port = json.loads((self.folder / "work/.studio.json").read_text())["port"]
+        self.browser.open(f"http://{address}:{port}/")
+        self.browser.wait("document.querySelector('#token') !== null")
+        self.browser.complaints.clear()  # of the page that asks, which is none that was allowed
+        self.browser.write(token)
+        self.browser.click("document.querySelector('button')")
+        self.go_about()
+
+    def test_behind_a_proxy(self):
+        proxy = Proxy("/tools/burnish/")
+        self.addCleanup(proxy.shutdown)
+        public = f"http://localhost:{proxy.server_port}/tools/burnish"
+        self.open("--public_address", public)
+        proxy.port = json.loads((self.folder / "work/.studio.json").read_text())["port"]
+        self.assertTrue(self.studio.address.startswith(public + "/?token="))
+        self.browser.open(self.studio.address)
+        self.go_about()
+        self.assertEqual([url for url in self.browser.requests if not url.startswith((public + "/", "data:", "blob:"))], [])
+
+    def go_about(self):
+        """Pages, pictures, what a page changes, and what comes by itself."""
+        self.wait_text(".run strong", "fox")
+        self.browser.wait("document.querySelector('.run img')?.naturalWidth > 0")
+        self.browser.click("document.querySelector('.run a')")
+        self.wait_text("#title", "fox")
+        self.browser.wait("document.querySelectorAll('#pictures img').length === 3 && [...document.querySelectorAll('#pictures img')].every(one => one.naturalWidth > 0)")
+        self.click("Notes", "summary")
+        self.browser.click("document.querySelector('#notes')")
+        self.browser.write("seen from afar")
+        self.browser.wait("fetch(new URL('../../api/runs/fox', location.href)).then(answer => answer.json()).then(run => run.notes === 'seen from afar')")
+        self.click("Datasets", "nav a")
+        self.browser.click("document.querySelector('.set a')")
+        self.browser.wait("[...document.querySelectorAll('.shot img')].length > 3 && [...document.querySelectorAll('.shot img')].slice(0, 3).every(one => one.naturalWidth > 0)")
+        self.browser.evaluate("location.hash = '#/new'")
+        self.click("Small FLUX", ".tile")
+        self.wait_text(".judged", "It fits.")
+        self.assertEqual(self.browser.complaints, [])
 
 
 if __name__ == "__main__":

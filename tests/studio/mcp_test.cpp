@@ -29,7 +29,7 @@ const json kOptions = json::parse(R"({"options": [
 class McpTest : public StudioTest {
  protected:
   McpTest()
-      : client_(port, token),
+      : client_({port}, token),
         mcp([this](const std::string& method, const std::string& path, const json& body) { return client_.ask(method, path, body); },
             kOptions) {}
 
@@ -191,7 +191,8 @@ TEST_F(McpTest, ServesLinesUntilThereAreNoMore) {
 }
 
 TEST_F(StudioTest, HoldsItsWorkspace) {
-  EXPECT_EQ(studio::port_of_open(root()), port);
+  ASSERT_TRUE(studio::place_of_open(root()));
+  EXPECT_EQ(studio::place_of_open(root())->port, port);
   try {
     studio::check_not_open(root());
     FAIL() << "which is open";
@@ -200,7 +201,7 @@ TEST_F(StudioTest, HoldsItsWorkspace) {
   }
   studio::Options another{.folder = root(), .program = program().string(), .schema = R"({"options": []})", .form = {}};
   EXPECT_THROW(studio::Server{another}, Error) << "two would start each job twice";
-  EXPECT_EQ(studio::port_of_open(scratch / "elsewhere"), std::nullopt);
+  EXPECT_FALSE(studio::place_of_open(scratch / "elsewhere"));
 }
 
 namespace {

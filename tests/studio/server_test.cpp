@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "studio/client.h"
 #include "tests/studio/served.h"
 
 using namespace burnish;
@@ -22,7 +23,7 @@ TEST_F(StudioTest, LetsInWhoKnowsItsToken) {
   auto first = client().Get("/?token=" + token);
   ASSERT_TRUE(first);
   EXPECT_EQ(first->status, 303);
-  EXPECT_EQ(first->get_header_value("Location"), "/");
+  EXPECT_EQ(first->get_header_value("Location"), "./");
   EXPECT_EQ(first->get_header_value("Set-Cookie"), cookie() + "; Path=/; HttpOnly; SameSite=Strict");
   auto page = client().Get("/", {{"Cookie", "a=b; " + cookie()}});
   ASSERT_TRUE(page);
@@ -38,7 +39,7 @@ TEST_F(StudioTest, KeepsItsTokenForTheUserAlone) {
   ASSERT_EQ(::stat((root() / ".token").c_str(), &file), 0);
   EXPECT_EQ(file.st_mode & 0777, 0600u);
   EXPECT_EQ(text_of(root() / ".token"), token);
-  EXPECT_EQ(studio::Guard(root() / ".token", port, false).token(), token) << "of a studio that is opened again, so that pages go on";
+  EXPECT_EQ(studio::Guard(root() / ".token", port).token(), token) << "of a studio that is opened again, so that pages go on";
 }
 
 TEST_F(StudioTest, ChangesNothingForPagesOfOtherSites) {
@@ -178,4 +179,92 @@ TEST_F(StudioTest, IsClosedFromItsPage) {
             403);
   EXPECT_EQ(ask("/api/studio/close", json{{"stop_runs", false}}), json::object());
   EXPECT_TRUE(comes_true([&] { return !client().Get("/"); }));
+}
+
+/// A studio whose Options a test says.
+class StudioWith : public Workplace {
+ protected:
+  void open(const studio::Access& access) {
+    fs::create_directories(root());
+    server.emplace(studio::Options{.folder = root(), .access = access, .program = program().string(), .schema = R"({"options": []})"});
+    serving = std::thread([this] { server->serve(); });
+    token = text_of(root() / ".token");
+    port = studio::place_of_open(root())->port;
+  }
+  ~StudioWith() override {
+    if (!server) return;
+    server->stop();
+    serving.join();
+  }
+  int logged_in(const std::string& secret, std::string* cookie = nullptr) const {
+    auto answer = httplib::Client("127.0.0.1", port).Post("/log_in", httplib::Params{{"secret", secret}});
+    if (answer && cookie != nullptr) *cookie = answer->get_header_value("Set-Cookie");
+    return answer ? answer->status : 0;
+  }
+
+  std::optional<studio::Server> server;
+  std::thread serving;
+  std::string token;
+  int port = 0;
+};
+
+TEST_F(StudioWith, APasswordOpensItInPlaceOfTheToken) {
+  std::ofstream(scratch / "password") << "correct horse\nsecond line\n";
+  EXPECT_THROW(studio::password_in(scratch / "password"), Error) << "others can read it";
+  ::chmod((scratch / "password").c_str(), 0600);
+  open({.password = studio::password_in(scratch / "password")});
+  auto page = httplib::Client("127.0.0.1", port).Get("/");
+  ASSERT_TRUE(page);
+  EXPECT_THAT(page->body, HasSubstr(">Password</label>"));
+  std::string cookie;
+  EXPECT_EQ(logged_in("correct horse", &cookie), 303);
+  EXPECT_THAT(cookie, HasSubstr(token));
+  EXPECT_EQ(logged_in(token), 303);
+  EXPECT_EQ(logged_in("wrong"), 403);
+  EXPECT_EQ(logged_in("correct horse"), 403) << "at once after a wrong one";
+  EXPECT_TRUE(comes_true([&] { return logged_in("correct horse") == 303; }));
+  auto foreign = httplib::Client("127.0.0.1", port)
+                     .Post("/log_in", httplib::Headers{{"Origin", "http://evil.example"}}, httplib::Params{{"secret", "correct horse"}});
+  ASSERT_TRUE(foreign);
+  EXPECT_EQ(foreign->status, 403);
+}
+
+TEST_F(StudioWith, AProxyShowsItUnderItsOwnAddress) {
+  open({.public_address = "https://home.example/burnish/"});
+  EXPECT_EQ(server->address(), "https://home.example/burnish/?token=" + token);
+  auto asked = [&](const std::string& host, const std::string& origin) {
+    const httplib::Headers headers{{"Host", host}, {"Origin", origin}, {"Cookie", "burnish_" + std::to_string(port) + "=" + token}};
+    auto answer = httplib::Client("127.0.0.1", port).Post("/api/queue", headers, "{}", "application/json");
+    return answer ? answer->status : 0;
+  };
+  EXPECT_EQ(asked("home.example", "https://home.example"), 200);
+  EXPECT_EQ(asked("127.0.0.1", "https://home.example"), 200) << "a proxy that asks in its own name";
+  EXPECT_EQ(asked("evil.example", "https://home.example"), 403);
+  EXPECT_EQ(asked("home.example", "https://evil.example"), 403);
+  EXPECT_EQ(asked("home.example", "http://home.example.evil.example"), 403);
+  auto first = httplib::Client("127.0.0.1", port).Get("/?token=" + token);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->get_header_value("Location"), "./") << "below whatever the proxy has";
+  EXPECT_THAT(first->get_header_value("Set-Cookie"), HasSubstr("; Secure"));
+  EXPECT_THROW(studio::Guard(root() / ".token", port, {.public_address = "home.example"}), Error);
+}
+
+TEST_F(StudioWith, ACertificateOfTheUsersMakesItHttps) {
+  const auto chain = (scratch / "chain.pem").string(), key = (scratch / "key.pem").string();
+  const auto made =
+      "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout '" + key + "' -out '" + chain + "' 2>/dev/null";
+  if (std::system(made.c_str()) != 0) GTEST_SKIP() << "openssl, which would make a certificate, is not there";
+  EXPECT_THROW(open({.certificate = report::Certificate{key, chain}}), Error) << "the other way round";
+  open({.certificate = report::Certificate{chain, key}});
+  EXPECT_THAT(server->address(), testing::StartsWith("https://127.0.0.1:"));
+  httplib::SSLClient client("127.0.0.1", port);
+  client.enable_server_certificate_verification(false);
+  const httplib::Headers headers{{"Origin", "https://127.0.0.1:" + std::to_string(port)},
+                                 {"Cookie", "burnish_" + std::to_string(port) + "=" + token}};
+  auto answer = client.Post("/api/queue", headers, "{}", "application/json");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200);
+  auto own = studio::client_of(root());
+  ASSERT_TRUE(own);
+  EXPECT_EQ(own->ask("GET", "/api/queue", nullptr).status, 200) << "programs of this machine find it too";
 }

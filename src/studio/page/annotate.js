@@ -5,7 +5,7 @@ const annotateFirst = {
   caption: ["model", "caption_style", "trigger_word", "caption_prompt", "caption_mode"],
   mask: ["mask_prompt", "mask_mode", "mask_threshold", "smooth_pixels", "expand_pixels", "model"],
 };
-const annotateNever = ["folder", "json", "num_threads", "mask_folder"];
+const annotateNever = ["folder", "only", "json", "num_threads", "mask_folder"];
 
 /** The buttons of a dataset's page, the dialog that each opens, and how far the work is. `changed` is called while files are written. */
 class Annotator {
@@ -24,8 +24,9 @@ class Annotator {
     clearTimeout(this.timer);
   }
 
-  async open(verb) {
-    const t = words.annotate, {title, none} = t.verbs[verb], close = h("button", {type: "button", onclick: () => this.dialog.close()}, words.cancel);
+  /** `item`: the one picture that is asked about, whose caption is written anew; without it all of them. */
+  async open(verb, item = null) {
+    const t = words.annotate, {none} = t.verbs[verb], title = item ? t.titleOf(item.file) : t.verbs[verb].title, close = h("button", {type: "button", onclick: () => this.dialog.close()}, words.cancel);
     this.dialog.setAttribute("aria-label", title);
     this.dialog.replaceChildren(h("h2", {}, title), h("p", {class: "explain", role: "status"}, t.looking), close);
     this.dialog.showModal();
@@ -34,13 +35,14 @@ class Annotator {
     const offered = schema.options.filter(option => !annotateNever.includes(option.name));
     const fields = wanted => new OptionFields(verb, wanted, option => option.name === "model" ? {list: list.id} : {});
     const first = fields(annotateFirst[verb].map(name => offered.find(option => option.name === name)).filter(Boolean)), more = fields(offered.filter(option => !annotateFirst[verb].includes(option.name)));
-    if (here.length > 0) first.set({model: [here[0].name]});
+    const offeredMode = offered.some(option => option.name === "caption_mode");
+    first.set({...(here.length > 0 ? {model: [here[0].name]} : {}), ...(item && offeredMode ? {caption_mode: "replace"} : {})});
     const start = doing(async () => {
       if (verb === "caption" && !first.changed().model?.length && here.length === 0) {
         document.getElementById("caption-model").focus();
         throw new Error(t.needsModel);
       }
-      await post(`datasets/${named(this.name)}/annotations`, {verb, settings: first.toml() + more.toml()});
+      await post(`datasets/${named(this.name)}/annotations`, {verb, settings: (item ? `only = ${tomlValue([item.file])}\n` : "") + first.toml() + more.toml()});
       this.dialog.close();
       await this.follow();
     });
@@ -52,7 +54,7 @@ class Annotator {
 
   row(job) {
     const t = words.annotate, state = job.state !== "ended" ? job.state : job.exit_code === 0 ? "done" : job.exit_code === 130 ? "interrupted" : "failed", {title} = t.verbs[job.verb];
-    return h("li", {}, h("span", {class: "file"}, title, h("span", {class: state === "failed" ? "problem" : "explain"}, ` ${job.says}`)), h("span", {class: `state ${state}`}, t.states[state]),
+    return h("li", {}, h("span", {class: "file"}, title, h("span", {class: state === "failed" ? "problem" : "explain"}, ` ${plainSentence(job.says)}`)), h("span", {class: `state ${state}`}, t.states[state]),
       h("span", {class: "actions"}, h("button", {type: "button", "aria-label": `${state === "running" ? words.drawing.stop : words.remove}: ${title}`, onclick: doing(async () => { await ask("DELETE", `annotations/${named(job.id)}`); await this.follow(); })},
         state === "running" ? words.drawing.stop : words.remove)));
   }

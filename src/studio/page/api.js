@@ -1,8 +1,14 @@
 // What the page asks of the server.
 
+/** What addresses of the studio begin with: "/", or behind a proxy the path that it shows the studio under. Scripts lie in `page/` below it. */
+const root = new URL("..", import.meta.url).pathname;
+
+/** What a program's sentence says to whoever sees fields and buttons: these where it speaks of commands, and names of options without dashes. */
+const plainSentence = sentence => commandWords.reduce((text, [command, button]) => text.replace(command, button), sentence).replace(/--([a-z][a-z0-9_]*)/g, "$1");
+
 class Refused extends Error {
   constructor(answer, status) {
-    super(answer.sentence ?? `The server answered ${status}.`);
+    super(plainSentence(answer.sentence ?? `The server answered ${status}.`));
     this.answer = answer;
     this.status = status;
   }
@@ -11,7 +17,7 @@ class Refused extends Error {
 /** `outlives`: sent even if the page is closed meanwhile. */
 async function ask(method, path, body, outlives = false) {
   const options = {method, keepalive: outlives, headers: body === undefined ? {} : {"Content-Type": "application/json"}, body: body === undefined ? undefined : JSON.stringify(body)};
-  const response = await fetch(`/api/${path}`, options);
+  const response = await fetch(`${root}api/${path}`, options);
   const text = await response.text();
   let answer = {};
   try { answer = JSON.parse(text); } catch { answer = {sentence: text.trim()}; }

@@ -100,6 +100,19 @@ class Captions {
   }
 }
 
+/** The caption of one picture as its tags: each is taken out by a press, and more are typed behind them. */
+function tagField(item, captions) {
+  const write = tags => captions.write({[item.file]: tags.join(", ")});
+  const chips = tagsOf(item.caption).map(tag => h("button", {type: "button", class: "chip", "aria-label": words.removeTagOf(tag, item.file), "data-key": `${item.file} ${tag}`, onclick: doing(() => write(tagsOf(item.caption).filter(one => one !== tag)))}, tag, h("span", {"aria-hidden": "true"}, " ×")));
+  const input = h("input", {"aria-label": `${words.addTag}: ${item.file}`, "data-key": `${item.file} +`, placeholder: words.addTag, list: "all-tags", autocomplete: "off"});
+  const add = doing(async () => {
+    const typed = tagsOf(input.value).filter(tag => !tagsOf(item.caption).includes(tag));
+    input.value = "";
+    if (typed.length > 0) await write([...tagsOf(item.caption), ...typed]);
+  });
+  return h("form", {class: "tag-field", onsubmit: event => { event.preventDefault(); add(event).catch(error => say(error.message, "bad")); }}, ...chips, input);
+}
+
 /** The form that changes all captions which are shown. */
 class CaptionForm {
   constructor(shown, write) {

@@ -1,4 +1,4 @@
 // The way back from the page of several runs.
 
-document.head.append(h("link", {rel: "stylesheet", href: "/page/controls.css"}));
+document.head.append(h("link", {rel: "stylesheet", href: `${root}page/controls.css`}));
 addMenu();

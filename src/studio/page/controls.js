@@ -1,6 +1,6 @@
 // What can be asked of a run, above its page, and the page's parts as tabs.
 
-const runName = decodeURIComponent(location.pathname.split("/")[2]);
+const runName = decodeURIComponent(location.pathname.split("/").at(-2));
 const ofRun = (what, body) => post(`runs/${named(runName)}/${what}`, body);
 const undo = new Undo();
 
@@ -24,22 +24,35 @@ const archiveButton = h("button", {type: "button", onclick: doing(async () => {
   await look();
 })}, words.archive);
 
-const drawButton = h("a", {class: "button primary", href: `/#/draw?run=${named(runName)}`, hidden: true}, words.drawWith);
-const resumeButton = h("button", {type: "button", onclick: doing(async () => { await ofRun("resume"); say(words.queued(runName)); })}, words.resume);
+const drawButton = h("a", {class: "button primary", href: `${root}#/draw?run=${named(runName)}`, hidden: true}, words.drawWith);
+const resumeButton = h("button", {type: "button", onclick: doing(() => resume())}, words.resume);
+/** What was stopped goes on, where its pictures and captions are those that it began with. */
+async function resume() {
+  const save = await lastSave(), {data_changed: isChanged} = await get(`runs/${named(runName)}/changes`);
+  if (isChanged && save && moreBox.hidden) {
+    moreBox.hidden = false;
+    return moreBox.replaceChildren(h("p", {class: "explain"}, words.fromLoraChanged), h("a", {class: "button primary", href: fromSave(save)}, words.fromLora), h("button", {onclick: doing(() => resume())}, words.resume));
+  }
+  await ofRun("resume");
+  moreBox.hidden = true;
+  say(words.queued(runName));
+}
+
 const moreButton = h("button", {type: "button", "aria-expanded": "false", onclick: doing(() => trainMore())}, words.trainMore), moreBox = h("form", {class: "train-more", hidden: true, onsubmit: event => event.preventDefault()});
 const ended = h("div", {class: "controls", hidden: true}, drawButton, resumeButton, moreButton,
-  h("a", {class: "button", href: `/#/new?run=${named(runName)}`}, words.clone), archiveButton,
+  h("a", {class: "button", href: `${root}#/new?run=${named(runName)}`}, words.clone), archiveButton,
   h("button", {type: "button", onclick: doing(async () => {
     const name = prompt(words.renameTo, runName);
     if (!name || name === runName) return;
     await ofRun("rename", {name});
-    location.href = `/runs/${named(name)}/`;
+    location.href = `${root}runs/${named(name)}/`;
   })}, words.rename),
   h("button", {type: "button", onclick: doing(async () => {
     tellOfBin((await ask("DELETE", `runs/${named(runName)}`)).bin, runName);
-    location.href = "/#/";
+    location.href = `${root}#/`;
   })}, words.bin));
 const mending = h("div", {class: "controls", hidden: true}), log = h("pre", {tabindex: 0, role: "group", "aria-label": words.log}), files = h("ul", {class: "files"}), noFiles = h("p", {class: "explain"}, words.noFiles);
+const noSamples = h("p", {class: "explain"}, words.noSamplesYet), savesButton = h("a", {class: "button", href: `${root}#/draw?run=${named(runName)}&saves=1`, hidden: true}, words.drawing.allSaves);
 
 /** What somebody notes of the run, which is kept half a second after the last key. */
 const notes = h("textarea", {id: "notes", rows: 3, "aria-label": words.notes, placeholder: words.notesNote, oninput: () => { clearTimeout(notes.timer); notes.timer = setTimeout(() => keepNotes(), 500); }, onblur: () => keepNotes()});
@@ -58,11 +71,18 @@ function showNotes(text) {
   notes.value = notes.kept = text;
 }
 
-/** Asks for how much more, and then goes on, or begins a new run with what was learned. */
+/** What the run saved last, by which another one begins; "" where nothing is there. */
+const lastSave = async () => (await get(`runs/${named(runName)}/files`)).at(-1)?.name ?? "";
+const fromSave = (save, more = "") => `${root}#/new?run=${named(runName)}&lora=${named(`../runs/${runName}/${save}`)}${more}`;
+
+/** Asks for how much more, and then goes on, or, where that does not go or is not wanted, begins a new run with what was learned. */
 async function trainMore() {
   const isOpen = moreBox.hidden, {text} = await get(`runs/${named(runName)}/settings`), steps = Number(/^max_steps\s*=\s*(\d+)/m.exec(text)?.[1] ?? 0), epochs = Number(/^num_epochs\s*=\s*(\d+)/m.exec(text)?.[1] ?? 1);
   const option = steps > 0 ? "max_steps" : "num_epochs", input = h("input", {id: "more-steps", inputmode: "numeric", value: String(steps || epochs), autocomplete: "off"});
-  const last = (await get(`runs/${named(runName)}/files`)).at(-1)?.name ?? "";
+  const [last, {data_changed: isChanged}] = await Promise.all([lastSave(), get(`runs/${named(runName)}/changes`)]);
+  const link = last ? h("a", {class: `button ${isChanged ? "primary" : ""}`, href: fromSave(last)}, words.fromLora) : "", aim = () => { if (link) link.href = fromSave(last, `&${option}=${named(input.value)}`); };
+  input.addEventListener("input", aim);
+  aim();
   const goOn = doing(async () => {
     await ofRun("resume", {settings: withValue(text, option, (steps || epochs) + Number(input.value))});
     moreBox.hidden = true;
@@ -70,13 +90,13 @@ async function trainMore() {
   });
   moreBox.hidden = !isOpen;
   moreButton.setAttribute("aria-expanded", String(isOpen));
-  moreBox.replaceChildren(h("label", {for: "more-steps"}, steps > 0 ? words.moreSteps : words.moreEpochs), input, h("button", {class: "primary", onclick: goOn}, words.goOn),
-    last ? h("a", {class: "button", href: `/#/new?run=${named(runName)}&lora=${named(`../runs/${runName}/${last}`)}`}, words.fromLora) : "", h("p", {class: "explain"}, words.fromLoraNote));
+  moreBox.replaceChildren(h("label", {for: "more-steps"}, steps > 0 ? words.moreSteps : words.moreEpochs), input,
+    ...isChanged ? [link] : [h("button", {class: "primary", onclick: goOn}, words.goOn), link], h("p", {class: "explain"}, isChanged ? words.fromLoraChanged : words.fromLoraNote));
   if (isOpen) input.focus();
 }
 
 /** The parts of the page by tab: what stands in none of them is always there. */
-const tabs = {overview: ["#previews", "#curves", "#timesteps", "#memory"], files: [], log: [], settings: ["#settings"]};
+const tabs = {overview: ["#previews", "#curves", "#timesteps", "#memory"], samples: ["#previews"], files: [], log: [], settings: ["#settings"]};
 const tabButtons = Object.keys(tabs).map(tab => h("button", {type: "button", role: "tab", id: `tab-${tab}`, onclick: () => showTab(tab), onkeydown: event => stepTab(event, tab)}, words.tabs[tab]));
 
 function showTab(tab) {
@@ -99,14 +119,14 @@ function stepTab(event, tab) {
 }
 
 function layOut() {
-  const main = document.querySelector("main"), fileBox = h("section", {}, h("h2", {}, words.files), noFiles, files), logBox = h("section", {class: "log"}, h("h2", {}, words.log), log);
-  document.head.append(h("link", {rel: "stylesheet", href: "/page/controls.css"}));
+  const main = document.querySelector("main"), fileBox = h("section", {}, h("h2", {}, words.files), noFiles, files), sampleBox = h("section", {"data-part": "samples"}, noSamples, h("div", {class: "controls"}, savesButton)), logBox = h("section", {class: "log"}, h("h2", {}, words.log), log);
+  document.head.append(h("link", {rel: "stylesheet", href: `${root}page/controls.css`}));
   addMenu();
   document.body.append(h("div", {id: "toast", class: "toast", role: "alert", hidden: true}));
   document.querySelector(".head").append(mending, running, ended, moreBox, notesBox, h("div", {class: "tabs", role: "tablist", "aria-label": words.tabsOf}, ...tabButtons));
-  main.append(fileBox, logBox);
+  main.append(sampleBox, fileBox, logBox);
   main.querySelector("#curves").before(main.querySelector("#previews"));
-  for (const [tab, selectors] of Object.entries(tabs)) for (const part of selectors.map(selector => main.querySelector(selector))) part.dataset.part = tab;
+  for (const [tab, selectors] of Object.entries(tabs)) for (const part of selectors.map(selector => main.querySelector(selector))) part.dataset.part = `${part.dataset.part ?? ""} ${tab}`;
   fileBox.dataset.part = "files";
   logBox.dataset.part = "log";
 }
@@ -138,15 +158,17 @@ function speakOfButtons() {
 async function offer(run) {
   const noFit = 4;  // the exit code
   if (run.state !== "failed" || mending.children.length > 0) return;
-  const found = optionsIn(run.sentence ?? "", (await get("options")).options), form = `/#/new?run=${named(runName)}`;
+  const found = optionsIn(run.sentence ?? "", (await get("options")).options), form = `${root}#/new?run=${named(runName)}`;
   const links = found.map(name => h("a", {class: "button", href: `${form}&option=${named(name)}`}, words.change(name)));
+  const save = /belongs to a run with other settings/.test(run.sentence ?? "") ? await lastSave() : "";
+  if (save) links.unshift(h("a", {class: "button primary", href: fromSave(save)}, words.fromLora));
   if (run.exit_code === noFit) links.push(h("a", {class: "button", href: `${form}&fit=1`}, words.fitTitle));
   mending.replaceChildren(...links);
   mending.hidden = links.length === 0;
 }
 
 /** A saved file is called by its run where it is taken to. */
-const fileRow = file => h("li", {}, h("a", {href: `/api/runs/${named(runName)}/files/${named(file.name)}`, download: `${runName}-${file.name}`}, `${runName}-${file.name}`), ` ${bytes(file.bytes)}`);
+const fileRow = file => h("li", {}, h("a", {href: `${root}api/runs/${named(runName)}/files/${named(file.name)}`, download: `${runName}-${file.name}`}, `${runName}-${file.name}`), ` ${bytes(file.bytes)}`);
 const fileList = new KeptList(files, file => file.name, fileRow);
 
 /** The tab says how far the run is, and that it has ended where somebody wants to know. */
@@ -179,6 +201,8 @@ async function look() {
   await offer(run);
   fileList.show(list);
   noFiles.hidden = list.length > 0;
+  noSamples.hidden = !document.querySelector("#previews").hidden;
+  savesButton.hidden = list.length < 2;
   if (tab === "log") log.textContent = (await get(`runs/${named(runName)}/log`)).text || words.noLog;
   tell(run);
 }

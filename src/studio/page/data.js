@@ -20,7 +20,9 @@ class DatasetPage {
     this.order = "name";
     this.filter = "all";
     this.tag = "";
-    this.grid = new Grid(item => this.cell(item), 364);
+    this.areTags = false;
+    this.allTags = h("datalist", {id: "all-tags"});
+    this.grid = new Grid(item => this.cell(item), 396);
     this.count = h("p", {class: "explain", role: "status"});
     this.search = h("input", {type: "search", id: "caption-search", oninput: () => this.show()});
     this.cuts = new Cuts(name, () => this.show());
@@ -39,7 +41,7 @@ class DatasetPage {
       h("div", {class: "section-head"}, h("h1", {}, name), h("span", {class: "actions"}, this.undoButton, ...this.annotator.buttons, h("button", {type: "button", onclick: () => files.click()}, words.add), files, this.trainButton)),
       this.annotator.element, this.count, this.upload.element,
       h("div", {class: "controls"}, h("span", {class: "labelled"}, h("label", {for: "caption-search"}, words.searchCaptions), this.search), select("data-order", words.orders, value => { this.order = value; }, words.order),
-        select("data-filter", words.filters, value => { this.filter = value; }, words.filter), this.cuts.element),
+        select("data-filter", words.filters, value => { this.filter = value; }, words.filter), select("caption-kind", words.captionKinds, value => { this.areTags = value === "tags"; this.grid.renewAll(); }, words.captionsAs), this.cuts.element, this.allTags),
       this.cuts.note, this.looks.element, this.edits.element, this.tags, h("p", {class: "drop explain"}, words.drop), this.grid.element);
   }
 
@@ -123,6 +125,7 @@ class DatasetPage {
     this.looks.element.hidden = this.filter !== "alike";
     const counts = new Map();
     for (const item of this.items) for (const tag of tagsOf(item.caption)) counts.set(tag, (counts.get(tag) ?? 0) + 1);
+    this.allTags.replaceChildren(...[...counts].sort((a, b) => b[1] - a[1]).slice(0, 500).map(([tag]) => h("option", {value: tag})));
     const most = [...counts].filter(([, count]) => count > 1 || counts.size < 12).sort((a, b) => b[1] - a[1]).slice(0, 40);
     this.tags.replaceChildren(...most.map(([tag, count]) => h("button", {type: "button", class: "chip", "aria-pressed": String(tag === this.tag),
       onclick: () => { this.tag = this.tag === tag ? "" : tag; this.edits.takeTag(this.tag); this.show(); }}, tag, h("span", {class: "number"}, ` ${count}`))));
@@ -133,14 +136,14 @@ class DatasetPage {
   /** The picture with what is laid over it. */
   thumbnail(item) {
     if (item.problem) return h("p", {class: "problem"}, item.problem);
-    const mask = item.mask === null ? null : h("img", {class: "over", src: `/api/${this.path(item)}/mask?side=320&v=${item.mask}`, alt: "", draggable: "false"});
-    return h("div", {class: "shot"}, h("img", {src: `/api/${this.path(item)}/thumbnail`, alt: item.caption || item.file, draggable: "false"}), mask,
+    const mask = item.mask === null ? null : h("img", {class: "over", src: `${root}api/${this.path(item)}/mask?side=320&v=${item.mask}`, alt: "", draggable: "false"});
+    return h("div", {class: "shot"}, h("img", {src: `${root}api/${this.path(item)}/thumbnail${item.version ? `?v=${item.version}` : ""}`, alt: item.caption || item.file, draggable: "false"}), mask,
       ...this.cuts.frames(item), item.is_clip ? h("button", {type: "button", class: "play", "aria-label": `${words.play}: ${item.file}`, onclick: event => this.play(item, event.currentTarget)}, "▶") : null);
   }
 
   /** The clip in the place of its first frame, where the browser knows its format. */
   play(item, button) {
-    const src = `/api/${this.path(item)}/file`;
+    const src = `${root}api/${this.path(item)}/file`;
     if (/\.(gif|webp)$/i.test(item.file)) return button.replaceWith(h("img", {src, class: "moving", alt: item.caption || item.file}));
     const video = h("video", {src, controls: true, autoplay: true, loop: true, playsinline: true, "aria-label": item.file});
     video.addEventListener("error", () => { video.replaceWith(button); say(words.cannotPlay(item.file), "bad"); });
@@ -156,15 +159,32 @@ class DatasetPage {
     caption.value = item.caption ?? "";
     return h("figure", {class: `item ${item.is_left_out ? "out" : ""}`, role: "listitem"}, h("div", {class: "thumb-box"}, this.thumbnail(item)),
       h("figcaption", {}, h("span", {class: "file", title: item.file}, item.file), h("span", {class: "saved", "data-saved": item.file, title: words.saved}, "✓"),
+        item.problem || item.is_clip || !/\.(png|jpe?g|webp)$/i.test(item.file) ? null : act(words.crop, "✂", () => this.crop(item)),
+        item.problem ? null : act(words.captionOne, "✎", () => this.annotator.open("caption", item)),
         item.problem ? null : act(words.mask, "◐", () => this.drawMask(item)),
         act(item.is_left_out ? words.takeIn : words.leaveOut, item.is_left_out ? "↺" : "–", () => this.leaveOut([item], !item.is_left_out)),
         act(words.bin, "×", () => throwAway(this.path(item), item.file, this.undo, () => this.readItems()))),
-      h("p", {class: "facts-line explain number"}, this.facts(item)), caption);
+      h("p", {class: "facts-line explain number"}, this.facts(item)), this.areTags ? tagField(item, this.captions) : caption);
   }
 
   facts(item) {
     return [item.width > 0 ? `${item.width} × ${item.height}` : "", this.cuts.facts(item), item.frames ? words.ofClip(item.frames, item.seconds) : "",
       this.filter === "alike" ? words.group(item.group) : "", this.order === "blur" && item.sharpness !== undefined ? words.sharpness(item.sharpness) : ""].filter(Boolean).join(" · ");
+  }
+
+  async crop(item) {
+    await new CropEditor(this.path(item), item, bin => {
+      this.undo.add(async () => { await post(`${this.path(item)}/restore`, {bin}); await this.changedPicture(item); }, words.wasCropped(item.file));
+      return this.changedPicture(item);
+    }).open();
+  }
+
+  /** A picture has other pixels: what was seen of it, and its thumbnail, are of before. */
+  async changedPicture(item) {
+    item.version = Date.now();
+    this.text = "";
+    await this.readItems();
+    this.grid.renew(item);
   }
 
   async drawMask(item) {

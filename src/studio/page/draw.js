@@ -1,7 +1,7 @@
 // Drawing: what is listed is combined into a grid, whose pictures appear as they are done.
 
 const drawStates = drawing => drawing.state !== "ended" ? drawing.state : drawing.exit_code === 0 || drawing.done >= drawing.total ? "done" : drawing.exit_code === 130 ? "interrupted" : drawing.exit_code === null ? "" : "failed";
-const pictureUrl = (name, file) => `/api/drawings/${named(name)}/${named(file)}`;
+const pictureUrl = (name, file) => `${root}api/drawings/${named(name)}/${named(file)}`;
 const isClipName = file => /\.(mp4|webm)$/.test(file);
 
 /** Axes of a grid in the order in which they are offered, each with what a cell says of it. */
@@ -25,7 +25,7 @@ async function samplesOf(run) {
 
 /** What the form asks for. */
 class DrawForm {
-  constructor(files, runs, schema, wanted = "") {
+  constructor(files, runs, schema, wanted = "", isOfSaves = false) {
     this.files = files;
     this.adapters = files.filter(file => file.is_adapter || file.place === "loras");
     this.loras = [];
@@ -68,6 +68,7 @@ class DrawForm {
     if (hasRun(wanted)) this.ofRun(wanted);
     else if (last) this.fill(last);
     else if (runs.length > 0) this.ofRun(runs[0].name);
+    if (isOfSaves) this.allSaves();
     this.count();
   }
 
@@ -298,7 +299,7 @@ async function takeDropped(files, form, refresh) {
 
 async function showDraw(view, query) {
   const [files, runs, schema] = await Promise.all([get("files"), get("runs"), get("options/sample")]);
-  const form = new DrawForm(files, runs, schema, query.get("run") ?? ""), drawn = new DrawnGrid(settings => { form.fill(settings); form.prompts.focus(); say(words.drawing.filled); }, name => binDrawing(name)), list = h("ul", {class: "sets"});
+  const form = new DrawForm(files, runs, schema, query.get("run") ?? "", query.has("saves")), drawn = new DrawnGrid(settings => { form.fill(settings); form.prompts.focus(); say(words.drawing.filled); }, name => binDrawing(name)), list = h("ul", {class: "sets"}), search = h("input", {type: "search", class: "search-drawings", hidden: true, placeholder: words.drawing.search, "aria-label": words.drawing.search});
   const drop = event => {
     event.preventDefault();
     takeDropped(event.dataTransfer.files, form, async name => {
@@ -311,8 +312,14 @@ async function showDraw(view, query) {
   const picker = h("input", {type: "file", multiple: true, hidden: true, id: "draw-files", onchange: event => { drop({preventDefault() {}, dataTransfer: {files: event.target.files}}); }});
   view.replaceChildren(h("div", {class: "drawing", ondragover: event => event.preventDefault(), ondrop: drop},
     h("div", {class: "section-head"}, h("h1", {}, words.drawing.title), h("span", {class: "actions"}, h("button", {type: "button", onclick: () => picker.click()}, words.drawing.openFile), picker)),
-    h("p", {class: "explain"}, words.drawing.drop), h("div", {class: "drawer"}, form.element, h("div", {class: "drawn-side"}, drawn.element, h("section", {}, h("h2", {}, words.drawing.all), list)))));
-  let last = "", lastShown = "";
+    h("p", {class: "explain"}, words.drawing.drop), h("div", {class: "drawer"}, form.element, h("div", {class: "drawn-side"}, drawn.element, h("section", {}, h("h2", {}, words.drawing.all), search, list)))));
+  let last = "", lastShown = "", all = [];
+  const showList = name => {
+    const wish = search.value.trim().toLowerCase(), found = all.filter(one => one.name.toLowerCase().includes(wish));
+    search.hidden = all.length < 9;
+    list.replaceChildren(...all.length === 0 ? [h("li", {class: "explain"}, words.drawing.none)] : found.map(one => drawingRow(one, name)));
+  };
+  search.addEventListener("input", () => showList(query.get("show") ?? all[0]?.name));
   const undo = new Undo(), binDrawing = name => throwAway(`drawings/${named(name)}`, name, undo, async () => {
     lastShown = "";
     drawn.element.replaceChildren();
@@ -322,7 +329,8 @@ async function showDraw(view, query) {
   });
   const refresh = async () => {
     const drawings = await get("drawings"), name = query.get("show") ?? drawings[0]?.name, text = JSON.stringify(drawings);
-    if (text !== last) list.replaceChildren(...drawings.length === 0 ? [h("li", {class: "explain"}, words.drawing.none)] : drawings.map(one => drawingRow(one, name)));
+    all = drawings;
+    if (text !== last) showList(name);
     last = text;
     if (name === undefined || !drawings.some(one => one.name === name)) return;
     const shown = await get(`drawings/${named(name)}`), shownText = JSON.stringify(shown);

@@ -4,7 +4,7 @@ const fileUrl = (what, file) => `${what}/${file.place.split("/").map(named).join
 
 /** Puts a file into a folder of the workspace; the name that it has there. */
 async function upload(place, name, file) {
-  const response = await fetch(`/api/${fileUrl("files", {place, name})}`, {method: "PUT", body: file}), answer = await response.json().catch(() => ({}));
+  const response = await fetch(`${root}api/${fileUrl("files", {place, name})}`, {method: "PUT", body: file}), answer = await response.json().catch(() => ({}));
   if (!response.ok) throw new Refused(answer, response.status);
   return answer.name;
 }
@@ -43,10 +43,10 @@ function convertForm(file, isAdapter, files, schema, started) {
 function conversionRow(job, refresh) {
   const t = words.fileWords, state = job.state !== "ended" ? job.state : job.exit_code === 0 ? "done" : job.exit_code === null ? "" : "failed", file = {place: "files", name: job.name};
   return h("li", {}, h("span", {class: "file"}, state === "done" ? h("a", {href: `#/files?place=files&name=${named(job.name)}`}, job.name) : job.name,
-    h("span", {class: state === "failed" ? "problem" : "explain"}, state === "done" ? "" : ` ${job.says}`)), h("span", {class: `state ${state}`}, words.drawing.states[state] ?? state),
+    h("span", {class: state === "failed" ? "problem" : "explain"}, state === "done" ? "" : ` ${plainSentence(job.says)}`)), h("span", {class: `state ${state}`}, words.drawing.states[state] ?? state),
   h("span", {class: "actions"}, job.state === "running" ? h("button", {type: "button", onclick: doing(async () => { await post(`conversions/${named(job.id)}/stop`); await refresh(); })}, words.drawing.stop) :
     h("button", {type: "button", "aria-label": `${words.remove}: ${job.name}`, onclick: doing(async () => { await ask("DELETE", `conversions/${named(job.id)}`); await refresh(); })}, words.remove),
-  state === "done" && /\./.test(job.name) ? h("a", {class: "button", href: `/api/${fileUrl("files", file)}`, download: job.name}, words.drawing.download) : null));
+  state === "done" && /\./.test(job.name) ? h("a", {class: "button", href: `${root}api/${fileUrl("files", file)}`, download: job.name}, words.drawing.download) : null));
 }
 
 /** A file of weights as people know it: saves of a run by its name. */
@@ -55,7 +55,7 @@ const calledBy = file => file.place.startsWith("runs/") ? `${file.place.slice(5)
 function fileRow(file, isShown, remove) {
   const address = `#/files?place=${named(file.place)}&name=${named(file.name)}`, name = calledBy(file);
   return h("li", {}, h("a", {class: "file", href: address, "aria-current": isShown ? "true" : undefined}, name), h("span", {class: "explain number"}, bytes(file.bytes)),
-    h("span", {class: "actions"}, file.is_folder ? null : h("a", {class: "button", href: `/api/${fileUrl("files", file)}`, download: name, "aria-label": `${words.drawing.download}: ${name}`}, "↓"),
+    h("span", {class: "actions"}, file.is_folder ? null : h("a", {class: "button", href: `${root}api/${fileUrl("files", file)}`, download: name, "aria-label": `${words.drawing.download}: ${name}`}, "↓"),
       file.place.startsWith("runs/") ? null : h("button", {type: "button", title: words.bin, "aria-label": `${words.bin}: ${name}`, onclick: doing(() => remove(file))}, "×")));
 }
 

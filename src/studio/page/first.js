@@ -57,13 +57,24 @@ class ModelField {
   }
 }
 
+/** Options whose paths start at the folder of the settings, which is one of the workspace; in fields they start at the workspace, as those of models do. */
+const isPathOption = name => /^(dataset|validation|class)_(base|metadata)_path$|^(preview_prompts|cache_path)$/.test(name);
+
+/** A typed path as settings have it; a dataset of the workspace may be called by its name alone. */
+function storedPath(text, datasets) {
+  const path = String(text ?? "").trim(), isDataset = datasets.some(one => one.name === path);
+  if (path === "") return undefined;
+  return isDataset ? `../datasets/${path}` : /^([/~]|\.\.?(\/|$))/.test(path) ? path : `../${path}`;
+}
+const shownPath = path => /^\.\.\/(?!\.)/.test(path ?? "") ? path.slice(3) : path ?? "";
+
 /** Which pictures: the datasets of the workspace as tiles, or a table or folder by its path. */
 class DatasetField {
   constructor(form) {
     this.form = form;
     this.tiles = new Tiles("dataset-tile", words.data, name => form.set({dataset_base_path: `../datasets/${name}`, dataset_metadata_path: undefined}));
-    this.input = h("input", {id: "option-dataset_base_path", autocomplete: "off", spellcheck: "false", oninput: event => form.set({dataset_base_path: event.target.value.trim() || undefined})});
-    this.table = h("input", {id: "option-dataset_metadata_path", autocomplete: "off", spellcheck: "false", oninput: event => form.set({dataset_metadata_path: event.target.value.trim() || undefined})});
+    this.input = h("input", {id: "option-dataset_base_path", autocomplete: "off", spellcheck: "false", oninput: event => form.set({dataset_base_path: storedPath(event.target.value, form.context.datasets)})});
+    this.table = h("input", {id: "option-dataset_metadata_path", autocomplete: "off", spellcheck: "false", oninput: event => form.set({dataset_metadata_path: storedPath(event.target.value, [])})});
     this.more = h("details", {}, h("summary", {}, words.otherData), namedField(form, "dataset_base_path", this.input),
       namedField(form, "dataset_metadata_path", this.table));
     this.none = h("p", {class: "explain"}, words.noDataYet, " ", h("a", {href: "#/"}, words.addPictures));
@@ -81,8 +92,8 @@ class DatasetField {
     const {datasets} = this.form.context, {values} = this.form, name = this.name;
     this.tiles.show(datasets.map(datasetTile), name);
     this.none.hidden = datasets.length > 0;
-    put(this.input, name ? "" : values.dataset_base_path ?? "");
-    put(this.table, values.dataset_metadata_path ?? "");
+    put(this.input, name ? "" : shownPath(values.dataset_base_path));
+    put(this.table, shownPath(values.dataset_metadata_path));
     if (!name && (values.dataset_base_path || values.dataset_metadata_path)) this.more.open = true;
   }
 }

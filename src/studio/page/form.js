@@ -14,6 +14,7 @@ class Form {
     this.fields = new Map();
     this.firstFields = new Map();
     this.turn = 0;
+    this.expected = {};  // what was planned last
     this.undo = new Undo();
     this.first = new FirstFields(this);
     this.judge = new Judge(this);
@@ -171,7 +172,9 @@ class Form {
   }
 
   input(option, id, note) {
-    return optionInput(option, this.values[option.name] ?? option.default, {id, "aria-describedby": `${note} ${id}-problem`}, value => this.set({[option.name]: value}));
+    const isPath = isPathOption(option.name), value = this.values[option.name] ?? option.default;
+    return optionInput(option, isPath ? shownPath(value) : value, {id, "aria-describedby": `${note} ${id}-problem`},
+      typed => this.set({[option.name]: isPath ? storedPath(typed, this.context.datasets) : typed}));
   }
 
   // --- what is said of it -------------------------------------------------------------------------------------------------------
@@ -233,6 +236,8 @@ class Form {
 
   /** What planning says. A sentence about a field stands at that field too. */
   hear({problems, plan, sentence, pace}) {
+    const steps = plan?.length?.steps ?? 0;
+    this.expected = {steps, seconds: Math.round((pace?.seconds_a_step ?? 0) * steps)};
     if (!plan || problems) {
       const said = problems ?? [{sentence: sentence ?? words.unplanned, option: this.optionOf(sentence ?? "")}];
       this.problems = said;
@@ -244,9 +249,10 @@ class Form {
 
   /** The option that a sentence is about: one that it names, or one whose value it names. */
   optionOf(sentence) {
-    const [byName] = optionsIn(sentence, this.options), valued = ["model", "dataset_base_path", "dataset_metadata_path", "lora_target_modules"];
-    const byValue = valued.find(name => [this.values[name] ?? []].flat().some(value => value && sentence.includes(lastOf(String(value)))));
-    return byName ?? byValue ?? "";
+    const named = optionsIn(sentence, this.options), texts = this.options.filter(option => this.isSet(option) && /text/.test(option.type) && !(option.choices?.length > 0));
+    const byValue = texts.find(option => [this.values[option.name] ?? []].flat().some(value => lastOf(String(value)).length > 1 && sentence.includes(lastOf(String(value)))));
+    const bySize = ["height", "width"].includes(named[0]) && (this.values.resolution ?? []).length > 0 ? "resolution" : named[0];
+    return bySize ?? byValue?.name ?? "";
   }
 
   /** Looks for settings that fit, and takes them. */
@@ -281,7 +287,7 @@ class Form {
       this.showOption(missing[0]);
       throw new Error(`${words.stillNeeded} ${missing.map(name => words.needs[name]).join(", ")}`);
     }
-    const job = await post("queue/jobs", {name: this.name.value.trim(), settings: await this.settingsToStart()});
+    const job = await post("queue/jobs", {name: this.name.value.trim(), settings: await this.settingsToStart(), ...this.expected});
     say(words.queued(job.run));
     location.hash = "#/";
   }
@@ -328,9 +334,9 @@ async function showForm(view, from) {
 
 /** Settings with what the address asks for: another dataset, another task, another LoRA to begin from. */
 function withWishes(settings, from) {
-  const dataset = from.get("dataset"), task = from.get("task"), lora = from.get("lora"), names = ["dataset_metadata_path", "dataset_config"];
+  const dataset = from.get("dataset"), task = from.get("task"), lora = from.get("lora"), length = ["max_steps", "num_epochs"].filter(name => Number(from.get(name)) > 0).map(name => [name, Number(from.get(name))]), names = ["dataset_metadata_path", "dataset_config"];
   const others = dataset === null ? [] : names.filter(name => new RegExp(`^\\s*${name}\\s*=`, "m").test(settings)).map(name => [name, undefined]);
-  const wishes = [...others, ...(dataset === null ? [] : [["dataset_base_path", `../datasets/${dataset}`]]), ...(task === null ? [] : [["task", task]]), ...(lora === null ? [] : [["lora_checkpoint", lora]])];
+  const wishes = [...others, ...(dataset === null ? [] : [["dataset_base_path", `../datasets/${dataset}`]]), ...(task === null ? [] : [["task", task]]), ...(lora === null ? [] : [["lora_checkpoint", lora]]), ...length];
   return wishes.reduce((text, [name, value]) => withValue(text, name, value), settings);
 }
 

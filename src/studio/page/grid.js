@@ -32,6 +32,14 @@ class Grid {
     if (focused) this.element.querySelector(focused)?.focus();
   }
 
+  /** All of them look otherwise. */
+  renewAll() {
+    for (const cell of this.cells.values()) cell.remove();
+    this.cells.clear();
+    this.drawn = null;
+    this.draw();
+  }
+
   /** One item that changed. */
   renew(item) {
     const focused = this.focusedIn();

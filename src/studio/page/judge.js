@@ -60,7 +60,7 @@ class Judge {
   /** Steps, passes over the data, and the time that they take by what ran here before. */
   length({length}, pace) {
     if (!length?.steps) return null;
-    const time = pace ? h("a", {href: `/runs/${named(pace.run)}/`}, words.takes(duration(pace.seconds_a_step * length.steps), pace.run)) : words.timeUnknown;
+    const time = pace ? h("a", {href: `${root}runs/${named(pace.run)}/`}, words.takes(duration(pace.seconds_a_step * length.steps), pace.run)) : words.timeUnknown;
     return h("p", {class: "explain length"}, words.length(length.steps, length.epochs, length.samples), " ", time);
   }
 

@@ -53,7 +53,7 @@ function machineRuns(machine) {
   if (machine.jobs.length === 0) return h("p", {class: "explain"}, words.machine.noRuns);
   const onGpus = machine.gpus.length > 0;
   return compareTable([[words.machine.run], [words.machine.memory], ...(onGpus ? [[words.machine.onGpu]] : []), [words.machine.process]],
-    machine.jobs.map(job => [[h("a", {href: `/runs/${named(job.run)}/`}, job.run)], [bytes(job.memory_bytes)],
+    machine.jobs.map(job => [[h("a", {href: `${root}runs/${named(job.run)}/`}, job.run)], [bytes(job.memory_bytes)],
       ...(onGpus ? [[job.gpu_bytes > 0 ? bytes(job.gpu_bytes) : "–"]] : []), [String(job.process)]]), "number");
 }
 

@@ -108,8 +108,8 @@ class MaskEditor {
       picture.onerror = () => failed(new Error(words.noPicture(this.item.file)));
       picture.src = address;
     });
-    const picture = await load(`/api/${this.path}/thumbnail?side=1280`);
-    const base = this.item.mask === null ? null : await load(`/api/${this.path}/mask?side=1280&v=${this.item.mask}`);
+    const picture = await load(`${root}api/${this.path}/thumbnail?side=1280`);
+    const base = this.item.mask === null ? null : await load(`${root}api/${this.path}/mask?side=1280&v=${this.item.mask}`);
     this.board.prepend(picture);
     picture.alt = this.item.caption || this.item.file;
     this.canvas.width = picture.naturalWidth;
@@ -130,6 +130,10 @@ class MaskEditor {
   }
 
   key(event) {
+    if (event.key === "Escape") {  // of which a browser takes a second one for an order
+      event.preventDefault();
+      return this.mayClose() ? this.element.close() : undefined;
+    }
     const does = {p: () => this.take(false), e: () => this.take(true), f: () => this.drawing.fillAll("#fff"), i: () => this.drawing.invert(), c: () => this.drawing.fillAll("#000"),
       "[": () => { this.size.value -= 10; }, "]": () => { this.size.value = Number(this.size.value) + 10; }};
     if (!this.drawing || event.altKey) return;
@@ -172,7 +176,7 @@ class MaskEditor {
 
   /** Writes a mask, or takes it away where there is none, and says how to take that back. */
   async put(mask) {
-    const address = `/api/${this.path}/mask`, before = this.item.mask === null ? null : await (await fetch(address)).blob();
+    const address = `${root}api/${this.path}/mask`, before = this.item.mask === null ? null : await (await fetch(address)).blob();
     const write = async blob => {
       const response = await fetch(address, blob ? {method: "PUT", body: blob} : {method: "DELETE"});
       if (!response.ok) throw new Error((await response.json()).sentence);

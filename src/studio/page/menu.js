@@ -7,6 +7,6 @@ const menuLinks = (current, root = "") => menu.map(([hash, title]) => h("a", {hr
 
 /** Puts the menu over a page that the server makes. */
 function addMenu() {
-  document.querySelector(".wordmark").replaceWith(h("a", {class: "wordmark", href: "/#/"}, "burnish studio"));
-  document.querySelector(".wordmark").after(h("nav", {"aria-label": words.pages}, ...menuLinks("#/", "/")));
+  document.querySelector(".wordmark").replaceWith(h("a", {class: "wordmark", href: `${root}#/`}, "burnish studio"));
+  document.querySelector(".wordmark").after(h("nav", {"aria-label": words.pages}, ...menuLinks("#/", root)));
 }

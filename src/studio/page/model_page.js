@@ -35,6 +35,7 @@ class ModelsPage {
   constructor(context) {
     const t = words.modelsPage;
     this.context = context;
+    this.undo = new Undo();
     this.here = h("ul", {class: "model-rows"});
     this.hereList = new KeptList(this.here, one => one.name, one => this.row(one));
     this.coming = h("ul", {class: "model-rows"});
@@ -61,8 +62,20 @@ class ModelsPage {
   }
 
   row(one) {
-    return h("li", {}, h("span", {class: "file"}, h("strong", {}, one.title), h("span", {class: "explain"}, one.name)), h("span", {class: "explain number"}, bytes(one.bytes)), ...this.fit(one.title, one.name, one.name),
-      h("a", {class: "button", href: `#/new?model=${named(one.name)}`, "aria-label": `${words.modelsPage.train}: ${one.title}`}, words.modelsPage.train));
+    const t = words.modelsPage, kind = one.program ? t.ofProgram(one.program) : t.kinds[one.kind] ?? "", canGo = one.kind === "hub" || one.name.startsWith("models/");
+    return h("li", {}, h("span", {class: "file"}, h("strong", {}, one.title), h("span", {class: "explain"}, one.name)), h("span", {class: "explain number"}, [kind, bytes(one.bytes)].filter(Boolean).join(" · ")), ...this.fit(one.title, one.name, one.name),
+      h("a", {class: "button", href: `#/new?model=${named(one.name)}`, "aria-label": `${t.train}: ${one.title}`}, t.train),
+      canGo ? h("button", {type: "button", "aria-label": `${t.remove}: ${one.title}`, onclick: doing(() => this.remove(one))}, t.remove) : null);
+  }
+
+  /** What lies in the workspace goes into the bin; what a hub has is deleted, since it can be had again. */
+  async remove(one) {
+    const t = words.modelsPage;
+    if (one.kind === "hub" && !confirm(t.removeSure(one.title))) return;
+    const {bin} = await post("models/remove", {name: one.name});
+    if (bin) this.undo.add(async () => { await post("bin/back", {id: bin}); await this.look(); }, words.binned(one.title));
+    else say(t.wasRemoved(one.title));
+    await this.look();
   }
 
   awayRow(one) {
@@ -97,5 +110,6 @@ async function showModels(view) {
   const page = new ModelsPage(await presetContext());
   view.replaceChildren(page.element);
   page.look().catch(error => say(error.message, "bad"));
-  return poll(() => page.follow(), 1000);
+  const stop = poll(() => page.follow(), 1000);
+  return () => { stop(); page.undo.leave(); };
 }

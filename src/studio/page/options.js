@@ -26,9 +26,6 @@ function optionsIn(sentence, options) {
   return [...new Set(names)].filter(name => options.some(option => option.name === name));
 }
 
-/** What a program's sentence says to whoever sees fields and buttons: these where it speaks of commands, and names of options without dashes. */
-const plainSentence = sentence => commandWords.reduce((text, [command, button]) => text.replace(command, button), sentence).replace(/--([a-z][a-z0-9_]*)/g, "$1");
-
 const isDefaultOf = (option, value) => value === undefined || JSON.stringify(value) === JSON.stringify(option.default);
 
 /** The control of an option at a value; `change` is given what is chosen or typed. */

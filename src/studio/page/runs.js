@@ -12,11 +12,11 @@ function runCard(run, isChosen, choose) {
   const picture = h("div", {class: "card-picture"}), state = h("span", {}), facts = h("span", {class: "explain number"}), left = h("span", {class: "explain number left"}), noted = h("span", {class: "explain noted"}), problem = h("span", {class: "problem"});
   const bar = h("i", {}), meter = h("div", {class: "meter", role: "progressbar", "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": run.name}, bar);
   const box = h("input", {type: "checkbox", checked: isChosen, "aria-label": words.compareWith(run.name), onchange: event => choose(run.name, event.target.checked)});
-  const card = h("li", {class: "run"}, h("label", {class: "choose", title: words.compareWith(run.name)}, box), h("a", {href: `/runs/${named(run.name)}/`}, picture,
+  const card = h("li", {class: "run"}, h("label", {class: "choose", title: words.compareWith(run.name)}, box), h("a", {href: `${root}runs/${named(run.name)}/`}, picture,
     h("div", {class: "run-words"}, h("strong", {}, run.name), state, facts, left, noted, problem, meter)));
   card.update = now => {
     const isOver = hasRunEnded(now), total = now.state === "training" ? now.steps : now.total, done = now.state === "training" ? now.step : now.done, share = total > 0 && !isOver ? Math.min(1, done / total) : null;
-    const preview = now.preview ? `/runs/${named(now.name)}/previews/0/${now.preview[0]}/${now.preview[1]}` : "";
+    const preview = now.preview ? `${root}runs/${named(now.name)}/previews/0/${now.preview[0]}/${now.preview[1]}` : "";
     if (picture.dataset.src !== preview) picture.replaceChildren(preview ? h("img", {src: preview, alt: "", loading: "lazy"}) : h("div", {class: "blank"}, words.noSamples));
     picture.dataset.src = preview;
     state.className = `state ${now.state}`;
@@ -31,6 +31,19 @@ function runCard(run, isChosen, choose) {
   };
   card.update(run);
   return card;
+}
+
+/** A time that was only estimated: of minutes no seconds are said. */
+const roughly = seconds => duration(seconds < 90 ? Math.round(seconds) : 60 * Math.round(seconds / 60)).replace(/ 00 s$/, "");
+
+/** In how many seconds each of those that wait begins, in steps of ten so that rows stay as they are: 0 for the next one, undefined where that is not known. */
+function startsOf(waiting, going, isUnknown) {
+  let until = isUnknown || going.some(run => !(run.seconds_left > 0)) ? NaN : going.reduce((sum, run) => sum + run.seconds_left, 0);
+  return waiting.map((job, i) => {
+    const starts = isUnknown ? undefined : Number.isNaN(until) ? i === 0 ? 0 : undefined : Math.ceil(until / 10) * 10;
+    until += job.seconds > 0 ? job.seconds : NaN;
+    return starts;
+  });
 }
 
 /** What waits, in its order: by dragging, or by keys and buttons. */
@@ -49,14 +62,16 @@ class Waiting {
 
   does(action) { return doing(async () => { await action(); await this.refresh(); }); }
 
-  show({jobs, is_paused: isPaused, at_once: atOnce}) {
+  /** `going`: runs that go on. */
+  show({jobs, is_paused: isPaused, at_once: atOnce}, going = []) {
     const waiting = jobs.filter(job => job.state === "waiting");
     this.isPaused = isPaused;
     this.element.hidden = waiting.length === 0 && !isPaused;
     this.pause.textContent = isPaused ? words.go : words.pause;
     this.note.hidden = !isPaused;
     put(this.atOnce, String(atOnce));
-    this.list.show(waiting.map((job, i) => ({...job, before: waiting[i - 1]?.id, after: waiting[i + 2]?.id ?? "", isLast: i + 1 === waiting.length})));
+    const starts = startsOf(waiting, going, isPaused || atOnce > 1);
+    this.list.show(waiting.map((job, i) => ({...job, starts: starts[i], before: waiting[i - 1]?.id, after: waiting[i + 2]?.id ?? "", isLast: i + 1 === waiting.length})));
   }
 
   row(job) {
@@ -68,18 +83,23 @@ class Waiting {
         const id = event.dataTransfer.getData("text/plain");
         if (id !== job.id) move(id, job.id).then(this.refresh, error => say(error.message, "bad"));
       }},
-      h("span", {}, job.run), h("span", {class: "actions"},
+      h("span", {class: "file"}, job.run, h("span", {class: "explain number"}, ` ${this.facts(job)}`)), h("span", {class: "actions"},
         h("button", {type: "button", disabled: !job.before, "aria-label": `${words.up}: ${job.run}`, onclick: this.does(() => move(job.id, job.before))}, "↑"),
         h("button", {type: "button", disabled: job.isLast, "aria-label": `${words.down}: ${job.run}`, onclick: this.does(() => move(job.id, job.after))}, "↓"),
         job.resumes ? null : h("button", {type: "button", "aria-label": `${words.edit}: ${job.run}`, onclick: this.does(() => this.edit(job))}, words.edit),
         h("button", {type: "button", "aria-label": `${words.remove}: ${job.run}`, onclick: this.does(() => this.remove(job))}, words.remove)));
   }
 
+  /** How long it is, as it was planned, and when it is its turn. */
+  facts(job) {
+    return [job.steps > 0 ? words.numSteps(job.steps) : "", job.seconds > 0 ? words.about(roughly(job.seconds)) : "", job.starts === undefined ? "" : job.starts > 0 ? words.startsIn(roughly(job.starts)) : words.startsNext].filter(Boolean).join(" · ");
+  }
+
   /** A job that is taken out can be had back, at the end of those that wait; one that goes on with a run is asked for on its page again. */
   async remove(job) {
     const path = `queue/jobs/${named(job.id)}`, {run, text} = await get(`${path}/settings`);
     await ask("DELETE", path);
-    if (!job.resumes) this.undo.add(async () => { await post("queue/jobs", {name: run, settings: text}); await this.refresh(); }, words.wasRemoved(run));
+    if (!job.resumes) this.undo.add(async () => { await post("queue/jobs", {name: run, settings: text, steps: job.steps, seconds: Math.round(job.seconds)}); await this.refresh(); }, words.wasRemoved(run));
   }
 
   /** Takes a job back into the form, from where it is started again. */
@@ -112,7 +132,7 @@ class RunsPage {
     else this.chosen.delete(name);
     this.compare.hidden = this.chosen.size < 2;
     this.compare.textContent = words.compare(this.chosen.size);
-    this.compare.href = `/compare/${[...this.chosen].map(named).join("/")}/`;
+    this.compare.href = `${root}compare/${[...this.chosen].map(named).join("/")}/`;
   }
 
   async refresh() {
@@ -124,7 +144,7 @@ class RunsPage {
     this.home.element.hidden = !isFirst && !isTried;
     if (isFirst || isTried) await this.home.refresh(isTried);
     for (const name of [...this.chosen]) if (!runs.some(run => run.name === name)) this.choose(name, false);
-    this.waiting.show(queue);
+    this.waiting.show(queue, all.filter(run => !hasRunEnded(run) && run.state !== "waiting"));
     this.list.show([...runs.filter(run => !hasRunEnded(run)), ...runs.filter(hasRunEnded)]);
     this.title(runs.find(run => run.state === "training"));
   }

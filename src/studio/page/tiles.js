@@ -23,7 +23,7 @@ class Tiles {
   }
 }
 
-const thumbnailUrl = (dataset, file) => `/api/datasets/${named(dataset)}/items/${named(file)}/thumbnail`;
+const thumbnailUrl = (dataset, file) => `${root}api/datasets/${named(dataset)}/items/${named(file)}/thumbnail`;
 
 /** A dataset as a tile. */
 const datasetTile = one => ({value: one.name, title: one.name, note: one.problem || words.ofSet(one.items, one.captions), isEmpty: true, pictures: (one.first ?? []).map(file => thumbnailUrl(one.name, file))});

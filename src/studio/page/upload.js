@@ -42,7 +42,7 @@ class Upload {
 
   async put(dataset, file) {
     try {
-      const response = await fetch(`/api/datasets/${named(dataset)}/files/${named(file.name)}`, {method: "PUT", body: file, signal: this.control.signal}), answer = await response.json().catch(() => ({}));
+      const response = await fetch(`${root}api/datasets/${named(dataset)}/files/${named(file.name)}`, {method: "PUT", body: file, signal: this.control.signal}), answer = await response.json().catch(() => ({}));
       return response.ok ? answer : {sentence: answer.sentence ?? words.notAdded(file.name)};
     } catch {
       return this.isStopped ? {} : {sentence: words.notAdded(file.name)};

@@ -1,6 +1,13 @@
 // Every word that the studio says, in one table; each other language is a table of the same words (language.js).
 
 const english = {
+  captionsAs: "Captions as", captionKinds: {text: "text", tags: "tags"}, addTag: "Add a tag", removeTagOf: (tag, file) => `Remove the tag "${tag}" from ${file}`, captionOne: "Write its caption", crop: "Crop or rotate", cropOf: file => `Crop or rotate ${file}`, cropHint: "Drag over what is to stay. The picture as it was lies in the bin.", rotateLeft: "Rotate left", rotateRight: "Rotate right", shapes: {free: "Any shape", square: "Square", own: "Its own shape"}, shape: "Shape", saveCrop: "Save the picture", wasCropped: file => `${file} was changed.`, areaOf: (width, height) => `${whole(width)} × ${whole(height)} pixels stay`,
+  numSteps: count => `${whole(count)} ${count === 1 ? "step" : "steps"}`,
+  about: text => `about ${text}`,
+  startsIn: text => `starts in about ${text}`,
+  startsNext: "next",
+  fromLoraChanged: "Pictures or captions were changed after this run had read them, so what was saved does not go on with them. Take a new run: it begins from what was learned.",
+  noSamplesYet: "No samples yet: a run draws them of the sample prompts that it was started with.",
   skip: "Skip to the page", language: "Language", pages: "Pages", runs: "Runs", newRun: "New run", queue: "Waiting", settings: "Settings", lost: "burnish studio has ended",
   homeTitle: "Train a model on your pictures", homeAbout: "Three steps. Everything stays on this machine.", firstDataset: "my pictures",
   stepPictures: "Add pictures", stepPicturesNote: "Ten to thirty are enough for a person or a thing. Drop them anywhere here, with captions as .txt files if you have them.", choosePictures: "Choose pictures …", lookAtThem: "Look at them",
@@ -11,7 +18,7 @@ const english = {
   up: "Earlier", down: "Later", remove: "Remove", undo: "Undo", wasRemoved: name => `${name} does not wait any more.`, binned: name => `${name} was moved to the bin.`, stop: "Stop and save", stopEpoch: "Stop after this epoch",
   saveNow: "Save now", previewNow: "Preview now", resume: "Resume", clone: "New run from this", drawWith: "Draw with it", trainMore: "Train more", moreSteps: "Steps to add", moreEpochs: "Epochs to add", goOn: "Continue", fromLora: "As a new run from its LoRA",
   fromLoraNote: "Continue goes on with the same pictures and settings. If pictures or captions were changed, take a new run: it begins from what was learned.",
-  tabs: {overview: "Overview", files: "Files", log: "Log", settings: "Settings"}, tabsOf: "Parts of the run", notify: "Notify me when it ends", willNotify: "The browser tells you when it ends.", allSettings: "Show those at their defaults too", noFiles: "Nothing is saved yet.", noLog: "Nothing was printed, or the run was not started here.", rename: "Rename", bin: "Move to the bin",
+  tabs: {samples: "Samples", overview: "Overview", files: "Files", log: "Log", settings: "Settings"}, tabsOf: "Parts of the run", notify: "Notify me when it ends", willNotify: "The browser tells you when it ends.", allSettings: "Show those at their defaults too", noFiles: "Nothing is saved yet.", noLog: "Nothing was printed, or the run was not started here.", rename: "Rename", bin: "Move to the bin",
   archive: "Archive", unarchive: "Unarchive", withArchived: "Show archived", compare: count => `Compare ${count} runs`, compareWith: name => `Choose ${name} to compare`,
   change: name => `Change ${name}`,
   notes: "Notes", notesNote: "What you want to remember of this run", renameTo: "A new name for the run", files: "Files", log: "Log",
@@ -70,11 +77,13 @@ const english = {
     places: {runs: "run", datasets: "dataset", drawings: "drawing", files: "file", loras: "LoRA"},
   },
   modelsPage: {
+    remove: "Delete", removeSure: title => `Delete ${title} from the cache of the hub? It can be downloaded again.`, wasRemoved: title => `${title} was deleted.`, ofProgram: name => `in the folder of ${name}`, kinds: {folder: "folder", file: "one file", hub: "cache of a hub"},
     fit: "Does it fit?", planning: "Planning …", fits: amount => `A LoRA fits: it needs ${amount}.`, fitsWith: amount => `A LoRA fits with settings that save memory: ${amount}.`, fitsNot: amount => `A LoRA does not fit: it needs ${amount}.`,
-    title: "Models", here: "On this machine", looking: "Looking for models …", hereNote: "In models/ of the workspace and in the caches of hubs.", train: "Train on it", coming: "Downloads", away: "To download",
+    title: "Models", here: "On this machine", looking: "Looking for models …", hereNote: "In models/ of the workspace, in the caches of hubs, and in the folders of ComfyUI and other programs.", train: "Train on it", coming: "Downloads", away: "To download",
     awayNote: "From Hugging Face, into its cache. Some ask you to accept a license on their page first.",
   },
   drawing: {
+    search: "Search drawings",
     title: "Drawing", base: "Model from run", otherModel: "Files or Hugging Face id", model: "Model", modelNote: "Folders, files or a name, with commas between.", loras: "LoRAs", addLora: "Add a LoRA …",
     noLoras: "No LoRA yet", lorasNote: "What runs saved, and what lies in loras/ of the workspace.", strengthOf: name => `Strength of ${name}`, apart: "One at a time",
     prompts: "Prompts", promptsNote: "One a line. Flags behind a prompt count, as in prompt files: -\u2060-w 512 -\u2060-h 512.", negative: "Negative prompt", negativeNote: "What to steer away from, with guidance above 1.",
@@ -109,6 +118,7 @@ const english = {
     asking: "Asking …", fine: "No problems found.",
   },
   annotate: {
+    titleOf: file => `Write the caption of ${file}`,
     verbs: {
       caption: {button: "Write captions …", title: "Write captions", none: "No model that sees pictures is on this machine. Name a folder of Qwen3-VL or Qwen2.5-VL, or its name on a hub, Qwen/Qwen3-VL-4B-Instruct say, which is fetched then."},
       mask: {button: "Make masks …", title: "Make masks", none: "No CLIPSeg is on this machine. The one that is named below is fetched then, 600 MB."},

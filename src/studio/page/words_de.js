@@ -1,6 +1,13 @@
 // The words of the studio in German; names of options and groups are those that the first form and the common settings show.
 
 const german = {
+  captionsAs: "Beschreibungen als", captionKinds: {text: "Text", tags: "Tags"}, addTag: "Tag hinzufügen", removeTagOf: (tag, file) => `Tag „${tag}“ von ${file} entfernen`, captionOne: "Ihre Beschreibung schreiben", crop: "Zuschneiden oder drehen", cropOf: file => `${file} zuschneiden oder drehen`, cropHint: "Ziehe über das, was bleiben soll. Das Bild, wie es war, liegt im Papierkorb.", rotateLeft: "Nach links drehen", rotateRight: "Nach rechts drehen", shapes: {free: "Beliebig", square: "Quadrat", own: "Eigene Form"}, shape: "Form", saveCrop: "Bild speichern", wasCropped: file => `${file} wurde geändert.`, areaOf: (width, height) => `${whole(width)} × ${whole(height)} Pixel bleiben`,
+  numSteps: count => `${whole(count)} ${count === 1 ? "Schritt" : "Schritte"}`,
+  about: text => `etwa ${text}`,
+  startsIn: text => `beginnt in etwa ${text}`,
+  startsNext: "als Nächstes",
+  fromLoraChanged: "Bilder oder Beschreibungen wurden geändert, nachdem dieser Lauf sie gelesen hatte; mit ihnen geht das Gespeicherte nicht weiter. Nimm einen neuen Lauf: Er beginnt bei dem, was gelernt wurde.",
+  noSamplesYet: "Noch keine Proben: Ein Lauf zeichnet sie nach den Probe-Prompts, mit denen er gestartet wurde.",
   skip: "Zum Inhalt springen", language: "Sprache", pages: "Seiten", runs: "Läufe", newRun: "Neuer Lauf", queue: "Wartet", settings: "Einstellungen", lost: "burnish studio ist beendet",
   homeTitle: "Ein Modell mit deinen Bildern trainieren", homeAbout: "Drei Schritte. Alles bleibt auf diesem Rechner.", firstDataset: "meine Bilder",
   stepPictures: "Bilder hinzufügen", stepPicturesNote: "Zehn bis dreißig genügen für eine Person oder ein Ding. Lege sie irgendwo hier ab, mit Beschreibungen als .txt-Dateien, falls du welche hast.", choosePictures: "Bilder wählen …", lookAtThem: "Ansehen",
@@ -11,7 +18,7 @@ const german = {
   up: "Früher", down: "Später", remove: "Entfernen", undo: "Rückgängig", wasRemoved: name => `${name} wartet nicht mehr.`, binned: name => `${name} liegt jetzt im Papierkorb.`, stop: "Anhalten und speichern", stopEpoch: "Nach dieser Epoche anhalten",
   saveNow: "Jetzt speichern", previewNow: "Jetzt Vorschau", resume: "Fortsetzen", clone: "Neuer Lauf hieraus", drawWith: "Damit zeichnen", trainMore: "Weiter trainieren", moreSteps: "Weitere Schritte", moreEpochs: "Weitere Epochen", goOn: "Weiter", fromLora: "Als neuer Lauf aus seiner LoRA",
   fromLoraNote: "„Weiter“ trainiert mit denselben Bildern und Einstellungen. Wurden Bilder oder Beschreibungen geändert, nimm einen neuen Lauf: er beginnt mit dem Gelernten.",
-  tabs: {overview: "Überblick", files: "Dateien", log: "Protokoll", settings: "Einstellungen"}, tabsOf: "Teile des Laufs", notify: "Melden, wenn er endet", willNotify: "Der Browser meldet, wenn er endet.", allSettings: "Auch Standardwerte zeigen", noFiles: "Noch nichts gespeichert.", noLog: "Es wurde nichts ausgegeben, oder der Lauf wurde nicht hier gestartet.", rename: "Umbenennen", bin: "In den Papierkorb",
+  tabs: {samples: "Proben", overview: "Überblick", files: "Dateien", log: "Protokoll", settings: "Einstellungen"}, tabsOf: "Teile des Laufs", notify: "Melden, wenn er endet", willNotify: "Der Browser meldet, wenn er endet.", allSettings: "Auch Standardwerte zeigen", noFiles: "Noch nichts gespeichert.", noLog: "Es wurde nichts ausgegeben, oder der Lauf wurde nicht hier gestartet.", rename: "Umbenennen", bin: "In den Papierkorb",
   archive: "Archivieren", unarchive: "Aus dem Archiv holen", withArchived: "Archivierte zeigen", compare: count => `${count} Läufe vergleichen`, compareWith: name => `${name} zum Vergleich wählen`,
   change: name => `${name} ändern`,
   notes: "Notizen", notesNote: "Was du dir zu diesem Lauf merken willst", renameTo: "Ein neuer Name für den Lauf", files: "Dateien", log: "Protokoll",
@@ -70,11 +77,13 @@ const german = {
     places: {runs: "Lauf", datasets: "Datensatz", drawings: "Zeichnung", files: "Datei", loras: "LoRA"},
   },
   modelsPage: {
+    remove: "Löschen", removeSure: title => `${title} aus dem Zwischenspeicher löschen? Es kann wieder heruntergeladen werden.`, wasRemoved: title => `${title} wurde gelöscht.`, ofProgram: name => `im Ordner von ${name}`, kinds: {folder: "Ordner", file: "eine Datei", hub: "Zwischenspeicher"},
     fit: "Passt es?", planning: "Wird geplant …", fits: amount => `Eine LoRA passt: sie braucht ${amount}.`, fitsWith: amount => `Eine LoRA passt mit Einstellungen, die Speicher sparen: ${amount}.`, fitsNot: amount => `Eine LoRA passt nicht: sie braucht ${amount}.`,
-    title: "Modelle", here: "Auf diesem Rechner", looking: "Modelle werden gesucht …", hereNote: "In models/ des Arbeitsordners und in den Zwischenspeichern der Modellseiten.", train: "Damit trainieren", coming: "Wird heruntergeladen", away: "Zum Herunterladen",
+    title: "Modelle", here: "Auf diesem Rechner", looking: "Modelle werden gesucht …", hereNote: "In models/ des Arbeitsordners, in den Zwischenspeichern der Modellseiten und in den Ordnern von ComfyUI und anderen Programmen.", train: "Damit trainieren", coming: "Wird heruntergeladen", away: "Zum Herunterladen",
     awayNote: "Von Hugging Face, in dessen Zwischenspeicher. Bei manchen ist dort zuerst eine Lizenz anzunehmen.",
   },
   drawing: {
+    search: "Zeichnungen suchen",
     title: "Zeichnen", base: "Modell von Lauf", otherModel: "Dateien oder Hugging-Face-ID", model: "Modell", modelNote: "Ordner, Dateien oder ein Name, durch Kommas getrennt.", loras: "LoRAs", addLora: "Eine LoRA hinzufügen …",
     noLoras: "Noch keine LoRA", lorasNote: "Was Läufe gespeichert haben, und was in loras/ des Arbeitsordners liegt.", strengthOf: name => `Stärke von ${name}`, apart: "Jede einzeln",
     prompts: "Prompts", promptsNote: "Einer je Zeile. Angaben hinter einem Prompt zählen, wie in Prompt-Dateien: -\u2060-w 512 -\u2060-h 512.", negative: "Negativer Prompt", negativeNote: "Was vermieden werden soll, bei Führung über 1.",
@@ -109,6 +118,7 @@ const german = {
     asking: "Wird gefragt …", fine: "Keine Probleme gefunden.",
   },
   annotate: {
+    titleOf: file => `Beschreibung von ${file} schreiben`,
     verbs: {
       caption: {button: "Beschreibungen schreiben …", title: "Beschreibungen schreiben", none: "Kein Modell, das Bilder sieht, ist auf diesem Rechner. Nenne einen Ordner von Qwen3-VL oder Qwen2.5-VL oder einen Namen auf einer Modellseite, etwa Qwen/Qwen3-VL-4B-Instruct, das dann geholt wird."},
       mask: {button: "Masken machen …", title: "Masken machen", none: "Kein CLIPSeg ist auf diesem Rechner. Das unten genannte wird dann geholt, 600 MB."},

@@ -1,6 +1,13 @@
 // The words of the studio in Japanese; names of options and groups are those that the first form and the common settings show.
 
 const japanese = {
+  captionsAs: "キャプションの表示", captionKinds: {text: "文章", tags: "タグ"}, addTag: "タグを追加", removeTagOf: (tag, file) => `${file} からタグ「${tag}」を外す`, captionOne: "キャプションを書く", crop: "切り抜き・回転", cropOf: file => `${file} の切り抜き・回転`, cropHint: "残す部分をドラッグで囲みます。元の画像はごみ箱に入ります。", rotateLeft: "左に回転", rotateRight: "右に回転", shapes: {free: "自由", square: "正方形", own: "元の比率"}, shape: "形", saveCrop: "画像を保存", wasCropped: file => `${file} を変更しました。`, areaOf: (width, height) => `${whole(width)} × ${whole(height)} ピクセルが残ります`,
+  numSteps: count => `${whole(count)} ステップ`,
+  about: text => `約 ${text}`,
+  startsIn: text => `約 ${text}後に開始`,
+  startsNext: "次に開始",
+  fromLoraChanged: "この学習が読み込んだ後に画像またはキャプションが変更されたため、保存した状態からは続けられません。新しい学習なら、学んだところから始められます。",
+  noSamplesYet: "サンプルはまだありません。サンプルプロンプトを付けて始めた学習が描きます。",
   skip: "本文へ移動", language: "言語", pages: "ページ", runs: "学習", newRun: "新しい学習", queue: "待機中", settings: "設定", lost: "burnish studio は終了しました",
   homeTitle: "自分の画像でモデルを学習", homeAbout: "3 つの手順です。すべてこのマシンの中で行われます。", firstDataset: "自分の画像",
   stepPictures: "画像を追加", stepPicturesNote: "人物や物なら 10 から 30 枚で足ります。ここのどこかにドロップしてください。説明文があれば .txt ファイルも一緒に。", choosePictures: "画像を選ぶ …", lookAtThem: "見る",
@@ -11,7 +18,7 @@ const japanese = {
   up: "前へ", down: "後へ", remove: "取り除く", undo: "元に戻す", wasRemoved: name => `${name} は待機から外れました。`, binned: name => `${name} をごみ箱に移しました。`, stop: "停止して保存", stopEpoch: "このエポックで停止",
   saveNow: "今すぐ保存", previewNow: "今すぐプレビュー", resume: "再開", clone: "これをもとに新しい学習", drawWith: "これで描く", trainMore: "さらに学習", moreSteps: "追加するステップ", moreEpochs: "追加するエポック", goOn: "続ける", fromLora: "この LoRA から新しい学習",
   fromLoraNote: "「続ける」は同じ画像と設定で続けます。画像や説明文を変えた場合は新しい学習にしてください。学んだ内容から始まります。",
-  tabs: {overview: "概要", files: "ファイル", log: "ログ", settings: "設定"}, tabsOf: "学習の各部", notify: "終わったら通知", willNotify: "終わるとブラウザーが知らせます。", allSettings: "既定値も表示", noFiles: "まだ何も保存されていません。", noLog: "出力がないか、ここで開始されていません。", rename: "名前を変更", bin: "ごみ箱に移す",
+  tabs: {samples: "サンプル", overview: "概要", files: "ファイル", log: "ログ", settings: "設定"}, tabsOf: "学習の各部", notify: "終わったら通知", willNotify: "終わるとブラウザーが知らせます。", allSettings: "既定値も表示", noFiles: "まだ何も保存されていません。", noLog: "出力がないか、ここで開始されていません。", rename: "名前を変更", bin: "ごみ箱に移す",
   archive: "アーカイブ", unarchive: "アーカイブから戻す", withArchived: "アーカイブも表示", compare: count => `${count} 件の学習を比較`, compareWith: name => `${name} を比較に選ぶ`,
   change: name => `${name} を変更`,
   notes: "メモ", notesNote: "この学習について覚えておきたいこと", renameTo: "学習の新しい名前", files: "ファイル", log: "ログ",
@@ -70,11 +77,13 @@ const japanese = {
     places: {runs: "学習", datasets: "データセット", drawings: "描画", files: "ファイル", loras: "LoRA"},
   },
   modelsPage: {
+    remove: "削除", removeSure: title => `${title} をハブのキャッシュから削除しますか？再度ダウンロードできます。`, wasRemoved: title => `${title} を削除しました。`, ofProgram: name => `${name} のフォルダー内`, kinds: {folder: "フォルダー", file: "単一ファイル", hub: "ハブのキャッシュ"},
     fit: "収まりますか？", planning: "計画中 …", fits: amount => `LoRA は収まります：必要 ${amount}。`, fitsWith: amount => `メモリを減らす設定なら LoRA は収まります：${amount}。`, fitsNot: amount => `LoRA は収まりません：必要 ${amount}。`,
-    title: "モデル", here: "このマシンにあるもの", looking: "モデルを探しています …", hereNote: "作業フォルダーの models/ とモデルサイトのキャッシュ。", train: "これを学習", coming: "ダウンロード中", away: "ダウンロードできるもの",
+    title: "モデル", here: "このマシンにあるもの", looking: "モデルを探しています …", hereNote: "作業フォルダーの models/、モデルサイトのキャッシュ、ComfyUI などほかのプログラムのフォルダー。", train: "これを学習", coming: "ダウンロード中", away: "ダウンロードできるもの",
     awayNote: "Hugging Face から、そのキャッシュへ。先にページでライセンスへの同意が必要なものがあります。",
   },
   drawing: {
+    search: "描画を検索",
     title: "描画", base: "学習のモデル", otherModel: "ファイルまたは Hugging Face の ID", model: "モデル", modelNote: "フォルダー、ファイルまたは名前。コンマで区切ります。", loras: "LoRA", addLora: "LoRA を追加 …",
     noLoras: "LoRA はまだありません", lorasNote: "学習が保存したものと、作業フォルダーの loras/ にあるもの。", strengthOf: name => `${name} の強さ`, apart: "1 つずつ",
     prompts: "プロンプト", promptsNote: "1 行に 1 つ。プロンプトの後の指定はプロンプトファイルと同じく有効です：-\u2060-w 512 -\u2060-h 512。", negative: "ネガティブプロンプト", negativeNote: "避けたいもの。ガイダンスが 1 より大きいとき有効です。",
@@ -109,6 +118,7 @@ const japanese = {
     asking: "問い合わせ中 …", fine: "問題は見つかりません。",
   },
   annotate: {
+    titleOf: file => `${file} のキャプションを書く`,
     verbs: {
       caption: {button: "説明文を書く …", title: "説明文を書く", none: "画像を見るモデルがこのマシンにありません。Qwen3-VL か Qwen2.5-VL のフォルダー、またはサイト上の名前（例：Qwen/Qwen3-VL-4B-Instruct）を指定すると取得されます。"},
       mask: {button: "マスクを作る …", title: "マスクを作る", none: "CLIPSeg がこのマシンにありません。下に書かれたものが取得されます（600 MB）。"},

@@ -1,6 +1,13 @@
 // The words of the studio in Chinese (simplified); names of options and groups are those that the first form and the common settings show.
 
 const chinese = {
+  captionsAs: "标注显示为", captionKinds: {text: "文字", tags: "标签"}, addTag: "添加标签", removeTagOf: (tag, file) => `从 ${file} 移除标签“${tag}”`, captionOne: "撰写标注", crop: "裁剪或旋转", cropOf: file => `裁剪或旋转 ${file}`, cropHint: "拖动选出要保留的部分。原图会放进回收站。", rotateLeft: "向左旋转", rotateRight: "向右旋转", shapes: {free: "任意形状", square: "正方形", own: "原比例"}, shape: "形状", saveCrop: "保存图片", wasCropped: file => `${file} 已更改。`, areaOf: (width, height) => `保留 ${whole(width)} × ${whole(height)} 像素`,
+  numSteps: count => `${whole(count)} 步`,
+  about: text => `约 ${text}`,
+  startsIn: text => `约 ${text}后开始`,
+  startsNext: "下一个",
+  fromLoraChanged: "这次训练读取之后，图片或标注有改动，保存的状态不能接着训练。请新建训练：它从已学到的内容开始。",
+  noSamplesYet: "还没有样图：训练会按开始时给的样图提示词来画。",
   skip: "跳到正文", language: "语言", pages: "页面", runs: "训练", newRun: "新建训练", queue: "等待中", settings: "设置", lost: "burnish studio 已结束",
   homeTitle: "用你的图片训练模型", homeAbout: "三步完成。一切都留在这台电脑上。", firstDataset: "我的图片",
   stepPictures: "添加图片", stepPicturesNote: "一个人物或物品有十到三十张就够了。把它们拖到这里任意位置；如有描述，一并放入 .txt 文件。", choosePictures: "选择图片 …", lookAtThem: "查看",
@@ -11,7 +18,7 @@ const chinese = {
   up: "提前", down: "推后", remove: "移除", undo: "撤销", wasRemoved: name => `${name} 已不在等待。`, binned: name => `${name} 已移到回收站。`, stop: "停止并保存", stopEpoch: "本轮结束后停止",
   saveNow: "立即保存", previewNow: "立即预览", resume: "继续", clone: "以此新建训练", drawWith: "用它绘图", trainMore: "继续训练更多", moreSteps: "增加步数", moreEpochs: "增加轮数", goOn: "继续", fromLora: "从它的 LoRA 新建训练",
   fromLoraNote: "“继续”使用相同的图片和设置。如果图片或描述有改动，请新建训练：它从已学到的内容开始。",
-  tabs: {overview: "概览", files: "文件", log: "日志", settings: "设置"}, tabsOf: "训练的各部分", notify: "结束时通知我", willNotify: "结束时浏览器会通知你。", allSettings: "也显示默认值", noFiles: "尚未保存任何文件。", noLog: "没有输出，或者不是在这里启动的。", rename: "重命名", bin: "移到回收站",
+  tabs: {samples: "样图", overview: "概览", files: "文件", log: "日志", settings: "设置"}, tabsOf: "训练的各部分", notify: "结束时通知我", willNotify: "结束时浏览器会通知你。", allSettings: "也显示默认值", noFiles: "尚未保存任何文件。", noLog: "没有输出，或者不是在这里启动的。", rename: "重命名", bin: "移到回收站",
   archive: "归档", unarchive: "取消归档", withArchived: "显示已归档", compare: count => `比较 ${count} 个训练`, compareWith: name => `选择 ${name} 进行比较`,
   change: name => `更改 ${name}`,
   notes: "笔记", notesNote: "关于这次训练想记住的内容", renameTo: "训练的新名称", files: "文件", log: "日志",
@@ -70,11 +77,13 @@ const chinese = {
     places: {runs: "训练", datasets: "数据集", drawings: "绘图", files: "文件", loras: "LoRA"},
   },
   modelsPage: {
+    remove: "删除", removeSure: title => `从缓存中删除 ${title}？可以重新下载。`, wasRemoved: title => `${title} 已删除。`, ofProgram: name => `在 ${name} 的文件夹中`, kinds: {folder: "文件夹", file: "单个文件", hub: "模型库缓存"},
     fit: "放得下吗？", planning: "正在规划 …", fits: amount => `LoRA 放得下：需要 ${amount}。`, fitsWith: amount => `用节省内存的设置，LoRA 放得下：${amount}。`, fitsNot: amount => `LoRA 放不下：需要 ${amount}。`,
-    title: "模型", here: "在这台电脑上", looking: "正在查找模型 …", hereNote: "位于工作区的 models/ 和各模型站点的缓存中。", train: "用它训练", coming: "正在下载", away: "可供下载",
+    title: "模型", here: "在这台电脑上", looking: "正在查找模型 …", hereNote: "位于工作区的 models/、各模型站点的缓存，以及 ComfyUI 等程序的文件夹中。", train: "用它训练", coming: "正在下载", away: "可供下载",
     awayNote: "从 Hugging Face 下载到它的缓存。有些需要先在其页面上接受许可协议。",
   },
   drawing: {
+    search: "搜索绘图",
     title: "绘图", base: "采用训练的模型", otherModel: "文件或 Hugging Face id", model: "模型", modelNote: "文件夹、文件或名称，用逗号分隔。", loras: "LoRA", addLora: "添加 LoRA …",
     noLoras: "还没有 LoRA", lorasNote: "训练保存的，以及工作区 loras/ 中的。", strengthOf: name => `${name} 的强度`, apart: "逐个使用",
     prompts: "提示词", promptsNote: "每行一个。提示词后的参数有效，与提示词文件相同：-\u2060-w 512 -\u2060-h 512。", negative: "反向提示词", negativeNote: "要避开的内容，引导大于 1 时有效。",
@@ -109,6 +118,7 @@ const chinese = {
     asking: "正在询问 …", fine: "没有发现问题。",
   },
   annotate: {
+    titleOf: file => `为 ${file} 撰写标注`,
     verbs: {
       caption: {button: "生成描述 …", title: "生成描述", none: "这台电脑上没有能看图的模型。请填写 Qwen3-VL 或 Qwen2.5-VL 的文件夹，或其站点上的名称，例如 Qwen/Qwen3-VL-4B-Instruct，届时会下载。"},
       mask: {button: "生成遮罩 …", title: "生成遮罩", none: "这台电脑上没有 CLIPSeg。届时会下载下面所填的模型，600 MB。"},
