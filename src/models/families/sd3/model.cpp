@@ -105,8 +105,10 @@ void Sd3Model::add_text_encoders(const Sources& sources) {
 
 void Sd3Model::fill_names() {
   names_.family = "sd3";
-  names_.variant = config_.dual_layers.empty() ? "SD 3.5 Large" : "SD 3.5 Medium";
-  names_.file_words = {"stable-diffusion-3", "https://github.com/Stability-AI/sd3.5", "sd3"};
+  const bool is_large = config_.dual_layers.empty();
+  names_.variant = is_large ? "SD 3.5 Large" : "SD 3.5 Medium";
+  names_.file_words.base_version = is_large ? "5-large" : "5-medium";
+  names_.file_words.architecture = "stable-diffusion-3-" + names_.file_words.base_version;
   names_.tokens = TokenNames{.width = config_.width()};
   names_.experts = {{"dit"}};
   names_.values = {

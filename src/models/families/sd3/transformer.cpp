@@ -144,7 +144,8 @@ at::Tensor Transformer::embedded(const at::Tensor& noisy_BCHW, at::ScalarType dt
     data_error("models", "a picture has {} by {} tokens, and the transformer's table has places for {} along a side; take smaller pictures",
                columns, rows, most);
   auto places = start.places.detach().view({most, most, -1}).narrow(0, (most - rows) / 2, rows).narrow(1, (most - columns) / 2, columns);
-  return start.image_in.forward(noisy_BCHW.to(dtype)).flatten(2).transpose(1, 2) + places.reshape({1, rows * columns, -1}).to(dtype);
+  const auto tokens = start.image_in.forward(noisy_BCHW.to(dtype)).flatten(2).transpose(1, 2).contiguous();
+  return tokens + places.reshape({1, rows * columns, -1}).to(dtype);
 }
 
 at::Tensor Transformer::forward(const Inputs& in) {
