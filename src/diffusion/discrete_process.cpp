@@ -131,7 +131,7 @@ void DiscreteProcess::check_options(const TimestepOptions& timesteps, const Loss
     config_error("diffusion",
                  "min_t and max_t cut the distribution of sigma, and this model has discrete timesteps; set min_timestep_boundary and "
                  "max_timestep_boundary");
-  for (const char* weighting : {"diffsynth", "sigma_sqrt", "cosmap"}) {
+  for (const char* weighting : {"diffsynth", "sigma_sqrt", "sigma_squared", "cosmap"}) {
     if (loss.weighting == weighting)
       config_error("diffusion",
                    "loss_weighting {} is a function of sigma, and this model has discrete timesteps; choose uniform or debiased",

@@ -9,7 +9,7 @@ namespace burnish::diffusion {
 
 namespace {
 
-const std::vector<std::string> kSchemes{"default", "diffsynth", "uniform", "sigma_sqrt", "cosmap", "debiased"};
+const std::vector<std::string> kSchemes{"default", "diffsynth", "uniform", "sigma_sqrt", "sigma_squared", "cosmap", "debiased"};
 
 }  // namespace
 
@@ -25,6 +25,7 @@ double loss_weight(const std::string& scheme, double sigma, const TrainingGrid& 
   if (scheme == "uniform") return 1.0;
   if (scheme == "diffsynth" || scheme == "default") return grid.loss_weight(sigma);
   if (scheme == "sigma_sqrt") return 1.0 / (sigma * sigma);
+  if (scheme == "sigma_squared") return sigma * sigma;
   if (scheme == "cosmap") return 2.0 / (std::numbers::pi * (1.0 - 2.0 * sigma + 2.0 * sigma * sigma));
   if (scheme == "debiased")
     config_error("diffusion", "loss_weighting debiased weighs timesteps by their signal-to-noise ratio; choose another for sigma");

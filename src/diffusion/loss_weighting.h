@@ -16,7 +16,8 @@ void check_loss_weighting(const std::string& scheme);
 ///   uniform     1
 ///   diffsynth   TrainingGrid::loss_weight
 ///   sigma_sqrt  sigma^-2 (arXiv 2403.03206, as in sd-scripts)
-///   cosmap      2 / (pi (1 - 2 sigma + 2 sigma^2)) (the same)
+///   sigma_squared  sigma^2, which makes the error of a velocity that of clean latents
+///   cosmap      2 / (pi (1 - 2 sigma + 2 sigma^2)) (arXiv 2403.03206)
 double loss_weight(const std::string& scheme, double sigma, const TrainingGrid& grid);
 
 }  // namespace burnish::diffusion

@@ -199,7 +199,8 @@ void model_rows(Table& table) {
                                                   : left_out("");
   });
   for (const char* name : {"model.ckpt_path", "model.transformer_path"}) table << rewritten(name, "extra_inputs", frames_said_by(name));
-  table << kind_row("model.type", {"sdxl", "flux", "flux2", "qwen_image", "z_image", "chroma", "anima", "wan", "minimax_h3", "ltx2"});
+  table << kind_row("model.type",
+                    {"sdxl", "flux", "flux2", "qwen_image", "z_image", "chroma", "sd3", "anima", "wan", "minimax_h3", "ltx2"});
   table << rewritten("model.text_encoders", "model", paths) << rewritten("model.merge_adapters", "preset_lora_path", paths);
   table << rewritten("model.dtype", "dtype", dtype);
   for (const char* name : {"model.transformer_dtype", "model.diffusion_model_dtype"}) table << rewritten(name, "fp8_models", fp8_denoiser);
@@ -229,6 +230,7 @@ void adapter_rows(Table& table) {
   table << rewritten("adapter.type", "lora_target_modules", [](const Value&, const Settings& all) {
     if (is_h3(all)) return carried(kBlocksAndTextOfH3);
     if (is_ltx(all)) return carried(kFramesOfLtx, "no tokens of sound stand beside the frames there, and here noise does");
+    if (all.text("model.type") == "sd3") return carried("transformer_blocks\\..*");
     return is_conditioned(all) ? carried("(transformer_)?blocks\\..*") : left_out("");
   });
   table << rewritten("adapter.type", "lora_base_model", [](const Value&, const Settings& all) { return carried(trained_parts(all)); });

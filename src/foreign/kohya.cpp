@@ -15,7 +15,7 @@ namespace {
 
 /// A single block counts there as half a double block; a UNet has no such option.
 Outcome swapped_blocks(const Value& value, const Settings& all) {
-  if (is_conditioned(all)) return carried(value);
+  if (is_conditioned(all) || has_three_encoders(all)) return carried(value);
   auto count = static_cast<int64_t>(number_of(value).value_or(0));
   return carried(count / 2 + 2 * (count - count / 2), "a number of blocks, whatever their size");
 }
@@ -42,12 +42,18 @@ Outcome weights_that_train(const Value& value, const Settings& all) {
   return carried(rounds ? "stochastic" : "nearest");
 }
 
+/// Errors are those of clean latents there, which are the velocity's times sigma.
+Outcome weighed_clean(const std::string& scheme) {
+  if (scheme == "sigma_sqrt") return carried("uniform");
+  return carried("sigma_squared", scheme == "cosmap" ? "cosmap weighs that by the time as well, which is left out" : "");
+}
+
 void model_rows(Table& table) {
   table << same("qwen3", "model",
                 "both tokenizers are in sd-scripts' own folder configs; name their folders in tokenizer_path and tokenizer_2_path");
-  table << kind_row(
-      "script", {"train_network.py", "train_db.py", "fine_tune.py", "train_textual_inversion.py", "sdxl_train.py", "sdxl_train_network.py",
-                 "sdxl_train_textual_inversion.py", "flux_train.py", "flux_train_network.py", "anima_train.py", "anima_train_network.py"});
+  table << kind_row("script", {"train_network.py", "train_db.py", "fine_tune.py", "train_textual_inversion.py", "sdxl_train.py",
+                               "sdxl_train_network.py", "sdxl_train_textual_inversion.py", "flux_train.py", "flux_train_network.py",
+                               "sd3_train.py", "sd3_train_network.py", "anima_train.py", "anima_train_network.py"});
   auto base_fp8 = [](const Value& value, const Settings& all) {
     return asks_for_something(value) ? carried(denoiser(all), "weights get a scale for each row here (weight_format fp8)") : left_out("");
   };
@@ -56,7 +62,7 @@ void model_rows(Table& table) {
   table << rewritten(
       "guidance_scale", "embedded_guidance",
       [](const Value& value, const Settings& all) {
-        if (all.text("model_type") == "chroma" || is_conditioned(all)) return left_out("");  // which embed no guidance
+        if (all.text("model_type") == "chroma" || is_conditioned(all) || has_three_encoders(all)) return left_out("");  // without one
         if (flows(all)) return carried(value);
         return left_out(number_of(value) == 3.5 ? "" : "only models that flow take it");
       },
@@ -123,6 +129,7 @@ void loss_rows(Table& table) {
       [](const Value& value, const Settings& all) {
         if (all.on("debiased_estimation_loss") && !flows(all)) return carried("debiased");
         auto scheme = text_of(value);
+        if (has_three_encoders(all)) return weighed_clean(scheme);
         return carried(scheme == "sigma_sqrt" || scheme == "cosmap" ? Value(scheme) : Value("uniform"));
       },
       "none");
@@ -132,10 +139,12 @@ void loss_rows(Table& table) {
   table << rewritten(
       "discrete_flow_shift", "discrete_flow_shift",
       [](const Value& value, const Settings& all) {
+        if (has_three_encoders(all)) return all.has("training_shift") ? left_out("") : carried(1.0);
         if (is_conditioned(all) && !all.has("discrete_flow_shift")) return carried(1.0);
         return flows(all) ? carried(value) : left_out("");
       },
       3.0);
+  table << rewritten("training_shift", "discrete_flow_shift", only(has_three_encoders, same_value));
   auto share = [](const Value& value, const Settings&) {
     auto number = number_of(value);
     return number ? carried(rest_of(*number / 1000)) : left_out("is no number");
@@ -144,7 +153,7 @@ void loss_rows(Table& table) {
   table << rewritten(
       "model_prediction_type", "",
       [](const Value& value, const Settings& all) {
-        if (!flows(all) || is_conditioned(all) || text_of(value) == "raw") return left_out("");
+        if (!flows(all) || is_conditioned(all) || has_three_encoders(all) || text_of(value) == "raw") return left_out("");
         return left_out("predictions count as they are, which sd-scripts calls raw and advises");
       },
       "sigma_scaled");

@@ -119,6 +119,7 @@ std::string find_kind(const Value& tree) {
     if (name.find(word) != name.npos) return "sdxl";
   }
   if (name.find("flux") != name.npos) return "flux";
+  if (name.find("sd3") != name.npos) return "sd3";
   return name.find("v1-5") != name.npos || name.find("sd15") != name.npos ? "sd15" : "";
 }
 

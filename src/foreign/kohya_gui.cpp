@@ -27,16 +27,17 @@ const std::map<std::string, std::string> kRenamed{{"max_resolution", "resolution
                                                   {"image_folder", "train_data_dir"}};
 
 /// Prefixes of options of one kind of model, and the window's question for that kind.
-const std::pair<std::string, const char*> kPrefixes[] = {{"sdxl_", "sdxl"}, {"flux1_", "flux1_checkbox"}};
+const std::pair<std::string, const char*> kPrefixes[] = {{"sdxl_", "sdxl"}, {"flux1_", "flux1_checkbox"}, {"sd3_", "sd3_checkbox"}};
 
 /// Zero is a value of these, and not as much as not given.
 const auto kZeroCounts = names_in<std::set<std::string>>("network_alpha max_grad_norm");
 
 /// Options that count for one kind of model, noise or network alone.
 const auto kOfFlows = names_in<std::set<std::string>>(
-    "ae clip_l t5xxl discrete_flow_shift timestep_sampling guidance_scale split_mode train_blocks blocks_to_swap apply_t5_attn_mask "
-    "model_prediction_type mem_eff_save t5xxl_max_token_length");
-const auto kOfSd3 = names_in<std::set<std::string>>("logit_mean logit_std mode_scale weighting_scheme clip_g t5xxl_device t5xxl_dtype");
+    "ae discrete_flow_shift timestep_sampling guidance_scale split_mode train_blocks model_prediction_type mem_eff_save");
+const auto kOfBoth = names_in<std::set<std::string>>("clip_l t5xxl blocks_to_swap apply_t5_attn_mask t5xxl_max_token_length");
+const auto kOfThreeEncoders =
+    names_in<std::set<std::string>>("logit_mean logit_std mode_scale weighting_scheme clip_g t5xxl_device t5xxl_dtype");
 const auto kOfNetworks = names_in<std::set<std::string>>(
     "network_dim network_alpha network_dropout network_weights dim_from_weights unet_lr text_encoder_lr scale_weight_norms");
 
@@ -134,12 +135,14 @@ Value words_of(std::string text) {
 }
 
 bool counts(const std::string& name, const Settings& gui) {
-  if (kOfTheProgram.contains(name) || kOfAlgorithms.contains(name) || name.starts_with("dynamo_") || name.starts_with("sd3_")) return false;
+  if (kOfTheProgram.contains(name) || kOfAlgorithms.contains(name) || name.starts_with("dynamo_")) return false;
+  const bool has_three = gui.on("sd3_checkbox");
+  if (kOfBoth.contains(name)) return has_three || gui.on("flux1_checkbox");
   if (kOfFlows.contains(name)) return gui.on("flux1_checkbox");
   if (std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
                   [&](const auto& prefix) { return name.starts_with(prefix.first) && !gui.on(prefix.second); }))
     return false;
-  if (kOfSd3.contains(name)) return gui.on("sd3_checkbox");
+  if (kOfThreeEncoders.contains(name)) return has_three;
   if (kOfNetworks.contains(name)) return gui.has("LoRA_type");
   bool is_multires = gui.text("noise_offset_type") == "Multires";
   if (name.starts_with("multires_noise")) return is_multires;

@@ -10,8 +10,22 @@ namespace {
 
 /// The kind of model between whose text encoder and denoiser a conditioner lies, as its scripts' names begin.
 const std::string kConditioned = "anima";
+/// The kind of model that three text encoders read for.
+const std::string kOfThreeEncoders = "sd3";
 
-bool is_zero(const Settings& all, const char* name) { return all.number(name) == 0.0; }
+bool is_zero(const Settings& all, const std::string& name) { return all.number(name) == 0.0; }
+
+constexpr size_t kNumEncoders = 3;
+constexpr const char* kEncoders[kNumEncoders] = {"text_encoder", "text_encoder_2", "text_encoder_3"};
+
+/// Tells whether the rate of one of three text encoders is 0, by its number from 0 on.
+bool has_no_rate(const Settings& all, size_t number) {
+  const auto own = std::to_string(number + 1);
+  const auto* list = all.find("text_encoder_lr");
+  if (trains_whole(all)) return is_zero(all, "learning_rate_te" + own);
+  if (list && list->is_array()) return number < list->size() && number_of((*list)[number]) == 0.0;
+  return is_zero(all, "text_encoder_lr" + own) || is_zero(all, "text_encoder_lr");
+}
 
 }  // namespace
 
@@ -26,6 +40,7 @@ std::string kind_of(const Settings& all) {
   }
   if (type.starts_with("sd-")) return "sd15";
   auto module = all.text("network_module");
+  if (script.starts_with("sd3_train") || module == "networks.lora_sd3" || all.has("clip_g")) return kOfThreeEncoders;
   if (script.starts_with("anima_train") || module == "networks.lora_anima" || all.has("qwen3")) return kConditioned;
   bool drawn = all.has("timestep_sampling") && module != "networks.lora";
   if (all.has("clip_l") || all.has("t5xxl") || all.has("ae") || drawn || module.ends_with("lora_flux") ||
@@ -36,8 +51,9 @@ std::string kind_of(const Settings& all) {
 }
 
 /// Settings of a model that flows, whose denoiser is called dit; the others have a unet.
-bool flows(const Settings& all) { return kind_of(all) == "flux" || kind_of(all) == kConditioned; }
+bool flows(const Settings& all) { return kind_of(all) == "flux" || is_conditioned(all) || has_three_encoders(all); }
 bool is_conditioned(const Settings& all) { return kind_of(all) == kConditioned; }
+bool has_three_encoders(const Settings& all) { return kind_of(all) == kOfThreeEncoders; }
 
 std::string denoiser(const Settings& all) { return flows(all) ? "dit" : "unet"; }
 
@@ -53,6 +69,14 @@ bool trains_word(const Settings& all) { return all.has("token_string") || all.te
 /// as they are, and so do outputs that are kept, but for FLUX.1, of which they are T5's.
 std::vector<std::string> text_encoders(const Settings& all) {
   std::vector<std::string> parts;
+  if (has_three_encoders(all)) {
+    const bool clips = trains_whole(all) ? all.on("train_text_encoder") : !all.on("network_train_unet_only");
+    const bool t5 = all.on(trains_whole(all) ? "train_t5xxl" : "network_args.train_t5xxl");
+    const bool has_trains[] = {clips, clips, t5};
+    for (size_t i = 0; i < kNumEncoders; ++i)
+      if (has_trains[i] && !has_no_rate(all, i)) parts.emplace_back(kEncoders[i]);
+    return parts;
+  }
   if (trains_whole(all)) {
     if (flows(all)) return {};
     bool of_db = all.text("script") == "train_db.py" && all.number("stop_text_encoder_training").value_or(0) >= 0;

@@ -6,10 +6,11 @@
 
 namespace burnish::foreign::of_kohya {
 
-/// Tells what kind of model settings train: sd15, sdxl, flux, anima, or "" where nothing says it.
+/// Tells what kind of model settings train: sd15, sdxl, flux, sd3, anima, or "" where nothing says it.
 std::string kind_of(const Settings& all);
 bool flows(const Settings& all);
 bool is_conditioned(const Settings& all);
+bool has_three_encoders(const Settings& all);
 bool is_xl(const Settings& all);
 /// Names the part that predicts, "dit" or "unet".
 std::string denoiser(const Settings& all);

@@ -21,7 +21,7 @@ Outcome adapter_type(const Value& module, const Settings& all) {
   if (all.has("network_weights")) return left_out("");
   auto name = text_of(module), algorithm = lower(all.text("network_args.algo", "lora"));
   if (!name.starts_with("lycoris")) {
-    bool known = name == "networks.lora" || name.ends_with("lora_flux") || name == "networks.lora_anima" ||
+    bool known = name == "networks.lora" || name.ends_with("lora_flux") || name.ends_with("lora_sd3") || name == "networks.lora_anima" ||
                  name.ends_with("networks.loha") || name.ends_with("networks.lokr");
     if (!known) return left_out("adapters here are lora, dora, loha and lokr");
     return carried(name.ends_with("loha") ? "loha" : name.ends_with("lokr") ? "lokr" : "lora");
@@ -42,9 +42,10 @@ Outcome encoder_rates(const Value&, const Settings& all) {
   bool differs = all.has("unet_lr");
   std::vector<std::string> rates;
   for (const auto& part : parts) {
-    const size_t number = part == "text_encoder" ? 0 : 1;
-    const auto* own = all.find(number == 0 ? "text_encoder_lr1" : "text_encoder_lr2");
-    for (const char* name : {number == 0 ? "learning_rate_te1" : "learning_rate_te2", "learning_rate_te"}) {
+    const size_t number = part == "text_encoder" ? 0 : part == "text_encoder_2" ? 1 : 2;
+    const auto counted = std::to_string(number + 1);
+    const auto* own = all.find("text_encoder_lr" + counted);
+    for (const auto& name : {"learning_rate_te" + counted, std::string("learning_rate_te")}) {
       if (!own && trains_whole(all)) own = all.find(name);
     }
     Value rate = of_run;
@@ -100,6 +101,11 @@ void network_rows(Table& table) {
       },
       4);
   for (const char* name : {"train_blocks", "network_args.train_blocks"}) table << rewritten(name, "lora_target_modules", blocks);
+  // Every linear layer of the blocks, those that modulate among them.
+  table << rewritten("network_module", "lora_target_modules", [](const Value& value, const Settings& all) {
+    const bool has_own = all.has("network_weights") || !text_of(value).ends_with("lora_sd3");
+    return has_own || encoders_train(all) ? left_out("") : carried("transformer_blocks\\.[0-9]+\\..*");
+  });
   table << rewritten(
       "network_alpha", "lora_alpha",
       [](const Value& value, const Settings& all) { return trains_whole(all) ? left_out("") : when_new(value, all); }, 1);
@@ -116,8 +122,8 @@ void network_rows(Table& table) {
     return all.has("unet_lr") && !kohya_optimizer()(all).empty() ? encoder_rates(value, all) : left_out("");
   };
   table << rewritten("learning_rate", "text_encoder_lr", of_unet, 2e-6);
-  for (const char* name :
-       {"text_encoder_lr", "text_encoder_lr1", "text_encoder_lr2", "learning_rate_te", "learning_rate_te1", "learning_rate_te2"})
+  for (const char* name : {"text_encoder_lr", "text_encoder_lr1", "text_encoder_lr2", "text_encoder_lr3", "learning_rate_te",
+                           "learning_rate_te1", "learning_rate_te2", "learning_rate_te3"})
     table << rewritten(name, "text_encoder_lr", given_rate);
   table << rewritten("stop_text_encoder_training", "", [](const Value& value, const Settings& all) {
     auto steps = number_of(value).value_or(-1);

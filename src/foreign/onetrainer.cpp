@@ -170,7 +170,7 @@ void loss_rows(Table& table) {
 
 /// The rows of parts of a model.
 void part_rows(Table& table) {
-  for (const std::string part : {"text_encoder", "text_encoder_2"}) {
+  for (const std::string part : kTextEncoders) {
     table << rewritten(
         part + ".dropout_probability", "caption_dropout",
         [part](const Value& value, const Settings& all) {
@@ -184,8 +184,8 @@ void part_rows(Table& table) {
   table << rewritten(
       "transformer.attention_mask", "",
       [](const Value& value, const Settings& all) {
-        bool told = asks_for_something(value) && lower(all.text("model_type")) == "flux_dev_1";
-        return left_out(told ? "T5's padding is seen, as the model was trained" : "");
+        bool told = asks_for_something(value) && (lower(all.text("model_type")) == "flux_dev_1" || has_third_encoder(all));
+        return left_out(told ? "padding of texts is seen, as the model was trained" : "");
       },
       false);
 }

@@ -28,7 +28,7 @@ Outcome quantized_models(const Value& value, const Settings& all) {
   if (format.empty()) return left_out(bits(value).empty() && text_of(value) != "NONE" ? "weights are stored in fp8, int8 or nf4" : "");
   if (!is_lora(all)) return left_out("weights that train are not stored in few bits (trained_weights fp8 does that)");
   std::vector<std::string> parts{denoiser(all)};
-  for (const char* part : {"text_encoder", "text_encoder_2"}) {
+  for (const char* part : kTextEncoders) {
     if (format_of(dtype_of(all, part)) == format) parts.emplace_back(part);
   }
   return carried(join(parts, ","));
@@ -98,8 +98,8 @@ Outcome layers(const Value& value, const Settings& all) {
 }  // namespace
 
 void model_rows(Table& table) {
-  table << kind_row("model_type", {"stable_diffusion_15", "stable_diffusion_xl_10_base", "flux_dev_1", "flux_2", "qwen", "z_image",
-                                   "chroma_1", "krea_2", "anima", "ernie", "ideogram_4"});
+  table << kind_row("model_type", {"stable_diffusion_15", "stable_diffusion_xl_10_base", "stable_diffusion_35", "flux_dev_1", "flux_2",
+                                   "qwen", "z_image", "chroma_1", "krea_2", "anima", "ernie", "ideogram_4"});
   auto file = [](const Value& value, const Settings&) {
     if (text_of(value).starts_with("https://")) return left_out("fetch the file, and name it in model before the others");
     return asks_for_something(value) ? carried(value) : left_out("");
@@ -124,7 +124,7 @@ void model_rows(Table& table) {
       return left_out(format.empty() || format == of_denoiser ? "" : "all models that are stored in few bits have one weight_format");
     };
   };
-  for (const std::string part : {"text_encoder", "text_encoder_2"}) table << rewritten(part + ".weight_dtype", "", encoder(part));
+  for (const std::string part : kTextEncoders) table << rewritten(part + ".weight_dtype", "", encoder(part));
   table << rewritten("transformer.guidance_scale", "embedded_guidance", unless(has_unet, same_value), 1.0);
   auto skipped = [](const Value& value, const Settings& all) {
     auto count = number_of(value).value_or(0), second = all.number("text_encoder_2_layer_skip").value_or(0);
@@ -147,6 +147,8 @@ void model_rows(Table& table) {
     };
   };
   table << rewritten("text_encoder_sequence_length", "max_sequence_length", read_by({"flux_2"}), 512);
+  table << rewritten("model_type", "max_sequence_length",
+                     [](const Value&, const Settings& all) { return has_third_encoder(all) ? carried(77) : left_out(""); });
   table << rewritten("text_encoder_2_sequence_length", "max_sequence_length", read_by({"flux_dev_1"}), 77);
 }
 

@@ -88,7 +88,7 @@ Outcome rate(const Value& value, const Settings& all) {
 Outcome encoder_rates(const Value&, const Settings& all) {
   std::vector<std::string> rates;
   bool differ = all.has(part_of(all) + ".learning_rate");
-  for (const std::string part : {"text_encoder", "text_encoder_2"}) {
+  for (const std::string part : kTextEncoders) {
     if (!trains(all, part)) continue;
     const auto* own = all.find(part + ".learning_rate");
     differ = differ || own;
@@ -122,7 +122,7 @@ void rate_rows(Table& table) {
   }
   auto rates = [](const Value& value, const Settings& all) { return optimizer_of(all).empty() ? left_out("") : encoder_rates(value, all); };
   table << rewritten("learning_rate", "text_encoder_lr", rates, 3e-6);
-  for (const std::string part : {"text_encoder", "text_encoder_2"}) {
+  for (const std::string part : kTextEncoders) {
     table << rewritten(part + ".learning_rate", "text_encoder_lr", [part, rates](const Value& value, const Settings& all) {
       return trains(all, part) ? of_optimizer(optimizer_of, rates)(value, all) : left_out("");
     });
@@ -230,7 +230,7 @@ void train_rows(Table& table) {
                                    interval, interval));
       },
       0.999);
-  for (const std::string part : {"unet", "transformer", "text_encoder", "text_encoder_2"}) {
+  for (const std::string part : {"unet", "transformer", "text_encoder", "text_encoder_2", "text_encoder_3"}) {
     bool is_encoder = part.starts_with("text_encoder");
     table << rewritten(
         part + ".stop_training_after", "",

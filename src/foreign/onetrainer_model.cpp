@@ -43,11 +43,12 @@ bool has_unet(const Settings& all) {
   return false;
 }
 
-/// SDXL's and FLUX.1's.
+/// SDXL's and FLUX.1's, and those with a third one.
 bool has_second_encoder(const Settings& all) {
   auto type = lower(all.text("model_type"));
-  return type.find("diffusion_xl") != type.npos || type == "flux_dev_1";
+  return type.find("diffusion_xl") != type.npos || type == "flux_dev_1" || has_third_encoder(all);
 }
+bool has_third_encoder(const Settings& all) { return lower(all.text("model_type")) == "stable_diffusion_35"; }
 std::string denoiser(const Settings& all) { return has_unet(all) ? "unet" : "dit"; }
 std::string part_of(const Settings& all) { return has_unet(all) ? "unet" : "transformer"; }
 bool is_lora(const Settings& all) { return all.text("training_method", "FINE_TUNE") == "LORA"; }
@@ -57,6 +58,7 @@ bool from_file(const Settings& all) { return all.on("lora_model_name"); }
 bool trains(const Settings& all, const std::string& part) {
   if (part == "text_encoder" && !encoder_may_train(all)) return false;
   if (part == "text_encoder_2" && !has_second_encoder(all)) return false;
+  if (part == "text_encoder_3" && !has_third_encoder(all)) return false;
   return !all.has(part + ".train") || all.on(part + ".train");
 }
 
@@ -68,8 +70,8 @@ double batches_per_update(const Settings& all) { return std::max(1.0, all.number
 std::string trained_parts(const Settings& all) {
   std::vector<std::string> parts;
   if (trains(all, part_of(all))) parts.push_back(denoiser(all));
-  if (trains(all, "text_encoder")) parts.emplace_back("text_encoder");
-  if (trains(all, "text_encoder_2")) parts.emplace_back("text_encoder_2");
+  for (const char* encoder : kTextEncoders)
+    if (trains(all, encoder)) parts.emplace_back(encoder);
   return join(parts, ",");
 }
 

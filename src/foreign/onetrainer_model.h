@@ -8,7 +8,10 @@ namespace burnish::foreign::of_onetrainer {
 /// Names our optimizer; "" for one that is not there.
 std::string optimizer_of(const Settings& all);
 bool has_unet(const Settings& all);
+/// The parts of a model that read texts, of those that have so many.
+inline constexpr const char* kTextEncoders[] = {"text_encoder", "text_encoder_2", "text_encoder_3"};
 bool has_second_encoder(const Settings& all);
+bool has_third_encoder(const Settings& all);
 /// Names the part that predicts, "dit" or "unet".
 std::string denoiser(const Settings& all);
 /// Names it as OneTrainer does.

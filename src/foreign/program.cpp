@@ -252,6 +252,7 @@ std::string kind_of_file(const std::filesystem::path& path) {
   head.resize(static_cast<size_t>(std::max<std::streamsize>(0, file.gcount())));
   if (head.find("conditioner.embedders.1.") != head.npos) return "sdxl";
   if (head.find("double_blocks.0.") != head.npos) return "flux";
+  if (head.find("joint_blocks.0.context_block.") != head.npos) return "sd3";
   return head.find("cond_stage_model.") != head.npos ? "sd15" : "";
 }
 
@@ -262,7 +263,8 @@ std::string kind_of_model(const std::string& path) {
   auto folder = std::filesystem::path(path);
   if (!io::is_folder(folder)) return kind_of_file(folder);
   if (io::is_there(folder / "unet")) return io::is_there(folder / "text_encoder_2") ? "sdxl" : "sd15";
-  return io::is_there(folder / "transformer") && io::is_there(folder / "text_encoder_2") ? "flux" : "";
+  if (!io::is_there(folder / "transformer")) return "";
+  return io::is_there(folder / "text_encoder_3") ? "sd3" : io::is_there(folder / "text_encoder_2") ? "flux" : "";
 }
 
 }  // namespace burnish::foreign

@@ -27,6 +27,7 @@ const std::map<std::string, std::string>& targets_by_kind() {
                                                            {"sdxl", kAttention},
                                                            {"flux", kAttention + "," + kAdded},
                                                            {"chroma", kAttention + "," + kAdded},
+                                                           {"sd3", kAttention},
                                                            {"flux2", "attn.to_q,attn.to_k,attn.to_v,attn.to_out.0,attn.to_qkv_mlp_proj"},
                                                            {"flux3_image", "attn.to_q,attn.to_k,attn.to_v,attn.to_out.0"},
                                                            {"ideogram", "qkv,o,w1,w2,w3"},
@@ -72,6 +73,9 @@ void model_rows(Table& table) {
   for (const auto& [name, targets] : targets_by_kind()) known.push_back(name);
   table << kind_row("model_family", known);
   table << rewritten("pretrained_vae_model_name_or_path", "model", only(has_unet, same_value));
+  table << rewritten("model_family", "max_sequence_length", [](const Value&, const Settings& all) {
+    return family(all) == "sd3" && !all.has("tokenizer_max_length") ? carried(154) : left_out("");
+  });
   table << rewritten("model_flavour", "", published_model).otherwise("");
   table << rewritten("model_flavour", "experts", expert_of_flavour) << rewritten("model_flavour", "extra_inputs", frames_of_flavour);
   table << rewritten("mixed_precision", "dtype", [](const Value& value, const Settings& all) {

@@ -15,18 +15,14 @@ namespace burnish::models {
 namespace {
 
 constexpr std::string_view kDoubleMark = "transformer_blocks.0.norm1_context.linear.weight",
-                           kSingleMark = "single_transformer_blocks.0.norm.linear.weight",
+                           kSingleMark = "single_transformer_blocks.0.norm.linear.weight", kPlacesMark = "pos_embed.pos_embed",
                            kTimeMark = "condition_embedder.time_proj.weight", kPadMark = "x_pad_token",
                            kApproximatorMark = "distilled_guidance_layer.in_proj.weight",
                            kTextModulationMark = "transformer_blocks.0.txt_mod.1.weight", kHeadTableMark = "head.modulation";
 
 // Facts: the classes of diffusers, ComfyUI's model_detection.py, ai-toolkit's models.
 const std::vector<LookAlike> kLookAlikes{
-    {.name = "Stable Diffusion 3",
-     .classes = {"SD3Transformer2DModel"},
-     .has = {{"pos_embed.proj.weight"}, {kDoubleMark}},
-     .taken_by = kDoubleMark},
-    {.name = "Stable Diffusion 3", .has = {{"joint_blocks.0.context_block.attn.qkv.weight"}}},
+    {.name = "AuraFlow", .classes = {"AuraFlowTransformer2DModel"}, .has = {{"register_tokens"}, {kPlacesMark}}, .taken_by = kPlacesMark},
     {.name = "HunyuanVideo or HunyuanImage",
      .classes = {"HunyuanVideoTransformer3DModel", "HunyuanVideo15Transformer3DModel", "HunyuanVideoFramepackTransformer3DModel",
                  "HunyuanImageTransformer2DModel"},

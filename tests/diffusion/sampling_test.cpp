@@ -75,6 +75,7 @@ TEST(TrainingGrid, HasTheFiguresOfTheTemplateOfFlux) {
 TEST(LossWeight, ClosedForms) {
   EXPECT_EQ(loss_weight("uniform", 0.3, kGrid), 1.0);
   EXPECT_DOUBLE_EQ(loss_weight("sigma_sqrt", 0.5, kGrid), 4.0);
+  EXPECT_DOUBLE_EQ(loss_weight("sigma_squared", 0.5, kGrid), 0.25);
   EXPECT_DOUBLE_EQ(loss_weight("cosmap", 0.5, kGrid), 4.0 / std::numbers::pi);
   EXPECT_THAT(refusal([] { loss_weight("bell", 0.5, kGrid); }), testing::HasSubstr("cosmap"));
   EXPECT_THAT(refusal([] { check_loss_weighting("difsynth"); }), testing::HasSubstr("did you mean \"diffsynth\"?"));

@@ -108,7 +108,7 @@ class Family:
         replay = self.write_replay(len(samples))
         noise = torch.randn(2, *self.LATENTS)
         expected = {"noise": noise} | self.further_noise() | {f"latents.{name}": latents for name, latents in self.drawn(pipe, noise).items()}
-        original = {n: p.detach().clone() for n, p in pipe.transformer.named_parameters()}
+        original = {n: x.detach().clone() for n, x in pipe.transformer.state_dict().items()}
         expected |= self.train(pipe, samples, replay, list(pipe.transformer.named_parameters()), "full")
         pipe.transformer.load_state_dict(original)
 

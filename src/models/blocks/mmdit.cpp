@@ -34,15 +34,6 @@ at::Tensor joined(const at::Tensor& text_BHLD, const at::Tensor& image_BHLD) {
   return at::cat({by_tokens, image_BHLD.transpose(1, 2)}, 1).transpose(1, 2);
 }
 
-/// {query, key, value and weights of norms of text, the same of image, cos, sin} -> {query, key, value} of all tokens, ready for attention.
-nn::Tensors joint_heads(const nn::Tensors& in) {
-  const auto &cos = in[10], &sin = in[11];
-  const int64_t num_text = in[0].size(1), num_image = in[5].size(1);
-  auto t = heads_of({in[0], in[1], in[3], in[4], cos.narrow(0, 0, num_text), sin.narrow(0, 0, num_text)});
-  auto i = heads_of({in[5], in[6], in[8], in[9], cos.narrow(0, num_text, num_image), sin.narrow(0, num_text, num_image)});
-  return {joined(t[0], i[0]), joined(t[1], i[1]), joined(in[2].transpose(1, 2), in[7].transpose(1, 2))};
-}
-
 /// Tokens of a stream that are modulated alike, by the six parts of their modulation.
 struct ModulatedRun {
   at::Tensor tokens_BLD;
@@ -92,6 +83,14 @@ nn::Tensors normed_by(const nn::Tensors& in) {
 
 nn::Tensors heads_of(const nn::Tensors& in) {
   return {kernels::qk_norm_rope(in[0], in[2], in[4], in[5], kEps), kernels::qk_norm_rope(in[1], in[3], in[4], in[5], kEps)};
+}
+
+nn::Tensors joint_heads(const nn::Tensors& in) {
+  const auto &cos = in[10], &sin = in[11];
+  const int64_t num_text = in[0].size(1), num_image = in[5].size(1);
+  auto t = heads_of({in[0], in[1], in[3], in[4], cos.narrow(0, 0, num_text), sin.narrow(0, 0, num_text)});
+  auto i = heads_of({in[5], in[6], in[8], in[9], cos.narrow(0, num_text, num_image), sin.narrow(0, num_text, num_image)});
+  return {joined(t[0], i[0]), joined(t[1], i[1]), joined(in[2].transpose(1, 2), in[7].transpose(1, 2))};
 }
 
 HeldLayers layers_of_part(const std::string& name) {

@@ -101,6 +101,8 @@ class StreamQkv : public nn::Module {
 nn::Tensors normed_by(const nn::Tensors& in);
 /// Norms and rotates {query, key [B,L,H,D/H], norm weights, cos, sin [L,P]} -> {query, key [B,H,L,D/H]}, ready for attention.
 nn::Tensors heads_of(const nn::Tensors& in);
+/// Makes of {query, key, value and weights of norms of text, the same of image, cos, sin} query, key and value of all tokens, text first.
+nn::Tensors joint_heads(const nn::Tensors& in);
 
 /// The tensors that a block's attention can have beside its tokens.
 struct Further {

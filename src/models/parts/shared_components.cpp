@@ -270,7 +270,8 @@ Option tile_option() {
 
 AutoencoderPart kl_part(const Source& source, const ModelOptions& options, const KlUse& use) {
   vae::KlConfig config{.latent_channels = use.channels};
-  if (source.entry) config = naming(source.entry->label, [&] { return vae::kl_config(source.entry->config, source.shapes(), use.scale); });
+  if (source.entry)
+    config = naming(source.entry->label, [&] { return vae::kl_config(source.entry->config, source.shapes(), use.latents); });
   config.tile_size = options.get<int64_t>("vae_tile_size");
   auto part = autoencoder_part<vae::AutoencoderKL>("KL autoencoder", source, config, config.latent_channels, config.tile_size);
   part.names.folder_file = {"", vae::diffusers_kl_keys()};

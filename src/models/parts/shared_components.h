@@ -106,7 +106,7 @@ struct AutoencoderPart {
 /// The facts of a KL autoencoder that its family states.
 struct KlUse {
   int64_t channels = 16;               ///< numbers of its latents, where the files hold none
-  double scale = 0;                    ///< scale of its latents, where no config.json says it (vae::kl_config)
+  vae::KlLatents latents = {};         ///< what is said of them, where no config.json says it
   std::string single_prefix = "vae.";  ///< what stands before its tensors in single files
 };
 AutoencoderPart kl_part(const Source& source, const ModelOptions& options, const KlUse& use = {});

@@ -26,9 +26,14 @@ struct KlConfig {
   int64_t downsampling() const { return int64_t{1} << (block_out_channels.size() - 1); }
 };
 
-/// Reads sizes from shapes (our names) and the rest from config.json (null for none; FLUX.1's values then, and the scale
-/// `scale_without_config` where it is given).
-KlConfig kl_config(const nlohmann::json& config_json, const io::Shapes& shapes, double scale_without_config = 0);
+/// What latents are multiplied by, after `shift` was taken from them. Defaults are FLUX.1's.
+struct KlLatents {
+  double scale = KlConfig{}.scaling_factor, shift = KlConfig{}.shift_factor;
+};
+
+/// Reads sizes from shapes (our names) and the rest from config.json (null for none; FLUX.1's values then, and for latents
+/// `without_config`, whose shift is of 16 channels alone).
+KlConfig kl_config(const nlohmann::json& config_json, const io::Shapes& shapes, const KlLatents& without_config = {});
 
 /// Tells whether `source` names its tensors as the original latent-diffusion code does (`ae.safetensors`).
 bool has_original_names(const io::TensorSource& source);

@@ -49,9 +49,9 @@ static std::vector<int64_t> channels_of(const io::Shapes& shapes, const std::str
   }
 }
 
-KlConfig kl_config(const nlohmann::json& json, const io::Shapes& shapes, double scale_without_config) {
+KlConfig kl_config(const nlohmann::json& json, const io::Shapes& shapes, const KlLatents& without_config) {
   KlConfig c;
-  if (scale_without_config != 0) c.scaling_factor = scale_without_config;
+  c.scaling_factor = without_config.scale;
   c.block_out_channels = channels_of(shapes, "encoder.down_blocks.");
   if (c.block_out_channels.empty())
     data_error("models", "the autoencoder's weights lack the tensor 'encoder.down_blocks.0.resnets.0.conv1.weight'");
@@ -67,7 +67,7 @@ KlConfig kl_config(const nlohmann::json& json, const io::Shapes& shapes, double 
     c.norm_num_groups = std::gcd(c.norm_num_groups, side);
   io::take(json, "norm_num_groups", c.norm_num_groups, kWhat);
   io::take(json, "scaling_factor", c.scaling_factor, kWhat);
-  c.shift_factor = c.latent_channels == 16 ? c.shift_factor : 0.0;
+  c.shift_factor = c.latent_channels == 16 ? without_config.shift : 0.0;
   if (json.is_object()) c.shift_factor = 0.0;  // diffusers' default where config.json has none
   io::take(json, "shift_factor", c.shift_factor, kWhat);
   check_kl_shapes(c, json, shapes);

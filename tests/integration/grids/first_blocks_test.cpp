@@ -141,6 +141,7 @@ INSTANTIATE_TEST_SUITE_P(Small, FirstBlocksIn,
                                          LateLayers{"flux2_dev", R"(single_transformer_blocks\.1\..*)"},
                                          LateLayers{"flux3", R"(single_transformer_blocks\.1\.attn\.to_[qv])"},
                                          LateLayers{"krea2", R"(transformer_blocks\.2\..*)"},
+                                         LateLayers{"sd3", R"(transformer_blocks\.2\.attn\.to_[qv])"},
                                          LateLayers{"qwen_image_21", R"(transformer_blocks\.2\.attn\.to_[qv])"},
                                          LateLayers{"zimage", R"(layers\.2\.attention\.to_[qv])"}),
                          [](const auto& info) { return std::string(info.param.family); });

@@ -175,7 +175,8 @@ TEST_F(ImportVerb, SettingsThatTheWindowOverKohyasScriptsSaves) {
   EXPECT_THAT(said, HasSubstr("different here: mixed_precision = fp16: "));
   EXPECT_THAT(
       import_file("sd3.json", R"({"LoRA_type": "SD3", "sd3_checkbox": true, "max_resolution": "512,512", "epoch": 1})", "--overwrite"),
-      HasSubstr("not carried: script = sd3_train_network.py: this kind is not trained here"));
+      Not(HasSubstr("this kind is not trained here")));
+  EXPECT_THAT(toml(), HasSubstr("lora_base_model = \"dit,text_encoder,text_encoder_2\""));
 }
 
 TEST_F(ImportVerb, OneTrainersJson) {
@@ -601,9 +602,10 @@ TEST_F(ImportVerb, KindsThatAreNotTrainedAreSaid) {
   EXPECT_THAT(
       import_file("a.sh", "python hv_train_network.py --dit x --dataset_config d.toml --network_module networks.lora\n", "--overwrite"),
       HasSubstr("not carried: script = hv_train_network.py" + reason));
-  EXPECT_THAT(import_file("b.sh", "python sd3_train_network.py --pretrained_model_name_or_path x --network_module networks.lora_sd3\n",
-                          "--overwrite"),
-              HasSubstr("not carried: script = sd3_train_network.py" + reason));
+  EXPECT_THAT(
+      import_file("b.sh", "python lumina_train_network.py --pretrained_model_name_or_path x --network_module networks.lora_lumina\n",
+                  "--overwrite"),
+      HasSubstr("not carried: script = lumina_train_network.py" + reason));
 }
 
 TEST_F(ImportVerb, AcceleratesYaml) {

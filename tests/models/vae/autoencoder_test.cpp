@@ -59,7 +59,7 @@ TEST(AutoencoderParity, ShiftAndScaleAreRead) {
   EXPECT_DOUBLE_EQ(unshifted.shift_factor, 0);
   EXPECT_DOUBLE_EQ(unshifted.scaling_factor, 0.13025);
   auto weights = test::golden("kl_large.safetensors").below("w.");
-  auto alone = vae::kl_config(nullptr, io::shapes_in_our_names(weights, vae::kl_keys(weights)), 0.18215);
+  auto alone = vae::kl_config(nullptr, io::shapes_in_our_names(weights, vae::kl_keys(weights)), {.scale = 0.18215});
   EXPECT_DOUBLE_EQ(alone.shift_factor, 0);
   EXPECT_DOUBLE_EQ(alone.scaling_factor, 0.18215);
 }

@@ -58,8 +58,9 @@ void StableDiffusionModel::read_configs(const Sources& sources) {
       return text::clip_config(from.entry->config, from.shapes(), published(from.shapes(), name == "text_encoder_2"));
     });
   }
-  autoencoder_ = kl_part(sources.vae, options_,
-                         {.channels = config_.out_channels, .scale = is_xl() ? 0.13025 : 0.18215, .single_prefix = "first_stage_model."});
+  autoencoder_ =
+      kl_part(sources.vae, options_,
+              {.channels = config_.out_channels, .latents = {.scale = is_xl() ? 0.13025 : 0.18215}, .single_prefix = "first_stage_model."});
 }
 
 std::vector<std::string> StableDiffusionModel::text_encoders() const {
