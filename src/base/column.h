@@ -46,7 +46,8 @@ struct Column {
     read,  ///< its units read the rate of each clip, as kRateOfFrames
     fixed  ///< it counts seconds by a rate of its own, and its clips have no other
   };
-  /// The lengths of a target, of a first frame how many are given: one frame, or first + k · step, at so many a second. A step of 0 stands for pictures.
+  /// The lengths of a target, of a first frame how many are given: one frame, or first + k · step, at so many a second. A step of 0 stands
+  /// for pictures.
   struct Frames {
     int64_t first = 1, step = 0;
     double rate = 0;

@@ -76,7 +76,10 @@ Tensor transposed_convolution(const Tensor& input, const Tensor& weight, at::Int
     sizes.push_back((side - 1) * stride[i] - 2 * padding[i] + dilation[i] * (kernel[i] - 1) + output_padding[i] + 1);
   }
   auto x = input.contiguous();
-  if (multiplied(x, kernel, stride) == Multiplied::reordered) return reordered_product(x, weight, sizes);
+  if (multiplied(x, kernel, stride) == Multiplied::reordered) {
+    auto once_more = at::empty(sizes, x.options());  // oneDNN computes it as the gradient of a convolution's input, of which it has a copy
+    return reordered_product(x, weight, sizes);
+  }
   auto workspace = at::empty({weight.size(1) * product(kernel), product(input.sizes().slice(2))}, input.options());
   return at::empty(sizes, input.options());
 }

@@ -35,7 +35,11 @@ class Ltx2Given : public BadInput {
     return write("metadata.json", rows.dump());
   }
   std::string train_command(const fs::path& rows, const std::string& options) const {
-    return "train " + ltx2_model() + given_data(rows) + "--lora_rank 4 --max_steps 2 " + options + " --output_path " + quoted(out());
+    return "train " + ltx2_model() + given_data(rows) + "--overwrite --lora_rank 4 --max_steps 2 " + options + " --output_path " +
+           quoted(out());
+  }
+  static void refused(const std::string& command, int exit_code, const std::vector<std::string>& words) {
+    expect_one_error(run_burnish(command, "BURNISH_LOG=error"), exit_code, words);
   }
   std::vector<double> losses() const {
     std::vector<double> all;
@@ -68,8 +72,8 @@ TEST_F(Ltx2Given, ReferencesMayBeOfSeveralSizes) {
   EXPECT_EQ(losses(), unsaid);
   run_ok(train_command(metadata({"1", "2"}), kReference + "--batch_size 2"));
   EXPECT_NE(losses(), unsaid);
-  expect_one_error(run_burnish(train_command(metadata({"1.5", "2"}), kReference)), 3, {"in_context_downsample_factor is 1.5"});
-  expect_one_error(run_burnish(train_command(metadata({"8", "8"}), kReference)), 2, {"less than one latent"});
+  refused(train_command(metadata({"1.5", "2"}), kReference), 3, {"in_context_downsample_factor is 1.5"});
+  refused(train_command(metadata({"8", "8"}), kReference), 2, {"less than one latent"});
 }
 
 TEST_F(Ltx2Given, RowsMayHaveRatesOfTheirOwn) {
@@ -81,10 +85,10 @@ TEST_F(Ltx2Given, RowsMayHaveRatesOfTheirOwn) {
   run_ok("train --task sft:train " + ltx2_model() + "--dataset_base_path " + quoted(at("cache")) + " " + rates +
          "--batch_size 2 --lora_rank 4 --max_steps 2 --output_path " + quoted(out()));
   EXPECT_EQ(losses().size(), 2u);
-  auto refused =
+  auto outcome =
       run_burnish("cache " + ltx2_model() + given_data(metadata({"", ""}, {"24", "fast"})) + rates + "--cache_path " + quoted(at("other")));
-  EXPECT_EQ(refused.exit_code, 3);
-  EXPECT_THAT(refused.output, HasSubstr("the frame_rate is fast"));
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.output, HasSubstr("the frame_rate is fast"));
 }
 
 TEST_F(Ltx2Given, DrawingsSeeThemToo) {
@@ -112,17 +116,16 @@ TEST_F(Ltx2Given, ABeginningMayHaveSeveralFrames) {
   EXPECT_LE(relative_error(one.narrow(2, 0, 2), other.narrow(2, 0, 2)), tolerance(1e-5)) << "two latents are the given ones";
   EXPECT_GT(relative_error(one.select(2, 2), other.select(2, 2)), 1e-2);
   EXPECT_GT(relative_error(one.select(2, 1), first.select(2, 1)), 1e-2);
-  expect_one_error(run_burnish(long_clip + "3 --given_frames 17 --reference " + clip(0) + " --output_path " + quoted(out())), 2,
-                   {"the first 17 frames are given"});
-  expect_one_error(run_burnish(train_command(kClips / "metadata.csv", "--extra_inputs input_image --given_frames 8")), 2, {"1 and 9"});
-  expect_one_error(run_burnish(train_command(kClips / "metadata.csv", "--extra_inputs input_image --given_frames 9")), 2,
-                   {"given_frames 9", "this one has 9"});
+  refused(long_clip + "3 --given_frames 17 --reference " + clip(0) + " --output_path " + quoted(out()), 2,
+          {"the first 17 frames are given"});
+  refused(train_command(kClips / "metadata.csv", "--extra_inputs input_image --given_frames 8"), 2, {"1 and 9"});
+  refused(train_command(kClips / "metadata.csv", "--extra_inputs input_image --given_frames 9"), 2, {"given_frames 9", "this one has 9"});
 }
 
 TEST_F(Ltx2Given, APlanCountsAReference) {
   auto bytes_of_step = [&](const std::string& options) {
-    const auto plan = nlohmann::json::parse(
-        run_ok("plan --json " + ltx2_model() + "--height 64 --width 64 --num_frames 17 --lora_rank 4 --max_steps 2 " + options));
+    const auto command = "plan --json " + ltx2_model() + "--height 64 --width 64 --num_frames 17 --lora_rank 4 --max_steps 2 ";
+    const auto plan = nlohmann::json::parse(run_burnish(command + options, "BURNISH_LOG=error").output);
     int64_t bytes = 0;
     for (const auto& stage : plan.at("stages")) {
       for (const auto& [kind, of_kind] : stage.at("peak").items()) bytes += stage.at("name") == "step" ? of_kind.get<int64_t>() : 0;
@@ -133,14 +136,14 @@ TEST_F(Ltx2Given, APlanCountsAReference) {
 }
 
 TEST_F(Ltx2Given, WhatGoesWithOtherColumnsIsRefusedAlone) {
-  expect_one_error(run_burnish(train_command(kClips / "metadata.csv", "--extra_inputs end_image")), 2, {"end_image", "input_image"});
-  expect_one_error(run_burnish(train_command(metadata({"2", "2"}), "--extra_inputs in_context_downsample_factor")), 2,
-                   {"in_context_downsample_factor", "in_context_videos"});
+  refused(train_command(kClips / "metadata.csv", "--extra_inputs end_image"), 2, {"end_image", "input_image"});
+  refused(train_command(metadata({"2", "2"}), "--extra_inputs in_context_downsample_factor"), 2,
+          {"in_context_downsample_factor", "in_context_videos"});
   const auto two = write("two.json", nlohmann::json({{{"video", (kClips / "0.webp").string()},
                                                       {"prompt", "a cat"},
                                                       {"in_context_videos", {(kClips / "1.webp").string(), (kClips / "2.webp").string()}}}})
                                          .dump());
-  const auto refused = run_burnish(train_command(two, "--extra_inputs in_context_videos"));
-  EXPECT_EQ(refused.exit_code, 3);
-  EXPECT_THAT(refused.output, HasSubstr("names 2 files, and one is read of it"));
+  const auto outcome = run_burnish(train_command(two, "--extra_inputs in_context_videos"));
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.output, HasSubstr("names 2 files, and one is read of it"));
 }

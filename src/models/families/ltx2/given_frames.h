@@ -12,8 +12,10 @@ inline const Column kLastFrame{.name = "end_image", .fit = Column::Fit::as_targe
 /// rate of frames, as DiffSynth-Studio calls them.
 inline const Column kReferenceClip{
     .name = "in_context_videos", .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"an IC-LoRA of LTX-2"}},
-    kReferenceScale{
-        .name = "in_context_downsample_factor", .is = Column::Is::numbers, .words = {.needs = "an IC-LoRA of LTX-2", .example = "2"}},
+    kReferenceScale{.name = "in_context_downsample_factor",
+                    .is = Column::Is::numbers,
+                    .fit = Column::Fit::alike,
+                    .words = {.needs = "an IC-LoRA of LTX-2", .example = "2"}},
     kRowRate{.name = kRateOfFrames,
              .is = Column::Is::numbers,
              .words = {.needs = "LTX-2, of clips that differ in their rates", .example = "24"},

@@ -54,8 +54,9 @@ at::Tensor places_of_reference(const Grid& grid, const at::Tensor& rate_B, int64
 
 // A latent of a clip's later frames stands for eight of them, and so does this one.
 at::Tensor places_of_keyframe(const Grid& grid, const at::Tensor& rate_B, int64_t number) {
-  const auto middle = static_cast<double>(number) + static_cast<double>(kFramesALatent) / 2;
-  return places_at(grid, middle / rate_B.to(at::kFloat).unsqueeze(1), 1);
+  const auto rate_B1 = rate_B.to(at::kFloat).unsqueeze(1);
+  const auto begin = static_cast<double>(number), end = static_cast<double>(number + kFramesALatent);
+  return places_at(grid, (begin / rate_B1 + end / rate_B1) / 2, 1);
 }
 
 at::Tensor places_of_sound(int64_t num_latents, const at::TensorOptions& options) {
