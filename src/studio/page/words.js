@@ -1,6 +1,7 @@
 // Every word that the studio says, in one table; each other language is a table of the same words (language.js).
 
 const english = {
+  whoseSettings: "Whose settings are these?",
   captionsAs: "Captions as", captionKinds: {text: "text", tags: "tags"}, addTag: "Add a tag", removeTagOf: (tag, file) => `Remove the tag "${tag}" from ${file}`, captionOne: "Write its caption", crop: "Crop or rotate", cropOf: file => `Crop or rotate ${file}`, cropHint: "Drag over what is to stay. The picture as it was lies in the bin.", rotateLeft: "Rotate left", rotateRight: "Rotate right", shapes: {free: "Any shape", square: "Square", own: "Its own shape"}, shape: "Shape", saveCrop: "Save the picture", wasCropped: file => `${file} was changed.`, areaOf: (width, height) => `${whole(width)} × ${whole(height)} pixels stay`,
   numSteps: count => `${whole(count)} ${count === 1 ? "step" : "steps"}`,
   about: text => `about ${text}`,

@@ -1,6 +1,7 @@
 // The words of the studio in German; names of options and groups are those that the first form and the common settings show.
 
 const german = {
+  whoseSettings: "Wessen Einstellungen sind das?",
   captionsAs: "Beschreibungen als", captionKinds: {text: "Text", tags: "Tags"}, addTag: "Tag hinzufügen", removeTagOf: (tag, file) => `Tag „${tag}“ von ${file} entfernen`, captionOne: "Ihre Beschreibung schreiben", crop: "Zuschneiden oder drehen", cropOf: file => `${file} zuschneiden oder drehen`, cropHint: "Ziehe über das, was bleiben soll. Das Bild, wie es war, liegt im Papierkorb.", rotateLeft: "Nach links drehen", rotateRight: "Nach rechts drehen", shapes: {free: "Beliebig", square: "Quadrat", own: "Eigene Form"}, shape: "Form", saveCrop: "Bild speichern", wasCropped: file => `${file} wurde geändert.`, areaOf: (width, height) => `${whole(width)} × ${whole(height)} Pixel bleiben`,
   numSteps: count => `${whole(count)} ${count === 1 ? "Schritt" : "Schritte"}`,
   about: text => `etwa ${text}`,

@@ -1,6 +1,7 @@
 // The words of the studio in Japanese; names of options and groups are those that the first form and the common settings show.
 
 const japanese = {
+  whoseSettings: "どのプログラムの設定ですか？",
   captionsAs: "キャプションの表示", captionKinds: {text: "文章", tags: "タグ"}, addTag: "タグを追加", removeTagOf: (tag, file) => `${file} からタグ「${tag}」を外す`, captionOne: "キャプションを書く", crop: "切り抜き・回転", cropOf: file => `${file} の切り抜き・回転`, cropHint: "残す部分をドラッグで囲みます。元の画像はごみ箱に入ります。", rotateLeft: "左に回転", rotateRight: "右に回転", shapes: {free: "自由", square: "正方形", own: "元の比率"}, shape: "形", saveCrop: "画像を保存", wasCropped: file => `${file} を変更しました。`, areaOf: (width, height) => `${whole(width)} × ${whole(height)} ピクセルが残ります`,
   numSteps: count => `${whole(count)} ステップ`,
   about: text => `約 ${text}`,

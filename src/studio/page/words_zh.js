@@ -1,6 +1,7 @@
 // The words of the studio in Chinese (simplified); names of options and groups are those that the first form and the common settings show.
 
 const chinese = {
+  whoseSettings: "这是哪个程序的设置？",
   captionsAs: "标注显示为", captionKinds: {text: "文字", tags: "标签"}, addTag: "添加标签", removeTagOf: (tag, file) => `从 ${file} 移除标签“${tag}”`, captionOne: "撰写标注", crop: "裁剪或旋转", cropOf: file => `裁剪或旋转 ${file}`, cropHint: "拖动选出要保留的部分。原图会放进回收站。", rotateLeft: "向左旋转", rotateRight: "向右旋转", shapes: {free: "任意形状", square: "正方形", own: "原比例"}, shape: "形状", saveCrop: "保存图片", wasCropped: file => `${file} 已更改。`, areaOf: (width, height) => `保留 ${whole(width)} × ${whole(height)} 像素`,
   numSteps: count => `${whole(count)} 步`,
   about: text => `约 ${text}`,
