@@ -128,6 +128,7 @@ const japanese = {
     states: {waiting: "待機中", running: "実行中", done: "完了", failed: "失敗", interrupted: "停止"},
   },
   changes: {
+    blocks_on_disk: value => `うち ${value} をディスクに置く、さらに遅くなる`, lora_target_modules: () => "学習する層を減らす", feed_forward_chunk_size: () => "層を分割して計算する", enable_optimizer_cpu_offload: () => "オプティマイザーをシステムメモリに置く",
     optimizer: value => value.endsWith("8bit") ? "8 ビットのオプティマイザー、速度は同じ" : `オプティマイザー ${value}`, use_gradient_checkpointing: () => "ブロックを 2 回計算、遅くなる", gradient_checkpointing_interval: value => `${value} ブロックごと`,
     blocks_to_swap: value => `${value} ブロックをシステムメモリに置く、遅くなる`, fp8_models: value => `${value} を 8 ビットで保持`, weight_format: value => `形式 ${value}`, cache_path: () => "符号化した画像をディスクに置く",
     batch_size: value => `1 回に画像 ${value} 枚`, gradient_accumulation_steps: value => `1 ステップに ${value} バッチ、結果は同じ`, fused_backward_pass: () => "勾配が出しだい重みを更新",

@@ -128,6 +128,7 @@ const chinese = {
     states: {waiting: "等待中", running: "进行中", done: "完成", failed: "失败", interrupted: "已停止"},
   },
   changes: {
+    blocks_on_disk: value => `其中 ${value} 块放在磁盘，更慢`, lora_target_modules: () => "训练较少的层", feed_forward_chunk_size: () => "分段计算各层", enable_optimizer_cpu_offload: () => "优化器放在系统内存",
     optimizer: value => value.endsWith("8bit") ? "8 位优化器，不会变慢" : `优化器 ${value}`, use_gradient_checkpointing: () => "各块计算两次，较慢", gradient_checkpointing_interval: value => `每 ${value} 块一次`,
     blocks_to_swap: value => `${value} 块放在系统内存，较慢`, fp8_models: value => `${value} 以 8 位保存`, weight_format: value => `格式 ${value}`, cache_path: () => "编码后的图片放在磁盘",
     batch_size: value => `每次 ${value} 张图片`, gradient_accumulation_steps: value => `每步 ${value} 批，结果相同`, fused_backward_pass: () => "梯度算出即更新权重",
