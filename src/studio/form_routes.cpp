@@ -25,7 +25,7 @@ namespace {
 
 /// Returns what `burnish import --json` makes of the first of the files that it can read as settings; the others may be named in that one.
 /// All of them stay in a folder of imports/, with what could only be carried as a file.
-json import_settings(Studio& studio, const json& files) {
+json import_settings(Studio& studio, const json& files, const std::string& program) {
   if (!files.is_array() || files.empty()) config_error("studio", "no file came that settings could be read from");
   std::vector<std::string> names;
   for (const auto& file : files) names.push_back(file.at("name").get<std::string>());
@@ -37,7 +37,9 @@ json import_settings(Studio& studio, const json& files) {
   std::optional<Error> refusal;  // the first
   for (const auto& name : names) {
     try {
-      return studio.program.json_of({"import", (from / name).string(), "--output", (folder / "settings.toml").string(), "--json"});
+      std::vector<std::string> words{"import", (from / name).string(), "--output", (folder / "settings.toml").string(), "--json"};
+      if (!program.empty()) words.push_back("--from=" + program);
+      return studio.program.json_of(words);
     } catch (const Error& error) {
       if (!refusal) refusal = error;
     }
@@ -113,8 +115,9 @@ void add_form_routes(Routes& routes, Studio& studio) {
   routes.get("/api/recipes", [&studio](const Request&, Response& response) {
     answer(response, {{"recipes", recipes_in(studio.options.recipes)}, {"goals", goals_in(studio.options.recipes)}});
   });
-  routes.post("/api/import", {{"files", Is::list}}, [&studio](const Request& request, Response& response) {
-    answer(response, import_settings(studio, body_of(request).at("files")));
+  routes.post("/api/import", {{"files", Is::list}, {"from", Is::text, false}}, [&studio](const Request& request, Response& response) {
+    const auto body = body_of(request);
+    answer(response, import_settings(studio, body.at("files"), body.value("from", "")));
   });
   routes.post("/api/form", {settings}, [&studio](const Request& request, Response& response) {
     answer(response, studio.options.form(body_of(request).at("settings").get<std::string>()));

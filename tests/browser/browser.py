@@ -144,13 +144,17 @@ class Browser:
         self.call("Input.setInterceptDrags", enabled=False)
 
     def click(self, found):
-        """A press of the mouse in the middle of the element that an expression finds, once it is there, in sight and under the mouse."""
+        """A press of the mouse in the middle of the element that an expression finds, once it is there, in sight, at rest and under the mouse."""
         self.wait(f"(() => {{ const one = {found}; return one && one.offsetParent !== null && !one.disabled; }})()")
         self.evaluate(f"({found}).scrollIntoView({{block: 'center'}})")
         at = f"(() => {{ const one = {found}, box = one.getBoundingClientRect(), x = box.left + box.width / 2, y = box.top + box.height / 2, under = document.elementFromPoint(x, y);" \
              "return one.contains(under) || under?.contains(one) ? [x, y] : null; })()"
         self.wait(f"{at} !== null")
-        x, y = self.evaluate(at)
+        place = before = None
+        while place is None or place != before:  # what comes in above it moves it
+            before, place = place, self.evaluate(at)
+            time.sleep(0.05)
+        x, y = place
         self.move(x, y)
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)

@@ -434,8 +434,9 @@ class Faults(unittest.TestCase):
         junk.write_text("nothing_that_anybody_knows = 3\n")
         self.click("Another trainer", ".segments button")
         self.browser.choose_files(lambda: self.press("#from-files"), [junk])
-        self.wait_text(".toast", "junk.toml")
-        self.assertNotIn("--", self.browser.evaluate("document.querySelector('.toast').innerText"))
+        self.wait_text(".beginning .note", "junk.toml")
+        self.wait_text(".beginning .note button", "onetrainer")
+        self.assertNotIn("--", self.browser.evaluate("document.querySelector('.beginning .note').innerText"))
         self.allow("status of")
 
     def test_a_run_that_is_done_goes_on_for_more_steps(self):

@@ -78,6 +78,32 @@ class FirstFiveMinutes(unittest.TestCase):
         self.assertLess(seconds, MOST_SECONDS)
         self.assertEqual(self.browser.complaints, [])
 
+    def train_more(self, steps):
+        self.click("Train more")
+        self.write("#more-steps", "")
+        self.browser.evaluate("document.activeElement.select()")
+        self.browser.write(str(steps))
+
+    def test_more_steps_also_after_a_caption_was_changed(self):
+        self.click("Try it with the demo")
+        self.wait_text(".run .state", "Done", 180)
+        self.click("demo", ".run strong")
+        self.train_more(4)
+        self.click("Continue", ".train-more button")
+        self.browser.wait("[...document.querySelectorAll('.facts dd')].some(one => one.textContent === '64')", 120)
+        self.wait_text(".status", "done", 60)
+        (self.folder / "datasets/demo/cactus.txt").write_text("a cactus, by hand\n")
+        self.train_more(4)
+        self.wait_text(".train-more", "were changed after this run had read them")
+        self.click("As a new run from its LoRA", ".train-more a")
+        self.wait_text(".judged", "It fits.")
+        self.click("Start training")
+        self.wait_text(".run strong", "demo-2")
+        self.browser.wait("[...document.querySelectorAll('.run')].filter(one => one.innerText.includes('Done')).length === 2", 180)
+        self.assertIn("step-64.safetensors", (self.folder / "runs/demo-2/config.toml").read_text())
+        self.assertTrue((self.folder / "runs/demo-2/step-4.safetensors").exists())
+        self.assertEqual(self.browser.complaints, [])
+
     def test_the_demo_is_one_press(self):
         self.click("Try it with the demo")
         self.wait_text(".run strong", "demo")

@@ -88,8 +88,23 @@ class Beginning {
 
   async takeFiles(files) {
     if (files.length === 0) return;
-    const texts = await Promise.all(files.map(async file => ({name: file.name, text: await file.text()}))), imported = await post("import", {files: texts});
+    const texts = await Promise.all(files.map(async file => ({name: file.name, text: await file.text()})));
+    await this.takeTexts(texts);
+  }
+
+  /** Takes settings of another program; of several that they may be of, somebody says which. */
+  async takeTexts(texts, program = "") {
+    let imported;
     this.choose("import", false);
+    try {
+      imported = await post("import", {files: texts, from: program});
+    } catch (error) {
+      const programs = /--from ([\w-]+(?:\|[\w-]+)+)/.exec(error.answer?.sentence ?? "")?.[1].split("|");
+      if (!programs) throw error;
+      this.note.hidden = false;
+      return this.note.replaceChildren(h("p", {class: "problem"}, error.message), h("p", {}, words.whoseSettings),
+        h("div", {class: "actions"}, ...programs.map(one => h("button", {type: "button", onclick: doing(() => this.takeTexts(texts, one))}, one))));
+    }
     const name = texts.map(({text}) => /output_name["']?\s*[=:]\s*["']?([\w .-]+?)["']?\s*[,\n]/.exec(`${text}\n`)?.[1]).find(Boolean);
     await this.form.takeText(imported.settings, name);
     const list = (title, lines) => lines.length === 0 ? null : h("details", {open: lines.length < 8}, h("summary", {}, title(lines.length)), h("ul", {}, ...lines.map(line => h("li", {}, line))));

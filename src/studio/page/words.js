@@ -1,6 +1,7 @@
 // Every word that the studio says, in one table; each other language is a table of the same words (language.js).
 
 const english = {
+  whoseSettings: "Whose settings are these?",
   captionsAs: "Captions as", captionKinds: {text: "text", tags: "tags"}, addTag: "Add a tag", removeTagOf: (tag, file) => `Remove the tag "${tag}" from ${file}`, captionOne: "Write its caption", crop: "Crop or rotate", cropOf: file => `Crop or rotate ${file}`, cropHint: "Drag over what is to stay. The picture as it was lies in the bin.", rotateLeft: "Rotate left", rotateRight: "Rotate right", shapes: {free: "Any shape", square: "Square", own: "Its own shape"}, shape: "Shape", saveCrop: "Save the picture", wasCropped: file => `${file} was changed.`, areaOf: (width, height) => `${whole(width)} × ${whole(height)} pixels stay`,
   numSteps: count => `${whole(count)} ${count === 1 ? "step" : "steps"}`,
   about: text => `about ${text}`,
@@ -128,6 +129,7 @@ const english = {
   },
   // What flags of a plan do, by the option.
   changes: {
+    blocks_on_disk: value => `${value} of them on disk, slower still`, lora_target_modules: () => "train fewer layers", feed_forward_chunk_size: () => "compute layers piece by piece", enable_optimizer_cpu_offload: () => "keep the optimizer in system memory",
     optimizer: value => value.endsWith("8bit") ? "8-bit optimizer, no slower" : `optimizer ${value}`, use_gradient_checkpointing: () => "compute blocks twice, slower", gradient_checkpointing_interval: value => `every ${value} blocks`,
     blocks_to_swap: value => `keep ${value} blocks in system memory, slower`, fp8_models: value => `hold ${value} in 8 bits`, weight_format: value => `in ${value}`, cache_path: () => "keep encoded pictures on disk",
     batch_size: value => value === "1" ? "1 picture at a time" : `${value} pictures at a time`, gradient_accumulation_steps: value => `${value} batches per step, the same result`, fused_backward_pass: () => "update weights as gradients come",

@@ -1,6 +1,7 @@
 // The words of the studio in German; names of options and groups are those that the first form and the common settings show.
 
 const german = {
+  whoseSettings: "Wessen Einstellungen sind das?",
   captionsAs: "Beschreibungen als", captionKinds: {text: "Text", tags: "Tags"}, addTag: "Tag hinzufügen", removeTagOf: (tag, file) => `Tag „${tag}“ von ${file} entfernen`, captionOne: "Ihre Beschreibung schreiben", crop: "Zuschneiden oder drehen", cropOf: file => `${file} zuschneiden oder drehen`, cropHint: "Ziehe über das, was bleiben soll. Das Bild, wie es war, liegt im Papierkorb.", rotateLeft: "Nach links drehen", rotateRight: "Nach rechts drehen", shapes: {free: "Beliebig", square: "Quadrat", own: "Eigene Form"}, shape: "Form", saveCrop: "Bild speichern", wasCropped: file => `${file} wurde geändert.`, areaOf: (width, height) => `${whole(width)} × ${whole(height)} Pixel bleiben`,
   numSteps: count => `${whole(count)} ${count === 1 ? "Schritt" : "Schritte"}`,
   about: text => `etwa ${text}`,
@@ -127,6 +128,7 @@ const german = {
     states: {waiting: "Wartet", running: "Läuft", done: "Fertig", failed: "Gescheitert", interrupted: "Angehalten"},
   },
   changes: {
+    blocks_on_disk: value => `${value} davon auf der Platte, noch langsamer`, lora_target_modules: () => "weniger Schichten trainieren", feed_forward_chunk_size: () => "Schichten stückweise rechnen", enable_optimizer_cpu_offload: () => "Optimierer im Arbeitsspeicher halten",
     optimizer: value => value.endsWith("8bit") ? "8-Bit-Optimierer, nicht langsamer" : `Optimierer ${value}`, use_gradient_checkpointing: () => "Blöcke zweimal rechnen, langsamer", gradient_checkpointing_interval: value => `jeder ${value}. Block`,
     blocks_to_swap: value => `${value} Blöcke im Arbeitsspeicher halten, langsamer`, fp8_models: value => `${value} in 8 Bit halten`, weight_format: value => `in ${value}`, cache_path: () => "kodierte Bilder auf der Platte halten",
     batch_size: value => value === "1" ? "ein Bild nach dem anderen" : `${value} Bilder auf einmal`, gradient_accumulation_steps: value => `${value} Teile je Schritt, gleiches Ergebnis`, fused_backward_pass: () => "Gewichte ändern, sobald Gradienten da sind",

@@ -1,6 +1,7 @@
 // The words of the studio in Japanese; names of options and groups are those that the first form and the common settings show.
 
 const japanese = {
+  whoseSettings: "どのプログラムの設定ですか？",
   captionsAs: "キャプションの表示", captionKinds: {text: "文章", tags: "タグ"}, addTag: "タグを追加", removeTagOf: (tag, file) => `${file} からタグ「${tag}」を外す`, captionOne: "キャプションを書く", crop: "切り抜き・回転", cropOf: file => `${file} の切り抜き・回転`, cropHint: "残す部分をドラッグで囲みます。元の画像はごみ箱に入ります。", rotateLeft: "左に回転", rotateRight: "右に回転", shapes: {free: "自由", square: "正方形", own: "元の比率"}, shape: "形", saveCrop: "画像を保存", wasCropped: file => `${file} を変更しました。`, areaOf: (width, height) => `${whole(width)} × ${whole(height)} ピクセルが残ります`,
   numSteps: count => `${whole(count)} ステップ`,
   about: text => `約 ${text}`,
@@ -127,6 +128,7 @@ const japanese = {
     states: {waiting: "待機中", running: "実行中", done: "完了", failed: "失敗", interrupted: "停止"},
   },
   changes: {
+    blocks_on_disk: value => `うち ${value} をディスクに置く、さらに遅くなる`, lora_target_modules: () => "学習する層を減らす", feed_forward_chunk_size: () => "層を分割して計算する", enable_optimizer_cpu_offload: () => "オプティマイザーをシステムメモリに置く",
     optimizer: value => value.endsWith("8bit") ? "8 ビットのオプティマイザー、速度は同じ" : `オプティマイザー ${value}`, use_gradient_checkpointing: () => "ブロックを 2 回計算、遅くなる", gradient_checkpointing_interval: value => `${value} ブロックごと`,
     blocks_to_swap: value => `${value} ブロックをシステムメモリに置く、遅くなる`, fp8_models: value => `${value} を 8 ビットで保持`, weight_format: value => `形式 ${value}`, cache_path: () => "符号化した画像をディスクに置く",
     batch_size: value => `1 回に画像 ${value} 枚`, gradient_accumulation_steps: value => `1 ステップに ${value} バッチ、結果は同じ`, fused_backward_pass: () => "勾配が出しだい重みを更新",

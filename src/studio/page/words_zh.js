@@ -1,6 +1,7 @@
 // The words of the studio in Chinese (simplified); names of options and groups are those that the first form and the common settings show.
 
 const chinese = {
+  whoseSettings: "这是哪个程序的设置？",
   captionsAs: "标注显示为", captionKinds: {text: "文字", tags: "标签"}, addTag: "添加标签", removeTagOf: (tag, file) => `从 ${file} 移除标签“${tag}”`, captionOne: "撰写标注", crop: "裁剪或旋转", cropOf: file => `裁剪或旋转 ${file}`, cropHint: "拖动选出要保留的部分。原图会放进回收站。", rotateLeft: "向左旋转", rotateRight: "向右旋转", shapes: {free: "任意形状", square: "正方形", own: "原比例"}, shape: "形状", saveCrop: "保存图片", wasCropped: file => `${file} 已更改。`, areaOf: (width, height) => `保留 ${whole(width)} × ${whole(height)} 像素`,
   numSteps: count => `${whole(count)} 步`,
   about: text => `约 ${text}`,
@@ -127,6 +128,7 @@ const chinese = {
     states: {waiting: "等待中", running: "进行中", done: "完成", failed: "失败", interrupted: "已停止"},
   },
   changes: {
+    blocks_on_disk: value => `其中 ${value} 块放在磁盘，更慢`, lora_target_modules: () => "训练较少的层", feed_forward_chunk_size: () => "分段计算各层", enable_optimizer_cpu_offload: () => "优化器放在系统内存",
     optimizer: value => value.endsWith("8bit") ? "8 位优化器，不会变慢" : `优化器 ${value}`, use_gradient_checkpointing: () => "各块计算两次，较慢", gradient_checkpointing_interval: value => `每 ${value} 块一次`,
     blocks_to_swap: value => `${value} 块放在系统内存，较慢`, fp8_models: value => `${value} 以 8 位保存`, weight_format: value => `格式 ${value}`, cache_path: () => "编码后的图片放在磁盘",
     batch_size: value => `每次 ${value} 张图片`, gradient_accumulation_steps: value => `每步 ${value} 批，结果相同`, fused_backward_pass: () => "梯度算出即更新权重",
