@@ -73,12 +73,13 @@ RenamedLayers original_layers(const Config& c) {
 
 io::KeyMap original_keys(int64_t num_layers) {
   std::vector<io::KeyRule> rules{{"pos_embed", {"pos_embed.pos_embed"}}};
-  add_rules(rules, kOuter);
-  for (const auto* layers : {&kBlock, &kDual, &kTextEnd, &kNorms}) add_rules(rules, *layers, kTheirs + "{}.", kOurs + "{}.");
+  // Of two rules for one of our names the first is that by which files are written.
   for (const auto& layer : swapped(num_layers)) {
     for (const char* part : {".weight", ".bias"})
       rules.push_back({layer.theirs + part, {layer.ours[0] + part}, io::KeyRule::Op::swap_halves});
   }
+  add_rules(rules, kOuter);
+  for (const auto* layers : {&kBlock, &kDual, &kTextEnd, &kNorms}) add_rules(rules, *layers, kTheirs + "{}.", kOurs + "{}.");
   return io::KeyMap(rules);
 }
 

@@ -39,6 +39,8 @@ Sd3Model::Sd3Model(const ModelFiles& files, const ModelOptions& options) : Assem
   add_transformer(sources.dit);
   add_text_encoders(sources);
   add(autoencoder_, /*patch=*/2);
+  // StableDiffusion3Pipeline.load_lora_weights refuses names without "lora" in them.
+  for (auto& [name, names] : names_.components) names.layers.diffusers_alpha = false;
   fill_names();
   auto sampling = flow_config(files_, {.shift = kShift, .use_dynamic_shifting = false});
   sampling.ends_at_least = true;
