@@ -12,9 +12,9 @@ std::vector<std::unique_ptr<Hook>> make_hooks(const Training& training);
 
 /// Measures the loss of held-out samples. It stands before the hooks that log this loss or go by it.
 std::unique_ptr<Hook> make_validate(const Training& training);
-/// Writes config.toml, which starts the run anew, log.jsonl with a line a step, and visits.jsonl with the losses of samples; log.csv and event files for TensorBoard. It stands
-/// before the hook that saves: a state on disk never knows of steps that the log does not, unless it is the state of a run that is being
-/// replaced.
+/// Writes config.toml, which starts the run anew, log.jsonl with a line a step, and visits.jsonl with the losses of samples; log.csv and
+/// event files for TensorBoard. It stands before the hook that saves: a state on disk never knows of steps that the log does not, unless it
+/// is the state of a run that is being replaced.
 std::unique_ptr<Hook> make_log(const Training& training);
 /// Shows the progress bar.
 std::unique_ptr<Hook> make_bar(const Training& training);
