@@ -63,8 +63,7 @@ std::vector<Picture> pictures_of(const SampleOptions& o) {
                    .seed = {},
                    .extent = o.extent,
                    .num_inference_steps = o.num_inference_steps,
-                   .cfg_scale = o.cfg_scale,
-                   .guidance_rescale = o.guidance_rescale,
+                   .guidance = {o.cfg_scale, o.guidance_rescale},
                    .references = o.reference};
   for (const auto& text : o.lora) defaults.strengths.push_back(loras::parse_lora_file(text).strength);
   for (const auto& [column, values] : o.inputs) {
@@ -78,7 +77,7 @@ std::vector<Picture> pictures_of(const SampleOptions& o) {
   }
   if (pictures.empty() && !o.prompts.empty()) data_error("sample", "{} holds no prompts; write one a line", o.prompts);
   if (pictures.empty()) config_error("sample", "nothing to draw: give --prompt TEXT or --prompts FILE (one a line)");
-  bool is_guided = std::ranges::any_of(pictures, [](const Picture& p) { return p.cfg_scale != 1; });
+  bool is_guided = std::ranges::any_of(pictures, &Picture::is_guided);
   if (!is_guided && (!o.negative_prompt.empty() || o.guidance_rescale > 0))
     config_error("sample", "{} has no effect without guidance; set cfg_scale above 1, or take it out",
                  o.negative_prompt.empty() ? "guidance_rescale" : "negative_prompt");
@@ -131,7 +130,7 @@ drawing::Noise read_noise(const std::string& path, const std::vector<Picture>& p
     const auto of_stream = stream.value("noise");
     if (stream.name == models::kLatents || !file->tensors().contains(of_stream)) continue;
     auto& recorded = starts[stream.name] = file->tensor(of_stream).to(at::kFloat);
-    const auto shape = model.latent_space().shape(stream, pictures.front().extent);
+    const auto shape = model.latent_space().shape(stream, pictures.front().extent, drawing::rate_of(model, pictures.front()));
     if (recorded.dim() != std::ssize(shape) + 1 || recorded.size(0) < count || recorded.sizes().slice(1) != at::IntArrayRef(shape))
       data_error("sample", "{}: '{}' has the shape {}; {} pictures of this size need [{}, {}]", path, of_stream, recorded.sizes().vec(),
                  count, count, fmt::join(shape, ", "));
@@ -226,7 +225,7 @@ data::Texts texts_of(const SampleOptions& o, const Picture& picture, const Colum
                    {"seed", std::to_string(*picture.seed)},
                    {"num_inference_steps", std::to_string(picture.num_inference_steps)},
                    {"sampler", o.sampler},
-                   {"cfg_scale", fmt::format("{}", picture.cfg_scale)}};
+                   {"cfg_scale", fmt::format("{}", picture.guidance.scale)}};
   for (const auto& name : models::options_about(models::Option::About::guidance))
     text.emplace_back(name, fmt::format("{}", o.model.own.get<double>(name)));
   if (!o.sigmas.empty()) text.emplace_back("sigmas", o.sigmas);
@@ -320,7 +319,8 @@ void run(SampleOptions o) {
     o.format = data::format_with_sound(o.format);
     check_format(o, pictures);
   }
-  if (o.frame_rate == 0) o.frame_rate = o.frame_rate_of_run > 0 ? o.frame_rate_of_run : model->latent_space().frame_rate;
+  o.frame_rate = model->latent_space().rate_of(o.frame_rate > 0 ? o.frame_rate : o.frame_rate_of_run);
+  for (auto& picture : pictures) picture.frame_rate = o.frame_rate;
   auto noise = o.noise.empty() ? drawing::Noise(pictures) : read_noise(o.noise, pictures, *model);
   drawing::DrawOptions drawing_options{o.sampler, o.timestep_spacing, times, o.batch_size, train::model_options(o.model).device};
   drawing::check(*model, pictures, drawing_options);

@@ -39,10 +39,17 @@ struct Column {
     by_prompts,  ///< prompts name it, and rows have it within their target
     or_white     ///< a row that leaves it empty has white pixels: a mask by which everything counts, or is replaced
   };
+  /// A use that a model has for the rate of a clip's frames.
+  enum class RateUse {
+    none,  ///< a model counts frames, so that clips may have any rate
+    read,  ///< its units read the rate of each clip, as kRateOfFrames
+    fixed  ///< it counts seconds by a rate of its own, and its clips have no other
+  };
   /// The lengths of a target: one frame, or first + k · step, at so many a second. A step of 0 stands for pictures.
   struct Frames {
     int64_t first = 1, step = 0;
     double rate = 0;
+    RateUse rate_use = RateUse::none;
   };
   /// The words by which users are told of a column.
   struct Words {
@@ -77,6 +84,9 @@ inline constexpr int64_t kSidesOfReferences = 2;
 
 /// The value that units read the target as: what is trained or drawn.
 inline const std::string kTarget = "image";
+/// The value that units read the frames a second of what is trained or drawn as: a number without dimensions, fp64, one for a batch. A
+/// still has as many as its model was made with.
+inline const std::string kRateOfFrames = "frame_rate";
 /// The value that units read reference pictures as: those beside prompt and noise that a model is made for.
 inline const std::string kReferences = "reference_images";
 

@@ -10,8 +10,6 @@ namespace burnish::data {
 
 namespace {
 
-double value_of(const Fraction& fraction) { return static_cast<double>(fraction.num) / static_cast<double>(fraction.den); }
-
 /// Frames without times are taken one by one, at whatever rate they are asked for.
 bool has_times(const ClipLook& clip) { return clip.duration.num > 0; }
 
@@ -28,22 +26,22 @@ constexpr double kNearlyAsFast = 0.95;
 /// Tells whether frames would be shown twice at the rule's rate. Of an animation whose frames are mostly as short, some are meant to be
 /// seen for longer, as programs write frames that are equal, and are taken for as long.
 bool is_slow(const ClipRule& rule, const ClipLook& clip) {
-  const bool holds_some = clip.usual_frame.num > 0 && value_of(clip.usual_frame) * value_of(rule.rate) * kNearlyAsFast <= 1;
-  return has_times(clip) && !holds_some && value_of(own_rate(clip)) < kNearlyAsFast * value_of(rule.rate);
+  const bool holds_some = clip.usual_frame.num > 0 && number_of(clip.usual_frame) * number_of(rule.rate) * kNearlyAsFast <= 1;
+  return has_times(clip) && !holds_some && number_of(own_rate(clip)) < kNearlyAsFast * number_of(rule.rate);
 }
 
 /// The rate at which a clip's frames are taken.
 Fraction taken_rate(const ClipRule& rule, const ClipLook& clip, const std::string& file) {
   if (!has_times(clip)) return {1, 1};
   auto own = own_rate(clip);
-  if (value_of(own) >= value_of(rule.rate)) return rule.rate;
-  if (value_of(own) >= kNearlyAsFast * value_of(rule.rate)) return own;
+  if (number_of(own) >= number_of(rule.rate)) return rule.rate;
+  if (number_of(own) >= kNearlyAsFast * number_of(rule.rate)) return own;
   if (!is_slow(rule, clip)) return rule.rate;
   if (rule.may_be_slower) return own;
   data_error("data",
-             "{} has {:.4g} frames a second, and {:.4g} are asked for, so that frames would be shown twice; ask for fewer with "
-             "--frame_rate, or convert the clip",
-             file, value_of(own), value_of(rule.rate));
+             "{} has {:.4g} frames a second, and {:.4g} are asked for, so that frames would be shown twice; convert the clip, or ask "
+             "for fewer with --frame_rate if the model takes them",
+             file, number_of(own), number_of(rule.rate));
 }
 
 /// The most frames of at most `most` that a model takes; 0 where it takes none. One frame is a still, which models of clips take too.
@@ -57,10 +55,12 @@ int64_t on_grid(const ClipRule& rule, int64_t most) {
 int64_t count_at(const Fraction& rate, const ClipLook& clip) {
   if (!has_times(clip)) return clip.num_frames;
   constexpr double kRounded = 0.9;
-  return std::max<int64_t>(1, static_cast<int64_t>(value_of(clip.duration) * value_of(rate) + kRounded));
+  return std::max<int64_t>(1, static_cast<int64_t>(number_of(clip.duration) * number_of(rate) + kRounded));
 }
 
 }  // namespace
+
+double number_of(const Fraction& fraction) { return static_cast<double>(fraction.num) / static_cast<double>(fraction.den); }
 
 Fraction as_fraction(double number) {
   constexpr int64_t kParts = 1000;

@@ -33,6 +33,8 @@ struct ClipRule {
   int64_t first_frames = 1, step = 0;
 };
 
+/// Returns a fraction as a number.
+double number_of(const Fraction& fraction);
 /// Returns a number as a fraction of thousandths: 23.976 is 23976 / 1000.
 Fraction as_fraction(double number);
 

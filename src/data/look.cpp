@@ -16,11 +16,13 @@ namespace burnish::data {
 
 namespace {
 
-/// Says once which clips are slower than their rule asks, whose frames are taken one by one.
+/// Says once which clips are slower than their rule asks, whose frames are taken one by one, unless the model reads of each how fast it is.
 class Slower {
  public:
+  explicit Slower(const Column& target) : is_read_(target.frames.rate_use == Column::RateUse::read) {}
+
   void note(const std::string& file, const ClipRule& rule, const ClipLook& clip) {
-    if (!is_slower(rule, clip)) return;
+    if (is_read_ || !is_slower(rule, clip)) return;
     if (files_.empty())
       what_ = fmt::format("{} has {} frames in {:.4g} s, and the model {:.4g} a second", file, clip.num_frames, number_of(clip.duration),
                           number_of(rule.rate));
@@ -35,16 +37,16 @@ class Slower {
   }
 
  private:
-  static double number_of(const Fraction& fraction) { return static_cast<double>(fraction.num) / static_cast<double>(fraction.den); }
-
+  bool is_read_;
   std::set<std::string> files_;
   std::string what_;  ///< of the first
 };
 
 /// Puts a row for each window in the place of a clip's row.
-Rows with_windows(Rows given, const std::vector<Subset>& subsets, const LookedFiles& looked) {
+Rows with_windows(Rows given, const DatasetOptions& options, const LookedFiles& looked) {
+  const auto& subsets = options.subsets;
   Rows all{.origins = std::move(given.origins)};
-  Slower slower;
+  Slower slower(target_of(options.columns));
   auto begin_subsets = [&](int64_t row) {
     while (all.first.size() < given.first.size() && given.first[all.first.size()] <= row) all.first.push_back(std::ssize(all.rows));
   };
@@ -185,7 +187,7 @@ Looked look_at_row(const Row& row, const DatasetOptions& options, const LookedFi
 
 std::map<int64_t, Looked> look(Rows& rows, const DatasetOptions& options, FileNotes& notes) {
   const auto files = look_at_files(rows.rows, notes, options);
-  if (reads_clips(options.subsets)) rows = with_windows(std::move(rows), options.subsets, files);
+  if (reads_clips(options.subsets)) rows = with_windows(std::move(rows), options, files);
   std::map<int64_t, Looked> looked;
   for (int64_t number = 0; number < std::ssize(rows.rows); ++number) {
     if (rows.bad.contains(number)) continue;

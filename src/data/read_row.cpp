@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/input_error.h"
 #include "base/random_key.h"
@@ -107,12 +108,18 @@ std::string sound_file(const Row& row, const Column& column) {
   return named.empty() ? row.file : named;
 }
 
-/// The stretch of time of a row's frames; numbered frames are shown as fast as they are asked for.
-SoundWindow time_of(const Dataset& dataset, int64_t number) {
+/// The window of a row's frames; numbered frames are shown as fast as they are asked for.
+ClipWindow window_of(const Dataset& dataset, int64_t number) {
   const auto& row = dataset.row(number);
   const auto& asked = subset_of(dataset, number).clips.rate;
   auto window = row.window.value_or(ClipWindow{.first = 0, .count = 1, .rate = asked});
   if (io::is_folder(row.file)) window.rate = asked;
+  return window;
+}
+
+/// The stretch of time of a row's frames.
+SoundWindow time_of(const Dataset& dataset, int64_t number) {
+  const auto window = window_of(dataset, number);
   return {{window.first * window.rate.den, window.rate.num}, {window.count * window.rate.den, window.rate.num}};
 }
 
@@ -193,6 +200,12 @@ Crop crop_of(const Dataset& dataset, int64_t row, int64_t variant) {
   crop.flip = how.fixed_flip || (how.random_flip && (static_cast<uint64_t>(variant) + coin.below(2)) % 2 == 1);
   crop.alteration = alteration_of(how, name, variant);
   return crop;
+}
+
+double frame_rate(const Dataset& dataset, int64_t row) {
+  constexpr double kParts = 8;
+  const auto own = number_of(window_of(dataset, row).rate), asked = number_of(subset_of(dataset, row).clips.rate);
+  return std::abs(own - asked) * kParts < 0.5 ? asked : std::max(1.0, std::round(own * kParts)) / kParts;
 }
 
 std::vector<Crop> picture_crops(const Dataset& dataset, int64_t row, const Column& column, int64_t variant) {

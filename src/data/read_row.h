@@ -8,6 +8,9 @@ namespace burnish::data {
 int64_t num_variants(const Dataset& dataset);
 /// Says how a variant of a row's target is cut; without augmentation every variant is the centre.
 Crop crop_of(const Dataset& dataset, int64_t row, int64_t variant = 0);
+/// Returns the frames a second that are taken of a row's clip, an eighth being the least difference where it is slower than it is asked to
+/// be; numbered frames are shown as fast as they are asked for, and so is a still.
+double frame_rate(const Dataset& dataset, int64_t row);
 /// Says how each of a row's pictures in a column of several is cut: the centre, of the size that its subset's rule gives a picture like it,
 /// or all of it where they are whole, mirrored where the row's target is.
 std::vector<Crop> picture_crops(const Dataset& dataset, int64_t row, const Column& column, int64_t variant = 0);

@@ -1,6 +1,7 @@
 #include "drawing/draw.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
 #include <chrono>
@@ -25,8 +26,7 @@ namespace {
 /// Tells whether two pictures can be drawn in one batch.
 bool are_alike(const Picture& a, const Picture& b) {
   auto what = [](const Picture& p) {
-    return std::tie(p.extent, p.num_inference_steps, p.cfg_scale, p.guidance_rescale, p.negative_prompt, p.references, p.inputs,
-                    p.strengths);
+    return std::tie(p.extent, p.frame_rate, p.num_inference_steps, p.guidance, p.negative_prompt, p.references, p.inputs, p.strengths);
   };
   return what(a) == what(b);
 }
@@ -56,6 +56,7 @@ pipeline::Values conditions_of(models::Model& model, const Encoded& encoded, std
   for (const auto& picture : batch) prompts.push_back(told(model, picture, picture.prompt));
   auto conditions = stack_prompts(model, encoded, prompts);
   conditions.merge(stack_given(model, encoded, batch.front(), std::ssize(batch)));
+  conditions[kRateOfFrames] = at::scalar_tensor(rate_of(model, batch.front()), at::kDouble);
   conditions.merge(encode_size(model.units().encode_size, batch.front(), std::ssize(batch), device));
   return conditions;
 }
@@ -155,6 +156,7 @@ void check(const models::Model& model, const std::vector<Picture>& pictures, con
     if (const auto why = model.names().why_too_many(std::ssize(picture.references)); !why.empty())
       config_error("drawing", "the prompt '{}' has {}; take some out", picture.prompt, why);
     check_inputs(model, picture);
+    rate_of(model, picture);
   }
   warn_of_missing_input(model, pictures);
   for (const auto& alike : batches_of(pictures, std::ssize(pictures)))
@@ -168,11 +170,13 @@ int64_t num_steps(const std::vector<Picture>& pictures, int64_t batch_size) {
 }
 
 /// Noise of each stream of the model that a batch starts from.
-pipeline::Values start_of(const models::LatentSpace& space, const Noise& noise, std::span<const Picture> batch, int64_t first,
+pipeline::Values start_of(const models::Model& model, const Noise& noise, std::span<const Picture> batch, int64_t first,
                           c10::Device device) {
   pipeline::Values start;
+  const auto& space = model.latent_space();
+  const auto rate = rate_of(model, batch.front());
   for (const auto& stream : space.streams)
-    start[stream.name] = noise.start(first, std::ssize(batch), space.shape(stream, batch.front().extent), stream.name).to(device);
+    start[stream.name] = noise.start(first, std::ssize(batch), space.shape(stream, batch.front().extent, rate), stream.name).to(device);
   return start;
 }
 
@@ -191,9 +195,9 @@ std::vector<Latents> draw(loras::Loader& loader, const Encoded& encoded, const s
     if (picture.is_guided()) {
       auto negative =
           guides_by_prompts(model) ? negative_of(model, encoded, told(model, picture, picture.negative_prompt), conditions) : conditions;
-      walking.guidance = {std::move(negative), picture.cfg_scale, picture.guidance_rescale};
+      walking.guidance = {std::move(negative), picture.guidance.scale, picture.guidance.rescale};
     }
-    auto start = start_of(model.latent_space(), noise, batch, first, options.device);
+    auto start = start_of(model, noise, batch, first, options.device);
     walking.step_noise = [&, first, size = std::ssize(batch), start](int64_t step, const std::string& stream) {
       return noise.of_step(step, first, size, std::get<at::Tensor>(start.at(stream)).sizes().slice(1), stream).to(options.device);
     };

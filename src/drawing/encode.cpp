@@ -53,7 +53,10 @@ bool reads_clips_as_references(const Columns& columns) {
 Given given_of(models::Model& model, const Picture& picture) {
   Given given{picture.references, model.scales_references() ? 0 : picture.extent.height * picture.extent.width, picture.inputs};
   const auto columns = columns_beside(model);
-  if (!picture.inputs.empty() || begins_with_reference(columns) || reads_clips_as_references(columns)) given.extent = picture.extent;
+  if (!picture.inputs.empty() || begins_with_reference(columns) || reads_clips_as_references(columns)) {
+    given.extent = picture.extent;
+    given.frame_rate = rate_of(model, picture);
+  }
   given.strengths = strengths_for(model, model.units().encode_references, picture);
   return given;
 }
@@ -109,10 +112,11 @@ data::CropOf crop_for(const Column& column, const Given& given, int64_t division
   };
 }
 
-/// The first frames of a clip, as many as are drawn, at the rate at which clips are trained.
-at::Tensor read_first_frames(const std::string& file, const Extent& extent, const Column::Frames& frames, const data::CropOf& crop) {
+/// The first frames of a clip, as many as are drawn, at the rate at which these play.
+at::Tensor read_first_frames(const std::string& file, const Given& given, const Column::Frames& frames, const data::CropOf& crop) {
+  const auto& extent = given.extent;
   const data::ClipRule rule{
-      .num_frames = extent.frames, .rate = data::as_fraction(frames.rate), .first_frames = frames.first, .step = frames.step};
+      .num_frames = extent.frames, .rate = data::as_fraction(given.frame_rate), .first_frames = frames.first, .step = frames.step};
   const auto window = data::windows_of(rule, data::look_at_clip(file), file).front();
   if (window.count < extent.frames)
     data_error("drawing", "{} has {} frames at {} a second, and {} are drawn; give a longer clip, or ask for fewer with --num_frames", file,
@@ -125,7 +129,7 @@ std::vector<at::Tensor> read_references(const Column& column, const std::vector<
                                         const Column& target) {
   const data::ClipRule rule{.may_be_slower = true,
                             .num_frames = given.extent.frames,
-                            .rate = data::as_fraction(target.frames.rate),
+                            .rate = data::as_fraction(given.frame_rate),
                             .first_frames = target.frames.first,
                             .step = target.frames.step};
   const auto size_of = [&](const std::string& file, const data::Size& frame) {
@@ -152,13 +156,13 @@ data::Cell read_cells(const Column& column, const std::vector<std::string>& cell
   if (column.is == Column::Is::references) return read_references(column, cells, given, target);
   if (column.is == Column::Is::pictures) return data::read_pictures(cells, data::pixels_of(column), crop);
   if (column.is == Column::Is::sound) {
-    const auto rate = data::as_fraction(target.frames.rate);
+    const auto rate = data::as_fraction(given.frame_rate);
     return data::read_sound(column, cells.front(), {{0, 1}, {given.extent.frames * rate.den, rate.num}});
   }
   if (!column.is_seen()) return data::read_value(column, cells.size() == 1 ? nlohmann::json(cells[0]) : nlohmann::json(cells), "a prompt");
   if (cells.size() != 1) config_error("drawing", "{} names one clip for each that is drawn, and {} are given", column.name, cells.size());
   if (given.extent.frames == 1 && !data::is_video(cells[0])) return data::read_picture(cells[0], data::Pixels::colours, crop);
-  return read_first_frames(cells[0], given.extent, target.frames, crop);
+  return read_first_frames(cells[0], given, target.frames, crop);
 }
 
 /// Pixels in [-1, 1], of a picture [C, H, W] and of a clip [C, F, H, W]; other numbers as they are.
@@ -311,6 +315,10 @@ pipeline::Values stack_given(models::Model& model, const Encoded& encoded, const
   auto values = encoded.given.at(given_of(model, picture));
   for (auto& [name, value] : values) value = repeated(value, count);
   return values;
+}
+
+double rate_of(const models::Model& model, const Picture& picture) {
+  return model.latent_space().rate_of(picture.extent.frames > 1 ? picture.frame_rate : 0);
 }
 
 pipeline::Values encode_size(const pipeline::Units& units, const Picture& picture, int64_t count, c10::Device device) {

@@ -17,6 +17,7 @@ struct Given {
   int64_t max_pixels = 0;
   std::map<std::string, std::vector<std::string>> inputs = {};  ///< see Picture
   Extent extent = {};                                           ///< extent of the picture, where there are inputs
+  double frame_rate = 0;                                        ///< frames a second of a clip beside which inputs are seen and heard
   std::vector<double> strengths = {};                           ///< of LoRAs, where they change what reads these inputs
   auto operator<=>(const Given&) const = default;
 };
@@ -53,6 +54,9 @@ pipeline::Values negative_of(const models::Model& model, const Encoded& encoded,
 
 /// Stacks what units made of a picture's inputs beside its prompt, for a batch of `count`. None where the model reads no such thing.
 pipeline::Values stack_given(models::Model& model, const Encoded& encoded, const Picture& picture, int64_t count);
+
+/// Returns the frames a second of a picture.
+double rate_of(const models::Model& model, const Picture& picture);
 
 /// Runs the model's units on a picture's size, for a batch of `count`, as that of a picture which was not cut. None where the denoiser
 /// reads nothing of it.

@@ -74,7 +74,7 @@ class Line {
     } else if (name == "s") {
       picture_.num_inference_steps = whole(name, value, 1, kMostSamplerSteps);
     } else if (name == "l") {
-      picture_.cfg_scale = finite(name, value);
+      picture_.guidance.scale = finite(name, value);
     } else if (name == "n") {
       picture_.negative_prompt = value;
     } else if (name == "am") {

@@ -1,4 +1,5 @@
 #pragma once
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,15 +19,21 @@ struct Picture {
   std::string prompt = {}, negative_prompt = {};
   std::optional<int64_t> seed = {};  ///< seed of its noise; none before `numbered`, unless the picture has one of its own
   Extent extent = {.height = 1024, .width = 1024};
+  double frame_rate = 0;  ///< frames a second at which a clip plays; 0: as many as the model was made with
   int64_t num_inference_steps = 28;
-  double cfg_scale = 1, guidance_rescale = 0;
+  struct Guidance {
+    double scale = 1;    ///< 1: none
+    double rescale = 0;  ///< share by which guided predictions are brought back to their deviation without guidance
+    auto operator<=>(const Guidance&) const = default;
+  };
+  Guidance guidance = {};
   std::vector<std::string> references = {};  ///< files of the reference pictures that the model is to see
   /// The contents of further columns that the model is to read (base/column.h), by their names: files, texts or numbers.
   std::map<std::string, std::vector<std::string>> inputs = {};
   /// Strengths of the LoRAs that are merged, one for each file; none: as they are merged already.
   std::vector<double> strengths = {};
 
-  bool is_guided() const { return cfg_scale != 1; }
+  bool is_guided() const { return guidance.scale != 1; }
 };
 
 /// The pictures of a prompt file's text: a prompt a line, blank lines and those that begin with # skipped. Behind a prompt, flags as in

@@ -202,6 +202,11 @@ Value join(const std::string& name, const std::vector<Value>& of_samples, bool p
     else std::ranges::copy(std::get<TensorLists>(value), std::back_inserter(lists));
   }
   if (!lists.empty()) return lists;
+  if (rows[0].dim() == 0) {
+    if (std::ranges::any_of(rows, [&](const at::Tensor& row) { return !at::equal(row, rows[0]); }))
+      throw std::logic_error("samples of a batch differ in the number '" + name + "'");
+    return rows[0];
+  }
   return at::cat(padded ? of_equal_length(std::move(rows)) : rows, 0);
 }
 

@@ -99,7 +99,8 @@ Values moved(Values values, c10::Device device);
 
 /// The values of several samples as one of a batch, in their order. Tensors are joined along the first dimension; where `padded`, those
 /// that are shorter in the second dimension are first filled with zeros at its end, so that a value of ones written beside them becomes
-/// their mask. Lists are put in a row. A single value is kept as it is; of several, a text is a std::logic_error that calls it `name`.
+/// their mask. Lists are put in a row. Numbers without dimensions are equal in all samples of a batch, and are one number. A single value
+/// is kept as it is; of several, a text is a std::logic_error that calls it `name`.
 Value join(const std::string& name, const std::vector<Value>& of_samples, bool padded = false);
 
 /// The models that `units` run, in order of first use.

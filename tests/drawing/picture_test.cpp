@@ -19,8 +19,7 @@ const Picture kDefaults{.prompt = "",
                         .seed = {},
                         .extent = {.height = 48, .width = 64},
                         .num_inference_steps = 8,
-                        .cfg_scale = 2,
-                        .guidance_rescale = 0.5};
+                        .guidance = {2, 0.5}};
 
 std::vector<Picture> parse(std::string_view text) { return drawing::parse_prompts(text, "prompts.txt", kDefaults); }
 
@@ -65,8 +64,8 @@ TEST(PromptFile, LinesWithoutFlagsTakeTheDefaults) {
   EXPECT_EQ(picture.extent.height, 48);
   EXPECT_EQ(picture.extent.width, 64);
   EXPECT_EQ(picture.num_inference_steps, 8);
-  EXPECT_EQ(picture.cfg_scale, 2);
-  EXPECT_EQ(picture.guidance_rescale, 0.5);
+  EXPECT_EQ(picture.guidance.scale, 2);
+  EXPECT_EQ(picture.guidance.rescale, 0.5);
 }
 
 TEST(PromptFile, FlagsReplaceThemForTheirLine) {
@@ -76,7 +75,7 @@ TEST(PromptFile, FlagsReplaceThemForTheirLine) {
   EXPECT_EQ(pictures[0].extent.height, 256);
   EXPECT_EQ(pictures[0].seed, 42);
   EXPECT_EQ(pictures[0].num_inference_steps, 20);
-  EXPECT_EQ(pictures[0].cfg_scale, 7.5);
+  EXPECT_EQ(pictures[0].guidance.scale, 7.5);
   EXPECT_EQ(pictures[0].negative_prompt, "low quality, grey");
   EXPECT_EQ(pictures[1].prompt, "a dog");
   EXPECT_EQ(pictures[1].negative_prompt, "");

@@ -19,8 +19,18 @@ from make_ltx2 import FAMILY
 from make_ltx2_autoencoders import log_bands
 
 OUT = family.HERE / "ltx2_clips"
-FRAMES, RATE, CAPTIONS, WITHOUT = 9, 16000, ["red apple", "a cat face, smiling", "tree", "red apple"], 2
+FRAMES, RATE_OF_FRAMES, RATE, CAPTIONS, WITHOUT = 9, 24, 16000, ["red apple", "a cat face, smiling", "tree", "red apple"], 2
 SIZE, NUM_SOUND, LATENTS = (32, 64), 9, (6, 2, 1, 2)
+
+
+def write_sound(path, i, num_samples):
+    time = np.arange(num_samples) / RATE
+    tones = np.stack([np.sin(2 * np.pi * (220 + 130 * i) * time), np.sin(2 * np.pi * (310 + 70 * i) * time * (1 + time))], 1) * 0.5
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(2)
+        file.setsampwidth(2)
+        file.setframerate(RATE)
+        file.writeframes((tones * 32767).astype("<i2").tobytes())
 
 
 def write_clips():
@@ -31,13 +41,7 @@ def write_clips():
         frames[0].save(OUT / f"{i}.webp", save_all=True, append_images=frames[1:], duration=41, lossless=True, method=6, quality=100)
         if i == WITHOUT:
             continue
-        time = np.arange(RATE * FRAMES // 24 + 400) / RATE
-        tones = np.stack([np.sin(2 * np.pi * (220 + 130 * i) * time), np.sin(2 * np.pi * (310 + 70 * i) * time * (1 + time))], 1) * 0.5
-        with wave.open(str(OUT / f"{i}.wav"), "wb") as file:
-            file.setnchannels(2)
-            file.setsampwidth(2)
-            file.setframerate(RATE)
-            file.writeframes((tones * 32767).astype("<i2").tobytes())
+        write_sound(OUT / f"{i}.wav", i, RATE * FRAMES // RATE_OF_FRAMES + 400)
     with open(OUT / "metadata.csv", "w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerows([["video", "prompt", "input_audio"], *[[f"{i}.webp", caption, "" if i == WITHOUT else f"{i}.wav"] for i, caption in enumerate(CAPTIONS)]])
@@ -59,18 +63,19 @@ def sound_of(pipe, i):
         return None
     with wave.open(str(OUT / f"{i}.wav"), "rb") as file:
         samples = torch.from_numpy(np.frombuffer(file.readframes(file.getnframes()), "<i2").astype(np.float64).reshape(-1, 2).T / 32768)
-    bands = log_bands(samples[None, :, :round(FRAMES / 24 * RATE)], 16).float()
+    bands = log_bands(samples[None, :, :round(FRAMES / RATE_OF_FRAMES * RATE)], 16).float()
     packed = pipe.audio_vae.encode(bands).latent_dist.mode().permute(0, 2, 1, 3).flatten(2)
     return ((packed - pipe.audio_vae.latents_mean) / pipe.audio_vae.latents_std).transpose(1, 2)[:, :, :NUM_SOUND]
 
 
+def encoded_sample(pipe, i):
+    frames = (pipe.vae.encode(clip_of(i)).latent_dist.mode() - pipe.vae.latents_mean.view(1, -1, 1, 1, 1)) / pipe.vae.latents_std.view(1, -1, 1, 1, 1)
+    return frames, sound_of(pipe, i), *FAMILY.conditions(pipe, CAPTIONS[i])
+
+
 @torch.no_grad()
 def encoded(pipe):
-    samples = []
-    for i, caption in enumerate(CAPTIONS):
-        frames = (pipe.vae.encode(clip_of(i)).latent_dist.mode() - pipe.vae.latents_mean.view(1, -1, 1, 1, 1)) / pipe.vae.latents_std.view(1, -1, 1, 1, 1)
-        samples.append((frames, sound_of(pipe, i), *FAMILY.conditions(pipe, caption)))
-    return samples
+    return [encoded_sample(pipe, i) for i in range(len(CAPTIONS))]
 
 
 def train(pipe, samples, replay, parameters, weight, is_heard=True):

@@ -283,6 +283,7 @@ pipeline::Values first_values(const Model& model, int64_t frames) {
                                 {"sound", at::linspace(-1, 1, 1000 * frames).view({1, -1})},
                                 {"reference_images", pipeline::TensorLists{references}},
                                 {"noise", at::linspace(-2, 2, c10::multiply_integers(shape)).view(shape)},
+                                {kRateOfFrames, at::scalar_tensor(model.latent_space().frame_rate, at::kDouble)},
                                 {"size_conditioning", at::full({1, 6}, side, at::kFloat)},
                                 {model.process().time_name(), at::full({1}, model.process().time_at(0.5), at::kFloat)}});
   return values;

@@ -21,12 +21,14 @@ TEST(Join, PutsTensorsInARowAndKeepsASingleValue) {
   auto joined = tensor_of(join("x", {at::zeros({1, 3}), at::ones({1, 3})}));
   EXPECT_TRUE(at::equal(joined, at::tensor({0.0f, 0.0f, 0.0f, 1.0f, 1.0f, 1.0f}).view({2, 3})));
   EXPECT_EQ(std::get<std::string>(join("prompt", {std::string("cat")})), "cat");
+  EXPECT_EQ(tensor_of(join("rate", {at::scalar_tensor(24), at::scalar_tensor(24)})).dim(), 0);
   auto alone = words(3, 1);
   EXPECT_TRUE(tensor_of(join("x", {alone}, /*padded=*/true)).is_same(alone));
 }
 
 TEST(Join, RefusesTextsAndLengthsThatDifferUnsaid) {
   EXPECT_THROW(join("prompt", {std::string("a"), std::string("b")}), std::logic_error);
+  EXPECT_THROW(join("rate", {at::scalar_tensor(24), at::scalar_tensor(12)}), std::logic_error);
   EXPECT_ANY_THROW(join("x", {words(2, 1), words(3, 1)}));
   EXPECT_ANY_THROW(join("x", {at::ones({1, 2, 4}), at::ones({1, 3, 5})}, /*padded=*/true)) << "only the length may differ";
 }

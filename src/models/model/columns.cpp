@@ -30,7 +30,7 @@ Column reference_of(const Model& model, const Column& target) {
 Column target_of(const LatentSpace& space) {
   Column target{.name = kTarget, .is = Is::picture, .fit = Fit::target};
   target.side = space.side;
-  target.frames = {space.first_frames, space.frames_step, space.frame_rate};
+  target.frames = {space.first_frames, space.frames_step, space.frame_rate, space.rate_use};
   target.channels = space.pixel_channels();
   if (space.has_layers) target.is = Is::layers;
   else if (space.frames_step > 0) target.is = Is::clip;

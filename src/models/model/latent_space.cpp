@@ -2,6 +2,7 @@
 
 #include <c10/util/accumulate.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/input_error.h"
@@ -28,11 +29,15 @@ int64_t num_latents(const LatentSpace& space, int64_t temporal, int64_t num_fram
 
 }  // namespace
 
-std::vector<int64_t> LatentSpace::shape(const Stream& stream, const Extent& extent) const {
+int64_t num_of_line(double seconds, int64_t latents_a_second) {
+  return std::max<int64_t>(1, std::llround(seconds * static_cast<double>(latents_a_second)));
+}
+
+std::vector<int64_t> LatentSpace::shape(const Stream& stream, const Extent& extent, double rate) const {
   check(extent);
   if (stream.spatial == 0) {
-    const auto seconds = static_cast<double>(extent.frames) / frame_rate;
-    return {stream.channels, stream.num_before * std::llround(seconds * static_cast<double>(stream.temporal))};
+    const auto seconds = static_cast<double>(extent.frames) / rate_of(rate);
+    return {stream.channels, stream.num_before * num_of_line(seconds, stream.temporal)};
   }
   std::vector<int64_t> shape{stream.channels, extent.height / stream.spatial, extent.width / stream.spatial};
   if (frames_step > 0) shape.insert(shape.begin() + 1, stream.num_before + num_latents(*this, stream.temporal, extent.frames));
@@ -44,6 +49,13 @@ int64_t LatentSpace::num_tokens(at::IntArrayRef shape) const {
   const auto plane = shape.slice(shape.size() - 2);
   const auto num_frames = has_layers ? 1 : c10::multiply_integers(shape.slice(1, shape.size() - 3));
   return num_frames * (plane[0] / patch) * (plane[1] / patch);
+}
+
+double LatentSpace::rate_of(double rate) const {
+  if (rate == 0) return frame_rate;
+  if (rate_use == Column::RateUse::fixed && rate != frame_rate)
+    config_error("models", "clips of this model have {:g} frames a second, and frame_rate asks for {:g}; take it out", frame_rate, rate);
+  return rate;
 }
 
 void LatentSpace::check(const Extent& extent) const {

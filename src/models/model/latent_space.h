@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/extent.h"
+#include "base/column.h"
 
 namespace burnish::models {
 
@@ -47,14 +47,15 @@ struct LatentSpace {
   /// without a dimension of time.
   int64_t frames_step = 0, first_frames = 1;
   double frame_rate = 16;  ///< frames a second of the clips that the model was made with
+  Column::RateUse rate_use = Column::RateUse::none;  ///< what the model makes of the rate of other clips
   /// Tells whether frames are the layers of a picture, the whole first: pixels have a fourth number, how opaque they are, shifts of the
   /// noise depend on the tokens of one layer, and what is drawn is written as pictures.
   bool has_layers = false;
 
   /// Returns the sizes of a stream's latents without the batch, h and w being height and width over `spatial`: [C, h, w] of pictures; of
-  /// clips [C, F, h, w], F being num_before and what `temporal` says of the frames; of lines [C, num_before · N]. Throws a config Error
-  /// for an extent that `check` refuses.
-  std::vector<int64_t> shape(const Stream& stream, const Extent& extent) const;
+  /// clips [C, F, h, w], F being num_before and what `temporal` says of the frames; of lines [C, num_before · N], N being counted at
+  /// `rate` frames a second, or where that is 0 the model's. Throws a config Error for an extent that `check` refuses.
+  std::vector<int64_t> shape(const Stream& stream, const Extent& extent, double rate = 0) const;
   /// Returns the sizes of the first stream's latents.
   std::vector<int64_t> shape(const Extent& extent) const { return shape(streams.at(0), extent); }
 
@@ -67,9 +68,16 @@ struct LatentSpace {
   /// Returns the numbers of a pixel.
   int64_t pixel_channels() const { return has_layers ? 4 : 3; }
 
+  /// Returns the rate of a clip of which `rate` frames a second are asked for; 0 asks for the model's. Throws a config Error where the
+  /// model takes no other than its own.
+  double rate_of(double rate) const;
+
   /// Throws a config Error for sides that are not multiples of `side`, and for a number of frames that no clip of this model has.
   void check(const Extent& extent) const;
 };
+
+/// Counts the latents of a line for so many seconds; there is one at least.
+int64_t num_of_line(double seconds, int64_t latents_a_second);
 
 /// Returns the space of pictures with one stream, "latents": a latent stands for `spatial` × `spatial` pixels, a token for `patch` ×
 /// `patch` latents.

@@ -4,6 +4,7 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/input_error.h"
 #include "train/samples/draws.h"
@@ -30,6 +31,7 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
     }
     for (const auto& [stream, shape] : sample.further_latents)
       rows.back().further_sizes.insert(rows.back().further_sizes.end(), shape.begin(), shape.end());
+    rows.back().further_sizes.push_back(std::llround(sample.frame_rate * 1000));
     rows.back().strength = samples.set_of(sample).slider_strength;
   }
   std::vector<data::SampledSet> sets;

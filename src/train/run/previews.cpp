@@ -32,7 +32,7 @@ std::string preview_format(const PreviewSettings& settings, models::Model& model
 
 std::optional<Previews> read_previews(const PreviewSettings& settings, models::Model& model, const Extent& extent, c10::Device device) {
   if (settings.prompts.empty()) return std::nullopt;
-  drawing::Picture defaults{.extent = extent, .num_inference_steps = settings.num_steps};
+  drawing::Picture defaults{.extent = extent, .frame_rate = settings.frame_rate, .num_inference_steps = settings.num_steps};
   auto pictures = drawing::parse_prompts(io::read_text(settings.prompts), settings.prompts, defaults);
   if (!settings.by.times.empty()) {
     for (auto& picture : pictures) picture.num_inference_steps = std::ssize(settings.by.times) - 1;

@@ -65,6 +65,7 @@ nlohmann::json column_of(io::PthFile& file, const io::PickleValue& value) {
 struct Read {
   nlohmann::json columns = nlohmann::json::object();
   Extent extent;
+  double frame_rate = 0;
   pipeline::Values values;
   std::map<std::string, std::string> keys;
 };
@@ -145,6 +146,10 @@ Read read(const fs::path& path, const std::vector<std::string>& carried, const T
   sample.extent = {.height = height->integer, .width = width->integer};
   if (const auto* frames = find(tables, "num_frames"); frames && frames->kind == Kind::integer) sample.extent.frames = frames->integer;
   if (const auto* layers = find(tables, "layer_num"); layers && layers->kind == Kind::integer) sample.extent.frames = layers->integer + 1;
+  if (const auto* rate = find(tables, kRateOfFrames); rate && rate->kind == Kind::integer)
+    sample.frame_rate = static_cast<double>(rate->integer);
+  else if (rate && rate->kind == Kind::real) sample.frame_rate = rate->real;
+  if (!(sample.frame_rate >= 0)) data_error("train", "{} says that its clip has {} frames a second", path.string(), sample.frame_rate);
   for (const auto& name : columns) {
     const auto* value = find(tables, name);
     if (value == nullptr) continue;
@@ -197,7 +202,8 @@ Listed import_diffsynth(const fs::path& folder, const std::vector<std::string>& 
         section->add(key, entry);
         entries[name] = {section, key};
       }
-      listed.samples.list.push_back({.number = row, .extent = sample.extent, .row = {.cells = std::move(sample.columns)}});
+      listed.samples.list.push_back(
+          {.number = row, .extent = sample.extent, .row = {.cells = std::move(sample.columns)}, .frame_rate = sample.frame_rate});
       listed.kept.by_row[row] = {std::move(entries)};
     }
     progress.update(last);

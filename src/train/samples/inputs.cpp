@@ -4,6 +4,7 @@
 #include <ATen/ops/adaptive_avg_pool2d.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
@@ -59,8 +60,20 @@ std::string content_of(const Samples& samples, const Pick& pick, const Column& c
   return pick.row == kNoRow ? "" : data::content(*samples.pictures, pick.row, column, pick.variant, hashes);
 }
 
+/// The frames a second of a sample.
+double rate_of(const Samples& samples, const Pick& pick) {
+  const auto rate = pick.row == kNoRow ? 0 : samples.at(pick.row).frame_rate;
+  return rate > 0 ? rate : target_of(samples.columns).frames.rate;
+}
+
+std::string rate_content(const Samples& samples, const Pick& pick, const data::RowHashes&) {
+  return fmt::format("{} frames a second", rate_of(samples, pick));
+}
+
+pipeline::Value load_rate(const Samples& samples, const Pick& pick) { return at::scalar_tensor(rate_of(samples, pick), at::kDouble); }
+
 pipeline::Value load(const Samples& samples, const Pick& pick, const Column& column) {
-  if (samples.pictures == nullptr) return value_of(any_cell(samples.at(pick.row), column, target_of(samples.columns).frames.rate));
+  if (samples.pictures == nullptr) return value_of(any_cell(samples.at(pick.row), column, rate_of(samples, pick)));
   return value_of(data::read(*samples.pictures, pick.row, column, pick.variant));
 }
 
@@ -213,6 +226,7 @@ InputTable::InputTable(const Columns& columns, const std::vector<std::string>& p
     : rows_{{"prompt", true, prompt_content, load_prompt, /*follows_caption=*/true},
             {kTarget, false, image_content, load_image},
             {"mask", false, mask_content, load_mask},
+            {kRateOfFrames, true, rate_content, load_rate},
             {"negative_prompt", true, no_prompt_content, load_no_prompt},
             {kReferences, false, references_content, load_references},
             {"size_conditioning", false, size_content, load_size}},

@@ -40,11 +40,20 @@ Columns columns_of(const models::Model& model, const SampleNeeds& needs, const C
   return columns;
 }
 
+/// Has a subset take what the model takes. A model that counts seconds by a rate of its own hears sounds beside clips of that rate alone.
+void fit(data::Subset& subset, const models::Model& model, const Columns& columns) {
+  const auto& target = target_of(columns);
+  model.latent_space().rate_of(data::number_of(subset.clips.rate));
+  data::fit(subset, target);
+  const bool hears = std::ranges::any_of(columns, [](const auto& column) { return column.is == Column::Is::sound; });
+  if (hears && target.frames.rate_use == Column::RateUse::fixed) subset.clips.may_be_slower = false;
+}
+
 std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const models::Model& model, const SampleNeeds& needs) {
   options.columns = columns_of(model, needs, options.columns);
   for (auto& subset : options.subsets) {
     check_no_length(subset, target_of(options.columns));
-    data::fit(subset, target_of(options.columns));
+    fit(subset, model, options.columns);
   }
   return std::make_unique<data::Dataset>(options);
 }
@@ -56,10 +65,15 @@ data::MetadataOrigin absolute(data::MetadataOrigin origin) {
   return origin;
 }
 
+/// Tells whether the model reads the rate of a sample's frames, which a still has none of.
+bool reads_rate(const Column& target, const Sample& sample) {
+  return target.frames.rate_use == Column::RateUse::read && is_clip_of(target, sample.extent);
+}
+
 /// The shapes of the further streams' latents.
 void add_streams(Sample& sample, const models::LatentSpace& space) {
   for (const auto& stream : std::span(space.streams).subspan(1)) {
-    auto& shape = sample.further_latents[stream.name] = space.shape(stream, sample.extent);
+    auto& shape = sample.further_latents[stream.name] = space.shape(stream, sample.extent, sample.frame_rate);
     if (!stream.column.empty() && !has_column(sample, stream.column)) shape.at(1) = 0;
   }
 }
@@ -97,6 +111,7 @@ Sample sample_of(const data::Dataset& pictures, int64_t number, const models::Mo
   Sample sample{.number = number, .extent = pictures.extent(number), .row = with_whole_paths(pictures.row(number))};
   sample.latent_shape = model.latent_space().shape(sample.extent);
   sample.picture_extents = extents_of(pictures, number, model);
+  if (reads_rate(target_of(pictures.options().columns), sample)) sample.frame_rate = data::frame_rate(pictures, number);
   add_streams(sample, model.latent_space());
   return sample;
 }
@@ -152,7 +167,7 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
   samples.columns = models::columns_of_rows(models::columns_of(model));
   samples.sets.clear();
   for (auto subset : settings.pictures.subsets) {
-    data::fit(subset, target_of(samples.columns));
+    fit(subset, model, samples.columns);
     data::check_rule(subset.clips);
     const auto& rule = subset.size;
     auto size = data::target_size(rule, rule.buckets ? rule.buckets->resolution : rule.fixed(), "a picture");
@@ -164,6 +179,7 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
     sample.row.loss_weight = subset.loss_weight;
     sample.row.subset = samples.sets.size();
     add_examples(sample, samples.columns, model);
+    if (reads_rate(target_of(samples.columns), sample)) sample.frame_rate = data::number_of(subset.clips.rate);
     add_streams(sample, model.latent_space());
     samples.list.push_back(std::move(sample));
     samples.sets.push_back({.num_repeats = kManyVisits * subset.visits.num_repeats, .captions = subset.visits.captions});
@@ -181,7 +197,7 @@ bool is_foreign(const std::string& folder) { return !data::is_cache(folder) && !
 void check_inputs_in_cache(const Samples& samples, const pipeline::Schedule& schedule, const std::string& folder) {
   for (const auto& name : schedule.sample_inputs()) {
     const auto* input = samples.inputs->find(name);
-    if (input != nullptr && input->in_list && samples.has_captions) continue;
+    if (input != nullptr && input->in_list && (samples.has_captions || name == kRateOfFrames)) continue;
     if (input != nullptr && input->in_list)
       data_error("train", "what trains reads captions at every visit, and the cache {} lists none; make it again", folder);
     data_error("train", "what trains reads the {} at every visit, which a cache does not hold; choose task sft with --cache_path", name);

@@ -18,6 +18,7 @@ namespace {
 constexpr int kSchema = 2;
 const char *const kList = "samples.json", *const kDigests = "digests_of_options", *const kExtraInputs = "extra_inputs";
 constexpr int64_t kMostListedFrames = 1'000'000;  // of a clip, to which nothing that is sampled comes near
+constexpr double kMostListedRate = 1e6;           // frames a second that no clip comes near
 constexpr double kMostFactor = 1e12;              // on a loss, a weight or a strength
 const char* const kMakeAgain = "make it again with `burnish cache`";
 
@@ -140,6 +141,7 @@ void read_sample(const nlohmann::json& json, const Sections& sections, Listed& l
   sample.row.subset = json.contains("set") ? static_cast<size_t>(read_count(json["set"], 0, kMostSamples)) : 0;
   for (const auto& caption : json.value("captions", nlohmann::json::array()))
     sample.row.captions.push_back({caption.at("text").get<std::string>(), read_number(caption, "weight", 1, 0, kMostFactor)});
+  sample.frame_rate = read_number(json, "frame_rate", 0, 0, kMostListedRate);
   const auto sizes = json.value("picture_sizes", nlohmann::json::object());
   for (const auto& [column, list] : sizes.items()) {
     auto& of_column = sample.picture_extents[column];
@@ -248,6 +250,7 @@ nlohmann::ordered_json entry_of(const Sample& sample, const Kept& kept) {
       if (extent.frames != 1) list.back().push_back(extent.frames);
     }
   }
+  if (sample.frame_rate > 0) json["frame_rate"] = sample.frame_rate;
   if (!sample.row.cells.empty()) json["inputs"] = sample.row.cells;
   if (sample.row.loss_weight != 1) json["loss_weight"] = sample.row.loss_weight;
   if (sample.row.subset > 0) json["set"] = sample.row.subset;

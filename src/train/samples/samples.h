@@ -22,6 +22,7 @@ struct Sample {
   std::map<std::string, std::vector<Extent>> picture_extents = {};
   /// The shapes of further streams' latents, by stream; of a stream that the sample lacks they are without elements (LatentSpace::Stream).
   std::map<std::string, std::vector<int64_t>> further_latents = {};
+  double frame_rate = 0;  ///< frames a second of a clip, where the model reads them (Column::RateUse); 0: the model's
 };
 
 /// Returns the shape of a stream's latents of a sample, without the batch.

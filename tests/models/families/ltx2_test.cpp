@@ -163,6 +163,12 @@ TEST(Ltx2Places, AreOfTheFrameRate) {
   EXPECT_NEAR(sound[2].item<double>(), 0.07, 1e-7);
 }
 
+TEST(Ltx2Places, AreThoseOfDiffusers) {
+  const auto expected = test::golden("ltx2_rates/coordinates.safetensors");
+  EXPECT_LE(relative_error(ltx2::places_of_frames({3, 2, 3}, at::tensor({12.0, 50.0})), expected.tensor("video")), 1e-7);
+  EXPECT_LE(relative_error(ltx2::places_of_sound(5, at::TensorOptions()), expected.tensor("audio")), 1e-6);
+}
+
 TEST(Ltx2Config, PublishedSizesAreCounted) {
   auto count = [](const ltx2::Config& config) {
     Transformer model(config, at::TensorOptions().device(at::kMeta).dtype(at::kBFloat16));

@@ -57,6 +57,23 @@ TEST(LatentSpace, AStepThatIsNoMultipleOfALatentBeginsWithAShortOne) {
             "[models] the clips of this model have 5 + a multiple of 17 frames, and not 23; the nearest are 22 and 39");
 }
 
+TEST(LatentSpace, LinesAreAsLongAsAClipPlays) {
+  LatentSpace space{.streams = {{.name = "latents", .channels = 24, .spatial = 16, .temporal = 4},
+                                {.name = "audio_latents", .channels = 32, .spatial = 0, .temporal = 25, .num_before = 1}},
+                    .side = 32,
+                    .frames_step = 8,
+                    .frame_rate = 24};
+  const Extent clip{.frames = 49, .height = 32, .width = 64}, still{.height = 32, .width = 64};
+  EXPECT_THAT(space.shape(space.streams[1], clip), ElementsAre(32, 51));
+  EXPECT_THAT(space.shape(space.streams[1], clip, 12), ElementsAre(32, 102));
+  EXPECT_THAT(space.shape(space.streams[1], still, 60), ElementsAre(32, 1)) << "there is one at least";
+  EXPECT_THAT(space.shape(clip), ElementsAre(24, 13, 2, 4));
+  space.rate_use = Column::RateUse::fixed;
+  EXPECT_EQ(space.rate_of(24), 24);
+  EXPECT_EQ(space.rate_of(0), 24);
+  EXPECT_THROW(space.rate_of(12), Error);
+}
+
 TEST(LatentSpace, LatentsOfSomethingElseMayStandInFront) {
   auto space = kClips;
   space.streams[0].num_before = 1;

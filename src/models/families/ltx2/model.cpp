@@ -21,6 +21,8 @@ const std::string kDit = "dit", kTime = "sigma", kModulationPart = "dit.modulati
 const std::string kSoundNoisy = kSound + "_noisy", kSoundPrediction = kSound + "_prediction";
 /// The latents of a first frame that is given.
 const std::string kFirstLatents = "first_latents";
+/// Frames a second of clips for which no other rate is said.
+constexpr double kFrameRate = 24;
 }  // namespace
 
 Ltx2Model::Ltx2Model(const ModelFiles& files, const ModelOptions& options) : AssembledModel(files, options) {
@@ -121,6 +123,7 @@ void Ltx2Model::add_autoencoder(const Source& source) {
   frames.weight = sound_->weights().frames;
   latent_space_.frames_step = config.frames_per_latent();
   latent_space_.frame_rate = kFrameRate;
+  latent_space_.rate_use = Column::RateUse::read;
   if (options_.references) frames.held = kFirstLatents;
   latent_space_.streams.push_back(sound_->stream());
 }
@@ -161,7 +164,7 @@ void Ltx2Model::denoise(pipeline::Scope& scope) {
                          .sound_BCN = scope.tensor(kSoundNoisy),
                          .texts = {here(kTextTokens).to(options_.dtype), here(kSoundTextTokens).to(options_.dtype)},
                          .modulation_BM = scope.tensor("modulation"),
-                         .rate_B = at::full({1}, kFrameRate, at::TensorOptions().device(options_.device))};
+                         .rate_B = at::full({1}, scope.tensor(kRateOfFrames).item<double>(), noisy.options().dtype(at::kFloat))};
   if (options_.references) {
     in.noisy_BCFHW = with_first(noisy, scope.tensor(kFirstLatents));
     in.num_given = 1;
@@ -179,7 +182,7 @@ pipeline::Units Ltx2Model::denoise_units() {
   pipeline::Units units{{"connect_text", texts, connected_names(), {kConnectorsPart}, [this](Scope& s) { connect(s); }}};
   if (projects) units.push_back({"project_text", connected_names(), tokens, {kText}, [this](Scope& s) { project(s); }});
   units.push_back({"modulate", {kTime}, {"modulation"}, {kModulationPart}, [this](Scope& s) { modulate(s); }});
-  std::vector<std::string> reads{"noisy", kSoundNoisy, kTextTokens, kSoundTextTokens, "modulation"};
+  std::vector<std::string> reads{"noisy", kSoundNoisy, kTextTokens, kSoundTextTokens, "modulation", kRateOfFrames};
   if (options_.references) reads.insert(reads.end(), {kFirstLatents, kTime});
   units.push_back({"denoise", reads, {"prediction", kSoundPrediction}, {kBodyPart}, [this](Scope& s) { denoise(s); }});
   return units;

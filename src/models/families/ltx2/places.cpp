@@ -9,7 +9,6 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
-#include <cmath>
 #include <functional>
 #include <numbers>
 #include <vector>
@@ -31,10 +30,6 @@ at::Tensor middles_in_time(int64_t count, int64_t size, const at::TensorOptions&
 }
 
 }  // namespace
-
-int64_t num_sound_latents(int64_t num_frames, double rate) {
-  return std::llround(static_cast<double>(num_frames) / rate * static_cast<double>(kSoundLatentsASecond));
-}
 
 at::Tensor places_of_frames(const Grid& grid, const at::Tensor& rate_B) {
   const auto options = rate_B.options().dtype(at::kFloat);

@@ -15,11 +15,6 @@ inline constexpr int64_t kSoundLatentsASecond = 25;
 /// Pixels of a latent along a side, and frames of a latent, of which the first stands for one.
 inline constexpr int64_t kPixelsALatent = 32, kFramesALatent = 8;
 
-/// Frames a second of clips, unless another rate is said.
-inline constexpr double kFrameRate = 24;
-/// Counts the latents of sound beside so many frames.
-int64_t num_sound_latents(int64_t num_frames, double rate = kFrameRate);
-
 /// The latents of a clip.
 struct Grid {
   int64_t num_frames = 1, rows = 1, columns = 1;

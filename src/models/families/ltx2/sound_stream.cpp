@@ -21,6 +21,11 @@ const std::string kShown = "image";
 /// Counts the frames that so many latents stand for.
 int64_t frames_of(int64_t num_latents) { return (num_latents - 1) * kFramesALatent + 1; }
 
+/// Counts the latents of sound beside a clip of so many frames, at so many a second.
+int64_t num_beside(int64_t num_frames, const at::Tensor& rate) {
+  return num_of_line(static_cast<double>(num_frames) / rate.item<double>(), kSoundLatentsASecond);
+}
+
 /// A component of sound, which computes in fp32, of which no weight is stored as codes and none trains.
 template <class Module, class Config>
 NamedRecipe component(const std::string& name, const char* what, const Source& source, const Config& config) {
@@ -81,27 +86,27 @@ void SoundStream::add_names(Names& names) const {
 
 /// Zeros are the mean of all sounds, of which noise leaves nothing that could be told from another's.
 pipeline::Unit SoundStream::stand_unit() const {
-  return {"stand_for_sound", {kLatents}, {kSound}, {}, [this](pipeline::Scope& s) {
+  return {"stand_for_sound", {kLatents, kRateOfFrames}, {kSound}, {}, [this](pipeline::Scope& s) {
             const auto& latents = s.tensor(kLatents);
-            const auto count = num_sound_latents(frames_of(latents.dim() == 5 ? latents.size(2) : 1));
+            const auto count = num_beside(frames_of(latents.dim() == 5 ? latents.size(2) : 1), s.tensor(kRateOfFrames));
             s.write(kSound, at::zeros({latents.size(0), channels_, count}, latents.options().dtype(at::kFloat)));
           }};
 }
 
 /// A sound that is not there has samples that are no numbers; its latents are zeros. The last latent of a clip's sound may reach beyond its
-/// frames, and is left out.
+/// frames, and is left out; where it ends within them, the sound is not filled up behind it.
 pipeline::Unit SoundStream::encode_unit() const {
   const bool learns_silence = options_.get<bool>(kSilence);
   return {"encode_sound",
-          {kShown, kSoundInput.read_as()},
+          {kShown, kSoundInput.read_as(), kRateOfFrames},
           {kSound, kHasSound},
           {kAudioVae},
           [this, learns_silence](pipeline::Scope& s) {
             s.uses(kAudioVae);
             const auto& frames = s.tensor(kShown);
-            const auto count = num_sound_latents(frames.dim() == 5 ? frames.size(2) : 1);
+            const auto count = num_beside(frames.dim() == 5 ? frames.size(2) : 1, s.tensor(kRateOfFrames));
             const auto samples = s.tensor(kSoundInput.read_as()).to(options_.device);
-            const auto least = count * config_.step_of_levels() * config_.bands.step;
+            const auto least = std::max<int64_t>(count - 1, 1) * config_.step_of_levels() * config_.bands.step;
             const auto [heard, has_B11] = heard_sounds(samples, std::max(samples.size(2), least), learns_silence);
             const auto latents = static_cast<const SoundAutoencoder&>(components_.module(kAudioVae)).encode(heard);
             s.write(kSound, latents.narrow(2, 0, count) * has_B11);

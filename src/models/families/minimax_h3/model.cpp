@@ -209,6 +209,7 @@ void MiniMaxH3Model::add_autoencoder(const Source& source) {
   latent_space_.frames_step = config.clip_length;
   latent_space_.first_frames = (config.latents_per_clip() - config.num_dropped) * config.frames_per_latent() - config.num_frames_before();
   latent_space_.frame_rate = kFrameRate;
+  latent_space_.rate_use = Column::RateUse::fixed;
   if (sound_->is_seen()) latent_space_.streams.push_back(sound_->stream());
 }
 

@@ -53,6 +53,7 @@ class Preview final : public Hook {
   /// A preview of a run before this one in the folder may have been of another kind.
   void write(int64_t number, const drawing::Picture& picture, double strength, const drawing::Decoded& decoded) const {
     const auto& drawn = decoded.image;
+    const auto rate = drawing::rate_of(training_.trainee.model, picture);
     const bool is_clip = data::is_drawn_clip(drawn);
     const auto format = preview_format(training_.settings.output.previews, training_.trainee.model);
     const auto stem = records::preview_path(training_.settings.output.folder, last_, number, records::PreviewKind::frames);
@@ -66,20 +67,14 @@ class Preview final : public Hook {
                      {"negative_prompt", picture.negative_prompt},
                      {"seed", std::to_string(picture.seed.value_or(0))},
                      {"num_inference_steps", std::to_string(picture.num_inference_steps)},
-                     {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
+                     {"cfg_scale", fmt::format("{}", picture.guidance.scale)},
                      {"step", std::to_string(last_)}};
     if (strength != 1) text.emplace_back("strength", fmt::format("{}", strength));
     if (is_clip) {
       text.emplace_back("num_frames", std::to_string(drawn.size(1)));
-      text.emplace_back("frame_rate", fmt::format("{}", frame_rate()));
+      text.emplace_back("frame_rate", fmt::format("{}", rate));
     }
-    data::write_drawn(stem, format, drawn, frame_rate(), text, decoded.sound);
-  }
-
-  /// Previews play as fast as the clips that the run trains.
-  double frame_rate() const {
-    auto given = training_.settings.output.previews.frame_rate;
-    return given > 0 ? given : training_.trainee.model.latent_space().frame_rate;
+    data::write_drawn(stem, format, drawn, rate, text, decoded.sound);
   }
 
   const Training& training_;
