@@ -30,7 +30,8 @@ struct Column {
     first_frame,  ///< it is the first frame of the target
     own_size,     ///< scaled and cut by its own size
     whole,        ///< neither scaled nor cut
-    square        ///< scaled and cut to a square
+    square,       ///< scaled and cut to a square
+    alike         ///< of numbers: they are equal in all samples of a batch, as what units make of others differs in size
   };
   /// Where its cells come from, beside what they are declared for.
   enum class Given {
@@ -45,7 +46,8 @@ struct Column {
     read,  ///< its units read the rate of each clip, as kRateOfFrames
     fixed  ///< it counts seconds by a rate of its own, and its clips have no other
   };
-  /// The lengths of a target: one frame, or first + k · step, at so many a second. A step of 0 stands for pictures.
+  /// The lengths of a target, of a first frame how many are given: one frame, or first + k · step, at so many a second. A step of 0 stands
+  /// for pictures.
   struct Frames {
     int64_t first = 1, step = 0;
     double rate = 0;
@@ -87,6 +89,8 @@ inline const std::string kTarget = "image";
 /// The value that units read the frames a second of what is trained or drawn as: a number without dimensions, fp64, one for a batch. A
 /// still has as many as its model was made with.
 inline const std::string kRateOfFrames = "frame_rate";
+/// The value that units read the frames of what is trained or drawn as, of those that only count them: a number without dimensions.
+inline const std::string kNumFrames = "num_frames";
 /// The value that units read reference pictures as: those beside prompt and noise that a model is made for.
 inline const std::string kReferences = "reference_images";
 

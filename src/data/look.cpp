@@ -44,7 +44,6 @@ class Slower {
 
 /// Puts a row for each window in the place of a clip's row.
 Rows with_windows(Rows given, const DatasetOptions& options, const LookedFiles& looked) {
-  const auto& subsets = options.subsets;
   Rows all{.origins = std::move(given.origins)};
   Slower slower(target_of(options.columns));
   auto begin_subsets = [&](int64_t row) {
@@ -58,11 +57,12 @@ Rows with_windows(Rows given, const DatasetOptions& options, const LookedFiles& 
       all.bad[next] = known->second;
     } else if (const auto& found = looked.at(row.file); found.reason.empty() && (found.clip.num_frames > 1 || is_clip_alone(row.file))) {
       try {
-        for (const auto& window : windows_of(subsets[row.subset].clips, found.clip, row.file)) {
+        const auto rule = rule_of(row, options);
+        for (const auto& window : windows_of(rule, found.clip, row.file)) {
           all.rows.push_back(row);
           all.rows.back().window = window;
         }
-        slower.note(row.file, subsets[row.subset].clips, found.clip);
+        slower.note(row.file, rule, found.clip);
         continue;
       } catch (const Error& error) {
         all.bad[next] = without_source(error);
@@ -93,7 +93,7 @@ std::set<std::string> still_masks(const Row& row, const DatasetOptions& options,
   for (const auto& column : options.columns) {
     const auto file = row.further.find(column.name);
     if (!row.window || column.is != Column::Is::mask || file == row.further.end()) continue;
-    if (looked.at(file->second).clip.num_frames > 1) check_as_long(row, file->second, "mask", looked, options.subsets[row.subset].clips);
+    if (looked.at(file->second).clip.num_frames > 1) check_as_long(row, file->second, "mask", looked, rule_of(row, options));
     else if (!is_clip_alone(file->second)) stills.insert(column.name);
   }
   return stills;
@@ -136,7 +136,7 @@ void look_beside(const Row& row, const DatasetOptions& options, const SizeOf& si
     if (column == nullptr || !is_beside(*column)) continue;
     if (column->fit == Column::Fit::square) looked.sizes[name] = {size_of(file)};
     else check_same_size(row, looked.picture, name, size_of(file));
-    if (row.window && column->is != Column::Is::mask) check_further_clip(row, name, files, options.subsets[row.subset].clips);
+    if (row.window && column->is != Column::Is::mask) check_further_clip(row, name, files, rule_of(row, options));
   }
 }
 
@@ -177,7 +177,7 @@ Looked look_at_row(const Row& row, const DatasetOptions& options, const LookedFi
   const auto& rule = options.subsets[row.subset].size;
   for (const auto& column : options.columns) {
     if (column.is == Column::Is::pictures) looked.sizes[column.name] = sizes_in(row, column, rule, size_of);
-    if (column.is == Column::Is::references) looked.references = references_in(row, column, options.subsets[row.subset].clips, look_at);
+    if (column.is == Column::Is::references) looked.references = references_in(row, column, rule_of(row, options), look_at);
   }
   looked.size = target_size(rule, looked.picture, row.file);
   return looked;

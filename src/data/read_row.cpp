@@ -37,7 +37,7 @@ at::Tensor as_cell(const at::Tensor& frames_FHWC) { return frames_FHWC.size(0) =
 /// The frames of a row's file, or of one beside it, that are taken with the row's. Folders hold frames without times.
 ClipWindow window_of(const Dataset& dataset, const Row& row, const std::string& file) {
   if (file == row.file) return *row.window;
-  return window_beside(*row.window, dataset.options().subsets[row.subset].clips, !io::is_folder(row.file), !io::is_folder(file));
+  return window_beside(*row.window, rule_of(row, dataset.options()), !io::is_folder(row.file), !io::is_folder(file));
 }
 
 /// Tells whether a row's cell in a column has each of the frames that are taken of its target.
@@ -111,7 +111,7 @@ std::string sound_file(const Row& row, const Column& column) {
 /// The window of a row's frames; numbered frames are shown as fast as they are asked for.
 ClipWindow window_of(const Dataset& dataset, int64_t number) {
   const auto& row = dataset.row(number);
-  const auto& asked = subset_of(dataset, number).clips.rate;
+  const auto asked = rule_of(row, dataset.options()).rate;
   auto window = row.window.value_or(ClipWindow{.first = 0, .count = 1, .rate = asked});
   if (io::is_folder(row.file)) window.rate = asked;
   return window;
@@ -136,7 +136,10 @@ std::string sound_content(const Dataset& dataset, int64_t number, const Column& 
   const auto file = sound_file(row, column);
   const auto hash = file == row.file ? hashes.at("") : io::file_hash(file);
   const auto channels = column.channels == 1 ? "" : fmt::format(" in {} channels", column.channels);
-  return fmt::format("sound of {} at {}{}, {}", hash, column.rate, channels, content_of_crop(dataset, number, variant));
+  auto content = fmt::format("sound of {} at {}{}, {}", hash, column.rate, channels, content_of_crop(dataset, number, variant));
+  // A window of numbered frames says nothing of their time.
+  if (io::is_folder(row.file)) content += fmt::format(", heard at {} frames a second", frame_rate(dataset, number));
+  return content;
 }
 
 /// The hashes of a row's further files of these names, a blank before each, up to the first that is not there.
@@ -204,7 +207,7 @@ Crop crop_of(const Dataset& dataset, int64_t row, int64_t variant) {
 
 double frame_rate(const Dataset& dataset, int64_t row) {
   constexpr double kParts = 8;
-  const auto own = number_of(window_of(dataset, row).rate), asked = number_of(subset_of(dataset, row).clips.rate);
+  const auto own = number_of(window_of(dataset, row).rate), asked = number_of(rule_of(dataset.row(row), dataset.options()).rate);
   return std::abs(own - asked) * kParts < 0.5 ? asked : std::max(1.0, std::round(own * kParts)) / kParts;
 }
 

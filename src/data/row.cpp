@@ -58,21 +58,27 @@ std::string read_file(const nlohmann::json& row, const DatasetOptions& options) 
   data_error("data", "none of the columns {} is there; --data_file_keys names those that hold files", options.data_file_keys);
 }
 
-/// The file that a cell names; none where a row leaves it empty.
-std::optional<std::string> read_one_file(const nlohmann::json& row, const std::string& column, Files& there) {
-  auto it = row.find(column);
-  if (it == row.end() || it->is_null()) return std::nullopt;
-  if (!it->is_string()) data_error("data", "the column '{}' holds no file name but a {}", column, it->type_name());
-  auto given = it->get<std::string>();
-  return trim(given).empty() ? std::nullopt : std::optional(there.find(given));
-}
-
 /// A list of files as a cell of csv holds it: in JSON. A text that is none is one file.
 nlohmann::json list_in(const std::string& text) {
   if (!trim(text).starts_with("[")) return text;
   auto is_flat = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) { return depth <= 1; };
   auto list = nlohmann::json::parse(text, is_flat, /*allow_exceptions=*/false);
   return list.is_array() ? list : nlohmann::json(text);
+}
+
+/// The file that a cell names; none where a row leaves it empty.
+std::optional<std::string> read_one_file(const nlohmann::json& row, const std::string& column, Files& there) {
+  auto it = row.find(column);
+  if (it == row.end() || it->is_null()) return std::nullopt;
+  auto cell = it->is_string() ? list_in(it->get<std::string>()) : *it;
+  if (cell.is_array()) {
+    if (cell.empty()) return std::nullopt;
+    if (cell.size() > 1) data_error("data", "the column '{}' names {} files, and one is read of it", column, cell.size());
+    cell = nlohmann::json(cell[0]);
+  }
+  if (!cell.is_string()) data_error("data", "the column '{}' holds no file name but a {}", column, cell.type_name());
+  auto given = cell.get<std::string>();
+  return trim(given).empty() ? std::nullopt : std::optional(there.find(given));
 }
 
 /// One file or a list of them, under the names that they have among further pictures.
@@ -258,6 +264,21 @@ void add_rows(size_t index, const DatasetOptions& options, Rows& all) {
 bool is_beside(const Column& column) {
   using Fit = Column::Fit;
   return column.is_seen() && column.is != Column::Is::pictures && (column.fit == Fit::as_target || column.fit == Fit::square);
+}
+
+ClipRule rule_of(const Row& row, const DatasetOptions& options) {
+  constexpr double kLeast = 0.1, kMost = 1000;
+  auto rule = options.subsets[row.subset].clips;
+  const auto cell = row.cells.find(kRateOfFrames);
+  if (cell == row.cells.end() || cell->is_null()) return rule;
+  const auto text = cell->is_string() ? std::string(trim(cell->get<std::string>())) : cell->dump();
+  if (text.empty()) return rule;
+  const auto rate = parse_number<double>(text);
+  if (!rate || !(*rate >= kLeast && *rate <= kMost))
+    data_error("data", "the {} is {}, and frames a second from {} to {} were expected", kRateOfFrames, text, kLeast, kMost);
+  rule.rate = as_fraction(*rate);
+  rule.may_be_slower = false;
+  return rule;
 }
 
 std::string picture_name(const std::string& column, size_t number) {

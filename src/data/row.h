@@ -25,6 +25,8 @@ using RowHashes = std::map<std::string, std::string>;
 
 /// Tells whether a column holds a picture or clip beside the target, cut as that is or to a square.
 bool is_beside(const Column& column);
+/// Returns the rule by which a row's clip becomes samples: its subset's, at the rate that the row has in a column kRateOfFrames.
+ClipRule rule_of(const Row& row, const DatasetOptions& options);
 
 /// Names a row's picture of that number, from 0 on, in a column of several, among its further pictures: the column's name, and from the
 /// second on with a count: "kontext_images", "kontext_images 2".

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -91,6 +92,7 @@ pipeline::Value repeated(const pipeline::Value& value, int64_t count) {
   if (const auto* lists = std::get_if<pipeline::TensorLists>(&value))
     return pipeline::TensorLists(static_cast<size_t>(count), lists->at(0));
   const auto& tensor = std::get<at::Tensor>(value);
+  if (tensor.dim() == 0) return tensor;
   auto shape = tensor.sizes().vec();
   shape[0] = count;
   return tensor.expand(shape);
@@ -180,6 +182,20 @@ pipeline::Value value_of(const data::Cell& cell) {
   return pipeline::TensorLists{std::move(list)};
 }
 
+/// The first frames of a clip that is gone on from, as many as the model is given.
+at::Tensor load_beginning(const Column& references, const Given& given, int64_t count) {
+  const auto& file = given.references.front();
+  if (count >= given.extent.frames)
+    config_error("drawing", "the first {} frames are given, and {} are drawn; ask for more with --num_frames", count, given.extent.frames);
+  const data::ClipRule rule{.num_frames = count, .rate = data::as_fraction(given.frame_rate), .step = 1};
+  const auto window = data::windows_of(rule, data::look_at_clip(file), file).front();
+  if (window.count < count)
+    data_error("drawing", "{} has {} frames at this rate, and the first {} are given; name a longer clip, or give fewer", file,
+               window.count, count);
+  return data::frames_to_model_range(data::read_frames(file, window, data::pixels_of(references), crop_for(references, given, 1)))
+      .unsqueeze(0);
+}
+
 /// A clip [1, 3, F, H, W], or layers [1, 4, F, H, W], of which the first frame alone is known, and the rest is gray.
 at::Tensor load_first_frame(const Column& references, const Given& given) {
   if (given.references.size() != 1)
@@ -189,6 +205,10 @@ at::Tensor load_first_frame(const Column& references, const Given& given) {
                  given.references.size());
   const auto& e = given.extent;
   auto clip = at::zeros({1, references.channels, e.frames, e.height, e.width});
+  if (const auto count = references.frames.first; count > 1) {
+    clip.narrow(2, 0, count).copy_(load_beginning(references, given, count));
+    return clip;
+  }
   auto pixels = data::read_picture(given.references.front(), data::pixels_of(references), crop_for(references, given, 1));
   clip.select(2, 0).copy_(data::to_model_range(pixels).unsqueeze(0));
   return clip;
@@ -215,6 +235,7 @@ std::map<Given, pipeline::Values> load_given(models::Model& model, const std::ve
     auto given = given_of(model, picture);
     if (all.contains(given)) continue;
     auto& values = all[given];
+    values[kNumFrames] = at::scalar_tensor(picture.extent.frames, at::kLong);
     for (const auto& column : columns) {
       const bool is_reference = column.read_as() == kReferences;
       if (!is_reference || !begins_with_reference(columns)) {

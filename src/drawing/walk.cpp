@@ -78,7 +78,7 @@ Denoiser denoiser_of(models::Model& model, const std::vector<models::Expert>& ex
     denoiser.guidance_at = [&model](double scale, int64_t step, int64_t num_steps) { return model.guidance_at(scale, step, num_steps); };
   for (const auto& stream : model.latent_space().streams) {
     denoiser.streams.push_back(stream.name);
-    if (!stream.held.empty()) denoiser.held[stream.name] = stream.held;
+    if (!stream.held.name.empty()) denoiser.held[stream.name] = stream.held.name;
   }
   for (const auto& expert : experts) {
     auto groups = model.units_of(expert);

@@ -71,6 +71,9 @@ void ltx_data_rows(Table& table) {
              if (!is_ltx(all) || !asks_for_something(value)) return left_out("");
              return carried(0.0, "frames stand beside the sound here too: those of the clip");
            }).otherwise(false);
+  table << rewritten("framerate", "frame_rate", [](const Value& value, const Settings& all) {
+    return is_ltx(all) ? carried(value, "so many frames a second are taken of a clip here, by their times") : left_out("");
+  });
   table << rewritten("dataset.video.num_frames", "num_frames",
                      [](const Value& value, const Settings& all) { return is_ltx(all) ? carried_frames_of_ltx(value) : carried(value); });
 }

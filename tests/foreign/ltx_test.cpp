@@ -68,6 +68,12 @@ class SettingsOfLtx : public testing::Test {
 
 }  // namespace
 
+TEST_F(SettingsOfLtx, SimpleTunersFrameRateIsThatOfClips) {
+  const auto done = of_simpletuner({{"framerate", 25}});
+  EXPECT_EQ(done.value("frame_rate"), 25.0);
+  EXPECT_FALSE(of_simpletuner().is_from("frame_rate"));
+}
+
 TEST_F(SettingsOfLtx, AiToolkitsFileOfAHubHasATextEncoderBesideIt) {
   const auto done = of_ai_toolkit("ltx2.3", "Lightricks/LTX-2.3/ltx-2.3-22b-dev.safetensors");
   EXPECT_EQ(done.value("model_id_with_origin_paths"),

@@ -21,6 +21,7 @@ Column reference_of(const Model& model, const Column& target) {
   }
   if (target.frames.step == 0) return column;
   column.fit = Fit::first_frame;
+  column.frames.first = model.latent_space().streams.front().held.num_frames;
   if (target.is == Is::clip) column.given = Column::Given::by_prompts;
   return column;
 }

@@ -25,6 +25,11 @@ struct LatentSpace {
   /// latents of that stream have no elements then, by which units see that nothing is to be computed of it, and the sample's loss has
   /// nothing of it. Samples of a batch have equal streams.
   struct Stream {
+    /// A beginning that is given: a value of the denoiser with its latents, and the frames of the clip that they are of.
+    struct Held {
+      std::string name = {};
+      int64_t num_frames = 1;
+    };
     std::string name;      ///< name that units give its latents: "latents"
     int64_t channels = 0;  ///< numbers of a latent
     int64_t spatial = 8;   ///< pixels to a latent along height and width; 0: it has none of these, but is one line behind another
@@ -34,7 +39,7 @@ struct LatentSpace {
     bool is_of_samples =
         true;                ///< whether samples may have it; else it stands beside theirs as noise, and counts where drawings are judged
     int64_t num_before = 0;  ///< latents in front of those of the clip, made of something else that the sample has; of lines their number
-    std::string held = {};   ///< a value of the denoiser with the latents that a clip begins with, and not with noise; "": there is none
+    Held held = {};          ///< what a clip begins with, and not with noise; no name: nothing
     std::string column =
         {};  ///< the metadata column (base/column.h) that it is made of: a row that leaves it empty lacks the stream; "": all rows have it
 
@@ -46,7 +51,7 @@ struct LatentSpace {
   /// A clip has one frame, or first_frames + k · frames_step, k being 0 or more. A step of 0 stands for pictures: one frame, and latents
   /// without a dimension of time.
   int64_t frames_step = 0, first_frames = 1;
-  double frame_rate = 16;  ///< frames a second of the clips that the model was made with
+  double frame_rate = 16;                            ///< frames a second of the clips that the model was made with
   Column::RateUse rate_use = Column::RateUse::none;  ///< what the model makes of the rate of other clips
   /// Tells whether frames are the layers of a picture, the whole first: pixels have a fourth number, how opaque they are, shifts of the
   /// noise depend on the tokens of one layer, and what is drawn is written as pictures.

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 
 #include "base/input_error.h"
 
@@ -13,11 +14,25 @@ at::Tensor as_clip(const at::Tensor& image) {
   return clip.scalar_type() == at::kByte ? clip.to(at::kFloat).div_(127.5).sub_(1) : clip;
 }
 
-void check_has_more(int64_t num_frames) {
-  if (num_frames == 1)
-    config_error("models",
-                 "extra_inputs input_image gives a clip's first frame, and this one has no other that could be predicted; take it out, or "
-                 "give clips of more frames");
+at::Tensor frames_in(const pipeline::Scope& s, std::string_view column, const at::Tensor& own_BCHW) {
+  const auto& pictures = s.lists(std::string(column));
+  std::vector<at::Tensor> frames;
+  for (int64_t b = 0; b < own_BCHW.size(0); ++b) {
+    const auto& given = pictures.at(static_cast<size_t>(b));
+    if (given.size() > 1) data_error("models", "the column '{}' has {} pictures, and one was expected", column, given.size());
+    frames.push_back(given.empty() ? own_BCHW[b] : given[0].to(own_BCHW.options()));
+  }
+  return at::stack(frames);
+}
+
+void check_has_more(int64_t num_frames, int64_t num_given) {
+  if (num_frames > num_given) return;
+  if (num_given > 1)
+    config_error("models", "given_frames {} gives the first {} frames of a clip, and this one has {}; give fewer, or clips of more frames",
+                 num_given, num_given, num_frames);
+  config_error("models",
+               "extra_inputs input_image gives a clip's first frame, and this one has no other that could be predicted; take it out, or "
+               "give clips of more frames");
 }
 
 pipeline::Units held_frame_units(const std::string& vae, const Encode& encode, const std::vector<std::string>& reads,
@@ -32,23 +47,35 @@ pipeline::Units held_frame_units(const std::string& vae, const Encode& encode, c
            }}};
 }
 
-pipeline::Units held_frame_weights() {
-  return {{"weigh_frames", {"latents"}, {"loss_map"}, {}, [](pipeline::Scope& s) {
+pipeline::Units held_beginning_units(const std::string& vae, const Encode& encode, int64_t num_frames) {
+  pipeline::Unit unit{"encode_first_frames", {"image"}, {"first_latents"}, {vae}, [=](pipeline::Scope& s) {
+                        s.uses(vae);
+                        const auto& image = s.tensor("image");
+                        check_has_more(image.dim() == 5 ? image.size(2) : 1, num_frames);
+                        s.write("first_latents", encode(as_clip(image.narrow(2, 0, num_frames))).mean_BCHW);
+                      }};
+  unit.settings = std::to_string(num_frames) + " given frames";
+  return {unit};
+}
+
+pipeline::Units held_frame_weights(int64_t num_latents) {
+  return {{"weigh_frames", {"latents"}, {"loss_map"}, {}, [=](pipeline::Scope& s) {
              const auto& latents = s.tensor("latents");
              check_has_more(latents.size(2));
              auto map = at::ones({latents.size(0), 1, latents.size(2), 1, 1}, latents.options());
-             map.select(2, 0).fill_(0);
+             map.narrow(2, 0, num_latents).fill_(0);
              s.write("loss_map", map);
            }}};
 }
 
 at::Tensor with_first(const at::Tensor& noisy, const at::Tensor& first) {
-  return at::cat({first.to(noisy.options()), noisy.narrow(2, 1, noisy.size(2) - 1)}, 2);
+  const auto count = first.size(2);
+  return at::cat({first.to(noisy.options()), noisy.narrow(2, count, noisy.size(2) - count)}, 2);
 }
 
 at::Tensor leading_to_first(const at::Tensor& prediction, const at::Tensor& noisy, const at::Tensor& first, const at::Tensor& sigma_B) {
   auto sigma = sigma_B.to(prediction.device(), at::kFloat).view({-1, 1, 1, 1, 1});
-  auto velocity = (noisy.narrow(2, 0, 1).to(prediction.device()) - first.to(prediction.device())) / sigma;
+  auto velocity = (noisy.narrow(2, 0, first.size(2)).to(prediction.device()) - first.to(prediction.device())) / sigma;
   return with_first(prediction, velocity);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 #include "models/parts/shared_units.h"
 
-// A clip's first frame that is given: its latents stand in place of the noisy ones, without noise, and a walk leads to them.
+// First frames of a clip that are given: their latents stand in place of the noisy ones, without noise, and a walk leads to them.
 namespace burnish::models {
 
 /// The column of the metadata that asks for it, as DiffSynth-Studio calls it. The picture is the clip's own first frame.
@@ -9,8 +9,11 @@ inline constexpr std::string_view kFirstFrameColumn = "input_image";
 
 /// Returns pictures [B, 3, H, W] as clips of one frame, and clips [B, 3, F, H, W] as they are, in [-1, 1].
 at::Tensor as_clip(const at::Tensor& image);
-/// Throws a config Error for a clip of one frame, which is given.
-void check_has_more(int64_t num_frames);
+/// Returns what stands in a column of pictures for each clip, and where it is empty the clip's own frame: [B, 3, H, W]. Throws a data Error
+/// where several do.
+at::Tensor frames_in(const pipeline::Scope& scope, std::string_view column, const at::Tensor& own_BCHW);
+/// Throws a config Error for a clip that has no more frames than those that are given.
+void check_has_more(int64_t num_frames, int64_t num_given = 1);
 
 /// Makes of what a unit reads the first frames [B, 3, H, W] of clips, of which `own` is each one's own.
 using FirstFrames = std::function<at::Tensor(const pipeline::Scope& scope, const at::Tensor& own_BCHW)>;
@@ -18,13 +21,15 @@ using FirstFrames = std::function<at::Tensor(const pipeline::Scope& scope, const
 /// reads, which is null where the clip's own frame is given.
 pipeline::Units held_frame_units(const std::string& vae, const Encode& encode, const std::vector<std::string>& reads = {},
                                  const FirstFrames& frames = nullptr);
-/// Makes the unit from latents to the loss_map that leaves out their first frame.
-pipeline::Units held_frame_weights();
+/// Makes the unit from a clip, of which it reads so many frames, to their first_latents.
+pipeline::Units held_beginning_units(const std::string& vae, const Encode& encode, int64_t num_frames);
+/// Makes the unit from latents to the loss_map that leaves out so many first ones.
+pipeline::Units held_frame_weights(int64_t num_latents = 1);
 
-/// Returns the noisy latents with the given frame in place of their first.
-at::Tensor with_first(const at::Tensor& noisy_BCFHW, const at::Tensor& first_BC1HW);
-/// Puts in place of a prediction's first frame the velocity that leads from the noisy one to the given one, wherever a walk is.
-at::Tensor leading_to_first(const at::Tensor& prediction_BCFHW, const at::Tensor& noisy_BCFHW, const at::Tensor& first_BC1HW,
+/// Returns the noisy latents with the given ones in place of as many first.
+at::Tensor with_first(const at::Tensor& noisy_BCFHW, const at::Tensor& first_BCGHW);
+/// Puts in place of a prediction's first latents the velocity that leads from the noisy ones to the given ones, wherever a walk is.
+at::Tensor leading_to_first(const at::Tensor& prediction_BCFHW, const at::Tensor& noisy_BCFHW, const at::Tensor& first_BCGHW,
                             const at::Tensor& sigma_B);
 
 }  // namespace burnish::models

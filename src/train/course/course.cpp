@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/input_error.h"
+#include "io/hash.h"
 #include "train/samples/draws.h"
 
 namespace burnish::train {
@@ -31,6 +32,10 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
     }
     for (const auto& [stream, shape] : sample.further_latents)
       rows.back().further_sizes.insert(rows.back().further_sizes.end(), shape.begin(), shape.end());
+    for (const auto& column : samples.columns) {
+      if (column.fit == Column::Fit::alike && has_column(sample, column.name))
+        rows.back().further_sizes.push_back(static_cast<int64_t>(io::xxh64(sample.row.cells.at(column.name).dump())));
+    }
     rows.back().further_sizes.push_back(std::llround(sample.frame_rate * 1000));
     rows.back().strength = samples.set_of(sample).slider_strength;
   }

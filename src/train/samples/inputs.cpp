@@ -72,6 +72,14 @@ std::string rate_content(const Samples& samples, const Pick& pick, const data::R
 
 pipeline::Value load_rate(const Samples& samples, const Pick& pick) { return at::scalar_tensor(rate_of(samples, pick), at::kDouble); }
 
+std::string length_content(const Samples& samples, const Pick& pick, const data::RowHashes&) {
+  return pick.row == kNoRow ? "" : fmt::format("{} frames", samples.at(pick.row).extent.frames);
+}
+
+pipeline::Value load_length(const Samples& samples, const Pick& pick) {
+  return at::scalar_tensor(samples.at(pick.row).extent.frames, at::kLong);
+}
+
 pipeline::Value load(const Samples& samples, const Pick& pick, const Column& column) {
   if (samples.pictures == nullptr) return value_of(any_cell(samples.at(pick.row), column, rate_of(samples, pick)));
   return value_of(data::read(*samples.pictures, pick.row, column, pick.variant));
@@ -226,6 +234,7 @@ InputTable::InputTable(const Columns& columns, const std::vector<std::string>& p
     : rows_{{"prompt", true, prompt_content, load_prompt, /*follows_caption=*/true},
             {kTarget, false, image_content, load_image},
             {"mask", false, mask_content, load_mask},
+            {kNumFrames, true, length_content, load_length},
             {kRateOfFrames, true, rate_content, load_rate},
             {"negative_prompt", true, no_prompt_content, load_no_prompt},
             {kReferences, false, references_content, load_references},

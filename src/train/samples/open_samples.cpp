@@ -197,7 +197,7 @@ bool is_foreign(const std::string& folder) { return !data::is_cache(folder) && !
 void check_inputs_in_cache(const Samples& samples, const pipeline::Schedule& schedule, const std::string& folder) {
   for (const auto& name : schedule.sample_inputs()) {
     const auto* input = samples.inputs->find(name);
-    if (input != nullptr && input->in_list && (samples.has_captions || name == kRateOfFrames)) continue;
+    if (input != nullptr && input->in_list && (samples.has_captions || name == kRateOfFrames || name == kNumFrames)) continue;
     if (input != nullptr && input->in_list)
       data_error("train", "what trains reads captions at every visit, and the cache {} lists none; make it again", folder);
     data_error("train", "what trains reads the {} at every visit, which a cache does not hold; choose task sft with --cache_path", name);

@@ -80,6 +80,28 @@ TEST_F(Ltx2Commands, ClipsThatGoOnFromAPictureInTwoStages) {
               HasSubstr("lora of"));
 }
 
+// Rows as DiffSynth-Studio's IC-LoRA has them: a list of clips that are seen, how much smaller, and at which rate all play.
+TEST_F(Ltx2Commands, ClipsBesideAReferenceInTwoStages) {
+  const fs::path clips = golden_path("ltx2_clips");
+  nlohmann::json rows;
+  for (const auto* number : {"0", "1"})
+    rows.push_back({{"video", std::string(number) + ".webp"},
+                    {"prompt", "a cat"},
+                    {"input_audio", "0.wav"},
+                    {"in_context_videos", {"3.webp"}},
+                    {"in_context_downsample_factor", 2},
+                    {"frame_rate", 24}});
+  const auto words =
+      " --data_file_keys \"video,input_audio,in_context_videos\" --extra_inputs "
+      "\"input_audio,in_context_videos,in_context_downsample_factor,frame_rate\"" +
+      kLora;
+  run("--dataset_base_path " + quoted(clips) + " --dataset_metadata_path " + quoted(write("metadata.json", rows.dump())) + words +
+      " --dataset_repeat 1 --task \"sft:data_process\" --output_path " + quoted(at("cache")) + encoders());
+  EXPECT_THAT(run("--dataset_base_path " + quoted(at("cache")) + words + " --dataset_repeat 2 --task \"sft:train\" --output_path " +
+                  quoted(at("trained")) + files(of_repository("transformer"))),
+              HasSubstr("lora of rank 32"));
+}
+
 TEST_F(Ltx2Commands, ClipsAloneInTwoStages) { EXPECT_THAT(both_stages(kLora), HasSubstr("lora of rank 32")); }
 
 TEST_F(Ltx2Commands, TheWholeModelInTwoStages) {

@@ -26,6 +26,9 @@ class Ltx2Rates : public BadInput {
     return ltx2_model() + rates_data() + "--lora_rank 4 --learning_rate 1e-3 --max_steps 3 " + options + " --output_path " +
            quoted(at(name));
   }
+  static void refused(const std::string& command, int exit_code, const std::vector<std::string>& words) {
+    expect_one_error(run_burnish(command, "BURNISH_LOG=error"), exit_code, words);
+  }
   std::vector<double> losses(const std::string& name) const {
     std::vector<double> all;
     for (auto& line : read_log(at(name))) all.push_back(line["loss"]);
@@ -78,21 +81,21 @@ TEST_F(Ltx2Rates, ASlowerClipKeepsItsOwnRate) {
 
 TEST_F(Ltx2Rates, PreviewsAndPlansAreOfTheRateThatIsTrained) {
   const auto prompts = write("prompts.txt", "red apple --w 64 --h 32 --f 9 --s 2\n");
-  run_ok("train " + with_options(kHeard + kAtTwelve + "--preview_every 3 --preview_prompts " + quoted(prompts), "previewed"));
+  run_ok("train " + with_options(kHeard + kAtTwelve + "--preview_steps 3 --preview_prompts " + quoted(prompts), "previewed"));
   const auto clip = data::look_at_clip((at("previewed") / "samples/step-000003/00.mp4").string());
   EXPECT_NEAR(static_cast<double>(clip.duration.num) / static_cast<double>(clip.duration.den), 0.75, 1e-3);
   EXPECT_THAT(run_ok("plan " + ltx2_model() + kLtx2Size + "--num_frames 9 --lora_rank 4 --max_steps 3 " + kHeard + kAtTwelve),
-              HasSubstr("audio_vae"));
+              HasSubstr("encode_sound"));
 }
 
 TEST_F(Ltx2Rates, AModelOfOneRateRefusesOthers) {
   const auto data = "--dataset_metadata_path " + quoted(kRates / "metadata.csv") + " " + kMiniMaxH3Size + "--num_frames 5 --lora_rank 4 " +
                     "--max_steps 1 --output_path " + quoted(out());
-  expect_one_error(run_burnish("train " + minimax_h3_model() + data + " --frame_rate 12"), 2,
-                   {"clips of this model have 24 frames a second", "frame_rate asks for 12"});
-  expect_one_error(run_burnish("sample " + minimax_h3_model() + kMiniMaxH3Size + "--prompt cat --num_frames 5 --frame_rate 12 " +
-                               "--num_inference_steps 1 --output_path " + quoted(at("drawn"))),
-                   2, {"clips of this model have 24 frames a second", "frame_rate asks for 12"});
+  refused("train " + minimax_h3_model() + data + " --frame_rate 12", 2,
+          {"clips of this model have 24 frames a second", "frame_rate asks for 12"});
+  refused("sample " + minimax_h3_model() + kMiniMaxH3Size + "--prompt cat --num_frames 5 --frame_rate 12 " +
+              "--num_inference_steps 1 --output_path " + quoted(at("drawn")),
+          2, {"clips of this model have 24 frames a second", "frame_rate asks for 12"});
   const auto slow = run_burnish("train " + minimax_h3_model() + data + " " + kHeard);
   EXPECT_EQ(slow.exit_code, 3);
   EXPECT_THAT(slow.output, HasSubstr("frames would be shown twice"));

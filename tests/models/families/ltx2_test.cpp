@@ -123,6 +123,29 @@ TEST(Ltx2Parity, AFirstFrameThatIsGivenHasNoNoise) {
   EXPECT_GT(relative_error(run(*model, clips).frames, clips.file.tensor("out")), 1e-2) << "as if it had noise";
 }
 
+TEST(Ltx2Parity, FramesBesideTheNoiseHavePlacesOfTheirOwn) {
+  at::NoGradGuard no_grad;
+  const Clips clips(test::golden("ltx2_given/beside.safetensors"));
+  auto model = load_transformer();
+  const auto rate = at::full({1}, 12.0, at::TensorOptions().device(test::device()));
+  auto run_with = [&](int64_t num_given) {
+    const auto last = on_device(clips.file.tensor("in.last")), reference = on_device(clips.file.tensor("in.reference"));
+    return model->forward(
+        {.noisy_BCFHW = clips.noisy,
+         .sound_BCN = clips.sound,
+         .texts = clips.texts,
+         .modulation_BM = model->modulate(clips.sigma, /*has_given=*/true, at::kFloat),
+         .rate_B = rate,
+         .num_given = num_given,
+         .beside = {{last, ltx2::places_of_keyframe({1, 2, 4}, rate, 16)}, {reference, ltx2::places_of_reference({3, 1, 2}, rate, 2)}}});
+  };
+  const auto plain = run_with(0), given = run_with(1);
+  EXPECT_LE(relative_error(plain.frames, clips.file.tensor("out")), tolerance(1e-5));
+  EXPECT_LE(relative_error(plain.sound, clips.file.tensor("sound")), tolerance(1e-5));
+  EXPECT_LE(relative_error(given.frames, clips.file.tensor("given.out")), tolerance(1e-5));
+  EXPECT_LE(relative_error(given.sound, clips.file.tensor("given.sound")), tolerance(1e-5));
+}
+
 TEST(Ltx2Parity, RecomputedGradientsAreTheSame) {
   test::expect_recomputed_equal(load_transformer(), load_transformer(), golden_clips().file, [](auto& model) {
     auto out = run(model, golden_clips());

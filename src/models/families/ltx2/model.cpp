@@ -9,7 +9,6 @@
 #include "models/families/ltx2/process.h"
 #include "models/files/scheduler_file.h"
 #include "models/parts/find_components.h"
-#include "models/parts/held_frame.h"
 #include "models/parts/shared_units.h"
 
 namespace burnish::models::ltx2 {
@@ -19,8 +18,6 @@ namespace {
 const std::string kDit = "dit", kTime = "sigma", kModulationPart = "dit.modulation", kBodyPart = "dit.body";
 /// Values of sound that the denoiser reads and writes.
 const std::string kSoundNoisy = kSound + "_noisy", kSoundPrediction = kSound + "_prediction";
-/// The latents of a first frame that is given.
-const std::string kFirstLatents = "first_latents";
 /// Frames a second of clips for which no other rate is said.
 constexpr double kFrameRate = 24;
 }  // namespace
@@ -29,6 +26,7 @@ Ltx2Model::Ltx2Model(const ModelFiles& files, const ModelOptions& options) : Ass
   const auto found = find_sources(files_);
   config_ = read_named(found.dit, detect);
   sound_ = std::make_unique<SoundStream>(options_, components_, files_, found.dit.entry ? config_.sound.channels : 0);
+  given_ = std::make_unique<GivenFrames>(options_, config_.frames.channels);
   add_transformer(found.dit);
   add_text(found);
   add_autoencoder(found.vae);
@@ -124,7 +122,7 @@ void Ltx2Model::add_autoencoder(const Source& source) {
   latent_space_.frames_step = config.frames_per_latent();
   latent_space_.frame_rate = kFrameRate;
   latent_space_.rate_use = Column::RateUse::read;
-  if (options_.references) frames.held = kFirstLatents;
+  if (given_->has_first()) frames.held = {GivenFrames::kFirst, given_->num_first()};
   latent_space_.streams.push_back(sound_->stream());
 }
 
@@ -144,16 +142,14 @@ void Ltx2Model::fill_names() {
       {kSoundTextTokens, {.shape = {-1, -1, sound.caption_width}}},
   };
   sound_->add_names(names_);
-  if (!options_.references) return;
-  names_.references.column = kFirstFrameColumn;
-  names_.values[kFirstLatents] = {.shape = {-1, frames.channels, 1, -1, -1}};
-  names_.values[kLossMap] = {};
+  given_->add_names(names_);
+  if (options_.extra_inputs.contains(kRowRate.name)) names_.extra_inputs.push_back(kRowRate);
 }
 
 void Ltx2Model::modulate(pipeline::Scope& scope) {
   scope.uses(kModulationPart);
   const auto sigma = scope.tensor(kTime).to(options_.device, at::kFloat);
-  scope.write("modulation", loaded<Transformer>(kModulationPart).modulate(sigma, options_.references, options_.dtype));
+  scope.write("modulation", loaded<Transformer>(kModulationPart).modulate(sigma, given_->are_any(), options_.dtype));
 }
 
 void Ltx2Model::denoise(pipeline::Scope& scope) {
@@ -165,13 +161,10 @@ void Ltx2Model::denoise(pipeline::Scope& scope) {
                          .texts = {here(kTextTokens).to(options_.dtype), here(kSoundTextTokens).to(options_.dtype)},
                          .modulation_BM = scope.tensor("modulation"),
                          .rate_B = at::full({1}, scope.tensor(kRateOfFrames).item<double>(), noisy.options().dtype(at::kFloat))};
-  if (options_.references) {
-    in.noisy_BCFHW = with_first(noisy, scope.tensor(kFirstLatents));
-    in.num_given = 1;
-  }
+  given_->give(scope, in);
   const auto [frames, sound] = loaded<Transformer>(kBodyPart).forward(in);
   scope.write("prediction",
-              options_.references ? leading_to_first(frames, noisy, scope.tensor(kFirstLatents), scope.tensor(kTime)) : frames);
+              given_->has_first() ? leading_to_first(frames, noisy, scope.tensor(GivenFrames::kFirst), scope.tensor(kTime)) : frames);
   scope.write(kSoundPrediction, sound);
 }
 
@@ -183,7 +176,8 @@ pipeline::Units Ltx2Model::denoise_units() {
   if (projects) units.push_back({"project_text", connected_names(), tokens, {kText}, [this](Scope& s) { project(s); }});
   units.push_back({"modulate", {kTime}, {"modulation"}, {kModulationPart}, [this](Scope& s) { modulate(s); }});
   std::vector<std::string> reads{"noisy", kSoundNoisy, kTextTokens, kSoundTextTokens, "modulation", kRateOfFrames};
-  if (options_.references) reads.insert(reads.end(), {kFirstLatents, kTime});
+  for (const auto& name : given_->reads()) reads.push_back(name);
+  if (given_->has_first()) reads.push_back(kTime);
   units.push_back({"denoise", reads, {"prediction", kSoundPrediction}, {kBodyPart}, [this](Scope& s) { denoise(s); }});
   return units;
 }
@@ -195,11 +189,7 @@ UnitGroups Ltx2Model::units_of(const Expert&) {
          encode_prompt(s);
        }}};
   groups.denoise = denoise_units();
-  groups.encode_references = {};  // which reads the clip itself
-  if (options_.references) {
-    groups.encode_references = held_frame_units(kVae, encoding_by(autoencoder_, components_, options_.device));
-    groups.weigh = held_frame_weights();
-  }
+  given_->add_units(groups, kVae, encoding_by(autoencoder_, components_, options_.device));
   sound_->add_units(groups);
   return groups;
 }

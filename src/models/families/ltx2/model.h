@@ -1,5 +1,6 @@
 #pragma once
 #include "models/families/ltx2/autoencoder_config.h"
+#include "models/families/ltx2/given_frames.h"
 #include "models/families/ltx2/sound_stream.h"
 #include "models/families/ltx2/transformer.h"
 #include "models/parts/assembled_model.h"
@@ -46,6 +47,7 @@ class Ltx2Model : public AssembledModel {
   Config config_;
   AutoencoderPart autoencoder_;
   std::unique_ptr<SoundStream> sound_;
+  std::unique_ptr<GivenFrames> given_;
 };
 
 }  // namespace burnish::models::ltx2

@@ -29,20 +29,34 @@ at::Tensor middles_in_time(int64_t count, int64_t size, const at::TensorOptions&
   return (in_seconds(begins.clamp_min(0)) + in_seconds(ends.clamp_min(0))) / 2;
 }
 
-}  // namespace
-
-at::Tensor places_of_frames(const Grid& grid, const at::Tensor& rate_B) {
-  const auto options = rate_B.options().dtype(at::kFloat);
-  const auto rate_B1 = rate_B.to(at::kFloat).unsqueeze(1);
-  const auto times_BF =
-      middles_in_time(grid.num_frames, kFramesALatent, options, [&](const at::Tensor& frames) { return frames.unsqueeze(0) / rate_B1; });
-  auto along = [&](int64_t count) { return (at::arange(count, options) + 0.5) * static_cast<double>(kPixelsALatent); };
+/// Places [B, 3, L] of the tokens of a grid whose frames have these times, each side of a latent being so many times as long.
+at::Tensor places_at(const Grid& grid, const at::Tensor& times_BF, int64_t scale) {
+  auto along = [&](int64_t count) { return (at::arange(count, times_BF.options()) + 0.5) * static_cast<double>(kPixelsALatent * scale); };
   auto spread = [&](const at::Tensor& middles, at::IntArrayRef shape) {
-    return middles.view(shape).expand({rate_B.size(0), grid.num_frames, grid.rows, grid.columns}).flatten(1);
+    return middles.view(shape).expand({times_BF.size(0), grid.num_frames, grid.rows, grid.columns}).flatten(1);
   };
   return at::stack({spread(times_BF, {-1, grid.num_frames, 1, 1}), spread(along(grid.rows), {1, 1, grid.rows, 1}),
                     spread(along(grid.columns), {1, 1, 1, grid.columns})},
                    1);
+}
+
+}  // namespace
+
+at::Tensor places_of_frames(const Grid& grid, const at::Tensor& rate_B) { return places_of_reference(grid, rate_B, 1); }
+
+at::Tensor places_of_reference(const Grid& grid, const at::Tensor& rate_B, int64_t scale) {
+  const auto rate_B1 = rate_B.to(at::kFloat).unsqueeze(1);
+  return places_at(grid,
+                   middles_in_time(grid.num_frames, kFramesALatent, rate_B1.options(),
+                                   [&](const at::Tensor& frames) { return frames.unsqueeze(0) / rate_B1; }),
+                   scale);
+}
+
+// A latent of a clip's later frames stands for eight of them, and so does this one.
+at::Tensor places_of_keyframe(const Grid& grid, const at::Tensor& rate_B, int64_t number) {
+  const auto rate_B1 = rate_B.to(at::kFloat).unsqueeze(1);
+  const auto begin = static_cast<double>(number), end = static_cast<double>(number + kFramesALatent);
+  return places_at(grid, (begin / rate_B1 + end / rate_B1) / 2, 1);
 }
 
 at::Tensor places_of_sound(int64_t num_latents, const at::TensorOptions& options) {

@@ -23,6 +23,10 @@ struct Grid {
 
 /// Returns the middles of the tokens of frames [B, 3, L], fp32: in seconds, and down and across in pixels. `rate_B` are frames a second.
 at::Tensor places_of_frames(const Grid& grid, const at::Tensor& rate_B);
+/// Returns the middles of the tokens of a clip beside it that is as many times smaller as `scale` says, and spans as much.
+at::Tensor places_of_reference(const Grid& grid, const at::Tensor& rate_B, int64_t scale);
+/// Returns the middles of the tokens of a frame beside a clip, of which it has that number.
+at::Tensor places_of_keyframe(const Grid& grid, const at::Tensor& rate_B, int64_t number);
 /// Returns the middles of latents of sound [1, 1, L], fp32, in seconds.
 at::Tensor places_of_sound(int64_t num_latents, const at::TensorOptions& options);
 

@@ -98,13 +98,12 @@ pipeline::Unit SoundStream::stand_unit() const {
 pipeline::Unit SoundStream::encode_unit() const {
   const bool learns_silence = options_.get<bool>(kSilence);
   return {"encode_sound",
-          {kShown, kSoundInput.read_as(), kRateOfFrames},
+          {kNumFrames, kSoundInput.read_as(), kRateOfFrames},
           {kSound, kHasSound},
           {kAudioVae},
           [this, learns_silence](pipeline::Scope& s) {
             s.uses(kAudioVae);
-            const auto& frames = s.tensor(kShown);
-            const auto count = num_beside(frames.dim() == 5 ? frames.size(2) : 1, s.tensor(kRateOfFrames));
+            const auto count = num_beside(s.tensor(kNumFrames).item<int64_t>(), s.tensor(kRateOfFrames));
             const auto samples = s.tensor(kSoundInput.read_as()).to(options_.device);
             const auto least = std::max<int64_t>(count - 1, 1) * config_.step_of_levels() * config_.bands.step;
             const auto [heard, has_B11] = heard_sounds(samples, std::max(samples.size(2), least), learns_silence);

@@ -85,6 +85,27 @@ struct Transformer::Body {
         sound_out(c.sound.width(), c.sound.channels, o) {
     if (c.marks_first_frame) mark = at::empty({1, c.frames.width()}, o);
   }
+  /// The tokens of frames, and the places of the given ones and behind them of the noisy ones [B, 3, L].
+  struct FrameTokens {
+    at::Tensor noisy, given, places;
+  };
+  FrameTokens tokens_of(const Inputs& in, const Grid& grid) const {
+    auto of = [&](const at::Tensor& latents) {
+      return frames_in.forward(latents.flatten(2).transpose(1, 2).to(in.texts.frames.scalar_type()));
+    };
+    const auto of_frame = grid.rows * grid.columns, num_first = in.num_given * of_frame, num_noisy = grid.num_tokens() - num_first;
+    auto all = of(in.noisy_BCFHW);
+    if (mark.defined()) all = at::cat({all.narrow(1, 0, of_frame) + mark, all.narrow(1, of_frame, all.size(1) - of_frame)}, 1);
+    const auto of_all = places_of_frames(grid, in.rate_B);
+    nn::Tensors given{all.narrow(1, 0, num_first)}, places{of_all.narrow(2, 0, num_first)};
+    for (const auto& beside : in.beside) {
+      given.push_back(of(beside.latents_BCFHW));
+      places.push_back(beside.places_B3L);
+    }
+    places.push_back(of_all.narrow(2, num_first, num_noisy));
+    return {all.narrow(1, num_first, num_noisy), at::cat(given, 1), at::cat(places, 2)};
+  }
+
   nn::Linear frames_in, sound_in;
   at::Tensor mark;  ///< [1, D], added to tokens of the first frame; undefined where there is none
   std::vector<std::unique_ptr<Block>> blocks;
@@ -148,17 +169,15 @@ Transformer::Velocities Transformer::forward(const Inputs& in) {
   const auto& noisy = in.noisy_BCFHW;
   const auto dtype = in.texts.frames.scalar_type();
   const Grid grid{noisy.dim() == 5 ? noisy.size(2) : 1, noisy.size(-2), noisy.size(-1)};
-  const auto of_frame = grid.rows * grid.columns, num_given = in.num_given * of_frame, num_noisy = grid.num_tokens() - num_given;
+  const auto of_frame = grid.rows * grid.columns, num_first = in.num_given * of_frame, num_noisy = grid.num_tokens() - num_first;
+  const auto tokens = b.tokens_of(in, grid);
+  const auto num_given = tokens.given.size(1);
   const bool has_given = num_given > 0;
-
-  auto tokens = b.frames_in.forward(noisy.flatten(2).transpose(1, 2).to(dtype));
-  if (b.mark.defined())
-    tokens = at::cat({tokens.narrow(1, 0, of_frame) + b.mark, tokens.narrow(1, of_frame, tokens.size(1) - of_frame)}, 1);
   const auto sound = b.sound_in.forward(in.sound_BCN.transpose(1, 2).to(dtype));
   const nn::Streams streams(shares(), has_given ? std::vector<int64_t>{num_given, num_noisy} : std::vector<int64_t>{num_noisy});
   const size_t noisy_run = has_given ? 1 : 0;
 
-  const auto of_frames = places_of_frames(grid, in.rate_B), of_sound = places_of_sound(sound.size(1), in.rate_B.options());
+  const auto &of_frames = tokens.places, of_sound = places_of_sound(sound.size(1), in.rate_B.options());
   const auto& sizes = config_.places;
   const auto between = config_.sound.width();
   const auto of_time = [](const at::Tensor& places) { return places.narrow(1, 0, 1); };
@@ -166,13 +185,13 @@ Transformer::Velocities Transformer::forward(const Inputs& in) {
                          turns_of(of_time(of_frames), between, sizes), turns_of(of_sound, between, sizes)};
   const auto of_blocks = modulation_sizes(config_, config_.frames).total() + modulation_sizes(config_, config_.sound).total() +
                          (has_given ? modulation_sizes(config_, config_.frames).tokens : 0);
-  nn::Tensors inputs{streams.here(noisy_run, tokens.narrow(1, num_given, num_noisy).contiguous()), sound, in.texts.frames, in.texts.sound,
+  nn::Tensors inputs{streams.here(noisy_run, tokens.noisy.contiguous()), sound, in.texts.frames, in.texts.sound,
                      in.modulation_BM.narrow(-1, 0, of_blocks)};
   for (size_t i = 0; i < std::size(turns); ++i) {
     const bool is_of_frames = i % 2 == 0;
     for (const auto& table : {turns[i].cos, turns[i].sin}) inputs.push_back(is_of_frames ? streams.by_place(table, 1) : table);
   }
-  if (has_given) inputs.push_back(streams.here(0, tokens.narrow(1, 0, num_given).contiguous()));
+  if (has_given) inputs.push_back(streams.here(0, tokens.given.contiguous()));
   for (const auto& block : b.blocks) {
     auto out = block->run(inputs);
     inputs[0] = out[0];
@@ -187,7 +206,10 @@ Transformer::Velocities Transformer::forward(const Inputs& in) {
   };
   const auto width = config_.frames.width(), given_begin = width + config_.sound.width();
   auto frames = streams.joined(noisy_run, b.frames_out.forward(normed(inputs[0], b.frames_table, 0)));
-  if (has_given) frames = at::cat({streams.joined(0, b.frames_out.forward(normed(inputs.back(), b.frames_table, given_begin))), frames}, 1);
+  if (num_first > 0) {
+    const auto first = streams.joined(0, b.frames_out.forward(normed(inputs.back(), b.frames_table, given_begin)));
+    frames = at::cat({first.narrow(1, 0, num_first), frames}, 1);
+  }
   return {frames.transpose(1, 2).reshape(noisy.sizes()),
           b.sound_out.forward(normed(inputs[1], b.sound_table, width)).transpose(1, 2).reshape(in.sound_BCN.sizes())};
 }

@@ -30,13 +30,19 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   enum class Stream { frames, sound };
   at::Tensor project(const at::Tensor& states_BTE, Stream stream) const;
 
+  /// Frames that stand beside the noisy ones, without noise.
+  struct Beside {
+    at::Tensor latents_BCFHW;
+    at::Tensor places_B3L;  ///< of their tokens (places.h)
+  };
   struct Inputs {
     at::Tensor noisy_BCFHW;  ///< of stills [B, C, H, W]
     at::Tensor sound_BCN;    ///< noisy latents of sound
     Texts texts;
     at::Tensor modulation_BM;  ///< of `modulate`
     at::Tensor rate_B;         ///< frames a second, or [1] where all samples have the same
-    int64_t num_given = 0;     ///< first frames of the latents that are given, without noise; `modulate` is told of them
+    int64_t num_given = 0;     ///< first frames of the latents that are given, without noise; `modulate` is told of all that is given
+    std::vector<Beside> beside = {};
   };
   /// The velocities noise - latents, of the shapes of what is noisy.
   struct Velocities {

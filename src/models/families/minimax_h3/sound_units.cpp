@@ -107,14 +107,13 @@ pipeline::Unit SoundUnits::stand_unit() const {
 pipeline::Unit SoundUnits::encode_unit() const {
   const bool learns_silence = options_.get<bool>(kSilence);
   return {"encode_sound",
-          {kImage, kSoundInput.read_as()},
+          {kNumFrames, kSoundInput.read_as()},
           {kSound, kHasSound},
           {kAudioVae},
           [this, learns_silence](pipeline::Scope& s) {
             s.uses(kAudioVae);
             const auto samples = s.tensor(kSoundInput.read_as()).to(options_.device);
-            const auto& image = s.tensor(kImage);
-            const auto count = num_of_side(image.dim() == 5 ? image.size(2) : 1);
+            const auto count = num_of_side(s.tensor(kNumFrames).item<int64_t>());
             const auto [heard, has_B11] = heard_sounds(samples, count * config_.samples_per_latent(), learns_silence);
             const auto& autoencoder = static_cast<const SoundAutoencoder&>(components_.module(kAudioVae));
             const auto latents = autoencoder.encode(heard.flatten(0, 1)).unflatten(0, {-1, kSides}).transpose(1, 2);

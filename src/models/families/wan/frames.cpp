@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -17,18 +16,6 @@ std::vector<std::string> read_with(GivenFrames given) {
   if (given.has_column) reads.emplace_back(kStartFrame.name);
   if (given.has_last) reads.emplace_back(kLastFrame.name);
   return reads;
-}
-
-/// Returns what stands in a column of pictures for each clip, and where it is empty the clip's own frame: [B, 3, H, W].
-at::Tensor frames_in(const pipeline::Scope& s, std::string_view column, const at::Tensor& own_BCHW) {
-  const auto& pictures = s.lists(std::string(column));
-  std::vector<at::Tensor> frames;
-  for (int64_t b = 0; b < own_BCHW.size(0); ++b) {
-    const auto& given = pictures.at(static_cast<size_t>(b));
-    if (given.size() > 1) data_error("models", "the column '{}' has {} pictures, and one was expected", column, given.size());
-    frames.push_back(given.empty() ? own_BCHW[b] : given[0].to(own_BCHW.options()));
-  }
-  return at::stack(frames);
 }
 
 at::Tensor first_frames(const pipeline::Scope& s, const at::Tensor& clip_BCFHW, GivenFrames given) {

@@ -106,7 +106,7 @@ WanModel::WanModel(const ModelFiles& files, const ModelOptions& options) : Assem
   for (const auto& module : side_modules_) latent_space_.streams[0].num_before += module->picture_before().empty() ? 0 : 1;
   latent_space_.frames_step = latent_space_.streams[0].temporal = vae_config.frames_per_latent();
   latent_space_.frame_rate = frame_rate_of(config_, vae_config);
-  if (gives(FirstFrame::held)) latent_space_.streams[0].held = kFirstLatents;
+  if (gives(FirstFrame::held)) latent_space_.streams[0].held.name = kFirstLatents;
   // DiffSynth-Studio encodes Animate's picture and clip as one, and its caches hold other latents.
   if (found.animate.entry || config_.extras.driving.is_read) names_.values["latents"].diffsynth = {};
   else add_diffsynth_values(names_, config_);

@@ -26,8 +26,6 @@ constexpr double kSampleRate = 16000;
 constexpr int64_t kStateRate = 50, kChosenRate = 30;
 constexpr const char* kProcessor = "audio_processor_path";
 
-int64_t num_frames(const at::Tensor& image) { return image.dim() == 5 ? image.size(2) : 1; }
-
 /// Reads what preprocessor_config.json says of sounds; without one they are normalized.
 bool normalizes(const ModelFiles& files, const ModelEntry& encoder, const std::string& chosen) {
   const char* name = "preprocessor_config.json";
@@ -104,10 +102,10 @@ void SpeechUnits::add_names(Names& names) const {
 }
 
 pipeline::Unit SpeechUnits::sound_unit() {
-  return {"encode_sound", {"image", "sound"}, {"sound_states"}, {kAudioEncoder}, [this](pipeline::Scope& s) {
+  return {"encode_sound", {kNumFrames, "sound"}, {"sound_states"}, {kAudioEncoder}, [this](pipeline::Scope& s) {
             s.uses(kAudioEncoder);
             const auto& sound = s.tensor("sound");
-            const auto frames = num_frames(s.tensor("image"));
+            const auto frames = s.tensor(kNumFrames).item<int64_t>();
             check_has_more(frames);
             auto& encoder = loaded<Wav2Vec2>(kAudioEncoder);
             const auto samples = sound.to(options_.device);

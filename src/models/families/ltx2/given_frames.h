@@ -1,0 +1,57 @@
+#pragma once
+#include "models/families/ltx2/transformer.h"
+#include "models/model/model.h"
+#include "models/parts/held_frame.h"
+
+namespace burnish::models::ltx2 {
+
+/// The column that asks for a clip's last frame beside its first. Where a row names a picture in it, this is the last frame; else it is the
+/// clip's own.
+inline const Column kLastFrame{.name = "end_image", .fit = Column::Fit::as_target, .words = {"a model that goes on from frames"}};
+/// The columns of a clip that is seen beside the noise (IC-LoRA), how many times smaller it is seen than the target, and of a row's own
+/// rate of frames, as DiffSynth-Studio calls them.
+inline const Column kReferenceClip{
+    .name = "in_context_videos", .is = Column::Is::clip, .fit = Column::Fit::as_target, .words = {"an IC-LoRA of LTX-2"}},
+    kReferenceScale{.name = "in_context_downsample_factor",
+                    .is = Column::Is::numbers,
+                    .fit = Column::Fit::alike,
+                    .words = {.needs = "an IC-LoRA of LTX-2", .example = "2"}},
+    kRowRate{.name = kRateOfFrames,
+             .is = Column::Is::numbers,
+             .words = {.needs = "LTX-2, of clips that differ in their rates", .example = "24"},
+             .value = "row_frame_rate",
+             .given = Column::Given::by_rows};
+
+/// The option that says how many first frames are given.
+Option given_frames_option();
+
+/// The frames without noise that a run or a drawing gives the model: the first ones, in place of noisy ones, and beside the noisy ones the
+/// last one and a reference clip (arXiv 2601.03233 and DiffSynth-Studio's ltx2_audio_video.py).
+class GivenFrames {
+ public:
+  /// Throws a config Error for columns that go with others which are not named.
+  GivenFrames(const ModelOptions& options, int64_t channels);
+
+  /// The latents of the first frames, as a value.
+  static inline const std::string kFirst = "first_latents";
+  bool has_first() const { return has_first_; }
+  /// Returns how many first frames are given, where there are any.
+  int64_t num_first() const { return num_first_; }
+  bool are_any() const { return has_first_ || has_last_ || has_reference_; }
+  void add_names(Names& names) const;
+  /// Adds what encodes them, with the component `vae`.
+  void add_units(UnitGroups& groups, const std::string& vae, const Encode& encode) const;
+  /// Names what the denoiser reads of them.
+  std::vector<std::string> reads() const;
+  /// Puts them into what the transformer reads of the noisy latents, which are there already, as is the rate.
+  void give(const pipeline::Scope& scope, Transformer::Inputs& in) const;
+
+ private:
+  pipeline::Unit last_frame_unit(const std::string& vae, const Encode& encode) const;
+  pipeline::Unit reference_unit(const std::string& vae, const Encode& encode) const;
+
+  bool has_first_, has_last_, has_reference_, has_scale_;
+  int64_t num_first_ = 1, channels_;
+};
+
+}  // namespace burnish::models::ltx2
