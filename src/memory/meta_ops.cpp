@@ -65,8 +65,28 @@ Tensor reordered_product(const Tensor& a, const Tensor& b, at::IntArrayRef sizes
   return at::empty(sizes, a.options());
 }
 
+/// A convolution that puts places between those of its input: its weight has the channels of the input first, and the columns that the CPU
+/// multiplies are of what comes out.
+Tensor transposed_convolution(const Tensor& input, const Tensor& weight, at::IntArrayRef stride, at::IntArrayRef padding,
+                              at::IntArrayRef dilation, at::IntArrayRef output_padding, int64_t groups) {
+  auto kernel = weight.sizes().slice(2);
+  std::vector<int64_t> sizes{input.size(0), weight.size(1) * groups};
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    auto side = input.size(static_cast<int64_t>(i) + 2);
+    sizes.push_back((side - 1) * stride[i] - 2 * padding[i] + dilation[i] * (kernel[i] - 1) + output_padding[i] + 1);
+  }
+  auto x = input.contiguous();
+  if (multiplied(x, kernel, stride) == Multiplied::reordered) {
+    auto once_more = at::empty(sizes, x.options());  // oneDNN computes it as the gradient of a convolution's input, of which it has a copy
+    return reordered_product(x, weight, sizes);
+  }
+  auto workspace = at::empty({weight.size(1) * product(kernel), product(input.sizes().slice(2))}, input.options());
+  return at::empty(sizes, input.options());
+}
+
 Tensor convolution(const Tensor& input, const Tensor& weight, const Optional& /*bias*/, at::IntArrayRef stride, at::IntArrayRef padding,
-                   at::IntArrayRef dilation, bool /*transposed*/, at::IntArrayRef /*output_padding*/, int64_t /*groups*/) {
+                   at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding, int64_t groups) {
+  if (transposed) return transposed_convolution(input, weight, stride, padding, dilation, output_padding, groups);
   auto kernel = weight.sizes().slice(2);
   std::vector<int64_t> sizes{input.size(0), weight.size(0)};
   for (size_t i = 0; i < kernel.size(); ++i) {

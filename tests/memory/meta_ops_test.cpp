@@ -97,6 +97,44 @@ TEST(PlannedConvolutions, OfClipsWithTheChannelsOfAPlaceSideBySideCopyNoClip) {
   EXPECT_LE(taken, 2.3 * bytes) << "more than what goes in and what comes out";
 }
 
+/// A convolution that widens, as vocoders and decoders of masks have them.
+struct Widening {
+  std::string name;
+  std::vector<int64_t> x_sizes, w_sizes, stride, padding, output_padding;
+  int64_t groups = 1;
+};
+class PlannedWidening : public testing::TestWithParam<Widening> {};
+INSTANTIATE_TEST_SUITE_P(MetaOps, PlannedWidening,
+                         testing::Values(Widening{"sound", {1, 32, 4000}, {32, 16, 11}, {5}, {3}, {0}},
+                                         Widening{"short_sound", {1, 32, 100}, {32, 16, 11}, {5}, {3}, {0}},
+                                         Widening{"sounds_sides", {2, 8, 4000}, {8, 1, 12}, {2}, {0}, {0}, 8},
+                                         Widening{"pictures", {1, 32, 48, 64}, {32, 16, 4, 4}, {4, 4}, {0, 0}, {0, 0}},
+                                         Widening{"uneven", {1, 4, 7, 9}, {4, 6, 3, 3}, {2, 2}, {1, 1}, {1, 0}}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(PlannedWidening, HasTheSizesAndTakesTheMemoryOfARealOne) {
+  at::NoGradGuard no_grad;
+  const auto& c = GetParam();
+  const auto dims = c.stride.size();
+  auto run = [&](const at::TensorOptions& options) {
+    const auto x = at::zeros(c.x_sizes, options), weight = at::zeros(c.w_sizes, options);
+    const std::vector<int64_t> ones(dims, 1);
+    return at::convolution(x, weight, {}, c.stride, c.padding, ones, /*transposed=*/true, c.output_padding, c.groups).sizes().vec();
+  };
+  std::vector<int64_t> planned_sizes;
+  double planned = 0;
+  {
+    memory::DryRun dry(c10::Device(c10::kCPU));
+    planned_sizes = run(at::TensorOptions().device(at::kMeta));
+    planned = static_cast<double>(memory::profile(dry.allocations(), 0, dry.now(), 1).peak.total());
+  }
+  run({});
+  test::Allocations counter;
+  EXPECT_EQ(planned_sizes, run({}));
+  const auto taken = static_cast<double>(counter.peak());
+  EXPECT_NEAR(planned, taken, 0.25 * taken + 8192);
+}
+
 TEST(PlannedTransforms, OfASoundHaveTheSizesOfRealOnes) {
   memory::DryRun dry(c10::Device(c10::kCPU));
   auto magnitudes = [](const at::TensorOptions& options) {
