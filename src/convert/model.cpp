@@ -184,6 +184,7 @@ std::string write_single(const Options& o, const models::ModelFiles& files, cons
     loras::drop_sums(file.metadata);
     file.metadata.erase(models::kQuantizationMetadata);  // of its layers; those that are written have marks of their own
   }
+  for (const auto& [key, text] : model.names().file_words.settings) file.metadata.emplace(key, text);
   for (const auto& mark : model.names().marks) {
     bool is_there = std::any_of(file.others.begin(), file.others.end(), [&](const auto& item) { return item.first == mark; });
     if (!is_there) file.others.emplace_back(mark, at::zeros({1}));

@@ -128,6 +128,7 @@ struct FileWords {
   std::string implementation = {};  ///< where the code is that the model was made with; "" for diffusers
   std::string base_version = {};    ///< kohya's ss_base_model_version, "flux1"; "" where nobody writes one
   std::map<std::string, std::string> prediction = {};  ///< what says how it predicts, where that is not as usual: keys and values
+  std::map<std::string, std::string> settings = {};    ///< what readers of a file with all parts look for beside its tensors
 };
 
 /// Holds what a model itself is called.

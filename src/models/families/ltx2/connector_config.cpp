@@ -144,11 +144,11 @@ ConnectorsConfig with_states(ConnectorsConfig config, int64_t width, int64_t num
   return config;
 }
 
-io::KeyMap connector_keys() {
+io::KeyMap connector_keys(const std::string& before) {
   std::vector<io::KeyRule> rules;
   add_rules(rules, projection_layers());
   for (const auto& [word, sizes, head_dim] : kConnectorStreams) {
-    const auto theirs = word + "embeddings_connector.", ours = word + "connector.";
+    const auto theirs = before + word + "embeddings_connector.", ours = word + "connector.";
     const auto their_block = theirs + "transformer_1d_blocks.{}.", our_block = ours + "transformer_blocks.{}.";
     rules.push_back({theirs + kRegistersName, {ours + kRegistersName}});
     add_rules(rules, block_layers(), their_block, our_block);
@@ -176,7 +176,7 @@ ComponentNames connector_names(const ConnectorsConfig& config) {
     names.written["comfyui"].erase("diffusion_model." + theirs);
     names.written["comfyui"][theirs] = ours;
   }
-  names.single_file = {"", connector_keys()};
+  names.single_file = {"", connector_keys("model.diffusion_model.")};
   return names;
 }
 

@@ -36,8 +36,9 @@ ConnectorsConfig connectors_20();
 /// or for places that are turned otherwise.
 ConnectorsConfig connectors_config(const nlohmann::json& config_json, const io::Shapes& shapes);
 
-/// Returns the rules from the original names, those of single files and of DiffSynth-Studio's, below no prefix, to ours.
-io::KeyMap connector_keys();
+/// Returns the rules from the original names, those of single files and of DiffSynth-Studio's, to ours. In a file with a whole model
+/// connectors stand below the transformer's prefix, and projections beside it: `before` is of connectors alone.
+io::KeyMap connector_keys(const std::string& before = "");
 
 /// Returns the config for states that are so wide and so many, which no tensor tells one by one. A data Error where the projection reads
 /// another number of them.

@@ -8,7 +8,7 @@ nlohmann::json settings_of(const Source& source, const std::string& section) {
   if (!source.entry) return nullptr;
   if (!source.entry->config.is_null() || !source.tensors) return source.entry->config;
   const auto& metadata = source.tensors->metadata();
-  const auto found = metadata.find("config");
+  const auto found = metadata.find(kSettingsKey);
   if (found == metadata.end()) return nullptr;
   const auto all = nlohmann::json::parse(found->second, nullptr, /*allow_exceptions=*/false);
   if (!all.is_object())

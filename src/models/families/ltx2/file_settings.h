@@ -7,6 +7,9 @@
 // LTX-2's single files hold the settings of all their parts as one JSON in their metadata, a section a part.
 namespace burnish::models::ltx2 {
 
+/// The key of the settings in the metadata.
+inline const std::string kSettingsKey = "config";
+
 /// Returns what files say of a part beside its tensors: the config.json beside them, or else the section of that name ("vae", "audio_vae",
 /// "vocoder", "transformer") of the settings in the metadata; null where there is neither. Throws a data Error where what the metadata
 /// holds under "config" is no JSON.

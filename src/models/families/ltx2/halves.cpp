@@ -21,6 +21,8 @@ io::TensorSource run_half(const io::TensorSource& tensors, const std::string& ha
 
 }  // namespace
 
+io::KeyMap original_statistics() { return io::KeyMap({{kOriginalMean, {"latents_mean"}}, {kOriginalDeviation, {"latents_std"}}}); }
+
 Halves find_halves(const ModelFiles& files, const HalfMarks& marks) {
   Halves found;
   auto entry_with = [&](const std::vector<std::string>& half) {

@@ -16,6 +16,9 @@ struct Halves {
 /// The original names of the statistics of latents, which are latents_mean and latents_std here.
 inline const std::string kOriginalMean = "per_channel_statistics.mean-of-means", kOriginalDeviation = "per_channel_statistics.std-of-means";
 
+/// Returns the rules for these alone.
+io::KeyMap original_statistics();
+
 /// The tensors by which halves are found, any of a list being enough, and the words that may stand before all names.
 struct HalfMarks {
   std::vector<std::string> encoder, decoder, prefixes;

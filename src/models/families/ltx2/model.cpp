@@ -3,6 +3,7 @@
 #include <ATen/ops/full.h>
 
 #include "models/families/ltx2/autoencoder.h"
+#include "models/families/ltx2/autoencoder_keys.h"
 #include "models/families/ltx2/connectors.h"
 #include "models/families/ltx2/file_settings.h"
 #include "models/families/ltx2/keys.h"
@@ -33,6 +34,7 @@ Ltx2Model::Ltx2Model(const ModelFiles& files, const ModelOptions& options) : Ass
   check_latents(found.dit, config_.frames.channels, autoencoder_);
   add(sound_->components());
   fill_names();
+  fill_settings(found);
   process_ = std::make_unique<Process>(flow_config(files_, published_steps()));
 }
 
@@ -113,7 +115,7 @@ void Ltx2Model::add_autoencoder(const Source& source) {
             return frames.size(2) == 1 ? frames.squeeze(2) : pixels_of(frames);
           }};
   autoencoder_.names.high_precision = {".*"};
-  autoencoder_.names.single_file = {"vae.", {}};
+  autoencoder_.names.single_file = {kVae + ".", original_autoencoder_keys(config.encoder.levels.size(), config.decoder.levels.size())};
   autoencoder_.names.without_gradient = {"decoder"};
   add(autoencoder_, /*patch=*/1);
   auto& frames = latent_space_.streams.front();
@@ -144,6 +146,15 @@ void Ltx2Model::fill_names() {
   sound_->add_names(names_);
   given_->add_names(names_);
   if (options_.extra_inputs.contains(kRowRate.name)) names_.extra_inputs.push_back(kRowRate);
+}
+
+/// A file with the whole model has the settings of its parts in its metadata, where readers look for what no tensor says.
+void Ltx2Model::fill_settings(const LtxSources& found) {
+  auto all = sound_->settings();
+  all["transformer"] = settings_of(found.dit, "transformer");
+  all[kVae] = settings_of(found.vae, kVae);
+  std::erase_if(all.get_ref<nlohmann::json::object_t&>(), [](const auto& section) { return section.second.is_null(); });
+  if (!all.empty()) names_.file_words.settings[kSettingsKey] = all.dump();
 }
 
 void Ltx2Model::modulate(pipeline::Scope& scope) {

@@ -35,6 +35,7 @@ class Ltx2Model : public AssembledModel {
   void add_text(const LtxSources& found);
   void add_autoencoder(const Source& source);
   void fill_names();
+  void fill_settings(const LtxSources& found);
   void encode_prompt(pipeline::Scope& scope);
   void connect(pipeline::Scope& scope);
   void project(pipeline::Scope& scope);

@@ -192,7 +192,7 @@ Source find_sound(const ModelFiles& files) {
                                          .prefixes = {"", "audio_vae."}});
   if (!found.tensors) return {};
   io::KeyMap keys;
-  if (found.is_original) keys = io::KeyMap({{kOriginalMean, {"latents_mean"}}, {kOriginalDeviation, {"latents_std"}}});
+  if (found.is_original) keys = original_statistics();
   return {found.entry(), found.tensors, keys, found.is_original};
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/input_error.h"
 #include "models/families/ltx2/file_settings.h"
+#include "models/families/ltx2/halves.h"
 #include "models/families/ltx2/places.h"
 #include "models/families/ltx2/sound_autoencoder.h"
 #include "models/families/ltx2/vocoder.h"
@@ -28,7 +29,7 @@ int64_t num_beside(int64_t num_frames, const at::Tensor& rate) {
 
 /// A component of sound, which computes in fp32, of which no weight is stored as codes and none trains.
 template <class Module, class Config>
-NamedRecipe component(const std::string& name, const char* what, const Source& source, const Config& config) {
+NamedRecipe component(const std::string& name, const char* what, const Source& source, const Config& config, const FileNames& in_one_file) {
   Recipe recipe{.name = name,
                 .what = what,
                 .source = source,
@@ -36,7 +37,7 @@ NamedRecipe component(const std::string& name, const char* what, const Source& s
                 .dtype = at::kFloat};
   auto names = plain_names(name);
   names.high_precision = {".*"};
-  names.single_file = {name + ".", {}};
+  names.single_file = in_one_file;
   names.without_gradient = {""};
   return {recipe, names};
 }
@@ -62,8 +63,10 @@ SoundStream::SoundStream(const ModelOptions& options, Components& components, co
 }
 
 std::vector<NamedRecipe> SoundStream::components() const {
-  return {component<SoundAutoencoder>(kAudioVae, "autoencoder of sound", source_, config_),
-          component<Vocoder>(kVocoder, "vocoder", vocoder_source_, vocoder_)};
+  // A vocoder is one network, or two of which the first is called vocoder as well.
+  const FileNames of_vocoder{vocoder_.second ? kVocoder + "." : "", original_vocoder_keys()};
+  return {component<SoundAutoencoder>(kAudioVae, "autoencoder of sound", source_, config_, {kAudioVae + ".", original_statistics()}),
+          component<Vocoder>(kVocoder, "vocoder", vocoder_source_, vocoder_, of_vocoder)};
 }
 
 LatentSpace::Stream SoundStream::stream() const {
@@ -74,6 +77,13 @@ LatentSpace::Stream SoundStream::stream() const {
           .weight = weights_.sound,
           .is_of_samples = is_encoded(),
           .num_before = 1};
+}
+
+nlohmann::json SoundStream::settings() const {
+  auto settings = nlohmann::json::object();
+  settings[kAudioVae] = settings_of(source_, kAudioVae);
+  settings[kVocoder] = settings_of(vocoder_source_, kVocoder);
+  return settings;
 }
 
 void SoundStream::add_names(Names& names) const {

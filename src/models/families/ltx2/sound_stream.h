@@ -1,4 +1,6 @@
 #pragma once
+#include <nlohmann/json_fwd.hpp>
+
 #include "models/families/ltx2/sound_autoencoder.h"
 #include "models/families/ltx2/sound_config.h"
 #include "models/families/ltx2/vocoder.h"
@@ -36,6 +38,8 @@ class SoundStream {
   bool is_judged() const { return weights_.learns_sound(); }
   const LossWeights& weights() const { return weights_; }
   std::vector<NamedRecipe> components() const;
+  /// Returns what their files say of both beside tensors (file_settings.h), by section.
+  nlohmann::json settings() const;
   LatentSpace::Stream stream() const;
   void add_names(Names& names) const;
   /// Adds what encodes, weighs and decodes sound. This must outlive the units.

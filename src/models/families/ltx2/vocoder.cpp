@@ -22,7 +22,8 @@ constexpr int64_t kOuterKernel = 7;
 constexpr double kLastSlope = 0.01, kQuietest = 1e-5;
 const std::string kSecondNetwork = "bwe_generator.";
 
-/// Rules between original names and ours, of both networks.
+}  // namespace
+
 io::KeyMap original_vocoder_keys() {
   std::vector<io::KeyRule> rules;
   auto add = [&](const std::string& theirs, const std::string& ours) { rules.push_back({theirs, {ours}}); };
@@ -44,6 +45,8 @@ io::KeyMap original_vocoder_keys() {
   }
   return io::KeyMap(rules);
 }
+
+namespace {
 
 /// Tells whether a tensor of a vocoder of two networks is read: inverse waves and computed filters are not.
 bool is_run_of_two(const std::string& name) {

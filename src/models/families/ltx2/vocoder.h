@@ -27,4 +27,7 @@ class Vocoder : public nn::Module {
 /// Finds it in a file of its own or below "vocoder." of another, by diffusers' names or the original ones, without what no code runs.
 Source find_vocoder(const ModelFiles& files);
 
+/// Returns the rules between original names and ours, of both networks; the first is "vocoder." in both.
+io::KeyMap original_vocoder_keys();
+
 }  // namespace burnish::models::ltx2
