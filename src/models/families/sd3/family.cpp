@@ -30,14 +30,17 @@ bool is_big(const ModelEntry& entry, const io::TensorSource& tensors, const std:
   return tensors.info(table).shape.back() != text::ClipConfig{}.width;
 }
 
+/// The prefixes of single files say which of the two stands below them.
 Source find_clip(const ModelFiles& files, const std::string& word, bool big) {
   for (const auto& entry : files.entries) {
-    for (const char* mark :
-         {"text_model.embeddings.token_embedding.weight", "embeddings.token_embedding.weight", "token_embedding.weight"}) {
-      auto found = find_below(entry, text_prefixes({word}), mark);
-      if (!found || is_big(entry, *found, mark) != big) continue;
-      auto tensors = text::clip_tensors(*found, text::Projection::keep);
-      return {&entry, tensors, text::clip_keys(tensors)};
+    for (const auto& prefix : text_prefixes({word})) {
+      for (const char* mark :
+           {"text_model.embeddings.token_embedding.weight", "embeddings.token_embedding.weight", "token_embedding.weight"}) {
+        auto found = find_below(entry, {prefix}, mark);
+        if (!found || (prefix.empty() && is_big(entry, *found, mark) != big)) continue;
+        auto tensors = text::clip_tensors(*found, text::Projection::keep);
+        return {&entry, tensors, text::clip_keys(tensors)};
+      }
     }
   }
   return {};
