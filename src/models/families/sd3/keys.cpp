@@ -73,7 +73,7 @@ RenamedLayers original_layers(const Config& c) {
 
 io::KeyMap original_keys(int64_t num_layers) {
   std::vector<io::KeyRule> rules{{"pos_embed", {"pos_embed.pos_embed"}}};
-  // The first of two rules for one of our names is that by which files are written.
+  // Files are written by the first of two rules for one of our names.
   for (const auto& layer : swapped(num_layers)) {
     for (const char* part : {".weight", ".bias"})
       rules.push_back({layer.theirs + part, {layer.ours[0] + part}, io::KeyRule::Op::swap_halves});
