@@ -123,10 +123,10 @@ INSTANTIATE_TEST_SUITE_P(
                     TrainedCase{"whole_clip_alone", "--trainable_models text_encoder ", "sd15"}),
     [](const auto& info) { return info.param.name; });
 
-/// Of every transformer with one text encoder.
+/// Of every transformer but FLUX.1's, which has cases of its own.
 std::vector<TrainedCase> of_every_family() {
   std::vector<TrainedCase> all;
-  for (const auto& family : small_families([](const auto& f) { return f.is_transformer() && !f.has("text_encoder_2"); })) {
+  for (const auto& family : small_families([](const auto& f) { return f.is_transformer() && f.name != "flux"; })) {
     auto add = [&](const std::string& name, const std::string& options) {
       all.push_back({family.name + "_" + name, options, family.name});
     };
@@ -143,6 +143,13 @@ std::vector<TrainedCase> of_every_family() {
   }
   return all;
 }
+
+INSTANTIATE_TEST_SUITE_P(Sd3, Trained,
+                         testing::Values(TrainedCase{"all_loras",
+                                                     kSmall + "--lora_base_model dit,text_encoder,text_encoder_2,text_encoder_3 ", "sd3"},
+                                         TrainedCase{"open_clip_lora", kSmall + "--lora_base_model text_encoder_2 ", "sd3"},
+                                         TrainedCase{"whole_t5_alone", "--trainable_models text_encoder_3 ", "sd3"}),
+                         [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(EveryFamily, Trained, testing::ValuesIn(of_every_family()), [](const auto& info) { return info.param.name; });
 
