@@ -16,16 +16,16 @@ struct SmallFamily {
   /// Its data below tests/golden: four pictures or clips.
   struct Rows {
     std::string metadata = "pipeline/pictures/metadata.csv";
-    int64_t num_frames = 1;               ///< of clips
-    std::vector<std::string> words = {};  ///< further words that name them
+    int64_t num_frames = 1;                 ///< of clips
+    std::vector<std::string> words = {};    ///< further words that name them
+    std::vector<std::string> options = {};  ///< of the model, whatever a run reads
   };
   Rows rows = {};
-  std::vector<std::string> options = {};  ///< of its model, whatever it reads
-  std::string model_of = "";              ///< the row whose model it is, with data of another kind; "": it has its own
-  bool keeps_time_in_fp32 = false;        ///< what is made of the time, in files too
-  bool makes_few_tokens = false;          ///< a quarter of what others make of a picture
-  bool needs_index = false;               ///< whether model_index.json has numbers that no part tells
-  bool runs_parts_by_text = false;        ///< whether layers of the denoiser run once for each text of a batch
+  std::string model_of = "";        ///< the row whose model it is, with data of another kind; "": it has its own
+  bool keeps_time_in_fp32 = false;  ///< what is made of the time, in files too
+  bool makes_few_tokens = false;    ///< a quarter of what others make of a picture
+  bool needs_index = false;         ///< whether model_index.json has numbers that no part tells
+  bool runs_parts_by_text = false;  ///< whether layers of the denoiser run once for each text of a batch
 
   bool is_of_clips() const { return rows.num_frames > 1; }
   bool has_own_model() const { return model_of.empty(); }
@@ -49,7 +49,7 @@ struct SmallFamily {
     const auto assets = std::filesystem::path(BURNISH_SOURCE_DIR) / "assets/tiny-flux";
     std::vector<std::string> words{"--model", folder().string()};
     for (const auto& tokenizer : lacks()) words.insert(words.end(), {"--" + tokenizer + "_path", (assets / tokenizer).string()});
-    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), rows.options.begin(), rows.options.end());
     return words;
   }
   /// Its data: four pictures, pictures of three layers, or clips.
@@ -103,8 +103,10 @@ inline const std::vector<SmallFamily>& small_families() {
       {.name = "minimax_h3_references",
        .parts = {"transformer", "text_encoder", "vae", "audio_vae"},
        .height = 32,
-       .rows = {"minimax_h3_references/metadata.json", 22, {"--extra_inputs", "input_audio,references"}},
-       .options = {"--reference_pixels", "2048"},  // of the released size a small model would see hours
+       .rows = {"minimax_h3_references/metadata.json",
+                22,
+                {"--extra_inputs", "input_audio,references"},
+                {"--reference_pixels", "2048"}},  // of the released size a small model would see hours
        .model_of = "minimax_h3",
        .keeps_time_in_fp32 = true},
       {.name = "ltx2", .parts = {"transformer", "text_encoder", "connectors", "vae"}, .height = 64, .makes_few_tokens = true},

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "io/model_values.h"
 #include "models/families/sd3/keys.h"
 #include "models/families/sd3/model.h"
@@ -46,6 +48,15 @@ Source find_clip(const ModelFiles& files, const std::string& word, bool big) {
   return {};
 }
 
+/// Tells whether files hold the blocks of a transformer, whichever it is.
+bool has_blocks(const ModelFiles& files) {
+  const auto is_of_block = [](const std::string& name) {
+    return name.find("transformer_blocks.0.") != name.npos || name.find("double_blocks.0.") != name.npos;
+  };
+  return std::ranges::any_of(
+      files.entries, [&](const ModelEntry& entry) { return entry.tensors && std::ranges::any_of(entry.tensors->names(), is_of_block); });
+}
+
 std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   const auto [dit, clip, big_clip, t5, vae] = find_sources(one);
@@ -77,8 +88,9 @@ extern const Family kFamily{
     // A stage that only encodes may come without the transformer; the three text encoders are then the mark.
     .recognises =
         [](const ModelFiles& files) {
-          return find_dit(files).entry ||
-                 (find_clip(files, "clip_l", false).entry && find_clip(files, "clip_g", true).entry && find_t5(files, kT5Prefixes).entry);
+          if (find_dit(files).entry) return true;
+          return !has_blocks(files) && find_clip(files, "clip_l", false).entry && find_clip(files, "clip_g", true).entry &&
+                 find_t5(files, kT5Prefixes).entry;
         },
     .open = open_as<Sd3Model>,
     .describe = describe_entry,
