@@ -92,7 +92,7 @@ namespace {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const auto& family : test::small_families()) {
+  for (const auto& family : test::small_families(&test::SmallFamily::has_own_model)) {
     const std::string stored =
         std::string(" --dtype bf16 --fp8_models text_encoder") + (family.has("text_encoder_2") ? ",text_encoder_2" : "");
     for (const auto& format : {std::string(" --dtype fp32"), std::string(" --dtype bf16"), stored, stored + " --weight_format int8"})
